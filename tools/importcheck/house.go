@@ -1,0 +1,86 @@
+package main
+
+// The names of rooms are their folders, seen from the top of the repository; a
+// room includes the folders below it. "*" stands for one folder name.
+const (
+	domain  = "." // package sluice itself
+	anEdge  = "server/internal/*"
+	wireApp = "server/internal/app"
+	wireCLI = "server/internal/cli"
+)
+
+// A room is one row of the house: what the packages of one folder may import of
+// ours. Every import is checked, so what a room reaches through others follows.
+type room struct {
+	name     string
+	may      []string // rooms its code may import, besides itself
+	mayTests []string // rooms its tests may import besides those
+	remedy   string   // what to do about an import that is not listed
+}
+
+// Groups of rooms that several rows share.
+var (
+	// belowPolicy is what every user of rules stands on.
+	belowPolicy = []string{domain, "algo"}
+
+	// belowEdge is what an edge translates to and from. No store is in it.
+	belowEdge = []string{"httplimit", "grpclimit", "gate", "policy", domain, "algo"}
+
+	// stores hold state. Code takes them as a sluice.Store; who wires, picks one.
+	stores = []string{"memory", "redisstore", "guard", "rueidisstore", "goredisstore"}
+
+	// moduleOne is the library. Its tests may use all of it, since a runnable
+	// example needs a store and every store runs the contract.
+	moduleOne = []string{
+		domain, "algo", "memory", "redisstore", "guard", "storetest",
+		"policy", "gate", "httplimit",
+	}
+
+	// wiring is what app and cli put together.
+	wiring = join(belowEdge, stores, []string{"policyfile", anEdge})
+)
+
+// house is the import rule of the architecture, row by row, lowest room first.
+// A room that is not here is an error: add its row together with its first file.
+var house = []room{
+	// Module 1, the library.
+	{"algo", nil, moduleOne, "algo is pure arithmetic over its arguments; pass in what it needs"},
+	{domain, []string{"algo"}, moduleOne, "the domain stands on algo only; declare an interface here and let the other room implement it"},
+	{"memory", belowPolicy, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
+	{"redisstore", belowPolicy, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
+	{"guard", belowPolicy, moduleOne, "guard works over any store; take a sluice.Store"},
+	{"storetest", belowPolicy, moduleOne, "the contract is told in the domain's words; take a factory of stores"},
+	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
+	{"gate", []string{"policy", domain, "algo"}, moduleOne, "gate knows verdicts, and no protocol"},
+	{"httplimit", []string{"gate", "policy", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
+	{"examples", moduleOne, nil, "an example uses the library only"},
+
+	// Modules over the library.
+	{"rueidisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
+	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
+	{"grpclimit", []string{"gate", "policy", domain}, moduleOne, "grpclimit translates to policy and gate; take a sluice.Store"},
+	{"policyfile", []string{"policy", domain, "algo"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
+
+	// The server: a main of a few lines, two rooms that wire, and the edges.
+	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
+	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
+	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
+	{anEdge, belowEdge, join(moduleOne, []string{"policyfile"}), "an edge stands alone; take an interface and let server/internal/app connect it"},
+
+	// Checks may use everything and is used by nothing, so no row lists it.
+	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile"}), nil, "checks works on public packages"},
+}
+
+// storeRemedy replaces a row's remedy where code asks for a store by name.
+const storeRemedy = "only server/internal/app and server/internal/cli choose a store; take a sluice.Store"
+
+// checksRemedy replaces a row's remedy where code imports the checks.
+const checksRemedy = "checks is never imported; move what is shared to storetest"
+
+func join(groups ...[]string) []string {
+	var all []string
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
