@@ -1,0 +1,82 @@
+package peers
+
+import (
+	"net/http"
+	"time"
+)
+
+// Limit is what a subject is asked to enforce for each key. Subjects take from
+// it what their algorithm knows.
+type Limit struct {
+	// Burst is how many units a key may take at once. Limiters that count
+	// windows admit this many per Window.
+	Burst int
+
+	// Every is the time in which a token bucket gets one unit back. For
+	// throttled, Burst × Every must stay below 292 years.
+	Every time.Duration
+
+	// Window is the period of limiters that count windows.
+	Window time.Duration
+}
+
+// perSecond is the rate of a token bucket under l.
+func (l Limit) perSecond() float64 { return 1 / l.Every.Seconds() }
+
+// Limiter is a limiter at work. It is safe for concurrent use.
+type Limiter interface {
+	// Take takes one unit for key and reports whether it was admitted.
+	Take(key string) bool
+
+	// Close ends what the limiter runs in the background.
+	Close()
+}
+
+// Peer is a limiter that can be made.
+type Peer struct {
+	Name   string // as the tables show it
+	Module string // the Go module it comes from
+	Keyed  bool   // whether keys have limits of their own
+	New    func(Limit) (Limiter, error)
+
+	// Middleware wraps a handler with the peer's own net/http middleware,
+	// keyed by the client's address. It is nil if the peer has none.
+	Middleware func(Limit) (func(http.Handler) http.Handler, error)
+}
+
+// All returns every peer.
+func All() []Peer {
+	return []Peer{
+		{
+			Name: "x/time/rate, single", Module: "golang.org/x/time",
+			New: newXTimeSingle,
+		}, {
+			Name: "x/time/rate, map+mutex", Module: "golang.org/x/time", Keyed: true,
+			New: newXTimeMap,
+		}, {
+			Name: "sethvargo/go-limiter", Module: "github.com/sethvargo/go-limiter", Keyed: true,
+			New: newSethvargo, Middleware: sethvargoMiddleware,
+		}, {
+			Name: "throttled", Module: "github.com/throttled/throttled/v2", Keyed: true,
+			New: newThrottled, Middleware: throttledMiddleware,
+		}, {
+			Name: "ulule/limiter", Module: "github.com/ulule/limiter/v3", Keyed: true,
+			New: newUlule, Middleware: ululeMiddleware,
+		}, {
+			Name: "go-chi/httprate", Module: "github.com/go-chi/httprate", Keyed: true,
+			New: newHTTPRate, Middleware: httprateMiddleware,
+		}, {
+			Name: "tollbooth", Module: "github.com/didip/tollbooth/v8", Keyed: true,
+			New: newTollbooth, Middleware: tollboothMiddleware,
+		}, {
+			Name: "failsafe-go, single", Module: "github.com/failsafe-go/failsafe-go",
+			New: newFailsafeSingle,
+		}, {
+			Name: "failsafe-go, map+mutex", Module: "github.com/failsafe-go/failsafe-go", Keyed: true,
+			New: newFailsafeMap,
+		}, {
+			Name: "juju/ratelimit, map+mutex", Module: "github.com/juju/ratelimit", Keyed: true,
+			New: newJujuMap,
+		},
+	}
+}

@@ -1,0 +1,104 @@
+package peers
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// slow gives nothing back while a test runs.
+func slow(burst int) Limit {
+	return Limit{Burst: burst, Every: time.Hour, Window: 24 * time.Hour}
+}
+
+// Every adapter admits its burst for each key and then denies. This is what
+// makes their speeds comparable; it is no test of the peers.
+func TestAdaptersLimit(t *testing.T) {
+	const burst, keys = 20, 50
+	for _, p := range All() {
+		t.Run(p.Name, func(t *testing.T) {
+			l, err := p.New(slow(burst))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			admitted := 0
+			for range 2 * burst {
+				for k := range keys {
+					if l.Take(fmt.Sprint("key-", k)) {
+						admitted++
+					}
+				}
+			}
+			want := burst
+			if p.Keyed {
+				want *= keys
+			}
+			if admitted != want {
+				t.Errorf("admitted %d, want %d", admitted, want)
+			}
+		})
+	}
+}
+
+func TestAdaptersAreSafeForConcurrentUse(t *testing.T) {
+	for _, p := range All() {
+		t.Run(p.Name, func(t *testing.T) {
+			l, err := p.New(slow(100))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			var admitted atomic.Int64
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for i := range 200 {
+						if l.Take(fmt.Sprint("key-", i%2)) {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if got := admitted.Load(); got == 0 || got > 200 {
+				t.Errorf("admitted %d of 800 over two keys of 100", got)
+			}
+		})
+	}
+}
+
+func TestMiddlewaresLimit(t *testing.T) {
+	const burst = 5
+	for _, p := range All() {
+		if p.Middleware == nil {
+			continue
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			wrap, err := p.Middleware(slow(burst))
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			for i := range 2 * burst {
+				for _, client := range []string{"192.0.2.1:1000", "192.0.2.2:2000"} {
+					r := httptest.NewRequest(http.MethodGet, "/", nil)
+					r.RemoteAddr = client
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					want := http.StatusOK
+					if i >= burst {
+						want = http.StatusTooManyRequests
+					}
+					if w.Code != want {
+						t.Errorf("request %d of %s: got %d, want %d", i+1, client, w.Code, want)
+					}
+				}
+			}
+		})
+	}
+}

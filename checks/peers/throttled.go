@@ -1,0 +1,49 @@
+package peers
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+)
+
+// gcra is throttled's generic cell rate algorithm over its memory store,
+// unbounded: with a bound it forgets the least recently used key, denied or
+// not.
+type gcra struct{ limiter *throttled.GCRARateLimiterCtx }
+
+func newThrottled(l Limit) (Limiter, error) {
+	limiter, err := newGCRA(l)
+	return gcra{limiter}, err
+}
+
+func newGCRA(l Limit) (*throttled.GCRARateLimiterCtx, error) {
+	store, err := memstore.NewCtx(0)
+	if err != nil {
+		return nil, err
+	}
+	return throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate:  throttled.PerDuration(1, l.Every),
+		MaxBurst: l.Burst - 1,
+	})
+}
+
+func (g gcra) Take(key string) bool {
+	limited, _, err := g.limiter.RateLimitCtx(context.Background(), key, 1)
+	return !limited && err == nil
+}
+
+func (g gcra) Close() {}
+
+func throttledMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
+	limiter, err := newGCRA(l)
+	if err != nil {
+		return nil, err
+	}
+	h := throttled.HTTPRateLimiterCtx{
+		RateLimiter: limiter,
+		VaryBy:      &throttled.VaryBy{RemoteAddr: true},
+	}
+	return h.RateLimit, nil
+}
