@@ -1,0 +1,77 @@
+package algo
+
+import "time"
+
+// Unit is a period of the calendar.
+type Unit uint8
+
+// The calendar's periods.
+const (
+	Day Unit = iota + 1
+	Week
+	Month
+)
+
+var unitNames = [...]string{Day: "day", Week: "week", Month: "month"}
+
+// String returns the unit's name.
+func (u Unit) String() string {
+	if int(u) < len(unitNames) {
+		return unitNames[u]
+	}
+	return "unknown"
+}
+
+// Calendar tells the boundaries of days, weeks (from Monday) or months in a
+// time zone. A day of 23 or 25 hours is one day.
+type Calendar struct {
+	Unit Unit
+	Zone *time.Location
+}
+
+// Longest returns the length of the longest period, in microseconds.
+func (c *Calendar) Longest() int64 {
+	const hour = 3600e6
+	switch c.Unit {
+	case Month:
+		return (31*24 + 1) * hour
+	case Week:
+		return (7*24 + 1) * hour
+	default:
+		return 25 * hour
+	}
+}
+
+// Start returns the beginning of the period that holds now.
+func (c *Calendar) Start(now int64) int64 {
+	return c.boundary(now, 0)
+}
+
+// End returns the end of the period that holds now.
+func (c *Calendar) End(now int64) int64 {
+	return c.boundary(now, 1)
+}
+
+func (c *Calendar) boundary(now int64, next int) int64 {
+	t := time.UnixMicro(now).In(c.Zone)
+	y, m, d := t.Date()
+	switch c.Unit {
+	case Month:
+		return c.midnight(y, m+time.Month(next), 1)
+	case Week:
+		return c.midnight(y, m, d-int(t.Weekday()+6)%7+7*next)
+	default:
+		return c.midnight(y, m, d+next)
+	}
+}
+
+// midnight returns the first moment of a day. Where a change of the clock skips
+// midnight, time.Date may answer with a moment of the day before.
+func (c *Calendar) midnight(y int, m time.Month, d int) int64 {
+	t := time.Date(y, m, d, 0, 0, 0, 0, c.Zone)
+	want := time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Day()
+	for t.Day() != want {
+		t = t.Add(30 * time.Minute)
+	}
+	return t.UnixMicro()
+}

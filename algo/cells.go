@@ -1,0 +1,171 @@
+package algo
+
+// SlidingWindow counts units in cells of Length/N: the N cells of one window,
+// and the one that is leaving. No interval of one window's length ever holds more
+// than Count. A steady caller gets count·N/(N+1) a window, or a little less.
+//
+// Its state has N+3 words: the number of the newest cell, the sum of all, and
+// the cells as a ring.
+type SlidingWindow struct {
+	Count  int64
+	Length int64 // microseconds, a multiple of Cells
+	Cells  int64
+}
+
+// MaxCells bounds the cells of a SlidingWindow.
+const MaxCells = 256
+
+const (
+	cellsIndex = iota
+	cellsSum
+	cellsFirst
+)
+
+// Words is the size of a SlidingWindow's state.
+func (c *SlidingWindow) Words() int { return cellsFirst + int(c.Cells) + 1 }
+
+func (c *SlidingWindow) cell() int64 { return c.Length / c.Cells }
+
+func (c *SlidingWindow) at(w []uint64, index int64) *uint64 {
+	return &w[cellsFirst+index%(c.Cells+1)]
+}
+
+// settled returns the newest cell as of the question, the units that still
+// count, and the time to reckon from.
+func (c *SlidingWindow) settled(w []uint64, now int64) (index int64, used uint64, at int64, setBack bool) {
+	newest := int64(w[cellsIndex])
+	index = now / c.cell()
+	if index < newest {
+		start := newest * c.cell()
+		if start-now > c.Length {
+			return index, max(w[cellsSum], uint64(c.Count)), now, true
+		}
+		return newest, w[cellsSum], start, false
+	}
+	if index-newest > c.Cells {
+		return index, 0, now, false
+	}
+	used = w[cellsSum]
+	for i := newest + 1; i <= index; i++ {
+		used -= *c.at(w, i)
+	}
+	return index, used, now, false
+}
+
+// advance moves the ring to its newest cell.
+func (c *SlidingWindow) advance(w []uint64, index int64, used uint64) {
+	from := max(int64(w[cellsIndex]), index-c.Cells-1)
+	for i := from + 1; i <= index; i++ {
+		*c.at(w, i) = 0
+	}
+	w[cellsIndex], w[cellsSum] = uint64(index), used
+}
+
+// collapse forgets all cells but one.
+func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64) {
+	clear(w)
+	w[cellsIndex], w[cellsSum] = uint64(index), used
+	*c.at(w, index) = used
+}
+
+// Decide answers one question. With commit the state is moved, except by a
+// denial; without, nothing is written.
+func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
+	index, used, at, setBack := c.settled(w, a.Now)
+	if setBack && commit {
+		c.collapse(w, index, used)
+	}
+	limit := c.Count - a.Floor
+	ans := Answer{Remaining: max(0, limit-int64(used))}
+	if used > 0 {
+		ans.ResetAfter = c.leaves(w, index, used, 0) - a.Now
+		if setBack {
+			ans.ResetAfter = (index+c.Cells+1)*c.cell() - a.Now
+		}
+	}
+	if a.Cost == 0 {
+		limit = c.Count // passes unless in debt
+	} else if a.Cost > limit {
+		ans.Reason = Never
+		return ans
+	}
+	if room := limit - a.Cost; int64(used) > room {
+		ans.Reason, ans.RetryAfter = Limited, c.leaves(w, index, used, uint64(room))-a.Now
+		if setBack {
+			ans.RetryAfter = ans.ResetAfter
+		}
+		return ans
+	}
+	ans.Allowed, ans.At = true, at
+	if a.Cost == 0 {
+		return ans
+	}
+	ans.Remaining -= a.Cost
+	ans.ResetAfter = (index+c.Cells+1)*c.cell() - a.Now
+	if commit {
+		c.advance(w, index, used+uint64(a.Cost))
+		*c.at(w, index) += uint64(a.Cost)
+	}
+	return ans
+}
+
+// leaves returns when so many cells have left the window that no more than room
+// units are counted.
+func (c *SlidingWindow) leaves(w []uint64, index int64, used, room uint64) int64 {
+	newest := int64(w[cellsIndex])
+	for i := index - c.Cells; i <= newest; i++ {
+		if i < 0 {
+			continue
+		}
+		used -= *c.at(w, i)
+		if used <= room {
+			return (i + c.Cells + 1) * c.cell()
+		}
+	}
+	return (index + c.Cells + 1) * c.cell()
+}
+
+// Fresh reports whether no cell counts any more.
+func (c *SlidingWindow) Fresh(w []uint64, now int64) bool {
+	return w[cellsSum] == 0 || now/c.cell()-int64(w[cellsIndex]) > c.Cells
+}
+
+// Cancel gives a charge back at the moment it was made; later, nothing.
+func (c *SlidingWindow) Cancel(w []uint64, now int64, ch Charge) {
+	if now <= ch.At {
+		c.Settle(w, now, ch, 0)
+	}
+}
+
+// Settle replaces the cost of a charge by the actual one while its cell counts.
+func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
+	index, used, _, setBack := c.settled(w, now)
+	i := ch.At / c.cell()
+	if setBack || i > int64(w[cellsIndex]) || index-i > c.Cells {
+		return
+	}
+	c.advance(w, index, used)
+	if cell := c.at(w, i); actual <= ch.Cost {
+		give := min(*cell, uint64(ch.Cost-actual))
+		*cell -= give
+		w[cellsSum] -= give
+	} else {
+		more := min(uint64(actual-ch.Cost), MaxCount-min(*cell, MaxCount))
+		*cell += more
+		w[cellsSum] += more
+	}
+}
+
+// Convert writes into w the state that from's state is under these numbers. When
+// the cells change, what is counted now is counted as of now.
+func (c *SlidingWindow) Convert(from *SlidingWindow, w, old []uint64, now int64) {
+	index, used, at, setBack := from.settled(old, now)
+	if from.Length == c.Length && from.Cells == c.Cells {
+		copy(w, old)
+		if setBack {
+			c.collapse(w, index, used)
+		}
+		return
+	}
+	c.collapse(w, at/c.cell(), used)
+}

@@ -1,0 +1,163 @@
+package algo
+
+// SlidingCounter approximates a sliding window by two fixed ones: the units of
+// the current window, plus those of the one before, weighted by the part of it
+// that the sliding window still covers and rounded up. It admits up to
+// 2·count − 1 over an interval of one window in the worst case.
+//
+// The state packs the number of the window (48 bits) with the counts of the
+// one before and of the current one (40 bits each).
+type SlidingCounter struct {
+	Count  int64
+	Length int64 // microseconds, MinCounterLength at least
+}
+
+// The bounds of a SlidingCounter, for its state to fit into two words.
+const (
+	MaxCounterCount  = 1<<39 - 1
+	MinCounterLength = 1000
+)
+
+const counterMax = 1<<40 - 1
+
+func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
+	t := uint64(s.T)
+	return int64(t >> 16), t&0xffff<<24 | s.V>>40, s.V & counterMax
+}
+
+func (c *SlidingCounter) pack(index int64, prev, cur uint64) State {
+	if prev|cur == 0 {
+		return State{}
+	}
+	return State{T: int64(uint64(index)<<16 | prev>>24), V: prev<<40 | cur}
+}
+
+// settled returns the two windows as of the question and the time to reckon from.
+func (c *SlidingCounter) settled(s State, now int64) (index int64, prev, cur uint64, at int64, setBack bool) {
+	index, prev, cur = c.unpack(s)
+	switch i := now / c.Length; {
+	case i == index:
+		return index, prev, cur, now, false
+	case i == index+1:
+		return i, cur, 0, now, false
+	case i > index:
+		return i, 0, 0, now, false
+	default:
+		start := index * c.Length
+		if start-now <= c.Length {
+			return index, prev, cur, start, false
+		}
+		return i, 0, max(cur, uint64(c.Count)), now, true
+	}
+}
+
+// weighted returns what the window before still counts at a time into the current one.
+func (c *SlidingCounter) weighted(prev uint64, into int64) int64 {
+	return int64(mulDivUp(prev, uint64(c.Length-into), uint64(c.Length)))
+}
+
+// until returns how far into a window its predecessor's weight has fallen to room.
+func (c *SlidingCounter) until(prev uint64, room int64) int64 {
+	if int64(prev) <= room {
+		return 0
+	}
+	covered, _ := mulDiv(uint64(room), uint64(c.Length), prev)
+	return c.Length - int64(covered)
+}
+
+// Decide answers one question. The state returned is the one to keep; on a
+// denial it differs from s only when the clock was set back.
+func (c *SlidingCounter) Decide(s State, a Ask) (State, Answer) {
+	index, prev, cur, at, setBack := c.settled(s, a.Now)
+	kept := s
+	if setBack {
+		kept = c.pack(index, prev, cur)
+	}
+	start := index * c.Length
+	used := c.weighted(prev, at-start) + int64(cur)
+	ans := Answer{Remaining: max(0, c.Count-a.Floor-used), ResetAfter: c.reset(index, prev, cur, a.Now)}
+	limit := c.Count - a.Floor
+	if a.Cost == 0 {
+		limit = c.Count // passes unless in debt
+	} else if a.Cost > limit {
+		ans.Reason = Never
+		return kept, ans
+	}
+	if room := limit - a.Cost; used > room {
+		ans.Reason = Limited
+		switch {
+		case int64(cur) <= room:
+			ans.RetryAfter = start + c.until(prev, room-int64(cur)) - a.Now
+		default:
+			ans.RetryAfter = start + c.Length + c.until(cur, room) - a.Now
+		}
+		return kept, ans
+	}
+	ans.Allowed, ans.At = true, at
+	if a.Cost == 0 {
+		return kept, ans
+	}
+	cur += uint64(a.Cost)
+	ans.Remaining -= a.Cost
+	ans.ResetAfter = c.reset(index, prev, cur, a.Now)
+	return c.pack(index, prev, cur), ans
+}
+
+func (c *SlidingCounter) reset(index int64, prev, cur uint64, now int64) int64 {
+	switch {
+	case cur > 0:
+		return (index+2)*c.Length - now
+	case prev > 0:
+		return (index+1)*c.Length - now
+	default:
+		return 0
+	}
+}
+
+// Fresh reports whether neither window counts any more.
+func (c *SlidingCounter) Fresh(s State, now int64) bool {
+	index, prev, cur := c.unpack(s)
+	return c.reset(index, prev, cur, now) <= 0
+}
+
+// Cancel gives a charge back at the moment it was made; later, nothing.
+func (c *SlidingCounter) Cancel(s State, now int64, ch Charge) State {
+	if now > ch.At {
+		return s
+	}
+	return c.Settle(s, now, ch, 0)
+}
+
+// Settle replaces the cost of a charge by the actual one while its window counts.
+func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) State {
+	index, prev, cur, _, setBack := c.settled(s, now)
+	if setBack {
+		return s
+	}
+	change := func(n uint64) uint64 {
+		if actual <= ch.Cost {
+			return n - min(n, uint64(ch.Cost-actual))
+		}
+		return min(n+uint64(actual-ch.Cost), counterMax)
+	}
+	switch ch.At / c.Length {
+	case index:
+		cur = change(cur)
+	case index - 1:
+		prev = change(prev)
+	default:
+		return s
+	}
+	return c.pack(index, prev, cur)
+}
+
+// Convert returns the state that from's state s is under these numbers. When the
+// length changes, what is counted now is counted as of now.
+func (c *SlidingCounter) Convert(from *SlidingCounter, s State, now int64) State {
+	index, prev, cur, at, _ := from.settled(s, now)
+	if from.Length == c.Length {
+		return c.pack(index, prev, cur)
+	}
+	used := from.weighted(prev, at-index*from.Length) + int64(cur)
+	return c.pack(at/c.Length, 0, min(uint64(used), counterMax))
+}

@@ -1,0 +1,142 @@
+package algo
+
+// LeakyBucket is the leaky bucket as a queue: requests leave one at a time at
+// Pace, and up to Queue of them wait their turn; the answer carries the delay. The
+// first Undelayed units of the queue leave at once, as nginx's "delay=" and
+// "nodelay". Over any interval W at most ⌊rate·W⌋ + 1 units depart, and the
+// undelayed part on top.
+//
+// The state counts the ticks of work in the queue (V) at a time (T).
+type LeakyBucket struct {
+	Pace
+	Queue, Undelayed int64
+
+	queue  uint64 // Queue in ticks
+	period int64
+}
+
+// NewLeakyBucket makes a leaky bucket. The caller has checked that queue+1 units fit.
+func NewLeakyBucket(p Pace, period, queue, undelayed int64) LeakyBucket {
+	b := LeakyBucket{Pace: p, Queue: queue, Undelayed: min(undelayed, queue), queue: uint64(queue) * p.Den}
+	b.period = max(period, p.wait(b.queue+p.Den))
+	return b
+}
+
+func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBack bool) {
+	passed, at, setBack := elapsed(s.T, now, b.period)
+	if setBack {
+		return max(s.V, b.queue+b.Den), at, true
+	}
+	return b.decay(s.V, passed), at, false
+}
+
+// Decide answers one question. The state returned is the one to keep; on a
+// denial it differs from s only when the clock was set back.
+func (b *LeakyBucket) Decide(s State, a Ask) (State, Answer) {
+	work, at, setBack := b.settled(s, a.Now)
+	kept := s
+	if setBack {
+		kept = State{at, work}
+	}
+	back := at - a.Now
+	// places is the number of units that may be in the house with this request:
+	// the one that is leaving and those that wait.
+	places := b.Queue + 1 - a.Floor
+	ans := Answer{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places)}
+	if a.Cost == 0 {
+		ans.Allowed, ans.At = true, at
+		return kept, ans
+	}
+	if a.Cost > places {
+		ans.Reason = Never
+		return kept, ans
+	}
+	own := uint64(a.Cost-1) * b.Den // the last unit leaves after these
+	ahead := work + own
+	room := uint64(places-1) * b.Den
+	retry := int64(0)
+	if ahead > room {
+		retry = b.wait(ahead-room) + back
+	}
+	delay := b.delay(ahead)
+	if delay > 0 {
+		delay += back
+	}
+	if longest := max(a.MaxWait, 0); a.MaxWait != 0 && delay > longest {
+		retry = max(retry, delay-longest)
+		if b.delay(own) > longest {
+			ans.Reason = Never
+			return kept, ans
+		}
+	}
+	if retry > 0 {
+		ans.Reason, ans.RetryAfter = Limited, retry
+		return kept, ans
+	}
+	after := ahead + b.Den
+	ans.Allowed, ans.Delay, ans.At, ans.Over = true, delay, at, after
+	ans.Remaining = b.remaining(after, places)
+	ans.ResetAfter = b.wait(after) + back
+	return State{at, after}, ans
+}
+
+// delay returns how long a unit waits that has this much work ahead of it.
+func (b *LeakyBucket) delay(ahead uint64) int64 {
+	if free := uint64(b.Undelayed) * b.Den; ahead > free {
+		return b.wait(ahead - free)
+	}
+	return 0
+}
+
+// remaining is how many units would be admitted now: the largest c with
+// work + (c−1) units no more than places−1 units.
+func (b *LeakyBucket) remaining(work uint64, places int64) int64 {
+	if places <= 0 {
+		return 0
+	}
+	room := uint64(places-1) * b.Den
+	if work > room {
+		return 0
+	}
+	return int64((room-work)/b.Den) + 1
+}
+
+// Fresh reports whether nothing is left in the bucket.
+func (b *LeakyBucket) Fresh(s State, now int64) bool {
+	return now >= s.T && b.decay(s.V, now-s.T) == 0
+}
+
+// Cancel gives back a reservation before it departs, if none stands behind it.
+func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
+	leave := c.Over - b.Den // ticks from At to the departure, if delayed
+	if free := uint64(b.Undelayed) * b.Den; leave > free {
+		leave -= free
+	} else {
+		leave = 0
+	}
+	if now > c.At && b.decay(leave, now-c.At-1) == 0 {
+		return s
+	}
+	return b.Settle(s, now, c, 0)
+}
+
+// Settle replaces the cost of a charge by the actual one, if it is still the
+// tail of the queue: those behind it have been promised their moments.
+func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
+	work, at, setBack := b.settled(s, now)
+	if setBack || work == 0 || at < c.At || work != b.decay(c.Over, at-c.At) {
+		return s
+	}
+	if actual <= c.Cost {
+		return State{at, work - min(work, uint64(c.Cost-actual)*b.Den)}
+	}
+	more, _ := mulDiv(uint64(actual-c.Cost), b.Den, 1)
+	return State{at, max(work, min(work+more, b.queue+b.Den))}
+}
+
+// Convert returns the state that from's state s is under these numbers: the
+// units in the queue stay, at the new rate.
+func (b *LeakyBucket) Convert(from *LeakyBucket, s State, now int64) State {
+	work, at, _ := from.settled(s, now)
+	return State{at, mulDivUp(work, b.Den, from.Den)}
+}

@@ -1,0 +1,264 @@
+package algo
+
+// SlidingLog remembers when each unit was taken: exact over every interval. No
+// interval of Length holds more than Count units, nor two requests less than
+// MinInterval apart. With CountDenied a denied attempt is logged too, so that who keeps
+// hammering stays blocked.
+//
+// Its state is a ring of entries in a slice that its owner grows: a header
+// of two words (first entry and number of entries; units logged before the
+// first one), then a time and the units logged up to and with it for each entry.
+type SlidingLog struct {
+	Count       int64
+	Length      int64 // microseconds
+	MinInterval int64 // microseconds, no longer than Length
+	CountDenied bool
+}
+
+// MaxLogCount bounds the Count of a SlidingLog: its state holds an entry for each request.
+const MaxLogCount = 1 << 16
+
+const (
+	logHead = iota
+	logBase
+	logEntries
+)
+
+// Words is the size of a SlidingLog's state that has room for entries.
+func (l *SlidingLog) Words(entries int) int { return logEntries + 2*entries }
+
+// Entries is the most entries a state ever needs room for.
+func (l *SlidingLog) Entries() int { return int(l.Count) + 1 }
+
+// logRing reads and writes a state's ring.
+type logRing struct {
+	w         []uint64
+	head, len int
+}
+
+func openLog(w []uint64) logRing {
+	return logRing{w, int(w[logHead] >> 32), int(w[logHead] & 0xffffffff)}
+}
+
+func (r *logRing) cap() int { return (len(r.w) - logEntries) / 2 }
+
+func (r *logRing) entry(i int) []uint64 {
+	p := r.head + i
+	if c := r.cap(); p >= c {
+		p -= c
+	}
+	return r.w[logEntries+2*p:][:2]
+}
+
+func (r *logRing) time(i int) int64 { return int64(r.entry(i)[0]) }
+
+// upTo returns the units logged before entry i.
+func (r *logRing) upTo(i int) uint64 {
+	if i == 0 {
+		return r.w[logBase]
+	}
+	return r.entry(i - 1)[1]
+}
+
+func (r *logRing) total() uint64 { return r.upTo(r.len) }
+
+// search returns the first entry for which after is true; it is false for all
+// entries before and true for all that follow.
+func (r *logRing) search(after func(i int) bool) int {
+	lo, hi := 0, r.len
+	for lo < hi {
+		if mid := (lo + hi) / 2; after(mid) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// drop forgets the first n entries.
+func (r *logRing) drop(n int) {
+	if n == 0 {
+		return
+	}
+	r.w[logBase] = r.upTo(n)
+	r.head, r.len = (r.head+n)%r.cap(), r.len-n
+	r.save()
+}
+
+func (r *logRing) push(at int64, cost uint64) {
+	upTo := r.total() + cost
+	r.len++
+	e := r.entry(r.len - 1)
+	e[0], e[1] = uint64(at), upTo
+	r.save()
+}
+
+func (r *logRing) save() { r.w[logHead] = uint64(r.head)<<32 | uint64(r.len) }
+
+// settled returns the first entry that counts and the time to reckon from.
+func (l *SlidingLog) settled(r *logRing, now int64) (first int, at int64, setBack bool) {
+	at = now
+	if r.len > 0 {
+		_, at, setBack = elapsed(r.time(r.len-1), now, l.Length)
+	}
+	if setBack {
+		return 0, at, true
+	}
+	return r.search(func(i int) bool { return r.time(i) > at-l.Length }), at, false
+}
+
+// Full reports whether the state has no room for another entry at this time; its
+// owner then moves it to a larger slice, unless it has room for Entries already.
+func (l *SlidingLog) Full(w []uint64, now int64) bool {
+	r := openLog(w)
+	first, _, _ := l.settled(&r, now)
+	return r.len-first >= r.cap()
+}
+
+// Move copies a state into a larger slice of zeros.
+func (l *SlidingLog) Move(dst, src []uint64) {
+	from, to := openLog(src), openLog(dst)
+	dst[logBase] = from.w[logBase]
+	for i := range from.len {
+		to.len++
+		copy(to.entry(i), from.entry(i))
+	}
+	to.save()
+}
+
+// Decide answers one question. With commit the state is moved, by a denial only
+// with CountDenied; without, nothing is written.
+func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
+	r := openLog(w)
+	first, at, setBack := l.settled(&r, a.Now)
+	if setBack {
+		used := max(r.total()-r.upTo(0), uint64(l.Count))
+		if !commit { // answer from a copy
+			r = openLog(make([]uint64, l.Words(2)))
+		}
+		clear(r.w)
+		r.head, r.len, first = 0, 0, 0
+		r.push(at, used)
+	}
+	used := r.total() - r.upTo(first)
+	limit := l.Count - a.Floor
+	ans := Answer{Remaining: max(0, limit-int64(used))}
+	if r.len > first {
+		ans.ResetAfter = r.time(r.len-1) + l.Length - a.Now
+	}
+	switch {
+	case a.Cost == 0:
+		if used <= uint64(l.Count) {
+			ans.Allowed, ans.At = true, at
+			return ans
+		}
+		limit = l.Count
+	case a.Cost > limit:
+		ans.Reason = Never
+		return ans
+	}
+	last := int64(-1)
+	if r.len > first {
+		last = r.time(r.len - 1)
+	}
+	room := limit - a.Cost
+	switch {
+	case int64(used) > room:
+		ans.Reason = Limited
+	case last >= 0 && at-last < l.MinInterval:
+		ans.Reason = TooSoon
+	default:
+		ans.Allowed, ans.At = true, at
+		ans.Remaining -= a.Cost
+		ans.ResetAfter = at + l.Length - a.Now
+		if commit {
+			r.drop(first)
+			r.push(at, uint64(a.Cost))
+		}
+		return ans
+	}
+	retry := int64(0)
+	if l.CountDenied && a.Cost > 0 {
+		// Answer as of a log that holds this attempt.
+		used += uint64(a.Cost)
+		last = at
+		ans.Remaining = max(0, limit-int64(used))
+		ans.ResetAfter = at + l.Length - a.Now
+		retry = at + l.Length
+	}
+	if int64(used) > room {
+		gone := r.upTo(first) + used - uint64(room)
+		if i := r.search(func(i int) bool { return r.entry(i)[1] >= gone }); i < r.len {
+			retry = r.time(i) + l.Length
+		}
+	} else {
+		retry = 0
+	}
+	ans.RetryAfter = max(retry, last+l.MinInterval) - a.Now
+	if l.CountDenied && commit && a.Cost > 0 {
+		r.drop(first)
+		// The newest Count units alone decide from here on.
+		r.drop(r.search(func(i int) bool { return r.total()-r.entry(i)[1] < uint64(l.Count) }))
+		r.push(at, uint64(a.Cost))
+	}
+	return ans
+}
+
+// Fresh reports whether no entry counts any more.
+func (l *SlidingLog) Fresh(w []uint64, now int64) bool {
+	r := openLog(w)
+	return r.len == 0 || r.time(r.len-1) <= now-l.Length
+}
+
+// Cancel gives a charge back at the moment it was made; later, nothing.
+func (l *SlidingLog) Cancel(w []uint64, now int64, c Charge) {
+	if now <= c.At {
+		l.Settle(w, now, c, 0)
+	}
+}
+
+// Settle replaces the cost of a charge by the actual one while it counts; at no
+// cost its entry is removed.
+func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
+	r := openLog(w)
+	first, _, setBack := l.settled(&r, now)
+	if setBack {
+		return
+	}
+	i := r.search(func(i int) bool { return r.time(i) >= c.At })
+	for i < r.len && r.time(i) == c.At && r.entry(i)[1]-r.upTo(i) != uint64(c.Cost) {
+		i++
+	}
+	if i < first || i >= r.len || r.time(i) != c.At {
+		return
+	}
+	more := uint64(min(actual, MaxCount)) - uint64(c.Cost) // wraps round for a surplus
+	if actual > 0 {
+		for ; i < r.len; i++ {
+			r.entry(i)[1] += more
+		}
+		return
+	}
+	for ; i+1 < r.len; i++ {
+		next := r.entry(i + 1)
+		e := r.entry(i)
+		e[0], e[1] = next[0], next[1]+more
+	}
+	r.len--
+	r.save()
+}
+
+// Convert writes into w, a slice of zeros, the state that from's state is under
+// these numbers: the entries that count stay.
+func (l *SlidingLog) Convert(from *SlidingLog, w, old []uint64, now int64) {
+	src, dst := openLog(old), openLog(w)
+	first, at, setBack := from.settled(&src, now)
+	if setBack {
+		dst.push(at, max(src.total()-src.upTo(0), uint64(l.Count)))
+		return
+	}
+	for i := max(first, src.len-dst.cap()); i < src.len; i++ {
+		dst.push(src.time(i), src.entry(i)[1]-src.upTo(i))
+	}
+}

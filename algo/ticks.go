@@ -1,0 +1,69 @@
+package algo
+
+import "math/bits"
+
+// MaxTicks bounds every amount of ticks, so that the sum of two never overflows.
+const MaxTicks = 1 << 62
+
+// Pace is a rate reduced to its lowest terms: Num units are refilled every Den
+// microseconds. In ticks, one unit is Den and one microsecond refills Num.
+type Pace struct{ Num, Den uint64 }
+
+// NewPace reduces count units per period microseconds; both must be positive.
+func NewPace(count, period int64) Pace {
+	n, d := uint64(count), uint64(period)
+	a, b := n, d
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return Pace{n / a, d / a}
+}
+
+// decay returns what is left of ticks after passed microseconds.
+func (p Pace) decay(ticks uint64, passed int64) uint64 {
+	hi, lo := bits.Mul64(uint64(passed), p.Num)
+	if hi != 0 || lo >= ticks {
+		return 0
+	}
+	return ticks - lo
+}
+
+// wait returns the microseconds it takes to refill ticks, rounded up.
+func (p Pace) wait(ticks uint64) int64 {
+	if ticks == 0 {
+		return 0
+	}
+	if p.Num == 1 {
+		return int64(ticks)
+	}
+	return int64((ticks-1)/p.Num) + 1
+}
+
+// Fits reports whether units of this pace can be counted in ticks.
+func (p Pace) Fits(units uint64) bool {
+	hi, lo := bits.Mul64(units, p.Den)
+	return hi == 0 && lo <= MaxTicks
+}
+
+// mulDiv returns a·b/c rounded down, and whether there was a remainder. The
+// quotient is clamped to MaxTicks.
+func mulDiv(a, b, c uint64) (q uint64, inexact bool) {
+	hi, lo := bits.Mul64(a, b)
+	if hi >= c {
+		return MaxTicks, false
+	}
+	q, r := bits.Div64(hi, lo, c)
+	if q > MaxTicks {
+		return MaxTicks, false
+	}
+	return q, r != 0
+}
+
+// mulDivUp is mulDiv rounded up.
+func mulDivUp(a, b, c uint64) uint64 {
+	q, inexact := mulDiv(a, b, c)
+	if inexact {
+		q++
+	}
+	return q
+}

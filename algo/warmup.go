@@ -1,0 +1,175 @@
+package algo
+
+// WarmBucket is a token bucket with a cold start, after Guava's SmoothWarmingUp:
+// a limiter that has been idle hands out its units Cold times slower than the
+// stable rate and ramps up to it while it is used; after Warm microseconds without use it is
+// cold again. It saves no burst: each request of up to Burst units passes once
+// its predecessors are paid for, and is paid for by its successors. Over any
+// interval W it admits at most burst + ⌊rate·W⌋ units.
+//
+// Its state is three words: the time of the last charge, the ticks still to be
+// paid, and the warmth gained. In warmth, one unit is 2·(1+Cold)·Den and one
+// microsecond of idleness loses (5+Cold)·Num, which makes the capacity and the threshold of
+// Guava's ramp whole: Warm·Num·(5+Cold), above Warm·Num·(1+Cold).
+type WarmBucket struct {
+	Pace
+	Burst, Debt int64
+	Warm        int64
+	Cold        int64
+
+	burst, debt uint64 // Burst, Debt in ticks
+	unit        uint64 // one unit in warmth
+	most        uint64 // the stored units of a cold limiter, in warmth
+	ramp        uint64 // those of them that are slow, in warmth
+	period      int64
+}
+
+// WarmWords is the size of a WarmBucket's state.
+const WarmWords = 3
+
+const (
+	warmAt = iota
+	warmOwed
+	warmth
+)
+
+// NewWarmBucket makes a token bucket with a cold start. The caller has checked
+// that WarmFits, and that burst+debt units do.
+func NewWarmBucket(p Pace, period, burst, debt, warm, cold int64) WarmBucket {
+	b := WarmBucket{
+		Pace: p, Burst: burst, Debt: debt, Warm: warm, Cold: cold,
+		burst: uint64(burst) * p.Den,
+		debt:  uint64(debt) * p.Den,
+		unit:  2 * uint64(1+cold) * p.Den,
+		most:  uint64(warm) * p.Num * uint64(5+cold),
+		ramp:  4 * uint64(warm) * p.Num,
+	}
+	b.period = max(period, p.wait(b.burst), warm)
+	return b
+}
+
+// WarmFits reports whether a ramp of warm microseconds from cold times the
+// stable interval can be computed exactly at this pace.
+func WarmFits(p Pace, warm, cold int64) bool {
+	most, _ := mulDiv(uint64(warm), p.Num, 1)
+	most, _ = mulDiv(most, uint64(16*(5+cold)), 1)
+	unit, _ := mulDiv(p.Den, uint64(2*(1+cold)), 1)
+	work, _ := mulDiv(most, uint64(cold), 1)
+	return most < MaxTicks && unit < MaxTicks && work < MaxTicks
+}
+
+// settled returns the ticks owed and the warmth as of the question.
+func (b *WarmBucket) settled(w []uint64, now int64) (owed, warm uint64, at int64, setBack bool) {
+	passed, at, setBack := elapsed(int64(w[warmAt]), now, b.period)
+	owed, warm = w[warmOwed], w[warmth]
+	if setBack {
+		return max(owed, b.burst), warm, at, true
+	}
+	free := b.wait(owed)
+	if passed < free {
+		return b.decay(owed, passed), warm, at, false
+	}
+	// What is left of the last microsecond of the debt already cools.
+	spare := uint64(free)*b.Num - owed
+	cooled, _ := mulDiv(uint64(passed-free), b.Num, 1)
+	cooled, _ = mulDiv(min(cooled+spare, MaxTicks), uint64(5+b.Cold), 1)
+	return 0, warm - min(warm, cooled), at, false
+}
+
+// price returns the ticks that cost units take from a limiter of this warmth,
+// and the warmth after them.
+func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
+	ticks = uint64(cost) * b.Den
+	gain, _ := mulDiv(uint64(cost), b.unit, 1)
+	stored := b.most - warm
+	after = warm + min(gain, stored)
+	if warm >= b.ramp {
+		return ticks, after
+	}
+	// The mean of the interval over the slow part, times its length: the area
+	// under the ramp.
+	slow := b.ramp - warm
+	part := min(gain, slow)
+	extra := mulDivUp(part*uint64(b.Cold-1), 2*slow-part, 16*uint64(1+b.Cold)*uint64(b.Warm)*b.Num)
+	return ticks + extra, after
+}
+
+// Decide answers one question. With commit the state is moved, except by a
+// denial; without, nothing is written.
+func (b *WarmBucket) Decide(w []uint64, a Ask, commit bool) Answer {
+	owed, warm, at, setBack := b.settled(w, a.Now)
+	if setBack && commit {
+		w[warmAt], w[warmOwed] = uint64(at), owed
+	}
+	cooling := b.wait((warm + uint64(5+b.Cold) - 1) / uint64(5+b.Cold))
+	ans := Answer{ResetAfter: b.wait(owed) + cooling + (at - a.Now)}
+	if owed == 0 {
+		ans.Remaining = max(0, b.Burst-a.Floor)
+	}
+	if a.Cost > b.Burst-a.Floor && a.Cost > 0 {
+		ans.Reason = Never
+		return ans
+	}
+	wait := b.wait(owed)
+	if owed > 0 {
+		wait += at - a.Now
+	}
+	if wait > max(a.MaxWait, 0) || owed > MaxTicks/2 {
+		ans.Reason = Limited
+		ans.RetryAfter = max(wait-max(a.MaxWait, 0), 1)
+		return ans
+	}
+	ans.Allowed, ans.Delay, ans.At = true, wait, at
+	if a.Cost == 0 {
+		return ans
+	}
+	ticks, after := b.price(a.Cost, warm)
+	ans.Over = owed + ticks
+	ans.Remaining = 0
+	ans.ResetAfter = b.wait(ans.Over) + b.wait((after+uint64(5+b.Cold)-1)/uint64(5+b.Cold)) + (at - a.Now)
+	if commit {
+		w[warmAt], w[warmOwed], w[warmth] = uint64(at), ans.Over, after
+	}
+	return ans
+}
+
+// Fresh reports whether nothing is owed and the limiter is cold.
+func (b *WarmBucket) Fresh(w []uint64, now int64) bool {
+	owed, warm, at, _ := b.settled(w, now)
+	return at == now && owed == 0 && warm == 0
+}
+
+// Cancel gives back the last reservation, before the next could act.
+func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
+	owed, _, at, setBack := b.settled(w, now)
+	if !setBack && now <= c.At && owed == b.decay(c.Over, at-c.At) {
+		w[warmAt], w[warmOwed] = uint64(at), owed-min(owed, uint64(c.Cost)*b.Den)
+	}
+}
+
+// Settle replaces the cost of a charge by the actual one, at the stable rate.
+func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
+	owed, warm, at, _ := b.settled(w, now)
+	if actual <= c.Cost {
+		owed -= min(owed, uint64(c.Cost-actual)*b.Den)
+	} else {
+		more := actual - c.Cost
+		if b.Pace.Fits(uint64(more)) {
+			var ticks uint64
+			ticks, warm = b.price(more, warm)
+			owed = max(owed, min(owed+ticks, b.burst+b.debt))
+		} else {
+			owed = max(owed, b.burst+b.debt)
+		}
+	}
+	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed, warm
+}
+
+// Convert rewrites from's state for these numbers: what is owed is owed for the
+// same time, the warmth keeps its share.
+func (b *WarmBucket) Convert(from *WarmBucket, w []uint64, now int64) {
+	owed, warm, at, _ := from.settled(w, now)
+	owed = mulDivUp(owed, b.Num, from.Num)
+	warm, _ = mulDiv(warm, b.most, from.most)
+	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed, warm
+}

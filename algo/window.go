@@ -1,0 +1,122 @@
+package algo
+
+// FixedWindow counts the units of one window after another: Count at most in
+// each. Over an interval that straddles a boundary it admits up to 2·count.
+//
+// Windows are aligned to multiples of Length since the epoch, or opened by the
+// first charge, or those of a Calendar. The state holds the end of the window (T)
+// and the units charged in it (V).
+type FixedWindow struct {
+	Count  int64
+	Length int64 // microseconds; the longest one of a calendar
+	Opened bool
+	*Calendar
+}
+
+// MaxCount bounds what a window counts, so that sums never overflow.
+const MaxCount = 1 << 53
+
+// end returns the end of the window that opens at or holds now.
+func (w *FixedWindow) end(now int64) int64 {
+	switch {
+	case w.Calendar != nil:
+		return w.Calendar.End(now)
+	case w.Opened:
+		return now + w.Length
+	default:
+		return now - now%w.Length + w.Length
+	}
+}
+
+// settled returns the window as of the question: its end, the units used in it,
+// and the time to reckon from.
+func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at int64, setBack bool) {
+	if now >= s.T {
+		return w.end(now), 0, now, false
+	}
+	start := s.T - w.Length
+	if now >= start || start-now <= w.Length {
+		return s.T, s.V, max(now, start), false
+	}
+	return w.end(now), max(s.V, uint64(w.Count)), now, true
+}
+
+// Decide answers one question. The state returned is the one to keep; on a
+// denial it differs from s only when the clock was set back.
+func (w *FixedWindow) Decide(s State, a Ask) (State, Answer) {
+	end, used, at, setBack := w.settled(s, a.Now)
+	kept := s
+	if setBack {
+		kept = State{end, used}
+	}
+	ans := Answer{Remaining: max(0, w.Count-a.Floor-int64(used))}
+	if used > 0 {
+		ans.ResetAfter = end - a.Now
+	}
+	switch {
+	case a.Cost == 0:
+		if used > uint64(w.Count) {
+			ans.Reason, ans.RetryAfter = Limited, end-a.Now
+			return kept, ans
+		}
+		ans.Allowed, ans.At = true, at
+		return kept, ans
+	case a.Cost > w.Count-a.Floor:
+		ans.Reason = Never
+		return kept, ans
+	case a.Cost > ans.Remaining:
+		ans.Reason, ans.RetryAfter = Limited, end-a.Now
+		return kept, ans
+	}
+	ans.Allowed, ans.At = true, at
+	ans.Remaining -= a.Cost
+	ans.ResetAfter = end - a.Now
+	return State{end, used + uint64(a.Cost)}, ans
+}
+
+// Fresh reports whether nothing is counted any more.
+func (w *FixedWindow) Fresh(s State, now int64) bool { return now >= s.T }
+
+// Cancel gives a charge back at the moment it was made; later, nothing.
+func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
+	if now > c.At {
+		return s
+	}
+	return w.Settle(s, now, c, 0)
+}
+
+// Settle replaces the cost of a charge by the actual one while its window counts.
+func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
+	if now >= s.T || w.startOf(s.T) > c.At || c.At >= s.T {
+		return s
+	}
+	if actual <= c.Cost {
+		s.V -= min(s.V, uint64(c.Cost-actual))
+		if s.V == 0 {
+			return State{}
+		}
+		return s
+	}
+	s.V = min(s.V+uint64(actual-c.Cost), MaxCount)
+	return s
+}
+
+func (w *FixedWindow) startOf(end int64) int64 {
+	if w.Calendar != nil {
+		return w.Calendar.Start(end - 1)
+	}
+	return end - w.Length
+}
+
+// Convert returns the state that from's state s is under these numbers: the
+// units counted stay, until the new window ends.
+func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {
+	end, used, at, _ := from.settled(s, now)
+	if used == 0 {
+		return State{}
+	}
+	if w.Opened {
+		return State{min(end, at+w.Length), used}
+	}
+	return State{w.end(at), used}
+}

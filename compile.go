@@ -1,0 +1,273 @@
+package sluice
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// The most units and the longest times that limits accept.
+const (
+	maxCold = 100
+	maxTTL  = 30 * day
+)
+
+func refuse(field, format string, args ...any) *LimitError {
+	return &LimitError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// between checks that a count lies within bounds.
+func between(field string, n, low, high int64) *LimitError {
+	if n < low || n > high {
+		return refuse(field, "is %d; give %d to %d", n, low, high)
+	}
+	return nil
+}
+
+// duration checks that a time lies within bounds and is whole microseconds.
+func duration(field string, d, low, high time.Duration) *LimitError {
+	if d < low || d > high {
+		return refuse(field, "is %v; give %v to %v", d, low, high)
+	}
+	if d%time.Microsecond != 0 {
+		return refuse(field, "is %v; give whole microseconds", d)
+	}
+	return nil
+}
+
+func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+// first returns the first error, if any.
+func first(errs ...*LimitError) *LimitError {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkRate(r Rate) *LimitError {
+	if err := r.check(); err != nil {
+		return refuse("Rate", "%v", err)
+	}
+	return nil
+}
+
+// pace reduces a rate for exact counting of units. When they do not fit, the
+// error names the nearest rate with which they do.
+func pace(r Rate, units int64) (algo.Pace, *LimitError) {
+	if err := checkRate(r); err != nil {
+		return algo.Pace{}, err
+	}
+	p := algo.NewPace(r.count, r.micros())
+	if p.Fits(uint64(units)) {
+		return p, nil
+	}
+	err := refuse("Rate", "of %v cannot be counted exactly for %d units", r, units)
+	err.Nearest = nearest(r, units)
+	return algo.Pace{}, err
+}
+
+// nearest returns the rate of the same period with the count nearest to r's that
+// can be counted exactly for units: a multiple of a divisor of the period that is large
+// enough.
+func nearest(r Rate, units int64) Rate {
+	period := uint64(r.micros())
+	most := uint64(algo.MaxTicks) / uint64(units) // the largest reduced period
+	best := Rate{}
+	for d := uint64(1); d*d <= period; d++ {
+		if period%d != 0 {
+			continue
+		}
+		for _, g := range [2]uint64{d, period / d} {
+			if period/g > most {
+				continue
+			}
+			n := (uint64(r.count) + g/2) / g * g
+			n = max(n, g)
+			if c := (Rate{int64(n), r.period}); n <= maxUnits && (best.IsZero() || apart(c, r) < apart(best, r)) {
+				best = c
+			}
+		}
+		if d > 1<<22 {
+			break // of a period this rough, a near rate will do
+		}
+	}
+	return best
+}
+
+func apart(a, b Rate) int64 {
+	return max(a.count-b.count, b.count-a.count)
+}
+
+func (t TokenBucket) compile(p *algo.Params) *LimitError {
+	if err := checkRate(t.Rate); err != nil {
+		return err
+	}
+	if t.Burst == 0 {
+		t.Burst = t.Rate.count
+	}
+	if t.Debt == 0 {
+		t.Debt = t.Burst
+	}
+	if err := first(between("Burst", t.Burst, 1, maxUnits), between("Debt", t.Debt, 1, maxUnits)); err != nil {
+		return err
+	}
+	pace, err := pace(t.Rate, t.Burst+t.Debt)
+	if err != nil {
+		return err
+	}
+	p.Capacity = t.Burst
+	if t.WarmUp == 0 {
+		if t.ColdFactor != 0 {
+			return refuse("ColdFactor", "is set without WarmUp; give both or none")
+		}
+		p.Kind = algo.KindBucket
+		p.Bucket = algo.NewBucket(pace, t.Rate.micros(), t.Burst, t.Debt)
+		return nil
+	}
+	if t.ColdFactor == 0 {
+		t.ColdFactor = 3
+	}
+	if err := first(
+		duration("WarmUp", t.WarmUp, time.Millisecond, day),
+		between("ColdFactor", t.ColdFactor, 2, maxCold),
+	); err != nil {
+		return err
+	}
+	if !algo.WarmFits(pace, micros(t.WarmUp), t.ColdFactor) {
+		return refuse("WarmUp", "of %v cannot be computed exactly with %v; give a shorter one, or a rate whose count and period share more factors", t.WarmUp, t.Rate)
+	}
+	p.Kind = algo.KindWarmBucket
+	p.Warm = algo.NewWarmBucket(pace, t.Rate.micros(), t.Burst, t.Debt, micros(t.WarmUp), t.ColdFactor)
+	return nil
+}
+
+func (b LeakyBucket) compile(p *algo.Params) *LimitError {
+	if err := first(
+		checkRate(b.Rate),
+		between("Queue", b.Queue, 0, maxUnits-1),
+		between("Undelayed", b.Undelayed, 0, b.Queue),
+	); err != nil {
+		return err
+	}
+	pace, err := pace(b.Rate, b.Queue+1)
+	if err != nil {
+		return err
+	}
+	p.Kind, p.Capacity = algo.KindLeaky, b.Queue+1
+	p.Leaky = algo.NewLeakyBucket(pace, b.Rate.micros(), b.Queue, b.Undelayed)
+	return nil
+}
+
+func (w FixedWindow) compile(p *algo.Params) *LimitError {
+	p.Kind, p.Capacity = algo.KindFixedWindow, w.Rate.count
+	if w.Calendar != 0 {
+		if w.Calendar > CalendarMonth {
+			return refuse("Calendar", "is %d; give CalendarDay, CalendarWeek or CalendarMonth", w.Calendar)
+		}
+		if w.Opened {
+			return refuse("Opened", "is set with Calendar; give one of them")
+		}
+		if w.Zone == nil {
+			w.Zone = time.UTC
+		}
+		if err := between("Rate", w.Rate.count, 1, maxUnits); err != nil {
+			return err
+		}
+		c := &algo.Calendar{Unit: w.Calendar, Zone: w.Zone}
+		p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: c.Longest(), Calendar: c}
+		return nil
+	}
+	if err := checkRate(w.Rate); err != nil {
+		return err
+	}
+	if w.Zone != nil {
+		return refuse("Zone", "is set without Calendar; give both or none")
+	}
+	p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: w.Rate.micros(), Opened: w.Opened}
+	return nil
+}
+
+func (w SlidingWindow) compile(p *algo.Params) *LimitError {
+	if err := first(checkRate(w.Rate), between("Cells", int64(w.Cells), 0, algo.MaxCells)); err != nil {
+		return err
+	}
+	length, cells := w.Rate.micros(), int64(w.Cells)
+	if cells == 0 {
+		for cells = 10; cells <= algo.MaxCells && length%cells != 0; cells++ {
+		}
+		if cells > algo.MaxCells {
+			cells = 1
+		}
+	}
+	if length%cells != 0 {
+		return refuse("Cells", "is %d, which does not divide %v into whole microseconds; give a divisor of it, or none for the default", cells, w.Rate.period)
+	}
+	p.Kind, p.Capacity = algo.KindSlidingWindow, w.Rate.count
+	p.Cells = algo.SlidingWindow{Count: w.Rate.count, Length: length, Cells: cells}
+	return nil
+}
+
+func (c SlidingCounter) compile(p *algo.Params) *LimitError {
+	if err := checkRate(c.Rate); err != nil {
+		return err
+	}
+	if c.Rate.count > algo.MaxCounterCount {
+		err := refuse("Rate", "is %d units a period; the most for a sliding counter is %d", c.Rate.count, int64(algo.MaxCounterCount))
+		err.Nearest = Rate{algo.MaxCounterCount, c.Rate.period}
+		return err
+	}
+	if c.Rate.micros() < algo.MinCounterLength {
+		err := refuse("Rate", "has a period of %v; the shortest for a sliding counter is 1ms", c.Rate.period)
+		err.Nearest = perMillisecond(c.Rate)
+		return err
+	}
+	p.Kind, p.Capacity = algo.KindSlidingCounter, c.Rate.count
+	p.Counter = algo.SlidingCounter{Count: c.Rate.count, Length: c.Rate.micros()}
+	return nil
+}
+
+// perMillisecond returns the rate nearest to r whose period is a millisecond.
+func perMillisecond(r Rate) Rate {
+	hi, lo := bits.Mul64(uint64(r.count), 1000)
+	n, _ := bits.Div64(hi, lo, uint64(r.micros()))
+	return Rate{int64(min(n, algo.MaxCounterCount)), time.Millisecond}
+}
+
+func (l SlidingLog) compile(p *algo.Params) *LimitError {
+	if err := first(checkRate(l.Rate), duration("MinInterval", l.MinInterval, 0, l.Rate.period)); err != nil {
+		return err
+	}
+	if l.Rate.count > algo.MaxLogCount {
+		err := refuse("Rate", "is %d units a period; a log holds an entry for each, %d at most; a sliding window takes more", l.Rate.count, algo.MaxLogCount)
+		err.Nearest = Rate{algo.MaxLogCount, l.Rate.period}
+		return err
+	}
+	p.Kind, p.Capacity = algo.KindSlidingLog, l.Rate.count
+	p.Log = algo.SlidingLog{
+		Count: l.Rate.count, Length: l.Rate.micros(),
+		MinInterval: micros(l.MinInterval), CountDenied: l.CountDenied,
+	}
+	return nil
+}
+
+func (c Concurrency) compile(p *algo.Params) *LimitError {
+	if c.TTL == 0 {
+		c.TTL = time.Minute
+	}
+	if err := first(
+		between("Max", c.Max, 1, algo.MaxConcurrency),
+		between("Queue", c.Queue, 0, algo.MaxConcurrency-c.Max),
+		duration("TTL", c.TTL, time.Millisecond, maxTTL),
+		duration("Latency", c.Latency, 0, maxTTL),
+	); err != nil {
+		return err
+	}
+	p.Kind, p.Capacity = algo.KindConcurrency, c.Max+c.Queue
+	p.Conc = algo.Concurrency{Max: c.Max, Queue: c.Queue, TTL: micros(c.TTL), Latency: micros(c.Latency)}
+	return nil
+}

@@ -1,0 +1,85 @@
+package sluice
+
+import (
+	"encoding/binary"
+	"strings"
+)
+
+// Key says whom a limit counts for: an address, a user, or a combination of
+// such parts. Different parts make different keys, whatever bytes they hold: a key of
+// "a:b" and "c" is not one of "a" and "b:c". The zero Key has no parts: one
+// for everybody.
+//
+// A Key is a value, cheap to copy, and compares with ==.
+type Key struct {
+	// text is the only part, or all of them, each with its length before it.
+	text  string
+	parts int
+}
+
+// StringKey returns the key of one part. It does not allocate.
+func StringKey(part string) Key { return Key{part, 1} }
+
+// NewKey returns the key of parts, in this order.
+func NewKey(parts ...string) Key {
+	switch len(parts) {
+	case 0:
+		return Key{}
+	case 1:
+		return StringKey(parts[0])
+	}
+	n := 0
+	for _, p := range parts {
+		n += len(p) + binary.MaxVarintLen16
+	}
+	text := make([]byte, 0, n)
+	for _, p := range parts {
+		text = AppendKeyPart(text, p)
+	}
+	return Key{string(text), len(parts)}
+}
+
+// AppendKeyPart appends a part to the encoding of a key of two or more, for
+// callers of EncodedKey.
+func AppendKeyPart(dst []byte, part string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(part)))
+	return append(dst, part...)
+}
+
+// EncodedKey returns the key whose parts were encoded by AppendKeyPart. With one
+// part the text is that part, without its length.
+func EncodedKey(text string, parts int) Key { return Key{text, parts} }
+
+// Len returns the number of parts.
+func (k Key) Len() int { return k.parts }
+
+// Text returns the encoding of the parts. Together with Len it identifies the key.
+func (k Key) Text() string { return k.text }
+
+// Parts returns the parts, or nil if the text of an EncodedKey is no encoding.
+func (k Key) Parts() []string {
+	switch k.parts {
+	case 0:
+		return nil
+	case 1:
+		return []string{k.text}
+	}
+	parts := make([]string, 0, min(k.parts, len(k.text)))
+	rest := []byte(k.text)
+	for len(rest) > 0 {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return nil
+		}
+		parts = append(parts, string(rest[n:n+int(size)]))
+		rest = rest[n+int(size):]
+	}
+	if len(parts) != k.parts {
+		return nil
+	}
+	return parts
+}
+
+// String returns the parts for a person to read. Logs should not hold it: a key
+// may be an address or a secret.
+func (k Key) String() string { return strings.Join(k.Parts(), " · ") }

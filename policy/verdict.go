@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// Action is what becomes of a request.
+type Action uint8
+
+// The actions.
+const (
+	// Allow lets the request pass, after the verdict's Delay.
+	Allow Action = iota
+	// Deny refuses it.
+	Deny
+)
+
+// String returns the action in a word.
+func (a Action) String() string {
+	if a == Allow {
+		return "allow"
+	}
+	return "deny"
+}
+
+// Verdict is all decisions about a request folded into one action, with the
+// explanation. The zero Verdict allows and has met no rule.
+type Verdict struct {
+	Action Action
+	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched, or
+	// ReasonStoreError if the store could not decide.
+	Reason sluice.Reason
+	// Rule is the rule that decided: the tightest one that was met, nil for none.
+	Rule *Rule
+	// Tightest is the decision that fills the headers: of the denials the one with the
+	// longest wait, otherwise the one with the fewest units remaining. Its Limit is
+	// zero if no limit was met.
+	Tightest sluice.Decision
+	// TightestLimit is the limit of Tightest, nil if none was met.
+	TightestLimit *sluice.Limit
+	// Delay is the longest delay of all limits, of an allowed request.
+	Delay time.Duration
+	// Met are all limits that the request met, in the order of the rules.
+	Met []Met
+	// Err is the store's error, if it could not decide.
+	Err error
+}
+
+// Met is one limit that a request met.
+type Met struct {
+	Rule     *Rule
+	Request  sluice.Request
+	Decision sluice.Decision
+}
+
+// Allowed reports whether the request passes.
+func (v *Verdict) Allowed() bool { return v.Action == Allow }
+
+// RetryAfter is when a denied request may come back, zero if it never may.
+func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }

@@ -1,0 +1,3 @@
+module github.com/sluicehq/sluice/policyfile
+
+go 1.25

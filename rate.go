@@ -1,0 +1,155 @@
+package sluice
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rate is a count of units per period of time, such as 100 per minute. It is a
+// rational number and kept as one. The zero Rate is no rate, which every limit refuses.
+type Rate struct {
+	count  int64
+	period time.Duration
+}
+
+// maxPeriod bounds the period of a rate.
+const maxPeriod = 100 * 365 * 24 * time.Hour
+
+// day and week are not in package time, for lack of daylight saving; a rate
+// counts days of 24 hours.
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// Per returns the rate of n units per period. Numbers that make no rate are
+// reported by NewLimit.
+func Per(n int64, period time.Duration) Rate {
+	if period%time.Microsecond != 0 && period > 0 && n > 0 && n < 1<<50 {
+		// Time is counted in microseconds: n per d ns is 1000·n per d µs.
+		n, ns := 1000*n, int64(period)
+		g := gcd(n, ns)
+		return Rate{n / g, time.Duration(ns/g) * time.Microsecond}
+	}
+	return Rate{n, period}
+}
+
+// PerSecond returns the rate of n units a second.
+func PerSecond(n int64) Rate { return Rate{n, time.Second} }
+
+// PerMinute returns the rate of n units a minute.
+func PerMinute(n int64) Rate { return Rate{n, time.Minute} }
+
+// PerHour returns the rate of n units an hour.
+func PerHour(n int64) Rate { return Rate{n, time.Hour} }
+
+// PerDay returns the rate of n units in 24 hours.
+func PerDay(n int64) Rate { return Rate{n, day} }
+
+// Every returns the rate of one unit each interval.
+func Every(interval time.Duration) Rate { return Per(1, interval) }
+
+// ParseRate reads a rate written as count/period. The period is one of s, m, h,
+// d and w, or a number of them ("10/30s"), or of ms; a number alone counts
+// seconds ("100/300"). The error is a *RateError.
+func ParseRate(text string) (Rate, error) {
+	fail := func(problem string) (Rate, error) {
+		return Rate{}, &RateError{Text: text, Problem: problem}
+	}
+	count, per, ok := strings.Cut(text, "/")
+	if !ok {
+		return fail("has no period")
+	}
+	n, err := parseCount(count)
+	if err != nil || n < 1 {
+		return fail("needs a whole count of 1 or more before the slash")
+	}
+	digits := strings.TrimRight(per, "abcdefghijklmnopqrstuvwxyz")
+	unit, known := map[string]time.Duration{
+		"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": day, "w": week, "": time.Second,
+	}[per[len(digits):]]
+	if !known || per == "" {
+		return fail("needs a period of s, m, h, d or w after the slash")
+	}
+	times := int64(1)
+	if digits != "" {
+		if times, err = parseCount(digits); err != nil || times < 1 {
+			return fail("needs a whole number before the unit of the period")
+		}
+	}
+	if times > int64(maxPeriod/unit) {
+		return fail("has a period longer than 100 years")
+	}
+	return Rate{n, time.Duration(times) * unit}, nil
+}
+
+// parseCount reads digits alone: strconv.ParseInt would take a sign.
+func parseCount(s string) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	return int64(n), err
+}
+
+// Count returns the units of the rate's period.
+func (r Rate) Count() int64 { return r.count }
+
+// Period returns the time in which Count units are given.
+func (r Rate) Period() time.Duration { return r.period }
+
+// IsZero reports whether r is the zero Rate.
+func (r Rate) IsZero() bool { return r == Rate{} }
+
+// String returns the rate as ParseRate reads it; periods that it cannot read
+// are written as a time.Duration.
+func (r Rate) String() string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{week, "w"}, {day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if r.period == u.unit {
+			return fmt.Sprintf("%d/%s", r.count, u.name)
+		}
+		if r.period > u.unit && r.period%u.unit == 0 {
+			return fmt.Sprintf("%d/%d%s", r.count, r.period/u.unit, u.name)
+		}
+	}
+	return fmt.Sprintf("%d/%s", r.count, r.period)
+}
+
+// MarshalText writes the rate as String does.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a rate as ParseRate does.
+func (r *Rate) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseRate(string(text))
+	return err
+}
+
+// check reports why r is no rate.
+func (r Rate) check() error {
+	switch {
+	case r.IsZero():
+		return fmt.Errorf("is missing; give one such as sluice.PerMinute(100)")
+	case r.count < 1:
+		return fmt.Errorf("is %d units a period; give 1 or more", r.count)
+	case r.count > maxUnits:
+		return fmt.Errorf("is %d units a period; the most is %d", r.count, int64(maxUnits))
+	case r.period <= 0:
+		return fmt.Errorf("has the period %v; give one that is positive", r.period)
+	case r.period > maxPeriod:
+		return fmt.Errorf("has a period of %v; the longest is 100 years", r.period)
+	case r.period%time.Microsecond != 0:
+		return fmt.Errorf("has a period of %v; give whole microseconds", r.period)
+	}
+	return nil
+}
+
+func (r Rate) micros() int64 { return int64(r.period / time.Microsecond) }
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,3 @@
+module github.com/sluicehq/sluice/server
+
+go 1.25

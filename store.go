@@ -1,0 +1,32 @@
+package sluice
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps the state of limits and owns the clock. All methods are safe for
+// concurrent use, and the decisions about one key are linearizable. Package storetest
+// holds the contract as tests.
+//
+// A denial is a Decision. An error means that nothing was decided or changed, or
+// wraps ErrUnknownOutcome.
+type Store interface {
+	// Decide answers one request.
+	Decide(ctx context.Context, r Request) (Decision, error)
+	// DecideAll answers several requests as one: all are charged, or none is. The
+	// answers are written to out, which is as long as rs. A request that asks
+	// twice for the same limit and key adds up. Requests that Peek take nothing but can
+	// deny; those that Shadow are decided and charged on their own.
+	DecideAll(ctx context.Context, rs []Request, out []Decision) error
+	// Cancel gives back what a charge took, before the moment it acts, less what
+	// later charges stand on; after that moment, nothing. A lease is released.
+	Cancel(ctx context.Context, c Charge) error
+	// Settle replaces the cost of a charge by what it turned out to be.
+	Settle(ctx context.Context, c Charge, actual int64) error
+	// Release ends a lease of a concurrency limit, which was held for latency. It
+	// returns ErrLeaseLost if the lease had ended by itself.
+	Release(ctx context.Context, c Charge, latency time.Duration) error
+	// Reset forgets the state of a limit's key, and its ban.
+	Reset(ctx context.Context, l *Limit, k Key) error
+}
