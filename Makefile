@@ -1,0 +1,56 @@
+# `make` alone lists what there is. Anything longer than a line is in tools/*.sh.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+FUZZTIME ?= 10s
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Start the server with its built-in quick-start policy
+	go run ./server/cmd/sluice serve
+
+.PHONY: build
+build: ## Build bin/sluice
+	go build -trimpath -o bin/sluice ./server/cmd/sluice
+
+.PHONY: test
+test: ## Set up what tests need and run those of every module with -race (ARGS="-run Name" to pick)
+	@tools/test.sh $(ARGS)
+
+.PHONY: lint
+lint: ## Check formatting, imports, modules, and run the linters
+	@tools/lint.sh
+
+.PHONY: fmt
+fmt: ## Format the code and tidy the modules
+	@tools/fmt.sh
+
+.PHONY: standalone
+standalone: ## Build each module without the workspace, as its users do
+	@tools/standalone.sh
+
+.PHONY: smoke
+smoke: ## Run the README's first command and send it real requests
+	@tools/smoke.sh
+
+.PHONY: bench
+bench: ## Measure against peers and floors, and check the bars (ARGS="…" for its flags)
+	go -C checks run ./cmd/bench $(ARGS)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
+	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: cover
+cover: ## Measure test coverage
+	@tools/cover.sh
+
+.PHONY: release
+release: ## Rehearse a release: make release VERSION=v1.2.3 (changes nothing)
+	@tools/release.sh "$(VERSION)"
+
+.PHONY: clean
+clean: ## Remove bin/
+	rm -rf bin

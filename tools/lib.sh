@@ -1,0 +1,50 @@
+# Shared by the scripts in this folder, which all start with
+#   . "$(dirname "$0")/lib.sh"
+# and from there on run in the top folder of the repository.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# say prints a heading.
+say() { printf '\n== %s\n' "$*"; }
+
+# die prints what is wrong and what to do, and stops.
+die() {
+	printf '%s\n' "$*" >&2
+	exit 1
+}
+
+# The folder of each module in go.work, "." first.
+modules=$(go work edit -json go.work | sed -n 's/.*"DiskPath": "\([^"]*\)".*/\1/p' | sed 's|^\./||' | sort)
+
+# in_module FOLDER COMMAND… runs a command there, with the workspace that the
+# module belongs to. tools stands outside it, so that its dependencies do too.
+in_module() {
+	local dir=$1
+	shift
+	if [ "$dir" = tools ]; then
+		(cd "$dir" && GOWORK=off "$@")
+	else
+		(cd "$dir" && "$@")
+	fi
+}
+
+# tool NAME prints the path of a pinned tool's program; Go's build cache keeps it.
+tool() { GOWORK=off go -C tools tool -n "$1"; }
+
+# need COMMAND PACKAGE… makes sure that a command is there. It installs the
+# packages only for root on Debian; everyone else is told what to install.
+need() {
+	local command=$1
+	shift
+	if command -v "$command" >/dev/null; then
+		return
+	fi
+	if [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ]; then
+		say "installing $*, which bring $command"
+		apt-get update -qq </dev/null
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+		command -v "$command" >/dev/null || die "$command is still missing: install what provides it"
+	else
+		die "$command is missing: install it (Debian: apt-get install $*; elsewhere the package that provides $command)"
+	fi
+}

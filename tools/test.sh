@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Sets up what the tests need, then runs those of every module under the race
+# detector. Arguments go to `go test`, as in: tools/test.sh -run TestBurst
+. "$(dirname "$0")/lib.sh"
+
+# The race detector needs cgo, and that a C compiler.
+[ "${CGO_ENABLED:-1}" = 1 ] || die "CGO_ENABLED=$CGO_ENABLED: the race detector needs cgo; unset it"
+need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
+
+runner=$(mktemp -d)
+trap 'rm -rf "$runner"' EXIT
+GOWORK=off go -C tools build -o "$runner/testall" ./testall
+# shellcheck disable=SC2086 # one word a module
+"$runner/testall" $modules tools -- -race "$@"
