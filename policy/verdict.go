@@ -29,21 +29,25 @@ func (a Action) String() string {
 // explanation. The zero Verdict allows and has met no rule.
 type Verdict struct {
 	Action Action
-	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched, or
-	// ReasonStoreError if the store could not decide.
+	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched,
+	// ReasonStoreError if the store could not decide, or ReasonNever if a part of the key is
+	// missing or the cost is negative.
 	Reason sluice.Reason
 	// Rule is the rule that decided: the tightest one that was met, nil for none.
 	Rule *Rule
 	// Tightest is the decision that fills the headers: of the denials the one with the
 	// longest wait, otherwise the one with the fewest units remaining. Its Limit is
-	// zero if no limit was met.
+	// zero if no limit was met. Rules in shadow are not asked.
 	Tightest sluice.Decision
 	// TightestLimit is the limit of Tightest, nil if none was met.
 	TightestLimit *sluice.Limit
 	// Delay is the longest delay of all limits, of an allowed request.
 	Delay time.Duration
-	// Met are all limits that the request met, in the order of the rules.
+	// Met are all limits that the request met, in the order of the rules. After a
+	// store's error their decisions are zero.
 	Met []Met
+	// Missing is the part of Rule's key for lack of which the request was denied, or nil.
+	Missing *Part
 	// Err is the store's error, if it could not decide.
 	Err error
 }
@@ -60,3 +64,12 @@ func (v *Verdict) Allowed() bool { return v.Action == Allow }
 
 // RetryAfter is when a denied request may come back, zero if it never may.
 func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
+
+// Charges returns what the decision took, for a store to settle, cancel or
+// release: one charge for each limit that was charged. That can be some of a denied
+// request too, by rules in shadow.
+func (v *Verdict) Charges() []sluice.Charge { return nil }
+
+// Explain says in a few lines why the verdict is what it is: the action, then each
+// limit that was met with its numbers. It holds no key.
+func (v *Verdict) Explain() string { return "" }

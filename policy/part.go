@@ -1,0 +1,108 @@
+package policy
+
+import "fmt"
+
+// Source says where a part of a key comes from.
+type Source uint8
+
+// The sources.
+const (
+	// FromConstant is the Name of the part itself: the same for all requests.
+	FromConstant Source = iota + 1
+	// FromClientIP is the client's address. IPv4 addresses mapped to IPv6 are the
+	// IPv4 addresses they stand for; of IPv6 addresses only the prefix counts.
+	FromClientIP
+	// FromHeader is the header called Name.
+	FromHeader
+	// FromCookie is the cookie called Name.
+	FromCookie
+	// FromQuery is the query parameter called Name.
+	FromQuery
+	// FromPath is the cleaned path.
+	FromPath
+	// FromParam is the segment of the path that the rule's pattern calls {Name}.
+	FromParam
+	// FromRoute is the pattern of the rule that the path matched.
+	FromRoute
+	// FromMethod is the method.
+	FromMethod
+	// FromHost is the cleaned host.
+	FromHost
+)
+
+// Missing says what becomes of a request that lacks a part of a rule's key.
+type Missing uint8
+
+const (
+	// MissingShared gives all requests that lack the part one budget, which no value
+	// of the part shares: who leaves the part out escapes no limit. The default.
+	MissingShared Missing = iota
+	// MissingSkip takes the rule for not matching. Where clients choose
+	// whether to send the part, they choose whether the rule is for them.
+	MissingSkip
+	// MissingDeny refuses the request.
+	MissingDeny
+)
+
+var missingNames = [...]string{MissingShared: "share", MissingSkip: "skip", MissingDeny: "deny"}
+
+// String returns the choice in a word.
+func (m Missing) String() string {
+	if int(m) < len(missingNames) {
+		return missingNames[m]
+	}
+	return fmt.Sprintf("Missing(%d)", uint8(m))
+}
+
+// Part is one part of a key. Make it with ClientIP, Header and so on, or read it
+// with ParsePart. Keys are injective: two requests have the same key only if all
+// parts are the same, whatever bytes they hold, and a missing part is equal to no value.
+type Part struct {
+	Source Source
+	// Name is that of the header, cookie, parameter or segment, or the constant.
+	Name string
+	// IPv6Prefix is how many bits of an IPv6 client address count, 1 to 128. Zero means
+	// Options.IPv6Prefix.
+	IPv6Prefix int
+	// OnMissing says what becomes of a request without this part.
+	OnMissing Missing
+}
+
+// ClientIP is the client's address.
+func ClientIP() Part { return Part{Source: FromClientIP} }
+
+// Header is the value of a header.
+func Header(name string) Part { return Part{Source: FromHeader, Name: name} }
+
+// Cookie is the value of a cookie.
+func Cookie(name string) Part { return Part{Source: FromCookie, Name: name} }
+
+// Query is the value of a query parameter.
+func Query(name string) Part { return Part{Source: FromQuery, Name: name} }
+
+// Path is the cleaned path.
+func Path() Part { return Part{Source: FromPath} }
+
+// Param is the segment that all patterns of the rule call {name}.
+func Param(name string) Part { return Part{Source: FromParam, Name: name} }
+
+// Route is the pattern of the rule that the path matched.
+func Route() Part { return Part{Source: FromRoute} }
+
+// Method is the method.
+func Method() Part { return Part{Source: FromMethod} }
+
+// Host is the cleaned host.
+func Host() Part { return Part{Source: FromHost} }
+
+// Constant is the same for all requests.
+func Constant(text string) Part { return Part{Source: FromConstant, Name: text} }
+
+// Global is the constant "global": one budget for everybody.
+func Global() Part { return Constant("global") }
+
+// IfMissing returns the part with another choice for requests that lack it.
+func (p Part) IfMissing(m Missing) Part {
+	p.OnMissing = m
+	return p
+}

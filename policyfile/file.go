@@ -1,0 +1,77 @@
+package policyfile
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// File is what a file says, with defaults in place of what it does not say.
+// Load and Parse return only files that are valid.
+type File struct {
+	// Version is that of the format: 1. Required.
+	Version int `yaml:"version"`
+	// Store says where state is kept. Default: memory.
+	Store Store `yaml:"store"`
+	// Listen says where the server listens.
+	Listen Listen `yaml:"listen"`
+	// Upstream is the service behind the proxy. Without it the server has a built-in
+	// echo handler there.
+	Upstream Upstream `yaml:"upstream"`
+	// TrustedProxies are the addresses whose forwarding headers are believed: single
+	// addresses or networks. Default: none, so that the client is the peer.
+	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// IPv6Prefix is how many bits of an IPv6 client address count. Default: 64.
+	IPv6Prefix int `yaml:"ipv6_prefix"`
+	// Paths says how paths are cleaned before they are matched.
+	Paths Paths `yaml:"paths"`
+	// Headers is the profile of headers that tell clients their limits. Default: ietf.
+	Headers HeaderProfile `yaml:"headers"`
+	// Jitter is the most that is added at random to the times that clients are told, so
+	// that they do not all come back at once. Default: 0.
+	Jitter time.Duration `yaml:"jitter"`
+	// Limits bound what one client can make the server hold.
+	Limits ServerLimits `yaml:"limits"`
+	// Admin protects the calls that change state.
+	Admin Admin `yaml:"admin"`
+	// Log is the server's log.
+	Log Log `yaml:"log"`
+	// DrainTimeout is how long requests in flight may take to end after SIGTERM.
+	// Default: 30s.
+	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// Default is what becomes of a request that no rule matches. Default: allow.
+	Default policy.Action `yaml:"default"`
+	// OnStoreError is for the rules that do not say. Default: allow.
+	OnStoreError policy.Fallback `yaml:"on_store_error"`
+	// Rules are the policy.
+	Rules []Rule `yaml:"rules"`
+
+	source *source
+}
+
+// HeaderProfile names the headers that tell clients their limits.
+type HeaderProfile string
+
+// The profiles.
+const (
+	// HeadersIETF are RateLimit and RateLimit-Policy.
+	HeadersIETF HeaderProfile = "ietf"
+	// HeadersXRateLimit are X-RateLimit-Limit, -Remaining and -Reset.
+	HeadersXRateLimit HeaderProfile = "x-ratelimit"
+	// HeadersXRateHyphenLimit are X-Rate-Limit-Limit, -Remaining and -Reset.
+	HeadersXRateHyphenLimit HeaderProfile = "x-rate-limit"
+	// HeadersNone sends none; a denial still says Retry-After.
+	HeadersNone HeaderProfile = "none"
+)
+
+// Paths says how paths are cleaned; see policy.Paths.
+type Paths struct {
+	// IgnoreCase is for services that route without regard to case.
+	IgnoreCase bool `yaml:"ignore_case"`
+	// EncodedSlash is "keep" or "decode": whether %2F is part of its segment or
+	// parts two. Default: keep.
+	EncodedSlash string `yaml:"encoded_slash"`
+	// StripParams removes what follows a semicolon in a segment.
+	StripParams bool `yaml:"strip_params"`
+}

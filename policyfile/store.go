@@ -1,0 +1,16 @@
+package policyfile
+
+// Store says where state is kept: "memory" alone, or with its settings.
+type Store struct {
+	// Memory keeps state in the server's own process.
+	Memory MemoryStore `yaml:"memory"`
+}
+
+// MemoryStore are the settings of the memory store.
+type MemoryStore struct {
+	// MaxSize bounds the memory of all state. Zero is the store's own default.
+	MaxSize Size `yaml:"max_size"`
+	// WhenFull is what new keys get when no more fit: "share", a budget in common,
+	// or "deny". Default: share.
+	WhenFull string `yaml:"when_full"`
+}
