@@ -37,6 +37,7 @@ type Peer struct {
 	Name   string // as the tables show it
 	Module string // the Go module it comes from
 	Keyed  bool   // whether keys have limits of their own
+	Mapped bool   // whether the keys are in a map that we put around it
 	New    func(Limit) (Limiter, error)
 
 	// Middleware wraps a handler with the peer's own net/http middleware,
@@ -51,7 +52,7 @@ func All() []Peer {
 			Name: "x/time/rate, single", Module: "golang.org/x/time",
 			New: newXTimeSingle,
 		}, {
-			Name: "x/time/rate, map+mutex", Module: "golang.org/x/time", Keyed: true,
+			Name: "x/time/rate, map+mutex", Module: "golang.org/x/time", Keyed: true, Mapped: true,
 			New: newXTimeMap,
 		}, {
 			Name: "sethvargo/go-limiter", Module: "github.com/sethvargo/go-limiter", Keyed: true,
@@ -72,10 +73,10 @@ func All() []Peer {
 			Name: "failsafe-go, single", Module: "github.com/failsafe-go/failsafe-go",
 			New: newFailsafeSingle,
 		}, {
-			Name: "failsafe-go, map+mutex", Module: "github.com/failsafe-go/failsafe-go", Keyed: true,
+			Name: "failsafe-go, map+mutex", Module: "github.com/failsafe-go/failsafe-go", Keyed: true, Mapped: true,
 			New: newFailsafeMap,
 		}, {
-			Name: "juju/ratelimit, map+mutex", Module: "github.com/juju/ratelimit", Keyed: true,
+			Name: "juju/ratelimit, map+mutex", Module: "github.com/juju/ratelimit", Keyed: true, Mapped: true,
 			New: newJujuMap,
 		},
 	}

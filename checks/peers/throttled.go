@@ -14,12 +14,18 @@ import (
 type gcra struct{ limiter *throttled.GCRARateLimiterCtx }
 
 func newThrottled(l Limit) (Limiter, error) {
-	limiter, err := newGCRA(l)
+	limiter, err := newGCRA(l, 0)
 	return gcra{limiter}, err
 }
 
-func newGCRA(l Limit) (*throttled.GCRARateLimiterCtx, error) {
-	store, err := memstore.NewCtx(0)
+// NewThrottledLRU returns throttled bounded to so many keys.
+func NewThrottledLRU(l Limit, maxKeys int) (Limiter, error) {
+	limiter, err := newGCRA(l, maxKeys)
+	return gcra{limiter}, err
+}
+
+func newGCRA(l Limit, maxKeys int) (*throttled.GCRARateLimiterCtx, error) {
+	store, err := memstore.NewCtx(maxKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +43,7 @@ func (g gcra) Take(key string) bool {
 func (g gcra) Close() {}
 
 func throttledMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
-	limiter, err := newGCRA(l)
+	limiter, err := newGCRA(l, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestKeysDiffer(t *testing.T) {
+	const n = 200_000
+	seen := make(map[string]bool, n)
+	for i := range n {
+		k := key(i)
+		if len(k) != keyLen || seen[k] {
+			t.Fatalf("key %d is %q: seen before, or not of %d bytes", i, k, keyLen)
+		}
+		seen[k] = true
+	}
+}
+
+func TestStreamHoldsTheDraws(t *testing.T) {
+	i := 0
+	s := newStream(5, func() int { i++; return i })
+	var got recorder
+	if n := s.take(&got); n != 5 {
+		t.Errorf("%d decisions, want 5", n)
+	}
+	for i, k := range got {
+		if k != key(i+1) {
+			t.Errorf("request %d has key %q, want %q", i, k, key(i+1))
+		}
+	}
+}
+
+type recorder []string
+
+func (r *recorder) Take(key string) bool {
+	*r = append(*r, key)
+	return true
+}
+
+func TestDrawsStayInRange(t *testing.T) {
+	const n = 1000
+	for name, draw := range map[string]func() int{"zipf": zipfDraw(n, 1), "uniform": uniformDraw(n, 1)} {
+		count := make([]int, n)
+		for range 100_000 {
+			count[draw()]++
+		}
+		if busiest := count[0]; (busiest > 10_000) != (name == "zipf") {
+			t.Errorf("%s: key 0 got %d of 100000 requests", name, busiest)
+		}
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   stat
+		text   string
+	}{
+		{nil, stat{}, "0.0"},
+		{[]float64{3}, stat{3, 3, 3}, "3.0"},
+		{[]float64{9, 1, 2}, stat{2, 1, 9}, "2.0 (1.0–9.0)"},
+		{[]float64{4, 1, 2, 9}, stat{3, 1, 9}, "3.0 (1.0–9.0)"},
+	} {
+		got := summarize(c.values)
+		if got != c.want || got.text(1) != c.text {
+			t.Errorf("%v: got %v %q, want %v %q", c.values, got, got.text(1), c.want, c.text)
+		}
+	}
+}
+
+// Figures at a bar hold, figures just beyond it do not, and none is neither.
+func TestJudge(t *testing.T) {
+	figures := func(excess float64) results {
+		r := results{}
+		for _, f := range []struct {
+			metric, subject string
+			value           float64
+		}{
+			{"zipf", floorDecision, 100},
+			{"zipf", sluiceName, 130 + excess},
+			{"zipf", "throttled", 286},
+			{"uniform", floorDecision, 100},
+			{"uniform", sluiceName, 150 + excess},
+			{"uniform", "throttled", 330},
+			{"allocs", sluiceName, excess},
+			{"hot-serial", floorDecision, 40},
+			{"hot-serial", sluiceName, 60 + excess},
+			{"hot-serial", "throttled", 60},
+			{"hot-serial", "failsafe-go, map+mutex", 10}, // keeps no keys itself
+			{"hot-parallel", floorDecision, 100},
+			{"hot-parallel", sluiceName, 130 + excess},
+			{"denied-serial", sluiceName, 60 + excess},
+			{"denied-parallel", sluiceName, 150 + excess},
+			{"heap", sluiceName, 52 + excess},
+			{"gc", sluiceName, 1.5 + excess},
+			{"gc", floorTable, 1},
+			{"flood-bound", sluiceName, 64},
+			{"flood-peak", sluiceName, 64 + excess},
+			{"flood-admitted", sluiceName, excess},
+			{"http", sluiceName, 800 + excess},
+			{"http", "throttled", 801},
+			{"http-over", sluiceName, 700 + excess},
+			{"http-over", "throttled", 701},
+			{"http-allocs", sluiceName, 3 + excess},
+		} {
+			r.set(f.metric, f.subject, once(f.value))
+		}
+		return r
+	}
+	for _, b := range judge(figures(0)) {
+		if !b.measured || !b.holds || b.found == "" {
+			t.Errorf("%s: %s: %s", b.promise, b.found, b.verdict())
+		}
+	}
+	beyond := judge(figures(1))
+	if got := failed(beyond); got != len(beyond) {
+		t.Errorf("%d of %d bars fail", got, len(beyond))
+	}
+	for _, b := range judge(results{}) {
+		if b.measured {
+			t.Errorf("%s: %s of nothing", b.promise, b.verdict())
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.md")
+	var out strings.Builder
+	if err := run([]string{"-quick", "-only", "clock|hot-serial/floor", "-o", file}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(written) != out.String() {
+		t.Error("the file differs from what was printed")
+	}
+	for _, want := range []string{"# Benchmarks\n", "| time.Since |", "| floor-decision |", "not measured", "-only"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "## Memory") {
+		t.Error("the report has a section without figures")
+	}
+	for _, bad := range [][]string{{"-only", "("}, {"surplus"}, {"-unknown"}} {
+		if err := run(bad, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}

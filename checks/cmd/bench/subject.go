@@ -1,0 +1,71 @@
+package main
+
+import (
+	"math"
+
+	"github.com/sluicehq/sluice/checks/floor"
+	"github.com/sluicehq/sluice/checks/peers"
+)
+
+// kind tells what a subject is there for.
+type kind int
+
+const (
+	ours  kind = iota
+	bound      // a floor
+	peer
+)
+
+// subject is a limiter to be measured.
+type subject struct {
+	name  string
+	kind  kind
+	keyed bool // has a limit per key
+	own   bool // keeps its keys itself, not in a map we put around it
+
+	// open makes one with room for this many keys.
+	open func(l peers.Limit, keys int) (peers.Limiter, error)
+}
+
+// The names of the floors, which the bars speak of.
+const (
+	floorTable    = "floor-table"
+	floorDecision = "floor-decision"
+)
+
+// subjects returns all there are: ours first, then floors, then peers.
+func subjects() []subject {
+	all := sluiceSubjects()
+	all = append(all,
+		subject{floorTable, bound, true, true, func(l peers.Limit, keys int) (peers.Limiter, error) {
+			return floor.NewTable(2*keys, math.MaxInt64), nil
+		}},
+		subject{floorDecision, bound, true, true, func(l peers.Limit, keys int) (peers.Limiter, error) {
+			return floor.NewDecision(2*keys, l.Every, l.Burst), nil
+		}},
+	)
+	for _, p := range peers.All() {
+		all = append(all, subject{p.Name, peer, p.Keyed, p.Keyed && !p.Mapped,
+			func(l peers.Limit, _ int) (peers.Limiter, error) { return p.New(l) }})
+	}
+	return all
+}
+
+// isPeer reports whether the subject is a peer, isKeyedPeer whether it is one
+// that keeps keys itself.
+func isPeer(name string) bool {
+	return has(name, func(s subject) bool { return s.kind == peer })
+}
+
+func isKeyedPeer(name string) bool {
+	return has(name, func(s subject) bool { return s.kind == peer && s.own })
+}
+
+func has(name string, property func(subject) bool) bool {
+	for _, s := range subjects() {
+		if s.name == name {
+			return property(s)
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// contender is a subject in a race: take runs one goroutine's share of a turn.
+type contender struct {
+	name string
+	ops  int // decisions per goroutine and turn
+	take func(goroutine, ops int)
+}
+
+// race gives every contender its turn in each round, on so many goroutines at
+// once, and returns for each what a decision took: the nanoseconds a goroutine
+// spends on one. Whatever disturbs the machine so disturbs all alike; who
+// begins changes from round to round. A first round warms up and is not
+// counted.
+//
+// Garbage is collected between rounds and never inside a turn, which favours
+// those who make any.
+func race(rounds, goroutines int, contenders []contender) map[string]stat {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	times := map[string][]float64{}
+	for round := range rounds + 1 {
+		runtime.GC()
+		for i := range contenders {
+			c := contenders[(i+round)%len(contenders)]
+			took := turn(goroutines, func(g int) { c.take(g, c.ops) })
+			if round > 0 {
+				times[c.name] = append(times[c.name], float64(took.Nanoseconds())/float64(c.ops))
+			}
+		}
+	}
+	stats := map[string]stat{}
+	for name, values := range times {
+		stats[name] = summarize(values)
+	}
+	return stats
+}
+
+// turn runs work on so many goroutines at once and returns how long it took
+// until the last was done.
+func turn(goroutines int, work func(goroutine int)) time.Duration {
+	if goroutines == 1 {
+		start := time.Now()
+		work(0)
+		return time.Since(start)
+	}
+	var ready, done sync.WaitGroup
+	ready.Add(goroutines)
+	release := make(chan struct{})
+	for g := range goroutines {
+		done.Go(func() {
+			ready.Done()
+			<-release
+			work(g)
+		})
+	}
+	ready.Wait()
+	start := time.Now()
+	close(release)
+	done.Wait()
+	return time.Since(start)
+}
+
+// opsFor returns how many operations of each goroutine fill a turn of the
+// given length.
+func opsFor(length time.Duration, goroutines int, work func(goroutine, ops int)) int {
+	const trial = 20_000
+	took := turn(goroutines, func(g int) { work(g, trial) })
+	return max(trial, int(trial*length/max(took, 1)))
+}
