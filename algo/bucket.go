@@ -151,3 +151,9 @@ func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 	}
 	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), MaxTicks)}
 }
+
+// ConvertOver puts the Over of a charge under from's numbers in ticks of these.
+func (b *Bucket) ConvertOver(from *Bucket, over uint64) uint64 {
+	over, _ = mulDiv(over, b.Num, from.Num)
+	return over
+}

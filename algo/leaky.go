@@ -140,3 +140,8 @@ func (b *LeakyBucket) Convert(from *LeakyBucket, s State, now int64) State {
 	work, at, _ := from.settled(s, now)
 	return State{at, mulDivUp(work, b.Den, from.Den)}
 }
+
+// ConvertOver puts the Over of a charge under from's numbers in ticks of these.
+func (b *LeakyBucket) ConvertOver(from *LeakyBucket, over uint64) uint64 {
+	return mulDivUp(over, b.Den, from.Den)
+}

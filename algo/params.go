@@ -42,3 +42,185 @@ func (p *Params) Inline() bool {
 		return false
 	}
 }
+
+// DecideState answers one question from a state of an inline kind.
+func (p *Params) DecideState(s State, a Ask) (State, Answer) {
+	switch p.Kind {
+	case KindBucket:
+		return p.Bucket.Decide(s, a)
+	case KindLeaky:
+		return p.Leaky.Decide(s, a)
+	case KindFixedWindow:
+		return p.Fixed.Decide(s, a)
+	default:
+		return p.Counter.Decide(s, a)
+	}
+}
+
+// DecideWords answers one question from the state of a kind that is not inline,
+// which has room for what the answer adds.
+func (p *Params) DecideWords(w []uint64, a Ask, commit bool) Answer {
+	switch p.Kind {
+	case KindWarmBucket:
+		return p.Warm.Decide(w, a, commit)
+	case KindSlidingWindow:
+		return p.Cells.Decide(w, a, commit)
+	case KindSlidingLog:
+		return p.Log.Decide(w, a, commit)
+	default:
+		return p.Conc.Decide(w, a, commit)
+	}
+}
+
+// FreshState reports whether a state of an inline kind equals a fresh one.
+func (p *Params) FreshState(s State, now int64) bool {
+	switch p.Kind {
+	case KindBucket:
+		return p.Bucket.Fresh(s, now)
+	case KindLeaky:
+		return p.Leaky.Fresh(s, now)
+	case KindFixedWindow:
+		return p.Fixed.Fresh(s, now)
+	default:
+		return p.Counter.Fresh(s, now)
+	}
+}
+
+// FreshWords reports whether the state of a kind that is not inline equals a
+// fresh one.
+func (p *Params) FreshWords(w []uint64, now int64) bool {
+	switch p.Kind {
+	case KindWarmBucket:
+		return p.Warm.Fresh(w, now)
+	case KindSlidingWindow:
+		return p.Cells.Fresh(w, now)
+	case KindSlidingLog:
+		return p.Log.Fresh(w, now)
+	default:
+		return p.Conc.Fresh(w, now)
+	}
+}
+
+// ConvertState returns the state that from's s is under the numbers of p, which
+// is of the same inline kind.
+func (p *Params) ConvertState(from *Params, s State, now int64) State {
+	switch p.Kind {
+	case KindBucket:
+		return p.Bucket.Convert(&from.Bucket, s, now)
+	case KindLeaky:
+		return p.Leaky.Convert(&from.Leaky, s, now)
+	case KindFixedWindow:
+		return p.Fixed.Convert(&from.Fixed, s, now)
+	default:
+		return p.Counter.Convert(&from.Counter, s, now)
+	}
+}
+
+// ConvertWords writes into w, which is all zeros and no shorter than old, the
+// state that from's old is under the numbers of p, which is of the same kind.
+func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
+	switch p.Kind {
+	case KindWarmBucket:
+		copy(w, old[:WarmWords])
+		p.Warm.Convert(&from.Warm, w, now)
+	case KindSlidingWindow:
+		p.Cells.Convert(&from.Cells, w, old, now)
+	case KindSlidingLog:
+		p.Log.Convert(&from.Log, w, old, now)
+	default:
+		p.Conc.Convert(w, old)
+	}
+}
+
+// Words returns the least and the most size of a state of a kind that is not inline.
+func (p *Params) Words() (least, most int) {
+	switch p.Kind {
+	case KindWarmBucket:
+		return WarmWords, WarmWords
+	case KindSlidingWindow:
+		return p.Cells.Words(), p.Cells.Words()
+	case KindSlidingLog:
+		return p.Log.Words(min(p.Log.Entries(), 7)), p.Log.Words(p.Log.Entries())
+	default:
+		return p.Conc.Words(min(p.Conc.Leases(), 4)), p.Conc.Words(p.Conc.Leases())
+	}
+}
+
+// FullWords reports whether a state has no room for what another charge may add.
+func (p *Params) FullWords(w []uint64, now int64) bool {
+	switch p.Kind {
+	case KindSlidingLog:
+		return p.Log.Full(w, now)
+	case KindConcurrency:
+		return p.Conc.Full(w, now)
+	default:
+		return false
+	}
+}
+
+// MoveWords copies a state into a larger slice of zeros.
+func (p *Params) MoveWords(dst, src []uint64) {
+	switch p.Kind {
+	case KindSlidingLog:
+		p.Log.Move(dst, src)
+	case KindConcurrency:
+		p.Conc.Move(dst, src)
+	default:
+		copy(dst, src)
+	}
+}
+
+// SettleState replaces the cost of a charge in a state of an inline kind.
+func (p *Params) SettleState(s State, now int64, c Charge, actual int64) State {
+	switch p.Kind {
+	case KindBucket:
+		return p.Bucket.Settle(s, now, c, actual)
+	case KindLeaky:
+		return p.Leaky.Settle(s, now, c, actual)
+	case KindFixedWindow:
+		return p.Fixed.Settle(s, now, c, actual)
+	default:
+		return p.Counter.Settle(s, now, c, actual)
+	}
+}
+
+// CancelState gives a charge back in a state of an inline kind.
+func (p *Params) CancelState(s State, now int64, c Charge) State {
+	switch p.Kind {
+	case KindBucket:
+		return p.Bucket.Cancel(s, now, c)
+	case KindLeaky:
+		return p.Leaky.Cancel(s, now, c)
+	case KindFixedWindow:
+		return p.Fixed.Cancel(s, now, c)
+	default:
+		return p.Counter.Cancel(s, now, c)
+	}
+}
+
+// SettleWords replaces the cost of a charge in a state that is not inline; a
+// lease cannot be settled.
+func (p *Params) SettleWords(w []uint64, now int64, c Charge, actual int64) {
+	switch p.Kind {
+	case KindWarmBucket:
+		p.Warm.Settle(w, now, c, actual)
+	case KindSlidingWindow:
+		p.Cells.Settle(w, now, c, actual)
+	case KindSlidingLog:
+		p.Log.Settle(w, now, c, actual)
+	}
+}
+
+// CancelWords gives a charge back in a state that is not inline; a lease is released.
+func (p *Params) CancelWords(w []uint64, now int64, c Charge) {
+	switch p.Kind {
+	case KindWarmBucket:
+		p.Warm.Cancel(w, now, c)
+	case KindSlidingWindow:
+		p.Cells.Cancel(w, now, c)
+	case KindSlidingLog:
+		p.Log.Cancel(w, now, c)
+	case KindConcurrency:
+		p.Conc.Release(w, now, c.Member, -1)
+	}
+}

@@ -1,0 +1,95 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
+)
+
+func newStore(tb testing.TB, o memory.Options) *memory.Store {
+	tb.Helper()
+	s, err := memory.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// The algorithms with numbers that admit all of a benchmark's requests.
+var generous = []sluice.Algorithm{
+	sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000},
+	sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000, WarmUp: 1e9},
+	sluice.LeakyBucket{Rate: sluice.PerSecond(1_000_000), Queue: 1_000_000},
+	sluice.FixedWindow{Rate: sluice.PerSecond(1_000_000_000)},
+	sluice.SlidingWindow{Rate: sluice.PerSecond(1_000_000_000)},
+	sluice.SlidingCounter{Rate: sluice.PerSecond(1_000_000_000)},
+}
+
+func BenchmarkHotKey(b *testing.B) {
+	for _, a := range generous {
+		b.Run(a.String(), func(b *testing.B) {
+			s := newStore(b, memory.Options{})
+			limit := sluice.MustLimit("hot", a)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = s.Decide(ctx, sluice.Request{Limit: limit, Key: sluice.StringKey("192.0.2.1"), Cost: 1})
+			}
+		})
+	}
+}
+
+func BenchmarkHotKeyParallel(b *testing.B) {
+	s := newStore(b, memory.Options{})
+	limit := sluice.MustLimit("hot", generous[0])
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			_, _ = s.Decide(ctx, sluice.Request{Limit: limit, Key: sluice.StringKey("192.0.2.1"), Cost: 1})
+		}
+	})
+}
+
+func BenchmarkDenied(b *testing.B) {
+	s := newStore(b, memory.Options{})
+	limit := sluice.MustLimit("hot", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 1})
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		for pb.Next() {
+			_, _ = s.Decide(ctx, sluice.Request{Limit: limit, Key: sluice.StringKey("192.0.2.1"), Cost: 1})
+		}
+	})
+}
+
+func BenchmarkUniform(b *testing.B) {
+	const keys = 1 << 20
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = fmt.Sprintf("user-%012d", i)
+	}
+	s := newStore(b, memory.Options{})
+	limit := sluice.MustLimit("many", generous[0])
+	slow := sluice.MustLimit("many", sluice.TokenBucket{Rate: sluice.PerHour(1), Burst: 1_000_000})
+	_ = limit
+	ctx := context.Background()
+	for _, n := range names {
+		_, _ = s.Decide(ctx, sluice.Request{Limit: slow, Key: sluice.StringKey(n), Cost: 1})
+	}
+	b.ReportMetric(float64(s.Stats().Bytes)/keys, "B/key")
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		r := rand.New(rand.NewPCG(rand.Uint64(), 1))
+		for pb.Next() {
+			_, _ = s.Decide(ctx, sluice.Request{Limit: slow, Key: sluice.StringKey(names[r.Uint64()%keys]), Cost: 1})
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// decide answers one request with the shard locked.
+func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Ask) sluice.Decision {
+	if r.Ban != nil {
+		return sh.decideBan(p, r, a)
+	}
+	return sh.decideLimit(p, r.Peek, a)
+}
+
+// decideLimit answers one request, bans aside.
+func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
+	if sh.ops++; sh.ops%upkeepEvery == 0 && !sh.pinned {
+		sh.upkeep(moveFew, sweepSlots, a.Now)
+	}
+	sl := sh.lookup(p)
+	if sl == nil {
+		return sh.decideNew(p, peek, a)
+	}
+	if sl.tag&versionMask != p.v.index {
+		if peek {
+			return sh.peekOther(p.v, sl, a)
+		}
+		if !sh.convert(p.v, sl, a.Now) {
+			return noRoom(p.v)
+		}
+	}
+	return sh.decideSlot(p.v, sl, peek, a)
+}
+
+// decideSlot answers from a slot of the request's own version.
+func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice.Decision {
+	switch {
+	case peek:
+		return sh.peekSlot(v, sl, a)
+	case !v.params.Inline():
+		if !sh.ensureBlock(v.params, sl, a.Now, false) {
+			return noRoom(v)
+		}
+		ans := v.params.DecideWords(sh.words(sl), *a, true)
+		return decision(v, &ans)
+	}
+	next, ans := v.params.DecideState(sl.state, *a)
+	if next != sl.state {
+		sl.state = next
+	}
+	return decision(v, &ans)
+}
+
+// peekSlot answers from a slot of the request's own version and writes nothing.
+func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Ask) sluice.Decision {
+	if v.params.Inline() {
+		return peekState(v, sl.state, a)
+	}
+	if sl.state.T == 0 {
+		least, _ := v.params.Words()
+		return peekWords(v, make([]uint64, least), a)
+	}
+	return peekWords(v, sh.words(sl), a)
+}
+
+// peekOther answers from a slot that was written under other numbers, and leaves
+// it as it is.
+func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
+	from := sh.store.versions.at(sl.tag & versionMask).params
+	if v.params.Inline() {
+		state := algo.State{}
+		if from.Kind == v.params.Kind {
+			state = v.params.ConvertState(from, sl.state, a.Now)
+		}
+		return peekState(v, state, a)
+	}
+	least, _ := v.params.Words()
+	w := make([]uint64, least)
+	if from.Kind == v.params.Kind && sl.state.T != 0 {
+		old := sh.words(sl)
+		w = make([]uint64, max(least, len(old)))
+		v.params.ConvertWords(from, w, old, a.Now)
+	}
+	return peekWords(v, w, a)
+}
+
+// The answers to a question that takes nothing say what could be taken now: what
+// an allowed one would have taken is added, or, if it had to wait, left out.
+
+func peekState(v *version, s algo.State, a *algo.Ask) sluice.Decision {
+	_, ans := v.params.DecideState(s, *a)
+	switch {
+	case ans.Allowed && ans.Delay == 0:
+		ans.Remaining += a.Cost
+	case ans.Allowed:
+		now := *a
+		now.MaxWait = -1
+		_, without := v.params.DecideState(s, now)
+		ans.Remaining = without.Remaining
+	}
+	return decision(v, &ans)
+}
+
+func peekWords(v *version, w []uint64, a *algo.Ask) sluice.Decision {
+	ans := v.params.DecideWords(w, *a, false)
+	switch {
+	case ans.Allowed && ans.Delay == 0:
+		ans.Remaining += a.Cost
+	case ans.Allowed:
+		now := *a
+		now.MaxWait = -1
+		ans.Remaining = v.params.DecideWords(w, now, false).Remaining
+	}
+	return decision(v, &ans)
+}
+
+// decideNew answers for a key that has no slot, and gives it one if the answer
+// leaves it in another state than a fresh one.
+func (sh *shard) decideNew(p *place, peek bool, a *algo.Ask) sluice.Decision {
+	if peek || a.Cost == 0 {
+		return sh.peekSlot(p.v, &slot{}, a)
+	}
+	if !p.v.params.Inline() {
+		sl := sh.add(p, a.Now, false)
+		if sl != nil && !sh.ensureBlock(p.v.params, sl, a.Now, false) {
+			sh.remove(p)
+			sl = nil
+		}
+		if sl == nil {
+			return sh.decideFull(p, a)
+		}
+		return sh.decideSlot(p.v, sl, false, a)
+	}
+	state, ans := p.v.params.DecideState(algo.State{}, *a)
+	if state != (algo.State{}) {
+		sl := sh.add(p, a.Now, false)
+		if sl == nil {
+			return sh.decideFull(p, a)
+		}
+		sl.state = state
+	}
+	return decision(p.v, &ans)
+}
+
+// noRoom denies for lack of memory.
+func noRoom(v *version) sluice.Decision {
+	return sluice.Decision{Reason: sluice.ReasonTableFull, Limit: v.params.Capacity, RetryAfter: time.Second}
+}
+
+// decideFull answers for a new key when there is no room for it.
+func (sh *shard) decideFull(p *place, a *algo.Ask) sluice.Decision {
+	sh.shared++
+	if sh.store.denyWhenFull {
+		return noRoom(p.v)
+	}
+	o := sh.store.overflow(p)
+	sl := sh.sharedSlot(&o, a.Now)
+	if sl == nil {
+		return noRoom(p.v)
+	}
+	d := sh.decideSlot(o.v, sl, false, a)
+	if d.Allowed {
+		d.Overflow = true
+		d.Receipt.At = ^d.Receipt.At // ends where it was charged
+	}
+	return d
+}
+
+// sharedSlot returns the slot of the budget that new keys of a limit share.
+func (sh *shard) sharedSlot(o *place, now int64) *slot {
+	sl := sh.lookup(o)
+	if sl == nil {
+		if sl = sh.add(o, now, true); sl == nil {
+			return nil
+		}
+	} else if sl.tag&versionMask != o.v.index && !sh.convert(o.v, sl, now) {
+		return nil
+	}
+	if !o.v.params.Inline() && !sh.ensureBlock(o.v.params, sl, now, true) {
+		return nil
+	}
+	return sl
+}

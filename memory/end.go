@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// Cancel gives back what a charge took. See sluice.Store.
+func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
+	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
+		if v.params.Inline() {
+			sl.state = v.params.CancelState(sl.state, now, charge)
+		} else {
+			v.params.CancelWords(sh.words(sl), now, charge)
+		}
+		return nil
+	})
+}
+
+// Settle replaces the cost of a charge by the actual one. See sluice.Store.
+func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
+	if actual < 0 {
+		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
+	}
+	if c.Limit.Params().Kind == algo.KindConcurrency {
+		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
+	}
+	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
+		if v.params.Inline() {
+			sl.state = v.params.SettleState(sl.state, now, charge, actual)
+			return nil
+		}
+		v.params.SettleWords(sh.words(sl), now, charge, actual)
+		return nil
+	})
+}
+
+// Release ends a lease. See sluice.Store.
+func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duration) error {
+	if c.Limit.Params().Kind != algo.KindConcurrency {
+		return fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
+	}
+	lost := true
+	err := s.end(&c, func(sh *shard, v *version, sl *slot, now int64, _ algo.Charge) error {
+		lost = !v.params.Conc.Release(sh.words(sl), now, c.Member, int64(latency/time.Microsecond))
+		return nil
+	})
+	if err == nil && lost {
+		return sluice.ErrLeaseLost
+	}
+	return err
+}
+
+// end finds the state that was charged, in the terms of the charge's limit, and
+// lets f change it. A state that is not there any more is a fresh one, which no charge is left in, unless
+// a settlement charges more: then it is made.
+func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, algo.Charge) error) error {
+	if c.Limit == nil {
+		return &sluice.RequestError{Problem: "a charge has no limit"}
+	}
+	p, now, err := s.lock(c.Limit, c.Key)
+	if err != nil {
+		return err
+	}
+	defer p.shard.mu.Unlock()
+	charge := algo.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Over: c.Receipt.Over, Member: c.Member}
+	if charge.At < 0 { // it was charged to the budget that new keys share
+		charge.At = ^charge.At
+		p = s.overflow(&p)
+	}
+	sl := p.shard.lookup(&p)
+	if sl == nil {
+		if sl = p.shard.add(&p, now, false); sl == nil {
+			return nil
+		}
+	}
+	v := p.v
+	if sl.tag&versionMask != v.index {
+		v = s.versions.at(sl.tag & versionMask)
+		if v.params.Kind != p.v.params.Kind {
+			return nil // another algorithm started anew
+		}
+		charge = convertCharge(p.v.params, v.params, charge)
+	}
+	if !v.params.Inline() && sl.state.T == 0 && !p.shard.ensureBlock(v.params, sl, now, false) {
+		return nil
+	}
+	return f(p.shard, v, sl, now, charge)
+}
+
+// convertCharge puts the ticks of a charge in those of other numbers of its limit.
+func convertCharge(from, to *algo.Params, c algo.Charge) algo.Charge {
+	switch to.Kind {
+	case algo.KindBucket:
+		c.Over = to.Bucket.ConvertOver(&from.Bucket, c.Over)
+	case algo.KindLeaky:
+		c.Over = to.Leaky.ConvertOver(&from.Leaky, c.Over)
+	}
+	return c
+}
+
+// lock returns the place of a limit's key with its shard locked, and the time.
+func (s *Store) lock(l *sluice.Limit, k sluice.Key) (place, int64, error) {
+	for {
+		v := s.version(l)
+		p := s.locate(v, k)
+		now := s.clock.now()
+		p.shard.mu.Lock()
+		switch {
+		case p.shard.closed:
+			p.shard.mu.Unlock()
+			return place{}, 0, sluice.ErrClosed
+		case v.retired:
+			p.shard.mu.Unlock()
+			continue
+		}
+		p.shard.tick(&now)
+		return p, now, nil
+	}
+}
+
+// Reset forgets the state of a limit's key, and its ban.
+func (s *Store) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) error {
+	if l == nil {
+		return &sluice.RequestError{Problem: "has no limit"}
+	}
+	p, _, err := s.lock(l, k)
+	if err != nil {
+		return err
+	}
+	defer p.shard.mu.Unlock()
+	p.shard.remove(&p)
+	b := p.ban()
+	p.shard.remove(&b)
+	return nil
+}

@@ -1,0 +1,34 @@
+package memory
+
+// Stats are figures about a store.
+type Stats struct {
+	// Keys is the number of states that are held: one for each limit and key that
+	// is not equal to a fresh one, and some that are but have not been swept yet.
+	Keys int64
+	// Bytes is the memory of all states, in tables and slabs.
+	Bytes int64
+	// EvictedLive counts states that were forgotten before they were equal to a
+	// fresh one. It is always zero: the store has no code that does so.
+	EvictedLive int64
+	// Overflow counts decisions about new keys for which there was no room: they
+	// shared a budget, or were denied.
+	Overflow int64
+	// Limits is the number of versions of limits that states are kept for.
+	Limits int64
+}
+
+// Stats returns the figures as of now. It locks one shard after the other.
+func (s *Store) Stats() Stats {
+	st := Stats{Bytes: s.bytes.Load()}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		st.Keys += int64(sh.keys())
+		st.Overflow += int64(sh.shared)
+		sh.mu.Unlock()
+	}
+	s.versions.mu.Lock()
+	st.Limits = int64(len(s.versions.byLimit))
+	s.versions.mu.Unlock()
+	return st
+}

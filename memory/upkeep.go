@@ -1,0 +1,137 @@
+package memory
+
+const (
+	firstSize = 8
+	// A table is enlarged by a quarter when it is four fifths full, and filled to
+	// nine tenths when it may not be.
+	loadNum, loadDen = 4, 5
+	fullNum, fullDen = 9, 10
+	// moveSlots is how many slots of the old table an operation that adds a key
+	// looks at, moveFew one in upkeepEvery of the others.
+	moveSlots, moveFew = 64, 16
+	// sweepSlots is how many slots an operation sweeps that adds a key, or is one
+	// in upkeepEvery of the others; sweepHard when there is no room.
+	sweepSlots, sweepHard = 4, 64
+	upkeepEvery           = 16
+)
+
+// maxWork bounds the slots that one operation moves or sweeps.
+const maxWork = moveSlots + sweepHard
+
+// upkeep carries a growth on, or sweeps, a few slots.
+func (sh *shard) upkeep(move, sweep int, now int64) {
+	sh.worked = 0
+	if sh.old != nil {
+		sh.move(move, now)
+	} else {
+		sh.sweep(sweep, now)
+	}
+}
+
+// makeRoom prepares for one more key: it carries growth on, begins it, and sweeps.
+// It reports whether there is room.
+func (sh *shard) makeRoom(now int64) bool {
+	sh.upkeep(moveSlots, sweepSlots, now)
+	if sh.old == nil && uint64(sh.now.used)*loadDen >= sh.now.size*loadNum {
+		size := sh.now.size + max(sh.now.size/4, firstSize)
+		if sh.now.size <= 1024 {
+			size = 2 * sh.now.size
+		}
+		if sh.store.grow(tableBytes(size)) {
+			sh.resize(size)
+			sh.move(moveSlots, now)
+		}
+	}
+	if uint64(sh.keys())*fullDen < sh.now.size*fullNum {
+		return true
+	}
+	if sh.old != nil {
+		return sh.keys() < sh.now.used+len(sh.now.slots) // as long as both hold out
+	}
+	sh.sweep(sweepHard, now)
+	return uint64(sh.now.used)*fullDen < sh.now.size*fullNum
+}
+
+// grow takes bytes from the store's bound, or none.
+func (s *Store) grow(n int64) bool {
+	if s.bytes.Add(n) <= s.maxBytes {
+		return true
+	}
+	s.bytes.Add(-n)
+	return false
+}
+
+// resize begins to move all keys into a table of another size, whose bytes are
+// taken already.
+func (sh *shard) resize(size uint64) {
+	old := sh.now
+	sh.old, sh.oldest, sh.moved = &old, 0, 0
+	sh.now = newTable(size)
+	sh.sweepAt = 0
+}
+
+// move moves the keys of the next n slots of the old table. States that are
+// equal to fresh ones stay behind.
+func (sh *shard) move(n int, now int64) {
+	old := sh.old
+	for old.used > 0 {
+		sl := &old.slots[sh.oldest]
+		// Keys that share the first half of their identity move together.
+		if n--; n < 0 && sl.key != sh.moved {
+			return
+		}
+		sh.oldest++
+		sh.worked++
+		if sl.key == 0 {
+			continue
+		}
+		sh.moved = sl.key
+		old.used--
+		if !sh.pinned && sh.fresh(sl, now) {
+			sh.drop(sl)
+		} else {
+			i, _ := sh.now.find(sh.now.home(sl.key), sl.key, sl.tag)
+			if !sh.now.insert(i, sl.key, sl.tag) {
+				panic("memory: a table has no room for the keys of a smaller one")
+			}
+			sh.now.slots[i].state = sl.state
+		}
+		*sl = slot{}
+	}
+	sh.store.bytes.Add(-old.bytes())
+	sh.old = nil
+}
+
+// sweep removes those of the next n slots that are equal to fresh ones, and
+// begins to shrink a table that is almost empty.
+func (sh *shard) sweep(n int, now int64) {
+	if sh.pinned || sh.old != nil {
+		return
+	}
+	t := &sh.now
+	for ; n > 0; n-- {
+		if sh.sweepAt >= len(t.slots) {
+			sh.sweepAt = 0
+			sh.shrink()
+			if sh.old != nil {
+				return
+			}
+		}
+		sh.worked++
+		sl := &t.slots[sh.sweepAt]
+		if sl.key != 0 && sh.fresh(sl, now) {
+			sh.drop(sl)
+			t.remove(sh.sweepAt)
+			continue
+		}
+		sh.sweepAt++
+	}
+}
+
+// shrink begins to move the keys of a table that is less than an eighth full.
+func (sh *shard) shrink() {
+	size := max(firstSize, 2*uint64(sh.now.used))
+	if sh.now.size > 16*firstSize && uint64(sh.now.used) < sh.now.size/8 && sh.store.grow(tableBytes(size)) {
+		sh.resize(size)
+	}
+}

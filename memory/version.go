@@ -1,0 +1,113 @@
+package memory
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// version is a limit as this store knows it: slots refer to it by its index, so
+// that what is kept in a slot can be swept, and converted when the limit is asked for
+// with other numbers.
+type version struct {
+	limit  *sluice.Limit
+	params *algo.Params
+	id     [2]uint64
+	index  uint64
+	// slots counts those that refer to the version.
+	slots atomic.Int64
+	// retired is set, under the locks of all shards, when index has been given up.
+	retired bool
+}
+
+// banVersion is the index of the slots that hold bans.
+const banVersion = 1
+
+// versions knows the limits that a store has been asked for. Those that no slot
+// refers to are given up when new ones come.
+type versions struct {
+	cache [1024]atomic.Pointer[version]
+	byID  atomic.Pointer[[]*version] // by index; nil where there is none
+
+	mu      sync.Mutex
+	byLimit map[*sluice.Limit]*version
+	free    []uint64
+	// retireAt is the number of versions at which unused ones are looked for.
+	retireAt int
+}
+
+func (vs *versions) init() {
+	vs.byLimit = make(map[*sluice.Limit]*version)
+	vs.byID.Store(&[]*version{nil, nil}) // no version, and banVersion
+	vs.retireAt = 256
+}
+
+// at returns the version with an index.
+func (vs *versions) at(index uint64) *version { return (*vs.byID.Load())[index] }
+
+// version returns what the store knows a limit by.
+func (s *Store) version(l *sluice.Limit) *version {
+	slot := &s.versions.cache[l.ID()[0]%uint64(len(s.versions.cache))]
+	if v := slot.Load(); v != nil && v.limit == l {
+		return v
+	}
+	v := s.register(l)
+	slot.Store(v)
+	return v
+}
+
+func (s *Store) register(l *sluice.Limit) *version {
+	vs := &s.versions
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	if v := vs.byLimit[l]; v != nil {
+		return v
+	}
+	if len(vs.byLimit) >= vs.retireAt {
+		s.retire()
+		vs.retireAt = max(256, 2*len(vs.byLimit))
+	}
+	v := &version{limit: l, params: l.Params(), id: l.ID()}
+	// Places that nobody can look at are written in place: no slot refers to the
+	// version yet.
+	all := *vs.byID.Load()
+	if n := len(vs.free); n > 0 {
+		v.index = vs.free[n-1]
+		vs.free = vs.free[:n-1]
+		all[v.index] = v
+	} else {
+		v.index = uint64(len(all))
+		all = append(all, v)
+		vs.byID.Store(&all)
+	}
+	vs.byLimit[l] = v
+	return v
+}
+
+// retire gives up the versions that no slot refers to. With all shards locked,
+// nobody is about to make a slot that does: who comes later sees the mark.
+func (s *Store) retire() {
+	vs := &s.versions
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+	}
+	all := *vs.byID.Load()
+	for l, v := range vs.byLimit {
+		if v.slots.Load() == 0 {
+			v.retired = true
+			delete(vs.byLimit, l)
+			all[v.index] = nil
+			vs.free = append(vs.free, v.index)
+		}
+	}
+	for i := range vs.cache {
+		if v := vs.cache[i].Load(); v != nil && v.retired {
+			vs.cache[i].CompareAndSwap(v, nil)
+		}
+	}
+	for i := range s.shards {
+		s.shards[i].mu.Unlock()
+	}
+}
