@@ -116,8 +116,10 @@ func (r *record) secondHash() uint64 {
 	}
 }
 
-// Len is the number of records, Bytes what they occupy.
-func (d *Decision) Len() int   { return len(d.records) }
+// Len is the number of records.
+func (d *Decision) Len() int { return len(d.records) }
+
+// Bytes is what the records occupy.
 func (d *Decision) Bytes() int { return len(d.records) * 32 }
 
 // Close does nothing; it makes a Decision a subject like any other.

@@ -78,8 +78,10 @@ func (t *Table) find(hash uint64) *slot {
 	return nil
 }
 
-// Len is the number of slots, Bytes what they occupy.
-func (t *Table) Len() int   { return len(t.slots) }
+// Len is the number of slots.
+func (t *Table) Len() int { return len(t.slots) }
+
+// Bytes is what the slots occupy.
 func (t *Table) Bytes() int { return len(t.slots) * 16 }
 
 // Close does nothing; it makes a Table a subject like any other.

@@ -14,6 +14,7 @@ type bench struct {
 	progress io.Writer
 	results  results
 	notes    []string
+	quiet    []float64 // what probe found, once a round
 }
 
 // size is how much a run measures.

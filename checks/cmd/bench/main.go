@@ -3,7 +3,7 @@
 // and the peers of package peers. It prints the figures and whether each bar
 // holds, and exits with status 1 if one does not.
 //
-//	go -C checks run ./cmd/bench [-quick] [-only REGEXP] [-o FILE]
+//	go -C checks run ./cmd/bench [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
 //
 // A full run takes about six minutes on two cores and 4 GB. Nothing else
 // should run on the machine.
@@ -16,7 +16,7 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
-	"strings"
+	"runtime/pprof"
 	"time"
 )
 
@@ -36,6 +36,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	quick := flags.Bool("quick", false, "a short run with fewer keys, to see that all works; its figures mean little")
 	only := flags.String("only", "", "measure only the `part/subject` pairs that match this regular expression, as in 'uniform|hot.*/sluice'")
 	out := flags.String("o", "", "also write the report to this `file`, in Markdown")
+	profile := flags.String("cpuprofile", "", "write a processor profile of the measurements to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -52,6 +53,17 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if *quick {
 		b.size = short
 	}
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	start := time.Now()
 	for _, p := range parts {
 		begun := time.Now()
@@ -63,7 +75,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stderr, "%-10s %5.1f s\n\n", "all", time.Since(start).Seconds())
 
 	bars := judge(b.results)
-	report := renderReport(b, strings.Join(args, " "), bars)
+	report := renderReport(b, commandLine(flags), bars)
 	if _, err := io.WriteString(stdout, report); err != nil {
 		return err
 	}
@@ -76,4 +88,19 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("%d of %d bars do not hold", n, len(bars))
 	}
 	return nil
+}
+
+// commandLine returns the command that measures the same, without the flags
+// that only say where to write.
+func commandLine(flags *flag.FlagSet) string {
+	line := "go -C checks run ./cmd/bench"
+	flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "quick":
+			line += " -quick"
+		case "only":
+			line += " -only '" + f.Value.String() + "'"
+		}
+	})
+	return line
 }

@@ -10,7 +10,7 @@ func measureClock(b *bench) error {
 	const ops = 1_000_000
 	anchor := time.Now()
 	var sum int64
-	for name, stat := range race(b.rounds, 1, []contender{
+	for name, stat := range b.race(1, []contender{
 		{"time.Since", ops, func(_, ops int) {
 			for range ops {
 				sum += int64(time.Since(anchor))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -15,59 +14,69 @@ var (
 	deniedLimit = peers.Limit{Burst: 10, Every: time.Hour, Window: 24 * time.Hour}
 )
 
+// hotCase is one way of asking for one key.
+type hotCase struct {
+	metric     string
+	goroutines int
+	limit      peers.Limit
+	admitted   bool
+}
+
 // measureHot times decisions on one key: by one goroutine and by two,
 // admitted and denied.
 func measureHot(b *bench) error {
-	for _, m := range []struct {
-		metric     string
-		goroutines int
-		limit      peers.Limit
-		admitted   bool
-	}{
+	for _, c := range []hotCase{
 		{"hot-serial", 1, hotLimit, true},
 		{"hot-parallel", goroutines, hotLimit, true},
 		{"denied-serial", 1, deniedLimit, false},
 		{"denied-parallel", goroutines, deniedLimit, false},
 	} {
-		var contenders []contender
-		wrong := map[string]*atomic.Int64{}
-		for _, s := range subjects() {
-			// floor-table knows no time, and nothing of it is like a denial.
-			if !b.wants(m.metric, s.name) || !m.admitted && s.name == floorTable {
-				continue
-			}
-			l, err := s.open(m.limit, 1)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			defer l.Close()
-			hot := key(0)
-			for range m.limit.Burst {
-				if m.admitted {
-					break
-				}
+		if err := measureHotCase(b, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func measureHotCase(b *bench, c hotCase) error {
+	var open limiters
+	defer open.close()
+	var contenders []contender
+	wrong := map[string]*atomic.Int64{}
+	for _, s := range subjects() {
+		// floor-table knows no time, and nothing of it is like a denial.
+		if !b.wants(c.metric, s.name) || !c.admitted && s.name == floorTable {
+			continue
+		}
+		l, err := open.add(s, c.limit, 1)
+		if err != nil {
+			return err
+		}
+		hot := key(0)
+		if !c.admitted {
+			for range c.limit.Burst {
 				l.Take(hot)
 			}
-			count := new(atomic.Int64)
-			wrong[s.name] = count
-			take := func(_, ops int) {
-				n := 0
-				for range ops {
-					if l.Take(hot) != m.admitted {
-						n++
-					}
+		}
+		count := new(atomic.Int64)
+		wrong[s.name] = count
+		take := func(_, ops int) {
+			n := 0
+			for range ops {
+				if l.Take(hot) != c.admitted {
+					n++
 				}
-				count.Add(int64(n))
 			}
-			contenders = append(contenders, contender{s.name, opsFor(b.turn, m.goroutines, take), take})
+			count.Add(int64(n))
 		}
-		for name, stat := range race(b.rounds, m.goroutines, contenders) {
-			b.results.set(m.metric, name, stat)
-		}
-		for _, c := range contenders {
-			if err := b.tolerate(m.metric, c, wrong[c.name].Load()); err != nil {
-				return err
-			}
+		contenders = append(contenders, contender{s.name, opsFor(b.turn, c.goroutines, take), take})
+	}
+	for name, stat := range b.race(c.goroutines, contenders) {
+		b.results.set(c.metric, name, stat)
+	}
+	for _, contender := range contenders {
+		if err := b.tolerate(c.metric, contender, wrong[contender.name].Load()); err != nil {
+			return err
 		}
 	}
 	return nil

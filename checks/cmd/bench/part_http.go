@@ -74,7 +74,7 @@ func measureHTTP(b *bench) error {
 		add(m.name+bareSuffix, bare(w.header))
 		add(m.name, h)
 	}
-	for name, stat := range race(b.rounds, 1, contenders) {
+	for name, stat := range b.race(1, contenders) {
 		b.results.set("http", name, stat)
 	}
 	for _, m := range middlewares() {

@@ -25,14 +25,15 @@ func measureKeys(b *bench) error {
 			racers = append(racers, s)
 		}
 	}
-	limiters := map[string]peers.Limiter{}
+	var open limiters
+	defer open.close()
+	filled := map[string]peers.Limiter{}
 	for _, s := range racers {
-		l, err := s.open(liveLimit, b.liveKeys)
+		l, err := open.add(s, liveLimit, b.liveKeys)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return err
 		}
-		defer l.Close()
-		limiters[s.name] = l
+		filled[s.name] = l
 		for i := range b.liveKeys {
 			if !l.Take(key(i)) {
 				return fmt.Errorf("%s denied the first request of key %d", s.name, i)
@@ -41,6 +42,9 @@ func measureKeys(b *bench) error {
 	}
 
 	for _, d := range draws {
+		if len(racers) == 0 {
+			break
+		}
 		var streams [goroutines]stream
 		for g := range streams {
 			streams[g] = newStream(b.sequence, d.draw(b.liveKeys, int64(g+1)))
@@ -51,13 +55,13 @@ func measureKeys(b *bench) error {
 			if !b.wants(d.metric, s.name) {
 				continue
 			}
-			l, wrong := limiters[s.name], new(atomic.Int64)
+			l, wrong := filled[s.name], new(atomic.Int64)
 			denied[s.name] = wrong
 			contenders = append(contenders, contender{s.name, b.sequence, func(g, ops int) {
 				wrong.Add(int64(ops - streams[g].take(l)))
 			}})
 		}
-		for name, stat := range race(b.rounds, goroutines, contenders) {
+		for name, stat := range b.race(goroutines, contenders) {
 			b.results.set(d.metric, name, stat)
 		}
 		for _, c := range contenders {

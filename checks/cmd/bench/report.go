@@ -12,10 +12,11 @@ import (
 )
 
 // renderReport returns the whole report in Markdown, aligned to be read as is.
-func renderReport(b *bench, args string, bars []bar) string {
+// The command is what measures the same again.
+func renderReport(b *bench, command string, bars []bar) string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "# Benchmarks\n\n")
-	fmt.Fprintf(&w, "Written by `%s`\non %s.\n\n", strings.TrimSpace("go -C checks run ./cmd/bench "+args), machine())
+	fmt.Fprintf(&w, "Written by `%s`\non %s.\n\n", command, machine())
 	if b.size == short {
 		w.WriteString("A short run: these figures mean little.\n\n")
 	}
@@ -24,6 +25,11 @@ what one goroutine spends on one decision. Floors are defined in checks/floor, t
 checks/peers, the workloads are in checks/cmd/bench.
 
 `)
+	if len(b.quiet) > 0 {
+		fmt.Fprintf(&w, `Was the machine quiet? Each of two goroutines that only compute ran at %s of the speed of one.
+
+`, summarize(b.quiet).text(2))
+	}
 	section(&w, "Bars", "", barTable(bars))
 	section(&w, "Decisions",
 		fmt.Sprintf(`Zipf and uniform: %d live keys of %d bytes, %d goroutines (Zipf's exponent is %v). Hot: one key,

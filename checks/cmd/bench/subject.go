@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/sluicehq/sluice/checks/floor"
@@ -45,8 +46,8 @@ func subjects() []subject {
 		}},
 	)
 	for _, p := range peers.All() {
-		all = append(all, subject{p.Name, peer, p.Keyed, p.Keyed && !p.Mapped,
-			func(l peers.Limit, _ int) (peers.Limiter, error) { return p.New(l) }})
+		open := func(l peers.Limit, _ int) (peers.Limiter, error) { return p.New(l) }
+		all = append(all, subject{p.Name, peer, p.Keyed, p.Keyed && !p.Mapped, open})
 	}
 	return all
 }
@@ -68,4 +69,23 @@ func has(name string, property func(subject) bool) bool {
 		}
 	}
 	return false
+}
+
+// limiters are those that are open at the same time.
+type limiters []peers.Limiter
+
+// add opens one more.
+func (ls *limiters) add(s subject, l peers.Limit, keys int) (peers.Limiter, error) {
+	limiter, err := s.open(l, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	*ls = append(*ls, limiter)
+	return limiter, nil
+}
+
+func (ls *limiters) close() {
+	for _, l := range *ls {
+		l.Close()
+	}
 }

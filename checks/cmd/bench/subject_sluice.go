@@ -1,19 +1,95 @@
 package main
 
+import (
+	"context"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/peers"
+	"github.com/sluicehq/sluice/memory"
+)
+
 // sluiceName is our store in the tables, with its token bucket.
 const sluiceName = "sluice"
 
-// growingAlgorithms are those whose states have no fixed size.
-var growingAlgorithms = []string{}
+// roomy is a bound no measurement reaches but those about the bound.
+const roomy = 8 << 30
+
+// store is our memory store with one limit.
+type store struct {
+	memory *memory.Store
+	limit  *sluice.Limit
+	member uint64 // of concurrency limits
+}
+
+func newStore(bytes int, a sluice.Algorithm) (*store, error) {
+	limit, err := sluice.NewLimit("bench", a)
+	if err != nil {
+		return nil, err
+	}
+	m, err := memory.New(memory.Options{MaxBytes: int64(bytes)})
+	if err != nil {
+		return nil, err
+	}
+	return &store{memory: m, limit: limit, member: 1}, nil
+}
+
+func (s *store) Take(key string) bool {
+	d, err := s.memory.Decide(context.Background(), sluice.Request{
+		Limit: s.limit, Key: sluice.StringKey(key), Cost: 1, Member: s.member,
+	})
+	return err == nil && d.Allowed
+}
+
+// Close ignores the error: closing memory cannot fail.
+func (s *store) Close() { _ = s.memory.Close() }
+
+func tokenBucket(l peers.Limit) sluice.TokenBucket {
+	return sluice.TokenBucket{Rate: sluice.Every(l.Every), Burst: int64(l.Burst)}
+}
 
 // sluiceSubjects returns our store with a token bucket.
-func sluiceSubjects() []subject { return nil }
+func sluiceSubjects() []subject {
+	return []subject{{sluiceName, ours, true, true, func(l peers.Limit, _ int) (peers.Limiter, error) {
+		return newStore(roomy, tokenBucket(l))
+	}}}
+}
+
+// growingAlgorithms are those whose states have no fixed size: they are
+// measured with the others, but the bar does not speak of them.
+var growingAlgorithms = []string{"sluice, sliding log", "sluice, concurrency"}
 
 // sluiceAlgorithms returns our store with each of the other algorithms.
-func sluiceAlgorithms() []subject { return nil }
+func sluiceAlgorithms() []subject {
+	day := sluice.PerDay(1_000_000)
+	var all []subject
+	for _, a := range []struct {
+		name string
+		sluice.Algorithm
+	}{
+		{"token bucket with warm-up", sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000, WarmUp: time.Second}},
+		{"leaky bucket", sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 1_000_000}},
+		{"fixed window", sluice.FixedWindow{Rate: day}},
+		{"fixed window, opened", sluice.FixedWindow{Rate: day, Opened: true}},
+		{"fixed window, calendar", sluice.FixedWindow{Rate: day, Calendar: sluice.CalendarMonth}},
+		{"sliding window", sluice.SlidingWindow{Rate: day}},
+		{"sliding window, 100 cells", sluice.SlidingWindow{Rate: day, Cells: 100}},
+		{"sliding counter", sluice.SlidingCounter{Rate: day}},
+		{"sliding log", sluice.SlidingLog{Rate: sluice.PerDay(1000)}},
+		{"concurrency", sluice.Concurrency{Max: 10}},
+	} {
+		open := func(peers.Limit, int) (peers.Limiter, error) { return newStore(roomy, a.Algorithm) }
+		all = append(all, subject{sluiceName + ", " + a.name, ours, true, true, open})
+	}
+	return all
+}
 
 // sluiceBounded returns our store with a bound.
-func sluiceBounded() []bounded { return nil }
+func sluiceBounded() []bounded {
+	return []bounded{{sluiceName, func(l peers.Limit, bytes int) (peers.Limiter, error) {
+		return newStore(bytes, tokenBucket(l))
+	}}}
+}
 
 // sluiceMiddlewares returns our middleware.
 func sluiceMiddlewares() []middleware { return nil }

@@ -20,13 +20,17 @@ type contender struct {
 // begins changes from round to round. A first round warms up and is not
 // counted.
 //
-// Garbage is collected between rounds and never inside a turn, which favours
-// those who make any.
-func race(rounds, goroutines int, contenders []contender) map[string]stat {
+// Garbage is collected between rounds and never inside a turn, which is
+// to the advantage of those who make any.
+func (b *bench) race(goroutines int, contenders []contender) map[string]stat {
+	if len(contenders) == 0 {
+		return nil
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	times := map[string][]float64{}
-	for round := range rounds + 1 {
+	for round := range b.rounds + 1 {
 		runtime.GC()
+		b.quiet = append(b.quiet, probe())
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)]
 			took := turn(goroutines, func(g int) { c.take(g, c.ops) })
