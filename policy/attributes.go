@@ -39,3 +39,24 @@ type Values interface {
 	Cookie(name string) (value string, ok bool)
 	Query(name string) (value string, ok bool)
 }
+
+func (a *Attributes) header(name string) (string, bool) {
+	if a.Values == nil {
+		return "", false
+	}
+	return a.Values.Header(name)
+}
+
+func (a *Attributes) cookie(name string) (string, bool) {
+	if a.Values == nil {
+		return "", false
+	}
+	return a.Values.Cookie(name)
+}
+
+func (a *Attributes) query(name string) (string, bool) {
+	if a.Values == nil {
+		return "", false
+	}
+	return a.Values.Query(name)
+}

@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Source says where a part of a key comes from.
 type Source uint8
@@ -30,7 +33,31 @@ const (
 	FromHost
 )
 
-// Missing says what becomes of a request that lacks a part of a rule's key.
+var sourceNames = [...]string{
+	FromConstant: "constant", FromClientIP: "client_ip", FromHeader: "header", FromCookie: "cookie", FromQuery: "query",
+	FromPath: "path", FromParam: "param", FromRoute: "route", FromMethod: "method", FromHost: "host",
+}
+
+// String returns the source as ParsePart reads it.
+func (s Source) String() string {
+	if s > 0 && int(s) < len(sourceNames) {
+		return sourceNames[s]
+	}
+	return fmt.Sprintf("Source(%d)", uint8(s))
+}
+
+// named reports whether parts of this source have a name.
+func (s Source) named() bool {
+	switch s {
+	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam:
+		return true
+	default:
+		return false
+	}
+}
+
+// Missing says what becomes of a request that lacks a part of a rule's key. A
+// header, cookie or parameter that is there and empty is missing too.
 type Missing uint8
 
 const (
@@ -105,4 +132,41 @@ func Global() Part { return Constant("global") }
 func (p Part) IfMissing(m Missing) Part {
 	p.OnMissing = m
 	return p
+}
+
+// String returns the part as ParsePart reads it, without IPv6Prefix and OnMissing.
+func (p Part) String() string {
+	switch {
+	case p.Source == FromConstant && p.Name == "global":
+		return "global"
+	case p.Source.named():
+		return p.Source.String() + ":" + p.Name
+	}
+	return p.Source.String()
+}
+
+// ParsePart reads a part: client_ip, path, route, method, host or global, or one
+// with a name: header:X-User, cookie:session, query:q, param:id, constant:text.
+func ParsePart(text string) (Part, error) {
+	word, name, hasName := strings.Cut(text, ":")
+	if word == "global" && !hasName {
+		return Global(), nil
+	}
+	for s := FromConstant; int(s) < len(sourceNames); s++ {
+		if sourceNames[s] != word {
+			continue
+		}
+		switch {
+		case s.named() && name == "":
+			return Part{}, fmt.Errorf("policy: part %q needs a name, as in %s", text, examplePart[s])
+		case !s.named() && hasName:
+			return Part{}, fmt.Errorf("policy: part %q takes no name; write %s", text, word)
+		}
+		return Part{Source: s, Name: name}, nil
+	}
+	return Part{}, fmt.Errorf("policy: part %q is unknown; give client_ip, header:NAME, cookie:NAME, query:NAME, path, param:NAME, route, method, host, global or constant:TEXT", text)
+}
+
+var examplePart = map[Source]string{
+	FromConstant: "constant:eu", FromHeader: "header:X-User", FromCookie: "cookie:session", FromQuery: "query:user", FromParam: "param:id",
 }

@@ -1,12 +1,13 @@
 package policy
 
+import (
+	"bytes"
+	"strings"
+)
+
 // Paths says how paths are cleaned before they are matched and used in keys, so
 // that all spellings by which a service finds the same handler are one path. The
 // zero Paths fits most services.
-//
-// Clean always removes empty and "." segments, resolves ".." (percent-encoded
-// dots too), removes the trailing slash, decodes what needs no percent-encoding and
-// encodes the rest in upper case.
 type Paths struct {
 	// IgnoreCase lowers ASCII letters, for services that route without regard to case.
 	IgnoreCase bool
@@ -18,3 +19,161 @@ type Paths struct {
 	// servlet containers do.
 	StripParams bool
 }
+
+// Clean returns the one spelling of an escaped path. It
+//
+//   - begins the path with a slash,
+//   - decodes percent-encoding of all that may stand for itself in a segment
+//     ("%61" is "a", "%2e" is "."), and encodes all else, in upper case ("%c3" is
+//     "%C3", a space "%20", a stray "%" is "%25"); nothing is decoded twice,
+//   - then removes empty segments ("//") and those of one dot, and takes back the
+//     segment before one of two dots, never beyond the root,
+//   - and removes the trailing slash: "/login/" is "/login". A service that has two
+//     handlers there gets one path for both.
+//
+// A path that is clean is returned as it is, without allocation: Clean(Clean(p)) is Clean(p).
+func (o Paths) Clean(escaped string) string {
+	if o.isClean(escaped) {
+		return escaped
+	}
+	out := make([]byte, 0, len(escaped)+16)
+	out = append(out, '/')
+	start := 1      // of the segment being written, after its slash
+	params := false // within what is stripped
+	for i := 0; ; {
+		c, raw, end := o.next(escaped, &i)
+		if end || c == '/' && (raw || o.DecodeSlashes) {
+			out, start = closeSegment(out, start)
+			if params = false; end {
+				break
+			}
+			continue
+		}
+		if params = params || o.StripParams && c == ';' && raw; params {
+			continue
+		}
+		out = o.append(out, c, raw)
+	}
+	if len(out) > 1 && out[len(out)-1] == '/' {
+		out = out[:len(out)-1]
+	}
+	return string(out)
+}
+
+// closeSegment ends the segment that begins at start and returns where the next
+// one does. The slash after it is written.
+func closeSegment(out []byte, start int) ([]byte, int) {
+	switch string(out[start:]) {
+	case "", ".":
+		return out[:start], start
+	case "..":
+		out = out[:start-1] // without the slash before the dots
+		start = bytes.LastIndexByte(out, '/') + 1
+		if start == 0 {
+			return append(out, '/'), 1
+		}
+		return out[:start], start
+	}
+	out = append(out, '/')
+	return out, len(out)
+}
+
+// next decodes the byte at *i and moves on. raw says that it stood for itself.
+func (o Paths) next(s string, i *int) (c byte, raw, end bool) {
+	if *i >= len(s) {
+		return 0, false, true
+	}
+	if c, ok := unescape(s, *i); ok {
+		*i += 3
+		return c, false, false
+	}
+	c = s[*i]
+	*i++
+	return c, true, false
+}
+
+// append writes one byte of a segment.
+func (o Paths) append(out []byte, c byte, raw bool) []byte {
+	switch {
+	case c == ';' && o.StripParams && !raw, !standsForItself[c]:
+		return append(out, '%', hexDigits[c>>4], hexDigits[c&15])
+	case o.IgnoreCase && 'A' <= c && c <= 'Z':
+		return append(out, c|0x20)
+	}
+	return append(out, c)
+}
+
+// isClean reports whether Clean would change nothing.
+func (o Paths) isClean(s string) bool {
+	if s == "/" {
+		return true
+	}
+	if s == "" || s[0] != '/' || s[len(s)-1] == '/' {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '/':
+			if dotted(s[i+1:]) {
+				return false
+			}
+		case c == '%':
+			d, ok := unescape(s, i)
+			if !ok || s[i+1] > 'F' || s[i+2] > 'F' { // lower case is above
+				return false
+			}
+			if standsForItself[d] && (d != ';' || !o.StripParams) || d == '/' && o.DecodeSlashes {
+				return false
+			}
+			i += 2
+		case !standsForItself[c], o.IgnoreCase && 'A' <= c && c <= 'Z', o.StripParams && c == ';':
+			return false
+		}
+	}
+	return true
+}
+
+// dotted reports whether the first segment of s is empty, or one or two dots.
+func dotted(s string) bool {
+	if s == "" || s[0] == '/' {
+		return true
+	}
+	if s[0] != '.' {
+		return false
+	}
+	s = strings.TrimPrefix(s[1:], ".")
+	return s == "" || s[0] == '/'
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// unescape decodes the percent-encoded byte at i, if there is one.
+func unescape(s string, i int) (byte, bool) {
+	if s[i] != '%' || i+2 >= len(s) {
+		return 0, false
+	}
+	hi, ok1 := unhex(s[i+1])
+	lo, ok2 := unhex(s[i+2])
+	return hi<<4 | lo, ok1 && ok2
+}
+
+func unhex(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// standsForItself are the bytes of a segment that need no percent-encoding: pchar of
+// RFC 3986.
+var standsForItself = func() (set [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@") {
+		set[c] = true
+	}
+	return set
+}()

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -25,62 +23,95 @@ type Options struct {
 }
 
 // Policy is a set of rules, compiled. It is immutable and safe for concurrent use;
-// to change the rules, make another one and swap the pointer.
+// to change the rules, make another one and swap the pointer: limits of the same
+// name go on with the state that is there.
 //
 // Most callers want Decide. Those that are told the rule and the key, and not
 // the request, want DecideRule.
-type Policy struct{}
-
-// New compiles a policy. The error joins a *RuleError for each mistake.
-func New(o Options) (*Policy, error) { return nil, errors.New("policy: New is not finished") }
+type Policy struct {
+	rules    []*rule
+	byName   map[string]*rule
+	index    index
+	paths    Paths
+	fallback Action // when no rule matches
+}
 
 // Decide decides all limits of all rules that a request meets as one: all are
 // charged, or none is. What the store cannot decide is in the verdict: see
 // Rule.OnStoreError and Verdict.Err.
 func (p *Policy) Decide(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
-	return Verdict{}
+	return p.decide(ctx, store, a, false)
 }
 
 // Peek answers as Decide would, and takes nothing.
 func (p *Policy) Peek(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
-	return Verdict{}
+	return p.decide(ctx, store, a, true)
+}
+
+func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, peek bool) Verdict {
+	s := newScratch()
+	defer s.free()
+	v, decided := p.ask(s, a, peek)
+	if !decided {
+		s.decide(ctx, store, &v)
+	}
+	return v
 }
 
 // Meets returns the limits that a request meets, with the requests that Decide
 // would put to a store and no decisions.
-func (p *Policy) Meets(a *Attributes) []Met { return nil }
-
-// Question addresses one rule by name, whatever it matches.
-type Question struct {
-	// Rule is the name of the rule.
-	Rule string
-	// Key are the values of the rule's key, one for each part that is no constant, in their order.
-	// They are cleaned as those of a request are: an address is masked, a path
-	// cleaned.
-	Key []string
-	// Cost is how many units are asked for, where the rule does not say; zero means one.
-	Cost int64
-	// MaxWait is the longest delay that is acceptable, as in Attributes.
-	MaxWait time.Duration
-	// Peek takes nothing.
-	Peek bool
+func (p *Policy) Meets(a *Attributes) []Met {
+	s := newScratch()
+	defer s.free()
+	if _, decided := p.ask(s, a, true); decided {
+		return nil
+	}
+	return s.met()
 }
 
-// DecideRule decides all limits of one rule as one. The error is a
-// *QuestionError if there is no such rule, or the key does not fit it; a store's error is in the verdict.
-func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question) (Verdict, error) {
-	return Verdict{}, nil
-}
-
-// Reset forgets what a key has used of all limits of a rule, and its bans. The
-// key is given as in Question.
-func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key ...string) error {
-	return nil
+// ask finds out what a request asks of the store. If that need not be asked, it
+// returns the verdict.
+func (p *Policy) ask(s *scratch, given *Attributes, peek bool) (v Verdict, decided bool) {
+	s.attributes = *given
+	a := &s.attributes
+	a.Path, a.Host = p.paths.Clean(a.Path), CleanHost(a.Host)
+	s.found = p.index.find(a, s.found[:0])
+	matched := false
+	for _, e := range s.found {
+		r := p.rules[e.rule()]
+		if !r.match.matches(a) {
+			continue
+		}
+		s.values = s.values[:0]
+		for i := range r.parts {
+			s.values = append(s.values, r.valueOf(&r.parts[i], a, e.pattern()))
+		}
+		skip, denied := s.add(r, r.Cost.of(a), a.MaxWait, peek)
+		if denied != nil {
+			return *denied, true
+		}
+		matched = matched || !skip
+	}
+	if !matched {
+		return Verdict{Action: p.fallback, Reason: sluice.ReasonNoRule}, true
+	}
+	return v, len(s.asked) == 0
 }
 
 // Rule returns the rule of a name, or nil. It is not to be changed.
-func (p *Policy) Rule(name string) *Rule { return nil }
+func (p *Policy) Rule(name string) *Rule {
+	if r := p.byName[name]; r != nil {
+		return &r.Rule
+	}
+	return nil
+}
 
 // Rules returns all rules in their order, with the limits as the policy names
 // them. They are not to be changed.
-func (p *Policy) Rules() []*Rule { return nil }
+func (p *Policy) Rules() []*Rule {
+	rules := make([]*Rule, len(p.rules))
+	for i, r := range p.rules {
+		rules[i] = &r.Rule
+	}
+	return rules
+}

@@ -68,8 +68,61 @@ func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 // Charges returns what the decision took, for a store to settle, cancel or
 // release: one charge for each limit that was charged. That can be some of a denied
 // request too, by rules in shadow.
-func (v *Verdict) Charges() []sluice.Charge { return nil }
+func (v *Verdict) Charges() []sluice.Charge {
+	var charges []sluice.Charge
+	for i := range v.Met {
+		if m := &v.Met[i]; m.charged(v.Action) {
+			charges = append(charges, m.Request.Charge(&m.Decision))
+		}
+	}
+	return charges
+}
 
-// Explain says in a few lines why the verdict is what it is: the action, then each
-// limit that was met with its numbers. It holds no key.
-func (v *Verdict) Explain() string { return "" }
+// charged reports whether the limit was charged, in a batch with this outcome.
+func (m *Met) charged(batch Action) bool {
+	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && (batch == Allow || m.Request.Shadow)
+}
+
+// fold makes the verdict of the decisions.
+func (v *Verdict) fold() {
+	tightest := -1
+	for i := range v.Met {
+		if v.Met[i].Rule.Shadow {
+			continue
+		}
+		if tightest < 0 || v.Met[i].tighter(&v.Met[tightest]) {
+			tightest = i
+		}
+		v.Delay = max(v.Delay, v.Met[i].Decision.Delay)
+	}
+	if tightest < 0 {
+		return
+	}
+	m := &v.Met[tightest]
+	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
+	if !m.Decision.Allowed {
+		v.Action, v.Delay = Deny, 0
+	}
+}
+
+// tighter reports whether m binds its client more than o does. Of equals, the one
+// that was first does.
+func (m *Met) tighter(o *Met) bool {
+	a, b := &m.Decision, &o.Decision
+	if a.Allowed != b.Allowed {
+		return b.Allowed
+	}
+	if !a.Allowed {
+		if never := a.Reason == sluice.ReasonNever; never != (b.Reason == sluice.ReasonNever) {
+			return never
+		}
+		return a.RetryAfter > b.RetryAfter
+	}
+	if a.Remaining != b.Remaining {
+		return a.Remaining < b.Remaining
+	}
+	if a.Remaining > 0 && a.Limit != b.Limit {
+		return a.Limit > b.Limit // a smaller share remains
+	}
+	return a.ResetAfter > b.ResetAfter
+}

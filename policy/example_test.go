@@ -1,0 +1,102 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+func ExampleNew() {
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name:  "login",
+		Match: policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}},
+		Key:   []policy.Part{policy.ClientIP(), policy.Header("X-User").IfMissing(policy.MissingDeny)},
+		Limits: []*sluice.Limit{
+			sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(5)}),
+			sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(50), Calendar: sluice.CalendarDay}),
+		},
+		OnStoreError: policy.FallbackDeny,
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range p.Rule("login").Limits {
+		fmt.Println(l)
+	}
+	// Output:
+	// login: sliding_log(5/m)
+	// login/daily: fixed_window(50/day zone=UTC)
+}
+
+func ExamplePolicy_Decide() {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name:   "per-client",
+		Match:  policy.Match{Paths: []string{"/api/**"}},
+		Key:    []policy.Part{policy.ClientIP()},
+		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 2})},
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	a := &policy.Attributes{Method: "GET", Path: "/api//users/%2e", ClientIP: netip.MustParseAddr("203.0.113.7")}
+	for range 3 {
+		v := p.Decide(context.Background(), store, a)
+		fmt.Println(v.Action, v.Rule.Name, v.Tightest.Remaining, v.Reason)
+	}
+	// Output:
+	// allow per-client 1
+	// allow per-client 0
+	// deny per-client 0 limited
+}
+
+func ExamplePolicy_DecideRule() {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name:   "tokens",
+		Key:    []policy.Part{policy.Constant("v1"), policy.Header("X-Tenant")},
+		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1000)})},
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	v, err := p.DecideRule(context.Background(), store, policy.Question{Rule: "tokens", Key: []string{"acme"}, Cost: 300})
+	fmt.Println(v.Action, v.Tightest.Remaining, err)
+
+	_, err = p.DecideRule(context.Background(), store, policy.Question{Rule: "tokens", Key: []string{"v1", "acme"}})
+	fmt.Println(err)
+	// Output:
+	// allow 700 <nil>
+	// policy: rule "tokens": the key has 2 parts and the rule's has 1: [header:X-Tenant]
+}
+
+func ExamplePaths_Clean() {
+	var paths policy.Paths
+	for _, p := range []string{"/login", "//login/", "/./a/../login", "/%6cogin", "/login%2Fme", "/caf\u00e9"} {
+		fmt.Println(paths.Clean(p))
+	}
+	// Output:
+	// /login
+	// /login
+	// /login
+	// /login
+	// /login%2Fme
+	// /caf%C3%A9
+}

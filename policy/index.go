@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// entry is a pattern of a rule: the numbers of both.
+type entry uint64
+
+func newEntry(rule, pattern int) entry { return entry(rule)<<32 | entry(pattern) }
+
+func (e entry) rule() int    { return int(e >> 32) }
+func (e entry) pattern() int { return int(e & 0xffffffff) }
+
+// index finds the rules whose host and path match, without looking at the others:
+// a trie of path segments for each host. What it finds is still to be checked for
+// methods, headers and conditions.
+type index struct {
+	exact map[string]*node // by host
+	below map[string]*node // by the end of the host, from its dot
+	any   *node
+}
+
+// node is a place in the trie: the patterns that begin with the same segments.
+type node struct {
+	next  map[string]*node
+	one   *node         // for "*"
+	here  leaf          // patterns that end here
+	depth leaf          // patterns that end with "**" here
+	deep  []deepPattern // patterns that go on after "**"
+}
+
+type deepPattern struct {
+	entry    entry
+	segments []segment // from the "**"
+}
+
+// leaf holds entries; those that ask for one of some values of a header are found by
+// the value.
+type leaf struct {
+	plain    []entry
+	byHeader []headerLeaf
+}
+
+type headerLeaf struct {
+	name   string
+	values map[string][]entry
+}
+
+func (ix *index) add(e entry, p *pattern, m *matcher) {
+	if len(m.hosts) == 0 {
+		if ix.any == nil {
+			ix.any = &node{}
+		}
+		ix.any.add(e, p.segments, m)
+	}
+	for _, h := range m.hosts {
+		table, key := &ix.exact, h
+		if rest, ok := strings.CutPrefix(h, "*"); ok {
+			table, key = &ix.below, rest
+		}
+		if *table == nil {
+			*table = map[string]*node{}
+		}
+		n := (*table)[key]
+		if n == nil {
+			n = &node{}
+			(*table)[key] = n
+		}
+		n.add(e, p.segments, m)
+	}
+}
+
+func (n *node) add(e entry, segments []segment, m *matcher) {
+	for i, s := range segments {
+		switch s.kind {
+		case anyDepth:
+			if i == len(segments)-1 {
+				n.depth.add(e, m)
+			} else {
+				n.deep = append(n.deep, deepPattern{e, segments[i:]})
+			}
+			return
+		case anyOne:
+			if n.one == nil {
+				n.one = &node{}
+			}
+			n = n.one
+		default:
+			if n.next == nil {
+				n.next = map[string]*node{}
+			}
+			c := n.next[s.text]
+			if c == nil {
+				c = &node{}
+				n.next[s.text] = c
+			}
+			n = c
+		}
+	}
+	n.here.add(e, m)
+}
+
+func (l *leaf) add(e entry, m *matcher) {
+	i := slices.IndexFunc(m.headers, func(h HeaderMatch) bool { return len(h.OneOf) > 0 && len(h.Prefixes) == 0 })
+	if i < 0 {
+		l.plain = append(l.plain, e)
+		return
+	}
+	h := m.headers[i]
+	j := slices.IndexFunc(l.byHeader, func(t headerLeaf) bool { return t.name == h.Name })
+	if j < 0 {
+		j = len(l.byHeader)
+		l.byHeader = append(l.byHeader, headerLeaf{h.Name, map[string][]entry{}})
+	}
+	for _, v := range h.OneOf {
+		l.byHeader[j].values[v] = append(l.byHeader[j].values[v], e)
+	}
+}
+
+// find appends the entries that a request's host and path match, in the order of
+// the rules: one for each rule, that of its first pattern.
+func (ix *index) find(a *Attributes, found []entry) []entry {
+	path := a.Path
+	if path == "/" {
+		path = ""
+	}
+	if n := ix.exact[a.Host]; n != nil {
+		found = n.find(a, path, found)
+	}
+	if ix.below != nil {
+		for i := 1; i < len(a.Host); i++ {
+			if a.Host[i] == '.' {
+				if n := ix.below[a.Host[i:]]; n != nil {
+					found = n.find(a, path, found)
+				}
+			}
+		}
+	}
+	if ix.any != nil {
+		found = ix.any.find(a, path, found)
+	}
+	if len(found) < 2 {
+		return found
+	}
+	slices.Sort(found)
+	return slices.CompactFunc(found, func(a, b entry) bool { return a.rule() == b.rule() })
+}
+
+func (n *node) find(a *Attributes, path string, found []entry) []entry {
+	found = n.depth.find(a, found)
+	for i := range n.deep {
+		if matchSegments(n.deep[i].segments, path) {
+			found = append(found, n.deep[i].entry)
+		}
+	}
+	if path == "" {
+		return n.here.find(a, found)
+	}
+	if n.next == nil && n.one == nil {
+		return found
+	}
+	text, rest := cutSegment(path)
+	if c := n.next[text]; c != nil {
+		found = c.find(a, rest, found)
+	}
+	if n.one != nil {
+		found = n.one.find(a, rest, found)
+	}
+	return found
+}
+
+func (l *leaf) find(a *Attributes, found []entry) []entry {
+	found = append(found, l.plain...)
+	for i := range l.byHeader {
+		if v, ok := a.header(l.byHeader[i].name); ok {
+			found = append(found, l.byHeader[i].values[v]...)
+		}
+	}
+	return found
+}

@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"github.com/sluicehq/sluice"
+)
+
+// newParts checks the parts of a rule's key and fills in defaults.
+func newParts(r *Rule, m *matcher, prefix int, report func(field, value, problem string)) []Part {
+	if len(r.Key) == 0 {
+		report("Key", "", "is missing; give the parts that tell clients apart, or global for one budget in common")
+	}
+	parts := make([]Part, len(r.Key))
+	for i, p := range r.Key {
+		field := fmt.Sprintf("Key[%d]", i)
+		if problem := checkPart(&p, m); problem != "" {
+			report(field, p.String(), problem)
+		}
+		if p.IPv6Prefix == 0 {
+			p.IPv6Prefix = prefix
+		}
+		if p.Source == FromHeader {
+			p.Name = textproto.CanonicalMIMEHeaderKey(p.Name)
+		}
+		parts[i] = p
+	}
+	return parts
+}
+
+// checkPart reports what is wrong with a part, or "".
+func checkPart(p *Part, m *matcher) string {
+	switch {
+	case p.Source < FromConstant || int(p.Source) >= len(sourceNames):
+		return "has no source; make it with ClientIP, Header and the like"
+	case p.Source.named() && p.Name == "":
+		return "has no name; write it as in " + examplePart[p.Source]
+	case !p.Source.named() && p.Name != "":
+		return "takes no name"
+	case int(p.OnMissing) >= len(missingNames):
+		return "has an unknown OnMissing; give MissingShared, MissingSkip or MissingDeny"
+	case p.IPv6Prefix != 0 && p.Source != FromClientIP:
+		return "has an IPv6 prefix, which only client_ip takes"
+	case p.IPv6Prefix < 0 || p.IPv6Prefix > 128:
+		return fmt.Sprintf("has the IPv6 prefix %d; give 1 to 128", p.IPv6Prefix)
+	}
+	switch p.Source {
+	case FromHeader:
+		return checkHeader(p.Name)
+	case FromCookie:
+		if !isToken(p.Name) {
+			return "is no name of a cookie"
+		}
+	case FromParam:
+		for i := range m.patterns {
+			if m.patterns[i].param(p.Name) < 0 {
+				return fmt.Sprintf("is in no segment of the path pattern %q; name one {%s}", m.patterns[i].text, p.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// partValue is what a request has for a part: an address, or a text.
+type partValue struct {
+	text string
+	addr netip.Addr
+	ok   bool
+}
+
+// valueOf reads a part of a request.
+func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
+	switch p.Source {
+	case FromConstant:
+		return partValue{text: p.Name, ok: true}
+	case FromClientIP:
+		return partValue{addr: a.ClientIP, ok: a.ClientIP.IsValid()}
+	case FromHeader:
+		v.text, _ = a.header(p.Name)
+	case FromCookie:
+		v.text, _ = a.cookie(p.Name)
+	case FromQuery:
+		v.text, _ = a.query(p.Name)
+	case FromPath:
+		v.text = a.Path
+	case FromParam:
+		v.text, _ = segmentAt(a.Path, r.match.patterns[pattern].param(p.Name))
+	case FromRoute:
+		v.text = r.match.patterns[pattern].text
+	case FromMethod:
+		v.text = a.Method
+	case FromHost:
+		v.text = a.Host
+	}
+	v.ok = v.text != ""
+	return v
+}
+
+// keyRef is a key in the making: of one text that lies somewhere already, or a
+// piece of the scratch buffer.
+type keyRef struct {
+	text       string
+	start, end int
+	parts      int
+}
+
+// key returns the key once the buffer has become a string.
+func (k keyRef) key(buffer string) sluice.Key {
+	if k.end > k.start {
+		return sluice.EncodedKey(buffer[k.start:k.end], k.parts)
+	}
+	return sluice.EncodedKey(k.text, k.parts)
+}
+
+// makeKey makes the key of the values in s, as many as the rule has parts. If
+// one is missing for which the rule has another plan, it returns that part.
+//
+// A key has as many parts as the rule's. If some are missing they are empty in
+// it, and one more part at its end says which: that no value can be mistaken for.
+func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
+	lacking := false
+	for i := range s.values {
+		if !s.values[i].ok {
+			if parts[i].OnMissing != MissingShared {
+				return k, &parts[i]
+			}
+			lacking = true
+		}
+	}
+	if len(parts) == 1 && !lacking {
+		if v := &s.values[0]; parts[0].Source != FromClientIP {
+			return keyRef{text: v.text, parts: 1}, nil
+		}
+		return s.addressKey(s.values[0].addr, parts[0].IPv6Prefix), nil
+	}
+	k = keyRef{start: len(s.key), parts: len(parts)}
+	for i := range s.values {
+		if v := &s.values[i]; v.ok && parts[i].Source == FromClientIP {
+			s.key = append(s.key, 0)
+			at := len(s.key)
+			s.key = appendAddress(s.key, v.addr, parts[i].IPv6Prefix)
+			s.key[at-1] = byte(len(s.key) - at) // shorter than 128, so the length is one byte
+		} else {
+			s.key = sluice.AppendKeyPart(s.key, v.text)
+		}
+	}
+	if lacking {
+		s.key = s.appendLacking(s.key)
+		k.parts++
+	}
+	k.end = len(s.key)
+	return k, nil
+}
+
+// appendLacking appends the part that says which ones are missing.
+func (s *scratch) appendLacking(dst []byte) []byte {
+	var text [64]byte
+	which := append(text[:0], "missing"...)
+	for i := range s.values {
+		if !s.values[i].ok {
+			which = strconv.AppendInt(append(which, ' '), int64(i+1), 10)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(which)))
+	return append(dst, which...)
+}
+
+// addressKey makes the key of an address, or finds the one made before.
+func (s *scratch) addressKey(addr netip.Addr, prefix int) keyRef {
+	if s.address.end > s.address.start && s.addressPrefix == prefix {
+		return s.address
+	}
+	k := keyRef{start: len(s.key), parts: 1}
+	s.key = appendAddress(s.key, addr, prefix)
+	k.end = len(s.key)
+	s.address, s.addressPrefix = k, prefix
+	return k
+}
+
+// appendAddress writes an address for a key: one for all spellings, and for all
+// IPv6 addresses of a prefix.
+func appendAddress(dst []byte, addr netip.Addr, prefix int) []byte {
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() || prefix == 128 {
+		return addr.AppendTo(dst)
+	}
+	p, _ := addr.Prefix(prefix) // fails for a prefix out of bounds only
+	return p.AppendTo(dst)
+}
+
+// valueFrom reads a part from the text of a question. problem says why it cannot.
+func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, problem string) {
+	v = partValue{text: text, ok: text != ""}
+	if !v.ok {
+		return v, ""
+	}
+	switch p.Source {
+	case FromClientIP:
+		address, _, _ := strings.Cut(text, "/")
+		addr, err := netip.ParseAddr(address)
+		if err != nil {
+			return v, "is to be an address"
+		}
+		v.text, v.addr = "", addr
+	case FromPath:
+		v.text = paths.Clean(text)
+	case FromParam:
+		v.text = paths.Clean("/" + strings.ReplaceAll(text, "/", "%2F"))[1:]
+		v.ok = v.text != ""
+	case FromHost:
+		v.text = CleanHost(text)
+		v.ok = v.text != ""
+	}
+	return v, ""
+}
