@@ -1,0 +1,74 @@
+package httplimit
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Attributes describes a request to a policy. The address is the one that ip
+// finds; a nil ip takes the peer's. The policy itself cleans the host and path.
+func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
+	a := policy.Attributes{Method: r.Method, Host: r.Host, Values: values{r}}
+	if r.Method == "" {
+		a.Method = http.MethodGet
+	}
+	if r.URL != nil {
+		a.Path = r.URL.EscapedPath()
+	}
+	a.ClientIP, _ = ip.Addr(r)
+	return a
+}
+
+// values gives the named parts of a request. It is one pointer, so that the
+// interface costs no allocation.
+type values struct{ r *http.Request }
+
+var _ policy.Values = values{}
+
+// Header returns the first header line of a name, which is what Header.Get gives
+// to handlers. The host is no header to net/http, but it is one to those who write rules.
+func (v values) Header(name string) (string, bool) {
+	lines := v.r.Header[name]
+	if len(lines) == 0 {
+		if name == "Host" {
+			return v.r.Host, v.r.Host != ""
+		}
+		return "", false
+	}
+	return lines[0], true
+}
+
+// Cookie returns the first cookie of a name.
+func (v values) Cookie(name string) (string, bool) {
+	c, err := v.r.Cookie(name)
+	if err != nil {
+		return "", false
+	}
+	return c.Value, true
+}
+
+// Query returns the first parameter of a name, as url.ParseQuery reads it, and
+// looks only at what it needs.
+func (v values) Query(name string) (string, bool) {
+	if v.r.URL == nil {
+		return "", false
+	}
+	for rest := v.r.URL.RawQuery; rest != ""; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		if pair == "" || strings.Contains(pair, ";") {
+			continue
+		}
+		if key, err := url.QueryUnescape(key); err != nil || key != name {
+			continue
+		}
+		if value, err := url.QueryUnescape(value); err == nil {
+			return value, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,176 @@
+package httplimit
+
+import "strings"
+
+const (
+	// longestElement bounds one element of a list of proxies.
+	longestElement = 512
+	// mostEmpty bounds how many empty elements of a list are passed over.
+	mostEmpty = 16
+)
+
+// chain reads the list of a header, which may have several lines, from its end:
+// there stands what the nearest proxy wrote. What clients wrote stands before that and
+// is read only if all proxies after it are trusted, so nothing in it, such as a
+// quote without its other half, can spoil what the proxies say.
+type chain struct {
+	// lines are those not begun yet.
+	lines []string
+	// rest is what is left of the line that was begun.
+	rest  string
+	begun bool
+	// quoted says that commas in quotes do not separate.
+	quoted bool
+	empty  int
+}
+
+// last takes the last element off the list. One that is too long comes with all
+// that stands before it in its line, and is no address.
+func (c *chain) last() (string, bool) {
+	for {
+		if !c.begun {
+			if len(c.lines) == 0 {
+				return "", false
+			}
+			n := len(c.lines) - 1
+			c.rest, c.lines, c.begun = c.lines[n], c.lines[:n], true
+		}
+		comma := c.comma()
+		element := strings.Trim(c.rest[comma+1:], " \t")
+		if comma < 0 {
+			c.begun = false
+		} else {
+			c.rest = c.rest[:comma]
+		}
+		if element != "" {
+			return element, true
+		}
+		if c.empty++; c.empty > mostEmpty {
+			return ",", true
+		}
+	}
+}
+
+// comma returns where the comma before the last element of the rest is, or -1.
+func (c *chain) comma() int {
+	least := max(0, len(c.rest)-longestElement)
+	if !c.quoted {
+		if i := strings.LastIndexByte(c.rest[least:], ','); i >= 0 {
+			return least + i
+		}
+		return -1
+	}
+	inside := false
+	for i := len(c.rest) - 1; i >= least; i-- {
+		switch c.rest[i] {
+		case '"':
+			if !escaped(c.rest[least:i]) {
+				inside = !inside
+			}
+		case ',':
+			if !inside {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// escaped reports whether the character after s is escaped by a backslash.
+func escaped(s string) bool {
+	n := 0
+	for n < len(s) && s[len(s)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// unquoteNode removes the quotes that some proxies write around addresses in
+// X-Forwarded-For.
+func unquoteNode(s string) string {
+	if len(s) > 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+// forwardedFor returns the node of the one "for" parameter of an element of
+// Forwarded. It fails if the element is malformed, whatever the parameter.
+func forwardedFor(element string) (node string, ok bool) {
+	if len(element) > longestElement {
+		return "", false
+	}
+	found := false
+	for rest := element; ; {
+		name, after, ok := strings.Cut(rest, "=")
+		if name = strings.Trim(name, " \t"); !ok || !isToken(name) {
+			return "", false
+		}
+		value, after, ok := pairValue(after)
+		if !ok {
+			return "", false
+		}
+		if strings.EqualFold(name, "for") {
+			if found {
+				return "", false
+			}
+			node, found = value, true
+		}
+		after = strings.TrimLeft(after, " \t")
+		if after == "" {
+			return node, found
+		}
+		if after[0] != ';' {
+			return "", false
+		}
+		rest = strings.TrimLeft(after[1:], " \t")
+		if rest == "" {
+			return node, found
+		}
+	}
+}
+
+// pairValue splits a value, a token or quoted string, from what comes after it.
+func pairValue(s string) (value, after string, ok bool) {
+	if s == "" || s[0] != '"' {
+		end := strings.IndexAny(s, "; \t\"")
+		if end < 0 {
+			end = len(s)
+		}
+		return s[:end], s[end:], end > 0
+	}
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '"':
+			if value = s[1:i]; strings.IndexByte(value, '\\') >= 0 {
+				value = unescape(value)
+			}
+			return value, s[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// unescape removes the backslashes of a quoted string.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// isToken reports whether s is a token of RFC 9110.
+func isToken(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; !isObfuscated(c) && strings.IndexByte("!#$%&'*+^`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,195 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Headers in which proxies name the client, for ClientIPOptions.Header.
+const (
+	// XForwardedFor is a list to which each proxy adds the address of its peer.
+	XForwardedFor = "X-Forwarded-For"
+	// Forwarded is the same as a standard, RFC 7239.
+	Forwarded = "Forwarded"
+	// XRealIP holds one address, which the proxy sets.
+	XRealIP = "X-Real-Ip"
+)
+
+// ClientIPOptions are the settings of a ClientIP. The zero ClientIPOptions believe
+// no header: the client is the peer.
+type ClientIPOptions struct {
+	// TrustedProxies are the addresses of the proxies in front of the service. A
+	// header is believed only as far as trusted proxies wrote it; see ParseProxies. Default: none, and then
+	// headers are ignored.
+	TrustedProxies []netip.Prefix
+	// TrustUnix trusts peers without an address, which connect through a Unix
+	// domain socket. Default: they are not trusted, and have no address.
+	TrustUnix bool
+	// Header is the one header that the trusted proxies write; all others are
+	// ignored, since clients can send them. XForwardedFor and Forwarded are lists,
+	// read from their end. Any other name, such as XRealIP or "CF-Connecting-IP", holds
+	// one address. Default: XForwardedFor.
+	Header string
+	// MaxHops is how many proxies a request passes at most. The address that so
+	// many proxies vouch for is the client, even if it is a trusted one. It
+	// bounds the work of reading a list. From 1 to 64. Default: 16.
+	MaxHops int
+	// IPv6Prefix is how many bits of an IPv6 address make the key of a Part, 1 to
+	// 128. Default: 64, which is what one customer usually holds.
+	IPv6Prefix int
+}
+
+const (
+	defaultHops   = 16
+	mostHops      = 64
+	defaultPrefix = 64
+)
+
+// ClientIP finds the address of a request's client: going from the peer backwards,
+// the first one that is no trusted proxy. IPv4 addresses that are mapped to IPv6
+// are the IPv4 addresses, and zones are removed.
+//
+// It finds none if a trusted proxy named none, or something that is no address. A nil
+// *ClientIP takes the peer. It is safe for concurrent use.
+type ClientIP struct {
+	trusted []netip.Prefix
+	unix    bool
+	header  string
+	hops    int
+	prefix  int
+}
+
+// NewClientIP returns a finder of client addresses.
+func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
+	c := &ClientIP{unix: o.TrustUnix, header: textproto.CanonicalMIMEHeaderKey(o.Header), hops: o.MaxHops, prefix: o.IPv6Prefix}
+	if c.header == "" {
+		c.header = XForwardedFor
+	}
+	if strings.ContainsAny(c.header, " :,\t\r\n") {
+		return nil, fmt.Errorf("httplimit: ClientIPOptions.Header is %q, which is no name of a header", o.Header)
+	}
+	if c.hops == 0 {
+		c.hops = defaultHops
+	}
+	if c.hops < 1 || c.hops > mostHops {
+		return nil, fmt.Errorf("httplimit: ClientIPOptions.MaxHops is %d; give 1 to %d, or 0 for the default", o.MaxHops, mostHops)
+	}
+	if c.prefix == 0 {
+		c.prefix = defaultPrefix
+	}
+	if c.prefix < 1 || c.prefix > 128 {
+		return nil, fmt.Errorf("httplimit: ClientIPOptions.IPv6Prefix is %d; give 1 to 128, or 0 for the default", o.IPv6Prefix)
+	}
+	for _, p := range o.TrustedProxies {
+		p, err := checkProxy(p)
+		if err != nil {
+			return nil, err
+		}
+		if p.Bits() == 0 && o.MaxHops == 0 {
+			return nil, fmt.Errorf("httplimit: trusted proxy %v believes everybody, so that clients choose their address; set MaxHops to the number of proxies", p)
+		}
+		c.trusted = append(c.trusted, p)
+	}
+	return c, nil
+}
+
+// Addr returns the address of the client, and whether there is one.
+func (c *ClientIP) Addr(r *http.Request) (netip.Addr, bool) {
+	a, _ := c.find(r)
+	return a, a.IsValid()
+}
+
+// Part is the client's address as a part of a key; of IPv6 addresses only the
+// prefix counts.
+func (c *ClientIP) Part(missing Missing) Part {
+	return Part{source: policy.FromClientIP, missing: missing, value: func(r *http.Request) (string, bool) {
+		a, text := c.find(r)
+		switch {
+		case !a.IsValid():
+			return "", false
+		case text != "":
+			return text, true
+		case a.Is4():
+			return a.String(), true
+		}
+		prefix := defaultPrefix
+		if c != nil {
+			prefix = c.prefix
+		}
+		return prefixText(a, prefix), true
+	}}
+}
+
+// PeerIP is the address of the peer as a part of a key, whatever proxies say; of
+// IPv6 addresses only the first 64 bits count. Peers at Unix domain sockets lack it.
+func PeerIP(missing Missing) Part { return (*ClientIP)(nil).Part(missing) }
+
+// prefixText returns an IPv6 prefix in the one spelling that it has.
+func prefixText(a netip.Addr, bits int) string {
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return a.String()
+	}
+	var space [netip16Text]byte
+	return string(p.AppendTo(space[:0]))
+}
+
+// netip16Text is the longest text of an IPv6 prefix.
+const netip16Text = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")
+
+// find returns the address, and its text if that is part of the request and the
+// only spelling.
+func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
+	addr, text := parseNode(r.RemoteAddr)
+	if c == nil || len(c.trusted) == 0 && !c.unix || !c.trusts(addr) {
+		return addr, text
+	}
+	lines := r.Header[c.header]
+	if len(lines) == 0 {
+		return addr, text // the proxy asks for itself
+	}
+	if c.header != XForwardedFor && c.header != Forwarded {
+		if len(lines) > 1 {
+			return netip.Addr{}, ""
+		}
+		return parseNode(strings.Trim(lines[0], " \t"))
+	}
+	list := chain{lines: lines, quoted: c.header == Forwarded}
+	for hop := 0; hop < c.hops; hop++ {
+		element, ok := list.last()
+		if !ok {
+			return addr, text // all of them are proxies
+		}
+		if list.quoted {
+			element, ok = forwardedFor(element)
+		} else {
+			element, ok = unquoteNode(element), true
+		}
+		if !ok {
+			return netip.Addr{}, ""
+		}
+		addr, text = parseNode(element)
+		if !addr.IsValid() || !c.trusts(addr) {
+			return addr, text
+		}
+	}
+	return addr, text
+}
+
+// trusts reports whether an address is that of a trusted proxy.
+func (c *ClientIP) trusts(a netip.Addr) bool {
+	if !a.IsValid() {
+		return c.unix
+	}
+	for _, p := range c.trusted {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,233 @@
+package httplimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Profile says which headers tell clients their limits.
+type Profile uint8
+
+// The profiles.
+const (
+	// ProfileIETF is RateLimit-Policy and RateLimit of
+	// draft-ietf-httpapi-ratelimit-headers-10. The policies are those of all limits that
+	// the request met, the rate limit that of the tightest. `t` is the time until
+	// there is more to take: for a bucket, the next unit.
+	ProfileIETF Profile = iota
+	// ProfileXRateLimit is X-RateLimit-Limit, -Remaining and -Reset.
+	ProfileXRateLimit
+	// ProfileXRateLimitDashed is X-Rate-Limit-Limit, -Remaining and -Reset.
+	ProfileXRateLimitDashed
+	// ProfileRateLimit is RateLimit-Limit, -Remaining and -Reset, of the IETF's
+	// drafts up to 06.
+	ProfileRateLimit
+	// ProfileEnvoy is X-RateLimit-Limit with the policies of all limits, -Remaining
+	// and -Reset, as Envoy writes them after draft 03.
+	ProfileEnvoy
+	// ProfileNone tells nothing but Retry-After.
+	ProfileNone
+)
+
+// Reset says how the profiles that are no standard write when a limit is reset.
+type Reset uint8
+
+const (
+	// ResetDelta is in seconds from now.
+	ResetDelta Reset = iota
+	// ResetUnix is a Unix time, in seconds.
+	ResetUnix
+)
+
+// HeaderOptions are the settings of Headers. The zero HeaderOptions are the defaults.
+type HeaderOptions struct {
+	// Profile says which headers there are. Default: ProfileIETF.
+	Profile Profile
+	// Reset is the form of the time in X-RateLimit-Reset and X-Rate-Limit-Reset.
+	// Default: ResetDelta, and no other for the profiles of the IETF.
+	Reset Reset
+	// Jitter adds up to this time, at random, to all times that clients are told,
+	// so that not all of them come back in the moment in which a window ends. A
+	// good choice is a tenth of the window, and seconds at least, since that is what clients are told.
+	// Who comes back at that time is still admitted: it is never earlier. Default: none.
+	Jitter time.Duration
+}
+
+const mostJitter = 24 * time.Hour
+
+// Headers writes what a verdict says into response headers. It is safe for
+// concurrent use.
+type Headers struct {
+	o      HeaderOptions
+	names  [3]string
+	quotas quotas
+}
+
+// NewHeaders returns a writer of headers.
+func NewHeaders(o HeaderOptions) (*Headers, error) {
+	h := &Headers{o: o}
+	switch {
+	case o.Profile > ProfileNone:
+		return nil, fmt.Errorf("httplimit: HeaderOptions.Profile is %d; give ProfileIETF or another of the profiles", o.Profile)
+	case o.Reset > ResetUnix:
+		return nil, fmt.Errorf("httplimit: HeaderOptions.Reset is %d; give ResetDelta or ResetUnix", o.Reset)
+	case o.Reset == ResetUnix && o.Profile != ProfileXRateLimit && o.Profile != ProfileXRateLimitDashed:
+		return nil, fmt.Errorf("httplimit: HeaderOptions.Reset is ResetUnix, but only ProfileXRateLimit and ProfileXRateLimitDashed may write a Unix time")
+	case o.Jitter < 0 || o.Jitter > mostJitter:
+		return nil, fmt.Errorf("httplimit: HeaderOptions.Jitter is %v; give 0 to %v", o.Jitter, mostJitter)
+	}
+	// In the form of the keys of http.Header, since they are used as that.
+	h.names = [...][3]string{
+		ProfileIETF:             {"Ratelimit-Policy", "Ratelimit"},
+		ProfileXRateLimit:       {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+		ProfileXRateLimitDashed: {"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"},
+		ProfileRateLimit:        {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
+		ProfileEnvoy:            {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+		ProfileNone:             {},
+	}[o.Profile]
+	return h, nil
+}
+
+// outage is when clients may come back if the limiter itself is what fails.
+const outage = time.Second
+
+// Set sets the headers of a verdict, and Retry-After if it is a denial that will
+// pass. In the IETF's profile it adds to headers that are there, which are lists, so
+// that several middlewares can tell theirs.
+func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
+	l := v.TightestLimit
+	denied := !v.Allowed()
+	if l == nil && !denied {
+		return
+	}
+	var jitter time.Duration
+	if h.o.Jitter > 0 {
+		jitter = rand.N(h.o.Jitter + 1)
+	}
+	if denied {
+		if wait := retryAfter(v); wait > 0 {
+			dst["Retry-After"] = []string{strconv.FormatInt(seconds(wait+jitter), 10)}
+		}
+	}
+	if l == nil {
+		return
+	}
+	switch h.o.Profile {
+	case ProfileNone:
+	case ProfileIETF:
+		h.setIETF(dst, v, jitter)
+	default:
+		h.setThree(dst, v, jitter)
+	}
+}
+
+// retryAfter returns when a denied request may come back, zero if it never may.
+func retryAfter(v *policy.Verdict) time.Duration {
+	if wait := v.RetryAfter(); wait > 0 {
+		return wait
+	}
+	if v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull {
+		return outage
+	}
+	return 0
+}
+
+func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Duration) {
+	q := h.quotas.of(v.TightestLimit)
+	wait := v.RetryAfter()
+	if v.Allowed() {
+		wait = q.more(&v.Tightest, floor(v))
+	}
+	var space [160]byte
+	text := append(space[:0], q.remaining...)
+	text = strconv.AppendInt(text, min(v.Tightest.Remaining, maxInteger), 10)
+	if wait > 0 {
+		text = append(text, ";t="...)
+		text = strconv.AppendInt(text, seconds(wait+jitter), 10)
+	}
+	values := new([2]string)
+	if len(v.Met) > 1 {
+		end := len(text)
+		text = h.appendPolicies(text, v, func(q *quota) string { return q.policy })
+		both := string(text)
+		values[0], values[1] = both[end:], both[:end]
+	} else {
+		values[0], values[1] = q.policy, string(text)
+	}
+	for i := range values {
+		name := h.names[i]
+		if there := dst[name]; len(there) > 0 {
+			dst[name] = append(there[:len(there):len(there)], values[i])
+		} else {
+			dst[name] = values[i : i+1 : i+1]
+		}
+	}
+}
+
+// floor returns what the tightest limit had to leave.
+func floor(v *policy.Verdict) int64 {
+	for i := range v.Met {
+		if r := &v.Met[i].Request; r.Limit == v.TightestLimit {
+			return r.Floor
+		}
+	}
+	return 0
+}
+
+// appendPolicies appends the items of all limits that are enforced.
+func (h *Headers) appendPolicies(dst []byte, v *policy.Verdict, item func(*quota) string) []byte {
+	begin := len(dst)
+	for i := range v.Met {
+		if v.Met[i].Request.Shadow {
+			continue
+		}
+		if len(dst) > begin {
+			dst = append(dst, ", "...)
+		}
+		dst = append(dst, item(h.quotas.of(v.Met[i].Request.Limit))...)
+	}
+	return dst
+}
+
+func (h *Headers) setThree(dst http.Header, v *policy.Verdict, jitter time.Duration) {
+	d := &v.Tightest
+	wait := d.ResetAfter
+	if !v.Allowed() && d.RetryAfter > 0 {
+		// Retry-After must not be earlier than what is said here.
+		wait = d.RetryAfter
+	}
+	if wait > 0 {
+		wait += jitter
+	}
+	var space [160]byte
+	text := strconv.AppendInt(space[:0], d.Limit, 10)
+	if h.o.Profile == ProfileEnvoy {
+		text = append(text, ", "...)
+		text = h.appendPolicies(text, v, func(q *quota) string { return q.envoy })
+	}
+	limit := len(text)
+	text = strconv.AppendInt(text, d.Remaining, 10)
+	remaining := len(text)
+	if h.o.Reset == ResetUnix {
+		now := time.Now()
+		at := now.Add(wait)
+		unix := at.Unix()
+		if at.Nanosecond() > 0 {
+			unix++
+		}
+		text = strconv.AppendInt(text, unix, 10)
+	} else {
+		text = strconv.AppendInt(text, seconds(wait), 10)
+	}
+	all := string(text)
+	values := &[3]string{all[:limit], all[limit:remaining], all[remaining:]}
+	for i := range values {
+		dst[h.names[i]] = values[i : i+1 : i+1]
+	}
+}

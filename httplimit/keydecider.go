@@ -1,0 +1,216 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// KeyOptions are the settings of a KeyDecider.
+type KeyOptions struct {
+	// Store keeps the state of the limits. Required.
+	Store sluice.Store
+	// Limits are what each key may have: one limit or more, with different names. A
+	// request passes if all let it, and is charged to all or to none. Required.
+	Limits []*sluice.Limit
+	// Key are the parts of the request that tell clients apart, such as PeerIP, or
+	// a Header and the Method. Two requests have one key only if all parts are
+	// equal. For one budget shared by everybody, give Constant. Required.
+	Key []Part
+	// Cost says how many units a request takes. Zero takes none and passes, unless
+	// the key is banned or in debt; a negative cost is refused. Default: one unit.
+	Cost func(r *http.Request) int64
+	// MaxWait is the longest delay that is acceptable. Positive, it lets requests
+	// wait for a token bucket too; sluice.NoWait refuses any delay. Default: what each limit
+	// offers by itself, which is the queue of a leaky bucket or of a concurrency limit.
+	MaxWait time.Duration
+	// Ban refuses a key outright for a time after too many denials. Default: no ban.
+	Ban *sluice.Ban
+	// OnStoreError says what becomes of a request when the store cannot decide.
+	// Default: FallbackAllow, since a limiter that fails should not take the
+	// service with it. Use FallbackDeny for what must not run unlimited, such as
+	// attempts to log in. A request that the store finds invalid is denied anyway.
+	OnStoreError policy.Fallback
+}
+
+func (o *KeyOptions) check() error {
+	switch {
+	case o.Store == nil:
+		return errors.New("httplimit: KeyOptions.Store is missing; give one such as memory.New makes")
+	case len(o.Limits) == 0:
+		return errors.New("httplimit: KeyOptions.Limits is empty; give one limit or more")
+	case len(o.Key) == 0:
+		return errors.New("httplimit: KeyOptions.Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
+	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
+		return fmt.Errorf("httplimit: KeyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
+	case o.OnStoreError > policy.FallbackDeny:
+		return fmt.Errorf("httplimit: KeyOptions.OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
+	}
+	names := make(map[string]bool)
+	for i, l := range o.Limits {
+		if l == nil {
+			return fmt.Errorf("httplimit: KeyOptions.Limits[%d] is nil; give one that sluice.NewLimit made", i)
+		}
+		if names[l.Name()] {
+			return fmt.Errorf("httplimit: KeyOptions.Limits names %q twice, which would count twice in one state; give each limit a name of its own", l.Name())
+		}
+		names[l.Name()] = true
+		// The store would find it only when the first request comes.
+		probe := sluice.Request{Limit: l, Cost: 1, Member: 1, Ban: o.Ban}
+		if err := probe.Check(); err != nil {
+			return fmt.Errorf("httplimit: KeyOptions: %w", err)
+		}
+	}
+	for i := range o.Key {
+		if err := o.Key[i].check(); err != nil {
+			return fmt.Errorf("httplimit: KeyOptions.Key[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// KeyDecider decides by limits that hold for each key. It is safe for concurrent use.
+type KeyDecider struct {
+	o KeyOptions
+	// request is what is the same in all requests to a limit.
+	requests []sluice.Request
+	leases   bool
+}
+
+var _ Decider = (*KeyDecider)(nil)
+
+// NewKeyDecider returns a decider for limits that hold for each key.
+func NewKeyDecider(o KeyOptions) (*KeyDecider, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	d := &KeyDecider{o: o}
+	for _, l := range o.Limits {
+		d.requests = append(d.requests, sluice.Request{Limit: l, Cost: 1, MaxWait: o.MaxWait, Ban: o.Ban})
+		d.leases = d.leases || isConcurrency(l)
+	}
+	return d, nil
+}
+
+// Store returns the store of the options.
+func (d *KeyDecider) Store() sluice.Store { return d.o.Store }
+
+// Decide takes the cost of r from all limits, or from none.
+func (d *KeyDecider) Decide(r *http.Request) policy.Verdict {
+	key, missing, outcome := makeKey(d.o.Key, r)
+	if outcome != keyMade {
+		if outcome == keySkipped {
+			return policy.Verdict{}
+		}
+		return policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{Source: missing.source, Name: missing.name}}
+	}
+	met := make([]policy.Met, len(d.requests))
+	for i := range met {
+		met[i].Request = d.requests[i]
+		met[i].Request.Key = key
+	}
+	if d.o.Cost != nil {
+		cost := d.o.Cost(r)
+		if cost < 0 {
+			return policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever}
+		}
+		for i := range met {
+			met[i].Request.Cost = cost
+		}
+	}
+	if d.leases {
+		for i := range met {
+			if isConcurrency(met[i].Request.Limit) {
+				met[i].Request.Member = 1 + rand.Uint64N(1<<64-1)
+			}
+		}
+	}
+	var err error
+	if len(met) == 1 {
+		met[0].Decision, err = d.o.Store.Decide(r.Context(), met[0].Request)
+	} else {
+		err = d.decideAll(r, met)
+	}
+	if err != nil {
+		return d.failed(met, err)
+	}
+	return fold(met)
+}
+
+func (d *KeyDecider) decideAll(r *http.Request, met []policy.Met) error {
+	requests := make([]sluice.Request, len(met))
+	for i := range met {
+		requests[i] = met[i].Request
+	}
+	out := make([]sluice.Decision, len(met))
+	if err := d.o.Store.DecideAll(r.Context(), requests, out); err != nil {
+		return err
+	}
+	for i := range met {
+		met[i].Decision = out[i]
+	}
+	return nil
+}
+
+// failed is the verdict when the store could not decide.
+func (d *KeyDecider) failed(met []policy.Met, err error) policy.Verdict {
+	for i := range met {
+		met[i].Decision = sluice.Decision{}
+	}
+	v := policy.Verdict{Reason: sluice.ReasonStoreError, Met: met, Err: err}
+	// What asks for something impossible must not be a way round the limit.
+	if invalid := (*sluice.RequestError)(nil); d.o.OnStoreError == policy.FallbackDeny || errors.As(err, &invalid) {
+		v.Action = policy.Deny
+	}
+	return v
+}
+
+// fold makes one verdict of the decisions about all limits. A denial wins, and of
+// several the one with the longest wait; otherwise the fewest units remaining.
+func fold(met []policy.Met) policy.Verdict {
+	tightest, delay := 0, time.Duration(0)
+	for i := range met {
+		d, t := &met[i].Decision, &met[tightest].Decision
+		delay = max(delay, d.Delay)
+		switch {
+		case d.Allowed != t.Allowed:
+			if !d.Allowed {
+				tightest = i
+			}
+		case d.Allowed:
+			if d.Remaining < t.Remaining {
+				tightest = i
+			}
+		case longer(d, t):
+			tightest = i
+		}
+	}
+	t := &met[tightest]
+	v := policy.Verdict{Reason: t.Decision.Reason, Tightest: t.Decision, TightestLimit: t.Request.Limit, Met: met}
+	if t.Decision.Allowed {
+		v.Delay = delay
+	} else {
+		v.Action = policy.Deny
+	}
+	return v
+}
+
+// longer reports whether denial a keeps a request out for longer than b does. No
+// time to retry after is for ever.
+func longer(a, b *sluice.Decision) bool {
+	if a.RetryAfter == 0 || b.RetryAfter == 0 {
+		return b.RetryAfter != 0
+	}
+	return a.RetryAfter > b.RetryAfter
+}
+
+// isConcurrency reports whether a limit grants leases.
+func isConcurrency(l *sluice.Limit) bool {
+	_, ok := l.Algorithm().(sluice.Concurrency)
+	return ok
+}

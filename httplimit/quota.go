@@ -1,0 +1,143 @@
+package httplimit
+
+import (
+	"math/bits"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// quota is what headers say about a limit whoever asks: rendered once.
+type quota struct {
+	// policy is the limit's item of RateLimit-Policy.
+	policy string
+	// remaining is the beginning of its item of RateLimit, up to the number.
+	remaining string
+	// envoy is its item of X-RateLimit-Limit in Envoy's form.
+	envoy string
+	// count and period, if set, are those of a bucket: a unit comes back every
+	// period/count.
+	count  uint64
+	period time.Duration
+}
+
+func newQuota(l *sluice.Limit) *quota {
+	units, window := l.Capacity(), time.Duration(0)
+	q := &quota{}
+	unit := ""
+	switch a := l.Algorithm().(type) {
+	case sluice.TokenBucket:
+		// A whole bucket, and the time in which it fills: the same rate as the
+		// limit's, and never less than remains.
+		window = scale(units, a.Rate)
+		if a.WarmUp == 0 {
+			q.count, q.period = uint64(a.Rate.Count()), a.Rate.Period()
+		}
+	case sluice.LeakyBucket:
+		window = scale(units, a.Rate)
+		q.count, q.period = uint64(a.Rate.Count()), a.Rate.Period()
+	case sluice.FixedWindow:
+		switch a.Calendar {
+		case sluice.CalendarDay:
+			window = 24 * time.Hour
+		case sluice.CalendarWeek:
+			window = 7 * 24 * time.Hour
+		case sluice.CalendarMonth:
+			// Months differ; the window may be left out.
+		default:
+			window = a.Rate.Period()
+		}
+	case sluice.SlidingWindow:
+		window = a.Rate.Period()
+	case sluice.SlidingCounter:
+		window = a.Rate.Period()
+	case sluice.SlidingLog:
+		window = a.Rate.Period()
+	case sluice.Concurrency:
+		unit = `;qu="concurrent-requests"`
+	}
+	units = min(units, maxInteger)
+	name := string(appendString(nil, l.Name()))
+	q.remaining = name + ";r="
+	q.policy = name + ";q=" + strconv.FormatInt(units, 10) + unit
+	q.envoy = strconv.FormatInt(units, 10)
+	if window > 0 {
+		w := ";w=" + strconv.FormatInt(seconds(window), 10)
+		q.policy += w
+		q.envoy += w
+	}
+	q.envoy += ";name=" + name
+	return q
+}
+
+// scale returns the time in which a rate gives so many units.
+func scale(units int64, r sluice.Rate) time.Duration {
+	return mulDiv(uint64(units), r.Period(), uint64(r.Count()))
+}
+
+// mulDiv returns n·d/count, rounded up, or the longest time if it is more.
+func mulDiv(n uint64, d time.Duration, count uint64) time.Duration {
+	hi, lo := bits.Mul64(n, uint64(d))
+	if hi >= count {
+		return 1<<63 - 1
+	}
+	quo, rem := bits.Div64(hi, lo, count)
+	if rem > 0 {
+		quo++
+	}
+	return time.Duration(min(quo, 1<<63-1))
+}
+
+// more returns how long it takes until there is more to take than now, floor being what
+// must remain. It is exact for buckets; others are back as a whole.
+func (q *quota) more(d *sluice.Decision, floor int64) time.Duration {
+	if q.count == 0 || d.Remaining >= d.Limit {
+		return d.ResetAfter
+	}
+	missing := d.Limit - d.Remaining - 1 - floor
+	if missing <= 0 {
+		return d.ResetAfter
+	}
+	return max(0, d.ResetAfter-mulDiv(uint64(missing), q.period, q.count))
+}
+
+// seconds rounds up, as all times in headers are: one who comes too early is refused.
+func seconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return s
+}
+
+// mostQuotas bounds the cache: limits that are changed while they are used are
+// new ones each time.
+const mostQuotas = 1024
+
+// quotas caches the quotas of limits. Reading takes no lock; adding, which is
+// rare, copies.
+type quotas struct {
+	known atomic.Pointer[map[*sluice.Limit]*quota]
+}
+
+func (c *quotas) of(l *sluice.Limit) *quota {
+	old := c.known.Load()
+	if old != nil {
+		if q := (*old)[l]; q != nil {
+			return q
+		}
+	}
+	q := newQuota(l)
+	grown := make(map[*sluice.Limit]*quota)
+	if old != nil && len(*old) < mostQuotas {
+		for l, q := range *old {
+			grown[l] = q
+		}
+	}
+	grown[l] = q
+	// Whoever loses a race adds its quota the next time.
+	c.known.CompareAndSwap(old, &grown)
+	return q
+}
