@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/peers"
+	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 )
 
@@ -91,5 +93,26 @@ func sluiceBounded() []bounded {
 	}}}
 }
 
-// sluiceMiddlewares returns our middleware.
-func sluiceMiddlewares() []middleware { return nil }
+// sluiceMiddlewares returns our middleware as its documentation begins with it:
+// one limit, keyed by the client's address, with the default headers.
+func sluiceMiddlewares() []middleware {
+	return []middleware{{sluiceName, func(l peers.Limit) (func(http.Handler) http.Handler, error) {
+		s, err := newStore(roomy, tokenBucket(l))
+		if err != nil {
+			return nil, err
+		}
+		decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
+			Store:  s.memory,
+			Limits: []*sluice.Limit{s.limit},
+			Key:    []httplimit.Part{httplimit.PeerIP(httplimit.MissingShared)},
+		})
+		if err != nil {
+			return nil, err
+		}
+		m, err := httplimit.New(decider, httplimit.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Wrap, nil
+	}}}
+}
