@@ -129,18 +129,16 @@ func (c *ClientIP) Part(missing Missing) Part {
 // IPv6 addresses only the first 64 bits count. Peers at Unix domain sockets lack it.
 func PeerIP(missing Missing) Part { return (*ClientIP)(nil).Part(missing) }
 
-// prefixText returns an IPv6 prefix in the one spelling that it has.
+// prefixText returns an IPv6 prefix in the one spelling that it has; a whole
+// address has no length.
 func prefixText(a netip.Addr, bits int) string {
 	p, err := a.Prefix(bits)
-	if err != nil {
+	if err != nil || bits == 128 {
 		return a.String()
 	}
-	var space [netip16Text]byte
+	var space [48]byte
 	return string(p.AppendTo(space[:0]))
 }
-
-// netip16Text is the longest text of an IPv6 prefix.
-const netip16Text = len("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128")
 
 // find returns the address, and its text if that is part of the request and the
 // only spelling.

@@ -77,7 +77,7 @@ func (o *KeyOptions) check() error {
 // KeyDecider decides by limits that hold for each key. It is safe for concurrent use.
 type KeyDecider struct {
 	o KeyOptions
-	// request is what is the same in all requests to a limit.
+	// requests are what is the same in all requests to each limit.
 	requests []sluice.Request
 	leases   bool
 }
@@ -116,11 +116,11 @@ func (d *KeyDecider) Decide(r *http.Request) policy.Verdict {
 	}
 	if d.o.Cost != nil {
 		cost := d.o.Cost(r)
-		if cost < 0 {
-			return policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever}
-		}
 		for i := range met {
 			met[i].Request.Cost = cost
+		}
+		if cost < 0 {
+			return d.failed(met, met[0].Request.Check())
 		}
 	}
 	if d.leases {
@@ -164,7 +164,9 @@ func (d *KeyDecider) failed(met []policy.Met, err error) policy.Verdict {
 	}
 	v := policy.Verdict{Reason: sluice.ReasonStoreError, Met: met, Err: err}
 	// What asks for something impossible must not be a way round the limit.
-	if invalid := (*sluice.RequestError)(nil); d.o.OnStoreError == policy.FallbackDeny || errors.As(err, &invalid) {
+	if invalid := (*sluice.RequestError)(nil); errors.As(err, &invalid) {
+		v.Action, v.Reason = policy.Deny, sluice.ReasonNever
+	} else if d.o.OnStoreError == policy.FallbackDeny {
 		v.Action = policy.Deny
 	}
 	return v

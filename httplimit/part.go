@@ -88,6 +88,23 @@ func Method() Part {
 	}}
 }
 
+// Path is the path, in the one spelling that policy.Paths gives it.
+func Path() Part {
+	return Part{source: policy.FromPath, value: func(r *http.Request) (string, bool) {
+		if r.URL == nil {
+			return "/", true
+		}
+		return policy.Paths{}.Clean(r.URL.EscapedPath()), true
+	}}
+}
+
+// Host is the host asked for, in the one spelling that policy.CleanHost gives it.
+func Host(missing Missing) Part {
+	return Part{source: policy.FromHost, missing: missing, value: func(r *http.Request) (string, bool) {
+		return policy.CleanHost(r.Host), true
+	}}
+}
+
 // PathValue is the segment of the path that the pattern of a ServeMux calls
 // {name}. The middleware must be inside the mux for it, around the handler.
 func PathValue(name string, missing Missing) Part {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +34,6 @@ type PolicyOptions struct {
 type PolicyDecider struct {
 	o      PolicyOptions
 	policy atomic.Pointer[policy.Policy]
-	// attributes are used again, since matchers take them behind an interface.
-	attributes sync.Pool
 }
 
 var _ Decider = (*PolicyDecider)(nil)
@@ -52,7 +49,6 @@ func NewPolicyDecider(o PolicyOptions) (*PolicyDecider, error) {
 		return nil, fmt.Errorf("httplimit: PolicyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
 	}
 	d := &PolicyDecider{o: o}
-	d.attributes.New = func() any { return new(policy.Attributes) }
 	d.policy.Store(o.Policy)
 	return d, nil
 }
@@ -68,14 +64,10 @@ func (d *PolicyDecider) Store() sluice.Store { return d.o.Store }
 
 // Decide decides all limits of all rules that r meets as one.
 func (d *PolicyDecider) Decide(r *http.Request) policy.Verdict {
-	a := d.attributes.Get().(*policy.Attributes)
-	*a = Attributes(r, d.o.ClientIP)
+	a := Attributes(r, d.o.ClientIP)
 	a.MaxWait = d.o.MaxWait
 	if d.o.Cost != nil {
 		a.Cost = d.o.Cost(r)
 	}
-	v := d.policy.Load().Decide(r.Context(), d.o.Store, a)
-	*a = policy.Attributes{}
-	d.attributes.Put(a)
-	return v
+	return d.policy.Load().Decide(r.Context(), d.o.Store, &a)
 }

@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -40,48 +39,6 @@ type Problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// Write sends the problem with its status. It must not be stored by caches.
-func (p *Problem) Write(w http.ResponseWriter) {
-	body, err := json.Marshal(p)
-	if err != nil {
-		// Strings and a number are always JSON.
-		http.Error(w, http.StatusText(p.Status), p.Status)
-		return
-	}
-	send(w, p.Status, "application/problem+json", append(body, '\n'))
-}
-
-// send sends a refusal.
-func send(w http.ResponseWriter, status int, contentType string, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = []string{contentType}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["Cache-Control"] = []string{"no-store"}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
-	w.WriteHeader(status)
-	_, _ = bytes.NewReader(body).WriteTo(w) // a client that is gone needs no answer
-}
-
-// Status returns the status that fits a denial: what the rule says; otherwise 429
-// if the client asks for too much, 503 if it is the limiter that cannot answer or has
-// no room, 400 if the request lacks a part of the key, and 403 if no rule lets it pass.
-func Status(v *policy.Verdict) int {
-	if v.Rule != nil && v.Rule.WhenLimited.Status != 0 {
-		return v.Rule.WhenLimited.Status
-	}
-	switch {
-	case v.Missing != nil:
-		return http.StatusBadRequest
-	case v.Reason == sluice.ReasonNoRule:
-		return http.StatusForbidden
-	case v.Reason == sluice.ReasonStoreError, v.Reason == sluice.ReasonTableFull,
-		errors.Is(v.Err, ErrTooManyWaiting), errors.Is(v.Err, sluice.ErrDeadline):
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusTooManyRequests
-	}
-}
-
 // NewProblem describes a denial. It names limits, and nothing of the request but
 // the name of a part that is missing.
 func NewProblem(v *policy.Verdict) *Problem {
@@ -92,12 +49,14 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Missing.Name != "" {
 			p.Detail = "The request lacks " + v.Missing.Name + ", by which it is counted."
 		}
+	case isInvalid(v.Err):
+		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:
 		p.Detail = "No rule lets this request pass."
 	case v.Reason == sluice.ReasonStoreError:
 		p.Type, p.Title = TypeReducedCapacity, "Temporarily reduced capacity"
 		p.Detail = "Limits cannot be checked at the moment."
-	case v.Reason == sluice.ReasonTableFull, errors.Is(v.Err, ErrTooManyWaiting), errors.Is(v.Err, sluice.ErrDeadline):
+	case isBusy(v):
 		p.Type, p.Title = TypeReducedCapacity, "Temporarily reduced capacity"
 	case v.Reason == sluice.ReasonBanned:
 		p.Type, p.Title = TypeAbnormalUsage, "Abnormal usage detected"
@@ -126,24 +85,61 @@ func violated(v *policy.Verdict) []string {
 	return names
 }
 
-// WriteDenied answers a request that is refused: as the rule says, or with a
-// problem document. It sets none of the headers that Headers.Set does.
-func WriteDenied(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
-	if v.Rule == nil {
-		NewProblem(v).Write(w)
-		return
+// Write sends the problem with its status. Caches are told not to store it.
+func (p *Problem) Write(w http.ResponseWriter) {
+	var space [512]byte
+	send(w, p.Status, "application/problem+json", p.appendJSON(space[:0]))
+}
+
+// appendJSON appends what json.Marshal would, and a line break. Refusing must be
+// cheap: it is what there is most of when it matters.
+func (p *Problem) appendJSON(dst []byte) []byte {
+	dst = appendMember(dst, `{"type":`, p.Type)
+	dst = appendMember(dst, `,"title":`, p.Title)
+	dst = append(dst, `,"status":`...)
+	dst = strconv.AppendInt(dst, int64(p.Status), 10)
+	if p.Detail != "" {
+		dst = appendMember(dst, `,"detail":`, p.Detail)
 	}
-	answer := &v.Rule.WhenLimited
-	for name, value := range answer.Header {
-		w.Header().Set(name, value)
+	if p.Instance != "" {
+		dst = appendMember(dst, `,"instance":`, p.Instance)
 	}
-	if answer.Body == "" {
-		NewProblem(v).Write(w)
-		return
+	before := `,"violated-policies":[`
+	for _, name := range p.ViolatedPolicies {
+		dst = appendMember(dst, before, name)
+		before = ","
 	}
-	contentType := answer.ContentType
-	if contentType == "" {
-		contentType = "text/plain; charset=utf-8"
+	if len(p.ViolatedPolicies) > 0 {
+		dst = append(dst, ']')
 	}
-	send(w, Status(v), contentType, []byte(answer.Body))
+	return append(dst, "}\n"...)
+}
+
+// appendMember appends what comes before a string, and the string as JSON.
+func appendMember(dst []byte, before, s string) []byte {
+	dst = append(dst, before...)
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			quoted, _ := json.Marshal(s) // a string is always JSON
+			return append(dst, quoted...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s...)
+	return append(dst, '"')
+}
+
+// isInvalid reports whether the store was asked for something impossible.
+func isInvalid(err error) bool {
+	if err == nil {
+		return false
+	}
+	var invalid *sluice.RequestError
+	return errors.As(err, &invalid)
+}
+
+// isBusy reports whether it is not the client who is at fault.
+func isBusy(v *policy.Verdict) bool {
+	return v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull ||
+		v.Err != nil && (errors.Is(v.Err, ErrTooManyWaiting) || errors.Is(v.Err, sluice.ErrDeadline))
 }
