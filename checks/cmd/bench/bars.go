@@ -144,7 +144,7 @@ func floodInside(r results) bar {
 	limit, ok2 := r.median("flood-bound", sluiceName)
 	if ok1 && ok2 {
 		b.measured, b.holds = true, peak <= limit
-		b.found = fmt.Sprintf("%.1f MB at most, of %.1f MB", peak/1e6, limit/1e6)
+		b.found = fmt.Sprintf("%.3f MB at most, of %.3f MB", peak/1e6, limit/1e6)
 	}
 	return b
 }
