@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// OpenAPI is the description of the calls.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte
+
+// Decider decides by the policy in force.
+type Decider interface {
+	Decide(ctx context.Context, a *policy.Attributes) policy.Verdict
+	Peek(ctx context.Context, a *policy.Attributes) policy.Verdict
+	DecideRule(ctx context.Context, q policy.Question) (policy.Verdict, error)
+	// Meets returns the limits that a request meets, undecided.
+	Meets(a *policy.Attributes) []policy.Met
+	// ResetRule forgets a key of a rule.
+	ResetRule(ctx context.Context, rule string, key ...string) error
+}
+
+// Ender ends what decisions began; a sluice.Store is one.
+type Ender interface {
+	Cancel(ctx context.Context, c sluice.Charge) error
+	Settle(ctx context.Context, c sluice.Charge, actual int64) error
+	Release(ctx context.Context, c sluice.Charge, latency time.Duration) error
+	Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error
+}
+
+// Options say what an API answers from.
+type Options struct {
+	// Decider decides. Required.
+	Decider Decider
+	// Store ends reservations and resets keys. Required.
+	Store Ender
+	// Fingerprint names a key without telling it. Required.
+	Fingerprint func(sluice.Key) string
+	// Authorize reports why a request may not reset keys. Default: none may.
+	Authorize func(r *http.Request) error
+	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
+	MaxBody int64
+	// MaxTokens bounds the reservations that are open at once. Default: 65,536.
+	MaxTokens int
+}
+
+// API is an http.Handler that answers decisions. It is safe for concurrent use.
+// Close ends its timer.
+type API struct {
+	o      Options
+	tokens *tokens
+	calls  map[string]call
+}
+
+// call is one path.
+type call struct {
+	method string
+	serve  func(w http.ResponseWriter, r *http.Request) *problem
+}
+
+var _ http.Handler = (*API)(nil)
+
+// New returns an API.
+func New(o Options) (*API, error) {
+	if o.Decider == nil || o.Store == nil || o.Fingerprint == nil {
+		return nil, errors.New("api: Decider, Store and Fingerprint are required")
+	}
+	if o.Authorize == nil {
+		o.Authorize = func(*http.Request) error {
+			return errors.New("resets are off here; use the admin listener, or configure an admin token")
+		}
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = 1 << 20
+	}
+	if o.MaxTokens == 0 {
+		o.MaxTokens = 1 << 16
+	}
+	a := &API{o: o}
+	a.tokens = newTokens(o.MaxTokens, a.expire)
+	a.calls = map[string]call{
+		"/v1/check":     {http.MethodPost, a.check},
+		"/v1/peek":      {http.MethodPost, a.peek},
+		"/v1/reserve":   {http.MethodPost, a.reserve},
+		"/v1/settle":    {http.MethodPost, a.settle},
+		"/v1/cancel":    {http.MethodPost, a.cancel},
+		"/v1/reset":     {http.MethodPost, a.authorizedReset},
+		"/openapi.yaml": {http.MethodGet, describe},
+		"/":             {http.MethodGet, a.index},
+	}
+	return a, nil
+}
+
+// Close forgets the open reservations: what they took is then ended by their
+// limits alone. Requests must have ended.
+func (a *API) Close() { a.tokens.close() }
+
+// Open returns how many reservations are open.
+func (a *API) Open() int { return a.tokens.len() }
+
+// Expired returns how many reservations nobody ended in time.
+func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
+
+// Reset is the call /v1/reset without authorization, for a listener that has its
+// own.
+func (a *API) Reset() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.run(w, r, call{http.MethodPost, a.reset})
+	})
+}
+
+// ServeHTTP answers one call.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c, ok := a.calls[r.URL.Path]
+	if !ok {
+		writeProblem(w, &problem{
+			Status: http.StatusNotFound, Title: "No such call",
+			Detail: "There is nothing at this path. The calls are " + strings.Join(a.paths(), ", ") + ".",
+		})
+		return
+	}
+	a.run(w, r, c)
+}
+
+func (a *API) run(w http.ResponseWriter, r *http.Request, c call) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != c.method && (c.method != http.MethodGet || r.Method != http.MethodHead) {
+		h.Set("Allow", c.method)
+		writeProblem(w, &problem{
+			Status: http.StatusMethodNotAllowed, Title: "Wrong method",
+			Detail: "This path takes " + c.method + " only.",
+		})
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBody)
+	if p := c.serve(w, r); p != nil {
+		writeProblem(w, p)
+	}
+}
+
+func (a *API) paths() []string {
+	paths := make([]string, 0, len(a.calls))
+	for p := range a.calls {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+func describe(w http.ResponseWriter, _ *http.Request) *problem {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(OpenAPI) // the client may be gone
+	return nil
+}
+
+func (a *API) index(w http.ResponseWriter, _ *http.Request) *problem {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("Sluice's decision API. Calls:\n  " + strings.Join(a.paths(), "\n  ") + "\n"))
+	return nil
+}

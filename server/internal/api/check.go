@@ -1,0 +1,105 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// check decides and charges.
+func (a *API) check(w http.ResponseWriter, r *http.Request) *problem {
+	return a.answer(w, r, false)
+}
+
+// peek answers as check would, and charges nothing.
+func (a *API) peek(w http.ResponseWriter, r *http.Request) *problem {
+	return a.answer(w, r, true)
+}
+
+func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem {
+	status, p := deniedStatus(r)
+	if p != nil {
+		return p
+	}
+	var q question
+	if p := decode(r, &q); p != nil {
+		return p
+	}
+	v, p := a.decide(r, &q, peek)
+	if p != nil {
+		return p
+	}
+	a.dropLeases(r.Context(), &v)
+	a.write(w, status, v.Allowed(), a.explain(&v))
+	return nil
+}
+
+// decide puts a question to the policy.
+func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *problem) {
+	if p := q.check(); p != nil {
+		return policy.Verdict{}, p
+	}
+	if q.byRule() {
+		rq := policy.Question{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Peek: peek}
+		if q.Cost != nil {
+			rq.Cost = *q.Cost
+		}
+		v, err := a.o.Decider.DecideRule(r.Context(), rq)
+		return v, questionProblem(err)
+	}
+	attributes, p := q.attributes()
+	if p != nil {
+		return policy.Verdict{}, p
+	}
+	if peek {
+		return a.o.Decider.Peek(r.Context(), attributes), nil
+	}
+	return a.o.Decider.Decide(r.Context(), attributes), nil
+}
+
+// questionProblem says what the policy found wrong with a question about a rule.
+func questionProblem(err error) *problem {
+	if err == nil {
+		return nil
+	}
+	var q *policy.QuestionError
+	if errors.As(err, &q) {
+		return invalid("rule", q.Error(), "name a rule of the policy, and give a value for each part of its key that is no constant, in their order")
+	}
+	return unavailable(err.Error(), "try again later")
+}
+
+// deniedStatus returns the status that a denial is to be answered with.
+func deniedStatus(r *http.Request) (int, *problem) {
+	const remedy = "give status=429, or another one from 400 to 599, or leave it out for 200"
+	values := r.URL.Query()
+	for name := range values {
+		if name != "status" {
+			return 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameter there is, is status; the question belongs into the body")
+		}
+	}
+	text := values.Get("status")
+	if text == "" {
+		return http.StatusOK, nil
+	}
+	status, err := strconv.Atoi(text)
+	if err != nil || status < 400 || status > 599 {
+		return 0, invalid("?status", fmt.Sprintf("The status %q is none for a denial.", text), remedy)
+	}
+	return status, nil
+}
+
+// write answers with an explanation.
+func (a *API) write(w http.ResponseWriter, denied int, allowed bool, e explanation) {
+	status := http.StatusOK
+	if !allowed {
+		status = denied
+		if status != http.StatusOK && e.RetryAfterSeconds != nil {
+			w.Header().Set("Retry-After", strconv.FormatInt(*e.RetryAfterSeconds, 10))
+		}
+	}
+	writeJSON(w, status, e)
+}

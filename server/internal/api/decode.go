@@ -1,0 +1,158 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// decode reads a request's body into v, a pointer to a struct. It takes nothing
+// that v has no field for, nothing twice, and nothing after the end.
+func decode(r *http.Request, v any) *problem {
+	if p := acceptable(r); p != nil {
+		return p
+	}
+	body, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return &problem{
+			Status: http.StatusRequestEntityTooLarge, Title: "Request too large",
+			Detail: fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit),
+			Remedy: "send only what the policy needs, or raise limits.body_size",
+		}
+	case err != nil:
+		return invalid("", "The body could not be read to its end.", "send as many bytes as Content-Length says")
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return invalid("", "The body is empty.", `send a JSON object, such as {"client_ip": "192.0.2.1", "path": "/"}`)
+	}
+	if p := checkKeys(body, fieldsOf(v)); p != nil {
+		return p
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return explainJSON(err)
+	}
+	return nil
+}
+
+// acceptable checks what the headers say about the body.
+func acceptable(r *http.Request) *problem {
+	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
+		return &problem{
+			Status: http.StatusUnsupportedMediaType, Title: "Compressed request",
+			Detail: "Compressed bodies are not read here.", Remedy: "send the JSON as it is, without Content-Encoding",
+		}
+	}
+	// curl's default, which a first try has, is as good as none.
+	media := r.Header.Get("Content-Type")
+	if media == "" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(media)
+	if err != nil || (kind != "application/json" && kind != "application/x-www-form-urlencoded") {
+		return &problem{
+			Status: http.StatusUnsupportedMediaType, Title: "Not JSON",
+			Detail: "The body's Content-Type is not application/json.", Remedy: "send JSON, with Content-Type: application/json",
+		}
+	}
+	return nil
+}
+
+// checkKeys checks the names of a JSON object's fields, which encoding/json alone
+// would take in any case, and more than once.
+func checkKeys(body []byte, known []string) *problem {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if first, err := d.Token(); err != nil {
+		return explainJSON(err)
+	} else if first != json.Delim('{') {
+		return invalid("", "The body is not a JSON object.", `send one such as {"client_ip": "192.0.2.1", "path": "/"}`)
+	}
+	seen := make(map[string]bool, len(known))
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return explainJSON(err)
+		}
+		name, _ := t.(string) // in an object, a key is always text
+		switch {
+		case !slices.Contains(known, name):
+			return invalid(name, fmt.Sprintf("There is no field %q.", name), suggest(name, known))
+		case seen[name]:
+			return invalid(name, fmt.Sprintf("The field %q is given twice.", name), "give it once")
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return explainJSON(err)
+		}
+	}
+	return nil
+}
+
+// fieldsOf returns the names of a struct's fields in JSON.
+func fieldsOf(v any) []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(v).Elem()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// suggest names the field that was probably meant, or all.
+func suggest(name string, known []string) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	for _, k := range known {
+		a, b := plain(k), plain(name)
+		if a == b || a+"s" == b || a == b+"s" || (len(b) > 2 && strings.HasPrefix(a, b)) {
+			return fmt.Sprintf("did you mean %q?", k)
+		}
+	}
+	return "the fields are " + strings.Join(known, ", ")
+}
+
+// explainJSON says what is wrong with a text that is no JSON, or not the JSON that
+// was expected.
+func explainJSON(err error) *problem {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	var field *problem
+	switch {
+	case errors.As(err, &field):
+		return field
+	case errors.As(err, &kind):
+		return invalid(kind.Field, fmt.Sprintf("%q is a JSON %s.", kind.Field, kind.Value), "give "+wanted(kind.Type))
+	case errors.As(err, &syntax):
+		return invalid("", fmt.Sprintf("The body is not JSON: %s, at byte %d.", syntax.Error(), syntax.Offset), "send one JSON object")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return invalid("", "The body ends within the JSON.", "send one whole JSON object")
+	default:
+		return invalid("", "The body is not JSON: "+strings.TrimPrefix(err.Error(), "json: ")+".", "send one JSON object")
+	}
+}
+
+// Error lets a field's own decoding report a problem.
+func (p *problem) Error() string { return p.Detail }
+
+// wanted says what a Go type is in JSON.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int64, reflect.Int:
+		return "a whole number"
+	case reflect.Map, reflect.Struct:
+		return "an object of texts"
+	case reflect.Slice:
+		return "a list of texts"
+	default:
+		return "a text"
+	}
+}

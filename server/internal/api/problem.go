@@ -1,0 +1,52 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// problem is an answer to a request that could not be answered, as RFC 9457 has it,
+// with the field at fault and what to do about it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Field is the field of the request at fault, such as "headers.X-User".
+	Field string `json:"field,omitempty"`
+	// Remedy says what would be right.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// invalid is the problem of a field.
+func invalid(field, detail, remedy string) *problem {
+	return &problem{Status: http.StatusBadRequest, Title: "Invalid request", Field: field, Detail: detail, Remedy: remedy}
+}
+
+// unavailable is the problem of a store that did not do what it was asked.
+func unavailable(detail, remedy string) *problem {
+	return &problem{Status: http.StatusServiceUnavailable, Title: "Store unavailable", Detail: detail, Remedy: remedy}
+}
+
+func writeProblem(w http.ResponseWriter, p *problem) {
+	p.Type = "about:blank"
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	writeJSON(w, p.Status, p)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	h := w.Header()
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	body, err := json.Marshal(v)
+	if err != nil {
+		// All that is answered is plain data, so this does not happen.
+		http.Error(w, "the answer could not be written", http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}

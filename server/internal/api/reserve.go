@@ -1,0 +1,207 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// How long reservations stay open.
+const (
+	defaultTTL = 30 * time.Second
+	maxTTL     = time.Hour
+	// endTimeout bounds how long the store may take to end a reservation that expired.
+	endTimeout = 5 * time.Second
+)
+
+// reservation asks for units, and a token to end them with.
+type reservation struct {
+	question
+	TTLMS *int64 `json:"ttl_ms"`
+}
+
+// reserve decides and charges, and opens a token.
+func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
+	status, p := deniedStatus(r)
+	if p != nil {
+		return p
+	}
+	var q reservation
+	if p := decode(r, &q); p != nil {
+		return p
+	}
+	ttl := defaultTTL
+	if q.TTLMS != nil {
+		ttl = time.Duration(*q.TTLMS) * time.Millisecond
+		if *q.TTLMS < 1 || *q.TTLMS > maxTTL.Milliseconds() {
+			return invalid("ttl_ms", fmt.Sprintf(`"ttl_ms" is %d.`, *q.TTLMS), fmt.Sprintf("give milliseconds, from 1 to %d", maxTTL.Milliseconds()))
+		}
+	}
+	// A place is taken before anything is charged, so that nothing is charged for
+	// which there would be no token.
+	if !a.tokens.book() {
+		return &problem{
+			Status: http.StatusServiceUnavailable, Title: "Too many reservations",
+			Detail: fmt.Sprintf("%d reservations are open, which is the most there may be.", a.o.MaxTokens),
+			Remedy: "settle or cancel reservations when their work is done, and give a shorter ttl_ms",
+		}
+	}
+	v, p := a.decide(r, &q.question, false)
+	if p != nil || !v.Allowed() {
+		a.tokens.unbook()
+		if p != nil {
+			return p
+		}
+		a.dropLeases(r.Context(), &v)
+		a.write(w, status, false, a.explain(&v))
+		return nil
+	}
+	e := a.explain(&v)
+	e.opened = &opened{Token: a.tokens.open(heldBy(&v), ttl), ExpiresInMS: ttl.Milliseconds()}
+	a.write(w, status, true, e)
+	return nil
+}
+
+// held is what a token stands for.
+type held struct {
+	charges []charge
+	since   time.Time
+}
+
+// charge is one of them.
+type charge struct {
+	sluice.Charge
+	// fixed says that the rule names the cost, whatever the client's turns out to be.
+	fixed bool
+}
+
+// dropLeases gives back the places in concurrency limits that a verdict took, for
+// an answer that comes without a token to end them with.
+func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
+	for _, c := range v.Charges() {
+		if c.Member != 0 {
+			// A lease that stays has a time to live of its own.
+			_ = a.o.Store.Cancel(context.WithoutCancel(ctx), c)
+		}
+	}
+}
+
+// heldBy returns what a verdict took.
+func heldBy(v *policy.Verdict) held {
+	h := held{since: time.Now()}
+	for _, c := range v.Charges() {
+		one := charge{Charge: c}
+		for i := range v.Met {
+			if v.Met[i].Request.Limit == c.Limit {
+				cost := v.Met[i].Rule.Cost
+				one.fixed = cost.Units != 0 || cost.Header != ""
+			}
+		}
+		h.charges = append(h.charges, one)
+	}
+	return h
+}
+
+// settlement ends a reservation at what it cost in the end.
+type settlement struct {
+	Token string `json:"token"`
+	Cost  *int64 `json:"cost"`
+}
+
+// ended is the answer of the calls that end reservations.
+type ended struct {
+	Ended bool `json:"ended"`
+	// Charges is how many limits had been charged.
+	Charges int `json:"charges"`
+	// Lost is how many leases had ended by themselves before.
+	Lost int `json:"lost,omitempty"`
+}
+
+// settle replaces what was reserved by what it cost.
+func (a *API) settle(w http.ResponseWriter, r *http.Request) *problem {
+	var s settlement
+	if p := decode(r, &s); p != nil {
+		return p
+	}
+	if s.Cost == nil || *s.Cost < 0 || *s.Cost > maxCost {
+		return invalid("cost", `"cost" is missing or is no count of units.`, "give what the work cost in the end, a whole number of 0 or more")
+	}
+	return a.end(w, r, s.Token, func(ctx context.Context, h held, c charge) error {
+		switch {
+		case c.Member != 0: // a lease
+			return a.o.Store.Release(ctx, c.Charge, time.Since(h.since))
+		case c.fixed:
+			return nil
+		default:
+			return a.o.Store.Settle(ctx, c.Charge, *s.Cost)
+		}
+	})
+}
+
+// cancellation ends a reservation that was not used.
+type cancellation struct {
+	Token string `json:"token"`
+}
+
+// cancel gives a reservation back.
+func (a *API) cancel(w http.ResponseWriter, r *http.Request) *problem {
+	var c cancellation
+	if p := decode(r, &c); p != nil {
+		return p
+	}
+	return a.end(w, r, c.Token, a.cancelCharge)
+}
+
+func (a *API) cancelCharge(ctx context.Context, _ held, c charge) error {
+	return a.o.Store.Cancel(ctx, c.Charge)
+}
+
+// end ends a reservation, once.
+func (a *API) end(w http.ResponseWriter, r *http.Request, token string, end func(context.Context, held, charge) error) *problem {
+	if token == "" {
+		return invalid("token", `"token" is missing.`, "give the token that /v1/reserve answered")
+	}
+	h, ok := a.tokens.take(token)
+	if !ok {
+		return &problem{
+			Status: http.StatusNotFound, Title: "No such reservation", Field: "token",
+			Detail: "The token was used before, has expired, or was never given.",
+			Remedy: "end each reservation once, within the time that expires_in_ms says; reserve with a longer ttl_ms for longer work",
+		}
+	}
+	// The token is used up, so the end is not left half done if the client goes.
+	ctx := context.WithoutCancel(r.Context())
+	answer := ended{Ended: true, Charges: len(h.charges)}
+	var errs []error
+	for _, c := range h.charges {
+		switch err := end(ctx, h, c); {
+		case errors.Is(err, sluice.ErrLeaseLost):
+			answer.Lost++
+		case err != nil:
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return unavailable("The store did not end the whole reservation: "+err.Error()+".",
+			"nothing: the token is used up, and what remains is ended by the limits themselves")
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// expire ends a reservation whose client did not: it is cancelled. What it took
+// for a moment that has not come goes back, leases are released, and the rest
+// stays charged, for the work may have been done.
+func (a *API) expire(h held) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+	defer cancel()
+	for _, c := range h.charges {
+		// A store that is down ends them by itself, when their time is over.
+		_ = a.cancelCharge(ctx, h, c)
+	}
+}

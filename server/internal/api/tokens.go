@@ -1,0 +1,171 @@
+package api
+
+import (
+	"container/heap"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tokens are the open reservations: a bounded number, each until it is taken or
+// its time is over. One timer, for the one that ends first, serves all.
+type tokens struct {
+	most    int
+	expire  func(held)
+	expired atomic.Uint64
+
+	mu     sync.Mutex
+	booked int
+	byName map[string]*entry
+	byTime queue
+	timer  *time.Timer
+	closed bool
+	// running counts expirations under way.
+	running sync.WaitGroup
+}
+
+// entry is one open reservation.
+type entry struct {
+	name  string
+	held  held
+	ends  time.Time
+	index int // in the queue
+}
+
+func newTokens(most int, expire func(held)) *tokens {
+	return &tokens{most: most, expire: expire, byName: map[string]*entry{}}
+}
+
+// book takes a place for a token, if there is one.
+func (t *tokens) book() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.booked >= t.most {
+		return false
+	}
+	t.booked++
+	return true
+}
+
+// unbook gives the place back.
+func (t *tokens) unbook() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.booked--
+}
+
+// open puts a reservation into a place that was booked, and returns its token: 130
+// random bits, which nobody guesses.
+func (t *tokens) open(h held, ttl time.Duration) string {
+	e := &entry{name: rand.Text(), held: h, ends: time.Now().Add(ttl)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byName[e.name] = e
+	heap.Push(&t.byTime, e)
+	t.schedule()
+	return e.name
+}
+
+// take ends a token and returns what it stood for.
+func (t *tokens) take(name string) (held, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.byName[name]
+	if !ok || t.closed {
+		return held{}, false
+	}
+	t.remove(e)
+	return e.held, true
+}
+
+func (t *tokens) remove(e *entry) {
+	delete(t.byName, e.name)
+	heap.Remove(&t.byTime, e.index)
+	t.booked--
+}
+
+// schedule sets the timer for the token that ends first.
+func (t *tokens) schedule() {
+	if t.closed || len(t.byTime) == 0 {
+		return
+	}
+	wait := time.Until(t.byTime[0].ends)
+	if t.timer == nil {
+		t.timer = time.AfterFunc(wait, t.sweep)
+		return
+	}
+	t.timer.Reset(wait)
+}
+
+// sweep ends the tokens whose time is over.
+func (t *tokens) sweep() {
+	var over []held
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return
+	}
+	t.running.Add(1)
+	defer t.running.Done()
+	for now := time.Now(); len(t.byTime) > 0 && !t.byTime[0].ends.After(now); {
+		e := t.byTime[0]
+		t.remove(e)
+		over = append(over, e.held)
+	}
+	t.mu.Unlock()
+
+	for _, h := range over {
+		t.expire(h)
+		t.expired.Add(1)
+	}
+
+	t.mu.Lock()
+	t.schedule()
+	t.mu.Unlock()
+}
+
+func (t *tokens) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byName)
+}
+
+// close forgets all tokens and stops the timer.
+func (t *tokens) close() {
+	t.mu.Lock()
+	t.closed = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	clear(t.byName)
+	t.byTime = nil
+	t.mu.Unlock()
+	t.running.Wait()
+}
+
+// queue orders entries by their end, for container/heap.
+type queue []*entry
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].ends.Before(q[j].ends) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push adds an entry.
+func (q *queue) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*q)
+	*q = append(*q, e)
+}
+
+// Pop removes the last entry.
+func (q *queue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return e
+}

@@ -1,0 +1,62 @@
+// Package echo is the service that the quick start protects: it answers every
+// request with what it received, so that a newcomer sees what a service behind Sluice sees.
+package echo
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// maxBody bounds how much of a request's body is answered back.
+const maxBody = 16 << 10
+
+// Handler answers with the request, as text.
+type Handler struct{}
+
+var _ http.Handler = Handler{}
+
+// operational are the paths under which programs look for the operator's
+// pages. They live on the admin listener, and a look at this one finds nothing.
+var operational = []string{"/livez", "/readyz", "/healthz", "/healthcheck", "/metrics", "/debug"}
+
+// ServeHTTP answers one request.
+func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for _, p := range operational {
+		if r.URL.Path == p || strings.HasPrefix(r.URL.Path, p+"/") {
+			http.NotFound(w, r)
+			return
+		}
+	}
+	// The body is read before the answer starts, which is what clients of HTTP/1 expect.
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "%s %s %s\nHost: %s\n", r.Method, r.RequestURI, r.Proto, r.Host)
+	names := make([]string, 0, len(r.Header))
+	for name := range r.Header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range r.Header[name] {
+			fmt.Fprintf(out, "%s: %s\n", name, v)
+		}
+	}
+	if len(body) > 0 {
+		fmt.Fprintf(out, "\n%s\n", body)
+	}
+	// The client may be gone; nobody is left to be told.
+	_ = out.Flush()
+}

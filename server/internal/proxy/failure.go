@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+)
+
+// Failure says why a request got no answer from the upstream.
+type Failure uint8
+
+// The failures.
+const (
+	// Unreachable: no connection to the upstream could be made.
+	Unreachable Failure = iota
+	// Broken: the connection ended, or what came over it was no HTTP.
+	Broken
+	// ConnectTimeout: no connection was free or made in time.
+	ConnectTimeout
+	// AnswerTimeout: the upstream did not begin to answer in time.
+	AnswerTimeout
+	// BodyStalled: the client stopped sending the request's body.
+	BodyStalled
+	// BodyTooLarge: the request's body is larger than is accepted.
+	BodyTooLarge
+	// ClientGone: the client went away before there was an answer.
+	ClientGone
+)
+
+// Failures are all of them, for who counts them.
+var Failures = []Failure{Unreachable, Broken, ConnectTimeout, AnswerTimeout, BodyStalled, BodyTooLarge, ClientGone}
+
+var failures = [...]struct {
+	name   string
+	status int
+	detail string
+}{
+	Unreachable:    {"unreachable", http.StatusBadGateway, "The service behind this proxy cannot be reached."},
+	Broken:         {"broken", http.StatusBadGateway, "The service behind this proxy broke off before it answered."},
+	ConnectTimeout: {"connect-timeout", http.StatusGatewayTimeout, "No connection to the service behind this proxy was to be had in time."},
+	AnswerTimeout:  {"answer-timeout", http.StatusGatewayTimeout, "The service behind this proxy did not answer in time."},
+	BodyStalled:    {"body-stalled", http.StatusRequestTimeout, "The body of the request stopped arriving."},
+	BodyTooLarge:   {"body-too-large", http.StatusRequestEntityTooLarge, "The body of the request is larger than this proxy accepts."},
+	ClientGone:     {"client-gone", 0, ""},
+}
+
+// String returns the failure in a word.
+func (f Failure) String() string { return failures[f].name }
+
+// Status returns the status that the client is answered with.
+func (f Failure) Status() int { return failures[f].status }
+
+func (f Failure) detail() string { return failures[f].detail }
+
+// Errors with which this package ends a request itself.
+var (
+	errConnectTimeout = errors.New("proxy: no connection to the upstream in time")
+	errBodyStalled    = errors.New("proxy: the client stopped sending the body")
+)
+
+// failureOf tells what went wrong from what the transport reports.
+func failureOf(ctx context.Context, err error) Failure {
+	var tooLarge *http.MaxBytesError
+	var operation *net.OpError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &tooLarge):
+		return BodyTooLarge
+	case errors.Is(err, errBodyStalled):
+		return BodyStalled
+	case errors.Is(err, errConnectTimeout):
+		return ConnectTimeout
+	case ctx.Err() != nil:
+		return ClientGone
+	case errors.As(err, &operation) && operation.Op == "dial":
+		if operation.Timeout() {
+			return ConnectTimeout
+		}
+		return Unreachable
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+		return AnswerTimeout
+	default:
+		return Broken
+	}
+}

@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/sluicehq/sluice/httplimit"
+)
+
+// DefaultStall is how long a client may leave its connection standing by default.
+const DefaultStall = time.Minute
+
+// Options say what a Proxy passes requests to, and how.
+type Options struct {
+	// Upstream is where requests go: http or https, a host, and perhaps a path
+	// that is put before that of each request. Required.
+	Upstream *url.URL
+	// Transport carries requests to the upstream, see NewTransport. Required.
+	Transport http.RoundTripper
+	// UpstreamHost sends the upstream's own name as Host. Default: what the client
+	// asked for.
+	UpstreamHost bool
+	// Trusted reports whether the peer of a connection is a proxy whose X-Forwarded-*
+	// headers are to be believed. Default: nobody is.
+	Trusted func(peer netip.Addr) bool
+	// ClientIP says who the client of a request is. Default: the peer.
+	ClientIP func(r *http.Request) netip.Addr
+	// Stall is how long a client may take to send the next piece of a body, or to
+	// receive one. Default: DefaultStall. Upgraded connections have no such limit.
+	Stall time.Duration
+	// MaxBody bounds the body of a request, in bytes. Zero: no bound, since a body is
+	// passed on as it comes and never held.
+	MaxBody int64
+	// Failed is told of each request that the upstream did not answer. Optional.
+	Failed func(f Failure)
+	// Logger is told why. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Proxy is an http.Handler that passes requests on to an upstream. It is safe for
+// concurrent use.
+type Proxy struct {
+	o       Options
+	reverse httputil.ReverseProxy
+}
+
+var _ http.Handler = (*Proxy)(nil)
+
+// New returns a proxy. The error says what is missing.
+func New(o Options) (*Proxy, error) {
+	switch {
+	case o.Upstream == nil || o.Upstream.Host == "" || (o.Upstream.Scheme != "http" && o.Upstream.Scheme != "https"):
+		return nil, fmt.Errorf("proxy: the upstream %q is no http:// or https:// URL with a host", o.Upstream)
+	case o.Transport == nil:
+		return nil, errors.New("proxy: there is no transport; make one with NewTransport")
+	}
+	if o.Trusted == nil {
+		o.Trusted = func(netip.Addr) bool { return false }
+	}
+	if o.ClientIP == nil {
+		o.ClientIP = peer
+	}
+	if o.Stall == 0 {
+		o.Stall = DefaultStall
+	}
+	if o.Failed == nil {
+		o.Failed = func(Failure) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	p := &Proxy{o: o}
+	p.reverse = httputil.ReverseProxy{
+		Rewrite:       p.rewrite,
+		Transport:     o.Transport,
+		FlushInterval: -1, // each piece of an answer leaves when it comes
+		ErrorHandler:  p.fail,
+		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	return p, nil
+}
+
+// ServeHTTP passes one request on.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect {
+		problem(w, http.StatusMethodNotAllowed, "This is a reverse proxy: it opens no tunnels.")
+		return
+	}
+	answer := newAnswer(w, p.o.Stall)
+	defer answer.done()
+	in := r.WithContext(r.Context()) // a shallow copy: its body is ours to replace
+	if r.ContentLength != 0 {
+		body := in.Body
+		if p.o.MaxBody > 0 {
+			body = http.MaxBytesReader(w, body, p.o.MaxBody)
+		}
+		in.Body = &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall}
+	}
+	p.reverse.ServeHTTP(answer, in)
+}
+
+// rewrite makes the request that the upstream gets.
+func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
+	query := pr.In.URL.RawQuery
+	pr.SetURL(p.o.Upstream)
+	if p.o.Upstream.RawQuery == "" {
+		// As it was sent: a query that Go cannot parse is the service's own affair.
+		pr.Out.URL.RawQuery = query
+	}
+	pr.Out.Host = pr.In.Host
+	if p.o.UpstreamHost {
+		pr.Out.Host = p.o.Upstream.Host
+	}
+	p.forward(pr)
+	// Trailers arrive with the end of the body, in the map of the request that came in.
+	pr.Out.Trailer = pr.In.Trailer
+}
+
+// fail answers for an upstream that did not.
+func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f := failureOf(r.Context(), err)
+	if f == ClientGone {
+		// Nobody is left to be answered.
+		p.o.Failed(f)
+		panic(http.ErrAbortHandler)
+	}
+	p.o.Failed(f)
+	if f.Status() >= http.StatusInternalServerError {
+		// The path is logged without its query, which may hold secrets.
+		p.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the upstream gave no answer",
+			slog.String("problem", f.String()), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+			slog.String("error", err.Error()))
+	}
+	problem(w, f.Status(), f.detail())
+}
+
+// problem answers for the upstream.
+func problem(w http.ResponseWriter, status int, detail string) {
+	p := httplimit.Problem{Type: httplimit.TypeBlank, Title: http.StatusText(status), Status: status, Detail: detail}
+	p.Write(w)
+}
+
+// peer returns the address at the other end of a request's connection.
+func peer(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
+}

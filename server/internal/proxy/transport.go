@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+)
+
+// TransportOptions bound what is spent on the upstream.
+type TransportOptions struct {
+	// Connect is how long a request may wait for a connection: for one to become
+	// free, or for a new one to be made, TLS included. Default: 5 s.
+	Connect time.Duration
+	// Answer is how long the upstream may take to begin its answer after it has
+	// the whole request. Zero: as long as the client waits. How long an answer lasts
+	// is not bounded.
+	Answer time.Duration
+	// Idle is how long an unused connection is kept. Default: 90 s.
+	Idle time.Duration
+	// MaxConnections is how many connections there may be at once; requests beyond
+	// wait for one, at most for Connect. Zero: no bound.
+	MaxConnections int
+	// MaxIdle is how many unused connections are kept. Default: 64.
+	MaxIdle int
+	// TLS is used for an https upstream. Default: the system's authorities, TLS 1.2 or later.
+	TLS *tls.Config
+	// Dial makes connections. Default: that of package net.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// maxAnswerHeader bounds the header of an upstream's answer.
+const maxAnswerHeader = 256 << 10
+
+// Transport carries requests to an upstream.
+type Transport struct {
+	connect time.Duration
+	http    *http.Transport
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// NewTransport returns a transport; what is zero in o gets its default.
+func NewTransport(o TransportOptions) *Transport {
+	orElse(&o.Connect, 5*time.Second)
+	orElse(&o.Idle, 90*time.Second)
+	orElse(&o.MaxIdle, 64)
+	if o.TLS == nil {
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}).DialContext
+	}
+	// The upstream says whether it wants the body of a request that asks first.
+	permission := o.Answer
+	orElse(&permission, 24*time.Hour)
+	return &Transport{
+		connect: o.Connect,
+		http: &http.Transport{
+			// No Proxy: where requests go is configured, and nowhere else.
+			DialContext:            o.Dial,
+			TLSClientConfig:        o.TLS,
+			TLSHandshakeTimeout:    o.Connect,
+			ResponseHeaderTimeout:  o.Answer,
+			IdleConnTimeout:        o.Idle,
+			ExpectContinueTimeout:  permission,
+			MaxConnsPerHost:        o.MaxConnections,
+			MaxIdleConns:           o.MaxIdle,
+			MaxIdleConnsPerHost:    o.MaxIdle,
+			MaxResponseHeaderBytes: maxAnswerHeader,
+			DisableCompression:     true, // bodies pass as they are
+			ForceAttemptHTTP2:      true,
+		},
+	}
+}
+
+func orElse[T time.Duration | int](v *T, fallback T) {
+	if *v == 0 {
+		*v = fallback
+	}
+}
+
+// RoundTrip sends one request.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	// The transport's own limits begin with a dial; a request that waits for one of
+	// the connections to become free would wait without an end. The context ends with
+	// that of the request, after its answer.
+	ctx, cancel := context.WithCancelCause(r.Context())
+	timer := time.AfterFunc(t.connect, func() { cancel(errConnectTimeout) })
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { timer.Stop() },
+	})
+	res, err := t.http.RoundTrip(r.WithContext(ctx))
+	timer.Stop()
+	if err != nil && errors.Is(context.Cause(ctx), errConnectTimeout) {
+		return nil, errConnectTimeout
+	}
+	return res, err
+}
+
+// Close closes the connections that are not in use.
+func (t *Transport) Close() { t.http.CloseIdleConnections() }

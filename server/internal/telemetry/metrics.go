@@ -1,0 +1,170 @@
+package telemetry
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// noRule labels requests that no rule matched, and otherRule those of rules that
+// SetRules was not told of. No rule can be called so.
+const (
+	noRule    = "(none)"
+	otherRule = "(other)"
+)
+
+// Metrics are the program's figures, for Prometheus. All methods are safe for
+// concurrent use.
+type Metrics struct {
+	registry  *prometheus.Registry
+	decisions *prometheus.CounterVec
+	overflow  *prometheus.CounterVec
+	upstream  *prometheus.CounterVec
+	seconds   map[Edge]prometheus.Observer
+	rules     atomic.Pointer[map[*policy.Rule]*series]
+	none      *series
+	other     *series
+}
+
+// series are the figures of one rule, looked up once.
+type series struct {
+	outcomes [outcomes]prometheus.Counter
+	overflow prometheus.Counter
+}
+
+// Edge says which listener a decision was asked for at.
+type Edge string
+
+// The edges.
+const (
+	EdgeProxy Edge = "proxy"
+	EdgeAPI   Edge = "api"
+)
+
+// NewMetrics returns metrics that know no rules yet.
+func NewMetrics(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_decisions_total",
+			Help: "Requests by the rule they met and what it decided. A request counts once for each rule that it meets.",
+		}, []string{"rule", "outcome"}),
+		overflow: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_overflow_decisions_total",
+			Help: "Requests whose key shared its budget with others, because the store was full.",
+		}, []string{"rule"}),
+		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_upstream_failures_total",
+			Help: "Requests that the upstream did not answer, by what went wrong.",
+		}, []string{"problem"}),
+		seconds: map[Edge]prometheus.Observer{},
+	}
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "sluice_decision_duration_seconds",
+		Help: "Time that a decision took, by the listener it was asked for at.",
+		Buckets: []float64{
+			1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1,
+		},
+	}, []string{"edge"})
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "sluice_build_info", Help: "1, with the version as a label.",
+		ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	m.registry.MustRegister(m.decisions, m.overflow, m.upstream, seconds, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, e := range []Edge{EdgeProxy, EdgeAPI} {
+		m.seconds[e] = seconds.WithLabelValues(string(e))
+	}
+	m.none, m.other = m.series(noRule), m.series(otherRule)
+	m.SetRules(nil)
+	return m
+}
+
+func (m *Metrics) series(rule string) *series {
+	s := &series{overflow: m.overflow.WithLabelValues(rule)}
+	for o, name := range outcomeNames {
+		s.outcomes[o] = m.decisions.WithLabelValues(rule, name)
+	}
+	return s
+}
+
+// SetRules says which rules there are. Their series exist from then on, at zero,
+// and no request makes any other.
+func (m *Metrics) SetRules(rules []*policy.Rule) {
+	all := make(map[*policy.Rule]*series, len(rules))
+	for _, r := range rules {
+		all[r] = m.series(r.Name)
+	}
+	m.rules.Store(&all)
+}
+
+// Observe counts one verdict.
+func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
+	if seconds := m.seconds[e]; seconds != nil {
+		seconds.Observe(took.Seconds())
+	}
+	if len(v.Met) == 0 {
+		m.of(v.Rule).outcomes[outcomeOfNone(v)].Inc()
+		return
+	}
+	// The limits of one rule stand together.
+	for rest := v.Met; len(rest) > 0; {
+		rule, n, overflow := rest[0].Rule, 0, false
+		for n < len(rest) && rest[n].Rule == rule {
+			overflow = overflow || rest[n].Decision.Overflow
+			n++
+		}
+		s := m.of(rule)
+		s.outcomes[outcomeOf(v, rest[:n])].Inc()
+		if overflow {
+			s.overflow.Inc()
+		}
+		rest = rest[n:]
+	}
+	if v.Rule != nil && v.Missing != nil {
+		// Refused for a part of its key that is missing: it asked no limit.
+		m.of(v.Rule).outcomes[denied].Inc()
+	}
+}
+
+func (m *Metrics) of(rule *policy.Rule) *series {
+	if rule == nil {
+		return m.none
+	}
+	if s := (*m.rules.Load())[rule]; s != nil {
+		return s
+	}
+	return m.other
+}
+
+// SetFailures says which ways there are in which an upstream fails.
+func (m *Metrics) SetFailures(names []string) {
+	for _, name := range names {
+		m.upstream.WithLabelValues(name)
+	}
+}
+
+// Failed counts a request that the upstream did not answer. The problem is one of
+// a few words, never text from outside.
+func (m *Metrics) Failed(problem string) { m.upstream.WithLabelValues(problem).Inc() }
+
+// Gauge shows a figure that is read when it is asked for.
+func (m *Metrics) Gauge(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
+}
+
+// Counter shows a figure that only grows and is read when it is asked for.
+func (m *Metrics) Counter(name, help string, read func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
+}
+
+// Handler serves all figures.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+}
