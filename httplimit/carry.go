@@ -17,13 +17,16 @@ const statusGone = 499
 func (m *Middleware) serveOther(w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict) {
 	if v.Err != nil {
 		m.o.OnError(r, v.Err)
+		if isGone(r) {
+			w.WriteHeader(statusGone)
+			return
+		}
 	}
 	charges := v.Charges()
-	granted := time.Now()
-	if v.Allowed() {
+	if v.Allowed() && v.Delay > 0 {
 		if err := m.wait(r, &v); err != nil {
-			m.cancel(r, charges)
-			if r.Context().Err() != nil && !errors.Is(err, context.DeadlineExceeded) {
+			m.cancel(r, &v, charges)
+			if isGone(r) {
 				w.WriteHeader(statusGone)
 				return
 			}
@@ -32,7 +35,7 @@ func (m *Middleware) serveOther(w http.ResponseWriter, r *http.Request, next htt
 		}
 	}
 	if !v.Allowed() {
-		m.release(r, charges, granted)
+		m.cancelLeases(r, charges)
 		m.headers.Set(w.Header(), &v)
 		m.o.OnDenied(w, r, &v)
 		return
@@ -45,21 +48,23 @@ func (m *Middleware) serveOther(w http.ResponseWriter, r *http.Request, next htt
 		next.ServeHTTP(w, r)
 		return
 	}
-	m.handle(w, r, next, charges)
+	m.handle(w, r, next, &v, charges)
 }
 
+// isGone reports whether the client has gone away. A deadline is the server's own.
+func isGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
+
 // handle runs the handler and ends what was charged for it.
-func (m *Middleware) handle(w http.ResponseWriter, r *http.Request, next http.Handler, charges []sluice.Charge) {
-	began := time.Now()
+func (m *Middleware) handle(w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, charges []sluice.Charge) {
+	held := m.hold(r, v)
+	defer held.release()
 	if m.o.Counts == nil {
-		defer m.release(r, charges, began)
 		next.ServeHTTP(w, r)
 		return
 	}
 	record, w := newRecorder(w)
 	panicked := true
 	defer func() {
-		m.release(r, charges, began)
 		status := record.status
 		switch {
 		case status != 0:
@@ -95,35 +100,35 @@ func (m *Middleware) wait(r *http.Request, v *policy.Verdict) error {
 				continue
 			}
 			d, err := m.decider.Store().Decide(ctx, q.Request)
-			switch {
-			case err != nil:
-				return err
-			case !d.Allowed:
+			if err != nil {
+				// It holds its lease, and has waited for as long as it was told to.
+				m.o.OnError(r, err)
+				continue
+			}
+			q.Decision.Delay = d.Delay
+			if !d.Allowed {
+				q.Decision = d
 				return sluice.ErrLeaseLost
 			}
-			q.Decision = d
 			v.Delay = max(v.Delay, d.Delay)
 		}
 	}
 	return nil
 }
 
-// refuse makes a denial of a verdict whose request could not wait.
+// refuse makes a denial of a verdict whose request could not wait, or not for long enough.
 func refuse(v *policy.Verdict, err error, most time.Duration) {
-	v.Action, v.Reason, v.Err = policy.Deny, sluice.ReasonLimited, err
-	v.Tightest.Allowed, v.Tightest.Remaining = false, 0
-	v.Tightest.RetryAfter = v.Delay
+	wait := v.Delay
 	switch {
 	case errors.Is(err, ErrDelayTooLong):
 		// By then the delay is one that is accepted, if nobody else asks.
-		v.Tightest.RetryAfter = v.Delay - max(0, most)
-	case errors.Is(err, ErrTooManyWaiting), errors.Is(err, sluice.ErrDeadline):
+		wait -= max(0, most)
 	case errors.Is(err, context.DeadlineExceeded):
-		v.Err = errors.Join(sluice.ErrDeadline, err)
-	default:
-		v.Reason = sluice.ReasonStoreError
+		err = errors.Join(sluice.ErrDeadline, err)
 	}
-	v.Delay = 0
+	v.Action, v.Reason, v.Err, v.Delay = policy.Deny, sluice.ReasonLimited, err, 0
+	v.Tightest.Allowed, v.Tightest.Remaining, v.Tightest.Delay = false, 0, 0
+	v.Tightest.RetryAfter = max(wait, time.Second)
 }
 
 // ending is the context in which charges are ended: that of the request, which may
@@ -131,21 +136,42 @@ func refuse(v *policy.Verdict, err error, most time.Duration) {
 func ending(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }
 
 // cancel gives back what a request took that is not handled.
-func (m *Middleware) cancel(r *http.Request, charges []sluice.Charge) {
-	for _, c := range charges {
-		if err := m.decider.Store().Cancel(ending(r), c); err != nil {
+func (m *Middleware) cancel(r *http.Request, v *policy.Verdict, charges []sluice.Charge) {
+	for i := range charges {
+		c := &charges[i]
+		var err error
+		if c.Member != 0 || isDelayed(v, c) {
+			err = m.decider.Store().Cancel(ending(r), *c)
+		} else {
+			// Its own moment was when it was charged, and cancelling gives back nothing
+			// of what was to act by now.
+			err = m.decider.Store().Settle(ending(r), *c, 0)
+		}
+		if err != nil {
 			m.o.OnError(r, err)
 		}
 	}
 }
 
-// release ends the leases.
-func (m *Middleware) release(r *http.Request, charges []sluice.Charge, since time.Time) {
-	for _, c := range charges {
-		if c.Member == 0 {
+// isDelayed reports whether it is this charge for which the request waits.
+func isDelayed(v *policy.Verdict, c *sluice.Charge) bool {
+	for i := range v.Met {
+		q := &v.Met[i]
+		if q.Request.Limit == c.Limit && q.Request.Key == c.Key && q.Decision.Receipt == c.Receipt {
+			return q.Decision.Delay > 0
+		}
+	}
+	return false
+}
+
+// cancelLeases ends leases of a request that is refused: a rule in shadow may have
+// granted them all the same.
+func (m *Middleware) cancelLeases(r *http.Request, charges []sluice.Charge) {
+	for i := range charges {
+		if charges[i].Member == 0 {
 			continue
 		}
-		if err := m.decider.Store().Release(ending(r), c, time.Since(since)); err != nil {
+		if err := m.decider.Store().Cancel(ending(r), charges[i]); err != nil {
 			m.o.OnError(r, err)
 		}
 	}
@@ -154,11 +180,11 @@ func (m *Middleware) release(r *http.Request, charges []sluice.Charge, since tim
 // settle takes back the charges of a request that does not count; leases, which
 // are released, are none.
 func (m *Middleware) settle(r *http.Request, charges []sluice.Charge) {
-	for _, c := range charges {
-		if c.Member != 0 {
+	for i := range charges {
+		if charges[i].Member != 0 {
 			continue
 		}
-		if err := m.decider.Store().Settle(ending(r), c, 0); err != nil {
+		if err := m.decider.Store().Settle(ending(r), charges[i], 0); err != nil {
 			m.o.OnError(r, err)
 		}
 	}

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"math/bits"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -114,30 +115,23 @@ func seconds(d time.Duration) int64 {
 
 // mostQuotas bounds the cache: limits that are changed while they are used are
 // new ones each time.
-const mostQuotas = 1024
+const mostQuotas = 1 << 14
 
-// quotas caches the quotas of limits. Reading takes no lock; adding, which is
-// rare, copies.
+// quotas caches the quotas of limits.
 type quotas struct {
-	known atomic.Pointer[map[*sluice.Limit]*quota]
+	known sync.Map // *sluice.Limit → *quota
+	count atomic.Int64
 }
 
 func (c *quotas) of(l *sluice.Limit) *quota {
-	old := c.known.Load()
-	if old != nil {
-		if q := (*old)[l]; q != nil {
-			return q
-		}
+	if q, ok := c.known.Load(l); ok {
+		return q.(*quota)
 	}
 	q := newQuota(l)
-	grown := make(map[*sluice.Limit]*quota)
-	if old != nil && len(*old) < mostQuotas {
-		for l, q := range *old {
-			grown[l] = q
-		}
+	if _, there := c.known.LoadOrStore(l, q); !there && c.count.Add(1) > mostQuotas {
+		// Those in use come back at once.
+		c.count.Store(0)
+		c.known.Clear()
 	}
-	grown[l] = q
-	// Whoever loses a race adds its quota the next time.
-	c.known.CompareAndSwap(old, &grown)
 	return q
 }
