@@ -3,11 +3,13 @@ module github.com/sluicehq/sluice/server
 go 1.25.0
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/prometheus/client_golang v1.24.1
 	github.com/sluicehq/sluice v0.0.0
 	github.com/sluicehq/sluice/policyfile v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
+	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.47.0
 )
 

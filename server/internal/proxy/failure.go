@@ -68,7 +68,7 @@ func failureOf(ctx context.Context, err error) Failure {
 	switch {
 	case errors.As(err, &tooLarge):
 		return BodyTooLarge
-	case errors.Is(err, errBodyStalled):
+	case errors.Is(err, errBodyStalled), stalled(ctx):
 		return BodyStalled
 	case errors.Is(err, errConnectTimeout):
 		return ConnectTimeout

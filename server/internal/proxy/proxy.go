@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,7 +101,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.o.MaxBody > 0 {
 			body = http.MaxBytesReader(w, body, p.o.MaxBody)
 		}
-		in.Body = &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall}
+		patient := &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall}
+		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, patient))
+		in.Body = patient
 	}
 	p.reverse.ServeHTTP(answer, in)
 }
@@ -131,6 +134,9 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	p.o.Failed(f)
+	if f == BodyStalled || f == BodyTooLarge {
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+	}
 	if f.Status() >= http.StatusInternalServerError {
 		// The path is logged without its query, which may hold secrets.
 		p.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the upstream gave no answer",

@@ -1,0 +1,380 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/admin"
+	"github.com/sluicehq/sluice/server/internal/api"
+	"github.com/sluicehq/sluice/server/internal/echo"
+	"github.com/sluicehq/sluice/server/internal/proxy"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
+)
+
+// The names of the listeners.
+const (
+	Proxy = "proxy"
+	API   = "api"
+	Admin = "admin"
+)
+
+// Options are what an App is made from.
+type Options struct {
+	// File is the configuration. Required.
+	File *policyfile.File
+	// Token is the admin token, empty for none.
+	Token string
+	// Version is the program's, for its metrics.
+	Version string
+	// Logger is the program's log. Default: slog.Default().
+	Logger *slog.Logger
+	// Stall is how long a client may leave a body standing, or an answer unread.
+	// Default: proxy.DefaultStall.
+	Stall time.Duration
+	// Linger is how long clients with connections that they keep open are waited
+	// for when the server drains. Default: 1 s.
+	Linger time.Duration
+}
+
+// App is a server that listens. Make it with New; run it once, with Run, or give it
+// up with Close.
+type App struct {
+	o       Options
+	file    *policyfile.File
+	logger  *slog.Logger
+	store   *memory.Store
+	metrics *telemetry.Metrics
+	engine  *engine
+	api     *api.API
+	servers []*server // those that are drained first come first; admin is the last
+
+	transport *proxy.Transport
+	echo      *http.Server
+	pipe      *pipeListener
+
+	cut      context.CancelFunc // ends the contexts of all requests
+	draining atomic.Bool
+	serving  atomic.Bool
+}
+
+// errDraining and errStarting say why the server is not ready.
+var (
+	errDraining = errors.New("draining: this server is about to stop")
+	errStarting = errors.New("starting")
+)
+
+// New puts a server together and opens its listeners; it answers from Run on.
+// On an error nothing stays open.
+func New(o Options) (*App, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Linger == 0 {
+		o.Linger = time.Second
+	}
+	a := &App{o: o, file: o.File, logger: o.Logger}
+	if err := a.assemble(); err != nil {
+		a.Close()
+		return nil, fmt.Errorf("sluice: %w", err)
+	}
+	return a, nil
+}
+
+// assemble makes the parts, from the store up.
+func (a *App) assemble() error {
+	f := a.file
+	rules, err := f.Policy()
+	if err != nil {
+		return err
+	}
+	a.store, err = memory.New(memory.Options{
+		MaxBytes:     int64(f.Store.Memory.MaxSize),
+		DenyWhenFull: f.Store.Memory.WhenFull == "deny",
+	})
+	if err != nil {
+		return err
+	}
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies, IPv6Prefix: f.IPv6Prefix})
+	if err != nil {
+		return err
+	}
+	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: a.store, ClientIP: ip})
+	if err != nil {
+		return err
+	}
+	fingerprints := telemetry.NewFingerprinter()
+	a.metrics = telemetry.NewMetrics(a.o.Version)
+	a.metrics.SetRules(rules.Rules())
+	a.engine = &engine{
+		decider: decider,
+		store:   a.store,
+		metrics: a.metrics,
+		denials: telemetry.NewDenials(a.logger, f.Log.Sample, fingerprints.Fingerprint),
+	}
+	authorize := func(*http.Request) error {
+		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
+	}
+	if a.o.Token != "" {
+		authorize = func(r *http.Request) error { return admin.Authorize(r, a.o.Token) }
+	}
+	a.api, err = api.New(api.Options{
+		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint,
+		Authorize: authorize, MaxBody: int64(f.Limits.BodySize),
+	})
+	if err != nil {
+		return err
+	}
+	limited, err := a.limitedProxy(ip)
+	if err != nil {
+		return err
+	}
+	a.publishStats()
+	return a.listen(limited)
+}
+
+// limitedProxy makes the proxy and the middleware before it.
+func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
+	f := a.file
+	target, transport, err := upstream(&f.Upstream)
+	if err != nil {
+		return nil, err
+	}
+	if target == nil {
+		target = &url.URL{Scheme: "http", Host: "echo"}
+		a.pipe = newPipeListener()
+		a.echo = &http.Server{Handler: echo.Handler{}, ReadHeaderTimeout: time.Minute}
+		transport.Dial = a.pipe.Dial
+	}
+	a.transport = proxy.NewTransport(*transport)
+	var failures []string
+	for _, x := range proxy.Failures {
+		failures = append(failures, x.String())
+	}
+	a.metrics.SetFailures(failures)
+	pass, err := proxy.New(proxy.Options{
+		Upstream:     target,
+		Transport:    a.transport,
+		UpstreamHost: f.Upstream.URL != "" && !f.Upstream.PreserveHost,
+		Trusted:      trusts(f.TrustedProxies),
+		ClientIP: func(r *http.Request) netip.Addr {
+			addr, _ := ip.Addr(r)
+			return addr
+		},
+		Stall:   a.o.Stall,
+		MaxBody: int64(f.Limits.ProxyBodySize),
+		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
+		Logger:  a.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	errorLog := telemetry.NewSampler(10)
+	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
+		Headers: httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter},
+		OnError: func(_ *http.Request, err error) {
+			if hidden, ok := errorLog.Take(time.Now()); ok {
+				a.logger.Error("the store failed", "error", err, "not_logged", hidden)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
+		func() float64 { return float64(limiter.Waiting()) })
+	return limiter.Wrap(pass), nil
+}
+
+// profiles are the headers that a file can name.
+var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
+	"":                                 httplimit.ProfileIETF,
+	policyfile.HeadersIETF:             httplimit.ProfileIETF,
+	policyfile.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
+	policyfile.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
+	policyfile.HeadersNone:             httplimit.ProfileNone,
+}
+
+// trusts returns whether an address is in one of the networks.
+func trusts(networks []netip.Prefix) func(netip.Addr) bool {
+	return func(addr netip.Addr) bool {
+		for _, n := range networks {
+			if addr.IsValid() && n.Contains(addr) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// publishStats shows the figures of the store and of the reservations.
+func (a *App) publishStats() {
+	m := a.metrics
+	m.Gauge("sluice_store_keys", "States that the store holds.",
+		func() float64 { return float64(a.store.Stats().Keys) })
+	m.Gauge("sluice_store_bytes", "Memory that states take.",
+		func() float64 { return float64(a.store.Stats().Bytes) })
+	m.Counter("sluice_store_overflow_total", "Decisions about new keys for which the store had no room.",
+		func() float64 { return float64(a.store.Stats().Overflow) })
+	m.Counter("sluice_store_evicted_live_total", "States that were forgotten before their limits were whole again.",
+		func() float64 { return float64(a.store.Stats().EvictedLive) })
+	m.Gauge("sluice_reservations_open", "Reservations of the decision API that are open.",
+		func() float64 { return float64(a.api.Open()) })
+	m.Counter("sluice_reservations_expired_total", "Reservations that nobody ended in time.",
+		func() float64 { return float64(a.api.Expired()) })
+}
+
+// listen opens the listeners.
+func (a *App) listen(limited http.Handler) error {
+	f := a.file
+	ctx, cut := context.WithCancel(context.Background())
+	a.cut = cut
+	const answerTime = time.Minute
+	small := limits{header: f.Limits.HeaderTimeout, read: f.Limits.ReadTimeout, write: answerTime, idle: f.Limits.IdleTimeout, headerBytes: int(f.Limits.HeaderSize)}
+	long := small
+	long.read = 0 // bodies may take their time, as long as they keep coming
+	for _, l := range []struct {
+		name    string
+		at      policyfile.Listener
+		handler http.Handler
+		limits  limits
+	}{
+		{Proxy, f.Listen.Proxy, limited, long},
+		{API, f.Listen.API, http.NewCrossOriginProtection().Handler(a.api), small},
+		{Admin, f.Listen.Admin, a.admin(), small},
+	} {
+		config, err := serverTLS(l.name, l.at.TLS)
+		if err != nil {
+			return err
+		}
+		ln, err := bind(l.name, l.at)
+		if err != nil {
+			return err
+		}
+		if ln == nil {
+			continue
+		}
+		a.servers = append(a.servers, newServer(ctx, l.name, ln, config, l.handler, l.limits, a.logger))
+		if l.name == Admin {
+			if err := admin.CheckAddress(ln.Addr(), a.o.Token); err != nil {
+				return err
+			}
+		}
+	}
+	if len(a.servers) == 0 {
+		return errors.New("all listeners are off; leave one on")
+	}
+	return nil
+}
+
+// admin returns the handler of the admin listener.
+func (a *App) admin() http.Handler {
+	return admin.New(admin.Options{
+		Token: a.o.Token,
+		Ready: a.Ready,
+		Pages: map[string]http.Handler{
+			"/metrics":  a.metrics.Handler(),
+			"/v1/reset": a.api.Reset(),
+		},
+	})
+}
+
+// Ready reports why the server should get no requests; nil if it should.
+func (a *App) Ready() error {
+	switch {
+	case a.draining.Load():
+		return errDraining
+	case !a.serving.Load():
+		return errStarting
+	default:
+		return nil
+	}
+}
+
+// URL returns where programs on this machine reach a listener; empty if it is off.
+func (a *App) URL(name string) string {
+	for _, s := range a.servers {
+		if s.name == name {
+			scheme := "http"
+			if s.http.TLSConfig != nil {
+				scheme = "https"
+			}
+			return urlOf(scheme, s.ln.Addr())
+		}
+	}
+	return ""
+}
+
+// Announce prints where the server listens, and for the quick start what to try.
+func (a *App) Announce(w io.Writer, quickStart bool) error {
+	var text strings.Builder
+	if quickStart {
+		a.announceQuickStart(&text)
+	} else {
+		for _, s := range a.servers {
+			fmt.Fprintf(&text, "%-6s %s\n", s.name, a.URL(s.name))
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// Close gives up an App that does not run.
+func (a *App) Close() {
+	for _, s := range a.servers {
+		_ = s.ln.Close() // it served nobody
+	}
+	a.release()
+}
+
+// release frees what is not a listener.
+func (a *App) release() {
+	if a.cut != nil {
+		a.cut()
+	}
+	if a.echo != nil {
+		_ = a.echo.Close() // the built-in service has no one but us
+	}
+	if a.pipe != nil {
+		_ = a.pipe.Close()
+	}
+	if a.transport != nil {
+		a.transport.Close()
+	}
+	if a.api != nil {
+		a.api.Close()
+	}
+	if a.store != nil {
+		_ = a.store.Close() // memory has nothing to write
+	}
+}
+
+// upstream reads where requests go, and how. The URL is nil for the built-in
+// service.
+func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error) {
+	o := &proxy.TransportOptions{
+		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
+	}
+	if u.URL == "" {
+		return nil, o, nil
+	}
+	target, err := url.Parse(u.URL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the upstream: %w; write it as http://127.0.0.1:3000", err)
+	}
+	if target.Scheme == "https" {
+		o.TLS, err = clientTLS(&u.TLS)
+	}
+	return target, o, err
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/sluicehq/sluice/policyfile"
+)
+
+// bind opens a listener of the configuration, nil if it is off.
+func bind(name string, l policyfile.Listener) (net.Listener, error) {
+	if l.Off() {
+		return nil, nil //nolint:nilnil // a listener that is off is no error
+	}
+	var config net.ListenConfig
+	ln, err := config.Listen(context.Background(), "tcp", l.Address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("the %s listener: %s is in use by another program; stop that one, or listen elsewhere: "+
+			"--listen-%s HOST:PORT, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, l.Address, name, upper(name), name)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("the %s listener: %s needs more rights than this program has; choose a port from 1024 up, "+
+			"or allow it to bind lower ones: --listen-%s HOST:PORT", name, l.Address, name)
+	case err != nil:
+		return nil, fmt.Errorf("the %s listener: %w; give an address of this machine as HOST:PORT to --listen-%s", name, err, name)
+	}
+	return ln, nil
+}
+
+// upper writes a name in capitals.
+func upper(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if 'a' <= c && c <= 'z' {
+			b[i] = c - 'a' + 'A'
+		}
+	}
+	return string(b)
+}
+
+// serverTLS reads a listener's certificate, nil without one.
+func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
+	if t == nil {
+		return nil, nil //nolint:nilnil // plain HTTP is no error
+	}
+	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("the %s listener: its certificate: %w; give PEM files that belong together as tls.cert and tls.key", name, err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	if t.MinVersion == "1.3" {
+		config.MinVersion = tls.VersionTLS13
+	}
+	return config, nil
+}
+
+// boundedListener accepts a bounded number of connections at once; those beyond
+// wait in the kernel's queue.
+type boundedListener struct {
+	net.Listener
+	places chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newBoundedListener(l net.Listener, most int) net.Listener {
+	if most <= 0 {
+		return l
+	}
+	return &boundedListener{Listener: l, places: make(chan struct{}, most), closed: make(chan struct{})}
+}
+
+// Accept waits for a place and then for a connection.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &placedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+// Close closes the listener.
+func (l *boundedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// placedConn gives its place back when it is closed.
+type placedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *placedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}

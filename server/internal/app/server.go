@@ -1,0 +1,143 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// server is one listener and what answers there.
+type server struct {
+	name string
+	ln   net.Listener
+	http *http.Server
+
+	draining atomic.Bool
+	// handlers counts requests under way, upgraded connections included, which
+	// http.Server does not know of.
+	handlers sync.WaitGroup
+	// conns counts open connections; quietude is signaled when the last one ends.
+	mu    sync.Mutex
+	conns int
+	none  chan struct{}
+}
+
+// limits are the time and space that a client may take of a server.
+type limits struct {
+	header, read, write, idle time.Duration
+	headerBytes               int
+}
+
+func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Config, h http.Handler, l limits, logger *slog.Logger) *server {
+	s := &server{name: name, ln: ln}
+	s.http = &http.Server{
+		Handler:           s.count(h),
+		TLSConfig:         config,
+		ReadHeaderTimeout: l.header,
+		ReadTimeout:       l.read,
+		WriteTimeout:      l.write,
+		IdleTimeout:       l.idle,
+		MaxHeaderBytes:    l.headerBytes,
+		ConnState:         s.connState,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
+	}
+	return s
+}
+
+// serve answers until the server is closed; the error is nil then.
+func (s *server) serve(most int) error {
+	ln := newBoundedListener(s.ln, most)
+	var err error
+	if s.http.TLSConfig != nil {
+		err = s.http.ServeTLS(ln, "", "")
+	} else {
+		err = s.http.Serve(ln)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// count knows of every request under way. While the server drains, it asks
+// clients to leave after their answer.
+func (s *server) count(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.handlers.Add(1)
+		defer s.handlers.Done()
+		if s.draining.Load() && r.ProtoMajor == 1 && r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// connState counts connections.
+func (s *server) connState(_ net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.conns++
+	case http.StateClosed, http.StateHijacked:
+		s.conns--
+		if s.conns == 0 && s.none != nil {
+			close(s.none)
+			s.none = nil
+		}
+	}
+}
+
+// linger lets clients finish by themselves: each answer asks them to close their
+// connection, so that none sends a request into one that is being closed.
+func (s *server) linger(ctx context.Context) {
+	s.draining.Store(true)
+	s.mu.Lock()
+	none := make(chan struct{})
+	if s.conns == 0 {
+		close(none)
+	} else {
+		s.none = none
+	}
+	s.mu.Unlock()
+	select {
+	case <-none:
+	case <-ctx.Done():
+	}
+}
+
+// shutdown takes no more connections, and returns when all requests have ended
+// or the context has.
+func (s *server) shutdown(ctx context.Context) error {
+	if tcp, ok := s.ln.(*net.TCPListener); ok {
+		quiet(tcp, time.Second)
+	}
+	if err := s.http.Shutdown(ctx); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		s.handlers.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// close cuts off what is left.
+func (s *server) close() {
+	// What was served is gone; there is nobody to tell.
+	_ = s.http.Close()
+}

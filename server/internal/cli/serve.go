@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/spf13/cobra"
+)
+
+func newServe() *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Limit traffic, and answer decisions",
+		Long: "Limit the traffic that passes through a reverse proxy, and answer other programs'\n" +
+			"questions. Without a configuration it runs a quick-start policy in front of a\n" +
+			"built-in service.\n\n" +
+			"Each flag can be given in the environment: --listen-proxy is SLUICE_LISTEN_PROXY.\n" +
+			"Flags win over the environment, and that over the file. The admin token is taken\n" +
+			"from SLUICE_ADMIN_TOKEN or from a file, since flags are there for everybody to see.\n\n" +
+			"SIGTERM or Ctrl-C lets the requests under way end; a second one does not wait.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd.Flags()); err != nil {
+				return err
+			}
+			f, quickStart, err := s.load()
+			if err != nil {
+				return err
+			}
+			token, err := adminToken(&f.Admin, s.adminTokenFile)
+			if err != nil {
+				return err
+			}
+			logger, err := newLogger(cmd.ErrOrStderr(), f.Log)
+			if err != nil {
+				return err
+			}
+			a, err := app.New(app.Options{File: f, Token: token, Version: versionName(), Logger: logger})
+			if err != nil {
+				return err
+			}
+			if err := a.Announce(cmd.OutOrStdout(), quickStart); err != nil {
+				a.Close()
+				return fmt.Errorf("printing where it listens: %w", err)
+			}
+			return a.Run(cmd.Context())
+		},
+	}
+	s.register(cmd.Flags())
+	return cmd
+}

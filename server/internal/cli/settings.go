@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/spf13/pflag"
+)
+
+// settings are the flags of serve. What is zero was not given.
+type settings struct {
+	config         string
+	proxy          address
+	api            address
+	admin          address
+	upstream       upstream
+	adminTokenFile string
+	logLevel       choice
+	logFormat      choice
+	drainTimeout   time.Duration
+}
+
+func (s *settings) register(flags *pflag.FlagSet) {
+	s.logLevel.among = []string{"debug", "info", "warn", "error"}
+	s.logFormat.among = []string{"text", "json"}
+	flags.StringVarP(&s.config, "config", "c", "", "configuration `FILE`; without one, a quick-start policy")
+	flags.Var(&s.proxy, "listen-proxy", "where traffic comes in, `HOST:PORT` or off (default 127.0.0.1:8080)")
+	flags.Var(&s.api, "listen-api", "where decisions are asked for, `HOST:PORT` or off (default 127.0.0.1:8081)")
+	flags.Var(&s.admin, "listen-admin", "where operators look, `HOST:PORT` or off (default 127.0.0.1:9090)")
+	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy (default a built-in one)")
+	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
+	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
+	flags.Var(&s.logFormat, "log-format", "`FORMAT` of the log: text or json (default text)")
+	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` that requests under way have to end (default 30s)")
+}
+
+// fromEnvironment gives flags that were not set their value in the environment.
+func fromEnvironment(flags *pflag.FlagSet) error {
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		text, ok := os.LookupEnv(name)
+		if !ok || text == "" || f.Changed || f.Name == "help" {
+			return
+		}
+		if err := flags.Set(f.Name, text); err != nil {
+			// pflag speaks of the flag, which nobody has given.
+			if cause := errors.Unwrap(err); cause != nil {
+				err = cause
+			}
+			errs = append(errs, fmt.Errorf("%s=%q: %w", name, text, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// load reads the file, or the quick start, and puts the flags over it.
+func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
+	if s.config == "" {
+		_, f, err = app.QuickStart()
+	} else {
+		f, err = policyfile.Load(s.config)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	s.proxy.over(&f.Listen.Proxy)
+	s.api.over(&f.Listen.API)
+	s.admin.over(&f.Listen.Admin)
+	if s.upstream != "" {
+		f.Upstream.URL = string(s.upstream)
+	}
+	if s.logLevel.text != "" {
+		f.Log.Level = s.logLevel.text
+	}
+	if s.logFormat.text != "" {
+		f.Log.Format = s.logFormat.text
+	}
+	if s.drainTimeout < 0 {
+		return nil, false, fmt.Errorf("drain-timeout is %v; give a positive time such as 30s", s.drainTimeout)
+	}
+	if s.drainTimeout > 0 {
+		f.DrainTimeout = s.drainTimeout
+	}
+	return f, s.config == "", nil
+}
+
+// address is a flag: host:port, or off.
+type address string
+
+func (a *address) String() string { return string(*a) }
+func (a *address) Type() string   { return "address" }
+
+// Set checks an address.
+func (a *address) Set(text string) error {
+	if text != "off" {
+		_, port, err := net.SplitHostPort(text)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n > 65535 {
+			return errors.New("it is no address; write HOST:PORT, such as 127.0.0.1:8080, or off")
+		}
+	}
+	*a = address(text)
+	return nil
+}
+
+// over replaces a listener's address; TLS stays as the file has it.
+func (a address) over(l *policyfile.Listener) {
+	switch a {
+	case "":
+	case "off":
+		l.Address = ""
+	default:
+		l.Address = string(a)
+	}
+}
+
+// upstream is a flag: the URL of a service.
+type upstream string
+
+func (u *upstream) String() string { return string(*u) }
+func (u *upstream) Type() string   { return "url" }
+
+// Set checks a URL.
+func (u *upstream) Set(text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
+		return errors.New("it is no URL of a service; write http://HOST:PORT or https://HOST")
+	}
+	*u = upstream(text)
+	return nil
+}
+
+// choice is a flag: one of a few words.
+type choice struct {
+	text  string
+	among []string
+}
+
+func (c *choice) String() string { return c.text }
+func (c *choice) Type() string   { return "word" }
+
+// Set checks a word.
+func (c *choice) Set(text string) error {
+	for _, w := range c.among {
+		if strings.EqualFold(w, text) {
+			c.text = w
+			return nil
+		}
+	}
+	return fmt.Errorf("it is none of the choices: %s", strings.Join(c.among, ", "))
+}

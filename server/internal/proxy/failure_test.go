@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// told remembers which failures a proxy has told of.
+type told struct {
+	mu  sync.Mutex
+	all []Failure
+}
+
+func (f *told) tell(x Failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, x)
+}
+
+func (f *told) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.all) == 0 {
+		return "none"
+	}
+	return f.all[len(f.all)-1].String()
+}
+
+// wantProblem checks that an answer is a problem document of a status, and tells nothing of
+// what is behind the proxy.
+func wantProblem(t *testing.T, res *http.Response, body string, status int, secret string) {
+	t.Helper()
+	var p struct {
+		Status        int
+		Title, Detail string
+	}
+	if err := json.Unmarshal([]byte(body), &p); err != nil {
+		t.Fatalf("%q: %v", body, err)
+	}
+	if res.StatusCode != status || p.Status != status || p.Title == "" || p.Detail == "" {
+		t.Errorf("status %d, problem %+v, want %d", res.StatusCode, p, status)
+	}
+	if res.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("content type %q", res.Header.Get("Content-Type"))
+	}
+	if secret != "" && strings.Contains(body, secret) {
+		t.Errorf("the answer tells %q: %s", secret, body)
+	}
+}
+
+// closedPort returns the address of a port where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestAnswersForAServiceThatIsNotThere(t *testing.T) {
+	var failures told
+	at := closedPort(t)
+	f := front(t, "http://"+at, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
+	res, body := get(t, client(t), f.URL, nil)
+	wantProblem(t, res, body, http.StatusBadGateway, at)
+	if failures.last() != "unreachable" {
+		t.Errorf("counted as %s", failures.last())
+	}
+}
+
+func TestAnswersForAServiceThatBreaksOff(t *testing.T) {
+	var failures told
+	s := service(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
+	res, body := get(t, client(t), f.URL, nil)
+	wantProblem(t, res, body, http.StatusBadGateway, s.URL)
+	if failures.last() != "broken" {
+		t.Errorf("counted as %s", failures.last())
+	}
+}
+
+func TestAnswersForAServiceThatIsSilent(t *testing.T) {
+	var failures told
+	over := make(chan struct{})
+	s := service(t, func(http.ResponseWriter, *http.Request) { <-over })
+	defer close(over)
+	f := front(t, s.URL, TransportOptions{Answer: 50 * time.Millisecond}, func(o *Options) { o.Failed = failures.tell })
+	res, body := get(t, client(t), f.URL, nil)
+	wantProblem(t, res, body, http.StatusGatewayTimeout, s.URL)
+	if failures.last() != "answer-timeout" {
+		t.Errorf("counted as %s", failures.last())
+	}
+}
+
+func TestBoundsConnectionsAndTheWaitForOne(t *testing.T) {
+	var failures told
+	arrived, leave := make(chan struct{}, 8), make(chan struct{})
+	s := service(t, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-leave
+	})
+	f := front(t, s.URL, TransportOptions{MaxConnections: 1, Connect: 100 * time.Millisecond}, func(o *Options) { o.Failed = failures.tell })
+
+	var first sync.WaitGroup
+	first.Go(func() {
+		if res, _ := get(t, client(t), f.URL, nil); res.StatusCode != http.StatusOK {
+			t.Errorf("the first request got %d", res.StatusCode)
+		}
+	})
+	await(t, arrived, "the first request")
+	res, body := get(t, client(t), f.URL, nil)
+	wantProblem(t, res, body, http.StatusGatewayTimeout, s.URL)
+	if failures.last() != "connect-timeout" {
+		t.Errorf("counted as %s", failures.last())
+	}
+	close(leave)
+	first.Wait()
+	if len(arrived) != 0 {
+		t.Error("the second request reached the service over a second connection")
+	}
+}
+
+func TestEndsBodiesThatStandStill(t *testing.T) {
+	var failures told
+	s := service(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall, o.Failed = 50*time.Millisecond, failures.tell })
+	c := dial(t, f.URL)
+	c.say("POST / HTTP/1.1", "Host: example.com", "Content-Length: 100", "", "a beginning")
+	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 408 ") {
+		t.Errorf("header %q", h)
+	}
+	if failures.last() != "body-stalled" {
+		t.Errorf("counted as %s", failures.last())
+	}
+}
+
+func TestEndsAnswersThatNobodyReads(t *testing.T) {
+	ended := make(chan struct{})
+	s := service(t, func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		piece := make([]byte, 1<<20)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	})
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall = 50 * time.Millisecond })
+	c := dial(t, f.URL)
+	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	c.header()
+	// Nothing more is read here.
+	await(t, ended, "the end of the answer")
+}
+
+func TestConnectionsOutliveAPauseLongerThanTheStall(t *testing.T) {
+	s := service(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%d bytes", len(body))
+	})
+	const stall = 30 * time.Millisecond
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall = stall })
+	c := dial(t, f.URL)
+	for range 3 {
+		c.say("POST / HTTP/1.1", "Host: example.com", "Content-Length: 4", "", "body")
+		h := c.header()
+		if !strings.HasPrefix(h, "HTTP/1.1 200 ") {
+			t.Fatalf("header %q", h)
+		}
+		if _, err := c.in.Discard(len("6 bytes")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * stall) // the pause is what is tested
+	}
+}
+
+func TestBoundsBodiesIfAsked(t *testing.T) {
+	var failures told
+	s := service(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.MaxBody, o.Failed = 10, failures.tell })
+	for body, status := range map[string]int{"0123456789": http.StatusOK, "0123456789a": http.StatusRequestEntityTooLarge} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL, io.NopCloser(strings.NewReader(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, text := do(t, client(t), r)
+		if res.StatusCode != status {
+			t.Errorf("%d bytes: status %d, %s", len(body), res.StatusCode, text)
+		}
+	}
+	if failures.last() != "body-too-large" {
+		t.Errorf("counted as %s", failures.last())
+	}
+}
+
+func TestNoticesThatTheClientIsGone(t *testing.T) {
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	s := service(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(gone)
+	})
+	f := front(t, s.URL, TransportOptions{}, nil)
+	c := dial(t, f.URL)
+	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	await(t, arrived, "the request")
+	c.Close()
+	await(t, gone, "the end of the request at the service")
+}
+
+func TestOpensNoTunnels(t *testing.T) {
+	f := front(t, "http://127.0.0.1:1", TransportOptions{}, nil)
+	c := dial(t, f.URL)
+	c.say("CONNECT example.com:443 HTTP/1.1", "Host: example.com:443", "")
+	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 405 ") {
+		t.Errorf("header %q", h)
+	}
+}
+
+func TestRefusesBadOptions(t *testing.T) {
+	good := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
+	transport := NewTransport(TransportOptions{})
+	for want, o := range map[string]Options{
+		"no http:// or https:// URL": {Transport: transport},
+		"with a host":                {Upstream: &url.URL{Scheme: "http"}, Transport: transport},
+		`"ftp://h"`:                  {Upstream: &url.URL{Scheme: "ftp", Host: "h"}, Transport: transport},
+		"no transport":               {Upstream: good},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
