@@ -53,12 +53,12 @@ func ExamplePolicy_Decide() {
 	a := &policy.Attributes{Method: "GET", Path: "/api//users/%2e", ClientIP: netip.MustParseAddr("203.0.113.7")}
 	for range 3 {
 		v := p.Decide(context.Background(), store, a)
-		fmt.Println(v.Action, v.Rule.Name, v.Tightest.Remaining, v.Reason)
+		fmt.Printf("%v by %s: %d left\n", v.Action, v.Rule.Name, v.Tightest.Remaining)
 	}
 	// Output:
-	// allow per-client 1
-	// allow per-client 0
-	// deny per-client 0 limited
+	// allow by per-client: 1 left
+	// allow by per-client: 0 left
+	// deny by per-client: 0 left
 }
 
 func ExamplePolicy_DecideRule() {

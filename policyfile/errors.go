@@ -1,8 +1,14 @@
 package policyfile
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
-// Pos is a place in a file; both numbers begin at one.
+// Pos is a place in a file; both numbers begin at one. The zero Pos is none, as
+// of a File that was not parsed.
 type Pos struct {
 	Line, Column int
 }
@@ -15,24 +21,92 @@ type Error struct {
 	Pos Pos
 	// Path is which setting it is, such as "rules[0].limit.rate"; empty for the file as a whole.
 	Path string
-	// Problem says what is wrong.
+	// Problem says what is wrong, and names the offending text.
 	Problem string
 	// Suggestion says what would be right; it may be empty.
 	Suggestion string
-	// Source is the line of the file.
+	// Source is the line of the file, without secrets.
 	Source string
 }
 
-func (e *Error) Error() string { return e.Problem }
+// Error returns the mistake in one line: its place, what is wrong and what would be right.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.File != "" {
+		b.WriteString(e.File + ":")
+	}
+	if e.Pos.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", e.Pos.Line, e.Pos.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.Problem)
+	if e.Suggestion != "" {
+		b.WriteString("; " + e.Suggestion)
+	}
+	return b.String()
+}
+
+// The most of a line that an excerpt shows, and how much of that is before the mistake.
+const (
+	excerptWidth  = 110
+	excerptBefore = 60
+)
+
+// Excerpt returns the line of the file with a mark under the mistake, or "".
+func (e *Error) Excerpt() string {
+	if e.Source == "" {
+		return ""
+	}
+	line, at := []rune(e.Source), max(e.Pos.Column-1, 0)
+	at = min(at, len(line))
+	if len(line) > excerptWidth {
+		from := max(at-excerptBefore, 0)
+		line, at = line[from:min(from+excerptWidth, len(line))], at-from
+	}
+	// The mark is moved by what moves the line: tabs stay tabs.
+	before := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string(line[:at]))
+	return fmt.Sprintf("%5d | %s\n      | %s^", e.Pos.Line, string(line), before)
+}
 
 // Errors are the mistakes of a file, in their order in it. There is at least one.
 type Errors []*Error
 
+// Error returns all mistakes, each with its excerpt.
 func (es Errors) Error() string {
 	var b strings.Builder
-	for _, e := range es {
+	for i, e := range es {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
 		b.WriteString(e.Error())
-		b.WriteByte('\n')
+		if x := e.Excerpt(); x != "" {
+			b.WriteString("\n" + x)
+		}
 	}
 	return b.String()
+}
+
+// Unwrap returns the mistakes one by one.
+func (es Errors) Unwrap() []error {
+	errs := make([]error, len(es))
+	for i, e := range es {
+		errs[i] = e
+	}
+	return errs
+}
+
+func (es Errors) sort() {
+	slices.SortStableFunc(es, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+	})
 }

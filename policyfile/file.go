@@ -27,7 +27,7 @@ type File struct {
 	// Paths says how paths are cleaned before they are matched.
 	Paths Paths `yaml:"paths"`
 	// Headers is the profile of headers that tell clients their limits. Default: ietf.
-	Headers HeaderProfile `yaml:"headers"`
+	Headers HeaderProfile `yaml:"headers" oneof:"ietf x-ratelimit x-rate-limit none"`
 	// Jitter is the most that is added at random to the times that clients are told, so
 	// that they do not all come back at once. Default: 0.
 	Jitter time.Duration `yaml:"jitter"`
@@ -71,7 +71,7 @@ type Paths struct {
 	IgnoreCase bool `yaml:"ignore_case"`
 	// EncodedSlash is "keep" or "decode": whether %2F is part of its segment or
 	// parts two. Default: keep.
-	EncodedSlash string `yaml:"encoded_slash"`
+	EncodedSlash string `yaml:"encoded_slash" oneof:"keep decode"`
 	// StripParams removes what follows a semicolon in a segment.
 	StripParams bool `yaml:"strip_params"`
 }

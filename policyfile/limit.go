@@ -13,7 +13,7 @@ type Limit struct {
 	Name string `yaml:"name"`
 	// Algorithm is token_bucket, leaky_bucket, fixed_window, sliding_window,
 	// sliding_counter, sliding_log or concurrency. Required.
-	Algorithm string `yaml:"algorithm"`
+	Algorithm string `yaml:"algorithm" oneof:"token_bucket leaky_bucket fixed_window sliding_window sliding_counter sliding_log concurrency"`
 	// Rate is a count per period: 100/m, 5/s, 10/30s. Required, except for concurrency.
 	Rate sluice.Rate `yaml:"rate"`
 
@@ -35,7 +35,7 @@ type Limit struct {
 	Opened bool `yaml:"opened"`
 	// Calendar makes fixed windows a day, week or month of a time zone. The rate's
 	// period must be 1d, 1w or 30d then.
-	Calendar string `yaml:"calendar"`
+	Calendar string `yaml:"calendar" oneof:"day week month"`
 	// Zone is the calendar's time zone, such as Europe/Berlin. Default: UTC.
 	Zone string `yaml:"zone"`
 

@@ -21,6 +21,8 @@ type Listener struct {
 	TLS *TLS `yaml:"tls"`
 }
 
+func (*Listener) short(list bool) string { return single("address", list) }
+
 // Off reports whether the listener is turned off.
 func (l Listener) Off() bool { return l.Address == "" }
 
@@ -31,7 +33,7 @@ type TLS struct {
 	// Key is the file of the private key, in PEM. Required.
 	Key string `yaml:"key"`
 	// MinVersion is "1.2" or "1.3". Default: 1.2.
-	MinVersion string `yaml:"min_version"`
+	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
 }
 
 // ServerLimits bound what one client can make the server hold.
@@ -65,9 +67,9 @@ type Admin struct {
 // Log is the server's log.
 type Log struct {
 	// Level is debug, info, warn or error. Default: info.
-	Level string `yaml:"level"`
+	Level string `yaml:"level" oneof:"debug info warn error"`
 	// Format is text or json. Default: text.
-	Format string `yaml:"format"`
+	Format string `yaml:"format" oneof:"text json"`
 	// Sample is how many denials are logged a second, over all rules; the others
 	// are only counted. Default: 10; 0 logs none.
 	Sample int `yaml:"sample"`

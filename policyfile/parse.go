@@ -1,33 +1,75 @@
 package policyfile
 
 import (
-	"errors"
+	"fmt"
+	"io"
+	"os"
 
-	_ "github.com/goccy/go-yaml" // the parser
 	"github.com/sluicehq/sluice/policy"
 )
 
-type source struct{}
-
 // Load reads a file. If there is something wrong with what it says, the error is
 // an Errors.
-func Load(path string) (*File, error) { return nil, errors.New("policyfile: Load is not finished") }
+func Load(path string) (*File, error) {
+	f, err := os.Open(path) //nolint:gosec // to open the file that is named is what Load is for
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	return Parse(path, data)
+}
 
 // Parse reads a file's content; name is what errors call it. If there is
 // something wrong with it, the error is an Errors.
 func Parse(name string, data []byte) (*File, error) {
-	return nil, errors.New("policyfile: Parse is not finished")
+	s := newSource(name, data)
+	root := s.tree(data)
+	if root == nil {
+		return nil, s.err()
+	}
+	f := Default()
+	s.decode(root, f)
+	f.source = s
+	if !s.full() {
+		f.check(s)
+		f.compile(s)
+	}
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
-// Policy compiles the file's rules. It returns no error for a file that Parse has returned.
+// Policy compiles the file's rules. It returns no error for a file that Parse has
+// returned and nobody has changed; otherwise the error is an Errors.
 func (f *File) Policy() (*policy.Policy, error) {
-	return nil, errors.New("policyfile: Policy is not finished")
+	s := f.blank()
+	p := f.compile(s)
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
-// PolicyOptions returns the file's rules as the options of a policy.
-func (f *File) PolicyOptions() (policy.Options, error) {
-	return policy.Options{}, errors.New("policyfile: PolicyOptions is not finished")
+// Validate checks a file that a program has made or changed, as Parse checks one
+// that it has read. The error is an Errors.
+func (f *File) Validate() error {
+	s := f.blank()
+	f.check(s)
+	f.compile(s)
+	return s.err()
 }
 
-// Default returns what an empty file would say: defaults, and no rules.
-func Default() *File { return &File{} }
+// blank returns the source with its places and without mistakes.
+func (f *File) blank() *source {
+	if f.source == nil {
+		return newSource("", nil)
+	}
+	s := *f.source
+	s.errs, s.at, s.broken = nil, map[string]bool{}, map[string]bool{}
+	return &s
+}

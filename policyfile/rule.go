@@ -1,7 +1,10 @@
 package policyfile
 
 import (
+	"fmt"
 	"time"
+
+	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -59,6 +62,8 @@ type HeaderMatch struct {
 	Present *bool `yaml:"present"`
 }
 
+func (*HeaderMatch) short(bool) string { return "is" }
+
 // KeyPart is one part of a key: a text such as client_ip, or a mapping.
 type KeyPart struct {
 	// Part is client_ip, path, route, method, host, global, "header:NAME", "cookie:NAME",
@@ -70,6 +75,21 @@ type KeyPart struct {
 	IPv6Prefix int `yaml:"ipv6_prefix"`
 }
 
+func (*KeyPart) short(list bool) string { return single("part", list) }
+
+// unknown suggests "header:X-User" for {header: X-User}, which a space makes of it.
+func (*KeyPart) unknown(p pair) string {
+	text, ok := p.value.(*ast.StringNode)
+	if !ok {
+		return ""
+	}
+	part := p.name + ":" + text.Value
+	if _, err := policy.ParsePart(part); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("write the part as one text, in quotes: %q", part)
+}
+
 // Cost is how many units a request takes: a number, or a mapping.
 type Cost struct {
 	// Units is a constant; with Header, the cost of a request without it.
@@ -79,6 +99,8 @@ type Cost struct {
 	// Max caps what the header says.
 	Max int64 `yaml:"max"`
 }
+
+func (*Cost) short(list bool) string { return single("units", list) }
 
 // Ban refuses a key outright for a time after too many denials.
 type Ban struct {
@@ -93,7 +115,7 @@ type Ban struct {
 // WhenLimited is what happens to a request that a rule refuses.
 type WhenLimited struct {
 	// Action is reject. Default: reject.
-	Action string `yaml:"action"`
+	Action string `yaml:"action" oneof:"reject"`
 	// Status is that of the response, 400 to 599. Default: 429.
 	Status int `yaml:"status"`
 	// Header are headers of the response.

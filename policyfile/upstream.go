@@ -22,6 +22,8 @@ type Upstream struct {
 	TLS UpstreamTLS `yaml:"tls"`
 }
 
+func (*Upstream) short(list bool) string { return single("url", list) }
+
 // UpstreamTLS says whom to trust, and who we are.
 type UpstreamTLS struct {
 	// CA is a file of certificates, in PEM, to trust in place of the system's.

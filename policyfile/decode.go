@@ -1,0 +1,417 @@
+package policyfile
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// What aliases may grow a file to.
+const (
+	maxAliased = 100_000 // values read through aliases
+	maxChain   = 20      // aliases within aliases
+)
+
+// decoder reads a tree into structs, and reports all that does not fit.
+type decoder struct {
+	*source
+	anchors map[string]ast.Node
+	chain   int // aliases being read
+	aliased int // values read through them
+	tooMany bool
+}
+
+// decode reads the tree into a struct.
+func (s *source) decode(root ast.Node, into any) {
+	d := &decoder{source: s, anchors: map[string]ast.Node{}}
+	d.values[""] = place(root)
+	ast.Walk(d, root)
+	d.value("", root, reflect.ValueOf(into).Elem())
+}
+
+// Visit collects the anchors.
+func (d *decoder) Visit(n ast.Node) ast.Visitor {
+	if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil && a.Value != nil {
+		name := a.Name.GetToken().Value
+		if d.anchors[name] != nil {
+			d.reportAt(place(a.Name), "", fmt.Sprintf("the anchor &%s is there twice", name), "give each its own name")
+		}
+		d.anchors[name] = a.Value
+	}
+	return d
+}
+
+// shorthand is a struct that may be written as a value alone, which sets one field.
+type shorthand interface {
+	// short returns the name of the field, for a list or for a single value.
+	short(list bool) string
+}
+
+// single returns the field for a single value only.
+func single(field string, list bool) string {
+	if list {
+		return ""
+	}
+	return field
+}
+
+// value reads a node.
+func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
+	if d.full() {
+		return
+	}
+	n, done := d.resolve(path, n)
+	if n == nil {
+		return
+	}
+	defer done()
+	d.values[path] = place(n)
+	if _, null := n.(*ast.NullNode); null {
+		d.broken[path] = true
+		d.report(path, "has no value", "give one, or remove the line")
+		return
+	}
+	if read := readers[v.Type()]; read != nil {
+		read(d, path, n, v)
+		return
+	}
+	if own, ok := v.Addr().Interface().(interface {
+		read(d *decoder, path string, n ast.Node)
+	}); ok {
+		own.read(d, path, n)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(path, n, v.Elem())
+	case reflect.Struct:
+		d.object(path, n, v)
+	case reflect.Map:
+		d.dictionary(path, n, v)
+	case reflect.Slice:
+		d.list(path, n, v)
+	case reflect.Bool:
+		if b, ok := n.(*ast.BoolNode); ok {
+			v.SetBool(b.Value)
+		} else {
+			d.wrong(path, n, "true or false")
+		}
+	case reflect.Int, reflect.Int64:
+		d.integer(path, n, v)
+	default: // a text; there are no fields of other kinds
+		if text, ok := d.text(path, n); ok {
+			v.SetString(text)
+		}
+	}
+}
+
+// resolve looks through anchors and aliases. It returns nil if there is nothing,
+// and otherwise what to call after the value was read.
+func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
+	depth := d.chain
+	done := func() { d.chain = depth }
+	for {
+		switch a := n.(type) {
+		case *ast.AnchorNode:
+			n = a.Value
+		case *ast.TagNode:
+			d.reportAt(place(a), path, fmt.Sprintf("has the tag %s", a.GetToken().Value), "remove it; the setting itself says what it is")
+			done()
+			return nil, nil
+		case *ast.AliasNode:
+			name := a.Value.GetToken().Value
+			target := d.anchors[name]
+			switch {
+			case target == nil:
+				d.reportAt(place(a), path, fmt.Sprintf("*%s is an alias in YAML, of an anchor that is not there", name),
+					fmt.Sprintf("put quotes around a text that begins with a star: %q", "*"+name))
+			case d.chain >= maxChain:
+				d.reportAt(place(a), path, fmt.Sprintf("the alias *%s leads through more than %d others, or to itself", name, maxChain), "write the value out")
+			case d.aliased > maxAliased:
+				if !d.tooMany { // once
+					d.reportAt(place(a), path, fmt.Sprintf("aliases make more than %d values of the file", maxAliased), "use fewer")
+				}
+				d.tooMany = true
+			default:
+				d.chain++
+				d.aliased++
+				n = target
+				continue
+			}
+			done()
+			return nil, nil
+		case nil:
+			done()
+			return nil, nil
+		default:
+			return n, done
+		}
+	}
+}
+
+// pair is one setting of a mapping.
+type pair struct {
+	name  string
+	key   ast.Node
+	value ast.Node
+}
+
+// pairs returns the settings of a mapping, those that it merges last.
+func (d *decoder) pairs(path string, n ast.Node, visit func(pair)) {
+	seen := map[string]bool{}
+	d.merge(path, n, seen, visit)
+}
+
+func (d *decoder) merge(path string, n ast.Node, seen map[string]bool, visit func(pair)) {
+	var values []*ast.MappingValueNode
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		values = m.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{m}
+	}
+	var merged []ast.Node
+	own := map[string]bool{}
+	for _, v := range values {
+		if d.chain > 0 {
+			d.aliased++
+		}
+		if _, ok := v.Key.(*ast.MergeKeyNode); ok {
+			merged = append(merged, v.Value)
+			continue
+		}
+		key, ok := d.keyName(path, v.Key)
+		if !ok {
+			continue
+		}
+		if own[key] {
+			d.reportAt(place(v.Key), child(path, key), fmt.Sprintf("%q is there twice", key), "remove one of them")
+			continue
+		}
+		own[key] = true
+		if seen[key] {
+			continue // what is nearer wins over what is merged
+		}
+		seen[key] = true
+		visit(pair{key, v.Key, v.Value})
+	}
+	for _, m := range merged {
+		list := []ast.Node{m}
+		if seq, ok := m.(*ast.SequenceNode); ok {
+			list = seq.Values
+		}
+		for _, m := range list {
+			target, done := d.resolve(path, m)
+			if target == nil {
+				continue
+			}
+			if !isMapping(target) {
+				d.reportAt(place(m), path, "<< merges what is no mapping", "")
+			} else {
+				d.merge(path, target, seen, visit)
+			}
+			done()
+		}
+	}
+}
+
+// keyName returns the name of a setting.
+func (d *decoder) keyName(path string, key ast.MapKeyNode) (string, bool) {
+	if s, ok := key.(*ast.StringNode); ok {
+		return s.Value, true
+	}
+	d.reportAt(place(key), path, fmt.Sprintf("%s is no name of a setting", strings.TrimSpace(key.GetToken().Value)), "names are texts; put quotes around one that looks like something else")
+	return "", false
+}
+
+func isMapping(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
+}
+
+// object reads a mapping into a struct.
+func (d *decoder) object(path string, n ast.Node, v reflect.Value) {
+	if !isMapping(n) {
+		_, list := n.(*ast.SequenceNode)
+		if s, ok := v.Addr().Interface().(shorthand); ok && s.short(list) != "" {
+			i := slices.Index(names(v.Type()), s.short(list))
+			d.keys[path] = place(n)
+			d.value(path, n, v.Field(i))
+			return
+		}
+		d.wrong(path, n, "a mapping of "+oneOf(accepted(v.Type())))
+		return
+	}
+	fields := names(v.Type())
+	d.pairs(path, n, func(p pair) {
+		at := child(path, p.name)
+		i := slices.Index(fields, p.name)
+		switch {
+		case i >= 0 && p.name != "":
+			d.keys[at] = place(p.key)
+			d.value(at, p.value, v.Field(i))
+			d.word(at, v.Type().Field(i), v.Field(i))
+			if _, ok := d.values[at]; !ok {
+				d.values[at] = place(p.key)
+			}
+		case path == "" && strings.HasPrefix(p.name, "x-"):
+			// A place for anchors.
+		default:
+			known := accepted(v.Type())
+			suggestion := didYouMean(p.name, known)
+			if w := nearest(p.name, known); w != "" {
+				d.at[child(path, w)] = true // that it is missing would be a consequence
+			}
+			if u, ok := v.Addr().Interface().(interface{ unknown(pair) string }); ok {
+				if s := u.unknown(p); s != "" {
+					suggestion = s
+				}
+			}
+			d.reportAt(place(p.key), at, fmt.Sprintf("%q is unknown here", p.name), suggestion)
+		}
+	})
+}
+
+// word checks a text that is to be one of some.
+func (d *decoder) word(path string, f reflect.StructField, v reflect.Value) {
+	known := strings.Fields(f.Tag.Get("oneof"))
+	if text := v.String(); len(known) > 0 && !d.at[path] && !slices.Contains(known, text) {
+		d.report(path, quote(text)+" is unknown", didYouMean(text, known))
+	}
+}
+
+// names returns the settings that a struct takes, by field; "" for those that are none.
+func names(t reflect.Type) []string {
+	list := make([]string, t.NumField())
+	for i := range list {
+		list[i] = t.Field(i).Tag.Get("yaml")
+	}
+	return list
+}
+
+// accepted returns the settings that a struct takes.
+func accepted(t reflect.Type) []string {
+	return slices.DeleteFunc(names(t), func(s string) bool { return s == "" })
+}
+
+// dictionary reads a mapping whose keys are free.
+func (d *decoder) dictionary(path string, n ast.Node, v reflect.Value) {
+	if !isMapping(n) {
+		d.wrong(path, n, "a mapping")
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	d.pairs(path, n, func(p pair) {
+		at := child(path, p.name)
+		d.keys[at] = place(p.key)
+		e := reflect.New(v.Type().Elem()).Elem()
+		d.value(at, p.value, e)
+		v.SetMapIndex(reflect.ValueOf(p.name), e)
+	})
+}
+
+// list reads a sequence, or a single value as a list of one.
+func (d *decoder) list(path string, n ast.Node, v reflect.Value) {
+	nodes := []ast.Node{n}
+	if seq, ok := n.(*ast.SequenceNode); ok {
+		if nodes = seq.Values; len(nodes) == 0 && v.Type().Elem().Kind() != reflect.Struct {
+			d.report(path, "is an empty list", "give an entry, or remove the line")
+		}
+	} else if v.Type().Elem() == reflect.TypeFor[Rule]() || v.Type().Elem() == reflect.TypeFor[Limit]() {
+		d.wrong(path, n, "a list, each entry of which begins with a dash")
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(nodes), len(nodes)))
+	for i, e := range nodes {
+		d.value(path+"["+strconv.Itoa(i)+"]", e, v.Index(i))
+	}
+}
+
+// text reads a text.
+func (d *decoder) text(path string, n ast.Node) (string, bool) {
+	switch s := n.(type) {
+	case *ast.StringNode:
+		return s.Value, true
+	case *ast.LiteralNode:
+		return s.Value.Value, true
+	}
+	if t := n.GetToken(); t != nil && !isMapping(n) && t.Type != token.SequenceStartType && t.Type != token.SequenceEntryType {
+		d.report(path, fmt.Sprintf("is %s, and a text is wanted", show(path, n)), "put quotes around it")
+	} else {
+		d.wrong(path, n, "a text")
+	}
+	return "", false
+}
+
+// integer reads a whole number, which is never negative here.
+func (d *decoder) integer(path string, n ast.Node, v reflect.Value) {
+	if _, ok := n.(*ast.IntegerNode); !ok {
+		d.wrong(path, n, "a whole number")
+		return
+	}
+	text := strings.ReplaceAll(n.GetToken().Value, "_", "")
+	i, err := strconv.ParseInt(text, 0, v.Type().Bits())
+	switch {
+	case strings.HasPrefix(text, "-"):
+		d.report(path, fmt.Sprintf("is %s", show(path, n)), "give 0 or more")
+	case err != nil:
+		d.report(path, fmt.Sprintf("is %s, which is no number, or one too large", show(path, n)), "")
+	default:
+		v.SetInt(i)
+	}
+}
+
+// wrong reports a value of the wrong type.
+func (d *decoder) wrong(path string, n ast.Node, want string) {
+	d.broken[path] = true
+	d.report(path, fmt.Sprintf("is %s, and %s is wanted", show(path, n), want), "")
+}
+
+// show names a value in an error, unless it is a secret.
+func show(path string, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.StringNode, *ast.LiteralNode:
+		if strings.HasSuffix(path, "token") {
+			return "a text"
+		}
+		text, _ := (&decoder{}).text(path, n)
+		return "the text " + quote(text)
+	default:
+		if strings.HasSuffix(path, "token") {
+			return "no text"
+		}
+		return quoteless(n.GetToken().Value)
+	}
+}
+
+// maxShown is how much of an offending text is shown.
+const maxShown = 80
+
+func quote(text string) string {
+	return strconv.Quote(shorten(text))
+}
+
+func quoteless(text string) string {
+	q := quote(text)
+	return q[1 : len(q)-1]
+}
+
+func shorten(text string) string {
+	if r := []rune(text); len(r) > maxShown {
+		return string(r[:maxShown]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,52 @@
+package policyfile_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluicehq/sluice/policyfile"
+)
+
+func ExampleParse() {
+	f, err := policyfile.Parse("sluice.yaml", []byte(`
+version: 1
+default: deny
+rules:
+  - name: per-client
+    match: {path: /api/**, method: [GET, POST]}
+    key: [client_ip]
+    limit: {algorithm: token_bucket, rate: 100/m, burst: 20}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := f.Policy()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(f.Listen.Proxy.Address, p.Rule("per-client").Limits[0])
+	// Output:
+	// 127.0.0.1:8080 per-client: token_bucket(100/m burst=20)
+}
+
+func ExampleErrors() {
+	_, err := policyfile.Parse("sluice.yaml", []byte(`version: 1
+rules:
+  - name: login
+    match: {paht: /login}
+    key: [ip]
+    limit: {algorithm: token_bucket, rate: 5/min}
+`))
+	var errs policyfile.Errors
+	if errors.As(err, &errs) {
+		for _, e := range errs {
+			fmt.Println(e)
+		}
+	}
+	// Output:
+	// sluice.yaml:4:13: rules[0].match.paht: "paht" is unknown here; did you mean "path"?
+	// sluice.yaml:5:11: rules[0].key[0]: "ip" is no part of a key; did you mean "client_ip"?
+	// sluice.yaml:6:44: rules[0].limit.rate: "5/min" needs a period of s, m, h, d or w after the slash; did you mean 5/m?
+}

@@ -1,0 +1,284 @@
+package policyfile
+
+import (
+	"errors"
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestErrors compares what is said about each file of testdata/errors with the
+// golden file beside it: go test -run TestErrors -update writes them.
+func TestErrors(t *testing.T) {
+	files, err := filepath.Glob("testdata/errors/*.yaml")
+	if err != nil || len(files) < 50 {
+		t.Fatalf("found %d files: %v", len(files), err)
+	}
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := Parse(filepath.Base(name), data)
+			var errs Errors
+			if f != nil || !errors.As(err, &errs) {
+				t.Fatalf("Parse = %v, %v; want Errors alone", f, err)
+			}
+			got := err.Error() + "\n"
+			golden := strings.TrimSuffix(name, ".yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestParseAll reads a file that gives every setting.
+func TestParseAll(t *testing.T) {
+	f, err := Load("testdata/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, present := 2*time.Second, true
+	want := &File{
+		Version: 1,
+		Store:   Store{Memory: MemoryStore{MaxSize: 64 << 20, WhenFull: "deny"}},
+		Listen: Listen{
+			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3"}},
+			API:   Listener{},
+			Admin: Listener{Address: "127.0.0.1:9090"},
+		},
+		Upstream: Upstream{
+			URL: "https://127.0.0.1:3000/base", ConnectTimeout: time.Second, ResponseTimeout: 0, IdleTimeout: time.Minute,
+			MaxConnections: 100, PreserveHost: false,
+			TLS: UpstreamTLS{CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "up.example.com", Insecure: true},
+		},
+		TrustedProxies: []netip.Prefix{
+			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"),
+			netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("198.51.100.1/32"),
+		},
+		IPv6Prefix: 56,
+		Paths:      Paths{IgnoreCase: true, EncodedSlash: "decode", StripParams: true},
+		Headers:    HeadersXRateLimit,
+		Jitter:     time.Second,
+		Limits: ServerLimits{
+			HeaderSize: 32 << 10, BodySize: 2 << 20, ProxyBodySize: 1e9, HeaderTimeout: 5 * time.Second,
+			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, Connections: 1000,
+		},
+		Admin:        Admin{TokenFile: "/run/secrets/token"},
+		Log:          Log{Level: "debug", Format: "json", Sample: 0},
+		DrainTimeout: 10 * time.Second,
+		Default:      policy.Deny,
+		OnStoreError: policy.FallbackDeny,
+		Rules: []Rule{
+			{
+				Name: "all",
+				Match: Match{
+					Path: []string{"/api/**", "/users/{id}"}, Method: []string{"GET", "POST"}, Host: []string{"api.example.com", "*.example.com"},
+					Header: map[string]HeaderMatch{
+						"X-Any": {Is: []string{"*"}}, "X-Plan": {Is: []string{"free", "trial"}}, "X-One": {Is: []string{"1"}},
+						"User-Agent": {Prefix: []string{"curl/"}}, "X-There": {Present: &present},
+					},
+				},
+				Key: []KeyPart{
+					{Part: "client_ip", IPv6Prefix: 48}, {Part: "header:X-User", OnMissing: policy.MissingDeny},
+					{Part: "cookie:session"}, {Part: "query:q"}, {Part: "path"}, {Part: "route"}, {Part: "method"}, {Part: "host"},
+					{Part: "global"}, {Part: "constant:eu"},
+				},
+				Limits: []Limit{
+					{Algorithm: "token_bucket", Rate: sluice.PerMinute(100), Burst: 20, Debt: 5, WarmUp: 10 * time.Second, ColdFactor: 4},
+					{Name: "queue", Algorithm: "leaky_bucket", Rate: sluice.PerSecond(50), Queue: 20, Undelayed: 5},
+					{Algorithm: "fixed_window", Rate: sluice.PerHour(1000), Opened: true},
+					{Algorithm: "fixed_window", Rate: sluice.Per(10_000, 30*24*time.Hour), Calendar: "month", Zone: "Europe/Berlin"},
+					{Algorithm: "sliding_window", Rate: sluice.PerMinute(100), Cells: 12},
+					{Algorithm: "sliding_counter", Rate: sluice.PerMinute(100)},
+					{Algorithm: "sliding_log", Rate: sluice.PerMinute(100), MinInterval: 100 * time.Millisecond, CountDenied: true},
+					{Algorithm: "concurrency", Max: 10, Queue: 5, TTL: 30 * time.Second, Latency: 50 * time.Millisecond},
+				},
+				Cost: Cost{Units: 2, Header: "X-Cost", Max: 10}, Floor: 3, MaxWait: &wait,
+				Ban: &Ban{After: 10, Within: time.Minute, For: time.Hour}, Shadow: true,
+				WhenLimited: WhenLimited{
+					Action: "reject", Status: 503, Header: map[string]string{"X-Why": "too many"},
+					ContentType: "text/html", Body: "<p>Later</p>\n",
+				},
+				OnStoreError: policy.FallbackAllow,
+			},
+			{
+				Name: "short", Key: []KeyPart{{Part: "client_ip"}}, Cost: Cost{Units: 5},
+				Limit: &Limit{Algorithm: "token_bucket", Rate: sluice.PerMinute(100)},
+			},
+		},
+	}
+	f.source = nil
+	for i := range want.Rules {
+		if !reflect.DeepEqual(f.Rules[i], want.Rules[i]) {
+			t.Errorf("rule %d:\n got %+v\nwant %+v", i, f.Rules[i], want.Rules[i])
+		}
+	}
+	f.Rules, want.Rules = nil, nil
+	if !reflect.DeepEqual(f, want) {
+		t.Errorf("\n got %+v\nwant %+v", f, want)
+	}
+}
+
+// TestParseAllGivesEverySetting holds testdata/all.yaml to its name.
+func TestParseAllGivesEverySetting(t *testing.T) {
+	f, err := Load("testdata/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zero func(path string, v reflect.Value)
+	given := map[string]bool{}
+	for path := range f.source.keys {
+		given[path[strings.LastIndexAny(path, ".]")+1:]] = true
+	}
+	zero = func(path string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i, name := range names(v.Type()) {
+				if name == "" {
+					continue
+				}
+				if !given[name] && name != "units" && name != "token" && name != "is" {
+					t.Errorf("%s.%s is not given", path, name)
+				}
+				zero(path+"."+name, reflect.New(v.Type().Field(i).Type).Elem())
+			}
+		case reflect.Slice, reflect.Pointer, reflect.Map:
+			zero(path, reflect.New(v.Type().Elem()).Elem())
+		}
+	}
+	zero("", reflect.ValueOf(*f))
+}
+
+func TestPolicy(t *testing.T) {
+	f, err := Load("testdata/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Rule("all")
+	var limits []string
+	for _, l := range r.Limits {
+		limits = append(limits, l.String())
+	}
+	want := []string{
+		"all: token_bucket(100/m burst=20 debt=5 warm_up=10s cold_factor=4)",
+		"all/queue: leaky_bucket(50/s queue=20 undelayed=5)",
+		"all/3: fixed_window(1000/h opened=true)",
+		"all/4: fixed_window(10000/month zone=Europe/Berlin)",
+		"all/5: sliding_window(100/m cells=12)",
+		"all/6: sliding_counter(100/m)",
+		"all/7: sliding_log(100/m min_interval=100ms count_denied=true)",
+		"all/8: concurrency(max=10 queue=5 ttl=30s latency=50ms)",
+	}
+	if !reflect.DeepEqual(limits, want) {
+		t.Errorf("limits:\n got %q\nwant %q", limits, want)
+	}
+	if r.MaxWait != 2*time.Second || r.Floor != 3 || r.Ban.For != time.Hour || !r.Shadow || r.WhenLimited.Status != 503 {
+		t.Errorf("rule = %+v", r)
+	}
+	if k := r.Key[0]; k.IPv6Prefix != 48 {
+		t.Errorf("key = %+v", k)
+	}
+	if k := p.Rule("short").Key[0]; k.IPv6Prefix != 56 {
+		t.Errorf("the file's prefix is not in %+v", k)
+	}
+	if got := p.Rule("short").OnStoreError; got != policy.FallbackDeny {
+		t.Errorf("the file's on_store_error is not the rule's: %v", got)
+	}
+}
+
+func TestDefaultIsValid(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	f, err := Parse("x", []byte("version: 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.source = nil
+	if want := Default(); !reflect.DeepEqual(f, want) {
+		t.Errorf("\n got %+v\nwant %+v", f, want)
+	}
+}
+
+// A file that a program has changed is checked like one that was read.
+func TestValidateChanged(t *testing.T) {
+	f, err := Parse("x.yaml", []byte("version: 1\nrules:\n  - {name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Listen.Admin.Address = ":9090"
+	f.Rules[0].Limit.Queue = 5
+	f.Rules[0].Name = "a b"
+	err = f.Validate()
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) != 3 {
+		t.Fatalf("Validate = %v", err)
+	}
+	if _, err := f.Policy(); !errors.As(err, &errs) || len(errs) != 2 {
+		t.Errorf("Policy = %v", err)
+	}
+	if pos := errs[0].Pos; pos != (Pos{3, 12}) {
+		t.Errorf("the first error is at %v", pos)
+	}
+}
+
+func TestLoadMissing(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Load = %v", err)
+	}
+}
+
+func TestUnwrap(t *testing.T) {
+	_, err := Parse("x.yaml", []byte("version: 2\nrules: 5\n"))
+	var first *Error
+	if !errors.As(err, &first) || first.Pos.Line != 1 || first.Path != "version" {
+		t.Errorf("the first error is %+v", first)
+	}
+}
+
+// No error shows the token.
+func TestSecretsAreNotShown(t *testing.T) {
+	for _, text := range []string{
+		"version: 1\nadmin: {token: hunter2, oops: 1}\n",
+		"version: 1\nadmin:\n  token: hunter2 \n  token_file: x\n",
+		"version: 1\nadmin: {token: [hunter2]}\n",
+		"version: 1\nadmin: {\"token\": hunter2, token: hunter2}\n",
+		"version: 1\nadmin: {token: hunter2}}\n",
+		"version: 1\nadmin: {token: 'hunter2 '}\n",
+		"version: 1\nupstream: http://user:hunter2@example.com\n",
+		"version: 1\nadmin: {token: {a: hunter2}}\n",
+	} {
+		_, err := Parse("x.yaml", []byte(text))
+		if err == nil {
+			t.Errorf("%q: no error", text)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

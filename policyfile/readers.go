@@ -1,0 +1,233 @@
+package policyfile
+
+import (
+	"fmt"
+	"math/big"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// reader reads a value of one type.
+type reader func(d *decoder, path string, n ast.Node, v reflect.Value)
+
+// readers are for the types that are written as a text of their own.
+var readers = map[reflect.Type]reader{
+	reflect.TypeFor[time.Duration]():   readDuration,
+	reflect.TypeFor[sluice.Rate]():     readRate,
+	reflect.TypeFor[netip.Prefix]():    readPrefix,
+	reflect.TypeFor[Size]():            readSize,
+	reflect.TypeFor[policy.Action]():   readWord("allow", "deny"),
+	reflect.TypeFor[policy.Missing]():  readWord("share", "skip", "deny"),
+	reflect.TypeFor[policy.Fallback](): readWord("", "allow", "deny"),
+}
+
+// readWord reads one of some words as its number.
+func readWord(words ...string) reader {
+	return func(d *decoder, path string, n ast.Node, v reflect.Value) {
+		text, ok := d.text(path, n)
+		if !ok {
+			return
+		}
+		var known []string
+		for i, w := range words {
+			if w == text && w != "" {
+				v.SetUint(uint64(i)) //nolint:gosec // an index
+				return
+			}
+			if w != "" {
+				known = append(known, w)
+			}
+		}
+		d.report(path, fmt.Sprintf("%s is unknown", quote(text)), didYouMean(text, known))
+	}
+}
+
+func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
+	if i, ok := n.(*ast.IntegerNode); ok {
+		if text := i.GetToken().Value; text == "0" {
+			v.SetInt(0)
+		} else {
+			d.report(path, fmt.Sprintf("%s has no unit", quoteless(text)), fmt.Sprintf("write %ss for seconds, or with ms, m or h", strings.TrimPrefix(quoteless(text), "-")))
+		}
+		return
+	}
+	text, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	t, err := time.ParseDuration(text)
+	switch {
+	case err != nil:
+		suggestion := "write it as in 500ms, 10s, 5m or 1h30m"
+		if s := durationOf(text); s != "" {
+			suggestion = fmt.Sprintf("write %s", s)
+		}
+		d.report(path, fmt.Sprintf("%s is no duration", quote(text)), suggestion)
+	case t < 0:
+		d.report(path, fmt.Sprintf("%s is negative", quote(text)), fmt.Sprintf("give %s or another time of 0s or more", strings.TrimPrefix(text, "-")))
+	default:
+		v.SetInt(int64(t))
+	}
+}
+
+var countUnit = regexp.MustCompile(`^\s*(\d{1,6})\s*([a-zA-Z]+)\s*$`)
+
+// durationOf guesses what was meant by "10 seconds" or "1d".
+func durationOf(text string) string {
+	m := countUnit.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	n, _ := strconv.Atoi(m[1])
+	switch u := unitOf(m[2]); u {
+	case "":
+		return ""
+	case "d":
+		return fmt.Sprintf("%dh", 24*n)
+	case "w":
+		return fmt.Sprintf("%dh", 7*24*n)
+	default:
+		return m[1] + u
+	}
+}
+
+// unitOf returns the unit that a word stands for, or "".
+func unitOf(word string) string {
+	for unit, words := range map[string][]string{
+		"ms": {"ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"},
+		"s":  {"s", "sec", "secs", "second", "seconds"},
+		"m":  {"m", "min", "mins", "minute", "minutes"},
+		"h":  {"h", "hr", "hrs", "hour", "hours"},
+		"d":  {"d", "day", "days"},
+		"w":  {"w", "wk", "week", "weeks"},
+	} {
+		for _, w := range words {
+			if strings.EqualFold(w, word) {
+				return unit
+			}
+		}
+	}
+	return ""
+}
+
+func readRate(d *decoder, path string, n ast.Node, v reflect.Value) {
+	if i, ok := n.(*ast.IntegerNode); ok {
+		text := quoteless(i.GetToken().Value)
+		d.report(path, fmt.Sprintf("%s has no period", text), fmt.Sprintf("write %[1]s/s, %[1]s/m, %[1]s/h or %[1]s/d", text))
+		return
+	}
+	text, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	r, err := sluice.ParseRate(text)
+	if err == nil {
+		v.Set(reflect.ValueOf(r))
+		return
+	}
+	problem := "is no rate"
+	if bad, ok := err.(*sluice.RateError); ok { //nolint:errorlint // ParseRate returns it as it is
+		problem = bad.Problem
+	}
+	suggestion := "write it as in 100/m, 5/s or 10/30s"
+	if s := rateOf(text); s != "" {
+		suggestion = fmt.Sprintf("did you mean %s?", s)
+	}
+	d.report(path, fmt.Sprintf("%s %s", quote(text), problem), suggestion)
+}
+
+var looseRate = regexp.MustCompile(`^\s*([\d_,]{1,15})(\.\d{1,6})?\s*[a-zA-Z]*?\s*(?:/|per|every|in)\s*(\d{0,6})\s*([a-zA-Z]+)\s*$`)
+
+// rateOf guesses what was meant by "100/min", "5 per second" or "0.5/s".
+func rateOf(text string) string {
+	m := looseRate.FindStringSubmatch(text)
+	if m == nil || unitOf(m[4]) == "" {
+		return ""
+	}
+	count, ok := new(big.Rat).SetString(strings.NewReplacer("_", "", ",", "").Replace(m[1]) + m[2])
+	if !ok || count.Sign() <= 0 {
+		return ""
+	}
+	times := big.NewInt(1)
+	if m[3] != "" {
+		times.SetString(m[3], 10)
+	}
+	times.Mul(times, count.Denom())
+	period := unitOf(m[4])
+	if times.Cmp(big.NewInt(1)) != 0 {
+		period = times.String() + period
+	}
+	guess := count.Num().String() + "/" + period
+	if _, err := sluice.ParseRate(guess); err != nil {
+		return ""
+	}
+	return guess
+}
+
+func readPrefix(d *decoder, path string, n ast.Node, v reflect.Value) {
+	text, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	p, problem, suggestion := parsePrefix(text)
+	if problem != "" {
+		d.report(path, quote(text)+" "+problem, suggestion)
+		return
+	}
+	v.Set(reflect.ValueOf(p))
+}
+
+// parsePrefix reads an address or a network. IPv4 networks mapped to IPv6 are
+// read as the IPv4 networks they are.
+func parsePrefix(text string) (p netip.Prefix, problem, suggestion string) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		if addr.Zone() != "" {
+			return p, "has a zone", "give the address without it"
+		}
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), "", ""
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, "is no address and no network", "write it as in 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"
+	}
+	if p.Addr().Is4In6() {
+		const mapped = 96
+		if p.Bits() < mapped {
+			suggestion := ""
+			if p.Bits() <= 32 {
+				suggestion = fmt.Sprintf("did you mean %q?", netip.PrefixFrom(p.Addr().Unmap(), p.Bits()).Masked())
+			}
+			return p, "is an IPv4 network mapped to IPv6 whose prefix is shorter than 96 bits: it holds addresses that are not IPv4", suggestion
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	if p != p.Masked() {
+		return p, "has bits set behind its prefix", fmt.Sprintf("write %s for the network, or %s for the address", p.Masked(), p.Addr())
+	}
+	return p, "", ""
+}
+
+func readSize(d *decoder, path string, n ast.Node, v reflect.Value) {
+	text := n.GetToken().Value
+	if _, ok := n.(*ast.IntegerNode); !ok {
+		if text, ok = d.text(path, n); !ok {
+			return
+		}
+	}
+	s, ok := ParseSize(text)
+	if !ok {
+		d.report(path, fmt.Sprintf("%s is no size", quote(text)), "write it as in 4096, 64KiB, 16MiB or 1GiB")
+		return
+	}
+	v.SetInt(int64(s))
+}

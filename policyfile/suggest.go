@@ -1,0 +1,85 @@
+package policyfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// didYouMean suggests the word that is nearest to another one, or all there are.
+func didYouMean(word string, words []string) string {
+	if w := nearest(word, words); w != "" {
+		return fmt.Sprintf("did you mean %q?", w)
+	}
+	if len(words) > 30 {
+		return ""
+	}
+	return "give " + oneOf(words)
+}
+
+// oneOf lists words as a choice.
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// nearest returns the word that another one was most likely meant to be, or "".
+func nearest(word string, words []string) string {
+	plain := func(s string) string {
+		return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
+	}
+	best, least := "", len(plain(word))/3+1
+	for _, w := range words {
+		if d := distance(plain(word), plain(w)); d < least || d == least && best == "" && d <= len(plain(word))/3 {
+			best, least = w, d
+		}
+	}
+	if best != "" || len(word) < 2 {
+		return best
+	}
+	// A word that one alone contains or begins, as "ip" in "client_ip".
+	for _, w := range words {
+		if len(w) > 2 && len(word) > 2 && (strings.HasPrefix(word, w) || strings.HasPrefix(w, word)) || slices.Contains(strings.FieldsFunc(w, func(r rune) bool { return r == '_' || r == '-' }), strings.ToLower(word)) {
+			if best != "" {
+				return ""
+			}
+			best = w
+		}
+	}
+	return best
+}
+
+// maxWord bounds the words that are compared.
+const maxWord = 64
+
+// distance is how many letters must be inserted, removed, replaced or swapped with their
+// neighbor to make b of a.
+func distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord {
+		return max(len(a), len(b))
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}
