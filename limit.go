@@ -20,6 +20,8 @@ type Limit struct {
 	algorithm Algorithm
 	params    algo.Params
 	id        [2]uint64
+	// leaseless is 1 for a limit whose requests need no member, for a quick check.
+	leaseless uint64
 }
 
 // NewLimit makes a limit. Without a name it is identified by its numbers. The
@@ -32,6 +34,9 @@ func NewLimit(name string, a Algorithm) (*Limit, error) {
 	if err := a.compile(&l.params); err != nil {
 		err.Limit = name
 		return nil, err
+	}
+	if l.params.Kind != algo.KindConcurrency {
+		l.leaseless = 1
 	}
 	if name == "" {
 		l.name = a.String()

@@ -17,12 +17,18 @@ import (
 // A Limiter is safe for concurrent use, for any number of keys.
 type Limiter struct {
 	store Store
+	taker Taker
 	limit atomic.Pointer[Limit]
 }
 
 // NewLimiter returns a limiter that keeps the state of limit in store.
 func NewLimiter(store Store, limit *Limit) *Limiter {
 	l := &Limiter{store: store}
+	if t, ok := store.(Taker); ok {
+		l.taker = t
+	} else {
+		l.taker = taker{store}
+	}
 	l.limit.Store(limit)
 	return l
 }
@@ -46,13 +52,13 @@ func (l *Limiter) SetLimit(limit *Limit) error {
 
 // Allow asks for one unit; it is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key Key) (Decision, error) {
-	return l.store.Decide(ctx, Request{Limit: l.limit.Load(), Key: key, Cost: 1})
+	return l.taker.Take(ctx, l.limit.Load(), key, 1)
 }
 
 // AllowN takes n units or nothing. A decision that is allowed with a Delay, by a
 // leaky bucket, has taken its turn: the caller waits for as long before it acts.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (Decision, error) {
-	return l.store.Decide(ctx, Request{Limit: l.limit.Load(), Key: key, Cost: n})
+	return l.taker.Take(ctx, l.limit.Load(), key, n)
 }
 
 // Peek answers as AllowN would, and takes nothing. Remaining is what could be

@@ -48,8 +48,7 @@ type Ban struct {
 
 // Check reports why a store cannot decide r, with a *RequestError, or nil.
 func (r *Request) Check() error {
-	if r.Limit != nil && r.Cost >= 0 && r.Floor >= 0 && r.Ban == nil &&
-		(r.Member != 0 || r.Limit.params.Kind != algo.KindConcurrency) {
+	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 {
 		return nil
 	}
 	return r.problem()

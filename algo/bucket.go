@@ -8,7 +8,8 @@ import "math/bits"
 //
 // It is the "continuous-state leaky bucket as a meter" of ITU-T I.371: the state
 // counts the ticks missing from a full bucket (V) at a time (T), so that zero is
-// a full one. A bucket that owes has more missing than it holds.
+// a full one. A bucket that owes has more missing than it holds. The highest bit
+// of V marks a bucket that has lent, see Cancel.
 type Bucket struct {
 	Pace
 	Burst int64
@@ -32,56 +33,92 @@ func NewBucket(p Pace, period, burst, debt int64) Bucket {
 	return b
 }
 
-// settled returns the ticks missing as of the question, and the time that is.
-func (b *Bucket) settled(s State, now int64) (missing uint64, at int64, setBack bool) {
+// lent is the bit of a bucket whose level no longer tells when the last of its
+// reservations acts.
+const lent = 1 << 63
+
+// settled returns the ticks missing as of the question, the bit of a bucket that
+// has lent, and the time that is.
+func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(s.T, now, b.period)
+	missing, mark = s.V&^lent, s.V&lent
 	if setBack {
-		return max(s.V, b.full), now, true
+		return max(missing, b.full), mark, now, true
 	}
-	return b.decay(s.V, passed), at, false
+	if missing = b.decay(missing, passed); missing == 0 {
+		mark = 0 // full again: all who waited have acted
+	}
+	return missing, mark, at, false
 }
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
 func (b *Bucket) Decide(s State, a Ask) (State, Answer) {
-	missing, at, setBack := b.settled(s, a.Now)
-	kept := s
-	if setBack {
-		kept = State{at, missing}
-	}
-	room := b.full - uint64(min(a.Floor, b.Burst))*b.Den
-	if a.Cost == 0 {
-		room = b.full
-	}
-	if a.Cost > b.Burst-a.Floor && a.Cost > 0 {
-		return kept, Answer{
-			Reason: Never, Remaining: b.remaining(missing, room),
-			ResetAfter: b.wait(missing) + (at - a.Now),
+	var ans Answer
+	s = b.decide(s, &a, &ans)
+	return s, ans
+}
+
+// decide is Decide without copies of what is large.
+func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
+	at, back := a.Now, int64(0)
+	missing, mark := s.V, uint64(0)
+	if passed := at - s.T; passed >= 0 && missing < lent {
+		missing = b.decay(missing, passed)
+	} else {
+		var setBack bool
+		if missing, mark, at, setBack = b.settled(s, a.Now); setBack {
+			s = State{at, missing | mark}
 		}
+		back = at - a.Now
+	}
+	room := b.full
+	if a.Floor > 0 {
+		room -= uint64(min(a.Floor, b.Burst)) * b.Den
+	}
+	if a.Cost == 0 {
+		b.look(missing, room, at, a, ans)
+		return s
+	}
+	if a.Cost > b.Burst-a.Floor {
+		*ans = Answer{Reason: Never, Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
+		return s
 	}
 	after := missing + uint64(a.Cost)*b.Den
 	if after <= room {
-		return State{at, after}, Answer{
-			Allowed: true, Remaining: int64((room - after) / b.Den),
-			ResetAfter: b.wait(after) + (at - a.Now), At: at,
-		}
+		*ans = Answer{Allowed: true, Remaining: b.remaining(after, room), ResetAfter: b.wait(after) + back, At: at}
+		return State{at, after | mark}
 	}
 	over := after - room
-	wait := b.wait(over) + (at - a.Now)
+	wait := b.wait(over) + back
 	if wait <= a.MaxWait && after <= MaxTicks {
-		return State{at, after}, Answer{
-			Allowed: true, Delay: wait,
-			ResetAfter: b.wait(after) + (at - a.Now), At: at, Over: over,
-		}
+		*ans = Answer{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
+		return State{at, after | mark}
 	}
 	retry := wait - max(a.MaxWait, 0)
 	if after > MaxTicks {
-		retry = max(retry, b.wait(after-MaxTicks))
+		retry = max(retry, b.wait(after-MaxTicks)+back)
 	}
-	return kept, Answer{
+	*ans = Answer{
 		Reason: Limited, Remaining: b.remaining(missing, room),
-		RetryAfter: retry,
-		ResetAfter: b.wait(missing) + (at - a.Now),
+		RetryAfter: retry, ResetAfter: b.wait(missing) + back,
+	}
+	return s
+}
+
+// look answers a question that costs nothing: it passes unless the bucket owes.
+func (b *Bucket) look(missing, room uint64, at int64, a *Ask, ans *Answer) {
+	back := at - a.Now
+	*ans = Answer{Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
+	if missing <= b.full {
+		ans.Allowed, ans.At = true, at
+		return
+	}
+	over := missing - b.full
+	if wait := b.wait(over) + back; wait <= a.MaxWait {
+		ans.Allowed, ans.At, ans.Over, ans.Delay = true, at, over, wait
+	} else {
+		ans.Reason, ans.RetryAfter = Limited, wait-max(a.MaxWait, 0)
 	}
 }
 
@@ -94,66 +131,95 @@ func (b *Bucket) remaining(missing, room uint64) int64 {
 
 // Fresh reports whether the bucket is full again.
 func (b *Bucket) Fresh(s State, now int64) bool {
-	return now >= s.T && b.decay(s.V, now-s.T) == 0
+	return now >= s.T && b.decay(s.V&^lent, now-s.T) == 0
 }
 
 // Cancel gives back what a reservation took, less what later reservations
 // stand on: tokens that were refilled for them and are not there twice. After the
 // reservation's moment it gives back nothing. As x/time/rate's CancelAt.
+//
+// Once a part was given back, later reservations act above the level, and two
+// words do not tell by how much: the bucket has lent. Until it has been full again, one
+// that others stand on gives back nothing.
 func (b *Bucket) Cancel(s State, now int64, c Charge) State {
-	missing, at, setBack := b.settled(s, now)
+	missing, mark, at, setBack := b.settled(s, now)
 	if setBack || now > c.At && b.decay(c.Over, now-c.At-1) == 0 {
 		return s
 	}
 	give := uint64(c.Cost) * b.Den
-	// The reservation acts Over ticks after At; those after it act until the
-	// bucket has its floor back.
-	room := b.full - uint64(c.Floor)*b.Den
-	if missing > room {
-		give -= min(give, b.after(c, at, missing-room))
+	if after := b.after(c, at, missing); after > 0 {
+		if mark != 0 || after >= give {
+			return s
+		}
+		give -= after
+		mark = lent
 	}
-	return State{at, missing - min(missing, give)}
+	return credited(at, missing, give, mark)
 }
 
-// after returns by how many ticks the last reservation's moment, owed ticks from
-// at, lies after that of the charge.
-func (b *Bucket) after(c Charge, at int64, owed uint64) uint64 {
+// credited returns a state with so many fewer ticks missing.
+func credited(at int64, missing, give, mark uint64) State {
+	if give >= missing {
+		return State{T: at}
+	}
+	return State{at, (missing - give) | mark}
+}
+
+// after returns the ticks that were taken after a charge by those who wait.
+func (b *Bucket) after(c Charge, at int64, missing uint64) uint64 {
+	// The charge left so many ticks missing; one that waits for no floor, that or fewer.
+	taken := b.full
+	if c.Over > 0 {
+		taken += c.Over - uint64(c.Floor)*b.Den
+	}
+	if at < c.At {
+		return MaxTicks // the clock was set back since
+	}
 	hi, gone := bits.Mul64(uint64(at-c.At), b.Num)
 	if hi != 0 || gone > MaxTicks {
 		return MaxTicks
 	}
-	if owed+gone <= c.Over {
+	if missing+gone <= taken {
 		return 0
 	}
-	return owed + gone - c.Over
+	return missing + gone - taken
 }
 
 // Settle replaces the cost of a charge by the actual one, at the moment of
 // settling: a surplus is credited up to a full bucket, the rest is charged, into
 // debt up to b.Debt; what is beyond is forgiven.
 func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
-	missing, at, _ := b.settled(s, now)
+	missing, mark, at, _ := b.settled(s, now)
 	if actual <= c.Cost {
-		return State{at, missing - min(missing, uint64(c.Cost-actual)*b.Den)}
+		if missing > b.full && actual < c.Cost {
+			mark = lent
+		}
+		return credited(at, missing, uint64(c.Cost-actual)*b.Den, mark)
 	}
 	more, _ := mulDiv(uint64(actual-c.Cost), b.Den, 1)
-	return State{at, max(missing, min(missing+more, b.most))}
+	return State{at, max(missing, min(missing+more, b.most)) | mark}
 }
 
 // Convert returns the state that from's state s is under these numbers: settled
 // under the old, the tokens kept, clamped to the new burst. As x/time/rate's SetLimitAt and
 // SetBurstAt.
 func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
-	missing, at, _ := from.settled(s, now)
+	missing, mark, at, _ := from.settled(s, now)
 	if missing <= from.full { // tokens held: round down
 		held, _ := mulDiv(from.full-missing, b.Den, from.Den)
-		return State{at, b.full - min(held, b.full)}
+		if held >= b.full {
+			return State{T: at}
+		}
+		return State{at, (b.full - held) | mark}
 	}
-	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), MaxTicks)}
+	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), MaxTicks) | lent}
 }
 
-// ConvertOver puts the Over of a charge under from's numbers in ticks of these.
+// ConvertOver puts the Over of a charge under from's numbers in ticks of these:
+// the same units or the same time, whichever is less, so that no more is given
+// back than what no later reservation stands on.
 func (b *Bucket) ConvertOver(from *Bucket, over uint64) uint64 {
-	over, _ = mulDiv(over, b.Num, from.Num)
-	return over
+	units, _ := mulDiv(over, b.Den, from.Den)
+	time, _ := mulDiv(over, b.Num, from.Num)
+	return min(units, time)
 }

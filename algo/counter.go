@@ -68,6 +68,13 @@ func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
 func (c *SlidingCounter) Decide(s State, a Ask) (State, Answer) {
+	var ans Answer
+	s = c.decide(s, &a, &ans)
+	return s, ans
+}
+
+// decide is Decide without copies of what is large.
+func (c *SlidingCounter) decide(s State, a *Ask, ans *Answer) State {
 	index, prev, cur, at, setBack := c.settled(s, a.Now)
 	kept := s
 	if setBack {
@@ -75,13 +82,13 @@ func (c *SlidingCounter) Decide(s State, a Ask) (State, Answer) {
 	}
 	start := index * c.Length
 	used := c.weighted(prev, at-start) + int64(cur)
-	ans := Answer{Remaining: max(0, c.Count-a.Floor-used), ResetAfter: c.reset(index, prev, cur, a.Now)}
+	*ans = Answer{Remaining: left(c.Count, a.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, a.Now)}
 	limit := c.Count - a.Floor
 	if a.Cost == 0 {
 		limit = c.Count // passes unless in debt
 	} else if a.Cost > limit {
 		ans.Reason = Never
-		return kept, ans
+		return kept
 	}
 	if room := limit - a.Cost; used > room {
 		ans.Reason = Limited
@@ -91,16 +98,16 @@ func (c *SlidingCounter) Decide(s State, a Ask) (State, Answer) {
 		default:
 			ans.RetryAfter = start + c.Length + c.until(cur, room) - a.Now
 		}
-		return kept, ans
+		return kept
 	}
 	ans.Allowed, ans.At = true, at
 	if a.Cost == 0 {
-		return kept, ans
+		return kept
 	}
 	cur += uint64(a.Cost)
 	ans.Remaining -= a.Cost
 	ans.ResetAfter = c.reset(index, prev, cur, a.Now)
-	return c.pack(index, prev, cur), ans
+	return c.pack(index, prev, cur)
 }
 
 func (c *SlidingCounter) reset(index int64, prev, cur uint64, now int64) int64 {

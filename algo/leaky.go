@@ -33,6 +33,13 @@ func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBac
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
 func (b *LeakyBucket) Decide(s State, a Ask) (State, Answer) {
+	var ans Answer
+	s = b.decide(s, &a, &ans)
+	return s, ans
+}
+
+// decide is Decide without copies of what is large.
+func (b *LeakyBucket) decide(s State, a *Ask, ans *Answer) State {
 	work, at, setBack := b.settled(s, a.Now)
 	kept := s
 	if setBack {
@@ -42,14 +49,14 @@ func (b *LeakyBucket) Decide(s State, a Ask) (State, Answer) {
 	// places is the number of units that may be in the house with this request:
 	// the one that is leaving and those that wait.
 	places := b.Queue + 1 - a.Floor
-	ans := Answer{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places)}
+	*ans = Answer{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, a)}
 	if a.Cost == 0 {
-		ans.Allowed, ans.At = true, at
-		return kept, ans
+		ans.Allowed, ans.At, ans.Over = true, at, work
+		return kept
 	}
 	if a.Cost > places {
 		ans.Reason = Never
-		return kept, ans
+		return kept
 	}
 	own := uint64(a.Cost-1) * b.Den // the last unit leaves after these
 	ahead := work + own
@@ -66,18 +73,18 @@ func (b *LeakyBucket) Decide(s State, a Ask) (State, Answer) {
 		retry = max(retry, delay-longest)
 		if b.delay(own) > longest {
 			ans.Reason = Never
-			return kept, ans
+			return kept
 		}
 	}
 	if retry > 0 {
 		ans.Reason, ans.RetryAfter = Limited, retry
-		return kept, ans
+		return kept
 	}
 	after := ahead + b.Den
 	ans.Allowed, ans.Delay, ans.At, ans.Over = true, delay, at, after
-	ans.Remaining = b.remaining(after, places)
+	ans.Remaining = b.remaining(after, places, back, a)
 	ans.ResetAfter = b.wait(after) + back
-	return State{at, after}, ans
+	return State{at, after}
 }
 
 // delay returns how long a unit waits that has this much work ahead of it.
@@ -89,12 +96,16 @@ func (b *LeakyBucket) delay(ahead uint64) int64 {
 }
 
 // remaining is how many units would be admitted now: the largest c with
-// work + (c−1) units no more than places−1 units.
-func (b *LeakyBucket) remaining(work uint64, places int64) int64 {
+// work + (c−1) units no more than places−1 units, nor than what leaves in time.
+func (b *LeakyBucket) remaining(work uint64, places, back int64, a *Ask) int64 {
 	if places <= 0 {
 		return 0
 	}
 	room := uint64(places-1) * b.Den
+	if a.MaxWait != 0 {
+		gone, _ := mulDiv(uint64(max(max(a.MaxWait, 0)-back, 0)), b.Num, 1)
+		room = min(room, uint64(b.Undelayed)*b.Den+gone)
+	}
 	if work > room {
 		return 0
 	}
@@ -108,12 +119,11 @@ func (b *LeakyBucket) Fresh(s State, now int64) bool {
 
 // Cancel gives back a reservation before it departs, if none stands behind it.
 func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
-	leave := c.Over - b.Den // ticks from At to the departure, if delayed
-	if free := uint64(b.Undelayed) * b.Den; leave > free {
-		leave -= free
-	} else {
-		leave = 0
+	if c.Cost == 0 {
+		return s
 	}
+	leave := c.Over - b.Den // ticks from At to the departure, if delayed
+	leave -= min(leave, uint64(b.Undelayed)*b.Den)
 	if now > c.At && b.decay(leave, now-c.At-1) == 0 {
 		return s
 	}

@@ -43,17 +43,18 @@ func (p *Params) Inline() bool {
 	}
 }
 
-// DecideState answers one question from a state of an inline kind.
-func (p *Params) DecideState(s State, a Ask) (State, Answer) {
+// DecideState answers one question from a state of an inline kind, as the Decide of
+// that kind, without copies of what is large.
+func (p *Params) DecideState(s State, a *Ask, ans *Answer) State {
 	switch p.Kind {
 	case KindBucket:
-		return p.Bucket.Decide(s, a)
+		return p.Bucket.decide(s, a, ans)
 	case KindLeaky:
-		return p.Leaky.Decide(s, a)
+		return p.Leaky.decide(s, a, ans)
 	case KindFixedWindow:
-		return p.Fixed.Decide(s, a)
+		return p.Fixed.decide(s, a, ans)
 	default:
-		return p.Counter.Decide(s, a)
+		return p.Counter.decide(s, a, ans)
 	}
 }
 
@@ -222,5 +223,18 @@ func (p *Params) CancelWords(w []uint64, now int64, c Charge) {
 		p.Log.Cancel(w, now, c)
 	case KindConcurrency:
 		p.Conc.Release(w, now, c.Member, -1)
+	}
+}
+
+// LatestState returns the latest time that a state of an inline kind knows of. A
+// question asked before is one whose time went back.
+func (p *Params) LatestState(s State) int64 {
+	switch p.Kind {
+	case KindBucket, KindLeaky:
+		return s.T
+	case KindFixedWindow:
+		return s.T - p.Fixed.Length
+	default:
+		return s.T >> 16 * p.Counter.Length
 	}
 }

@@ -34,7 +34,7 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 	if now >= s.T {
 		return w.end(now), 0, now, false
 	}
-	start := s.T - w.Length
+	start := w.startBefore(s.T, now)
 	if now >= start || start-now <= w.Length {
 		return s.T, s.V, max(now, start), false
 	}
@@ -44,34 +44,41 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
 func (w *FixedWindow) Decide(s State, a Ask) (State, Answer) {
+	var ans Answer
+	s = w.decide(s, &a, &ans)
+	return s, ans
+}
+
+// decide is Decide without copies of what is large.
+func (w *FixedWindow) decide(s State, a *Ask, ans *Answer) State {
 	end, used, at, setBack := w.settled(s, a.Now)
 	kept := s
 	if setBack {
 		kept = State{end, used}
 	}
-	ans := Answer{Remaining: max(0, w.Count-a.Floor-int64(used))}
-	if used > 0 {
+	*ans = Answer{Remaining: left(w.Count, a.Floor, used)}
+	if a.Now < kept.T {
 		ans.ResetAfter = end - a.Now
 	}
 	switch {
 	case a.Cost == 0:
 		if used > uint64(w.Count) {
 			ans.Reason, ans.RetryAfter = Limited, end-a.Now
-			return kept, ans
+			return kept
 		}
 		ans.Allowed, ans.At = true, at
-		return kept, ans
+		return kept
 	case a.Cost > w.Count-a.Floor:
 		ans.Reason = Never
-		return kept, ans
+		return kept
 	case a.Cost > ans.Remaining:
 		ans.Reason, ans.RetryAfter = Limited, end-a.Now
-		return kept, ans
+		return kept
 	}
 	ans.Allowed, ans.At = true, at
 	ans.Remaining -= a.Cost
 	ans.ResetAfter = end - a.Now
-	return State{end, used + uint64(a.Cost)}, ans
+	return State{end, used + uint64(a.Cost)}
 }
 
 // Fresh reports whether nothing is counted any more.
@@ -82,23 +89,39 @@ func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 	if now > c.At {
 		return s
 	}
-	return w.Settle(s, now, c, 0)
+	s = w.Settle(s, now, c, 0)
+	if s.V == 0 && s.T == c.At+w.Length {
+		return State{} // the charge had opened the window
+	}
+	return s
 }
 
 // Settle replaces the cost of a charge by the actual one while its window counts.
+// A window that was opened ends at its time, even if nothing is left in it.
 func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
 	if now >= s.T || w.startOf(s.T) > c.At || c.At >= s.T {
 		return s
 	}
 	if actual <= c.Cost {
 		s.V -= min(s.V, uint64(c.Cost-actual))
-		if s.V == 0 {
+		if s.V == 0 && !w.Opened {
 			return State{}
 		}
 		return s
 	}
 	s.V = min(s.V+uint64(actual-c.Cost), MaxCount)
 	return s
+}
+
+// startBefore returns the start of the window that ends at end, or any time in it
+// that is no later than now: the calendar is asked only if it must be.
+func (w *FixedWindow) startBefore(end, now int64) int64 {
+	if w.Calendar != nil {
+		if sure := end - w.Calendar.shortest(); now >= sure {
+			return sure
+		}
+	}
+	return w.startOf(end)
 }
 
 func (w *FixedWindow) startOf(end int64) int64 {

@@ -87,7 +87,7 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 			it := item{place: s.locate(v, rs[i].Key), ask: ask(&rs[i]), first: i}
 			for j := range b.items {
 				o := &b.items[j]
-				if o.key == it.key && o.tag>>versionBits == it.tag>>versionBits {
+				if o.key == it.key && sameHash(o.tag, it.tag) {
 					it.first, it.twice, o.twice = o.first, true, true
 					break
 				}
@@ -97,43 +97,26 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 		}
 		slices.SortFunc(b.shards, func(x, y *shard) int { return x.number - y.number })
 		b.shards = slices.Compact(b.shards)
-		now := s.clock.now()
 		retired := false
 		for _, sh := range b.shards {
-			sh.mu.Lock()
+			sh.lock()
 		}
 		for i := range b.items {
-			retired = retired || b.items[i].v.retired
+			retired = retired || b.items[i].v.retired.Load()
 		}
 		switch {
-		case b.shards != nil && len(b.shards) > 0 && b.shards[0].closed:
+		case len(b.shards) > 0 && b.shards[0].closed:
 			b.unlock()
 			return sluice.ErrClosed
 		case retired:
 			b.unlock()
 			continue
 		}
-		if len(b.shards) > 0 {
-			b.tick(now)
+		now := s.now()
+		for i := range b.items {
+			b.items[i].ask.Now = now
 		}
 		return nil
-	}
-}
-
-// tick gives all questions one time.
-func (b *batch) tick(now int64) {
-	if b.shards[0].store.asked != nil {
-		now = b.shards[0].store.asked()
-	} else {
-		for _, sh := range b.shards {
-			now = max(now, sh.latest)
-		}
-		for _, sh := range b.shards {
-			sh.latest = now
-		}
-	}
-	for i := range b.items {
-		b.items[i].ask.Now = now
 	}
 }
 
@@ -141,7 +124,7 @@ func (b *batch) tick(now int64) {
 // charging them cannot fail. Slots that are not used are swept later.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
-		sh.upkeep(moveFew, sweepSlots, b.items[0].ask.Now)
+		sh.upkeep(moveSlots, sweepSlots, b.items[0].ask.Now)
 		sh.pinned = true
 	}
 	for i := range b.items {
@@ -169,7 +152,7 @@ func (sh *shard) prepare(p *place, now int64) bool {
 		if sl = sh.add(p, now, false); sl == nil {
 			return false
 		}
-	} else if sl.tag&versionMask != p.v.index && !sh.convert(p.v, sl, now) {
+	} else if sl.version() != p.v.index && !sh.convert(p.v, sl, now) {
 		return false
 	}
 	return p.v.params.Inline() || sh.ensureBlock(p.v.params, sl, now, false)
@@ -199,7 +182,7 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	sl := it.shard.lookup(&it.place)
 	var state algo.State
 	var w []uint64
-	if sl != nil && sl.tag&versionMask == it.v.index {
+	if sl != nil && sl.version() == it.v.index {
 		state = sl.state
 	}
 	if !params.Inline() {
@@ -220,7 +203,7 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 			continue
 		}
 		if params.Inline() {
-			state, ans = params.DecideState(state, o.ask)
+			state = params.DecideState(state, &o.ask, &ans)
 		} else {
 			ans = params.DecideWords(w, o.ask, true)
 		}
@@ -249,7 +232,7 @@ func (it *item) mark(d sluice.Decision) sluice.Decision {
 func (b *batch) unlock() {
 	for _, sh := range b.shards {
 		sh.pinned = false
-		sh.mu.Unlock()
+		sh.unlock()
 	}
 }
 

@@ -63,7 +63,7 @@ func (sh *shard) ensureBlock(p *algo.Params, sl *slot, now int64, reserve bool) 
 // convert puts the state of a slot, written under other numbers of the same
 // limit, in those of v. It reports whether there was room for it.
 func (sh *shard) convert(v *version, sl *slot, now int64) bool {
-	from := sh.store.versions.at(sl.tag & versionMask)
+	from := sh.store.versions.at(sl.version())
 	switch {
 	case from.params.Kind != v.params.Kind:
 		// Another algorithm starts anew.
@@ -85,7 +85,7 @@ func (sh *shard) convert(v *version, sl *slot, now int64) bool {
 		sh.freeBlock(sl)
 		sl.state = algo.State{T: int64(ref), V: uint64(class)}
 	}
-	sl.tag = sl.tag&^versionMask | v.index
+	sl.tag.Store(makeTag(sl.tag.Load(), v.index))
 	from.slots.Add(-1)
 	v.slots.Add(1)
 	return true

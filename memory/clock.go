@@ -9,36 +9,28 @@ import (
 // when anchored, and the monotonic clock since. It never goes back. When the wall
 // clock is found ahead, after a correction or a suspension, the anchor is moved forward.
 type clock struct {
-	start   time.Time    // the monotonic clock's zero
-	anchor  atomic.Int64 // wall microseconds at start
-	checked atomic.Int64 // when the wall clock was last looked at
+	start  time.Time    // the monotonic clock's zero
+	anchor atomic.Int64 // wall microseconds at start
 }
 
-const (
-	// checkEvery is how often the wall clock is looked at, in microseconds.
-	checkEvery = 1_000_000
-	// tolerance is how far ahead it must be to move the anchor.
-	tolerance = 1000
-)
+// tolerance is how many microseconds ahead the wall clock must be to move the anchor.
+const tolerance = 1000
 
-func newClock() *clock {
-	c := &clock{start: time.Now()}
+func (c *clock) init() {
+	c.start = time.Now()
 	c.anchor.Store(c.start.UnixMicro())
-	return c
 }
 
-// now reads the monotonic clock; once in checkEvery, the wall clock too.
+// now reads the monotonic clock.
 func (c *clock) now() int64 {
-	passed := int64(time.Since(c.start)) / 1000
-	if last := c.checked.Load(); passed-last > checkEvery && c.checked.CompareAndSwap(last, passed) {
-		c.follow(time.Now().UnixMicro(), passed)
-	}
-	return c.anchor.Load() + passed
+	return c.anchor.Load() + int64(time.Since(c.start))/1000
 }
 
-// follow moves the anchor forward if the wall clock is ahead.
-func (c *clock) follow(wall, passed int64) {
-	if anchor := c.anchor.Load(); wall > anchor+passed+tolerance {
-		c.anchor.CompareAndSwap(anchor, wall-passed)
+// follow moves the anchor forward if the wall clock is ahead of now.
+func (c *clock) follow(wall, now int64) {
+	if ahead := wall - now; ahead > tolerance {
+		anchor := c.anchor.Load()
+		// Who comes second finds the anchor moved, and looks again another time.
+		c.anchor.CompareAndSwap(anchor, anchor+ahead)
 	}
 }

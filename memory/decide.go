@@ -17,14 +17,11 @@ func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Ask) sluice.Decisio
 
 // decideLimit answers one request, bans aside.
 func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
-	if sh.ops++; sh.ops%upkeepEvery == 0 && !sh.pinned {
-		sh.upkeep(moveFew, sweepSlots, a.Now)
-	}
 	sl := sh.lookup(p)
 	if sl == nil {
 		return sh.decideNew(p, peek, a)
 	}
-	if sl.tag&versionMask != p.v.index {
+	if sl.version() != p.v.index {
 		if peek {
 			return sh.peekOther(p.v, sl, a)
 		}
@@ -47,7 +44,8 @@ func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice
 		ans := v.params.DecideWords(sh.words(sl), *a, true)
 		return decision(v, &ans)
 	}
-	next, ans := v.params.DecideState(sl.state, *a)
+	var ans algo.Answer
+	next := v.params.DecideState(sl.state, a, &ans)
 	if next != sl.state {
 		sl.state = next
 	}
@@ -69,7 +67,7 @@ func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 // peekOther answers from a slot that was written under other numbers, and leaves
 // it as it is.
 func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
-	from := sh.store.versions.at(sl.tag & versionMask).params
+	from := sh.store.versions.at(sl.version()).params
 	if v.params.Inline() {
 		state := algo.State{}
 		if from.Kind == v.params.Kind {
@@ -91,14 +89,16 @@ func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 // an allowed one would have taken is added, or, if it had to wait, left out.
 
 func peekState(v *version, s algo.State, a *algo.Ask) sluice.Decision {
-	_, ans := v.params.DecideState(s, *a)
+	var ans algo.Answer
+	v.params.DecideState(s, a, &ans)
 	switch {
 	case ans.Allowed && ans.Delay == 0:
 		ans.Remaining += a.Cost
 	case ans.Allowed:
 		now := *a
 		now.MaxWait = -1
-		_, without := v.params.DecideState(s, now)
+		var without algo.Answer
+		v.params.DecideState(s, &now, &without)
 		ans.Remaining = without.Remaining
 	}
 	return decision(v, &ans)
@@ -134,7 +134,8 @@ func (sh *shard) decideNew(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		}
 		return sh.decideSlot(p.v, sl, false, a)
 	}
-	state, ans := p.v.params.DecideState(algo.State{}, *a)
+	var ans algo.Answer
+	state := p.v.params.DecideState(algo.State{}, a, &ans)
 	if state != (algo.State{}) {
 		sl := sh.add(p, a.Now, false)
 		if sl == nil {
@@ -176,7 +177,7 @@ func (sh *shard) sharedSlot(o *place, now int64) *slot {
 		if sl = sh.add(o, now, true); sl == nil {
 			return nil
 		}
-	} else if sl.tag&versionMask != o.v.index && !sh.convert(o.v, sl, now) {
+	} else if sl.version() != o.v.index && !sh.convert(o.v, sl, now) {
 		return nil
 	}
 	if !o.v.params.Inline() && !sh.ensureBlock(o.v.params, sl, now, true) {

@@ -66,7 +66,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 	if err != nil {
 		return err
 	}
-	defer p.shard.mu.Unlock()
+	defer p.shard.unlock()
 	charge := algo.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Over: c.Receipt.Over, Member: c.Member}
 	if charge.At < 0 { // it was charged to the budget that new keys share
 		charge.At = ^charge.At
@@ -79,8 +79,8 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 		}
 	}
 	v := p.v
-	if sl.tag&versionMask != v.index {
-		v = s.versions.at(sl.tag & versionMask)
+	if sl.version() != v.index {
+		v = s.versions.at(sl.version())
 		if v.params.Kind != p.v.params.Kind {
 			return nil // another algorithm started anew
 		}
@@ -108,18 +108,16 @@ func (s *Store) lock(l *sluice.Limit, k sluice.Key) (place, int64, error) {
 	for {
 		v := s.version(l)
 		p := s.locate(v, k)
-		now := s.clock.now()
-		p.shard.mu.Lock()
+		p.shard.lock()
 		switch {
 		case p.shard.closed:
-			p.shard.mu.Unlock()
+			p.shard.unlock()
 			return place{}, 0, sluice.ErrClosed
-		case v.retired:
-			p.shard.mu.Unlock()
+		case v.retired.Load():
+			p.shard.unlock()
 			continue
 		}
-		p.shard.tick(&now)
-		return p, now, nil
+		return p, s.now(), nil
 	}
 }
 
@@ -132,7 +130,7 @@ func (s *Store) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) error {
 	if err != nil {
 		return err
 	}
-	defer p.shard.mu.Unlock()
+	defer p.shard.unlock()
 	p.shard.remove(&p)
 	b := p.ban()
 	p.shard.remove(&b)

@@ -15,7 +15,8 @@ type Options struct {
 	// limit, and their decisions say Overflow.
 	DenyWhenFull bool
 	// Shards is the number of tables, each with a lock of its own, rounded up to a
-	// power of two. Default: 16 for each CPU, 64 at least.
+	// power of two. Decisions about keys that are there lock no table. Default: 4 for
+	// each CPU, 8 at least.
 	Shards int
 	// Clock tells the time in microseconds since the epoch; it is read once a
 	// decision, with a shard locked, and must not block. Default: the wall clock when the store was made,
@@ -38,7 +39,7 @@ func (o *Options) complete() error {
 		return fmt.Errorf("memory: MaxBytes is %d; give %d or more, or 0 for the default", o.MaxBytes, leastBytes)
 	}
 	if o.Shards == 0 {
-		o.Shards = max(64, 16*runtime.GOMAXPROCS(0))
+		o.Shards = max(8, 4*runtime.GOMAXPROCS(0))
 	}
 	if o.Shards < 1 || o.Shards > mostShards {
 		return fmt.Errorf("memory: Shards is %d; give 1 to %d, or 0 for the default", o.Shards, mostShards)

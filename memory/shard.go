@@ -2,41 +2,65 @@ package memory
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-// shard is a part of the keys, under one lock.
+// shard is a part of the keys.
+//
+// Most decisions are about a key that has a slot: they find it in the published
+// table and lock that slot alone (see Store.decideFast). All else locks the shard:
+// it takes the mutex, which keeps others out, and freezes the shard, which keeps
+// slots from being locked. Who locks a slot looks at frozen afterwards, and who freezes the shard
+// looks at the lock bits of slots afterwards, so that one of the two sees the other.
 type shard struct {
-	mu sync.Mutex
-	// latest is the latest time a decision was made at: goroutines take the lock
-	// in another order than they read the clock in.
-	latest int64
+	// What quick decisions read, in a line that is seldom written.
+	table      atomic.Pointer[table] // where keys are, or are being moved to
+	frozen     atomic.Bool
+	nextUpkeep atomic.Int64 // when a quick decision is to see to upkeep
+	_          [40]byte
 
-	now table // where keys are, or are being moved to
-	ops uint32
-	// pinned keeps fresh-equal states: a batch has prepared some.
-	pinned bool
-	closed bool
-
+	mu    sync.Mutex
+	store *Store
+	now   *table // what is published in table
 	// old is the table that keys are being moved from, if there is one: those
 	// above moved are in it, at oldest or beyond.
 	old    *table
 	oldest int
 	moved  uint64
 
-	store   *Store
-	number  int
 	slab    slab
 	sweepAt int
-	shared  uint64 // decisions that shared a budget, or were denied, for lack of room
-	worked  int    // slots moved or swept by the last operation that did
-	_       [64]byte
+	number  int
+	// pinned keeps fresh-equal states: a batch has prepared some.
+	pinned bool
+	closed bool
+	shared uint64 // decisions that shared a budget, or were denied, for lack of room
+	worked int    // slots moved or swept by the last operation that did
+	_      [64]byte
+}
+
+// lock keeps everybody else out of the shard, but for who is in a slot.
+func (sh *shard) lock() {
+	sh.mu.Lock()
+	sh.frozen.Store(true)
+}
+
+func (sh *shard) unlock() {
+	sh.frozen.Store(sh.closed)
+	sh.mu.Unlock()
+}
+
+// publish makes t the table where keys are, or are being moved to.
+func (sh *shard) publish(t *table) {
+	sh.now = t
+	sh.table.Store(t)
 }
 
 func (sh *shard) init(s *Store, number int) {
 	sh.store, sh.number = s, number
-	sh.now = newTable(firstSize)
+	sh.publish(newTable(firstSize))
 	sh.slab.last = -1
 	s.bytes.Add(sh.now.bytes())
 }
@@ -51,34 +75,23 @@ func (sh *shard) close() {
 		n += sh.old.bytes()
 	}
 	sh.store.bytes.Add(-n)
-	sh.now, sh.old, sh.slab = newTable(0), nil, slab{last: -1}
+	sh.publish(newTable(0))
+	sh.old, sh.slab = nil, slab{last: -1}
 }
 
-// tick makes the time of a question that of its turn: a clock given by Options is
-// read now, the store's own never goes back.
-func (sh *shard) tick(now *int64) {
-	if sh.store.asked != nil {
-		*now = sh.store.asked()
-		return
-	}
-	if *now < sh.latest {
-		*now = sh.latest
-	}
-	sh.latest = *now
-}
-
-// table returns the table that a key belongs to, and where to begin to look for it.
-func (sh *shard) table(key uint64) (*table, int) {
+// tableOf returns the table that a key belongs to, and where to begin to look for it.
+func (sh *shard) tableOf(key uint64) (*table, int) {
 	if sh.old != nil && key > sh.moved {
 		return sh.old, max(sh.old.home(key), sh.oldest)
 	}
-	return &sh.now, sh.now.home(key)
+	return sh.now, sh.now.home(key)
 }
 
-// lookup returns the slot of a place, or nil.
+// lookup returns the slot of a place, held, or nil.
 func (sh *shard) lookup(p *place) *slot {
-	t, from := sh.table(p.key)
+	t, from := sh.tableOf(p.key)
 	if i, ok := t.find(from, p.key, p.tag); ok {
+		t.slots[i].hold()
 		return &t.slots[i]
 	}
 	return nil
@@ -94,7 +107,8 @@ func (sh *shard) keys() int {
 
 // fresh reports whether time has made a slot equal to one of a new key.
 func (sh *shard) fresh(sl *slot, now int64) bool {
-	index := sl.tag & versionMask
+	sl.hold()
+	index := sl.version()
 	if index == banVersion {
 		return (&algo.Ban{}).Fresh(sl.state, now)
 	}
@@ -107,7 +121,7 @@ func (sh *shard) fresh(sl *slot, now int64) bool {
 
 // drop forgets what a slot that is about to be removed refers to.
 func (sh *shard) drop(sl *slot) {
-	index := sl.tag & versionMask
+	index := sl.version()
 	if index == banVersion {
 		return
 	}
@@ -120,8 +134,9 @@ func (sh *shard) drop(sl *slot) {
 
 // remove forgets a place.
 func (sh *shard) remove(p *place) {
-	t, from := sh.table(p.key)
+	t, from := sh.tableOf(p.key)
 	if i, ok := t.find(from, p.key, p.tag); ok {
+		t.slots[i].hold()
 		sh.drop(&t.slots[i])
 		t.remove(i)
 	}
@@ -133,20 +148,20 @@ func (sh *shard) add(p *place, now int64, reserve bool) *slot {
 	if !sh.makeRoom(now) && !reserve {
 		return nil
 	}
-	t, from := sh.table(p.key)
+	t, from := sh.tableOf(p.key)
 	i, _ := t.find(from, p.key, p.tag)
-	if !t.insert(i, p.key, p.tag) {
+	if !t.insert(i, p.key, p.tag, algo.State{}) {
 		if t != sh.old {
 			return nil
 		}
 		// What is left of the old table has no place for it: the growth ends here.
 		sh.move(len(t.slots), now)
-		t = &sh.now
-		if i, _ = t.find(t.home(p.key), p.key, p.tag); !t.insert(i, p.key, p.tag) {
+		t = sh.now
+		if i, _ = t.find(t.home(p.key), p.key, p.tag); !t.insert(i, p.key, p.tag, algo.State{}) {
 			return nil
 		}
 	}
-	if p.tag&versionMask != banVersion {
+	if p.tag>>1&versionMask != banVersion {
 		p.v.slots.Add(1)
 	}
 	return &t.slots[i]

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"hash/maphash"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +15,7 @@ import (
 type Store struct {
 	seeds  [2]maphash.Seed
 	shards []shard
-	shift  int // of the tag, to the number of a shard
-	clock  *clock
+	clock  clock
 	asked  func() int64 // Options.Clock
 	closed atomic.Bool
 
@@ -28,7 +26,10 @@ type Store struct {
 	scratch      sync.Pool // *batch
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store = (*Store)(nil)
+	_ sluice.Taker = (*Store)(nil)
+)
 
 // New returns an empty store.
 func New(o Options) (*Store, error) {
@@ -38,12 +39,11 @@ func New(o Options) (*Store, error) {
 	s := &Store{
 		seeds:        [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		shards:       make([]shard, o.Shards),
-		shift:        64 - bits.TrailingZeros(uint(o.Shards)),
-		clock:        newClock(),
 		asked:        o.Clock,
 		maxBytes:     o.MaxBytes,
 		denyWhenFull: o.DenyWhenFull,
 	}
+	s.clock.init()
 	s.versions.init()
 	for i := range s.shards {
 		s.shards[i].init(s, i)
@@ -58,9 +58,9 @@ func (s *Store) Close() error {
 	s.closed.Store(true)
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.mu.Lock()
+		sh.lock()
 		sh.close()
-		sh.mu.Unlock()
+		sh.unlock()
 	}
 	return nil
 }
@@ -74,28 +74,35 @@ type place struct {
 
 // locate hashes a key, together with the identity of its limit's name.
 func (s *Store) locate(v *version, k sluice.Key) place {
-	h1 := maphash.String(s.seeds[0], k.Text())
-	h2 := maphash.String(s.seeds[1], k.Text())
-	// The number of parts is a part of the identity.
-	h1 ^= v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15
-	h2 ^= v.id[1]
-	return s.place(h1, h2, v)
+	key := s.hashKey(v, k)
+	return place{key, s.hashTag(v, k), v, s.shardOf(key)}
 }
 
-func (s *Store) place(h1, h2 uint64, v *version) place {
-	if h1 == 0 {
-		h1 = 1 // zero marks an empty slot
+// hashKey returns the first half of the identity, which tells shard and position.
+func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
+	// The number of parts is a part of the identity.
+	h := maphash.String(s.seeds[0], k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
+	if h == 0 {
+		return 1 // zero marks an empty slot
 	}
-	return place{h1, h2&^versionMask | v.index, v, &s.shards[h2>>s.shift&uint64(len(s.shards)-1)]}
+	return h
+}
+
+// hashTag returns the second half, with the version.
+func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
+	return makeTag(maphash.String(s.seeds[1], k.Text())^v.id[1], v.index)
+}
+
+// shardOf returns the shard of a key: by its low bits, for the high ones tell
+// the position in the table.
+func (s *Store) shardOf(key uint64) *shard {
+	return &s.shards[key&uint64(len(s.shards)-1)]
 }
 
 // ban returns the place of a key's ban: in the same shard, under the same lock.
 func (p place) ban() place {
-	p.key ^= 0x6a09e667f3bcc909
-	if p.key == 0 {
-		p.key = 1
-	}
-	p.tag = p.tag&^versionMask | banVersion
+	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
+	p.tag = makeTag(p.tag, banVersion)
 	return p
 }
 
@@ -103,39 +110,112 @@ func (p place) ban() place {
 // in each shard.
 func (s *Store) overflow(p *place) place {
 	o := *p
-	o.key = p.v.id[0] ^ 0xbb67ae8584caa73b
-	if o.key == 0 {
-		o.key = 1
-	}
-	o.tag = p.v.id[1]&^versionMask | p.v.index
+	o.key = p.shard.aside(p.v.id[0] ^ 0xbb67ae8584caa73b)
+	o.tag = makeTag(p.v.id[1], p.v.index)
 	return o
 }
 
-// Decide answers one request. It does not allocate for limits whose state is of fixed size.
-func (s *Store) Decide(_ context.Context, r sluice.Request) (sluice.Decision, error) {
-	if err := r.Check(); err != nil {
-		return sluice.Decision{}, err
+// aside returns a key that differs from the one given in no more than the bits
+// that tell the shard, which are this one's.
+func (sh *shard) aside(key uint64) uint64 {
+	mask := uint64(len(sh.store.shards) - 1)
+	if key = key&^mask | uint64(sh.number); key == 0 {
+		return mask + 1
 	}
-	v := s.version(r.Limit)
-	p := s.locate(v, r.Key)
-	a := ask(&r)
+	return key
+}
+
+// now tells the time. Called with a slot or a shard locked, it is no earlier than
+// any state there, unless Options.Clock has gone back.
+func (s *Store) now() int64 {
+	if s.asked != nil {
+		return s.asked()
+	}
+	return s.clock.now()
+}
+
+// Decide answers one request. It does not allocate for limits whose state is of fixed size.
+func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, err error) {
+	if err := r.Check(); err != nil {
+		return d, err
+	}
+	if v := s.version(r.Limit); v.inline && !r.Peek && r.Ban == nil {
+		if a := ask(&r); s.decideFast(v, r.Key, &a, &d) {
+			return d, nil
+		}
+	}
+	return s.decideSlow(&r)
+}
+
+// Take answers a request for cost units and nothing else. See sluice.Taker.
+func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
+	if l != nil && cost >= 0 {
+		if v := s.version(l); v.inline {
+			if a := (algo.Ask{Cost: cost}); s.decideFast(v, k, &a, &d) {
+				return d, nil
+			}
+		}
+	}
+	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
+}
+
+// decideFast answers a request about a key that has a slot, in the published
+// table, of the request's version, whose state is inline: it locks that slot alone. It
+// reports false if the shard must be locked.
+func (s *Store) decideFast(v *version, k sluice.Key, a *algo.Ask, d *sluice.Decision) bool {
+	// The clock is read before the slot is locked, to hold it for less, and before
+	// memory is, because the processor does not read ahead of its clock.
 	if s.asked == nil {
 		a.Now = s.clock.now()
 	}
-	p.shard.mu.Lock()
-	for v.retired {
-		p.shard.mu.Unlock()
-		v = s.register(r.Limit)
-		p = s.locate(v, r.Key)
-		p.shard.mu.Lock()
+	key := s.hashKey(v, k)
+	sh := s.shardOf(key)
+	t := sh.table.Load()
+	slots := t.slots
+	i := t.first(key)
+	tag := s.hashTag(v, k)
+	for slots[i].tag.Load()&^lockBit != tag {
+		if i++; slots[i].key.Load() != key {
+			return false
+		}
 	}
-	if p.shard.closed {
-		p.shard.mu.Unlock()
-		return sluice.Decision{}, sluice.ErrClosed
+	sl := &slots[i]
+	if !sl.lock(tag) {
+		return false
 	}
-	p.shard.tick(&a.Now)
-	d := p.shard.decide(&p, &r, &a)
-	p.shard.mu.Unlock()
+	if sh.frozen.Load() || sl.key.Load() != key || v.retired.Load() {
+		// The slot may have been moved since: then it has another tag.
+		sl.tag.CompareAndSwap(tag|lockBit, tag)
+		return false
+	}
+	if s.asked != nil || a.Now < v.params.LatestState(sl.state) {
+		a.Now = s.now()
+	}
+	var ans algo.Answer
+	next := v.params.DecideState(sl.state, a, &ans)
+	if next != sl.state {
+		sl.state = next
+	}
+	// Told before the slot is unlocked: that waits for the writes to memory, and
+	// the caller reads them at once.
+	v.tell(d, &ans)
+	sl.unlock(tag)
+	if a.Now >= sh.nextUpkeep.Load() {
+		sh.seeToUpkeep(a.Now)
+	}
+	return true
+}
+
+// decideSlow answers any request with the shard locked.
+func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
+	p, now, err := s.lock(r.Limit, r.Key)
+	if err != nil {
+		return d, err
+	}
+	a := ask(r)
+	a.Now = now
+	d = p.shard.decide(&p, r, &a)
+	p.shard.unlock()
 	return d, nil
 }
 
@@ -155,16 +235,21 @@ func waitMicros(d time.Duration) int64 {
 	return int64(d / time.Microsecond)
 }
 
-// decision puts an answer in the caller's terms.
-func decision(v *version, ans *algo.Answer) sluice.Decision {
-	return sluice.Decision{
-		Allowed:    ans.Allowed,
-		Reason:     sluice.Reason(ans.Reason),
-		Limit:      v.params.Capacity,
-		Remaining:  ans.Remaining,
-		Delay:      time.Duration(ans.Delay) * time.Microsecond,
-		RetryAfter: time.Duration(ans.RetryAfter) * time.Microsecond,
-		ResetAfter: time.Duration(ans.ResetAfter) * time.Microsecond,
-		Receipt:    sluice.Receipt{At: ans.At, Over: ans.Over},
-	}
+// tell puts an answer in the caller's terms.
+func (v *version) tell(d *sluice.Decision, ans *algo.Answer) {
+	d.Allowed = ans.Allowed
+	d.Reason = sluice.Reason(ans.Reason)
+	d.Limit = v.params.Capacity
+	d.Remaining = ans.Remaining
+	d.Delay = time.Duration(ans.Delay) * time.Microsecond
+	d.RetryAfter = time.Duration(ans.RetryAfter) * time.Microsecond
+	d.ResetAfter = time.Duration(ans.ResetAfter) * time.Microsecond
+	d.Receipt.At = ans.At
+	d.Receipt.Over = ans.Over
+}
+
+// decision returns an answer in the caller's terms.
+func decision(v *version, ans *algo.Answer) (d sluice.Decision) {
+	v.tell(&d, ans)
+	return d
 }

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"math/bits"
+	"runtime"
+	"sync/atomic"
 
 	"github.com/sluicehq/sluice/algo"
 )
@@ -10,17 +12,83 @@ import (
 // limit, and 16 bytes of state. Two slots fill a cache line.
 type slot struct {
 	// key is the first half of the identity; zero marks an empty slot.
-	key uint64
-	// tag is the second half: 40 bits of hash above the 24 bits of a version.
-	tag   uint64
+	key atomic.Uint64
+	// tag is the second half: 40 bits of hash, 23 of a version, and the lock bit.
+	tag atomic.Uint64
+	// state belongs to who holds the lock bit, or the shard's mutex and has found
+	// the bit clear.
 	state algo.State
 }
 
 const (
 	slotBytes   = 32
-	versionBits = 24
-	versionMask = 1<<versionBits - 1
+	lockBit     = 1
+	hashShift   = 24
+	versionMask = 1<<23 - 1
 )
+
+// makeTag joins 40 bits of a hash with the index of a version.
+func makeTag(hash, version uint64) uint64 {
+	return hash>>hashShift<<hashShift | version<<1
+}
+
+// sameHash reports whether two tags differ by no more than version and lock.
+func sameHash(a, b uint64) bool { return a>>hashShift == b>>hashShift }
+
+// version returns the index of the version that the state was written under.
+func (sl *slot) version() uint64 { return sl.tag.Load() >> 1 & versionMask }
+
+// lock takes the lock bit of a slot that has this tag, and waits for it if need
+// be. It reports false if the slot has another one.
+func (sl *slot) lock(tag uint64) bool {
+	return sl.tag.CompareAndSwap(tag, tag|lockBit) || sl.wait(tag)
+}
+
+// wait is lock for a slot that somebody holds. It looks at the slot now and then
+// only, for each look takes its cache line from the one who is about to give it back.
+func (sl *slot) wait(tag uint64) bool {
+	for looks := 1; ; looks++ {
+		switch sl.tag.Load() {
+		case tag:
+			if sl.tag.CompareAndSwap(tag, tag|lockBit) {
+				return true
+			}
+		case tag | lockBit:
+		default:
+			return false
+		}
+		if looks%64 == 0 {
+			runtime.Gosched()
+		}
+		for range betweenLooks {
+			// Nothing here is left out by the compiler: a loop is kept.
+		}
+	}
+}
+
+// betweenLooks is how many rounds of an empty loop pass between two looks, some
+// ten nanoseconds.
+const betweenLooks = 32
+
+// unlock gives the lock bit back.
+func (sl *slot) unlock(tag uint64) { sl.tag.Store(tag) }
+
+// hold waits until nobody holds the lock bit. With the shard frozen, nobody who
+// takes it then keeps it.
+func (sl *slot) hold() {
+	for spins := 1; sl.tag.Load()&lockBit != 0; spins++ {
+		if spins%64 == 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+// put fills a slot that is held.
+func (sl *slot) put(key, tag uint64, state algo.State) {
+	sl.tag.Store(tag &^ lockBit)
+	sl.key.Store(key)
+	sl.state = state
+}
 
 // table is an open-addressing table with linear probing whose slots are kept in
 // the order of their keys (Amble and Knuth, "Ordered hash tables", 1974). A key's
@@ -37,8 +105,8 @@ type table struct {
 // displacement of the last key exceeds it about once in 10¹⁴ tables.
 const slack = 96
 
-func newTable(size uint64) table {
-	return table{slots: make([]slot, size+min(size, slack)+1), size: size}
+func newTable(size uint64) *table {
+	return &table{slots: make([]slot, size+min(size, slack)+1), size: size}
 }
 
 func tableBytes(size uint64) int64 { return int64(size+min(size, slack)+1) * slotBytes }
@@ -51,44 +119,65 @@ func (t *table) home(key uint64) int {
 	return int(hi)
 }
 
-// find returns the position of a key, or the one to insert it at. The last slot
-// is always empty and ends every search.
+// first returns the position of the first key that is not less, or past the end.
+// The last slot is always empty and ends every search.
+func (t *table) first(key uint64) int {
+	i := t.home(key)
+	// An empty slot's key, zero, less one is larger than any.
+	for t.slots[i].key.Load()-1 < key-1 {
+		i++
+	}
+	return i
+}
+
+// find returns the position of a key, or the one to insert it at.
 func (t *table) find(from int, key, tag uint64) (i int, ok bool) {
 	slots := t.slots
-	// An empty slot's key, zero, less one is larger than any.
-	for i = from; slots[i].key-1 < key-1; i++ {
+	for i = from; slots[i].key.Load()-1 < key-1; i++ {
 	}
-	for ; slots[i].key == key; i++ {
-		if slots[i].tag>>versionBits == tag>>versionBits {
+	for ; slots[i].key.Load() == key; i++ {
+		if sameHash(slots[i].tag.Load(), tag) {
 			return i, true
 		}
 	}
 	return i, false
 }
 
-// insert makes room at a position that find returned. It reports whether the
-// table had any left.
-func (t *table) insert(i int, key, tag uint64) bool {
+// insert puts a key at a position that find returned, and moves those from there
+// on. It reports whether the table had any room left. Like remove it needs the shard
+// frozen.
+func (t *table) insert(i int, key, tag uint64, state algo.State) bool {
 	end := i
-	for t.slots[end].key != 0 {
+	for t.slots[end].key.Load() != 0 {
 		end++
 	}
 	if end == len(t.slots)-1 {
 		return false
 	}
-	copy(t.slots[i+1:end+1], t.slots[i:end])
-	t.slots[i] = slot{key: key, tag: tag}
+	for ; end > i; end-- {
+		t.shift(end, end-1)
+	}
+	t.slots[i].put(key, tag, state)
 	t.used++
 	return true
 }
 
 // remove empties a slot and closes the gap.
 func (t *table) remove(i int) {
-	end := i + 1
-	for t.slots[end].key != 0 && t.home(t.slots[end].key) < end {
-		end++
+	t.slots[i].hold()
+	for ; ; i++ {
+		if next := t.slots[i+1].key.Load(); next == 0 || t.home(next) > i {
+			break
+		}
+		t.shift(i, i+1)
 	}
-	copy(t.slots[i:end-1], t.slots[i+1:end])
-	t.slots[end-1] = slot{}
+	t.slots[i].put(0, 0, algo.State{})
 	t.used--
+}
+
+// shift copies the slot at from to its neighbour.
+func (t *table) shift(to, from int) {
+	sl := &t.slots[from]
+	sl.hold()
+	t.slots[to].put(sl.key.Load(), sl.tag.Load(), sl.state)
 }

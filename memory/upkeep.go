@@ -1,18 +1,26 @@
 package memory
 
+import (
+	"time"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
 const (
 	firstSize = 8
 	// A table is enlarged by a quarter when it is four fifths full, and filled to
 	// nine tenths when it may not be.
 	loadNum, loadDen = 4, 5
 	fullNum, fullDen = 9, 10
-	// moveSlots is how many slots of the old table an operation that adds a key
-	// looks at, moveFew one in upkeepEvery of the others.
-	moveSlots, moveFew = 64, 16
-	// sweepSlots is how many slots an operation sweeps that adds a key, or is one
-	// in upkeepEvery of the others; sweepHard when there is no room.
+	// moveSlots is how many slots of the old table an operation looks at that adds
+	// a key or sees to upkeep.
+	moveSlots = 64
+	// sweepSlots is how many slots an operation sweeps that adds a key, sweepHard
+	// one for which there is no room, or that sees to upkeep.
 	sweepSlots, sweepHard = 4, 64
-	upkeepEvery           = 16
+	// quickUpkeep is how many microseconds pass between the upkeeps that quick
+	// decisions see to.
+	quickUpkeep = 100
 )
 
 // maxWork bounds the slots that one operation moves or sweeps.
@@ -25,6 +33,29 @@ func (sh *shard) upkeep(move, sweep int, now int64) {
 		sh.move(move, now)
 	} else {
 		sh.sweep(sweep, now)
+	}
+}
+
+// seeToUpkeep carries a growth on, or sweeps, now and then, in the course of
+// operations that have no need of it.
+func (sh *shard) seeToUpkeep(now int64) {
+	if !sh.mu.TryLock() {
+		return // somebody else is at it
+	}
+	sh.frozen.Store(true)
+	sh.nextUpkeep.Store(now + quickUpkeep)
+	sh.store.followWall()
+	if !sh.closed {
+		sh.upkeep(moveSlots, sweepHard, now)
+	}
+	sh.unlock()
+}
+
+// followWall lets the store's clock follow the wall clock forward.
+func (s *Store) followWall() {
+	if s.asked == nil {
+		now := s.clock.now()
+		s.clock.follow(time.Now().UnixMicro(), now)
 	}
 }
 
@@ -64,9 +95,8 @@ func (s *Store) grow(n int64) bool {
 // resize begins to move all keys into a table of another size, whose bytes are
 // taken already.
 func (sh *shard) resize(size uint64) {
-	old := sh.now
-	sh.old, sh.oldest, sh.moved = &old, 0, 0
-	sh.now = newTable(size)
+	sh.old, sh.oldest, sh.moved = sh.now, 0, 0
+	sh.publish(newTable(size))
 	sh.sweepAt = 0
 }
 
@@ -76,27 +106,29 @@ func (sh *shard) move(n int, now int64) {
 	old := sh.old
 	for old.used > 0 {
 		sl := &old.slots[sh.oldest]
+		key := sl.key.Load()
 		// Keys that share the first half of their identity move together.
-		if n--; n < 0 && sl.key != sh.moved {
+		if n--; n < 0 && key != sh.moved {
 			return
 		}
 		sh.oldest++
 		sh.worked++
-		if sl.key == 0 {
+		if key == 0 {
 			continue
 		}
-		sh.moved = sl.key
+		sl.hold()
+		sh.moved = key
 		old.used--
 		if !sh.pinned && sh.fresh(sl, now) {
 			sh.drop(sl)
 		} else {
-			i, _ := sh.now.find(sh.now.home(sl.key), sl.key, sl.tag)
-			if !sh.now.insert(i, sl.key, sl.tag) {
+			tag := sl.tag.Load()
+			i, _ := sh.now.find(sh.now.home(key), key, tag)
+			if !sh.now.insert(i, key, tag, sl.state) {
 				panic("memory: a table has no room for the keys of a smaller one")
 			}
-			sh.now.slots[i].state = sl.state
 		}
-		*sl = slot{}
+		sl.put(0, 0, algo.State{})
 	}
 	sh.store.bytes.Add(-old.bytes())
 	sh.old = nil
@@ -108,7 +140,7 @@ func (sh *shard) sweep(n int, now int64) {
 	if sh.pinned || sh.old != nil {
 		return
 	}
-	t := &sh.now
+	t := sh.now
 	for ; n > 0; n-- {
 		if sh.sweepAt >= len(t.slots) {
 			sh.sweepAt = 0
@@ -119,7 +151,7 @@ func (sh *shard) sweep(n int, now int64) {
 		}
 		sh.worked++
 		sl := &t.slots[sh.sweepAt]
-		if sl.key != 0 && sh.fresh(sl, now) {
+		if sl.key.Load() != 0 && sh.fresh(sl, now) {
 			sh.drop(sl)
 			t.remove(sh.sweepAt)
 			continue

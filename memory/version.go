@@ -14,12 +14,14 @@ import (
 type version struct {
 	limit  *sluice.Limit
 	params *algo.Params
+	inline bool // its state fits into a slot
 	id     [2]uint64
 	index  uint64
+	// retired is set, with all shards locked, when index has been given up.
+	retired atomic.Bool
+	_       [64]byte // what is read often, and what is written often
 	// slots counts those that refer to the version.
 	slots atomic.Int64
-	// retired is set, under the locks of all shards, when index has been given up.
-	retired bool
 }
 
 // banVersion is the index of the slots that hold bans.
@@ -69,7 +71,7 @@ func (s *Store) register(l *sluice.Limit) *version {
 		s.retire()
 		vs.retireAt = max(256, 2*len(vs.byLimit))
 	}
-	v := &version{limit: l, params: l.Params(), id: l.ID()}
+	v := &version{limit: l, params: l.Params(), inline: l.Params().Inline(), id: l.ID()}
 	// Places that nobody can look at are written in place: no slot refers to the
 	// version yet.
 	all := *vs.byID.Load()
@@ -91,23 +93,23 @@ func (s *Store) register(l *sluice.Limit) *version {
 func (s *Store) retire() {
 	vs := &s.versions
 	for i := range s.shards {
-		s.shards[i].mu.Lock()
+		s.shards[i].lock()
 	}
 	all := *vs.byID.Load()
 	for l, v := range vs.byLimit {
 		if v.slots.Load() == 0 {
-			v.retired = true
+			v.retired.Store(true)
 			delete(vs.byLimit, l)
 			all[v.index] = nil
 			vs.free = append(vs.free, v.index)
 		}
 	}
 	for i := range vs.cache {
-		if v := vs.cache[i].Load(); v != nil && v.retired {
+		if v := vs.cache[i].Load(); v != nil && v.retired.Load() {
 			vs.cache[i].CompareAndSwap(v, nil)
 		}
 	}
 	for i := range s.shards {
-		s.shards[i].mu.Unlock()
+		s.shards[i].unlock()
 	}
 }

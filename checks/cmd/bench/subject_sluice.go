@@ -19,9 +19,9 @@ const roomy = 8 << 30
 
 // store is our memory store with one limit.
 type store struct {
-	memory *memory.Store
-	limit  *sluice.Limit
-	member uint64 // of concurrency limits
+	memory  *memory.Store
+	limiter *sluice.Limiter
+	leases  bool // a concurrency limit: each decision renews one lease
 }
 
 func newStore(bytes int, a sluice.Algorithm) (*store, error) {
@@ -33,13 +33,18 @@ func newStore(bytes int, a sluice.Algorithm) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &store{memory: m, limit: limit, member: 1}, nil
+	_, leases := a.(sluice.Concurrency)
+	return &store{memory: m, limiter: sluice.NewLimiter(m, limit), leases: leases}, nil
 }
 
 func (s *store) Take(key string) bool {
-	d, err := s.memory.Decide(context.Background(), sluice.Request{
-		Limit: s.limit, Key: sluice.StringKey(key), Cost: 1, Member: s.member,
-	})
+	if s.leases {
+		d, err := s.memory.Decide(context.Background(), sluice.Request{
+			Limit: s.limiter.Limit(), Key: sluice.StringKey(key), Cost: 1, Member: 1,
+		})
+		return err == nil && d.Allowed
+	}
+	d, err := s.limiter.Allow(context.Background(), sluice.StringKey(key))
 	return err == nil && d.Allowed
 }
 
@@ -103,7 +108,7 @@ func sluiceMiddlewares() []middleware {
 		}
 		decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
 			Store:  s.memory,
-			Limits: []*sluice.Limit{s.limit},
+			Limits: []*sluice.Limit{s.limiter.Limit()},
 			Key:    []httplimit.Part{httplimit.PeerIP(httplimit.MissingShared)},
 		})
 		if err != nil {
