@@ -60,6 +60,11 @@ type Charge struct {
 	Member uint64
 }
 
+// left returns how many of count units an asker can still take who leaves floor.
+func left(count, floor int64, used uint64) int64 {
+	return max(0, count-min(floor, count)-int64(used))
+}
+
 // State is the state of an algorithm that needs no more than two words. T is a
 // time or holds one; what V means is the algorithm's own affair.
 type State struct {

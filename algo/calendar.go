@@ -42,6 +42,19 @@ func (c *Calendar) Longest() int64 {
 	}
 }
 
+// shortest returns the length of the shortest period, in microseconds.
+func (c *Calendar) shortest() int64 {
+	const hour = 3600e6
+	switch c.Unit {
+	case Month:
+		return (28*24 - 1) * hour
+	case Week:
+		return (7*24 - 1) * hour
+	default:
+		return 23 * hour
+	}
+}
+
 // Start returns the beginning of the period that holds now.
 func (c *Calendar) Start(now int64) int64 {
 	return c.boundary(now, 0)

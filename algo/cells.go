@@ -35,6 +35,9 @@ func (c *SlidingWindow) at(w []uint64, index int64) *uint64 {
 func (c *SlidingWindow) settled(w []uint64, now int64) (index int64, used uint64, at int64, setBack bool) {
 	newest := int64(w[cellsIndex])
 	index = now / c.cell()
+	if w[cellsSum] == 0 {
+		return index, 0, now, false
+	}
 	if index < newest {
 		start := newest * c.cell()
 		if start-now > c.Length {
@@ -76,7 +79,7 @@ func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
 		c.collapse(w, index, used)
 	}
 	limit := c.Count - a.Floor
-	ans := Answer{Remaining: max(0, limit-int64(used))}
+	ans := Answer{Remaining: left(c.Count, a.Floor, used)}
 	if used > 0 {
 		ans.ResetAfter = c.leaves(w, index, used, 0) - a.Now
 		if setBack {
@@ -127,7 +130,8 @@ func (c *SlidingWindow) leaves(w []uint64, index int64, used, room uint64) int64
 
 // Fresh reports whether no cell counts any more.
 func (c *SlidingWindow) Fresh(w []uint64, now int64) bool {
-	return w[cellsSum] == 0 || now/c.cell()-int64(w[cellsIndex]) > c.Cells
+	index, used, _, _ := c.settled(w, now)
+	return used == 0 && index == now/c.cell()
 }
 
 // Cancel gives a charge back at the moment it was made; later, nothing.
