@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ type Decider interface {
 	DecideRule(ctx context.Context, q policy.Question) (policy.Verdict, error)
 	// Meets returns the limits that a request meets, undecided.
 	Meets(a *policy.Attributes) []policy.Met
+	// Rules returns all rules there are.
+	Rules() []*policy.Rule
 	// ResetRule forgets a key of a rule.
 	ResetRule(ctx context.Context, rule string, key ...string) error
 }
@@ -159,7 +162,9 @@ func (a *API) paths() []string {
 }
 
 func describe(w http.ResponseWriter, _ *http.Request) *problem {
-	w.Header().Set("Content-Type", "application/yaml")
+	h := w.Header()
+	h.Set("Content-Type", "application/yaml")
+	h.Set("Content-Length", strconv.Itoa(len(OpenAPI)))
 	_, _ = w.Write(OpenAPI) // the client may be gone
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -48,7 +49,7 @@ func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *
 			rq.Cost = *q.Cost
 		}
 		v, err := a.o.Decider.DecideRule(r.Context(), rq)
-		return v, questionProblem(err)
+		return v, a.questionProblem(err)
 	}
 	attributes, p := q.attributes()
 	if p != nil {
@@ -61,15 +62,46 @@ func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *
 }
 
 // questionProblem says what the policy found wrong with a question about a rule.
-func questionProblem(err error) *problem {
+func (a *API) questionProblem(err error) *problem {
 	if err == nil {
 		return nil
 	}
 	var q *policy.QuestionError
-	if errors.As(err, &q) {
-		return invalid("rule", q.Error(), "name a rule of the policy, and give a value for each part of its key that is no constant, in their order")
+	if !errors.As(err, &q) {
+		return unavailable("The store did not answer.", "try again later")
 	}
-	return unavailable(err.Error(), "try again later")
+	if !q.Unknown {
+		return invalid("key", fmt.Sprintf("Rule %q: %s.", q.Rule, q.Problem), a.keyOf(q.Rule))
+	}
+	const most = 20
+	var names []string
+	for _, r := range a.o.Decider.Rules() {
+		if len(names) == most {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, r.Name)
+	}
+	return invalid("rule", fmt.Sprintf("There is no rule %q.", q.Rule), "the rules are "+strings.Join(names, ", "))
+}
+
+// keyOf says what the key of a rule is made of.
+func (a *API) keyOf(name string) string {
+	var parts []string
+	for _, r := range a.o.Decider.Rules() {
+		if r.Name != name {
+			continue
+		}
+		for _, p := range r.Key {
+			if p.Source != policy.FromConstant {
+				parts = append(parts, p.String())
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return "the rule has one budget for everybody: give an empty list, or no key"
+	}
+	return "give one value for each of: " + strings.Join(parts, ", ")
 }
 
 // deniedStatus returns the status that a denial is to be answered with.

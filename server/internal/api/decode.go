@@ -130,10 +130,10 @@ func explainJSON(err error) *problem {
 	case errors.As(err, &field):
 		return field
 	case errors.As(err, &kind):
-		return invalid(kind.Field, fmt.Sprintf("%q is a JSON %s.", kind.Field, kind.Value), "give "+wanted(kind.Type))
-	case errors.As(err, &syntax):
+		return invalid(kind.Field, fmt.Sprintf("%q is, or holds, a JSON %s.", kind.Field, kind.Value), "give "+wanted(kind))
+	case errors.As(err, &syntax) && !strings.HasPrefix(syntax.Error(), "unexpected end"):
 		return invalid("", fmt.Sprintf("The body is not JSON: %s, at byte %d.", syntax.Error(), syntax.Offset), "send one JSON object")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case syntax != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return invalid("", "The body ends within the JSON.", "send one whole JSON object")
 	default:
 		return invalid("", "The body is not JSON: "+strings.TrimPrefix(err.Error(), "json: ")+".", "send one JSON object")
@@ -143,15 +143,17 @@ func explainJSON(err error) *problem {
 // Error lets a field's own decoding report a problem.
 func (p *problem) Error() string { return p.Detail }
 
-// wanted says what a Go type is in JSON.
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Int64, reflect.Int:
-		return "a whole number"
-	case reflect.Map, reflect.Struct:
+// wanted says what a field is in JSON.
+func wanted(e *json.UnmarshalTypeError) string {
+	f, ok := reflect.TypeFor[question]().FieldByNameFunc(func(name string) bool {
+		f, _ := reflect.TypeFor[question]().FieldByName(name)
+		return f.Tag.Get("json") == e.Field
+	})
+	switch {
+	case ok && f.Type.Kind() == reflect.Map:
 		return "an object of texts"
-	case reflect.Slice:
-		return "a list of texts"
+	case e.Type.Kind() == reflect.Int64:
+		return "a whole number"
 	default:
 		return "a text"
 	}

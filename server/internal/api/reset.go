@@ -45,7 +45,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 	answer := resets{Reset: true, Rules: []string{}}
 	if q.byRule() {
 		if err := a.o.Decider.ResetRule(r.Context(), q.Rule, q.Key...); err != nil {
-			return questionProblem(err)
+			return a.questionProblem(err)
 		}
 		answer.Rules = append(answer.Rules, q.Rule)
 		writeJSON(w, http.StatusOK, answer)

@@ -57,6 +57,9 @@ func (e *engine) DecideRule(ctx context.Context, q policy.Question) (policy.Verd
 // Meets returns the limits that a request meets.
 func (e *engine) Meets(a *policy.Attributes) []policy.Met { return e.decider.Policy().Meets(a) }
 
+// Rules returns all rules there are.
+func (e *engine) Rules() []*policy.Rule { return e.decider.Policy().Rules() }
+
 // ResetRule forgets a key of a rule.
 func (e *engine) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return e.decider.Policy().Reset(ctx, e.store, rule, key...)
