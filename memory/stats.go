@@ -1,11 +1,17 @@
 package memory
 
+// The memory of a shard without its keys, and of what finds limits, rounded up.
+const (
+	shardBytes = 1 << 9
+	cacheBytes = 1 << 14
+)
+
 // Stats are figures about a store.
 type Stats struct {
 	// Keys is the number of states that are held: one for each limit and key that
 	// is not equal to a fresh one, and some that are but have not been swept yet.
 	Keys int64
-	// Bytes is the memory of all states, in tables and slabs.
+	// Bytes is the memory of the store: tables, slabs, and what they need.
 	Bytes int64
 	// EvictedLive counts states that were forgotten before they were equal to a
 	// fresh one. It is always zero: the store has no code that does so.

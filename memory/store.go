@@ -43,6 +43,7 @@ func New(o Options) (*Store, error) {
 		maxBytes:     o.MaxBytes,
 		denyWhenFull: o.DenyWhenFull,
 	}
+	s.bytes.Store(int64(o.Shards)*shardBytes + cacheBytes)
 	s.clock.init()
 	s.versions.init()
 	for i := range s.shards {

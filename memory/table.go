@@ -109,9 +109,17 @@ func newTable(size uint64) *table {
 	return &table{slots: make([]slot, size+min(size, slack)+1), size: size}
 }
 
-func tableBytes(size uint64) int64 { return int64(size+min(size, slack)+1) * slotBytes }
+// tableBytes returns the memory of a table of some size, as the allocator rounds it up.
+func tableBytes(size uint64) int64 {
+	const page = 8192
+	n := int64(size+min(size, slack)+1)*slotBytes + 64
+	if n > page {
+		return (n + page - 1) / page * page
+	}
+	return n + n/4 // its size classes are up to a quarter apart
+}
 
-func (t *table) bytes() int64 { return int64(len(t.slots)) * slotBytes }
+func (t *table) bytes() int64 { return tableBytes(t.size) }
 
 // home returns where a key would be if nothing displaced it.
 func (t *table) home(key uint64) int {

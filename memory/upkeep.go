@@ -9,9 +9,10 @@ import (
 const (
 	firstSize = 8
 	// A table is enlarged by a quarter when it is four fifths full, and filled to
-	// nine tenths when it may not be.
+	// nine tenths when it may not be; shared budgets may use half of the rest.
 	loadNum, loadDen = 4, 5
 	fullNum, fullDen = 9, 10
+	lastNum, lastDen = 19, 20
 	// moveSlots is how many slots of the old table an operation looks at that adds
 	// a key or sees to upkeep.
 	moveSlots = 64
