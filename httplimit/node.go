@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -55,15 +56,8 @@ func isPort(s string) bool {
 		}
 		return len(s) > 2
 	}
-	if len(s) > 6 {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return true
+	_, err := strconv.ParseUint(s[1:], 10, 16)
+	return err == nil
 }
 
 func isObfuscated(c byte) bool {

@@ -1,10 +1,14 @@
 package httplimit_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
 )
 
 // keyed returns a KeyDecider, or fails the test.
@@ -25,4 +29,49 @@ func wrap(tb testing.TB, d httplimit.Decider, o httplimit.Options, next http.Han
 		tb.Fatal(err)
 	}
 	return m.Wrap(next)
+}
+
+// recordingStore allows all requests and remembers them.
+type recordingStore struct {
+	sluice.Store
+	decided []sluice.Request
+}
+
+func (s *recordingStore) Decide(_ context.Context, r sluice.Request) (sluice.Decision, error) {
+	s.decided = append(s.decided, r)
+	return sluice.Decision{Allowed: true, Limit: 1}, nil
+}
+
+// askedKey returns the key that parts make of a request, and the verdict.
+func askedKey(tb testing.TB, r *http.Request, parts ...httplimit.Part) (sluice.Key, policy.Verdict) {
+	tb.Helper()
+	store := &recordingStore{}
+	d := keyed(tb, httplimit.KeyOptions{
+		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})}, Key: parts,
+	})
+	v := d.Decide(r)
+	if len(store.decided) == 0 {
+		return sluice.Key{}, v
+	}
+	return store.decided[0].Key, v
+}
+
+// keyOf returns the text of the key that one part makes of a request.
+func keyOf(tb testing.TB, part httplimit.Part, r *http.Request) string {
+	tb.Helper()
+	key, _ := askedKey(tb, r, part)
+	if key.Len() != 1 {
+		tb.Fatalf("the key has %d parts", key.Len())
+	}
+	return key.Text()
+}
+
+// storeAt returns a memory store whose clock is in microseconds at now.
+func storeAt(tb testing.TB, now *int64) *memory.Store {
+	tb.Helper()
+	s, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return *now }})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }

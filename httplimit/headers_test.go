@@ -1,0 +1,363 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+func headers(tb testing.TB, o httplimit.HeaderOptions) *httplimit.Headers {
+	tb.Helper()
+	h, err := httplimit.NewHeaders(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+// verdict folds decisions about limits as a KeyDecider does; the tightest is given.
+func verdict(tightest int, met ...policy.Met) *policy.Verdict {
+	t := &met[tightest]
+	v := &policy.Verdict{Met: met, Tightest: t.Decision, TightestLimit: t.Request.Limit, Reason: t.Decision.Reason}
+	if !t.Decision.Allowed {
+		v.Action = policy.Deny
+	}
+	return v
+}
+
+func met(l *sluice.Limit, d sluice.Decision) policy.Met {
+	return policy.Met{Request: sluice.Request{Limit: l, Cost: 1}, Decision: d}
+}
+
+func TestHeaders(t *testing.T) {
+	bucket := sluice.MustLimit("burst", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
+	daily := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(1000)})
+	passed := verdict(0,
+		met(bucket, sluice.Decision{Allowed: true, Limit: 20, Remaining: 4, ResetAfter: 9*time.Second + 100*time.Millisecond}),
+		met(daily, sluice.Decision{Allowed: true, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}),
+	)
+	denied := verdict(1,
+		met(bucket, sluice.Decision{Allowed: true, Limit: 20, Remaining: 4, ResetAfter: time.Second}),
+		met(daily, sluice.Decision{Reason: sluice.ReasonLimited, Limit: 1000, RetryAfter: 59*time.Minute + time.Millisecond, ResetAfter: time.Hour}),
+	)
+	never := verdict(0, met(daily, sluice.Decision{Reason: sluice.ReasonNever, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}))
+	for _, c := range []struct {
+		name string
+		o    httplimit.HeaderOptions
+		v    *policy.Verdict
+		want []string
+	}{
+		{"IETF", httplimit.HeaderOptions{}, passed, []string{
+			// 15 units and a bit are missing: after the bit there is one more.
+			`Ratelimit-Policy: "burst";q=20;w=12, "daily";q=1000;w=86400`, `Ratelimit: "burst";r=4;t=1`,
+		}},
+		{"IETF, denied", httplimit.HeaderOptions{}, denied, []string{
+			`Ratelimit-Policy: "burst";q=20;w=12, "daily";q=1000;w=86400`, `Ratelimit: "daily";r=0;t=3541`, `Retry-After: 3541`,
+		}},
+		{"IETF, never", httplimit.HeaderOptions{}, never, []string{
+			`Ratelimit-Policy: "daily";q=1000;w=86400`, `Ratelimit: "daily";r=500`,
+		}},
+		{"X-RateLimit", httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit}, passed, []string{
+			"X-Ratelimit-Limit: 20", "X-Ratelimit-Remaining: 4", "X-Ratelimit-Reset: 10",
+		}},
+		{"X-RateLimit, denied", httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit}, denied, []string{
+			"X-Ratelimit-Limit: 1000", "X-Ratelimit-Remaining: 0", "X-Ratelimit-Reset: 3541", "Retry-After: 3541",
+		}},
+		{"X-RateLimit, never", httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit}, never, []string{
+			"X-Ratelimit-Limit: 1000", "X-Ratelimit-Remaining: 500", "X-Ratelimit-Reset: 3600",
+		}},
+		{"X-Rate-Limit", httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimitDashed}, passed, []string{
+			"X-Rate-Limit-Limit: 20", "X-Rate-Limit-Remaining: 4", "X-Rate-Limit-Reset: 10",
+		}},
+		{"RateLimit-Limit", httplimit.HeaderOptions{Profile: httplimit.ProfileRateLimit}, passed, []string{
+			"Ratelimit-Limit: 20", "Ratelimit-Remaining: 4", "Ratelimit-Reset: 10",
+		}},
+		{"Envoy", httplimit.HeaderOptions{Profile: httplimit.ProfileEnvoy}, passed, []string{
+			`X-Ratelimit-Limit: 20, 20;w=12;name="burst", 1000;w=86400;name="daily"`, "X-Ratelimit-Remaining: 4", "X-Ratelimit-Reset: 10",
+		}},
+		{"none", httplimit.HeaderOptions{Profile: httplimit.ProfileNone}, passed, nil},
+		{"none, denied", httplimit.HeaderOptions{Profile: httplimit.ProfileNone}, denied, []string{"Retry-After: 3541"}},
+		{"no limit met", httplimit.HeaderOptions{}, &policy.Verdict{}, nil},
+		{"no rule", httplimit.HeaderOptions{}, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, nil},
+		{"store error, passed", httplimit.HeaderOptions{}, &policy.Verdict{Reason: sluice.ReasonStoreError}, nil},
+		{"store error, denied", httplimit.HeaderOptions{}, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, []string{"Retry-After: 1"}},
+	} {
+		h := make(http.Header)
+		headers(t, c.o).Set(h, c.v)
+		want := make(http.Header)
+		for _, line := range c.want {
+			name, value, _ := strings.Cut(line, ": ")
+			want[name] = []string{value}
+		}
+		if !reflect.DeepEqual(h, want) {
+			t.Errorf("%s: got %q; want %q", c.name, h, want)
+		}
+	}
+}
+
+// The time of a reset as a Unix time is not before the reset.
+func TestHeadersUnixReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// Midnight of 2000-01-01, and a bit.
+		<-time.After(time.Millisecond)
+		limit := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerMinute(10)})
+		v := verdict(0, met(limit, sluice.Decision{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 59*time.Second + 999*time.Millisecond}))
+		for _, profile := range []httplimit.Profile{httplimit.ProfileXRateLimit, httplimit.ProfileXRateLimitDashed} {
+			h := make(http.Header)
+			headers(t, httplimit.HeaderOptions{Profile: profile, Reset: httplimit.ResetUnix}).Set(h, v)
+			if got := h.Get("X-RateLimit-Reset") + h.Get("X-Rate-Limit-Reset"); got != "946684860" {
+				t.Errorf("profile %d: reset at %s", profile, got)
+			}
+		}
+	})
+}
+
+func TestHeaderOptions(t *testing.T) {
+	for _, o := range []httplimit.HeaderOptions{
+		{Profile: 99},
+		{Reset: 2},
+		{Reset: httplimit.ResetUnix},
+		{Profile: httplimit.ProfileRateLimit, Reset: httplimit.ResetUnix},
+		{Jitter: -1},
+		{Jitter: 48 * time.Hour},
+	} {
+		if _, err := httplimit.NewHeaders(o); err == nil || !strings.HasPrefix(err.Error(), "httplimit: ") {
+			t.Errorf("%+v: got error %v", o, err)
+		}
+	}
+}
+
+// The policies of all algorithms, and names that are no plain text.
+func TestPolicyItems(t *testing.T) {
+	berlin := time.FixedZone("Berlin", 3600)
+	for want, l := range map[string]*sluice.Limit{
+		`"l";q=100;w=60`:                   sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerMinute(100)}),
+		`"l";q=7;w=5`:                      sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 7}),
+		`"l";q=11;w=3`:                     sluice.MustLimit("l", sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 10}),
+		`"l";q=5;w=1`:                      sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.Per(5, 100*time.Millisecond)}),
+		`"l";q=5;w=86400`:                  sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerDay(5), Calendar: sluice.CalendarDay, Zone: berlin}),
+		`"l";q=5;w=604800`:                 sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerDay(5), Calendar: sluice.CalendarWeek}),
+		`"l";q=5`:                          sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerDay(5), Calendar: sluice.CalendarMonth}),
+		`"l";q=6;w=60`:                     sluice.MustLimit("l", sluice.SlidingWindow{Rate: sluice.PerMinute(6)}),
+		`"l";q=8;w=60`:                     sluice.MustLimit("l", sluice.SlidingCounter{Rate: sluice.PerMinute(8)}),
+		`"l";q=9;w=60`:                     sluice.MustLimit("l", sluice.SlidingLog{Rate: sluice.PerMinute(9)}),
+		`"l";q=3;qu="concurrent-requests"`: sluice.MustLimit("l", sluice.Concurrency{Max: 2, Queue: 1}),
+		`"a\"b\\c%0D%0Ad%C3%A9";q=5;w=1`:   sluice.MustLimit("a\"b\\c\r\ndé", sluice.FixedWindow{Rate: sluice.PerSecond(5)}),
+	} {
+		h := make(http.Header)
+		headers(t, httplimit.HeaderOptions{}).Set(h, verdict(0, met(l, sluice.Decision{Allowed: true, Limit: l.Capacity()})))
+		if got := h.Get("RateLimit-Policy"); got != want {
+			t.Errorf("got %s; want %s", got, want)
+		}
+	}
+}
+
+// Nothing that is in a limit's name, the only text, can end a header or begin
+// another one.
+func TestHeaderInjection(t *testing.T) {
+	for c := range 256 {
+		l := sluice.MustLimit("x"+string([]byte{byte(c)})+"Set-Cookie: a=b", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
+		for profile := range httplimit.ProfileNone {
+			h := make(http.Header)
+			headers(t, httplimit.HeaderOptions{Profile: profile}).Set(h, verdict(0, met(l, sluice.Decision{Limit: 5, RetryAfter: time.Second})))
+			for name, values := range h {
+				if strings.HasPrefix(name, "Set") {
+					t.Errorf("byte %d made a header", c)
+				}
+				for _, v := range values {
+					if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r > '~' }) {
+						t.Errorf("byte %d came out as %q", c, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Middlewares around each other add to the lists of the IETF's profile, and leave
+// what they share of their values alone.
+func TestHeadersOfSeveralMiddlewares(t *testing.T) {
+	a := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
+	b := sluice.MustLimit("b", sluice.FixedWindow{Rate: sluice.PerSecond(6)})
+	set := headers(t, httplimit.HeaderOptions{})
+	h := make(http.Header)
+	set.Set(h, verdict(0, met(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5})))
+	set.Set(h, verdict(0, met(b, sluice.Decision{Allowed: true, Limit: 6, Remaining: 6})))
+	if got := strings.Join(h["Ratelimit"], ", "); got != `"a";r=5, "b";r=6` {
+		t.Errorf("RateLimit is %s", got)
+	}
+	if got := strings.Join(h["Ratelimit-Policy"], ", "); got != `"a";q=5;w=1, "b";q=6;w=1` {
+		t.Errorf("RateLimit-Policy is %s", got)
+	}
+	// A handler that changes its headers in place does so for itself alone.
+	h["Ratelimit-Policy"][0] = "changed"
+	other := make(http.Header)
+	set.Set(other, verdict(0, met(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5})))
+	if got := other.Get("RateLimit-Policy"); got != `"a";q=5;w=1` {
+		t.Errorf("another response says %s", got)
+	}
+}
+
+// Rules in shadow are not told.
+func TestHeadersWithoutShadow(t *testing.T) {
+	a := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
+	shadow := met(sluice.MustLimit("b", sluice.FixedWindow{Rate: sluice.PerSecond(6)}), sluice.Decision{Limit: 6})
+	shadow.Request.Shadow = true
+	v := verdict(0, met(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5}), shadow)
+	h := make(http.Header)
+	headers(t, httplimit.HeaderOptions{}).Set(h, v)
+	if got := h.Get("RateLimit-Policy"); got != `"a";q=5;w=1` {
+		t.Errorf("RateLimit-Policy is %s", got)
+	}
+}
+
+// A limit that is changed while it is used does not make the cache grow without a
+// bound, and is told as it is.
+func TestHeadersOfManyLimits(t *testing.T) {
+	set := headers(t, httplimit.HeaderOptions{})
+	for i := range 40_000 {
+		l := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(int64(1 + i))})
+		h := make(http.Header)
+		set.Set(h, verdict(0, met(l, sluice.Decision{Allowed: true})))
+		if got, want := h.Get("RateLimit-Policy"), fmt.Sprintf(`"l";q=%d;w=1`, 1+i); got != want {
+			t.Fatalf("got %s; want %s", got, want)
+		}
+	}
+}
+
+// Times are whole seconds, rounded up; Retry-After is 1 or more and never earlier
+// than what else is said, with any jitter.
+func TestRetryAfterIsNeverEarly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	limit := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerMinute(7)})
+	for profile := httplimit.ProfileIETF; profile < httplimit.ProfileNone; profile++ {
+		for _, jitter := range []time.Duration{0, time.Millisecond, 7 * time.Second} {
+			set := headers(t, httplimit.HeaderOptions{Profile: profile, Jitter: jitter})
+			for range 2000 {
+				wait := 1 + time.Duration(rng.Int64N(int64(30*time.Second)))
+				d := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 7, RetryAfter: wait, ResetAfter: wait * 2}
+				h := make(http.Header)
+				set.Set(h, verdict(0, met(limit, d)))
+				again, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := h.Get("X-RateLimit-Reset") + h.Get("X-Rate-Limit-Reset") + h.Get("RateLimit-Reset")
+				if profile == httplimit.ProfileIETF {
+					_, other, _ = strings.Cut(h.Get("RateLimit"), ";t=")
+				}
+				until, err := strconv.ParseInt(other, 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				told := time.Duration(again) * time.Second
+				if again < 1 || again < until || told < wait || told >= wait+jitter+time.Second {
+					t.Fatalf("profile %d, jitter %v: a wait of %v became Retry-After %d and %d", profile, jitter, wait, again, until)
+				}
+			}
+		}
+	}
+}
+
+// The `t` of a bucket is when one more unit is there: not later than the second in
+// which it is, and not earlier.
+func TestTimeToMore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	set := headers(t, httplimit.HeaderOptions{})
+	for range 2000 {
+		count, period, burst := 1+rng.Int64N(1000), time.Duration(1+rng.IntN(100))*time.Second, 1+rng.Int64N(1000)
+		limit, err := sluice.NewLimit("l", sluice.TokenBucket{Rate: sluice.Per(count, period), Burst: burst})
+		if err != nil {
+			continue
+		}
+		clock := int64(1)
+		store := storeAt(t, &clock)
+		key := sluice.StringKey("k")
+		ask := func(peek bool, n int64) sluice.Decision {
+			d, err := store.Decide(t.Context(), sluice.Request{Limit: limit, Key: key, Cost: n, Peek: peek})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		d := ask(false, 1+rng.Int64N(burst))
+		clock += rng.Int64N(1 + int64(period/time.Microsecond))
+		d = ask(false, min(1, d.Remaining))
+		if !d.Allowed || d.Remaining == burst {
+			continue
+		}
+		h := make(http.Header)
+		set.Set(h, verdict(0, met(limit, d)))
+		_, text, _ := strings.Cut(h.Get("RateLimit"), ";t=")
+		told, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%v: %q of %+v", limit, h.Get("RateLimit"), d)
+		}
+		before := clock
+		clock = before + told*1e6
+		if got := ask(true, 0).Remaining; got <= d.Remaining {
+			t.Fatalf("%v: %d remaining, and %d after t=%d", limit, d.Remaining, got, told)
+		}
+		clock = before + (told-1)*1e6
+		if got := ask(true, 0).Remaining; got > d.Remaining {
+			t.Fatalf("%v: %d remaining, and already %d a second before t=%d", limit, d.Remaining, got, told)
+		}
+	}
+}
+
+// Ten thousand clients that do as they are told do not all come back in the
+// moment in which a window ends, if there is jitter.
+func TestResetHerd(t *testing.T) {
+	const clients, window = 10_000, 60
+	clock := int64(window * 1e6)
+	store := storeAt(t, &clock)
+	limit := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerMinute(1)})
+	arrivals := func(jitter time.Duration) []int {
+		set := headers(t, httplimit.HeaderOptions{Jitter: jitter})
+		perSecond := make([]int, 5*window)
+		rng := rand.New(rand.NewPCG(9, 10))
+		for range clients {
+			// Each is refused at some time of the window that ends in a second or more.
+			clock = int64(2*window*1e6) + rng.Int64N((window-1)*1e6)
+			d, err := store.Decide(t.Context(), sluice.Request{Limit: limit, Key: sluice.StringKey("everybody"), Cost: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Allowed {
+				continue
+			}
+			h := make(http.Header)
+			set.Set(h, verdict(0, met(limit, d)))
+			again, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := clock + again*1e6
+			if at < 3*window*1e6 {
+				t.Fatalf("told to come back at %d, before the window ends", at)
+			}
+			perSecond[at/1e6-3*window]++
+		}
+		return perSecond
+	}
+	const spread = 30
+	with := arrivals(spread * time.Second)
+	mean, peak := clients/spread, slices.Max(with)
+	if peak > 2*mean {
+		t.Errorf("with jitter %d come in one second; the mean is %d", peak, mean)
+	}
+	if without := slices.Max(arrivals(0)); without < clients/2 {
+		t.Errorf("without jitter no more than %d come in one second: this tests nothing", without)
+	}
+}

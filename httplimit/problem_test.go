@@ -1,0 +1,120 @@
+package httplimit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+func TestProblems(t *testing.T) {
+	limit := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(5)})
+	other := sluice.MustLimit("other", sluice.FixedWindow{Rate: sluice.PerDay(5)})
+	denied := func(reason sluice.Reason, err error) *policy.Verdict {
+		v := verdict(0, met(limit, sluice.Decision{Reason: reason, Limit: 5}), met(other, sluice.Decision{Allowed: true, Limit: 5}))
+		v.Err = err
+		return v
+	}
+	daily := []string{"daily"}
+	for _, c := range []struct {
+		name     string
+		v        *policy.Verdict
+		status   int
+		kind     string
+		violated []string
+	}{
+		{"limited", denied(sluice.ReasonLimited, nil), 429, httplimit.TypeQuotaExceeded, daily},
+		{"too soon", denied(sluice.ReasonTooSoon, nil), 429, httplimit.TypeQuotaExceeded, daily},
+		{"never", denied(sluice.ReasonNever, nil), 429, httplimit.TypeQuotaExceeded, daily},
+		{"banned", denied(sluice.ReasonBanned, nil), 429, httplimit.TypeAbnormalUsage, daily},
+		{"table full", denied(sluice.ReasonTableFull, nil), 503, httplimit.TypeReducedCapacity, nil},
+		{"delay too long", denied(sluice.ReasonLimited, httplimit.ErrDelayTooLong), 429, httplimit.TypeQuotaExceeded, daily},
+		{"too many waiting", denied(sluice.ReasonLimited, httplimit.ErrTooManyWaiting), 503, httplimit.TypeReducedCapacity, nil},
+		{"deadline", denied(sluice.ReasonLimited, fmt.Errorf("x: %w", sluice.ErrDeadline)), 503, httplimit.TypeReducedCapacity, nil},
+		{"store error", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, 503, httplimit.TypeReducedCapacity, nil},
+		{"no rule", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, 403, httplimit.TypeBlank, nil},
+		{"missing", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{Name: "X-User"}}, 400, httplimit.TypeBlank, nil},
+		{"missing without a name", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{}}, 400, httplimit.TypeBlank, nil},
+		{"invalid", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: &sluice.RequestError{}}, 400, httplimit.TypeBlank, nil},
+		{"without limits met", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, httplimit.TypeQuotaExceeded, daily},
+	} {
+		w := httptest.NewRecorder()
+		httplimit.WriteDenied(w, get("/"), c.v)
+		var p httplimit.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Errorf("%s: %v in %s", c.name, err, w.Body)
+			continue
+		}
+		if w.Code != c.status || p.Status != c.status || p.Type != c.kind || p.Title == "" || !reflect.DeepEqual(p.ViolatedPolicies, c.violated) {
+			t.Errorf("%s: status %d, %+v", c.name, w.Code, p)
+		}
+		for name, want := range map[string]string{
+			"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Content-Length": fmt.Sprint(w.Body.Len()),
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q; want %q", c.name, name, got, want)
+			}
+		}
+	}
+}
+
+func TestAnswerOfTheRule(t *testing.T) {
+	v := &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: &policy.Rule{}}
+	answer := &v.Rule.WhenLimited
+	write := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		httplimit.WriteDenied(w, get("/"), v)
+		return w
+	}
+	if w := write(); w.Code != 429 {
+		t.Errorf("by default: status %d", w.Code)
+	}
+	answer.Status = 418
+	if w := write(); w.Code != 418 || w.Header().Get("Content-Type") != "application/problem+json" {
+		t.Errorf("with a status: %d, %v", w.Code, w.Header())
+	}
+	answer.Body, answer.Header = "Come back later.", map[string]string{"x-teapot": "short"}
+	if w := write(); w.Code != 418 || w.Body.String() != answer.Body || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" ||
+		w.Header().Get("X-Teapot") != "short" || w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("with a body: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	answer.ContentType = "text/html"
+	if w := write(); w.Header().Get("Content-Type") != "text/html" {
+		t.Errorf("with a type: %v", w.Header())
+	}
+}
+
+// What Problem.Write sends is what encoding/json makes of it.
+func FuzzProblem(f *testing.F) {
+	f.Add("about:blank", "Title", 429, "detail", "/i", "a", "b")
+	f.Add("", `"\`, 0, "<&>", "\x00\n", "é\xff", "\u2028")
+	f.Fuzz(func(t *testing.T, kind, title string, status int, detail, instance, a, b string) {
+		p := httplimit.Problem{Type: kind, Title: title, Status: status, Detail: detail, Instance: instance, ViolatedPolicies: []string{a, b}}
+		want, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &keptBody{header: make(http.Header)}
+		p.Write(w)
+		if string(w.body) != string(want)+"\n" || w.status != status {
+			t.Fatalf("got %d %s; want %s", w.status, w.body, want)
+		}
+	})
+}
+
+// keptBody takes any status.
+type keptBody struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (w *keptBody) Header() http.Header         { return w.header }
+func (w *keptBody) WriteHeader(status int)      { w.status = status }
+func (w *keptBody) Write(p []byte) (int, error) { w.body = append(w.body, p...); return len(p), nil }
