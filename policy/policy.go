@@ -9,7 +9,7 @@ import (
 // Options make a Policy.
 type Options struct {
 	// Rules in the order in which verdicts explain them. Their order does not change
-	// what is decided.
+	// what is decided. The policy keeps what they point to, which is not to be changed.
 	Rules []Rule
 	// Default is what becomes of a request that no rule matches. Default: Allow.
 	Default Action

@@ -101,9 +101,16 @@ func TestParseAll(t *testing.T) {
 					},
 				},
 				Key: []KeyPart{
-					{Part: "client_ip", IPv6Prefix: 48}, {Part: "header:X-User", OnMissing: policy.MissingDeny},
-					{Part: "cookie:session"}, {Part: "query:q"}, {Part: "path"}, {Part: "route"}, {Part: "method"}, {Part: "host"},
-					{Part: "global"}, {Part: "constant:eu"},
+					{Part: "client_ip", IPv6Prefix: 48},
+					{Part: "header:X-User", OnMissing: policy.MissingDeny},
+					{Part: "cookie:session"},
+					{Part: "query:q"},
+					{Part: "path"},
+					{Part: "route"},
+					{Part: "method"},
+					{Part: "host"},
+					{Part: "global"},
+					{Part: "constant:eu"},
 				},
 				Limits: []Limit{
 					{Algorithm: "token_bucket", Rate: sluice.PerMinute(100), Burst: 20, Debt: 5, WarmUp: 10 * time.Second, ColdFactor: 4},
@@ -280,5 +287,14 @@ func TestSecretsAreNotShown(t *testing.T) {
 		} else if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// Lines may end as on Windows, and errors show them without the end.
+func TestWindowsLines(t *testing.T) {
+	_, err := Parse("x.yaml", []byte("version: 1\r\nheaders: nones\r\n"))
+	want := "x.yaml:2:10: headers: \"nones\" is unknown; did you mean \"none\"?\n    2 | headers: nones\n      |          ^"
+	if err == nil || err.Error() != want {
+		t.Errorf("Parse = %v\nwant %s", err, want)
 	}
 }

@@ -1,0 +1,503 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// named makes rules that all requests meet, with a limit each.
+func named(names ...string) []policy.Rule {
+	rules := make([]policy.Rule, len(names))
+	for i, n := range names {
+		rules[i] = policy.Rule{Name: n, Key: []policy.Part{policy.Global()}, Limits: bucket()}
+	}
+	return rules
+}
+
+func allowed(remaining, limit int64, delay time.Duration) sluice.Decision {
+	return sluice.Decision{Allowed: true, Remaining: remaining, Limit: limit, Delay: delay}
+}
+
+func denied(reason sluice.Reason, wait time.Duration) sluice.Decision {
+	return sluice.Decision{Reason: reason, RetryAfter: wait, Limit: 10}
+}
+
+func TestFold(t *testing.T) {
+	limited, never := sluice.ReasonLimited, sluice.ReasonNever
+	for _, c := range []struct {
+		name    string
+		answers map[string]sluice.Decision
+		shadow  string
+		action  policy.Action
+		rule    string
+		reason  sluice.Reason
+		delay   time.Duration
+	}{
+		{
+			name:    "the fewest remaining fills the headers",
+			answers: map[string]sluice.Decision{"a": allowed(5, 10, 0), "b": allowed(3, 3, 0), "c": allowed(4, 100, 0)},
+			rule:    "b",
+		},
+		{
+			name:    "of as few, the smaller share",
+			answers: map[string]sluice.Decision{"a": allowed(5, 10, 0), "b": allowed(5, 100, 0), "c": allowed(5, 50, 0)},
+			rule:    "b",
+		},
+		{
+			name:    "of equals, the first",
+			answers: map[string]sluice.Decision{"a": allowed(5, 10, 0), "b": allowed(5, 10, 0), "c": allowed(6, 10, 0)},
+			rule:    "a",
+		},
+		{
+			name: "of those with nothing left, the one that takes longest to fill",
+			answers: map[string]sluice.Decision{
+				"a": {Allowed: true, Limit: 10, ResetAfter: 1}, "b": {Allowed: true, Limit: 5, ResetAfter: 9}, "c": {Allowed: true, Limit: 90, ResetAfter: 8},
+			},
+			rule: "b",
+		},
+		{
+			name:    "the longest delay holds",
+			answers: map[string]sluice.Decision{"a": allowed(1, 10, time.Second), "b": allowed(2, 10, 3*time.Second), "c": allowed(9, 10, 0)},
+			rule:    "a", delay: 3 * time.Second,
+		},
+		{
+			name:    "one denial denies, and no delay is left",
+			answers: map[string]sluice.Decision{"a": allowed(0, 10, time.Hour), "b": allowed(1, 10, 0), "c": denied(limited, time.Second)},
+			action:  policy.Deny, rule: "c", reason: limited,
+		},
+		{
+			name:    "the longest wait of all denials",
+			answers: map[string]sluice.Decision{"a": denied(limited, time.Second), "b": denied(sluice.ReasonBanned, time.Hour), "c": denied(limited, time.Minute)},
+			action:  policy.Deny, rule: "b", reason: sluice.ReasonBanned,
+		},
+		{
+			name:    "never is longer than any wait",
+			answers: map[string]sluice.Decision{"a": denied(limited, time.Hour), "b": allowed(0, 1, 0), "c": denied(never, 0)},
+			action:  policy.Deny, rule: "c", reason: never,
+		},
+		{
+			name:    "a rule in shadow enforces nothing",
+			answers: map[string]sluice.Decision{"a": denied(never, 0), "b": allowed(7, 10, time.Second), "c": allowed(8, 10, 0)},
+			shadow:  "a", rule: "b", delay: time.Second,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rules := named("a", "b", "c")
+			for i := range rules {
+				rules[i].Shadow = rules[i].Name == c.shadow
+			}
+			p := mustPolicy(t, policy.Options{Rules: rules})
+			v := p.Decide(t.Context(), &stub{answer: func(r *sluice.Request) sluice.Decision { return c.answers[r.Limit.Name()] }}, &policy.Attributes{})
+			if v.Action != c.action || v.Rule.Name != c.rule || v.Reason != c.reason || v.Delay != c.delay {
+				t.Errorf("got %v by %s, reason %q, delay %v", v.Action, v.Rule.Name, v.Reason, v.Delay)
+			}
+			if v.Tightest != c.answers[c.rule] || v.TightestLimit.Name() != c.rule || v.RetryAfter() != c.answers[c.rule].RetryAfter || v.Allowed() != (c.action == policy.Allow) {
+				t.Errorf("the tightest is %+v of %v", v.Tightest, v.TightestLimit)
+			}
+			if len(v.Met) != 3 || v.Met[0].Rule.Name != "a" || v.Met[2].Decision != c.answers["c"] {
+				t.Errorf("met %+v", v.Met)
+			}
+		})
+	}
+}
+
+func TestOnlyShadow(t *testing.T) {
+	rules := named("a")
+	rules[0].Shadow = true
+	p := mustPolicy(t, policy.Options{Rules: rules, Default: policy.Deny})
+	s := &stub{keep: true, answer: func(*sluice.Request) sluice.Decision { return denied(sluice.ReasonLimited, time.Second) }}
+	v := p.Decide(t.Context(), s, &policy.Attributes{})
+	if !v.Allowed() || v.Rule != nil || v.Reason != sluice.ReasonNone || v.TightestLimit != nil || !s.asked[0].Shadow {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+func TestNoRule(t *testing.T) {
+	rules := named("a")
+	rules[0].Match.Paths = []string{"/a"}
+	for _, action := range []policy.Action{policy.Allow, policy.Deny} {
+		p := mustPolicy(t, policy.Options{Rules: rules, Default: action})
+		s := &stub{keep: true}
+		v := p.Decide(t.Context(), s, &policy.Attributes{Path: "/b"})
+		if v.Action != action || v.Reason != sluice.ReasonNoRule || len(s.asked) > 0 || v.Rule != nil {
+			t.Errorf("verdict %+v", v)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	h := func(header ...policy.HeaderMatch) policy.Match { return policy.Match{Headers: header} }
+	headers := func(kv ...string) *policy.Attributes {
+		m := map[string]string{}
+		for i := 0; i < len(kv); i += 2 {
+			m[kv[i]] = kv[i+1]
+		}
+		return &policy.Attributes{Values: values{header: m}}
+	}
+	free := policy.HeaderMatch{Name: "x-plan", OneOf: []string{"free", "trial"}}
+	for _, c := range []struct {
+		name  string
+		match policy.Match
+		yes   []*policy.Attributes
+		no    []*policy.Attributes
+	}{
+		{"everything", policy.Match{}, []*policy.Attributes{{}, {Method: "GET", Path: "/a", Host: "b"}}, nil},
+		{
+			"methods",
+			policy.Match{Methods: []string{"GET", "POST"}},
+			[]*policy.Attributes{{Method: "GET"}, {Method: "POST"}, {Method: "HEAD"}},
+			[]*policy.Attributes{{Method: "PUT"}, {}},
+		},
+		{"head alone", policy.Match{Methods: []string{"HEAD"}}, []*policy.Attributes{{Method: "HEAD"}}, []*policy.Attributes{{Method: "GET"}}},
+		{
+			"hosts",
+			policy.Match{Hosts: []string{"API.example.com", "*.example.org"}},
+			[]*policy.Attributes{{Host: "api.example.com"}, {Host: "API.Example.com.:80"}, {Host: "a.example.org"}, {Host: "b.a.example.org"}},
+			[]*policy.Attributes{{Host: "example.com"}, {Host: "example.org"}, {Host: "badexample.org"}, {Host: "a.api.example.com"}, {}},
+		},
+		{"a value", h(free), []*policy.Attributes{headers("X-Plan", "free"), headers("X-Plan", "trial")}, []*policy.Attributes{{}, headers("X-Plan", "pro"), headers("X-Plan", ""), headers("X-Plan", "Free")}},
+		{"a prefix", h(policy.HeaderMatch{Name: "User-Agent", Prefixes: []string{"curl/", "Wget"}}), []*policy.Attributes{headers("User-Agent", "curl/8")}, []*policy.Attributes{{}, headers("User-Agent", "not curl/8")}},
+		{"a value or a prefix", h(policy.HeaderMatch{Name: "A", OneOf: []string{"x"}, Prefixes: []string{"y"}}), []*policy.Attributes{headers("A", "x"), headers("A", "yz")}, []*policy.Attributes{{}, headers("A", "xy")}},
+		{"presence", h(policy.HeaderMatch{Name: "A"}), []*policy.Attributes{headers("A", "x"), headers("A", "")}, []*policy.Attributes{{}, headers("B", "x")}},
+		{"absence", h(policy.HeaderMatch{Name: "A", Absent: true}), []*policy.Attributes{{}, headers("B", "x")}, []*policy.Attributes{headers("A", "x"), headers("A", "")}},
+		{"several headers", h(policy.HeaderMatch{Name: "A"}, free), []*policy.Attributes{headers("A", "1", "X-Plan", "free")}, []*policy.Attributes{headers("A", "1"), headers("X-Plan", "free")}},
+		{"a condition", policy.Match{If: []policy.Matcher{fromLoopback{}}}, []*policy.Attributes{{ClientIP: netip.MustParseAddr("127.0.0.1")}}, []*policy.Attributes{{}}},
+		{
+			"all of them",
+			policy.Match{Paths: []string{"/a", "/b"}, Methods: []string{"PUT"}, Hosts: []string{"x"}},
+			[]*policy.Attributes{{Path: "/b", Method: "PUT", Host: "x"}},
+			[]*policy.Attributes{{Path: "/c", Method: "PUT", Host: "x"}, {Path: "/a", Method: "GET", Host: "x"}, {Path: "/a", Method: "PUT", Host: "y"}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Match: c.match, Key: []policy.Part{policy.Global()}, Limits: bucket()}}})
+			for _, a := range c.yes {
+				if len(p.Meets(a)) != 1 {
+					t.Errorf("%+v does not meet it", a)
+				}
+			}
+			for _, a := range c.no {
+				if len(p.Meets(a)) != 0 {
+					t.Errorf("%+v meets it", a)
+				}
+			}
+		})
+	}
+}
+
+type fromLoopback struct{}
+
+func (fromLoopback) Matches(a *policy.Attributes) bool { return a.ClientIP.IsLoopback() }
+
+// What a rule says arrives at the store.
+func TestRequests(t *testing.T) {
+	ban := &sluice.Ban{After: 3, For: time.Hour}
+	rule := policy.Rule{
+		Name: "r", Key: []policy.Part{policy.Global()}, Floor: 2, MaxWait: 5 * time.Second, Ban: ban,
+		Limits: []*sluice.Limit{
+			sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100)}),
+			sluice.MustLimit("flight", sluice.Concurrency{Max: 10}),
+			sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(100)}),
+		},
+	}
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
+	s := &stub{keep: true}
+	v := p.Decide(t.Context(), s, &policy.Attributes{Cost: 4, MaxWait: time.Second})
+	var names []string
+	for i, r := range s.asked {
+		names = append(names, r.Limit.Name())
+		if r.Cost != 4 || r.Floor != 2 || r.MaxWait != time.Second || *r.Ban != *ban || r.Peek || r.Key != sluice.StringKey("global") {
+			t.Errorf("asked %+v", r)
+		}
+		if (r.Member != 0) != (i == 1) {
+			t.Errorf("the member of %s is %d", r.Limit, r.Member)
+		}
+	}
+	if want := []string{"r", "r/flight", "r/3"}; !slices.Equal(names, want) {
+		t.Errorf("the limits are %q, want %q", names, want)
+	}
+	charges := v.Charges()
+	if len(charges) != 3 || charges[1].Member != s.asked[1].Member || charges[0].Cost != 4 || charges[0].Floor != 2 {
+		t.Errorf("charges %+v", charges)
+	}
+	again := p.Decide(t.Context(), s, &policy.Attributes{Cost: 4})
+	if again.Charges()[1].Member == charges[1].Member {
+		t.Error("two requests have one member")
+	}
+	s.asked = nil
+	v = p.Peek(t.Context(), s, &policy.Attributes{})
+	if len(v.Charges()) != 0 || !s.asked[0].Peek || s.asked[1].Member != 0 || s.asked[0].MaxWait != 5*time.Second || s.asked[0].Cost != 1 {
+		t.Errorf("Peek asked %+v", s.asked)
+	}
+}
+
+func TestMaxWait(t *testing.T) {
+	for _, c := range []struct{ rule, request, want time.Duration }{
+		{0, 0, 0},
+		{5, 0, 5},
+		{0, 5, 5},
+		{3, 5, 3},
+		{5, 3, 3},
+		{sluice.NoWait, 5, sluice.NoWait},
+		{5, sluice.NoWait, sluice.NoWait},
+		{sluice.NoWait, 0, sluice.NoWait},
+	} {
+		rules := named("a")
+		rules[0].MaxWait = c.rule
+		s := &stub{keep: true}
+		p := mustPolicy(t, policy.Options{Rules: rules})
+		p.Decide(t.Context(), s, &policy.Attributes{MaxWait: c.request})
+		if got := s.asked[0].MaxWait; got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.rule, c.request, got, c.want)
+		}
+	}
+}
+
+func TestCost(t *testing.T) {
+	header := func(v string) policy.Values { return values{header: map[string]string{"X-Cost": v}} }
+	for _, c := range []struct {
+		cost policy.Cost
+		a    policy.Attributes
+		want int64
+	}{
+		{want: 1},
+		{a: policy.Attributes{Cost: 7}, want: 7},
+		{cost: policy.Cost{Units: 5}, a: policy.Attributes{Cost: 7}, want: 5},
+		{cost: policy.Cost{Header: "x-cost"}, a: policy.Attributes{Values: header("9")}, want: 9},
+		{cost: policy.Cost{Header: "x-cost"}, a: policy.Attributes{Cost: 7}, want: 7},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, want: 3},
+		{cost: policy.Cost{Header: "x-cost", Units: 3, Max: 8}, a: policy.Attributes{Values: header("9")}, want: 8},
+		{cost: policy.Cost{Header: "x-cost", Units: 3, Max: 8}, a: policy.Attributes{Values: header("1")}, want: 1},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("0")}, want: 3},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("-5")}, want: 3},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("+5")}, want: 3},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("5.5")}, want: 3},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("99999999999999999999")}, want: 3},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("NaN")}, want: 3},
+	} {
+		rules := named("a")
+		rules[0].Cost = c.cost
+		s := &stub{keep: true}
+		p := mustPolicy(t, policy.Options{Rules: rules})
+		p.Decide(t.Context(), s, &c.a)
+		if got := s.asked[0].Cost; got != c.want {
+			t.Errorf("%+v of %+v: %d, want %d", c.cost, c.a, got, c.want)
+		}
+	}
+}
+
+// A cost that would give units back is refused, whatever rules say of errors.
+func TestNegativeCost(t *testing.T) {
+	s := &stub{keep: true}
+	p := mustPolicy(t, policy.Options{Rules: named("a")})
+	v := p.Decide(t.Context(), s, &policy.Attributes{Cost: -1})
+	var bad *sluice.RequestError
+	if v.Allowed() || !errors.As(v.Err, &bad) || v.Reason != sluice.ReasonNever || len(s.asked) > 0 || v.Rule.Name != "a" {
+		t.Errorf("verdict %+v", v)
+	}
+}
+
+func TestStoreError(t *testing.T) {
+	broken := errors.New("broken")
+	a, d, def := policy.FallbackAllow, policy.FallbackDeny, policy.FallbackDefault
+	for _, c := range []struct {
+		options policy.Fallback
+		rules   [2]policy.Fallback
+		shadow  int // which rule
+		err     error
+		action  policy.Action
+		rule    string
+		reason  sluice.Reason
+	}{
+		{err: broken, rule: "a", shadow: -1},
+		{err: broken, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
+		{err: broken, options: d, shadow: -1, action: policy.Deny, rule: "a"},
+		{err: broken, options: d, rules: [2]policy.Fallback{a, a}, shadow: -1, rule: "a"},
+		{err: broken, rules: [2]policy.Fallback{d, a}, shadow: 0, rule: "b"},
+		{err: fmt.Errorf("%w: cut", sluice.ErrUnknownOutcome), rule: "a", shadow: -1},
+		// A question that cannot be asked is no failure to forgive.
+		{err: &sluice.RequestError{Problem: "bad"}, shadow: -1, action: policy.Deny, rule: "a", reason: sluice.ReasonNever},
+	} {
+		rules := named("a", "b")
+		for i := range rules {
+			rules[i].OnStoreError, rules[i].Shadow = c.rules[i], i == c.shadow
+		}
+		p := mustPolicy(t, policy.Options{Rules: rules, OnStoreError: c.options})
+		v := p.Decide(t.Context(), &stub{err: c.err}, &policy.Attributes{})
+		if c.reason == 0 {
+			c.reason = sluice.ReasonStoreError
+		}
+		if v.Action != c.action || v.Rule.Name != c.rule || v.Reason != c.reason || !errors.Is(v.Err, c.err) {
+			t.Errorf("%+v: %v by %s, %v, %v", c, v.Action, v.Rule.Name, v.Reason, v.Err)
+		}
+		if len(v.Charges()) != 0 || len(v.Met) != 2 || v.Met[0].Decision != (sluice.Decision{}) {
+			t.Errorf("%+v: met %+v", c, v.Met)
+		}
+	}
+}
+
+func TestChargesOfDenied(t *testing.T) {
+	rules := named("a", "b", "c")
+	rules[1].Shadow = true
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	v := p.Decide(t.Context(), &stub{answer: func(r *sluice.Request) sluice.Decision {
+		if r.Limit.Name() == "c" {
+			return denied(sluice.ReasonLimited, time.Second)
+		}
+		return allowed(1, 2, 0)
+	}}, &policy.Attributes{})
+	if got := v.Charges(); len(got) != 1 || got[0].Limit.Name() != "b" {
+		t.Errorf("charges %+v", got)
+	}
+}
+
+func TestOneLimitIsNoBatch(t *testing.T) {
+	s := &stub{}
+	p := mustPolicy(t, policy.Options{Rules: named("a")})
+	p.Decide(t.Context(), s, &policy.Attributes{})
+	if s.single != 1 {
+		t.Errorf("%d calls of Decide", s.single)
+	}
+}
+
+// Over a real store, a denial charges nothing of what the request met.
+func TestAllOrNothing(t *testing.T) {
+	store := mustMemory(t)
+	rules := []policy.Rule{
+		{Name: "wide", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(100)})}},
+		{Name: "narrow", Key: []policy.Part{policy.Header("X")}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerDay(2)})}},
+	}
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	a := &policy.Attributes{Values: values{header: map[string]string{"X": "a"}}}
+	var got []string
+	for range 4 {
+		v := p.Decide(t.Context(), store, a)
+		got = append(got, fmt.Sprintf("%v %s", v.Action, v.Rule.Name))
+	}
+	if want := []string{"allow narrow", "allow narrow", "deny narrow", "deny narrow"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	v, err := p.DecideRule(t.Context(), store, policy.Question{Rule: "wide", Peek: true})
+	if err != nil || v.Tightest.Remaining != 98 {
+		t.Errorf("%d of the wide rule remain, %v", v.Tightest.Remaining, err)
+	}
+}
+
+func TestConcurrencyLimit(t *testing.T) {
+	store := mustMemory(t)
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{
+		Name: "flight", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 2})},
+	}}})
+	var held []sluice.Charge
+	for i := range 3 {
+		v := p.Decide(t.Context(), store, &policy.Attributes{})
+		if v.Allowed() != (i < 2) {
+			t.Fatalf("request %d: %s", i, v.Explain())
+		}
+		held = append(held, v.Charges()...)
+	}
+	if len(held) != 2 {
+		t.Fatalf("%d are held", len(held))
+	}
+	if err := store.Release(t.Context(), held[0], time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.Decide(t.Context(), store, &policy.Attributes{}); !v.Allowed() {
+		t.Error(v.Explain())
+	}
+}
+
+func TestExplain(t *testing.T) {
+	rules := named("a", "b")
+	rules[0].Shadow, rules[0].Floor = true, 3
+	rules[1].Key = []policy.Part{policy.Header("X-Key").IfMissing(policy.MissingDeny)}
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	secret := &policy.Attributes{Values: values{header: map[string]string{"X-Key": "hunter2"}}}
+	deny := func(*sluice.Request) sluice.Decision { return denied(sluice.ReasonLimited, time.Second) }
+	wait := func(*sluice.Request) sluice.Decision {
+		return sluice.Decision{Allowed: true, Limit: 10, Remaining: 2, Delay: time.Second, ResetAfter: time.Minute, Degraded: true, Overflow: true}
+	}
+	for _, c := range []struct {
+		store *stub
+		a     *policy.Attributes
+		want  string
+	}{
+		{&stub{answer: deny}, secret, `deny: rule b: limited
+  a: token_bucket(100/m) (in shadow): cost 1, floor 3, denied: limited, 0 of 10 remain, retry after 1s
+  b: token_bucket(100/m): cost 1, denied: limited, 0 of 10 remain, retry after 1s`},
+		{&stub{answer: wait}, secret, `allow: the tightest rule is b, after a delay of 1s
+  a: token_bucket(100/m) (in shadow): cost 1, floor 3, allowed, 2 of 10 remain, delay 1s, full again after 1m0s, degraded, in a budget shared by the keys that found no room
+  b: token_bucket(100/m): cost 1, allowed, 2 of 10 remain, delay 1s, full again after 1m0s, degraded, in a budget shared by the keys that found no room`},
+		{&stub{err: errors.New("broken")}, secret, `allow: the store could not decide; rule b says allow then
+  a: token_bucket(100/m) (in shadow): cost 1, floor 3, not decided
+  b: token_bucket(100/m): cost 1, not decided`},
+		{&stub{}, &policy.Attributes{}, `deny: rule b: the key's part header:X-Key is missing`},
+		{&stub{}, &policy.Attributes{Cost: -1, Values: secret.Values}, `deny: sluice: request to limit "a": the cost is negative; to give units back, settle or cancel their charge`},
+	} {
+		v := p.Decide(t.Context(), c.store, c.a)
+		if got := v.Explain(); got != c.want {
+			t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
+		}
+		if strings.Contains(v.Explain(), "hunter2") {
+			t.Error("the explanation holds the key")
+		}
+	}
+	if got := (&policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}).Explain(); got != "deny: no rule matches" {
+		t.Error(got)
+	}
+}
+
+// Decisions do not share what they keep.
+func TestVerdictsAreTheirOwn(t *testing.T) {
+	p := mustPolicy(t, policy.Options{Rules: manyRules(5)})
+	s := &stub{}
+	keys := func(v policy.Verdict) (all []string) {
+		for _, m := range v.Met {
+			all = append(all, strings.Join(m.Request.Key.Parts(), "|"))
+		}
+		return all
+	}
+	ask := func(user string) policy.Verdict {
+		return p.Decide(context.Background(), s, &policy.Attributes{
+			Method: "GET", Path: "/svc2/v1/" + user, ClientIP: netip.MustParseAddr("192.0.2.1"), Values: values{header: map[string]string{"X-User": user}},
+		})
+	}
+	var group sync.WaitGroup
+	for i := range 8 {
+		user := fmt.Sprintf("user%d", i)
+		want := []string{"192.0.2.1", user + "|192.0.2.1", user + "|/svc2/v1/" + user}
+		group.Go(func() {
+			var kept []policy.Verdict
+			for range 200 {
+				kept = append(kept, ask(user))
+			}
+			for _, v := range kept {
+				if got := keys(v); !slices.Equal(got, want) {
+					t.Errorf("the keys are %q, want %q", got, want)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestDecideAllocations(t *testing.T) {
+	p := mustPolicy(t, policy.Options{Rules: manyRules(1000)})
+	store := mustMemory(t)
+	a := manyAttributes(1000)
+	p.Decide(t.Context(), store, a)
+	if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {
+		t.Errorf("a decision of 3 rules allocates %v times; the most is 2", n)
+	}
+}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+)
+
+// allPaths are all settings of Paths.
+func allPaths() (all []Paths) {
+	for i := range 8 {
+		all = append(all, Paths{IgnoreCase: i&1 != 0, DecodeSlashes: i&2 != 0, StripParams: i&4 != 0})
+	}
+	return all
+}
+
+// FuzzClean: what is clean stays as it is, has no segments that could be cleaned
+// away, and means the same to who decodes it.
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{
+		"/", "//a/./b/../c/", "/%2e%2e/%2f%2F", "/a;b/..;/c", "/%zz%2", "/%25%32%65", "\x00\xff", "/A%4a", "a/b", "/%c3%a9é",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		for _, o := range allPaths() {
+			got := o.Clean(in)
+			if again := o.Clean(got); again != got {
+				t.Errorf("%+v: Clean(%q) = %q, and cleaned again %q", o, in, got, again)
+			}
+			if got[0] != '/' || len(got) > 1 && path.Clean(got) != got {
+				t.Errorf("%+v: Clean(%q) = %q, which is not clean", o, in, got)
+			}
+			for i := range len(got) {
+				if c := got[i]; c <= ' ' || c >= 0x7f || strings.IndexByte("?#\\\"<>", c) >= 0 {
+					t.Errorf("%+v: Clean(%q) = %q holds %q", o, in, got, c)
+				}
+			}
+			decoded, err := url.PathUnescape(got)
+			if err != nil {
+				t.Errorf("%+v: Clean(%q) = %q: %v", o, in, got, err)
+			}
+			// A path without segments to remove means what it meant.
+			if o != (Paths{}) || len(in) < 2 || in[0] != '/' || in[len(in)-1] == '/' {
+				continue
+			}
+			if want, err := url.PathUnescape(in); err == nil && path.Clean(want) == want && want == in && decoded != in {
+				t.Errorf("Clean(%q) = %q, which means %q", in, got, decoded)
+			}
+		}
+	})
+}
+
+// FuzzPathAliases: spellings of a path that a server decodes to the same one are the same.
+func FuzzPathAliases(f *testing.F) {
+	f.Add("/api/login", uint64(0b1010110), uint64(3))
+	f.Add("/a/b c/é", uint64(0xffff), uint64(0))
+	f.Fuzz(func(t *testing.T, p string, encode, insert uint64) {
+		if len(p) > 60 {
+			return
+		}
+		for _, o := range allPaths() {
+			want := o.Clean(p)
+			// Encode some letters, in either case, and put segments between that mean nothing.
+			var b strings.Builder
+			for i := range len(want) {
+				switch c := want[i]; {
+				case c == '/':
+					b.WriteString([]string{"/", "//", "/./", "/%2e/", "/x/../", "/x/%2E./"}[(insert>>(uint(i)%60))%6])
+				case c == '%' || i > 0 && want[i-1] == '%' || i > 1 && want[i-2] == '%', encode>>(uint(i)%64)&1 == 0, c == ';':
+					b.WriteByte(c)
+				case i%2 == 0:
+					b.WriteString("%" + strings.ToLower(string([]byte{hexDigits[c>>4], hexDigits[c&15]})))
+				default:
+					b.WriteString("%" + string([]byte{hexDigits[c>>4], hexDigits[c&15]}))
+				}
+			}
+			if got := o.Clean(b.String()); got != want {
+				t.Errorf("%+v: Clean(%q) = %q, and Clean(%q) = %q", o, b.String(), got, p, want)
+			}
+		}
+	})
+}
+
+// FuzzCleanHost: what is clean stays as it is.
+func FuzzCleanHost(f *testing.F) {
+	for _, s := range []string{"Example.com:80", "[::1]:80", "a.:80.", "[a]:b:c", "::ffff:1.2.3.4", "[fe80::1%25eth0]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, in string) {
+		got := CleanHost(in)
+		if again := CleanHost(got); again != got {
+			t.Errorf("CleanHost(%q) = %q, and cleaned again %q", in, got, again)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package policy
+
+import "testing"
+
+func TestClean(t *testing.T) {
+	fold, decode, strip := Paths{IgnoreCase: true}, Paths{DecodeSlashes: true}, Paths{StripParams: true}
+	for _, c := range []struct {
+		paths    Paths
+		in, want string
+	}{
+		// One handler, one path.
+		{in: "/login", want: "/login"},
+		{in: "/login/", want: "/login"},
+		{in: "//login", want: "/login"},
+		{in: "/login//", want: "/login"},
+		{in: "/./login", want: "/login"},
+		{in: "/login/.", want: "/login"},
+		{in: "/a/../login", want: "/login"},
+		{in: "/a/b/../../login", want: "/login"},
+		{in: "/../../login", want: "/login"},
+		{in: "/%2e/login", want: "/login"},
+		{in: "/a/%2e%2E/login", want: "/login"},
+		{in: "/a/.%2e/login", want: "/login"},
+		{in: "/%6Cogin", want: "/login"},
+		{in: "/%6c%6f%67%69%6e", want: "/login"},
+		{in: "login", want: "/login"},
+		// The root.
+		{in: "", want: "/"},
+		{in: "/", want: "/"},
+		{in: "//", want: "/"},
+		{in: "/..", want: "/"},
+		{in: "/a/..", want: "/"},
+		{in: "/.", want: "/"},
+		{in: "*", want: "/*"},
+		// What looks like dots and is not.
+		{in: "/...", want: "/..."},
+		{in: "/.well-known", want: "/.well-known"},
+		{in: "/..a/b..", want: "/..a/b.."},
+		// Encoding.
+		{in: "/a%20b", want: "/a%20b"},
+		{in: "/a b", want: "/a%20b"},
+		{in: "/caf\u00e9", want: "/caf%C3%A9"},
+		{in: "/caf%c3%a9", want: "/caf%C3%A9"},
+		{in: "/a%3Ab", want: "/a:b"},
+		{in: "/a%3fb", want: "/a%3Fb"},
+		{in: "/a?b", want: "/a%3Fb"},
+		{in: "/%00", want: "/%00"},
+		{in: "/\x00", want: "/%00"},
+		{in: "/100%", want: "/100%25"},
+		{in: "/%zz", want: "/%25zz"},
+		{in: "/%2", want: "/%252"},
+		// Nothing is decoded twice.
+		{in: "/%2541", want: "/%2541"},
+		{in: "/%252e%252e/a", want: "/%252e%252e/a"},
+		{in: "/%25%32%65", want: "/%252e"},
+		// The slash that is part of a segment.
+		{in: "/a%2fb", want: "/a%2Fb"},
+		{in: "/a/..%2Fb", want: "/a/..%2Fb"},
+		{paths: decode, in: "/a%2fb", want: "/a/b"},
+		{paths: decode, in: "/a%2F..%2fb%2F", want: "/b"},
+		{paths: decode, in: "/a%252fb", want: "/a%252fb"},
+		// Backslashes are no slashes.
+		{in: "/a\\b", want: "/a%5Cb"},
+		// Case.
+		{in: "/Login", want: "/Login"},
+		{paths: fold, in: "/LOGIN/%4c%c3%89", want: "/login/l%C3%89"},
+		// Parameters.
+		{in: "/a;b=c/d", want: "/a;b=c/d"},
+		{in: "/a%3bb", want: "/a;b"},
+		{paths: strip, in: "/login;jsessionid=1", want: "/login"},
+		{paths: strip, in: "/a;x/b;y;z/", want: "/a/b"},
+		{paths: strip, in: "/a/..;/b", want: "/b"},
+		{paths: strip, in: "/;/a", want: "/a"},
+		{paths: strip, in: "/a%3bb", want: "/a%3Bb"},
+		{paths: strip, in: "/a;%2e%2e/b", want: "/a/b"},
+	} {
+		if got := c.paths.Clean(c.in); got != c.want {
+			t.Errorf("%+v: Clean(%q) = %q, want %q", c.paths, c.in, got, c.want)
+		}
+		if got := c.paths.Clean(c.want); got != c.want {
+			t.Errorf("%+v: Clean(%q) = %q, want it unchanged", c.paths, c.want, got)
+		}
+	}
+}
+
+func TestCleanKeepsCleanPaths(t *testing.T) {
+	for _, p := range []string{"/", "/api/v1/users/42", "/caf%C3%A9", "/a%2Fb;c=d/.well-known"} {
+		if n := testing.AllocsPerRun(100, func() { _ = Paths{}.Clean(p) }); n != 0 {
+			t.Errorf("Clean(%q) allocates %v times", p, n)
+		}
+	}
+}
+
+func TestCleanHost(t *testing.T) {
+	for in, want := range map[string]string{
+		"example.com":            "example.com",
+		"Example.COM":            "example.com",
+		"example.com:8080":       "example.com",
+		"example.com.":           "example.com",
+		"example.com.:80":        "example.com",
+		"127.0.0.1:80":           "127.0.0.1",
+		"[::1]:80":               "::1",
+		"[::1]":                  "::1",
+		"::1":                    "::1",
+		"[0:0:0:0:0:0:0:1]":      "::1",
+		"[2001:DB8::1]:443":      "2001:db8::1",
+		"[::ffff:192.0.2.1]:443": "::ffff:192.0.2.1",
+		"":                       "",
+		":80":                    "",
+		"a:b:c":                  "a:b:c",
+	} {
+		if got := CleanHost(in); got != want {
+			t.Errorf("CleanHost(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
