@@ -143,7 +143,7 @@ func (m *Middleware) cancel(r *http.Request, v *policy.Verdict, charges []sluice
 		if c.Member != 0 || isDelayed(v, c) {
 			err = m.decider.Store().Cancel(ending(r), *c)
 		} else {
-			// Its own moment was when it was charged, and cancelling gives back nothing
+			// Its own moment was when it was charged, and canceling gives back nothing
 			// of what was to act by now.
 			err = m.decider.Store().Settle(ending(r), *c, 0)
 		}

@@ -167,7 +167,7 @@ func unescape(s string) string {
 
 // isToken reports whether s is a token of RFC 9110.
 func isToken(s string) bool {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		if c := s[i]; !isObfuscated(c) && strings.IndexByte("!#$%&'*+^`|~", c) < 0 {
 			return false
 		}

@@ -158,7 +158,7 @@ func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 		return parseNode(strings.Trim(lines[0], " \t"))
 	}
 	list := chain{lines: lines, quoted: c.header == Forwarded}
-	for hop := 0; hop < c.hops; hop++ {
+	for range c.hops {
 		element, ok := list.last()
 		if !ok {
 			return addr, text // all of them are proxies

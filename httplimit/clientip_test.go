@@ -199,16 +199,16 @@ func randomHop(rng *rand.Rand, forwarded bool) hop {
 		return hop{text: text}
 	}
 	text := addr.String()
-	switch {
-	case addr.Is4() && rng.IntN(4) == 0:
+	switch spelling := rng.IntN(4); {
+	case addr.Is4() && spelling == 0:
 		text = fmt.Sprintf("%s:%d", text, rng.IntN(65536))
-	case addr.Is4() && rng.IntN(4) == 0:
+	case addr.Is4() && spelling == 1:
 		text = "::ffff:" + text
-	case addr.Is6() && rng.IntN(2) == 0:
+	case addr.Is6() && spelling == 0:
 		text = "[" + text + "]"
-	case addr.Is6() && rng.IntN(2) == 0:
+	case addr.Is6() && spelling == 1:
 		text = fmt.Sprintf("[%s]:%d", text, rng.IntN(65536))
-	case addr.Is6() && rng.IntN(3) == 0:
+	case addr.Is6() && spelling == 2:
 		text = addr.StringExpanded()
 	}
 	if forwarded {

@@ -14,7 +14,7 @@ type Decider interface {
 	// handled: what is decided first and charged later lets concurrent requests
 	// pass that do not fit together.
 	Decide(r *http.Request) policy.Verdict
-	// Store is where a verdict's charges are cancelled, settled and released. It
+	// Store is where a verdict's charges are canceled, settled and released. It
 	// may be nil if verdicts never hold charges.
 	Store() sluice.Store
 }

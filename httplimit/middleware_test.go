@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -183,9 +184,14 @@ func begin(h http.Handler, r *http.Request) (*httptest.ResponseRecorder, *atomic
 func TestDelayedRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
+		var mu sync.Mutex
 		var at []time.Duration
 		h := limited(t, bubbleStore(t), sluice.LeakyBucket{Rate: sluice.PerSecond(2), Queue: 2}, httplimit.Options{},
-			func(http.ResponseWriter, *http.Request) { at = append(at, time.Since(start)) })
+			func(http.ResponseWriter, *http.Request) {
+				mu.Lock()
+				at = append(at, time.Since(start))
+				mu.Unlock()
+			})
 		for range 3 {
 			begin(h, get("/"))
 		}
@@ -193,6 +199,8 @@ func TestDelayedRequestsWait(t *testing.T) {
 			t.Errorf("beyond the queue: status %d", code)
 		}
 		<-time.After(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if fmt.Sprint(at) != "[0s 500ms 1s]" {
 			t.Errorf("handled at %v", at)
 		}
@@ -384,31 +392,30 @@ func TestConcurrency(t *testing.T) {
 // Who queues for a place runs when there is one, not when it was estimated to be.
 func TestConcurrencyQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var running, most int
+		var running, most atomic.Int64
 		leave := make(chan struct{})
 		h := limited(t, bubbleStore(t), sluice.Concurrency{Max: 1, Queue: 1, Latency: 100 * time.Millisecond}, httplimit.Options{MaxDelay: time.Minute},
 			func(http.ResponseWriter, *http.Request) {
-				running++
-				most = max(most, running)
+				most.Store(max(most.Load(), running.Add(1)))
 				<-leave
-				running--
+				running.Add(-1)
 			})
 		begin(h, get("/"))
 		_, second := begin(h, get("/"))
 		<-time.After(10 * time.Second)
-		if running != 1 {
-			t.Errorf("%d are running", running)
+		if n := running.Load(); n != 1 {
+			t.Errorf("%d are running", n)
 		}
 		leave <- struct{}{}
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if running != 1 || second.Load() {
-			t.Errorf("%d are running after the first left", running)
+		if n := running.Load(); n != 1 || second.Load() {
+			t.Errorf("%d are running after the first left", n)
 		}
 		leave <- struct{}{}
 		synctest.Wait()
-		if !second.Load() || most != 1 {
-			t.Errorf("done: %v; %d ran at once", second.Load(), most)
+		if !second.Load() || most.Load() != 1 {
+			t.Errorf("done: %v; %d ran at once", second.Load(), most.Load())
 		}
 	})
 }

@@ -33,7 +33,7 @@ type Options struct {
 	// Context lets handlers read the verdict by FromContext, at the price of a copy
 	// of the request. Default: they cannot.
 	Context bool
-	// OnError is told of errors of the store, of those while charges are cancelled,
+	// OnError is told of errors of the store, of those while charges are canceled,
 	// settled or released too. No request fails for the latter. It must be safe for
 	// concurrent use. Default: errors are ignored here; those of decisions are in the verdict.
 	OnError func(r *http.Request, err error)

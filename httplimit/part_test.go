@@ -224,7 +224,7 @@ func TestAttributes(t *testing.T) {
 	r := get("http://Example.com:8080/a/%41?q=1", "X-A: 1", "Cookie: c=2")
 	r.RemoteAddr = "[::ffff:192.0.2.1]:80"
 	a := httplimit.Attributes(r, nil)
-	if a.Method != "GET" || policy.CleanHost(a.Host) != "example.com" || a.Path != "/a/%41" || a.ClientIP.String() != "192.0.2.1" {
+	if a.Method != http.MethodGet || policy.CleanHost(a.Host) != "example.com" || a.Path != "/a/%41" || a.ClientIP.String() != "192.0.2.1" {
 		t.Errorf("got %+v", a)
 	}
 	for _, c := range []struct {
@@ -245,7 +245,7 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q, %v", c.name, got, ok, c.want, c.ok)
 		}
 	}
-	if a := httplimit.Attributes(&http.Request{}, nil); a.Method != "GET" || a.Path != "" || a.ClientIP.IsValid() {
+	if a := httplimit.Attributes(&http.Request{}, nil); a.Method != http.MethodGet || a.Path != "" || a.ClientIP.IsValid() {
 		t.Errorf("of an empty request: got %+v", a)
 	}
 	if _, ok := httplimit.Attributes(&http.Request{}, nil).Values.Query("q"); ok {

@@ -118,7 +118,7 @@ func (p *Problem) appendJSON(dst []byte) []byte {
 // appendMember appends what comes before a string, and the string as JSON.
 func appendMember(dst []byte, before, s string) []byte {
 	dst = append(dst, before...)
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, _ := json.Marshal(s) // a string is always JSON
 			return append(dst, quoted...)

@@ -177,6 +177,11 @@ func TestStreamingAndUpgrades(t *testing.T) {
 	statuses := make(chan int, 5)
 	controlled := make(chan error, 1)
 	next := make(chan struct{})
+	wrong := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
 	h := countingAll(t, func(status int) { statuses <- status }, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/events":
@@ -198,15 +203,15 @@ func TestStreamingAndUpgrades(t *testing.T) {
 		case "/hints":
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(http.StatusAccepted)
-			io.WriteString(w, "done")
+			_, err := io.WriteString(w, "done")
+			wrong(err)
 		case "/copy":
-			io.Copy(w, strings.NewReader("copied"))
+			_, err := io.Copy(w, strings.NewReader("copied"))
+			wrong(err)
 		case "/control":
 			c := http.NewResponseController(w)
 			controlled <- c.SetWriteDeadline(time.Now().Add(time.Minute))
-			if err := c.Flush(); err != nil {
-				t.Error(err)
-			}
+			wrong(c.Flush())
 		}
 	})
 	server := httptest.NewServer(h)

@@ -8,7 +8,7 @@ const maxInteger = 999_999_999_999_999
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	dst = append(dst, '"')
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		switch c := s[i]; {
 		case c == '"' || c == '\\':
 			dst = append(dst, '\\', c)
