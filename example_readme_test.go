@@ -1,0 +1,34 @@
+package sluice_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
+)
+
+// The body of this example is the one in the README.
+func Example() {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := sluice.NewLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := sluice.NewLimiter(store, limit)
+
+	d, err := limiter.Allow(context.Background(), sluice.StringKey("alice"))
+	if err != nil {
+		log.Fatal(err) // nothing was decided
+	}
+	if !d.Allowed {
+		fmt.Println("come back in", d.RetryAfter)
+		return
+	}
+	fmt.Println("welcome;", d.Remaining, "left")
+	// Output: welcome; 19 left
+}
