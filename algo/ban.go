@@ -11,6 +11,19 @@ type Ban struct {
 	Within, For int64 // microseconds
 }
 
+// Settled returns the state as of now. One that ends so far ahead that the clock
+// must have been set back is moved to the new time.
+func (b *Ban) Settled(s State, now int64) State {
+	length := b.For
+	if s.V > 0 {
+		length = b.Within
+	}
+	if s.T-now > 2*length {
+		s.T = now + length
+	}
+	return s
+}
+
 // Banned returns the end of the ban that is in force, or zero.
 func (b *Ban) Banned(s State, now int64) int64 {
 	if s.T > now && s.V == 0 {

@@ -143,7 +143,7 @@ func (b *Bucket) Fresh(s State, now int64) bool {
 // that others stand on gives back nothing.
 func (b *Bucket) Cancel(s State, now int64, c Charge) State {
 	missing, mark, at, setBack := b.settled(s, now)
-	if setBack || now > c.At && b.decay(c.Over, now-c.At-1) == 0 {
+	if c.Cost == 0 || setBack || now > c.At && b.decay(c.Over, now-c.At-1) == 0 {
 		return s
 	}
 	give := uint64(c.Cost) * b.Den
@@ -201,10 +201,13 @@ func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 }
 
 // Convert returns the state that from's state s is under these numbers: settled
-// under the old, the tokens kept, clamped to the new burst. As x/time/rate's SetLimitAt and
-// SetBurstAt.
+// under the old, the tokens kept, clamped to the new burst, as x/time/rate's
+// SetLimitAt and SetBurstAt. A full bucket stays full.
 func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 	missing, mark, at, _ := from.settled(s, now)
+	if missing == 0 {
+		return State{T: at} // a full one may be forgotten, and stays a fresh one
+	}
 	if missing <= from.full { // tokens held: round down
 		held, _ := mulDiv(from.full-missing, b.Den, from.Den)
 		if held >= b.full {

@@ -145,8 +145,12 @@ func (c *SlidingWindow) Cancel(w []uint64, now int64, ch Charge) {
 func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	index, used, _, setBack := c.settled(w, now)
 	i := ch.At / c.cell()
-	if setBack || i > int64(w[cellsIndex]) || index-i > c.Cells {
+	if setBack || index-i > c.Cells || i*c.cell()-now > c.Length {
 		return
+	}
+	if i > index { // a charge that cost nothing did not move the state
+		index = i
+		_, used, _, _ = c.settled(w, ch.At)
 	}
 	c.advance(w, index, used)
 	if cell := c.at(w, i); actual <= ch.Cost {

@@ -2,14 +2,15 @@ package algo
 
 // Concurrency bounds what is in flight at once: up to Max units run, up to Queue
 // more wait for one of them to end. Each request holds a lease until it is released,
-// or until TTL after it was granted or renewed.
+// or until TTL after it was granted or renewed. When the clock is set back by more
+// than TTL, leases end as long after the new time as they would have after the latest charge.
 //
 // A request that must queue is told an estimate of its wait, as
 // lua-resty-limit-traffic's limit.conn: Latency · ⌊(units − 1)/Max⌋, where the
 // latency adapts to what releases report; an adapted one is kept for a TTL.
 //
-// The state is a header of four words (leases, units, adapted latency, its time)
-// and three for each lease in order of arrival: member, expiry, units.
+// The state is a header of four words (leases, time of the latest charge, adapted
+// latency, its time) and three for each lease in order of arrival: member, expiry, units.
 type Concurrency struct {
 	Max, Queue int64
 	TTL        int64 // microseconds
@@ -21,7 +22,7 @@ const MaxConcurrency = 1 << 16
 
 const (
 	concLeases = iota
-	concUnits
+	concAt
 	concLatency
 	concLatencyAt
 	concFirst
@@ -48,6 +49,7 @@ func (c *Concurrency) Full(w []uint64, now int64) bool {
 	if c.Words(n+1) <= len(w) {
 		return false
 	}
+	now += c.jump(w, now)
 	for i := range n {
 		if int64(lease(w, i)[leaseExpiry]) <= now {
 			return false
@@ -59,9 +61,31 @@ func (c *Concurrency) Full(w []uint64, now int64) bool {
 // Move copies a state into a larger slice of zeros.
 func (c *Concurrency) Move(dst, src []uint64) { copy(dst, src[:c.Words(int(src[concLeases]))]) }
 
+// jump returns by how much the clock was set back since the latest charge, zero
+// if it is no more than a TTL.
+func (c *Concurrency) jump(w []uint64, now int64) int64 {
+	if back := int64(w[concAt]) - now; back > c.TTL {
+		return back
+	}
+	return 0
+}
+
+// follow moves the state to the time of a clock that was set back.
+func (c *Concurrency) follow(w []uint64, now int64) {
+	jump := uint64(c.jump(w, now))
+	if jump == 0 {
+		return
+	}
+	w[concAt] = uint64(now)
+	for i := range int(w[concLeases]) {
+		lease(w, i)[leaseExpiry] -= jump
+	}
+	w[concLatencyAt] -= min(jump, w[concLatencyAt])
+}
+
 // drop removes the leases that have ended.
 func (c *Concurrency) drop(w []uint64, ended func(l []uint64) bool) {
-	kept, units := 0, uint64(0)
+	kept := 0
 	for i := range int(w[concLeases]) {
 		l := lease(w, i)
 		if ended(l) {
@@ -71,88 +95,115 @@ func (c *Concurrency) drop(w []uint64, ended func(l []uint64) bool) {
 			copy(lease(w, kept), l)
 		}
 		kept++
-		units += l[leaseUnits]
 	}
-	w[concLeases], w[concUnits] = uint64(kept), units
+	w[concLeases] = uint64(kept)
+}
+
+// expire removes the leases that have expired at the time of a charge.
+func (c *Concurrency) expire(w []uint64, now int64) {
+	c.drop(w, func(l []uint64) bool { return int64(l[leaseExpiry]) <= now })
+	w[concAt] = max(w[concAt], uint64(now))
+}
+
+// adaptedUntil returns when the latency is no longer that which releases reported.
+func (c *Concurrency) adaptedUntil(w []uint64) int64 {
+	if at := int64(w[concLatencyAt]); at > 0 {
+		return at + c.TTL
+	}
+	return 0
 }
 
 func (c *Concurrency) latency(w []uint64, now int64) int64 {
-	if at := int64(w[concLatencyAt]); at > 0 && now < at+c.TTL {
+	if now < c.adaptedUntil(w) {
 		return int64(w[concLatency])
 	}
 	return c.Latency
 }
 
 // estimate returns the delay of a request that makes it so many units.
-func (c *Concurrency) estimate(w []uint64, units, now int64) int64 {
+func (c *Concurrency) estimate(latency, units int64) int64 {
 	if units <= c.Max {
 		return 0
 	}
-	delay, _ := mulDiv(uint64(c.latency(w, now)), uint64((units-1)/c.Max), 1)
+	delay, _ := mulDiv(uint64(latency), uint64((units-1)/c.Max), 1)
 	return int64(delay)
+}
+
+// limit returns the most units there may be, with those asked for.
+func (c *Concurrency) limit(latency int64, a *Ask) int64 {
+	most := c.Max + c.Queue
+	floor := min(a.Floor, most)
+	switch {
+	case a.MaxWait < 0:
+		return c.Max - floor
+	case a.MaxWait > 0 && latency > 0:
+		if turns := a.MaxWait / latency; turns < most/c.Max {
+			return min(most-floor, (turns+1)*c.Max)
+		}
+	}
+	return most - floor
 }
 
 // Decide answers one question. A member that holds a lease renews it, and is
 // told the delay of its place in the queue. With commit the state is moved,
 // except by a denial; without, nothing is written.
 func (c *Concurrency) Decide(w []uint64, a Ask, commit bool) Answer {
+	if commit {
+		c.follow(w, a.Now)
+	}
+	now := a.Now + c.jump(w, a.Now)
 	units, ahead, held := int64(0), int64(0), -1
-	var last int64
+	busy := c.adaptedUntil(w)
 	for i := range int(w[concLeases]) {
 		l := lease(w, i)
-		if int64(l[leaseExpiry]) <= a.Now {
+		if int64(l[leaseExpiry]) <= now {
 			continue
 		}
-		last = max(last, int64(l[leaseExpiry]))
+		busy = max(busy, int64(l[leaseExpiry]))
 		units += int64(l[leaseUnits])
 		if l[leaseMember] == a.Member {
 			held, ahead = i, units
 		}
 	}
-	most := c.Max + c.Queue
-	limit := most - a.Floor
-	if a.MaxWait < 0 {
-		limit = c.Max - a.Floor
-	}
-	ans := Answer{Remaining: max(0, most-a.Floor-units)}
-	if last > 0 {
-		ans.ResetAfter = last - a.Now
-	}
-	if held >= 0 && a.Cost > 0 {
+	latency := c.latency(w, now)
+	limit := c.limit(latency, &a)
+	ans := Answer{Remaining: max(0, limit-units), ResetAfter: max(0, busy-now)}
+	if a.Cost == 0 {
 		ans.Allowed, ans.At = true, a.Now
-		ans.Delay = c.estimate(w, ahead, a.Now)
+		return ans
+	}
+	if held >= 0 {
+		ans.Allowed, ans.At = true, a.Now
+		ans.Delay = c.estimate(latency, ahead)
 		ans.ResetAfter = max(ans.ResetAfter, c.TTL)
 		if commit {
-			lease(w, held)[leaseExpiry] = uint64(a.Now + c.TTL)
+			l := lease(w, held)
+			l[leaseExpiry] = max(l[leaseExpiry], uint64(a.Now+c.TTL))
+			c.expire(w, a.Now)
 		}
 		return ans
 	}
-	if a.Cost > limit {
-		ans.Reason = Never
-		return ans
-	}
-	delay := c.estimate(w, units+a.Cost, a.Now)
-	if a.Cost > 0 && (units+a.Cost > limit || a.MaxWait > 0 && delay > a.MaxWait) {
-		room := min(limit, most) - a.Cost
-		if a.MaxWait > 0 && delay > a.MaxWait {
-			room = min(room, max(0, c.Max-a.Cost))
+	if a.Cost > limit || units > limit-a.Cost {
+		switch later := c.limit(c.Latency, &a); {
+		case a.Cost <= limit:
+			ans.Reason, ans.RetryAfter = Limited, c.frees(w, units, limit-a.Cost, now)-now
+		case a.Cost <= later: // than the adapted latency
+			ans.Reason = Limited
+			ans.RetryAfter = max(c.frees(w, units, later-a.Cost, now), c.adaptedUntil(w)) - now
+		default:
+			ans.Reason = Never
 		}
-		ans.Reason, ans.RetryAfter = Limited, c.frees(w, units, room, a.Now)-a.Now
 		return ans
 	}
 	ans.Allowed, ans.At = true, a.Now
-	if a.Cost == 0 {
-		return ans
-	}
-	ans.Delay = delay
-	ans.Remaining = max(0, ans.Remaining-a.Cost)
+	ans.Delay = c.estimate(latency, units+a.Cost)
+	ans.Remaining -= a.Cost
 	ans.ResetAfter = max(ans.ResetAfter, c.TTL)
 	if commit {
-		c.drop(w, func(l []uint64) bool { return int64(l[leaseExpiry]) <= a.Now })
+		c.expire(w, a.Now)
 		l := lease(w, int(w[concLeases]))
 		l[leaseMember], l[leaseExpiry], l[leaseUnits] = a.Member, uint64(a.Now+c.TTL), uint64(a.Cost)
 		w[concLeases]++
-		w[concUnits] += uint64(a.Cost)
 	}
 	return ans
 }
@@ -184,6 +235,7 @@ func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
 // Release ends a member's lease and reports how long it was held, which moves the
 // latency half way there; negative reports nothing. It reports whether there was one.
 func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int64) bool {
+	c.follow(w, now)
 	found := false
 	unit := c.latency(w, now)
 	c.drop(w, func(l []uint64) bool {
@@ -198,19 +250,20 @@ func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int6
 	})
 	if found && latency >= 0 && c.Latency > 0 {
 		w[concLatency], w[concLatencyAt] = uint64((unit+latency)/2), uint64(max(now, 1))
+		w[concAt] = max(w[concAt], uint64(now))
 	}
 	return found
 }
 
 // Fresh reports whether no lease is held and no adapted latency is known.
 func (c *Concurrency) Fresh(w []uint64, now int64) bool {
+	now += c.jump(w, now)
 	for i := range int(w[concLeases]) {
 		if int64(lease(w, i)[leaseExpiry]) > now {
 			return false
 		}
 	}
-	at := int64(w[concLatencyAt])
-	return at == 0 || now >= at+c.TTL
+	return now >= c.adaptedUntil(w)
 }
 
 // Convert writes into w, a slice of zeros, the state that from's state is under

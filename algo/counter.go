@@ -147,7 +147,11 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 		}
 		return min(n+uint64(actual-ch.Cost), counterMax)
 	}
-	switch ch.At / c.Length {
+	i := ch.At / c.Length
+	if i > index && i*c.Length-now <= c.Length { // a charge that cost nothing did not move the state
+		index, prev, cur, _, _ = c.settled(s, ch.At)
+	}
+	switch i {
 	case index:
 		cur = change(cur)
 	case index - 1:

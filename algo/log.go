@@ -135,7 +135,8 @@ func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
 	if setBack {
 		used := max(r.total()-r.upTo(0), uint64(l.Count))
 		if !commit { // answer from a copy
-			r = openLog(make([]uint64, l.Words(2)))
+			var words [logEntries + 2*1]uint64
+			r = openLog(words[:])
 		}
 		clear(r.w)
 		r.head, r.len, first = 0, 0, 0
@@ -143,13 +144,13 @@ func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
 	}
 	used := r.total() - r.upTo(first)
 	limit := l.Count - a.Floor
-	ans := Answer{Remaining: max(0, limit-int64(used))}
+	ans := Answer{Remaining: left(l.Count, a.Floor, used)}
 	if r.len > first {
 		ans.ResetAfter = r.time(r.len-1) + l.Length - a.Now
 	}
 	switch {
 	case a.Cost == 0:
-		if used <= uint64(l.Count) {
+		if used <= uint64(l.Count) || l.CountDenied {
 			ans.Allowed, ans.At = true, at
 			return ans
 		}
@@ -183,7 +184,7 @@ func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
 		// Answer as of a log that holds this attempt.
 		used += uint64(a.Cost)
 		last = at
-		ans.Remaining = max(0, limit-int64(used))
+		ans.Remaining = left(l.Count, a.Floor, used)
 		ans.ResetAfter = at + l.Length - a.Now
 		retry = at + l.Length
 	}
@@ -195,7 +196,10 @@ func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
 	} else {
 		retry = 0
 	}
-	ans.RetryAfter = max(retry, last+l.MinInterval) - a.Now
+	if a.Cost > 0 { // who takes nothing keeps no distance
+		retry = max(retry, last+l.MinInterval)
+	}
+	ans.RetryAfter = retry - a.Now
 	if l.CountDenied && commit && a.Cost > 0 {
 		r.drop(first)
 		// The newest Count units alone decide from here on.
@@ -219,10 +223,11 @@ func (l *SlidingLog) Cancel(w []uint64, now int64, c Charge) {
 }
 
 // Settle replaces the cost of a charge by the actual one while it counts; at no
-// cost its entry is removed.
+// cost its entry is removed. A charge that has no entry, for it cost nothing, gets one,
+// or adds to the next.
 func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	r := openLog(w)
-	first, _, setBack := l.settled(&r, now)
+	first, at, setBack := l.settled(&r, now)
 	if setBack {
 		return
 	}
@@ -230,7 +235,11 @@ func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	for i < r.len && r.time(i) == c.At && r.entry(i)[1]-r.upTo(i) != uint64(c.Cost) {
 		i++
 	}
-	if i < first || i >= r.len || r.time(i) != c.At {
+	if i >= r.len || r.time(i) != c.At {
+		l.charge(&r, first, at, c, actual)
+		return
+	}
+	if i < first {
 		return
 	}
 	more := uint64(min(actual, MaxCount)) - uint64(c.Cost) // wraps round for a surplus
@@ -247,6 +256,27 @@ func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	}
 	r.len--
 	r.save()
+}
+
+// charge logs what a charge without an entry turned out to cost.
+func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual int64) {
+	if actual <= c.Cost || c.At <= at-l.Length || c.At-at > l.Length {
+		return
+	}
+	more := uint64(min(actual-c.Cost, MaxCount))
+	r.drop(first)
+	i := r.search(func(i int) bool { return r.time(i) >= c.At })
+	if i == r.len {
+		if r.len < r.cap() {
+			r.push(c.At, more)
+			return
+		}
+		i = r.len - 1
+		r.entry(i)[0] = uint64(c.At) // no room: the last one counts for longer
+	}
+	for ; i < r.len; i++ {
+		r.entry(i)[1] += more
+	}
 }
 
 // Convert writes into w, a slice of zeros, the state that from's state is under

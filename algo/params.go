@@ -222,7 +222,9 @@ func (p *Params) CancelWords(w []uint64, now int64, c Charge) {
 	case KindSlidingLog:
 		p.Log.Cancel(w, now, c)
 	case KindConcurrency:
-		p.Conc.Release(w, now, c.Member, -1)
+		if c.Cost > 0 { // what cost nothing holds no lease
+			p.Conc.Release(w, now, c.Member, -1)
+		}
 	}
 }
 

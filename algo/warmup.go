@@ -101,8 +101,7 @@ func (b *WarmBucket) Decide(w []uint64, a Ask, commit bool) Answer {
 	if setBack && commit {
 		w[warmAt], w[warmOwed] = uint64(at), owed
 	}
-	cooling := b.wait((warm + uint64(5+b.Cold) - 1) / uint64(5+b.Cold))
-	ans := Answer{ResetAfter: b.wait(owed) + cooling + (at - a.Now)}
+	ans := Answer{ResetAfter: b.idle(owed, warm) + (at - a.Now)}
 	if owed == 0 {
 		ans.Remaining = max(0, b.Burst-a.Floor)
 	}
@@ -116,7 +115,10 @@ func (b *WarmBucket) Decide(w []uint64, a Ask, commit bool) Answer {
 	}
 	if wait > max(a.MaxWait, 0) || owed > MaxTicks/2 {
 		ans.Reason = Limited
-		ans.RetryAfter = max(wait-max(a.MaxWait, 0), 1)
+		ans.RetryAfter = wait - max(a.MaxWait, 0)
+		if owed > MaxTicks/2 {
+			ans.RetryAfter = max(ans.RetryAfter, b.wait(owed-MaxTicks/2)+(at-a.Now))
+		}
 		return ans
 	}
 	ans.Allowed, ans.Delay, ans.At = true, wait, at
@@ -126,11 +128,17 @@ func (b *WarmBucket) Decide(w []uint64, a Ask, commit bool) Answer {
 	ticks, after := b.price(a.Cost, warm)
 	ans.Over = owed + ticks
 	ans.Remaining = 0
-	ans.ResetAfter = b.wait(ans.Over) + b.wait((after+uint64(5+b.Cold)-1)/uint64(5+b.Cold)) + (at - a.Now)
+	ans.ResetAfter = b.idle(ans.Over, after) + (at - a.Now)
 	if commit {
 		w[warmAt], w[warmOwed], w[warmth] = uint64(at), ans.Over, after
 	}
 	return ans
+}
+
+// idle returns how long a limiter must be idle to be a cold one.
+func (b *WarmBucket) idle(owed, warm uint64) int64 {
+	cool := uint64(5 + b.Cold)
+	return b.wait(owed + (warm+cool-1)/cool)
 }
 
 // Fresh reports whether nothing is owed and the limiter is cold.
@@ -139,12 +147,24 @@ func (b *WarmBucket) Fresh(w []uint64, now int64) bool {
 	return at == now && owed == 0 && warm == 0
 }
 
-// Cancel gives back the last reservation, before the next could act.
+// Cancel gives back a reservation before its moment, if none stands behind it: the
+// wait of its successor and the warmth. One that left the limiter all warm gives
+// back the wait at the stable rate, and no warmth: how cold it was is not known any more.
 func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
-	owed, _, at, setBack := b.settled(w, now)
-	if !setBack && now <= c.At && owed == b.decay(c.Over, at-c.At) {
-		w[warmAt], w[warmOwed] = uint64(at), owed-min(owed, uint64(c.Cost)*b.Den)
+	owed, warm, at, setBack := b.settled(w, now)
+	if c.Cost == 0 || setBack || at < c.At || owed == 0 || owed != b.decay(c.Over, at-c.At) {
+		return
 	}
+	gain, _ := mulDiv(uint64(c.Cost), b.unit, 1)
+	before := warm - min(gain, warm)
+	ticks, _ := b.price(c.Cost, before)
+	if prior := c.Over - min(ticks, c.Over); now > c.At && b.decay(prior, now-c.At-1) == 0 {
+		return
+	}
+	if warm == b.most {
+		before, ticks = warm, uint64(c.Cost)*b.Den
+	}
+	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed-min(owed, ticks), before
 }
 
 // Settle replaces the cost of a charge by the actual one, at the stable rate.
@@ -155,9 +175,10 @@ func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
 	} else {
 		more := actual - c.Cost
 		if b.Pace.Fits(uint64(more)) {
-			var ticks uint64
-			ticks, warm = b.price(more, warm)
-			owed = max(owed, min(owed+ticks, b.burst+b.debt))
+			ticks, after := b.price(more, warm)
+			if total := min(owed+ticks, b.burst+b.debt); total > owed {
+				owed, warm = total, after
+			}
 		} else {
 			owed = max(owed, b.burst+b.debt)
 		}

@@ -1,0 +1,176 @@
+package algo_test
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"testing/quick"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// machine is a limit with the state of one key, asked as a store asks it.
+type machine struct {
+	p *algo.Params
+	s algo.State
+	w []uint64
+}
+
+func newMachine(p algo.Params) *machine {
+	m := &machine{p: &p}
+	if !p.Inline() {
+		least, _ := p.Words()
+		m.w = make([]uint64, least)
+	}
+	return m
+}
+
+func (m *machine) decide(a algo.Ask, commit bool) algo.Answer {
+	if m.p.Inline() {
+		var ans algo.Answer
+		s := m.p.DecideState(m.s, &a, &ans)
+		if commit {
+			m.s = s
+		}
+		return ans
+	}
+	if commit {
+		m.grow(a.Now)
+	}
+	return m.p.DecideWords(m.w, a, commit)
+}
+
+// grow makes room for one more charge.
+func (m *machine) grow(now int64) {
+	if _, most := m.p.Words(); len(m.w) < most && m.p.FullWords(m.w, now) {
+		w := make([]uint64, min(2*len(m.w), most))
+		m.p.MoveWords(w, m.w)
+		m.w = w
+	}
+}
+
+func (m *machine) settle(now int64, c algo.Charge, actual int64) {
+	if m.p.Inline() {
+		m.s = m.p.SettleState(m.s, now, c, actual)
+		return
+	}
+	m.grow(now)
+	m.p.SettleWords(m.w, now, c, actual)
+}
+
+func (m *machine) cancel(now int64, c algo.Charge) {
+	if m.p.Inline() {
+		m.s = m.p.CancelState(m.s, now, c)
+		return
+	}
+	m.p.CancelWords(m.w, now, c)
+}
+
+func (m *machine) fresh(now int64) bool {
+	if m.p.Inline() {
+		return m.p.FreshState(m.s, now)
+	}
+	return m.p.FreshWords(m.w, now)
+}
+
+// convert gives the key's limit other numbers.
+func (m *machine) convert(p algo.Params, now int64) {
+	from := m.p
+	m.p = &p
+	if p.Inline() {
+		m.s = p.ConvertState(from, m.s, now)
+		return
+	}
+	least, _ := p.Words()
+	w := make([]uint64, max(least, len(m.w)))
+	p.ConvertWords(from, w, m.w, now)
+	m.w = w
+}
+
+// state writes the state down, to compare it.
+func (m *machine) state() string { return fmt.Sprint(m.s, m.w) }
+
+func (m *machine) clone() *machine {
+	return &machine{m.p, m.s, append([]uint64(nil), m.w...)}
+}
+
+// charge is what an allowed question took.
+func charge(a algo.Ask, ans algo.Answer) algo.Charge {
+	return algo.Charge{Cost: a.Cost, Floor: a.Floor, At: ans.At, Over: ans.Over, Member: a.Member}
+}
+
+// chooser makes the choices of a schedule: at random, or from the bytes of a fuzz
+// target.
+type chooser struct {
+	rng  *rand.Rand
+	data []byte
+}
+
+// below returns a number from 0 to n−1.
+func (c *chooser) below(n int64) int64 {
+	if c.rng != nil {
+		return c.rng.Int63n(n)
+	}
+	v := uint64(0)
+	for k := int64(1); k < n && len(c.data) > 0; k <<= 8 {
+		v = v<<8 | uint64(c.data[0])
+		c.data = c.data[1:]
+		if k > 1<<48 {
+			break
+		}
+	}
+	return int64(v % uint64(n))
+}
+
+// more reports whether the schedule goes on.
+func (c *chooser) more() bool { return c.rng != nil || len(c.data) > 0 }
+
+func (c *chooser) one(of ...int64) int64 { return of[c.below(int64(len(of)))] }
+
+func (c *chooser) oneIn(n int64) bool { return c.below(n) == 0 }
+
+// pace describes the times that matter to a limit: those of one unit and of all.
+type pace struct{ unit, period int64 }
+
+// step returns how much time passes before the next question: none, a tick,
+// around what matters, very much; back, if allowed, by a little or by much.
+func (c *chooser) step(p pace, back int64) int64 {
+	switch k := c.below(20); {
+	case k < 6:
+		return 0
+	case k < 8:
+		return 1
+	case k < 11:
+		return p.unit + c.one(-1, 0, 1)
+	case k < 14:
+		return c.below(3*p.unit + 1)
+	case k < 16:
+		return c.below(p.period + 1)
+	case k < 17:
+		return p.period + c.one(-1, 0, 1)
+	case k < 18:
+		return c.below(3 * p.period)
+	case k < 19 && c.oneIn(4):
+		return c.one(1e9, 1e12, 1e15)
+	case back == 0:
+		return c.one(0, 1, p.unit)
+	default:
+		return -c.one(1, p.unit, c.below(p.unit+1), c.below(p.period+1), p.period, min(back, p.period+1), min(back, c.below(4*p.period)))
+	}
+}
+
+// law runs a property on random choices, n times; -quickchecks=10000 runs a
+// hundred times as many.
+func law(t *testing.T, n int, holds func(t *testing.T, c *chooser)) {
+	t.Helper()
+	f := func(seed int64) bool {
+		holds(t, &chooser{rng: rand.New(rand.NewSource(seed))})
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+		return !t.Failed()
+	}
+	if err := quick.Check(f, &quick.Config{MaxCountScale: float64(n) / 100, Rand: rand.New(rand.NewSource(1))}); err != nil {
+		t.Fatal(err)
+	}
+}
