@@ -65,8 +65,10 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 		if rs[i].Shadow || rs[i].Peek {
 			continue
 		}
-		// What is denied by itself is decided for good: bans and some logs count it.
-		if allowed || !out[i].Allowed {
+		switch {
+		case !out[i].Allowed:
+			b.denied(i, rs)
+		case allowed && rs[i].Cost > 0:
 			out[i] = b.decide(i, rs)
 		}
 	}
@@ -102,7 +104,10 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 			sh.lock()
 		}
 		for i := range b.items {
-			retired = retired || b.items[i].v.retired.Load()
+			if v := b.items[i].v; v.retired.Load() {
+				retired = true
+				s.forget(v)
+			}
 		}
 		switch {
 		case len(b.shards) > 0 && b.shards[0].closed:
@@ -129,18 +134,43 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	}
 	for i := range b.items {
 		it := &b.items[i]
-		if rs[i].Peek || rs[i].Shadow || it.ask.Cost == 0 {
-			continue
-		}
-		if it.first != i && b.items[it.first].full {
-			it.place, it.full = b.items[it.first].place, true
+		if rs[i].Peek || rs[i].Shadow || it.ask.Cost == 0 || it.full {
 			continue
 		}
 		if !it.shard.prepare(&it.place, it.ask.Now) && !s.denyWhenFull {
 			o := s.overflow(&it.place)
 			if it.shard.sharedSlot(&o, it.ask.Now) != nil {
-				it.place, it.full = o, true
+				b.share(i, &o)
 			}
+		}
+	}
+}
+
+// share lets an item, and all that have its place, be decided on the budget at o,
+// which those of other keys may share.
+func (b *batch) share(i int, o *place) {
+	first := b.items[i].first
+	for j := range b.items {
+		if it := &b.items[j]; it.first == first {
+			v := it.v
+			it.place, it.full = *o, true
+			it.v, it.tag = v, makeTag(o.tag, v.index)
+		}
+	}
+	for j := range b.items {
+		it := &b.items[j]
+		if !it.full || it.key != o.key || !sameHash(it.tag, o.tag) || it.shard != o.shard {
+			continue
+		}
+		if it.first != first {
+			first = min(first, it.first)
+			it.twice, b.items[i].twice = true, true
+		}
+	}
+	for j := range b.items {
+		if it := &b.items[j]; it.full && it.key == o.key && sameHash(it.tag, o.tag) && it.shard == o.shard {
+			it.first = first
+			it.twice = it.twice || j != i && b.items[i].twice
 		}
 	}
 }
@@ -175,40 +205,38 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 	return it.mark(b.replay(i, rs))
 }
 
-// replay decides on a copy of the state all requests to one place, up to i.
+// replay decides on a copy of the state all requests to one place, up to i, each
+// in the terms of its own version.
 func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	it := &b.items[i]
-	params := it.v.params
-	sl := it.shard.lookup(&it.place)
-	var state algo.State
-	var w []uint64
-	if sl != nil && sl.version() == it.v.index {
-		state = sl.state
-	}
-	if !params.Inline() {
-		least, _ := params.Words()
-		extra := 4 * len(rs) // room for what each of them may add
-		if state.T == 0 {
-			w = make([]uint64, least+extra)
-		} else {
-			old := it.shard.words(sl)
-			w = make([]uint64, len(old)+extra)
-			params.MoveWords(w, old)
-		}
-	}
-	var ans algo.Answer
-	for j := it.first; j <= i; j++ {
+	c := it.shard.copyOf(&it.place, 4*len(rs))
+	for j := it.first; j < i; j++ {
 		o := &b.items[j]
-		if o.first != it.first || rs[j].Shadow || rs[j].Peek && j != i {
+		if o.first != it.first || rs[j].Shadow || rs[j].Peek {
 			continue
 		}
-		if params.Inline() {
-			state = params.DecideState(state, &o.ask, &ans)
-		} else {
-			ans = params.DecideWords(w, o.ask, true)
+		c.convert(o.v.params, o.ask.Now)
+		c.charge(&o.ask)
+	}
+	c.convert(it.v.params, it.ask.Now)
+	return c.peek(it.v, &it.ask)
+}
+
+// denied lets bans, and logs that count them, know of a denial. One that comes
+// only from what those before it would have taken, and have not, is told to the ban alone.
+func (b *batch) denied(i int, rs []sluice.Request) {
+	it := &b.items[i]
+	if it.twice {
+		alone := rs[i]
+		alone.Peek = true
+		if it.shard.decide(&it.place, &alone, &it.ask).Allowed {
+			if alone.Ban != nil {
+				it.shard.countDenial(&it.place, alone.Ban, it.ask.Now)
+			}
+			return
 		}
 	}
-	return decision(it.v, &ans)
+	it.shard.decide(&it.place, &rs[i], &it.ask)
 }
 
 // decide answers one request for good.

@@ -1,0 +1,83 @@
+package memory
+
+import (
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// replica is a copy of the state of a place, to find out what requests will be
+// answered when others before them have been charged.
+type replica struct {
+	params *algo.Params
+	state  algo.State
+	words  []uint64 // of a kind that is not inline
+	room   int      // words beyond the state, for what is charged to the copy
+}
+
+// copyOf returns a copy of the state of a place, with so much room.
+func (sh *shard) copyOf(p *place, room int) replica {
+	c := replica{params: p.v.params, room: room}
+	sl := sh.lookup(p)
+	if sl != nil {
+		c.params = sh.store.versions.at(sl.version()).params
+	}
+	switch {
+	case c.params.Inline():
+		if sl != nil {
+			c.state = sl.state
+		}
+	case sl == nil || sl.state.T == 0:
+		c.words = c.blank()
+	default:
+		old := sh.words(sl)
+		c.words = make([]uint64, len(old)+room)
+		c.params.MoveWords(c.words, old)
+	}
+	return c
+}
+
+// blank returns a fresh state of a kind that is not inline.
+func (c *replica) blank() []uint64 {
+	least, _ := c.params.Words()
+	return make([]uint64, least+c.room)
+}
+
+// convert puts the copy in the terms of other numbers of its limit.
+func (c *replica) convert(p *algo.Params, now int64) {
+	from := c.params
+	if p == from {
+		return
+	}
+	c.params = p
+	switch {
+	case p.Kind != from.Kind:
+		c.state, c.words = algo.State{}, nil
+		if !p.Inline() {
+			c.words = c.blank()
+		}
+	case p.Inline():
+		c.state = p.ConvertState(from, c.state, now)
+	default:
+		old := c.words
+		least, _ := p.Words()
+		c.words = make([]uint64, max(least+c.room, len(old)))
+		p.ConvertWords(from, c.words, old, now)
+	}
+}
+
+// charge decides on the copy for good.
+func (c *replica) charge(a *algo.Ask) {
+	if c.params.Inline() {
+		c.state = c.params.DecideState(c.state, a, new(algo.Answer))
+		return
+	}
+	c.params.DecideWords(c.words, *a, true)
+}
+
+// peek answers from the copy.
+func (c *replica) peek(v *version, a *algo.Ask) sluice.Decision {
+	if c.params.Inline() {
+		return peekState(v, c.state, a)
+	}
+	return peekWords(v, c.words, a)
+}
