@@ -85,37 +85,30 @@ func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 	return peekWords(v, w, a)
 }
 
-// The answers to a question that takes nothing say what could be taken now: what
-// an allowed one would have taken is added, or, if it had to wait, left out.
+// The answers to a question that takes nothing say what could be taken now, as
+// if it had been about no unit.
 
 func peekState(v *version, s algo.State, a *algo.Ask) sluice.Decision {
 	var ans algo.Answer
 	v.params.DecideState(s, a, &ans)
-	switch {
-	case ans.Allowed && ans.Delay == 0:
-		ans.Remaining += a.Cost
-	case ans.Allowed:
-		now := *a
-		now.MaxWait = -1
-		var without algo.Answer
-		v.params.DecideState(s, &now, &without)
-		ans.Remaining = without.Remaining
+	if ans.Allowed && a.Cost > 0 {
+		var none algo.Answer
+		v.params.DecideState(s, noUnit(a), &none)
+		ans.Remaining = none.Remaining
 	}
 	return decision(v, &ans)
 }
 
 func peekWords(v *version, w []uint64, a *algo.Ask) sluice.Decision {
 	ans := v.params.DecideWords(w, *a, false)
-	switch {
-	case ans.Allowed && ans.Delay == 0:
-		ans.Remaining += a.Cost
-	case ans.Allowed:
-		now := *a
-		now.MaxWait = -1
-		ans.Remaining = v.params.DecideWords(w, now, false).Remaining
+	if ans.Allowed && a.Cost > 0 {
+		ans.Remaining = v.params.DecideWords(w, *noUnit(a), false).Remaining
 	}
 	return decision(v, &ans)
 }
+
+// noUnit is a question about no unit, by who asks a.
+func noUnit(a *algo.Ask) *algo.Ask { return &algo.Ask{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait} }
 
 // decideNew answers for a key that has no slot, and gives it one if the answer
 // leaves it in another state than a fresh one.

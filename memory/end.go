@@ -23,10 +23,12 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 
 // Settle replaces the cost of a charge by the actual one. See sluice.Store.
 func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
-	if actual < 0 {
+	switch {
+	case c.Limit == nil:
+		return errNoLimit()
+	case actual < 0:
 		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
-	}
-	if c.Limit.Params().Kind == algo.KindConcurrency {
+	case c.Limit.Params().Kind == algo.KindConcurrency:
 		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
 	}
 	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
@@ -41,7 +43,10 @@ func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 
 // Release ends a lease. See sluice.Store.
 func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duration) error {
-	if c.Limit.Params().Kind != algo.KindConcurrency {
+	switch {
+	case c.Limit == nil:
+		return errNoLimit()
+	case c.Limit.Params().Kind != algo.KindConcurrency:
 		return fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
 	}
 	lost := true
@@ -55,12 +60,15 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 	return err
 }
 
+// errNoLimit reports a charge that was made by no decision.
+func errNoLimit() error { return &sluice.RequestError{Problem: "the charge has no limit"} }
+
 // end finds the state that was charged, in the terms of the charge's limit, and
 // lets f change it. A state that is not there any more is a fresh one, which no charge is left in, unless
 // a settlement charges more: then it is made.
 func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, algo.Charge) error) error {
 	if c.Limit == nil {
-		return &sluice.RequestError{Problem: "a charge has no limit"}
+		return errNoLimit()
 	}
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {

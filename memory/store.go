@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"hash/maphash"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -242,11 +243,16 @@ func (v *version) tell(d *sluice.Decision, ans *algo.Answer) {
 	d.Reason = sluice.Reason(ans.Reason)
 	d.Limit = v.params.Capacity
 	d.Remaining = ans.Remaining
-	d.Delay = time.Duration(ans.Delay) * time.Microsecond
-	d.RetryAfter = time.Duration(ans.RetryAfter) * time.Microsecond
-	d.ResetAfter = time.Duration(ans.ResetAfter) * time.Microsecond
+	d.Delay = duration(ans.Delay)
+	d.RetryAfter = duration(ans.RetryAfter)
+	d.ResetAfter = duration(ans.ResetAfter)
 	d.Receipt.At = ans.At
 	d.Receipt.Over = ans.Over
+}
+
+// duration returns microseconds as a time.Duration, or the longest one that it holds.
+func duration(micros int64) time.Duration {
+	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond
 }
 
 // decision returns an answer in the caller's terms.
