@@ -77,5 +77,4 @@ func (sh *shard) putBan(bp *place, state algo.State, now int64) {
 		}
 	}
 	sl.state = state
-	return d
 }
