@@ -123,6 +123,7 @@ func (s *Store) lock(l *sluice.Limit, k sluice.Key) (place, int64, error) {
 			return place{}, 0, sluice.ErrClosed
 		case v.retired.Load():
 			p.shard.unlock()
+			s.forget(v)
 			continue
 		}
 		return p, s.now(), nil

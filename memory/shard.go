@@ -65,6 +65,10 @@ func (sh *shard) init(s *Store, number int) {
 	s.bytes.Add(sh.now.bytes())
 }
 
+// noKeys is the table of shards that are closed: quick decisions may still look
+// into it, and find nothing.
+var noKeys = newTable(firstSize)
+
 func (sh *shard) close() {
 	if sh.closed {
 		return
@@ -75,7 +79,7 @@ func (sh *shard) close() {
 		n += sh.old.bytes()
 	}
 	sh.store.bytes.Add(-n)
-	sh.publish(newTable(0))
+	sh.publish(noKeys)
 	sh.old, sh.slab = nil, slab{last: -1}
 }
 
