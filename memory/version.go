@@ -60,6 +60,12 @@ func (s *Store) version(l *sluice.Limit) *version {
 	return v
 }
 
+// forget drops a retired version from the cache, where a goroutine that was about
+// to ask for it may have put it back.
+func (s *Store) forget(v *version) {
+	s.versions.cache[v.id[0]%uint64(len(s.versions.cache))].CompareAndSwap(v, nil)
+}
+
 func (s *Store) register(l *sluice.Limit) *version {
 	vs := &s.versions
 	vs.mu.Lock()
