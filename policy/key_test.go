@@ -282,6 +282,21 @@ func TestDecideRuleMistakes(t *testing.T) {
 	}
 }
 
+func TestDecideRuleCost(t *testing.T) {
+	rules := named("a", "b")
+	rules[1].Cost.Units = 5
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	for _, c := range []struct {
+		rule       string
+		cost, want int64
+	}{{"a", 0, 1}, {"a", 3, 3}, {"b", 0, 5}, {"b", 3, 3}} {
+		s := &stub{keep: true}
+		if _, err := p.DecideRule(t.Context(), s, policy.Question{Rule: c.rule, Cost: c.cost}); err != nil || s.asked[0].Cost != c.want {
+			t.Errorf("%s asked for %d: %d, %v; want %d", c.rule, c.cost, s.asked[0].Cost, err, c.want)
+		}
+	}
+}
+
 func TestResetEveryLimit(t *testing.T) {
 	store := mustMemory(t)
 	limits := []*sluice.Limit{

@@ -41,7 +41,8 @@ type HeaderMatch struct {
 }
 
 // Matcher is a condition on a request that Match has no field for. It is safe for
-// concurrent use, and neither changes nor keeps the attributes, whose Host and Path are clean.
+// concurrent use, and neither changes nor keeps the attributes, whose Host and Path are clean,
+// and whose ClientIP is no IPv4 address mapped to IPv6.
 type Matcher interface {
 	Matches(a *Attributes) bool
 }

@@ -74,7 +74,7 @@ func (p *Policy) Meets(a *Attributes) []Met {
 func (p *Policy) ask(s *scratch, given *Attributes, peek bool) (v Verdict, decided bool) {
 	s.attributes = *given
 	a := &s.attributes
-	a.Path, a.Host = p.paths.Clean(a.Path), CleanHost(a.Host)
+	a.Path, a.Host, a.ClientIP = p.paths.Clean(a.Path), CleanHost(a.Host), a.ClientIP.Unmap()
 	s.found = p.index.find(a, s.found[:0])
 	matched := false
 	for _, e := range s.found {

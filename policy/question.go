@@ -17,7 +17,8 @@ type Question struct {
 	// their order; an empty one is missing. They are cleaned as those of a
 	// request are: an address is masked, a path cleaned.
 	Key []string
-	// Cost is how many units are asked for, where the rule does not say; zero means one.
+	// Cost is how many units are asked for, whatever the rule says. Zero means what
+	// the rule says, or one.
 	Cost int64
 	// MaxWait is the longest delay that is acceptable, as in Attributes.
 	MaxWait time.Duration
@@ -35,7 +36,11 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question)
 	if err != nil {
 		return Verdict{}, err
 	}
-	skip, denied := s.add(r, r.Cost.units(q.Cost), q.MaxWait, q.Peek)
+	cost := q.Cost
+	if cost == 0 {
+		cost = r.Cost.units(0)
+	}
+	skip, denied := s.add(r, cost, q.MaxWait, q.Peek)
 	switch {
 	case denied != nil:
 		return *denied, nil

@@ -43,7 +43,7 @@ const keepKey = 16 << 10
 
 func (s *scratch) free() {
 	s.attributes = Attributes{}
-	clear(s.values)
+	clear(s.values[:cap(s.values)]) // of all rules; each wrote over the one before
 	clear(s.asked)
 	clear(s.requests)
 	s.values, s.asked, s.requests, s.key = s.values[:0], s.asked[:0], s.requests[:0], s.key[:0]
@@ -90,7 +90,7 @@ func (s *scratch) fill() {
 			r := &s.requests[len(s.requests)-1]
 			r.Key, r.Cost, r.MaxWait, r.Peek = key, q.cost, q.maxWait, q.peek
 			if q.rule.leases[j] && !q.peek {
-				r.Member = rand.Uint64() | 1 //nolint:gosec // it tells leases apart and opens nothing
+				r.Member = rand.Uint64() | 1 // it tells leases apart, and opens nothing
 			}
 		}
 	}

@@ -136,10 +136,8 @@ func (u *Upstream) check(s *source) {
 		}
 		return
 	}
-	shown := u.URL
-	if !strings.Contains(u.URL, "@") { // there could be a password in front of it
-		shown = quote(u.URL)
-	} else {
+	shown := quote(u.URL)
+	if strings.Contains(u.URL, "@") { // there could be a password in front of it
 		shown = "the URL"
 	}
 	target, err := url.Parse(u.URL)

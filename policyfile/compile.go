@@ -221,10 +221,11 @@ func (ps places) report(s *source, e *policy.RuleError) {
 	}
 	where := &ps[e.Index]
 	path := fmt.Sprintf("rules[%d]", e.Index)
-	field, index, rest := e.Field, 0, ""
+	field := e.Field
 	if m := listField.FindStringSubmatch(e.Field); m != nil {
-		field, rest = m[1], m[3]
-		_, _ = fmt.Sscan(m[2], &index)
+		index, rest := 0, m[3]
+		field = m[1]
+		_, _ = fmt.Sscan(m[2], &index) // digits
 		switch field {
 		case "Match.Headers":
 			path += ".match.header." + where.headers[index]

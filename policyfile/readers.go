@@ -40,7 +40,7 @@ func readWord(words ...string) reader {
 		var known []string
 		for i, w := range words {
 			if w == text && w != "" {
-				v.SetUint(uint64(i)) //nolint:gosec // an index
+				v.SetUint(uint64(i))
 				return
 			}
 			if w != "" {
@@ -150,7 +150,7 @@ var looseRate = regexp.MustCompile(`^\s*([\d_,]{1,15})(\.\d{1,6})?\s*[a-zA-Z]*?\
 // rateOf guesses what was meant by "100/min", "5 per second" or "0.5/s".
 func rateOf(text string) string {
 	m := looseRate.FindStringSubmatch(text)
-	if m == nil || unitOf(m[4]) == "" {
+	if len(m) == 0 || unitOf(m[4]) == "" {
 		return ""
 	}
 	count, ok := new(big.Rat).SetString(strings.NewReplacer("_", "", ",", "").Replace(m[1]) + m[2])

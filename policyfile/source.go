@@ -6,6 +6,9 @@ import (
 	"unicode"
 )
 
+// maxLine bounds the lines that errors show.
+const maxLine = 4096
+
 // maxErrors bounds how many mistakes of a file are reported.
 const maxErrors = 100
 
@@ -114,7 +117,7 @@ var secrets = regexp.MustCompile(`(?i)(token["']?[ \t]*:[ \t]*).+|(://)[^/ \t]*@
 
 // line returns a line for an excerpt.
 func (s *source) line(n int) string {
-	if n < 1 || n > len(s.lines) {
+	if n < 1 || n > len(s.lines) || len(s.lines[n-1]) > maxLine {
 		return ""
 	}
 	text := secrets.ReplaceAllString(strings.TrimRight(s.lines[n-1], "\r"), "${1}${2}***")
