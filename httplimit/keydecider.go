@@ -109,52 +109,60 @@ func (d *KeyDecider) Decide(r *http.Request) policy.Verdict {
 		}
 		return policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{Source: missing.source, Name: missing.name}}
 	}
-	met := make([]policy.Met, len(d.requests))
-	for i := range met {
-		met[i].Request = d.requests[i]
-		met[i].Request.Key = key
-	}
+	cost := int64(1)
 	if d.o.Cost != nil {
-		cost := d.o.Cost(r)
-		for i := range met {
-			met[i].Request.Cost = cost
-		}
-		if cost < 0 {
-			return d.failed(met, met[0].Request.Check())
-		}
+		cost = d.o.Cost(r)
 	}
-	if d.leases {
-		for i := range met {
-			if isConcurrency(met[i].Request.Limit) {
-				met[i].Request.Member = 1 + rand.Uint64N(1<<64-1)
-			}
-		}
+	if len(d.requests) == 1 {
+		return d.decideOne(r, key, cost)
 	}
-	var err error
-	if len(met) == 1 {
-		met[0].Decision, err = d.o.Store.Decide(r.Context(), met[0].Request)
-	} else {
-		err = d.decideAll(r, met)
-	}
-	if err != nil {
-		return d.failed(met, err)
-	}
-	return fold(met)
+	return d.decideAll(r, key, cost)
 }
 
-func (d *KeyDecider) decideAll(r *http.Request, met []policy.Met) error {
+// ask returns the request to the limit of index i.
+func (d *KeyDecider) ask(i int, key sluice.Key, cost int64) sluice.Request {
+	q := d.requests[i]
+	q.Key, q.Cost = key, cost
+	if d.leases && isConcurrency(q.Limit) {
+		q.Member = 1 + rand.Uint64N(1<<64-1)
+	}
+	return q
+}
+
+// decideOne is what decideAll is, at less expense, for one limit.
+func (d *KeyDecider) decideOne(r *http.Request, key sluice.Key, cost int64) policy.Verdict {
+	q := d.ask(0, key, cost)
+	var answer sluice.Decision
+	err := q.Check()
+	if err == nil {
+		answer, err = d.o.Store.Decide(r.Context(), q)
+	}
+	met := &[1]policy.Met{{Request: q, Decision: answer}}
+	if err != nil {
+		return d.failed(met[:], err)
+	}
+	v := policy.Verdict{Reason: answer.Reason, Tightest: answer, TightestLimit: q.Limit, Delay: answer.Delay, Met: met[:]}
+	if !answer.Allowed {
+		v.Action, v.Delay = policy.Deny, 0
+	}
+	return v
+}
+
+func (d *KeyDecider) decideAll(r *http.Request, key sluice.Key, cost int64) policy.Verdict {
+	met := make([]policy.Met, len(d.requests))
 	requests := make([]sluice.Request, len(met))
 	for i := range met {
-		requests[i] = met[i].Request
+		requests[i] = d.ask(i, key, cost)
+		met[i].Request = requests[i]
 	}
 	out := make([]sluice.Decision, len(met))
 	if err := d.o.Store.DecideAll(r.Context(), requests, out); err != nil {
-		return err
+		return d.failed(met, err)
 	}
 	for i := range met {
 		met[i].Decision = out[i]
 	}
-	return nil
+	return fold(met)
 }
 
 // failed is the verdict when the store could not decide.
@@ -172,41 +180,35 @@ func (d *KeyDecider) failed(met []policy.Met, err error) policy.Verdict {
 	return v
 }
 
-// fold makes one verdict of the decisions about all limits. A denial wins, and of
-// several the one with the longest wait; otherwise the fewest units remaining.
+// fold makes one verdict of the decisions about all limits, as package policy does.
 func fold(met []policy.Met) policy.Verdict {
 	tightest, delay := 0, time.Duration(0)
 	for i := range met {
-		d, t := &met[i].Decision, &met[tightest].Decision
-		delay = max(delay, d.Delay)
-		switch {
-		case d.Allowed != t.Allowed:
-			if !d.Allowed {
-				tightest = i
-			}
-		case d.Allowed:
-			if d.Remaining < t.Remaining {
-				tightest = i
-			}
-		case longer(d, t):
+		delay = max(delay, met[i].Decision.Delay)
+		if i > 0 && tighter(&met[i].Decision, &met[tightest].Decision) {
 			tightest = i
 		}
 	}
 	t := &met[tightest]
-	v := policy.Verdict{Reason: t.Decision.Reason, Tightest: t.Decision, TightestLimit: t.Request.Limit, Met: met}
-	if t.Decision.Allowed {
-		v.Delay = delay
-	} else {
-		v.Action = policy.Deny
+	v := policy.Verdict{Reason: t.Decision.Reason, Tightest: t.Decision, TightestLimit: t.Request.Limit, Delay: delay, Met: met}
+	if !t.Decision.Allowed {
+		v.Action, v.Delay = policy.Deny, 0
 	}
 	return v
 }
 
-// longer reports whether denial a keeps a request out for longer than b does. No
-// time to retry after is for ever.
-func longer(a, b *sluice.Decision) bool {
-	if a.RetryAfter == 0 || b.RetryAfter == 0 {
-		return b.RetryAfter != 0
+// tighter reports whether a binds its client more than b does: a denial wins, and
+// of several the one with the longest wait; otherwise the fewest units remaining.
+func tighter(a, b *sluice.Decision) bool {
+	switch {
+	case a.Allowed != b.Allowed:
+		return b.Allowed
+	case a.Allowed && a.Remaining != b.Remaining:
+		return a.Remaining < b.Remaining
+	case a.Allowed:
+		return a.ResetAfter > b.ResetAfter
+	case (a.Reason == sluice.ReasonNever) != (b.Reason == sluice.ReasonNever):
+		return a.Reason == sluice.ReasonNever
 	}
 	return a.RetryAfter > b.RetryAfter
 }

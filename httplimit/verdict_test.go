@@ -1,0 +1,171 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// answers decides as it is told.
+type answers struct {
+	sluice.Store
+	list []sluice.Decision
+}
+
+func (s answers) DecideAll(_ context.Context, _ []sluice.Request, out []sluice.Decision) error {
+	copy(out, s.list)
+	return nil
+}
+
+func TestTightest(t *testing.T) {
+	passes := func(remaining int64, reset time.Duration) sluice.Decision {
+		return sluice.Decision{Allowed: true, Limit: 10, Remaining: remaining, ResetAfter: reset, Delay: reset / 10}
+	}
+	denied := func(again time.Duration) sluice.Decision {
+		return sluice.Decision{Reason: sluice.ReasonLimited, Limit: 10, RetryAfter: again}
+	}
+	never := sluice.Decision{Reason: sluice.ReasonNever, Limit: 10}
+	limits := []*sluice.Limit{
+		sluice.MustLimit("0", sluice.FixedWindow{Rate: sluice.PerHour(10)}),
+		sluice.MustLimit("1", sluice.FixedWindow{Rate: sluice.PerHour(10)}),
+		sluice.MustLimit("2", sluice.FixedWindow{Rate: sluice.PerHour(10)}),
+	}
+	for i, c := range []struct {
+		answers []sluice.Decision
+		want    string
+		delay   time.Duration
+	}{
+		{[]sluice.Decision{passes(5, 10), passes(4, 10), passes(6, 30)}, "1", 3},
+		{[]sluice.Decision{passes(5, 10), passes(5, 20), passes(6, 30)}, "1", 3},
+		{[]sluice.Decision{passes(0, 10), denied(5), passes(0, 30)}, "1", 0},
+		{[]sluice.Decision{denied(6), denied(7), denied(5)}, "1", 0},
+		{[]sluice.Decision{denied(6), never, denied(5)}, "1", 0},
+		{[]sluice.Decision{never, denied(5), never}, "0", 0},
+	} {
+		d := keyed(t, httplimit.KeyOptions{Store: answers{list: c.answers}, Limits: limits, Key: []httplimit.Part{httplimit.Constant("all")}})
+		v := d.Decide(get("/"))
+		if v.TightestLimit.Name() != c.want || v.Delay != c.delay || v.Allowed() != v.Tightest.Allowed || v.Reason != v.Tightest.Reason {
+			t.Errorf("case %d: got %+v", i, v)
+		}
+	}
+}
+
+// A client that is gone when the store cannot decide is not served.
+func TestClientGoneWhileDeciding(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	h := limited(t, failingStore{err: context.Canceled}, sluice.FixedWindow{Rate: sluice.PerHour(1)}, httplimit.Options{},
+		func(http.ResponseWriter, *http.Request) { t.Error("the request was handled") })
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, get("/").WithContext(ctx))
+	if w.Code != 499 {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+// renewals fails or denies all decisions after the first one.
+type renewals struct {
+	sluice.Store
+	decided *int
+	delay   time.Duration // of the first one
+	next    sluice.Decision
+	err     error
+}
+
+func (s renewals) Decide(context.Context, sluice.Request) (sluice.Decision, error) {
+	if *s.decided++; *s.decided == 1 {
+		return sluice.Decision{Allowed: true, Limit: 2, Delay: s.delay}, nil
+	}
+	return s.next, s.err
+}
+func (s renewals) Release(context.Context, sluice.Charge, time.Duration) error { return nil }
+func (s renewals) Cancel(context.Context, sluice.Charge) error                 { return nil }
+
+// Who waits in the queue of a concurrency limit asks again. If the store cannot
+// say, the request has waited for as long as it was told to; if the lease is lost, it is refused.
+func TestRenewalInQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outage := errors.New("outage")
+		for _, c := range []struct {
+			name   string
+			store  renewals
+			status int
+			errs   int
+		}{
+			{"in time", renewals{next: sluice.Decision{Allowed: true}}, 200, 0},
+			{"outage", renewals{err: outage}, 200, 1},
+			{"lost", renewals{next: sluice.Decision{Reason: sluice.ReasonLimited}}, 429, 0},
+		} {
+			c.store.decided, c.store.delay = new(int), time.Second
+			errs := 0
+			h := limited(t, c.store, sluice.Concurrency{Max: 1, Queue: 1, Latency: time.Second}, httplimit.Options{
+				OnError: func(*http.Request, error) { errs++ },
+			}, nothing)
+			if got := status(h); got != c.status || errs != c.errs {
+				t.Errorf("%s: status %d, %d errors", c.name, got, errs)
+			}
+		}
+	})
+}
+
+// What fails while a request is handled is reported, and the request goes on.
+func TestRenewalWhileHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outage := errors.New("outage")
+		for _, c := range []struct {
+			store renewals
+			want  error
+		}{
+			{renewals{next: sluice.Decision{Reason: sluice.ReasonLimited}}, sluice.ErrLeaseLost},
+			{renewals{err: outage}, outage},
+		} {
+			c.store.decided = new(int)
+			reported := make(chan error, 9)
+			h := limited(t, c.store, sluice.Concurrency{Max: 1, TTL: 2 * time.Second}, httplimit.Options{
+				OnError: func(_ *http.Request, err error) { reported <- err },
+			}, func(http.ResponseWriter, *http.Request) { <-time.After(2500 * time.Millisecond) })
+			if got := status(h); got != 200 || *c.store.decided != 3 {
+				t.Errorf("status %d after %d decisions", got, *c.store.decided)
+			}
+			close(reported)
+			for err := range reported {
+				if !errors.Is(err, c.want) {
+					t.Errorf("reported %v; want %v", err, c.want)
+				}
+			}
+		}
+	})
+}
+
+// Of a floor that is to remain nothing more can be taken until there is more.
+func TestTimeToMoreAboveFloor(t *testing.T) {
+	clock := int64(1e6)
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name: "low", Key: []policy.Part{policy.Global()}, Floor: 5,
+		Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(6), Burst: 10})},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: storeAt(t, &clock)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := wrap(t, d, httplimit.Options{}, nothing)
+	for i, want := range []string{`"low";r=4;t=10`, `"low";r=3;t=7`, `"low";r=2;t=4`} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, get("/"))
+		if got := w.Header().Get("RateLimit"); got != want {
+			t.Errorf("request %d: got %s; want %s", i, got, want)
+		}
+		clock += 3e6
+	}
+}
