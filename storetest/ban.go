@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// bans: after so many denials a key is refused outright for a time, which its
+// attempts do not prolong. Peeks do not count. A reset lifts the ban.
+func bans(s *subject) {
+	s.each(only(notCountingDenied), func(s *subject, c sample) {
+		l := c.limit()
+		terms := &sluice.Ban{After: 3, For: 20 * time.Second}
+		r := s.complete(sluice.Request{Limit: l, Key: key, Cost: 1, Ban: terms})
+		p := r
+		p.Peek, p.Member = true, 0
+		r.Cost = capacity
+		s.allowed(s.ask(r), "the whole capacity")
+		r.Cost = 1
+		attempt := func() sluice.Decision {
+			s.Helper()
+			r.Member = 0
+			return s.ask(r)
+		}
+		for range 5 {
+			s.denied(s.ask(p), sluice.ReasonLimited, "a peek")
+		}
+		s.denied(attempt(), sluice.ReasonLimited, "the first denial")
+		s.denied(attempt(), sluice.ReasonLimited, "the second denial")
+		for range 5 {
+			s.denied(s.ask(p), sluice.ReasonLimited, "a peek, two denials after the budget")
+		}
+		foreseen := s.ask(p)
+		d := attempt()
+		s.denied(d, sluice.ReasonLimited, "the third denial")
+		s.same(foreseen, d, "the peek and the third denial")
+		if d.RetryAfter != 20*time.Second {
+			s.Errorf("the denial that bans may come back after %v, want 20s", d.RetryAfter)
+		}
+		for range 19 {
+			s.clock.Advance(time.Second)
+			s.denied(attempt(), sluice.ReasonBanned, "an attempt while banned")
+		}
+		d = attempt()
+		s.denied(d, sluice.ReasonBanned, "an attempt a second before the end")
+		if d.RetryAfter != time.Second || d.Remaining != 0 || d.Limit != capacity {
+			s.Errorf("an attempt a second before the end: %+v", d)
+		}
+		s.same(s.ask(p), d, "a peek while banned")
+		p0 := p
+		p0.Cost = 0
+		s.denied(s.ask(p0), sluice.ReasonBanned, "no unit, while banned")
+		// The ban is of the key: without its terms it is not asked after.
+		s.allowed(s.peek(l, key, 1), "a request that knows of no ban")
+		other := p
+		other.Key = sluice.StringKey("198.51.100.7")
+		s.allowed(s.ask(other), "another key")
+		s.clock.Advance(time.Second - us)
+		s.denied(attempt(), sluice.ReasonBanned, "a microsecond before the end")
+		s.clock.Advance(us)
+		s.allowed(attempt(), "when the ban has ended")
+
+		// A reset lifts it, and what has been denied does not count on.
+		s.reset(l, key)
+		s.take(l, key, capacity)
+		for range 3 {
+			attempt()
+		}
+		s.denied(attempt(), sluice.ReasonBanned, "banned again")
+		s.reset(l, key)
+		s.allowed(attempt(), "after a reset")
+	})
+}
+
+// banWindow: denials count within a time from the first one; Within is For unless given.
+func banWindow(s *subject) {
+	l := limit("window", sluice.FixedWindow{Rate: sluice.PerHour(1)})
+	terms := &sluice.Ban{After: 3, Within: 10 * time.Second, For: time.Minute}
+	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: terms}
+	s.allowed(s.ask(r), "the only unit")
+	for i := range 4 { // two denials, and the third too late
+		s.denied(s.ask(r), sluice.ReasonLimited, "round %d, the first denial", i)
+		s.clock.Advance(9 * time.Second)
+		s.denied(s.ask(r), sluice.ReasonLimited, "round %d, the second denial, 9s later", i)
+		s.clock.Advance(time.Second)
+	}
+	s.ask(r)
+	s.clock.Advance(9 * time.Second)
+	s.ask(r)
+	s.ask(r)
+	s.denied(s.ask(r), sluice.ReasonBanned, "after three within 10s")
+	s.clock.Advance(time.Minute)
+	// A ban that has ended leaves no denials behind.
+	s.denied(s.ask(r), sluice.ReasonLimited, "the first denial after the ban")
+	s.denied(s.ask(r), sluice.ReasonLimited, "the second denial after the ban")
+
+	once := sluice.Request{Limit: l, Key: sluice.StringKey("once"), Cost: 1, Ban: &sluice.Ban{After: 1, For: time.Minute}}
+	s.allowed(s.ask(once), "the only unit")
+	s.denied(s.ask(once), sluice.ReasonLimited, "the denial that bans at once")
+	s.denied(s.ask(once), sluice.ReasonBanned, "after it")
+}
+
+// banRetry: whoever comes back when a denial or a ban has said is let in.
+func banRetry(s *subject) {
+	s.each(only(func(c sample) bool { return !c.countsDenied }), func(s *subject, c sample) {
+		for _, terms := range []*sluice.Ban{
+			{After: 2, For: 100 * time.Millisecond},
+			{After: 2, For: 30 * time.Second},
+		} {
+			l := s.full(c)
+			for i := range 4 {
+				d := s.ask(s.complete(sluice.Request{Limit: l, Key: key, Cost: 3, Ban: terms}))
+				if d.Allowed || d.RetryAfter <= 0 || d.ResetAfter < d.RetryAfter {
+					s.Fatalf("attempt %d, ban for %v: %+v", i, terms.For, d)
+				}
+				now := s.clock.Now()
+				s.clock.Advance(d.RetryAfter)
+				if e := s.ask(sluice.Request{Limit: l, Key: key, Cost: 3, Ban: terms, Peek: true}); !e.Allowed {
+					s.Fatalf("attempt %d, ban for %v: %+v, and then still %+v", i, terms.For, d, e)
+				}
+				s.clock.Set(now)
+			}
+			s.reset(l, key)
+		}
+	})
+}
+
+// banBatch: what a batch denies by itself counts towards a ban, also when it
+// comes from asking twice; what would have passed does not.
+func banBatch(s *subject) {
+	terms := &sluice.Ban{After: 2, For: time.Minute}
+	empty := limit("empty", sluice.FixedWindow{Rate: sluice.PerHour(1)})
+	open := limit("open", sluice.FixedWindow{Rate: sluice.PerHour(5)})
+	s.take(empty, key, 1)
+	before := s.view(open, key)
+	a := sluice.Request{Limit: open, Key: key, Cost: 1, Ban: terms}
+	b := sluice.Request{Limit: empty, Key: key, Cost: 1, Ban: terms}
+	for i := range 2 {
+		out := s.batch(a, b)
+		if !out[0].Allowed || out[1].Reason != sluice.ReasonLimited {
+			s.Fatalf("batch %d: %+v", i, out)
+		}
+	}
+	out := s.batch(a, b)
+	if !out[0].Allowed || out[1].Reason != sluice.ReasonBanned {
+		s.Errorf("the batch after two denials: %+v", out)
+	}
+	s.unmoved(before, open, key, "batches that were denied")
+	for range 3 {
+		s.allowed(s.ask(a), "a limit that denied nothing")
+	}
+
+	twice := limit("twice", sluice.FixedWindow{Rate: sluice.PerHour(5)})
+	r := sluice.Request{Limit: twice, Key: key, Cost: 3, Ban: terms}
+	before = s.view(twice, key)
+	for i := range 2 {
+		if out := s.batch(r, r); !out[0].Allowed || out[1].Reason != sluice.ReasonLimited {
+			s.Fatalf("batch %d of six units of five: %+v", i, out)
+		}
+	}
+	s.unmoved(before, twice, key, "batches that were denied")
+	s.denied(s.ask(r), sluice.ReasonBanned, "after two denials of such batches")
+}

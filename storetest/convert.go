@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// resized are the algorithms with n units, five of which are back in a second
+// where the algorithm refills.
+var resized = map[string]func(n int64) sluice.Algorithm{
+	"token_bucket": func(n int64) sluice.Algorithm { return sluice.TokenBucket{Rate: fivePerSecond, Burst: n} },
+	"leaky_bucket": func(n int64) sluice.Algorithm { return sluice.LeakyBucket{Rate: fivePerSecond, Queue: n - 1} },
+	"fixed_window": func(n int64) sluice.Algorithm { return sluice.FixedWindow{Rate: sluice.PerSecond(n)} },
+	"fixed_window_opened": func(n int64) sluice.Algorithm {
+		return sluice.FixedWindow{Rate: sluice.PerSecond(n), Opened: true}
+	},
+	"sliding_window":  func(n int64) sluice.Algorithm { return sluice.SlidingWindow{Rate: sluice.PerSecond(n)} },
+	"sliding_counter": func(n int64) sluice.Algorithm { return sluice.SlidingCounter{Rate: sluice.PerSecond(n)} },
+	"sliding_log":     func(n int64) sluice.Algorithm { return sluice.SlidingLog{Rate: sluice.PerSecond(n)} },
+	"concurrency":     func(n int64) sluice.Algorithm { return sluice.Concurrency{Max: n, TTL: time.Second} },
+}
+
+// convert: a limit that changes its numbers keeps what its keys have used; a
+// token bucket keeps what it holds, up to its new size.
+func convert(s *subject) {
+	for name, alg := range resized {
+		s.Run(name, func(t *testing.T) {
+			s := s.suite.subject(t)
+			l, larger, smaller := limit("l", alg(5)), limit("l", alg(10)), limit("l", alg(2))
+			keptLarger, keptSmaller := int64(7), int64(0)
+			if name == "token_bucket" {
+				keptLarger, keptSmaller = 2, 2
+			}
+			s.take(l, key, 3)
+			before := s.view(l, key)
+			s.remaining(larger, key, keptLarger, "three of five used, seen under ten")
+			s.remaining(smaller, key, keptSmaller, "three of five used, seen under two")
+			s.unmoved(before, l, key, "peeks under other numbers")
+
+			if d := s.take(larger, key, keptLarger); !d.Allowed || d.Remaining != 0 || d.Limit != 10 {
+				s.Fatalf("all that is left under ten: %+v", d)
+			}
+			s.denied(s.take(larger, key, 1), sluice.ReasonLimited, "one more under ten")
+			s.denied(s.take(l, key, 1), sluice.ReasonLimited, "one more under five again")
+			s.denied(s.take(smaller, key, 1), sluice.ReasonLimited, "one more under two")
+
+			// A state that time has made fresh is a fresh one under all numbers:
+			// whether a store has forgotten it meanwhile makes no difference.
+			s.clock.Advance(time.Minute)
+			s.remaining(larger, key, 10, "a minute later, under ten")
+			s.allowed(s.take(larger, key, 10), "all of ten, a minute later")
+
+			// Another key is not touched.
+			other := sluice.StringKey("198.51.100.7")
+			s.take(smaller, other, 1)
+			s.remaining(smaller, other, 1, "another key")
+		})
+	}
+	s.Run("rate", func(t *testing.T) {
+		s := s.suite.subject(t)
+		slow := limit("rate", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5})
+		fast := limit("rate", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 5})
+		s.take(slow, key, 5)
+		s.clock.Advance(500 * time.Millisecond)
+		// Until it is asked for with the new rate, it is refilled at the old one.
+		if d := s.take(fast, key, 1); !d.Allowed || d.Remaining != 1 || d.ResetAfter != 350*time.Millisecond {
+			s.Errorf("half a second at five a second, then one taken: %+v", d)
+		}
+		if d := s.peek(fast, key, 2); d.RetryAfter != 50*time.Millisecond {
+			s.Errorf("half a unit at ten a second: %+v", d)
+		}
+	})
+	s.Run("warm_up", func(t *testing.T) {
+		s := s.suite.subject(t)
+		slow := limit("warm", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5, WarmUp: time.Second})
+		fast := limit("warm", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 5, WarmUp: time.Second})
+		s.take(slow, key, 1)
+		if d := s.peek(fast, key, 1); d.Allowed || d.RetryAfter != 520*time.Millisecond {
+			s.Errorf("what is owed is owed for the same time: %+v", d)
+		}
+	})
+	s.Run("cells", func(t *testing.T) {
+		s := s.suite.subject(t)
+		few := limit("cells", sluice.SlidingWindow{Rate: sluice.PerSecond(5), Cells: 5})
+		many := limit("cells", sluice.SlidingWindow{Rate: sluice.PerSecond(5), Cells: 100})
+		s.take(few, key, 4)
+		s.clock.Advance(300 * time.Millisecond)
+		s.allowed(s.take(many, key, 1), "the fifth unit, under other cells")
+		s.denied(s.take(many, key, 1), sluice.ReasonLimited, "the sixth unit")
+		s.clock.Advance(1100 * time.Millisecond)
+		s.remaining(many, key, 5, "a window and a cell later")
+	})
+	s.Run("set_limit", func(t *testing.T) {
+		s := s.suite.subject(t)
+		lim := sluice.NewLimiter(s.store, limit("set", sluice.FixedWindow{Rate: sluice.PerHour(5)}))
+		s.take(lim.Limit(), key, 5)
+		if err := lim.SetLimit(limit("set", sluice.FixedWindow{Rate: sluice.PerHour(8)})); err != nil {
+			s.Fatal(err)
+		}
+		s.remaining(lim.Limit(), key, 3, "five used, of eight")
+	})
+}
+
+// convertRandom: through any changes of its numbers, a limit admits no more than
+// the largest of them, and a peek tells what the decision under new numbers will be.
+func convertRandom(s *subject) {
+	for name, alg := range resized {
+		s.Run(name, func(t *testing.T) {
+			s := s.suite.subject(t)
+			r := source(5)
+			const most = 8
+			var admitted []event
+			for i := range 500 {
+				s.clock.Advance(pause(r, 300*time.Millisecond))
+				l := limit("l", alg(3+r.Int64N(most-2)))
+				q := s.complete(sluice.Request{Limit: l, Key: key, Cost: r.Int64N(3)})
+				p := q
+				p.Peek = true
+				seen, left := s.ask(p), s.peek(l, key, 0).Remaining
+				got := s.ask(q)
+				s.foreseen(seen, got, seen.Remaining)
+				if got.Allowed && seen.Remaining != left || left > l.Capacity() {
+					s.Fatalf("request %d of %d under %v: %d remain, and %d", i, q.Cost, l, seen.Remaining, left)
+				}
+				if got.Allowed && q.Cost > left || !got.Allowed && q.Cost > 0 && q.Cost <= left {
+					s.Fatalf("request %d of %d under %v, with %d left: %+v", i, q.Cost, l, left, got)
+				}
+				if got.Allowed {
+					admitted = append(admitted, event{s.clock.Now(), q.Cost})
+				}
+			}
+			bound := map[string]func(time.Duration) int64{
+				// A bucket that is full may be made larger, and is full again.
+				"token_bucket":        func(w time.Duration) int64 { return 1 << 40 },
+				"leaky_bucket":        func(w time.Duration) int64 { return most + int64(5*w/time.Second) },
+				"fixed_window":        windows(2 * most),
+				"fixed_window_opened": windows(2 * most),
+				"sliding_counter":     windows(2*most - 1),
+			}[name]
+			if bound == nil {
+				bound = windows(most)
+			}
+			s.bounded(sample{bound: bound}, admitted)
+		})
+	}
+}
+
+// convertCharge: what was charged under other numbers of a limit can be settled
+// and canceled under the new ones, and gives back no more than it took.
+func convertCharge(s *subject) {
+	for name, alg := range resized {
+		s.Run(name, func(t *testing.T) {
+			s := s.suite.subject(t)
+			l, larger := limit("l", alg(5)), limit("l", alg(10))
+			first := s.charge(sluice.Request{Limit: l, Key: key, Cost: 2})
+			second := s.charge(sluice.Request{Limit: l, Key: key, Cost: 1})
+			before := s.peek(larger, key, 0).Remaining // 2 of a bucket, 7 of the others
+			s.allowed(s.take(larger, key, 0), "no unit under ten")
+			third := s.charge(sluice.Request{Limit: larger, Key: key, Cost: 1})
+			s.cancel(third)
+			s.remaining(larger, key, before, "a charge under ten, canceled")
+			s.cancel(second)
+			s.remaining(larger, key, before+1, "a charge under five, canceled under ten")
+			if name == "concurrency" {
+				return
+			}
+			s.settle(first, 0)
+			s.remaining(larger, key, before+3, "a charge under five, settled at nothing under ten")
+		})
+	}
+}
+
+// convertAlgorithm: a limit that changes its algorithm starts anew.
+func convertAlgorithm(s *subject) {
+	for _, from := range samples {
+		s.Run(from.name, func(t *testing.T) {
+			s := s.suite.subject(t)
+			for _, to := range samples {
+				l, other := limit("l", from.algorithm), limit("l", to.algorithm)
+				if l.Params().Kind == other.Params().Kind {
+					continue
+				}
+				charge := s.charge(sluice.Request{Limit: l, Key: key, Cost: capacity})
+				s.remaining(other, key, capacity, "seen as a %s", to.name)
+				s.remaining(l, key, 0, "seen as itself, after a peek as a %s", to.name)
+				s.allowed(s.take(other, key, 2), "taken as a %s", to.name)
+				before := s.view(other, key)
+				s.cancel(charge)
+				s.unmoved(before, other, key, "canceling a charge of a %s", from.name)
+				s.reset(l, key)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/sluicehq/sluice"
+)
+
+// Factory makes a fresh store for one test: no other store shares its state, and
+// its time is that of clock. What has to be cleaned up is left to t.Cleanup; a
+// store that is an [io.Closer] may have been closed by then.
+type Factory func(t *testing.T, clock *Clock) sluice.Store
+
+// Option changes what Run asks of a store.
+type Option func(*suite)
+
+// TimeGoesBack says that a store follows its clock back, so that Run holds it to
+// what the contract says about time that does. A store that never goes back needs no such test.
+func TimeGoesBack() Option {
+	return func(s *suite) { s.back = true }
+}
+
+// Attempts sets how often each of 64 goroutines asks in the tests of concurrency
+// that count exactly, for stores that are slower than memory. Default: 10,000.
+func Attempts(n int) Option {
+	return func(s *suite) { s.attempts = n }
+}
+
+// suite is one run of the contract.
+type suite struct {
+	factory  Factory
+	attempts int
+	back     bool
+}
+
+// clause is one promise of the contract.
+type clause struct {
+	name string
+	test func(s *subject)
+}
+
+// contract is all of it that holds for every store.
+var contract = []clause{
+	{"Steps", steps},
+	{"Laws", laws},
+	{"Take", take},
+	{"Denial", denial},
+	{"Frozen", frozen},
+	{"Floor", floor},
+	{"FloorBeyondCapacity", floorBeyondCapacity},
+	{"Peek", peek},
+	{"ZeroCost", zeroCost},
+	{"Never", never},
+	{"LongTimes", longTimes},
+	{"Errors", refused},
+	{"Reserve", reserve},
+	{"Cancel", cancel},
+	{"CancelBound", cancelBound},
+	{"CancelLate", cancelLate},
+	{"CancelFloor", cancelFloor},
+	{"Settle", settle},
+	{"SettleLate", settleLate},
+	{"Unsupported", unsupported},
+	{"EndOnce", endOnce},
+	{"Leases", leases},
+	{"LeaseQueue", leaseQueue},
+	{"LeaseLatency", leaseLatency},
+	{"LeaseNever", leaseNever},
+	{"MinInterval", minInterval},
+	{"CountDenied", countDenied},
+	{"Bans", bans},
+	{"BanWindow", banWindow},
+	{"BanRetry", banRetry},
+	{"BanBatch", banBatch},
+	{"Shadow", shadow},
+	{"ShadowBatch", shadowBatch},
+	{"Batches", batches},
+	{"BatchDuplicates", batchDuplicates},
+	{"BatchDenials", batchDenials},
+	{"BatchPeeks", batchPeeks},
+	{"BatchVersions", batchVersions},
+	{"BatchErrors", batchErrors},
+	{"BatchLarge", batchLarge},
+	{"BatchRandom", batchRandom},
+	{"Convert", convert},
+	{"ConvertRandom", convertRandom},
+	{"ConvertCharge", convertCharge},
+	{"ConvertAlgorithm", convertAlgorithm},
+	{"Reset", reset},
+	{"Keys", keys},
+	{"Names", names},
+	{"Exact", exact},
+	{"ConcurrentBatches", concurrentBatches},
+	{"ConcurrentCancel", concurrentCancel},
+	{"ConcurrentLeases", concurrentLeases},
+	{"ConcurrentSetLimit", concurrentSetLimit},
+	{"Closed", closed},
+}
+
+// backward is what holds for stores whose time may go back.
+var backward = []clause{
+	{"BackSlightly", backSlightly},
+	{"BackFar", backFar},
+	{"BackLeases", backLeases},
+	{"BackBans", backBans},
+	{"BackRandom", backRandom},
+}
+
+// Run runs the contract against the stores that factory makes, a fresh one for
+// each promise.
+func Run(t *testing.T, factory Factory, options ...Option) {
+	t.Helper()
+	s := &suite{factory: factory, attempts: 10_000}
+	for _, o := range options {
+		o(s)
+	}
+	clauses := contract
+	if s.back {
+		clauses = append(clauses[:len(clauses):len(clauses)], backward...)
+	}
+	for _, c := range clauses {
+		t.Run(c.name, func(t *testing.T) { c.test(s.subject(t)) })
+	}
+}

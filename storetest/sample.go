@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// capacity is the units that every sample holds at once.
+const capacity = 5
+
+// sample is an algorithm with numbers that hold capacity units, all of which are
+// back within a few seconds.
+type sample struct {
+	name      string
+	algorithm sluice.Algorithm
+	// paced: after a charge of any cost the next must wait, whatever is left.
+	paced bool
+	// countsDenied: a denial may move the state.
+	countsDenied bool
+	// lease: the units are given back by Release.
+	lease bool
+	// bound is the most units that may be admitted, or depart, within a time.
+	bound func(within time.Duration) int64
+}
+
+func (c sample) limit() *sluice.Limit { return limit("sample", c.algorithm) }
+
+// flow is a bound of so many units at once and five a second.
+func flow(burst int64) func(time.Duration) int64 {
+	return func(w time.Duration) int64 { return burst + int64(5*w/time.Second) }
+}
+
+// windows is a bound of so many units in each second that an interval touches.
+func windows(count int64) func(time.Duration) int64 {
+	return func(w time.Duration) int64 { return count * (int64(w/time.Second) + 1) }
+}
+
+var fivePerSecond = sluice.PerSecond(5)
+
+// samples are the algorithms, each in its variants.
+var samples = []sample{
+	{name: "token_bucket", algorithm: sluice.TokenBucket{Rate: fivePerSecond, Burst: 5}, bound: flow(5)},
+	{
+		name: "token_bucket_warm_up", algorithm: sluice.TokenBucket{Rate: fivePerSecond, Burst: 5, WarmUp: time.Second},
+		paced: true, bound: flow(5),
+	},
+	// What has been admitted may still wait in the queue: departures are bounded by one more.
+	{name: "leaky_bucket", algorithm: sluice.LeakyBucket{Rate: fivePerSecond, Queue: 4}, bound: flow(5)},
+	{name: "leaky_bucket_nodelay", algorithm: sluice.LeakyBucket{Rate: fivePerSecond, Queue: 4, Undelayed: 4}, bound: flow(5)},
+	{name: "fixed_window", algorithm: sluice.FixedWindow{Rate: fivePerSecond}, bound: windows(10)},
+	{name: "fixed_window_opened", algorithm: sluice.FixedWindow{Rate: fivePerSecond, Opened: true}, bound: windows(10)},
+	{name: "sliding_window", algorithm: sluice.SlidingWindow{Rate: fivePerSecond, Cells: 10}, bound: windows(5)},
+	{name: "sliding_counter", algorithm: sluice.SlidingCounter{Rate: fivePerSecond}, bound: windows(9)},
+	{name: "sliding_log", algorithm: sluice.SlidingLog{Rate: fivePerSecond}, bound: windows(5)},
+	{
+		name: "sliding_log_min_interval", algorithm: sluice.SlidingLog{Rate: fivePerSecond, MinInterval: 50 * time.Millisecond},
+		paced: true, bound: windows(5),
+	},
+	{
+		name: "sliding_log_count_denied", algorithm: sluice.SlidingLog{Rate: fivePerSecond, CountDenied: true},
+		countsDenied: true, bound: windows(5),
+	},
+	{name: "concurrency", algorithm: sluice.Concurrency{Max: 5, TTL: time.Second}, lease: true, bound: windows(5)},
+	{
+		name:      "concurrency_queue",
+		algorithm: sluice.Concurrency{Max: 2, Queue: 3, TTL: time.Second, Latency: 100 * time.Millisecond},
+		lease:     true, bound: windows(5),
+	},
+}
+
+// only returns the samples for which keep holds.
+func only(keep func(c sample) bool) []sample {
+	var kept []sample
+	for _, c := range samples {
+		if keep(c) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+func notPaced(c sample) bool { return !c.paced }
+
+func notCountingDenied(c sample) bool { return !c.countsDenied }
+
+// full returns a store's key with all of a sample's units taken.
+func (s *subject) full(c sample) *sluice.Limit {
+	s.Helper()
+	l := c.limit()
+	s.allowed(s.take(l, key, capacity), "the whole capacity of a fresh key")
+	return l
+}

@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/sluicehq/sluice"
+)
+
+// shadow: a shadow request is decided and charged as any other.
+func shadow(s *subject) {
+	s.each(samples, func(s *subject, c sample) {
+		l := c.limit()
+		r := sluice.Request{Limit: l, Key: key, Cost: capacity, Shadow: true}
+		s.allowed(s.ask(r), "a shadow of the whole capacity")
+		r.Cost = 1
+		s.denied(s.ask(r), sluice.ReasonLimited, "a shadow with nothing left")
+		s.denied(s.batch(r)[0], sluice.ReasonLimited, "a shadow alone in a batch")
+	})
+}
+
+// shadowBatch: in a batch a shadow is never the reason for a denial, and is
+// charged on its own, whether the others pass or not.
+func shadowBatch(s *subject) {
+	enforced := limit("enforced", sluice.FixedWindow{Rate: sluice.PerHour(3)})
+	for _, c := range only(notPaced) {
+		s.Run(c.name, func(t *testing.T) {
+			s := s.suite.subject(t)
+			tried := c.limit()
+			a := sluice.Request{Limit: enforced, Key: key, Cost: 1}
+			b := sluice.Request{Limit: tried, Key: key, Cost: 2, Shadow: true}
+			for i := range 2 {
+				if out := s.batch(b, a); !out[0].Allowed || !out[1].Allowed {
+					s.Fatalf("batch %d: %+v", i, out)
+				}
+			}
+			s.remaining(tried, key, 1, "two shadows of two")
+			out := s.batch(b, a)
+			if out[0].Allowed || !out[1].Allowed {
+				s.Fatalf("a batch whose shadow is denied: %+v", out)
+			}
+			s.remaining(enforced, key, 0, "three batches")
+			if c.countsDenied {
+				return
+			}
+			s.remaining(tried, key, 1, "a shadow that was denied")
+			b.Cost = 1
+			out = s.batch(a, b)
+			if out[0].Allowed || !out[1].Allowed {
+				s.Fatalf("a batch that is denied, with a shadow that is not: %+v", out)
+			}
+			s.remaining(tried, key, 0, "the shadow of a batch that was denied")
+		})
+	}
+	s.Run("same_limit", func(t *testing.T) {
+		s := s.suite.subject(t)
+		l := limit("both", sluice.FixedWindow{Rate: sluice.PerHour(5)})
+		r := sluice.Request{Limit: l, Key: key, Cost: 3}
+		sh := r
+		sh.Shadow = true
+		// What is enforced comes first, wherever it stands; the shadow takes what is left.
+		if out := s.batch(sh, r); out[0].Allowed || !out[1].Allowed || out[1].Remaining != 2 {
+			s.Errorf("a shadow of the limit itself: %+v", out)
+		}
+		s.remaining(l, key, 2, "after both")
+		// A shadow that peeks is neither charged nor a reason for denial.
+		sh.Peek = true
+		if out := s.batch(sh, sluice.Request{Limit: l, Key: key, Cost: 2}); out[0].Allowed || !out[1].Allowed {
+			s.Errorf("a shadow that peeks: %+v", out)
+		}
+		s.remaining(l, key, 0, "after all of them")
+	})
+}
