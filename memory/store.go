@@ -14,7 +14,8 @@ import (
 
 // Store keeps the state of limits in this process. It is safe for concurrent use.
 type Store struct {
-	seeds  [2]maphash.Seed
+	seed   maphash.Seed
+	second folded
 	shards []shard
 	clock  clock
 	asked  func() int64 // Options.Clock
@@ -38,7 +39,8 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		seeds:        [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		seed:         maphash.MakeSeed(),
+		second:       newFolded(),
 		shards:       make([]shard, o.Shards),
 		asked:        o.Clock,
 		maxBytes:     o.MaxBytes,
@@ -83,7 +85,7 @@ func (s *Store) locate(v *version, k sluice.Key) place {
 // hashKey returns the first half of the identity, which tells shard and position.
 func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
-	h := maphash.String(s.seeds[0], k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
+	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
 	if h == 0 {
 		return 1 // zero marks an empty slot
 	}
@@ -92,7 +94,7 @@ func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 
 // hashTag returns the second half, with the version.
 func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
-	return makeTag(maphash.String(s.seeds[1], k.Text())^v.id[1], v.index)
+	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
 }
 
 // shardOf returns the shard of a key: by its low bits, for the high ones tell
@@ -141,10 +143,12 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	if err := r.Check(); err != nil {
 		return d, err
 	}
-	if v := s.version(r.Limit); v.inline && !r.Peek && r.Ban == nil {
-		if a := ask(&r); s.decideFast(v, r.Key, &a, &d) {
-			return d, nil
-		}
+	v := s.versions.cached(r.Limit)
+	if v == nil {
+		v = s.version(r.Limit)
+	}
+	if v.inline && !r.Peek && r.Ban == nil && s.decideFast(v, r.Key, r.Cost, r.Floor, waitMicros(r.MaxWait), &d) {
+		return d, nil
 	}
 	return s.decideSlow(&r)
 }
@@ -152,10 +156,9 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 // Take answers a request for cost units and nothing else. See sluice.Taker.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
 	if l != nil && cost >= 0 {
-		if v := s.version(l); v.inline {
-			if a := (algo.Ask{Cost: cost}); s.decideFast(v, k, &a, &d) {
-				return d, nil
-			}
+		v := s.versions.cached(l)
+		if v != nil && v.inline && s.decideFast(v, k, cost, 0, 0, &d) {
+			return d, nil
 		}
 	}
 	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
@@ -164,18 +167,19 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 // decideFast answers a request about a key that has a slot, in the published
 // table, of the request's version, whose state is inline: it locks that slot alone. It
 // reports false if the shard must be locked.
-func (s *Store) decideFast(v *version, k sluice.Key, a *algo.Ask, d *sluice.Decision) bool {
-	// The clock is read before the slot is locked, to hold it for less, and before
-	// memory is, because the processor does not read ahead of its clock.
-	if s.asked == nil {
-		a.Now = s.clock.now()
-	}
+func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) bool {
 	key := s.hashKey(v, k)
 	sh := s.shardOf(key)
 	t := sh.table.Load()
 	slots := t.slots
-	i := t.first(key)
+	i := t.home(key)
+	prefetch(&slots[i])
 	tag := s.hashTag(v, k)
+	a := algo.Ask{Cost: cost, Floor: floor, MaxWait: maxWait}
+	if s.asked == nil {
+		a.Now = s.clock.now() // before the slot is locked, to hold it for less
+	}
+	i = t.first(i, key)
 	for slots[i].tag.Load()&^lockBit != tag {
 		if i++; slots[i].key.Load() != key {
 			return false
@@ -194,7 +198,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, a *algo.Ask, d *sluice.Deci
 		a.Now = s.now()
 	}
 	var ans algo.Answer
-	next := v.params.DecideState(sl.state, a, &ans)
+	next := v.params.DecideState(sl.state, &a, &ans)
 	if next != sl.state {
 		sl.state = next
 	}

@@ -127,10 +127,9 @@ func (t *table) home(key uint64) int {
 	return int(hi)
 }
 
-// first returns the position of the first key that is not less, or past the end.
-// The last slot is always empty and ends every search.
-func (t *table) first(key uint64) int {
-	i := t.home(key)
+// first returns the position of the first key that is not less, from a position
+// on. The last slot is always empty and ends every search.
+func (t *table) first(i int, key uint64) int {
 	// An empty slot's key, zero, less one is larger than any.
 	for t.slots[i].key.Load()-1 < key-1 {
 		i++

@@ -49,14 +49,21 @@ func (vs *versions) init() {
 // at returns the version with an index.
 func (vs *versions) at(index uint64) *version { return (*vs.byID.Load())[index] }
 
-// version returns what the store knows a limit by.
-func (s *Store) version(l *sluice.Limit) *version {
-	slot := &s.versions.cache[l.ID()[0]%uint64(len(s.versions.cache))]
-	if v := slot.Load(); v != nil && v.limit == l {
+// cached returns what the store knows a limit by, if it was asked for lately.
+func (vs *versions) cached(l *sluice.Limit) *version {
+	if v := vs.cache[l.ID()[0]%uint64(len(vs.cache))].Load(); v != nil && v.limit == l {
 		return v
 	}
-	v := s.register(l)
-	slot.Store(v)
+	return nil
+}
+
+// version returns what the store knows a limit by.
+func (s *Store) version(l *sluice.Limit) *version {
+	v := s.versions.cached(l)
+	if v == nil {
+		v = s.register(l)
+		s.versions.cache[l.ID()[0]%uint64(len(s.versions.cache))].Store(v)
+	}
 	return v
 }
 
