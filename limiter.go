@@ -172,5 +172,6 @@ func (l *Limiter) Acquire(ctx context.Context, key Key, n int64) (*Lease, Decisi
 	if err != nil || !d.Allowed {
 		return nil, d, err
 	}
-	return newLease(l.store, r, &d), d, nil
+	lease := newLease(l.store, r, &d)
+	return lease, d, nil
 }

@@ -149,7 +149,7 @@ func (sh *shard) remove(p *place) {
 // add returns a new slot for a place, or nil if there is no room. A place in
 // reserve may use the last of the table.
 func (sh *shard) add(p *place, now int64, reserve bool) *slot {
-	if !sh.makeRoom(now) && !(reserve && uint64(sh.keys())*lastDen < sh.now.size*lastNum) {
+	if !sh.makeRoom(now) && (!reserve || uint64(sh.keys())*lastDen >= sh.now.size*lastNum) {
 		return nil
 	}
 	t, from := sh.tableOf(p.key)
