@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/admin"
 	"github.com/sluicehq/sluice/server/internal/api"
@@ -307,7 +308,7 @@ func (a *App) URL(name string) string {
 	for _, s := range a.servers {
 		if s.name == name {
 			scheme := "http"
-			if s.http.TLSConfig != nil {
+			if s.tls {
 				scheme = "https"
 			}
 			return urlOf(scheme, s.ln.Addr())
@@ -378,3 +379,6 @@ func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error)
 	}
 	return target, o, err
 }
+
+// Policy returns the rules in force.
+func (a *App) Policy() *policy.Policy { return a.engine.decider.Policy() }

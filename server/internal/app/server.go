@@ -16,6 +16,7 @@ import (
 type server struct {
 	name string
 	ln   net.Listener
+	tls  bool
 	http *http.Server
 
 	draining atomic.Bool
@@ -35,7 +36,7 @@ type limits struct {
 }
 
 func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Config, h http.Handler, l limits, logger *slog.Logger) *server {
-	s := &server{name: name, ln: ln}
+	s := &server{name: name, ln: ln, tls: config != nil}
 	s.http = &http.Server{
 		Handler:           s.count(h),
 		TLSConfig:         config,
@@ -56,7 +57,7 @@ func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Co
 func (s *server) serve(most int) error {
 	ln := newBoundedListener(s.ln, most)
 	var err error
-	if s.http.TLSConfig != nil {
+	if s.tls {
 		err = s.http.ServeTLS(ln, "", "")
 	} else {
 		err = s.http.Serve(ln)

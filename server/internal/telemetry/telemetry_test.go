@@ -1,0 +1,177 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// scrape returns the figures as text.
+func scrape(m *Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+var limit = sluice.MustLimit("r", sluice.TokenBucket{Rate: sluice.PerHour(1)})
+
+// met is one limit of a rule that a request met.
+func met(r *policy.Rule, key string, d sluice.Decision) policy.Met {
+	return policy.Met{Rule: r, Request: sluice.Request{Limit: limit, Key: sluice.StringKey(key), Cost: 1}, Decision: d}
+}
+
+func TestCountsRulesByWhatTheyDecided(t *testing.T) {
+	a, b, shadow := &policy.Rule{Name: "a"}, &policy.Rule{Name: "b"}, &policy.Rule{Name: "s", Shadow: true}
+	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
+	m := NewMetrics("test")
+	m.SetRules([]*policy.Rule{a, b, shadow})
+	for _, v := range []policy.Verdict{
+		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", yes), met(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
+		{Action: policy.Deny, Rule: b, Met: []policy.Met{met(a, "k", yes), met(b, "k", no), met(shadow, "k", no)}},
+		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Met: []policy.Met{met(a, "k", sluice.Decision{})}},
+		{Reason: sluice.ReasonNoRule},
+		{Action: policy.Deny, Reason: sluice.ReasonNoRule},
+		{Action: policy.Deny, Rule: a, Missing: &policy.Part{}},
+		{Rule: &policy.Rule{Name: "old"}, Met: []policy.Met{met(&policy.Rule{Name: "old"}, "k", yes)}},
+	} {
+		m.Observe(EdgeProxy, &v, time.Millisecond)
+	}
+	text := scrape(m)
+	for _, want := range []string{
+		`sluice_decisions_total{outcome="allowed",rule="a"} 1`,
+		`sluice_decisions_total{outcome="uncharged",rule="a"} 1`,
+		`sluice_decisions_total{outcome="error",rule="a"} 1`,
+		`sluice_decisions_total{outcome="delayed",rule="b"} 1`,
+		`sluice_decisions_total{outcome="denied",rule="b"} 1`,
+		`sluice_decisions_total{outcome="shadow_denied",rule="s"} 1`,
+		`sluice_decisions_total{outcome="allowed",rule="(none)"} 1`,
+		`sluice_decisions_total{outcome="denied",rule="(none)"} 1`,
+		`sluice_decisions_total{outcome="denied",rule="a"} 1`,
+		`sluice_decisions_total{outcome="allowed",rule="(other)"} 1`,
+		`sluice_overflow_decisions_total{rule="b"} 1`,
+		`sluice_decision_duration_seconds_count{edge="proxy"} 7`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("the figures lack %s", want)
+		}
+	}
+}
+
+func TestKeysMakeNoSeries(t *testing.T) {
+	rule := &policy.Rule{Name: "per-client"}
+	m := NewMetrics("test")
+	m.SetRules([]*policy.Rule{rule})
+	m.SetFailures([]string{"broken"})
+	series := func() int { return len(regexp.MustCompile(`(?m)^sluice_`).FindAllString(scrape(m), -1)) }
+	before := series()
+	for i := range 100_000 {
+		d := sluice.Decision{Allowed: i%3 == 0}
+		v := policy.Verdict{Rule: rule, TightestLimit: limit, Met: []policy.Met{met(rule, fmt.Sprint("client ", i), d)}}
+		if !d.Allowed {
+			v.Action = policy.Deny
+		}
+		m.Observe(EdgeProxy, &v, time.Microsecond)
+	}
+	m.Failed("broken")
+	if after := series(); after != before || before == 0 {
+		t.Errorf("%d series before 100,000 keys, %d after", before, after)
+	}
+	if strings.Contains(scrape(m), "client ") {
+		t.Error("the figures hold keys")
+	}
+}
+
+func TestLogsASampleOfDenials(t *testing.T) {
+	var out bytes.Buffer
+	prints := NewFingerprinter()
+	d := NewDenials(slog.New(slog.NewJSONHandler(&out, nil)), 3, prints.Fingerprint)
+	now := time.Unix(1_000_000, 0)
+	d.now = func() time.Time { return now }
+	rule := &policy.Rule{Name: "login"}
+	refused := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: 2 * time.Second}
+	denial := policy.Verdict{
+		Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: rule, Tightest: refused, TightestLimit: limit,
+		Met: []policy.Met{met(rule, "hunter2", refused)},
+	}
+	lines := func() []string { return strings.Split(strings.TrimSpace(out.String()), "\n") }
+
+	d.Observe(EdgeProxy, &policy.Verdict{})
+	if out.Len() > 0 {
+		t.Errorf("what passes is logged: %s", &out)
+	}
+	for range 10_000 {
+		d.Observe(EdgeProxy, &denial)
+	}
+	if n := len(lines()); n != 3 {
+		t.Errorf("%d lines of 10,000 denials in a second, want 3", n)
+	}
+	now = now.Add(time.Second)
+	d.Observe(EdgeAPI, &denial)
+	var line struct {
+		Msg, Edge, Reason, Rule, Limit, Key string
+		Cost, Capacity, Remaining           int64
+		RetryAfter                          time.Duration `json:"retry_after"`
+		NotLogged                           int           `json:"not_logged"`
+	}
+	if err := json.Unmarshal([]byte(lines()[3]), &line); err != nil {
+		t.Fatal(err)
+	}
+	if line.Msg != "denied" || line.Edge != "api" || line.Rule != "login" || line.Reason != "limited" || line.Limit != "r" ||
+		line.Cost != 1 || line.Capacity != 5 || line.RetryAfter != 2*time.Second || line.NotLogged != 9997 {
+		t.Errorf("%+v", line)
+	}
+	if line.Key != prints.Fingerprint(sluice.StringKey("hunter2")) || strings.Contains(out.String(), "hunter2") {
+		t.Errorf("the key is logged as %q", line.Key)
+	}
+	// The clock goes back: the log goes on.
+	now = now.Add(-time.Hour)
+	d.Observe(EdgeProxy, &denial)
+	if n := len(lines()); n != 5 {
+		t.Errorf("%d lines after the clock went back", n)
+	}
+}
+
+func TestASampleOfNoneLogsNone(t *testing.T) {
+	var out bytes.Buffer
+	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, NewFingerprinter().Fingerprint)
+	d.Observe(EdgeProxy, &policy.Verdict{Action: policy.Deny})
+	if out.Len() > 0 {
+		t.Error(out.String())
+	}
+}
+
+func TestLogsWhatIsMissing(t *testing.T) {
+	var out bytes.Buffer
+	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, NewFingerprinter().Fingerprint)
+	d.Observe(EdgeProxy, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Rule: &policy.Rule{Name: "user"}, Missing: &policy.Part{Name: "X-User"}})
+	if !strings.Contains(out.String(), "missing=X-User") {
+		t.Error(out.String())
+	}
+}
+
+func TestFingerprintsTellKeysApartAndNothingElse(t *testing.T) {
+	f, g := NewFingerprinter(), NewFingerprinter()
+	a, b := sluice.NewKey("a", "b"), sluice.StringKey("a\x01b")
+	if f.Fingerprint(a) != f.Fingerprint(sluice.NewKey("a", "b")) {
+		t.Error("one key has two fingerprints")
+	}
+	if f.Fingerprint(a) == f.Fingerprint(b) {
+		t.Error("two keys have one fingerprint")
+	}
+	if f.Fingerprint(a) == g.Fingerprint(a) {
+		t.Error("fingerprints have no seed")
+	}
+	if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(f.Fingerprint(a)) {
+		t.Errorf("%q", f.Fingerprint(a))
+	}
+}
