@@ -51,14 +51,17 @@ func (l *Limiter) SetLimit(limit *Limit) error {
 }
 
 // Allow asks for one unit; it is shorthand for AllowN(ctx, key, 1).
-func (l *Limiter) Allow(ctx context.Context, key Key) (Decision, error) {
-	return l.taker.Take(ctx, l.limit.Load(), key, 1)
+func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
+	// In these words it is cheap enough to be inlined, which saves a copy of d.
+	d, err = l.taker.Take(ctx, l.limit.Load(), key, 1)
+	return
 }
 
 // AllowN takes n units or nothing. A decision that is allowed with a Delay, by a
 // leaky bucket, has taken its turn: the caller waits for as long before it acts.
-func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (Decision, error) {
-	return l.taker.Take(ctx, l.limit.Load(), key, n)
+func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
+	d, err = l.taker.Take(ctx, l.limit.Load(), key, n)
+	return
 }
 
 // Peek answers as AllowN would, and takes nothing. Remaining is what could be
