@@ -220,8 +220,15 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	}
 	a := ask(r)
 	a.Now = now
-	d = p.shard.decide(&p, r, &a)
-	p.shard.unlock()
+	sh := p.shard
+	sh.worked = 0
+	d = sh.decide(&p, r, &a)
+	// Keys that have not been moved yet come here until they are.
+	if sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
+		sh.nextUpkeep.Store(now + quickUpkeep)
+		sh.upkeep(moveSlots, sweepHard, now)
+	}
+	sh.unlock()
 	return d, nil
 }
 

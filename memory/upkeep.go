@@ -109,7 +109,7 @@ func (sh *shard) move(n int, now int64) {
 		sl := &old.slots[sh.oldest]
 		key := sl.key.Load()
 		// Keys that share the first half of their identity move together.
-		if n--; n < 0 && key != sh.moved {
+		if n--; n < 0 && (key != sh.moved || key == 0) {
 			return
 		}
 		sh.oldest++
