@@ -1,0 +1,99 @@
+package memory
+
+import (
+	"testing"
+	"time"
+)
+
+// worked returns the slots that were moved or swept since it was called last.
+func worked(s *Store) int {
+	sum := 0
+	for i := range s.shards {
+		sum += s.shards[i].worked
+		s.shards[i].worked = 0
+	}
+	return sum
+}
+
+// TestGrowthIsIncremental fills a store, and lets it run empty again: no operation
+// moves or sweeps more than maxWork slots, and while a table is being moved, all keys
+// are found.
+func TestGrowthIsIncremental(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 2})
+	l := brief("growth", 5)
+	moving := 0
+	step := func(i int, remaining int64) {
+		t.Helper()
+		if d := take(t, s, l, numbered(i), 1); d.Overflow || !d.Allowed || d.Remaining != remaining {
+			t.Fatalf("key %d: %+v, want %d to remain", i, d, remaining)
+		}
+		if n := worked(s); n > maxWork {
+			t.Fatalf("one operation moved or swept %d slots; the most is %d", n, maxWork)
+		}
+		for j := range s.shards {
+			if s.shards[j].old != nil {
+				moving++
+			}
+		}
+	}
+	const keys = 40_000
+	for i := range keys {
+		step(i, 4)
+		step(i/2, 3-int64(i%2)) // of the keys before, each is there with what it had used
+		if i%10_000 == 0 {
+			checkInvariants(t, s)
+		}
+		if i%2 == 1 {
+			if err := s.Reset(t.Context(), l, numbered(i/2)); err != nil {
+				t.Fatal(err)
+			}
+			step(i/2, 4)
+		}
+	}
+	if moving < keys/100 {
+		t.Errorf("a table was being moved at %d operations of %d: growth was not seen", moving, 2*keys)
+	}
+	// A second later all states equal fresh ones, and are swept.
+	moving = 0
+	ops := 0
+	for ; s.Stats().Keys > 10; ops++ {
+		now += micros(time.Second)
+		step(ops%8, 4)
+		if ops > 10*keys {
+			t.Fatalf("%d keys are left after %d operations", s.Stats().Keys, ops)
+		}
+	}
+	if moving == 0 {
+		t.Errorf("the tables did not shrink in %d operations", ops)
+	}
+}
+
+// TestGrowthKeepsEveryState fills a store with states that last, through many
+// growths, and finds each as it was left.
+func TestGrowthKeepsEveryState(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 4})
+	l := lasting("growth", 3)
+	const keys = 50_000
+	for i := range keys {
+		take(t, s, l, numbered(i), 1+int64(i%3))
+		if j := i / 3; i%5 == 0 {
+			if d := take(t, s, l, numbered(j), 3); d.Allowed {
+				t.Fatalf("key %d is fresh again, with %d keys: %+v", j, i, d)
+			}
+		}
+		if n := worked(s); n > 2*maxWork {
+			t.Fatalf("two operations moved or swept %d slots; the most is %d each", n, maxWork)
+		}
+	}
+	checkInvariants(t, s)
+	if st := s.Stats(); st.Keys != keys || st.EvictedLive != 0 || st.Overflow != 0 {
+		t.Errorf("after %d keys: %+v", keys, st)
+	}
+	for i := range keys {
+		if d := take(t, s, l, numbered(i), 0); d.Remaining != 2-int64(i%3) {
+			t.Fatalf("key %d: %+v", i, d)
+		}
+	}
+}

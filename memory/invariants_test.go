@@ -1,0 +1,171 @@
+package memory
+
+import (
+	"fmt"
+	"testing"
+)
+
+// checkInvariants fails the test unless all that a store relies on holds. Nobody
+// may be using the store meanwhile.
+func checkInvariants(tb testing.TB, s *Store) {
+	tb.Helper()
+	if err := invariants(s); err != nil {
+		tb.Fatalf("invariants: %v", err)
+	}
+}
+
+func invariants(s *Store) error {
+	bytes := int64(len(s.shards))*shardBytes + cacheBytes
+	counts := make(map[uint64]int64)
+	for i := range s.shards {
+		sh := &s.shards[i]
+		if sh.frozen.Load() != sh.closed || sh.pinned {
+			return fmt.Errorf("shard %d: frozen or pinned with nobody in it", i)
+		}
+		if err := sh.invariants(counts); err != nil {
+			return fmt.Errorf("shard %d: %w", i, err)
+		}
+		if sh.closed {
+			continue
+		}
+		bytes += sh.now.bytes() + sh.slab.bytes
+		if sh.old != nil {
+			bytes += sh.old.bytes()
+		}
+	}
+	if got := s.bytes.Load(); got != bytes {
+		return fmt.Errorf("%d bytes are counted, and %d are there", got, bytes)
+	}
+	all := *s.versions.byID.Load()
+	for i, v := range all {
+		switch {
+		case v == nil && counts[uint64(i)] > 0 && i != banVersion:
+			return fmt.Errorf("%d slots refer to the version %d, which was given up", counts[uint64(i)], i)
+		case v == nil:
+		case v.index != uint64(i) || v.retired.Load() || s.versions.byLimit[v.limit] != v:
+			return fmt.Errorf("version %d is not itself", i)
+		case v.slots.Load() != counts[uint64(i)]:
+			return fmt.Errorf("version %d counts %d slots; there are %d", i, v.slots.Load(), counts[uint64(i)])
+		}
+	}
+	return nil
+}
+
+// invariants adds to counts how many slots refer to each version.
+func (sh *shard) invariants(counts map[uint64]int64) error {
+	if sh.table.Load() != sh.now {
+		return fmt.Errorf("another table is published")
+	}
+	blocks := make(map[uint64]int)
+	var last uint64
+	if err := sh.checkTable(sh.now, 0, &last, counts, blocks); err != nil {
+		return fmt.Errorf("table: %w", err)
+	}
+	if sh.old != nil {
+		if last > sh.moved {
+			return fmt.Errorf("key %x is in the new table, beyond what has been moved, %x", last, sh.moved)
+		}
+		last = sh.moved
+		if err := sh.checkTable(sh.old, sh.oldest, &last, counts, blocks); err != nil {
+			return fmt.Errorf("old table: %w", err)
+		}
+	}
+	return sh.slab.check(blocks)
+}
+
+// checkTable checks one table, of which the slots before from have been moved.
+func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]int64, blocks map[uint64]int) error {
+	used, run := 0, from // run is where the occupied slots before this one begin
+	for i := range t.slots {
+		sl := &t.slots[i]
+		key, tag := sl.key.Load(), sl.tag.Load()
+		if key == 0 {
+			if tag != 0 || sl.state.T != 0 || sl.state.V != 0 {
+				return fmt.Errorf("slot %d is empty and has a state", i)
+			}
+			run = i + 1
+			continue
+		}
+		used++
+		switch home := t.home(key); {
+		case i < from:
+			return fmt.Errorf("slot %d was moved and is not empty", i)
+		case i == len(t.slots)-1:
+			return fmt.Errorf("the last slot is not empty")
+		case tag&lockBit != 0:
+			return fmt.Errorf("slot %d is locked", i)
+		case key < *last:
+			return fmt.Errorf("slot %d has key %x, after %x", i, key, *last)
+		case home > i || home < run && from < run:
+			return fmt.Errorf("slot %d has a key whose home is %d, with a gap before %d", i, home, run)
+		case sh.store.shardOf(key) != sh:
+			return fmt.Errorf("slot %d has a key of another shard", i)
+		}
+		for j := i - 1; j >= 0 && t.slots[j].key.Load() == key; j-- {
+			if sameHash(t.slots[j].tag.Load(), tag) {
+				return fmt.Errorf("slots %d and %d have the same key", j, i)
+			}
+		}
+		*last = key
+		version := sl.version()
+		counts[version]++
+		if version == banVersion {
+			continue
+		}
+		v := sh.store.versions.at(version)
+		if v == nil {
+			return fmt.Errorf("slot %d refers to version %d, which was given up", i, version)
+		}
+		if !v.params.Inline() && sl.state.T != 0 {
+			ref := uint64(sl.state.T)
+			if _, ok := blocks[ref]; ok {
+				return fmt.Errorf("slot %d has the block %x of another", i, ref)
+			}
+			blocks[ref] = int(sl.state.V)
+		}
+	}
+	if used != t.used {
+		return fmt.Errorf("%d slots are counted as used, and %d are", t.used, used)
+	}
+	return nil
+}
+
+// check checks that the blocks in use and the free ones lie apart and inside
+// the chunks, and that the chunks are what is counted.
+func (s *slab) check(blocks map[uint64]int) error {
+	taken := make([][]bool, len(s.chunks))
+	bytes := int64(0)
+	for i, c := range s.chunks {
+		taken[i] = make([]bool, len(c))
+		bytes += int64(len(c)) * 8
+	}
+	if bytes != s.bytes {
+		return fmt.Errorf("%d bytes of blocks are counted, and %d are there", s.bytes, bytes)
+	}
+	claim := func(ref uint64, class int) error {
+		chunk, offset := splitRef(ref)
+		if chunk >= len(taken) || offset < 0 || offset+1<<class > len(taken[chunk]) || chunk == s.last && offset+1<<class > s.tail {
+			return fmt.Errorf("block %x of class %d lies outside of its chunk", ref, class)
+		}
+		for i := offset; i < offset+1<<class; i++ {
+			if taken[chunk][i] {
+				return fmt.Errorf("block %x of class %d lies in another", ref, class)
+			}
+			taken[chunk][i] = true
+		}
+		return nil
+	}
+	for ref, class := range blocks {
+		if err := claim(ref, class); err != nil {
+			return err
+		}
+	}
+	for class, ref := range s.free {
+		for ; ref != 0; ref = s.block(ref, class)[0] {
+			if err := claim(ref, class); err != nil {
+				return fmt.Errorf("free: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// TestOnlyFreshStatesAreForgotten sweeps states of all algorithms as time passes:
+// each is there until it equals a fresh one, and gone soon afterwards.
+func TestOnlyFreshStatesAreForgotten(t *testing.T) {
+	for _, a := range []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerSecond(5)},
+		sluice.TokenBucket{Rate: sluice.PerSecond(5), WarmUp: 200 * time.Millisecond},
+		sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 5},
+		sluice.FixedWindow{Rate: sluice.PerSecond(5)},
+		sluice.FixedWindow{Rate: sluice.PerSecond(5), Opened: true},
+		sluice.SlidingWindow{Rate: sluice.PerSecond(5)},
+		sluice.SlidingCounter{Rate: sluice.PerSecond(5)},
+		sluice.SlidingLog{Rate: sluice.PerSecond(5)},
+		sluice.Concurrency{Max: 5, TTL: time.Second},
+	} {
+		now := int64(start)
+		s := open(t, &now, Options{Shards: 1})
+		l := sluice.MustLimit("sweep", a)
+		const keys = 200
+		until := make([]int64, keys) // when each is fresh again
+		for i := range keys {
+			now += 3_000
+			r := sluice.Request{Limit: l, Key: numbered(i), Cost: 1 + int64(i%5), Member: uint64(i + 1)}
+			d, err := s.Decide(t.Context(), r)
+			if err != nil || !d.Allowed {
+				t.Fatalf("%v, key %d: %+v, %v", l, i, d, err)
+			}
+			until[i] = now + micros(d.ResetAfter)
+		}
+		sh := &s.shards[0]
+		for now < start+micros(4*time.Second) {
+			now += 10_000
+			sh.lock()
+			sh.upkeep(moveSlots, 2*len(sh.now.slots), now)
+			sh.unlock()
+			live := 0
+			for i := range keys {
+				if until[i] <= now {
+					continue
+				}
+				live++
+				r := sluice.Request{Limit: l, Key: numbered(i), Peek: true}
+				if d, err := s.Decide(t.Context(), r); err != nil || micros(d.ResetAfter) != until[i]-now {
+					t.Fatalf("%v, key %d, %dµs before it is fresh: %+v, %v", l, i, until[i]-now, d, err)
+				}
+			}
+			if n := int(s.Stats().Keys); n < live || n > live && sh.old == nil {
+				t.Fatalf("%v: %d keys, of which %d are not fresh", l, n, live)
+			}
+		}
+		if st := s.Stats(); st.Keys != 0 || st.EvictedLive != 0 {
+			t.Errorf("%v: all are fresh: %+v", l, st)
+		}
+	}
+}
+
+// TestSweepsAndShrinks: a store that nobody but a few keys ask gives the memory of the
+// others back.
+func TestSweepsAndShrinks(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 4})
+	empty := s.Stats().Bytes
+	l := brief("shrink", 5)
+	const keys = 50_000
+	for i := range keys {
+		take(t, s, l, numbered(i), 1)
+	}
+	full := s.Stats().Bytes
+	for i := range 8 * keys {
+		now += 1000
+		take(t, s, l, numbered(i%20), 1)
+	}
+	if st := s.Stats(); st.Keys > 40 || st.Bytes > empty+(full-empty)/50 {
+		t.Errorf("%d bytes empty, %d with %d keys; a while later %+v", empty, full, keys, st)
+	}
+}
+
+// TestKeysComeWhileATableShrinks: a table that was large and is almost empty
+// shrinks, and new keys come at once: all of them have room.
+func TestKeysComeWhileATableShrinks(t *testing.T) {
+	for _, left := range []int{0, 1, 7, 300} {
+		now := int64(start)
+		s := open(t, &now, Options{Shards: 1})
+		old, kept := brief("old", 5), lasting("kept", 5)
+		for i := range 60_000 {
+			take(t, s, old, numbered(i), 1)
+		}
+		for i := range left {
+			take(t, s, kept, numbered(i), 1)
+		}
+		now += micros(time.Minute)
+		sh := &s.shards[0]
+		large := sh.now.size
+		// As far as the table's end, and the beginning of another.
+		for sh.old == nil && sh.now.size == large {
+			sh.lock()
+			sh.sweep(sweepHard, now)
+			sh.unlock()
+		}
+		for i := range 60_000 {
+			if d := take(t, s, kept, numbered(left+i), 2); !d.Allowed || d.Overflow || d.Remaining != 3 {
+				t.Fatalf("%d keys left, new key %d: %+v", left, i, d)
+			}
+			if n := worked(s); n > maxWork {
+				t.Fatalf("%d keys left, new key %d: %d slots moved or swept; the most is %d", left, i, n, maxWork)
+			}
+			if i%5000 == 0 {
+				checkInvariants(t, s)
+			}
+		}
+		for i := range left {
+			if d := take(t, s, kept, numbered(i), 0); d.Remaining != 4 {
+				t.Fatalf("%d keys left, key %d: %+v", left, i, d)
+			}
+		}
+	}
+}
+
+// TestBansAreSwept: what counts denials, and bans that have ended, are forgotten too.
+func TestBansAreSwept(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 1})
+	l := brief("bans", 1)
+	terms := &sluice.Ban{After: 2, For: time.Second}
+	for i := range 2000 {
+		for range 1 + i%4 {
+			r := sluice.Request{Limit: l, Key: numbered(i), Cost: 1, Ban: terms}
+			if _, err := s.Decide(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := s.Stats().Keys; n < 3000 {
+		t.Fatalf("%d keys: bans are not counted among them", n)
+	}
+	checkInvariants(t, s)
+	for range 20_000 {
+		now += 1000
+		take(t, s, l, numbered(0), 1)
+	}
+	if n := s.Stats().Keys; n > 2 {
+		t.Errorf("%d keys when all bans have ended", n)
+	}
+}

@@ -1,0 +1,134 @@
+package memory
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// entry identifies a slot of the table's model.
+type entry struct{ key, hash uint64 }
+
+// TestTableAgainstMap puts random keys into a table and takes them out again, many of
+// them with the same first half, and finds what a map holds.
+func TestTableAgainstMap(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		size := uint64(8 << r.IntN(6))
+		tab := newTable(size)
+		model := make(map[entry]algo.State)
+		firsts := make([]uint64, 1+r.IntN(int(size)))
+		for i := range firsts {
+			firsts[i] = r.Uint64() | 1
+			if r.IntN(4) == 0 {
+				firsts[i] = ^uint64(0) - uint64(r.IntN(4)) // at the end, without a home of their own
+			}
+		}
+		for range 3000 {
+			e := entry{firsts[r.IntN(len(firsts))], uint64(r.IntN(3))}
+			tag := makeTag(e.hash<<hashShift, uint64(2+r.IntN(3)))
+			i, found := tab.find(tab.home(e.key), e.key, tag)
+			state, want := model[e]
+			if found != want || found && tab.slots[i].state != state {
+				t.Fatalf("seed %d: find %v: %v, %v; want %v, %v", seed, e, found, tab.slots[i].state, want, state)
+			}
+			switch {
+			case found && r.IntN(2) == 0:
+				tab.remove(i)
+				delete(model, e)
+			case found:
+				tab.slots[i].state.V++
+				state.V++
+				model[e] = state
+			case uint64(len(model))*fullDen < size*fullNum:
+				state = algo.State{T: r.Int64(), V: r.Uint64()}
+				if !tab.insert(i, e.key, tag, state) {
+					t.Fatalf("seed %d: no room for %d keys of %d", seed, len(model)+1, size)
+				}
+				model[e] = state
+			}
+			if tab.used != len(model) {
+				t.Fatalf("seed %d: %d slots used, want %d", seed, tab.used, len(model))
+			}
+		}
+	}
+}
+
+// TestFullTable: a table that has no slot left refuses a key, and keeps those it has.
+func TestFullTable(t *testing.T) {
+	tab := newTable(8)
+	n := uint64(0)
+	for ; ; n++ {
+		i, found := tab.find(tab.home(n+1), n+1, 0)
+		if found {
+			t.Fatalf("key %d is found before it was put", n+1)
+		}
+		if !tab.insert(i, n+1, n<<hashShift, algo.State{}) {
+			break
+		}
+	}
+	if n < 8 || tab.used != int(n) {
+		t.Fatalf("%d keys fit, %d are counted", n, tab.used)
+	}
+	for k := range n {
+		if _, found := tab.find(tab.home(k+1), k+1, k<<hashShift); !found {
+			t.Errorf("key %d is lost", k+1)
+		}
+	}
+	if _, found := tab.find(tab.home(^uint64(0)), ^uint64(0), 0); found {
+		t.Error("a key that was not put is found")
+	}
+}
+
+// TestShardAgainstMap adds and removes keys while their table is moved into
+// others of random sizes, a few slots at a time.
+func TestShardAgainstMap(t *testing.T) {
+	for seed := range uint64(20) {
+		now := int64(start)
+		s := open(t, &now, Options{Shards: 1})
+		v := s.version(lasting("shard", 1000))
+		sh := &s.shards[0]
+		r := rand.New(rand.NewPCG(seed, 1))
+		firsts := make([]uint64, 600)
+		for i := range firsts {
+			firsts[i] = r.Uint64() | 1
+		}
+		model := make(map[entry]uint64)
+		for i := range 6000 {
+			sh.lock()
+			e := entry{firsts[r.IntN(len(firsts))], uint64(r.IntN(2))}
+			p := place{e.key, makeTag(e.hash<<hashShift, v.index), v, sh}
+			sl := sh.lookup(&p)
+			want, ok := model[e]
+			if (sl != nil) != ok || ok && sl.state.V != want {
+				t.Fatalf("seed %d, step %d: found %v, want %v", seed, i, sl, ok)
+			}
+			switch n := r.IntN(10); {
+			case n < 5 && sl == nil:
+				if sl = sh.add(&p, now, false); sl == nil {
+					t.Fatalf("seed %d, step %d: no room for a key, with %d", seed, i, len(model))
+				}
+				sl.state = algo.State{T: now, V: uint64(i + 1)}
+				model[e] = uint64(i + 1)
+			case n < 7 && sl != nil:
+				sh.remove(&p)
+				delete(model, e)
+			case n == 7 && sh.old == nil:
+				size := uint64(len(model))*2 + uint64(r.IntN(2000))
+				if s.grow(tableBytes(size + firstSize)) {
+					sh.resize(size + firstSize)
+				}
+			case n == 8:
+				sh.upkeep(1+r.IntN(40), r.IntN(10), now)
+			}
+			if sh.keys() != len(model) {
+				t.Fatalf("seed %d, step %d: %d keys, want %d", seed, i, sh.keys(), len(model))
+			}
+			sh.unlock()
+			if i%100 == 0 {
+				checkInvariants(t, s)
+			}
+		}
+	}
+}
