@@ -99,7 +99,9 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 		now += micros(time.Minute)
 		sh := &s.shards[0]
 		large := sh.now.size
-		// As far as the table's end, and the beginning of another.
+		// A pass over the table that begins when all but a few are fresh, up to the
+		// beginning of another table.
+		sh.sweepAt = 0
 		for sh.old == nil && sh.now.size == large {
 			sh.lock()
 			sh.sweep(sweepHard, now)
