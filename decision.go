@@ -23,9 +23,11 @@ const (
 	ReasonNoRule
 	// ReasonStoreError: the store could not decide.
 	ReasonStoreError
+	// ReasonMissingKey: the request lacks a part of the key, and must not.
+	ReasonMissingKey
 )
 
-var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error"}
+var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key"}
 
 // String returns the reason in a word, empty for ReasonNone.
 func (r Reason) String() string {

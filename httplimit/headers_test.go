@@ -305,13 +305,13 @@ func TestTimeToMore(t *testing.T) {
 			t.Fatalf("%v: %q of %+v", limit, h.Get("RateLimit"), d)
 		}
 		before := clock
-		clock = before + told*1e6
-		if got := ask(true, 0).Remaining; got <= d.Remaining {
-			t.Fatalf("%v: %d remaining, and %d after t=%d", limit, d.Remaining, got, told)
-		}
 		clock = before + (told-1)*1e6
 		if got := ask(true, 0).Remaining; got > d.Remaining {
 			t.Fatalf("%v: %d remaining, and already %d a second before t=%d", limit, d.Remaining, got, told)
+		}
+		clock = before + told*1e6
+		if got := ask(true, 0).Remaining; got <= d.Remaining {
+			t.Fatalf("%v: %d remaining, and %d after t=%d", limit, d.Remaining, got, told)
 		}
 	}
 }

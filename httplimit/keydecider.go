@@ -107,7 +107,7 @@ func (d *KeyDecider) Decide(r *http.Request) policy.Verdict {
 		if outcome == keySkipped {
 			return policy.Verdict{}
 		}
-		return policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{Source: missing.source, Name: missing.name}}
+		return policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{Source: missing.source, Name: missing.name}}
 	}
 	cost := int64(1)
 	if d.o.Cost != nil {

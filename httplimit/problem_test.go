@@ -39,8 +39,8 @@ func TestProblems(t *testing.T) {
 		{"deadline", denied(sluice.ReasonLimited, fmt.Errorf("x: %w", sluice.ErrDeadline)), 503, httplimit.TypeReducedCapacity, nil},
 		{"store error", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, 503, httplimit.TypeReducedCapacity, nil},
 		{"no rule", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, 403, httplimit.TypeBlank, nil},
-		{"missing", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{Name: "X-User"}}, 400, httplimit.TypeBlank, nil},
-		{"missing without a name", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Missing: &policy.Part{}}, 400, httplimit.TypeBlank, nil},
+		{"missing", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{Name: "X-User"}}, 400, httplimit.TypeBlank, nil},
+		{"missing without a name", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{}}, 400, httplimit.TypeBlank, nil},
 		{"invalid", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: &sluice.RequestError{}}, 400, httplimit.TypeBlank, nil},
 		{"without limits met", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, httplimit.TypeQuotaExceeded, daily},
 	} {

@@ -175,7 +175,7 @@ func TestMissing(t *testing.T) {
 	}{
 		{missing: policy.MissingShared, action: policy.Allow, asked: 1},
 		{missing: policy.MissingSkip, action: policy.Deny, reason: sluice.ReasonNoRule},
-		{missing: policy.MissingDeny, action: policy.Deny, reason: sluice.ReasonNever},
+		{missing: policy.MissingDeny, action: policy.Deny, reason: sluice.ReasonMissingKey},
 		{missing: policy.MissingShared, shadow: true, action: policy.Allow, asked: 1},
 		{missing: policy.MissingSkip, shadow: true, action: policy.Deny, reason: sluice.ReasonNoRule},
 		{missing: policy.MissingDeny, shadow: true, action: policy.Allow},
@@ -269,7 +269,7 @@ func TestDecideRuleMistakes(t *testing.T) {
 			t.Errorf("Reset of %s %q: %v", c.rule, c.key, err)
 		}
 	}
-	for rule, want := range map[string]string{"skip": "deny no-rule", "deny": "deny never", "share": "allow "} {
+	for rule, want := range map[string]string{"skip": "deny no-rule", "deny": "deny missing-key", "share": "allow "} {
 		v, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: rule, Key: []string{""}})
 		if got := fmt.Sprint(v.Action, " ", v.Reason); err != nil || got != want {
 			t.Errorf("%s without a value: %s, %v; want %s", rule, got, err, want)

@@ -62,7 +62,7 @@ func (s *scratch) add(r *rule, cost int64, maxWait time.Duration, peek bool) (sk
 		if missing.OnMissing == MissingSkip || r.Shadow {
 			return missing.OnMissing == MissingSkip, nil
 		}
-		return false, &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Missing: missing}
+		return false, &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
 	}
 	if cost < 0 {
 		return false, &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Err: negativeCost(r.Limits[0])}

@@ -30,8 +30,8 @@ func (a Action) String() string {
 type Verdict struct {
 	Action Action
 	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched,
-	// ReasonStoreError if the store could not decide, or ReasonNever if a part of the key is
-	// missing or the cost is negative.
+	// ReasonStoreError if the store could not decide, ReasonMissingKey if a part of the
+	// key is missing, or ReasonNever if the request is none that a store could decide.
 	Reason sluice.Reason
 	// Rule is the rule that decided: the tightest one that was met, nil for none.
 	Rule *Rule
