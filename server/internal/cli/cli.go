@@ -4,12 +4,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
 )
 
@@ -21,14 +23,21 @@ func Main() int {
 	// The first signal drains, the second one ends the program at once.
 	context.AfterFunc(ctx, stop)
 	if err := newRoot().ExecuteContext(ctx); err != nil {
-		text := strings.TrimRight(err.Error(), "\n")
-		if !strings.HasPrefix(text, "sluice") {
-			text = "sluice: " + text
-		}
-		fmt.Fprintln(os.Stderr, text)
+		fmt.Fprintln(os.Stderr, describe(err))
 		return 1
 	}
 	return 0
+}
+
+// describe names the program before an error; mistakes in files begin with their
+// place, which editors and terminals find.
+func describe(err error) string {
+	text := strings.TrimRight(err.Error(), "\n")
+	var mistakes policyfile.Errors
+	if errors.As(err, &mistakes) || strings.HasPrefix(text, "sluice: ") {
+		return text
+	}
+	return "sluice: " + text
 }
 
 func newRoot() *cobra.Command {
@@ -38,7 +47,6 @@ func newRoot() *cobra.Command {
 		Long: "Sluice limits rates: in front of a service, as a reverse proxy, and for other\n" +
 			"programs, as a service that decides.\n\n" +
 			"To see it work: sluice serve",
-		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func TestRequestsUnderWayEndBeforeTheServerDoes(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	r := start(t, parse(t, free+"upstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path != "/slow" {
+			return
+		}
+		fmt.Fprintln(w, "begin")
+		w.(http.Flusher).Flush()
+		inside <- struct{}{}
+		<-leave
+		fmt.Fprintln(w, "end")
+	})+roomy), nil)
+	got := make(chan string, 1)
+	go func() {
+		defer close(got)
+		_, text := r.ask(Proxy, http.MethodGet, "/slow", "")
+		got <- text
+	}()
+	<-inside
+	r.stop()
+	eventually(t, "the answer that the server drains", func() bool {
+		res, text := r.ask(Admin, http.MethodGet, "/readyz", "")
+		return res.StatusCode == http.StatusServiceUnavailable && strings.Contains(text, "draining")
+	})
+	if got := r.status(Admin, "/livez"); got != http.StatusOK {
+		t.Errorf("/livez answers %d", got)
+	}
+	eventually(t, "the end of the proxy's listener", func() bool {
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(r.URL(Proxy))
+		if err == nil {
+			res.Body.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-r.ended:
+		t.Fatal("the server ended before its request")
+	default:
+	}
+	close(leave)
+	if text := <-got; text != "begin\nend\n" {
+		t.Errorf("the request got %q", text)
+	}
+	r.end()
+	if r.err != nil {
+		t.Error(r.err)
+	}
+}
+
+func TestADrainTakesNoLongerThanItMay(t *testing.T) {
+	r := start(t, parse(t, free+"drain_timeout: 100ms\nupstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) {
+		<-q.Context().Done()
+	})+roomy), nil)
+	c, in := r.connect(Proxy)
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+	eventually(t, "the request", func() bool { return r.figure(`sluice_decisions_total{outcome="allowed",rule="one"}`) == "1" })
+	began := time.Now()
+	r.end()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the drain took %v", took)
+	}
+	if r.err == nil || !strings.Contains(r.err.Error(), "drain_timeout") {
+		t.Errorf("the error is %v", r.err)
+	}
+	if _, err := in.ReadByte(); err == nil {
+		t.Error("the request that was cut off got an answer")
+	}
+}
+
+func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
+	r := start(t, parse(t, free+"upstream: "+behind(t, func(w http.ResponseWriter, q *http.Request) {
+		c, err := websocket.Accept(w, q, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for {
+			kind, message, err := c.Read(q.Context())
+			if err != nil {
+				return
+			}
+			_ = c.Write(q.Context(), kind, message)
+		}
+	})+roomy), nil)
+	c, res, err := websocket.Dial(t.Context(), r.URL(Proxy), &websocket.DialOptions{HTTPClient: r.client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Header.Get("RateLimit") == "" {
+		t.Error("the answer to the upgrade does not tell the limit")
+	}
+	r.stop()
+	eventually(t, "the drain", func() bool { return r.Ready() != nil })
+	for range 3 {
+		if err := c.Write(t.Context(), websocket.MessageText, []byte("still here")); err != nil {
+			t.Fatal(err)
+		}
+		if _, message, err := c.Read(t.Context()); err != nil || string(message) != "still here" {
+			t.Fatalf("%q, %v", message, err)
+		}
+	}
+	select {
+	case <-r.ended:
+		t.Error("the server ended before its connection")
+	default:
+	}
+	if err := c.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+	r.end()
+	if r.err != nil {
+		t.Error(r.err)
+	}
+}
+
+func TestClientsAreAskedToLeave(t *testing.T) {
+	r := start(t, parse(t, free+roomy), func(o *Options) { o.Linger = patience })
+	c, in := r.connect(Proxy)
+	ask := func() *http.Response {
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, res.Body); err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if ask().Close {
+		t.Error("the connection is closed after the first request")
+	}
+	r.stop()
+	eventually(t, "the drain", func() bool { return r.Ready() != nil })
+	// The connection is idle, and the request that it sends now is not lost.
+	if !ask().Close {
+		t.Error("the answer does not ask the client to leave")
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection stays open: %v", err)
+	}
+	// Nobody is left, so the server ends long before its patience does.
+	r.end()
+	if r.err != nil {
+		t.Error(r.err)
+	}
+}
