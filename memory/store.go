@@ -194,6 +194,18 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 		sl.tag.CompareAndSwap(tag|lockBit, tag)
 		return false
 	}
+	if b := v.bucket; b != nil && floor == 0 && s.asked == nil {
+		if next, ok := b.Take(sl.state, a.Now, cost); ok {
+			sl.state = next
+			d.Allowed = true
+			d.Limit = b.Burst
+			d.Remaining = b.Held(next)
+			d.ResetAfter = time.Duration(b.Full(next)) * time.Microsecond
+			d.Receipt.At = next.T
+			s.leave(sh, sl, tag, a.Now)
+			return true
+		}
+	}
 	if s.asked != nil || a.Now < v.params.LatestState(sl.state) {
 		a.Now = s.now()
 	}
@@ -202,14 +214,18 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	if next != sl.state {
 		sl.state = next
 	}
-	// Told before the slot is unlocked: that waits for the writes to memory, and
-	// the caller reads them at once.
 	v.tell(d, &ans)
-	sl.unlock(tag)
-	if a.Now >= sh.nextUpkeep.Load() {
-		sh.seeToUpkeep(a.Now)
-	}
+	s.leave(sh, sl, tag, a.Now)
 	return true
+}
+
+// leave unlocks the slot of a decision that has been told: unlocking waits for
+// what was written, and the caller reads it at once.
+func (s *Store) leave(sh *shard, sl *slot, tag uint64, now int64) {
+	sl.unlock(tag)
+	if now >= sh.nextUpkeep.Load() {
+		sh.seeToUpkeep(now)
+	}
 }
 
 // decideSlow answers any request with the shard locked.

@@ -14,7 +14,8 @@ import (
 type version struct {
 	limit  *sluice.Limit
 	params *algo.Params
-	inline bool // its state fits into a slot
+	inline bool         // its state fits into a slot
+	bucket *algo.Bucket // of a token bucket without warm-up, nil for others
 	id     [2]uint64
 	index  uint64
 	// retired is set, with all shards locked, when index has been given up.
@@ -85,6 +86,9 @@ func (s *Store) register(l *sluice.Limit) *version {
 		vs.retireAt = max(256, 2*len(vs.byLimit))
 	}
 	v := &version{limit: l, params: l.Params(), inline: l.Params().Inline(), id: l.ID()}
+	if v.params.Kind == algo.KindBucket {
+		v.bucket = &v.params.Bucket
+	}
 	// Places that nobody can look at are written in place: no slot refers to the
 	// version yet.
 	all := *vs.byID.Load()
