@@ -7,28 +7,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet stops new connections from coming and waits until those that came are
-// accepted. Closing a listener resets the connections that the kernel has made and
-// nobody has accepted, and their clients take them for made. A filter that drops all packets
-// of the listening socket leaves none: who connects now is refused when the listener is closed.
-func quiet(l *net.TCPListener, patience time.Duration) {
+// nowhere is the index of a network interface that there is not.
+const nowhere = 1<<31 - 1
+
+// quiet lets the kernel refuse new connections, and gives those that are being
+// made the time to be accepted: settle, in which a handshake ends, and longer while
+// there is something to accept. Closing a listener would reset the connections that
+// nobody has accepted, and their clients take them for made. So the listener is first bound to an
+// interface that there is not: nobody finds it there, but handshakes that have begun end.
+func quiet(l *net.TCPListener, settle time.Duration) {
 	raw, err := l.SyscallConn()
 	if err != nil {
 		return
 	}
-	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-	filter := unix.SockFprog{Len: 1, Filter: &drop}
-	filtered := false
+	hidden := false
 	if raw.Control(func(fd uintptr) {
-		filtered = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &filter) == nil
-	}) != nil || !filtered {
-		return
+		hidden = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, nowhere) == nil
+	}) != nil || !hidden {
+		return // by a kernel before 5.7; there is nothing to wait for, for they keep coming
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+	began := time.Now()
+	for now := began; now.Sub(began) < 10*settle; now = <-tick.C {
 		waiting := false
-		if raw.Control(func(fd uintptr) { waiting = readable(fd) }) != nil || !waiting {
+		if raw.Control(func(fd uintptr) { waiting = readable(fd) }) != nil || (!waiting && now.Sub(began) >= settle) {
 			return
 		}
 	}
@@ -36,7 +39,7 @@ func quiet(l *net.TCPListener, patience time.Duration) {
 
 // readable reports whether a listening socket has a connection to accept.
 func readable(fd uintptr) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor is small
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
 }

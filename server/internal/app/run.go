@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// settle is how long connections that are being made may take when the server
+// drains: a round trip, and some.
+const settle = 200 * time.Millisecond
+
 // Run answers requests until the context ends, and then drains: the server says
 // that it is not ready, takes no more connections, and lets the requests that are
 // under way end, for as long as the configuration's drain_timeout.
@@ -53,12 +57,13 @@ func (a *App) drain() error {
 	defer cancel()
 
 	began := time.Now()
-	lingering, stop := context.WithTimeout(ctx, a.o.Linger)
-	defer stop()
 	err := a.each(func(s *server) error {
 		if s.name == Admin {
 			return nil
 		}
+		s.refuse(min(a.o.Linger, settle))
+		lingering, stop := context.WithTimeout(ctx, a.o.Linger)
+		defer stop()
 		s.linger(lingering)
 		return s.shutdown(ctx)
 	})
@@ -74,6 +79,7 @@ func (a *App) drain() error {
 		// Probes are short; one that hangs is not waited for.
 		short, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		s.refuse(time.Millisecond)
 		if s.shutdown(short) != nil {
 			s.close()
 		}

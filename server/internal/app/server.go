@@ -20,10 +20,11 @@ type server struct {
 	http *http.Server
 
 	draining atomic.Bool
+	served   chan struct{} // closed when no connection is accepted any more
 	// handlers counts requests under way, upgraded connections included, which
 	// http.Server does not know of.
 	handlers sync.WaitGroup
-	// conns counts open connections; quietude is signaled when the last one ends.
+	// conns counts open connections; none is closed when the last one ends.
 	mu    sync.Mutex
 	conns int
 	none  chan struct{}
@@ -36,7 +37,7 @@ type limits struct {
 }
 
 func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Config, h http.Handler, l limits, logger *slog.Logger) *server {
-	s := &server{name: name, ln: ln, tls: config != nil}
+	s := &server{name: name, ln: ln, tls: config != nil, served: make(chan struct{})}
 	s.http = &http.Server{
 		Handler:           s.count(h),
 		TLSConfig:         config,
@@ -53,8 +54,9 @@ func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Co
 	return s
 }
 
-// serve answers until the server is closed; the error is nil then.
+// serve answers until the server drains; the error is nil then.
 func (s *server) serve(most int) error {
+	defer close(s.served)
 	ln := newBoundedListener(s.ln, most)
 	var err error
 	if s.tls {
@@ -62,7 +64,7 @@ func (s *server) serve(most int) error {
 	} else {
 		err = s.http.Serve(ln)
 	}
-	if errors.Is(err, http.ErrServerClosed) {
+	if errors.Is(err, http.ErrServerClosed) || s.draining.Load() {
 		return nil
 	}
 	return err
@@ -97,10 +99,20 @@ func (s *server) connState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// linger lets clients finish by themselves: each answer asks them to close their
-// connection, so that none sends a request into one that is being closed.
-func (s *server) linger(ctx context.Context) {
+// refuse takes no more connections. All that were made are served; those that are
+// being made have the time settle to become so.
+func (s *server) refuse(settle time.Duration) {
 	s.draining.Store(true)
+	if tcp, ok := s.ln.(*net.TCPListener); ok {
+		quiet(tcp, settle)
+	}
+	_ = s.ln.Close() // it is not used again
+	<-s.served
+}
+
+// linger waits for clients to finish by themselves: each answer asks them to close
+// their connection. A connection that is closed under them may have a request in it.
+func (s *server) linger(ctx context.Context) {
 	s.mu.Lock()
 	none := make(chan struct{})
 	if s.conns == 0 {
@@ -115,12 +127,9 @@ func (s *server) linger(ctx context.Context) {
 	}
 }
 
-// shutdown takes no more connections, and returns when all requests have ended
-// or the context has.
+// shutdown closes the connections that lie idle, and returns when all requests
+// have ended or the context has.
 func (s *server) shutdown(ctx context.Context) error {
-	if tcp, ok := s.ln.(*net.TCPListener); ok {
-		quiet(tcp, time.Second)
-	}
 	if err := s.http.Shutdown(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestQuietTakesNoMoreConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	before, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			accepted <- c
+		}
+	}()
+	quiet(l.(*net.TCPListener), 10*time.Millisecond)
+	select {
+	case c := <-accepted:
+		c.Close()
+	case <-time.After(patience):
+		t.Error("a connection that was made before is not accepted")
+	}
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err == nil {
+		c.Close()
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("who connects afterwards is told %v", err)
+	}
+}
