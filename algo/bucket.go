@@ -93,6 +93,9 @@ func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
 	wait := b.wait(over) + back
 	if wait <= a.MaxWait && after <= MaxTicks {
 		*ans = Answer{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
+		if a.Floor > 0 {
+			mark = lent // it waits for its floor too, which the level does not tell
+		}
 		return State{at, after | mark}
 	}
 	retry := wait - max(a.MaxWait, 0)
@@ -139,12 +142,16 @@ func (b *Bucket) Fresh(s State, now int64) bool {
 // reservation's moment it gives back nothing. As x/time/rate's CancelAt.
 //
 // Once a part was given back, later reservations act above the level, and two
-// words do not tell by how much: the bucket has lent. Until it has been full again, one
-// that others stand on gives back nothing.
+// words do not tell by how much: the bucket has lent. The same when a reservation
+// waits for a floor. Until such a bucket has been full again, a reservation that others
+// stand on gives back nothing.
 func (b *Bucket) Cancel(s State, now int64, c Charge) State {
 	missing, mark, at, setBack := b.settled(s, now)
-	if c.Cost == 0 || setBack || now > c.At && b.decay(c.Over, now-c.At-1) == 0 {
+	if c.Cost == 0 || setBack || at > c.At && b.decay(c.Over, at-c.At-1) == 0 {
 		return s
+	}
+	if mark != 0 && c.Over == 0 {
+		return s // who stands on it is not known
 	}
 	give := uint64(c.Cost) * b.Den
 	if after := b.after(c, at, missing); after > 0 {

@@ -42,14 +42,14 @@ func (c *Calendar) Longest() int64 {
 	}
 }
 
-// shortest returns the length of the shortest period, in microseconds.
+// shortest returns a time that no period is shorter than, in microseconds.
 func (c *Calendar) shortest() int64 {
 	const hour = 3600e6
 	switch c.Unit {
 	case Month:
-		return (28*24 - 1) * hour
+		return 27 * 24 * hour
 	case Week:
-		return (7*24 - 1) * hour
+		return 6 * 24 * hour
 	default:
 		return 23 * hour
 	}
@@ -79,12 +79,23 @@ func (c *Calendar) boundary(now int64, next int) int64 {
 }
 
 // midnight returns the first moment of a day. Where a change of the clock skips
-// midnight, time.Date may answer with a moment of the day before.
+// midnight, or repeats it, time.Date may answer with another moment; where it skips
+// the day, as Samoa did, the first moment after it counts.
 func (c *Calendar) midnight(y int, m time.Month, d int) int64 {
+	const step = 15 * time.Minute // all changes of clocks are multiples
+	want := date(time.Date(y, m, d, 0, 0, 0, 0, time.UTC))
 	t := time.Date(y, m, d, 0, 0, 0, 0, c.Zone)
-	want := time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Day()
-	for t.Day() != want {
-		t = t.Add(30 * time.Minute)
+	for date(t) < want {
+		t = t.Add(step)
 	}
-	return t.UnixMicro()
+	for {
+		earlier := t.Add(-step)
+		if date(earlier) < want {
+			return t.UnixMicro()
+		}
+		t = earlier
+	}
 }
+
+// date returns a number that orders days.
+func date(t time.Time) int { return 366*t.Year() + t.YearDay() }

@@ -35,9 +35,6 @@ func (c *SlidingWindow) at(w []uint64, index int64) *uint64 {
 func (c *SlidingWindow) settled(w []uint64, now int64) (index int64, used uint64, at int64, setBack bool) {
 	newest := int64(w[cellsIndex])
 	index = now / c.cell()
-	if w[cellsSum] == 0 {
-		return index, 0, now, false
-	}
 	if index < newest {
 		start := newest * c.cell()
 		if start-now > c.Length {
@@ -85,6 +82,9 @@ func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
 		if setBack {
 			ans.ResetAfter = (index+c.Cells+1)*c.cell() - a.Now
 		}
+	}
+	if start := index * c.cell(); used == 0 && start > a.Now {
+		ans.ResetAfter = start - a.Now // the clock went back before cells with nothing in them
 	}
 	if a.Cost == 0 {
 		limit = c.Count // passes unless in debt

@@ -26,9 +26,6 @@ func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
 }
 
 func (c *SlidingCounter) pack(index int64, prev, cur uint64) State {
-	if prev|cur == 0 {
-		return State{}
-	}
 	return State{T: int64(uint64(index)<<16 | prev>>24), V: prev<<40 | cur}
 }
 
@@ -85,7 +82,12 @@ func (c *SlidingCounter) decide(s State, a *Ask, ans *Answer) State {
 	*ans = Answer{Remaining: left(c.Count, a.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, a.Now)}
 	limit := c.Count - a.Floor
 	if a.Cost == 0 {
-		limit = c.Count // passes unless in debt
+		// Passes unless in debt: a clock that went back may weigh the earlier
+		// window more than it did when the current one was charged.
+		limit = max(c.Count, used)
+		if max(prev, cur) > uint64(c.Count) {
+			limit = c.Count
+		}
 	} else if a.Cost > limit {
 		ans.Reason = Never
 		return kept
@@ -117,7 +119,7 @@ func (c *SlidingCounter) reset(index int64, prev, cur uint64, now int64) int64 {
 	case prev > 0:
 		return (index+1)*c.Length - now
 	default:
-		return 0
+		return max(0, index*c.Length-now) // nothing is left in windows that the clock went back before
 	}
 }
 

@@ -124,7 +124,8 @@ func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
 	}
 	leave := c.Over - b.Den // ticks from At to the departure, if delayed
 	leave -= min(leave, uint64(b.Undelayed)*b.Den)
-	if now > c.At && b.decay(leave, now-c.At-1) == 0 {
+	_, at, _ := b.settled(s, now)
+	if at > c.At && b.decay(leave, at-c.At-1) == 0 {
 		return s
 	}
 	return b.Settle(s, now, c, 0)

@@ -158,7 +158,7 @@ func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 	gain, _ := mulDiv(uint64(c.Cost), b.unit, 1)
 	before := warm - min(gain, warm)
 	ticks, _ := b.price(c.Cost, before)
-	if prior := c.Over - min(ticks, c.Over); now > c.At && b.decay(prior, now-c.At-1) == 0 {
+	if prior := c.Over - min(ticks, c.Over); at > c.At && b.decay(prior, at-c.At-1) == 0 {
 		return
 	}
 	if warm == b.most {

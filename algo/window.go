@@ -57,8 +57,12 @@ func (w *FixedWindow) decide(s State, a *Ask, ans *Answer) State {
 		kept = State{end, used}
 	}
 	*ans = Answer{Remaining: left(w.Count, a.Floor, used)}
-	if a.Now < kept.T {
+	switch {
+	case a.Now >= kept.T:
+	case used > 0 || w.Opened:
 		ans.ResetAfter = end - a.Now
+	case at > a.Now: // the clock went back before a window with nothing in it
+		ans.ResetAfter = at - a.Now
 	}
 	switch {
 	case a.Cost == 0:
@@ -82,7 +86,9 @@ func (w *FixedWindow) decide(s State, a *Ask, ans *Answer) State {
 }
 
 // Fresh reports whether nothing is counted any more.
-func (w *FixedWindow) Fresh(s State, now int64) bool { return now >= s.T }
+func (w *FixedWindow) Fresh(s State, now int64) bool {
+	return now >= s.T || s.V == 0 && !w.Opened && now >= w.startBefore(s.T, now)
+}
 
 // Cancel gives a charge back at the moment it was made; later, nothing.
 func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
@@ -90,7 +96,7 @@ func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 		return s
 	}
 	s = w.Settle(s, now, c, 0)
-	if s.V == 0 && s.T == c.At+w.Length {
+	if s.V == 0 && w.Opened && s.T == c.At+w.Length {
 		return State{} // the charge had opened the window
 	}
 	return s
@@ -111,9 +117,6 @@ func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
 	}
 	if actual <= c.Cost {
 		s.V -= min(s.V, uint64(c.Cost-actual))
-		if s.V == 0 && !w.Opened {
-			return State{}
-		}
 		return s
 	}
 	s.V = min(s.V+uint64(actual-c.Cost), MaxCount)
