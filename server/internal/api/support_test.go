@@ -252,7 +252,7 @@ func (v *validator) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer, err := io.ReadAll(res.Body)
-	if err = errors.Join(err, res.Body.Close()); err != nil {
+	if err := errors.Join(err, res.Body.Close()); err != nil {
 		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(answer))

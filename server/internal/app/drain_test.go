@@ -96,7 +96,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 			_ = c.Write(q.Context(), kind, message)
 		}
 	})+roomy), nil)
-	c, res, err := websocket.Dial(t.Context(), r.URL(Proxy), &websocket.DialOptions{HTTPClient: r.client})
+	c, res, err := websocket.Dial(t.Context(), r.URL(Proxy), &websocket.DialOptions{HTTPClient: r.client}) //nolint:bodyclose // the connection takes it over
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,24 +130,25 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 func TestClientsAreAskedToLeave(t *testing.T) {
 	r := start(t, parse(t, free+roomy), func(o *Options) { o.Linger = patience })
 	c, in := r.connect(Proxy)
-	ask := func() *http.Response {
+	closes := func() bool {
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
 		res, err := http.ReadResponse(in, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer res.Body.Close()
 		if _, err := io.Copy(io.Discard, res.Body); err != nil {
 			t.Fatal(err)
 		}
-		return res
+		return res.Close
 	}
-	if ask().Close {
+	if closes() {
 		t.Error("the connection is closed after the first request")
 	}
 	r.stop()
 	eventually(t, "the drain", func() bool { return r.Ready() != nil })
 	// The connection is idle, and the request that it sends now is not lost.
-	if !ask().Close {
+	if !closes() {
 		t.Error("the answer does not ask the client to leave")
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {

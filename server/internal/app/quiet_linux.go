@@ -39,7 +39,7 @@ func quiet(l *net.TCPListener, settle time.Duration) {
 
 // readable reports whether a listening socket has a connection to accept.
 func readable(fd uintptr) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor is small
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -108,8 +109,18 @@ func (r *running) end() {
 	}
 }
 
+// reply is an answer without its body.
+type reply struct {
+	StatusCode      int
+	Header, Trailer http.Header
+	Proto           string
+	TLS             *tls.ConnectionState
+}
+
+func replyOf(r *http.Response) reply { return reply{r.StatusCode, r.Header, r.Trailer, r.Proto, r.TLS} }
+
 // ask sends one request to a listener; header are pairs.
-func (r *running) ask(listener, method, path, body string, header ...string) (*http.Response, string) {
+func (r *running) ask(listener, method, path, body string, header ...string) (reply, string) {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, r.URL(listener)+path, strings.NewReader(body))
 	if err != nil {
@@ -127,7 +138,7 @@ func (r *running) ask(listener, method, path, body string, header ...string) (*h
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return res, string(text)
+	return replyOf(res), string(text)
 }
 
 // status is that of one GET.

@@ -36,7 +36,7 @@ func (f *told) last() string {
 
 // wantProblem checks that an answer is a problem document of a status, and tells nothing of
 // what is behind the proxy.
-func wantProblem(t *testing.T, res *http.Response, body string, status int, secret string) {
+func wantProblem(t *testing.T, res reply, body string, status int, secret string) {
 	t.Helper()
 	var p struct {
 		Status        int

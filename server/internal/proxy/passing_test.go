@@ -253,7 +253,7 @@ func TestUpgradesToWebSocket(t *testing.T) {
 		p.ServeHTTP(w, r)
 	}))
 	t.Cleanup(f.Close)
-	c, res, err := websocket.Dial(t.Context(), f.URL, &websocket.DialOptions{HTTPClient: client(t)})
+	c, res, err := websocket.Dial(t.Context(), f.URL, &websocket.DialOptions{HTTPClient: client(t)}) //nolint:bodyclose // the connection takes it over
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,16 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: tr, Timeout: patience}
 }
 
+// reply is an answer without its body.
+type reply struct {
+	StatusCode      int
+	Header, Trailer http.Header
+}
+
+func replyOf(r *http.Response) reply { return reply{r.StatusCode, r.Header, r.Trailer} }
+
 // get asks and reads the whole answer.
-func get(t *testing.T, c *http.Client, target string, change func(*http.Request)) (*http.Response, string) {
+func get(t *testing.T, c *http.Client, target string, change func(*http.Request)) (reply, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 	if err != nil {
@@ -81,7 +89,7 @@ func get(t *testing.T, c *http.Client, target string, change func(*http.Request)
 	return do(t, c, r)
 }
 
-func do(t *testing.T, c *http.Client, r *http.Request) (*http.Response, string) {
+func do(t *testing.T, c *http.Client, r *http.Request) (reply, string) {
 	t.Helper()
 	res, err := c.Do(r)
 	if err != nil {
@@ -92,7 +100,7 @@ func do(t *testing.T, c *http.Client, r *http.Request) (*http.Response, string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, string(body)
+	return replyOf(res), string(body)
 }
 
 // wire is a connection on which a test speaks HTTP itself.
