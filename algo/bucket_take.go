@@ -8,7 +8,8 @@ import "math/bits"
 func (b *Bucket) Take(s State, now, cost int64) (next State, ok bool) {
 	missing := s.V
 	passed := now - s.T
-	if passed < 0 || cost < 1 || cost > b.Burst {
+	// The highest bit of one of both: time that goes back, or a bucket that has lent.
+	if passed|int64(missing) < 0 || cost < 1 || cost > b.Burst {
 		return s, false
 	}
 	if hi, lo := bits.Mul64(uint64(passed), b.Num); hi != 0 || lo >= missing {

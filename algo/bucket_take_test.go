@@ -33,6 +33,10 @@ func TestTakeAnswersAsDecide(t *testing.T) {
 			s = want
 		}
 	}
+	b := NewBucket(Pace{1 << 50, 1}, 1, 4, 4)
+	if s, ok := b.Take(State{V: lent | 3}, 1<<13-1, 4); ok {
+		t.Errorf("Take answered from a bucket that has lent: %+v", s)
+	}
 	if taken < 10_000 {
 		t.Errorf("Take answered %d times only", taken)
 	}
