@@ -17,7 +17,7 @@ type bucketOracle struct {
 
 	tokens  *big.Rat
 	last    int64
-	lent    bool // a part of a reservation was given back, below others
+	lent    bool // a part of a reservation was given back, below others, or one waits for a floor
 	charges map[int]bucketCharge
 }
 
@@ -111,13 +111,15 @@ func (o *bucketOracle) commit(a algo.Ask, allowed bool, id int) {
 		return
 	}
 	over, at := o.over(a)
-	c := bucketCharge{a.Cost, a.Floor, at, rat(at, 1)}
+	c, waits := bucketCharge{a.Cost, a.Floor, at, rat(at, 1)}, false
 	if over.Sign() > 0 {
 		c.act.Add(c.act, over.Quo(over, o.rate))
+		waits = a.Floor > 0
 	} else {
 		c.floor = 0 // who acts at once has no floor to wait for
 	}
 	o.advance(a.Now)
+	o.lent = o.lent || waits
 	o.tokens = new(big.Rat).Sub(o.tokens, rat(a.Cost, 1))
 	o.charges[id] = c
 }
@@ -165,7 +167,7 @@ func (o *bucketOracle) cancel(now int64, id int) {
 		return
 	}
 	tokens, at := o.refilled(now)
-	if o.last-now > o.period || c.at > at || rat(now, 1).Cmp(new(big.Rat).SetInt(roundUp(c.act))) > 0 {
+	if o.last-now > o.period || c.at > at || o.lent && c.act.Cmp(rat(c.at, 1)) == 0 || rat(at, 1).Cmp(new(big.Rat).SetInt(roundUp(c.act))) > 0 {
 		return
 	}
 	// The last reservation acts when the bucket has its floor back; what was

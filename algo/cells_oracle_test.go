@@ -38,7 +38,7 @@ func (o *cellsOracle) sum(cell int64) (n int64) {
 // whether the clock was set back.
 func (o *cellsOracle) now(now int64) (cell, used, at int64, setBack bool) {
 	cell = now / o.cell()
-	if cell >= o.newest || o.sum(o.newest) == 0 {
+	if cell >= o.newest {
 		return cell, o.sum(cell), now, false
 	}
 	if start := o.newest * o.cell(); start-now <= o.length {
@@ -75,11 +75,10 @@ func (o *cellsOracle) commit(a algo.Ask, allowed bool, id int) {
 	}
 }
 
-// forget makes a cell the newest and forgets those that count no more. Later ones
-// are there only if they were emptied.
+// forget makes a cell the newest and forgets those that count no more.
 func (o *cellsOracle) forget(cell int64) {
 	o.newest = cell
-	maps.DeleteFunc(o.units, func(i, _ int64) bool { return i > cell || i < cell-o.cells })
+	maps.DeleteFunc(o.units, func(i, _ int64) bool { return i < cell-o.cells })
 }
 
 func (o *cellsOracle) remaining(a algo.Ask) int64 {

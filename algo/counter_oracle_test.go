@@ -22,14 +22,11 @@ func (o *counterOracle) clone() oracle {
 	return &c
 }
 
-// empty reports whether no window counts that a question could see.
-func (o *counterOracle) empty() bool { return o.units[o.newest] == 0 && o.units[o.newest-1] == 0 }
-
 // now returns the window as of now, the units of the one before and its own, the
 // time to reckon from, and whether the clock was set back.
 func (o *counterOracle) now(now int64) (window, prev, cur, at int64, setBack bool) {
 	window = now / o.length
-	if window < o.newest && !o.empty() {
+	if window < o.newest {
 		start := o.newest * o.length
 		if start-now > o.length {
 			return window, 0, max(o.units[o.newest], o.count), now, true
@@ -49,8 +46,9 @@ func (o *counterOracle) used(now int64) int64 {
 
 func (o *counterOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	used := o.used(a.Now)
+	_, prev, cur, _, _ := o.now(a.Now)
 	switch {
-	case a.Cost == 0 && used <= o.count:
+	case a.Cost == 0 && (used <= o.count || max(prev, cur) <= o.count):
 		return true, 0, algo.None
 	case a.Cost > 0 && a.Cost > o.count-a.Floor:
 		return false, 0, algo.Never
@@ -75,11 +73,10 @@ func (o *counterOracle) commit(a algo.Ask, allowed bool, id int) {
 	}
 }
 
-// forget makes a window the newest and forgets those that count no more. Later
-// ones are there only if they were emptied.
+// forget makes a window the newest and forgets those that count no more.
 func (o *counterOracle) forget(window int64) {
 	o.newest = window
-	maps.DeleteFunc(o.units, func(i, _ int64) bool { return i > window || i < window-1 })
+	maps.DeleteFunc(o.units, func(i, _ int64) bool { return i < window-1 })
 }
 
 func (o *counterOracle) remaining(a algo.Ask) int64 {

@@ -99,6 +99,28 @@ func charge(a algo.Ask, ans algo.Answer) algo.Charge {
 	return algo.Charge{Cost: a.Cost, Floor: a.Floor, At: ans.At, Over: ans.Over, Member: a.Member}
 }
 
+// numbers writes down those numbers of a limit that are used.
+func numbers(p *algo.Params) string {
+	switch p.Kind {
+	case algo.KindBucket:
+		return fmt.Sprintf("token bucket %+v", p.Bucket)
+	case algo.KindWarmBucket:
+		return fmt.Sprintf("warm bucket %+v", p.Warm)
+	case algo.KindLeaky:
+		return fmt.Sprintf("leaky bucket %+v", p.Leaky)
+	case algo.KindFixedWindow:
+		return fmt.Sprintf("fixed window %+v", p.Fixed)
+	case algo.KindSlidingWindow:
+		return fmt.Sprintf("sliding window %+v", p.Cells)
+	case algo.KindSlidingCounter:
+		return fmt.Sprintf("sliding counter %+v", p.Counter)
+	case algo.KindSlidingLog:
+		return fmt.Sprintf("sliding log %+v", p.Log)
+	default:
+		return fmt.Sprintf("concurrency %+v", p.Conc)
+	}
+}
+
 // chooser makes the choices of a schedule: at random, or from the bytes of a fuzz
 // target.
 type chooser struct {
@@ -159,8 +181,9 @@ func (c *chooser) step(p pace, back int64) int64 {
 	}
 }
 
-// law runs a property on random choices, n times; -quickchecks=10000 runs a
-// hundred times as many.
+// law runs a property on random choices. What is usual is a few dozen times, to be
+// quick; -quickchecks=10000 runs it a hundred times as often. n is the weight of
+// the law among the others.
 func law(t *testing.T, n int, holds func(t *testing.T, c *chooser)) {
 	t.Helper()
 	f := func(seed int64) bool {
@@ -170,7 +193,7 @@ func law(t *testing.T, n int, holds func(t *testing.T, c *chooser)) {
 		}
 		return !t.Failed()
 	}
-	if err := quick.Check(f, &quick.Config{MaxCountScale: float64(n) / 100, Rand: rand.New(rand.NewSource(1))}); err != nil {
+	if err := quick.Check(f, &quick.Config{MaxCountScale: float64(n) / 250, Rand: rand.New(rand.NewSource(1))}); err != nil {
 		t.Fatal(err)
 	}
 }

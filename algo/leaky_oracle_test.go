@@ -116,7 +116,7 @@ func (o *leakyOracle) fresh(now int64) bool {
 
 func (o *leakyOracle) cancel(now int64, id int) {
 	c := o.charges[id]
-	if c.cost > 0 && now <= c.at+o.delay(c.ahead) {
+	if _, at, _ := o.now(now); c.cost > 0 && at <= c.at+o.delay(c.ahead) {
 		o.settle(now, id, 0)
 	}
 }

@@ -177,7 +177,7 @@ func agree(t *testing.T, c *chooser, s subject) {
 		}
 		got.At, got.Over = 0, 0
 		if got != want {
-			t.Errorf("after\n%s%+v\ngot  %+v\nwant %+v", trail.String(), *m.p, got, want)
+			t.Errorf("after\n%s%s\ngot  %+v\nwant %+v", trail.String(), numbers(m.p), got, want)
 			return
 		}
 		if peek {
@@ -189,7 +189,7 @@ func agree(t *testing.T, c *chooser, s subject) {
 		}
 		o = after
 		if m.fresh(now) != o.fresh(now) {
-			t.Errorf("%+v: fresh is %v in %s, want %v, after\n%s", *m.p, m.fresh(now), m.state(), o.fresh(now), trail.String())
+			t.Errorf("%s: fresh is %v in %s, want %v, after\n%s", numbers(m.p), m.fresh(now), m.state(), o.fresh(now), trail.String())
 			return
 		}
 		if got.Allowed {

@@ -24,9 +24,8 @@ type warmOracle struct {
 }
 
 type warmCharge struct {
-	cost, at   int64
-	prior, end *big.Rat // when a permit was free before, and after it
-	stored     *big.Rat // before it
+	cost, at int64
+	end      *big.Rat // when a permit is free after it
 }
 
 func newWarmOracle(count, period, burst, debt, warm, cold int64) *warmOracle {
@@ -124,7 +123,7 @@ func (o *warmOracle) commit(a algo.Ask, allowed bool, id int) {
 	if !allowed {
 		return
 	}
-	c := warmCharge{a.Cost, at, free, free, stored}
+	c := warmCharge{a.Cost, at, free}
 	if a.Cost > 0 {
 		took, left := o.price(a.Cost, stored)
 		o.free, o.stored, o.last = took.Add(took, free), left, at
@@ -181,20 +180,18 @@ func (o *warmOracle) cancel(now int64, id int) {
 	if c.cost == 0 || setBack || at < c.at || free.Cmp(rat(at, 1)) <= 0 || free.Cmp(c.end) != 0 {
 		return
 	}
-	prior, before := c.prior, c.stored
-	took := new(big.Rat).Sub(c.end, prior)
+	// It had stored what it spent besides; all warm, that is the most it can have
+	// been: the wait is that of the coldest, what is given back that of the warmest.
+	before := rat(c.cost, 1)
+	if before.Add(before, stored); before.Cmp(o.most) > 0 {
+		before = o.most
+	}
+	took, _ := o.price(c.cost, before)
+	prior := new(big.Rat).Sub(c.end, took)
 	if stored.Sign() == 0 {
-		// All warm: how cold it was is not known; the wait is that of the coldest,
-		// what is given back that of the warmest.
-		coldest := rat(c.cost, 1)
-		if coldest.Cmp(o.most) > 0 {
-			coldest = o.most
-		}
-		long, _ := o.price(c.cost, coldest)
-		prior = long.Sub(c.end, long)
 		before, took = stored, new(big.Rat).Mul(rat(c.cost, 1), o.each)
 	}
-	if now > c.at && rat(now, 1).Cmp(new(big.Rat).SetInt(roundUp(prior))) > 0 {
+	if at > c.at && rat(at, 1).Cmp(new(big.Rat).SetInt(roundUp(prior))) > 0 {
 		return
 	}
 	o.stored = before

@@ -82,7 +82,9 @@ func (o *windowOracle) remaining(a algo.Ask) int64 {
 	return max(0, o.count-a.Floor-w.used)
 }
 
-func (o *windowOracle) fresh(now int64) bool { return !o.open || now >= o.end }
+func (o *windowOracle) fresh(now int64) bool {
+	return !o.open || now >= o.end || o.used == 0 && !o.opened && now >= o.start
+}
 
 func (o *windowOracle) settle(now int64, id int, actual int64) {
 	c := o.charges[id]
@@ -98,9 +100,6 @@ func (o *windowOracle) settle(now int64, id int, actual int64) {
 		return
 	}
 	o.used = max(0, o.used+actual-c.cost)
-	if !o.opened {
-		o.open = o.used > 0
-	}
 }
 
 func (o *windowOracle) cancel(now int64, id int) {
@@ -109,7 +108,7 @@ func (o *windowOracle) cancel(now int64, id int) {
 		return
 	}
 	o.settle(now, id, 0)
-	if o.used == 0 && o.start == c.at {
+	if o.opened && o.used == 0 && o.start == c.at {
 		o.open = false // as before it was opened
 	}
 }

@@ -1,0 +1,382 @@
+package algo_test
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// departure is some units that were admitted, and when they act.
+type departure struct {
+	at    *big.Rat
+	units int64
+}
+
+// worst returns by how much the departures of any interval exceed its bound.
+func worst(ds []departure, bound func(w *big.Rat) *big.Rat) *big.Rat {
+	slices.SortStableFunc(ds, func(a, b departure) int { return a.at.Cmp(b.at) })
+	most := rat(-1, 1)
+	for i := range ds {
+		sum := int64(0)
+		for _, d := range ds[i:] {
+			sum += d.units
+			over := new(big.Rat).Sub(d.at, ds[i].at)
+			if over = over.Sub(rat(sum, 1), bound(over)); over.Cmp(most) > 0 {
+				most = over
+			}
+		}
+	}
+	return most
+}
+
+// linear is the bound start + rate·W.
+func linear(start, count, period int64) func(*big.Rat) *big.Rat {
+	return func(w *big.Rat) *big.Rat {
+		b := new(big.Rat).Mul(w, rat(count, period))
+		return b.Add(b, rat(start, 1))
+	}
+}
+
+// schedule asks random questions, the clock going back by a period at most, and
+// tells of each charge that was made.
+func schedule(c *chooser, q questions, m *machine, asked func(a algo.Ask, ans algo.Answer)) {
+	now := begin(c, q)
+	latest := now
+	for range 60 {
+		now = max(0, latest-q.period, now+c.step(q.pace, min(now, q.period)))
+		if now > 1<<53 {
+			return
+		}
+		a := q.ask(c, now)
+		ans := m.decide(a, true)
+		if ans.Allowed && a.Cost > 0 || m.p.Log.CountDenied {
+			latest = max(latest, now) // the state knows this time
+		}
+		asked(a, ans)
+		if m.p.Kind == algo.KindBucket || m.p.Kind == algo.KindLeaky {
+			latest = max(latest, m.s.T) // ends of reservations are known too
+		}
+	}
+}
+
+// TestBucketBound: over any interval no more acts than burst + rate·W, at the
+// moments at which reservations act, whatever is cancelled and in which order.
+func TestBucketBound(t *testing.T) {
+	law(t, 400, func(t *testing.T, c *chooser) {
+		count, period, burst, debt := bucketNumbers(c)
+		p := newBucket(count, period, burst, debt)
+		q := questions{
+			pace: pace{max(1, period/count), p.Bucket.Fullness()}, capacity: burst,
+			floors: c.oneIn(2), waits: true,
+		}
+		m := newMachine(p)
+		live := map[int]algo.Charge{}
+		var acts []departure
+		n := 0
+		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+			if ans.Allowed && a.Cost > 0 {
+				live[n] = charge(a, ans)
+			}
+			n++
+			for c.oneIn(3) && len(live) > 0 {
+				id := slices.Sorted(keys(live))[c.below(int64(len(live)))]
+				ch := live[id]
+				if max(a.Now, m.s.T) > ch.At+p.Bucket.Wait(ch.Over) {
+					acts = append(acts, departure{moment(p.Bucket.Pace, ch), ch.Cost}) // too late: it has acted
+				}
+				m.cancel(a.Now, ch)
+				delete(live, id)
+			}
+		})
+		for _, ch := range live {
+			acts = append(acts, departure{moment(p.Bucket.Pace, ch), ch.Cost})
+		}
+		if over := worst(acts, linear(burst, count, period)); over.Sign() > 0 {
+			t.Errorf("%d/%d burst %d: %s too many act", count, period, burst, over.FloatString(3))
+		}
+	})
+}
+
+// TestBucketBoundWhileManyCancel reserves far ahead and cancels in any order, so
+// that reservations stand upon others that were given back in part.
+func TestBucketBoundWhileManyCancel(t *testing.T) {
+	law(t, 1000, func(t *testing.T, c *chooser) {
+		count, period, burst := 1+c.below(3), 1+c.below(20), 1+c.below(12)
+		p := newBucket(count, period, burst, burst)
+		m := newMachine(p)
+		live := map[int]algo.Charge{}
+		var acts []departure
+		for i, now := 0, int64(0); i < 40; i++ {
+			now += c.one(0, 0, 0, 1, period)
+			if ids := slices.Sorted(keys(live)); c.oneIn(3) && len(ids) > 0 {
+				id := ids[c.below(int64(len(ids)))]
+				if ch := live[id]; now > ch.At+p.Bucket.Wait(ch.Over) {
+					acts = append(acts, departure{moment(p.Bucket.Pace, ch), ch.Cost})
+				}
+				m.cancel(now, live[id])
+				delete(live, id)
+				continue
+			}
+			a := algo.Ask{Now: now, Cost: c.one(1, 1+c.below(burst), burst), MaxWait: 1 << 40}
+			if ans := m.decide(a, true); ans.Allowed {
+				live[i] = charge(a, ans)
+			}
+		}
+		for _, ch := range live {
+			acts = append(acts, departure{moment(p.Bucket.Pace, ch), ch.Cost})
+		}
+		if over := worst(acts, linear(burst, count, period)); over.Sign() > 0 {
+			t.Errorf("%d/%d burst %d: %s too many act, of %v", count, period, burst, over.FloatString(3), acts)
+		}
+	})
+}
+
+// moment returns when a charge of a bucket acts, before rounding.
+func moment(p algo.Pace, c algo.Charge) *big.Rat {
+	at := new(big.Rat).SetFrac(new(big.Int).SetUint64(c.Over), new(big.Int).SetUint64(p.Num))
+	return at.Add(at, rat(c.At, 1))
+}
+
+func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// TestBucketRefundsComeOnTop: with settlements, no interval holds more charges
+// than burst + rate·W and what was refunded in it.
+func TestBucketRefundsComeOnTop(t *testing.T) {
+	law(t, 200, func(t *testing.T, c *chooser) {
+		count, period, burst, debt := bucketNumbers(c)
+		m := newMachine(newBucket(count, period, burst, debt))
+		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Fullness()}, capacity: burst}
+		var took, net []departure
+		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+			if !ans.Allowed || a.Cost == 0 {
+				return
+			}
+			at := rat(ans.At, 1)
+			took = append(took, departure{at, a.Cost})
+			net = append(net, departure{at, a.Cost})
+			if c.oneIn(2) {
+				actual := c.below(2*a.Cost + 1)
+				m.settle(ans.At, charge(a, ans), actual)
+				if actual < a.Cost {
+					net = append(net, departure{at, actual - a.Cost})
+				}
+			}
+		})
+		// All is settled in the microsecond it was charged in, so that the net charges of
+		// intervals are bounded.
+		if over := worst(merge(net), linear(burst, count, period)); over.Sign() > 0 {
+			t.Errorf("%d/%d burst %d: %s too many, of %v", count, period, burst, over.FloatString(3), took)
+		}
+	})
+}
+
+// merge adds up what departs at the same time.
+func merge(ds []departure) (sums []departure) {
+	for _, d := range ds {
+		if n := len(sums); n > 0 && sums[n-1].at.Cmp(d.at) == 0 {
+			sums[n-1].units += d.units
+			continue
+		}
+		sums = append(sums, d)
+	}
+	return sums
+}
+
+// TestWarmBucketBound: a bucket with a cold start admits no more than one without.
+func TestWarmBucketBound(t *testing.T) {
+	law(t, 150, func(t *testing.T, c *chooser) {
+		p, _, q := warmBucket(c)
+		m := newMachine(p)
+		var acts []departure
+		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+			if ans.Allowed && a.Cost > 0 {
+				acts = append(acts, departure{rat(max(ans.At, a.Now+ans.Delay), 1), a.Cost})
+			}
+		})
+		// Moments are rounded up to microseconds.
+		bound := linear(p.Warm.Burst, int64(p.Warm.Num), int64(p.Warm.Den))
+		slack := rat(int64(p.Warm.Num), int64(p.Warm.Den))
+		if over := worst(acts, bound); over.Cmp(slack) > 0 {
+			t.Errorf("%+v: %s too many act", p.Warm, over.FloatString(3))
+		}
+	})
+}
+
+// TestLeakyBound: over any interval no more leaves than rate·W + 1 and the
+// undelayed part, unit by unit.
+func TestLeakyBound(t *testing.T) {
+	law(t, 300, func(t *testing.T, c *chooser) {
+		p, _, q := leaky(c)
+		if q.capacity > 12 {
+			return // units are listed one by one
+		}
+		m := newMachine(p)
+		b := &p.Leaky
+		var acts []departure
+		type queued struct {
+			id int
+			ch algo.Charge
+		}
+		var tail []queued
+		n := 0
+		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+			if ans.Allowed && a.Cost > 0 {
+				n++
+				tail = append(tail, queued{n, charge(a, ans)})
+				for k := range a.Cost {
+					ahead := new(big.Rat).SetFrac(
+						new(big.Int).SetUint64(ans.Over-uint64(k+1)*b.Den), new(big.Int).SetUint64(b.Den))
+					late := ahead.Sub(ahead, rat(b.Undelayed, 1))
+					at := rat(ans.At, 1)
+					if late.Sign() > 0 {
+						late.Mul(late, new(big.Rat).SetFrac64(int64(b.Den), int64(b.Num)))
+						at.Add(at, late)
+					}
+					acts = append(acts, departure{at, 1})
+				}
+			}
+			if last := len(tail) - 1; c.oneIn(5) && last >= 0 && tail[last].ch.At == a.Now && ans.Delay > 0 {
+				m.cancel(a.Now, tail[last].ch) // at once: none of it has left
+				acts = acts[:len(acts)-int(tail[last].ch.Cost)]
+				tail = tail[:last]
+			}
+		})
+		if over := worst(acts, linear(1+b.Undelayed, int64(b.Num), int64(b.Den))); over.Sign() > 0 {
+			t.Errorf("%+v: %s too many leave", b, over.FloatString(3))
+		}
+	})
+}
+
+// TestWindowBounds: what the windows, counters and logs admit over any interval
+// of one period.
+func TestWindowBounds(t *testing.T) {
+	type most func(p *algo.Params) int64
+	twice := func(p *algo.Params) int64 { return 2 * p.Capacity }
+	once := func(p *algo.Params) int64 { return p.Capacity }
+	for name, s := range map[string]struct {
+		subject subject
+		most    most
+		within  func(period int64) int64 // how far apart two charges of an interval are
+	}{
+		"fixed window":    {fixedWindow, twice, func(p int64) int64 { return p }},
+		"sliding window":  {slidingWindow, once, func(p int64) int64 { return p }},
+		"sliding counter": {slidingCounter, func(p *algo.Params) int64 { return 2*p.Capacity - 1 }, func(p int64) int64 { return p }},
+		"sliding log":     {slidingLog, once, func(p int64) int64 { return p - 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			law(t, 250, func(t *testing.T, c *chooser) {
+				p, _, q := s.subject(c)
+				m := newMachine(p)
+				var at, units []int64
+				schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+					if ans.Allowed && a.Cost > 0 {
+						at, units = append(at, ans.At), append(units, a.Cost)
+					}
+				})
+				for i := range at {
+					sum := int64(0)
+					for j := i; j < len(at) && at[j]-at[i] <= s.within(q.period); j++ {
+						sum += units[j]
+					}
+					if sum > s.most(&p) {
+						t.Errorf("%s: %d from %d on, of %v at %v", numbers(&p), sum, at[i], units, at)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFixedWindowHoldsItsCount: no window holds more than the count.
+func TestFixedWindowHoldsItsCount(t *testing.T) {
+	law(t, 150, func(t *testing.T, c *chooser) {
+		p, _, q := fixedWindow(c)
+		m := newMachine(p)
+		sums := map[int64]int64{}
+		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+			if !ans.Allowed || a.Cost == 0 {
+				return
+			}
+			end := a.Now + ans.ResetAfter
+			if sums[end] += a.Cost; sums[end] > p.Capacity {
+				t.Errorf("%s: the window until %d holds %d", numbers(&p), end, sums[end])
+			}
+		})
+	})
+}
+
+// TestLogKeepsDistance: no two requests are less than the least interval apart.
+func TestLogKeepsDistance(t *testing.T) {
+	law(t, 150, func(t *testing.T, c *chooser) {
+		p, _, q := slidingLog(c)
+		m := newMachine(p)
+		last := int64(-1) << 60
+		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+			if ans.Allowed && a.Cost > 0 {
+				if ans.At-last < p.Log.MinInterval {
+					t.Errorf("%+v: %d after %d", p.Log, ans.At, last)
+				}
+				last = ans.At
+			}
+		})
+	})
+}
+
+// TestConcurrencyBound: no more units hold leases than may, and no more than Max
+// of those that accept no queue.
+func TestConcurrencyBound(t *testing.T) {
+	law(t, 200, func(t *testing.T, c *chooser) {
+		p, _, q := concurrency(c)
+		m, now := newMachine(p), begin(c, q)
+		type held struct{ until, units int64 }
+		leases := map[uint64]held{}
+		for range 80 {
+			now += c.step(q.pace, 0)
+			a := q.ask(c, now)
+			ans := m.decide(a, true)
+			for member, l := range leases {
+				if l.until <= now {
+					delete(leases, member)
+				}
+			}
+			running := int64(0)
+			if ans.Allowed && a.Cost > 0 {
+				l, ok := leases[a.Member]
+				if !ok {
+					l.units = a.Cost
+					if a.MaxWait < 0 {
+						running = a.Cost
+					}
+				}
+				l.until = now + p.Conc.TTL
+				leases[a.Member] = l
+			}
+			sum := int64(0)
+			for _, l := range leases {
+				sum += l.units
+			}
+			_, mine := leases[a.Member]
+			if sum > p.Conc.Max+p.Conc.Queue || running > 0 && sum > p.Conc.Max {
+				t.Errorf("%+v: %d units hold leases", p.Conc, sum)
+				return
+			}
+			if c.oneIn(4) && mine {
+				m.cancel(now, charge(a, algo.Answer{Allowed: true}))
+				if a.Cost > 0 {
+					delete(leases, a.Member)
+				}
+			}
+		}
+	})
+}

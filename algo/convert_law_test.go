@@ -1,0 +1,176 @@
+package algo_test
+
+import (
+	"testing"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// TestConvertToTheSameNumbers changes no later answer.
+func TestConvertToTheSameNumbers(t *testing.T) {
+	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		kept, converted, now := newMachine(p), newMachine(p), begin(c, q)
+		for range 60 {
+			now += c.step(q.pace, 0)
+			if c.oneIn(3) {
+				converted.convert(p, now)
+			}
+			a := q.ask(c, now)
+			x, y := kept.decide(a, true), converted.decide(a, true)
+			if x != y {
+				t.Errorf("%s: %+v is answered %+v, after a conversion %+v", numbers(&p), a, x, y)
+				return
+			}
+		}
+	})
+}
+
+// TestConvertKeepsWhatIsUsed: of windows, logs and leases that change their count,
+// what has been used stays used.
+func TestConvertKeepsWhatIsUsed(t *testing.T) {
+	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		to := p
+		count := max(1, c.one(q.capacity/2, 2*q.capacity, 1+c.below(2*q.capacity)))
+		to.Capacity = count
+		switch p.Kind {
+		case algo.KindFixedWindow:
+			to.Fixed.Count = count
+		case algo.KindSlidingWindow:
+			to.Cells.Count = count
+		case algo.KindSlidingCounter:
+			to.Counter.Count = count
+		case algo.KindSlidingLog:
+			to.Log.Count = min(count, algo.MaxLogCount)
+			to.Capacity = to.Log.Count
+		case algo.KindConcurrency:
+			to.Conc.Max, to.Conc.Queue = count, 0
+		default:
+			return // see the laws of buckets below
+		}
+		m, now := newMachine(p), begin(c, q)
+		for i := range 30 {
+			now += c.step(pace{q.unit, q.unit}, 0)
+			a := q.ask(c, now)
+			a.Member = uint64(i + 1)
+			m.decide(a, true)
+		}
+		used := p.Capacity - look(m, now, 0).Remaining
+		m.convert(to, now)
+		got, want := look(m, now, 0).Remaining, max(0, to.Capacity-used)
+		// A log may hold more than the capacity, of denied attempts.
+		if got > want || got < want && used < p.Capacity {
+			t.Errorf("%s: %d are used; of %d remain %d", numbers(&p), used, to.Capacity, got)
+		}
+	})
+}
+
+// TestConvertOfFreshIsFresh: a state that may be forgotten stays a fresh one under
+// other numbers, or forgetting it would tell.
+func TestConvertOfFreshIsFresh(t *testing.T) {
+	for name, s := range subjects {
+		t.Run(name, func(t *testing.T) {
+			law(t, 100, func(t *testing.T, c *chooser) {
+				p, _, q := s(c)
+				to, _, _ := s(c)
+				m, now := newMachine(p), begin(c, q)
+				for range 10 {
+					now += c.step(q.pace, 0)
+					m.decide(q.ask(c, now), true)
+				}
+				now += m.decide(algo.Ask{Now: now, Member: 1 << 40}, true).ResetAfter
+				m.convert(to, now)
+				if !m.fresh(now) {
+					t.Errorf("%s: a fresh state became %s of %s", numbers(&p), m.state(), numbers(&to))
+				}
+			})
+		})
+	}
+}
+
+// TestConvertBucket: tokens are kept up to the new burst, what is owed stays owed.
+func TestConvertBucket(t *testing.T) {
+	law(t, 200, func(t *testing.T, c *chooser) {
+		count, period, burst, debt := bucketNumbers(c)
+		m := newMachine(newBucket(count, period, burst, debt))
+		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Fullness()}, capacity: burst, waits: true, wait: 2 * period}
+		now := begin(c, q)
+		for range 20 {
+			now += c.step(q.pace, 0)
+			m.decide(q.ask(c, now), true)
+		}
+		if m.fresh(now) {
+			return // and stays so, see above
+		}
+		o := tokensOf(m, now)
+		count, period, burst, debt = bucketNumbers(c)
+		m.convert(newBucket(count, period, burst, debt), now)
+		// No more than before, and less by a tick at most.
+		got := tokensOf(m, now)
+		if least := rat(burst, 1); o.Cmp(least.Sub(least, rat(algo.MaxTicks, int64(m.p.Bucket.Den)))) < 0 {
+			return // more than any state can owe
+		}
+		if most := rat(burst, 1); o.Cmp(most) > 0 {
+			o = most
+		}
+		tick := rat(1, int64(m.p.Bucket.Den))
+		if got.Cmp(o) > 0 || o.Sub(o, got).Cmp(tick) > 0 {
+			t.Errorf("%s holds %s, too few by %s", numbers(m.p), got.FloatString(9), o.FloatString(9))
+		}
+	})
+}
+
+// TestConvertLeaky: the units in the queue stay.
+func TestConvertLeaky(t *testing.T) {
+	law(t, 200, func(t *testing.T, c *chooser) {
+		p, _, q := leaky(c)
+		m, now := newMachine(p), begin(c, q)
+		for range 20 {
+			now += c.step(pace{q.unit, q.unit}, 0)
+			m.decide(q.ask(c, now), true)
+		}
+		work := unitsOf(m, now)
+		to, _, _ := leaky(c)
+		m.convert(to, now)
+		got := unitsOf(m, now)
+		if most := rat(algo.MaxTicks, int64(to.Leaky.Den)); work.Cmp(most) > 0 {
+			work = most // more than any state counts
+		}
+		if got.Cmp(work) < 0 || got.Sub(got, work).Cmp(rat(1, int64(to.Leaky.Den))) > 0 {
+			t.Errorf("%s: %s units became %s more", numbers(&to), work.FloatString(9), got.FloatString(9))
+		}
+	})
+}
+
+// TestConvertWarmBucket: what is owed takes as long, the warmth keeps its share.
+func TestConvertWarmBucket(t *testing.T) {
+	for _, step := range []struct {
+		count, cold      int64
+		wait, first, all int64
+	}{
+		{count: 5, cold: 10, wait: 1_257_500, first: 762_500},
+		// Guava's testWarmUpAndUpdateWithColdFactor: twice the rate, half the prices.
+		{count: 10, cold: 10, wait: 1_257_500, first: 762_500},
+	} {
+		p := algo.NewPace(5, 1_000_000)
+		m := newMachine(algo.Params{
+			Kind: algo.KindWarmBucket, Capacity: 1,
+			Warm: algo.NewWarmBucket(p, 1_000_000, 1, 1, 4_000_000, 10),
+		})
+		now := int64(1_700_000_000_000_000)
+		for _, delay := range []int64{0, 1_752_500, 1_257_500} {
+			ans := m.decide(algo.Ask{Now: now, Cost: 1, MaxWait: 1 << 40}, true)
+			if ans.Delay != delay {
+				t.Fatalf("delayed by %d, want %d", ans.Delay, delay)
+			}
+			now += delay
+		}
+		to := algo.NewPace(step.count, 1_000_000)
+		m.convert(algo.Params{
+			Kind: algo.KindWarmBucket, Capacity: 1,
+			Warm: algo.NewWarmBucket(to, 1_000_000, 1, 1, 4_000_000, step.cold),
+		}, now)
+		if ans := m.decide(algo.Ask{Now: now, Cost: 1, MaxWait: 1 << 40}, true); ans.Delay != step.first {
+			t.Errorf("at %d/s the next is delayed by %d, want %d", step.count, ans.Delay, step.first)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package algo_test
+
+import (
+	"testing"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// subjects are all algorithms, with random numbers.
+var subjects = map[string]subject{
+	"token bucket":    bucket,
+	"warm bucket":     warmBucket,
+	"leaky bucket":    leaky,
+	"fixed window":    fixedWindow,
+	"sliding window":  slidingWindow,
+	"sliding counter": slidingCounter,
+	"sliding log":     slidingLog,
+	"concurrency":     concurrency,
+}
+
+// forAll checks a law of all algorithms.
+func forAll(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Params, q questions)) {
+	t.Helper()
+	for name, s := range subjects {
+		t.Run(name, func(t *testing.T) {
+			law(t, n, func(t *testing.T, c *chooser) {
+				p, _, q := s(c)
+				holds(t, c, p, q)
+			})
+		})
+	}
+}
+
+// begin returns a time to begin a schedule at.
+func begin(c *chooser, q questions) int64 {
+	return c.one(0, q.period, 1_700_000_000_000_000) + c.below(q.period+1)
+}
+
+// look asks what remains, and takes nothing.
+func look(m *machine, now, floor int64) algo.Answer {
+	return m.decide(algo.Ask{Now: now, Floor: floor, Member: 1 << 40}, false)
+}
+
+func TestDenialChangesNothing(t *testing.T) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), begin(c, q)
+		for range 60 {
+			now += c.step(q.pace, 0)
+			a := q.ask(c, now)
+			m.grow(now)
+			before := m.state()
+			if ans := m.decide(a, true); !ans.Allowed && m.state() != before && (!p.Log.CountDenied || ans.Reason == algo.Never) {
+				t.Errorf("%s: denied %+v, but %s became %s", numbers(&p), a, before, m.state())
+				return
+			}
+		}
+	})
+}
+
+func TestAllowMovesByTheCost(t *testing.T) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		if p.Kind == algo.KindWarmBucket {
+			return // its price depends on its warmth; see its oracle
+		}
+		m, now := newMachine(p), begin(c, q)
+		for i := range 60 {
+			now += c.step(q.pace, 0)
+			a := q.ask(c, now)
+			a.Member = uint64(i + 1)
+			a.MaxWait = 0
+			before := look(m, now, 0).Remaining
+			ans := m.decide(a, true)
+			after := look(m, now, 0).Remaining
+			if ans.Allowed && before-after != a.Cost {
+				t.Errorf("%s: %+v took %d of %d", numbers(&p), a, before-after, before)
+				return
+			}
+		}
+	})
+}
+
+// TestRetryAfter: who comes back at the time told is admitted, a microsecond
+// earlier is not.
+func TestRetryAfter(t *testing.T) {
+	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), begin(c, q)
+		for range 60 {
+			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
+			if now > 1<<53 {
+				return
+			}
+			a := q.ask(c, now)
+			ans := m.decide(a, true)
+			if ans.Allowed || ans.Reason == algo.Never {
+				if ans.RetryAfter != 0 {
+					t.Errorf("%s: %+v is told to retry: %+v", numbers(&p), a, ans)
+					return
+				}
+				continue
+			}
+			b := a
+			b.Now += ans.RetryAfter
+			onTime := m.decide(b, false)
+			b.Now--
+			early := m.decide(b, false)
+			if !onTime.Allowed || early.Allowed && p.Kind != algo.KindConcurrency {
+				t.Errorf("%s: %+v was told %+v; at that time %+v, before it %+v", numbers(&p), a, ans, onTime, early)
+				return
+			}
+		}
+	})
+}
+
+// TestNoCostPasses: a question of no cost passes, unless the key is in debt.
+func TestNoCostPasses(t *testing.T) {
+	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), begin(c, q)
+		for range 60 {
+			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
+			a := q.ask(c, now)
+			a.MaxWait = 0
+			m.decide(a, true)
+			a.Cost = 0
+			if ans := m.decide(a, c.oneIn(2)); !ans.Allowed && p.Kind != algo.KindWarmBucket {
+				t.Errorf("%s: %+v was denied: %+v", numbers(&p), a, ans)
+				return
+			}
+		}
+	})
+}
+
+// TestNever: a cost that does not fit above the floor never passes.
+func TestNever(t *testing.T) {
+	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), begin(c, q)
+		floor := c.one(0, 0, c.below(q.capacity+1), q.capacity, 1<<63-1)
+		cost := c.one(q.capacity+1, 1<<63-1)
+		if floor > 0 {
+			cost = c.one(cost, max(1, q.capacity-floor+1))
+		}
+		for range 5 {
+			ans := m.decide(algo.Ask{Now: now, Cost: cost, Floor: floor, Member: 1}, true)
+			if ans.Allowed || ans.Reason != algo.Never || ans.RetryAfter != 0 {
+				t.Errorf("%s: cost %d above floor %d got %+v", numbers(&p), cost, floor, ans)
+				return
+			}
+			now += c.one(q.unit, q.period, 100*q.period)
+		}
+	})
+}
+
+// TestFloor: what remains is what is left above the floor, and taking more than
+// that is denied.
+func TestFloor(t *testing.T) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), begin(c, q)
+		for i := range 40 {
+			now += c.step(q.pace, 0)
+			a := q.ask(c, now)
+			a.Floor, a.MaxWait, a.Member = 0, 0, uint64(i+1)
+			m.decide(a, true)
+			floor := c.one(1, c.below(q.capacity+1), q.capacity, 1<<63-1)
+			all, above := look(m, now, 0).Remaining, look(m, now, floor).Remaining
+			if above != max(0, all-floor) {
+				t.Errorf("%s: %d remain, %d above %d", numbers(&p), all, above, floor)
+				return
+			}
+			too := m.decide(algo.Ask{Now: now, Cost: above + 1, Floor: floor, Member: 1 << 40}, false)
+			fits := m.decide(algo.Ask{Now: now, Cost: above, Floor: floor, Member: 1 << 40}, false)
+			if too.Allowed || above > 0 && !fits.Allowed && fits.Reason != algo.TooSoon {
+				t.Errorf("%s: %d remain above %d: taking it %+v, more %+v", numbers(&p), above, floor, fits, too)
+				return
+			}
+		}
+	})
+}
+
+// TestFreshMayBeForgotten: no later question tells a state that time has made
+// fresh from one that was forgotten.
+func TestFreshMayBeForgotten(t *testing.T) {
+	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		kept, now := newMachine(p), begin(c, q)
+		swept, since := newMachine(p), int64(0)
+		for i := range 80 {
+			now = max(since, now+c.step(q.pace, min(now, 3*q.period)))
+			if swept.fresh(now) {
+				swept, since = newMachine(p), now
+			}
+			if i%20 == 19 {
+				// Not a peek: after a jump of the clock it would tell of a state that it
+				// does not write.
+				nothing := algo.Ask{Now: now, Member: 1 << 40}
+				swept.decide(nothing, true)
+				now += kept.decide(nothing, true).ResetAfter
+				if !kept.fresh(now) {
+					t.Errorf("%s: %s is not fresh at its reset, %d", numbers(&p), kept.state(), now)
+					return
+				}
+			}
+			a := q.ask(c, now)
+			x, y := kept.decide(a, true), swept.decide(a, true)
+			if x != y {
+				t.Errorf("%s: %+v is answered %+v from %s, %+v from what was forgotten at %d, %s", numbers(&p), a, x, kept.state(), y, since, swept.state())
+				return
+			}
+		}
+	})
+}
+
+// longest is the longest wait that a limit asks for, for all of its capacity.
+func longest(p *algo.Params, q questions) int64 {
+	switch p.Kind {
+	case algo.KindSlidingWindow:
+		return p.Cells.Length + p.Cells.Length/p.Cells.Cells
+	case algo.KindSlidingCounter:
+		return 2 * p.Counter.Length
+	case algo.KindWarmBucket:
+		// The last request was paid for at the slowest.
+		return (p.Warm.Cold + 1) * (q.period + 1)
+	default:
+		return q.period
+	}
+}
+
+// TestClockSetBackLocksNobodyOut: whatever time it becomes, the wait grows by a
+// period at most, and not at all when the clock was set back by more.
+func TestClockSetBackLocksNobodyOut(t *testing.T) {
+	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), 1_000*q.period+c.below(q.period)
+		for i := range 30 {
+			next := now + c.step(pace{q.unit, q.unit}, 0)
+			if m.decide(algo.Ask{Now: next, Cost: 1, Member: uint64(i + 1)}, true).Allowed {
+				now = next // jumps are counted from the latest charge
+			}
+		}
+		back := c.one(1, q.unit, c.below(q.period), q.period, q.period+1, 2*q.period+1, 3*q.period, now-c.below(q.period))
+		now = max(0, now-back)
+		ans := m.decide(algo.Ask{Now: now, Cost: c.one(1, q.capacity), Member: 1 << 40}, true)
+		most := longest(&p, q)
+		if back <= 2*q.period {
+			most += q.period
+		}
+		if ans.RetryAfter > most {
+			t.Errorf("%s: set back by %d, one waits for %d of %d", numbers(&p), back, ans.RetryAfter, most)
+		}
+	})
+}
+
+// TestClockSetBackMintsNothing: right after the clock was set back by more than a
+// period, nothing can be taken.
+func TestClockSetBackMintsNothing(t *testing.T) {
+	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		if p.Kind == algo.KindConcurrency {
+			return // what is in flight does not depend on the time
+		}
+		m, now := newMachine(p), 1_000*q.period+c.below(q.period)
+		if !m.decide(algo.Ask{Now: now, Cost: 1 + c.below(q.capacity)}, true).Allowed {
+			return
+		}
+		now -= 2*q.period + 1 + c.below(q.period)
+		if ans := m.decide(algo.Ask{Now: now, Cost: 1}, c.oneIn(2)); ans.Allowed {
+			t.Errorf("%s: after the jump %+v", numbers(&p), ans)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package algo_test
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// tokensOf returns the tokens of a token bucket, from its state.
+func tokensOf(m *machine, now int64) *big.Rat {
+	missing := new(big.Rat).SetInt(new(big.Int).SetUint64(m.s.V << 1 >> 1))
+	missing.Quo(missing, rat(int64(m.p.Bucket.Den), 1))
+	return missing.Sub(rat(m.p.Bucket.Burst, 1), lessRefill(missing, m.p.Bucket.Pace, now-m.s.T))
+}
+
+// unitsOf returns the units in a leaky bucket, from its state.
+func unitsOf(m *machine, now int64) *big.Rat {
+	work := new(big.Rat).SetInt(new(big.Int).SetUint64(m.s.V))
+	work.Quo(work, rat(int64(m.p.Leaky.Den), 1))
+	return lessRefill(work, m.p.Leaky.Pace, now-m.s.T)
+}
+
+// lessRefill takes from an amount what a pace refills in some time.
+func lessRefill(amount *big.Rat, p algo.Pace, passed int64) *big.Rat {
+	refill := new(big.Rat).Mul(rat(passed, 1), rat(int64(p.Num), int64(p.Den)))
+	if refill.Cmp(amount) > 0 {
+		return new(big.Rat)
+	}
+	return refill.Sub(amount, refill)
+}
+
+// TestPace reduces rates to their lowest terms and tells what fits.
+func TestPace(t *testing.T) {
+	const day = 86_400_000_000
+	for _, step := range []struct {
+		count, period int64
+		want          algo.Pace
+		units         uint64
+		fits          bool
+	}{
+		{100, 60_000_000, algo.Pace{Num: 1, Den: 600_000}, 1 << 40, true},
+		{1 << 30, day, algo.Pace{Num: 131072, Den: 10546875}, 2 << 30, true},
+		{100 << 30, 30 * day, algo.Pace{Num: 262144, Den: 6328125}, 200 << 30, true},
+		{1_000_000, day, algo.Pace{Num: 1, Den: 86400}, 2_000_000, true},
+		{123_457, day, algo.Pace{Num: 123_457, Den: day}, 246_914, true},
+		{1, 30 * day, algo.Pace{Num: 1, Den: 30 * day}, 2, true},
+		{1, 30 * day, algo.Pace{Num: 1, Den: 30 * day}, 1 << 22, false},
+		{100_000_000, 1_000_000, algo.Pace{Num: 100, Den: 1}, 1 << 53, true},
+		{1, 1, algo.Pace{Num: 1, Den: 1}, algo.MaxTicks, true},
+		{1, 1, algo.Pace{Num: 1, Den: 1}, algo.MaxTicks + 1, false},
+		{1, 3, algo.Pace{Num: 1, Den: 3}, 1 << 63, false},
+	} {
+		p := algo.NewPace(step.count, step.period)
+		if p != step.want || p.Fits(step.units) != step.fits {
+			t.Errorf("%d/%dµs is %v, fits %d: %v", step.count, step.period, p, step.units, p.Fits(step.units))
+		}
+	}
+}
+
+// TestConcurrencyLatency: the latency goes half way to what each release reports,
+// and is forgotten after a TTL.
+func TestConcurrencyLatency(t *testing.T) {
+	c := &algo.Concurrency{Max: 1, Queue: 9, TTL: 60_000_000, Latency: 1_000_000}
+	w := make([]uint64, c.Words(10))
+	now := int64(1_700_000_000_000_000)
+	ask := func(member uint64) int64 {
+		return c.Decide(w, algo.Ask{Now: now, Cost: 1, Member: member}, true).Delay
+	}
+	check := func(what string, got, want int64) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: delayed by %d, want %d", what, got, want)
+		}
+	}
+	check("the first", ask(1), 0)
+	check("the second", ask(2), 1_000_000)
+	if !c.Release(w, now, 1, 3_000_000) {
+		t.Error("the lease was not there")
+	}
+	check("after 3s", ask(3), 2_000_000)
+	check("a renewal that may run now", ask(2), 0)
+	if c.Release(w, now, 1, 3_000_000) {
+		t.Error("a lease was released twice")
+	}
+	now += 60_000_000
+	check("all leases have ended", ask(4), 0)
+	check("and the latency is as it was", ask(5), 1_000_000)
+	if c.Fresh(w, now) || !c.Fresh(w, now+60_000_000) {
+		t.Error("fresh too early, or not at all")
+	}
+}
+
+// TestBan: who is denied too often is refused for a time, which attempts do not
+// prolong.
+func TestBan(t *testing.T) {
+	b := algo.Ban{After: 3, Within: 100, For: 1000}
+	var s algo.State
+	for _, step := range []struct {
+		now    int64
+		denied bool // one more denial
+		banned int64
+	}{
+		{now: 10, denied: true},
+		{now: 50, denied: true},
+		{now: 110}, // the denials of 10 and 50 count until 110
+		{now: 115, denied: true},
+		{now: 120, denied: true},
+		{now: 125, denied: true, banned: 1125},
+		{now: 130, denied: true, banned: 1125},
+		{now: 1124, banned: 1125},
+		{now: 1125},
+		{now: 1130, denied: true},
+	} {
+		if step.denied {
+			s = b.Denied(s, step.now)
+		}
+		if got := b.Banned(s, step.now); got != step.banned {
+			t.Errorf("at %d banned until %d, want %d", step.now, got, step.banned)
+		}
+	}
+	if b.Fresh(s, 1229) || !b.Fresh(s, 1230) {
+		t.Error("the last denial counts for too long or too short")
+	}
+	once := algo.Ban{After: 1, Within: 10, For: 10}
+	if s := once.Denied(algo.State{}, 0); once.Banned(s, 9) != 10 || once.Banned(s, 10) != 0 {
+		t.Error("a ban after one denial does not last its time")
+	}
+}
