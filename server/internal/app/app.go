@@ -184,6 +184,10 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	errorLog := telemetry.NewSampler(10)
 	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
 		Headers: httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter},
+		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
+			proxy.Refuse(w, r)
+			httplimit.WriteDenied(w, r, v)
+		},
 		OnError: func(_ *http.Request, err error) {
 			if hidden, ok := errorLog.Take(time.Now()); ok {
 				a.logger.Error("the store failed", "error", err, "not_logged", hidden)
@@ -195,7 +199,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	}
 	a.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
 		func() float64 { return float64(limiter.Waiting()) })
-	return limiter.Wrap(pass), nil
+	return proxy.Bounded(limiter.Wrap(pass), a.o.Stall), nil
 }
 
 // profiles are the headers that a file can name.

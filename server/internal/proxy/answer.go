@@ -2,14 +2,9 @@ package proxy
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"io"
 	"maps"
 	"net"
 	"net/http"
-	"os"
-	"sync/atomic"
 	"time"
 )
 
@@ -21,6 +16,8 @@ type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
+	// body is that of a request over HTTP/1, nil if it has none.
+	body *patientBody
 	// upstream is the header under construction, until it is written.
 	upstream http.Header
 	written  bool
@@ -36,9 +33,6 @@ func newAnswer(w http.ResponseWriter, stall time.Duration) *answer {
 	// The server's own limits are for answers that are made here; the upstream may
 	// take the time that it is given.
 	_ = a.control.SetWriteDeadline(time.Time{})
-	// A service may answer while the body of its request still comes. Over HTTP/1 the
-	// server would otherwise read on, and throw away what is the service's.
-	_ = a.control.EnableFullDuplex()
 	return a
 }
 
@@ -67,6 +61,10 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.merge()
+	if !a.body.whole() {
+		// The rest may never come, and what comes is no request.
+		h.Set("Connection", "close")
+	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
@@ -113,46 +111,4 @@ func (a *answer) deadline() func() {
 		return func() {}
 	}
 	return func() { _ = a.control.SetWriteDeadline(time.Time{}) }
-}
-
-// done bounds what the server does by itself after the handler: it writes the end
-// of the answer, and reads what is left of the request. The next request on the connection gets
-// limits of its own.
-func (a *answer) done() {
-	end := time.Now().Add(a.stall)
-	_ = a.control.SetWriteDeadline(end)
-	_ = a.control.SetReadDeadline(end)
-}
-
-// patientBody is a request's body that must keep coming.
-type patientBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-	stall   time.Duration
-	stalled atomic.Bool
-}
-
-// bodyKey is that of a request's body in its context: when a read from the
-// client fails, the server ends the context, and that is all the transport reports.
-type bodyKey struct{}
-
-// stalled reports whether the body of the request with this context stood still.
-func stalled(ctx context.Context) bool {
-	b, ok := ctx.Value(bodyKey{}).(*patientBody)
-	return ok && b.stalled.Load()
-}
-
-// Read reads a piece of the body.
-func (b *patientBody) Read(piece []byte) (int, error) {
-	limited := b.control.SetReadDeadline(time.Now().Add(b.stall)) == nil
-	n, err := b.ReadCloser.Read(piece)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		b.stalled.Store(true)
-		return n, errBodyStalled // and nobody waits for the rest
-	}
-	if limited {
-		// The connection may rest while the piece is passed on.
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }

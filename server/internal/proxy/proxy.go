@@ -44,8 +44,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Proxy is an http.Handler that passes requests on to an upstream. It is safe for
-// concurrent use.
+// Proxy is an http.Handler that passes requests on to an upstream. It is served
+// within Bounded, and is safe for concurrent use.
 type Proxy struct {
 	o       Options
 	reverse httputil.ReverseProxy
@@ -94,7 +94,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := newAnswer(w, p.o.Stall)
-	defer answer.done()
 	in := r.WithContext(r.Context()) // a shallow copy: its body is ours to replace
 	if r.ContentLength != 0 {
 		body := in.Body
@@ -104,6 +103,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		patient := &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall}
 		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, patient))
 		in.Body = patient
+		if r.ProtoMajor == 1 {
+			answer.body = patient
+		}
 	}
 	p.reverse.ServeHTTP(answer, in)
 }
@@ -134,9 +136,6 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	p.o.Failed(f)
-	if f == BodyStalled || f == BodyTooLarge {
-		w.Header().Set("Connection", "close") // the rest of the body is not waited for
-	}
 	if f.Status() >= http.StatusInternalServerError {
 		// The path is logged without its query, which may hold secrets.
 		p.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the upstream gave no answer",

@@ -36,7 +36,8 @@ func service(t *testing.T, h http.HandlerFunc) *httptest.Server {
 // front starts a proxy in front of a service; change may change its options.
 func front(t *testing.T, target string, tr TransportOptions, change func(*Options)) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(handler(t, target, tr, change))
+	p := handler(t, target, tr, change)
+	s := httptest.NewServer(Bounded(p, p.o.Stall))
 	t.Cleanup(s.Close)
 	return s
 }

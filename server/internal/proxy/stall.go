@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// Bounded bounds what a server does by itself for the requests to next, after it
+// has returned: it writes the end of the answer, and reads what is left of the
+// request, each within stall. It belongs around all that answers in a proxy's place, such as
+// who limits the rate. Over HTTP/1 the server would otherwise read the body of a
+// request before it sends an answer: the client's of a refusal late or never, and a
+// service's that answers while the body still comes, broken.
+func Bounded(next http.Handler, stall time.Duration) http.Handler {
+	if stall == 0 {
+		stall = DefaultStall
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Writers that know none of this, in tests, are left alone.
+		control, stall := http.NewResponseController(w), stall
+		_ = control.EnableFullDuplex()
+		defer func() {
+			now := time.Now()
+			_ = control.SetWriteDeadline(now.Add(stall))
+			if w.Header().Get("Connection") == "close" {
+				// Something is still received, so that the client gets the answer
+				// before it learns that the rest is not wanted.
+				stall = min(stall, time.Second)
+			}
+			_ = control.SetReadDeadline(now.Add(stall))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// past is a deadline by which nothing can be received that is not here already.
+var past = time.Unix(1, 0)
+
+// enough is how much of an unwanted body is taken in.
+const enough = 64 << 10
+
+// Refuse prepares to answer a request that is not passed on. What is here of its
+// body is thrown away; if that is not all, the connection ends with the answer, for
+// it can serve no other request.
+func Refuse(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength == 0 || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
+		return // the server sees to it
+	}
+	control := http.NewResponseController(w)
+	if control.SetReadDeadline(past) != nil {
+		return
+	}
+	if _, err := io.CopyN(io.Discard, r.Body, enough); !errors.Is(err, io.EOF) {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// patientBody is a request's body that must keep coming.
+type patientBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	stall   time.Duration
+	stalled atomic.Bool
+	ended   atomic.Bool
+}
+
+// whole reports whether the body was read to its end.
+func (b *patientBody) whole() bool { return b == nil || b.ended.Load() }
+
+// bodyKey is that of a request's body in its context: when a read from the
+// client fails, the server ends the context, and that is all the transport reports.
+type bodyKey struct{}
+
+// stalled reports whether the body of the request with this context stood still.
+func stalled(ctx context.Context) bool {
+	b, ok := ctx.Value(bodyKey{}).(*patientBody)
+	return ok && b.stalled.Load()
+}
+
+// Read reads a piece of the body.
+func (b *patientBody) Read(piece []byte) (int, error) {
+	limited := b.control.SetReadDeadline(time.Now().Add(b.stall)) == nil
+	n, err := b.ReadCloser.Read(piece)
+	if errors.Is(err, io.EOF) {
+		b.ended.Store(true)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		b.stalled.Store(true)
+		return n, errBodyStalled // and nobody waits for the rest
+	}
+	if limited {
+		// The connection may rest while the piece is passed on.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
