@@ -20,21 +20,27 @@ func TestTakeAnswersAsDecide(t *testing.T) {
 			now += r.Int64N(2*period) - period/8
 			a := Ask{Now: max(now, 0), Cost: r.Int64N(b.Burst + 2)}
 			want, ans := b.Decide(s, a)
-			got, ok := b.Take(s, a.Now, a.Cost)
+			got, short, plain := b.Take(s, a.Now, a.Cost)
+			took := Answer{Allowed: true, Remaining: b.Held(got), ResetAfter: b.Full(got), At: got.T}
+			kept := got
+			if short > 0 {
+				took.Allowed, took.At = false, 0
+				took.Reason, took.RetryAfter = Limited, b.Wait(short)
+				kept = s
+			}
 			switch {
-			case !ok && ans.Allowed && a.Now >= s.T && a.Cost > 0:
-				t.Fatalf("%+v, %+v: Take leaves to Decide what it allows: %+v", b, a, ans)
-			case ok && (got != want || ans != Answer{Allowed: true, Remaining: b.Held(got), ResetAfter: b.Full(got), At: got.T}):
-				t.Fatalf("%+v, %+v: Take gives %+v with %d held and full in %d, Decide %+v with %+v",
-					b, a, got, b.Held(got), b.Full(got), want, ans)
-			case ok:
+			case !plain && a.Now >= s.T && a.Cost > 0 && a.Cost <= b.Burst:
+				t.Fatalf("%+v, %+v: Take leaves a plain question to Decide", b, a)
+			case plain && (kept != want || ans != took):
+				t.Fatalf("%+v, %+v: Take gives %+v with %+v, Decide %+v with %+v", b, a, kept, took, want, ans)
+			case plain:
 				taken++
 			}
 			s = want
 		}
 	}
 	b := NewBucket(Pace{1 << 50, 1}, 1, 4, 4)
-	if s, ok := b.Take(State{V: lent | 3}, 1<<13-1, 4); ok {
+	if s, _, plain := b.Take(State{V: lent | 3}, 1<<13-1, 4); plain {
 		t.Errorf("Take answered from a bucket that has lent: %+v", s)
 	}
 	if taken < 10_000 {

@@ -194,14 +194,19 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 		sl.tag.CompareAndSwap(tag|lockBit, tag)
 		return false
 	}
-	if b := v.bucket; b != nil && floor == 0 && s.asked == nil {
-		if next, ok := b.Take(sl.state, a.Now, cost); ok {
-			sl.state = next
-			d.Allowed = true
+	if b := v.bucket; b != nil && floor|maxWait == 0 && s.asked == nil {
+		if next, short, plain := b.Take(sl.state, a.Now, cost); plain {
+			if short == 0 {
+				sl.state = next
+				d.Allowed = true
+				d.Receipt.At = next.T
+			} else {
+				d.Reason = sluice.ReasonLimited
+				d.RetryAfter = time.Duration(b.Wait(short)) * time.Microsecond
+			}
 			d.Limit = b.Burst
 			d.Remaining = b.Held(next)
 			d.ResetAfter = time.Duration(b.Full(next)) * time.Microsecond
-			d.Receipt.At = next.T
 			s.leave(sh, sl, tag, a.Now)
 			return true
 		}
@@ -240,7 +245,7 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	sh.worked = 0
 	d = sh.decide(&p, r, &a)
 	// Keys that have not been moved yet come here until they are.
-	if sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
+	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
 		sh.nextUpkeep.Store(now + quickUpkeep)
 		sh.upkeep(moveSlots, sweepHard, now)
 	}
