@@ -56,67 +56,97 @@ func checkRate(r Rate) *LimitError {
 	return nil
 }
 
-// pace reduces a rate for exact counting of units. When they do not fit, the
-// error names the nearest rate with which they do.
-func pace(r Rate, units int64) (algo.Pace, *LimitError) {
+// pace reduces a rate for exact counting of units, which may depend on the count
+// of the rate. When they do not fit, the error names the nearest rate with which they do.
+func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	if err := checkRate(r); err != nil {
 		return algo.Pace{}, err
 	}
 	p := algo.NewPace(r.count, r.micros())
-	if p.Fits(uint64(units)) {
+	if p.Fits(uint64(units(r.count))) {
 		return p, nil
 	}
-	err := refuse("Rate", "of %v cannot be counted exactly for %d units", r, units)
-	err.Nearest = nearest(r, units)
+	err := refuse("Rate", "of %v cannot be counted exactly for %d units", r, units(r.count))
+	err.Nearest = nearest(r, func(count int64) bool {
+		return algo.NewPace(count, r.micros()).Fits(uint64(units(count)))
+	})
 	return algo.Pace{}, err
 }
 
 // nearest returns the rate of the same period with the count nearest to r's that
-// can be counted exactly for units: a multiple of a divisor of the period that is large
-// enough.
-func nearest(r Rate, units int64) Rate {
-	period := uint64(r.micros())
-	most := uint64(algo.MaxTicks) / uint64(units) // the largest reduced period
+// is accepted: a multiple of a large divisor of the period.
+func nearest(r Rate, accepted func(count int64) bool) Rate {
 	best := Rate{}
-	for d := uint64(1); d*d <= period; d++ {
-		if period%d != 0 {
-			continue
-		}
-		for _, g := range [2]uint64{d, period / d} {
-			if period/g > most {
+	for _, g := range divisors(r.micros()) {
+		for _, n := range [2]int64{r.count / g * g, r.count/g*g + g} {
+			if n < 1 || n > maxUnits {
 				continue
 			}
-			n := (uint64(r.count) + g/2) / g * g
-			n = max(n, g)
-			if c := (Rate{int64(n), r.period}); n <= maxUnits && (best.IsZero() || apart(c, r) < apart(best, r)) {
+			c := Rate{n, r.period}
+			if (best.IsZero() || apart(c, r) < apart(best, r)) && accepted(n) {
 				best = c
 			}
 		}
-		if d > 1<<22 {
-			break // of a period this rough, a near rate will do
-		}
 	}
 	return best
+}
+
+// divisors returns the divisors of n, those of its prime factors beyond 2¹⁶ taken
+// together: of a period that rough, a near rate will do.
+func divisors(n int64) []int64 {
+	all := []int64{1}
+	grow := func(factor int64, times int) {
+		for _, d := range all {
+			for range times {
+				d *= factor
+				all = append(all, d)
+			}
+		}
+	}
+	for factor := int64(2); factor < 1<<16 && n > 1; factor++ {
+		times := 0
+		for ; n%factor == 0; n /= factor {
+			times++
+		}
+		grow(factor, times)
+	}
+	if n > 1 {
+		grow(n, 1)
+	}
+	return all
 }
 
 func apart(a, b Rate) int64 {
 	return max(a.count-b.count, b.count-a.count)
 }
 
-func (t TokenBucket) compile(p *algo.Params) *LimitError {
-	if err := checkRate(t.Rate); err != nil {
-		return err
-	}
+// complete fills in the defaults for a rate of count units.
+func (t TokenBucket) complete(count int64) TokenBucket {
 	if t.Burst == 0 {
-		t.Burst = t.Rate.count
+		t.Burst = count
 	}
 	if t.Debt == 0 {
 		t.Debt = t.Burst
 	}
+	return t
+}
+
+// units returns the most units that a bucket of such a rate can miss.
+func (t TokenBucket) units(count int64) int64 {
+	t = t.complete(count)
+	return t.Burst + t.Debt
+}
+
+func (t TokenBucket) compile(p *algo.Params) *LimitError {
+	if err := checkRate(t.Rate); err != nil {
+		return err
+	}
+	units := t.units
+	t = t.complete(t.Rate.count)
 	if err := first(between("Burst", t.Burst, 1, maxUnits), between("Debt", t.Debt, 1, maxUnits)); err != nil {
 		return err
 	}
-	pace, err := pace(t.Rate, t.Burst+t.Debt)
+	pace, err := pace(t.Rate, units)
 	if err != nil {
 		return err
 	}
@@ -154,7 +184,7 @@ func (b LeakyBucket) compile(p *algo.Params) *LimitError {
 	); err != nil {
 		return err
 	}
-	pace, err := pace(b.Rate, b.Queue+1)
+	pace, err := pace(b.Rate, func(int64) int64 { return b.Queue + 1 })
 	if err != nil {
 		return err
 	}
@@ -216,14 +246,14 @@ func (c SlidingCounter) compile(p *algo.Params) *LimitError {
 	if err := checkRate(c.Rate); err != nil {
 		return err
 	}
-	if c.Rate.count > algo.MaxCounterCount {
-		err := refuse("Rate", "is %d units a period; the most for a sliding counter is %d", c.Rate.count, int64(algo.MaxCounterCount))
-		err.Nearest = Rate{algo.MaxCounterCount, c.Rate.period}
-		return err
-	}
 	if c.Rate.micros() < algo.MinCounterLength {
 		err := refuse("Rate", "has a period of %v; the shortest for a sliding counter is 1ms", c.Rate.period)
 		err.Nearest = perMillisecond(c.Rate)
+		return err
+	}
+	if c.Rate.count > algo.MaxCounterCount {
+		err := refuse("Rate", "is %d units a period; the most for a sliding counter is %d", c.Rate.count, int64(algo.MaxCounterCount))
+		err.Nearest = Rate{algo.MaxCounterCount, c.Rate.period}
 		return err
 	}
 	p.Kind, p.Capacity = algo.KindSlidingCounter, c.Rate.count

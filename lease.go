@@ -39,8 +39,5 @@ func (l *Lease) Renew(ctx context.Context) (Decision, error) {
 // the limit learns what a place in its queue costs. It returns ErrLeaseLost if the lease
 // had ended by itself, and ErrEnded the second time.
 func (l *Lease) Release(ctx context.Context) error {
-	if l.ended.Swap(true) {
-		return ErrEnded
-	}
-	return l.store.Release(ctx, l.charge, time.Since(l.granted))
+	return end(&l.ended, func() error { return l.store.Release(ctx, l.charge, time.Since(l.granted)) })
 }

@@ -126,10 +126,13 @@ func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
 		switch {
 		case d.Reason == ReasonNever && n > r.charge.Limit.Capacity():
 			return ErrNever
-		case d.Reason == ReasonNever:
+		case d.Reason == ReasonNever || d.RetryAfter >= left:
 			return ErrDeadline
-		case d.RetryAfter >= left || waits(r.charge.Limit):
-			return ErrDeadline
+		}
+		if left < forever {
+			if err := l.worth(ctx, r, left-d.RetryAfter); err != nil {
+				return err
+			}
 		}
 		if err := sleep(ctx, max(d.RetryAfter, time.Microsecond)); err != nil {
 			return err
@@ -137,14 +140,22 @@ func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
 	}
 }
 
-// waits reports whether a limit's own reservations cover any wait.
-func waits(l *Limit) bool {
-	switch l.algorithm.(type) {
-	case TokenBucket:
-		return true
+// worth reports with ErrDeadline that who was denied a place in a queue, and comes
+// back when told, would not get one that is early enough in what is left then.
+func (l *Limiter) worth(ctx context.Context, r *Reservation, left time.Duration) error {
+	c := &r.charge
+	switch c.Limit.algorithm.(type) {
+	case TokenBucket, LeakyBucket:
 	default:
-		return false
+		return nil // those who wait for others have no place in a queue
 	}
+	d, err := l.store.Decide(ctx, Request{
+		Limit: c.Limit, Key: c.Key, Cost: c.Cost, MaxWait: max(left, time.Microsecond), Peek: true,
+	})
+	if err == nil && !d.Allowed && (d.Reason == ReasonNever || d.RetryAfter > r.decision.RetryAfter) {
+		return ErrDeadline
+	}
+	return err
 }
 
 // sleep waits for d or the end of the context.

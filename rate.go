@@ -29,9 +29,11 @@ const (
 func Per(n int64, period time.Duration) Rate {
 	if period%time.Microsecond != 0 && period > 0 && n > 0 && n < 1<<50 {
 		// Time is counted in microseconds: n per d ns is 1000·n per d µs.
-		n, ns := 1000*n, int64(period)
-		g := gcd(n, ns)
-		return Rate{n / g, time.Duration(ns/g) * time.Microsecond}
+		count, ns := 1000*n, int64(period)
+		g := gcd(count, ns)
+		if ns/g <= int64(maxPeriod/time.Microsecond) {
+			return Rate{count / g, time.Duration(ns/g) * time.Microsecond}
+		}
 	}
 	return Rate{n, period}
 }
@@ -52,7 +54,7 @@ func PerDay(n int64) Rate { return Rate{n, day} }
 func Every(interval time.Duration) Rate { return Per(1, interval) }
 
 // ParseRate reads a rate written as count/period. The period is one of s, m, h,
-// d and w, or a number of them ("10/30s"), or of ms; a number alone counts
+// d and w, or a number of them ("10/30s"), or of ms or us; a number alone counts
 // seconds ("100/300"). The error is a *RateError.
 func ParseRate(text string) (Rate, error) {
 	fail := func(problem string) (Rate, error) {
@@ -68,7 +70,7 @@ func ParseRate(text string) (Rate, error) {
 	}
 	digits := strings.TrimRight(per, "abcdefghijklmnopqrstuvwxyz")
 	unit, known := map[string]time.Duration{
-		"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": day, "w": week, "": time.Second,
+		"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": day, "w": week, "": time.Second,
 	}[per[len(digits):]]
 	if !known || per == "" {
 		return fail("needs a period of s, m, h, d or w after the slash")
@@ -100,13 +102,13 @@ func (r Rate) Period() time.Duration { return r.period }
 // IsZero reports whether r is the zero Rate.
 func (r Rate) IsZero() bool { return r == Rate{} }
 
-// String returns the rate as ParseRate reads it; periods that it cannot read
-// are written as a time.Duration.
+// String returns the rate as ParseRate reads it; a period of less than a
+// microsecond, which no limit accepts, is written as a time.Duration.
 func (r Rate) String() string {
 	for _, u := range []struct {
 		unit time.Duration
 		name string
-	}{{week, "w"}, {day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+	}{{week, "w"}, {day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "us"}} {
 		if r.period == u.unit {
 			return fmt.Sprintf("%d/%s", r.count, u.name)
 		}

@@ -2,12 +2,14 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 )
 
 // Reservation is units taken ahead of time. It is ended once: by acting after its
 // delay, which needs no call, by Cancel, or by Settle when the cost turns
-// out to be another one. It is safe for concurrent use.
+// out to be another one. An end that fails, and changed nothing, can be tried again.
+// It is safe for concurrent use.
 type Reservation struct {
 	store    Store
 	charge   Charge
@@ -32,10 +34,20 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.decision.Allowed {
 		return nil
 	}
-	if r.ended.Swap(true) {
+	return end(&r.ended, func() error { return r.store.Cancel(ctx, r.charge) })
+}
+
+// end ends what can be ended once: by a call that succeeds, or of which nobody
+// knows whether it did. A call that changed nothing may be made again.
+func end(ended *atomic.Bool, call func() error) error {
+	if ended.Swap(true) {
 		return ErrEnded
 	}
-	return r.store.Cancel(ctx, r.charge)
+	err := call()
+	if err != nil && !errors.Is(err, ErrUnknownOutcome) && !errors.Is(err, ErrLeaseLost) {
+		ended.Store(false)
+	}
+	return err
 }
 
 // Settle replaces the cost by what it turned out to be, now: a token bucket is
@@ -48,8 +60,5 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if !r.decision.Allowed {
 		return &RequestError{Limit: r.charge.Limit.Name(), Problem: "a reservation that was denied has nothing to settle"}
 	}
-	if r.ended.Swap(true) {
-		return ErrEnded
-	}
-	return r.store.Settle(ctx, r.charge, actual)
+	return end(&r.ended, func() error { return r.store.Settle(ctx, r.charge, actual) })
 }
