@@ -1,0 +1,72 @@
+package sluice_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+func TestRequestCheck(t *testing.T) {
+	bucket := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1)})
+	leases := sluice.MustLimit("jobs", sluice.Concurrency{Max: 1})
+	for _, step := range []struct {
+		request sluice.Request
+		problem string
+	}{
+		{sluice.Request{}, "has no limit"},
+		{sluice.Request{Limit: bucket}, ""},
+		{sluice.Request{Limit: bucket, Cost: 1, Floor: 1, MaxWait: sluice.NoWait, Peek: true, Shadow: true}, ""},
+		{sluice.Request{Limit: bucket, Cost: math.MaxInt64, Floor: math.MaxInt64, MaxWait: math.MaxInt64}, ""},
+		{sluice.Request{Limit: bucket, MaxWait: math.MinInt64}, ""},
+		{sluice.Request{Limit: bucket, Cost: -1}, "the cost is negative"},
+		{sluice.Request{Limit: bucket, Cost: math.MinInt64}, "the cost is negative"},
+		{sluice.Request{Limit: bucket, Floor: -1}, "the floor is negative"},
+		{sluice.Request{Limit: leases, Cost: 1}, "Member"},
+		{sluice.Request{Limit: leases, Cost: 1, Peek: true}, ""},
+		{sluice.Request{Limit: leases}, ""},
+		{sluice.Request{Limit: leases, Cost: 1, Member: 7}, ""},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{}}, "After"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1}}, "For"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Microsecond}}, "For"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: math.MaxInt64}}, "For"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Within: -1}}, "Within"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Within: math.MaxInt64}}, "Within"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Within: time.Minute}}, ""},
+	} {
+		err := step.request.Check()
+		if step.problem == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", step.request, err)
+			}
+			continue
+		}
+		var bad *sluice.RequestError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), step.problem) || !strings.HasPrefix(err.Error(), "sluice: request to limit ") {
+			t.Errorf("%+v: %v, want one about %s", step.request, err, step.problem)
+			continue
+		}
+		if step.request.Limit != nil && bad.Limit != step.request.Limit.Name() {
+			t.Errorf("%+v: the error names the limit %q", step.request, bad.Limit)
+		}
+	}
+}
+
+func TestReason(t *testing.T) {
+	for reason, text := range map[sluice.Reason]string{
+		sluice.ReasonNone: "", sluice.ReasonLimited: "limited", sluice.ReasonTooSoon: "too-soon", sluice.ReasonNever: "never",
+		sluice.ReasonBanned: "banned", sluice.ReasonTableFull: "table-full", sluice.ReasonNoRule: "no-rule",
+		sluice.ReasonStoreError: "store-error", 255: "unknown",
+	} {
+		if reason.String() != text {
+			t.Errorf("%d is %q, want %q", reason, reason, text)
+		}
+	}
+	if text, err := json.Marshal(map[string]sluice.Reason{"reason": sluice.ReasonTooSoon}); err != nil || string(text) != `{"reason":"too-soon"}` {
+		t.Errorf("wrote %s, %v", text, err)
+	}
+}
