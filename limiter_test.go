@@ -1,0 +1,478 @@
+package sluice_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
+)
+
+// bench is a limiter over a store of its own, with what tests ask of it. In a
+// synctest bubble its clock is the bubble's.
+type bench struct {
+	*testing.T
+	*sluice.Limiter
+	key sluice.Key
+}
+
+func newBench(t *testing.T, a sluice.Algorithm) *bench {
+	t.Helper()
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := sluice.NewLimit("test", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{t, sluice.NewLimiter(store, limit), sluice.StringKey("key")}
+}
+
+// allows checks whether n units pass.
+func (b *bench) allows(n int64, want bool) sluice.Decision {
+	b.Helper()
+	d, err := b.AllowN(b.Context(), b.key, n)
+	if err != nil || d.Allowed != want {
+		b.Fatalf("%d units: %+v, %v, want allowed %v", n, d, err, want)
+	}
+	return d
+}
+
+// reserves checks the delay of a reservation, negative for one that is denied.
+func (b *bench) reserves(n int64, maxWait, want time.Duration) *sluice.Reservation {
+	b.Helper()
+	r, err := b.Reserve(b.Context(), b.key, n, maxWait)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if d := r.Decision(); d.Allowed != (want >= 0) || r.OK() != d.Allowed || d.Delay != max(want, 0) {
+		b.Fatalf("%d units within %v: %+v, want a delay of %v", n, maxWait, d, want)
+	}
+	return r
+}
+
+// waits checks how long Wait takes and what it returns.
+func (b *bench) waits(ctx context.Context, n int64, took time.Duration, want error) {
+	b.Helper()
+	start := time.Now()
+	if err := b.Wait(ctx, b.key, n); !errors.Is(err, want) {
+		b.Fatalf("waiting for %d: %v, want %v", n, err, want)
+	}
+	if got := time.Since(start); got != took {
+		b.Fatalf("waiting for %d took %v, want %v", n, got, took)
+	}
+}
+
+func (b *bench) remain(want int64) {
+	b.Helper()
+	d, err := b.Peek(b.Context(), b.key, 0)
+	if err != nil || d.Remaining != want {
+		b.Fatalf("%+v, %v, want %d to remain", d, err, want)
+	}
+}
+
+// bubble runs a test with a clock that moves when all wait.
+func bubble(t *testing.T, a sluice.Algorithm, f func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(newBench(t, a)) })
+}
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
+var tenASecond = sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 3}
+
+func TestWait(t *testing.T) {
+	bubble(t, tenASecond, func(b *bench) {
+		ctx := b.Context()
+		done, cancel := context.WithCancel(ctx)
+		cancel()
+		b.waits(done, 1, 0, context.Canceled)
+		b.waits(ctx, 4, 0, sluice.ErrNever)
+		b.waits(ctx, 2, 0, nil)
+		b.waits(ctx, 3, 200*time.Millisecond, nil)
+		b.waits(ctx, 0, 0, nil)
+	})
+}
+
+func TestWaitGivesBackWhenTheContextEnds(t *testing.T) {
+	bubble(t, tenASecond, func(b *bench) {
+		b.waits(b.Context(), 2, 0, nil)
+		ctx, cancel := context.WithTimeoutCause(b.Context(), time.Hour, nil)
+		time.AfterFunc(100*time.Millisecond, cancel)
+		b.waits(ctx, 3, 100*time.Millisecond, context.Canceled)
+		b.waits(b.Context(), 2, 0, nil)
+	})
+}
+
+func TestWaitFailsAtOnceWhenTheDeadlineIsTooNear(t *testing.T) {
+	for _, step := range []struct {
+		name      string
+		algorithm sluice.Algorithm
+	}{
+		{"token bucket", tenASecond},
+		{"warm bucket", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 3, WarmUp: time.Second}},
+		{"leaky bucket", sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 2}},
+		{"long queue", sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 100}},
+		{"fixed window", sluice.FixedWindow{Rate: sluice.PerSecond(3), Opened: true}},
+		{"sliding window", sluice.SlidingWindow{Rate: sluice.PerSecond(3)}},
+		{"sliding counter", sluice.SlidingCounter{Rate: sluice.PerSecond(3)}},
+		{"sliding log", sluice.SlidingLog{Rate: sluice.PerSecond(3)}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			bubble(t, step.algorithm, func(b *bench) {
+				b.waits(b.Context(), 3, b.reserveDelay(3), nil)
+				ctx, cancel := context.WithTimeout(b.Context(), 150*time.Millisecond)
+				defer cancel()
+				b.waits(ctx, 3, 0, sluice.ErrDeadline)
+			})
+		})
+	}
+}
+
+// reserveDelay returns how long one waits for n units now.
+func (b *bench) reserveDelay(n int64) time.Duration {
+	b.Helper()
+	r, err := b.Reserve(b.Context(), b.key, n, time.Hour)
+	if err != nil || !r.OK() {
+		b.Fatalf("%+v, %v", r.Decision(), err)
+	}
+	if err := r.Cancel(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return r.Decision().Delay
+}
+
+// TestWaitForAWindow asks again when the time has come.
+func TestWaitForAWindow(t *testing.T) {
+	bubble(t, sluice.FixedWindow{Rate: sluice.PerSecond(2), Opened: true}, func(b *bench) {
+		b.waits(b.Context(), 2, 0, nil)
+		b.waits(b.Context(), 1, time.Second, nil)
+		b.waits(b.Context(), 2, time.Second, nil)
+	})
+	bubble(t, sluice.SlidingLog{Rate: sluice.PerSecond(9), MinInterval: 300 * time.Millisecond}, func(b *bench) {
+		b.waits(b.Context(), 1, 0, nil)
+		b.waits(b.Context(), 1, 300*time.Millisecond, nil)
+	})
+}
+
+// TestWaitForAQueue: a leaky bucket gives a place, and one that is full a place
+// when there is one.
+func TestWaitForAQueue(t *testing.T) {
+	bubble(t, sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 1}, func(b *bench) {
+		b.waits(b.Context(), 1, 0, nil)
+		b.waits(b.Context(), 1, 100*time.Millisecond, nil)
+		b.reserves(1, time.Second, 100*time.Millisecond)
+		b.waits(b.Context(), 1, 200*time.Millisecond, nil)
+		// The queue is full now for 100 ms; a place in it lasts another 100 ms.
+		b.reserves(1, time.Second, 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(b.Context(), 199*time.Millisecond)
+		defer cancel()
+		b.waits(ctx, 1, 0, sluice.ErrDeadline)
+		ctx, cancel = context.WithTimeout(b.Context(), 200*time.Millisecond)
+		defer cancel()
+		b.waits(ctx, 1, 200*time.Millisecond, nil)
+	})
+}
+
+func TestWaitersActInOrder(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 1}, func(b *bench) {
+		b.allows(1, true)
+		var order []int
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for i := range 5 {
+			wg.Go(func() {
+				if err := b.Wait(b.Context(), b.key, 1); err != nil {
+					b.Error(err)
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		for i, n := range order {
+			if i != n {
+				b.Errorf("they acted in the order %v", order)
+			}
+		}
+	})
+}
+
+func TestReserve(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
+		const ever = time.Hour
+		b.reserves(3, ever, -1)
+		b.reserves(2, ever, 0)
+		b.reserves(2, 199*time.Millisecond, -1)
+		b.reserves(2, 200*time.Millisecond, 200*time.Millisecond)
+		b.reserves(1, 0, -1)
+		b.reserves(1, -1, -1)
+		b.reserves(1, math.MaxInt64, 300*time.Millisecond)
+		d := b.allows(1, false)
+		if d.RetryAfter != 400*time.Millisecond || d.ResetAfter != 500*time.Millisecond {
+			b.Errorf("%+v", d)
+		}
+		pass(500 * time.Millisecond)
+		b.allows(2, true)
+	})
+}
+
+func TestCancel(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
+		ctx, ever := b.Context(), time.Hour
+		b.reserves(2, ever, 0)
+		r := b.reserves(2, ever, 200*time.Millisecond)
+		if err := r.Cancel(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if err := r.Cancel(ctx); !errors.Is(err, sluice.ErrEnded) {
+			b.Errorf("cancelled twice: %v", err)
+		}
+		if err := r.Settle(ctx, 1); !errors.Is(err, sluice.ErrEnded) {
+			b.Errorf("settled what was cancelled: %v", err)
+		}
+		r = b.reserves(2, ever, 200*time.Millisecond)
+		b.reserves(1, ever, 300*time.Millisecond)
+		if err := r.Cancel(ctx); err != nil { // less the one that stands on it
+			b.Fatal(err)
+		}
+		b.reserves(1, ever, 300*time.Millisecond)
+		denied := b.reserves(3, ever, -1)
+		if err := denied.Cancel(ctx); err != nil {
+			b.Errorf("cancelling nothing: %v", err)
+		}
+		if err := denied.Settle(ctx, 1); err == nil {
+			b.Error("settled nothing")
+		}
+	})
+}
+
+func TestSettle(t *testing.T) {
+	for _, step := range []struct {
+		algorithm sluice.Algorithm
+		cost      int64
+		actual    int64
+		remain    int64
+	}{
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 5, 5},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 7, 3},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 12, 0},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 0, 4, 6},
+		{sluice.FixedWindow{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.FixedWindow{Rate: sluice.PerHour(10), Opened: true}, 5, 12, 0},
+		{sluice.SlidingWindow{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.SlidingCounter{Rate: sluice.PerHour(10)}, 5, 7, 3},
+		{sluice.SlidingLog{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.SlidingLog{Rate: sluice.PerHour(10)}, 5, 0, 10},
+		{sluice.LeakyBucket{Rate: sluice.PerHour(10), Queue: 9}, 5, 2, 8},
+		{sluice.LeakyBucket{Rate: sluice.PerHour(10), Queue: 9}, 5, 7, 3},
+	} {
+		bubble(t, step.algorithm, func(b *bench) {
+			r := b.reserves(step.cost, 10*time.Hour, b.reserveDelay(step.cost))
+			if err := r.Settle(b.Context(), -1); err == nil {
+				b.Error("settled at less than nothing")
+			}
+			if err := r.Settle(b.Context(), step.actual); err != nil {
+				b.Fatalf("%v: %v", step.algorithm, err)
+			}
+			d, err := b.Peek(b.Context(), b.key, 0)
+			if err != nil || d.Remaining != step.remain {
+				b.Errorf("%v: %d settled at %d leaves %d, want %d", step.algorithm, step.cost, step.actual, d.Remaining, step.remain)
+			}
+		})
+	}
+}
+
+// TestSettleIntoDebt: what a bucket owes is paid before anything passes.
+func TestSettleIntoDebt(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2, Debt: 5}, func(b *bench) {
+		r := b.reserves(1, 0, 0)
+		if err := r.Settle(b.Context(), 100); err != nil { // 5 are owed, the rest is forgiven
+			b.Fatal(err)
+		}
+		if d := b.allows(0, false); d.RetryAfter != 500*time.Millisecond {
+			b.Errorf("no cost: %+v", d)
+		}
+		if d := b.allows(1, false); d.RetryAfter != 600*time.Millisecond {
+			b.Errorf("one unit: %+v", d)
+		}
+	})
+}
+
+func TestPeekWritesNothing(t *testing.T) {
+	bubble(t, tenASecond, func(b *bench) {
+		for range 10 {
+			if d, err := b.Peek(b.Context(), b.key, 3); err != nil || !d.Allowed {
+				b.Fatalf("%+v, %v", d, err)
+			}
+		}
+		b.remain(3)
+		if d, err := b.Peek(b.Context(), b.key, 4); err != nil || d.Allowed || d.Reason != sluice.ReasonNever {
+			b.Errorf("%+v, %v", d, err)
+		}
+	})
+}
+
+func TestReset(t *testing.T) {
+	bubble(t, tenASecond, func(b *bench) {
+		b.allows(3, true)
+		b.allows(1, false)
+		if err := b.Reset(b.Context(), b.key); err != nil {
+			b.Fatal(err)
+		}
+		b.allows(3, true)
+	})
+}
+
+func TestSetLimit(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 10}, func(b *bench) {
+		b.allows(8, true)
+		if err := b.SetLimit(sluice.MustLimit("test", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 20})); err != nil {
+			b.Fatal(err)
+		}
+		b.remain(2)
+		b.allows(2, true)
+		if d := b.allows(1, false); d.RetryAfter != time.Second || d.Limit != 20 {
+			b.Errorf("%+v", d)
+		}
+		err := b.SetLimit(sluice.MustLimit("other", tenASecond))
+		var bad *sluice.LimitError
+		if !errors.As(err, &bad) || bad.Field != "Name" || b.Limit().Name() != "test" {
+			b.Errorf("a limit of another name: %v", err)
+		}
+	})
+}
+
+func TestErrorsOfRequests(t *testing.T) {
+	bubble(t, tenASecond, func(b *bench) {
+		var bad *sluice.RequestError
+		if _, err := b.AllowN(b.Context(), b.key, -1); !errors.As(err, &bad) {
+			b.Errorf("a negative cost: %v", err)
+		}
+		if _, err := b.Reserve(b.Context(), b.key, -1, 0); !errors.As(err, &bad) {
+			b.Errorf("a negative reservation: %v", err)
+		}
+		if err := b.Wait(b.Context(), b.key, -1); !errors.As(err, &bad) {
+			b.Errorf("a negative wait: %v", err)
+		}
+		if _, _, err := b.Acquire(b.Context(), b.key, 1); !errors.Is(err, sluice.ErrUnsupported) {
+			b.Errorf("a lease of a bucket: %v", err)
+		}
+		b.remain(3)
+	})
+}
+
+func TestAcquire(t *testing.T) {
+	bubble(t, sluice.Concurrency{Max: 2, Queue: 1, TTL: time.Minute, Latency: time.Second}, func(b *bench) {
+		ctx := b.Context()
+		acquire := func(n int64, delay time.Duration) *sluice.Lease {
+			b.Helper()
+			l, d, err := b.Acquire(ctx, b.key, n)
+			if err != nil || (l != nil) != d.Allowed || d.Allowed != (delay >= 0) || d.Delay != max(delay, 0) {
+				b.Fatalf("%d units: %+v, %v, want a delay of %v", n, d, err, delay)
+			}
+			return l
+		}
+		release := func(l *sluice.Lease, want error) {
+			b.Helper()
+			if err := l.Release(ctx); !errors.Is(err, want) {
+				b.Fatalf("released with %v, want %v", err, want)
+			}
+		}
+		acquire(4, -1)
+		first, queued := acquire(2, 0), acquire(1, time.Second)
+		acquire(1, -1)
+		if d, err := queued.Renew(ctx); err != nil || d.Delay != time.Second {
+			b.Fatalf("%+v, %v", d, err)
+		}
+		release(first, nil)
+		release(first, sluice.ErrEnded)
+		if _, err := first.Renew(ctx); !errors.Is(err, sluice.ErrEnded) {
+			b.Errorf("renewed what was released: %v", err)
+		}
+		if d, err := queued.Renew(ctx); err != nil || d.Delay != 0 {
+			b.Errorf("%+v, %v: nobody is ahead any more", d, err)
+		}
+		other := acquire(2, 0+time.Second/2) // the first one was held for no time
+		pass(time.Minute)
+		release(queued, sluice.ErrLeaseLost)
+		release(queued, sluice.ErrEnded)
+		if d, err := other.Renew(ctx); err != nil || !d.Allowed { // lost, and taken anew
+			b.Errorf("%+v, %v", d, err)
+		}
+		acquire(1, time.Second)
+		pass(time.Minute)
+		acquire(3, time.Second)
+		if _, err := other.Renew(ctx); !errors.Is(err, sluice.ErrLeaseLost) {
+			b.Errorf("renewed a lease that was lost to others: %v", err)
+		}
+		if _, err := b.AllowN(ctx, b.key, 1); err == nil {
+			b.Error("took units of leases without one")
+		}
+	})
+}
+
+// flaky is a store whose ends of reservations fail.
+type flaky struct {
+	sluice.Store
+	err error
+}
+
+func (f *flaky) Cancel(context.Context, sluice.Charge) error                 { return f.err }
+func (f *flaky) Settle(context.Context, sluice.Charge, int64) error          { return f.err }
+func (f *flaky) Release(context.Context, sluice.Charge, time.Duration) error { return f.err }
+
+// TestEndsThatFail: an end that changed nothing can be tried again, one of which
+// that is not known, can not.
+func TestEndsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memory.New(memory.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		down := errors.New("down")
+		f := &flaky{store, down}
+		ctx := t.Context()
+		buckets := sluice.NewLimiter(f, sluice.MustLimit("buckets", tenASecond))
+		leases := sluice.NewLimiter(f, sluice.MustLimit("leases", sluice.Concurrency{Max: 9}))
+		reserve := func() *sluice.Reservation {
+			r, err := buckets.Reserve(ctx, sluice.Key{}, 1, 0)
+			if err != nil || !r.OK() {
+				t.Fatal(r, err)
+			}
+			return r
+		}
+		cancelled, settled := reserve(), reserve()
+		lease, _, err := leases.Acquire(ctx, sluice.Key{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, end := range map[string]func() error{
+			"cancel":  func() error { return cancelled.Cancel(ctx) },
+			"settle":  func() error { return settled.Settle(ctx, 0) },
+			"release": func() error { return lease.Release(ctx) },
+		} {
+			f.err = down
+			if err := end(); !errors.Is(err, down) {
+				t.Errorf("%s: %v", name, err)
+			}
+			f.err = sluice.ErrUnknownOutcome
+			if err := end(); !errors.Is(err, sluice.ErrUnknownOutcome) {
+				t.Errorf("%s again: %v", name, err)
+			}
+			if err := end(); !errors.Is(err, sluice.ErrEnded) {
+				t.Errorf("%s after that: %v", name, err)
+			}
+		}
+	})
+}
