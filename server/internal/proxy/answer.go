@@ -62,7 +62,9 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.merge()
 	if !a.body.whole() {
-		// The rest may never come, and what comes is no request.
+		// The rest may never come, and what comes is no request. Without this the
+		// server would also read the rest itself before it sends the answer: it would
+		// come late, and of a service that answers while the body still comes, broken.
 		h.Set("Connection", "close")
 	}
 	a.ResponseWriter.WriteHeader(status)

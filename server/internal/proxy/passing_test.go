@@ -38,6 +38,31 @@ func TestStreamsAsItComes(t *testing.T) {
 	}
 }
 
+func TestStreamsAnswersOfAKnownLength(t *testing.T) {
+	next := make(chan struct{})
+	s := service(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "12")
+		for _, piece := range []string{"first ", "second"} {
+			fmt.Fprint(w, piece)
+			w.(http.Flusher).Flush()
+			await(t, next, "the client's reading")
+		}
+	})
+	f := front(t, s.URL, TransportOptions{}, nil)
+	c := dial(t, f.URL)
+	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	if h := c.header(); !strings.Contains(h, "Content-Length: 12") {
+		t.Errorf("header %q", h)
+	}
+	piece := make([]byte, 6)
+	for _, want := range []string{"first ", "second"} {
+		if _, err := io.ReadFull(c.in, piece); err != nil || string(piece) != want {
+			t.Fatalf("%q, %v", piece, err)
+		}
+		next <- struct{}{}
+	}
+}
+
 func TestStreamsTheBodyOfRequests(t *testing.T) {
 	got := make(chan string)
 	s := service(t, func(_ http.ResponseWriter, r *http.Request) {

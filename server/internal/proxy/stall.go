@@ -13,9 +13,7 @@ import (
 // Bounded bounds what a server does by itself for the requests to next, after it
 // has returned: it writes the end of the answer, and reads what is left of the
 // request, each within stall. It belongs around all that answers in a proxy's place, such as
-// who limits the rate. Over HTTP/1 the server would otherwise read the body of a
-// request before it sends an answer: the client's of a refusal late or never, and a
-// service's that answers while the body still comes, broken.
+// who limits the rate.
 func Bounded(next http.Handler, stall time.Duration) http.Handler {
 	if stall == 0 {
 		stall = DefaultStall
@@ -23,7 +21,6 @@ func Bounded(next http.Handler, stall time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Writers that know none of this, in tests, are left alone.
 		control, stall := http.NewResponseController(w), stall
-		_ = control.EnableFullDuplex()
 		defer func() {
 			now := time.Now()
 			_ = control.SetWriteDeadline(now.Add(stall))
