@@ -16,55 +16,58 @@ func banTerms(b *sluice.Ban) algo.Ban {
 	return t
 }
 
-// banState returns the state of a key's ban and its place.
-func (sh *shard) banState(p *place) (algo.State, place) {
-	bp := p.ban()
-	if sl := sh.lookup(&bp); sl != nil {
-		return sl.state, bp
+// banState returns the state of a ban as of now, and what is kept of it.
+func (sh *shard) banState(bp *place, terms *algo.Ban, now int64) (state, kept algo.State) {
+	if sl := sh.lookup(bp); sl != nil {
+		kept = sl.state
 	}
-	return algo.State{}, bp
+	return terms.Settled(kept, now), kept
 }
 
-// decideBan answers a request whose key may be banned, or become so.
-func (sh *shard) decideBan(p *place, r *sluice.Request, a *algo.Ask) sluice.Decision {
+// decideBan answers a request whose key may be banned, or become so: bp is the
+// place of its ban.
+func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Ask) sluice.Decision {
 	terms := banTerms(r.Ban)
-	kept, bp := sh.banState(p)
-	state := terms.Settled(kept, a.Now)
+	state, kept := sh.banState(&bp, &terms, a.Now)
 	if state != kept && !r.Peek {
 		sh.putBan(&bp, state, a.Now)
 	}
 	if end := terms.Banned(state, a.Now); end > 0 {
-		// The request passes when both the ban and the limit let it.
-		left := time.Duration(end-a.Now) * time.Microsecond
 		d := sh.decideLimit(p, true, a)
-		return sluice.Decision{
-			Reason: sluice.ReasonBanned, Limit: p.v.params.Capacity,
-			RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
-		}
+		return banned(end-a.Now, &d)
 	}
 	d := sh.decideLimit(p, r.Peek, a)
-	if d.Allowed || d.Reason == sluice.ReasonTableFull {
-		return d
-	}
-	state = terms.Denied(state, a.Now)
-	if end := terms.Banned(state, a.Now); end > 0 {
-		left := time.Duration(end-a.Now) * time.Microsecond
-		d.ResetAfter = max(d.ResetAfter, left)
-		if d.Reason != sluice.ReasonNever {
-			d.RetryAfter = max(d.RetryAfter, left)
-		}
-	}
-	if !r.Peek {
+	if state, counts := denied(&terms, state, &d, a.Now); counts && !r.Peek {
 		sh.putBan(&bp, state, a.Now)
 	}
 	return d
 }
 
-// countDenial counts a denial that was not found by decideBan.
-func (sh *shard) countDenial(p *place, b *sluice.Ban, now int64) {
-	terms := banTerms(b)
-	state, bp := sh.banState(p)
-	sh.putBan(&bp, terms.Denied(terms.Settled(state, now), now), now)
+// banned returns the answer to a request of a key that is banned for so long, and
+// would be answered d otherwise: it passes when both the ban and the limit let it.
+func banned(micros int64, d *sluice.Decision) sluice.Decision {
+	left := duration(micros)
+	return sluice.Decision{
+		Reason: sluice.ReasonBanned, Limit: d.Limit,
+		RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
+	}
+}
+
+// denied returns the state of a ban after a decision, if it counts as a denial,
+// and adds to the decision how long the key is banned for it.
+func denied(terms *algo.Ban, state algo.State, d *sluice.Decision, now int64) (next algo.State, counts bool) {
+	if d.Allowed || d.Reason == sluice.ReasonTableFull {
+		return state, false
+	}
+	state = terms.Denied(state, now)
+	if end := terms.Banned(state, now); end > 0 {
+		left := duration(end - now)
+		d.ResetAfter = max(d.ResetAfter, left)
+		if d.Reason != sluice.ReasonNever {
+			d.RetryAfter = max(d.RetryAfter, left)
+		}
+	}
+	return state, true
 }
 
 // putBan keeps the state of a ban. If there is no room, the denial that it would

@@ -19,7 +19,8 @@ type batch struct {
 type item struct {
 	place
 	ask  algo.Ask
-	full bool // there was no room: place is that of the shared budget
+	ban  place // of the request's own key
+	full bool  // there was no room: place is that of the shared budget
 	// first is the item with the same place that comes first, itself if none does.
 	first int
 	// twice says that another item has the same place.
@@ -61,20 +62,21 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 		out[i] = b.peek(i, rs)
 		allowed = allowed && out[i].Allowed
 	}
+	allowed = allowed && b.convert(rs, out)
 	for i := range rs {
 		if rs[i].Shadow || rs[i].Peek {
 			continue
 		}
 		switch {
 		case !out[i].Allowed:
-			b.denied(i, rs)
+			b.denied(i, rs, &out[i])
 		case allowed && rs[i].Cost > 0:
-			out[i] = b.decide(i, rs)
+			out[i] = b.items[i].mark(b.items[i].decide(&rs[i]))
 		}
 	}
 	for i := range rs {
 		if rs[i].Shadow {
-			out[i] = b.decide(i, rs)
+			out[i] = b.items[i].mark(b.items[i].decide(&rs[i]))
 		}
 	}
 	return nil
@@ -87,6 +89,9 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 		for i := range rs {
 			v := s.version(rs[i].Limit)
 			it := item{place: s.locate(v, rs[i].Key), ask: ask(&rs[i]), first: i}
+			if rs[i].Ban != nil {
+				it.ban = it.place.ban()
+			}
 			for j := range b.items {
 				o := &b.items[j]
 				if o.key == it.key && sameHash(o.tag, it.tag) {
@@ -134,7 +139,7 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	}
 	for i := range b.items {
 		it := &b.items[i]
-		if rs[i].Peek || rs[i].Shadow || it.ask.Cost == 0 || it.full {
+		if !b.charges(i, rs) || it.full {
 			continue
 		}
 		if !it.shard.prepare(&it.place, it.ask.Now) && !s.denyWhenFull {
@@ -175,17 +180,58 @@ func (b *batch) share(i int, o *place) {
 	}
 }
 
-// prepare makes a slot for a place, with room for one more charge, in the terms of its version.
+// prepare makes a slot for a place, with room for one more charge. What is kept
+// under other numbers stays as it is: the batch may yet be denied.
 func (sh *shard) prepare(p *place, now int64) bool {
 	sl := sh.lookup(p)
 	if sl == nil {
 		if sl = sh.add(p, now, false); sl == nil {
 			return false
 		}
-	} else if sl.version() != p.v.index && !sh.convert(p.v, sl, now) {
-		return false
 	}
-	return p.v.params.Inline() || sh.ensureBlock(p.v.params, sl, now, false)
+	return p.v.params.Inline() || sl.version() != p.v.index || sh.ensureBlock(p.v.params, sl, now, false)
+}
+
+// charges reports whether an item takes something if the batch is allowed.
+func (b *batch) charges(i int, rs []sluice.Request) bool {
+	return !rs[i].Peek && !rs[i].Shadow && rs[i].Cost > 0
+}
+
+// convert puts what is about to be charged in the terms of the version that is
+// charged first. It reports whether there was room for it.
+func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
+	ok := true
+	for i := range b.items {
+		it := &b.items[i]
+		if !b.charges(i, rs) {
+			continue
+		}
+		sl := it.shard.lookup(&it.place)
+		if sl == nil || sl.version() == it.v.index {
+			continue
+		}
+		later := false
+		for j := it.first; j < i && !later; j++ {
+			later = b.items[j].first == it.first && b.charges(j, rs)
+		}
+		if later {
+			continue // what comes before it is charged in other terms, to the state as it is
+		}
+		if !it.shard.convert(it.v, sl, it.ask.Now) ||
+			!it.v.params.Inline() && !it.shard.ensureBlock(it.v.params, sl, it.ask.Now, false) {
+			out[i], ok = noRoom(it.v), false
+		}
+	}
+	return ok
+}
+
+// decide answers an item's request. Its ban is that of its own key, also when its
+// budget is shared.
+func (it *item) decide(r *sluice.Request) sluice.Decision {
+	if r.Ban != nil {
+		return it.shard.decideBan(&it.place, it.ban, r, &it.ask)
+	}
+	return it.shard.decideLimit(&it.place, r.Peek, &it.ask)
 }
 
 // peek answers one request as it would be if those before it had been charged.
@@ -194,15 +240,19 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 	r := rs[i]
 	r.Peek = true
 	if !it.twice {
-		return it.mark(it.shard.decide(&it.place, &r, &it.ask))
+		return it.mark(it.decide(&r))
 	}
-	if r.Ban != nil {
-		terms := banTerms(r.Ban)
-		if state, _ := it.shard.banState(&it.place); terms.Banned(state, it.ask.Now) > 0 {
-			return it.shard.decide(&it.place, &r, &it.ask)
-		}
+	if r.Ban == nil {
+		return it.mark(b.replay(i, rs))
 	}
-	return it.mark(b.replay(i, rs))
+	terms := banTerms(r.Ban)
+	state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
+	d := b.replay(i, rs)
+	if end := terms.Banned(state, it.ask.Now); end > 0 {
+		return banned(end-it.ask.Now, &d)
+	}
+	denied(&terms, state, &d, it.ask.Now)
+	return it.mark(d)
 }
 
 // replay decides on a copy of the state all requests to one place, up to i, each
@@ -212,7 +262,7 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	c := it.shard.copyOf(&it.place, 4*len(rs))
 	for j := it.first; j < i; j++ {
 		o := &b.items[j]
-		if o.first != it.first || rs[j].Shadow || rs[j].Peek {
+		if o.first != it.first || !b.charges(j, rs) {
 			continue
 		}
 		c.convert(o.v.params, o.ask.Now)
@@ -224,25 +274,22 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 
 // denied lets bans, and logs that count them, know of a denial. One that comes
 // only from what those before it would have taken, and have not, is told to the ban alone.
-func (b *batch) denied(i int, rs []sluice.Request) {
+func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 	it := &b.items[i]
-	if it.twice {
-		alone := rs[i]
-		alone.Peek = true
-		if it.shard.decide(&it.place, &alone, &it.ask).Allowed {
-			if alone.Ban != nil {
-				it.shard.countDenial(&it.place, alone.Ban, it.ask.Now)
-			}
-			return
+	alone := rs[i]
+	alone.Peek = true
+	if !it.twice || !it.decide(&alone).Allowed {
+		it.decide(&rs[i])
+		return
+	}
+	if alone.Ban != nil {
+		terms := banTerms(alone.Ban)
+		state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
+		told := *d
+		if state, counts := denied(&terms, state, &told, it.ask.Now); counts {
+			it.shard.putBan(&it.ban, state, it.ask.Now)
 		}
 	}
-	it.shard.decide(&it.place, &rs[i], &it.ask)
-}
-
-// decide answers one request for good.
-func (b *batch) decide(i int, rs []sluice.Request) sluice.Decision {
-	it := &b.items[i]
-	return it.mark(it.shard.decide(&it.place, &rs[i], &it.ask))
 }
 
 // mark says of a decision that it was made on a shared budget.

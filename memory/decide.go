@@ -10,7 +10,7 @@ import (
 // decide answers one request with the shard locked.
 func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Ask) sluice.Decision {
 	if r.Ban != nil {
-		return sh.decideBan(p, r, a)
+		return sh.decideBan(p, p.ban(), r, a)
 	}
 	return sh.decideLimit(p, r.Peek, a)
 }
@@ -22,7 +22,7 @@ func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		return sh.decideNew(p, peek, a)
 	}
 	if sl.version() != p.v.index {
-		if peek {
+		if peek || a.Cost == 0 {
 			return sh.peekOther(p.v, sl, a)
 		}
 		if !sh.convert(p.v, sl, a.Now) {

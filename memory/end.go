@@ -87,7 +87,14 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 		}
 	}
 	v := p.v
-	if sl.version() != v.index {
+	switch {
+	case sl.version() == v.index:
+	case p.shard.fresh(sl, now):
+		// As if it had been forgotten already.
+		if !p.shard.convert(v, sl, now) {
+			return nil
+		}
+	default:
 		v = s.versions.at(sl.version())
 		if v.params.Kind != p.v.params.Kind {
 			return nil // another algorithm started anew

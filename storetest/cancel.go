@@ -133,7 +133,7 @@ func cancelFloor(s *subject) {
 	}
 	// In a smaller bucket than the floor, all of it is floor: three units are owed,
 	// and none is given back.
-	s.take(narrow, key, 0)
+	s.take(narrow, key, 1)
 	s.cancel(second)
 	if d := s.peek(narrow, key, 1); d.RetryAfter != 400*time.Millisecond {
 		s.Errorf("after a cancellation under other numbers: %+v", d)

@@ -15,7 +15,7 @@ type Factory func(t *testing.T, clock *Clock) sluice.Store
 type Option func(*suite)
 
 // TimeGoesBack says that a store follows its clock back, so that Run holds it to
-// what the contract says about time that does. A store that never goes back needs no such test.
+// what the contract says of that. A store whose time never goes back needs it not.
 func TimeGoesBack() Option {
 	return func(s *suite) { s.back = true }
 }
@@ -79,6 +79,7 @@ var contract = []clause{
 	{"BatchDenials", batchDenials},
 	{"BatchPeeks", batchPeeks},
 	{"BatchVersions", batchVersions},
+	{"BatchAlgorithms", batchAlgorithms},
 	{"BatchErrors", batchErrors},
 	{"BatchLarge", batchLarge},
 	{"BatchRandom", batchRandom},
