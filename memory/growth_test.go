@@ -19,6 +19,7 @@ func worked(s *Store) int {
 // moves or sweeps more than maxWork slots, and while a table is being moved, all keys
 // are found.
 func TestGrowthIsIncremental(t *testing.T) {
+	t.Parallel()
 	now := int64(start)
 	s := open(t, &now, Options{Shards: 2})
 	l := brief("growth", 5)
@@ -37,7 +38,7 @@ func TestGrowthIsIncremental(t *testing.T) {
 			}
 		}
 	}
-	const keys = 40_000
+	const keys = 25_000
 	for i := range keys {
 		step(i, 4)
 		step(i/2, 3-int64(i%2)) // of the keys before, each is there with what it had used
@@ -72,10 +73,11 @@ func TestGrowthIsIncremental(t *testing.T) {
 // TestGrowthKeepsEveryState fills a store with states that last, through many
 // growths, and finds each as it was left.
 func TestGrowthKeepsEveryState(t *testing.T) {
+	t.Parallel()
 	now := int64(start)
 	s := open(t, &now, Options{Shards: 4})
 	l := lasting("growth", 3)
-	const keys = 50_000
+	const keys = 30_000
 	for i := range keys {
 		take(t, s, l, numbered(i), 1+int64(i%3))
 		if j := i / 3; i%5 == 0 {

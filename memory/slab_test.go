@@ -12,6 +12,7 @@ import (
 // TestSlabAgainstModel takes blocks of all sizes and gives them back: none lies in
 // another, each comes as zeros, and the slab grows by what it says it needs.
 func TestSlabAgainstModel(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		s := slab{last: -1}
@@ -67,6 +68,7 @@ func TestSlabAgainstModel(t *testing.T) {
 
 // TestBlockClass: a class holds what is asked for, and the one below does not.
 func TestBlockClass(t *testing.T) {
+	t.Parallel()
 	for words := 1; words <= 1<<18; words = words*3/2 + 1 {
 		if c := blockClass(words); 1<<c < words || c > smallestBlock && 1<<(c-1) >= words {
 			t.Errorf("%d words are given a block of class %d", words, c)
@@ -77,6 +79,7 @@ func TestBlockClass(t *testing.T) {
 // TestBlocksAreUsedAgain: states that come and go need no more memory the tenth
 // time than the second.
 func TestBlocksAreUsedAgain(t *testing.T) {
+	t.Parallel()
 	for _, a := range []sluice.Algorithm{
 		sluice.SlidingLog{Rate: sluice.PerSecond(60)},
 		sluice.SlidingWindow{Rate: sluice.PerSecond(60), Cells: 100},
@@ -88,7 +91,7 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 		l := sluice.MustLimit("blocks", a)
 		var second int64
 		for round := range 10 {
-			for i := range 500 {
+			for i := range 200 {
 				for m := range 1 + i%40 {
 					r := sluice.Request{Limit: l, Key: sluice.StringKey("u" + strconv.Itoa(i)), Cost: 1, Member: uint64(m + 1)}
 					if _, err := s.Decide(t.Context(), r); err != nil {
@@ -104,7 +107,7 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 			}
 			// All of them go, by time or by a reset.
 			now += micros(time.Minute)
-			for i := range 500 {
+			for i := range 200 {
 				if round%2 == 0 {
 					if err := s.Reset(t.Context(), l, sluice.StringKey("u"+strconv.Itoa(i))); err != nil {
 						t.Fatal(err)
@@ -121,6 +124,7 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 // TestLargeBlocksAreReleased: a state that has grown to a chunk of its own gives
 // its memory back when it goes.
 func TestLargeBlocksAreReleased(t *testing.T) {
+	t.Parallel()
 	now := int64(start)
 	s := open(t, &now, Options{Shards: 1})
 	l := sluice.MustLimit("large", sluice.SlidingLog{Rate: sluice.PerHour(20_000)})

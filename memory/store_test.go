@@ -1,67 +1,86 @@
 package memory_test
 
 import (
-	"context"
-	"fmt"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
 )
 
-// TestManyKeysCountApart charges many keys through growth and finds each as it was left.
-func TestManyKeysCountApart(t *testing.T) {
-	var now int64 = 1e15
-	s := newStore(t, memory.Options{Clock: func() int64 { return now }})
-	limit := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 5})
-	ctx := context.Background()
-	const keys = 50_000
-	for round := int64(1); round <= 5; round++ {
-		for i := range keys {
-			d, err := s.Decide(ctx, sluice.Request{Limit: limit, Key: sluice.StringKey(fmt.Sprint(i)), Cost: 1})
-			if err != nil || !d.Allowed || d.Remaining != 5-round {
-				t.Fatalf("round %d, key %d: got %+v, %v", round, i, d, err)
+// TestOptions: numbers that make no store are refused with what would be right.
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		options memory.Options
+		problem string // empty for none
+	}{
+		{memory.Options{}, ""},
+		{memory.Options{MaxBytes: 1 << 20, Shards: 1}, ""},
+		{memory.Options{Shards: 3}, ""},
+		{memory.Options{MaxBytes: 1}, "MaxBytes is 1; give 1048576 or more"},
+		{memory.Options{MaxBytes: -1}, "MaxBytes is -1"},
+		{memory.Options{Shards: -1}, "Shards is -1; give 1 to 4096"},
+		{memory.Options{Shards: 5000}, "Shards is 5000"},
+	} {
+		s, err := memory.New(c.options)
+		switch {
+		case c.problem == "" && err != nil:
+			t.Errorf("%+v: %v", c.options, err)
+		case c.problem != "" && (err == nil || !strings.HasPrefix(err.Error(), "memory: ") || !strings.Contains(err.Error(), c.problem)):
+			t.Errorf("%+v: got %v, want %q", c.options, err, c.problem)
+		}
+		if err == nil {
+			if err := s.Close(); err != nil {
+				t.Error(err)
 			}
-		}
-	}
-	for i := range keys {
-		d, _ := s.Decide(ctx, sluice.Request{Limit: limit, Key: sluice.StringKey(fmt.Sprint(i)), Cost: 1})
-		if d.Allowed {
-			t.Fatalf("key %d was admitted a sixth time", i)
-		}
-	}
-	if st := s.Stats(); st.Keys != keys {
-		t.Errorf("got %d keys, want %d", st.Keys, keys)
-	}
-	// A year later all states equal fresh ones: operations sweep them.
-	now += 366 * 86400e6
-	for i := range 40 * keys {
-		_, _ = s.Decide(ctx, sluice.Request{Limit: limit, Key: sluice.StringKey(fmt.Sprint("new", i%8)), Cost: 1})
-		if s.Stats().Keys < 100 && i%1000 == 0 {
-			break
 		}
 	}
 }
 
-func TestConcurrentCallersGetExactlyTheLimit(t *testing.T) {
-	s := newStore(t, memory.Options{Clock: func() int64 { return 1e15 }})
-	limit := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 1000})
-	var admitted atomic.Int64
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for range 1000 {
-				d, _ := s.Decide(context.Background(), sluice.Request{Limit: limit, Key: sluice.StringKey("k"), Cost: 1})
-				if d.Allowed {
-					admitted.Add(1)
-				}
-			}
-		})
+// TestOwnClock: without a clock in the options, time is that of the machine.
+func TestOwnClock(t *testing.T) {
+	s := newStore(t, memory.Options{})
+	l := sluice.MustLimit("own", sluice.TokenBucket{Rate: sluice.PerHour(10), Burst: 10})
+	var d sluice.Decision
+	var err error
+	for range 10 {
+		if d, err = s.Decide(t.Context(), sluice.Request{Limit: l, Key: sluice.StringKey("k"), Cost: 1}); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
 	}
-	wg.Wait()
-	if n := admitted.Load(); n != 1000 {
-		t.Errorf("admitted %d, want 1000", n)
+	if at := time.UnixMicro(d.Receipt.At); time.Since(at) > time.Minute || time.Until(at) > time.Minute {
+		t.Errorf("charged at %v", at)
+	}
+	d, err = s.Decide(t.Context(), sluice.Request{Limit: l, Key: sluice.StringKey("k"), Cost: 1})
+	if err != nil || d.Allowed || d.RetryAfter < 5*time.Minute || d.RetryAfter > 6*time.Minute {
+		t.Errorf("the eleventh unit: %+v, %v", d, err)
+	}
+}
+
+// TestDecisionsDoNotAllocate: for limits whose state is of fixed size, whatever is
+// asked about a key that is known.
+func TestDecisionsDoNotAllocate(t *testing.T) {
+	now := int64(1_900_000_000_000_000)
+	s := newStore(t, memory.Options{Clock: func() int64 { return now }})
+	k := sluice.NewKey("GET", "/path", "192.0.2.1")
+	for _, a := range generous {
+		l := sluice.MustLimit("", a)
+		for name, r := range map[string]sluice.Request{
+			"a take":             {Limit: l, Key: k, Cost: 1},
+			"one that is denied": {Limit: l, Key: k, Cost: 1 << 50},
+			"a floor":            {Limit: l, Key: k, Cost: 1, Floor: 5},
+			"a wait":             {Limit: l, Key: k, Cost: 1, MaxWait: time.Second},
+		} {
+			n := testing.AllocsPerRun(200, func() {
+				now += 1_000_000
+				if _, err := s.Decide(t.Context(), r); err != nil {
+					t.Error(err)
+				}
+			})
+			if n > 0 {
+				t.Errorf("%v: %s allocates %v times", l, name, n)
+			}
+		}
 	}
 }

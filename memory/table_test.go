@@ -13,6 +13,7 @@ type entry struct{ key, hash uint64 }
 // TestTableAgainstMap puts random keys into a table and takes them out again, many of
 // them with the same first half, and finds what a map holds.
 func TestTableAgainstMap(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		size := uint64(8 << r.IntN(6))
@@ -57,6 +58,7 @@ func TestTableAgainstMap(t *testing.T) {
 
 // TestFullTable: a table that has no slot left refuses a key, and keeps those it has.
 func TestFullTable(t *testing.T) {
+	t.Parallel()
 	tab := newTable(8)
 	n := uint64(0)
 	for ; ; n++ {
@@ -84,7 +86,8 @@ func TestFullTable(t *testing.T) {
 // TestShardAgainstMap adds and removes keys while their table is moved into
 // others of random sizes, a few slots at a time.
 func TestShardAgainstMap(t *testing.T) {
-	for seed := range uint64(20) {
+	t.Parallel()
+	for seed := range uint64(8) {
 		now := int64(start)
 		s := open(t, &now, Options{Shards: 1})
 		v := s.version(lasting("shard", 1000))

@@ -1,0 +1,132 @@
+package memory
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// TestClockFollowsForwardOnly: a wall clock that is found ahead moves the time, one
+// that is behind, or ahead by little, does not.
+func TestClockFollowsForwardOnly(t *testing.T) {
+	var c clock
+	c.init()
+	wall := time.Now().UnixMicro()
+	if now := c.now(); now < wall-micros(time.Minute) || now > wall+micros(time.Minute) {
+		t.Fatalf("the clock begins at %d; the time is %d", now, wall)
+	}
+	for _, step := range []struct {
+		ahead time.Duration
+		moves bool
+	}{
+		{-time.Hour, false},
+		{0, false},
+		{tolerance * time.Microsecond, false},
+		{time.Hour, true},
+		{-24 * time.Hour, false},
+		{time.Second, true},
+	} {
+		now := c.now()
+		anchor := c.anchor.Load()
+		c.follow(now+micros(step.ahead), now)
+		if moved := c.anchor.Load() - anchor; moved < 0 || (moved > 0) != step.moves || step.moves && moved != micros(step.ahead) {
+			t.Errorf("a wall clock %v ahead moves the time by %dµs", step.ahead, moved)
+		}
+		if c.now() < now {
+			t.Errorf("a wall clock %v ahead sets the time back", step.ahead)
+		}
+	}
+}
+
+// TestClockNeverGoesBack: whatever the wall clock does, nobody sees time go back.
+func TestClockNeverGoesBack(t *testing.T) {
+	var c clock
+	c.init()
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			last := c.now()
+			for i := range 5000 {
+				now := c.now()
+				if now < last {
+					t.Errorf("%d after %d", now, last)
+					return
+				}
+				last = now
+				c.follow(now+int64((i*7+g)%5-2)*micros(time.Second), now)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestStaleTimes: those who read the time before it jumps, and decide after
+// others who read it later, are not taken to have set the clock back.
+func TestStaleTimes(t *testing.T) {
+	s, err := New(Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A clock that was set back would empty the bucket; nothing else could.
+	l := sluice.MustLimit("stale", sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000})
+	var wg sync.WaitGroup
+	var denied atomic.Int64
+	for range 8 {
+		wg.Go(func() {
+			for i := range 3000 {
+				d, err := s.Decide(context.Background(), sluice.Request{Limit: l, Key: numbered(i % 2), Cost: 1})
+				if err != nil || !d.Allowed {
+					denied.Add(1)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 3000 {
+			now := s.clock.now()
+			s.clock.follow(now+micros(time.Minute), now)
+			runtime.Gosched()
+		}
+	})
+	wg.Wait()
+	if n := denied.Load(); n > 0 {
+		t.Errorf("%d decisions denied", n)
+	}
+}
+
+// TestCloseFreesAndLeavesNobody: a closed store keeps neither goroutines nor states.
+func TestCloseFreesAndLeavesNobody(t *testing.T) {
+	goroutines, before := runtime.NumGoroutine(), heap()
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lasting("close", 5)
+	log := sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerDay(5)})
+	for i := range 30_000 {
+		take(t, s, l, numbered(i), 1)
+		take(t, s, log, numbered(i%3_000), 1)
+	}
+	filled := heap() - before
+	if n := runtime.NumGoroutine(); n > goroutines {
+		t.Errorf("%d goroutines before, %d with a store", goroutines, n)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	}
+	if left := heap() - before; left > filled/4 {
+		t.Errorf("%d bytes of heap with 33,000 states, %d once closed", filled, left)
+	}
+	if st := s.Stats(); st.Keys != 0 {
+		t.Errorf("once closed: %+v", st)
+	}
+	checkInvariants(t, s)
+	runtime.KeepAlive(s)
+}

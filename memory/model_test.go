@@ -1,0 +1,260 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// model is a store as simple as can be: a map of states that grows for ever and
+// forgets nothing, one request after the other. What it answers is right by the
+// algorithms alone: a Store that answers otherwise has lost or mixed up a state.
+type model struct {
+	now    *int64
+	states map[identity]*modelState
+	bans   map[identity]algo.State
+}
+
+type identity struct {
+	name string
+	key  sluice.Key
+}
+
+// modelState is one state, with more room than it can need.
+type modelState struct {
+	params *algo.Params
+	state  algo.State
+	words  []uint64
+}
+
+func newModel(now *int64) *model {
+	return &model{now, make(map[identity]*modelState), make(map[identity]algo.State)}
+}
+
+func freshState(p *algo.Params) *modelState {
+	st := &modelState{params: p}
+	if !p.Inline() {
+		_, most := p.Words()
+		st.words = make([]uint64, most+256)
+	}
+	return st
+}
+
+func (st *modelState) copy() *modelState {
+	c := *st
+	c.words = append([]uint64(nil), st.words...)
+	return &c
+}
+
+func (st *modelState) fresh(now int64) bool {
+	if st.params.Inline() {
+		return st.params.FreshState(st.state, now)
+	}
+	return st.params.FreshWords(st.words, now)
+}
+
+// under returns the state in the terms of other numbers.
+func (st *modelState) under(p *algo.Params, now int64) *modelState {
+	if st.params == p {
+		return st
+	}
+	next := freshState(p)
+	switch {
+	case st.params.Kind != p.Kind:
+	case p.Inline():
+		next.state = p.ConvertState(st.params, st.state, now)
+	default:
+		next.words = make([]uint64, max(len(next.words), len(st.words)))
+		p.ConvertWords(st.params, next.words, st.words, now)
+	}
+	return next
+}
+
+func (st *modelState) decide(a algo.Ask) algo.Answer {
+	if !st.params.Inline() {
+		return st.params.DecideWords(st.words, a, true)
+	}
+	var ans algo.Answer
+	st.state = st.params.DecideState(st.state, &a, &ans)
+	return ans
+}
+
+// get returns the state that a request is decided on.
+func (m *model) get(l *sluice.Limit, k sluice.Key) *modelState {
+	p := l.Params()
+	if st := m.states[identity{l.Name(), k}]; st != nil {
+		return st.under(p, *m.now)
+	}
+	return freshState(p)
+}
+
+// decide answers a request and keeps what it charges.
+func (m *model) decide(r *sluice.Request) sluice.Decision {
+	id := identity{r.Limit.Name(), r.Key}
+	if r.Ban == nil {
+		return m.decideLimit(id, r, r.Peek)
+	}
+	terms := banTerms(r.Ban)
+	if end := terms.Banned(m.bans[id], *m.now); end > 0 {
+		d := m.decideLimit(id, r, true)
+		left := time.Duration(end-*m.now) * time.Microsecond
+		return sluice.Decision{
+			Reason: sluice.ReasonBanned, Limit: r.Limit.Capacity(),
+			RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
+		}
+	}
+	d := m.decideLimit(id, r, r.Peek)
+	if d.Allowed {
+		return d
+	}
+	next := terms.Denied(m.bans[id], *m.now)
+	if end := terms.Banned(next, *m.now); end > 0 {
+		left := time.Duration(end-*m.now) * time.Microsecond
+		d.ResetAfter = max(d.ResetAfter, left)
+		if d.Reason != sluice.ReasonNever {
+			d.RetryAfter = max(d.RetryAfter, left)
+		}
+	}
+	if !r.Peek {
+		m.bans[id] = next
+	}
+	return d
+}
+
+func (m *model) decideLimit(id identity, r *sluice.Request, peek bool) sluice.Decision {
+	v := &version{params: r.Limit.Params()}
+	a := ask(r)
+	a.Now = *m.now
+	st := m.get(r.Limit, r.Key)
+	if peek || r.Cost == 0 {
+		c := st.copy()
+		ans := c.decide(a)
+		if ans.Allowed {
+			a.Cost = 0
+			ans.Remaining = st.copy().decide(a).Remaining
+		}
+		return decision(v, &ans)
+	}
+	ans := st.decide(a)
+	m.states[id] = st
+	return decision(v, &ans)
+}
+
+// decideAll answers a batch: on a copy of everything, kept if all are allowed.
+func (m *model) decideAll(rs []sluice.Request) []sluice.Decision {
+	out := make([]sluice.Decision, len(rs))
+	trial := m.copy()
+	allowed := true
+	for i := range rs {
+		r := rs[i]
+		if r.Shadow {
+			continue
+		}
+		r.Peek = true
+		out[i] = trial.decide(&r)
+		allowed = allowed && out[i].Allowed
+		if !rs[i].Peek && rs[i].Cost > 0 {
+			// Those that follow find it charged, as far as it could be.
+			r = rs[i]
+			r.Ban = nil
+			trial.decide(&r)
+		}
+	}
+	for i := range rs {
+		switch {
+		case rs[i].Shadow || rs[i].Peek:
+		case allowed:
+			out[i] = m.decide(&rs[i])
+		case !out[i].Allowed:
+			m.denied(rs, i)
+		}
+	}
+	for i := range rs {
+		if rs[i].Shadow {
+			out[i] = m.decide(&rs[i])
+		}
+	}
+	return out
+}
+
+// denied counts what a batch has denied.
+func (m *model) denied(rs []sluice.Request, i int) {
+	alone := rs[i]
+	alone.Peek = true
+	if !m.decide(&alone).Allowed {
+		m.decide(&rs[i])
+		return
+	}
+	if alone.Ban != nil {
+		id := identity{alone.Limit.Name(), alone.Key}
+		terms := banTerms(alone.Ban)
+		m.bans[id] = terms.Denied(m.bans[id], *m.now)
+	}
+}
+
+func (m *model) copy() *model {
+	c := newModel(m.now)
+	for id, st := range m.states {
+		c.states[id] = st.copy()
+	}
+	for id, st := range m.bans {
+		c.bans[id] = st
+	}
+	return c
+}
+
+// end settles or cancels a charge, or releases its lease, and reports whether there was one.
+func (m *model) end(c sluice.Charge, how func(st *modelState, c algo.Charge) bool) bool {
+	id := identity{c.Limit.Name(), c.Key}
+	st := m.states[id]
+	if st == nil {
+		st = freshState(c.Limit.Params())
+		m.states[id] = st
+	}
+	charge := algo.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Over: c.Receipt.Over, Member: c.Member}
+	if st.params != c.Limit.Params() && st.fresh(*m.now) {
+		st = freshState(c.Limit.Params()) // it may be forgotten
+		m.states[id] = st
+	}
+	if st.params != c.Limit.Params() {
+		if st.params.Kind != c.Limit.Params().Kind {
+			return false
+		}
+		charge = convertCharge(c.Limit.Params(), st.params, charge)
+	}
+	return how(st, charge)
+}
+
+func (m *model) cancel(c sluice.Charge) {
+	m.end(c, func(st *modelState, c algo.Charge) bool {
+		if st.params.Inline() {
+			st.state = st.params.CancelState(st.state, *m.now, c)
+		} else {
+			st.params.CancelWords(st.words, *m.now, c)
+		}
+		return true
+	})
+}
+
+func (m *model) settle(c sluice.Charge, actual int64) {
+	m.end(c, func(st *modelState, c algo.Charge) bool {
+		if st.params.Inline() {
+			st.state = st.params.SettleState(st.state, *m.now, c, actual)
+		} else {
+			st.params.SettleWords(st.words, *m.now, c, actual)
+		}
+		return true
+	})
+}
+
+func (m *model) release(c sluice.Charge, latency time.Duration) bool {
+	return m.end(c, func(st *modelState, ch algo.Charge) bool {
+		return st.params.Conc.Release(st.words, *m.now, ch.Member, micros(latency))
+	})
+}
+
+func (m *model) reset(l *sluice.Limit, k sluice.Key) {
+	delete(m.states, identity{l.Name(), k})
+	delete(m.bans, identity{l.Name(), k})
+}

@@ -1,0 +1,147 @@
+package memory
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// TestVersionsRetire: a hundred thousand limits that are used for a moment leave
+// nothing behind.
+func TestVersionsRetire(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 4})
+	lasts := lasting("lasts", 5)
+	take(t, s, lasts, numbered(0), 1)
+	most := int64(0)
+	for i := range 100_000 {
+		now += 20_000
+		l := brief("limit-"+strconv.Itoa(i), 5)
+		if d := take(t, s, l, numbered(i%100), 1); d.Remaining != 4 {
+			t.Fatalf("limit %d: %+v", i, d)
+		}
+		most = max(most, s.Stats().Limits)
+		if i%20_000 == 0 {
+			checkInvariants(t, s)
+		}
+	}
+	if n := len(*s.versions.byID.Load()); most > 2000 || n > 2000 {
+		t.Errorf("%d limits at once, %d places for them", most, n)
+	}
+	if d := take(t, s, lasts, numbered(0), 0); d.Remaining != 4 {
+		t.Errorf("the limit that was there before: %+v", d)
+	}
+	if st := s.Stats(); st.Keys > 2000 {
+		t.Errorf("%d keys", st.Keys)
+	}
+}
+
+// TestLimitMadeForEachRequest: a limit that is made anew for each request is the
+// same limit, and leaves nothing behind either.
+func TestLimitMadeForEachRequest(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 4})
+	for i := range 20_000 {
+		l := lasting("same", 1_000_000)
+		if d := take(t, s, l, numbered(0), 1); d.Remaining != int64(1_000_000-i-1) {
+			t.Fatalf("request %d: %+v", i, d)
+		}
+	}
+	if n := s.Stats().Limits; n > 1000 {
+		t.Errorf("%d limits are kept for one", n)
+	}
+}
+
+// TestRetiredVersionIsRegisteredAnew: whoever has found a limit just before it was
+// given up, and puts it where others find it, keeps nobody from using the limit.
+func TestRetiredVersionIsRegisteredAnew(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 1})
+	l := lasting("late", 5)
+	for _, ask := range []func() error{
+		func() error {
+			_, err := s.Decide(context.Background(), sluice.Request{Limit: l, Key: numbered(0), Cost: 1})
+			return err
+		},
+		func() error {
+			rs := []sluice.Request{{Limit: l, Key: numbered(0), Cost: 1}, {Limit: l, Key: numbered(1), Cost: 1}}
+			return s.DecideAll(context.Background(), rs, make([]sluice.Decision, 2))
+		},
+		func() error { return s.Reset(context.Background(), l, numbered(0)) },
+	} {
+		if err := s.Reset(context.Background(), l, numbered(0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Reset(context.Background(), l, numbered(1)); err != nil {
+			t.Fatal(err)
+		}
+		v := s.version(l)
+		s.versions.mu.Lock()
+		s.retire()
+		s.versions.mu.Unlock()
+		if !v.retired.Load() {
+			t.Fatal("a version that no slot refers to was not given up")
+		}
+		s.versions.cache[v.id[0]%uint64(len(s.versions.cache))].Store(v) // as one who comes late does
+		done := make(chan error, 1)
+		go func() { done <- ask() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("a retired version is looked for without end")
+		}
+	}
+}
+
+// TestLimitsComeAndGoConcurrently: while limits are registered and given up, what
+// others have charged is kept.
+func TestLimitsComeAndGoConcurrently(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{Shards: 4, Clock: func() int64 { return start }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := lasting("shared", 2000)
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 1500 {
+				own := lasting("own-"+strconv.Itoa(g)+"-"+strconv.Itoa(i), 2)
+				k := numbered(g)
+				rs := []sluice.Request{{Limit: own, Key: k, Cost: 2}, {Limit: shared, Key: numbered(-1), Cost: 1}}
+				out := make([]sluice.Decision, 2)
+				if err := s.DecideAll(context.Background(), rs, out); err != nil {
+					t.Error(err)
+					return
+				}
+				if !out[0].Allowed {
+					t.Errorf("a limit that is new: %+v", out[0])
+				}
+				if out[1].Allowed {
+					admitted.Add(1)
+				}
+				if err := s.Reset(context.Background(), own, k); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := admitted.Load(); n != 2000 {
+		t.Errorf("%d units admitted, want 2000", n)
+	}
+	checkInvariants(t, s)
+}
