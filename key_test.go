@@ -13,8 +13,20 @@ import (
 
 func TestKey(t *testing.T) {
 	for _, parts := range [][]string{
-		nil, {""}, {"a"}, {"", ""}, {"a:b", "c"}, {"a", "b:c"}, {"a", "b", "c"}, {"\x00", ""}, {"", "\x00"},
-		{strings.Repeat("x", 300), "y"}, {strings.Repeat("x", 70_000), ""}, {"\x01a"}, {"", "\x01a"}, {"\xff", "\xfe\xfd"},
+		nil,
+		{""},
+		{"a"},
+		{"", ""},
+		{"a:b", "c"},
+		{"a", "b:c"},
+		{"a", "b", "c"},
+		{"\x00", ""},
+		{"", "\x00"},
+		{strings.Repeat("x", 300), "y"},
+		{strings.Repeat("x", 70_000), ""},
+		{"\x01a"},
+		{"", "\x01a"},
+		{"\xff", "\xfe\xfd"},
 	} {
 		k := sluice.NewKey(parts...)
 		if k.Len() != len(parts) || !slices.Equal(k.Parts(), parts) {

@@ -12,11 +12,11 @@ import (
 )
 
 // rate reads a rate that is right.
-func rate(t testing.TB, text string) sluice.Rate {
-	t.Helper()
+func rate(tb testing.TB, text string) sluice.Rate {
+	tb.Helper()
 	r, err := sluice.ParseRate(text)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }

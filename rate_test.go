@@ -98,14 +98,19 @@ func TestPer(t *testing.T) {
 // TestRatesThatAreNone: what is no rate is refused when a limit is made.
 func TestRatesThatAreNone(t *testing.T) {
 	for _, r := range []sluice.Rate{
-		{}, sluice.PerSecond(0), sluice.PerSecond(-1), sluice.Per(1, 0), sluice.Per(1, -time.Second), sluice.Every(-1),
+		{},
+		sluice.PerSecond(0), sluice.PerSecond(-1), sluice.Per(1, 0), sluice.Per(1, -time.Second), sluice.Every(-1),
 		sluice.PerSecond(math.MaxInt64), sluice.PerSecond(1<<53 + 1), sluice.Per(1, math.MaxInt64),
 		sluice.Per(1, 300*24*time.Hour+1), // a thousand of these overflow
 		sluice.Per(1<<50, 1500*time.Nanosecond),
 	} {
 		for _, a := range []sluice.Algorithm{
-			sluice.TokenBucket{Rate: r}, sluice.LeakyBucket{Rate: r}, sluice.FixedWindow{Rate: r},
-			sluice.SlidingWindow{Rate: r}, sluice.SlidingCounter{Rate: r}, sluice.SlidingLog{Rate: r},
+			sluice.TokenBucket{Rate: r},
+			sluice.LeakyBucket{Rate: r},
+			sluice.FixedWindow{Rate: r},
+			sluice.SlidingWindow{Rate: r},
+			sluice.SlidingCounter{Rate: r},
+			sluice.SlidingLog{Rate: r},
 		} {
 			_, err := sluice.NewLimit("api", a)
 			var bad *sluice.LimitError

@@ -90,10 +90,6 @@ func (m *machine) convert(p algo.Params, now int64) {
 // state writes the state down, to compare it.
 func (m *machine) state() string { return fmt.Sprint(m.s, m.w) }
 
-func (m *machine) clone() *machine {
-	return &machine{m.p, m.s, append([]uint64(nil), m.w...)}
-}
-
 // charge is what an allowed question took.
 func charge(a algo.Ask, ans algo.Answer) algo.Charge {
 	return algo.Charge{Cost: a.Cost, Floor: a.Floor, At: ans.At, Over: ans.Over, Member: a.Member}

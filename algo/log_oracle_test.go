@@ -112,10 +112,10 @@ func (o *logOracle) settle(now int64, id int, actual int64) {
 	more := windowCharge{actual - c.cost, c.at}
 	i := slices.IndexFunc(counted, func(e windowCharge) bool { return e.at >= c.at })
 	if i < 0 {
-		o.entries = append(counted, more)
-		return
+		counted = append(counted, more)
+	} else {
+		counted[i].cost += more.cost
 	}
-	counted[i].cost += more.cost
 	o.entries = counted
 }
 
