@@ -1,0 +1,64 @@
+package sluice_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
+)
+
+// TestFloodForgetsNoDebt: a store that holds as many keys as it may forgets none that
+// has used its budget, however many others ask. It stands for the vectors of caches,
+// which evict the oldest key and forgive its debt.
+func TestFloodForgetsNoDebt(t *testing.T) {
+	for name, deny := range map[string]bool{"deny": true, "share": false} {
+		t.Run(name, func(t *testing.T) {
+			now := int64(1_700_000_000_000_000)
+			store, err := memory.New(memory.Options{MaxBytes: 1 << 20, Shards: 1, DenyWhenFull: deny, Clock: func() int64 { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := store.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			l := sluice.NewLimiter(store, sluice.MustLimit("slow", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 2}))
+			allow := func(key string) bool {
+				d, err := l.Allow(t.Context(), sluice.StringKey(key))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d.Allowed
+			}
+			const drained = 100
+			victim := func(i int) string { return "victim " + strconv.Itoa(i) }
+			for i := range drained {
+				if !allow(victim(i)) || !allow(victim(i)) || allow(victim(i)) {
+					t.Fatalf("%s was not drained by two", victim(i))
+				}
+			}
+			passed := 0
+			for i := range 100_000 {
+				now += 10
+				if allow("other " + strconv.Itoa(i)) {
+					passed++
+				}
+			}
+			if passed == 100_000 {
+				t.Error("the store was never full")
+			}
+			for i := range drained {
+				if allow(victim(i)) {
+					t.Fatalf("%s was forgotten", victim(i))
+				}
+			}
+			// What has come back to a fresh state may be forgotten: others find room.
+			now += 3 * 24 * 3600 * 1_000_000
+			if !allow("late") || !allow(victim(0)) {
+				t.Error("there is no room when all states are fresh again")
+			}
+		})
+	}
+}
