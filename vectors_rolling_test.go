@@ -1,152 +1,172 @@
 package sluice_test
 
 import (
-	"fmt"
+	"sort"
 	"time"
 
 	"github.com/sluicehq/sluice"
 )
 
-// rolling is rolling-rate-limiter: a log that answers whether a call is blocked.
-// Two companions of the same history, of the count and of the gap alone, tell why.
+// rolling is rolling-rate-limiter. Two companions that are fed the same actions
+// tell which of its two rules blocks.
 type rolling struct {
 	*world
-	limiter, count, gap *sluice.Limiter // gap is nil without a least difference
-	counted             bool            // blocked calls count
-	interval            time.Duration
+	all, count, gap *sluice.Limiter
+	interval        time.Duration
+	countBlocked    bool
 }
 
-func rollingWindow(w *world, v *vector) (adapter, error) {
-	c := fields(v.Config)
-	ms := func(name string) time.Duration {
-		return time.Duration(micros(c.rat(name, 0), "ms")) * time.Microsecond
+// rollingWindow answers true where an action is blocked.
+func rollingWindow(w *world) (stepper, error) {
+	c := w.v.Config
+	r := &rolling{
+		world: w, interval: span(c.num("interval", 0), w.unit()),
+		countBlocked: c.flag("countBlocked", true),
 	}
-	r := &rolling{world: w, counted: c["countBlocked"] != false, interval: ms("interval")}
-	rate, least := sluice.Per(c.int("maxInInterval", 0), r.interval), ms("minDifference")
-	var err error
-	limiter := func(name string, rate sluice.Rate, least time.Duration) *sluice.Limiter {
-		l, bad := limit(name, sluice.SlidingLog{Rate: rate, MinInterval: least, CountDenied: r.counted})
-		if bad != nil {
-			err = bad
-			return nil
+	least := span(c.num("minDifference", 0), w.unit())
+	rate := sluice.Per(c.count("maxInInterval", 0), r.interval)
+	for _, l := range []struct {
+		name  string
+		to    **sluice.Limiter
+		rate  sluice.Rate
+		least time.Duration
+	}{
+		{"all", &r.all, rate, least},
+		{"count", &r.count, rate, 0},
+		{"gap", &r.gap, sluice.Per(1<<16, r.interval), least},
+	} {
+		var err error
+		a := sluice.SlidingLog{Rate: l.rate, MinInterval: l.least, CountDenied: r.countBlocked}
+		if *l.to, err = w.limiter(l.name, a); err != nil {
+			return nil, err
 		}
-		return sluice.NewLimiter(w, l)
 	}
-	r.limiter = limiter("both", rate, least)
-	r.count = limiter("count", rate, 0)
-	if least > 0 {
-		r.gap = limiter("gap", sluice.Per(65_536, r.interval), least)
-	}
-	return r, err
+	return r.step, nil
 }
 
-func (r *rolling) do(s step) (any, error) {
-	key := s.key()
-	switch op := s.text("op"); op {
+func (r *rolling) step(s fields) (any, error) {
+	k := s.key()
+	switch s.text("op") {
 	case "limit":
-		d, err := r.limiter.Allow(r.ctx, key)
+		d, _, err := r.act(k)
 		return !d.Allowed, err
 	case "would":
-		d, err := r.limiter.Peek(r.ctx, key, 1)
+		d, err := r.all.Peek(r.ctx, k, 1)
 		return !d.Allowed, err
-	case "limit_info", "would_info":
-		return r.info(key, op == "limit_info")
+	case "limit_info":
+		d, info, err := r.act(k)
+		if err != nil {
+			return nil, err
+		}
+		return info, r.until(k, d, info)
+	case "would_info":
+		return r.would(k)
 	case "time_left":
-		d, err := r.limiter.Allow(r.ctx, key)
-		return milliseconds(d.RetryAfter), err
+		d, _, err := r.act(k)
+		return up(d.RetryAfter, time.Millisecond), err
 	case "count_allowed":
-		n := 0
-		for range s.int("calls", 0) {
-			d, err := r.limiter.Allow(r.ctx, key)
+		passed := int64(0)
+		for range s.count("calls", 0) {
+			d, _, err := r.act(k)
 			if err != nil {
 				return nil, err
 			}
 			if d.Allowed {
-				n++
+				passed++
 			}
 		}
-		return n, nil
+		return passed, nil
 	case "ttl_seconds":
-		d, err := r.limiter.Allow(r.ctx, key)
-		return roundedUp(d.ResetAfter), err
+		d, _, err := r.act(k)
+		return up(d.ResetAfter, time.Second), err
 	case "clear":
-		return nil, r.limiter.Reset(r.ctx, key)
-	default:
-		return nil, fmt.Errorf("no call %q", op)
+		for _, l := range []*sluice.Limiter{r.all, r.count, r.gap} {
+			if err := l.Reset(r.ctx, k); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
 	}
+	return unknown(s)
 }
 
-// milliseconds rounds up.
-func milliseconds(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
-
-// info makes a call, or says what it would answer, and why.
-func (r *rolling) info(key sluice.Key, commit bool) (any, error) {
-	d, err := r.limiter.Peek(r.ctx, key, 1)
+// look asks what blocks an action.
+func (r *rolling) look(k sluice.Key) (fields, error) {
+	count, err := r.count.Peek(r.ctx, k, 1)
 	if err != nil {
 		return nil, err
 	}
-	var byCount, byGap bool
-	for companion, blocked := range map[*sluice.Limiter]*bool{r.count: &byCount, r.gap: &byGap} {
-		if companion == nil {
-			continue
-		}
-		c, err := companion.Peek(r.ctx, key, 1)
-		if err != nil {
-			return nil, err
-		}
-		*blocked = !c.Allowed
-		if commit && (d.Allowed || r.counted) {
-			if _, err := companion.Allow(r.ctx, key); err != nil {
-				return nil, err
-			}
-		}
-	}
-	wait := d.RetryAfter // that of a log which holds this call
-	switch {
-	case !d.Allowed && commit:
-		if d, err = r.limiter.Allow(r.ctx, key); err != nil {
-			return nil, err
-		}
-		wait = d.RetryAfter
-	case d.Allowed:
-		// As of a log that holds this call; one that only would be made is taken back.
-		taken, err := r.limiter.Reserve(r.ctx, key, 1, 0)
-		if err != nil {
-			return nil, err
-		}
-		d = taken.Decision()
-		if wait, err = r.untilAllowed(key); err != nil {
-			return nil, err
-		}
-		if !commit {
-			if err := taken.Cancel(r.ctx); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return map[string]any{
-		"blocked": !d.Allowed, "blockedDueToCount": byCount, "blockedDueToMinDifference": byGap,
-		"millisecondsUntilAllowed": milliseconds(wait), "actionsRemaining": d.Remaining,
-	}, nil
+	gap, err := r.gap.Peek(r.ctx, k, 1)
+	return fields{"blockedDueToCount": !count.Allowed, "blockedDueToMinDifference": !gap.Allowed}, err
 }
 
-// untilAllowed looks for the earliest time at which a call would pass.
-func (r *rolling) untilAllowed(key sluice.Key) (time.Duration, error) {
-	now := r.now
-	defer func() { r.now = now }()
-	low, high := int64(-1), r.interval.Microseconds()
-	for low+1 < high {
-		mid := low + (high-low)/2
-		r.now = now + mid
-		d, err := r.limiter.Peek(r.ctx, key, 1)
-		if err != nil {
-			return 0, err
-		}
-		if d.Allowed {
-			high = mid
-		} else {
-			low = mid
+// act makes an action.
+func (r *rolling) act(k sluice.Key) (sluice.Decision, fields, error) {
+	info, err := r.look(k)
+	if err != nil {
+		return sluice.Decision{}, nil, err
+	}
+	d, err := r.all.Allow(r.ctx, k)
+	if err != nil {
+		return d, nil, err
+	}
+	if either := info["blockedDueToCount"] == true || info["blockedDueToMinDifference"] == true; d.Allowed == either {
+		r.t.Errorf("%+v, but of its rules: %v", d, info)
+	}
+	if d.Allowed || r.countBlocked {
+		for _, l := range []*sluice.Limiter{r.count, r.gap} {
+			if _, err := l.Allow(r.ctx, k); err != nil {
+				return d, nil, err
+			}
 		}
 	}
-	return time.Duration(high) * time.Microsecond, nil
+	info["blocked"] = !d.Allowed
+	info["actionsRemaining"] = d.Remaining
+	return d, info, nil
+}
+
+// would answers what an action would be told: it is made and given back.
+func (r *rolling) would(k sluice.Key) (any, error) {
+	info, err := r.look(k)
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.all.Peek(r.ctx, k, 1)
+	if err != nil {
+		return nil, err
+	}
+	info["blocked"], info["actionsRemaining"] = !d.Allowed, d.Remaining
+	if !d.Allowed {
+		return info, r.until(k, d, info)
+	}
+	made, err := r.all.Reserve(r.ctx, k, 1, 0)
+	if err != nil {
+		return nil, err
+	}
+	info["actionsRemaining"] = made.Decision().Remaining
+	if err := r.until(k, made.Decision(), info); err != nil {
+		return nil, err
+	}
+	return info, made.Cancel(r.ctx)
+}
+
+// until adds the milliseconds until the next action is allowed: as a denial says, or
+// the first in which a question would be answered so.
+func (r *rolling) until(k sluice.Key, d sluice.Decision, info fields) error {
+	if !d.Allowed {
+		info["millisecondsUntilAllowed"] = up(d.RetryAfter, time.Millisecond)
+		return nil
+	}
+	now, failed := r.now, error(nil)
+	defer func() { r.now = now }()
+	ms := sort.Search(int(up(r.interval, time.Millisecond)), func(ms int) bool {
+		r.now = now + 1000*int64(ms)
+		d, err := r.all.Peek(r.ctx, k, 1)
+		if err != nil {
+			failed = err
+		}
+		return d.Allowed
+	})
+	info["millisecondsUntilAllowed"] = int64(ms)
+	return failed
 }
