@@ -3,6 +3,7 @@ module github.com/sluicehq/sluice/checks
 go 1.25
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/didip/tollbooth/v8 v8.0.1
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-chi/httprate v0.16.1
@@ -12,6 +13,7 @@ require (
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
 	golang.org/x/time v0.14.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (

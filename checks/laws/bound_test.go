@@ -1,0 +1,104 @@
+package laws
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluicehq/sluice"
+)
+
+// bound is the most units that act in an interval of so many microseconds, both
+// ends included; false if the algorithm promises nothing about intervals that long.
+type bound func(length int64) (units int64, ok bool)
+
+func bucketBound(r sluice.Rate, burst int64) bound {
+	return func(length int64) (int64, bool) {
+		return burst + down(mul(perMicro(r), rat(length))), true
+	}
+}
+
+func leakyBound(b sluice.LeakyBucket) bound {
+	return func(length int64) (int64, bool) {
+		return down(mul(perMicro(b.Rate), rat(length))) + 1 + b.Undelayed, true
+	}
+}
+
+// windowBound is the bound of an interval that is shorter than the period.
+func windowBound(r sluice.Rate, units int64) bound {
+	return func(length int64) (int64, bool) {
+		return units, length < r.Period().Microseconds()
+	}
+}
+
+// act is what was admitted, and when it acts, within a microsecond: delays are
+// rounded up.
+type act struct{ from, to, units int64 }
+
+// bounds checks that no interval of a random schedule sees more than it may. When
+// the clock goes back, the latest time counts at which the key was charged. It goes back
+// only as long as the state may not be forgotten: with it goes the time.
+func bounds(t *rapid.T, k kind) {
+	s := k.draw(t)
+	if s.bound == nil {
+		t.Skip("no bound in time")
+	}
+	p := newPlayer(t, s)
+	p.back = rapid.Bool().Draw(t, "clock goes back")
+	_, queue := s.limit.Algorithm().(sluice.LeakyBucket)
+	var acts []act
+	latest, fresh := int64(0), int64(0)
+	for range rapid.IntRange(1, 60).Draw(t, "requests") {
+		p.pass()
+		if p.high >= fresh {
+			p.now = p.high
+		}
+		r, _ := p.request(p.places[0])
+		switch {
+		case queue:
+			r.Cost = min(r.Cost, 1) // more units leave one after another
+		case p.back:
+			r.MaxWait = 0
+		}
+		d := p.decide(r)
+		fresh = max(fresh, p.now+d.ResetAfter.Microseconds())
+		if !d.Allowed || r.Cost == 0 {
+			continue
+		}
+		at := p.now + d.Delay.Microseconds()
+		if p.back {
+			latest = max(latest, at)
+			at = latest
+		}
+		a := act{at, at, r.Cost}
+		if d.Delay > 0 {
+			a.from--
+		}
+		acts = append(acts, a)
+	}
+	slices.SortStableFunc(acts, func(a, b act) int { return cmp.Compare(a.from, b.from) })
+	for i, first := range acts {
+		sum := int64(0)
+		for _, last := range acts[i:] {
+			sum += last.units
+			if most, ok := s.bound(last.to - first.from); ok && sum > most {
+				t.Fatalf("%v: %d units act from %d to %d, of %d: %+v", s.limit, sum, first.from, last.to, most, acts)
+			}
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	for _, k := range kinds {
+		if k.name != "concurrency" {
+			t.Run(k.name, rapid.MakeCheck(func(t *rapid.T) { bounds(t, k) }))
+		}
+	}
+}
+
+func FuzzBounds(f *testing.F) {
+	seed(f)
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { bounds(t, rapid.SampledFrom(kinds).Draw(t, "algorithm")) }))
+}
