@@ -37,13 +37,14 @@ func restyConn(w *world) (stepper, error) {
 		case "incoming":
 			return c.incoming(k, s.flag("commit", true))
 		case "leaving":
-			latency := time.Duration(-1)
-			if s["latency"] != nil {
-				latency = span(s.num("latency", 0), time.Second)
-			}
-			return c.leave(k, latency)
+			return c.leave(k, func(open sluice.Charge) error {
+				if s["latency"] == nil {
+					return w.store.Cancel(w.ctx, open)
+				}
+				return w.store.Release(w.ctx, open, span(s.num("latency", 0), time.Second))
+			})
 		case "uncommit":
-			return c.leave(k, -1)
+			return c.leave(k, func(open sluice.Charge) error { return w.store.Cancel(w.ctx, open) })
 		case "unit_delay":
 			return c.unitDelay(k)
 		case "set", "set_conn", "set_burst", "set_unit_delay":
@@ -76,14 +77,14 @@ func (c *conns) incoming(k sluice.Key, commit bool) (any, error) {
 }
 
 // leave ends the oldest connection and returns how many are left.
-func (c *conns) leave(k sluice.Key, latency time.Duration) (any, error) {
+func (c *conns) leave(k sluice.Key, end func(sluice.Charge) error) (any, error) {
 	open := c.open[k]
 	if len(open) == 0 {
 		return nil, errors.New("nobody is here to leave")
 	}
 	c.open[k] = open[1:]
 	open[0].Limit = c.limit
-	if err := c.store.Release(c.ctx, open[0], latency); err != nil {
+	if err := end(open[0]); err != nil {
 		return nil, err
 	}
 	d, err := c.store.Decide(c.ctx, sluice.Request{Limit: c.limit, Key: k, Peek: true})

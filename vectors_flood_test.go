@@ -35,18 +35,20 @@ func TestFloodForgetsNoDebt(t *testing.T) {
 			const drained = 100
 			victim := func(i int) string { return "victim " + strconv.Itoa(i) }
 			for i := range drained {
-				if !allow(victim(i)) || !allow(victim(i)) || allow(victim(i)) {
-					t.Fatalf("%s was not drained by two", victim(i))
+				for n := range 3 {
+					if allow(victim(i)) != (n < 2) {
+						t.Fatalf("%s was not drained by two", victim(i))
+					}
 				}
 			}
 			passed := 0
-			for i := range 100_000 {
+			for i := range 40_000 {
 				now += 10
 				if allow("other " + strconv.Itoa(i)) {
 					passed++
 				}
 			}
-			if passed == 100_000 {
+			if passed == 40_000 {
 				t.Error("the store was never full")
 			}
 			for i := range drained {
