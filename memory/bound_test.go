@@ -24,7 +24,7 @@ func TestDeniedKeyStaysDenied(t *testing.T) {
 	const bound = leastBytes
 	now := int64(start)
 	before := heap()
-	s := open(t, &now, Options{MaxBytes: bound, Shards: 16})
+	s := open(t, &now, Options{MaxBytes: bound, Shards: 32})
 	l := lasting("flood", 2)
 	log := sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerDay(2)})
 	ban := sluice.Request{
@@ -281,28 +281,37 @@ func TestStateThatCannotGrow(t *testing.T) {
 	}
 }
 
+// fnv1a carries a 32-bit FNV-1a hash on over 8 bytes.
+func fnv1a(h uint32, block uint64) uint32 {
+	for range 8 {
+		h = (h ^ uint32(block&0xff)) * 16777619
+		block >>= 8
+	}
+	return h
+}
+
 // collisions returns 2ⁿ texts that have the same 32-bit FNV-1a hash: of each of n
 // pairs of blocks, one after the other, one is chosen.
 func collisions(n int) []string {
 	texts := []string{""}
+	h := uint32(2166136261)
 	for range n {
-		seen := make(map[uint32]string, 1<<16)
-		h := fnv.New32a()
+		seen := make(map[uint32]uint64, 1<<16)
 		for i := uint64(1); ; i++ {
-			block := string(binary.LittleEndian.AppendUint64(nil, i*0x9e3779b97f4a7c15))
-			h.Reset()
-			_, _ = h.Write([]byte(texts[0]))
-			_, _ = h.Write([]byte(block))
-			other, ok := seen[h.Sum32()]
+			block := i * 0x9e3779b97f4a7c15
+			next := fnv1a(h, block)
+			other, ok := seen[next]
 			if !ok {
-				seen[h.Sum32()] = block
+				seen[next] = block
 				continue
 			}
-			var next []string
+			var longer []string
 			for _, text := range texts {
-				next = append(next, text+block, text+other)
+				for _, b := range [2]uint64{block, other} {
+					longer = append(longer, string(binary.LittleEndian.AppendUint64([]byte(text), b)))
+				}
 			}
-			texts = next
+			texts, h = longer, next
 			break
 		}
 	}

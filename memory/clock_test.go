@@ -119,7 +119,7 @@ func TestCloseFreesAndLeavesNobody(t *testing.T) {
 	}
 	l := lasting("close", 5)
 	log := sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerDay(5)})
-	for i := range 30_000 {
+	for i := range 12_000 {
 		take(t, s, l, numbered(i), 1)
 		take(t, s, log, numbered(i%3_000), 1)
 	}
@@ -133,7 +133,7 @@ func TestCloseFreesAndLeavesNobody(t *testing.T) {
 		}
 	}
 	if left := heap() - before; left > filled/4 {
-		t.Errorf("%d bytes of heap with 33,000 states, %d once closed", filled, left)
+		t.Errorf("%d bytes of heap with 15,000 states, %d once closed", filled, left)
 	}
 	if st := s.Stats(); st.Keys != 0 {
 		t.Errorf("once closed: %+v", st)

@@ -231,7 +231,7 @@ func FuzzStore(f *testing.F) {
 // TestStoreAgainstModel plays long scripts.
 func TestStoreAgainstModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(100) {
+	for seed := range uint64(60) {
 		play(t, noise(seed, 6000))
 	}
 }
