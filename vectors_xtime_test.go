@@ -1,6 +1,7 @@
 package sluice_test
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -14,6 +15,7 @@ type xTime struct {
 	*world
 	*sluice.Limiter
 	bucket sluice.TokenBucket
+	floor  int64
 	// changed is when the limit was changed, if its state is to be settled.
 	changed int64
 	held    map[string]*sluice.Reservation
@@ -32,6 +34,7 @@ func xTimeRate(w *world) (stepper, error) {
 		world: w, changed: -1, bucket: sluice.TokenBucket{Rate: perSecond(c.num("limit", 0)), Burst: c.count("burst", 0)},
 		held: map[string]*sluice.Reservation{}, taken: map[*sluice.Reservation]int64{}, units: map[*sluice.Reservation]int64{},
 	}
+	x.setBurst(x.bucket.Burst)
 	var err error
 	if x.Limiter, err = w.limiter("bucket", x.bucket); err != nil {
 		return nil, err
@@ -39,6 +42,15 @@ func xTimeRate(w *world) (stepper, error) {
 	x.grow()
 	w.laws = append(w.laws, x.law)
 	return x.step, nil
+}
+
+// setBurst changes the burst. A limit has one of 1 at least: one of none is a bucket
+// of one unit, which is kept.
+func (x *xTime) setBurst(n int64) {
+	x.bucket.Burst, x.floor = n, 0
+	if n == 0 {
+		x.bucket.Burst, x.floor = 1, 1
+	}
 }
 
 func (x *xTime) grow() {
@@ -93,7 +105,7 @@ func (x *xTime) step(s fields) (any, error) {
 		x.bucket.Rate, x.rose = perSecond(s.num("limit", 0)), true
 		return nil, x.change()
 	case "set_burst":
-		x.bucket.Burst = s.count("burst", 0)
+		x.setBurst(s.count("burst", 0))
 		return nil, x.change()
 	}
 	return unknown(s)
@@ -106,6 +118,13 @@ func (x *xTime) change() error {
 }
 
 func (x *xTime) take(n int64, longest time.Duration) (*sluice.Reservation, error) {
+	if x.floor > 0 && n > 0 {
+		d, err := x.store.Decide(x.ctx, sluice.Request{Limit: x.Limit(), Cost: n, Floor: x.floor, MaxWait: longest})
+		if err == nil && d.Allowed {
+			err = errors.New("no burst, and units pass")
+		}
+		return &sluice.Reservation{}, err
+	}
 	r, err := x.Reserve(x.ctx, sluice.Key{}, n, longest)
 	if err != nil {
 		return nil, err
@@ -122,7 +141,7 @@ func (x *xTime) take(n int64, longest time.Duration) (*sluice.Reservation, error
 // what is refilled until it is full.
 func (x *xTime) tokens() (float64, error) {
 	d, err := x.Peek(x.ctx, sluice.Key{}, 0)
-	tokens := float64(x.bucket.Burst) - d.ResetAfter.Seconds()*inSecond(x.bucket.Rate)
+	tokens := float64(x.bucket.Burst-x.floor) - d.ResetAfter.Seconds()*inSecond(x.bucket.Rate)
 	near := inSecond(x.bucket.Rate) * 1e-6
 	if whole := math.Round(tokens); math.Abs(tokens-whole) <= near {
 		tokens = whole
