@@ -3,7 +3,8 @@ package algo
 // SlidingLog remembers when each unit was taken: exact over every interval. No
 // interval of Length holds more than Count units, nor two requests less than
 // MinInterval apart. With CountDenied a denied attempt is logged too, so that who keeps
-// hammering stays blocked.
+// hammering stays blocked; questions of no cost always pass then, as attempts cannot be
+// told from debt.
 //
 // Its state is a ring of entries in a slice that its owner grows: a header
 // of two words (first entry and number of entries; units logged before the
