@@ -222,14 +222,29 @@ func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 		}
 		return State{at, (b.full - held) | mark}
 	}
-	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), MaxTicks) | lent}
+	if b.faster(from) {
+		mark = lent // those who wait were told later moments
+	}
+	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), MaxTicks) | mark}
 }
 
-// ConvertOver puts the Over of a charge under from's numbers in ticks of these:
-// the same units or the same time, whichever is less, so that no more is given
-// back than what no later reservation stands on.
-func (b *Bucket) ConvertOver(from *Bucket, over uint64) uint64 {
-	units, _ := mulDiv(over, b.Den, from.Den)
-	time, _ := mulDiv(over, b.Num, from.Num)
-	return min(units, time)
+// faster reports whether the rate is higher than from's.
+func (b *Bucket) faster(from *Bucket) bool {
+	hi, lo := bits.Mul64(b.Num, from.Den)
+	fromHi, fromLo := bits.Mul64(from.Num, b.Den)
+	return hi > fromHi || hi == fromHi && lo > fromLo
+}
+
+// ConvertCharge puts a charge that was made under from's numbers in ticks of
+// these. When the rate changed since is not known: what was refilled is taken to be that of
+// the faster one, so that no more is given back than what no later reservation stands on.
+func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
+	c.Over, _ = mulDiv(c.Over, b.Den, from.Den)
+	if since := now - c.At; since > 0 && from.faster(b) {
+		was, _ := mulDiv(uint64(since), from.Num, 1)
+		was = mulDivUp(was, b.Den, from.Den)
+		is, _ := mulDiv(uint64(since), b.Num, 1)
+		c.Over -= min(c.Over, was-min(was, is))
+	}
+	return c
 }

@@ -10,8 +10,6 @@
 //
 // The zero state of every algorithm is a fresh one: the state of a key that
 // has never been seen. A state that time has made equal to a fresh one may be
-// forgotten, and no other.
-//
 // forgotten, and no other. It is told from a fresh one by no later question, only by
 // one whose time goes back to before it was forgotten.
 //

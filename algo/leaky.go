@@ -152,7 +152,8 @@ func (b *LeakyBucket) Convert(from *LeakyBucket, s State, now int64) State {
 	return State{at, mulDivUp(work, b.Den, from.Den)}
 }
 
-// ConvertOver puts the Over of a charge under from's numbers in ticks of these.
-func (b *LeakyBucket) ConvertOver(from *LeakyBucket, over uint64) uint64 {
-	return mulDivUp(over, b.Den, from.Den)
+// ConvertCharge puts a charge that was made under from's numbers in ticks of these.
+func (b *LeakyBucket) ConvertCharge(from *LeakyBucket, c Charge) Charge {
+	c.Over = mulDivUp(c.Over, b.Den, from.Den)
+	return c
 }

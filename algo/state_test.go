@@ -127,3 +127,77 @@ func TestBan(t *testing.T) {
 		t.Error("a ban after one denial does not last its time")
 	}
 }
+
+// TestBanFollowsAClockThatWasSetBack: neither a ban nor a count lasts for more than
+// its time after the jump.
+func TestBanFollowsAClockThatWasSetBack(t *testing.T) {
+	b := algo.Ban{After: 2, Within: 100, For: 1000}
+	for _, step := range []struct {
+		state algo.State
+		now   int64
+		want  int64
+	}{
+		{algo.State{T: 5000}, 4000, 5000},
+		{algo.State{T: 5000}, 3000, 5000}, // by no more than the ban's time
+		{algo.State{T: 5000}, 2999, 3999},
+		{algo.State{T: 5000, V: 1}, 4800, 5000},
+		{algo.State{T: 5000, V: 1}, 4799, 4899},
+	} {
+		if got := b.Settled(step.state, step.now); got != (algo.State{T: step.want, V: step.state.V}) {
+			t.Errorf("%v at %d became %v, want %d", step.state, step.now, got, step.want)
+		}
+	}
+}
+
+// TestCancelUnderOtherNumbers gives back no more than what no later reservation
+// stands on, also when the rate was changed in between.
+func TestCancelUnderOtherNumbers(t *testing.T) {
+	const ms = 1000
+	for _, step := range []struct {
+		name     string
+		from, to int64 // units a second
+		later    bool  // another reservation stands on it
+		at       int64 // when it is cancelled
+		wait     int64 // of the next two units
+	}{
+		{name: "the last one", from: 5, to: 10, wait: 200 * ms},
+		{name: "the last one, slower", from: 10, to: 5, wait: 400 * ms},
+		{name: "one below", from: 5, to: 10, later: true, wait: 600 * ms},
+		{name: "one below, slower", from: 10, to: 5, later: true, wait: 1200 * ms},
+		// When the rate rose is not known: another one may stand on it.
+		{name: "later", from: 5, to: 10, at: 200 * ms, wait: 300 * ms},
+	} {
+		m := newMachine(newBucket(step.from, 1_000_000, 2, 2))
+		take := func(now int64) (algo.Charge, int64) {
+			a := algo.Ask{Now: now, Cost: 2, MaxWait: 1 << 40}
+			ans := m.decide(a, true)
+			return charge(a, ans), ans.Delay
+		}
+		take(0)
+		c, _ := take(0)
+		if step.later {
+			take(0)
+		}
+		from := m.p.Bucket
+		m.convert(newBucket(step.to, 1_000_000, 2, 2), step.at)
+		m.cancel(step.at, m.p.Bucket.ConvertCharge(&from, c, step.at))
+		if _, wait := take(step.at); wait != step.wait {
+			t.Errorf("%s: two units wait for %d µs, want %d", step.name, wait, step.wait)
+		}
+	}
+}
+
+// TestLogWithoutRoom: what a reservation of no cost turned out to cost is counted
+// with the latest entry if there is no room for one more.
+func TestLogWithoutRoom(t *testing.T) {
+	l := &algo.SlidingLog{Count: 10, Length: 100}
+	w := make([]uint64, l.Words(1))
+	l.Decide(w, algo.Ask{Now: 1000, Cost: 1}, true)
+	free := l.Decide(w, algo.Ask{Now: 1050}, false)
+	l.Settle(w, 1060, algo.Charge{At: free.At}, 4)
+	for now, remain := range map[int64]int64{1060: 5, 1100: 5, 1149: 5, 1150: 10} {
+		if ans := l.Decide(w, algo.Ask{Now: now}, false); ans.Remaining != remain {
+			t.Errorf("at %d %d remain, want %d", now, ans.Remaining, remain)
+		}
+	}
+}

@@ -99,7 +99,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 		if v.params.Kind != p.v.params.Kind {
 			return nil // another algorithm started anew
 		}
-		charge = convertCharge(p.v.params, v.params, charge)
+		charge = convertCharge(p.v.params, v.params, charge, now)
 	}
 	if !v.params.Inline() && sl.state.T == 0 && !p.shard.ensureBlock(v.params, sl, now, false) {
 		return nil
@@ -108,12 +108,12 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 }
 
 // convertCharge puts the ticks of a charge in those of other numbers of its limit.
-func convertCharge(from, to *algo.Params, c algo.Charge) algo.Charge {
+func convertCharge(from, to *algo.Params, c algo.Charge, now int64) algo.Charge {
 	switch to.Kind {
 	case algo.KindBucket:
-		c.Over = to.Bucket.ConvertOver(&from.Bucket, c.Over)
+		c = to.Bucket.ConvertCharge(&from.Bucket, c, now)
 	case algo.KindLeaky:
-		c.Over = to.Leaky.ConvertOver(&from.Leaky, c.Over)
+		c = to.Leaky.ConvertCharge(&from.Leaky, c)
 	}
 	return c
 }

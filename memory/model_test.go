@@ -221,7 +221,7 @@ func (m *model) end(c sluice.Charge, how func(st *modelState, c algo.Charge) boo
 		if st.params.Kind != c.Limit.Params().Kind {
 			return false
 		}
-		charge = convertCharge(c.Limit.Params(), st.params, charge)
+		charge = convertCharge(c.Limit.Params(), st.params, charge, *m.now)
 	}
 	return how(st, charge)
 }
