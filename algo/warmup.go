@@ -126,11 +126,14 @@ func (b *WarmBucket) Decide(w []uint64, a Ask, commit bool) Answer {
 		return ans
 	}
 	ticks, after := b.price(a.Cost, warm)
-	ans.Over = owed + ticks
+	next := owed + ticks
+	// Its charge says when it acts and what is owed a microsecond before, with it.
+	wait = b.wait(owed)
+	ans.At, ans.Over = at+wait, b.decay(next+b.Num, wait)
 	ans.Remaining = 0
-	ans.ResetAfter = b.idle(ans.Over, after) + (at - a.Now)
+	ans.ResetAfter = b.idle(next, after) + (at - a.Now)
 	if commit {
-		w[warmAt], w[warmOwed], w[warmth] = uint64(at), ans.Over, after
+		w[warmAt], w[warmOwed], w[warmth] = uint64(at), next, after
 	}
 	return ans
 }
@@ -152,15 +155,12 @@ func (b *WarmBucket) Fresh(w []uint64, now int64) bool {
 // back the wait at the stable rate, and no warmth: how cold it was is not known any more.
 func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 	owed, warm, at, setBack := b.settled(w, now)
-	if c.Cost == 0 || setBack || at < c.At || owed == 0 || owed != b.decay(c.Over, at-c.At) {
+	if c.Cost == 0 || setBack || at > c.At || owed == 0 || b.decay(owed+b.Num, c.At-at) != c.Over {
 		return
 	}
 	gain, _ := mulDiv(uint64(c.Cost), b.unit, 1)
 	before := warm - min(gain, warm)
 	ticks, _ := b.price(c.Cost, before)
-	if prior := c.Over - min(ticks, c.Over); at > c.At && b.decay(prior, at-c.At-1) == 0 {
-		return
-	}
 	if warm == b.most {
 		before, ticks = warm, uint64(c.Cost)*b.Den
 	}

@@ -24,8 +24,8 @@ type warmOracle struct {
 }
 
 type warmCharge struct {
-	cost, at int64
-	end      *big.Rat // when a permit is free after it
+	cost, acts int64
+	end        *big.Rat // when a permit is free after it
 }
 
 func newWarmOracle(count, period, burst, debt, warm, cold int64) *warmOracle {
@@ -123,7 +123,7 @@ func (o *warmOracle) commit(a algo.Ask, allowed bool, id int) {
 	if !allowed {
 		return
 	}
-	c := warmCharge{a.Cost, at, free}
+	c := warmCharge{a.Cost, roundUp(free).Int64(), free}
 	if a.Cost > 0 {
 		took, left := o.price(a.Cost, stored)
 		o.free, o.stored, o.last = took.Add(took, free), left, at
@@ -177,22 +177,18 @@ func (o *warmOracle) settle(now int64, id int, actual int64) {
 func (o *warmOracle) cancel(now int64, id int) {
 	c := o.charges[id]
 	free, stored, at, setBack := o.now(now)
-	if c.cost == 0 || setBack || at < c.at || free.Cmp(rat(at, 1)) <= 0 || free.Cmp(c.end) != 0 {
+	if c.cost == 0 || setBack || at > c.acts || free.Cmp(rat(at, 1)) <= 0 || free.Cmp(c.end) != 0 {
 		return
 	}
-	// It had stored what it spent besides; all warm, that is the most it can have
-	// been: the wait is that of the coldest, what is given back that of the warmest.
+	// It had stored what it spent besides; all warm, that is not known, and what is
+	// given back is that of the warmest.
 	before := rat(c.cost, 1)
 	if before.Add(before, stored); before.Cmp(o.most) > 0 {
 		before = o.most
 	}
 	took, _ := o.price(c.cost, before)
-	prior := new(big.Rat).Sub(c.end, took)
 	if stored.Sign() == 0 {
 		before, took = stored, new(big.Rat).Mul(rat(c.cost, 1), o.each)
-	}
-	if at > c.at && rat(at, 1).Cmp(new(big.Rat).SetInt(roundUp(prior))) > 0 {
-		return
 	}
 	o.stored = before
 	o.reduce(free, at, took)

@@ -107,16 +107,14 @@ func (b warmBucket) decide(a ask) (sluice.Decision, charge, oracle) {
 func (b warmBucket) cancel(now int64, c charge) oracle {
 	kept := b
 	b = b.as(now)
-	left := positive(sub(c.over, rat(b.at-c.at)))
-	if c.cost == 0 || b.at < c.at || b.owed.Sign() == 0 || b.owed.Cmp(left) != 0 {
+	acts := max(c.at, c.now+c.delay)
+	left := sub(c.over, rat(b.at-c.at))
+	if c.cost == 0 || b.at > acts || b.owed.Sign() == 0 || b.owed.Cmp(left) != 0 {
 		return kept
 	}
 	before := b
 	before.warm, before.owed = positive(sub(b.warm, rat(c.cost))), new(big.Rat)
 	price := before.take(c.cost).owed
-	if b.at > c.at && sub(sub(c.over, price), rat(b.at-c.at-1)).Sign() <= 0 {
-		return kept
-	}
 	if b.warm.Cmp(b.stored) == 0 { // how cold it was is not known any more
 		before.warm, price = b.warm, new(big.Rat).Quo(rat(c.cost), b.rate)
 	}

@@ -53,17 +53,15 @@ func (b warmBucket) decide(a ask) (sluice.Decision, state) {
 	return allowed(0, b.owed, next.owed+next.warm), next
 }
 
+// cancel gives back a reservation that nobody stands behind, before its moment: its
+// receipt tells what is owed a microsecond before, with it.
 func (b warmBucket) cancel(c charge) state {
-	left := int64(c.over) - (b.now - c.at)
-	if c.cost == 0 || b.owed == 0 || b.owed != left || b.now > c.at+c.delay {
+	left := int64(c.over) - 1 + c.at + c.delay - b.now
+	if c.cost == 0 || b.now > c.at+c.delay || b.owed == 0 || b.owed != left {
 		return b
 	}
 	before := warmBucket{now: b.now, warm: max(0, b.warm-c.cost*unit)}
 	price := before.take(c.cost).owed
-	// As far as is known, it acts when what was owed before it is paid.
-	if b.now > c.at && int64(c.over)-price <= b.now-c.at-1 {
-		return b
-	}
 	if b.warm == stored {
 		before.warm, price = b.warm, c.cost*unit
 	}
