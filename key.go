@@ -58,10 +58,10 @@ func (k Key) Text() string { return k.text }
 
 // Parts returns the parts, or nil if the text of an EncodedKey is no encoding.
 func (k Key) Parts() []string {
-	switch k.parts {
-	case 0:
+	switch {
+	case k.parts <= 0:
 		return nil
-	case 1:
+	case k.parts == 1:
 		return []string{k.text}
 	}
 	parts := make([]string, 0, min(k.parts, len(k.text)))

@@ -122,6 +122,7 @@ func FuzzKey(f *testing.F) {
 func FuzzEncodedKey(f *testing.F) {
 	f.Add("\x01a\x01b", 2)
 	f.Add("", 0)
+	f.Add("", -1)
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		parts := sluice.EncodedKey(text, n).Parts()
 		if n < 2 || parts == nil {
