@@ -113,9 +113,10 @@ func (r requests) cancel(now int64, c charge) oracle {
 }
 
 func (r requests) settle(now int64, c charge, actual int64) oracle {
-	next := r.as(now)
+	next := r // with what counts no more: it does again when the clock goes back
+	next.entries = slices.Clone(r.entries)
 	for i, e := range next.entries {
-		if e == (entry{c.at, c.cost}) {
+		if e == (entry{c.at, c.cost}) && e.at > max(now, r.last())-r.length {
 			next.entries[i].units = actual
 			if actual == 0 {
 				next.entries = slices.Delete(next.entries, i, i+1)
@@ -123,7 +124,18 @@ func (r requests) settle(now int64, c charge, actual int64) oracle {
 			return next
 		}
 	}
-	return r
+	if actual <= c.cost || c.at <= max(now, r.last())-r.length {
+		return r
+	}
+	// Its entry is forgotten: what it cost besides has one of its own, or adds to the next.
+	for i := range next.entries {
+		if next.entries[i].at >= c.at {
+			next.entries[i].units += actual - c.cost
+			return next
+		}
+	}
+	next.entries = append(next.entries, entry{c.at, actual - c.cost})
+	return next
 }
 
 func (r requests) fresh(now int64) bool { return now >= r.last()+r.length || len(r.entries) == 0 }

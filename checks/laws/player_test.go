@@ -131,9 +131,9 @@ func (p *player) request(at *place) (sluice.Request, ask) {
 	switch rapid.IntRange(0, 7).Draw(p.T, "wait") {
 	case 0:
 		r.MaxWait, a.wait = sluice.NoWait, -1
-	case 1, 2:
+	case 1, 2, 3, 4:
 		if !at.leases {
-			a.wait = rapid.Int64Range(1, at.period).Draw(p.T, "max wait")
+			a.wait = rapid.OneOf(rapid.Int64Range(1, at.period), rapid.Just(at.period)).Draw(p.T, "max wait")
 			r.MaxWait = micros(a.wait)
 		}
 	}
@@ -216,7 +216,7 @@ func (p *player) end() {
 	if len(p.taken) == 0 {
 		return
 	}
-	i := rapid.IntRange(0, len(p.taken)-1).Draw(p.T, "charge")
+	i := len(p.taken) - 1 - rapid.IntRange(0, min(len(p.taken), 4)-1).Draw(p.T, "charge")
 	e := p.taken[i]
 	p.taken = slices.Delete(p.taken, i, i+1)
 	_, log := e.limit.Algorithm().(sluice.SlidingLog)
