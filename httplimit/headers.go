@@ -129,7 +129,7 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 
 // retryAfter returns when a denied request may come back, zero if it never may.
 func retryAfter(v *policy.Verdict) time.Duration {
-	if wait := v.RetryAfter(); wait > 0 {
+	if wait := told(v); wait > 0 {
 		return wait
 	}
 	if v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull {
@@ -138,9 +138,23 @@ func retryAfter(v *policy.Verdict) time.Duration {
 	return 0
 }
 
+// told returns the wait that a client is told. A place in a concurrency limit is
+// certain to be free when a lease has expired, and likely to be at any moment: those
+// who are refused one are told the shortest wait that can be written.
+func told(v *policy.Verdict) time.Duration {
+	wait := v.RetryAfter()
+	if v.TightestLimit == nil {
+		return wait
+	}
+	if _, ok := v.TightestLimit.Algorithm().(sluice.Concurrency); ok {
+		return min(wait, time.Second)
+	}
+	return wait
+}
+
 func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Duration) {
 	q := h.quotas.of(v.TightestLimit)
-	wait := v.RetryAfter()
+	wait := told(v)
 	if v.Allowed() {
 		wait = q.more(&v.Tightest, floor(v))
 	}

@@ -361,3 +361,18 @@ func TestResetHerd(t *testing.T) {
 		t.Errorf("without jitter no more than %d come in one second: this tests nothing", without)
 	}
 }
+
+// TestRefusedPlacesAreToldASecond: the end of a lease's time to live is when a place
+// is certain to be free, which would keep clients away for minutes.
+func TestRefusedPlacesAreToldASecond(t *testing.T) {
+	limit := sluice.MustLimit("uploads", sluice.Concurrency{Max: 1, TTL: 5 * time.Minute})
+	h := make(http.Header)
+	set := headers(t, httplimit.HeaderOptions{})
+	set.Set(h, verdict(0, met(limit, sluice.Decision{Reason: sluice.ReasonLimited, Limit: 1, RetryAfter: 5 * time.Minute})))
+	if got := h.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After is %q, want 1", got)
+	}
+	if got := h.Get("RateLimit"); got != `"uploads";r=0;t=1` {
+		t.Errorf("RateLimit is %q", got)
+	}
+}
