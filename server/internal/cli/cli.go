@@ -10,18 +10,23 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
 )
+
+// signalGrace is how long after the first signal others count as copies of it: a
+// supervisor may signal both the process and its group.
+const signalGrace = time.Second
 
 // Main runs the program and returns its exit status: 0 if all went well, 1 after
 // an error.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal drains, the second one ends the program at once.
-	context.AfterFunc(ctx, stop)
+	// The first signal drains, and a later one ends the program at once.
+	context.AfterFunc(ctx, func() { time.AfterFunc(signalGrace, stop) })
 	if err := newRoot().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, describe(err))
 		return 1

@@ -18,7 +18,8 @@ func newServe() *cobra.Command {
 			"Each flag can be given in the environment: --listen-proxy is SLUICE_LISTEN_PROXY.\n" +
 			"Flags win over the environment, and that over the file. The admin token is taken\n" +
 			"from SLUICE_ADMIN_TOKEN or from a file, since flags are there for everybody to see.\n\n" +
-			"SIGTERM or Ctrl-C lets the requests under way end; a second one does not wait.",
+			"SIGTERM or Ctrl-C lets the requests under way end; one that comes more\n" +
+			"than a second after the first does not wait.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd.Flags()); err != nil {
