@@ -1,11 +1,14 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -75,6 +78,35 @@ func TestAnswersForAServiceThatIsNotThere(t *testing.T) {
 	wantProblem(t, res, body, http.StatusBadGateway, at)
 	if failures.last() != "unreachable" {
 		t.Errorf("counted as %s", failures.last())
+	}
+}
+
+// located fails as an http.Client does, whose errors name the URL.
+type located struct{}
+
+func (located) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, &url.Error{Op: "Get", URL: r.URL.String(), Err: io.ErrUnexpectedEOF}
+}
+
+func TestLogsNoPathOfAFailedRequest(t *testing.T) {
+	for name, transport := range map[string]http.RoundTripper{"unreachable": nil, "located": located{}} {
+		t.Run(name, func(t *testing.T) {
+			var lines bytes.Buffer
+			h := handler(t, "http://"+closedPort(t), TransportOptions{}, func(o *Options) {
+				o.Logger = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				if transport != nil {
+					o.Transport = transport
+				}
+			})
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/keys/hunter2?key=hunter2", nil))
+			if w.Code != http.StatusBadGateway {
+				t.Errorf("status %d", w.Code)
+			}
+			if text := lines.String(); !strings.Contains(text, "method=PUT") || !strings.Contains(text, "error=") || strings.Contains(text, "hunter2") {
+				t.Errorf("the log says %q", text)
+			}
+		})
 	}
 }
 

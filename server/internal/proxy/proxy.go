@@ -137,9 +137,13 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.o.Failed(f)
 	if f.Status() >= http.StatusInternalServerError {
-		// The path is logged without its query, which may hold secrets.
+		// Neither the path nor the query is logged: a key may be in either.
+		var located *url.Error
+		if errors.As(err, &located) {
+			err = located.Err
+		}
 		p.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the upstream gave no answer",
-			slog.String("problem", f.String()), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+			slog.String("problem", f.String()), slog.String("method", r.Method),
 			slog.String("error", err.Error()))
 	}
 	problem(w, f.Status(), f.detail())
