@@ -17,7 +17,8 @@ type Lease struct {
 }
 
 func newLease(store Store, r Request, d *Decision) *Lease {
-	return &Lease{store: store, request: r, charge: r.Charge(d), granted: time.Now()}
+	// Who is queued begins after its delay: waiting is no work.
+	return &Lease{store: store, request: r, charge: r.Charge(d), granted: time.Now().Add(d.Delay)}
 }
 
 // Renew prolongs the lease by a whole time to live. The decision's Delay is the
@@ -39,5 +40,5 @@ func (l *Lease) Renew(ctx context.Context) (Decision, error) {
 // the limit learns what a place in its queue costs. It returns ErrLeaseLost if the lease
 // had ended by itself, and ErrEnded the second time.
 func (l *Lease) Release(ctx context.Context) error {
-	return end(&l.ended, func() error { return l.store.Release(ctx, l.charge, time.Since(l.granted)) })
+	return end(&l.ended, func() error { return l.store.Release(ctx, l.charge, max(0, time.Since(l.granted))) })
 }

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehq/sluice/algo"
 )
 
 // Limiter is a store and one limit: what most programs hold. Most callers want
@@ -178,7 +180,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // estimated wait of a request that is queued, see Lease.Renew.
 func (l *Limiter) Acquire(ctx context.Context, key Key, n int64) (*Lease, Decision, error) {
 	limit := l.limit.Load()
-	if _, ok := limit.algorithm.(Concurrency); !ok {
+	if limit.params.Kind != algo.KindConcurrency {
 		return nil, Decision{}, fmt.Errorf("%w: limit %q has no leases", ErrUnsupported, limit.Name())
 	}
 	r := Request{Limit: limit, Key: key, Cost: n, Member: rand.Uint64()}

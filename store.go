@@ -17,7 +17,9 @@ type Store interface {
 	// DecideAll answers several requests as one: all are charged, or none is. The
 	// answers are written to out, which is as long as rs. A request that asks
 	// twice for the same limit and key adds up. Requests that Peek take nothing but can
-	// deny; those that Shadow are decided and charged on their own.
+	// deny; those that Shadow are decided and charged on their own. If any answer but
+	// that of a shadow is a denial, nothing was charged, and the others say what each
+	// limit would have answered alone.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, before the moment it acts, less what
 	// later charges stand on; after that moment, nothing. A lease is released.

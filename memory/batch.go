@@ -73,6 +73,9 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 		case allowed && rs[i].Cost > 0:
 			out[i] = b.items[i].mark(b.items[i].decide(&rs[i]))
 		}
+		if !allowed {
+			out[i].Receipt = sluice.Receipt{} // nothing was charged
+		}
 	}
 	for i := range rs {
 		if rs[i].Shadow {
@@ -134,7 +137,11 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 // charging them cannot fail. Slots that are not used are swept later.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
-		sh.upkeep(moveSlots, sweepSlots, b.items[0].ask.Now)
+		now := b.items[0].ask.Now
+		if now >= sh.nextUpkeep.Load() {
+			sh.dueUpkeep(now)
+		}
+		sh.upkeep(moveSlots, sweepSlots, now)
 		sh.pinned = true
 	}
 	for i := range b.items {

@@ -85,7 +85,7 @@ func (sh *shard) convert(v *version, sl *slot, now int64) bool {
 		sh.freeBlock(sl)
 		sl.state = algo.State{T: int64(ref), V: uint64(class)}
 	}
-	sl.tag.Store(makeTag(sl.tag.Load(), v.index))
+	sl.retag(makeTag(sl.tag.Load(), v.index))
 	from.slots.Add(-1)
 	v.slots.Add(1)
 	return true

@@ -156,8 +156,8 @@ func (sh *shard) decideFull(p *place, a *algo.Ask) sluice.Decision {
 		return noRoom(p.v)
 	}
 	d := sh.decideSlot(o.v, sl, false, a)
+	d.Overflow = true
 	if d.Allowed {
-		d.Overflow = true
 		d.Receipt.At = ^d.Receipt.At // ends where it was charged
 	}
 	return d

@@ -169,6 +169,9 @@ func (m *model) decideAll(rs []sluice.Request) []sluice.Decision {
 		case !out[i].Allowed:
 			m.denied(rs, i)
 		}
+		if !allowed && !rs[i].Shadow && !rs[i].Peek {
+			out[i].Receipt = sluice.Receipt{}
+		}
 	}
 	for i := range rs {
 		if rs[i].Shadow {

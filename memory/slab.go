@@ -12,6 +12,7 @@ type slab struct {
 	tail   int // first unused word of the last small chunk
 	last   int // its place, -1 for none
 	bytes  int64
+	live   int // blocks that are taken
 }
 
 const (
@@ -66,6 +67,7 @@ func (s *slab) nextChunk(words int) int {
 // take returns a block of a class, all zeros.
 func (s *slab) take(class int) uint64 {
 	words := 1 << class
+	s.live++
 	if ref := s.free[class]; ref != 0 {
 		b := s.block(ref, class)
 		s.free[class] = b[0]
@@ -100,6 +102,13 @@ func (s *slab) addChunk(words int) int {
 // give takes a block back. A block with a chunk of its own is released to the
 // garbage collector; give returns the bytes by which the slab shrank.
 func (s *slab) give(ref uint64, class int) int64 {
+	if s.live--; s.live == 0 && s.bytes > 8*largestChunk {
+		// Nothing is left of what is more than a chunk: another limit, of another
+		// size, may need the memory.
+		n := s.bytes
+		*s = slab{last: -1}
+		return n
+	}
 	if 1<<class > largestChunk/2 {
 		chunk, _ := splitRef(ref)
 		n := int64(len(s.chunks[chunk])) * 8

@@ -202,11 +202,11 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 				d.Receipt.At = next.T
 			} else {
 				d.Reason = sluice.ReasonLimited
-				d.RetryAfter = time.Duration(b.Wait(short)) * time.Microsecond
+				d.RetryAfter = duration(b.Wait(short))
 			}
 			d.Limit = b.Burst
 			d.Remaining = b.Held(next)
-			d.ResetAfter = time.Duration(b.Full(next)) * time.Microsecond
+			d.ResetAfter = duration(b.Full(next))
 			s.leave(sh, sl, tag, a.Now)
 			return true
 		}
@@ -246,7 +246,7 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	d = sh.decide(&p, r, &a)
 	// Keys that have not been moved yet come here until they are.
 	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
-		sh.nextUpkeep.Store(now + quickUpkeep)
+		sh.dueUpkeep(now)
 		sh.upkeep(moveSlots, sweepHard, now)
 	}
 	sh.unlock()
@@ -260,10 +260,7 @@ func ask(r *sluice.Request) algo.Ask {
 
 // waitMicros rounds a wait down to microseconds; one that is shorter is none.
 func waitMicros(d time.Duration) int64 {
-	if d > 0 && d < time.Microsecond {
-		return -1
-	}
-	if d < 0 {
+	if d < 0 || 0 < d && d < time.Microsecond {
 		return -1
 	}
 	return int64(d / time.Microsecond)

@@ -83,9 +83,21 @@ func (sl *slot) hold() {
 	}
 }
 
-// put fills a slot that is held.
+// retag changes the tag of a slot in a frozen shard. Who has just taken the lock
+// bit, and has yet to see that the shard is frozen, must find it again to give it
+// back: it is never written over.
+func (sl *slot) retag(tag uint64) {
+	for {
+		sl.hold()
+		if old := sl.tag.Load() &^ lockBit; sl.tag.CompareAndSwap(old, tag&^lockBit) {
+			return
+		}
+	}
+}
+
+// put fills a slot in a frozen shard.
 func (sl *slot) put(key, tag uint64, state algo.State) {
-	sl.tag.Store(tag &^ lockBit)
+	sl.retag(tag)
 	sl.key.Store(key)
 	sl.state = state
 }

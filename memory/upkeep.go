@@ -44,12 +44,17 @@ func (sh *shard) seeToUpkeep(now int64) {
 		return // somebody else is at it
 	}
 	sh.frozen.Store(true)
-	sh.nextUpkeep.Store(now + quickUpkeep)
-	sh.store.followWall()
+	sh.dueUpkeep(now)
 	if !sh.closed {
 		sh.upkeep(moveSlots, sweepHard, now)
 	}
 	sh.unlock()
+}
+
+// dueUpkeep says when upkeep is due again, and looks at the wall clock meanwhile.
+func (sh *shard) dueUpkeep(now int64) {
+	sh.nextUpkeep.Store(now + quickUpkeep)
+	sh.store.followWall()
 }
 
 // followWall lets the store's clock follow the wall clock forward.

@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// TestARetagWaitsForTheLockBit: a tag is never written over the lock bit of who has
+// just taken it, or two would hold the slot once the tag comes back.
+func TestARetagWaitsForTheLockBit(t *testing.T) {
+	var sl slot
+	tag, other := makeTag(1<<40, 2), makeTag(1<<40, 3)
+	sl.put(7, tag, algo.State{})
+	if !sl.lock(tag) {
+		t.Fatal("the slot cannot be locked")
+	}
+	retagged := make(chan struct{})
+	go func() {
+		defer close(retagged)
+		sl.retag(other)
+		sl.retag(tag)
+	}()
+	for range 1000 {
+		select {
+		case <-retagged:
+			t.Fatal("the tag was changed under the lock bit")
+		default:
+		}
+		if got := sl.tag.Load(); got != tag|lockBit {
+			t.Fatalf("the tag is %x, and was locked as %x", got, tag|lockBit)
+		}
+	}
+	sl.unlock(tag)
+	<-retagged
+	if got := sl.tag.Load(); got != tag {
+		t.Errorf("the tag is %x, want %x", got, tag)
+	}
+}
+
+// TestVersionsInTurnAdmitNoMore asks for one key under two versions of its limit at
+// once, so that its slot is retagged all the time.
+func TestVersionsInTurnAdmitNoMore(t *testing.T) {
+	const burst = 3000
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := [2]*sluice.Limit{
+		sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: burst}),
+		sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerDay(2), Burst: burst}),
+	}
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			for i := range burst {
+				d, err := s.Take(t.Context(), limits[(g+i/7)%2], sluice.StringKey("k"), 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := admitted.Load(); n != burst {
+		t.Errorf("admitted %d of %d", n, burst)
+	}
+}
+
+// TestLongWaitsAreTold: waits that a time.Duration cannot hold are told as the longest.
+func TestLongWaitsAreTold(t *testing.T) {
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.Per(1, 30*24*3600e9), Burst: 5000})
+	for want := range 2 {
+		d, err := s.Take(t.Context(), l, sluice.StringKey("k"), 5000)
+		if err != nil || d.Allowed == (want == 1) || d.ResetAfter != duration(1<<62) || want == 1 && d.RetryAfter != duration(1<<62) {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+}
+
+// TestMemoryOfOneSizeServesAnother: what states of one size took is there for others
+// once they are forgotten.
+func TestMemoryOfOneSizeServesAnother(t *testing.T) {
+	var s slab
+	s.last = -1
+	refs := make([]uint64, 1000)
+	for i := range refs {
+		refs[i] = s.take(5)
+	}
+	var freed int64
+	for _, ref := range refs {
+		freed += s.give(ref, 5)
+	}
+	if freed == 0 || s.bytes != 0 {
+		t.Errorf("%d bytes were given back, %d are kept", freed, s.bytes)
+	}
+}
