@@ -146,8 +146,8 @@ func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
 // back when told, would not get one that is early enough in what is left then.
 func (l *Limiter) worth(ctx context.Context, r *Reservation, left time.Duration) error {
 	c := &r.charge
-	switch c.Limit.algorithm.(type) {
-	case TokenBucket, LeakyBucket:
+	switch c.Limit.params.Kind {
+	case algo.KindBucket, algo.KindWarmBucket, algo.KindLeaky:
 	default:
 		return nil // those who wait for others have no place in a queue
 	}
