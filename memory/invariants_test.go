@@ -36,7 +36,7 @@ func invariants(s *Store) error {
 	if got := s.bytes.Load(); got != bytes {
 		return fmt.Errorf("%d bytes are counted, and %d are there", got, bytes)
 	}
-	if s.closed.Load() {
+	if s.shards[0].closed {
 		return nil // nothing refers to a version any more
 	}
 	for i, v := range *s.versions.byID.Load() {

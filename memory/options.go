@@ -18,9 +18,10 @@ type Options struct {
 	// power of two. Decisions about keys that are there lock no table. Default: 4 for
 	// each CPU, 8 at least.
 	Shards int
-	// Clock tells the time in microseconds since the epoch; it is read once a
-	// decision, with a shard locked, and must not block. Default: the wall clock when the store was made,
-	// and the monotonic clock since, which never goes back.
+	// Clock tells the time in microseconds since the epoch. It is read on each
+	// decision, with a slot or a shard locked: it must not block, nor call the store.
+	// Default: the wall clock when the store was made, and the monotonic clock since,
+	// which never goes back and follows the wall clock when that is found ahead.
 	Clock func() int64
 }
 

@@ -19,7 +19,6 @@ type Store struct {
 	shards []shard
 	clock  clock
 	asked  func() int64 // Options.Clock
-	closed atomic.Bool
 
 	bytes        atomic.Int64
 	maxBytes     int64
@@ -59,7 +58,6 @@ func New(o Options) (*Store, error) {
 // Close frees the states. The store runs nothing in the background: a store that
 // is not closed leaks nothing. All methods return sluice.ErrClosed afterwards.
 func (s *Store) Close() error {
-	s.closed.Store(true)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.lock()

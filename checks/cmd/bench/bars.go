@@ -109,7 +109,7 @@ func noAllocations(r results) bar {
 }
 
 func noSlower(r results) bar {
-	b := bar{promise: "one hot key, serial: no slower than the fastest keyed peer"}
+	b := bar{promise: "one hot key, serial: no slower than the fastest keyed peer that keeps its keys itself"}
 	us, ok1 := r.median("hot-serial", sluiceName)
 	name, best, ok2 := r.least("hot-serial", isKeyedPeer)
 	if ok1 && ok2 {

@@ -383,6 +383,3 @@ func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error)
 	}
 	return target, o, err
 }
-
-// Policy returns the rules in force.
-func (a *App) Policy() *policy.Policy { return a.engine.decider.Policy() }

@@ -58,7 +58,7 @@ func TestTheQuickStartDoesWhatItSays(t *testing.T) {
 	}
 	pass, _ := strconv.Atoi(first[1])
 	seconds, _ := strconv.Atoi(pace[1])
-	limit := r.Policy().Rules()[0].Limits[0].Algorithm().(sluice.TokenBucket)
+	limit := r.engine.decider.Policy().Rules()[0].Limits[0].Algorithm().(sluice.TokenBucket)
 	if limit.Burst != int64(pass) || limit.Rate.Period() != time.Duration(limit.Rate.Count())*time.Duration(seconds)*time.Second {
 		t.Errorf("the text says %d at once and one more every %d s, the policy %v", pass, seconds, limit)
 	}
