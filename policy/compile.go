@@ -39,8 +39,8 @@ func New(o Options) (*Policy, error) {
 	if o.Default > Deny {
 		c.report("Default", "", "is unknown; give Allow or Deny")
 	}
-	if o.OnStoreError > FallbackDeny {
-		c.report("OnStoreError", "", "is unknown; give FallbackAllow or FallbackDeny")
+	if o.OnStoreError > FallbackLocal {
+		c.report("OnStoreError", "", "is unknown; give FallbackAllow, FallbackDeny or FallbackLocal")
 	}
 	if o.IPv6Prefix < 0 || o.IPv6Prefix > 128 {
 		c.report("IPv6Prefix", "", fmt.Sprintf("is %d; give 1 to 128", o.IPv6Prefix))
@@ -51,7 +51,7 @@ func New(o Options) (*Policy, error) {
 	if o.OnStoreError == FallbackDefault {
 		c.options.OnStoreError = FallbackAllow
 	}
-	p := &Policy{paths: o.Paths, fallback: o.Default, byName: make(map[string]*rule, len(o.Rules))}
+	p := &Policy{paths: o.Paths, fallback: o.Default, onStoreError: c.options.OnStoreError, byName: make(map[string]*rule, len(o.Rules))}
 	for i := range o.Rules {
 		r := c.compile(i, &o.Rules[i])
 		if p.byName[r.Name] != nil {
@@ -84,8 +84,8 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	if r.OnStoreError == FallbackDefault {
 		r.OnStoreError = c.options.OnStoreError
 	}
-	if r.OnStoreError > FallbackDeny {
-		c.report("OnStoreError", "", "is unknown; give FallbackAllow or FallbackDeny")
+	if r.OnStoreError > FallbackLocal {
+		c.report("OnStoreError", "", "is unknown; give FallbackAllow, FallbackDeny or FallbackLocal")
 	}
 	for _, l := range r.Limits {
 		_, leases := l.Algorithm().(sluice.Concurrency)

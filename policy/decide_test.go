@@ -309,7 +309,7 @@ func TestNegativeCost(t *testing.T) {
 
 func TestStoreError(t *testing.T) {
 	broken := errors.New("broken")
-	a, d, def := policy.FallbackAllow, policy.FallbackDeny, policy.FallbackDefault
+	a, d, local, def := policy.FallbackAllow, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackDefault
 	for _, c := range []struct {
 		options policy.Fallback
 		rules   [2]policy.Fallback
@@ -323,6 +323,9 @@ func TestStoreError(t *testing.T) {
 		{err: broken, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
 		{err: broken, options: d, shadow: -1, action: policy.Deny, rule: "a"},
 		{err: broken, options: d, rules: [2]policy.Fallback{a, a}, shadow: -1, rule: "a"},
+		// Nothing stands in for this store: what was to be limited locally passes.
+		{err: broken, options: d, rules: [2]policy.Fallback{local, a}, shadow: -1, rule: "a"},
+		{err: broken, options: local, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
 		{err: broken, rules: [2]policy.Fallback{d, a}, shadow: 0, rule: "b"},
 		{err: fmt.Errorf("%w: cut", sluice.ErrUnknownOutcome), rule: "a", shadow: -1},
 		// A question that cannot be asked is no failure to forgive.
@@ -343,6 +346,50 @@ func TestStoreError(t *testing.T) {
 		if len(v.Charges()) != 0 || len(v.Met) != 2 || v.Met[0].Decision != (sluice.Decision{}) {
 			t.Errorf("%+v: met %+v", c, v.Met)
 		}
+	}
+}
+
+func TestFallback(t *testing.T) {
+	limits := func() []*sluice.Limit {
+		return []*sluice.Limit{
+			sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(10)}),
+			sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(100)}),
+			sluice.MustLimit("hourly", sluice.FixedWindow{Rate: sluice.PerHour(50)}),
+		}
+	}
+	rules := named("plain", "login", "login.api", "files")
+	for i := range rules {
+		rules[i].Limits = limits()
+	}
+	rules[1].OnStoreError, rules[2].OnStoreError, rules[3].OnStoreError = policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow
+	for _, c := range []struct {
+		options policy.Fallback
+		want    []policy.Fallback
+		other   policy.Fallback
+	}{
+		{policy.FallbackDefault, []policy.Fallback{policy.FallbackAllow, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow}, policy.FallbackAllow},
+		{policy.FallbackLocal, []policy.Fallback{policy.FallbackLocal, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow}, policy.FallbackLocal},
+	} {
+		p := mustPolicy(t, policy.Options{Rules: rules, OnStoreError: c.options})
+		for i, r := range p.Rules() {
+			for _, l := range r.Limits {
+				if got := p.Fallback(l); got != c.want[i] {
+					t.Errorf("with %v: limit %q: %v, want %v", c.options, l.Name(), got, c.want[i])
+				}
+			}
+		}
+		for _, name := range []string{"", "log", "login/", "x/login"} {
+			want := c.other
+			if name == "login/" { // the name of a rule is not told by what follows
+				want = policy.FallbackDeny
+			}
+			if got := p.Fallback(sluice.MustLimit(name, sluice.Concurrency{Max: 1})); got != want {
+				t.Errorf("with %v: limit %q, of no rule: %v, want %v", c.options, name, got, want)
+			}
+		}
+	}
+	if got := policy.FallbackLocal.String(); got != "local" {
+		t.Errorf("FallbackLocal is written %q", got)
 	}
 }
 

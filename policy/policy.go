@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"strings"
 
 	"github.com/sluicehq/sluice"
 )
@@ -34,6 +35,8 @@ type Policy struct {
 	index    index
 	paths    Paths
 	fallback Action // when no rule matches
+
+	onStoreError Fallback // of limits that are no rule's
 }
 
 // Decide decides all limits of all rules that a request meets as one: all are
@@ -104,6 +107,18 @@ func (p *Policy) Rule(name string) *Rule {
 		return &r.Rule
 	}
 	return nil
+}
+
+// Fallback returns what becomes of a request to a limit when the store cannot decide:
+// that of the rule under whose name the limit is kept, or of the policy for other limits. It is
+// FallbackAllow, FallbackDeny or FallbackLocal, and meant for what stands over the store,
+// as package guard. It also knows the limits of an earlier policy, by their names.
+func (p *Policy) Fallback(l *sluice.Limit) Fallback {
+	name, _, _ := strings.Cut(l.Name(), "/") // see compiler.nameLimits
+	if r := p.byName[name]; r != nil {
+		return r.OnStoreError
+	}
+	return p.onStoreError
 }
 
 // Rules returns all rules in their order, with the limits as the policy names

@@ -65,6 +65,10 @@ const (
 	// FallbackDeny refuses the request: for what must not run unlimited, such as
 	// attempts to log in. Of several rules that a request meets, one is enough.
 	FallbackDeny
+	// FallbackLocal limits the request in this process, to its share of the limit.
+	// It is for a store with package guard over it, which then answers instead of failing. Of
+	// what fails all the same, as a store without a guard does, it lets the request pass.
+	FallbackLocal
 )
 
 // String returns the fallback in a word.
@@ -74,6 +78,8 @@ func (f Fallback) String() string {
 		return "allow"
 	case FallbackDeny:
 		return "deny"
+	case FallbackLocal:
+		return "local"
 	default:
 		return "default"
 	}
