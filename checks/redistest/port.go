@@ -1,0 +1,45 @@
+package redistest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are taken from below the range that systems give to outgoing connections
+// (from 32768 on Linux). A server that is killed and started again would else find
+// its port taken by a client that dials, even by one that dials that very port and
+// meets itself.
+const (
+	lowestPort = 16384
+	portCount  = 16000
+)
+
+// ports are those of one server, as decimal text.
+type ports struct{ plain, tls, bus string }
+
+func freePorts() (ports, error) {
+	var p ports
+	for _, to := range []*string{&p.plain, &p.tls, &p.bus} {
+		l, err := listenFree()
+		if err != nil {
+			return ports{}, err
+		}
+		defer l.Close() // after the last, so that they differ
+		*to = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	}
+	return p, nil
+}
+
+// listenFree listens on a free port of the range.
+func listenFree() (net.Listener, error) {
+	for range 200 {
+		port := lowestPort + rand.IntN(portCount)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return l, nil
+		}
+	}
+	return nil, errors.New("redistest: found no free port on 127.0.0.1")
+}

@@ -1,0 +1,126 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A process is one run of a server program.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// program finds the server's program.
+func program() (string, error) {
+	if path := os.Getenv("SLUICE_REDIS_SERVER"); path != "" {
+		found, err := exec.LookPath(path)
+		if err != nil {
+			return "", fmt.Errorf("redistest: SLUICE_REDIS_SERVER does not name a server's program: %w", err)
+		}
+		return found, nil
+	}
+	found, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", fmt.Errorf("redistest: the tests need a Redis server: run make test, which installs it or says how, "+
+			"or set SLUICE_REDIS_SERVER to the path of redis-server or valkey-server: %w", err)
+	}
+	return found, nil
+}
+
+// launch starts a process that writes its output to log.
+func launch(log *os.File, name string, args ...string) (*process, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = endsWithParent()
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The system ends the child when the thread that started it ends.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how a server ended is in its log
+		}
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("redistest: cannot start the server: %w", err)
+	}
+	return p, nil
+}
+
+// kill ends the process, also a stopped one, and waits for its end.
+func (p *process) kill() error {
+	err := p.cmd.Process.Kill()
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("redistest: cannot kill the server: %w", err)
+	}
+	<-p.done
+	return nil
+}
+
+// stop stops the process, and returns when it stands still.
+func (p *process) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("redistest: cannot stop the server: %w", err)
+	}
+	stat := fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)
+	return until(context.Background(), "the server to stand still", func(context.Context) error {
+		b, err := os.ReadFile(stat)
+		if err != nil {
+			return nil //nolint:nilerr // no /proc here: the signal has to do
+		}
+		// The state follows the program's name, which is in parentheses.
+		if i := bytes.LastIndexByte(b, ')'); i < 0 || !bytes.HasPrefix(b[i+1:], []byte(" T")) {
+			return errors.New("it still runs")
+		}
+		return nil
+	})
+}
+
+func (p *process) resume() error {
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("redistest: cannot resume the server: %w", err)
+	}
+	return nil
+}
+
+// patience bounds each wait, besides the caller's context. It is long because
+// the machine may be busy; nothing that works comes near it.
+const patience = 30 * time.Second
+
+// until asks again, a hundred times a second, until the answer is nil.
+func until(ctx context.Context, what string, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		var final *finalError
+		if errors.As(err, &final) {
+			return final.error
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("redistest: waited in vain for %s: %w", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// A finalError ends the wait of until.
+type finalError struct{ error }
