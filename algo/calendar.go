@@ -23,22 +23,23 @@ func (u Unit) String() string {
 }
 
 // Calendar tells the boundaries of days, weeks (from Monday) or months in a
-// time zone. A day of 23 or 25 hours is one day.
+// time zone. A day of 22 to 26 hours is one day.
 type Calendar struct {
 	Unit Unit
 	Zone *time.Location
 }
 
-// Longest returns the length of the longest period, in microseconds.
+// Longest returns the length of the longest period, in microseconds. Troll in
+// Antarctica sets its clocks by two hours, others by one at most.
 func (c *Calendar) Longest() int64 {
 	const hour = 3600e6
 	switch c.Unit {
 	case Month:
-		return (31*24 + 1) * hour
+		return (31*24 + 2) * hour
 	case Week:
-		return (7*24 + 1) * hour
+		return (7*24 + 2) * hour
 	default:
-		return 25 * hour
+		return 26 * hour
 	}
 }
 
@@ -51,7 +52,7 @@ func (c *Calendar) shortest() int64 {
 	case Week:
 		return 6 * 24 * hour
 	default:
-		return 23 * hour
+		return 22 * hour
 	}
 }
 

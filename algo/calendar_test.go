@@ -11,7 +11,7 @@ import (
 // zones skip midnights, repeat them, skip a whole day, or are odd.
 var zones = []string{
 	"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/Havana", "Asia/Beirut",
-	"Africa/Cairo", "Pacific/Apia", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Santiago", "America/Asuncion",
+	"Africa/Cairo", "Pacific/Apia", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Santiago", "America/Asuncion", "Antarctica/Troll",
 }
 
 func zone(t *testing.T, name string) *time.Location {

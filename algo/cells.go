@@ -112,6 +112,17 @@ func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
 	return ans
 }
 
+// Restore writes into w, which is all zeros, the state of which the number of the
+// newest cell is known, and the units of cells, the newest first. There are Cells+1 at
+// most, and none before the epoch.
+func (c *SlidingWindow) Restore(w []uint64, newest int64, cells []uint64) {
+	w[cellsIndex] = uint64(newest)
+	for i, units := range cells {
+		w[cellsSum] += units
+		*c.at(w, newest-int64(i)) = units
+	}
+}
+
 // leaves returns when so many cells have left the window that no more than room
 // units are counted.
 func (c *SlidingWindow) leaves(w []uint64, index int64, used, room uint64) int64 {
@@ -158,7 +169,7 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 		*cell -= give
 		w[cellsSum] -= give
 	} else {
-		more := min(uint64(actual-ch.Cost), MaxCount-min(*cell, MaxCount))
+		more := min(uint64(actual-ch.Cost), MaxCount-min(w[cellsSum], MaxCount))
 		*cell += more
 		w[cellsSum] += more
 	}

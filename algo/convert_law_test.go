@@ -1,7 +1,9 @@
 package algo_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice/algo"
 )
@@ -172,5 +174,65 @@ func TestConvertWarmBucket(t *testing.T) {
 		if ans := m.decide(algo.Ask{Now: now, Cost: 1, MaxWait: 1 << 40}, true); ans.Delay != step.first {
 			t.Errorf("at %d/s the next is delayed by %d, want %d", step.count, ans.Delay, step.first)
 		}
+	}
+}
+
+// TestConvertToAnOpenedWindow keeps the end of the old window, if it comes earlier;
+// under a clock that was set back the new one begins anew.
+func TestConvertToAnOpenedWindow(t *testing.T) {
+	const hour = 3_600_000_000
+	day := &algo.Calendar{Unit: algo.Day, Zone: time.UTC}
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
+	from := algo.FixedWindow{Count: 5, Length: day.Longest(), Calendar: day}
+	kept, _ := from.Decide(algo.State{}, algo.Ask{Now: noon, Cost: 3})
+	for _, step := range []struct{ length, now, end, used int64 }{
+		{hour, noon, noon + hour, 3},
+		{24 * hour, noon, noon + 12*hour, 3},
+		{24 * hour, noon - 13*hour, noon + 12*hour, 3},
+		{24 * hour, noon - 300*hour, noon - 276*hour, 5},
+	} {
+		to := algo.FixedWindow{Count: 5, Length: step.length, Opened: true}
+		if got := to.Convert(&from, kept, step.now); got.T != step.end || int64(got.V) != step.used {
+			t.Errorf("%+v: %+v", step, got)
+		}
+	}
+}
+
+// TestRestoreCells makes a state from what it holds.
+func TestRestoreCells(t *testing.T) {
+	law(t, 200, func(t *testing.T, c *chooser) {
+		cells := algo.SlidingWindow{Count: 1000, Length: 70, Cells: 7}
+		now := int64(1_700_000_000_000_000)
+		w := make([]uint64, cells.Words())
+		units := map[int64]uint64{}
+		for range 20 {
+			now += c.below(15)
+			if cost := 1 + c.below(40); cells.Decide(w, algo.Ask{Now: now, Cost: cost}, true).Allowed {
+				units[now/10] += uint64(cost)
+			}
+		}
+		newest := int64(w[0])
+		all := make([]uint64, 8)
+		for i := range all {
+			all[i] = units[newest-int64(i)]
+		}
+		got := make([]uint64, cells.Words())
+		if cells.Restore(got, newest, all); !slices.Equal(got, w) {
+			t.Errorf("restored %v, want %v", got, w)
+		}
+	})
+}
+
+// TestRestoreCounter makes states from what they hold.
+func TestRestoreCounter(t *testing.T) {
+	const start = 1_700_000_000_000_000
+	c := algo.SlidingCounter{Count: 10, Length: 1_000_000}
+	first, _ := c.Decide(algo.State{}, algo.Ask{Now: start, Cost: 7})
+	second, _ := c.Decide(first, algo.Ask{Now: start + 1_900_000, Cost: 2})
+	if got := c.Restore(start/c.Length, 0, 7); got != first {
+		t.Errorf("restored %v, want %v", got, first)
+	}
+	if got := c.Restore(start/c.Length+1, 7, 2); got != second {
+		t.Errorf("restored %v, want %v", got, second)
 	}
 }

@@ -29,6 +29,12 @@ func (c *SlidingCounter) pack(index int64, prev, cur uint64) State {
 	return State{T: int64(uint64(index)<<16 | prev>>24), V: prev<<40 | cur}
 }
 
+// Restore returns the state of which the number of the window is known, below
+// 2^47, and what it and the one before have counted, below 2^40 each.
+func (c *SlidingCounter) Restore(index int64, prev, cur uint64) State {
+	return c.pack(index, prev, cur)
+}
+
 // settled returns the two windows as of the question and the time to reckon from.
 func (c *SlidingCounter) settled(s State, now int64) (index int64, prev, cur uint64, at int64, setBack bool) {
 	index, prev, cur = c.unpack(s)

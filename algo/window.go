@@ -142,13 +142,16 @@ func (w *FixedWindow) startOf(end int64) int64 {
 }
 
 // Convert returns the state that from's state s is under these numbers: the
-// units counted stay, until the new window ends.
+// units counted stay, until the new window ends. One that is opened ends no later than
+// the old one, unless the clock was set back.
 func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {
-	end, used, at, _ := from.settled(s, now)
-	if used == 0 {
+	end, used, at, setBack := from.settled(s, now)
+	switch {
+	case used == 0:
 		return State{}
-	}
-	if w.Opened {
+	case w.Opened && setBack:
+		return State{at + w.Length, used}
+	case w.Opened:
 		return State{min(end, at+w.Length), used}
 	}
 	return State{w.end(at), used}
