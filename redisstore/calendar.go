@@ -1,0 +1,20 @@
+package redisstore
+
+import (
+	"slices"
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+// bounds returns, in order, the boundaries of the periods that hold some times, and
+// of those next to them. Between times that are far apart some are missing, which a
+// script sees by their distance.
+func bounds(c *algo.Calendar, around ...int64) []int64 {
+	all := make([]int64, 0, 4*len(around))
+	for _, t := range around {
+		start, end := c.Start(t), c.End(t)
+		all = append(all, c.Start(start-1), start, end, c.End(end))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

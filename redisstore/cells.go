@@ -1,0 +1,35 @@
+package redisstore
+
+import (
+	_ "embed" // the script
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+//go:embed scripts/cells.lua
+var cellsScript string
+
+var cellsKind = kind{
+	script:  cellsScript,
+	numbers: func(p *algo.Params) []int64 { return []int64{p.Cells.Count, p.Cells.Length, p.Cells.Cells} },
+	read:    readCells,
+}
+
+// readCells reads the number of the newest cell, and the units of cells, the newest first.
+func readCells(r *reader, p *algo.Params) (algo.State, []uint64) {
+	words := make([]uint64, p.Cells.Words())
+	if !r.holds(algo.KindSlidingWindow) {
+		return algo.State{}, words
+	}
+	newest, n := r.count(), r.list()
+	if n > int(p.Cells.Cells)+1 || newest < int64(n)-1 || newest > exact/(p.Cells.Length/p.Cells.Cells) {
+		r.fail()
+		return algo.State{}, words
+	}
+	cells := make([]uint64, n)
+	for i := range cells {
+		cells[i] = uint64(r.count())
+	}
+	p.Cells.Restore(words, newest, cells)
+	return algo.State{}, words
+}

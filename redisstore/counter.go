@@ -1,0 +1,29 @@
+package redisstore
+
+import (
+	_ "embed" // the script
+
+	"github.com/sluicehq/sluice/algo"
+)
+
+//go:embed scripts/counter.lua
+var counterScript string
+
+var counterKind = kind{
+	script:  counterScript,
+	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length} },
+	read:    readCounter,
+}
+
+// readCounter reads the number of a window, and the units of the one before and its own.
+func readCounter(r *reader, p *algo.Params) (algo.State, []uint64) {
+	if !r.holds(algo.KindSlidingCounter) {
+		return algo.State{}, nil
+	}
+	index, prev, cur := r.count(), r.count(), r.count()
+	if index > exact/p.Counter.Length || prev >= 1<<40 || cur >= 1<<40 {
+		r.fail()
+		return algo.State{}, nil
+	}
+	return p.Counter.Restore(index, uint64(prev), uint64(cur)), nil
+}

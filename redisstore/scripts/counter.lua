@@ -1,0 +1,136 @@
+-- Sliding counters: the units of the current window, and those of the one before,
+-- weighted by the part of it that still counts. Numbers: kind, count, length. The
+-- value is
+--   msgpack(6, number of the window, units of the one before, units, numbers...)
+do
+  -- No window counts more, as in package algo.
+  local most = 2 ^ 40 - 1
+
+  local function state(p, index, prev, cur)
+    return { p = p, index = index, prev = prev, cur = cur }
+  end
+
+  -- settled returns the window as of now, the units of the one before and its own, the
+  -- time to reckon from, and whether the clock was set back.
+  local function settled(s, now)
+    local p, index = s.p, s.index
+    local i = floor(now / p[3])
+    if i == index then
+      return i, s.prev, s.cur, now, false
+    end
+    if i > index then
+      return i, i == index + 1 and s.cur or 0, 0, now, false
+    end
+    local start = index * p[3]
+    if start - now <= p[3] then
+      return index, s.prev, s.cur, start, false
+    end
+    return i, 0, max(s.cur, p[2]), now, true
+  end
+
+  -- weighted returns what prev still counts so long into the next window.
+  local function weighted(prev, into, length)
+    if prev == 0 then
+      return 0
+    end
+    local units, rest = muldiv(prev, length - into, length)
+    return rest > 0 and units + 1 or units
+  end
+
+  -- left returns the time until s equals a fresh state, 0 or less if it does.
+  local function left(s, now)
+    local windows = s.cur > 0 and 2 or s.prev > 0 and 1 or 0
+    return (s.index + windows) * s.p[3] - now
+  end
+
+  local function encode(s)
+    return cmsgpack.pack(6, s.index, s.prev, s.cur, unpack(s.p))
+  end
+
+  local function settle(s, c, actual, now)
+    local p, change = s.p, actual - c[1]
+    local index, prev, cur, _, back = settled(s, now)
+    if back then
+      return s
+    end
+    local i = floor(c[3] / p[3])
+    if i > index and i * p[3] - now <= p[3] then -- a charge that cost nothing did not move the state
+      index, prev, cur = settled(s, c[3])
+    end
+    if i == index then
+      cur = max(0, min(cur + change, most))
+    elseif i == index - 1 then
+      prev = max(0, min(prev + change, most))
+    else
+      return s
+    end
+    return state(p, index, prev, cur)
+  end
+
+  kinds[6] = {
+    fresh = function(p)
+      return { p = p, index = 0, prev = 0, cur = 0, raw = '' }
+    end,
+
+    load = function(key, raw, now)
+      if not raw or string.byte(raw) ~= 6 then
+        return nil
+      end
+      local _, index, prev, cur, kind, count, length = cmsgpack.unpack(raw)
+      return { p = { kind, count, length }, index = index, prev = prev, cur = cur, raw = raw }
+    end,
+
+    convert = function(s, p, now)
+      local index, prev, cur, at = settled(s, now)
+      local length = s.p[3]
+      if length == p[3] then
+        return state(p, index, prev, cur)
+      end
+      local used = weighted(prev, at - index * length, length) + cur
+      return state(p, floor(at / p[3]), 0, min(used, most))
+    end,
+
+    decide = function(s, q, now)
+      local p, cost = s.p, q[1]
+      local index, prev, cur, at, back = settled(s, now)
+      local kept = back and state(p, index, prev, cur) or s
+      local used = weighted(prev, at - index * p[3], p[3]) + cur
+      if cost == 0 then
+        -- A clock that went back may weigh prev more than when cur was charged: what
+        -- is in debt is more than the count by itself.
+        return used <= p[2] or max(prev, cur) <= p[2], kept
+      end
+      if cost > p[2] - q[2] - used then
+        return false, kept
+      end
+      return true, state(p, index, prev, cur + cost)
+    end,
+
+    view = function(s, q, now)
+      return s.raw or encode(s)
+    end,
+
+    save = function(key, s, now)
+      local rest = left(s, now)
+      if rest <= 0 then
+        redis.call('DEL', key)
+        return
+      end
+      local value, ms = encode(s), px(rest, now)
+      redis.call('SET', key, value, 'PX', ms)
+    end,
+
+    isfresh = function(s, now)
+      return left(s, now) <= 0
+    end,
+
+    cancel = function(s, c, now)
+      if now > c[3] then
+        return s
+      end
+      return settle(s, c, 0, now)
+    end,
+
+    settle = settle,
+  }
+end

@@ -1,0 +1,172 @@
+-- Fixed windows: aligned to multiples of their length, opened by the first charge, or
+-- those of a calendar. Numbers: kind, count, length (the longest of a calendar), form
+-- (0 aligned, 1 opened, else what identifies the calendar). The value is
+--   msgpack(4, end, units used, begin if under a calendar, numbers...)
+-- so that nobody needs the calendar to know when its window began. When it ends is
+-- told by the caller: q and c end with boundaries around the times that it expects.
+do
+  local OPENED = 1
+
+  -- period returns the begin and the end of the window that opens at or holds t, a
+  -- calendar's from the boundaries in list.
+  local function period(p, t, list, first)
+    local length, form = p[3], p[4]
+    if form == 0 then
+      local begins = t - t % length
+      return begins, begins + length
+    end
+    if form == OPENED then
+      return t, t + length
+    end
+    for i = first, #list - 1 do
+      local begins, ends = list[i], list[i + 1]
+      -- Boundaries that are further apart are not those of one period.
+      if begins <= t and t < ends and ends - begins < 1.5 * length then
+        return begins, ends
+      end
+    end
+    return outside(t)
+  end
+
+  local function state(p, begins, ends, used)
+    return { p = p, begins = begins, ends = ends, used = used }
+  end
+
+  local function fresh(p)
+    return { p = p, begins = 0, ends = 0, used = 0, raw = '' }
+  end
+
+  -- resolve lets a state that was converted to a calendar learn its window: only a
+  -- request knows the boundaries.
+  local function resolve(s, q)
+    if s.at then
+      s.begins, s.ends = period(s.p, s.at, q, 5)
+      s.at = nil
+    end
+  end
+
+  -- settled returns the units used as of now, the time to reckon from, whether s is
+  -- the window of now, and whether the clock was set back.
+  local function settled(s, now)
+    if now >= s.ends then
+      return 0, now, false, false
+    end
+    if now >= s.begins or s.begins - now <= s.p[3] then
+      return s.used, max(now, s.begins), true, false
+    end
+    return max(s.used, s.p[2]), now, false, true
+  end
+
+  -- left returns the time until s equals a fresh state, 0 or less if it does.
+  local function left(s, now)
+    if s.used == 0 and s.p[4] ~= OPENED then
+      return s.begins - now
+    end
+    return s.ends - now
+  end
+
+  local function encode(s)
+    if s.p[4] > OPENED then
+      return cmsgpack.pack(4, s.ends, s.used, s.begins, unpack(s.p))
+    end
+    return cmsgpack.pack(4, s.ends, s.used, unpack(s.p))
+  end
+
+  local function settle(s, c, actual, now)
+    local p, change = s.p, actual - c[1]
+    if now >= s.ends then
+      -- No window is kept, but that of a charge that cost nothing may last.
+      if change > 0 and c[3] - now <= p[3] then
+        local begins, ends = period(p, c[3], c, 7)
+        if now < ends then
+          return state(p, begins, ends, min(change, exact))
+        end
+      end
+      return s
+    end
+    if c[3] < s.begins or c[3] >= s.ends then
+      return s
+    end
+    return state(p, s.begins, s.ends, max(0, min(s.used + change, exact)))
+  end
+
+  kinds[4] = {
+    fresh = fresh,
+
+    load = function(key, raw, now)
+      if not raw or string.byte(raw) ~= 4 then
+        return nil
+      end
+      local _, ends, used, n1, n2, n3, n4, n5 = cmsgpack.unpack(raw)
+      if n5 then
+        return { p = { n2, n3, n4, n5 }, begins = n1, ends = ends, used = used, raw = raw }
+      end
+      return { p = { n1, n2, n3, n4 }, begins = ends - n3, ends = ends, used = used, raw = raw }
+    end,
+
+    convert = function(s, p, now)
+      local used, at, _, back = settled(s, now)
+      if used == 0 then
+        return fresh(p)
+      end
+      if p[4] > OPENED then
+        return { p = p, at = at, used = used }
+      end
+      local begins, ends = period(p, at)
+      if p[4] == OPENED and not back and s.ends < ends then
+        begins, ends = s.ends - p[3], s.ends
+      end
+      return state(p, begins, ends, used)
+    end,
+
+    decide = function(s, q, now)
+      resolve(s, q)
+      local p, cost = s.p, q[1]
+      local used, at, same, back = settled(s, now)
+      local begins, ends = s.begins, s.ends
+      if back or not same and cost > 0 then
+        begins, ends = period(p, at, q, 5)
+      end
+      local kept = back and state(p, begins, ends, used) or s
+      if cost == 0 then
+        return used <= p[2], kept
+      end
+      if cost > p[2] - q[2] - used then
+        return false, kept
+      end
+      return true, state(p, begins, ends, used + cost)
+    end,
+
+    view = function(s, q, now)
+      resolve(s, q)
+      return s.raw or encode(s)
+    end,
+
+    save = function(key, s, now)
+      local rest = left(s, now)
+      if rest <= 0 then
+        redis.call('DEL', key)
+        return
+      end
+      local value, ms = encode(s), px(rest, now)
+      redis.call('SET', key, value, 'PX', ms)
+    end,
+
+    isfresh = function(s, now)
+      return left(s, now) <= 0
+    end,
+
+    cancel = function(s, c, now)
+      if now > c[3] then
+        return s
+      end
+      s = settle(s, c, 0, now)
+      if s.used == 0 and s.p[4] == OPENED and s.begins == c[3] then
+        return fresh(s.p) -- the charge had opened the window
+      end
+      return s
+    end,
+
+    settle = settle,
+  }
+end
