@@ -1,0 +1,187 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// op is a method of a store.
+type op uint8
+
+const (
+	decide op = iota
+	decideAll
+	cancelCharge
+	settle
+	release
+	reset
+)
+
+// call is one call of the store: its arguments and what came of it. Whoever made a
+// call that was left behind never looks at it again.
+type call struct {
+	op   op
+	ctx  context.Context
+	done chan struct{} // of room for one; the call has returned
+	left bool
+
+	request   sluice.Request
+	decision  sluice.Decision
+	requests  []sluice.Request // copies: a call that was left behind still reads and writes
+	decisions []sluice.Decision
+	charge    sluice.Charge
+	actual    int64
+	latency   time.Duration
+	limit     *sluice.Limit
+	key       sluice.Key
+
+	err error
+}
+
+func newCall() any { return &call{done: make(chan struct{}, 1)} }
+
+func (s *Store) newCall(op op) *call {
+	c := s.calls.Get().(*call)
+	c.op = op
+	return c
+}
+
+// keepRequests is the largest batch that is kept for the next one.
+const keepRequests = 64
+
+// free gives a call back for the next one.
+func (s *Store) free(c *call) {
+	if c.left || cap(c.requests) > keepRequests {
+		return
+	}
+	clear(c.requests)
+	*c = call{done: c.done, requests: c.requests[:0], decisions: c.decisions[:0]}
+	s.calls.Put(c)
+}
+
+// run makes the call.
+func (c *call) run(store sluice.Store) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	switch c.op {
+	case decide:
+		c.decision, c.err = store.Decide(c.ctx, c.request)
+	case decideAll:
+		c.err = store.DecideAll(c.ctx, c.requests, c.decisions)
+	case cancelCharge:
+		c.err = store.Cancel(c.ctx, c.charge)
+	case settle:
+		c.err = store.Settle(c.ctx, c.charge, c.actual)
+	case release:
+		c.err = store.Release(c.ctx, c.charge, c.latency)
+	default:
+		c.err = store.Reset(c.ctx, c.limit, c.key)
+	}
+}
+
+// runAlone makes the call on a goroutine of its own.
+func (s *Store) runAlone(c *call) {
+	c.run(s.o.Store)
+	s.inFlight.Add(-1)
+	c.done <- struct{}{}
+}
+
+// ask makes a call of the store, if it may be asked, and takes in what that says of
+// it. down says that the store did not answer the question, and err why; otherwise
+// err is the store's answer, or the caller's own context has ended.
+func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if s.inFlight.Add(1) > int64(s.o.MaxInFlight) {
+		s.inFlight.Add(-1)
+		s.shed.Add(1)
+		return true, ErrBusy
+	}
+	p, ok := s.breaker.enter()
+	if !ok {
+		s.inFlight.Add(-1)
+		s.refused.Add(1)
+		return true, ErrOpen
+	}
+	start := time.Now()
+	bounded, cancel := context.WithDeadline(ctx, start.Add(s.o.Deadline))
+	defer cancel()
+	c.ctx = bounded
+	if s.o.Inline {
+		c.run(s.o.Store)
+		s.inFlight.Add(-1)
+	} else {
+		go s.runAlone(c)
+		c.wait()
+	}
+	took := time.Since(start)
+	if c.left {
+		err = errLate
+	} else if err = c.err; err == nil || isAnswer(err) {
+		s.answered(p, took)
+		return false, err
+	}
+	if ctx.Err() != nil {
+		s.givenUp.Add(1)
+		if took >= s.o.Slow {
+			s.breaker.fail(p, ErrSlow)
+		} else {
+			s.breaker.giveUp(p)
+		}
+		return false, callers(ctx, c)
+	}
+	s.failed.Add(1)
+	if bounded.Err() != nil {
+		s.late.Add(1)
+		if !errors.Is(err, ErrLate) {
+			err = fmt.Errorf("%w: %w", ErrLate, err)
+		}
+	}
+	s.breaker.fail(p, err)
+	return true, err
+}
+
+// wait waits for the call or its deadline, and leaves it behind then.
+func (c *call) wait() {
+	select {
+	case <-c.done:
+		return
+	case <-c.ctx.Done():
+	}
+	select {
+	case <-c.done: // both
+	default:
+		c.left = true
+	}
+}
+
+// answered takes in a call that the store answered.
+func (s *Store) answered(p pass, took time.Duration) {
+	if took <= s.o.Slow {
+		s.breaker.succeed(p)
+		return
+	}
+	s.slow.Add(1)
+	s.breaker.fail(p, fmt.Errorf("%w: it took %v", ErrSlow, took))
+}
+
+// callers returns the error of a call whose caller's own context has ended.
+func callers(ctx context.Context, c *call) error {
+	switch cause := ctx.Err(); {
+	case c.left:
+		return fmt.Errorf("guard: left the store's call: %w: %w", cause, sluice.ErrUnknownOutcome)
+	case errors.Is(c.err, cause):
+		return c.err
+	default:
+		return fmt.Errorf("guard: %w: %w", cause, c.err)
+	}
+}

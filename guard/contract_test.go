@@ -1,0 +1,48 @@
+package guard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/storetest"
+)
+
+// A guard over a store that works is that store.
+func TestContract(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		name := "alone"
+		if inline {
+			name = "inline"
+		}
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
+				t.Helper()
+				s, err := guard.New(guard.Options{
+					Store: newMemory(t, clock.Now), Default: guard.Deny, Inline: inline,
+					Deadline: time.Minute, // nothing fails here, however slow the machine is
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}, storetest.TimeGoesBack(), storetest.Attempts(300))
+		})
+	}
+}
+
+func newMemory(t *testing.T, clock func() int64) *memory.Store {
+	t.Helper()
+	s, err := memory.New(memory.Options{MaxBytes: 4 << 20, Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
