@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"time"
 )
@@ -63,8 +64,12 @@ func (c *Conn) bound(ctx context.Context) (release func(), err error) {
 }
 
 func (c *Conn) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("redistest: %w: %w", ctx.Err(), err)
+	if ended := ctx.Err(); ended != nil {
+		return fmt.Errorf("redistest: %w: %w", ended, err)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		// The connection's deadline is the context's, and may be noticed first.
+		return fmt.Errorf("redistest: %w: %w", context.DeadlineExceeded, err)
 	}
 	return fmt.Errorf("redistest: %w", err)
 }

@@ -98,9 +98,7 @@ func (k *link) forward(server net.Conn, requests <-chan chunk) {
 			k.armed.Store(m.number)
 		}
 		tail = seen[max(0, len(seen)-max(0, len(m.after)-1)):]
-		n, err := server.Write(c.b)
-		k.p.toServer.Add(int64(n))
-		if err != nil {
+		if !write(server, c.b, &k.p.toServer) {
 			return
 		}
 	}
@@ -127,12 +125,19 @@ func (k *link) back(replies <-chan chunk) {
 			}
 			passed += len(b)
 		}
-		n, err := k.client.Write(b)
-		k.p.fromServer.Add(int64(n))
-		if err != nil || cut {
+		if !write(k.client, b, &k.p.fromServer) || cut {
 			return
 		}
 	}
+}
+
+// write writes and counts. It counts first, so that who has a reply finds its request
+// counted.
+func write(to net.Conn, b []byte, count *atomic.Int64) bool {
+	count.Add(int64(len(b)))
+	n, err := to.Write(b)
+	count.Add(int64(n - len(b)))
+	return err == nil
 }
 
 // wait returns when a chunk that came at that time may pass, and not ok when the

@@ -168,7 +168,7 @@ func TestLaunchShowsLoading(t *testing.T) {
 	if err := until(ctx, "the server to be loading", func(ctx context.Context) error {
 		_, err := s.Do(ctx, "GET", "a")
 		if err == nil || !strings.HasPrefix(err.Error(), "LOADING") {
-			return fmt.Errorf("GET: %w", err)
+			return fmt.Errorf("GET: %v", err) //nolint:errorlint // it may be nil
 		}
 		return nil
 	}); err != nil {
