@@ -1,0 +1,395 @@
+-- The sliding log, algo.SlidingLog. p: kind, count, length, least interval, and 1 if
+-- denied attempts count.
+--
+-- The state is a sorted set. Its first member, at score -1, is p; then comes an entry
+-- for each request, scored by its time. The member of an entry is the units logged
+-- up to and with it, and its cost: so entries of one time are in the order in which
+-- they came, and what was logged between any two is a difference. Nothing but a
+-- settlement reads more of the set than some log n entries.
+--
+-- A state table holds what is read first, and what is to be done to the set:
+--   key      where the set is; with blank, what is there does not count
+--   base     units logged before the oldest entry; total: up to the newest
+--   oldest   the oldest entry; last: the time of the newest, nil if there is none
+--   low      entries before this time are dropped, and
+--   skip     so many of the oldest that are left
+--   tail     entries that are added
+--   edit     an entry that is replaced
+--   fill     whether p is to be written
+-- An entry is a table {time, units up to and with it, cost}.
+do
+  -- No entry counts for more: that is more than any limit has.
+  local mostCost = 131072
+  -- When so many units have been logged, they are counted anew.
+  local mostUnits = 4503599627370496
+  -- How many entries are read at once.
+  local chunk = 200
+
+  local function pack(upTo, cost)
+    return struct.pack('>I7I3', upTo, cost)
+  end
+
+  local function unpackEntry(member, score)
+    local upTo, cost = struct.unpack('>I7I3', member)
+    return { tonumber(score), upTo, cost }
+  end
+
+  local function fresh(p)
+    return { p = p, blank = true, base = 0, total = 0, low = 0, skip = 0, tail = {} }
+  end
+
+  local function copy(s)
+    local t = {}
+    for k, v in pairs(s) do
+      t[k] = v
+    end
+    t.tail = { unpack(s.tail) }
+    return t
+  end
+
+  -- push adds an entry to a table that nobody else has.
+  local function push(t, at, cost)
+    cost = min(cost, mostCost)
+    t.total, t.last, t.start = t.total + cost, at, nil
+    local e = { at, t.total, cost }
+    t.tail[#t.tail + 1] = e
+    t.oldest = t.oldest or e
+  end
+
+  -- reckon returns the time to reckon from, and whether the clock was set back by
+  -- more than a period.
+  local function reckon(s, now)
+    if s.last == nil or now >= s.last then
+      return now, false
+    elseif s.last - now > s.p[3] then
+      return now, true
+    end
+    return s.last, false
+  end
+
+  -- first returns the first entry at a time or later. It is remembered.
+  local function first(s, start)
+    if s.last == nil or s.last < start then
+      return nil
+    elseif s.oldest[1] >= start then
+      return s.oldest
+    elseif s.start == start then
+      return s.first
+    end
+    local e
+    if not s.blank then
+      local found = redis.call('ZRANGEBYSCORE', s.key, start, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      e = found[1] and unpackEntry(found[1], found[2])
+    end
+    s.start, s.first = start, e or s.tail[1]
+    return s.first
+  end
+
+  -- used returns the units logged at a time or later, and before.
+  local function used(s, start)
+    local e = first(s, start)
+    local before = e and e[2] - e[3] or s.total
+    return s.total - before, before
+  end
+
+  -- find returns the entry that brings the units logged to target, which is more than
+  -- base, and how many entries come before it; nil if no entry does.
+  local function find(s, target)
+    local n, units = 0, s.tail[1] and s.tail[1][2] - s.tail[1][3] or s.total
+    if not s.blank then
+      n = redis.call('ZCOUNT', s.key, s.low, '+inf') - s.skip
+    end
+    if target > units then
+      for i, e in ipairs(s.tail) do
+        if e[2] >= target then
+          return e, n + i - 1
+        end
+      end
+      return nil
+    end
+    -- At first as if all had cost the same.
+    local low, high = 0, n - 1
+    local i = min(high, floor((target - s.base - 1) / (units - s.base) * n))
+    while low <= high do
+      local found = redis.call('ZRANGE', s.key, i - n, i - n, 'WITHSCORES')
+      local e = unpackEntry(found[1], found[2])
+      if e[2] < target then
+        low = i + 1
+      elseif e[2] - e[3] >= target then
+        high = i - 1
+      else
+        return e, i
+      end
+      i = floor((low + high) / 2)
+    end
+  end
+
+  -- drop forgets the entries before a time; it returns t, which nobody else has, or
+  -- a fresh state. What is added is never dropped for its time, as it is the newest.
+  local function drop(t, start)
+    local e = first(t, start)
+    if e == nil then
+      return fresh(t.p)
+    elseif e ~= t.oldest then
+      t.low, t.skip, t.oldest, t.base = start, 0, e, e[2] - e[3]
+    end
+    return t
+  end
+
+  -- prune forgets all but the entries that hold the newest count units.
+  local function prune(t, count)
+    local target = t.total - count + 1
+    if t.oldest == nil or t.oldest[2] >= target then
+      return
+    end
+    local e, before = find(t, target)
+    local stored = 0
+    if not t.blank then
+      stored = redis.call('ZCOUNT', t.key, t.low, '+inf') - t.skip
+    end
+    t.skip = t.skip + min(before, stored)
+    t.tail = { unpack(t.tail, max(0, before - stored) + 1) }
+    t.oldest, t.base, t.start = e, e[2] - e[3], nil
+  end
+
+  local function tooSoon(s, at, start)
+    return s.last ~= nil and s.last >= start and at - s.last < s.p[4]
+  end
+
+  -- shift adds to the units of all entries from a rank on: O(k log n) for k of them.
+  -- The order in which they are gone through keeps members unique.
+  local function shift(key, rank, more)
+    local n = redis.call('ZCARD', key)
+    for done = 0, n - rank - 1, chunk do
+      local from = rank + done
+      local to = min(from + chunk, n) - 1
+      if more > 0 then
+        to = n - 1 - done
+        from = max(rank, to - chunk + 1)
+      end
+      local found = redis.call('ZRANGE', key, from, to, 'WITHSCORES')
+      local old, new = {}, {}
+      for i = 1, #found, 2 do
+        local upTo, cost = struct.unpack('>I7I3', found[i])
+        old[#old + 1] = found[i]
+        new[i], new[i + 1] = found[i + 1], pack(upTo + more, cost)
+      end
+      redis.call('ZREM', key, unpack(old))
+      redis.call('ZADD', key, unpack(new))
+    end
+  end
+
+  -- replace gives an entry another time and cost; none if it costs nothing.
+  local function replace(key, e, time, cost)
+    local member = pack(e[2], e[3])
+    local rank, more = redis.call('ZRANK', key, member), cost - e[3]
+    if more > 0 then
+      shift(key, rank + 1, more)
+    end
+    redis.call('ZREM', key, member)
+    if cost > 0 then
+      redis.call('ZADD', key, time, pack(e[2] + more, cost))
+      rank = rank + 1
+    end
+    if more < 0 then
+      shift(key, rank, more)
+    end
+  end
+
+  -- logged returns the entry of a charge, nil if it has none: it costs nothing, or was
+  -- dropped, or the clock was set back.
+  local function logged(s, at, cost)
+    if s.blank then
+      return nil
+    end
+    local rank = 1 + redis.call('ZCOUNT', s.key, 0, at - 1)
+    while true do
+      local found = redis.call('ZRANGE', s.key, rank, rank + chunk - 1, 'WITHSCORES')
+      for i = 1, #found, 2 do
+        local e = unpackEntry(found[i], found[i + 1])
+        if e[1] ~= at then
+          return nil
+        elseif e[3] == cost then
+          return e
+        end
+      end
+      if #found < 2 * chunk then
+        return nil
+      end
+      rank = rank + chunk
+    end
+  end
+
+  local function settle(s, c, actual, now)
+    local p, cost, made = s.p, c[1], c[3]
+    local at, setBack = reckon(s, now)
+    local start = at - p[3] + 1
+    if setBack or made < start then
+      return s
+    end
+    local t, e = copy(s), logged(s, made, cost)
+    local time = made
+    if e then
+      cost = min(actual, mostCost)
+    elseif actual <= cost or made - at > p[3] then
+      return s
+    else
+      -- The charge gets an entry, or adds to the next.
+      local more = actual - cost
+      t = drop(t, start)
+      e = first(t, made)
+      if e == nil and (t.blank or redis.call('ZCOUNT', t.key, t.low, '+inf') <= p[2]) then
+        push(t, made, more)
+        return t
+      elseif e then
+        time = e[1]
+      else -- no room: the last one counts for longer
+        local found = redis.call('ZREVRANGE', t.key, 0, 0, 'WITHSCORES')
+        e = unpackEntry(found[1], found[2])
+      end
+      cost = min(e[3] + more, mostCost)
+    end
+    if cost ~= e[3] or time ~= e[1] or t.low > s.low then
+      t.edit = { e, time, cost }
+      return t
+    end
+    return s
+  end
+
+  kinds[7] = {
+    sorted = true,
+    fresh = fresh,
+
+    load = function(key)
+      local found = redis.pcall('ZRANGE', key, 0, 1, 'WITHSCORES')
+      if found.err or #found < 4 or string.byte(found[1]) ~= 7 then
+        return nil
+      end
+      local oldest = unpackEntry(found[3], found[4])
+      local newest = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
+      return {
+        p = { cmsgpack.unpack(found[1]) }, key = key, low = 0, skip = 0, tail = {},
+        base = oldest[2] - oldest[3], oldest = oldest,
+        total = struct.unpack('>I7', newest[1]), last = tonumber(newest[2]),
+      }
+    end,
+
+    convert = function(s, p, now)
+      local at, setBack = reckon(s, now)
+      if setBack then
+        local t = fresh(p)
+        push(t, at, max(s.total - s.base, p[2]))
+        return t
+      end
+      local t = copy(s)
+      t.p, t.fill = p, true
+      return drop(t, at - s.p[3] + 1)
+    end,
+
+    decide = function(s, q, now)
+      local p, cost = s.p, q[1]
+      local at, setBack = reckon(s, now)
+      local t = s
+      if setBack then
+        t = fresh(p)
+        push(t, at, max(s.total - s.base, p[2]))
+      end
+      local start = at - p[3] + 1
+      local units = used(t, start)
+      if cost == 0 then
+        return units <= p[2] or p[5] == 1, t
+      end
+      local room = p[2] - q[2] - cost
+      if room < 0 then
+        return false, t
+      end
+      local allowed = units <= room and not tooSoon(t, at, start)
+      if not allowed and p[5] == 0 then
+        return false, t
+      end
+      t = drop(copy(t), start)
+      if not allowed then
+        prune(t, p[2])
+      end
+      push(t, at, cost)
+      return allowed, t
+    end,
+
+    -- view is the time of the newest entry and the units that count, and the entry with
+    -- which there is room for what is denied: its time, and the units up to and with it.
+    view = function(s, q, now)
+      local p, cost = s.p, q[1]
+      local at, setBack = reckon(s, now)
+      if setBack then
+        return cmsgpack.pack(s.last, s.total - s.base)
+      end
+      local start = at - p[3] + 1
+      if s.last == nil or s.last < start then
+        return ''
+      end
+      local units, before = used(s, start)
+      local room = cost == 0 and p[2] or p[2] - q[2] - cost
+      if room >= 0 and (units > room or tooSoon(s, at, start)) then
+        local gone = units - room + p[5] * cost
+        local e = gone > 0 and find(s, before + gone)
+        if e then
+          return cmsgpack.pack(s.last, units, e[1], e[2] - before)
+        end
+      end
+      return cmsgpack.pack(s.last, units)
+    end,
+
+    save = function(key, s, now)
+      local p, last = s.p, s.last
+      if last == nil or last <= now - p[3] then
+        redis.call('DEL', key)
+        return
+      end
+      if s.blank then
+        redis.call('DEL', key)
+      elseif s.fill or s.low > 0 then
+        redis.call('ZREMRANGEBYSCORE', key, s.fill and -1 or 0, s.low - 1)
+      end
+      local added = {}
+      if s.blank or s.fill then
+        added = { -1, cmsgpack.pack(unpack(p)) }
+      end
+      for _, e in ipairs(s.tail) do
+        added[#added + 1] = e[1]
+        added[#added + 1] = pack(e[2], e[3])
+      end
+      if added[1] then
+        redis.call('ZADD', key, unpack(added))
+      end
+      if s.skip > 0 then
+        redis.call('ZREMRANGEBYRANK', key, 1, s.skip)
+      end
+      if s.edit then
+        replace(key, unpack(s.edit))
+        last = tonumber(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
+        if last <= now - p[3] then -- also if only p is left
+          redis.call('DEL', key)
+          return
+        end
+      end
+      if s.total > mostUnits then
+        shift(key, 1, -s.base)
+      end
+      local ms = px(last + p[3] - now, now)
+      redis.call('PEXPIRE', key, ms)
+    end,
+
+    isfresh = function(s, now)
+      return s.last == nil or s.last <= now - s.p[3]
+    end,
+
+    cancel = function(s, c, now)
+      if now > c[3] then
+        return s
+      end
+      return settle(s, c, 0, now)
+    end,
+
+    settle = settle,
+  }
+end
