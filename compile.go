@@ -123,10 +123,10 @@ func apart(a, b Rate) int64 {
 // complete fills in the defaults for a rate of count units.
 func (t TokenBucket) complete(count int64) TokenBucket {
 	if t.Burst == 0 {
-		t.Burst = count
+		t.Burst = min(count, algo.MaxUnits-1)
 	}
 	if t.Debt == 0 {
-		t.Debt = t.Burst
+		t.Debt = min(t.Burst, algo.MaxUnits-t.Burst)
 	}
 	return t
 }
@@ -143,7 +143,7 @@ func (t TokenBucket) compile(p *algo.Params) *LimitError {
 	}
 	units := t.units
 	t = t.complete(t.Rate.count)
-	if err := first(between("Burst", t.Burst, 1, maxUnits), between("Debt", t.Debt, 1, maxUnits)); err != nil {
+	if err := first(between("Burst", t.Burst, 1, algo.MaxUnits-1), between("Debt", t.Debt, 1, algo.MaxUnits-t.Burst)); err != nil {
 		return err
 	}
 	pace, err := pace(t.Rate, units)
@@ -179,7 +179,7 @@ func (t TokenBucket) compile(p *algo.Params) *LimitError {
 func (b LeakyBucket) compile(p *algo.Params) *LimitError {
 	if err := first(
 		checkRate(b.Rate),
-		between("Queue", b.Queue, 0, maxUnits-1),
+		between("Queue", b.Queue, 0, algo.MaxUnits-2),
 		between("Undelayed", b.Undelayed, 0, b.Queue),
 	); err != nil {
 		return err

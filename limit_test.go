@@ -50,6 +50,19 @@ func TestRatesThatMustBeAccepted(t *testing.T) {
 	}
 }
 
+// TestLargestBuckets: the default debt of a burst that leaves little room for one is
+// what is left.
+func TestLargestBuckets(t *testing.T) {
+	const most = 1<<53 - 2
+	p := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.Per(1<<53, time.Microsecond)}).Params()
+	if p.Bucket.Burst != most || p.Bucket.Debt != 1 {
+		t.Errorf("the bucket holds %d and owes %d", p.Bucket.Burst, p.Bucket.Debt)
+	}
+	if p = sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerSecond(1_000_000), Queue: most - 1}).Params(); p.Capacity != most {
+		t.Errorf("the queue has %d places", p.Capacity)
+	}
+}
+
 func TestNewLimitRefuses(t *testing.T) {
 	r := sluice.PerMinute(100)
 	for _, step := range []struct {
@@ -61,6 +74,8 @@ func TestNewLimitRefuses(t *testing.T) {
 		{sluice.TokenBucket{}, "Rate", ""},
 		{sluice.TokenBucket{Rate: r, Burst: -1}, "Burst", ""},
 		{sluice.TokenBucket{Rate: r, Burst: 1<<53 + 1}, "Burst", ""},
+		{sluice.TokenBucket{Rate: r, Burst: 1<<53 - 1}, "Burst", ""},
+		{sluice.TokenBucket{Rate: r, Burst: 1 << 52, Debt: 1 << 52}, "Debt", ""},
 		{sluice.TokenBucket{Rate: r, Debt: -1}, "Debt", ""},
 		{sluice.TokenBucket{Rate: r, Debt: math.MaxInt64}, "Debt", ""},
 		{sluice.TokenBucket{Rate: sluice.PerDay(7), Burst: 1 << 40}, "Rate", "43200/d"},
@@ -74,6 +89,7 @@ func TestNewLimitRefuses(t *testing.T) {
 		{sluice.LeakyBucket{}, "Rate", ""},
 		{sluice.LeakyBucket{Rate: r, Queue: -1}, "Queue", ""},
 		{sluice.LeakyBucket{Rate: r, Queue: 1 << 53}, "Queue", ""},
+		{sluice.LeakyBucket{Rate: r, Queue: 1<<53 - 2}, "Queue", ""},
 		{sluice.LeakyBucket{Rate: r, Queue: 3, Undelayed: 4}, "Undelayed", ""},
 		{sluice.LeakyBucket{Rate: r, Undelayed: -1}, "Undelayed", ""},
 		{sluice.LeakyBucket{Rate: sluice.PerDay(7), Queue: 1 << 40}, "Rate", "21600/d"},

@@ -68,7 +68,7 @@ func TestBucketBound(t *testing.T) {
 		count, period, burst, debt := bucketNumbers(c)
 		p := newBucket(count, period, burst, debt)
 		q := questions{
-			pace: pace{max(1, period/count), p.Bucket.Fullness()}, capacity: burst,
+			pace: pace{max(1, period/count), p.Bucket.Period()}, capacity: burst,
 			floors: c.oneIn(2), waits: true,
 		}
 		m := newMachine(p)
@@ -155,7 +155,7 @@ func TestBucketRefundsComeOnTop(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
 		m := newMachine(newBucket(count, period, burst, debt))
-		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Fullness()}, capacity: burst}
+		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst}
 		var took, net []departure
 		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
 			if !ans.Allowed || a.Cost == 0 {

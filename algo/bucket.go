@@ -8,8 +8,8 @@ import "math/bits"
 //
 // It is the "continuous-state leaky bucket as a meter" of ITU-T I.371: the state
 // counts the ticks missing from a full bucket (V) at a time (T), so that zero is
-// a full one. A bucket that owes has more missing than it holds. The highest bit
-// of V marks a bucket that has lent, see Cancel.
+// a full one. A bucket that owes has more missing than it holds, up to MaxUnits or
+// MaxTicks. The highest bit of V marks a bucket that has lent, see Cancel.
 type Bucket struct {
 	Pace
 	Burst int64
@@ -18,6 +18,7 @@ type Bucket struct {
 
 	full   uint64 // Burst in ticks
 	most   uint64 // Burst + Debt in ticks
+	bound  uint64 // the most ticks that may be missing
 	period int64
 }
 
@@ -27,10 +28,23 @@ func NewBucket(p Pace, period, burst, debt int64) Bucket {
 	b := Bucket{
 		Pace: p, Burst: burst, Debt: debt,
 		full: uint64(burst) * p.Den,
-		most: uint64(burst+debt) * p.Den,
+		most: uint64(burst+debt) * p.Den, bound: p.ticks(MaxUnits),
 	}
 	b.period = max(period, p.wait(b.full))
 	return b
+}
+
+// Period returns how far time may go back before the clock counts as set back: the
+// rate's period, or the time it takes to fill the bucket, if that is longer.
+func (b *Bucket) Period() int64 { return b.period }
+
+// Restore returns the state of a bucket that was last charged at a time, of the ticks
+// that are missing from it, and of whether it has lent.
+func (b *Bucket) Restore(at int64, missing uint64, hasLent bool) State {
+	if hasLent {
+		missing |= lent
+	}
+	return State{at, missing}
 }
 
 // lent is the bit of a bucket whose level no longer tells when the last of its
@@ -91,7 +105,7 @@ func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
 	}
 	over := after - room
 	wait := b.wait(over) + back
-	if wait <= a.MaxWait && after <= MaxTicks {
+	if wait <= a.MaxWait && after <= b.bound {
 		*ans = Answer{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
 		if a.Floor > 0 {
 			mark = lent // it waits for its floor too, which the level does not tell
@@ -99,8 +113,8 @@ func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
 		return State{at, after | mark}
 	}
 	retry := wait - max(a.MaxWait, 0)
-	if after > MaxTicks {
-		retry = max(retry, b.wait(after-MaxTicks)+back)
+	if after > b.bound {
+		retry = max(retry, b.wait(after-b.bound)+back)
 	}
 	*ans = Answer{
 		Reason: Limited, Remaining: b.remaining(missing, room),
@@ -153,7 +167,7 @@ func (b *Bucket) Cancel(s State, now int64, c Charge) State {
 	if mark != 0 && c.Over == 0 {
 		return s // who stands on it is not known
 	}
-	give := uint64(c.Cost) * b.Den
+	give := b.ticks(c.Cost)
 	if after := b.after(c, at, missing); after > 0 {
 		if mark != 0 || after >= give {
 			return s
@@ -172,20 +186,24 @@ func credited(at int64, missing, give, mark uint64) State {
 	return State{at, (missing - give) | mark}
 }
 
-// after returns the ticks that were taken after a charge by those who wait.
+// after returns the ticks that were taken after a charge, which has not acted, by
+// those who wait.
 func (b *Bucket) after(c Charge, at int64, missing uint64) uint64 {
 	// The charge left so many ticks missing; one that waits for no floor, that or fewer.
 	taken := b.full
 	if c.Over > 0 {
-		taken += c.Over - uint64(c.Floor)*b.Den
+		taken += c.Over
+		// Under the numbers it was made with, more may have been held than a full bucket.
+		hi, floor := bits.Mul64(uint64(c.Floor), b.Den)
+		if hi != 0 || floor > taken {
+			floor = taken
+		}
+		taken -= floor
 	}
 	if at < c.At {
 		return MaxTicks // the clock was set back since
 	}
-	hi, gone := bits.Mul64(uint64(at-c.At), b.Num)
-	if hi != 0 || gone > MaxTicks {
-		return MaxTicks
-	}
+	gone := uint64(at-c.At) * b.Num // what it waits for, and what a microsecond refills, at most
 	if missing+gone <= taken {
 		return 0
 	}
@@ -197,13 +215,14 @@ func (b *Bucket) after(c Charge, at int64, missing uint64) uint64 {
 // debt up to b.Debt; what is beyond is forgiven.
 func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 	missing, mark, at, _ := b.settled(s, now)
+	actual = min(actual, MaxUnits)
 	if actual <= c.Cost {
 		if missing > b.full && actual < c.Cost {
 			mark = lent
 		}
-		return credited(at, missing, uint64(c.Cost-actual)*b.Den, mark)
+		return credited(at, missing, b.ticks(c.Cost-actual), mark)
 	}
-	more, _ := mulDiv(uint64(actual-c.Cost), b.Den, 1)
+	more := b.ticks(actual - c.Cost)
 	return State{at, max(missing, min(missing+more, b.most)) | mark}
 }
 
@@ -225,7 +244,7 @@ func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 	if b.faster(from) {
 		mark = lent // those who wait were told later moments
 	}
-	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), MaxTicks) | mark}
+	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), b.bound) | mark}
 }
 
 // faster reports whether the rate is higher than from's.
@@ -239,12 +258,21 @@ func (b *Bucket) faster(from *Bucket) bool {
 // these. When the rate changed since is not known: what was refilled is taken to be that of
 // the faster one, so that no more is given back than what no later reservation stands on.
 func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
+	since, faster := now-c.At, from.faster(b)
+	if since > 0 && faster && from.decay(c.Over, since-1) == 0 {
+		c.Over = 0 // it has acted
+		return c
+	}
 	c.Over, _ = mulDiv(c.Over, b.Den, from.Den)
-	if since := now - c.At; since > 0 && from.faster(b) {
-		was, _ := mulDiv(uint64(since), from.Num, 1)
-		was = mulDivUp(was, b.Den, from.Den)
-		is, _ := mulDiv(uint64(since), b.Num, 1)
-		c.Over -= min(c.Over, was-min(was, is))
+	if since > 0 && faster {
+		was := mulDivUp(from.refilled(since), b.Den, from.Den)
+		c.Over -= min(c.Over, was-min(was, b.refilled(since)))
 	}
 	return c
+}
+
+// refilled returns the ticks that come back in some time, no more than may be missing.
+func (b *Bucket) refilled(micros int64) uint64 {
+	n, _ := mulDiv(uint64(micros), b.Num, 1)
+	return min(n, b.bound)
 }

@@ -36,6 +36,9 @@ func newBucketOracle(count, period, burst, debt int64) *bucketOracle {
 	o.period = max(period, roundUp(full).Int64())
 	// A state counts in ticks, of which a token is the reduced period.
 	o.most = new(big.Rat).SetFrac(big.NewInt(algo.MaxTicks), o.rate.Denom())
+	if units := rat(algo.MaxUnits, 1); o.most.Cmp(units) > 0 {
+		o.most = units
+	}
 	return o
 }
 

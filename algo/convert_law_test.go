@@ -94,7 +94,7 @@ func TestConvertBucket(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
 		m := newMachine(newBucket(count, period, burst, debt))
-		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Fullness()}, capacity: burst, waits: true, wait: 2 * period}
+		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst, waits: true, wait: 2 * period}
 		now := begin(c, q)
 		for range 20 {
 			now += c.step(q.pace, 0)

@@ -22,6 +22,10 @@ func NewLeakyBucket(p Pace, period, queue, undelayed int64) LeakyBucket {
 	return b
 }
 
+// Period returns how far time may go back before the clock counts as set back: the
+// rate's period, or the time it takes to empty the bucket, if that is longer.
+func (b *LeakyBucket) Period() int64 { return b.period }
+
 func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(s.T, now, b.period)
 	if setBack {
@@ -138,10 +142,11 @@ func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
 	if setBack || work == 0 || at < c.At || work != b.decay(c.Over, at-c.At) {
 		return s
 	}
+	actual = min(actual, MaxUnits)
 	if actual <= c.Cost {
-		return State{at, work - min(work, uint64(c.Cost-actual)*b.Den)}
+		return State{at, work - min(work, b.ticks(c.Cost-actual))}
 	}
-	more, _ := mulDiv(uint64(actual-c.Cost), b.Den, 1)
+	more := b.ticks(actual - c.Cost)
 	return State{at, max(work, min(work+more, b.queue+b.Den))}
 }
 

@@ -5,6 +5,10 @@ import "math/bits"
 // MaxTicks bounds every amount of ticks, so that the sum of two never overflows.
 const MaxTicks = 1 << 62
 
+// MaxUnits bounds the units that a bucket misses, and those of a cost that a
+// settlement tells: up to it, integers are exact in the doubles that other stores compute with.
+const MaxUnits = 1<<53 - 1
+
 // Pace is a rate reduced to its lowest terms: Num units are refilled every Den
 // microseconds. In ticks, one unit is Den and one microsecond refills Num.
 type Pace struct{ Num, Den uint64 }
@@ -39,6 +43,15 @@ func (p Pace) wait(ticks uint64) int64 {
 	return int64((ticks-1)/p.Num) + 1
 }
 
+// Time returns the microseconds it takes to refill units, which fit, rounded up.
+func (p Pace) Time(units int64) int64 { return p.wait(uint64(units) * p.Den) }
+
+// ticks returns those of units, which may be more than fit: MaxTicks then.
+func (p Pace) ticks(units int64) uint64 {
+	n, _ := mulDiv(uint64(units), p.Den, 1)
+	return n
+}
+
 // Fits reports whether units of this pace can be counted in ticks.
 func (p Pace) Fits(units uint64) bool {
 	hi, lo := bits.Mul64(units, p.Den)
@@ -62,7 +75,7 @@ func mulDiv(a, b, c uint64) (q uint64, inexact bool) {
 // mulDivUp is mulDiv rounded up.
 func mulDivUp(a, b, c uint64) uint64 {
 	q, inexact := mulDiv(a, b, c)
-	if inexact {
+	if inexact && q < MaxTicks {
 		q++
 	}
 	return q

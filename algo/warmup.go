@@ -58,6 +58,10 @@ func WarmFits(p Pace, warm, cold int64) bool {
 	return most < MaxTicks && unit < MaxTicks && work < MaxTicks
 }
 
+// Period returns how far time may go back before the clock counts as set back: the
+// rate's period, the time that Burst units take or the warm-up, whichever is the longest.
+func (b *WarmBucket) Period() int64 { return b.period }
+
 // settled returns the ticks owed and the warmth as of the question.
 func (b *WarmBucket) settled(w []uint64, now int64) (owed, warm uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(int64(w[warmAt]), now, b.period)
@@ -79,7 +83,7 @@ func (b *WarmBucket) settled(w []uint64, now int64) (owed, warm uint64, at int64
 // price returns the ticks that cost units take from a limiter of this warmth,
 // and the warmth after them.
 func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
-	ticks = uint64(cost) * b.Den
+	ticks = b.ticks(cost)
 	gain, _ := mulDiv(uint64(cost), b.unit, 1)
 	stored := b.most - warm
 	after = warm + min(gain, stored)
@@ -162,7 +166,7 @@ func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 	before := warm - min(gain, warm)
 	ticks, _ := b.price(c.Cost, before)
 	if warm == b.most {
-		before, ticks = warm, uint64(c.Cost)*b.Den
+		before, ticks = warm, b.ticks(c.Cost)
 	}
 	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed-min(owed, ticks), before
 }
@@ -170,8 +174,9 @@ func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 // Settle replaces the cost of a charge by the actual one, at the stable rate.
 func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
 	owed, warm, at, _ := b.settled(w, now)
+	actual = min(actual, MaxUnits)
 	if actual <= c.Cost {
-		owed -= min(owed, uint64(c.Cost-actual)*b.Den)
+		owed -= min(owed, b.ticks(c.Cost-actual))
 	} else {
 		more := actual - c.Cost
 		if b.Pace.Fits(uint64(more)) {
