@@ -113,15 +113,17 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 		return true, ErrOpen
 	}
 	start := time.Now()
-	bounded, cancel := context.WithDeadline(ctx, start.Add(s.o.Deadline))
-	defer cancel()
-	c.ctx = bounded
+	bound, cancel := s.deadlines.bound(ctx, start)
+	if cancel != nil {
+		defer cancel()
+	}
+	c.ctx = bound
 	if s.o.Inline {
 		c.run(s.o.Store)
 		s.inFlight.Add(-1)
 	} else {
 		go s.runAlone(c)
-		c.wait()
+		c.wait(ctx)
 	}
 	took := time.Since(start)
 	if c.left {
@@ -140,7 +142,7 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 		return false, callers(ctx, c)
 	}
 	s.failed.Add(1)
-	if bounded.Err() != nil {
+	if bound.Err() != nil {
 		s.late.Add(1)
 		if !errors.Is(err, ErrLate) {
 			err = fmt.Errorf("%w: %w", ErrLate, err)
@@ -150,12 +152,14 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	return true, err
 }
 
-// wait waits for the call or its deadline, and leaves it behind then.
-func (c *call) wait() {
+// wait waits for the call, its deadline or the end of its caller's context, and
+// leaves it behind then.
+func (c *call) wait(caller context.Context) {
 	select {
 	case <-c.done:
 		return
 	case <-c.ctx.Done():
+	case <-caller.Done():
 	}
 	select {
 	case <-c.done: // both

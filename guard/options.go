@@ -30,8 +30,9 @@ type Options struct {
 	// one, else Allow.
 	Default Fallback
 
-	// Deadline is how long a call of the store may take. An answer comes within it, and
-	// what it takes to be scheduled. Default: 50ms.
+	// Deadline is how long a call of the store may take, or up to a 32nd less, for calls
+	// that begin at about the same time share a timer. An answer comes within it, and what it takes
+	// to be scheduled. Default: 50ms.
 	Deadline time.Duration
 	// Slow is how long a call may take to be none of a failing store: one that takes
 	// longer counts as failed for the breaker, though its answer is used. Default: Deadline.
@@ -49,8 +50,9 @@ type Options struct {
 	// recovery is seen within 600ms of the first call.
 	Retry time.Duration
 	// Inline makes calls of the store on the goroutine of the caller, which is cheaper,
-	// and trusts the store to return when its context ends. Otherwise each call has a
-	// goroutine of its own, which the caller leaves behind at the deadline.
+	// and trusts the store to return when its context ends: at the deadline, or at that of the
+	// caller's context; a caller that is cancelled waits for the answer. Otherwise each call has a
+	// goroutine of its own, which the caller leaves behind then.
 	Inline bool
 	// MaxLeases is how many leases are remembered for the layer that granted them. Renewals
 	// of those beyond are taken for new leases when that layer cannot be asked. Default: 100,000,

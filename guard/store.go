@@ -19,12 +19,13 @@ import (
 // that may fail takes. It is safe for concurrent use and runs nothing in the background:
 // the goroutines of calls end with these, and the store is asked again when a caller comes.
 type Store struct {
-	o        Options
-	fallback atomic.Pointer[func(*sluice.Limit) Fallback]
-	breaker  breaker
-	scaler   scaler
-	leases   leases
-	calls    sync.Pool // *call
+	o         Options
+	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
+	breaker   breaker
+	deadlines deadlines
+	scaler    scaler
+	leases    leases
+	calls     sync.Pool // *call
 
 	inFlight                                   atomic.Int64
 	shed, refused, givenUp, failed, late, slow atomic.Uint64
@@ -40,6 +41,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{o: o}
 	s.breaker.init(&o)
+	s.deadlines.init(o.Deadline)
 	s.scaler.share = o.Share
 	s.leases.init(o.MaxLeases)
 	s.calls.New = newCall

@@ -1,0 +1,220 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+)
+
+// Whatever the store does, the answer is there by the deadline, and what is left behind
+// stays counted until it returns.
+func TestDeadline(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		inline bool
+		heeds  bool
+	}{{"ignored", false, false}, {"heeded", false, true}, {"inline", true, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, guard.Options{Inline: c.inline, Default: guard.Allow})
+				release := make(chan struct{})
+				h.fake.set(heedful)
+				if !c.heeds {
+					h.fake.set(hung(release))
+				}
+				for i := range 9 { // one fewer than open the breaker
+					began := time.Now()
+					d := h.take(other, 1)
+					took := time.Since(began)
+					if !d.Allowed || !d.Degraded || took > 50*time.Millisecond || took < 48*time.Millisecond {
+						t.Fatalf("call %d took %v: %+v", i, took, d)
+					}
+					pass(time.Duration(i) * 400 * time.Microsecond)
+				}
+				synctest.Wait()
+				want := 9
+				if c.heeds {
+					want = 0
+				}
+				if st := h.Stats(); st.InFlight != want || st.Failed != 9 || st.Late != 9 || !errors.Is(st.Last, guard.ErrLate) {
+					t.Errorf("left behind: %+v", st)
+				}
+				close(release)
+				synctest.Wait()
+				if st := h.Stats(); st.InFlight != 0 || st.Answered != 0 {
+					t.Errorf("returned: %+v", st)
+				}
+			})
+		})
+	}
+}
+
+// An end that got no answer in time says that nobody knows what became of it.
+func TestDeadlineOfEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{})
+		r := sluice.Request{Limit: other, Key: key, Cost: 1}
+		d := h.ask(r)
+		release := make(chan struct{})
+		h.fake.set(hung(release))
+		err := h.Cancel(t.Context(), r.Charge(&d))
+		if !errors.Is(err, guard.ErrLate) || !errors.Is(err, sluice.ErrUnknownOutcome) {
+			t.Errorf("canceling: %v", err)
+		}
+		close(release)
+	})
+}
+
+// A batch that was left behind writes nowhere that its caller looks.
+func TestBatchLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Deny})
+		rs := []sluice.Request{{Limit: other, Key: key, Cost: 1}, {Limit: other, Key: key, Cost: 2}}
+		out := make([]sluice.Decision, 2)
+		release := make(chan struct{})
+		h.fake.set(hung(release))
+		if err := h.DecideAll(t.Context(), rs, out); err != nil {
+			t.Fatal(err)
+		}
+		clear(rs)
+		close(release)
+		synctest.Wait()
+		if got := used(t, h.fake.Store, other); got != 3 {
+			t.Errorf("the call charged %d, want the 3 it was made with", got)
+		}
+		for i, d := range out {
+			if d.Allowed || !d.Degraded {
+				t.Errorf("decision %d: %+v", i, d)
+			}
+		}
+	})
+}
+
+// Beyond the cap nobody waits.
+func TestInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{MaxInFlight: 4, Default: guard.Allow})
+		release := make(chan struct{})
+		h.fake.set(hung(release))
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { h.take(other, 1) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		for range 1000 {
+			if d := h.take(other, 1); !d.Degraded {
+				t.Fatalf("%+v", d)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("calls beyond the cap took %v", took)
+		}
+		if err := h.Reset(t.Context(), other, key); !errors.Is(err, guard.ErrBusy) {
+			t.Errorf("a reset beyond the cap: %v", err)
+		}
+		wg.Wait()
+		// The deadline has passed, and the calls are still there.
+		h.take(other, 1)
+		if n := h.fake.calls.Load(); n != 4 {
+			t.Errorf("%d calls, want 4", n)
+		}
+		if st := h.Stats(); st.InFlight != 4 || st.Shed != 1002 || st.State != guard.Closed {
+			t.Errorf("%+v", st)
+		}
+		h.fake.set(nil)
+		close(release)
+		synctest.Wait()
+		if d := h.take(other, 1); d.Degraded || h.Stats().InFlight != 0 {
+			t.Errorf("when they have returned: %+v", d)
+		}
+	})
+}
+
+// What ends the caller's own context is the caller's error, and says nothing of the store.
+func TestCallersContext(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inline=%v", inline), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, guard.Options{Inline: inline})
+				gone, cancel := context.WithCancel(t.Context())
+				cancel()
+				if _, err := h.Decide(gone, sluice.Request{Limit: other, Cost: 1}); !errors.Is(err, context.Canceled) || errors.Is(err, sluice.ErrUnknownOutcome) {
+					t.Errorf("with a context that had ended: %v", err)
+				}
+				if n := h.fake.calls.Load(); n != 0 {
+					t.Errorf("%d calls with a context that had ended", n)
+				}
+				h.fake.set(heedful)
+				for range 50 {
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+					began := time.Now()
+					_, err := h.Decide(ctx, sluice.Request{Limit: other, Cost: 1})
+					if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 20*time.Millisecond {
+						t.Fatalf("after %v: %v", took, err)
+					}
+					cancel()
+				}
+				if st := h.Stats(); st.State != guard.Closed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+	t.Run("canceled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t, guard.Options{})
+			release := make(chan struct{})
+			h.fake.set(hung(release))
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(5*time.Millisecond, cancel)
+			began := time.Now()
+			_, err := h.Decide(ctx, sluice.Request{Limit: other, Cost: 1})
+			if took := time.Since(began); !errors.Is(err, context.Canceled) || !errors.Is(err, sluice.ErrUnknownOutcome) || took != 5*time.Millisecond {
+				t.Errorf("after %v: %v", took, err)
+			}
+			close(release)
+		})
+	})
+}
+
+// The store sees the values of the caller's context and a deadline, and can make
+// contexts of its own from it.
+func TestContextOfCall(t *testing.T) {
+	type name struct{}
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{})
+		seen := 0
+		h.fake.set(func(ctx context.Context) error {
+			seen++
+			at, ok := ctx.Deadline()
+			if left := time.Until(at); !ok || left > 50*time.Millisecond || left < 48*time.Millisecond {
+				t.Errorf("the deadline is in %v", left)
+			}
+			if ctx.Value(name{}) != "value" || ctx.Value(key) != nil {
+				t.Error("the values are not those of the caller")
+			}
+			own, cancel := context.WithCancel(ctx)
+			defer cancel()
+			<-own.Done()
+			return own.Err()
+		})
+		caller, cancel := context.WithCancel(context.WithValue(t.Context(), name{}, "value"))
+		defer cancel()
+		for range 3 {
+			if d, err := h.Decide(caller, sluice.Request{Limit: other, Key: key, Cost: 1}); err != nil || !d.Degraded {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		if seen != 3 {
+			t.Errorf("%d calls", seen)
+		}
+	})
+}
