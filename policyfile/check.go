@@ -21,6 +21,7 @@ func (f *File) check(s *source) {
 	if f.IPv6Prefix < 1 || f.IPv6Prefix > 128 {
 		s.follow("ipv6_prefix", fmt.Sprintf("is %d", f.IPv6Prefix), "give 1 to 128; 64 is what one customer usually holds")
 	}
+	f.checkStore(s)
 	f.checkListen(s)
 	f.checkAdmin(s)
 	f.Upstream.check(s)

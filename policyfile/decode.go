@@ -3,6 +3,7 @@ package policyfile
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -332,7 +333,7 @@ func (d *decoder) list(path string, n ast.Node, v reflect.Value) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(nodes), len(nodes)))
 	for i, e := range nodes {
-		d.value(path+"["+strconv.Itoa(i)+"]", e, v.Index(i))
+		d.value(path+"["+strconv.Itoa(i)+"]", plain(e), v.Index(i))
 	}
 }
 
@@ -384,13 +385,13 @@ func show(path string, n ast.Node) string {
 	case *ast.SequenceNode:
 		return "a list"
 	case *ast.StringNode, *ast.LiteralNode:
-		if strings.HasSuffix(path, "token") {
+		if secret(path) {
 			return "a text"
 		}
 		text, _ := (&decoder{}).text(path, n)
 		return "the text " + quote(text)
 	default:
-		if strings.HasSuffix(path, "token") {
+		if secret(path) {
 			return "no text"
 		}
 		return quoteless(n.GetToken().Value)
@@ -400,8 +401,11 @@ func show(path string, n ast.Node) string {
 // maxShown is how much of an offending text is shown.
 const maxShown = 80
 
+// users finds users in URLs, of which there may be a password.
+var users = regexp.MustCompile(`://.*@`)
+
 func quote(text string) string {
-	return strconv.Quote(shorten(text))
+	return strconv.Quote(shorten(users.ReplaceAllString(text, "://***@")))
 }
 
 func quoteless(text string) string {

@@ -42,7 +42,8 @@ type File struct {
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// Default is what becomes of a request that no rule matches. Default: allow.
 	Default policy.Action `yaml:"default"`
-	// OnStoreError is for the rules that do not say. Default: allow.
+	// OnStoreError is for the rules that do not say: allow, deny or local. With the
+	// memory store, which does not fail, it is of no effect. Default: allow.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
 	// Rules are the policy.
 	Rules []Rule `yaml:"rules"`

@@ -148,16 +148,22 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
-// TestParseAllGivesEverySetting holds testdata/all.yaml to its name.
+// TestParseAllGivesEverySetting holds testdata/all*.yaml to their name.
 func TestParseAllGivesEverySetting(t *testing.T) {
-	f, err := Load("testdata/all.yaml")
+	files, err := filepath.Glob("testdata/all*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var f *File
 	var zero func(path string, v reflect.Value)
 	given := map[string]bool{}
-	for path := range f.source.keys {
-		given[path[strings.LastIndexAny(path, ".]")+1:]] = true
+	for _, name := range files {
+		if f, err = Load(name); err != nil {
+			t.Fatal(err)
+		}
+		for path := range f.source.keys {
+			given[path[strings.LastIndexAny(path, ".]")+1:]] = true
+		}
 	}
 	zero = func(path string, v reflect.Value) {
 		switch v.Kind() {
@@ -280,6 +286,18 @@ func TestSecretsAreNotShown(t *testing.T) {
 		"version: 1\nadmin: {token: 'hunter2 '}\n",
 		"version: 1\nupstream: http://user:hunter2@example.com\n",
 		"version: 1\nadmin: {token: {a: hunter2}}\n",
+		"version: 1\nstore: {redis: {addresses: [127.0.0.1:6379], password: hunter2}}\n",
+		"version: 1\nstore: {redis: {addresses: [127.0.0.1:6379], passwort: hunter2}}\n",
+		"version: 1\nstore: {redis: {addresses: [127.0.0.1:6379], password_env: hunter2!}}\n",
+		"version: 1\nstore: {redis: {addresses: [127.0.0.1:6379], password_env: [hunter2]}}\n",
+		"version: 1\nstore: {redis: {addresses: [127.0.0.1:6379], hash_keys: {secret: hunter2}}}\n",
+		"version: 1\nstore: {redis: {addresses: [127.0.0.1:6379], hash_keys: {secret_env: {hunter2: 1}}}}\n",
+		"version: 1\nstore: {redis: {addresses: ['redis://:hunter2@127.0.0.1:6379']}}\n",
+		"version: 1\nstore: {redis: {addresses: [app:hunter2@127.0.0.1:6379]}}\n",
+		"version: 1\nstore: {redis: {url: 'rediss://app:hun/hunter2@127.0.0.1:6379'}}\n",
+		"version: 1\nstore: 'redis://:hunter2@127.0.0.1:6379'\n",
+		"version: 1\nstore: {redis: 'redis://:hunter2@127.0.0.1:6379'}\n",
+		"version: 1\nstore: {redis: {addresses: {'app:hunter2@127.0.0.1': 6379}}}\n",
 	} {
 		_, err := Parse("x.yaml", []byte(text))
 		if err == nil {

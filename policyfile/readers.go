@@ -25,9 +25,10 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[sluice.Rate]():     readRate,
 	reflect.TypeFor[netip.Prefix]():    readPrefix,
 	reflect.TypeFor[Size]():            readSize,
+	reflect.TypeFor[Share]():           readShare,
 	reflect.TypeFor[policy.Action]():   readWord("allow", "deny"),
 	reflect.TypeFor[policy.Missing]():  readWord("share", "skip", "deny"),
-	reflect.TypeFor[policy.Fallback](): readWord("", "allow", "deny"),
+	reflect.TypeFor[policy.Fallback](): readWord("", "allow", "deny", "local"),
 }
 
 // readWord reads one of some words as its number.

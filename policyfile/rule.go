@@ -34,7 +34,8 @@ type Rule struct {
 	Shadow bool `yaml:"shadow"`
 	// WhenLimited is what happens to a request that is refused.
 	WhenLimited WhenLimited `yaml:"when_limited"`
-	// OnStoreError is allow or deny. Default: that of the file.
+	// OnStoreError is allow, deny or local: what becomes of a request while the store
+	// does not answer. Default: that of the file.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
 }
 

@@ -112,8 +112,19 @@ func child(path, key string) string {
 	return path + "." + key
 }
 
-// secrets finds what must not be shown: tokens, and users in URLs.
-var secrets = regexp.MustCompile(`(?i)(token["']?[ \t]*:[ \t]*).+|(://)[^/ \t]*@`)
+// secrets finds what must not be shown: tokens and passwords, also misspelt and where
+// the name of a variable belongs, and what is before the @ of URLs and addresses.
+var secrets = regexp.MustCompile(`(?i)((?:tok|pa?s[sw]|pa?swor|pwd|auth|secr)[a-z]*(?:_env)?["']?[ \t]*:[ \t]*).+|(^|[ \t"',[])[^ \t"',[]+@`)
+
+// secret reports whether the value of a setting must not be shown.
+func secret(path string) bool {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	switch strings.TrimSuffix(name, "_env") {
+	case "token", "pass", "auth", "password", "secret":
+		return true
+	}
+	return false
+}
 
 // line returns a line for an excerpt.
 func (s *source) line(n int) string {

@@ -1,0 +1,226 @@
+package policyfile
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// redisPath is where the settings of the store in Redis are.
+const redisPath = "store.redis"
+
+// checkStore checks where state is kept.
+func (f *File) checkStore(s *source) {
+	r := f.Store.Redis
+	if r == nil {
+		return
+	}
+	if s.has("store.memory") {
+		s.followKey("store.memory", "is given, and redis is too", "give one store; the memory that stands in for Redis is redis.local")
+	}
+	r.checkPlace(s)
+	r.checkAccess(s)
+	r.checkKeys(s, f.Rules)
+	r.checkCalls(s)
+	r.Local.check(s, redisPath+".local", f.usesLocal())
+}
+
+// followKey is follow at the name of the setting.
+func (s *source) followKey(path, problem, suggestion string) {
+	if pos, ok := s.keys[path]; ok && !s.at[path] {
+		s.reportAt(pos, path, problem, suggestion)
+		return
+	}
+	s.follow(path, problem, suggestion)
+}
+
+// usesLocal reports whether a rule limits locally while the store is down.
+func (f *File) usesLocal() bool {
+	return slices.ContainsFunc(f.Rules, func(r Rule) bool {
+		return r.OnStoreError == policy.FallbackLocal || r.OnStoreError == policy.FallbackDefault && f.OnStoreError == policy.FallbackLocal
+	})
+}
+
+// checkPlace checks where the server is.
+func (r *RedisStore) checkPlace(s *source) {
+	in := func(name string) string { return redisPath + "." + name }
+	switch {
+	case r.Sentinel != nil:
+		r.Sentinel.check(s, in("sentinel"))
+		if len(r.Addresses) > 0 {
+			s.followKey(in("addresses"), "are given, and a sentinel is too, which tells the address", "give the addresses of the sentinels as sentinel.addresses, and no others")
+		}
+		if r.Socket != "" {
+			s.followKey(in("socket"), "is given, and a sentinel is too, which tells the address", "give one of them")
+		}
+		if r.Cluster {
+			s.followKey(in("cluster"), "is given, and a sentinel is too", "give one of them: a cluster has no sentinels")
+		}
+	case r.Socket != "":
+		if len(r.Addresses) > 0 {
+			s.followKey(in("addresses"), "are given, and a socket is too", "give one of them")
+		}
+		if r.Cluster {
+			s.followKey(in("cluster"), "is given, and a socket is too, by which one node alone is reached", "give addresses")
+		}
+	case len(r.Addresses) == 0:
+		if s.has(in("socket")) {
+			s.follow(in("socket"), "is empty", "give the path of the server's socket, or addresses")
+		} else {
+			s.follow(in("addresses"), "is missing", "say where the server is, as in addresses: [127.0.0.1:6379], or with socket or sentinel")
+		}
+	case len(r.Addresses) > 1 && !r.Cluster:
+		s.follow(in("addresses"), fmt.Sprintf("has %d addresses, and one server has one", len(r.Addresses)),
+			"give cluster: true for the nodes of a cluster, or sentinel for a server that has replicas")
+	}
+	checkAddresses(s, in("addresses"), r.Addresses, "6379")
+	if r.Cluster && r.Database != 0 {
+		s.follow(in("database"), fmt.Sprintf("is %d, and a cluster has none but 0", r.Database), "remove it, and give a prefix to keep apart what shares the cluster")
+	}
+}
+
+func (st *Sentinel) check(s *source, path string) {
+	if st.Master == "" {
+		s.follow(path+".master", "is missing", "give the name that sentinel.conf has after \"sentinel monitor\"")
+	}
+	if len(st.Addresses) == 0 {
+		s.follow(path+".addresses", "is missing", "give those of the sentinels, as in [127.0.0.1:26379]")
+	}
+	checkAddresses(s, path+".addresses", st.Addresses, "26379")
+	checkSecret(s, path, "password", st.PasswordFile, st.PasswordEnv)
+	if st.User != "" && st.PasswordFile == "" && st.PasswordEnv == "" {
+		s.follow(path+".user", "is given without a password", "give password_file or password_env")
+	}
+}
+
+// checkAddresses checks a list of host:port.
+func checkAddresses(s *source, path string, list []string, port string) {
+	for i, a := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		host, n, problem := splitAddress(a)
+		shown, suggestion := quote(a), "write host:port as in 127.0.0.1:"+port
+		switch {
+		case strings.Contains(a, "@"): // there could be a password in front of it
+			shown, problem, suggestion = "the address", "has a user in it", "write host:port, and give user and password_file beside it"
+		case strings.Contains(a, "://"):
+		case problem == "has no port" && !strings.ContainsAny(a, " \t/*"):
+			suggestion = "write " + quote(a+":"+port)
+		case strings.HasPrefix(a, "/"):
+			problem, suggestion = "is a path", "give it as socket"
+		case problem == "" && host == "":
+			problem = "has no host"
+		case problem == "" && n == 0, strings.HasPrefix(problem, "has no port from"):
+			problem = "has no port from 1 to 65535"
+		case problem != "":
+		case slices.Contains(list[:i], a):
+			problem, suggestion = "is there twice", "remove one of them"
+		}
+		if problem != "" {
+			s.follow(at, shown+" "+problem, suggestion)
+		}
+	}
+}
+
+// checkAccess checks who we are.
+func (r *RedisStore) checkAccess(s *source) {
+	t, path := &r.TLS, redisPath+".tls"
+	if (t.Cert == "") != (t.Key == "") {
+		s.follow(path, "has a certificate or a key alone", "give cert and key, or none of them")
+	}
+	if r.Socket != "" && *t != (RedisTLS{}) {
+		s.followKey(path, "is given, and a socket is too, which has none", "remove it, or give addresses")
+	}
+	checkSecret(s, redisPath, "password", r.PasswordFile, r.PasswordEnv)
+	if r.User != "" && r.PasswordFile == "" && r.PasswordEnv == "" {
+		s.follow(redisPath+".user", "is given without a password", "give password_file or password_env")
+	}
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// checkSecret checks where a secret is told to be. What is wrong may be the secret
+// itself, which no error shows.
+func checkSecret(s *source, path, name, file, env string) {
+	if file != "" && env != "" {
+		s.follow(path+"."+name+"_env", fmt.Sprintf("is given, and %s_file is too", name), "give one of them")
+	}
+	if s.has(path+"."+name+"_file") && file == "" {
+		s.follow(path+"."+name+"_file", "is empty", "give the path of a file, or remove the line")
+	}
+	if env == "" && !s.has(path+"."+name+"_env") {
+		return
+	}
+	if !variableName.MatchString(env) {
+		s.follow(path+"."+name+"_env", "is no name of an environment variable", "give the name alone, such as REDIS_"+strings.ToUpper(name))
+	}
+}
+
+// maxPrefix bounds the prefix, which every key repeats.
+const maxPrefix = 128
+
+// checkKeys checks how keys are written.
+func (r *RedisStore) checkKeys(s *source, rules []Rule) {
+	in := func(name string) string { return redisPath + "." + name }
+	switch {
+	case r.Prefix == "" && s.has(in("prefix")):
+		s.follow(in("prefix"), "is empty", "give a text, or remove the line, which is for "+defaultRedisPrefix)
+	case strings.ContainsAny(r.Prefix, "{}"):
+		s.follow(in("prefix"), quote(r.Prefix)+" has a brace, which chooses the slot in a cluster", "remove it")
+	case len(r.Prefix) > maxPrefix:
+		s.follow(in("prefix"), fmt.Sprintf("has %d bytes, which every key repeats", len(r.Prefix)), fmt.Sprintf("give %d at most", maxPrefix))
+	}
+	if h := r.HashKeys; h != nil {
+		checkSecret(s, in("hash_keys"), "secret", h.SecretFile, h.SecretEnv)
+		if h.SecretFile == "" && h.SecretEnv == "" {
+			s.follow(in("hash_keys"), "has no secret", "give secret_file or secret_env")
+		}
+	}
+	switch {
+	case r.Tenant < 0 || r.Tenant == 0 && s.has(in("tenant")):
+		s.follow(in("tenant"), fmt.Sprintf("is %d", r.Tenant), "give the number of a key's part, from 1")
+	case r.Tenant > 0 && !r.Cluster:
+		s.follow(in("tenant"), "is given without cluster: true, and chooses the slot in a cluster", "remove it")
+	case r.Tenant > 0:
+		for i := range rules {
+			if n := len(rules[i].Key); n > 0 && n < r.Tenant {
+				s.follow(fmt.Sprintf("rules[%d].key", i), fmt.Sprintf("has %s, and %s.tenant is the number of one, %d", parts(n), redisPath, r.Tenant),
+					"put what names the tenant there in every rule")
+			}
+		}
+	}
+}
+
+func parts(n int) string {
+	if n == 1 {
+		return "1 part"
+	}
+	return fmt.Sprintf("%d parts", n)
+}
+
+// maxInFlight bounds the calls under way.
+const maxInFlight = 1 << 20
+
+// checkCalls checks how the server is asked. What a program leaves zero is the default.
+func (r *RedisStore) checkCalls(s *source) {
+	at := redisPath + ".deadline"
+	if (r.Deadline != 0 || s.has(at)) && (r.Deadline < time.Millisecond || r.Deadline > time.Minute) {
+		s.follow(at, fmt.Sprintf("is %v", r.Deadline), "give 1ms to 1m; a request waits that long at most")
+	}
+	at = redisPath + ".in_flight"
+	if (r.InFlight != 0 || s.has(at)) && (r.InFlight < 1 || r.InFlight > maxInFlight) {
+		s.follow(at, fmt.Sprintf("is %d", r.InFlight), fmt.Sprintf("give 1 to %d", maxInFlight))
+	}
+}
+
+func (l *LocalStore) check(s *source, path string, used bool) {
+	switch {
+	case used && l.Share == Share{}:
+		s.follow(path+".share", "is missing, and a rule limits locally while the store is down", "give 1/4 if four servers share the limits, or 1 for a server alone")
+	case !used && *l != LocalStore{}:
+		s.followKey(path, "is given, and no rule has on_store_error: local", "give that to the rules it is for, or to the file, or remove it")
+	}
+}
