@@ -39,6 +39,10 @@ smoke: ## Run the README's first command and send it real requests
 bench: ## Measure against peers and floors, and check the bars (ARGS="…" for its flags)
 	go -C checks run ./cmd/bench $(ARGS)
 
+.PHONY: bench-redis
+bench-redis: ## The same for limits in Redis: floors, peers and bars over one server (ARGS="…" for its flags)
+	go -C checks run ./cmd/bench-redis $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 	@tools/fuzz.sh $(FUZZTIME)

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/figures"
+	"github.com/sluicehq/sluice/checks/redispeers"
+)
+
+// renderReport returns the whole report in Markdown, aligned to be read as is.
+// The command is what measures the same again.
+func renderReport(b *bench, command string, bars []figures.Bar) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "# Benchmarks with Redis\n\n")
+	fmt.Fprintf(&w, "Written by `%s`\non %s, with %s over TCP on the same machine.\n\n", command, figures.Machine(), b.version)
+	if b.memoryKeys == short.memoryKeys {
+		w.WriteString("A short run: these figures mean little.\n\n")
+	}
+	fmt.Fprintf(&w, `A figure is the median of %d interleaved rounds of %v, with the lowest and the highest; a ratio is the
+median of those of the rounds, which disturb both sides alike. Callers are goroutines that ask again as soon
+as they have their answer, so they share the machine with the server. Floors are the scripts in
+checks/redisfloor, the peers' set-up is in checks/redispeers, the workloads are in checks/cmd/bench-redis.
+Clients have the defaults of their libraries, but no retries: go-redis has %d connections here. The limits
+admit everything, and every decision writes.
+
+`, b.rounds, b.duration/time.Duration(b.rounds), b.poolSize)
+	if len(b.quiet) > 0 {
+		fmt.Fprintf(&w, `Was the machine quiet? Each of two goroutines that only compute ran at %s of the speed of one.
+
+`, figures.Summarize(b.quiet).Text(2))
+	}
+	section := func(title, text string, t figures.Table) { figures.Section(&w, title, text, t) }
+	section("Bars", "", figures.BarTable(bars))
+	section(fmt.Sprintf("Decisions over %d keys", b.keys), "Thousands a second, by the number of callers.", b.rates("keys"))
+	section("Decisions on one hot key", "Thousands a second, by the number of callers. Errors are no decisions.", b.rates("hot"))
+	section("Against the minimal script", fmt.Sprintf("Decisions a second over %d keys, over those of the minimal script through rueidis.", b.keys), b.ratios())
+	section(fmt.Sprintf("Latency over %d keys", b.keys), "µs until the answer: half of all, and 99 of 100.", b.latencies("keys"))
+	section("Latency on one hot key", "", b.latencies("hot"))
+	section("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: what INFO commandstats tells of evalsha
+per call; it includes the commands that a script calls, and not reading the call and sending the reply. Of the
+process: used_cpu_user and used_cpu_sys of INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
+	section("Four limits at once", fmt.Sprintf("One rule with four limits, decided in one call, with %d callers; the same measures.", barCallers),
+		b.costs(cell("batch", barCallers), batchSubjects(), floorBatchName))
+	section("Memory", fmt.Sprintf(`Bytes for each of %d keys, of which each has taken one unit of 100 an hour. Used: the growth of used_memory,
+tables and TTLs included. MEMORY USAGE leaves out the table of TTLs. Every limiter is asked for keys of %d bytes;
+the text is that of the server's key.`, b.memoryKeys, keyLen), b.memoryTable())
+	section("Errors", "Of a hundred calls, with the first one.", b.errorTable())
+	section("Versions", "", b.versionTable())
+	return strings.TrimRight(w.String(), "\n") + "\n"
+}
+
+// perCell makes a row of each subject, a column of each number of callers.
+func (b *bench) perCell(unit, part string, text func(cell, subject string) string) figures.Table {
+	head := []string{unit}
+	for _, n := range b.callers {
+		head = append(head, fmt.Sprint(n))
+	}
+	t := figures.Table{head}
+	for _, s := range subjects() {
+		row := []string{s.name}
+		for _, n := range b.callers {
+			row = append(row, text(cell(part, n), s.name))
+		}
+		t.Append(row)
+	}
+	return t
+}
+
+func (b *bench) rates(part string) figures.Table {
+	return b.perCell("k/s", part, func(cell, subject string) string {
+		s, ok := b.results[cell][subject]
+		if !ok {
+			return ""
+		}
+		return figures.Stat{Median: s.Median / 1000, Low: s.Low / 1000, High: s.High / 1000}.Text(1)
+	})
+}
+
+func (b *bench) ratios() figures.Table {
+	return b.perCell("×", "keys", func(cell, subject string) string {
+		ratio, ok := b.results.Ratio(cell, subject, minimalName)
+		if !ok {
+			return ""
+		}
+		return ratio.Text(2)
+	})
+}
+
+func (b *bench) latencies(part string) figures.Table {
+	return b.perCell("p50 / p99, µs", part, func(cell, subject string) string {
+		half, ok1 := b.results.Median(metricOf(cell, metricP50), subject)
+		most, ok2 := b.results.Median(metricOf(cell, metricP99), subject)
+		if !ok1 || !ok2 {
+			return ""
+		}
+		return fmt.Sprintf("%.0f / %.0f", half, most)
+	})
+}
+
+// costs tells what decisions take in the server, and how many there were.
+func (b *bench) costs(cell string, among []subject, over string) figures.Table {
+	t := figures.Table{{"", "in the script, µs", "×", "of the process, µs", "×", "decisions, k/s"}}
+	for _, s := range among {
+		row := []string{s.name, "", "", "", "", ""}
+		for i, metric := range []string{metricScript, metricServer} {
+			name := metricOf(cell, metric)
+			if v, ok := b.results[name][s.name]; ok {
+				row[1+2*i] = v.Text(2)
+			}
+			if ratio, ok := b.results.Ratio(name, s.name, over); ok {
+				row[2+2*i] = ratio.Text(2)
+			}
+		}
+		if v, ok := b.results.Median(cell, s.name); ok {
+			row[5] = fmt.Sprintf("%.1f", v/1000)
+		}
+		t.Append(row)
+	}
+	return t
+}
+
+func (b *bench) memoryTable() figures.Table {
+	t := figures.Table{{"", "used", "over minimal", "MEMORY USAGE", "text", "a key of the server"}}
+	for _, s := range subjects() {
+		used, ok := b.results[metricUsed][s.name]
+		if !ok {
+			continue
+		}
+		over := ""
+		if least, ok := b.results.Median(metricUsed, minimalName); ok {
+			over = fmt.Sprintf("%+.1f", used.Median-least)
+		}
+		t.Append([]string{
+			s.name, used.Text(1), over, b.results[metricUsage][s.name].Text(0),
+			b.results[metricKeyText][s.name].Text(0), "`" + b.keyText[s.name] + "`",
+		})
+	}
+	return t
+}
+
+func (b *bench) errorTable() figures.Table {
+	t := figures.Table{{"", "%", ""}}
+	for _, part := range []string{"keys", "hot", "batch"} {
+		for _, n := range append(slices.Clone(b.callers), barCallers) {
+			name := cell(part, n)
+			for _, s := range append(subjects(), batchSubjects()...) {
+				share, ok := b.results[metricOf(name, metricErrors)][s.name]
+				if !ok || share.Median == 0 {
+					continue
+				}
+				row := []string{name + ", " + s.name, share.Text(1), b.failed[metricOf(name, s.name)]}
+				if !slices.ContainsFunc(t, func(r []string) bool { return r[0] == row[0] }) {
+					t = append(t, row)
+				}
+			}
+		}
+	}
+	return t
+}
+
+// versionTable lists the modules that were measured, and the clients under them.
+func (b *bench) versionTable() figures.Table {
+	modules := []string{"github.com/redis/rueidis", "github.com/redis/go-redis/v9", "github.com/gomodule/redigo"}
+	for _, p := range redispeers.All() {
+		modules = append(modules, p.Module)
+	}
+	return figures.Versions(modules)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/sluicehq/sluice/checks/peers"
+	"github.com/sluicehq/sluice/checks/redisfloor"
+	"github.com/sluicehq/sluice/checks/redispeers"
+)
+
+// subject is a limiter to be measured.
+type subject struct {
+	name string
+
+	// open makes one. It ends with end, which may be nil.
+	open func(ctx context.Context, c clients, l peers.Limit) (limiter redispeers.Limiter, end func() error, err error)
+}
+
+// The names that the bars speak of.
+const (
+	sluiceName    = "sluice, rueidis"
+	sluiceGoName  = "sluice, go-redis"
+	minimalName   = "minimal, rueidis"
+	minimalGoName = "minimal, go-redis"
+	return1Name   = "return 1, rueidis"
+	redisRateName = "go-redis/redis_rate"
+
+	sluiceBatchName = "sluice, 4 limits"
+	floorBatchName  = "MGET + 4 SET"
+)
+
+// subjects returns all there are: ours first, then floors, then peers.
+func subjects() []subject {
+	all := append(sluiceSubjects(),
+		subject{minimalName, openMinimal},
+		subject{minimalGoName, openMinimalGo},
+		subject{return1Name, openReturn1},
+	)
+	for _, p := range redispeers.All() {
+		all = append(all, subject{p.Name, func(_ context.Context, c clients, l peers.Limit) (redispeers.Limiter, func() error, error) {
+			return p.New(c.redis, l)
+		}})
+	}
+	return all
+}
+
+// batchSubjects returns those that decide four limits of a key at once.
+func batchSubjects() []subject {
+	return append(sluiceBatches(), subject{floorBatchName, openFloorBatch})
+}
+
+func openMinimal(ctx context.Context, c clients, l peers.Limit) (redispeers.Limiter, func() error, error) {
+	m, err := redisfloor.NewMinimal(ctx, c.rueidis, l.Every, l.Burst)
+	return m, nil, err
+}
+
+func openMinimalGo(ctx context.Context, c clients, l peers.Limit) (redispeers.Limiter, func() error, error) {
+	m, err := redisfloor.NewMinimalGo(ctx, c.redis, l.Every, l.Burst)
+	return m, nil, err
+}
+
+func openReturn1(ctx context.Context, c clients, _ peers.Limit) (redispeers.Limiter, func() error, error) {
+	r, err := redisfloor.NewReturn1(ctx, c.rueidis)
+	return r, nil, err
+}
+
+func openFloorBatch(ctx context.Context, c clients, l peers.Limit) (redispeers.Limiter, func() error, error) {
+	b, err := redisfloor.NewBatch(ctx, c.rueidis, l.Window)
+	return b, nil, err
+}

@@ -1,0 +1,2 @@
+-- Nothing: what remains is the server's own cost of a script.
+return 1
