@@ -15,6 +15,8 @@ require (
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/sethvargo/go-redisstore v0.3.0
 	github.com/sluicehq/sluice v0.0.0
+	github.com/sluicehq/sluice/goredisstore v0.0.0
+	github.com/sluicehq/sluice/rueidisstore v0.0.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
 	golang.org/x/time v0.14.0
@@ -29,15 +31,13 @@ require (
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
-	github.com/sluicehq/sluice/goredisstore v0.0.0
-	github.com/sluicehq/sluice/rueidisstore v0.0.0
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
 
-replace github.com/sluicehq/sluice => ../
-
-replace github.com/sluicehq/sluice/rueidisstore => ../rueidisstore
-
-replace github.com/sluicehq/sluice/goredisstore => ../goredisstore
+replace (
+	github.com/sluicehq/sluice => ../
+	github.com/sluicehq/sluice/goredisstore => ../goredisstore
+	github.com/sluicehq/sluice/rueidisstore => ../rueidisstore
+)
