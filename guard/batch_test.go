@@ -1,0 +1,102 @@
+package guard_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+)
+
+// Each request of a batch follows its own ladder, and all are charged or none.
+func TestBatch(t *testing.T) {
+	ladder := by(map[string]guard.Fallback{
+		"local": guard.Local, "local too": guard.Local, "allow": guard.Allow, "deny": guard.Deny,
+	})
+	of := func(name string) *sluice.Limit { return limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}) }
+	ask := func(name string, cost int64) sluice.Request {
+		return sluice.Request{Limit: of(name), Key: key, Cost: cost}
+	}
+	shadow := func(r sluice.Request) sluice.Request {
+		r.Shadow = true
+		return r
+	}
+	peek := func(r sluice.Request) sluice.Request {
+		r.Peek = true
+		return r
+	}
+	for _, c := range []struct {
+		name  string
+		rs    []sluice.Request
+		want  string // of each: a, allowed; l, limited; n, never; e, for the store's error
+		used  int64  // of "local"
+		used2 int64  // of "local too"
+	}{
+		{"all allowed", []sluice.Request{ask("local", 3), ask("allow", 1), ask("local too", 4)}, "aaa", 3, 4},
+		{"twice the same", []sluice.Request{ask("local", 6), ask("local", 4)}, "aa", 10, 0},
+		{"twice too much", []sluice.Request{ask("local", 6), ask("local", 5), ask("local too", 1)}, "ala", 0, 0},
+		{"denied outright", []sluice.Request{ask("local", 3), ask("deny", 1), ask("local too", 4)}, "aea", 0, 0},
+		{"denied outright and locally", []sluice.Request{ask("deny", 1), ask("local", 11)}, "en", 0, 0},
+		{"never, by who allows", []sluice.Request{ask("local", 3), ask("allow", 11)}, "an", 0, 0},
+		{"a shadow denies", []sluice.Request{shadow(ask("deny", 1)), ask("local", 3), shadow(ask("local too", 11))}, "ean", 3, 0},
+		{"shadows are charged", []sluice.Request{ask("deny", 1), shadow(ask("local", 3)), ask("local too", 1)}, "eaa", 3, 0},
+		{"a look can deny", []sluice.Request{ask("local", 3), peek(ask("deny", 1))}, "ae", 0, 0},
+		{"a look takes nothing", []sluice.Request{peek(ask("local", 3)), ask("local too", 1)}, "aa", 0, 1},
+	} {
+		for _, allowAll := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/open=%v", c.name, allowAll), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := build(t, guard.Options{Fallback: ladder})
+					if allowAll {
+						h.outage()
+					}
+					h.fake.set(broken)
+					out := make([]sluice.Decision, len(c.rs))
+					if err := h.DecideAll(t.Context(), c.rs, out); err != nil {
+						t.Fatal(err)
+					}
+					got, denied := "", false
+					for i, d := range out {
+						got += map[sluice.Reason]string{
+							sluice.ReasonNone: "a", sluice.ReasonLimited: "l", sluice.ReasonNever: "n", sluice.ReasonStoreError: "e",
+						}[d.Reason]
+						if !d.Degraded || d.Limit != 10 || d.Allowed != (d.Reason == sluice.ReasonNone) {
+							t.Errorf("decision %d: %+v", i, d)
+						}
+						denied = denied || !d.Allowed && !c.rs[i].Shadow
+					}
+					if got != c.want {
+						t.Errorf("answered %s, want %s", got, c.want)
+					}
+					for i, d := range out {
+						if charged := !denied || c.rs[i].Shadow; (d.Receipt != sluice.Receipt{}) != (charged && d.Allowed) {
+							t.Errorf("decision %d, denied %v: receipt %+v", i, denied, d.Receipt)
+						}
+					}
+					h.used("local", c.used)
+					h.used("local too", c.used2)
+					// What was charged can be given back, where it was.
+					for i, d := range out {
+						if (d.Receipt != sluice.Receipt{}) && !c.rs[i].Peek {
+							if err := h.Cancel(t.Context(), c.rs[i].Charge(&d)); err != nil {
+								t.Errorf("canceling %d: %v", i, err)
+							}
+						}
+					}
+					h.used("local", 0)
+					h.used("local too", 0)
+				})
+			})
+		}
+	}
+}
+
+// used checks how many of ten units a day are used of a limit's local version.
+func (h *house) used(name string, want int64) {
+	h.Helper()
+	d := h.ask(sluice.Request{Limit: limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}), Key: key, Peek: true})
+	if got := d.Limit - d.Remaining; !d.Degraded || got != want {
+		h.Errorf("%d of %q are used locally, want %d", got, name, want)
+	}
+}

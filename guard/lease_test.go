@@ -1,0 +1,345 @@
+package guard_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+)
+
+var leases = limit("leases", sluice.Concurrency{Max: 4, TTL: 10 * time.Second})
+
+// held returns how many leases are held in a store.
+func held(t *testing.T, s sluice.Store, l *sluice.Limit) int64 {
+	t.Helper()
+	return used(t, s, l)
+}
+
+// acquire takes a lease through a Limiter.
+func (h *house) acquire(l *sluice.Limit, degraded bool) *sluice.Lease {
+	h.Helper()
+	lease, d, err := sluice.NewLimiter(h, l).Acquire(h.Context(), key, 1)
+	if err != nil || lease == nil || d.Degraded != degraded {
+		h.Fatalf("acquiring: %+v, %v", d, err)
+	}
+	return lease
+}
+
+func (h *house) renew(l *sluice.Lease, degraded bool) sluice.Decision {
+	h.Helper()
+	d, err := l.Renew(h.Context())
+	if err != nil || !d.Allowed || d.Degraded != degraded {
+		h.Fatalf("renewing: %+v, %v", d, err)
+	}
+	return d
+}
+
+// A lease of the store lives through an outage, and is the store's again afterwards.
+func TestLeaseOfTheStore(t *testing.T) {
+	for _, fallback := range []guard.Fallback{guard.Local, guard.Allow} {
+		t.Run(fallback.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, guard.Options{Default: fallback, Share: guard.Share{Of: 1, Parts: 4}})
+				mine := []*sluice.Lease{h.acquire(leases, false), h.acquire(leases, false), h.acquire(leases, false)}
+				h.outage()
+				// More are held than the share has units, for longer than the time to live.
+				for range 5 {
+					pass(6 * time.Second)
+					for _, l := range mine {
+						h.fake.set(broken)
+						if d := h.renew(l, true); d.Limit != 4 || d.ResetAfter != 10*time.Second {
+							t.Errorf("%+v", d)
+						}
+					}
+				}
+				if st := h.Stats(); st.Held != 15 || st.Leases != 3 {
+					t.Errorf("%+v", st)
+				}
+				if n := held(t, h.fake.Store, leases); n != 0 {
+					t.Fatalf("%d are held in the store, want 0: their time to live has ended", n)
+				}
+				if err := mine[2].Release(t.Context()); !errors.Is(err, guard.ErrOpen) {
+					t.Errorf("releasing while the store is down: %v", err)
+				}
+				h.recovery()
+				// The store had forgotten them, and takes them anew.
+				h.renew(mine[0], false)
+				h.renew(mine[1], false)
+				if n := held(t, h.fake.Store, leases); n != 2 {
+					t.Errorf("%d are held in the store, want 2", n)
+				}
+				if err := mine[0].Release(t.Context()); err != nil {
+					t.Errorf("releasing: %v", err)
+				}
+				if err := mine[1].Release(t.Context()); err != nil {
+					t.Errorf("releasing: %v", err)
+				}
+				if err := mine[2].Release(t.Context()); !errors.Is(err, sluice.ErrLeaseLost) {
+					t.Errorf("releasing what was not renewed: %v", err)
+				}
+				if st := h.Stats(); st.Leases != 0 || held(t, h.fake.Store, leases) != 0 {
+					t.Errorf("in the end: %+v", st)
+				}
+			})
+		})
+	}
+}
+
+// Where the ladder denies, a lease of the store is held for as long as the store
+// surely holds it.
+func TestLeaseOfTheStoreDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Deny})
+		mine := h.acquire(leases, false)
+		pass(2 * time.Second)
+		h.renew(mine, false)
+		h.outage()
+		pass(5 * time.Second)
+		h.fake.set(heedful)
+		if d := h.renew(mine, true); d.ResetAfter > 5*time.Second {
+			t.Errorf("%+v", d)
+		}
+		pass(4900 * time.Millisecond)
+		h.renew(mine, true)
+		pass(100 * time.Millisecond)
+		if d, err := mine.Renew(t.Context()); !errors.Is(err, sluice.ErrLeaseLost) || d.Reason != sluice.ReasonStoreError {
+			t.Errorf("when the store may have given it to another: %+v, %v", d, err)
+		}
+	})
+}
+
+// A lease that stood in stays where it was granted until it is released.
+func TestLeaseOfTheLocalStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 2}})
+		h.outage()
+		a, b := h.acquire(leases, true), h.acquire(leases, true)
+		if none, d, err := sluice.NewLimiter(h, leases).Acquire(t.Context(), key, 1); err != nil || none != nil || !d.Degraded || d.Limit != 2 {
+			t.Errorf("beyond the share: %+v, %v", d, err)
+		}
+		h.recovery()
+		for range 3 {
+			pass(6 * time.Second)
+			h.renew(a, true)
+			h.renew(b, true)
+		}
+		if n := held(t, h.fake.Store, leases); n != 0 {
+			t.Errorf("%d are held in the store, want 0", n)
+		}
+		if err := a.Release(t.Context()); err != nil {
+			t.Errorf("releasing: %v", err)
+		}
+		// One that was lost is taken anew by the store, and released there.
+		pass(11 * time.Second)
+		h.renew(b, false)
+		if n := held(t, h.fake.Store, leases); n != 1 {
+			t.Errorf("%d are held in the store, want 1", n)
+		}
+		if err := b.Release(t.Context()); err != nil {
+			t.Errorf("releasing: %v", err)
+		}
+		if n := held(t, h.fake.Store, leases); n != 0 {
+			t.Errorf("%d are held in the store, want 0", n)
+		}
+	})
+}
+
+// A lease of the store that was lost in an outage is another layer's when it is taken anew.
+func TestLeaseTakenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{})
+		l := h.acquire(leases, false)
+		h.outage()
+		pass(11 * time.Second)
+		h.fake.set(broken)
+		if d := h.renew(l, true); d.Remaining != 3 {
+			t.Errorf("taken anew: %+v", d)
+		}
+		h.recovery()
+		calls := h.fake.calls.Load()
+		if err := l.Release(t.Context()); err != nil || h.fake.calls.Load() != calls {
+			t.Errorf("releasing it: %v, and %d calls of the store", err, h.fake.calls.Load()-calls)
+		}
+		if st := h.Stats(); st.Leases != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A lease that was allowed without counting asks nothing of anybody.
+func TestLeaseAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Allow})
+		h.outage()
+		l := h.acquire(leases, true)
+		h.recovery()
+		calls := h.fake.calls.Load()
+		h.renew(l, true)
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("releasing: %v", err)
+		}
+		if n := h.fake.calls.Load() - calls; n != 0 {
+			t.Errorf("%d calls of the store", n)
+		}
+	})
+}
+
+// Who is queued is not told to run because the store is down.
+func TestLeaseInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{})
+		l := limit("queue", sluice.Concurrency{Max: 1, Queue: 2, TTL: 10 * time.Second, Latency: 3 * time.Second})
+		running, waiting := h.acquire(l, false), h.acquire(l, false)
+		h.outage()
+		h.fake.set(broken)
+		if d := h.renew(running, true); d.Delay != 0 {
+			t.Errorf("who runs: %+v", d)
+		}
+		if d := h.renew(waiting, true); d.Delay != 3*time.Second {
+			t.Errorf("who waits: %+v", d)
+		}
+		h.recovery()
+		if err := running.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := h.renew(waiting, false); d.Delay != 0 {
+			t.Errorf("when it may run: %+v", d)
+		}
+	})
+}
+
+// Looking at a renewal changes nothing.
+func TestPeekAtLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 4}})
+		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 1}
+		peek := r
+		peek.Peek = true
+		h.ask(peek)
+		h.ask(r)
+		h.outage()
+		local := r
+		local.Member = 2
+		h.ask(local)
+		for range 3 {
+			pass(4 * time.Second)
+			h.fake.set(broken)
+			h.ask(peek)
+			localPeek := local
+			localPeek.Peek = true
+			h.ask(localPeek)
+		}
+		if d := h.ask(peek); d.Remaining != 1 {
+			t.Errorf("both have ended, and a look says %+v", d)
+		}
+		peek.Member = 3
+		if d := h.ask(peek); !d.Allowed || d.Remaining != 1 || h.Stats().Held != 2 {
+			t.Errorf("a look at a new one: %+v, %+v", d, h.Stats())
+		}
+	})
+}
+
+// Leases in batches belong to who answered the batch.
+func TestLeasesInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"nobody": guard.Allow, "never": guard.Deny})})
+		ctx := t.Context()
+		nobody := limit("nobody", sluice.Concurrency{Max: 4, TTL: 10 * time.Second})
+		never := limit("never", sluice.Concurrency{Max: 4, TTL: 10 * time.Second})
+		rs := []sluice.Request{
+			{Limit: leases, Key: key, Cost: 1, Member: 1},
+			{Limit: nobody, Key: key, Cost: 1, Member: 1},
+			{Limit: never, Key: key, Cost: 1, Member: 1},
+		}
+		out := make([]sluice.Decision, 3)
+		batch := func(degraded bool) {
+			t.Helper()
+			if err := h.DecideAll(ctx, rs[:len(out)], out); err != nil {
+				t.Fatal(err)
+			}
+			for i, d := range out {
+				if !d.Allowed || d.Degraded != degraded {
+					t.Fatalf("decision %d: %+v", i, d)
+				}
+			}
+		}
+		batch(false)
+		if n := h.Stats().Leases; n != 3 {
+			t.Errorf("%d leases are remembered, want 3", n)
+		}
+		h.outage()
+		h.fake.set(broken)
+		batch(true)
+		if st := h.Stats(); st.Held != 3 {
+			t.Errorf("%+v", st)
+		}
+		// New ones, of those that stand in.
+		out = out[:2]
+		rs[0].Member, rs[1].Member = 2, 2
+		batch(true)
+		granted := []sluice.Charge{rs[0].Charge(&out[0]), rs[1].Charge(&out[1])}
+		batch(true) // renews them
+		if n := h.Stats().Leases; n != 5 {
+			t.Errorf("%d leases are remembered, want 5", n)
+		}
+		h.recovery()
+		batch(false) // moves them
+		if n := held(t, h.fake.Store, leases); n != 2 {
+			t.Errorf("%d are held in the store, want 2", n)
+		}
+		// Released by the receipts of old, where they are now.
+		for i, c := range granted {
+			if err := h.Release(ctx, c, 0); err != nil {
+				t.Errorf("releasing %d: %v", i, err)
+			}
+		}
+		if a, b := held(t, h.fake.Store, leases), held(t, h.fake.Store, nobody); a != 1 || b != 1 {
+			t.Errorf("%d and %d are held in the store, want 1 and 1", a, b)
+		}
+		h.outage()
+		h.fake.set(broken)
+		if n := held(t, h, leases); n != 0 {
+			t.Errorf("%d are held locally, want 0", n)
+		}
+	})
+}
+
+// The memory of leases is bounded, and those that have ended make room.
+func TestLeasesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{MaxLeases: 100, Default: guard.Allow})
+		many := limit("many", sluice.Concurrency{Max: 10_000, TTL: 10 * time.Second})
+		take := func(from, to uint64) {
+			t.Helper()
+			for m := from; m <= to; m++ {
+				if d := h.ask(sluice.Request{Limit: many, Key: key, Cost: 1, Member: m}); !d.Allowed {
+					t.Fatalf("%+v", d)
+				}
+			}
+		}
+		take(1, 300)
+		if n := h.Stats().Leases; n != 100 {
+			t.Errorf("%d are remembered, want 100", n)
+		}
+		h.outage()
+		h.fake.set(broken)
+		take(1, 300)
+		if st := h.Stats(); st.Held != 100 || st.Allowed < 200 {
+			t.Errorf("%+v", st)
+		}
+		pass(11 * time.Second)
+		h.recovery()
+		take(301, 400)
+		h.outage()
+		h.fake.set(broken)
+		before := h.Stats().Held
+		take(301, 400)
+		// Each that was remembered made room for some: all but the first few.
+		if got := h.Stats().Held - before; got < 95 {
+			t.Errorf("%d of 100 new ones were remembered", got)
+		}
+	})
+}
