@@ -1,16 +1,21 @@
 package redisstore
 
 import (
-	_ "embed" // the script
+	_ "embed" // the scripts
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-//go:embed scripts/cells.lua
-var cellsScript string
+var (
+	//go:embed scripts/cells.lua
+	cellsScript string
+	//go:embed scripts/cells_quick.lua
+	cellsQuick string
+)
 
 var cellsKind = kind{
 	script:  cellsScript,
+	quick:   cellsQuick,
 	numbers: func(p *algo.Params) []int64 { return []int64{p.Cells.Count, p.Cells.Length, p.Cells.Cells} },
 	read:    readCells,
 }

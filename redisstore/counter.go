@@ -1,16 +1,21 @@
 package redisstore
 
 import (
-	_ "embed" // the script
+	_ "embed" // the scripts
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-//go:embed scripts/counter.lua
-var counterScript string
+var (
+	//go:embed scripts/counter.lua
+	counterScript string
+	//go:embed scripts/counter_quick.lua
+	counterQuick string
+)
 
 var counterKind = kind{
 	script:  counterScript,
+	quick:   counterQuick,
 	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length} },
 	read:    readCounter,
 }

@@ -1,17 +1,21 @@
 package redisstore
 
 import (
-	_ "embed" // the script
+	_ "embed" // the scripts
 	"hash/fnv"
 	"time"
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-//go:embed scripts/window.lua
-var windowScript string
+var (
+	//go:embed scripts/window.lua
+	windowScript string
+	//go:embed scripts/window_quick.lua
+	windowQuick string
+)
 
-var windowKind = kind{script: windowScript, numbers: windowNumbers, read: readWindow}
+var windowKind = kind{script: windowScript, quick: windowQuick, numbers: windowNumbers, read: readWindow}
 
 // The forms of windows in the scripts, where those of a calendar follow.
 const (

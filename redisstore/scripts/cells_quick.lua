@@ -1,0 +1,51 @@
+-- Decides most requests to a sliding window of cells: those for some units and nothing
+-- else, of a key that was last asked for under the same numbers and not after this cell.
+-- What follows decides the others. Keep both alike: see cells.lua and decide.lua.
+do
+  local _, count, length, n = cmsgpack.unpack(ARGV[1])
+  local cost, reserved = cmsgpack.unpack(ARGV[2])
+  if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
+    local raw = redis.pcall('GET', KEYS[1])
+    local newest, cells, same = 0, nil, not raw
+    if type(raw) == 'string' and string.byte(raw) == 5 then
+      local k, c, l, m
+      newest, cells, k, c, l, m = select(2, cmsgpack.unpack(raw))
+      same = c == count and l == length and m == n
+    end
+    local cell = length / n
+    local into = now % cell
+    local index = (now - into) / cell
+    local shift = index - newest
+    if same and shift >= 0 then
+      local used, last = 0, 0
+      if shift <= n and cells then
+        for i = 1, math.min(#cells, n + 1 - shift) do
+          if cells[i] > 0 then
+            used, last = used + cells[i], i
+          end
+        end
+      end
+      local allowed = cost <= count - used
+      if allowed then
+        if last == 0 then
+          cells = { 0 }
+        elseif shift > 0 then
+          local old = cells
+          cells = {}
+          for i = 1, shift do
+            cells[i] = 0
+          end
+          for i = 1, last do
+            cells[shift + i] = old[i]
+          end
+        end
+        cells[1] = cells[1] + cost
+        local value = cmsgpack.pack(5, index, cells, 5, count, length, n)
+        local micros = length + cell - into + now % 1000 + 1999
+        local ms = (micros - micros % 1000) / 1000
+        redis.call('SET', KEYS[1], value, 'PX', ms)
+      end
+      return cmsgpack.pack(now, allowed and 1 or 0, raw or '')
+    end
+  end
+end

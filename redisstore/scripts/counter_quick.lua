@@ -1,0 +1,39 @@
+-- Decides most requests to a sliding counter: those for some units and nothing else, of
+-- a key that was last asked for under the same numbers and not after this time. What follows
+-- decides the others. Keep both alike: see counter.lua and decide.lua.
+do
+  local _, count, length = cmsgpack.unpack(ARGV[1])
+  local cost, reserved = cmsgpack.unpack(ARGV[2])
+  if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
+    local raw = redis.pcall('GET', KEYS[1])
+    local index, prev, cur, same = 0, 0, 0, not raw
+    if type(raw) == 'string' and string.byte(raw) == 6 then
+      local k, n, l
+      index, prev, cur, k, n, l = select(2, cmsgpack.unpack(raw))
+      same = n == count and l == length
+    end
+    local into = now % length
+    local i = (now - into) / length
+    if i == index + 1 then
+      prev, cur = cur, 0
+    elseif i ~= index then
+      prev, cur = 0, 0
+    end
+    local product = prev * (length - into)
+    if same and i >= index and product < 9007199254740992 then
+      local rest = product % length
+      local used = (product - rest) / length + cur
+      if rest > 0 then
+        used = used + 1
+      end
+      local allowed = cost <= count - used
+      if allowed then
+        local value = cmsgpack.pack(6, i, prev, cur + cost, 6, count, length)
+        local micros = 2 * length - into + now % 1000 + 1999
+        local ms = (micros - micros % 1000) / 1000
+        redis.call('SET', KEYS[1], value, 'PX', ms)
+      end
+      return cmsgpack.pack(now, allowed and 1 or 0, raw or '')
+    end
+  end
+end

@@ -1,0 +1,32 @@
+-- Decides most requests to a fixed window: those for some units and nothing else, of a
+-- key that was last asked for under the same numbers, and neither of a calendar nor before
+-- its window. What follows decides the others. Keep both alike: see window.lua and decide.lua.
+do
+  local _, count, length, form = cmsgpack.unpack(ARGV[1])
+  local cost, reserved = cmsgpack.unpack(ARGV[2])
+  if ARGV[3] ~= '1' and form < 2 and cost > 0 and reserved == 0 then
+    local raw = redis.pcall('GET', KEYS[1])
+    local ends, used, same = 0, 0, not raw
+    if type(raw) == 'string' and string.byte(raw) == 4 then
+      local k, n, l, f
+      ends, used, k, n, l, f = select(2, cmsgpack.unpack(raw))
+      same = k == 4 and n == count and l == length and f == form
+    end
+    if same and now >= ends - length then
+      if now >= ends then
+        ends, used = now + length, 0
+        if form == 0 then
+          ends = ends - now % length
+        end
+      end
+      local allowed = cost <= count - used
+      if allowed then
+        local value = cmsgpack.pack(4, ends, used + cost, 4, count, length, form)
+        local micros = ends - now + now % 1000 + 1999
+        local ms = (micros - micros % 1000) / 1000
+        redis.call('SET', KEYS[1], value, 'PX', ms)
+      end
+      return cmsgpack.pack(now, allowed and 1 or 0, raw or '')
+    end
+  end
+end
