@@ -31,6 +31,19 @@ in_module() {
 # tool NAME prints the path of a pinned tool's program; Go's build cache keeps it.
 tool() { GOWORK=off go -C tools tool -n "$1"; }
 
+# install_packages PACKAGE… installs Debian packages. Services in them are not started: what
+# runs a server, starts its own.
+install_packages() (
+	policy=/usr/sbin/policy-rc.d
+	if [ ! -e "$policy" ]; then
+		trap 'rm -f "$policy"' EXIT
+		printf '#!/bin/sh\nexit 101\n' >"$policy"
+		chmod 755 "$policy"
+	fi
+	apt-get update -qq </dev/null
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+)
+
 # need COMMAND PACKAGE… makes sure that a command is there. It installs the
 # packages only for root on Debian; everyone else is told what to install.
 need() {
@@ -41,8 +54,7 @@ need() {
 	fi
 	if [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ]; then
 		say "installing $*, which bring $command"
-		apt-get update -qq </dev/null
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+		install_packages "$@"
 		command -v "$command" >/dev/null || die "$command is still missing: install what provides it"
 	else
 		die "$command is missing: install it (Debian: apt-get install $*; elsewhere the package that provides $command)"

@@ -6,6 +6,8 @@
 # The race detector needs cgo, and that a C compiler.
 [ "${CGO_ENABLED:-1}" = 1 ] || die "CGO_ENABLED=$CGO_ENABLED: the race detector needs cgo; unset it"
 need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
+# The tests in checks/ start their own servers. This names another program for them.
+[ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
 
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT

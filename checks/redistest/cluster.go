@@ -22,7 +22,7 @@ type Cluster struct {
 }
 
 // StartCluster runs a cluster until the test ends, with so many replicas for each
-// master. A master that is gone for half a second is found to have failed, and its
+// master. A master that is gone for a second is found to have failed, and its
 // replica takes over within another second or two.
 func StartCluster(tb testing.TB, masters, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
@@ -48,7 +48,7 @@ func NewCluster(masters, replicas int, opts ...Option) (*Cluster, error) {
 func (c *Cluster) start(masters, replicas int, opts []Option) error {
 	defaults := Config(
 		"cluster-config-file nodes.conf",
-		"cluster-node-timeout 500",
+		"cluster-node-timeout 1000",
 		"cluster-replica-validity-factor 0",
 	)
 	for range masters * (1 + replicas) {

@@ -19,15 +19,20 @@ const (
 // ports are those of one server, as decimal text.
 type ports struct{ plain, tls, bus string }
 
-func freePorts() (ports, error) {
-	var p ports
-	for _, to := range []*string{&p.plain, &p.tls, &p.bus} {
+func freePorts() (p ports, err error) {
+	var taken []net.Listener // all at once, so that they differ
+	defer func() {
+		for _, l := range taken {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	for _, port := range []*string{&p.plain, &p.tls, &p.bus} {
 		l, err := listenFree()
 		if err != nil {
 			return ports{}, err
 		}
-		defer l.Close() // after the last, so that they differ
-		*to = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		taken = append(taken, l)
+		*port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
 	return p, nil
 }

@@ -12,6 +12,16 @@ import (
 // SentinelName is what sentinels call their master.
 const SentinelName = "sluice"
 
+// haste makes sentinels look around often, where they would every ten seconds, and
+// ping often enough that a new master answers before it is taken for down. Not more
+// often: they trust a replica for no longer than five pings while its master is
+// down, and ask it once a second. And a busy machine is not to make them doubt their
+// clocks for half a minute.
+var haste = []string{
+	"SENTINEL", "DEBUG", "ping-period", "500", "info-period", "500", "publish-period", "500",
+	"tilt-trigger", "10000", "tilt-period", "1000",
+}
+
 // Sentinels are three sentinels over a master and its replica. The methods are safe for
 // concurrent use.
 type Sentinels struct {
@@ -20,8 +30,8 @@ type Sentinels struct {
 }
 
 // StartSentinels runs them until the test ends. The sentinels take a master that does
-// not answer for half a second to be down, and the replica is master a second or
-// three later. Options go to the master and the replica.
+// not answer for a second to be down, and the replica is master a second or two
+// later. Options go to the master and the replica.
 func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	tb.Helper()
 	s, err := NewSentinels(opts...)
@@ -56,8 +66,8 @@ func (s *Sentinels) start(opts []Option) error {
 	s.Nodes = append(s.Nodes, replica)
 	lines := []string{
 		"sentinel monitor " + SentinelName + " 127.0.0.1 " + master.ports.plain + " 2",
-		"sentinel down-after-milliseconds " + SentinelName + " 500",
-		"sentinel failover-timeout " + SentinelName + " 4000",
+		"sentinel down-after-milliseconds " + SentinelName + " 1000",
+		"sentinel failover-timeout " + SentinelName + " 2500",
 	}
 	if master.opts.acl != nil {
 		lines = append(lines,
@@ -71,10 +81,7 @@ func (s *Sentinels) start(opts []Option) error {
 			return err
 		}
 		s.Sentinels = append(s.Sentinels, one)
-		// They look around twice a second, where they would every ten seconds. And
-		// a busy machine is not to make them doubt their clocks.
-		if _, err := one.Do(context.Background(), "SENTINEL", "DEBUG",
-			"info-period", "500", "publish-period", "500", "tilt-trigger", "10000", "tilt-period", "1000"); err != nil {
+		if _, err := one.Do(context.Background(), haste...); err != nil {
 			return err
 		}
 	}
