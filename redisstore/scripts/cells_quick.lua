@@ -40,12 +40,12 @@ do
           end
         end
         cells[1] = cells[1] + cost
-        local value = cmsgpack.pack(5, index, cells, 5, count, length, n)
+        local value = cmsgpack.pack(5, index, cells) .. ARGV[1]
         local micros = length + cell - into + now % 1000 + 1999
         local ms = (micros - micros % 1000) / 1000
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      return cmsgpack.pack(now, allowed and 1 or 0, raw or '')
+      return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
     end
   end
 end

@@ -21,12 +21,12 @@ do
       end
       local allowed = cost <= count - used
       if allowed then
-        local value = cmsgpack.pack(4, ends, used + cost, 4, count, length, form)
+        local value = cmsgpack.pack(4, ends, used + cost) .. ARGV[1]
         local micros = ends - now + now % 1000 + 1999
         local ms = (micros - micros % 1000) / 1000
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      return cmsgpack.pack(now, allowed and 1 or 0, raw or '')
+      return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
     end
   end
 end

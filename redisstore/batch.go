@@ -1,0 +1,349 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// maxBatch bounds the requests that are decided as one: a script holds up the server.
+const maxBatch = 1000
+
+// DecideAll answers several requests as one, by one call; on a cluster, by one for
+// each slot. See sluice.Store.
+//
+// On a cluster with keys in several slots, these are decided in parallel, and what
+// was charged is given back if another slot denies. In between, others may be
+// denied for it. When the outcome in one slot is unknown, nothing is given back there.
+func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	if len(out) != len(rs) {
+		return fmt.Errorf("redisstore: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
+	}
+	if len(rs) == 0 {
+		return nil
+	}
+	if len(rs) == 1 && !rs[0].Shadow {
+		d, err := s.Decide(ctx, rs[0])
+		if err == nil {
+			out[0] = d
+		}
+		return err
+	}
+	for i := range rs {
+		if err := rs[i].Check(); err != nil {
+			return err
+		}
+	}
+	if len(rs) > maxBatch {
+		return &sluice.RequestError{Limit: rs[0].Limit.Name(), Problem: "is in a batch of more than " + strconv.Itoa(maxBatch) + "; decide fewer at once"}
+	}
+	if s.cluster {
+		return s.decideSlots(ctx, rs, out)
+	}
+	return s.decideSlot(ctx, rs, out)
+}
+
+// batch is requests whose keys are in one slot.
+type batch struct {
+	rs     []sluice.Request
+	asks   []algo.Ask
+	limits []*limit
+	places []address
+	keys   []string
+
+	now   int64
+	all   bool
+	views []view
+}
+
+// address says which of the keys are those of a request: from 1, and 0 for no ban.
+type address struct{ state, ban int }
+
+// view is what a request was decided upon.
+type view struct {
+	text string
+	ban  algo.State
+}
+
+// batchScripts are those that have been asked for, by the set of their algorithms.
+var batchScripts [1 << len(kinds)]atomic.Pointer[script]
+
+// batchScript returns the script that knows a set of algorithms.
+func batchScript(set uint) *script {
+	if sc := batchScripts[set].Load(); sc != nil {
+		return sc
+	}
+	texts := []string{nowText}
+	if set == 1<<algo.KindBucket {
+		texts = append(texts, batchQuick)
+	}
+	texts = append(texts, prelude)
+	for i := range kinds {
+		if set&(1<<i) != 0 {
+			texts = append(texts, kinds[i].script)
+		}
+	}
+	sc := newScript(append(texts, batchMain)...)
+	batchScripts[set].Store(sc)
+	return sc
+}
+
+// decideSlot answers requests by one call.
+func (s *Store) decideSlot(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	b, err := s.ask(ctx, rs)
+	if err != nil {
+		return err
+	}
+	return b.answer(out, b.all)
+}
+
+// ask calls the server.
+func (s *Store) ask(ctx context.Context, rs []sluice.Request) (*batch, error) {
+	b := &batch{
+		rs: rs, asks: make([]algo.Ask, len(rs)), limits: make([]*limit, len(rs)),
+		places: make([]address, len(rs)), keys: make([]string, 0, len(rs)),
+	}
+	set, calendars := uint(0), false
+	for i := range rs {
+		b.limits[i], b.asks[i] = s.limits.get(rs[i].Limit), ask(&rs[i])
+		set |= 1 << b.limits[i].params.Kind
+		calendars = calendars || b.limits[i].calendar()
+		b.address(s, i)
+	}
+	now := int64(0)
+	if calendars {
+		now = s.clock()
+	}
+	sc := batchScript(set)
+	reply, err := s.run(ctx, sc, b.keys, b.args(set, now))
+	if at, ok := outside(err); ok {
+		reply, err = s.run(ctx, sc, b.keys, b.args(set, at))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := b.read(reply); err != nil {
+		return nil, unknown(err)
+	}
+	return b, nil
+}
+
+// address says where the state and the ban of a request are.
+func (b *batch) address(s *Store, i int) {
+	r, l := &b.rs[i], b.limits[i]
+	stem := s.names.stem(r.Key)
+	b.places[i].state = b.index(stem + ":" + l.suffix)
+	if r.Ban != nil {
+		b.places[i].ban = b.index(stem + "!" + l.suffix)
+	}
+}
+
+// args writes the requests as the script reads them, for calendars around a time.
+func (b *batch) args(set uint, around int64) []string {
+	text := appendList(make([]byte, 0, 48*len(b.rs)), len(b.rs))
+	for i := range b.rs {
+		r, l := &b.rs[i], b.limits[i]
+		bounds := l.bounds(around)
+		text = append(appendList(appendList(text, 8), l.count), l.blob...)
+		text = appendQuestion(appendList(text, 4+len(bounds)), &b.asks[i], bounds)
+		flags, terms := int64(0), algo.Ban{}
+		if r.Peek {
+			flags |= 1
+		}
+		if r.Shadow {
+			flags |= 2
+		}
+		if r.Ban != nil {
+			terms = banTerms(r.Ban)
+		}
+		for _, n := range [...]int64{
+			flags, int64(b.places[i].state), int64(b.places[i].ban),
+			min(terms.After, exact-1), terms.Within, terms.For,
+		} {
+			text = appendInt(text, n)
+		}
+	}
+	args := append(make([]string, 0, 2+len(b.rs)), string(text))
+	if set == 1<<algo.KindBucket && b.plain() {
+		args = b.quickArgs(args)
+	}
+	return args
+}
+
+// plain reports whether the batch is one for batch_quick.lua: each request for some
+// units of a key of its own, and nothing else.
+func (b *batch) plain() bool {
+	if len(b.keys) != len(b.rs) {
+		return false
+	}
+	for i := range b.rs {
+		if r := &b.rs[i]; r.Cost == 0 || r.Floor != 0 || r.MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// quickArgs appends what batch_quick.lua reads.
+func (b *batch) quickArgs(args []string) []string {
+	text := make([]byte, 0, 16*len(b.rs))
+	for i, l := range b.limits {
+		p := &l.params.Bucket
+		for _, n := range [...]int64{int64(p.Num), int64(p.Den), p.Burst, min(b.asks[i].Cost, exact-1)} {
+			text = appendInt(text, n)
+		}
+	}
+	args = append(args, string(text))
+	for _, l := range b.limits {
+		args = append(args, l.blob)
+	}
+	return args
+}
+
+// index returns the number of a key among those of the call, from 1.
+func (b *batch) index(key string) int {
+	for i, k := range b.keys {
+		if k == key {
+			return i + 1
+		}
+	}
+	b.keys = append(b.keys, key)
+	return len(b.keys)
+}
+
+// What a reply says of a batch; that of batch_quick.lua adds quickReply, and has what was
+// kept at the keys, one after the other, in place of a list of views.
+const (
+	allPass    = 1
+	quickReply = 2
+)
+
+// read reads the reply.
+func (b *batch) read(reply string) error {
+	in := reader{rest: reply}
+	b.now = in.count()
+	verdict := in.count()
+	b.all = verdict&allPass != 0
+	b.views = make([]view, len(b.rs))
+	if verdict&quickReply == 0 {
+		if n := in.list(); n != len(b.rs) {
+			in.fail()
+		}
+	}
+	for i := range b.views {
+		v := &b.views[i]
+		switch {
+		case verdict&quickReply != 0:
+			v.text = in.ints(4 + b.limits[i].count)
+		case in.isList():
+			in.list()
+			v.text = in.text()
+			v.ban.T, v.ban.V = in.count(), uint64(in.count())
+		default:
+			v.text = in.text()
+		}
+		b.asks[i].Now = b.now
+	}
+	return in.err
+}
+
+// answer tells each request its answer; allowed says that the batch was charged.
+func (b *batch) answer(out []sluice.Decision, allowed bool) error {
+	verdict := true
+	for i := range b.rs {
+		r := &b.rs[i]
+		charged := (allowed || r.Shadow) && !r.Peek && (r.Cost > 0 || r.Shadow)
+		d, err := b.limits[i].answer(b.views[i].text, &b.asks[i], !charged)
+		if err != nil {
+			return unknown(err)
+		}
+		if r.Ban != nil {
+			d = withBan(banTerms(r.Ban), b.views[i].ban, d, b.now)
+		}
+		if !r.Shadow {
+			verdict = verdict && d.Allowed
+			if !allowed {
+				d.Receipt = sluice.Receipt{}
+			}
+		}
+		out[i] = d
+	}
+	if verdict != b.all {
+		return unknown(errDisagree)
+	}
+	return nil
+}
+
+// decideSlots answers requests whose keys may be in several slots of a cluster.
+func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	bySlot := make(map[uint16][]int)
+	for i := range rs {
+		slot := slotOf(s.names.stem(rs[i].Key))
+		bySlot[slot] = append(bySlot[slot], i)
+	}
+	if len(bySlot) == 1 {
+		return s.decideSlot(ctx, rs, out)
+	}
+	parts := make([]part, 0, len(bySlot))
+	for _, indexes := range bySlot {
+		p := part{indexes: indexes, rs: make([]sluice.Request, len(indexes))}
+		for j, i := range indexes {
+			p.rs[j] = rs[i]
+		}
+		parts = append(parts, p)
+	}
+	each(parts, func(p *part) { p.batch, p.err = s.ask(ctx, p.rs) })
+	allowed := true
+	var failed error
+	for i := range parts {
+		if parts[i].err != nil {
+			failed = parts[i].err
+		} else {
+			allowed = allowed && parts[i].batch.all
+		}
+	}
+	if failed != nil || !allowed {
+		each(parts, func(p *part) {
+			if p.err == nil && p.batch.all {
+				s.undo(ctx, p.batch)
+			}
+		})
+	}
+	if failed != nil {
+		return failed
+	}
+	for i := range parts {
+		p := &parts[i]
+		answers := make([]sluice.Decision, len(p.rs))
+		if err := p.batch.answer(answers, allowed); err != nil {
+			return err
+		}
+		for j, i := range p.indexes {
+			out[i] = answers[j]
+		}
+	}
+	return nil
+}
+
+// part is the requests of a batch that are in one slot.
+type part struct {
+	indexes []int
+	rs      []sluice.Request
+	batch   *batch
+	err     error
+}
+
+// each runs f for all parts at once.
+func each(parts []part, f func(p *part)) {
+	var all sync.WaitGroup
+	for i := range parts[1:] {
+		all.Go(func() { f(&parts[i+1]) })
+	}
+	f(&parts[0])
+	all.Wait()
+}

@@ -1,0 +1,96 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// written is a value as the scripts write it, without the limit's numbers.
+func written(numbers ...int64) string {
+	var b []byte
+	for _, n := range numbers {
+		b = appendInt(b, n)
+	}
+	return string(b)
+}
+
+// TestReadBuckets: a view is the state that the script decided upon, or an error.
+func TestReadBuckets(t *testing.T) {
+	r := sluice.PerMinute(100) // a unit is 600,000 ticks
+	bucket := sluice.MustLimit("", sluice.TokenBucket{Rate: r, Burst: 20})
+	warm := sluice.MustLimit("", sluice.TokenBucket{Rate: r, Burst: 20, WarmUp: time.Millisecond})
+	leaky := sluice.MustLimit("", sluice.LeakyBucket{Rate: r, Queue: 20})
+	for _, c := range []struct {
+		name  string
+		limit *sluice.Limit
+		view  string
+		want  algo.State
+		words []uint64
+		bad   bool
+	}{
+		{"a fresh bucket", bucket, "", algo.State{}, nil, false},
+		{"a bucket", bucket, written(1, 1000, 3, 599_999), algo.State{T: 1000, V: 2_399_999}, nil, false},
+		{"one that has lent", bucket, written(1, 1000, 3, -1), algo.State{T: 1000, V: 1_800_000 | 1<<63}, nil, false},
+		{"one that has lent a part", bucket, written(1, 1000, 3, -600_000), algo.State{T: 1000, V: 2_399_999 | 1<<63}, nil, false},
+		{"a fraction that is a unit", bucket, written(1, 1000, 3, 600_000), algo.State{}, nil, true},
+		{"a lent fraction that is a unit", bucket, written(1, 1000, 3, -600_001), algo.State{}, nil, true},
+		{"more than can be missing", bucket, written(1, 1000, 1<<53, 0), algo.State{}, nil, true},
+		{"units below zero", bucket, written(1, 1000, -1, 0), algo.State{}, nil, true},
+		{"a time below zero", bucket, written(1, -1, 1, 0), algo.State{}, nil, true},
+		{"another kind", bucket, written(3, 1000, 1, 0), algo.State{}, nil, true},
+		{"half a bucket", bucket, written(1, 1000), algo.State{}, nil, true},
+		{"a fresh leaky bucket", leaky, "", algo.State{}, nil, false},
+		{"a leaky bucket", leaky, written(3, 1000, 3, 1), algo.State{T: 1000, V: 1_800_001}, nil, false},
+		{"a leaky fraction below zero", leaky, written(3, 1000, 3, -1), algo.State{}, nil, true},
+		{"more than can be queued", leaky, written(3, 1000, 1<<53, 0), algo.State{}, nil, true},
+		{"a cold bucket", warm, "", algo.State{}, []uint64{0, 0, 0}, false},
+		{"a warm bucket", warm, written(2, 1000, 5, 1, 8000, 0), algo.State{}, []uint64{1000, 1<<48 + 5, 8000}, false},
+		{"more than the most warmth", warm, written(2, 1000, 5, 1, 8001, 0), algo.State{}, nil, true},
+		{"low bits that are high", warm, written(2, 1000, 1<<48, 1, 0, 0), algo.State{}, nil, true},
+		{"bits that there are not", warm, written(2, 1000, 0, 1<<15, 0, 0), algo.State{}, nil, true},
+	} {
+		in := reader{rest: c.view}
+		state, words := kinds[c.limit.Params().Kind].read(&in, c.limit.Params())
+		if (in.err != nil) != c.bad {
+			t.Errorf("%s: %v", c.name, in.err)
+			continue
+		}
+		if c.bad {
+			continue
+		}
+		if state != c.want || len(words) != len(c.words) {
+			t.Errorf("%s: got %+v %v", c.name, state, words)
+		}
+		for i := range words {
+			if words[i] != c.words[i] {
+				t.Errorf("%s: got %v, want %v", c.name, words, c.words)
+			}
+		}
+	}
+}
+
+// TestBucketNumbers: scripts find the period of a bucket from them.
+func TestBucketNumbers(t *testing.T) {
+	for _, c := range []struct {
+		algorithm sluice.Algorithm
+		want      []int64
+	}{
+		{sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20}, []int64{1, 600_000, 20, 20, 100}},
+		{sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 101, Debt: 7}, []int64{1, 600_000, 101, 7, 0}},
+		{sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 100}, []int64{1, 600_000, 100, 100, 0}},
+		{sluice.LeakyBucket{Rate: sluice.PerMinute(100), Queue: 98, Undelayed: 4}, []int64{1, 600_000, 98, 4, 100}},
+		{sluice.LeakyBucket{Rate: sluice.PerMinute(100), Queue: 100}, []int64{1, 600_000, 100, 0, 0}},
+		{
+			sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20, WarmUp: time.Hour, ColdFactor: 5},
+			[]int64{1, 600_000, 20, 20, 3_600_000_000, 5, 3_600_000_000},
+		},
+	} {
+		p := sluice.MustLimit("", c.algorithm).Params()
+		if got := kinds[p.Kind].numbers(p); written(got...) != written(c.want...) {
+			t.Errorf("%v: got %v, want %v", c.algorithm, got, c.want)
+		}
+	}
+}

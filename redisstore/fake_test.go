@@ -1,0 +1,58 @@
+package redisstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// fakeClient answers every script alike. What the scripts do is tested against real
+// servers, in checks/redis.
+type fakeClient struct {
+	reply   string
+	errSHA  error // of EvalSHA
+	errEval error // of Eval
+	info    string
+	shas    atomic.Int64
+	evals   atomic.Int64
+}
+
+func (c *fakeClient) EvalSHA(context.Context, string, []string, []string) (string, error) {
+	c.shas.Add(1)
+	return c.reply, c.errSHA
+}
+
+func (c *fakeClient) Eval(context.Context, string, []string, []string) (string, error) {
+	c.evals.Add(1)
+	return c.reply, c.errEval
+}
+
+func (c *fakeClient) Info(context.Context) (string, error) { return c.info, c.errSHA }
+
+// samples are limits of all algorithms.
+func samples() []*sluice.Limit {
+	rate := sluice.PerSecond(5)
+	var ls []*sluice.Limit
+	for name, a := range map[string]sluice.Algorithm{
+		"bucket":   sluice.TokenBucket{Rate: rate},
+		"warm":     sluice.TokenBucket{Rate: rate, WarmUp: time.Second},
+		"leaky":    sluice.LeakyBucket{Rate: rate, Queue: 3},
+		"fixed":    sluice.FixedWindow{Rate: rate},
+		"opened":   sluice.FixedWindow{Rate: rate, Opened: true},
+		"calendar": sluice.FixedWindow{Rate: rate, Calendar: sluice.CalendarDay},
+		"cells":    sluice.SlidingWindow{Rate: rate},
+		"counter":  sluice.SlidingCounter{Rate: rate},
+		"log":      sluice.SlidingLog{Rate: rate},
+		"denied":   sluice.SlidingLog{Rate: rate, CountDenied: true},
+		"leases":   sluice.Concurrency{Max: 5, Queue: 5, TTL: time.Second, Latency: time.Second},
+	} {
+		ls = append(ls, sluice.MustLimit(name, a))
+	}
+	return ls
+}
+
+func request(l *sluice.Limit) sluice.Request {
+	return sluice.Request{Limit: l, Key: sluice.StringKey("k"), Cost: 1, Member: 7}
+}

@@ -1,0 +1,139 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// What finish.lua is asked to do.
+const (
+	finishCancel = iota + 1
+	finishSettle
+	finishRelease
+	finishUndo
+)
+
+// Cancel gives back what a charge took. See sluice.Store.
+func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
+	if c.Limit == nil {
+		return errNoLimit()
+	}
+	_, err := s.finish(ctx, &c, finishCancel, 0)
+	return err
+}
+
+// Settle replaces the cost of a charge by the actual one. See sluice.Store.
+func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+	switch {
+	case c.Limit == nil:
+		return errNoLimit()
+	case actual < 0:
+		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
+	case c.Limit.Params().Kind == algo.KindConcurrency:
+		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
+	}
+	_, err := s.finish(ctx, &c, finishSettle, min(actual, exact-1))
+	return err
+}
+
+// Release ends a lease. See sluice.Store.
+func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+	switch {
+	case c.Limit == nil:
+		return errNoLimit()
+	case c.Limit.Params().Kind != algo.KindConcurrency:
+		return fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
+	}
+	found, err := s.finish(ctx, &c, finishRelease, int64(latency/time.Microsecond))
+	if err == nil && !found {
+		return sluice.ErrLeaseLost
+	}
+	return err
+}
+
+// Reset forgets the state of a limit's key, and its ban.
+func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
+	if l == nil {
+		return &sluice.RequestError{Problem: "has no limit"}
+	}
+	known := s.limits.get(l)
+	_, err := s.run(ctx, resetScript, []string{s.stateKey(known, k), s.banKey(known, k)}, nil)
+	return err
+}
+
+// errNoLimit reports a charge that was made by no decision.
+func errNoLimit() error { return &sluice.RequestError{Problem: "the charge has no limit"} }
+
+// finish ends a charge. It reports whether a lease was found.
+func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64) (bool, error) {
+	l := s.limits.get(c.Limit)
+	keys := []string{s.stateKey(l, c.Key)}
+	how := string(appendInt(appendInt(nil, what), number))
+	args := []string{l.blob, l.charge(c, s.bounds(l, c.Receipt.At)), how}
+	reply, err := s.run(ctx, finishScripts[l.params.Kind], keys, args)
+	if now, ok := outside(err); ok {
+		args[1] = l.charge(c, l.bounds(c.Receipt.At, now))
+		reply, err = s.run(ctx, finishScripts[l.params.Kind], keys, args)
+	}
+	if err != nil {
+		return false, err
+	}
+	in := reader{rest: reply}
+	in.count() // the time
+	found := in.count() == 1
+	if in.err != nil {
+		return false, unknown(in.err)
+	}
+	return found, nil
+}
+
+// charge writes a charge as the scripts read it.
+func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
+	den := uint64(1)
+	if f := kinds[l.params.Kind].den; f != nil {
+		den = f(l.params)
+	}
+	b := make([]byte, 0, 64)
+	b = appendInt(b, min(c.Cost, exact-1))
+	b = appendInt(b, min(c.Floor, exact-1))
+	b = appendInt(b, max(0, min(c.Receipt.At, exact)))
+	b = appendInt(b, int64(min(c.Receipt.Over/den, exact)))
+	b = appendInt(b, int64(c.Receipt.Over%den))
+	b = appendMember(b, c.Member)
+	for _, n := range bounds {
+		b = appendInt(b, n)
+	}
+	return string(b)
+}
+
+// undo gives back all that a batch has charged: nobody has acted upon it.
+func (s *Store) undo(ctx context.Context, b *batch) {
+	var charged [1]sluice.Decision
+	one := batch{now: b.now, all: true}
+	for i := range b.rs {
+		if r := &b.rs[i]; !r.Peek && !r.Shadow && r.Cost > 0 {
+			one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
+			if one.answer(charged[:], true) != nil {
+				continue
+			}
+			c := r.Charge(&charged[0])
+			if p := b.limits[i].params; p.Kind == algo.KindBucket {
+				c.Receipt.Over = b.missing(i) // in place of what it waits for
+			}
+			// If this fails, what was charged stays charged: too little is admitted, never too much.
+			_, _ = s.finish(ctx, &c, finishUndo, 0)
+		}
+	}
+}
+
+// missing returns the ticks that were missing from a bucket before it was charged.
+func (b *batch) missing(i int) uint64 {
+	p := b.limits[i].params
+	in := reader{rest: b.views[i].text}
+	state, _ := bucketKind.read(&in, p)
+	return p.Bucket.Missing(state, b.now)
+}

@@ -1,0 +1,92 @@
+package redisstore
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strconv"
+	"strings"
+
+	"github.com/sluicehq/sluice"
+)
+
+// A key of the server is
+//
+//	prefix{key}:limit          the state of a limit's key
+//	prefix{key}!limit          its ban
+//	prefix{tenant}key}:limit   with Options.Tenant
+//
+// What stands in the braces chooses the slot in a cluster: all limits of a key,
+// and their bans, are in one. A key of several parts has their number before the
+// colon. No two keys are written alike, whatever bytes they hold: a closing brace in
+// a key is escaped.
+
+// Longer texts are stored as a digest, so that what a client sends does not fill
+// the server.
+const (
+	maxKeyText  = 160
+	maxNameText = 64
+)
+
+// names writes the keys of the server.
+type names struct {
+	prefix string
+	secret []byte
+	tenant func(sluice.Key) string
+}
+
+// stem returns what the keys of all limits of a key begin with.
+func (n *names) stem(k sluice.Key) string {
+	b := make([]byte, 0, len(n.prefix)+len(k.Text())+len("{}12")+len("%#")+43)
+	b = append(append(b, n.prefix...), '{')
+	if n.tenant != nil {
+		b = append(n.appendText(b, "t", n.tenant(k)), '}')
+	}
+	b = append(n.appendText(b, "k", k.Text()), '}')
+	if k.Len() != 1 {
+		b = strconv.AppendInt(b, int64(k.Len()), 10)
+	}
+	return string(b)
+}
+
+// appendText appends a text in which there is no closing brace and that is not
+// empty: a percent sign escapes, and before another sign stands for a digest.
+func (n *names) appendText(b []byte, domain, text string) []byte {
+	switch {
+	case len(n.secret) > 0:
+		mac := hmac.New(sha256.New, n.secret)
+		mac.Write([]byte(domain + text))
+		return base64.RawURLEncoding.AppendEncode(append(b, '%', '!'), mac.Sum(nil)[:16])
+	case text == "":
+		return append(b, '%')
+	case len(text) > maxKeyText:
+		sum := sha256.Sum256([]byte(text))
+		return base64.RawURLEncoding.AppendEncode(append(b, '%', '#'), sum[:])
+	case !strings.ContainsAny(text, "%}"):
+		return append(b, text...)
+	}
+	for i := range len(text) {
+		switch c := text[i]; c {
+		case '%':
+			b = append(b, "%25"...)
+		case '}':
+			b = append(b, "%7D"...)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// suffix returns what the keys of a limit end with, after ':' or '!'.
+func suffix(l *sluice.Limit) string {
+	name := l.Name()
+	if len(name) <= maxNameText && !strings.HasPrefix(name, "#") {
+		return name
+	}
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], l.ID()[0])
+	binary.BigEndian.PutUint64(id[8:], l.ID()[1])
+	return "#" + base64.RawURLEncoding.EncodeToString(id[:])
+}

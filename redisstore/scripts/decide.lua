@@ -1,0 +1,24 @@
+-- Decides one request. KEYS: the state's key. ARGV: the limit's numbers; the
+-- request; 1 to peek. Replies with the server's time, whether it passes, and the view.
+local key, p, q = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
+local kind = kinds[p[1]]
+
+local raw = false
+if not kind.sorted then
+  raw = redis.pcall('GET', key)
+  if type(raw) == 'table' then -- a sorted set: the state of another algorithm
+    raw = false
+  end
+end
+local s = kind.load(key, raw, now) or kind.fresh(p)
+local converted = differs(s.p, p)
+if converted then
+  s = kind.convert(s, p, now)
+end
+
+local allowed, after = kind.decide(s, q, now)
+local view = kind.view(s, q, now)
+if ARGV[3] ~= '1' and (after ~= s and (not converted or q[1] > 0) or converted and q[1] > 0) then
+  kind.save(key, after, now)
+end
+return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. view

@@ -1,0 +1,3 @@
+-- The server's time in microseconds, read once.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
