@@ -1,0 +1,26 @@
+package redis
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// childEnv names what a process that a test has started does in place of tests.
+const childEnv = "SLUICE_CHECKS_CHILD"
+
+// children are the programs that tests start as processes of their own.
+var children = map[string]func() error{
+	"attempts": attempts,
+}
+
+func TestMain(m *testing.M) {
+	name := os.Getenv(childEnv)
+	if name == "" {
+		os.Exit(m.Run())
+	}
+	if err := children[name](); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
