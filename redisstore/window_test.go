@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// windows are limits whose views are those of windows, cells and counters.
+func windows() []*sluice.Limit {
+	var ls []*sluice.Limit
+	for _, a := range []sluice.Algorithm{
+		sluice.FixedWindow{Rate: sluice.PerSecond(5)},
+		sluice.FixedWindow{Rate: sluice.PerSecond(5), Opened: true},
+		sluice.FixedWindow{Rate: sluice.PerDay(5), Calendar: sluice.CalendarMonth},
+		sluice.SlidingWindow{Rate: sluice.PerSecond(5), Cells: 4},
+		sluice.SlidingWindow{Rate: sluice.Per(1<<53, 100*365*24*time.Hour), Cells: 256},
+		sluice.SlidingCounter{Rate: sluice.PerSecond(5)},
+		sluice.SlidingCounter{Rate: sluice.Per(algo.MaxCounterCount, 100*365*24*time.Hour)},
+	} {
+		ls = append(ls, sluice.MustLimit("", a))
+	}
+	return ls
+}
+
+// viewOf writes a view of numbers, of which one may be a list.
+func viewOf(numbers ...any) string {
+	var b []byte
+	for _, n := range numbers {
+		switch n := n.(type) {
+		case int:
+			b = appendInt(b, int64(n))
+		case []int:
+			b = append(b, 0x90|byte(len(n)))
+			for _, u := range n {
+				b = appendInt(b, int64(u))
+			}
+		}
+	}
+	return string(b)
+}
+
+// TestWindowViews reads states as the scripts write them.
+func TestWindowViews(t *testing.T) {
+	const now = 1_800_000_000_000_000
+	ls := windows()
+	counter := ls[5].Params().Counter
+	for _, row := range []struct {
+		limit *sluice.Limit
+		view  string
+		state algo.State
+		words []uint64
+	}{
+		{ls[0], "", algo.State{}, nil},
+		{ls[0], viewOf(4, now, 3, 4, 5, 1_000_000, 0), algo.State{T: now, V: 3}, nil},
+		{ls[2], viewOf(4, now, 3, now-10, 4, 5, 1_000_000, 77), algo.State{T: now, V: 3}, nil},
+		{ls[3], "", algo.State{}, make([]uint64, 7)},
+		{ls[3], viewOf(5, 22, []int{1, 0, 2}, 5, 5, 1_000_000, 4), algo.State{}, []uint64{22, 3, 2, 0, 1, 0, 0}},
+		{ls[5], "", algo.State{}, nil},
+		{ls[5], viewOf(6, 22, 4, 1<<40-1, 6, 5, 1_000_000), counter.Restore(22, 4, 1<<40-1), nil},
+	} {
+		in := reader{rest: row.view}
+		state, words := kinds[row.limit.Params().Kind].read(&in, row.limit.Params())
+		if in.err != nil || state != row.state || !slices.Equal(words, row.words) {
+			t.Errorf("%q of %v is read as %v, %v, %v", row.view, row.limit, state, words, in.err)
+		}
+	}
+}
+
+// TestWindowViewsOfOthers are refused.
+func TestWindowViewsOfOthers(t *testing.T) {
+	ls := windows()
+	for _, row := range []struct {
+		limit *sluice.Limit
+		view  string
+	}{
+		{ls[0], viewOf(5, 22, []int{1})},                // another algorithm
+		{ls[0], viewOf(4, 1<<53+1, 3)},                  // not exact in a script
+		{ls[0], viewOf(4, 17, -1)},                      // less than nothing
+		{ls[0], viewOf(4, 17)},                          // cut off
+		{ls[3], viewOf(5, 22, []int{1, 1, 1, 1, 1, 1})}, // more cells than there are
+		{ls[3], viewOf(5, 1, []int{1, 1, 1})},           // before the epoch
+		{ls[3], viewOf(5, 1<<53, []int{1})},             // beyond all time
+		{ls[3], viewOf(5, 22, 1)},                       // no list
+		{ls[5], viewOf(6, 1<<53, 1, 1)},                 // beyond all time
+		{ls[5], viewOf(6, 22, 1<<40, 1)},                // more than a window counts
+		{ls[5], viewOf(6, 22, 1, 1<<40)},
+	} {
+		in := reader{rest: row.view}
+		if kinds[row.limit.Params().Kind].read(&in, row.limit.Params()); in.err == nil {
+			t.Errorf("%q is read as a view of %v", row.view, row.limit)
+		}
+	}
+}
+
+// FuzzWindowViews: whatever a server sends as a view is refused or answered from.
+func FuzzWindowViews(f *testing.F) {
+	f.Add(viewOf(4, 1_800_000_000_000_000, 3, 4, 5, 1_000_000, 0), int64(1_800_000_000_000_000), int64(1))
+	f.Add(viewOf(5, 22, []int{1, 0, 2}, 5, 5, 1_000_000, 4), int64(5_500_000), int64(1))
+	f.Add(viewOf(6, 1_800_000_000, 4, 1, 6, 5, 1_000_000), int64(1_800_000_000_000_000), int64(1))
+	f.Fuzz(func(t *testing.T, view string, now, cost int64) {
+		for _, l := range windows() {
+			known := limit{of: l, params: l.Params()}
+			d, err := known.answer(view, &algo.Ask{Now: now & (exact - 1), Cost: max(0, cost)}, false)
+			if d.Remaining < 0 || d.Remaining > l.Capacity() || err != nil && d != (sluice.Decision{}) {
+				t.Errorf("%v answers %+v, %v from %q", l, d, err, view)
+			}
+		}
+	})
+}
