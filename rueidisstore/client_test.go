@@ -1,0 +1,55 @@
+package rueidisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// TestExplain tells which errors of rueidis say that a call was not sent. Error
+// replies come from real servers, in checks/redis.
+func TestExplain(t *testing.T) {
+	tests := []struct {
+		err     error
+		notSent bool
+	}{
+		{&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}, true},
+		{fmt.Errorf("wrapped: %w", &net.OpError{Op: "dial"}), true},
+		{rueidis.ErrNoSlot, true},
+		{&net.OpError{Op: "read", Net: "tcp", Err: errors.New("connection reset")}, false},
+		{&net.OpError{Op: "write", Net: "tcp", Err: errors.New("broken pipe")}, false},
+		{io.EOF, false},
+		{io.ErrUnexpectedEOF, false},
+		{context.DeadlineExceeded, false},
+		{rueidis.ErrClosing, false}, // also of calls that were under way
+		{rueidis.Nil, false},        // a script that replied nothing has run
+	}
+	for _, test := range tests {
+		got := explain(test.err)
+		if errors.Is(got, redisstore.ErrNotSent) != test.notSent {
+			t.Errorf("%v: not sent is %v; want %v", test.err, !test.notSent, test.notSent)
+		}
+		if !errors.Is(got, test.err) {
+			t.Errorf("%v does not wrap %v", got, test.err)
+		}
+		var reply *redisstore.ServerError
+		if errors.As(got, &reply) {
+			t.Errorf("%v became a reply of the server", test.err)
+		}
+	}
+}
+
+func TestNewWithoutClient(t *testing.T) {
+	_, err := New(nil, redisstore.Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "rueidisstore: ") {
+		t.Fatalf("New(nil) returns %v", err)
+	}
+}

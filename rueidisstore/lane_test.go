@@ -1,0 +1,97 @@
+package rueidisstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// TestLaneDoubt walks through what a server may do, and says when a call may still
+// run in its caller's goroutine.
+func TestLaneDoubt(t *testing.T) {
+	const ms = time.Millisecond
+	denied := &redisstore.ServerError{Text: "NOSCRIPT"}
+	l := newLane(true)
+	steps := []struct {
+		at   time.Duration
+		note bool // note this outcome, before asking
+		err  error
+		want bool
+	}{
+		{at: 0, want: false}, // nothing is known yet
+		{at: 1 * ms, note: true, err: nil, want: true},
+		{at: 100 * ms, want: true},
+		{at: 101 * ms, want: false},                                   // nobody asked for long
+		{at: 102 * ms, note: true, err: denied, want: true},           // an error is an answer
+		{at: 103 * ms, note: true, err: context.Canceled, want: true}, // the caller's choice
+	}
+	for i, s := range steps {
+		if s.note {
+			l.note(s.at, s.err)
+		}
+		if got := l.enter(s.at); got != s.want {
+			t.Fatalf("step %d: enter is %v", i, got)
+		} else if got {
+			l.leave()
+		}
+	}
+
+	// What fails is noted at the time at which it failed, and stays in mind.
+	for _, err := range []error{io.EOF, context.DeadlineExceeded, notSent(io.EOF)} {
+		l := newLane(true)
+		l.note(0, err)
+		failed := l.now()
+		l.note(failed+doubt-ms, nil)
+		if l.enter(failed + doubt/2) {
+			t.Fatalf("%v is forgotten too soon", err)
+		}
+		if !l.enter(failed + doubt) {
+			t.Fatalf("%v is never forgotten", err)
+		}
+	}
+}
+
+func TestLaneOfSeveralServers(t *testing.T) {
+	l := newLane(false)
+	l.note(0, nil)
+	if l.enter(1) {
+		t.Fatal("rueidis dials in the background for several servers")
+	}
+}
+
+func TestLaneIsBounded(t *testing.T) {
+	l := newLane(true)
+	l.note(0, nil)
+	for i := range maxDirect {
+		if !l.enter(1) {
+			t.Fatalf("no room for direct call %d", i+1)
+		}
+	}
+	if l.enter(1) {
+		t.Fatal("more direct calls than rueidis has room for")
+	}
+	l.leave()
+	if !l.enter(1) {
+		t.Fatal("a place that was given back is lost")
+	}
+}
+
+// TestFullApart is a caller that finds all places taken.
+func TestFullApart(t *testing.T) {
+	c := &client{lane: newLane(false)}
+	for range maxApart {
+		c.lane.apart <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := c.do(ctx, rueidis.Completed{})
+	if !errors.Is(err, redisstore.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v; want that the call was not sent by its deadline", err)
+	}
+}
