@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// awkward are rates that other limiters count inexactly, and those at the ends of what
+// is accepted.
+var awkward = []sluice.Rate{
+	sluice.PerMinute(100),
+	sluice.PerSecond(5),
+	sluice.Per(1, 30*24*time.Hour),
+	sluice.PerDay(123_457),
+	sluice.PerDay(1 << 30),
+	sluice.Per(100<<30, 30*24*time.Hour),
+	sluice.PerSecond(100_000_000),
+	sluice.Per(1, time.Microsecond),
+	sluice.Per(7, 13*time.Microsecond),
+	sluice.Per(13, 7*time.Microsecond),
+	sluice.Per(999_983, 86_399_999_983*time.Microsecond),
+	sluice.Per(1, 100*365*24*time.Hour),
+	sluice.Per(1<<53-1, 1000*time.Microsecond),
+	sluice.Per(1<<53-1, 100*365*24*time.Hour-time.Microsecond),
+	sluice.Per(1<<53-111, time.Microsecond),
+}
+
+// rate makes up a rate: one of those that are awkward, a small one or any.
+func (d *duel) rate() sluice.Rate {
+	switch d.rnd.IntN(3) {
+	case 0:
+		return awkward[d.rnd.IntN(len(awkward))]
+	case 1:
+		return sluice.Per(1+d.rnd.Int64N(12), time.Duration(1+d.rnd.Int64N(60))*time.Microsecond)
+	default:
+		return sluice.Per(d.upTo(1<<53), time.Duration(d.upTo(100*365*86_400_000_000))*time.Microsecond)
+	}
+}
+
+// units makes up a count of units for a rate: small, near its count, or any.
+func (d *duel) units(r sluice.Rate) int64 {
+	return d.one(1, 2, 5, 20, r.Count(), 2*r.Count(), 1+d.rnd.Int64N(20), d.upTo(1<<53-2), 1<<52, 1<<53-2)
+}
+
+func tokenBucket(d *duel) sluice.Algorithm {
+	b := sluice.TokenBucket{Rate: d.rate()}
+	if d.rnd.IntN(4) > 0 {
+		b.Burst = d.units(b.Rate)
+	}
+	if d.rnd.IntN(2) > 0 {
+		b.Debt = d.units(b.Rate)
+	}
+	return b
+}
+
+func warmBucket(d *duel) sluice.Algorithm {
+	b := tokenBucket(d).(sluice.TokenBucket)
+	b.WarmUp = time.Duration(d.one(1000, 1_000_000, 4_000_003, 1000+d.upTo(86_400_000_000-1000))) * time.Microsecond
+	b.ColdFactor = d.one(0, 2, 3, 10, 100, 2+d.rnd.Int64N(99))
+	return b
+}
+
+func leakyBucket(d *duel) sluice.Algorithm {
+	b := sluice.LeakyBucket{Rate: d.rate(), Queue: d.units(d.rate()) - 1}
+	b.Undelayed = min(b.Queue, d.one(0, 0, 1, b.Queue/2, b.Queue))
+	return b
+}
+
+func anyOf(makers ...func(d *duel) sluice.Algorithm) func(d *duel) sluice.Algorithm {
+	return func(d *duel) sluice.Algorithm { return makers[d.rnd.IntN(len(makers))](d) }
+}
+
+func fixedWindow(d *duel) sluice.Algorithm {
+	r := d.rate()
+	return sluice.FixedWindow{Rate: sluice.Per(min(r.Count(), 1<<52), r.Period())}
+}
+
+// TestBucketsEqualMemory: whatever is asked and ended, in whichever order and with
+// whichever clock, the decisions are those of the memory store in all they say.
+func TestBucketsEqualMemory(t *testing.T) {
+	a := newArena(t)
+	for name, make := range map[string]func(d *duel) sluice.Algorithm{
+		"token bucket":   tokenBucket,
+		"warm bucket":    warmBucket,
+		"leaky bucket":   leakyBucket,
+		"all and others": anyOf(tokenBucket, warmBucket, leakyBucket, fixedWindow),
+	} {
+		t.Run(name, func(t *testing.T) { a.duels(t, make) })
+	}
+}
+
+// TestBucketValueIsSmall: keys are many.
+func TestBucketValueIsSmall(t *testing.T) {
+	a := newArena(t)
+	d := a.duel(t, 1, func(*duel) sluice.Algorithm {
+		return sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20}
+	})
+	r := sluice.Request{Limit: d.limits[0], Key: d.keys[0], Cost: 7}
+	for range 3 {
+		d.decide(r)
+		d.now += 12_345
+	}
+	keys, err := a.server.Do(t.Context(), "KEYS", "*")
+	if err != nil || len(keys.([]any)) != 1 {
+		t.Fatalf("%v, %v", keys, err)
+	}
+	n, err := a.server.Int(t.Context(), "STRLEN", keys.([]any)[0].(string))
+	if err != nil || n > 28 {
+		t.Errorf("the value takes %d bytes, %v", n, err)
+	}
+}
+
+// TestLargestBuckets: what is owed is counted exactly up to the most that may be owed.
+func TestLargestBuckets(t *testing.T) {
+	a := newArena(t)
+	for _, algorithm := range []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 1 << 40},
+		sluice.TokenBucket{Rate: sluice.Per(1, time.Microsecond), Burst: 1 << 52},
+		sluice.TokenBucket{Rate: sluice.Per(1<<53-1, time.Microsecond)},
+		sluice.TokenBucket{Rate: sluice.Per(3, 7*time.Microsecond), Burst: 1<<52 - 1, WarmUp: time.Second},
+		sluice.LeakyBucket{Rate: sluice.Per(3, 7*time.Microsecond), Queue: 1<<53 - 3, Undelayed: 12345},
+	} {
+		d := a.duel(t, 1, func(*duel) sluice.Algorithm { return algorithm })
+		r := sluice.Request{Limit: d.limits[0], Key: d.keys[0], MaxWait: 100 * 365 * 24 * time.Hour}
+		for r.Cost = r.Limit.Capacity(); r.Cost > 0; r.Cost /= 3 {
+			for range 8 {
+				if got := d.decide(r); !got.Allowed {
+					break
+				}
+				d.now++
+			}
+		}
+		d.settle(0, math.MaxInt64)
+		d.look(r.Limit, r.Key)
+	}
+}
