@@ -2,8 +2,9 @@ package redistest
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the server names scripts by it
+	"crypto/sha1"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,8 @@ type clocked struct {
 // WithClock returns a client that lets scripts take the time from now, in
 // microseconds since the Unix epoch, and keep what they write for very long: the
 // clock of a test runs faster than the server's. It rewrites what is sent, so that
-// the store under test is the one that programs use.
+// the store under test is the one that programs use, and refuses a script that it
+// cannot rewrite. Calls may ask for the time at once.
 func WithClock(c redisstore.Client, now func() int64) redisstore.Client {
 	return &clocked{Client: c, now: now, shas: make(map[string]string)}
 }
@@ -36,6 +38,7 @@ var rewriter = strings.NewReplacer(
 	"'PEXPIRE', key, ", "'PEXPIRE', key, 1e14 + ",
 )
 
+// EvalSHA implements redisstore.Client.
 func (c *clocked) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
 	c.mu.RLock()
 	sent, ok := c.shas[sha]
@@ -46,8 +49,15 @@ func (c *clocked) EvalSHA(ctx context.Context, sha string, keys, args []string) 
 	return c.Client.EvalSHA(ctx, sent, keys, c.stamped(args))
 }
 
+// Eval implements redisstore.Client.
 func (c *clocked) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
 	sent := rewriter.Replace(source)
+	left := strings.Count(sent, "'TIME'") +
+		strings.Count(sent, "'PX'") - strings.Count(sent, "'PX', 1e14 + ") +
+		strings.Count(sent, "EXPIRE") - strings.Count(sent, "'PEXPIRE', key, 1e14 + ")
+	if left != 0 {
+		return "", fmt.Errorf("redistest: a script spells %d uses of TIME, PX or EXPIRE in a way that WithClock does not know", left)
+	}
 	c.mu.Lock()
 	c.shas[digest(source)] = digest(sent)
 	c.mu.Unlock()
@@ -56,11 +66,17 @@ func (c *clocked) Eval(ctx context.Context, source string, keys, args []string) 
 
 // stamped returns arguments with the time at their end, as TIME tells it.
 func (c *clocked) stamped(args []string) []string {
+	const second = 1_000_000
 	now := c.now()
+	seconds, micros := now/second, now%second
+	if micros < 0 { // before 1970
+		seconds, micros = seconds-1, micros+second
+	}
 	return append(args[:len(args):len(args)],
-		strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
+		strconv.FormatInt(seconds, 10), strconv.FormatInt(micros, 10))
 }
 
+// digest is what servers know a script by.
 func digest(source string) string {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // the server names scripts by it
 	return hex.EncodeToString(sum[:])
