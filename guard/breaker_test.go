@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,7 +55,6 @@ func TestOpensOnSilence(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := build(t, guard.Options{Slow: 30 * time.Millisecond})
 				var wg sync.WaitGroup
-				began := time.Now()
 				var worst atomic.Int64
 				load := func(d time.Duration) {
 					for end := time.Now().Add(d); time.Now().Before(end); pass(500 * time.Microsecond) {
@@ -70,7 +70,7 @@ func TestOpensOnSilence(t *testing.T) {
 					t.Fatalf("of a store that works: %+v", h.Stats())
 				}
 				h.fake.set(with(t))
-				began = time.Now()
+				began := time.Now()
 				load(100 * time.Millisecond)
 				st := h.Stats()
 				if opened := st.Since.Sub(began); st.State != guard.Open || opened > 100*time.Millisecond {
@@ -366,9 +366,10 @@ func TestTransitions(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for i := range 400 {
-					if i%100 == 0 {
+					switch i % 100 {
+					case 0:
 						h.fake.set(broken)
-					} else if i%100 == 50 {
+					case 50:
 						h.fake.set(nil)
 					}
 					h.take(other, 1)
@@ -413,7 +414,7 @@ func TestHookPanics(t *testing.T) {
 			h.take(other, 1)
 		}()
 		h.recovery()
-		if fmt.Sprint(told) != "[open half-open closed]" {
+		if !slices.Equal(told, []guard.State{guard.Open, guard.HalfOpen, guard.Closed}) {
 			t.Errorf("told %v", told)
 		}
 	})

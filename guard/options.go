@@ -108,7 +108,7 @@ func (o *Options) complete() error {
 			*d.value = d.preset
 		}
 		if *d.value < time.Millisecond || *d.value > time.Minute {
-			return fmt.Errorf("guard: %s is %v; give 1ms to 1m, or 0 for %v", d.name, *d.value, d.preset)
+			return fmt.Errorf("guard: %s is %v; give %v to %v, or 0 for %v", d.name, *d.value, time.Millisecond, time.Minute, d.preset)
 		}
 	}
 	if o.Slow == 0 {

@@ -107,13 +107,18 @@ func (s Share) algorithms(a sluice.Algorithm) []sluice.Algorithm {
 			a.Debt = a.Burst
 		}
 		a.Burst, a.Debt = s.some(a.Burst), s.some(a.Debt)
-		return s.paced(a.Rate, a.Burst+a.Debt, func(r sluice.Rate) sluice.Algorithm {
+		most := int64(algo.MaxCount)
+		if a.WarmUp > 0 { // see algo.WarmFits
+			cold := max(a.ColdFactor, 3)
+			most = min(most, algo.MaxTicks/(16*cold*(5+cold))/int64(a.WarmUp/time.Microsecond))
+		}
+		return s.paced(a.Rate, a.Burst+a.Debt, most, func(r sluice.Rate) sluice.Algorithm {
 			a.Rate = r
 			return a
 		})
 	case sluice.LeakyBucket:
 		a.Queue, a.Undelayed = s.units(a.Queue), s.units(a.Undelayed)
-		return s.paced(a.Rate, a.Queue+1, func(r sluice.Rate) sluice.Algorithm {
+		return s.paced(a.Rate, a.Queue+1, algo.MaxCount, func(r sluice.Rate) sluice.Algorithm {
 			a.Rate = r
 			return a
 		})
@@ -153,45 +158,56 @@ func (s Share) longer(d time.Duration) time.Duration {
 }
 
 // paced returns algorithms of the scaled rate, of which so many units must be
-// countable: the exact one first, then those that are a little slower and surely are.
-func (s Share) paced(r sluice.Rate, units int64, with func(sluice.Rate) sluice.Algorithm) []sluice.Algorithm {
-	period := big.NewInt(int64(r.Period() / time.Microsecond))
-	exact := new(big.Rat).SetFrac(
-		new(big.Int).Mul(big.NewInt(r.Count()), big.NewInt(s.Of)),
-		period.Mul(period, big.NewInt(s.Parts)),
-	)
+// countable: the exact one first, then those that are a little slower and surely are, of a count
+// up to most.
+func (s Share) paced(r sluice.Rate, units, most int64, with func(sluice.Rate) sluice.Algorithm) []sluice.Algorithm {
+	count := new(big.Int).Mul(big.NewInt(r.Count()), big.NewInt(s.Of))
+	period := new(big.Int).Mul(big.NewInt(int64(r.Period()/time.Microsecond)), big.NewInt(s.Parts))
 	var all []sluice.Algorithm
-	for _, rate := range below(exact, units) {
+	for _, rate := range below(count, period, units, most) {
 		all = append(all, with(rate))
 	}
 	return all
 }
 
-// below returns rates near so many units per microsecond, and no faster, unless the
+// below returns rates near count per period microseconds, and no faster, unless the
 // longest period is too short for that.
-func below(rate *big.Rat, units int64) []sluice.Rate {
+func below(count, period *big.Int, units, most int64) []sluice.Rate {
+	longest, one := big.NewInt(longestMicros), big.NewInt(1)
 	var rates []sluice.Rate
 	add := func(count, period *big.Int) {
-		if count.Sign() > 0 && count.IsInt64() && period.Cmp(big.NewInt(longestMicros)) <= 0 {
+		if count.Sign() > 0 && count.IsInt64() && period.Cmp(longest) <= 0 {
 			rates = append(rates, sluice.Per(count.Int64(), time.Duration(period.Int64())*time.Microsecond))
 		}
 	}
-	add(rate.Num(), rate.Denom())
-	// The longest period of which so many units can be counted, whatever its count,
-	// and whose count is one.
-	period := new(big.Int).Mul(big.NewInt(algo.MaxCount), rate.Denom())
-	period.Quo(period, rate.Num())
-	if most := big.NewInt(min(algo.MaxTicks/units, longestMicros)); period.Cmp(most) > 0 {
-		period = most
+	add(count, period)
+	exact := new(big.Rat).SetFrac(count, period)
+	add(exact.Num(), exact.Denom())
+	// One that is fast is near to so many units in the longest period of which the
+	// units can be counted, whatever their number, and that number is one.
+	long := new(big.Int).Mul(big.NewInt(most), period)
+	if long.Quo(long, count); long.Sign() == 0 {
+		long = one
 	}
-	count := new(big.Int).Mul(rate.Num(), period)
-	add(count.Quo(count, rate.Denom()), period)
-	// One unit in whole microseconds.
-	each := new(big.Int).Add(rate.Denom(), rate.Num())
-	each.Sub(each, big.NewInt(1)).Quo(each, rate.Num())
-	if each.Cmp(big.NewInt(longestMicros)) > 0 {
-		each.SetInt64(longestMicros)
+	if bound := big.NewInt(min(algo.MaxTicks/units, longestMicros)); long.Cmp(bound) > 0 {
+		long = bound
 	}
-	add(big.NewInt(1), each)
+	many := new(big.Int).Mul(count, long)
+	if many.Quo(many, period); many.Cmp(big.NewInt(most)) > 0 {
+		many.SetInt64(most)
+	}
+	// One that is slow is near to one unit in so many microseconds.
+	each := new(big.Int).Add(period, count)
+	each.Sub(each, big.NewInt(1)).Quo(each, count)
+	if each.Cmp(longest) > 0 {
+		each = longest
+	}
+	if new(big.Int).Mul(many, each).Cmp(long) >= 0 { // many/long is no slower than 1/each
+		add(many, long)
+		add(one, each)
+	} else {
+		add(one, each)
+		add(many, long)
+	}
 	return rates
 }

@@ -197,21 +197,19 @@ func (s *Store) end(ctx context.Context, op op, charge *sluice.Charge, actual in
 	return err
 }
 
-// Reset forgets the state of a limit's key, and its ban, in the store and in the local one.
+// Reset forgets the state of a limit's key, and its ban, in the store and then in the
+// local one.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return errNoLimit()
 	}
-	if s.o.Local != nil {
-		if err := s.o.Local.Reset(ctx, s.scaler.limit(l), k); err != nil {
-			return err
-		}
-	}
 	c := s.newCall(reset)
 	defer s.free(c)
 	c.limit, c.key = l, k
-	_, err := s.ask(ctx, c)
-	return err
+	if _, err := s.ask(ctx, c); err != nil || s.o.Local == nil {
+		return err
+	}
+	return s.o.Local.Reset(ctx, s.scaler.limit(l), k)
 }
 
 func errNoLimit() error { return &sluice.RequestError{Problem: "has no limit"} }
