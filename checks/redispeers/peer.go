@@ -27,9 +27,9 @@ type Peer struct {
 // All returns every peer.
 func All() []Peer {
 	return []Peer{
+		{"go-redis/redis_rate", "github.com/go-redis/redis_rate/v10", newRedisRate},
 		{"ulule/limiter", "github.com/ulule/limiter/v3", newUlule},
 		{"sethvargo/go-redisstore", "github.com/sethvargo/go-redisstore", newSethvargo},
-		{"go-redis/redis_rate", "github.com/go-redis/redis_rate/v10", newRedisRate},
 		{"throttled", "github.com/throttled/throttled/v2", newThrottled},
 	}
 }

@@ -35,11 +35,12 @@ type size struct {
 	callers    []int         // how many ask at once, a cell each
 	keys       int           // that decisions are spread over
 	memoryKeys int           // that are alive while the memory is measured
+	rest       time.Duration // before that: the server looks at each connection once a second
 }
 
 var full = size{
 	duration: 2 * time.Second, rounds: 10, callers: []int{1, 16, 64, 256},
-	keys: 10_000, memoryKeys: 100_000,
+	keys: 10_000, memoryKeys: 100_000, rest: 1200 * time.Millisecond,
 }
 
 var short = size{

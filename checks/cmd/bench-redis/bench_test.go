@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 		set("batch-64-script", floorBatchName, 100)
 		set("batch-64-script", sluiceBatchName, 150+excess)
 		set(metricUsed, minimalName, 133)
-		set(metricUsed, sluiceName, 165+excess)
+		set(metricUsed, sluiceName, 165.4+excess)
 		return r
 	}
 	for _, b := range judge(measured(0)) {

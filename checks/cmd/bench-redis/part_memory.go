@@ -11,10 +11,11 @@ import (
 	"github.com/sluicehq/sluice/checks/figures"
 	"github.com/sluicehq/sluice/checks/peers"
 	"github.com/sluicehq/sluice/checks/redispeers"
+	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// memoryLimit is an everyday limit: 100 an hour, of which one was taken. Its
-// states live long enough to be weighed.
+// memoryLimit is an everyday limit: 100 an hour, of which two are taken, so that
+// a state holds fractions. It lives long enough to be weighed.
 var memoryLimit = peers.Limit{Burst: 100, Every: 36 * time.Second, Window: time.Hour}
 
 // memorySample is how many keys are looked at one by one.
@@ -25,6 +26,7 @@ const (
 	metricUsed    = "memory-used"     // bytes of used_memory for each key asked for
 	metricUsage   = "memory-usage"    // bytes that MEMORY USAGE tells, which leaves out the table of TTLs
 	metricKeyText = "memory-key-text" // bytes of the text of the server's key
+	metricValue   = "memory-value"    // bytes of its value, if that is a string
 )
 
 // measureMemory weighs the states of many keys.
@@ -42,9 +44,6 @@ func measureMemory(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
-	if err := b.flush(ctx); err != nil {
-		return err
-	}
 	limiter, end, err := s.open(ctx, b.clients, memoryLimit)
 	if err != nil {
 		return err
@@ -52,12 +51,22 @@ func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
 	if end != nil {
 		defer func() { _ = end() }() // what it holds is gone with the server
 	}
+	// What the first decisions bring, as connections and scripts, is no key's.
+	keys := keysOf(i, b.memoryKeys)
+	if err := fill(ctx, limiter, keys[:b.memoryKeys/100]); err != nil {
+		return err
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
 	before, err := b.footprint(ctx)
 	if err != nil {
 		return err
 	}
-	if err := fill(ctx, limiter, keysOf(i, b.memoryKeys)); err != nil {
-		return err
+	for range 2 {
+		if err := fill(ctx, limiter, keys); err != nil {
+			return err
+		}
 	}
 	after, err := b.footprint(ctx)
 	if err != nil {
@@ -68,27 +77,24 @@ func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
 }
 
 // footprint returns the memory in use, without what connections take, once it
-// stays the same: tables that grow take room twice until all entries have moved.
+// has stayed the same for a while: tables that grow take room twice until all
+// entries have moved.
 func (b *bench) footprint(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	// Longer than a turn of the server's cron, which moves entries.
 	tick := time.NewTicker(150 * time.Millisecond)
 	defer tick.Stop()
-	last := int64(-1)
+	last, since := int64(-1), time.Now()
 	for {
-		info, err := b.server.Info(ctx, "memory")
+		used, err := b.usedMemory(ctx)
 		if err != nil {
 			return 0, err
 		}
-		used, err1 := strconv.ParseInt(info["used_memory"], 10, 64)
-		ofClients, err2 := strconv.ParseInt(info["mem_clients_normal"], 10, 64)
-		if err := errors.Join(err1, err2); err != nil {
-			return 0, err
-		}
-		used -= ofClients
 		// The server's own books move by some hundred bytes.
-		if last >= 0 && max(used-last, last-used) < 4096 {
+		if last < 0 || max(used-last, last-used) > 4096 {
+			since = time.Now()
+		} else if time.Since(since) >= b.rest {
 			return used, nil
 		}
 		last = used
@@ -100,6 +106,16 @@ func (b *bench) footprint(ctx context.Context) (int64, error) {
 	}
 }
 
+func (b *bench) usedMemory(ctx context.Context) (int64, error) {
+	info, err := b.server.Info(ctx, "memory")
+	if err != nil {
+		return 0, err
+	}
+	used, err1 := strconv.ParseInt(info["used_memory"], 10, 64)
+	connections, err2 := strconv.ParseInt(info["mem_clients_normal"], 10, 64)
+	return used - connections, errors.Join(err1, err2)
+}
+
 // sample looks at some of the keys.
 func (b *bench) sample(ctx context.Context, subject string) error {
 	conn, err := b.server.Dial(ctx)
@@ -107,7 +123,7 @@ func (b *bench) sample(ctx context.Context, subject string) error {
 		return err
 	}
 	defer conn.Close()
-	var usage, text []float64
+	var usage, text, value []float64
 	for range memorySample {
 		key, err := conn.Do(ctx, "RANDOMKEY")
 		if err != nil {
@@ -127,10 +143,19 @@ func (b *bench) sample(ctx context.Context, subject string) error {
 		}
 		usage = append(usage, float64(n))
 		text = append(text, float64(len(name)))
+		if length, err := conn.Do(ctx, "STRLEN", name); err == nil {
+			n, _ := length.(int64)
+			value = append(value, float64(n))
+		} else if reply := redistest.Error(""); !errors.As(err, &reply) {
+			return err // and no key of another type
+		}
 		b.keyText[subject] = name
 	}
 	b.results.Set(metricUsage, subject, figures.Summarize(usage))
 	b.results.Set(metricKeyText, subject, figures.Summarize(text))
+	if len(value) > 0 {
+		b.results.Set(metricValue, subject, figures.Summarize(value))
+	}
 	return nil
 }
 
@@ -144,7 +169,7 @@ func fill(ctx context.Context, l redispeers.Limiter, keys []string) error {
 			for i := w; i < len(keys) && failed[w] == nil; i += workers {
 				admitted, err := l.Take(ctx, keys[i])
 				if err == nil && !admitted {
-					err = errors.New("denies the first unit of a key")
+					err = errors.New("denies what its limit admits")
 				}
 				failed[w] = err
 			}

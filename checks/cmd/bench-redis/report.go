@@ -44,9 +44,9 @@ per call; it includes the commands that a script calls, and not reading the call
 process: used_cpu_user and used_cpu_sys of INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
 	section("Four limits at once", fmt.Sprintf("One rule with four limits, decided in one call, with %d callers; the same measures.", barCallers),
 		b.costs(cell("batch", barCallers), batchSubjects(), floorBatchName))
-	section("Memory", fmt.Sprintf(`Bytes for each of %d keys, of which each has taken one unit of 100 an hour. Used: the growth of used_memory,
+	section("Memory", fmt.Sprintf(`Bytes for each of %d keys, of which each has taken two units of 100 an hour. Used: the growth of used_memory,
 tables and TTLs included. MEMORY USAGE leaves out the table of TTLs. Every limiter is asked for keys of %d bytes;
-the text is that of the server's key.`, b.memoryKeys, keyLen), b.memoryTable())
+key and value are the lengths of what is in the server, where the value is a string.`, b.memoryKeys, keyLen), b.memoryTable())
 	section("Errors", "Of a hundred calls, with the first one.", b.errorTable())
 	section("Versions", "", b.versionTable())
 	return strings.TrimRight(w.String(), "\n") + "\n"
@@ -123,7 +123,7 @@ func (b *bench) costs(cell string, among []subject, over string) figures.Table {
 }
 
 func (b *bench) memoryTable() figures.Table {
-	t := figures.Table{{"", "used", "over minimal", "MEMORY USAGE", "text", "a key of the server"}}
+	t := figures.Table{{"", "used", "over minimal", "MEMORY USAGE", "key", "value", "a key"}}
 	for _, s := range subjects() {
 		used, ok := b.results[metricUsed][s.name]
 		if !ok {
@@ -133,9 +133,13 @@ func (b *bench) memoryTable() figures.Table {
 		if least, ok := b.results.Median(metricUsed, minimalName); ok {
 			over = fmt.Sprintf("%+.1f", used.Median-least)
 		}
+		value := ""
+		if v, ok := b.results[metricValue][s.name]; ok {
+			value = v.Text(0)
+		}
 		t.Append([]string{
 			s.name, used.Text(1), over, b.results[metricUsage][s.name].Text(0),
-			b.results[metricKeyText][s.name].Text(0), "`" + b.keyText[s.name] + "`",
+			b.results[metricKeyText][s.name].Text(0), value, "`" + b.keyText[s.name] + "`",
 		})
 	}
 	return t

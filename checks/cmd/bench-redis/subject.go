@@ -29,13 +29,16 @@ const (
 	floorBatchName  = "MGET + 4 SET"
 )
 
-// subjects returns all there are: ours first, then floors, then peers.
+// subjects returns all there are. Those that the bars compare are neighbours, in
+// the tables and in time.
 func subjects() []subject {
-	all := append(sluiceSubjects(),
-		subject{minimalName, openMinimal},
-		subject{minimalGoName, openMinimalGo},
-		subject{return1Name, openReturn1},
-	)
+	all := []subject{
+		{sluiceName, openSingle(overRueidis)},
+		{minimalName, openMinimal},
+		{return1Name, openReturn1},
+		{sluiceGoName, openSingle(overRedis)},
+		{minimalGoName, openMinimalGo},
+	}
 	for _, p := range redispeers.All() {
 		all = append(all, subject{p.Name, func(_ context.Context, c clients, l peers.Limit) (redispeers.Limiter, func() error, error) {
 			return p.New(c.redis, l)
@@ -46,7 +49,7 @@ func subjects() []subject {
 
 // batchSubjects returns those that decide four limits of a key at once.
 func batchSubjects() []subject {
-	return append(sluiceBatches(), subject{floorBatchName, openFloorBatch})
+	return []subject{{sluiceBatchName, openBatch}, {floorBatchName, openFloorBatch}}
 }
 
 func openMinimal(ctx context.Context, c clients, l peers.Limit) (redispeers.Limiter, func() error, error) {
