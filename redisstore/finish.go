@@ -114,7 +114,7 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 func (s *Store) undo(ctx context.Context, b *batch) {
 	var charged [1]sluice.Decision
 	one := batch{now: b.now, all: true}
-	for i := range b.rs {
+	for i := len(b.rs) - 1; i >= 0; i-- { // the last one stands on those before it
 		if r := &b.rs[i]; !r.Peek && !r.Shadow && r.Cost > 0 {
 			one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
 			if one.answer(charged[:], true) != nil {

@@ -192,6 +192,26 @@ do
     return add(took, divup(area, ramp(p, 16 * (1 + p[7])))), after
   end
 
+  -- givenback returns the state without a charge that acts at a moment, when over is
+  -- owed with it, if none stands behind it.
+  local function givenback(s, c, now, over, moment)
+    local p = s.p
+    local owed, warm, at, setback = settled(s, now)
+    if c[1] == 0 or setback or #owed == 0 then
+      return s
+    end
+    local due = sub(add(owed, big(p[2])), mul(big(moment - at), big(p[2])))
+    if more(due, over) or more(over, due) then
+      return s
+    end
+    local before = sub(warm, gain(p, c[1]))
+    local took = price(p, c[1], before)
+    if not more(ramp(p, 5 + p[7]), warm) then
+      before, took = warm, ticks(p, c[1]) -- how cold it was is not known any more
+    end
+    return state(p, at, sub(owed, took), before)
+  end
+
   -- isfresh reports whether nothing is owed and the limiter is cold.
   local function isfresh(s, now)
     local owed, warm, at = settled(s, now)
@@ -264,21 +284,21 @@ do
 
     -- A reservation before its moment is given back if none stands behind it.
     cancel = function(s, c, now)
-      local p, over = s.p, joined(c[5], c[4])
-      local owed, warm, at, setback = settled(s, now)
-      if c[1] == 0 or setback or at > c[3] or #owed == 0 then
+      local _, _, at = settled(s, now)
+      if at > c[3] then
         return s
       end
-      local due = sub(add(owed, big(p[2])), mul(big(c[3] - at), big(p[2])))
-      if more(due, over) or more(over, due) then
-        return s
+      return givenback(s, c, now, joined(c[5], c[4]), c[3])
+    end,
+
+    -- Also after the charge's moment, as long as it is still paid for.
+    undo = function(s, c, now)
+      local over = joined(c[5], c[4])
+      local _, _, at = settled(s, now)
+      if at > c[3] then
+        over = sub(over, mul(big(at - c[3]), big(s.p[2])))
       end
-      local before = sub(warm, gain(p, c[1]))
-      local took = price(p, c[1], before)
-      if not more(ramp(p, 5 + p[7]), warm) then
-        before, took = warm, ticks(p, c[1]) -- how cold it was is not known any more
-      end
-      return state(p, at, sub(owed, took), before)
+      return givenback(s, c, now, over, max(at, c[3]))
     end,
 
     settle = function(s, c, actual, now)

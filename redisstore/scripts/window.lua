@@ -8,8 +8,8 @@ do
   local OPENED = 1
 
   -- period returns the begin and the end of the window that opens at or holds t, a
-  -- calendar's from the boundaries in list.
-  local function period(p, t, list, first)
+  -- calendar's from the boundaries in list, which hold t if they hold now.
+  local function period(p, t, list, first, now)
     local length, form = p[3], p[4]
     if form == 0 then
       local begins = t - t % length
@@ -25,7 +25,7 @@ do
         return begins, ends
       end
     end
-    return outside(t)
+    return outside(now)
   end
 
   local function state(p, begins, ends, used)
@@ -37,10 +37,14 @@ do
   end
 
   -- resolve lets a state that was converted to a calendar learn its window: only a
-  -- request knows the boundaries.
-  local function resolve(s, q)
+  -- request knows the boundaries. They hold what is two periods ahead of now; before a
+  -- window that begins later than after one, the clock was set back anyway.
+  local function resolve(s, q, now)
     if s.at then
-      s.begins, s.ends = period(s.p, s.at, q, 5)
+      if s.at - now > 2 * s.p[3] then
+        s.at, s.used = now, max(s.used, s.p[2])
+      end
+      s.begins, s.ends = period(s.p, s.at, q, 5, now)
       s.at = nil
     end
   end
@@ -77,7 +81,7 @@ do
     if now >= s.ends then
       -- No window is kept, but that of a charge that cost nothing may last.
       if change > 0 and c[3] - now <= p[3] then
-        local begins, ends = period(p, c[3], c, 7)
+        local begins, ends = period(p, c[3], c, 7, now)
         if now < ends then
           return state(p, begins, ends, min(change, exact))
         end
@@ -88,6 +92,15 @@ do
       return s
     end
     return state(p, s.begins, s.ends, max(0, min(s.used + change, exact)))
+  end
+
+  -- undo gives a charge back, and the window that it has opened.
+  local function undo(s, c, now)
+    s = settle(s, c, 0, now)
+    if s.used == 0 and s.p[4] == OPENED and s.begins == c[3] then
+      return fresh(s.p)
+    end
+    return s
   end
 
   kinds[4] = {
@@ -120,12 +133,12 @@ do
     end,
 
     decide = function(s, q, now)
-      resolve(s, q)
+      resolve(s, q, now)
       local p, cost = s.p, q[1]
       local used, at, same, back = settled(s, now)
       local begins, ends = s.begins, s.ends
       if back or not same and cost > 0 then
-        begins, ends = period(p, at, q, 5)
+        begins, ends = period(p, at, q, 5, now)
       end
       local kept = back and state(p, begins, ends, used) or s
       if cost == 0 then
@@ -138,7 +151,7 @@ do
     end,
 
     view = function(s, q, now)
-      resolve(s, q)
+      resolve(s, q, now)
       return s.raw or encode(s)
     end,
 
@@ -160,12 +173,10 @@ do
       if now > c[3] then
         return s
       end
-      s = settle(s, c, 0, now)
-      if s.used == 0 and s.p[4] == OPENED and s.begins == c[3] then
-        return fresh(s.p) -- the charge had opened the window
-      end
-      return s
+      return undo(s, c, now)
     end,
+
+    undo = undo,
 
     settle = settle,
   }
