@@ -62,11 +62,14 @@ func (l *lane) leave() { l.direct.Add(-1) }
 
 // note learns from what a call that began at that time came to.
 func (l *lane) note(began time.Duration, err error) {
-	var reply *redisstore.ServerError
-	switch {
-	case err == nil || errors.As(err, &reply):
+	if err == nil || isReply(err) {
 		l.answered.Store(int64(began))
-	case !errors.Is(err, context.Canceled):
+	} else if !errors.Is(err, context.Canceled) {
 		l.failed.Store(int64(l.now()))
 	}
+}
+
+func isReply(err error) bool {
+	var reply *redisstore.ServerError
+	return errors.As(err, &reply)
 }

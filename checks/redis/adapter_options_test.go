@@ -1,12 +1,14 @@
 package redis
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
@@ -53,5 +55,40 @@ func TestAdapterLifetime(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAdapterFindsCluster decides batches whose keys are on several nodes, which takes
+// a store that knows that it is on a cluster, and one that is not.
+func TestAdapterFindsCluster(t *testing.T) {
+	routes := map[string]adapterRoute{
+		"single":  toServer(redistest.Start(t)),
+		"cluster": {cluster: true, addrs: redistest.StartCluster(t, 3, 0).Addrs()},
+	}
+	limit, err := sluice.NewLimit("batch", sluice.TokenBucket{Rate: sluice.PerHour(1), Burst: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range routes {
+		t.Run(name, func(t *testing.T) {
+			eachAdapter(t, func(t *testing.T, a adapter) {
+				store := a.open(t, r, redisstore.Options{Prefix: a.name})
+				requests := make([]sluice.Request, 20)
+				for i := range requests {
+					requests[i] = sluice.Request{Limit: limit, Key: sluice.NewKey("key", strconv.Itoa(i)), Cost: 1}
+				}
+				for _, want := range []bool{true, false} {
+					decisions := make([]sluice.Decision, len(requests))
+					if err := store.DecideAll(within(t, soon), requests, decisions); err != nil {
+						t.Fatal(err)
+					}
+					for i, d := range decisions {
+						if d.Allowed != want {
+							t.Fatalf("request %d: allowed is %v", i, d.Allowed)
+						}
+					}
+				}
+			})
+		})
 	}
 }

@@ -39,16 +39,45 @@ func (r adapterRoute) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
-// An adapter makes a client for a route, as its documentation says. The client is
-// closed when the test ends.
+// An adapter makes a client for a route, or a store, as its documentation says. The
+// library's client is closed when the test ends.
 type adapter struct {
 	name string
 	dial func(tb testing.TB, r adapterRoute) redisstore.Client
+	open func(tb testing.TB, r adapterRoute, o redisstore.Options) *redisstore.Store
 }
 
-var adapters = []adapter{{"rueidis", dialRueidis}, {"goredis", dialGoredis}}
+var adapters = []adapter{
+	adapterOf("rueidis", dialRueidis, rueidisstore.NewClient, rueidisstore.New),
+	adapterOf("goredis", dialGoredis, goredisstore.NewClient, goredisstore.New),
+}
 
-func dialRueidis(tb testing.TB, r adapterRoute) redisstore.Client {
+// adapterOf puts together what works on one library's clients.
+func adapterOf[C any](name string, dial func(testing.TB, adapterRoute) C,
+	wrap func(C) (redisstore.Client, error), open func(C, redisstore.Options) (*redisstore.Store, error),
+) adapter {
+	return adapter{
+		name: name,
+		dial: func(tb testing.TB, r adapterRoute) redisstore.Client {
+			tb.Helper()
+			c, err := wrap(dial(tb, r))
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return c
+		},
+		open: func(tb testing.TB, r adapterRoute, o redisstore.Options) *redisstore.Store {
+			tb.Helper()
+			s, err := open(dial(tb, r), o)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return s
+		},
+	}
+}
+
+func dialRueidis(tb testing.TB, r adapterRoute) rueidis.Client {
 	tb.Helper()
 	o := rueidis.ClientOption{
 		InitAddress:  r.addrs,
@@ -73,10 +102,10 @@ func dialRueidis(tb testing.TB, r adapterRoute) redisstore.Client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(c.Close)
-	return adapterClient(tb, rueidisstore.NewClient, c)
+	return c
 }
 
-func dialGoredis(tb testing.TB, r adapterRoute) redisstore.Client {
+func dialGoredis(tb testing.TB, r adapterRoute) goredis.UniversalClient {
 	tb.Helper()
 	var c goredis.UniversalClient
 	switch {
@@ -102,16 +131,7 @@ func dialGoredis(tb testing.TB, r adapterRoute) redisstore.Client {
 			tb.Error(err)
 		}
 	})
-	return adapterClient(tb, goredisstore.NewClient, c)
-}
-
-func adapterClient[C any](tb testing.TB, wrap func(C) (redisstore.Client, error), c C) redisstore.Client {
-	tb.Helper()
-	scripts, err := wrap(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return scripts
+	return c
 }
 
 // eachAdapter runs a test for every adapter.
