@@ -68,7 +68,7 @@ func stateOf(word uint64) State { return State(word & 3) }
 
 func (b *breaker) state() State { return stateOf(b.word.Load()) }
 
-// enter asks for a pass.
+// enter asks for a pass. Who gets that of a probe delivers.
 func (b *breaker) enter() (p pass, ok bool) {
 	word := b.word.Load()
 	switch stateOf(word) {
@@ -84,15 +84,12 @@ func (b *breaker) enter() (p pass, ok bool) {
 // probe asks for the pass of the probe.
 func (b *breaker) probe() (p pass, ok bool) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	now := time.Now()
 	if b.state() != Open || now.Before(b.next) {
-		b.mu.Unlock()
 		return p, false
 	}
-	p = pass{b.move(HalfOpen, now, nil), true}
-	b.mu.Unlock()
-	b.deliver()
-	return p, true
+	return pass{b.move(HalfOpen, now, nil), true}, true
 }
 
 // succeed takes in a call that did not fail.

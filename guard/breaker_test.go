@@ -396,26 +396,41 @@ func TestTransitions(t *testing.T) {
 
 // A hook that panics does so for its caller, and the next change is told.
 func TestHookPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told []guard.State
-		h := build(t, guard.Options{Failures: 1, OnTransition: func(_, to guard.State, _ error) {
-			told = append(told, to)
-			if to == guard.Open {
-				panic("hook")
-			}
-		}})
-		h.fake.set(broken)
-		func() {
-			defer func() {
-				if v := recover(); v != "hook" {
-					t.Errorf("recovered %v", v)
+	for _, at := range []guard.State{guard.Open, guard.HalfOpen, guard.Closed} {
+		t.Run(at.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []guard.State
+				panics := true
+				h := build(t, guard.Options{Failures: 1, OnTransition: func(_, to guard.State, _ error) {
+					told = append(told, to)
+					if to == at && panics {
+						panics = false
+						panic("hook")
+					}
+				}})
+				recovered := 0
+				take := func() {
+					defer func() {
+						if v := recover(); v == "hook" {
+							recovered++
+						}
+					}()
+					h.take(other, 1)
 				}
-			}()
-			h.take(other, 1)
-		}()
-		h.recovery()
-		if !slices.Equal(told, []guard.State{guard.Open, guard.HalfOpen, guard.Closed}) {
-			t.Errorf("told %v", told)
-		}
-	})
+				h.fake.set(broken)
+				take()
+				h.fake.set(nil)
+				pass(time.Second)
+				take()
+				h.recovery()
+				want := []guard.State{guard.Open, guard.HalfOpen, guard.Closed}
+				if at == guard.HalfOpen { // the probe was not made
+					want = []guard.State{guard.Open, guard.HalfOpen, guard.Open, guard.HalfOpen, guard.Closed}
+				}
+				if !slices.Equal(told, want) || recovered != 1 || h.Stats().InFlight != 0 {
+					t.Errorf("told %v, %d panics: %+v", told, recovered, h.Stats())
+				}
+			})
+		})
+	}
 }

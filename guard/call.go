@@ -112,6 +112,9 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 		s.refused.Add(1)
 		return true, ErrOpen
 	}
+	if p.probe {
+		s.announce(p)
+	}
 	start := time.Now()
 	bound, cancel := s.deadlines.bound(ctx, start)
 	if cancel != nil {
@@ -150,6 +153,19 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	}
 	s.breaker.fail(p, err)
 	return true, err
+}
+
+// announce tells the hook that a probe is made, which is not if the hook panics.
+func (s *Store) announce(p pass) {
+	told := false
+	defer func() {
+		if !told {
+			s.inFlight.Add(-1)
+			s.breaker.giveUp(p)
+		}
+	}()
+	s.breaker.deliver()
+	told = true
 }
 
 // wait waits for the call, its deadline or the end of its caller's context, and

@@ -80,3 +80,25 @@ func TestWords(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 }
+
+// What is read is a share that is written as it is read.
+func FuzzParseShare(f *testing.F) {
+	for _, text := range []string{"1/4", "0.25", "25%", "1/0", "100%%", "-1", "1e9", "9999999999999999999999"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := guard.ParseShare(text)
+		if err != nil {
+			if s != (guard.Share{}) {
+				t.Errorf("%q: %v and %v", text, s, err)
+			}
+			return
+		}
+		if again, err := guard.ParseShare(s.String()); err != nil || again != s {
+			t.Errorf("%q is %v, and that is %v, %v", text, s, again, err)
+		}
+		if s.Of < 1 || s.Of > s.Parts {
+			t.Errorf("%q is %v", text, s)
+		}
+	})
+}
