@@ -137,8 +137,8 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	}
 	if ctx.Err() != nil {
 		s.givenUp.Add(1)
-		if took >= s.o.Slow {
-			s.breaker.fail(p, ErrSlow)
+		if took >= s.o.Slow || cancel == nil && bound.Err() != nil {
+			s.breaker.fail(p, ErrSlow) // whoever left, it had its time
 		} else {
 			s.breaker.giveUp(p)
 		}

@@ -185,6 +185,42 @@ func TestCallersContext(t *testing.T) {
 	})
 }
 
+// A store that had its time and did not use it is failing, also for callers that left.
+func TestCallersLeave(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		o     guard.Options
+		after time.Duration
+		open  bool
+	}{
+		{"inline", guard.Options{Inline: true}, 10 * time.Millisecond, true},
+		{"alone", guard.Options{}, 10 * time.Millisecond, false},
+		{"after it was slow", guard.Options{Slow: 10 * time.Millisecond}, 10 * time.Millisecond, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, c.o)
+				h.fake.set(heedful)
+				for range 10 {
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(c.after, cancel)
+					if _, err := h.Decide(ctx, sluice.Request{Limit: other, Cost: 1}); !errors.Is(err, context.Canceled) {
+						t.Fatalf("got %v", err)
+					}
+				}
+				if st := h.Stats(); (st.State == guard.Open) != c.open || st.GivenUp != 10 {
+					t.Errorf("%+v", st)
+				}
+				pass(50 * time.Millisecond) // what was left behind has a deadline too
+				synctest.Wait()
+				if st := h.Stats(); st.InFlight != 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		})
+	}
+}
+
 // The store sees the values of the caller's context and a deadline, and can make
 // contexts of its own from it.
 func TestContextOfCall(t *testing.T) {
