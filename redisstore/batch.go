@@ -79,7 +79,7 @@ func batchScript(set uint) *script {
 		return sc
 	}
 	texts := []string{nowText}
-	if set == 1<<algo.KindBucket {
+	if set&^quickKinds == 0 {
 		texts = append(texts, batchQuick)
 	}
 	texts = append(texts, prelude)
@@ -169,11 +169,14 @@ func (b *batch) args(set uint, around int64) []string {
 		}
 	}
 	args := append(make([]string, 0, 2+len(b.rs)), string(text))
-	if set == 1<<algo.KindBucket && b.plain() {
+	if set&^quickKinds == 0 && b.plain() {
 		args = b.quickArgs(args)
 	}
 	return args
 }
+
+// quickKinds are the algorithms that batch_quick.lua knows.
+const quickKinds = 1<<algo.KindBucket | 1<<algo.KindFixedWindow | 1<<algo.KindSlidingCounter
 
 // plain reports whether the batch is one for batch_quick.lua: each request for some
 // units of a key of its own, and nothing else.
@@ -182,7 +185,8 @@ func (b *batch) plain() bool {
 		return false
 	}
 	for i := range b.rs {
-		if r := &b.rs[i]; r.Cost == 0 || r.Floor != 0 || r.MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil {
+		r := &b.rs[i]
+		if r.Cost == 0 || r.Floor != 0 || r.MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil || b.limits[i].calendar() {
 			return false
 		}
 	}
@@ -193,10 +197,15 @@ func (b *batch) plain() bool {
 func (b *batch) quickArgs(args []string) []string {
 	text := make([]byte, 0, 16*len(b.rs))
 	for i, l := range b.limits {
-		p := &l.params.Bucket
-		for _, n := range [...]int64{int64(p.Num), int64(p.Den), p.Burst, min(b.asks[i].Cost, exact-1)} {
+		// The kind and three numbers, of what may be fewer.
+		in, n := reader{rest: l.blob}, [4]int64{}
+		for j := range min(l.count, len(n)) {
+			n[j] = in.int()
+		}
+		for _, n := range n {
 			text = appendInt(text, n)
 		}
+		text = appendInt(text, min(b.asks[i].Cost, exact-1))
 	}
 	args = append(args, string(text))
 	for _, l := range b.limits {
@@ -223,6 +232,14 @@ const (
 	quickReply = 2
 )
 
+// quickWords returns how many numbers come before those of the limit in a value.
+func quickWords(k algo.Kind) int {
+	if k == algo.KindFixedWindow {
+		return 3
+	}
+	return 4
+}
+
 // read reads the reply.
 func (b *batch) read(reply string) error {
 	in := reader{rest: reply}
@@ -239,7 +256,7 @@ func (b *batch) read(reply string) error {
 		v := &b.views[i]
 		switch {
 		case verdict&quickReply != 0:
-			v.text = in.ints(4 + b.limits[i].count)
+			v.text = in.ints(quickWords(b.limits[i].params.Kind) + b.limits[i].count)
 		case in.isList():
 			in.list()
 			v.text = in.text()

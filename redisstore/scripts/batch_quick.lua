@@ -1,51 +1,101 @@
--- Decides most batches of token buckets: distinct keys that were last asked for under
--- the same numbers and at an earlier time, each for some units and nothing else. It makes
--- no function, and leaves all other batches to what follows. Keep it and bucket.lua
--- alike. ARGV[2]: for each key num, den, burst, and cost. ARGV[3] and on: their numbers, as
--- they are kept. Replies with the server's time, whether all pass, plus 2, and what
--- was kept at each key, nil for nothing.
+-- Decides most batches of token buckets, fixed windows and sliding counters: distinct
+-- keys that were last asked for under the same numbers and not after this time, each for
+-- some units and nothing else. It makes no function, and leaves all other batches to what
+-- follows. Keep it and those algorithms alike. ARGV[2]: for each key the kind, its first three
+-- numbers (0 for what is not there), and the cost. ARGV[3] and on: all their numbers, as
+-- they are kept. Replies with the server's time, whether all pass, plus 2, and what was
+-- kept at each key, nil for nothing.
 if ARGV[2] then
   local a = { cmsgpack.unpack(ARGV[2]) }
   local raws = redis.call('MGET', unpack(KEYS))
-  local values, all = {}, 1
+  -- Of each state three numbers, and how many microseconds it is not a fresh one.
+  local after, all = {}, 1
   for i = 1, #KEYS do
-    local num, den, burst = a[4 * i - 3], a[4 * i - 2], a[4 * i - 1]
-    local u, f, raw = 0, 0, raws[i]
+    local j, raw = 5 * i, raws[i]
+    local kind, n1, n2, n3, cost = a[j - 4], a[j - 3], a[j - 2], a[j - 1], a[j]
+    local x, y, z = 0, 0, 0
     if raw then
-      local kind, at, was, part = cmsgpack.unpack(raw)
-      local numbers = ARGV[2 + i]
-      local refilled = (now - at) * num
-      if kind ~= 1 or part < 0 or now < at or refilled >= 9007199254740992
-        or string.sub(raw, -#numbers) ~= numbers then
+      local k, blob = 0, ARGV[2 + i]
+      if string.sub(raw, -#blob) == blob then
+        k, x, y, z = cmsgpack.unpack(raw)
+      end
+      if k ~= kind then
         all = 2
         break
-      end
-      local rest = refilled % den
-      u, f = was - (refilled - rest) / den, part - rest
-      if f < 0 then
-        u, f = u - 1, f + den
-      end
-      if u < 0 then
-        u, f = 0, 0
       end
     else
       raws[i] = '\192'
     end
-    u = u + a[4 * i]
-    if u > burst or u == burst and f > 0 then
-      all = 0
+    local micros
+    if kind == 1 then
+      if raw then
+        local refilled = (now - x) * n1
+        if z < 0 or now < x or refilled >= 9007199254740992 then
+          all = 2
+          break
+        end
+        local rest = refilled % n2
+        y, z = y - (refilled - rest) / n2, z - rest
+        if z < 0 then
+          y, z = y - 1, z + n2
+        end
+        if y < 0 then
+          y, z = 0, 0
+        end
+      end
+      x, y = now, y + cost
+      if y > n3 or y == n3 and z > 0 then
+        all = 0
+      end
+      micros = (y + z / n2) * (n2 / n1) * 1.0000000001 + 1
+    elseif kind == 4 then
+      if now >= x then
+        x, y = now + n2, 0
+        if n3 == 0 then
+          x = x - now % n2
+        end
+      elseif now < x - n2 then
+        all = 2
+        break
+      end
+      y = y + cost
+      if y > n1 then
+        all = 0
+      end
+      micros = x - now
+    else
+      local into = now % n2
+      local index = (now - into) / n2
+      if index == x + 1 then
+        y, z = z, 0
+      elseif index > x then
+        y, z = 0, 0
+      end
+      local product = y * (n2 - into)
+      if index < x or product >= 9007199254740992 then
+        all = 2
+        break
+      end
+      local rest = product % n2
+      x, z = index, z + cost
+      if (product - rest) / n2 + (rest > 0 and 1 or 0) + z > n1 then
+        all = 0
+      end
+      micros = 2 * n2 - into
     end
-    values[2 * i - 1], values[2 * i] = u, f
+    after[4 * i - 3], after[4 * i - 2], after[4 * i - 1], after[4 * i] = x, y, z, micros
   end
   if all == 1 then
     for i = 1, #KEYS do
-      local num, den, u, f = a[4 * i - 3], a[4 * i - 2], values[2 * i - 1], values[2 * i]
-      local micros = (u + f / den) * (den / num) * 1.0000000001 + now % 1000 + 2000
-      local ms, value = (micros - micros % 1000) / 1000
-      if u < 128 and f < 4294967296 then
-        value = struct.pack('>BBI8BBI4', 1, 207, now, u, 206, f) .. ARGV[2 + i]
+      local kind, x, y, z = a[5 * i - 4], after[4 * i - 3], after[4 * i - 2], after[4 * i - 1]
+      local micros, value = after[4 * i] + now % 1000 + 1999
+      local ms = (micros - micros % 1000) / 1000
+      if kind == 1 and y < 128 and z < 4294967296 then
+        value = struct.pack('>BBI8BBI4', 1, 207, x, y, 206, z) .. ARGV[2 + i]
+      elseif kind == 4 then
+        value = cmsgpack.pack(4, x, y) .. ARGV[2 + i]
       else
-        value = cmsgpack.pack(1, now, u, f) .. ARGV[2 + i]
+        value = cmsgpack.pack(kind, x, y, z) .. ARGV[2 + i]
       end
       redis.call('SET', KEYS[i], value, 'PX', ms)
     end
