@@ -377,7 +377,7 @@ func (w *twins) end() {
 		}
 	}
 	var call func(s sluice.Store) error
-	what := ""
+	var what string
 	_, leases := c.Limit.Algorithm().(sluice.Concurrency)
 	switch {
 	case w.oneIn(3):
