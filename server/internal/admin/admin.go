@@ -21,6 +21,9 @@ type Options struct {
 	Token string
 	// Ready says why the program should get no new requests; nil if it should.
 	Ready func() error
+	// Detail adds lines to the answer of that, if there are any. Everybody reads it
+	// who can reach the listener. May be nil.
+	Detail func() string
 	// Pages are further handlers by their path, such as "/metrics".
 	Pages map[string]http.Handler
 }
@@ -43,11 +46,16 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	ready := func(w http.ResponseWriter, _ *http.Request) {
+		status, text := http.StatusOK, "ok"
 		if err := o.Ready(); err != nil {
-			answer(w, http.StatusServiceUnavailable, err.Error())
-			return
+			status, text = http.StatusServiceUnavailable, err.Error()
 		}
-		answer(w, http.StatusOK, "ok")
+		if o.Detail != nil {
+			if more := o.Detail(); more != "" {
+				text += "\n" + more
+			}
+		}
+		answer(w, status, text)
 	}
 	mux.HandleFunc("GET /readyz", ready)
 	mux.HandleFunc("GET /healthz", ready)

@@ -138,3 +138,22 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 		}
 	}
 }
+
+func TestProbesTellDetails(t *testing.T) {
+	var reason error
+	detail := ""
+	h := New(Options{Ready: func() error { return reason }, Detail: func() string { return detail }})
+	for _, x := range []struct {
+		reason       error
+		detail, want string
+	}{
+		{nil, "", "ok\n"},
+		{nil, "store: ok", "ok\nstore: ok\n"},
+		{errors.New("draining"), "store: ok", "draining\nstore: ok\n"},
+	} {
+		reason, detail = x.reason, x.detail
+		if got := ask(h, http.MethodGet, "/readyz").Body.String(); got != x.want {
+			t.Errorf("/readyz answers %q, want %q", got, x.want)
+		}
+	}
+}

@@ -22,6 +22,8 @@ type explanation struct {
 	Capacity  *int64 `json:"capacity,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 	waits
+	// Degraded says that what stands in for the store decided about one of the limits.
+	Degraded bool `json:"degraded,omitempty"`
 	// Limits are all that were met.
 	Limits []limitMet `json:"limits"`
 	// Explanation says the same to a person.
@@ -117,6 +119,7 @@ func (a *API) explain(v *policy.Verdict) explanation {
 			// Nothing was decided: there are no numbers.
 			l.Reason, l.Capacity = v.Reason.String(), m.Request.Limit.Capacity()
 		}
+		e.Degraded = e.Degraded || d.Degraded
 		e.Limits = append(e.Limits, l)
 	}
 	return e

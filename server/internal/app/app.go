@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
@@ -55,7 +56,9 @@ type App struct {
 	o       Options
 	file    *policyfile.File
 	logger  *slog.Logger
-	store   *memory.Store
+	store   sluice.Store
+	memory  *memory.Store // the store, unless that is elsewhere
+	redis   *redis        // the store, if that is there
 	metrics *telemetry.Metrics
 	engine  *engine
 	api     *api.API
@@ -100,11 +103,9 @@ func (a *App) assemble() error {
 	if err != nil {
 		return err
 	}
-	a.store, err = memory.New(memory.Options{
-		MaxBytes:     int64(f.Store.Memory.MaxSize),
-		DenyWhenFull: f.Store.Memory.WhenFull == "deny",
-	})
-	if err != nil {
+	a.metrics = telemetry.NewMetrics(a.o.Version)
+	a.metrics.SetRules(rules.Rules())
+	if err := a.openStore(rules); err != nil {
 		return err
 	}
 	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies, IPv6Prefix: f.IPv6Prefix})
@@ -116,8 +117,6 @@ func (a *App) assemble() error {
 		return err
 	}
 	fingerprints := telemetry.NewFingerprinter()
-	a.metrics = telemetry.NewMetrics(a.o.Version)
-	a.metrics.SetRules(rules.Rules())
 	a.engine = &engine{
 		decider: decider,
 		store:   a.store,
@@ -223,21 +222,25 @@ func trusts(networks []netip.Prefix) func(netip.Addr) bool {
 	}
 }
 
-// publishStats shows the figures of the store and of the reservations.
-func (a *App) publishStats() {
-	m := a.metrics
-	m.Gauge("sluice_store_keys", "States that the store holds.",
-		func() float64 { return float64(a.store.Stats().Keys) })
-	m.Gauge("sluice_store_bytes", "Memory that states take.",
-		func() float64 { return float64(a.store.Stats().Bytes) })
-	m.Counter("sluice_store_overflow_total", "Decisions about new keys for which the store had no room.",
-		func() float64 { return float64(a.store.Stats().Overflow) })
-	m.Counter("sluice_store_evicted_live_total", "States that were forgotten before their limits were whole again.",
-		func() float64 { return float64(a.store.Stats().EvictedLive) })
-	m.Gauge("sluice_reservations_open", "Reservations of the decision API that are open.",
-		func() float64 { return float64(a.api.Open()) })
-	m.Counter("sluice_reservations_expired_total", "Reservations that nobody ended in time.",
-		func() float64 { return float64(a.api.Expired()) })
+// openStore makes the store that the configuration names.
+func (a *App) openStore(rules *policy.Policy) (err error) {
+	f := a.file
+	if f.Store.Redis == nil {
+		a.memory, err = memory.New(memory.Options{
+			MaxBytes:     int64(f.Store.Memory.MaxSize),
+			DenyWhenFull: f.Store.Memory.WhenFull == "deny",
+		})
+		a.store = a.memory
+		return err
+	}
+	a.redis, err = newRedis(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
+		"Time that calls of the store took, whatever came of them."))
+	if err != nil {
+		return err
+	}
+	a.redis.setPolicy(rules)
+	a.store = a.redis.guard
+	return nil
 }
 
 // listen opens the listeners.
@@ -286,8 +289,9 @@ func (a *App) listen(limited http.Handler) error {
 // admin returns the handler of the admin listener.
 func (a *App) admin() http.Handler {
 	return admin.New(admin.Options{
-		Token: a.o.Token,
-		Ready: a.Ready,
+		Token:  a.o.Token,
+		Ready:  a.Ready,
+		Detail: a.detail,
 		Pages: map[string]http.Handler{
 			"/metrics":  a.metrics.Handler(),
 			"/v1/reset": a.api.Reset(),
@@ -302,9 +306,19 @@ func (a *App) Ready() error {
 		return errDraining
 	case !a.serving.Load():
 		return errStarting
+	case a.redis != nil:
+		return a.redis.ready()
 	default:
 		return nil
 	}
+}
+
+// detail says more about it, in lines.
+func (a *App) detail() string {
+	if a.redis == nil {
+		return ""
+	}
+	return a.redis.status()
 }
 
 // URL returns where programs on this machine reach a listener; empty if it is off.
@@ -360,8 +374,11 @@ func (a *App) release() {
 	if a.api != nil {
 		a.api.Close()
 	}
-	if a.store != nil {
-		_ = a.store.Close() // memory has nothing to write
+	if a.memory != nil {
+		_ = a.memory.Close() // it has nothing to write
+	}
+	if a.redis != nil {
+		a.redis.close()
 	}
 }
 
@@ -379,7 +396,9 @@ func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error)
 		return nil, nil, fmt.Errorf("the upstream: %w; write it as http://127.0.0.1:3000", err)
 	}
 	if target.Scheme == "https" {
-		o.TLS, err = clientTLS(&u.TLS)
+		if o.TLS, err = clientTLS("upstream.tls", &u.TLS); err != nil {
+			return nil, nil, fmt.Errorf("the upstream: %w", err)
+		}
 	}
-	return target, o, err
+	return target, o, nil
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 )
 
-// clientTLS reads whom to trust at the upstream, and who we are.
-func clientTLS(u *policyfile.UpstreamTLS) (*tls.Config, error) {
+// clientTLS reads whom to trust at the other side, and who we are. Errors name the
+// setting.
+func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         u.ServerName,
@@ -19,17 +20,17 @@ func clientTLS(u *policyfile.UpstreamTLS) (*tls.Config, error) {
 	if u.CA != "" {
 		pem, err := os.ReadFile(u.CA)
 		if err != nil {
-			return nil, fmt.Errorf("the upstream: upstream.tls.ca: %w", err)
+			return nil, fmt.Errorf("%s.ca: %w", setting, err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("the upstream: upstream.tls.ca: %s holds no certificate; give a PEM file", u.CA)
+			return nil, fmt.Errorf("%s.ca: %s holds no certificate; give a PEM file", setting, u.CA)
 		}
 	}
 	if u.Cert != "" || u.Key != "" {
 		cert, err := tls.LoadX509KeyPair(u.Cert, u.Key)
 		if err != nil {
-			return nil, fmt.Errorf("the upstream: its client certificate: %w; give PEM files that belong together as upstream.tls.cert and upstream.tls.key", err)
+			return nil, fmt.Errorf("the client certificate: %w; give PEM files that belong together as %[2]s.cert and %[2]s.key", err, setting)
 		}
 		config.Certificates = []tls.Certificate{cert}
 	}

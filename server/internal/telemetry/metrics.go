@@ -24,6 +24,7 @@ type Metrics struct {
 	registry  *prometheus.Registry
 	decisions *prometheus.CounterVec
 	overflow  *prometheus.CounterVec
+	degraded  *prometheus.CounterVec
 	upstream  *prometheus.CounterVec
 	seconds   map[Edge]prometheus.Observer
 	rules     atomic.Pointer[map[*policy.Rule]*series]
@@ -35,6 +36,7 @@ type Metrics struct {
 type series struct {
 	outcomes [outcomes]prometheus.Counter
 	overflow prometheus.Counter
+	degraded prometheus.Counter
 }
 
 // Edge says which listener a decision was asked for at.
@@ -58,6 +60,10 @@ func NewMetrics(version string) *Metrics {
 			Name: "sluice_overflow_decisions_total",
 			Help: "Requests whose key shared its budget with others, because the store was full.",
 		}, []string{"rule"}),
+		degraded: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_degraded_decisions_total",
+			Help: "Requests that the rule's on_store_error decided about, for the store did not.",
+		}, []string{"rule", "on_store_error"}),
 		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_upstream_failures_total",
 			Help: "Requests that the upstream did not answer, by what went wrong.",
@@ -76,18 +82,18 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.decisions, m.overflow, m.upstream, seconds, build,
+	m.registry.MustRegister(m.decisions, m.overflow, m.degraded, m.upstream, seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range []Edge{EdgeProxy, EdgeAPI} {
 		m.seconds[e] = seconds.WithLabelValues(string(e))
 	}
-	m.none, m.other = m.series(noRule), m.series(otherRule)
+	m.none, m.other = m.series(noRule, ""), m.series(otherRule, "")
 	m.SetRules(nil)
 	return m
 }
 
-func (m *Metrics) series(rule string) *series {
-	s := &series{overflow: m.overflow.WithLabelValues(rule)}
+func (m *Metrics) series(rule, fallback string) *series {
+	s := &series{overflow: m.overflow.WithLabelValues(rule), degraded: m.degraded.WithLabelValues(rule, fallback)}
 	for o, name := range outcomeNames {
 		s.outcomes[o] = m.decisions.WithLabelValues(rule, name)
 	}
@@ -99,7 +105,7 @@ func (m *Metrics) series(rule string) *series {
 func (m *Metrics) SetRules(rules []*policy.Rule) {
 	all := make(map[*policy.Rule]*series, len(rules))
 	for _, r := range rules {
-		all[r] = m.series(r.Name)
+		all[r] = m.series(r.Name, r.OnStoreError.String())
 	}
 	m.rules.Store(&all)
 }
@@ -115,15 +121,19 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 	}
 	// The limits of one rule stand together.
 	for rest := v.Met; len(rest) > 0; {
-		rule, n, overflow := rest[0].Rule, 0, false
+		rule, n, overflow, degraded := rest[0].Rule, 0, false, false
 		for n < len(rest) && rest[n].Rule == rule {
 			overflow = overflow || rest[n].Decision.Overflow
+			degraded = degraded || rest[n].Decision.Degraded
 			n++
 		}
 		s := m.of(rule)
 		s.outcomes[outcomeOf(v, rest[:n])].Inc()
 		if overflow {
 			s.overflow.Inc()
+		}
+		if degraded {
+			s.degraded.Inc()
 		}
 		rest = rest[n:]
 	}
@@ -162,6 +172,26 @@ func (m *Metrics) Gauge(name, help string, read func() float64) {
 // Counter shows a figure that only grows and is read when it is asked for.
 func (m *Metrics) Counter(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
+}
+
+// Counters shows figures that are parts of one, by a label. Of the values there are
+// few, and they are none of a request.
+func (m *Metrics) Counters(name, help, label string, values []string, read func(value string) float64) {
+	for _, v := range values {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: name, Help: help, ConstLabels: prometheus.Labels{label: v},
+		}, func() float64 { return read(v) }))
+	}
+}
+
+// Histogram returns what takes in the times that a histogram shows.
+func (m *Metrics) Histogram(name, help string) (observe func(time.Duration)) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: name, Help: help,
+		Buckets: []float64{1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1, 5},
+	})
+	m.registry.MustRegister(h)
+	return func(d time.Duration) { h.Observe(d.Seconds()) }
 }
 
 // Handler serves all figures.

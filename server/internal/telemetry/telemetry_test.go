@@ -34,12 +34,14 @@ func met(r *policy.Rule, key string, d sluice.Decision) policy.Met {
 func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 	a, b, shadow := &policy.Rule{Name: "a"}, &policy.Rule{Name: "b"}, &policy.Rule{Name: "s", Shadow: true}
 	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
+	a.OnStoreError = policy.FallbackLocal
 	m := NewMetrics("test")
 	m.SetRules([]*policy.Rule{a, b, shadow})
 	for _, v := range []policy.Verdict{
 		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", yes), met(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
 		{Action: policy.Deny, Rule: b, Met: []policy.Met{met(a, "k", yes), met(b, "k", no), met(shadow, "k", no)}},
 		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Met: []policy.Met{met(a, "k", sluice.Decision{})}},
+		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", sluice.Decision{Allowed: true, Degraded: true}), met(b, "k", yes)}},
 		{Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Rule: a, Missing: &policy.Part{}},
@@ -49,7 +51,9 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 	}
 	text := scrape(m)
 	for _, want := range []string{
-		`sluice_decisions_total{outcome="allowed",rule="a"} 1`,
+		`sluice_decisions_total{outcome="allowed",rule="a"} 2`,
+		`sluice_degraded_decisions_total{on_store_error="local",rule="a"} 1`,
+		`sluice_degraded_decisions_total{on_store_error="default",rule="b"} 0`,
 		`sluice_decisions_total{outcome="uncharged",rule="a"} 1`,
 		`sluice_decisions_total{outcome="error",rule="a"} 1`,
 		`sluice_decisions_total{outcome="delayed",rule="b"} 1`,
@@ -60,7 +64,7 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 		`sluice_decisions_total{outcome="denied",rule="a"} 1`,
 		`sluice_decisions_total{outcome="allowed",rule="(other)"} 1`,
 		`sluice_overflow_decisions_total{rule="b"} 1`,
-		`sluice_decision_duration_seconds_count{edge="proxy"} 7`,
+		`sluice_decision_duration_seconds_count{edge="proxy"} 8`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("the figures lack %s", want)

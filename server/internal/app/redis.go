@@ -1,0 +1,368 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/rueidisstore"
+)
+
+// How the store is looked after.
+const (
+	// firstPatience is how long a start waits for the store.
+	firstPatience = 3 * time.Second
+	// connectPatience is how long a later try to connect may take.
+	connectPatience = 5 * time.Second
+	// The time between tries to connect doubles from one to the other.
+	leastPause = 100 * time.Millisecond
+	mostPause  = 2 * time.Second
+	// idleInterval is how often a store that nobody asks is asked whether it is there,
+	// and downInterval how often one that does not decide.
+	idleInterval = time.Second
+	downInterval = 200 * time.Millisecond
+	// mendPatience is how long the call may take that opens a lost connection anew. A
+	// decision's deadline may be too short for that.
+	mendPatience = 2 * time.Second
+)
+
+// redis is the store in Redis: a connection that comes and goes, and a guard that
+// answers while it is gone. Make it with newRedis, and end it with close.
+type redis struct {
+	file    *policyfile.RedisStore
+	client  rueidis.ClientOption
+	options redisstore.Options
+	logger  *slog.Logger
+
+	remote remote
+	denies bool          // every rule denies while the store does not decide
+	local  *memory.Store // nil if no rule limits locally
+	guard  *guard.Store
+	health health
+
+	stop    context.CancelFunc // ends the watch
+	watched chan struct{}      // closed when it has ended
+	once    sync.Once
+	// Of the client, once there is one; the watch sets them.
+	cut  context.CancelFunc
+	conn rueidis.Client
+}
+
+// newRedis makes the store. It waits for the first connection, but not for long: a
+// server that starts while its store is down begins degraded, and goes on trying. What can
+// never work is an error. observe is told how long each call took.
+func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration)) (*redis, error) {
+	r, err := prepareRedis(f.Store.Redis, logger)
+	if err != nil {
+		return nil, err
+	}
+	r.remote.observe = observe
+	o := guard.Options{
+		Store:       &r.remote,
+		Deadline:    r.file.Deadline,
+		MaxInFlight: r.file.InFlight,
+		Default:     guard.Allow,
+		Inline:      true, // rueidisstore returns when the context ends
+		OnTransition: func(_, to guard.State, why error) {
+			switch to {
+			case guard.Closed:
+				r.health.mend(tripped)
+			case guard.Open:
+				r.health.worsen(tripped, why)
+			case guard.HalfOpen: // asking
+			}
+			logger.Debug("the store's breaker moved", "to", to, "error", why)
+		},
+	}
+	if s := r.file.Local.Share; s != (policyfile.Share{}) {
+		r.local, err = memory.New(memory.Options{MaxBytes: int64(r.file.Local.MaxSize)})
+		if err != nil {
+			return nil, fmt.Errorf("store.redis.local: %w", err)
+		}
+		o.Local, o.Share = r.local, guard.Share{Of: s.Of, Parts: s.Parts}
+	}
+	if r.guard, err = guard.New(o); err != nil {
+		return nil, err
+	}
+	if _, err := r.connect(ctx, firstPatience); err != nil {
+		if hopeless(err) {
+			r.close()
+			return nil, err
+		}
+		r.remote.miss(err)
+		r.health.worsen(unconnected, err)
+	}
+	life, stop := context.WithCancel(ctx)
+	r.stop = stop
+	go r.watch(life)
+	return r, nil
+}
+
+// prepareRedis makes a store that is not connected and has no guard.
+func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error) {
+	r := &redis{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
+	r.remote.observe = func(time.Duration) {}
+	var err error
+	if r.client, err = clientOptions(f); err != nil {
+		return nil, err
+	}
+	if r.options, err = storeOptions(f); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// setPolicy takes the fallbacks from a policy.
+func (r *redis) setPolicy(p *policy.Policy) {
+	rules := p.Rules()
+	r.denies = len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny })
+	r.guard.SetFallback(func(l *sluice.Limit) guard.Fallback { return rungs[p.Fallback(l)] })
+}
+
+// rungs are the guard's words for those of a policy.
+var rungs = map[policy.Fallback]guard.Fallback{
+	policy.FallbackAllow: guard.Allow, policy.FallbackDeny: guard.Deny, policy.FallbackLocal: guard.Local,
+}
+
+// connect makes a client, checks what it has met, and has decisions made there. Until
+// it returns, nobody else does.
+func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore.Report, error) {
+	life, cut := context.WithCancel(context.WithoutCancel(ctx))
+	// The client's own time limits do not end with ours.
+	defer context.AfterFunc(ctx, cut)()
+	late := time.AfterFunc(patience, cut)
+	defer late.Stop()
+	o := r.client
+	network := "tcp"
+	if r.file.Socket != "" {
+		network = "unix"
+	}
+	o.DialCtxFn = dialer(life, network)
+	client, err := rueidis.NewClient(o)
+	var report redisstore.Report
+	var store *redisstore.Store
+	if err == nil {
+		store, err = r.open(client)
+	}
+	if err == nil {
+		checking, cancel := context.WithTimeout(life, patience)
+		if report, err = store.Check(checking); judged(report, err) {
+			err = &misfitError{err}
+		}
+		cancel()
+	}
+	if err == nil && !late.Stop() {
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		if life.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no answer within %v: %w: %w", patience, context.DeadlineExceeded, err)
+		}
+		cut()
+		if client != nil {
+			client.Close()
+		}
+		return report, r.explain(err)
+	}
+	r.cut, r.conn = cut, client
+	r.remote.to.Store(store)
+	r.logger.Info("connected to the store", "server", report.Server, "at", r.place())
+	for _, w := range report.Warnings {
+		r.logger.Warn("the store will not always work: " + w)
+	}
+	return report, nil
+}
+
+// open puts a store over a client that is what the configuration says.
+func (r *redis) open(c rueidis.Client) (*redisstore.Store, error) {
+	if clustered := c.Mode() == rueidis.ClientModeCluster; r.file.Cluster && !clustered {
+		return nil, &misfitError{errors.New("the server is no node of a cluster; remove cluster: true")}
+	}
+	s, err := rueidisstore.New(c, r.options)
+	if err != nil {
+		return nil, &misfitError{err} // of the settings
+	}
+	return s, nil
+}
+
+// judged reports whether an error of a check is what it thinks of a server that has
+// answered. All but one of these stay as they are: the server may be loading its data.
+func judged(report redisstore.Report, err error) bool {
+	var reply *redisstore.ServerError
+	return err != nil && report.Server != "" && !errors.As(err, &reply) && !errors.Is(err, redisstore.ErrNotSent) &&
+		!errors.Is(err, sluice.ErrUnknownOutcome) && !strings.Contains(err.Error(), "loading")
+}
+
+// explain says which setting an error is about.
+func (r *redis) explain(err error) error {
+	switch {
+	case strings.Contains(err.Error(), "is a node of a cluster"):
+		err = &misfitError{fmt.Errorf("%w: set cluster: true", err)}
+	case r.file.Sentinel != nil && rueidis.IsRedisNil(err):
+		err = &misfitError{fmt.Errorf("the sentinels know no master called %q; give the name that sentinel.conf has", r.file.Sentinel.Master)}
+	case strings.Contains(err.Error(), "cluster support disabled"):
+		err = &misfitError{fmt.Errorf("the servers are no nodes of a cluster; remove cluster: true: %w", err)}
+	}
+	return fmt.Errorf("store.redis: %s: %w", r.place(), err)
+}
+
+// place names the server in words.
+func (r *redis) place() string { return placeOf(r.file) }
+
+// watch connects, and asks after a store that nobody else asks, until ctx ends.
+func (r *redis) watch(ctx context.Context) {
+	defer close(r.watched)
+	pause := leastPause
+	answered := uint64(0)
+	for {
+		wait := idleInterval
+		if r.health.trouble() != nil {
+			wait = downInterval
+		}
+		connected := r.remote.to.Load() != nil
+		if !connected {
+			wait = pause
+		}
+		// Servers that lost the same store do not come back as one.
+		if !sleep(ctx, wait/2+rand.N(wait)) {
+			return
+		}
+		if !connected {
+			if _, err := r.connect(ctx, connectPatience); err != nil {
+				pause = min(2*pause, mostPause)
+				if ctx.Err() == nil {
+					r.remote.miss(err)
+					r.health.worsen(unconnected, err)
+					r.logger.Debug("the store cannot be reached", "error", err)
+				}
+				continue
+			}
+			r.health.mend(unconnected)
+		}
+		if st := r.guard.Stats(); st.State == guard.Closed && st.Answered != answered {
+			answered = st.Answered
+			r.health.mend(unanswered)
+			continue
+		}
+		r.probe(ctx)
+	}
+}
+
+// probed is what a probe asks about; it takes nothing.
+var probed = sluice.Request{
+	Limit: sluice.MustLimit("sluice-probe", sluice.TokenBucket{Rate: sluice.PerSecond(1)}),
+	Key:   sluice.StringKey("sluice probe"), Cost: 1, Peek: true,
+}
+
+// probe asks whether the store is there.
+func (r *redis) probe(ctx context.Context) {
+	if r.guard.State() != guard.Closed {
+		patient, cancel := context.WithTimeout(ctx, mendPatience)
+		_, err := r.remote.to.Load().Decide(patient, probed)
+		cancel()
+		if err != nil {
+			return
+		}
+	}
+	before := r.guard.Stats().Failed
+	d, err := r.guard.Decide(ctx, probed)
+	switch st := r.guard.Stats(); {
+	case err == nil && !d.Degraded:
+		r.health.mend(unanswered)
+	case ctx.Err() == nil && st.Failed != before:
+		r.health.worsen(unanswered, st.Last)
+	}
+}
+
+// sleep waits, and reports whether the context is still there after that.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// close ends the connections.
+func (r *redis) close() {
+	r.once.Do(func() {
+		if r.stop != nil {
+			r.stop()
+			<-r.watched
+		}
+		if r.conn != nil {
+			r.cut() // a call that hangs would hold up Close
+			r.conn.Close()
+		}
+		if r.local != nil {
+			_ = r.local.Close() // memory has nothing to write
+		}
+	})
+}
+
+// errStore says why the server is not ready.
+var errStore = errors.New("the store does not decide, and every rule denies then")
+
+// ready reports why this server should get no requests. A store that is down is no
+// reason while rules answer without it: the other servers have lost it too. But one that
+// would refuse all that it limits had better get nothing.
+func (r *redis) ready() error {
+	if r.denies && r.health.trouble() != nil {
+		return errStore
+	}
+	return nil
+}
+
+// status says in a line how the store is. It holds no address, for probes may read it
+// who may read nothing else.
+func (r *redis) status() string {
+	t := r.health.trouble()
+	if t == nil {
+		return "store: ok"
+	}
+	return fmt.Sprintf("store: degraded since %s, rules answer by on_store_error; %s", t.since.UTC().Format(time.RFC3339), reason(t.why))
+}
+
+// reason puts an error into a few words.
+func reason(err error) string {
+	var reply *redisstore.ServerError
+	var dial *net.OpError
+	answer, isReply := rueidis.IsRedisErr(err)
+	switch {
+	case errors.As(err, &reply):
+		return "it replies " + firstWord(reply.Text)
+	case isReply:
+		return "it replies " + firstWord(answer.Error())
+	case errors.Is(err, guard.ErrSlow):
+		return "it is slow"
+	case errors.Is(err, guard.ErrLate), errors.Is(err, context.DeadlineExceeded):
+		return "it does not answer in time"
+	case errors.Is(err, redisstore.ErrNotSent), errors.As(err, &dial) && dial.Op == "dial":
+		return "it cannot be reached"
+	default:
+		return "calls of it fail; the log says why"
+	}
+}
+
+// firstWord is the kind of an error reply, such as LOADING.
+func firstWord(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return word[:min(len(word), 32)]
+}

@@ -1,0 +1,183 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// How often the client asks cluster and sentinels who serves. They also tell when it
+// changes, but not a client that was cut off.
+const topologyInterval = 5 * time.Second
+
+// clientOptions returns the options of a client, without its connections.
+func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error) {
+	o = rueidis.ClientOption{
+		InitAddress:       f.Addresses,
+		Username:          f.User,
+		SelectDB:          f.Database,
+		ClientName:        "sluice",
+		ForceSingleClient: !f.Cluster && f.Sentinel == nil,
+		DisableCache:      true, // nothing is read that could be cached
+		DisableRetry:      true, // a call whose outcome is unknown is not repeated
+	}
+	if o.Password, err = secret("store.redis.password", f.PasswordFile, f.PasswordEnv); err != nil {
+		return o, err
+	}
+	if o.TLSConfig, err = redisTLS(&f.TLS); err != nil {
+		return o, err
+	}
+	switch {
+	case f.Sentinel != nil:
+		o.InitAddress = f.Sentinel.Addresses
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: f.Sentinel.Master, Username: f.Sentinel.User, ClientName: o.ClientName, TLSConfig: o.TLSConfig,
+			TopologyRefreshInterval: topologyInterval,
+		}
+		o.Sentinel.Password, err = secret("store.redis.sentinel.password", f.Sentinel.PasswordFile, f.Sentinel.PasswordEnv)
+	case f.Socket != "":
+		o.InitAddress = []string{f.Socket}
+	case f.Cluster:
+		o.ClusterOption.ShardsRefreshInterval = topologyInterval
+	}
+	return o, err
+}
+
+// leastSecret is the least length of the secret under which keys are hashed.
+const leastSecret = 16
+
+// storeOptions returns the options of the store over the client.
+func storeOptions(f *policyfile.RedisStore) (o redisstore.Options, err error) {
+	o.Prefix = f.Prefix
+	if h := f.HashKeys; h != nil {
+		text, err := secret("store.redis.hash_keys.secret", h.SecretFile, h.SecretEnv)
+		if err != nil {
+			return o, err
+		}
+		if len(text) < leastSecret {
+			return o, fmt.Errorf("store.redis.hash_keys: the secret has %d bytes, which can be guessed; give %d random bytes or more, such as from: openssl rand -hex 16", len(text), leastSecret)
+		}
+		o.Secret = []byte(text)
+	}
+	if f.Tenant > 0 {
+		o.Tenant = func(k sluice.Key) string {
+			if parts := k.Parts(); len(parts) >= f.Tenant {
+				return parts[f.Tenant-1]
+			}
+			return k.Text()
+		}
+	}
+	return o, nil
+}
+
+// secret reads a secret from a file or a variable; it is empty if neither is given.
+func secret(setting, file, variable string) (string, error) {
+	var text string
+	switch {
+	case file != "":
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("%s_file: %w", setting, err)
+		}
+		text = strings.TrimSpace(string(data))
+		if text == "" {
+			return "", fmt.Errorf("%s_file: %s is empty; put the secret there", setting, file)
+		}
+	case variable != "":
+		text = strings.TrimSpace(os.Getenv(variable))
+		if text == "" {
+			return "", fmt.Errorf("%s_env: %s is not set in the environment, or empty; put the secret there", setting, variable)
+		}
+	}
+	return text, nil
+}
+
+// redisTLS reads whom to trust, and who we are; nil without TLS.
+func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
+	if *f == (policyfile.RedisTLS{}) {
+		return nil, nil //nolint:nilnil // no TLS is no error
+	}
+	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
+	if err != nil {
+		return nil, fmt.Errorf("the store: %w", err)
+	}
+	return config, nil
+}
+
+// dialer connects for a client, whose connections end with life.
+func dialer(life context.Context, network string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		var conn net.Conn
+		var err error
+		if config != nil {
+			conn, err = (&tls.Dialer{NetDialer: d, Config: config}).DialContext(ctx, network, address)
+		} else {
+			conn, err = d.DialContext(ctx, network, address)
+		}
+		if err != nil {
+			return nil, err
+		}
+		stop := context.AfterFunc(life, func() { _ = conn.Close() }) // whoever reads there is told
+		return &mortalConn{conn, stop}, nil
+	}
+}
+
+// mortalConn is a connection that something else may close; stop keeps it from that.
+type mortalConn struct {
+	net.Conn
+	stop func() bool
+}
+
+// Close closes the connection.
+func (c *mortalConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
+
+// hopeless reports whether an error will stay until somebody changes a configuration,
+// ours or the server's: a program that starts with it should say so and end.
+func hopeless(err error) bool {
+	var own *misfitError
+	if errors.As(err, &own) {
+		return true
+	}
+	var text string
+	var reply *redisstore.ServerError
+	if errors.As(err, &reply) {
+		text = reply.Text
+	} else if answer, ok := rueidis.IsRedisErr(err); ok {
+		text = answer.Error()
+	}
+	for _, sign := range []string{
+		"NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "ERR AUTH", "ERR invalid password",
+		"unknown command", "DB index is out of range", "SELECT is not allowed", "cluster support disabled",
+	} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var noTLS tls.RecordHeaderError
+	return errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &noTLS)
+}
+
+// misfitError is a server that is not what the configuration says.
+type misfitError struct{ err error }
+
+func (e *misfitError) Error() string { return e.err.Error() }
+func (e *misfitError) Unwrap() error { return e.err }

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// remote is the store in Redis as the guard asks it. Until there has been a
+// connection, it answers that there was none.
+type remote struct {
+	to      atomic.Pointer[redisstore.Store]
+	missing atomic.Pointer[error]
+	observe func(time.Duration)
+}
+
+var _ sluice.Store = (*remote)(nil)
+
+// miss says why there is no store yet.
+func (r *remote) miss(why error) {
+	err := fmt.Errorf("there has been no connection to the store yet: %w", why)
+	r.missing.Store(&err)
+}
+
+// begin returns the store, and what to call after the call of it.
+func (r *remote) begin() (s *redisstore.Store, began time.Time, err error) {
+	if s = r.to.Load(); s == nil {
+		return nil, began, *r.missing.Load()
+	}
+	return s, time.Now(), nil
+}
+
+// Decide answers one request.
+func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
+	s, began, err := r.begin()
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	defer func() { r.observe(time.Since(began)) }()
+	return s.Decide(ctx, q)
+}
+
+// DecideAll answers several requests as one.
+func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluice.Decision) error {
+	s, began, err := r.begin()
+	if err != nil {
+		return err
+	}
+	defer func() { r.observe(time.Since(began)) }()
+	return s.DecideAll(ctx, qs, out)
+}
+
+// Cancel gives back what a charge took.
+func (r *remote) Cancel(ctx context.Context, c sluice.Charge) error {
+	return r.end(func(s *redisstore.Store) error { return s.Cancel(ctx, c) })
+}
+
+// Settle replaces the cost of a charge.
+func (r *remote) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+	return r.end(func(s *redisstore.Store) error { return s.Settle(ctx, c, actual) })
+}
+
+// Release ends a lease.
+func (r *remote) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+	return r.end(func(s *redisstore.Store) error { return s.Release(ctx, c, latency) })
+}
+
+// Reset forgets a key of a limit.
+func (r *remote) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
+	return r.end(func(s *redisstore.Store) error { return s.Reset(ctx, l, k) })
+}
+
+func (r *remote) end(do func(*redisstore.Store) error) error {
+	s, began, err := r.begin()
+	if err != nil {
+		return err
+	}
+	defer func() { r.observe(time.Since(began)) }()
+	return do(s)
+}

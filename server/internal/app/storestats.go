@@ -1,0 +1,61 @@
+package app
+
+import "github.com/sluicehq/sluice/memory"
+
+// publishStats shows the figures of the store and of the reservations.
+func (a *App) publishStats() {
+	m := a.metrics
+	if a.memory != nil {
+		a.publishMemory("sluice_store", "the store", a.memory)
+	}
+	if a.redis != nil {
+		a.publishRedis()
+	}
+	m.Gauge("sluice_reservations_open", "Reservations of the decision API that are open.",
+		func() float64 { return float64(a.api.Open()) })
+	m.Counter("sluice_reservations_expired_total", "Reservations that nobody ended in time.",
+		func() float64 { return float64(a.api.Expired()) })
+}
+
+// publishMemory shows the figures of a store in memory; what calls it by name.
+func (a *App) publishMemory(prefix, what string, s *memory.Store) {
+	m := a.metrics
+	m.Gauge(prefix+"_keys", "States that "+what+" holds.",
+		func() float64 { return float64(s.Stats().Keys) })
+	m.Gauge(prefix+"_bytes", "Memory that states take.",
+		func() float64 { return float64(s.Stats().Bytes) })
+	m.Counter(prefix+"_overflow_total", "Decisions about new keys for which "+what+" had no room.",
+		func() float64 { return float64(s.Stats().Overflow) })
+	m.Counter(prefix+"_evicted_live_total", "States that were forgotten before their limits were whole again.",
+		func() float64 { return float64(s.Stats().EvictedLive) })
+}
+
+// publishRedis shows how the store in Redis answers.
+func (a *App) publishRedis() {
+	m, r := a.metrics, a.redis
+	m.Gauge("sluice_store_up", "Whether the store decides: 0 while rules answer by on_store_error.", func() float64 {
+		if r.health.trouble() != nil {
+			return 0
+		}
+		return 1
+	})
+	m.Gauge("sluice_store_breaker_state", "The breaker of the store: 0 closed, 1 open, 2 half-open.",
+		func() float64 { return float64(r.guard.State()) })
+	m.Counter("sluice_store_breaker_opened_total", "How often the breaker opened.",
+		func() float64 { return float64(r.guard.Stats().Opened) })
+	m.Gauge("sluice_store_calls_in_flight", "Calls of the store that have not returned.",
+		func() float64 { return float64(r.guard.Stats().InFlight) })
+	m.Counters("sluice_store_calls_total",
+		"Calls of the store by what came of them; slow ones were answered, and late ones failed. For refused and shed ones it was not asked.",
+		"outcome", []string{"answered", "slow", "failed", "late", "given_up", "refused", "shed"},
+		func(outcome string) float64 {
+			st := r.guard.Stats()
+			return float64(map[string]uint64{
+				"answered": st.Answered - st.Slow, "slow": st.Slow, "failed": st.Failed - st.Late, "late": st.Late,
+				"given_up": st.GivenUp, "refused": st.Refused, "shed": st.Shed,
+			}[outcome])
+		})
+	if r.local != nil {
+		a.publishMemory("sluice_local", "what stands in for the store", r.local)
+	}
+}

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/policyfile"
+)
+
+// DescribeStore says in words where a configuration keeps state, and what happens
+// while that does not answer. It is empty for the memory store.
+func DescribeStore(f *policyfile.File) string {
+	r := f.Store.Redis
+	if r == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "store: Redis, %s", placeOf(r))
+	if r.TLS != (policyfile.RedisTLS{}) {
+		b.WriteString(", over TLS")
+	}
+	if r.User != "" {
+		fmt.Fprintf(&b, ", as user %s", r.User)
+	}
+	if r.Database != 0 {
+		fmt.Fprintf(&b, ", database %d", r.Database)
+	}
+	fmt.Fprintf(&b, "\nkeys begin with %q", r.Prefix)
+	if r.HashKeys != nil {
+		b.WriteString(" and are hashed")
+	}
+	fmt.Fprintf(&b, "\na decision waits %v for it at most; without an answer", r.Deadline)
+	counts := map[policy.Fallback]int{}
+	for _, rule := range f.Rules {
+		fallback := rule.OnStoreError
+		if fallback == policy.FallbackDefault {
+			fallback = f.OnStoreError
+		}
+		counts[fallback]++
+	}
+	var parts []string
+	for _, x := range []struct {
+		fallback   policy.Fallback
+		one, other string
+	}{
+		{policy.FallbackAllow, "lets pass", "let pass"},
+		{policy.FallbackLocal, "limits to " + r.Local.Share.String() + " in this process", "limit to " + r.Local.Share.String() + " in this process"},
+		{policy.FallbackDeny, "denies", "deny"},
+	} {
+		switch n := counts[x.fallback]; n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 rule "+x.one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d rules %s", n, x.other))
+		}
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing changes: there are no rules"}
+	}
+	return b.String() + " " + strings.Join(parts, ", ")
+}
+
+// placeOf names the server that a configuration means.
+func placeOf(r *policyfile.RedisStore) string {
+	switch {
+	case r.Sentinel != nil:
+		return fmt.Sprintf("%s by the sentinels %s", r.Sentinel.Master, strings.Join(r.Sentinel.Addresses, ", "))
+	case r.Socket != "":
+		return r.Socket
+	case r.Cluster:
+		return "the cluster of " + strings.Join(r.Addresses, ", ")
+	default:
+		return strings.Join(r.Addresses, ", ")
+	}
+}
