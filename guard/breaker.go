@@ -102,13 +102,13 @@ func (b *breaker) succeed(p pass) {
 		}
 		return
 	}
-	b.end(p, Closed, nil, 0)
+	b.end(Closed, nil, 0)
 }
 
 // fail takes in a call that failed.
 func (b *breaker) fail(p pass, why error) {
 	if p.probe {
-		b.end(p, Open, why, b.pause())
+		b.end(Open, why, b.pause())
 		return
 	}
 	b.mu.Lock()
@@ -137,12 +137,12 @@ func (b *breaker) fail(p pass, why error) {
 // giveUp takes in a call that says nothing: its caller left.
 func (b *breaker) giveUp(p pass) {
 	if p.probe {
-		b.end(p, Open, errGivenUp, 0)
+		b.end(Open, errGivenUp, 0)
 	}
 }
 
-// end moves on from the state of the probe.
-func (b *breaker) end(p pass, to State, why error, pause time.Duration) {
+// end moves on from the state of the probe, which nobody else does.
+func (b *breaker) end(to State, why error, pause time.Duration) {
 	b.mu.Lock()
 	now := time.Now()
 	if to == Open {
@@ -151,9 +151,7 @@ func (b *breaker) end(p pass, to State, why error, pause time.Duration) {
 			b.last = why
 		}
 	}
-	if b.word.Load() == p.word {
-		b.move(to, now, why)
-	}
+	b.move(to, now, why)
 	b.mu.Unlock()
 	b.deliver()
 }

@@ -359,6 +359,7 @@ func TestTransitions(t *testing.T) {
 			h.State()
 			h.Stats()
 			h.take(other, 1)
+			pass(3 * time.Millisecond) // while the others go on
 			changes = append(changes, change{from, to, why})
 			inside.Store(false)
 		}})

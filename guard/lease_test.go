@@ -111,6 +111,45 @@ func TestLeaseOfTheStoreDenied(t *testing.T) {
 	})
 }
 
+// How long the store surely holds a lease counts from when it was asked.
+func TestLeaseOfASlowStoreDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Deny})
+		h.fake.set(slow(40 * time.Millisecond))
+		mine := h.acquire(leases, false)
+		h.fake.set(broken)
+		pass(9970 * time.Millisecond)
+		if d, err := mine.Renew(t.Context()); !errors.Is(err, sluice.ErrLeaseLost) {
+			t.Errorf("10s after the question: %+v, %v", d, err)
+		}
+	})
+}
+
+// A lease that the store says is lost is no lease any more.
+func TestLeaseLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Deny})
+		mine := h.acquire(leases, false)
+		if err := h.Reset(t.Context(), leases, key); err != nil {
+			t.Fatal(err)
+		}
+		r := sluice.Request{Limit: leases, Key: key, Cost: 4, Member: 1}
+		if d, err := h.fake.Store.Decide(t.Context(), r); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if d, err := mine.Renew(t.Context()); !errors.Is(err, sluice.ErrLeaseLost) || d.Degraded {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if n := h.Stats().Leases; n != 0 {
+			t.Errorf("%d leases are remembered, want 0", n)
+		}
+		h.outage()
+		if d, err := mine.Renew(t.Context()); !errors.Is(err, sluice.ErrLeaseLost) || !d.Degraded {
+			t.Errorf("while the store is down: %+v, %v", d, err)
+		}
+	})
+}
+
 // A lease that stood in stays where it was granted until it is released.
 func TestLeaseOfTheLocalStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -219,6 +258,9 @@ func TestPeekAtLease(t *testing.T) {
 		peek := r
 		peek.Peek = true
 		h.ask(peek)
+		if n := h.Stats().Leases; n != 0 {
+			t.Errorf("%d leases are remembered of a look", n)
+		}
 		h.ask(r)
 		h.outage()
 		local := r
@@ -236,8 +278,15 @@ func TestPeekAtLease(t *testing.T) {
 			t.Errorf("both have ended, and a look says %+v", d)
 		}
 		peek.Member = 3
+		remembered := h.Stats().Leases
 		if d := h.ask(peek); !d.Allowed || d.Remaining != 1 || h.Stats().Held != 2 {
 			t.Errorf("a look at a new one: %+v, %+v", d, h.Stats())
+		}
+		if err := h.DecideAll(t.Context(), []sluice.Request{peek, peek}, make([]sluice.Decision, 2)); err != nil {
+			t.Fatal(err)
+		}
+		if n := h.Stats().Leases; n != remembered {
+			t.Errorf("%d leases are remembered after looks, %d before", n, remembered)
 		}
 	})
 }
@@ -305,6 +354,33 @@ func TestLeasesInBatches(t *testing.T) {
 			t.Errorf("%d are held locally, want 0", n)
 		}
 	})
+}
+
+// Of a batch of the store, those leases are remembered that it granted.
+func TestLeasesGrantedInBatches(t *testing.T) {
+	lease := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 1}
+	peek, shadow := lease, lease
+	peek.Peek, shadow.Shadow = true, true
+	much := sluice.Request{Limit: window, Key: key, Cost: 101}
+	for i, c := range []struct {
+		rs   []sluice.Request
+		want int
+	}{
+		{[]sluice.Request{lease, {Limit: other, Cost: 1}}, 1},
+		{[]sluice.Request{peek, {Limit: other, Cost: 1}}, 0},
+		{[]sluice.Request{lease, much}, 0},
+		{[]sluice.Request{shadow, much}, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := build(t, guard.Options{})
+			if err := h.DecideAll(t.Context(), c.rs, make([]sluice.Decision, 2)); err != nil {
+				t.Fatal(err)
+			}
+			if n := h.Stats().Leases; n != c.want {
+				t.Errorf("batch %d: %d leases are remembered, want %d", i, n, c.want)
+			}
+		})
+	}
 }
 
 // The memory of leases is bounded, and those that have ended make room.
