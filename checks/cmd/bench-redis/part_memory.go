@@ -161,7 +161,7 @@ func (b *bench) sample(ctx context.Context, subject string) error {
 
 // fill has a limiter take one unit of each key.
 func fill(ctx context.Context, l redispeers.Limiter, keys []string) error {
-	const workers = 16
+	const workers = 64
 	var wg sync.WaitGroup
 	failed := make([]error, workers)
 	for w := range workers {
