@@ -168,13 +168,12 @@ do
         from = max(rank, to - chunk + 1)
       end
       local found = redis.call('ZRANGE', key, from, to, 'WITHSCORES')
-      local old, new = {}, {}
+      local new = {}
       for i = 1, #found, 2 do
         local upTo, cost = struct.unpack('>I7I3', found[i])
-        old[#old + 1] = found[i]
         new[i], new[i + 1] = found[i + 1], pack(upTo + more, cost)
       end
-      redis.call('ZREM', key, unpack(old))
+      redis.call('ZREMRANGEBYRANK', key, from, to)
       redis.call('ZADD', key, unpack(new))
     end
   end
