@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -92,6 +93,33 @@ func TestBucketsEqualMemory(t *testing.T) {
 	}
 }
 
+// TestBucketsExpire: a state is kept until it equals a fresh one, and hardly longer.
+func TestBucketsExpire(t *testing.T) {
+	a := newArena(t)
+	checked := 0
+	for seed := range uint64(300) {
+		d := a.duel(t, seed, anyOf(tokenBucket, warmBucket, leakyBucket))
+		d.limits, d.keys = d.limits[:1], d.keys[:1]
+		for range d.rnd.IntN(6) {
+			d.step()
+		}
+		r := sluice.Request{Limit: d.limits[0], Key: d.keys[0], Cost: 1, MaxWait: time.Duration(d.one(0, 1<<40))}
+		before := a.clock(t)
+		got := d.decide(r)
+		after := a.clock(t)
+		if left := got.ResetAfter; got.Allowed && left < 1e15*time.Microsecond {
+			least, most := a.lifetime(t, fmt.Sprintf("duel-%d{*", a.count), before, after)
+			if most < left || least > left+25*time.Millisecond+left/1e9 {
+				t.Errorf("seed %d: %v: the state lives for %v to %v, and is as new after %v", seed, r.Limit, least, most, left)
+			}
+			checked++
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d states were looked at", checked)
+	}
+}
+
 // TestBucketValueIsSmall: keys are many.
 func TestBucketValueIsSmall(t *testing.T) {
 	a := newArena(t)
@@ -103,13 +131,8 @@ func TestBucketValueIsSmall(t *testing.T) {
 		d.decide(r)
 		d.now += 12_345
 	}
-	keys, err := a.server.Do(t.Context(), "KEYS", "*")
-	if err != nil || len(keys.([]any)) != 1 {
-		t.Fatalf("%v, %v", keys, err)
-	}
-	n, err := a.server.Int(t.Context(), "STRLEN", keys.([]any)[0].(string))
-	if err != nil || n > 28 {
-		t.Errorf("the value takes %d bytes, %v", n, err)
+	if n := a.int(t, "STRLEN", a.key(t, "*")); n > 28 {
+		t.Errorf("the value takes %d bytes", n)
 	}
 }
 

@@ -37,6 +37,50 @@ func newArena(t *testing.T) *arena {
 	return &arena{server: s, conn: conn}
 }
 
+// key returns the one key there is of a pattern.
+func (a *arena) key(t *testing.T, pattern string) string {
+	t.Helper()
+	reply, err := a.conn.Do(t.Context(), "KEYS", pattern)
+	keys, ok := reply.([]any)
+	if err != nil || !ok || len(keys) != 1 {
+		t.Fatalf("the keys are %q, %v", reply, err)
+	}
+	return keys[0].(string)
+}
+
+func (a *arena) int(t *testing.T, command ...string) int64 {
+	t.Helper()
+	reply, err := a.conn.Do(t.Context(), command...)
+	n, ok := reply.(int64)
+	if err != nil || !ok {
+		t.Fatalf("%v: %v, %v", command, reply, err)
+	}
+	return n
+}
+
+// clock returns the server's time in microseconds.
+func (a *arena) clock(t *testing.T) int64 {
+	t.Helper()
+	reply, err := a.conn.Do(t.Context(), "TIME")
+	parts, ok := reply.([]any)
+	if err != nil || !ok || len(parts) != 2 {
+		t.Fatalf("%v, %v", reply, err)
+	}
+	var now int64
+	if _, err := fmt.Sscan(fmt.Sprintf("%s%06s", parts...), &now); err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// lifetime returns how long the key of a pattern lives that was written between two
+// times. What is added to it so that it does not expire in a test is taken off.
+func (a *arena) lifetime(t *testing.T, pattern string, before, after int64) (least, most time.Duration) {
+	t.Helper()
+	end := a.int(t, "PEXPIRETIME", a.key(t, pattern)) - 1e14
+	return time.Duration(end*1000-after) * time.Microsecond, time.Duration(end*1000-before) * time.Microsecond
+}
+
 // plainClient sends each call over one connection.
 type plainClient struct{ conn *redistest.Conn }
 
@@ -141,7 +185,7 @@ func (d *duel) one(of ...int64) int64 { return of[d.rnd.IntN(len(of))] }
 
 func (d *duel) limit() *sluice.Limit { return d.limits[d.rnd.IntN(len(d.limits))] }
 
-func (d *duel) key() sluice.Key { return d.keys[d.rnd.IntN(16)/15] }
+func (d *duel) key() sluice.Key { return d.keys[d.rnd.IntN(16)/15*(len(d.keys)-1)] }
 
 // step does something, and compares what the state of a key is then.
 func (d *duel) step() {
@@ -151,8 +195,10 @@ func (d *duel) step() {
 	case 2:
 		d.batch()
 	case 3:
-		if d.rnd.IntN(12) == 0 {
+		if d.rnd.IntN(8) == 0 {
 			d.reset(d.key())
+		} else {
+			d.crowd()
 		}
 	case 4, 5, 6, 7:
 		d.pass()
@@ -328,8 +374,7 @@ func (d *duel) end(lately bool) {
 		d.kinds[c.Key] = c.Limit.Params().Kind
 	}
 	if d.rnd.IntN(2) == 0 {
-		d.note("cancel %s", ended(&c))
-		d.compare(sluice.Decision{}, sluice.Decision{}, d.redis.Cancel(d.Context(), c), d.memory.Cancel(d.Context(), c))
+		d.cancel(i)
 	} else {
 		d.settle(i, d.one(0, 0, c.Cost, max(0, c.Cost-1), c.Cost/2, c.Cost+1, c.Cost+c.Cost/2,
 			c.Cost+d.upTo(1<<53), d.upTo(1<<53), math.MaxInt64))
@@ -337,6 +382,38 @@ func (d *duel) end(lately bool) {
 	if d.rnd.IntN(8) > 0 {
 		d.live = append(d.live[:i], d.live[i+1:]...)
 	}
+}
+
+// crowd makes reservations that stand upon each other, and cancels some in any order.
+func (d *duel) crowd() {
+	r := sluice.Request{Limit: d.limit(), Key: d.key(), MaxWait: 1 << 61}
+	most := r.Limit.Capacity()
+	for range 2 + d.rnd.IntN(4) {
+		r.Cost = d.one(most, 1+d.rnd.Int64N(most), d.upTo(most))
+		if r.Floor = 0; d.rnd.IntN(8) == 0 {
+			r.Floor = d.rnd.Int64N(most)
+		}
+		if d.rnd.IntN(8) == 0 {
+			r.Limit = d.limit()
+		}
+		d.decide(r)
+	}
+	for range d.rnd.IntN(6) {
+		if len(d.live) == 0 {
+			return
+		}
+		i := max(0, len(d.live)-1-d.rnd.IntN(6))
+		d.cancel(i)
+		d.live = append(d.live[:i], d.live[i+1:]...)
+		d.look(r.Limit, r.Key)
+	}
+}
+
+// cancel cancels a charge that was made.
+func (d *duel) cancel(i int) {
+	c := d.live[i]
+	d.note("cancel %s", ended(&c))
+	d.compare(sluice.Decision{}, sluice.Decision{}, d.redis.Cancel(d.Context(), c), d.memory.Cancel(d.Context(), c))
 }
 
 // settle settles a charge that was made.

@@ -249,7 +249,7 @@ do
     settle = function(s, c, actual, now)
       local p = s.p
       local u, f, lent, at = settled(s, now)
-      local more, left = actual - c[1], p[4] + p[5] - u
+      local more, left = min(actual, exact - 1) - c[1], p[4] + p[5] - u
       if more <= 0 then
         lent = lent or more < 0 and beyond(u, f, p[4], 0)
         return credited(p, at, u, f, lent, -more, 0)

@@ -53,7 +53,7 @@ do
     if u ~= ou or f ~= of then
       return s
     end
-    local more, left = actual - c[1], p[4] + 1 - u
+    local more, left = min(actual, exact - 1) - c[1], p[4] + 1 - u
     if more <= 0 then
       if u < -more then
         return state(p, at, 0, 0)

@@ -304,6 +304,7 @@ do
     settle = function(s, c, actual, now)
       local p = s.p
       local owed, warm, at = settled(s, now)
+      actual = min(actual, exact - 1)
       if actual <= c[1] then
         return state(p, at, sub(owed, ticks(p, c[1] - actual)), warm)
       end
