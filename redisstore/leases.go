@@ -1,19 +1,24 @@
 package redisstore
 
 import (
-	_ "embed" // the script
+	_ "embed" // the scripts
 	"encoding/binary"
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-//go:embed scripts/leases.lua
-var leasesScript string
+var (
+	//go:embed scripts/leases.lua
+	leasesScript string
+	//go:embed scripts/leases_quick.lua
+	leasesQuick string
+)
 
 // leasesKind keeps the leases of a concurrency limit as a sorted set. What is answered
 // from is one or two leases that stand for all of them.
 var leasesKind = kind{
 	script: leasesScript,
+	quick:  leasesQuick,
 	numbers: func(p *algo.Params) []int64 {
 		c := &p.Conc
 		return []int64{c.Max, c.Queue, c.TTL, c.Latency}

@@ -1,18 +1,23 @@
 package redisstore
 
 import (
-	_ "embed" // the script
+	_ "embed" // the scripts
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-//go:embed scripts/log.lua
-var logScript string
+var (
+	//go:embed scripts/log.lua
+	logScript string
+	//go:embed scripts/log_quick.lua
+	logQuick string
+)
 
 // logKind keeps a sliding log as a sorted set of its entries. What is answered from is a
 // log of one or two: the newest one, and the one that must go before there is room.
 var logKind = kind{
 	script: logScript,
+	quick:  logQuick,
 	numbers: func(p *algo.Params) []int64 {
 		l := &p.Log
 		denied := int64(0)

@@ -38,7 +38,7 @@ func TestLeasesAsInMemory(t *testing.T) {
 	for i, walk := range leaseWalks {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			for seed := range uint64(4) {
-				w := newTwins(t, client, seed)
+				w := newTwins(t, client, seed, unhurried(seed)...)
 				for _, v := range walk.versions {
 					w.versions = append(w.versions, sluice.MustLimit("leases", v))
 				}
@@ -53,7 +53,7 @@ func TestLeasesAsInMemory(t *testing.T) {
 func TestManyLeases(t *testing.T) {
 	client := connect(t, redistest.Start(t).Addr())
 	for seed := range uint64(2) {
-		w := newTwins(t, client, seed)
+		w := newTwins(t, client, seed, unhurried(seed)...)
 		w.versions = []*sluice.Limit{sluice.MustLimit("leases", sluice.Concurrency{Max: 300, Queue: 1000, TTL: time.Hour, Latency: time.Second})}
 		w.unit, w.period = 1_000_000, 3_600_000_000
 		for range 3 {

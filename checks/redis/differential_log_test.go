@@ -40,7 +40,7 @@ func TestLogsAsInMemory(t *testing.T) {
 	for i, walk := range logWalks {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			for seed := range uint64(3) {
-				w := newTwins(t, client, seed)
+				w := newTwins(t, client, seed, unhurried(seed)...)
 				for _, v := range walk.versions {
 					w.versions = append(w.versions, sluice.MustLimit("log", v))
 				}
@@ -54,8 +54,8 @@ func TestLogsAsInMemory(t *testing.T) {
 // TestLongLogs: logs of more entries than are read at once.
 func TestLongLogs(t *testing.T) {
 	client := connect(t, redistest.Start(t).Addr())
-	for seed, denied := range []bool{false, true} {
-		w := newTwins(t, client, uint64(seed))
+	for seed, denied := range []bool{false, true, true, false} {
+		w := newTwins(t, client, uint64(seed), unhurried(uint64(seed))...)
 		w.versions = []*sluice.Limit{sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerHour(1000), CountDenied: denied})}
 		w.unit, w.period = 1_000_000, 3_600_000_000
 		for range 3 {
