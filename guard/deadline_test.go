@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,34 @@ func TestDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Calls that begin at about the same time share a deadline, which no other's is far from.
+func TestSharedDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Deadline: 320 * time.Millisecond, Failures: 1000})
+		h.fake.set(heedful)
+		var wg sync.WaitGroup
+		ends := map[time.Time]bool{}
+		var mu sync.Mutex
+		for range 100 {
+			wg.Go(func() {
+				began := time.Now()
+				h.take(other, 1)
+				if took := time.Since(began); took > 320*time.Millisecond || took < 310*time.Millisecond {
+					t.Errorf("a call took %v", took)
+				}
+				mu.Lock()
+				ends[time.Now()] = true
+				mu.Unlock()
+			})
+			pass(time.Millisecond)
+		}
+		wg.Wait()
+		if len(ends) != 10 {
+			t.Errorf("calls of 100ms ended at %d moments, want 10", len(ends))
+		}
+	})
 }
 
 // An end that got no answer in time says that nobody knows what became of it.
@@ -237,8 +266,12 @@ func TestContextOfCall(t *testing.T) {
 			if ctx.Value(name{}) != "value" || ctx.Value(key) != nil {
 				t.Error("the values are not those of the caller")
 			}
+			before := runtime.NumGoroutine()
 			own, cancel := context.WithCancel(ctx)
 			defer cancel()
+			if n := runtime.NumGoroutine() - before; n != 0 {
+				t.Errorf("a context of its own takes %d goroutines", n)
+			}
 			<-own.Done()
 			return own.Err()
 		})

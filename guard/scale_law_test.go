@@ -221,6 +221,19 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// A floor keeps its share, and leaves a unit to who has one, as the whole floor does.
+func TestScaleFloor(t *testing.T) {
+	s := scaler{share: Share{1, 10}}
+	for _, c := range []struct{ capacity, floor, want int64 }{
+		{100, 0, 0}, {100, 9, 0}, {100, 50, 5}, {100, 99, 9}, {11, 10, 0}, {25, 24, 1}, {100, 100, 100}, {100, 200, 200},
+	} {
+		l := sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(c.capacity)})
+		if got := s.floor(l, s.limit(l), c.floor); got != c.want {
+			t.Errorf("a floor of %d of %d is %d locally, want %d", c.floor, c.capacity, got, c.want)
+		}
+	}
+}
+
 // Limits that are made for each request find their local version, and those of a
 // flood do not pile up.
 func TestScaledLimitsAreKept(t *testing.T) {
