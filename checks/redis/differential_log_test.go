@@ -69,7 +69,9 @@ func TestLongLogs(t *testing.T) {
 func TestLogsCountAnew(t *testing.T) {
 	client := connect(t, redistest.Start(t).Addr())
 	for seed := range uint64(3) {
-		w := newTwins(t, client, seed, "mostUnits = 4503599627370496", "mostUnits = 300", "chunk = 200", "chunk = 3")
+		w := newTwins(t, client, seed, "chunk = 200", "chunk = 3",
+			"mostUnits = 4503599627370496", "mostUnits = 2251799813685548",
+			"leastUnits = 1125899906842624", "leastUnits = 2251799813685208")
 		w.versions = []*sluice.Limit{sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerMinute(50)})}
 		w.unit, w.period = 1_000_000, 60_000_000
 		w.walk(soak(t, 250))

@@ -9,7 +9,7 @@
 --
 -- A state table holds what is read first, and what is to be done to the set:
 --   key      where the set is; with blank, what is there does not count
---   base     units logged before the oldest entry; total: up to the newest
+--   base     units logged before the oldest entry; total: up to the newest one
 --   oldest   the oldest entry; last: the time of the newest, nil if there is none
 --   low      entries before this time are dropped, and
 --   skip     so many of the oldest that are left
@@ -20,7 +20,9 @@
 do
   -- No entry counts for more: that is more than any limit has.
   local mostCost = 131072
-  -- When so many units have been logged, they are counted anew.
+  -- Where units are counted from; beyond these numbers they are counted anew.
+  local origin = 2251799813685248
+  local leastUnits = 1125899906842624
   local mostUnits = 4503599627370496
   -- How many entries are read at once.
   local chunk = 200
@@ -35,7 +37,7 @@ do
   end
 
   local function fresh(p)
-    return { p = p, blank = true, base = 0, total = 0, low = 0, skip = 0, tail = {} }
+    return { p = p, blank = true, base = origin, total = origin, low = 0, skip = 0, tail = {} }
   end
 
   local function copy(s)
@@ -156,16 +158,15 @@ do
     return s.last ~= nil and s.last >= start and at - s.last < s.p[4]
   end
 
-  -- shift adds to the units of all entries from a rank on: O(k log n) for k of them.
-  -- The order in which they are gone through keeps members unique.
-  local function shift(key, rank, more)
-    local n = redis.call('ZCARD', key)
-    for done = 0, n - rank - 1, chunk do
-      local from = rank + done
-      local to = min(from + chunk, n) - 1
+  -- shift adds to the units of all entries from one rank to another. The order in
+  -- which they are gone through keeps members unique.
+  local function shift(key, first, last, more)
+    for done = 0, last - first, chunk do
+      local from = first + done
+      local to = min(from + chunk - 1, last)
       if more > 0 then
-        to = n - 1 - done
-        from = max(rank, to - chunk + 1)
+        to = last - done
+        from = max(first, to - chunk + 1)
       end
       local found = redis.call('ZRANGE', key, from, to, 'WITHSCORES')
       local new = {}
@@ -178,20 +179,28 @@ do
     end
   end
 
-  -- replace gives an entry another time and cost; none if it costs nothing.
+  -- replace gives an entry another time and cost; none if it costs nothing. The units
+  -- of those that follow change by as much, or of those before, which is the same to all
+  -- differences: O(k log n) for the k entries on the shorter side.
   local function replace(key, e, time, cost)
     local member = pack(e[2], e[3])
-    local rank, more = redis.call('ZRANK', key, member), cost - e[3]
-    if more > 0 then
-      shift(key, rank + 1, more)
+    local rank, last = redis.call('ZRANK', key, member), redis.call('ZCARD', key) - 1
+    local more = cost - e[3]
+    local behind = last - rank < rank - 1
+    if behind and more > 0 then
+      shift(key, rank + 1, last, more)
     end
     redis.call('ZREM', key, member)
     if cost > 0 then
-      redis.call('ZADD', key, time, pack(e[2] + more, cost))
+      redis.call('ZADD', key, time, pack(behind and e[2] + more or e[2], cost))
       rank = rank + 1
+    else
+      last = last - 1
     end
-    if more < 0 then
-      shift(key, rank, more)
+    if not behind then
+      shift(key, 1, cost > 0 and rank - 2 or rank - 1, -more)
+    elseif more < 0 then
+      shift(key, rank, last, more)
     end
   end
 
@@ -371,8 +380,8 @@ do
           return
         end
       end
-      if s.total > mostUnits then
-        shift(key, 1, -s.base)
+      if s.total > mostUnits or s.base < leastUnits then
+        shift(key, 1, redis.call('ZCARD', key) - 1, origin - s.base)
       end
       local ms = px(last + p[3] - now, now)
       redis.call('PEXPIRE', key, ms)

@@ -10,7 +10,7 @@ if #ARGV == 2 then
   local found = redis.pcall('ZRANGE', key, 0, 1, 'WITHSCORES')
   local plain = cost > 0 and room >= 0 and not found.err
   if plain and not found[1] then
-    redis.call('ZADD', key, -1, ARGV[1], now, struct.pack('>I7I3', cost, cost))
+    redis.call('ZADD', key, -1, ARGV[1], now, struct.pack('>I7I3', 2251799813685248 + cost, cost))
     local micros = length + now % 1000 + 20999
     local ms = (micros - micros % 1000) / 1000
     redis.call('PEXPIRE', key, ms)
