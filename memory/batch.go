@@ -269,7 +269,7 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	c := it.shard.copyOf(&it.place, 4*len(rs))
 	for j := it.first; j < i; j++ {
 		o := &b.items[j]
-		if o.first != it.first || !b.charges(j, rs) {
+		if o.first != it.first || !b.charges(j, rs) || c.keeps(o.v.params, &o.ask) {
 			continue
 		}
 		c.convert(o.v.params, o.ask.Now)

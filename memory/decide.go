@@ -25,6 +25,12 @@ func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		if peek || a.Cost == 0 {
 			return sh.peekOther(p.v, sl, a)
 		}
+		if sh.store.versions.at(sl.version()).params.Kind != p.v.params.Kind {
+			// What is denied by another algorithm does not start it anew.
+			if d := sh.peekOther(p.v, sl, a); !d.Allowed {
+				return d
+			}
+		}
 		if !sh.convert(p.v, sl, a.Now) {
 			return noRoom(p.v)
 		}

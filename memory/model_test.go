@@ -137,7 +137,9 @@ func (m *model) decideLimit(id identity, r *sluice.Request, peek bool) sluice.De
 		return decision(v, &ans)
 	}
 	ans := st.decide(a)
-	m.states[id] = st
+	if old := m.states[id]; ans.Allowed || old == nil || old.params.Kind == v.params.Kind {
+		m.states[id] = st // what is denied by another algorithm does not start it anew
+	}
 	return decision(v, &ans)
 }
 

@@ -42,6 +42,21 @@ func (c *replica) blank() []uint64 {
 	return make([]uint64, least+c.room)
 }
 
+// keeps reports whether the copy stays what it is, for a request under another
+// algorithm is denied by a fresh state too.
+func (c *replica) keeps(p *algo.Params, a *algo.Ask) bool {
+	if p.Kind == c.params.Kind {
+		return false
+	}
+	anew := replica{params: p}
+	if p.Inline() {
+		var ans algo.Answer
+		p.DecideState(algo.State{}, a, &ans)
+		return !ans.Allowed
+	}
+	return !p.DecideWords(anew.blank(), *a, false).Allowed
+}
+
 // convert puts the copy in the terms of other numbers of its limit.
 func (c *replica) convert(p *algo.Params, now int64) {
 	from := c.params

@@ -163,12 +163,12 @@ func (b *batch) args(set uint, around int64) []string {
 		}
 		for _, n := range [...]int64{
 			flags, int64(b.places[i].state), int64(b.places[i].ban),
-			min(terms.After, exact-1), terms.Within, terms.For,
+			min(terms.After, toomany), terms.Within, terms.For,
 		} {
 			text = appendInt(text, n)
 		}
 	}
-	args := append(make([]string, 0, 2+len(b.rs)), string(text))
+	args := append(make([]string, 0, 2), string(text))
 	if set&^quickKinds == 0 && b.plain() {
 		args = b.quickArgs(args)
 	}
@@ -195,7 +195,7 @@ func (b *batch) plain() bool {
 
 // quickArgs appends what batch_quick.lua reads.
 func (b *batch) quickArgs(args []string) []string {
-	text := make([]byte, 0, 16*len(b.rs))
+	text := make([]byte, 0, 32*len(b.rs))
 	for i, l := range b.limits {
 		// The kind and three numbers, of what may be fewer.
 		in, n := reader{rest: l.blob}, [4]int64{}
@@ -205,13 +205,9 @@ func (b *batch) quickArgs(args []string) []string {
 		for _, n := range n {
 			text = appendInt(text, n)
 		}
-		text = appendInt(text, min(b.asks[i].Cost, exact-1))
+		text = appendText(appendInt(text, min(b.asks[i].Cost, toomany)), l.blob)
 	}
-	args = append(args, string(text))
-	for _, l := range b.limits {
-		args = append(args, l.blob)
-	}
-	return args
+	return append(args, string(text))
 }
 
 // index returns the number of a key among those of the call, from 1.
@@ -284,8 +280,8 @@ func (b *batch) answer(out []sluice.Decision, allowed bool) error {
 		}
 		if !r.Shadow {
 			verdict = verdict && d.Allowed
-			if !allowed {
-				d.Receipt = sluice.Receipt{}
+			if !allowed && !r.Peek {
+				d.Receipt = sluice.Receipt{} // nothing was charged
 			}
 		}
 		out[i] = d

@@ -36,7 +36,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	case c.Limit.Params().Kind == algo.KindConcurrency:
 		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
 	}
-	_, err := s.finish(ctx, &c, finishSettle, min(actual, exact-1))
+	_, err := s.finish(ctx, &c, finishSettle, min(actual, toomany))
 	return err
 }
 
@@ -98,8 +98,8 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 		den = f(l.params)
 	}
 	b := make([]byte, 0, 64)
-	b = appendInt(b, min(c.Cost, exact-1))
-	b = appendInt(b, min(c.Floor, exact-1))
+	b = appendInt(b, min(c.Cost, toomany))
+	b = appendInt(b, min(c.Floor, toomany))
 	b = appendInt(b, max(0, min(c.Receipt.At, exact)))
 	b = appendInt(b, int64(min(c.Receipt.Over/den, exact)))
 	b = appendInt(b, int64(c.Receipt.Over%den))

@@ -4,8 +4,12 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// exact is the bound of the integers that scripts compute with.
-const exact = 1 << 53
+// exact is the bound of the integers that scripts compute with, and toomany one that
+// they can tell from it, in place of all that is more than any limit has.
+const (
+	exact   = 1 << 53
+	toomany = exact + 2
+)
 
 // kind is how the state of one algorithm is kept.
 type kind struct {

@@ -163,9 +163,8 @@ func encodeQuestion(a *algo.Ask, bounds []int64) string {
 }
 
 func appendQuestion(b []byte, a *algo.Ask, bounds []int64) []byte {
-	// Beyond what is exact, larger numbers mean the same: more than any limit has.
-	b = appendInt(b, min(a.Cost, exact-1))
-	b = appendInt(b, min(a.Floor, exact-1))
+	b = appendInt(b, min(a.Cost, toomany))
+	b = appendInt(b, min(a.Floor, toomany))
 	b = appendInt(b, max(-1, min(a.MaxWait, exact-1)))
 	b = appendMember(b, a.Member)
 	for _, n := range bounds {

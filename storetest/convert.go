@@ -185,6 +185,8 @@ func convertAlgorithm(s *subject) {
 				charge := s.charge(sluice.Request{Limit: l, Key: key, Cost: capacity})
 				s.remaining(other, key, capacity, "seen as a %s", to.name)
 				s.remaining(l, key, 0, "seen as itself, after a peek as a %s", to.name)
+				s.denied(s.take(other, key, capacity+1), sluice.ReasonNever, "more than a %s ever gives", to.name)
+				s.remaining(l, key, 0, "seen as itself, after a denial as a %s", to.name)
 				s.allowed(s.take(other, key, 2), "taken as a %s", to.name)
 				before := s.view(other, key)
 				s.cancel(charge)

@@ -2,24 +2,24 @@
 -- keys that were last asked for under the same numbers and not after this time, each for
 -- some units and nothing else. It makes no function, and leaves all other batches to what
 -- follows. Keep it and those algorithms alike. ARGV[2]: for each key the kind, its first three
--- numbers (0 for what is not there), and the cost. ARGV[3] and on: all their numbers, as
--- they are kept. Replies with the server's time, whether all pass, plus 2, and what was
+-- numbers (0 for what is not there), the cost, and all the limit's numbers as they are
+-- kept. Replies with the server's time, whether all pass, plus 2, and what was
 -- kept at each key, nil for nothing.
 if ARGV[2] then
+  local call, split, pack, sub, format = redis.call, cmsgpack.unpack_limit, struct.pack, string.sub, string.format
   local a = { cmsgpack.unpack(ARGV[2]) }
-  local raws = redis.call('MGET', unpack(KEYS))
-  -- Of each state three numbers, and how many microseconds it is not a fresh one.
-  local after, all = {}, 1
+  local raws = call('MGET', unpack(KEYS))
+  -- What to write, as long as all pass, and for how long: tables with room for most.
+  local values, times, all = { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 1
   for i = 1, #KEYS do
-    local j, raw = 5 * i, raws[i]
-    local kind, n1, n2, n3, cost = a[j - 4], a[j - 3], a[j - 2], a[j - 1], a[j]
+    local j, raw = 6 * i, raws[i]
+    local kind, n1, n2, n3, cost, blob = a[j - 5], a[j - 4], a[j - 3], a[j - 2], a[j - 1], a[j]
     local x, y, z = 0, 0, 0
     if raw then
-      local k, blob = 0, ARGV[2 + i]
-      if string.sub(raw, -#blob) == blob then
-        k, x, y, z = cmsgpack.unpack(raw)
-      end
-      if k ~= kind then
+      -- What comes before the numbers, and where they begin.
+      local from, k
+      from, k, x, y, z = split(raw, kind == 4 and 3 or 4, 0)
+      if k ~= kind or sub(raw, from + 1) ~= blob then
         all = 2
         break
       end
@@ -83,24 +83,25 @@ if ARGV[2] then
       end
       micros = 2 * n2 - into
     end
-    after[4 * i - 3], after[4 * i - 2], after[4 * i - 1], after[4 * i] = x, y, z, micros
+    if all == 1 then
+      micros = micros + now % 1000 + 20999
+      times[i] = format('%d', micros / 1000)
+      if kind == 1 and y < 128 and z < 4294967296 then
+        values[i] = pack('>BBI8BBI4', 1, 207, x, y, 206, z) .. blob
+      elseif kind == 4 then
+        values[i] = cmsgpack.pack(4, x, y) .. blob
+      else
+        values[i] = cmsgpack.pack(kind, x, y, z) .. blob
+      end
+    end
   end
   if all == 1 then
     for i = 1, #KEYS do
-      local kind, x, y, z = a[5 * i - 4], after[4 * i - 3], after[4 * i - 2], after[4 * i - 1]
-      local micros, value = after[4 * i] + now % 1000 + 1999
-      local ms = (micros - micros % 1000) / 1000
-      if kind == 1 and y < 128 and z < 4294967296 then
-        value = struct.pack('>BBI8BBI4', 1, 207, x, y, 206, z) .. ARGV[2 + i]
-      elseif kind == 4 then
-        value = cmsgpack.pack(4, x, y) .. ARGV[2 + i]
-      else
-        value = cmsgpack.pack(kind, x, y, z) .. ARGV[2 + i]
-      end
-      redis.call('SET', KEYS[i], value, 'PX', ms)
+      local value, ms = values[i], times[i]
+      call('SET', KEYS[i], value, 'PX', ms)
     end
   end
   if all < 2 then
-    return struct.pack('>BI8B', 207, now, 2 + all) .. table.concat(raws)
+    return pack('>BI8B', 207, now, 2 + all) .. table.concat(raws)
   end
 end

@@ -7,9 +7,12 @@ if #ARGV == 2 then
   local cost, reserved, wait = cmsgpack.unpack(ARGV[2])
   local u, f, same = 0, 0, cost > 0 and reserved == 0 and wait == 0
   if raw ~= '' then
-    same = same and type(raw) == 'string' and string.sub(raw, -#ARGV[1]) == ARGV[1]
+    local from, k, at, was, part
+    if same and type(raw) == 'string' then
+      from, k, at, was, part = cmsgpack.unpack_limit(raw, 4, 0)
+    end
+    same = k == 1 and string.sub(raw, from + 1) == ARGV[1]
     if same then
-      local k, at, was, part = cmsgpack.unpack(raw)
       local refilled = (now - at) * num
       local rest = refilled % den
       u, f = was - (refilled - rest) / den, part - rest
@@ -19,7 +22,7 @@ if #ARGV == 2 then
       if u < 0 then
         u, f = 0, 0
       end
-      same = k == 1 and part >= 0 and now >= at and refilled < 9007199254740992
+      same = part >= 0 and now >= at and refilled < 9007199254740992
     end
   end
   if same then
@@ -27,8 +30,8 @@ if #ARGV == 2 then
     if u > burst or u == burst and f > 0 then
       return struct.pack('>BI8B', 207, now, 0) .. raw
     end
-    local micros = (u + f / den) * (den / num) * 1.0000000001 + now % 1000 + 2000
-    local ms, value = (micros - micros % 1000) / 1000
+    local micros = (u + f / den) * (den / num) * 1.0000000001 + now % 1000 + 21000
+    local ms, value = string.format('%d', micros / 1000)
     if u < 128 and f < 4294967296 then
       value = struct.pack('>BBI8BBI4', 1, 207, now, u, 206, f) .. ARGV[1]
     else

@@ -41,8 +41,8 @@ do
         end
         cells[1] = cells[1] + cost
         local value = cmsgpack.pack(5, index, cells) .. ARGV[1]
-        local micros = length + cell - into + now % 1000 + 1999
-        local ms = (micros - micros % 1000) / 1000
+        local micros = length + cell - into + now % 1000 + 20999
+        local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
       return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')

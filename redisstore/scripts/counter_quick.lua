@@ -29,8 +29,8 @@ do
       local allowed = cost <= count - used
       if allowed then
         local value = cmsgpack.pack(6, i, prev, cur + cost) .. ARGV[1]
-        local micros = 2 * length - into + now % 1000 + 1999
-        local ms = (micros - micros % 1000) / 1000
+        local micros = 2 * length - into + now % 1000 + 20999
+        local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
       return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')

@@ -147,10 +147,11 @@ local function filled(p, u, f)
 end
 
 -- px returns the time to live, in milliseconds, of a state that equals a fresh one
--- after so many microseconds. The server counts it from the millisecond in which
--- the script began.
+-- after so many microseconds. The server counts it from the millisecond in which the
+-- script began, and may have been held up between that and its reading the time: 20
+-- milliseconds more let no state be forgotten early for it.
 local function px(micros, now)
-  return floor((micros + now % 1000 + 999) / 1000) + 1
+  return floor((micros + now % 1000 + 999) / 1000) + 20
 end
 
 -- differs reports whether two limits have other numbers.
