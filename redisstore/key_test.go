@@ -9,11 +9,11 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-func store(t testing.TB, o Options) *Store {
-	t.Helper()
+func store(tb testing.TB, o Options) *Store {
+	tb.Helper()
 	s, err := New(&fakeClient{}, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }

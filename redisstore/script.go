@@ -2,8 +2,8 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the server names scripts by it
-	_ "embed"     // the scripts
+	"crypto/sha1"
+	_ "embed" // the scripts
 	"encoding/hex"
 	"errors"
 	"fmt"
