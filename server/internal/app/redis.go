@@ -211,11 +211,11 @@ func judged(report redisstore.Report, err error) bool {
 func (r *redis) explain(err error) error {
 	switch {
 	case strings.Contains(err.Error(), "is a node of a cluster"):
-		err = &misfitError{fmt.Errorf("%w: set cluster: true", err)}
-	case r.file.Sentinel != nil && rueidis.IsRedisNil(err):
-		err = &misfitError{fmt.Errorf("the sentinels know no master called %q; give the name that sentinel.conf has", r.file.Sentinel.Master)}
-	case strings.Contains(err.Error(), "cluster support disabled"):
-		err = &misfitError{fmt.Errorf("the servers are no nodes of a cluster; remove cluster: true: %w", err)}
+		err = fmt.Errorf("%w: set cluster: true", err)
+	case strings.Contains(replied(err), noMaster):
+		err = fmt.Errorf("the sentinels know no master called %q; give the name that sentinel.conf has: %w", r.file.Sentinel.Master, err)
+	case strings.Contains(replied(err), "cluster support disabled"):
+		err = fmt.Errorf("the servers are no nodes of a cluster; remove cluster: true: %w", err)
 	}
 	return fmt.Errorf("store.redis: %s: %w", r.place(), err)
 }
@@ -342,14 +342,10 @@ func (r *redis) status() string {
 
 // reason puts an error into a few words.
 func reason(err error) string {
-	var reply *redisstore.ServerError
 	var dial *net.OpError
-	answer, isReply := rueidis.IsRedisErr(err)
-	switch {
-	case errors.As(err, &reply):
-		return "it replies " + firstWord(reply.Text)
-	case isReply:
-		return "it replies " + firstWord(answer.Error())
+	switch text := replied(err); {
+	case text != "":
+		return "it replies " + firstWord(text)
 	case errors.Is(err, guard.ErrSlow):
 		return "it is slow"
 	case errors.Is(err, guard.ErrLate), errors.Is(err, context.DeadlineExceeded):

@@ -29,8 +29,9 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 		SelectDB:          f.Database,
 		ClientName:        "sluice",
 		ForceSingleClient: !f.Cluster && f.Sentinel == nil,
-		DisableCache:      true, // nothing is read that could be cached
-		DisableRetry:      true, // a call whose outcome is unknown is not repeated
+		DisableCache:      true,                         // nothing is read that could be cached
+		DisableRetry:      true,                         // a call whose outcome is unknown is not repeated
+		ClientSetInfo:     rueidis.DisableClientSetInfo, // the least a user may do does not hold it
 	}
 	if o.Password, err = secret("store.redis.password", f.PasswordFile, f.PasswordEnv); err != nil {
 		return o, err
@@ -155,16 +156,10 @@ func hopeless(err error) bool {
 	if errors.As(err, &own) {
 		return true
 	}
-	var text string
-	var reply *redisstore.ServerError
-	if errors.As(err, &reply) {
-		text = reply.Text
-	} else if answer, ok := rueidis.IsRedisErr(err); ok {
-		text = answer.Error()
-	}
+	text := replied(err)
 	for _, sign := range []string{
-		"NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "ERR AUTH", "ERR invalid password",
-		"unknown command", "DB index is out of range", "SELECT is not allowed", "cluster support disabled",
+		"NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "AUTH <password>", "invalid password", "unknown command",
+		"DB index is out of range", "SELECT is not allowed", "cluster support disabled", noMaster,
 	} {
 		if strings.Contains(text, sign) {
 			return true
@@ -174,6 +169,22 @@ func hopeless(err error) bool {
 	var host x509.HostnameError
 	var noTLS tls.RecordHeaderError
 	return errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &noTLS)
+}
+
+// noMaster is what sentinels reply about a name that they do not know.
+const noMaster = "No such master"
+
+// replied returns what a server replied, of an error that comes from that.
+func replied(err error) string {
+	var reply *redisstore.ServerError
+	if errors.As(err, &reply) {
+		return reply.Text
+	}
+	var answer *rueidis.RedisError
+	if errors.As(err, &answer) {
+		return answer.Error()
+	}
+	return ""
 }
 
 // misfitError is a server that is not what the configuration says.
