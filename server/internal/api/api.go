@@ -34,6 +34,7 @@ type Decider interface {
 
 // Ender ends what decisions began; a sluice.Store is one.
 type Ender interface {
+	Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) // of leases, which it renews
 	Cancel(ctx context.Context, c sluice.Charge) error
 	Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	Release(ctx context.Context, c sluice.Charge, latency time.Duration) error
@@ -96,6 +97,9 @@ func New(o Options) (*API, error) {
 		"/v1/reserve":   {http.MethodPost, a.reserve},
 		"/v1/settle":    {http.MethodPost, a.settle},
 		"/v1/cancel":    {http.MethodPost, a.cancel},
+		"/v1/acquire":   {http.MethodPost, a.acquire},
+		"/v1/renew":     {http.MethodPost, a.renew},
+		"/v1/release":   {http.MethodPost, a.release},
 		"/v1/reset":     {http.MethodPost, a.authorizedReset},
 		"/openapi.yaml": {http.MethodGet, describe},
 		"/":             {http.MethodGet, a.index},

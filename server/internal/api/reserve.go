@@ -45,11 +45,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	// A place is taken before anything is charged, so that nothing is charged for
 	// which there would be no token.
 	if !a.tokens.book() {
-		return &problem{
-			Status: http.StatusServiceUnavailable, Title: "Too many reservations",
-			Detail: fmt.Sprintf("%d reservations are open, which is the most there may be.", a.o.MaxTokens),
-			Remedy: "settle or cancel reservations when their work is done, and give a shorter ttl_ms",
-		}
+		return a.fullHouse()
 	}
 	v, p := a.decide(r, &q.question, false)
 	if p != nil || !v.Allowed() {
@@ -70,7 +66,8 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 // held is what a token stands for.
 type held struct {
 	charges []charge
-	since   time.Time
+	since   time.Time // when the work began, zero before
+	ends    time.Time
 }
 
 // charge is one of them.
@@ -78,6 +75,8 @@ type charge struct {
 	sluice.Charge
 	// fixed says that the rule names the cost, whatever the client's turns out to be.
 	fixed bool
+	// lease renews it, if it is one.
+	lease *sluice.Request
 }
 
 // dropLeases gives back the places in concurrency limits that a verdict took, for
@@ -91,6 +90,14 @@ func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
 	}
 }
 
+// lasted returns how long the work has lasted.
+func (h *held) lasted() time.Duration {
+	if h.since.IsZero() {
+		return 0
+	}
+	return time.Since(h.since)
+}
+
 // heldBy returns what a verdict took.
 func heldBy(v *policy.Verdict) held {
 	h := held{since: time.Now()}
@@ -100,6 +107,7 @@ func heldBy(v *policy.Verdict) held {
 			if v.Met[i].Request.Limit == c.Limit {
 				cost := v.Met[i].Rule.Cost
 				one.fixed = cost.Units != 0 || cost.Header != ""
+				one.lease = leaseOf(&v.Met[i])
 			}
 		}
 		h.charges = append(h.charges, one)
@@ -134,7 +142,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) *problem {
 	return a.end(w, r, s.Token, func(ctx context.Context, h held, c charge) error {
 		switch {
 		case c.Member != 0: // a lease
-			return a.o.Store.Release(ctx, c.Charge, time.Since(h.since))
+			return a.o.Store.Release(ctx, c.Charge, h.lasted())
 		case c.fixed:
 			return nil
 		default:
@@ -168,12 +176,9 @@ func (a *API) end(w http.ResponseWriter, r *http.Request, token string, end func
 	}
 	h, ok := a.tokens.take(token)
 	if !ok {
-		return &problem{
-			Status: http.StatusNotFound, Title: "No such reservation", Field: "token",
-			Detail: "The token was used before, has expired, or was never given.",
-			Remedy: "end each reservation once, within the time that expires_in_ms says; reserve with a longer ttl_ms for longer work",
-		}
+		return noToken("reservation")
 	}
+	a.tokens.unbook()
 	// The token is used up, so the end is not left half done if the client goes.
 	ctx := context.WithoutCancel(r.Context())
 	answer := ended{Ended: true, Charges: len(h.charges)}

@@ -29,7 +29,6 @@ type tokens struct {
 type entry struct {
 	name  string
 	held  held
-	ends  time.Time
 	index int // in the queue
 }
 
@@ -58,16 +57,27 @@ func (t *tokens) unbook() {
 // open puts a reservation into a place that was booked, and returns its token: 130
 // random bits, which nobody guesses.
 func (t *tokens) open(h held, ttl time.Duration) string {
-	e := &entry{name: rand.Text(), held: h, ends: time.Now().Add(ttl)}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.byName[e.name] = e
-	heap.Push(&t.byTime, e)
-	t.schedule()
-	return e.name
+	h.ends = time.Now().Add(ttl)
+	name := rand.Text()
+	t.put(name, h)
+	return name
 }
 
-// take ends a token and returns what it stood for.
+// put puts a reservation into a place that was booked, under a name.
+func (t *tokens) put(name string, h held) {
+	e := &entry{name: name, held: h}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.byName[name] = e
+	heap.Push(&t.byTime, e)
+	t.schedule()
+}
+
+// take takes a token out and returns what it stood for. Its place stays booked,
+// until it is put back or unbooked.
 func (t *tokens) take(name string) (held, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +92,6 @@ func (t *tokens) take(name string) (held, bool) {
 func (t *tokens) remove(e *entry) {
 	delete(t.byName, e.name)
 	heap.Remove(&t.byTime, e.index)
-	t.booked--
 }
 
 // schedule sets the timer for the token that ends first.
@@ -90,7 +99,7 @@ func (t *tokens) schedule() {
 	if t.closed || len(t.byTime) == 0 {
 		return
 	}
-	wait := time.Until(t.byTime[0].ends)
+	wait := time.Until(t.byTime[0].held.ends)
 	if t.timer == nil {
 		t.timer = time.AfterFunc(wait, t.sweep)
 		return
@@ -108,9 +117,10 @@ func (t *tokens) sweep() {
 	}
 	t.running.Add(1)
 	defer t.running.Done()
-	for now := time.Now(); len(t.byTime) > 0 && !t.byTime[0].ends.After(now); {
+	for now := time.Now(); len(t.byTime) > 0 && !t.byTime[0].held.ends.After(now); {
 		e := t.byTime[0]
 		t.remove(e)
+		t.booked--
 		over = append(over, e.held)
 	}
 	t.mu.Unlock()
@@ -148,7 +158,7 @@ func (t *tokens) close() {
 type queue []*entry
 
 func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].ends.Before(q[j].ends) }
+func (q queue) Less(i, j int) bool { return q[i].held.ends.Before(q[j].held.ends) }
 func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j

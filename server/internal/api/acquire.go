@@ -1,0 +1,201 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// acquire decides and charges, and opens a token for the places in concurrency
+// limits that were taken. It lives as long as they do, and is renewed with them.
+func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
+	status, p := deniedStatus(r)
+	if p != nil {
+		return p
+	}
+	var q question
+	if p := decode(r, &q); p != nil {
+		return p
+	}
+	if !a.tokens.book() {
+		return a.fullHouse()
+	}
+	v, p := a.decide(r, &q, false)
+	if p != nil || !v.Allowed() {
+		a.tokens.unbook()
+		if p != nil {
+			return p
+		}
+		a.dropLeases(r.Context(), &v)
+		a.write(w, status, false, a.explain(&v))
+		return nil
+	}
+	h := heldBy(&v)
+	ttl, leases := h.lifetime()
+	if !leases {
+		a.tokens.unbook()
+		a.giveBack(r.Context(), h)
+		return &problem{
+			Status: http.StatusConflict, Title: "Nothing to hold",
+			Detail: "None of the limits that were met bounds what is in flight, so there is no place to acquire; what was charged has been given back.",
+			Remedy: "ask /v1/check or /v1/reserve, or give a rule that is met a limit of algorithm concurrency",
+		}
+	}
+	if v.Delay > 0 {
+		h.since = time.Time{} // its turn has not come
+	}
+	e := a.explain(&v)
+	e.opened = &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()}
+	a.write(w, status, true, e)
+	return nil
+}
+
+// lifetime returns how long the leases last that are held, and whether there are any.
+func (h *held) lifetime() (ttl time.Duration, leases bool) {
+	for i := range h.charges {
+		if h.charges[i].lease == nil {
+			continue
+		}
+		one := time.Minute // the default of sluice.Concurrency
+		if c, ok := h.charges[i].Limit.Algorithm().(sluice.Concurrency); ok && c.TTL > 0 {
+			one = c.TTL
+		}
+		if !leases || one < ttl {
+			ttl, leases = one, true
+		}
+	}
+	return ttl, leases
+}
+
+// giveBack ends what nobody has acted upon.
+func (a *API) giveBack(ctx context.Context, h held) {
+	ctx = context.WithoutCancel(ctx)
+	for _, c := range h.charges {
+		// What cannot be given back is too little admitted, not too much.
+		_ = a.o.Store.Settle(ctx, c.Charge, 0)
+	}
+}
+
+// renewed is the answer of /v1/renew.
+type renewed struct {
+	Renewed bool `json:"renewed"`
+	// DelayMS is how long the wait is estimated to last, 0 for one that may run.
+	DelayMS     int64 `json:"delay_ms"`
+	ExpiresInMS int64 `json:"expires_in_ms"`
+}
+
+// renew prolongs the places that a token holds.
+func (a *API) renew(w http.ResponseWriter, r *http.Request) *problem {
+	var c cancellation
+	if p := decode(r, &c); p != nil {
+		return p
+	}
+	if c.Token == "" {
+		return invalid("token", `"token" is missing.`, "give the token that /v1/acquire answered")
+	}
+	h, ok := a.tokens.take(c.Token)
+	if !ok {
+		return noToken("hold")
+	}
+	ttl, leases := h.lifetime()
+	if !leases {
+		a.tokens.put(c.Token, h)
+		return &problem{
+			Status: http.StatusConflict, Title: "Nothing to renew", Field: "token",
+			Detail: "The reservation holds no place in a concurrency limit.", Remedy: "settle or cancel it within its ttl_ms",
+		}
+	}
+	// Taken from the table meanwhile: it neither expires nor is ended by another call.
+	ctx := context.WithoutCancel(r.Context())
+	delay, err := a.renewAll(ctx, &h)
+	switch {
+	case errors.Is(err, sluice.ErrLeaseLost):
+		a.tokens.unbook()
+		a.expire(h)
+		return &problem{
+			Status: http.StatusConflict, Title: "The place was lost", Field: "token",
+			Detail: "A place had ended before it was renewed, and has gone to another; the others are released.",
+			Remedy: "stop the work, or acquire anew; renew at half of expires_in_ms",
+		}
+	case err != nil:
+		a.tokens.put(c.Token, h)
+		return unavailable("The store did not renew all places: "+err.Error()+".", "renew again before they end")
+	}
+	if delay == 0 && h.since.IsZero() {
+		h.since = time.Now()
+	}
+	h.ends = time.Now().Add(ttl)
+	a.tokens.put(c.Token, h)
+	writeJSON(w, http.StatusOK, renewed{Renewed: true, DelayMS: ceil(delay, time.Millisecond), ExpiresInMS: ttl.Milliseconds()})
+	return nil
+}
+
+// renewAll renews the leases that are held, and returns the longest delay.
+func (a *API) renewAll(ctx context.Context, h *held) (delay time.Duration, err error) {
+	for i := range h.charges {
+		c := &h.charges[i]
+		if c.lease == nil {
+			continue
+		}
+		d, err := a.o.Store.Decide(ctx, *c.lease)
+		if err != nil {
+			return 0, err
+		}
+		if !d.Allowed {
+			return 0, sluice.ErrLeaseLost
+		}
+		c.Charge = c.lease.Charge(&d)
+		delay = max(delay, d.Delay)
+	}
+	return delay, nil
+}
+
+// release ends what a token holds: places are released, and all else stays charged.
+func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
+	var c cancellation
+	if p := decode(r, &c); p != nil {
+		return p
+	}
+	return a.end(w, r, c.Token, func(ctx context.Context, h held, c charge) error {
+		switch {
+		case c.lease == nil:
+			return nil
+		case h.since.IsZero(): // it never ran, and says nothing of how long that takes
+			return a.o.Store.Cancel(ctx, c.Charge)
+		default:
+			return a.o.Store.Release(ctx, c.Charge, time.Since(h.since))
+		}
+	})
+}
+
+// fullHouse says that no more tokens are opened.
+func (a *API) fullHouse() *problem {
+	return &problem{
+		Status: http.StatusServiceUnavailable, Title: "Too many reservations",
+		Detail: fmt.Sprintf("%d reservations are open, which is the most there may be.", a.o.MaxTokens),
+		Remedy: "settle, cancel or release reservations when their work is done, and give a shorter ttl_ms",
+	}
+}
+
+// noToken says that a token is not, or not any more, one of something.
+func noToken(what string) *problem {
+	return &problem{
+		Status: http.StatusNotFound, Title: "No such " + what, Field: "token",
+		Detail: "The token was used before, has expired, or was never given.",
+		Remedy: "end each " + what + " once, within the time that expires_in_ms says",
+	}
+}
+
+// leaseOf returns the request to renew the lease that a limit has granted, or nil.
+func leaseOf(m *policy.Met) *sluice.Request {
+	if m.Request.Member == 0 {
+		return nil
+	}
+	r := m.Request
+	return &r
+}

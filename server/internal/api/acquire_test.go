@@ -1,0 +1,86 @@
+package api
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// flight is two places in flight and two in the queue, for everybody.
+const flight = `
+rules:
+  - name: flight
+    key: [global]
+    limit: {algorithm: concurrency, max: 2, queue: 2, ttl: 200ms, latency: 50ms}
+`
+
+// TestAcquireQueuesAndReleases: the queued begin when a place is free, and not before.
+func TestAcquireQueuesAndReleases(t *testing.T) {
+	s := serve(t, flight, nil)
+	first := s.want(true, "/v1/acquire", `{}`)
+	second := s.want(true, "/v1/acquire", `{}`)
+	third := s.want(true, "/v1/acquire", `{}`)
+	if first.DelayMS != 0 || second.DelayMS != 0 || third.DelayMS == 0 || third.opened.ExpiresInMS != 200 {
+		t.Fatalf("delays of %d, %d and %d ms, token for %d ms", first.DelayMS, second.DelayMS, third.DelayMS, third.opened.ExpiresInMS)
+	}
+	if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS == 0 {
+		t.Fatalf("a renewal in the queue: %+v", r)
+	}
+	if r := s.call("/v1/release", `{"token": "`+first.Token+`"}`); r.status != http.StatusOK || !r.Ended || r.Lost != 0 {
+		t.Fatalf("a release: %+v", r)
+	}
+	if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS != 0 {
+		t.Fatalf("a renewal with a place free: %+v", r)
+	}
+	for _, path := range []string{"/v1/release", "/v1/renew"} {
+		if r := s.call(path, `{"token": "`+first.Token+`"}`); r.status != http.StatusNotFound || r.Remedy == "" {
+			t.Errorf("%s of a token that was released: %+v", path, r)
+		}
+	}
+}
+
+// TestAcquireFromADeadClient: who neither renews nor releases loses the place.
+func TestAcquireFromADeadClient(t *testing.T) {
+	s := serve(t, flight, nil)
+	held := s.want(true, "/v1/acquire", `{}`)
+	dead := s.want(true, "/v1/acquire", `{}`)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range 8 { // twice the time to live
+		if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {
+			t.Fatalf("renewing in time: %+v", r)
+		}
+		<-tick.C
+	}
+	if r := s.call("/v1/renew", `{"token": "`+dead.Token+`"}`); r.status != http.StatusNotFound {
+		t.Errorf("the token of a client that was dead: %+v", r)
+	}
+	if r := s.want(true, "/v1/acquire", `{"max_wait_ms": 0}`); r.DelayMS != 0 {
+		t.Errorf("its place is not free: %+v", r)
+	}
+}
+
+// TestAcquireNeedsAConcurrencyLimit: without one there is nothing to hold, and
+// nothing stays charged.
+func TestAcquireNeedsAConcurrencyLimit(t *testing.T) {
+	s := serve(t, budget, nil)
+	if r := s.call("/v1/acquire", `{}`); r.status != http.StatusConflict || r.Remedy == "" {
+		t.Errorf("got %+v", r)
+	}
+	if got := s.remaining("budget"); got != 10 {
+		t.Errorf("%d of 10 remain", got)
+	}
+	reserved := s.want(true, "/v1/reserve", `{}`)
+	if r := s.call("/v1/renew", `{"token": "`+reserved.Token+`"}`); r.status != http.StatusConflict {
+		t.Errorf("renewing a reservation without places: %+v", r)
+	}
+	if r := s.call("/v1/cancel", `{"token": "`+reserved.Token+`"}`); r.status != http.StatusOK {
+		t.Errorf("its token was lost: %+v", r)
+	}
+	if s.api.Open() != 0 {
+		t.Errorf("%d tokens are open", s.api.Open())
+	}
+	if r := s.call("/v1/renew", `{"token": ""}`); r.status != http.StatusBadRequest || r.Field != "token" {
+		t.Errorf("renewing nothing: %+v", r)
+	}
+}
