@@ -35,7 +35,19 @@ func (c *client) do(ctx context.Context, command *redis.StringCmd) (string, erro
 	if err == nil {
 		return command.Val(), nil
 	}
-	return "", o.explain(err)
+	err = o.explain(err)
+	c.doubt(ctx, err)
+	return "", err
+}
+
+// doubt lets the client of a cluster ask who owns the slots, after a call that nobody
+// has answered: the node may be gone. Go-redis would do so only before it repeats a command.
+func (c *client) doubt(ctx context.Context, err error) {
+	cluster, ok := c.redis.(*redis.ClusterClient)
+	var reply *redisstore.ServerError
+	if ok && !errors.As(err, &reply) && !errors.Is(err, context.Canceled) {
+		cluster.ReloadState(ctx) // in the background, one at a time
+	}
 }
 
 // script returns a command that runs a script.
