@@ -1,0 +1,172 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+const (
+	failoverUnits = 400
+	failoverRate  = 1200 // calls a second
+	// A client learns from others where a master has gone to, or asks once a second.
+	failoverRecovery = 3 * time.Second
+)
+
+// A failover test asks through a guard while masters change.
+type failoverTest struct {
+	*crowd
+	guard   *guard.Store
+	bound   []int // limits that each key may be admitted
+	stop    chan struct{}
+	running sync.WaitGroup
+}
+
+func startFailovers(t *testing.T, a adapter, r adapterRoute) *failoverTest {
+	t.Helper()
+	f := &failoverTest{crowd: newCrowd(t, 12, failoverUnits), stop: make(chan struct{})}
+	f.guard = guarded(t, a.open(t, r, redisstore.Options{Prefix: a.name}))
+	f.bound = make([]int, len(f.keys))
+	for i := range f.bound {
+		f.bound[i] = 1
+	}
+	f.running.Go(func() { f.run(f.stop, failoverRate, f.guard) })
+	f.await(time.Now(), everyKey)
+	return f
+}
+
+func everyKey(int) bool { return true }
+
+// recovers holds the store to answer for the keys of a master soon after another has
+// taken over, and raises their bound by a limit.
+func (f *failoverTest) recovers(what string, of func(i int) bool) {
+	f.Helper()
+	took := f.await(time.Now(), of)
+	if took > failoverRecovery {
+		f.Errorf("%s: the store answered for all keys %v later, want %v", what, took, failoverRecovery)
+	}
+	for i := range f.bound {
+		if of(i) {
+			f.bound[i]++
+		}
+	}
+	f.Logf("%s: the store answered for all keys %v later", what, took)
+}
+
+// finish drains the keys, and holds them to their bounds.
+func (f *failoverTest) finish() {
+	f.Helper()
+	close(f.stop)
+	f.running.Wait()
+	for text, n := range f.told() {
+		f.Errorf("%d calls failed behind a guard: %s", n, text)
+	}
+	f.settled()
+	f.drain(f.guard)
+	over := 0
+	for i := range f.counts {
+		got, most := f.counts[i].admitted.Load(), int64(f.bound[i]*failoverUnits)
+		if got > most {
+			f.Errorf("key %d admitted %d, want up to %d", i, got, most)
+		}
+		if got > failoverUnits {
+			over++
+		}
+		if n := f.counts[i].unknown.Load(); got+n < failoverUnits {
+			f.Errorf("key %d admitted %d, and %d outcomes are unknown; want %d", i, got, n, failoverUnits)
+		}
+	}
+	f.Logf("%d of %d keys admitted more than their limit", over, len(f.keys))
+}
+
+// settled returns when the guard asks the store again.
+func (f *failoverTest) settled() {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 500 {
+		d, err := f.guard.Decide(f.Context(), sluice.Request{Limit: f.roomy, Key: f.keys[0], Cost: 1})
+		if err == nil && !d.Degraded {
+			return
+		}
+		<-tick.C
+	}
+}
+
+// TestClusterFailover lets replicas take over under load: at their master's consent, and
+// after its death.
+func TestClusterFailover(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, a adapter) {
+		cluster := redistest.StartCluster(t, 3, 1)
+		f := startFailovers(t, a, adapterRoute{cluster: true, addrs: cluster.Addrs()})
+		for i, name := range []string{"a planned failover", "a master's death"} {
+			ctx := within(t, 3*soon)
+			master := f.owner(ctx, cluster, i)
+			owned := make([]bool, len(f.keys))
+			for j := range owned {
+				owned[j] = f.owner(ctx, cluster, j) == master
+			}
+			var err error
+			if i == 0 {
+				_, err = cluster.Failover(ctx, master)
+			} else {
+				err = cluster.KillMaster(ctx, master)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.recovers(name, func(j int) bool { return owned[j] })
+		}
+		f.finish()
+		checkClusterTTL(t, cluster)
+	})
+}
+
+// owner returns the master of a key.
+func (f *failoverTest) owner(ctx context.Context, cluster *redistest.Cluster, i int) *redistest.Server {
+	f.Helper()
+	slot, err := cluster.Slot(ctx, slotKey(f.keys[i]))
+	if err != nil {
+		f.Fatal(err)
+	}
+	owner, err := cluster.Owner(ctx, slot)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return owner
+}
+
+// TestSentinelFailover does so with sentinels.
+func TestSentinelFailover(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, a adapter) {
+		s := redistest.StartSentinels(t)
+		f := startFailovers(t, a, adapterRoute{addrs: s.Addrs(), master: redistest.SentinelName})
+		ctx := within(t, 3*soon)
+		second, err := s.Failover(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.recovers("a planned failover", everyKey)
+		if err := s.WaitOK(ctx); err != nil { // the old master is a replica now
+			t.Fatal(err)
+		}
+		if err := second.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.WaitFailover(ctx, second); err != nil {
+			t.Fatal(err)
+		}
+		f.recovers("a master's death", everyKey)
+		f.finish()
+		master, err := s.Master(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTTL(t, []*redistest.Server{master})
+	})
+}
