@@ -25,9 +25,11 @@ const (
 	ReasonStoreError
 	// ReasonMissingKey: the request lacks a part of the key, and must not.
 	ReasonMissingKey
+	// ReasonListed: the key or the client is on a list of those to refuse.
+	ReasonListed
 )
 
-var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key"}
+var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key", "listed"}
 
 // String returns the reason in a word, empty for ReasonNone.
 func (r Reason) String() string {

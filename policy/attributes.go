@@ -23,6 +23,11 @@ type Attributes struct {
 	// Values gives the named parts of the request that only its edge knows; nil for
 	// a request that has none.
 	Values Values
+	// Marked says that an earlier hop has marked the request, which only hops can say
+	// that are trusted. What rules of the policy mark is for the verdict to say.
+	Marked bool
+	// RequestBytes is the size of the request's body, -1 if nobody knows it before it is read.
+	RequestBytes int64
 	// Cost is how many units the request takes where a rule does not say; zero means one.
 	Cost int64
 	// MaxWait is the longest delay that the request accepts, sluice.NoWait for none.
@@ -40,23 +45,40 @@ type Values interface {
 	Query(name string) (value string, ok bool)
 }
 
-func (a *Attributes) header(name string) (string, bool) {
-	if a.Values == nil {
-		return "", false
-	}
-	return a.Values.Header(name)
+// ClaimValues is what Values also are if they know the claims of a token, such as a
+// JWT's: "sub" for FromClaim. Whoever fills them in vouches that the token was
+// verified, by the edge itself or by what stands in front of it: claims that
+// nobody has verified are whatever the client likes.
+type ClaimValues interface {
+	Claim(name string) (value string, ok bool)
 }
 
-func (a *Attributes) cookie(name string) (string, bool) {
-	if a.Values == nil {
-		return "", false
-	}
-	return a.Values.Cookie(name)
+// AttributeValues is what Values also are if their request has named values of
+// other kinds: those of a protocol that is not HTTP, or of an edge's own.
+type AttributeValues interface {
+	Attribute(name string) (value string, ok bool)
 }
 
-func (a *Attributes) query(name string) (string, bool) {
+// value returns a named value of a request.
+func (a *Attributes) value(s Source, name string) (string, bool) {
 	if a.Values == nil {
 		return "", false
 	}
-	return a.Values.Query(name)
+	switch s {
+	case FromHeader:
+		return a.Values.Header(name)
+	case FromCookie:
+		return a.Values.Cookie(name)
+	case FromQuery:
+		return a.Values.Query(name)
+	case FromClaim:
+		if v, ok := a.Values.(ClaimValues); ok {
+			return v.Claim(name)
+		}
+	case FromAttribute:
+		if v, ok := a.Values.(AttributeValues); ok {
+			return v.Attribute(name)
+		}
+	}
+	return "", false
 }

@@ -3,8 +3,9 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -13,20 +14,26 @@ import (
 // rule is a Rule, checked and ready to decide.
 type rule struct {
 	Rule  // as it was given, but for the limits, which have the policy's names, and defaults
+	index int
 	match *matcher
 	parts []Part
-	// asks are the requests to the store, one for each limit, without key and cost.
-	asks []sluice.Request
-	// leases says which of them are for leases, and need a member.
-	leases []bool
+	// limits are what most keys have, and overrides what some have.
+	limits    *limitSet
+	overrides keyTable[*limitSet]
+	lists     keyTable[List]
+	allowIPs  *ipSet
+	denyIPs   *ipSet
 }
 
 // compiler collects the mistakes of a policy's options.
 type compiler struct {
-	options Options
-	index   int
-	rule    string
-	errs    []error
+	options   Options
+	index     int
+	rule      string
+	classes   map[string]int // their numbers
+	pressures []pressureOf
+	scratch   scratch
+	errs      []error
 }
 
 func (c *compiler) report(field, value, problem string) {
@@ -36,7 +43,7 @@ func (c *compiler) report(field, value, problem string) {
 // New compiles a policy. The error joins a *RuleError for each mistake.
 func New(o Options) (*Policy, error) {
 	c := &compiler{options: o, index: -1}
-	if o.Default > Deny {
+	if o.Default != Allow && o.Default != Deny {
 		c.report("Default", "", "is unknown; give Allow or Deny")
 	}
 	if o.OnStoreError > FallbackLocal {
@@ -51,7 +58,14 @@ func New(o Options) (*Policy, error) {
 	if o.OnStoreError == FallbackDefault {
 		c.options.OnStoreError = FallbackAllow
 	}
-	p := &Policy{paths: o.Paths, fallback: o.Default, onStoreError: c.options.OnStoreError, byName: make(map[string]*rule, len(o.Rules))}
+	if o.Shadow {
+		c.options.Default = Allow
+	}
+	p := &Policy{
+		paths: o.Paths, fallback: c.options.Default, onStoreError: c.options.OnStoreError, pressure: o.Pressure,
+		classes: c.compileClasses(), byName: make(map[string]*rule, len(o.Rules)),
+	}
+	headers := map[string]bool{}
 	for i := range o.Rules {
 		r := c.compile(i, &o.Rules[i])
 		if p.byName[r.Name] != nil {
@@ -62,7 +76,10 @@ func New(o Options) (*Policy, error) {
 		for j := range r.match.patterns {
 			p.index.add(newEntry(i, j), &r.match.patterns[j], r.match)
 		}
+		collectHeaders(headers, &r.WhenLimited)
 	}
+	p.requestHeaders = slices.Sorted(maps.Keys(headers))
+	c.checkPressures(p)
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
@@ -71,28 +88,50 @@ func New(o Options) (*Policy, error) {
 
 func (c *compiler) compile(i int, given *Rule) *rule {
 	c.index, c.rule = i, given.Name
-	r := &rule{Rule: *given}
+	r := &rule{Rule: *given, index: i}
+	r.Shadow = r.Shadow || c.options.Shadow
 	if !isName(r.Name) {
 		c.report("Name", r.Name, nameProblem(r.Name))
 	}
-	r.match = newMatcher(&r.Match, c.options.Paths, c.report)
-	r.parts = newParts(&r.Rule, r.match, c.options.IPv6Prefix, c.report)
+	r.match = c.newMatcher(&r.Match, "Match.")
+	r.parts = c.newParts(&r.Rule, r.match)
 	r.Key = r.parts
-	r.Limits = c.nameLimits(&r.Rule)
-	c.checkNumbers(&r.Rule)
-	c.checkResponse(&r.WhenLimited)
+	r.WhenLimited.check(r.Name, c.report)
+	r.Counts.check(c.report)
+	c.checkLimits(r)
+	r.Cost.defaultSource()
+	r.Limits, r.Candidate = c.nameLimits(&r.Rule, "Limits", r.Limits), c.nameLimits(&r.Rule, "Candidate", r.Candidate)
+	c.checkReserved(r)
+	c.checkNumbers(r)
+	c.checkQueue(&r.Rule)
+	if r.Bandwidth != nil {
+		bandwidth := *r.Bandwidth
+		r.Bandwidth = &bandwidth
+		r.Bandwidth.check(c.report)
+	}
 	if r.OnStoreError == FallbackDefault {
 		r.OnStoreError = c.options.OnStoreError
 	}
 	if r.OnStoreError > FallbackLocal {
 		c.report("OnStoreError", "", "is unknown; give FallbackAllow, FallbackDeny or FallbackLocal")
 	}
-	for _, l := range r.Limits {
-		_, leases := l.Algorithm().(sluice.Concurrency)
-		r.leases = append(r.leases, leases)
-		r.asks = append(r.asks, sluice.Request{Limit: l, Floor: r.Floor, MaxWait: r.MaxWait, Ban: r.Ban, Shadow: r.Shadow})
+	if len(r.parts) > 0 {
+		c.addLists(r)
+		c.addOverrides(r)
 	}
+	r.limits = c.newSet(r, r.Limits, false)
 	return r
+}
+
+// checkLimits checks that a rule has something to say.
+func (c *compiler) checkLimits(r *rule) {
+	switch {
+	case len(r.Limits) > 0:
+	case r.Bandwidth == nil:
+		c.report("Limits", "", "are missing; give one or more")
+	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.soft():
+		c.report("Limits", "", "are missing; a rule that has only a bandwidth has no candidates, overrides, and nobody to degrade or mark")
+	}
 }
 
 func nameProblem(name string) string {
@@ -106,61 +145,29 @@ func nameProblem(name string) string {
 	}
 }
 
-// nameLimits gives the limits of a rule the names under which their state is
-// kept: no other rule's, and none twice.
-func (c *compiler) nameLimits(r *Rule) []*sluice.Limit {
-	if len(r.Limits) == 0 {
-		c.report("Limits", "", "are missing; give one or more")
-	}
-	var named []*sluice.Limit
-	seen := map[string]bool{}
-	for i, l := range r.Limits {
-		field := fmt.Sprintf("Limits[%d]", i)
-		if l == nil {
-			c.report(field, "", "is nil; make it with sluice.NewLimit")
-			continue
-		}
-		own, given := l.Name(), l.Name() != l.Algorithm().String()
-		switch {
-		case !given && i == 0:
-			own = ""
-		case !given:
-			own = fmt.Sprint(i + 1)
-		case !isName(own):
-			c.report(field+".Name", own, nameProblem(own))
-		}
-		if seen[own] {
-			c.report(field+".Name", own, "is that of another limit of the rule too; give each its own, for its state is kept under it")
-		}
-		seen[own] = true
-		name := strings.TrimSuffix(r.Name+"/"+own, "/")
-		l, err := sluice.NewLimit(name, l.Algorithm())
-		if err != nil { // it was a limit before
-			c.report(field, "", err.Error())
-			continue
-		}
-		named = append(named, l)
-	}
-	return named
-}
-
 // checkNumbers checks what a rule adds to its limits.
-func (c *compiler) checkNumbers(r *Rule) {
+func (c *compiler) checkNumbers(r *rule) {
 	capacity := int64(math.MaxInt64)
 	for _, l := range r.Limits {
-		capacity = min(capacity, l.Capacity())
+		capacity = min(capacity, l.Capacity()-max(r.Floor, c.reserved(r, l, noClass)))
 	}
-	switch {
-	case r.Floor < 0:
+	if r.Floor < 0 {
 		c.report("Floor", "", fmt.Sprintf("is %d; give 0 or more", r.Floor))
-	case r.Floor >= capacity:
-		c.report("Floor", "", fmt.Sprintf("is %d, and a limit of the rule holds %d: no request would pass", r.Floor, capacity))
-	default:
-		capacity -= r.Floor
+	}
+	c.checkFloors(r, "Limits", slices.Concat(r.Limits, r.Candidate))
+	if capacity < 1 {
+		capacity = math.MaxInt64 // reported
 	}
 	r.Cost.check(capacity, c.report)
-	if r.MaxWait < 0 && r.MaxWait != sluice.NoWait {
+	switch {
+	case r.MaxWait < 0 && r.MaxWait != sluice.NoWait:
 		c.report("MaxWait", "", fmt.Sprintf("is %v; give a time, or sluice.NoWait for none", r.MaxWait))
+	case r.MaxWait > 0 && r.WhenLimited.Action.soft():
+		c.report("MaxWait", "", fmt.Sprintf("is %v, and a rule that degrades or marks lets nobody wait; leave it out", r.MaxWait))
+	}
+	if r.WhenLimited.Action.soft() {
+		// What does not conform at once is degraded or marked at once.
+		r.MaxWait = sluice.NoWait
 	}
 	if r.Ban != nil {
 		ban := *r.Ban
@@ -181,22 +188,5 @@ func (c *compiler) checkBan(b *sluice.Ban) {
 	}
 	if b.Within < 0 || b.Within > maxBan {
 		c.report("Ban.Within", "", fmt.Sprintf("is %v; give 0 to 100 years", b.Within))
-	}
-}
-
-func (c *compiler) checkResponse(r *Response) {
-	if r.Status != 0 && (r.Status < 400 || r.Status > 599) {
-		c.report("WhenLimited.Status", "", fmt.Sprintf("is %d; a refusal has 400 to 599", r.Status))
-	}
-	for name, value := range r.Header {
-		if !isToken(name) {
-			c.report("WhenLimited.Header", name, "is no name of a header")
-		}
-		if strings.ContainsAny(value, "\r\n\x00") {
-			c.report("WhenLimited.Header", name, "has a line break in its value")
-		}
-	}
-	if strings.ContainsAny(r.ContentType, "\r\n\x00") {
-		c.report("WhenLimited.ContentType", r.ContentType, "has a line break in it")
 	}
 }

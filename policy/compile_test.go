@@ -3,6 +3,8 @@ package policy_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -61,22 +63,129 @@ func TestNewMistakes(t *testing.T) {
 		{"Match.Paths[1]", func(r *policy.Rule) { r.Match.Paths = []string{"/a", "b"} }},
 		{"Match.Methods[0]", func(r *policy.Rule) { r.Match.Methods = []string{"get"} }},
 		{"Match.Hosts[0]", func(r *policy.Rule) { r.Match.Hosts = []string{"a.*.com"} }},
-		{"Match.Headers[0]", func(r *policy.Rule) { r.Match.Headers = []policy.HeaderMatch{{Name: "a b"}} }},
+		{"Match.Headers[0]", func(r *policy.Rule) { r.Match.Headers = []policy.ValueMatch{{Name: "a b"}} }},
 		{"Match.Headers[0]", func(r *policy.Rule) {
-			r.Match.Headers = []policy.HeaderMatch{{Name: "A", Absent: true, OneOf: []string{"b"}}}
+			r.Match.Headers = []policy.ValueMatch{{Name: "A", Absent: true, OneOf: []string{"b"}}}
 		}},
 		{"Match.If[0]", func(r *policy.Rule) { r.Match.If = []policy.Matcher{nil} }},
+		{"Match.Cookies[0]", func(r *policy.Rule) { r.Match.Cookies = []policy.ValueMatch{{Name: "a;b"}} }},
+		{"Match.Queries[1]", func(r *policy.Rule) { r.Match.Queries = []policy.ValueMatch{{Name: "a"}, {}} }},
+		{"Match.Attributes[0]", func(r *policy.Rule) { r.Match.Attributes = []policy.ValueMatch{{}} }},
+		{"Match.ClientIPs[1]", func(r *policy.Rule) { r.Match.ClientIPs = append(prefixes("10.0.0.0/8"), netip.Prefix{}) }},
+		{"Match.ClientIPs[0]", func(r *policy.Rule) { r.Match.ClientIPs = prefixes("::ffff:0.0.0.0/95") }},
+		{"Match.Classes[0]", func(r *policy.Rule) { r.Match.Classes = []string{"none"} }},
+		{"Match.Pressure", func(r *policy.Rule) { r.Match.Pressure, r.Match.PressureOf = -1, "other" }},
+		{"Match.Pressure", func(r *policy.Rule) { r.Match.Pressure, r.Match.PressureOf = math.NaN(), "other" }},
+		{"Match.Pressure", func(r *policy.Rule) { r.Match.PressureOf = "other" }},
+		{"Match.PressureOf", func(r *policy.Rule) { r.Match.Pressure = 1 }},
+		{"Match.PressureOf", func(r *policy.Rule) { r.Match.Pressure, r.Match.PressureOf = 1, "r" }},
+		{"Match.PressureOf", func(r *policy.Rule) { r.Match.Pressure, r.Match.PressureOf = 1, "none" }},
+		{"Match.Unless[0]", func(r *policy.Rule) { r.Match.Unless = []policy.Match{{}} }},
+		{"Match.Unless[1].Paths[0]", func(r *policy.Rule) { r.Match.Unless = []policy.Match{{Paths: []string{"/a"}}, {Paths: []string{"b"}}} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Claim("")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Attribute("")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("text")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("{client_ip")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("client_ip}")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("{{client_ip}}")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("{nothing}")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("{param:id}")} }},
+		{"Key[0]", func(r *policy.Rule) { r.Key = []policy.Part{policy.Template("{template:x}")} }},
+		{"Candidate[0]", func(r *policy.Rule) { r.Candidate = []*sluice.Limit{nil} }},
+		{"Candidate[1].Name", func(r *policy.Rule) { r.Candidate = []*sluice.Limit{two, two} }},
+		{"Floor", func(r *policy.Rule) { r.Floor, r.Candidate = 10, []*sluice.Limit{two} }},
+		{"Overrides[0].Key", func(r *policy.Rule) { r.Overrides = []policy.Override{{Key: []string{"a"}, Limits: bucket()}} }},
+		{"Overrides[1].Key", func(r *policy.Rule) { r.Overrides = []policy.Override{{Limits: bucket()}, {Limits: bucket()}} }},
+		{"Overrides[0].Key", func(r *policy.Rule) {
+			r.Key = []policy.Part{policy.Header("X").IfMissing(policy.MissingDeny)}
+			r.Overrides = []policy.Override{{Key: []string{""}, Limits: bucket()}}
+		}},
+		{"Overrides[0].Limits", func(r *policy.Rule) { r.Overrides = []policy.Override{{}} }},
+		{"Overrides[0].Limits", func(r *policy.Rule) { r.Overrides = []policy.Override{{Limits: []*sluice.Limit{nil}}} }},
+		{"Overrides[0].Limits[0].Name", func(r *policy.Rule) { r.Overrides = []policy.Override{{Limits: []*sluice.Limit{two}}} }},
+		{"Floor", func(r *policy.Rule) {
+			r.Floor = 10
+			r.Overrides = []policy.Override{{Limits: []*sluice.Limit{sluice.MustLimit("", two.Algorithm())}}}
+		}},
+		{"AllowKeys[0]", func(r *policy.Rule) { r.AllowKeys = [][]string{{"a"}} }},
+		{"DenyKeys[1]", func(r *policy.Rule) { r.DenyKeys = [][]string{{}, {}} }},
+		{"DenyKeys[0]", func(r *policy.Rule) { r.AllowKeys, r.DenyKeys = [][]string{{}}, [][]string{{}} }},
+		{"AllowIPs[0]", func(r *policy.Rule) { r.AllowIPs = []netip.Prefix{{}} }},
+		{"DenyIPs[0]", func(r *policy.Rule) { r.DenyIPs = prefixes("::ffff:0.0.0.0/0") }},
+		{"Cost.Source", func(r *policy.Rule) { r.Cost.Source = 99 }},
+		{"Cost.Header", func(r *policy.Rule) { r.Cost.Source = policy.CostHeader }},
+		{"Cost.Header", func(r *policy.Rule) { r.Cost.Source = policy.CostResponseHeader }},
+		{"Cost.Header", func(r *policy.Rule) { r.Cost = policy.Cost{Source: policy.CostRequestBytes, Header: "X"} }},
+		{"Cost.Units", func(r *policy.Rule) { r.Cost = policy.Cost{Source: policy.CostResponseBytes, Units: 5} }},
+		{"Cost.Estimate", func(r *policy.Rule) { r.Cost.Estimate = 5 }},
+		{"Cost.Estimate", func(r *policy.Rule) { r.Cost = policy.Cost{Source: policy.CostResponseBytes, Estimate: -5} }},
+		{"Cost.Estimate", func(r *policy.Rule) { r.Cost = policy.Cost{Source: policy.CostResponseBytes, Estimate: 101} }},
+		{"Cost.Max", func(r *policy.Rule) { r.Cost = policy.Cost{Source: policy.CostResponseBytes, Estimate: 5, Max: 4} }},
+		{"Limits[0]", func(r *policy.Rule) {
+			r.Cost.Source = policy.CostResponseBytes
+			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 5})}
+		}},
+		{"Limits[0]", func(r *policy.Rule) { r.Counts.Attempts = true }},
+		{"Counts.Attempts", func(r *policy.Rule) {
+			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(5)})}
+			r.Counts = policy.Counts{Attempts: true, Statuses: []policy.StatusRange{policy.Status(401)}}
+		}},
+		{"Counts.Statuses[1]", func(r *policy.Rule) { r.Counts.Statuses = []policy.StatusRange{{400, 499}, {500, 499}} }},
+		{"Counts.Statuses[0]", func(r *policy.Rule) { r.Counts.Statuses = []policy.StatusRange{{99, 499}} }},
+		{"Reserved[0].Share", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 100, For: []string{"critical"}}} }},
+		{"Reserved[0].Units", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{For: []string{"critical"}}} }},
+		{"Reserved[0].Units", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 5, Units: 5, For: []string{"critical"}}} }},
+		{"Reserved[0].For", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 20}} }},
+		{"Reserved[0].For[1]", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 20, For: []string{"critical", "none"}}} }},
+		{"Reserved[0].For[0]", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 20, For: []string{"probe"}}} }},
+		{"Reserved", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Units: 100, For: []string{"critical"}}} }},
+		{"Cost.Units", func(r *policy.Rule) {
+			r.Reserved, r.Cost.Units = []policy.Reserve{{Share: 20, For: []string{"critical"}}}, 81
+		}},
+		{"Queue", func(r *policy.Rule) { r.Queue = -1 }},
+		{"Queue", func(r *policy.Rule) { r.Queue = 1_000_001 }},
+		{"QueuePerKey", func(r *policy.Rule) { r.Queue, r.QueuePerKey = 5, 6 }},
+		{"QueuePerKey", func(r *policy.Rule) { r.QueuePerKey = -1 }},
+		{"Bandwidth", func(r *policy.Rule) { r.Bandwidth = &policy.Bandwidth{} }},
+		{"Bandwidth.Up", func(r *policy.Rule) { r.Bandwidth = &policy.Bandwidth{Up: sluice.PerSecond(-1)} }},
+		{"Limits", func(r *policy.Rule) {
+			r.Limits, r.Candidate, r.Bandwidth = nil, bucket(), &policy.Bandwidth{Down: sluice.PerSecond(1000)}
+		}},
+		{"MaxWait", func(r *policy.Rule) { r.MaxWait, r.WhenLimited.Action = time.Second, policy.Mark }},
+		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited.Action = 9 }},
+		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited = policy.Response{Action: policy.Mark, Status: 500} }},
+		{"WhenLimited.Status", func(r *policy.Rule) { r.WhenLimited = policy.Response{Action: policy.Degrade, Status: 199} }},
+		{"WhenLimited.Upstream", func(r *policy.Rule) { r.WhenLimited.Upstream = "http://a" }},
+		{"WhenLimited.Upstream", func(r *policy.Rule) {
+			r.WhenLimited = policy.Response{Action: policy.Degrade, Upstream: "http://a", Body: "b"}
+		}},
+		{"WhenLimited.File", func(r *policy.Rule) { r.WhenLimited.Body, r.WhenLimited.File = "a", "b" }},
+		{"WhenLimited.RequestHeader", func(r *policy.Rule) { r.WhenLimited.RequestHeader = map[string]string{"A": "b"} }},
+		{"WhenLimited.RequestHeader", func(r *policy.Rule) {
+			r.WhenLimited = policy.Response{Action: policy.Mark, RequestHeader: map[string]string{"A b": "b"}}
+		}},
 	} {
 		rules := named("other", "r")
 		c.change(&rules[1])
-		p, err := policy.New(policy.Options{Rules: rules})
+		p, err := policy.New(policy.Options{Rules: rules, Classes: []policy.Class{
+			{Name: "critical", Match: policy.Match{Paths: []string{"/critical"}}},
+			{Name: "probe", Match: policy.Match{Paths: []string{"/probe"}}, Bypass: true},
+		}})
 		var bad *policy.RuleError
 		if p != nil || !errors.As(err, &bad) || bad.Field != c.field || bad.Index != 1 || bad.Rule != rules[1].Name {
 			t.Errorf("%s: %v", c.field, err)
 		}
 	}
+	path := policy.Match{Paths: []string{"/a"}}
 	for field, o := range map[string]policy.Options{
-		"Default": {Default: 9}, "OnStoreError": {OnStoreError: 9}, "IPv6Prefix": {IPv6Prefix: 129},
+		"Default":                     {Default: policy.Degrade},
+		"Classes[0].Name":             {Classes: []policy.Class{{Name: "a b", Match: path}}},
+		"Classes[1].Name":             {Classes: []policy.Class{{Name: "a", Match: path}, {Name: "a"}}},
+		"Classes[0].Match.Classes":    {Classes: []policy.Class{{Name: "a", Match: policy.Match{Classes: []string{"a"}}}}},
+		"Classes[0].Match.Methods[0]": {Classes: []policy.Class{{Name: "a", Match: policy.Match{Methods: []string{"get"}}}}},
+		"Classes[0].Match.PressureOf": {Classes: []policy.Class{{Name: "a", Match: policy.Match{Pressure: 1, PressureOf: "b"}}}},
+		"OnStoreError":                {OnStoreError: 9}, "IPv6Prefix": {IPv6Prefix: 129},
 	} {
 		_, err := policy.New(o)
 		var bad *policy.RuleError

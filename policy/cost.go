@@ -4,57 +4,146 @@ import (
 	"fmt"
 	"net/textproto"
 	"strconv"
+
+	"github.com/sluicehq/sluice"
 )
 
 // Cost says how many units a request takes of a rule's limits.
 type Cost struct {
+	// Source says where the cost comes from. Default: Header if it is given,
+	// otherwise the constant.
+	Source CostSource
 	// Units is the same for each request. Zero means Attributes.Cost, and one
 	// without that.
 	Units int64
-	// Header is the name of a header that holds the cost, a whole number of 1 or more.
-	// A request without it, or with something else in it, costs Units. Let only a header do that
-	// which clients cannot set: one that a gateway in front sets or strips.
+	// Header is the name of a header that holds the cost, a whole number: of the request, of
+	// 1 or more, or of the response, of 0 or more. A request without it, or with something
+	// else in it, costs Units; a response, what was estimated. Let only a header of
+	// requests do that which clients cannot set: one that a gateway in front sets or strips.
 	Header string
-	// Max caps what Header says. Zero caps nothing.
+	// Estimate is taken before the cost is known, where it is known only after: it
+	// is settled then. Units that have been taken are refused to others, so a
+	// good estimate is a high one; what turns out to be more is charged all the same. Default: one.
+	Estimate int64
+	// Max caps what a header or a size says. Zero caps nothing.
 	Max int64
 }
 
-// check reports what is wrong with a cost whose limits hold capacity units, and
-// makes the header's name canonical.
-func (c *Cost) check(capacity int64, report func(field, value, problem string)) {
-	switch {
-	case c.Units < 0:
-		report("Cost.Units", "", fmt.Sprintf("is %d; give 1 or more, or 0 for what the request says", c.Units))
-	case c.Units > capacity:
-		report("Cost.Units", "", fmt.Sprintf("is %d, and a limit of the rule never gives more than %d: no request would pass", c.Units, capacity))
+// CostSource says where the cost of a request comes from.
+type CostSource uint8
+
+// The sources of costs.
+const (
+	// CostDefault is CostHeader if Cost.Header is given, and CostConstant otherwise.
+	CostDefault CostSource = iota
+	// CostConstant is Cost.Units, or what the request says itself.
+	CostConstant
+	// CostHeader is a header of the request.
+	CostHeader
+	// CostRequestBytes is the size of the request's body in bytes: what the request
+	// declares, or if it declares none the Estimate, settled when it was read.
+	CostRequestBytes
+	// CostResponseBytes is the size of the response's body in bytes.
+	CostResponseBytes
+	// CostResponseHeader is a header of the response.
+	CostResponseHeader
+)
+
+var costNames = [...]string{
+	CostDefault: "default", CostConstant: "constant", CostHeader: "header", CostRequestBytes: "request_bytes",
+	CostResponseBytes: "response_bytes", CostResponseHeader: "response_header",
+}
+
+// String returns the source in a word.
+func (s CostSource) String() string {
+	if int(s) < len(costNames) {
+		return costNames[s]
 	}
-	if c.Header != "" {
+	return "unknown"
+}
+
+// AfterResponse reports whether the cost is known only once there is a response.
+func (s CostSource) AfterResponse() bool { return s == CostResponseBytes || s == CostResponseHeader }
+
+// estimates reports whether an estimate may be taken first.
+func (s CostSource) estimates() bool { return s.AfterResponse() || s == CostRequestBytes }
+
+// defaultSource fills in where the cost comes from.
+func (c *Cost) defaultSource() {
+	if c.Source == CostDefault {
+		c.Source = CostConstant
+		if c.Header != "" {
+			c.Source = CostHeader
+		}
+	}
+}
+
+// check reports what is wrong with a cost whose limits hold capacity units, and
+// fills in its defaults.
+func (c *Cost) check(capacity int64, report func(field, value, problem string)) {
+	named := c.Source == CostHeader || c.Source == CostResponseHeader
+	switch {
+	case int(c.Source) >= len(costNames):
+		report("Cost.Source", "", "is unknown; give CostConstant, CostHeader, CostRequestBytes, CostResponseBytes or CostResponseHeader")
+	case named && c.Header == "":
+		report("Cost.Header", "", "is missing; give the name of the header that holds the cost")
+	case !named && c.Header != "":
+		report("Cost.Header", c.Header, fmt.Sprintf("is given, and the source is %v; leave one of them out", c.Source))
+	case named:
 		if problem := checkHeader(c.Header); problem != "" {
 			report("Cost.Header", c.Header, problem)
 		}
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
 	}
+	c.checkUnits("Cost.Units", c.Units, capacity, report)
+	c.checkUnits("Cost.Estimate", c.Estimate, capacity, report)
+	switch {
+	case c.Units > 0 && c.Source.estimates():
+		report("Cost.Units", "", fmt.Sprintf("is given, and the source is %v; give an Estimate instead", c.Source))
+	case c.Estimate > 0 && !c.Source.estimates():
+		report("Cost.Estimate", "", fmt.Sprintf("is for costs that are not known before, and the source is %v; leave it out", c.Source))
+	case c.Estimate == 0 && c.Source.estimates():
+		c.Estimate = 1
+	}
 	switch {
 	case c.Max < 0:
 		report("Cost.Max", "", fmt.Sprintf("is %d; give 1 or more, or 0 for no cap", c.Max))
-	case c.Max > 0 && c.Header == "":
+	case c.Max > 0 && c.Source == CostConstant:
 		report("Cost.Max", "", "is set without a header, which it is for; give both or none")
 	case c.Max > 0 && c.Units > c.Max:
 		report("Cost.Max", "", fmt.Sprintf("is %d, less than the units of %d", c.Max, c.Units))
+	case c.Max > 0 && c.Estimate > c.Max:
+		report("Cost.Max", "", fmt.Sprintf("is %d, less than the estimate of %d", c.Max, c.Estimate))
 	}
 }
 
-// of returns what a request costs.
+func (c *Cost) checkUnits(field string, n, capacity int64, report func(field, value, problem string)) {
+	switch {
+	case n < 0:
+		report(field, "", fmt.Sprintf("is %d; give 1 or more, or 0 for %s", n, map[string]string{
+			"Cost.Units": "what the request says", "Cost.Estimate": "one",
+		}[field]))
+	case n > capacity:
+		report(field, "", fmt.Sprintf("is %d, and a limit of the rule never gives more than %d: no request would pass", n, capacity))
+	}
+}
+
+// of returns what a request costs, as far as it is known before it is handled.
 func (c *Cost) of(a *Attributes) int64 {
-	if c.Header != "" {
-		text, _ := a.header(c.Header)
-		// ParseUint takes no sign. A cost beyond 63 bits is as good as the cap.
-		if n, err := strconv.ParseUint(text, 10, 63); err == nil && n > 0 {
-			if c.Max > 0 && n > uint64(c.Max) {
-				return c.Max
+	switch c.Source {
+	case CostHeader:
+		if text, ok := a.value(FromHeader, c.Header); ok {
+			if n, ok := parseUnits(text); ok && n > 0 {
+				return c.capped(n)
 			}
-			return int64(n)
 		}
+	case CostRequestBytes:
+		if a.RequestBytes >= 0 {
+			return c.capped(a.RequestBytes)
+		}
+		return c.Estimate
+	case CostResponseBytes, CostResponseHeader:
+		return c.Estimate
 	}
 	return c.units(a.Cost)
 }
@@ -66,7 +155,77 @@ func (c *Cost) units(asked int64) int64 {
 		return c.Units
 	case asked != 0:
 		return asked
+	case c.Estimate > 0:
+		return c.Estimate
 	default:
 		return 1
 	}
+}
+
+func (c *Cost) capped(n int64) int64 {
+	if c.Max > 0 {
+		return min(n, c.Max)
+	}
+	return n
+}
+
+// parseUnits reads a number of units. One beyond 63 bits is none.
+func parseUnits(text string) (int64, bool) {
+	n, err := strconv.ParseUint(text, 10, 63) // takes no sign
+	return int64(n), err == nil
+}
+
+// Outcome is what became of a request that was handled.
+type Outcome struct {
+	// Status is that of the response.
+	Status int
+	// RequestBytes and ResponseBytes are the sizes of the bodies, as they were read and written.
+	RequestBytes, ResponseBytes int64
+	// Header returns a header of the response, by its canonical name; nil for a
+	// response without any.
+	Header func(name string) (value string, ok bool)
+}
+
+// Settles reports whether what the decision took is to be settled once the request
+// has been handled, at the units that Actual tells then.
+func (m *Met) Settles() bool {
+	if m.Rule == nil || m.Listed != NotListed || m.Request.Member != 0 {
+		return false
+	}
+	s := m.Rule.Cost.Source
+	return s.AfterResponse() || s == CostRequestBytes || len(m.Rule.Counts.Statuses) > 0
+}
+
+// Actual returns how many units a request turned out to cost, of which
+// m.Request.Cost have been taken: none if its status does not count.
+func (m *Met) Actual(o Outcome) int64 {
+	taken := m.Request.Cost
+	if !m.Settles() {
+		return taken
+	}
+	if !m.Rule.Counts.counts(o.Status) {
+		return 0
+	}
+	c := &m.Rule.Cost
+	switch c.Source {
+	case CostRequestBytes:
+		return c.capped(max(0, o.RequestBytes))
+	case CostResponseBytes:
+		return c.capped(max(0, o.ResponseBytes))
+	case CostResponseHeader:
+		if o.Header == nil {
+			return taken
+		}
+		if text, ok := o.Header(c.Header); ok {
+			if n, ok := parseUnits(text); ok {
+				return c.capped(n)
+			}
+		}
+	}
+	return taken
+}
+
+// negativeCost is the error of a request that would give units back.
+func negativeCost(name string) error {
+	return &sluice.RequestError{Limit: name, Problem: "the cost is negative; to give units back, settle or cancel their charge"}
 }

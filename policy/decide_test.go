@@ -136,7 +136,7 @@ func TestNoRule(t *testing.T) {
 }
 
 func TestMatch(t *testing.T) {
-	h := func(header ...policy.HeaderMatch) policy.Match { return policy.Match{Headers: header} }
+	h := func(header ...policy.ValueMatch) policy.Match { return policy.Match{Headers: header} }
 	headers := func(kv ...string) *policy.Attributes {
 		m := map[string]string{}
 		for i := 0; i < len(kv); i += 2 {
@@ -144,7 +144,7 @@ func TestMatch(t *testing.T) {
 		}
 		return &policy.Attributes{Values: values{header: m}}
 	}
-	free := policy.HeaderMatch{Name: "x-plan", OneOf: []string{"free", "trial"}}
+	free := policy.ValueMatch{Name: "x-plan", OneOf: []string{"free", "trial"}}
 	for _, c := range []struct {
 		name  string
 		match policy.Match
@@ -166,11 +166,11 @@ func TestMatch(t *testing.T) {
 			[]*policy.Attributes{{Host: "example.com"}, {Host: "example.org"}, {Host: "badexample.org"}, {Host: "a.api.example.com"}, {}},
 		},
 		{"a value", h(free), []*policy.Attributes{headers("X-Plan", "free"), headers("X-Plan", "trial")}, []*policy.Attributes{{}, headers("X-Plan", "pro"), headers("X-Plan", ""), headers("X-Plan", "Free")}},
-		{"a prefix", h(policy.HeaderMatch{Name: "User-Agent", Prefixes: []string{"curl/", "Wget"}}), []*policy.Attributes{headers("User-Agent", "curl/8")}, []*policy.Attributes{{}, headers("User-Agent", "not curl/8")}},
-		{"a value or a prefix", h(policy.HeaderMatch{Name: "A", OneOf: []string{"x"}, Prefixes: []string{"y"}}), []*policy.Attributes{headers("A", "x"), headers("A", "yz")}, []*policy.Attributes{{}, headers("A", "xy")}},
-		{"presence", h(policy.HeaderMatch{Name: "A"}), []*policy.Attributes{headers("A", "x"), headers("A", "")}, []*policy.Attributes{{}, headers("B", "x")}},
-		{"absence", h(policy.HeaderMatch{Name: "A", Absent: true}), []*policy.Attributes{{}, headers("B", "x")}, []*policy.Attributes{headers("A", "x"), headers("A", "")}},
-		{"several headers", h(policy.HeaderMatch{Name: "A"}, free), []*policy.Attributes{headers("A", "1", "X-Plan", "free")}, []*policy.Attributes{headers("A", "1"), headers("X-Plan", "free")}},
+		{"a prefix", h(policy.ValueMatch{Name: "User-Agent", Prefixes: []string{"curl/", "Wget"}}), []*policy.Attributes{headers("User-Agent", "curl/8")}, []*policy.Attributes{{}, headers("User-Agent", "not curl/8")}},
+		{"a value or a prefix", h(policy.ValueMatch{Name: "A", OneOf: []string{"x"}, Prefixes: []string{"y"}}), []*policy.Attributes{headers("A", "x"), headers("A", "yz")}, []*policy.Attributes{{}, headers("A", "xy")}},
+		{"presence", h(policy.ValueMatch{Name: "A"}), []*policy.Attributes{headers("A", "x"), headers("A", "")}, []*policy.Attributes{{}, headers("B", "x")}},
+		{"absence", h(policy.ValueMatch{Name: "A", Absent: true}), []*policy.Attributes{{}, headers("B", "x")}, []*policy.Attributes{headers("A", "x"), headers("A", "")}},
+		{"several headers", h(policy.ValueMatch{Name: "A"}, free), []*policy.Attributes{headers("A", "1", "X-Plan", "free")}, []*policy.Attributes{headers("A", "1"), headers("X-Plan", "free")}},
 		{"a condition", policy.Match{If: []policy.Matcher{fromLoopback{}}}, []*policy.Attributes{{ClientIP: netip.MustParseAddr("127.0.0.1")}}, []*policy.Attributes{{}}},
 		{
 			"all of them",

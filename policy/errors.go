@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"fmt"
-
-	"github.com/sluicehq/sluice"
-)
+import "fmt"
 
 // RuleError is one mistake in the options of a policy.
 type RuleError struct {
@@ -43,9 +39,4 @@ type QuestionError struct {
 
 func (e *QuestionError) Error() string {
 	return fmt.Sprintf("policy: rule %q: %s", e.Rule, e.Problem)
-}
-
-// negativeCost is the error of a request that would give units back.
-func negativeCost(l *sluice.Limit) error {
-	return &sluice.RequestError{Limit: l.Name(), Problem: "the cost is negative; to give units back, settle or cancel their charge"}
 }

@@ -15,7 +15,7 @@ func (e entry) pattern() int { return int(e & 0xffffffff) }
 
 // index finds the rules whose host and path match, without looking at the others:
 // a trie of path segments for each host. What it finds is still to be checked for
-// methods, headers and conditions.
+// methods, values and conditions.
 type index struct {
 	exact map[string]*node // by host
 	below map[string]*node // by the end of the host, from its dot
@@ -36,14 +36,15 @@ type deepPattern struct {
 	segments []segment // from the "**"
 }
 
-// leaf holds entries; those that ask for one of some values of a header are found by
-// the value.
+// leaf holds entries; those that ask for one of some values of a header, cookie,
+// parameter or attribute are found by the value.
 type leaf struct {
-	plain    []entry
-	byHeader []headerLeaf
+	plain   []entry
+	byValue []valueLeaf
 }
 
-type headerLeaf struct {
+type valueLeaf struct {
+	source Source
 	name   string
 	values map[string][]entry
 }
@@ -103,19 +104,19 @@ func (n *node) add(e entry, segments []segment, m *matcher) {
 }
 
 func (l *leaf) add(e entry, m *matcher) {
-	i := slices.IndexFunc(m.headers, func(h HeaderMatch) bool { return len(h.OneOf) > 0 && len(h.Prefixes) == 0 })
+	i := slices.IndexFunc(m.values, func(v valueMatcher) bool { return v.exact() })
 	if i < 0 {
 		l.plain = append(l.plain, e)
 		return
 	}
-	h := m.headers[i]
-	j := slices.IndexFunc(l.byHeader, func(t headerLeaf) bool { return t.name == h.Name })
+	v := &m.values[i]
+	j := slices.IndexFunc(l.byValue, func(t valueLeaf) bool { return t.source == v.source && t.name == v.Name })
 	if j < 0 {
-		j = len(l.byHeader)
-		l.byHeader = append(l.byHeader, headerLeaf{h.Name, map[string][]entry{}})
+		j = len(l.byValue)
+		l.byValue = append(l.byValue, valueLeaf{v.source, v.Name, map[string][]entry{}})
 	}
-	for _, v := range h.OneOf {
-		l.byHeader[j].values[v] = append(l.byHeader[j].values[v], e)
+	for _, text := range v.OneOf {
+		l.byValue[j].values[text] = append(l.byValue[j].values[text], e)
 	}
 }
 
@@ -173,9 +174,10 @@ func (n *node) find(a *Attributes, path string, found []entry) []entry {
 
 func (l *leaf) find(a *Attributes, found []entry) []entry {
 	found = append(found, l.plain...)
-	for i := range l.byHeader {
-		if v, ok := a.header(l.byHeader[i].name); ok {
-			found = append(found, l.byHeader[i].values[v]...)
+	for i := range l.byValue {
+		t := &l.byValue[i]
+		if v, ok := a.value(t.source, t.name); ok {
+			found = append(found, t.values[v]...)
 		}
 	}
 	return found

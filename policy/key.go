@@ -11,24 +11,35 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// newParts checks the parts of a rule's key and fills in defaults.
-func newParts(r *Rule, m *matcher, prefix int, report func(field, value, problem string)) []Part {
+// newParts checks the parts of a rule's key, puts parts in place of templates, and
+// fills in defaults.
+func (c *compiler) newParts(r *Rule, m *matcher) []Part {
 	if len(r.Key) == 0 {
-		report("Key", "", "is missing; give the parts that tell clients apart, or global for one budget in common")
+		c.report("Key", "", "is missing; give the parts that tell clients apart, or global for one budget in common")
 	}
-	parts := make([]Part, len(r.Key))
-	for i, p := range r.Key {
-		field := fmt.Sprintf("Key[%d]", i)
-		if problem := checkPart(&p, m); problem != "" {
-			report(field, p.String(), problem)
+	parts := make([]Part, 0, len(r.Key))
+	for i := range r.Key {
+		field, p := fmt.Sprintf("Key[%d]", i), r.Key[i]
+		inside := []Part{p}
+		if p.Source == FromTemplate {
+			var problem string
+			if inside, problem = p.expand(); problem != "" {
+				c.report(field, p.String(), problem)
+				continue
+			}
 		}
-		if p.IPv6Prefix == 0 {
-			p.IPv6Prefix = prefix
+		for _, p := range inside {
+			if problem := checkPart(&p, m); problem != "" {
+				c.report(field, p.String(), problem)
+			}
+			if p.IPv6Prefix == 0 {
+				p.IPv6Prefix = c.options.IPv6Prefix
+			}
+			if p.Source == FromHeader {
+				p.Name = textproto.CanonicalMIMEHeaderKey(p.Name)
+			}
+			parts = append(parts, p)
 		}
-		if p.Source == FromHeader {
-			p.Name = textproto.CanonicalMIMEHeaderKey(p.Name)
-		}
-		parts[i] = p
 	}
 	return parts
 }
@@ -80,12 +91,8 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
 		return partValue{text: p.Name, ok: true}
 	case FromClientIP:
 		return partValue{addr: a.ClientIP, ok: a.ClientIP.IsValid()}
-	case FromHeader:
-		v.text, _ = a.header(p.Name)
-	case FromCookie:
-		v.text, _ = a.cookie(p.Name)
-	case FromQuery:
-		v.text, _ = a.query(p.Name)
+	case FromHeader, FromCookie, FromQuery, FromClaim, FromAttribute:
+		v.text, _ = a.value(p.Source, p.Name)
 	case FromPath:
 		v.text = a.Path
 	case FromParam:
@@ -116,6 +123,9 @@ func (k keyRef) key(buffer string) sluice.Key {
 	}
 	return sluice.EncodedKey(k.text, k.parts)
 }
+
+// bytes returns the text of the key as it lies there; one of both is empty.
+func (k keyRef) bytes(buffer []byte) ([]byte, string) { return buffer[k.start:k.end], k.text }
 
 // makeKey makes the key of the values in s, as many as the rule has parts. If
 // one is missing for which the rule has another plan, it returns that part.

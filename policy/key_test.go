@@ -44,9 +44,11 @@ func TestKeyParts(t *testing.T) {
 	a := &policy.Attributes{
 		Method: "GET", Host: "API.example.com:80", Path: "/users//4%32/posts", ClientIP: netip.MustParseAddr("203.0.113.7"),
 		Values: values{
-			header: map[string]string{"X-User": "alice", "X-Empty": ""},
-			cookie: map[string]string{"session": "s1"},
-			query:  map[string]string{"q": "a:b"},
+			header:    map[string]string{"X-User": "alice", "X-Empty": ""},
+			cookie:    map[string]string{"session": "s1"},
+			query:     map[string]string{"q": "a:b"},
+			claim:     map[string]string{"sub": "u1"},
+			attribute: map[string]string{"service": "pay"},
 		},
 	}
 	for _, c := range []struct {
@@ -57,6 +59,12 @@ func TestKeyParts(t *testing.T) {
 		{[]policy.Part{policy.Header("x-user")}, sluice.StringKey("alice")},
 		{[]policy.Part{policy.Cookie("session")}, sluice.StringKey("s1")},
 		{[]policy.Part{policy.Query("q")}, sluice.StringKey("a:b")},
+		{[]policy.Part{policy.Claim("sub")}, sluice.StringKey("u1")},
+		{[]policy.Part{policy.Attribute("service")}, sluice.StringKey("pay")},
+		{[]policy.Part{policy.Template("{client_ip}/{header:X-User}")}, sluice.NewKey("203.0.113.7", "alice")},
+		{[]policy.Part{policy.Method(), policy.Template("{param:id}.{claim:sub}"), policy.Host()}, sluice.NewKey("GET", "42", "u1", "api.example.com")},
+		{[]policy.Part{policy.Template("user={header:x-user}")}, sluice.StringKey("alice")},
+		{[]policy.Part{policy.Template("{claim:none} {client_ip}")}, sluice.NewKey("", "203.0.113.7", "missing 1")},
 		{[]policy.Part{policy.Path()}, sluice.StringKey("/users/42/posts")},
 		{[]policy.Part{policy.Param("id")}, sluice.StringKey("42")},
 		{[]policy.Part{policy.Route()}, sluice.StringKey("/users/{id}/**")},
@@ -197,13 +205,14 @@ func TestMissing(t *testing.T) {
 func TestParsePart(t *testing.T) {
 	for _, text := range []string{
 		"client_ip", "header:X-User", "cookie:session", "query:q", "path", "param:id", "route", "method", "host", "global", "constant:eu", "constant:a:b",
+		"claim:sub", "claim:https://example.com/tenant", "attribute:service", "template:{client_ip}/{header:X}",
 	} {
 		p, err := policy.ParsePart(text)
 		if err != nil || p.String() != text {
 			t.Errorf("ParsePart(%q) = %v, %v", text, p, err)
 		}
 	}
-	for _, text := range []string{"", "ip", "header", "header:", "path:x", "global:x", "Header:X", "client_ip "} {
+	for _, text := range []string{"", "ip", "header", "header:", "path:x", "global:x", "Header:X", "client_ip ", "claim", "claim:", "attribute:", "template:"} {
 		if p, err := policy.ParsePart(text); err == nil {
 			t.Errorf("ParsePart(%q) = %v", text, p)
 		}
@@ -326,4 +335,63 @@ func TestResetEveryLimit(t *testing.T) {
 	if err := p.Reset(t.Context(), &stub{err: broken}, "r", "a"); !errors.Is(err, broken) {
 		t.Errorf("Reset = %v", err)
 	}
+}
+
+// The parts of a template do as it says.
+func TestTemplate(t *testing.T) {
+	wide := policy.Template("{client_ip}/{header:X}").IfMissing(policy.MissingDeny)
+	wide.IPv6Prefix = 48
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Key: []policy.Part{wide}, Limits: bucket()}}})
+	a := &policy.Attributes{ClientIP: netip.MustParseAddr("2001:db8:1:2::3"), Values: values{header: map[string]string{"X": "2001:db8:1::/48"}}}
+	s := &stub{keep: true}
+	p.Decide(t.Context(), s, a)
+	if want := sluice.NewKey("2001:db8:1::/48", "2001:db8:1::/48"); s.asked[0].Key != want {
+		t.Errorf("the key is %q", s.asked[0].Key.Parts())
+	}
+	a.Values = nil
+	if v := p.Decide(t.Context(), s, a); v.Reason != sluice.ReasonMissingKey || v.Missing.String() != "header:X" {
+		t.Errorf("without a part: %s", v.Explain())
+	}
+	// A question gives the values of its parts.
+	if _, err := p.DecideRule(t.Context(), s, policy.Question{Rule: "r", Key: []string{"2001:db8:1:7::9", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := sluice.NewKey("2001:db8:1::/48", "b"); s.asked[1].Key != want {
+		t.Errorf("the key is %q", s.asked[1].Key.Parts())
+	}
+	if key := p.Rule("r").Key; len(key) != 2 || key[0].Source != policy.FromClientIP {
+		t.Errorf("the rule's key is %v", key)
+	}
+}
+
+// Text that is split in another way makes another key.
+func TestTemplatesAreInjective(t *testing.T) {
+	key := func(a, b string) sluice.Key {
+		k, _ := keyOf(t, &policy.Attributes{Values: values{header: map[string]string{"A": a, "B": b}}}, nil, policy.Template("{header:A}/{header:B}"))
+		return k
+	}
+	if key("x/y", "z") == key("x", "y/z") {
+		t.Error("two splits of one text have one key")
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, text := range []string{"{client_ip}/{header:X-Tenant}", "", "{", "}{", "{}", "{{}}", "{header:}", "{template:{path}}", "a{path}b{host}c"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := policy.New(policy.Options{Rules: []policy.Rule{{
+			Name: "r", Match: policy.Match{Paths: []string{"/{id}"}}, Key: []policy.Part{policy.Template(text)}, Limits: bucket(),
+		}}})
+		if err != nil {
+			var bad *policy.RuleError
+			if !errors.As(err, &bad) || bad.Field != "Key[0]" {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		if key := p.Rule("r").Key; len(key) == 0 || len(key) != strings.Count(text, "{") {
+			t.Fatalf("%q is taken for the parts %v", text, key)
+		}
+	})
 }

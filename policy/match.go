@@ -1,7 +1,10 @@
 package policy
 
+import "net/netip"
+
 // Match says which requests a rule is for. All fields that are set must match;
-// within one list, one entry must. The zero Match is for every request.
+// within one list, one entry must, but of conditions on values, all. The zero
+// Match is for every request.
 type Match struct {
 	// Paths are patterns of the cleaned path. A pattern begins with a slash and is
 	// compared segment by segment:
@@ -21,21 +24,39 @@ type Match struct {
 	// Hosts are names without a port, "api.example.com", or "*.example.com" for all
 	// names below example.com, but not itself.
 	Hosts []string
-	// Headers must all match.
-	Headers []HeaderMatch
+	// Headers, Cookies and Queries (parameters) are conditions that must all hold.
+	Headers, Cookies, Queries []ValueMatch
+	// Attributes are conditions on values that only an edge of another protocol
+	// knows, see AttributeValues. All must hold.
+	Attributes []ValueMatch
+	// ClientIPs are networks, one of which holds the client's address. There may be many.
+	ClientIPs []netip.Prefix
+	// Classes are names of Options.Classes, one of which the request's class has.
+	Classes []string
+	// Marked, if not nil, asks that the request be marked or not: by an earlier hop, see
+	// Attributes.Marked, or by a rule of this policy whose action is Mark. Such a rule is
+	// decided first then, in a question of its own to the store, unless it asks for a mark itself.
+	Marked *bool
+	// Pressure is for times of congestion: the rule is for requests only while the
+	// pressure of the rule called PressureOf, which is demand divided by limit, is so much or more.
+	Pressure float64
+	// PressureOf is the name of another rule. See Options.Pressure.
+	PressureOf string
 	// If holds conditions of other kinds; all must hold.
 	If []Matcher
+	// Unless are exceptions: a request that one of them matches does not match.
+	Unless []Match
 }
 
-// HeaderMatch is a condition on one header. With neither OneOf nor Prefixes the
-// header must be there, whatever its value.
-type HeaderMatch struct {
+// ValueMatch is a condition on one header, cookie, parameter or attribute. With
+// neither OneOf nor Prefixes it must be there, whatever its value.
+type ValueMatch struct {
 	Name string
 	// OneOf are values, compared exactly.
 	OneOf []string
 	// Prefixes are beginnings of values. A value that matches OneOf or Prefixes will do.
 	Prefixes []string
-	// Absent turns the condition around: the header must not be there. It is given
+	// Absent turns the condition around: the value must not be there. It is given
 	// without OneOf and Prefixes.
 	Absent bool
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -12,84 +13,227 @@ type matcher struct {
 	patterns []pattern // at least one
 	methods  []string
 	hosts    []string
-	headers  []HeaderMatch
+	values   []valueMatcher
+	clients  *ipSet
+	classes  []int // by number
+	marked   *bool
+	pressure float64
+	of       string // whose pressure
 	also     []Matcher
+	unless   []*matcher
+	// asksMark says that the match, or one of its exceptions, depends on marks.
+	asksMark bool
+	// plain says that there is nothing to check but what the index has.
+	plain bool
 }
 
-func newMatcher(m *Match, paths Paths, report func(field, value, problem string)) *matcher {
-	c := &matcher{also: m.If}
+// valueMatcher is a ValueMatch, and where the value comes from.
+type valueMatcher struct {
+	source Source
+	ValueMatch
+}
+
+// matching is a request on its way through the matchers.
+type matching struct {
+	*Attributes
+	class    int  // its number, or noClass
+	marked   bool // by an earlier hop or a rule
+	pressure func(rule string) float64
+}
+
+// newMatcher checks a match whose fields are reported under a prefix.
+func (c *compiler) newMatcher(m *Match, at string) *matcher {
+	r := &matcher{also: m.If, marked: m.Marked, asksMark: m.Marked != nil}
 	for i, text := range m.Paths {
-		p, problem := parsePattern(text, paths)
+		p, problem := parsePattern(text, c.options.Paths)
 		if problem != "" {
-			report(fmt.Sprintf("Match.Paths[%d]", i), text, problem)
+			c.report(fmt.Sprintf("%sPaths[%d]", at, i), text, problem)
 		}
-		c.patterns = append(c.patterns, p)
+		r.patterns = append(r.patterns, p)
 	}
 	if len(m.Paths) == 0 {
-		c.patterns = []pattern{everything}
+		r.patterns = []pattern{everything}
 	}
 	for i, method := range m.Methods {
 		if problem := checkMethod(method); problem != "" {
-			report(fmt.Sprintf("Match.Methods[%d]", i), method, problem)
+			c.report(fmt.Sprintf("%sMethods[%d]", at, i), method, problem)
 		}
-		c.methods = append(c.methods, method)
+		r.methods = append(r.methods, method)
 		if method == "GET" {
-			c.methods = append(c.methods, "HEAD")
+			r.methods = append(r.methods, "HEAD")
 		}
 	}
 	for i, host := range m.Hosts {
 		if problem := checkHost(host); problem != "" {
-			report(fmt.Sprintf("Match.Hosts[%d]", i), host, problem)
+			c.report(fmt.Sprintf("%sHosts[%d]", at, i), host, problem)
 		}
-		c.hosts = append(c.hosts, CleanHost(host))
+		r.hosts = append(r.hosts, CleanHost(host))
 	}
-	for i, h := range m.Headers {
-		field := fmt.Sprintf("Match.Headers[%d]", i)
-		if problem := checkHeader(h.Name); problem != "" {
-			report(field, h.Name, problem)
+	c.addValues(r, FromHeader, at+"Headers", m.Headers)
+	c.addValues(r, FromCookie, at+"Cookies", m.Cookies)
+	c.addValues(r, FromQuery, at+"Queries", m.Queries)
+	c.addValues(r, FromAttribute, at+"Attributes", m.Attributes)
+	c.checkNetworks(at+"ClientIPs", m.ClientIPs)
+	r.clients = newIPSet(m.ClientIPs)
+	for i, name := range m.Classes {
+		number, known := c.classes[name]
+		if !known {
+			c.report(fmt.Sprintf("%sClasses[%d]", at, i), name, "is no class of the policy; give the name of one")
 		}
-		if h.Absent && len(h.OneOf)+len(h.Prefixes) > 0 {
-			report(field, h.Name, "is to be absent and to have a value; give one of them")
-		}
-		h.Name = textproto.CanonicalMIMEHeaderKey(h.Name)
-		c.headers = append(c.headers, h)
+		r.classes = append(r.classes, number)
 	}
-	for i, m := range m.If {
-		if m == nil {
-			report(fmt.Sprintf("Match.If[%d]", i), "", "is nil")
+	c.addPressure(r, m, at)
+	for i, also := range m.If {
+		if also == nil {
+			c.report(fmt.Sprintf("%sIf[%d]", at, i), "", "is nil")
 		}
 	}
-	return c
+	for i := range m.Unless {
+		u := c.newMatcher(&m.Unless[i], fmt.Sprintf("%sUnless[%d].", at, i))
+		if u.plain && len(m.Unless[i].Paths)+len(m.Unless[i].Hosts) == 0 {
+			c.report(fmt.Sprintf("%sUnless[%d]", at, i), "", "matches every request, so that nothing is left; say which ones to leave out")
+		}
+		r.unless = append(r.unless, u)
+		r.asksMark = r.asksMark || u.asksMark
+	}
+	r.plain = len(r.methods)+len(r.values)+len(r.classes)+len(r.also)+len(r.unless) == 0 &&
+		r.clients == nil && r.marked == nil && r.of == ""
+	return r
+}
+
+// addValues checks conditions on values of one source.
+func (c *compiler) addValues(r *matcher, s Source, field string, conditions []ValueMatch) {
+	for i, v := range conditions {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if problem := checkValueName(s, v.Name); problem != "" {
+			c.report(at, v.Name, problem)
+		}
+		if v.Absent && len(v.OneOf)+len(v.Prefixes) > 0 {
+			c.report(at, v.Name, "is to be absent and to have a value; give one of them")
+		}
+		if s == FromHeader {
+			v.Name = textproto.CanonicalMIMEHeaderKey(v.Name)
+		}
+		r.values = append(r.values, valueMatcher{s, v})
+	}
+}
+
+// addPressure checks the condition on pressure. Whether there is a rule of the
+// name is checked when all are known.
+func (c *compiler) addPressure(r *matcher, m *Match, at string) {
+	switch {
+	case m.Pressure == 0 && m.PressureOf == "":
+		return
+	case m.Pressure <= 0 || math.IsNaN(m.Pressure) || math.IsInf(m.Pressure, 0):
+		c.report(at+"Pressure", "", fmt.Sprintf("is %v; give a number above 0, such as 0.9 for nine tenths of what the rule gives", m.Pressure))
+	case m.PressureOf == "":
+		c.report(at+"PressureOf", "", "is missing; give the name of the rule whose pressure counts")
+	default:
+		c.pressures = append(c.pressures, pressureOf{c.index, c.rule, at + "PressureOf", m.PressureOf})
+	}
+	r.pressure, r.of = m.Pressure, m.PressureOf
+}
+
+// pressureOf is a mention of a rule, to be checked when all are known.
+type pressureOf struct {
+	index       int
+	rule, field string
+	of          string
+}
+
+// checkPressures checks the rules whose pressure others ask for.
+func (c *compiler) checkPressures(p *Policy) {
+	for _, q := range c.pressures {
+		c.index, c.rule = q.index, q.rule
+		switch {
+		case q.index >= 0 && q.of == q.rule:
+			c.report(q.field, q.of, "is the rule itself, which is under no pressure while no request meets it; give another rule")
+		case p.byName[q.of] == nil:
+			c.report(q.field, q.of, "is no rule of the policy; give the name of one")
+		}
+	}
 }
 
 // matches checks what the index has not.
-func (m *matcher) matches(a *Attributes) bool {
+func (m *matcher) matches(a *matching) bool {
+	if m.plain {
+		return true
+	}
 	if len(m.methods) > 0 && !slices.Contains(m.methods, a.Method) {
 		return false
 	}
-	for i := range m.headers {
-		if !m.headers[i].matches(a) {
+	if len(m.classes) > 0 && !slices.Contains(m.classes, a.class) {
+		return false
+	}
+	if m.marked != nil && *m.marked != a.marked {
+		return false
+	}
+	for i := range m.values {
+		if !m.values[i].matches(a.Attributes) {
 			return false
 		}
 	}
+	if m.clients != nil && !m.clients.contains(a.ClientIP) {
+		return false
+	}
 	for _, c := range m.also {
-		if !c.Matches(a) {
+		if !c.Matches(a.Attributes) {
+			return false
+		}
+	}
+	if m.of != "" && (a.pressure == nil || a.pressure(m.of) < m.pressure) {
+		return false
+	}
+	for _, u := range m.unless {
+		if u.matchesAll(a) {
 			return false
 		}
 	}
 	return true
 }
 
-func (h *HeaderMatch) matches(a *Attributes) bool {
-	v, ok := a.header(h.Name)
-	if !ok || h.Absent {
-		return ok != h.Absent
-	}
-	if len(h.OneOf)+len(h.Prefixes) == 0 || slices.Contains(h.OneOf, v) {
+// matchesAll checks all, for matches that are in no index.
+func (m *matcher) matchesAll(a *matching) bool {
+	return m.matchesHost(a.Host) && m.matchesPath(a.Path) && m.matches(a)
+}
+
+func (m *matcher) matchesHost(host string) bool {
+	if len(m.hosts) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(h.Prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
+	for _, h := range m.hosts {
+		if end, wild := strings.CutPrefix(h, "*"); h == host || wild && len(host) > len(end) && strings.HasSuffix(host, end) {
+			return true
+		}
+	}
+	return false
 }
+
+func (m *matcher) matchesPath(path string) bool {
+	if path == "/" {
+		path = ""
+	}
+	for i := range m.patterns {
+		if matchSegments(m.patterns[i].segments, path) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *valueMatcher) matches(a *Attributes) bool {
+	v, ok := a.value(m.source, m.Name)
+	if !ok || m.Absent {
+		return ok != m.Absent
+	}
+	if len(m.OneOf)+len(m.Prefixes) == 0 || slices.Contains(m.OneOf, v) {
+		return true
+	}
+	return slices.ContainsFunc(m.Prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
+}
+
+// exact reports whether the condition is that the value be one of some.
+func (m *valueMatcher) exact() bool { return len(m.OneOf) > 0 && len(m.Prefixes) == 0 }
 
 // checkMethod reports why no request has such a method, or "".
 func checkMethod(m string) string {
@@ -103,6 +247,19 @@ func checkMethod(m string) string {
 }
 
 var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
+
+// checkValueName reports why no request has a value of such a name, or "".
+func checkValueName(s Source, name string) string {
+	switch {
+	case s == FromHeader:
+		return checkHeader(name)
+	case s == FromCookie && !isToken(name):
+		return "is no name of a cookie"
+	case name == "":
+		return "has no name; give that of the value"
+	}
+	return ""
+}
 
 // checkHeader reports why no request has such a header, or "".
 func checkHeader(name string) string {

@@ -31,11 +31,21 @@ const (
 	FromMethod
 	// FromHost is the cleaned host.
 	FromHost
+	// FromClaim is the claim called Name of the request's token. Whoever gives it must have verified the token: see
+	// ClaimValues.
+	FromClaim
+	// FromAttribute is the value called Name that only the edge knows: see AttributeValues.
+	FromAttribute
+	// FromTemplate stands for several parts, those in the braces of Name, in their
+	// order: "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no value can
+	// be mistaken for it. A policy puts the parts in its place.
+	FromTemplate
 )
 
 var sourceNames = [...]string{
 	FromConstant: "constant", FromClientIP: "client_ip", FromHeader: "header", FromCookie: "cookie", FromQuery: "query",
 	FromPath: "path", FromParam: "param", FromRoute: "route", FromMethod: "method", FromHost: "host",
+	FromClaim: "claim", FromAttribute: "attribute", FromTemplate: "template",
 }
 
 // String returns the source as ParsePart reads it.
@@ -49,7 +59,7 @@ func (s Source) String() string {
 // named reports whether parts of this source have a name.
 func (s Source) named() bool {
 	switch s {
-	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam:
+	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam, FromClaim, FromAttribute, FromTemplate:
 		return true
 	default:
 		return false
@@ -86,7 +96,8 @@ func (m Missing) String() string {
 // parts are the same, whatever bytes they hold, and a missing part is equal to no value.
 type Part struct {
 	Source Source
-	// Name is that of the header, cookie, parameter or segment, or the constant.
+	// Name is that of the header, cookie, parameter, segment, claim or attribute; or
+	// the constant; or the template.
 	Name string
 	// IPv6Prefix is how many bits of an IPv6 client address count, 1 to 128. Zero means
 	// Options.IPv6Prefix.
@@ -122,6 +133,16 @@ func Method() Part { return Part{Source: FromMethod} }
 // Host is the cleaned host.
 func Host() Part { return Part{Source: FromHost} }
 
+// Claim is a claim of the request's token, which somebody must have verified: see ClaimValues.
+func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
+
+// Attribute is a value that only the request's edge knows: see AttributeValues.
+func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
+
+// Template is several parts, those in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
+// OnMissing are those of all of them.
+func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
+
 // Constant is the same for all requests.
 func Constant(text string) Part { return Part{Source: FromConstant, Name: text} }
 
@@ -146,7 +167,8 @@ func (p Part) String() string {
 }
 
 // ParsePart reads a part: client_ip, path, route, method, host or global, or one
-// with a name: header:X-User, cookie:session, query:q, param:id, constant:text.
+// with a name: header:X-User, cookie:session, query:q, param:id, claim:sub, attribute:name, constant:text, or
+// template:{client_ip}/{header:X-Tenant}.
 func ParsePart(text string) (Part, error) {
 	word, name, hasName := strings.Cut(text, ":")
 	if word == "global" && !hasName {
@@ -164,9 +186,10 @@ func ParsePart(text string) (Part, error) {
 		}
 		return Part{Source: s, Name: name}, nil
 	}
-	return Part{}, fmt.Errorf("policy: part %q is unknown; give client_ip, header:NAME, cookie:NAME, query:NAME, path, param:NAME, route, method, host, global or constant:TEXT", text)
+	return Part{}, fmt.Errorf("policy: part %q is unknown; give client_ip, header:NAME, cookie:NAME, query:NAME, path, param:NAME, route, method, host, claim:NAME, attribute:NAME, global, constant:TEXT or template:TEXT", text)
 }
 
 var examplePart = map[Source]string{
 	FromConstant: "constant:eu", FromHeader: "header:X-User", FromCookie: "cookie:session", FromQuery: "query:user", FromParam: "param:id",
+	FromClaim: "claim:sub", FromAttribute: "attribute:tenant", FromTemplate: "template:{client_ip}/{header:X-Tenant}",
 }

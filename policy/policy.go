@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"context"
 	"strings"
 
 	"github.com/sluicehq/sluice"
@@ -12,8 +11,16 @@ type Options struct {
 	// Rules in the order in which verdicts explain them. Their order does not change
 	// what is decided. The policy keeps what they point to, which is not to be changed.
 	Rules []Rule
-	// Default is what becomes of a request that no rule matches. Default: Allow.
+	// Classes are kinds of traffic, which rules can match and keep shares for.
+	Classes []Class
+	// Default is what becomes of a request that no rule matches: Allow or Deny. Default: Allow.
 	Default Action
+	// Shadow puts the whole policy in shadow: all is decided, counted and explained, and nothing enforced.
+	Shadow bool
+	// Pressure tells the pressure of a rule, demand divided by limit: of 1, all that the rule gives is asked for. It is
+	// safe for concurrent use, and quick. A gate has one. Nil knows of none, so rules
+	// that ask for pressure match no request.
+	Pressure func(rule string) float64
 	// OnStoreError is for the rules that do not say. Default: FallbackAllow.
 	OnStoreError Fallback
 	// IPv6Prefix is how many bits of an IPv6 client address count, for the parts that
@@ -33,72 +40,13 @@ type Policy struct {
 	rules    []*rule
 	byName   map[string]*rule
 	index    index
+	classes  []class
 	paths    Paths
 	fallback Action // when no rule matches
+	pressure func(rule string) float64
 
-	onStoreError Fallback // of limits that are no rule's
-}
-
-// Decide decides all limits of all rules that a request meets as one: all are
-// charged, or none is. What the store cannot decide is in the verdict: see
-// Rule.OnStoreError and Verdict.Err.
-func (p *Policy) Decide(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
-	return p.decide(ctx, store, a, false)
-}
-
-// Peek answers as Decide would, and takes nothing.
-func (p *Policy) Peek(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
-	return p.decide(ctx, store, a, true)
-}
-
-func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, peek bool) Verdict {
-	s := newScratch()
-	defer s.free()
-	v, decided := p.ask(s, a, peek)
-	if !decided {
-		s.decide(ctx, store, &v)
-	}
-	return v
-}
-
-// Meets returns the limits that a request meets, with the requests that Decide
-// would put to a store and no decisions.
-func (p *Policy) Meets(a *Attributes) []Met {
-	s := newScratch()
-	defer s.free()
-	if _, decided := p.ask(s, a, true); decided {
-		return nil
-	}
-	return s.met()
-}
-
-// ask finds out what a request asks of the store. If that need not be asked, it
-// returns the verdict.
-func (p *Policy) ask(s *scratch, given *Attributes, peek bool) (v Verdict, decided bool) {
-	s.attributes = *given
-	a := &s.attributes
-	a.Path, a.Host, a.ClientIP = p.paths.Clean(a.Path), CleanHost(a.Host), a.ClientIP.Unmap()
-	s.found = p.index.find(a, s.found[:0])
-	matched := false
-	for _, e := range s.found {
-		r := p.rules[e.rule()]
-		if !r.match.matches(a) {
-			continue
-		}
-		s.values = s.values[:0]
-		for i := range r.parts {
-			s.values = append(s.values, r.valueOf(&r.parts[i], a, e.pattern()))
-		}
-		skip, denied := s.add(r, r.Cost.of(a), a.MaxWait, peek)
-		if denied != nil {
-			return *denied, true
-		}
-		matched = matched || !skip
-	}
-	if !matched {
-		return Verdict{Action: p.fallback, Reason: sluice.ReasonNoRule}, true
-	}
-	return v, len(s.asked) == 0
+	requestHeaders []string
+	onStoreError   Fallback // of limits that are no rule's
 }
 
 // Rule returns the rule of a name, or nil. It is not to be changed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -20,6 +21,9 @@ type Question struct {
 	// Cost is how many units are asked for, whatever the rule says. Zero means what
 	// the rule says, or one.
 	Cost int64
+	// Class is the name of the traffic class for which it is asked; empty for none.
+	// Let not those say it who would like to be of another one.
+	Class string
 	// MaxWait is the longest delay that is acceptable, as in Attributes.
 	MaxWait time.Duration
 	// Peek takes nothing.
@@ -28,33 +32,43 @@ type Question struct {
 
 // DecideRule decides all limits of one rule as one. The error is a
 // *QuestionError if there is no such rule, or the key does not fit it; a store's
-// error is in the verdict.
-func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question) (Verdict, error) {
+// error is in the verdict. Of the lists of networks, those are told the address who are asked for a
+// key that has one in it.
+func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question) (v Verdict, err error) {
 	s := newScratch()
 	defer s.free()
+	s.peek = q.Peek
 	r, err := p.read(s, q.Rule, q.Key)
 	if err != nil {
-		return Verdict{}, err
+		return v, err
+	}
+	number := noClass
+	if q.Class != "" {
+		number = slices.IndexFunc(p.classes, func(c class) bool { return c.Name == q.Class })
+		if number == noClass {
+			return v, &QuestionError{Rule: q.Rule, Problem: fmt.Sprintf("the class %q is unknown; give the name of one, or none", q.Class)}
+		}
+		if p.classes[number].Bypass {
+			return Verdict{Class: q.Class, Bypass: true}, nil
+		}
 	}
 	cost := q.Cost
 	if cost == 0 {
 		cost = r.Cost.units(0)
 	}
-	skip, denied := s.add(r, cost, q.MaxWait, q.Peek)
-	switch {
+	switch denied := s.add(r, number, cost, q.MaxWait); {
 	case denied != nil:
-		return *denied, nil
-	case skip:
-		return Verdict{Action: p.fallback, Reason: sluice.ReasonNoRule}, nil
+		v = *denied
+	case !s.matched:
+		v.Action, v.Reason = p.fallback, sluice.ReasonNoRule
+	default:
+		s.decide(ctx, store, &v, nil)
 	}
-	var v Verdict
-	if len(s.asked) > 0 {
-		s.decide(ctx, store, &v)
-	}
+	v.Class = q.Class
 	return v, nil
 }
 
-// Reset forgets what a key has used of all limits of a rule, and its bans. The
+// Reset forgets what a key has used of all limits of a rule, also of its candidates, and its bans. The
 // key is given as in Question. The error is a *QuestionError, or the store's.
 func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key ...string) error {
 	s := newScratch()
@@ -69,8 +83,8 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	}
 	k := ref.key(string(s.key))
 	var errs []error
-	for _, l := range r.Limits {
-		errs = append(errs, store.Reset(ctx, l, k))
+	for i := range r.limits.asks {
+		errs = append(errs, store.Reset(ctx, r.limits.asks[i].Limit, k))
 	}
 	return errors.Join(errs...)
 }
@@ -81,6 +95,14 @@ func (p *Policy) read(s *scratch, name string, key []string) (*rule, error) {
 	if r == nil {
 		return nil, &QuestionError{Rule: name, Unknown: true, Problem: "is unknown"}
 	}
+	if problem := r.readKey(s, key, p.paths); problem != "" {
+		return nil, &QuestionError{Rule: name, Problem: problem}
+	}
+	return r, nil
+}
+
+// readKey reads the values of a key into s. problem says why they are none of the rule's.
+func (r *rule) readKey(s *scratch, key []string, paths Paths) (problem string) {
 	var wanted []string
 	s.values = s.values[:0]
 	for i := range r.parts {
@@ -93,14 +115,17 @@ func (p *Policy) read(s *scratch, name string, key []string) (*rule, error) {
 		if len(wanted) > len(key) {
 			continue
 		}
-		v, problem := r.valueFrom(part, key[len(wanted)-1], p.paths)
+		v, problem := r.valueFrom(part, key[len(wanted)-1], paths)
 		if problem != "" {
-			return nil, &QuestionError{Rule: name, Problem: fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, problem)}
+			return fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, problem)
+		}
+		if part.Source == FromClientIP {
+			s.client = v.addr
 		}
 		s.values = append(s.values, v)
 	}
 	if len(wanted) != len(key) {
-		return nil, &QuestionError{Rule: name, Problem: fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted)}
+		return fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted)
 	}
-	return r, nil
+	return ""
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -20,37 +21,49 @@ type Rule struct {
 	Key []Part
 	// Limits are one or more; all must hold. The policy makes their state the
 	// rule's own: the first limit is kept as "rule", the n-th as "rule/n", one
-	// that was given a name as "rule/name", which must be unique in the rule.
+	// that was given a name as "rule/name", which must be unique in the rule. A
+	// rule with a Bandwidth may have none.
 	Limits []*sluice.Limit
+	// Candidate are limits that are tried out beside those in force: decided, counted and
+	// explained, and never enforced. They are kept as "rule/candidate/n" or "rule/candidate/name".
+	Candidate []*sluice.Limit
+	// Overrides are other numbers for some keys. Looking one up takes the same
+	// time whether there is one or a hundred thousand.
+	Overrides []Override
+	// AllowKeys are keys that the rule lets pass without asking its limits, each given as in
+	// Question.Key; DenyKeys are keys that it refuses. Denying wins.
+	AllowKeys, DenyKeys [][]string
+	// AllowIPs and DenyIPs are the same for networks of clients. They may be many:
+	// finding an address takes the logarithm of their number.
+	AllowIPs, DenyIPs []netip.Prefix
 	// Cost is how many units a request takes. Default: that of the request, or one.
 	Cost Cost
+	// Counts says which requests count. Default: those that are allowed.
+	Counts Counts
 	// Floor is how many units must remain after the take: what is reserved for more
 	// important traffic, which a rule without it takes.
 	Floor int64
+	// Reserved keeps the last units of each limit for some classes of traffic.
+	Reserved []Reserve
 	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. Zero
 	// means what each limit offers by itself.
 	MaxWait time.Duration
+	// Queue is how many requests may wait at once by this rule in one process, up to a million. More
+	// are refused at once. Default: 1,024.
+	Queue int
+	// QueuePerKey is how many of them may be of one key. Default: a quarter of Queue, and one at least.
+	QueuePerKey int
+	// Bandwidth paces the bytes of each key's requests; nil for no pacing.
+	Bandwidth *Bandwidth
 	// Ban refuses a key outright for a time after too many denials; nil for no ban.
 	Ban *sluice.Ban
 	// Shadow decides, counts and explains, and enforces nothing.
 	Shadow bool
-	// WhenLimited is the answer to a request that this rule refuses.
+	// WhenLimited says what happens to a request that the limits do not let pass.
 	WhenLimited Response
-	// OnStoreError says what becomes of a request when the store cannot decide.
+	// OnStoreError says what becomes of a request when the store cannot decide. Deny, of a
+	// rule that degrades or marks, does that.
 	OnStoreError Fallback
-}
-
-// Response is the answer to a refused request, for an edge to send. The zero
-// Response leaves it to the edge: over HTTP, status 429 and a problem document.
-type Response struct {
-	// Status is an HTTP status from 400 to 599. Default: 429.
-	Status int
-	// Header holds headers to set.
-	Header map[string]string
-	// ContentType is that of Body. Default: "text/plain; charset=utf-8" if there is a Body.
-	ContentType string
-	// Body is sent as it is. Default: the edge's own.
-	Body string
 }
 
 // Fallback says what becomes of a request when the store cannot decide.

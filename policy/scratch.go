@@ -1,9 +1,8 @@
 package policy
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -14,12 +13,21 @@ import (
 // What a verdict keeps is not in it.
 type scratch struct {
 	attributes Attributes // a copy, so that the caller's own need not be on the heap
+	matching   matching
 	found      []entry
 	values     []partValue
 	asked      []asked
 	requests   []sluice.Request
 	decisions  []sluice.Decision
 	key        []byte
+	client     netip.Addr // for the lists of networks
+	peek       bool
+	// listsToo keeps denials by list among what is asked, for those who want to know
+	// what a request meets.
+	listsToo bool
+	// matched says that some rule does, and postponed that some are to be matched when it is
+	// known whether the request is marked.
+	matched, postponed bool
 
 	address       keyRef // the key made of the client's address, if it was made
 	addressPrefix int
@@ -28,11 +36,21 @@ type scratch struct {
 // asked is a rule that is to be decided.
 type asked struct {
 	rule    *rule
+	set     *limitSet
 	key     keyRef
 	cost    int64
 	maxWait time.Duration
-	peek    bool
+	class   int
+	// listed and reason are for what is decided without the store.
+	listed List
+	reason sluice.Reason
+	// at is the place of its first request, if it has been filled in.
+	at     int
+	filled bool
 }
+
+// fixed reports whether it is decided without the store.
+func (q *asked) fixed() bool { return q.listed != NotListed || q.reason != sluice.ReasonNone }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
@@ -42,33 +60,59 @@ func newScratch() *scratch { return scratches.Get().(*scratch) }
 const keepKey = 16 << 10
 
 func (s *scratch) free() {
-	s.attributes = Attributes{}
+	s.reset()
+	scratches.Put(s)
+}
+
+// reset forgets all but the room it takes.
+func (s *scratch) reset() {
+	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
 	clear(s.values[:cap(s.values)]) // of all rules; each wrote over the one before
 	clear(s.asked)
 	clear(s.requests)
 	s.values, s.asked, s.requests, s.key = s.values[:0], s.asked[:0], s.requests[:0], s.key[:0]
+	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
+	s.peek, s.listsToo, s.matched, s.postponed = false, false, false, false
 	if cap(s.key) > keepKey {
 		s.key = nil
 	}
-	scratches.Put(s)
 }
 
-// add takes in a rule that the request meets, whose values are in s. skip says
-// that it does not after all; denied is the verdict if no store need be asked.
-func (s *scratch) add(r *rule, cost int64, maxWait time.Duration, peek bool) (skip bool, denied *Verdict) {
+// add takes in a rule that the request meets, whose values are in s, unless it
+// does not after all. If the store need not be asked about anything, it returns the verdict.
+func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Verdict {
 	key, missing := s.makeKey(r.parts)
+	if missing != nil && missing.OnMissing == MissingSkip {
+		return nil
+	}
+	s.matched = true
+	q := asked{rule: r, set: r.limits, key: key, cost: cost, maxWait: shorter(maxWait, r.MaxWait), class: class}
+	enforced := r.role() == RoleEnforced
 	if missing != nil {
-		if missing.OnMissing == MissingSkip || r.Shadow {
-			return missing.OnMissing == MissingSkip, nil
+		if enforced {
+			return &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
 		}
-		return false, &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
+		if !s.listsToo { // there is no key to tell
+			q.reason = sluice.ReasonMissingKey
+			s.asked = append(s.asked, q)
+		}
+		return nil
 	}
-	if cost < 0 {
-		return false, &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Err: negativeCost(r.Limits[0])}
+	switch q.listed = r.listed(s, key); {
+	case q.listed == ListDeny && enforced && !s.listsToo:
+		return &Verdict{Action: Deny, Reason: sluice.ReasonListed, Rule: &r.Rule}
+	case q.listed == ListDeny:
+		q.reason = sluice.ReasonListed
+	case q.listed == NotListed && cost < 0:
+		return &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Err: negativeCost(r.Name)}
+	case q.listed == NotListed:
+		if set, ok := r.overrides.find(key, s.key); ok {
+			q.set = set
+		}
 	}
-	s.asked = append(s.asked, asked{r, key, cost, shorter(maxWait, r.MaxWait), peek})
-	return false, nil
+	s.asked = append(s.asked, q)
+	return nil
 }
 
 // shorter returns the shorter of two MaxWaits, of which zero leaves it to the other.
@@ -79,86 +123,88 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-// fill makes the requests of all that is asked.
-func (s *scratch) fill() {
+// fill makes the requests of what is asked, or of the marks alone.
+func (s *scratch) fill(marks bool) {
 	buffer := string(s.key)
 	for i := range s.asked {
 		q := &s.asked[i]
+		if q.filled || q.fixed() || marks && !q.rule.marks() {
+			continue
+		}
+		q.filled, q.at = true, len(s.requests)
 		key := q.key.key(buffer)
-		for j := range q.rule.asks {
-			s.requests = append(s.requests, q.rule.asks[j])
+		for j := range q.set.asks {
+			s.requests = append(s.requests, q.set.asks[j])
 			r := &s.requests[len(s.requests)-1]
-			r.Key, r.Cost, r.MaxWait, r.Peek = key, q.cost, q.maxWait, q.peek
-			if q.rule.leases[j] && !q.peek {
+			r.Key, r.Cost, r.MaxWait, r.Peek = key, q.cost, q.maxWait, s.peek
+			r.Floor = q.set.floor(j, q.class)
+			if q.set.kinds[j].lease && !s.peek {
 				r.Member = rand.Uint64() | 1 // it tells leases apart, and opens nothing
 			}
 		}
 	}
 }
 
-// met returns what is asked, without decisions.
+// marks reports whether the rule marks requests, and so is asked before those that ask for marks.
+func (r *rule) marks() bool { return r.WhenLimited.Action == Mark && !r.Shadow }
+
+// met returns all that was asked, with the decisions that have been made.
 func (s *scratch) met() []Met {
-	if len(s.requests) == 0 {
-		s.fill()
-	}
-	met := make([]Met, len(s.requests))
-	n := 0
+	n := len(s.requests)
 	for i := range s.asked {
-		r := s.asked[i].rule
-		for range r.asks {
-			met[n].Rule, met[n].Request = &r.Rule, s.requests[n]
+		if q := &s.asked[i]; q.fixed() && len(q.rule.limits.asks) > 0 {
+			n++
+		}
+	}
+	met := make([]Met, n)
+	n = 0
+	for i := range s.asked {
+		q := &s.asked[i]
+		if q.fixed() {
+			if len(q.rule.limits.asks) > 0 {
+				s.fix(&met[n], q)
+				n++
+			}
+			continue
+		}
+		for j := range q.set.asks {
+			m, at := &met[n], q.at+j
+			m.Rule, m.Request, m.Role, m.Override = &q.rule.Rule, s.requests[at], q.set.kinds[j].role, q.set.override
+			if at < len(s.decisions) {
+				m.Decision = s.decisions[at]
+			}
 			n++
 		}
 	}
 	return met
 }
 
-// decide puts what is asked to the store and folds the decisions.
-func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict) {
-	s.fill()
-	n := len(s.requests)
-	if cap(s.decisions) < n {
-		s.decisions = make([]sluice.Decision, n, 2*n)
+// fix writes what is met of a rule that was decided without the store.
+func (s *scratch) fix(m *Met, q *asked) {
+	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.set.kinds[0].role, q.listed
+	m.Request = q.set.asks[0]
+	m.Request.Cost, m.Request.Peek = q.cost, true
+	if q.reason != sluice.ReasonMissingKey {
+		m.Request.Key = q.key.key(string(s.key))
 	}
-	s.decisions = s.decisions[:n]
-	clear(s.decisions)
-	var err error
-	if n == 1 {
-		s.decisions[0], err = store.Decide(ctx, s.requests[0])
-	} else {
-		err = store.DecideAll(ctx, s.requests, s.decisions)
+	m.Decision = sluice.Decision{Allowed: q.reason == sluice.ReasonNone, Reason: q.reason, Limit: m.Request.Limit.Capacity()}
+	if m.Decision.Allowed {
+		m.Decision.Remaining = m.Decision.Limit
 	}
-	v.Met = s.met()
-	if err != nil {
-		v.fail(err)
-		return
-	}
-	for i := range v.Met {
-		v.Met[i].Decision = s.decisions[i]
-	}
-	v.fold()
 }
 
-// fail makes the verdict of a store that could not decide.
-func (v *Verdict) fail(err error) {
-	v.Err, v.Reason = err, sluice.ReasonStoreError
-	var bad *sluice.RequestError
-	// A question that cannot be asked is no failure of the store, to be forgiven.
-	refused := errors.As(err, &bad)
-	if refused {
-		v.Reason = sluice.ReasonNever
-	}
-	for i := range v.Met {
-		r := v.Met[i].Rule
-		if r.Shadow {
+// paced returns the keys whose bytes are paced.
+func (s *scratch) paced() (all []Paced) {
+	for i := range s.asked {
+		q := &s.asked[i]
+		if q.rule.Bandwidth == nil || q.rule.Shadow || q.fixed() {
 			continue
 		}
-		if v.Rule == nil {
-			v.Rule = r
+		k := q.key.key("")
+		if q.key.end > q.key.start {
+			k = q.key.key(string(s.key))
 		}
-		if refused || r.OnStoreError == FallbackDeny {
-			v.Action, v.Rule = Deny, r
-			return
-		}
+		all = append(all, Paced{&q.rule.Rule, k})
 	}
+	return all
 }

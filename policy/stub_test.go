@@ -13,10 +13,13 @@ import (
 type stub struct {
 	mu     sync.Mutex
 	answer func(r *sluice.Request) sluice.Decision // nil allows
+	fails  func(rs []sluice.Request) error         // nil never fails
 	err    error
 	keep   bool // the requests in asked
 	asked  []sluice.Request
 	single int // calls of Decide
+	batch  int // calls of DecideAll
+	ended  []ending
 	reset  []sluice.Key
 }
 
@@ -36,18 +39,41 @@ func (s *stub) decide(r *sluice.Request) sluice.Decision {
 
 func (s *stub) Decide(_ context.Context, r sluice.Request) (sluice.Decision, error) {
 	s.single++
-	return s.decide(&r), s.err
+	return s.decide(&r), s.failure([]sluice.Request{r})
 }
 
 func (s *stub) DecideAll(_ context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	s.batch++
 	for i := range rs {
 		out[i] = s.decide(&rs[i])
+	}
+	return s.failure(rs)
+}
+
+func (s *stub) failure(rs []sluice.Request) error {
+	if s.fails != nil {
+		return s.fails(rs)
 	}
 	return s.err
 }
 
-func (s *stub) Cancel(context.Context, sluice.Charge) error        { return s.err }
-func (s *stub) Settle(context.Context, sluice.Charge, int64) error { return s.err }
+// ending is the end of a charge: at units, or -1 if it was canceled.
+type ending struct {
+	charge sluice.Charge
+	units  int64
+}
+
+func (s *stub) end(c sluice.Charge, units int64) error {
+	s.ended = append(s.ended, ending{c, units})
+	return s.err
+}
+
+func (s *stub) Cancel(_ context.Context, c sluice.Charge) error { return s.end(c, -1) }
+
+func (s *stub) Settle(_ context.Context, c sluice.Charge, units int64) error {
+	return s.end(c, units)
+}
+
 func (s *stub) Release(context.Context, sluice.Charge, time.Duration) error {
 	return s.err
 }
@@ -59,11 +85,23 @@ func (s *stub) Reset(_ context.Context, _ *sluice.Limit, k sluice.Key) error {
 
 // values are the named parts of a request.
 type values struct {
-	header, cookie, query map[string]string
+	header, cookie, query, claim, attribute map[string]string
 }
 
-var _ policy.Values = values{}
+var (
+	_ policy.Values          = values{}
+	_ policy.ClaimValues     = values{}
+	_ policy.AttributeValues = values{}
+)
 
 func (v values) Header(name string) (string, bool) { s, ok := v.header[name]; return s, ok }
 func (v values) Cookie(name string) (string, bool) { s, ok := v.cookie[name]; return s, ok }
 func (v values) Query(name string) (string, bool)  { s, ok := v.query[name]; return s, ok }
+func (v values) Claim(name string) (string, bool)  { s, ok := v.claim[name]; return s, ok }
+func (v values) Attribute(name string) (string, bool) {
+	s, ok := v.attribute[name]
+	return s, ok
+}
+
+// plain are values of an edge that knows neither claims nor attributes.
+type plain struct{ policy.Values }

@@ -6,38 +6,28 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Action is what becomes of a request.
-type Action uint8
-
-// The actions.
-const (
-	// Allow lets the request pass, after the verdict's Delay.
-	Allow Action = iota
-	// Deny refuses it.
-	Deny
-)
-
-// String returns the action in a word.
-func (a Action) String() string {
-	if a == Allow {
-		return "allow"
-	}
-	return "deny"
-}
-
 // Verdict is all decisions about a request folded into one action, with the
 // explanation. The zero Verdict allows and has met no rule.
 type Verdict struct {
 	Action Action
 	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched,
 	// ReasonStoreError if the store could not decide, ReasonMissingKey if a part of the
-	// key is missing, or ReasonNever if the request is none that a store could decide.
+	// key is missing, ReasonListed if the request is on a list of those to refuse, or
+	// ReasonNever if it is none that a store could decide.
 	Reason sluice.Reason
-	// Rule is the rule that decided: the tightest one that was met, nil for none.
+	// Class is the name of the request's class, empty for none. Bypass says that it is one
+	// that meets no rule.
+	Class  string
+	Bypass bool
+	// Rule is the rule that decided whether the request passes: the tightest one that was met, nil
+	// for none. Rules that degrade or mark are not asked.
 	Rule *Rule
+	// Degrade and Mark are the first rules that asked to degrade and to mark a request that
+	// passes, nil for none. Their WhenLimited says how.
+	Degrade, Mark *Rule
 	// Tightest is the decision that fills the headers: of the denials the one with the
 	// longest wait, otherwise the one with the fewest units remaining. Its Limit is
-	// zero if no limit was met. Rules in shadow are not asked.
+	// zero if no limit was met. Only limits that are enforced are asked.
 	Tightest sluice.Decision
 	// TightestLimit is the limit of Tightest, nil if none was met.
 	TightestLimit *sluice.Limit
@@ -46,28 +36,23 @@ type Verdict struct {
 	// Met are all limits that the request met, in the order of the rules. After a
 	// store's error their decisions are zero.
 	Met []Met
+	// Paced are the keys of rules with a Bandwidth that a request met which passes.
+	Paced []Paced
 	// Missing is the part of Rule's key for lack of which the request was denied, or nil.
 	Missing *Part
 	// Err is the store's error, if it could not decide.
 	Err error
 }
 
-// Met is one limit that a request met.
-type Met struct {
-	Rule     *Rule
-	Request  sluice.Request
-	Decision sluice.Decision
-}
-
-// Allowed reports whether the request passes.
-func (v *Verdict) Allowed() bool { return v.Action == Allow }
+// Allowed reports whether the request passes, be it degraded or marked.
+func (v *Verdict) Allowed() bool { return v.Action != Deny }
 
 // RetryAfter is when a denied request may come back, zero if it never may.
 func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 
 // Charges returns what the decision took, for a store to settle, cancel or
 // release: one charge for each limit that was charged. That can be some of a denied
-// request too, by rules in shadow.
+// request too, by rules in shadow, and by others if giving back what they took has failed.
 func (v *Verdict) Charges() []sluice.Charge {
 	var charges []sluice.Charge
 	for i := range v.Met {
@@ -78,22 +63,34 @@ func (v *Verdict) Charges() []sluice.Charge {
 	return charges
 }
 
-// charged reports whether the limit was charged, in a batch with this outcome.
-func (m *Met) charged(batch Action) bool {
-	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && (batch == Allow || m.Request.Shadow)
-}
-
 // fold makes the verdict of the decisions.
 func (v *Verdict) fold() {
 	tightest := -1
 	for i := range v.Met {
-		if v.Met[i].Rule.Shadow {
+		m := &v.Met[i]
+		switch m.action() {
+		case Mark:
+			if v.Mark == nil {
+				v.Mark = m.Rule
+			}
+		case Degrade:
+			if v.Degrade == nil {
+				v.Degrade = m.Rule
+			}
+		}
+		if m.Role != RoleEnforced || m.Listed == ListAllow {
 			continue
 		}
-		if tightest < 0 || v.Met[i].tighter(&v.Met[tightest]) {
+		if tightest < 0 || m.tighter(&v.Met[tightest]) {
 			tightest = i
 		}
-		v.Delay = max(v.Delay, v.Met[i].Decision.Delay)
+		v.Delay = max(v.Delay, m.Decision.Delay)
+	}
+	if v.Mark != nil {
+		v.Action = Mark
+	}
+	if v.Degrade != nil {
+		v.Action = Degrade
 	}
 	if tightest < 0 {
 		return
@@ -101,7 +98,7 @@ func (v *Verdict) fold() {
 	m := &v.Met[tightest]
 	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
 	if !m.Decision.Allowed {
-		v.Action, v.Delay = Deny, 0
+		v.Action, v.Delay, v.Degrade, v.Mark, v.Paced = Deny, 0, nil, nil, nil
 	}
 }
 

@@ -148,8 +148,8 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *rulePlaces)
 }
 
 // match makes the condition on a header.
-func (m *HeaderMatch) match(s *source, path, name string) policy.HeaderMatch {
-	h := policy.HeaderMatch{Name: name, OneOf: m.Is, Prefixes: m.Prefix, Absent: m.Present != nil && !*m.Present}
+func (m *HeaderMatch) match(s *source, path, name string) policy.ValueMatch {
+	h := policy.ValueMatch{Name: name, OneOf: m.Is, Prefixes: m.Prefix, Absent: m.Present != nil && !*m.Present}
 	if slices.Contains(m.Is, "*") {
 		if len(m.Is) > 1 || len(m.Prefix) > 0 {
 			s.follow(path, `has "*", which is for any value, among others`, `give "*" alone, or the values`)

@@ -26,7 +26,7 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[netip.Prefix]():    readPrefix,
 	reflect.TypeFor[Size]():            readSize,
 	reflect.TypeFor[Share]():           readShare,
-	reflect.TypeFor[policy.Action]():   readWord("allow", "deny"),
+	reflect.TypeFor[policy.Action]():   readWord("allow", "", "", "deny"),
 	reflect.TypeFor[policy.Missing]():  readWord("share", "skip", "deny"),
 	reflect.TypeFor[policy.Fallback](): readWord("", "allow", "deny", "local"),
 }

@@ -1,0 +1,263 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sluicehq/sluice"
+)
+
+// Decide decides all limits of all rules that a request meets as one: all are
+// charged, or none is. What the store cannot decide is in the verdict: see
+// Rule.OnStoreError and Verdict.Err.
+//
+// Rules that degrade or mark are decided beside the others, and what they took is
+// given back if those refuse the request.
+func (p *Policy) Decide(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
+	return p.decide(ctx, store, a, false)
+}
+
+// Peek answers as Decide would, and takes nothing.
+func (p *Policy) Peek(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
+	return p.decide(ctx, store, a, true)
+}
+
+func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, peek bool) (v Verdict) {
+	s := newScratch()
+	defer s.free()
+	s.peek = peek
+	if p.begin(s, a, &v) {
+		return v
+	}
+	class := v.Class
+	denied := p.ask(s, false)
+	var err error
+	if denied == nil && s.postponed {
+		if !s.matching.marked {
+			s.matching.marked, err = s.marked(ctx, store)
+		}
+		denied = p.ask(s, true)
+	}
+	switch {
+	case denied != nil:
+		s.giveBack(ctx, store)
+		v = *denied
+	case !s.matched:
+		v.Action, v.Reason = p.fallback, sluice.ReasonNoRule
+	default:
+		s.decide(ctx, store, &v, err)
+	}
+	v.Class = class
+	return v
+}
+
+// Meets returns the limits that a request meets, with the requests that Decide
+// would put to a store and no decisions, but for those that a list decides. A request counts as marked only if an
+// earlier hop has marked it. It is nil for a request that Decide would refuse
+// for want of a part of a key.
+func (p *Policy) Meets(a *Attributes) []Met {
+	s := newScratch()
+	defer s.free()
+	s.peek, s.listsToo = true, true
+	var v Verdict
+	if p.begin(s, a, &v) || p.ask(s, false) != nil || s.postponed && p.ask(s, true) != nil || !s.matched {
+		return nil
+	}
+	s.fill(false)
+	return s.met()
+}
+
+// ClassOf returns the name of the class of a request, empty for none.
+func (p *Policy) ClassOf(a *Attributes) string {
+	s := newScratch()
+	defer s.free()
+	var v Verdict
+	p.begin(s, a, &v)
+	return v.Class
+}
+
+// begin takes in a request and finds its class. It reports whether that is all there is to decide.
+func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {
+	s.attributes = *given
+	a := &s.attributes
+	a.Path, a.Host, a.ClientIP = p.paths.Clean(a.Path), CleanHost(a.Host), a.ClientIP.Unmap()
+	s.client = a.ClientIP
+	s.matching = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}
+	if len(p.classes) == 0 {
+		return false
+	}
+	s.matching.class = p.classOf(&s.matching)
+	v.Class = p.className(s.matching.class)
+	v.Bypass = v.Class != "" && p.classes[s.matching.class].Bypass
+	return v.Bypass
+}
+
+// ask finds out what a request asks of the store: of all rules but those that ask
+// for marks, and then of these. If the request is refused without asking, it returns the verdict.
+func (p *Policy) ask(s *scratch, marks bool) *Verdict {
+	a := &s.attributes
+	if !marks {
+		s.found = p.index.find(a, s.found[:0])
+	}
+	for _, e := range s.found {
+		r := p.rules[e.rule()]
+		if r.match.asksMark != marks {
+			s.postponed = s.postponed || r.match.asksMark
+			continue
+		}
+		if !r.match.matches(&s.matching) {
+			continue
+		}
+		s.values = s.values[:0]
+		for i := range r.parts {
+			s.values = append(s.values, r.valueOf(&r.parts[i], a, e.pattern()))
+		}
+		if denied := s.add(r, s.matching.class, r.Cost.of(a), a.MaxWait); denied != nil {
+			return denied
+		}
+	}
+	if marks {
+		slices.SortFunc(s.asked, func(a, b asked) int { return cmp.Compare(a.rule.index, b.rule.index) })
+	}
+	return nil
+}
+
+// marked asks the rules that mark, and reports whether one of them does.
+func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) {
+	for i := range s.asked {
+		if q := &s.asked[i]; q.rule.marks() && q.reason != sluice.ReasonNone {
+			return true, nil // by a list
+		}
+	}
+	s.fill(true)
+	if err := s.put(ctx, store); err != nil {
+		return false, err
+	}
+	for i := range s.decisions {
+		if !s.decisions[i].Allowed && s.requests[i].Shadow && s.roleOf(i) == RoleSoft {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// roleOf returns the role of a request that was filled in.
+func (s *scratch) roleOf(at int) Role {
+	for i := range s.asked {
+		if q := &s.asked[i]; q.filled && q.at <= at && at < q.at+len(q.set.kinds) {
+			return q.set.kinds[at-q.at].role
+		}
+	}
+	return RoleEnforced
+}
+
+// put puts those requests to the store that it has not decided.
+func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
+	done, n := len(s.decisions), len(s.requests)
+	if cap(s.decisions) < n {
+		s.decisions = append(make([]sluice.Decision, 0, 2*n), s.decisions...)
+	}
+	s.decisions = s.decisions[:n]
+	clear(s.decisions[done:])
+	switch n - done {
+	case 0:
+	case 1:
+		s.decisions[done], err = store.Decide(ctx, s.requests[done])
+	default:
+		err = store.DecideAll(ctx, s.requests[done:], s.decisions[done:])
+	}
+	if err != nil {
+		s.decisions = s.decisions[:done]
+	}
+	return err
+}
+
+// decide puts what is asked to the store and folds the decisions. err is that of
+// an earlier question.
+func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, err error) {
+	s.fill(false)
+	if err == nil {
+		err = s.put(ctx, store)
+	}
+	v.Met = s.met()
+	v.Paced = s.paced()
+	if err != nil {
+		v.fail(err)
+	} else {
+		v.fold()
+	}
+	if v.Action == Deny {
+		v.giveBack(ctx, store)
+	}
+}
+
+// giveBack gives back what rules that mark took of a request that is refused
+// without asking the others.
+func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
+	if len(s.decisions) == 0 {
+		return
+	}
+	for i := range s.decisions {
+		if s.roleOf(i) != RoleSoft {
+			continue
+		}
+		m := Met{Request: s.requests[i], Decision: s.decisions[i], Role: RoleSoft}
+		m.giveBack(ctx, store)
+	}
+}
+
+// giveBack gives back what rules that degrade or mark took of a request that
+// others refuse. What cannot be given back stays among the Charges.
+func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
+	for i := range v.Met {
+		if m := &v.Met[i]; m.Role == RoleSoft {
+			m.giveBack(ctx, store)
+		}
+	}
+}
+
+func (m *Met) giveBack(ctx context.Context, store sluice.Store) {
+	if !m.charged(Deny) {
+		return
+	}
+	var err error
+	if charge := m.Request.Charge(&m.Decision); charge.Member != 0 {
+		err = store.Cancel(ctx, charge)
+	} else {
+		err = store.Settle(ctx, charge, 0)
+	}
+	m.Returned = err == nil
+}
+
+// fail makes the verdict of a store that could not decide.
+func (v *Verdict) fail(err error) {
+	v.Err, v.Reason = err, sluice.ReasonStoreError
+	var bad *sluice.RequestError
+	// A question that cannot be asked is no failure of the store, to be forgiven.
+	refused := errors.As(err, &bad)
+	if refused {
+		v.Reason = sluice.ReasonNever
+	}
+	for i := range v.Met {
+		m := &v.Met[i]
+		soft := m.Role == RoleSoft && (m.Listed == ListDeny || m.Rule.OnStoreError == FallbackDeny)
+		switch {
+		case soft && m.Rule.WhenLimited.Action == Mark && v.Mark == nil:
+			v.Mark, v.Action = m.Rule, max(v.Action, Mark)
+		case soft && m.Rule.WhenLimited.Action == Degrade && v.Degrade == nil:
+			v.Degrade, v.Action = m.Rule, Degrade
+		}
+		if m.Role != RoleEnforced || m.Listed == ListAllow {
+			continue
+		}
+		if v.Rule == nil {
+			v.Rule = m.Rule
+		}
+		if refused || m.Rule.OnStoreError == FallbackDeny {
+			v.Action, v.Rule, v.Degrade, v.Mark, v.Paced = Deny, m.Rule, nil, nil, nil
+			return
+		}
+	}
+}

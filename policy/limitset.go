@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluicehq/sluice"
+)
+
+// limitSet are the limits of a rule, or those that override them, as requests to the store.
+type limitSet struct {
+	// asks are the requests, one for each limit, without key and cost.
+	asks []sluice.Request
+	// kinds say more about each of them.
+	kinds []askKind
+	// floors are the floors of each, by class: the first are those of requests of no
+	// class. Nil if all are the rule's own.
+	floors [][]int64
+	// override says that they are the numbers of some keys alone.
+	override bool
+}
+
+// askKind is what is to be known of a request to the store.
+type askKind struct {
+	lease bool // it needs a member
+	role  Role
+}
+
+// newSet makes the requests of a rule's limits, with those that are tried out.
+func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
+	set := &limitSet{override: override}
+	role := r.role()
+	for _, l := range limits {
+		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: role != RoleEnforced})
+		set.kinds = append(set.kinds, askKind{isLease(l), role})
+	}
+	for _, l := range r.Candidate {
+		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true})
+		set.kinds = append(set.kinds, askKind{isLease(l), RoleCandidate})
+	}
+	if len(r.Reserved) == 0 {
+		return set
+	}
+	for number := noClass; number < len(c.options.Classes); number++ {
+		floors := make([]int64, len(set.asks))
+		for i := range floors {
+			floors[i] = max(r.Floor, c.reserved(r, set.asks[i].Limit, number))
+		}
+		set.floors = append(set.floors, floors)
+	}
+	return set
+}
+
+// floor returns the floor of a request of a class.
+func (set *limitSet) floor(i, class int) int64 {
+	if set.floors == nil {
+		return set.asks[i].Floor
+	}
+	return set.floors[class+1][i]
+}
+
+func isLease(l *sluice.Limit) bool {
+	_, ok := l.Algorithm().(sluice.Concurrency)
+	return ok
+}
+
+// role returns what the rule's limits decide.
+func (r *Rule) role() Role {
+	switch {
+	case r.Shadow:
+		return RoleShadow
+	case r.WhenLimited.Action.soft():
+		return RoleSoft
+	}
+	return RoleEnforced
+}
+
+// nameLimits gives the limits of a rule the names under which their state is
+// kept: no other rule's, and none twice. Candidates have names of their own.
+func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*sluice.Limit {
+	var named []*sluice.Limit
+	seen := map[string]bool{}
+	for i, l := range limits {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if l == nil {
+			c.report(at, "", "is nil; make it with sluice.NewLimit")
+			continue
+		}
+		own, given := l.Name(), l.Name() != l.Algorithm().String()
+		switch {
+		case !given && i == 0 && field == "Limits":
+			own = ""
+		case !given:
+			own = fmt.Sprint(i + 1)
+		case !isName(own):
+			c.report(at+".Name", own, nameProblem(own))
+		}
+		if seen[own] {
+			c.report(at+".Name", own, "is that of another limit of the rule too; give each its own, for its state is kept under it")
+		}
+		seen[own] = true
+		if field == "Candidate" {
+			own = "candidate/" + own
+		}
+		if l := c.named(r, at, strings.TrimSuffix(r.Name+"/"+own, "/"), l.Algorithm()); l != nil {
+			named = append(named, l)
+		}
+	}
+	return named
+}
+
+// named makes a limit of a rule under the name that its state has.
+func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
+	a, problem := r.Counts.attempts(a)
+	if problem != "" {
+		c.report(at, "", problem)
+	}
+	if _, lease := a.(sluice.Concurrency); lease && r.Cost.Source.estimates() {
+		c.report(at, "", fmt.Sprintf("is %v, whose leases cost what is known before, and the cost is from %v; put it in a rule of its own", a, r.Cost.Source))
+	}
+	l, err := sluice.NewLimit(name, a)
+	if err != nil { // it was a limit before
+		c.report(at, "", err.Error())
+		return nil
+	}
+	return l
+}
+
+// addOverrides makes the table of a rule's overrides. Those of equal numbers share
+// their limits, so that stores know few.
+func (c *compiler) addOverrides(r *rule) {
+	if len(r.Overrides) == 0 {
+		return
+	}
+	r.overrides = make(keyTable[*limitSet], len(r.Overrides))
+	sets := map[string]*limitSet{}
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		at := fmt.Sprintf("Overrides[%d]", i)
+		id, problem := r.keyOf(&c.scratch, o.Key, c.options.Paths)
+		if problem == "" && r.overrides[id] != nil {
+			problem = "is that of another override too; give one for each key"
+		}
+		if problem != "" {
+			c.report(at+".Key", "", problem)
+			continue
+		}
+		var numbers strings.Builder
+		ok := len(o.Limits) == len(r.Limits) && !slices.Contains(o.Limits, nil)
+		if !ok {
+			c.report(at+".Limits", "", fmt.Sprintf("are %d, and the rule has %d; give as many, in their order", len(o.Limits), len(r.Limits)))
+			continue
+		}
+		for j, l := range o.Limits {
+			own := strings.TrimPrefix(strings.TrimPrefix(r.Limits[j].Name(), r.Name), "/")
+			if l.Name() != l.Algorithm().String() && l.Name() != own {
+				c.report(fmt.Sprintf("%s.Limits[%d].Name", at, j), l.Name(), fmt.Sprintf("is not that of the rule's limit, %q; leave it out, for an override has the names of what it overrides", own))
+				ok = false
+			}
+			numbers.WriteString(l.Algorithm().String())
+			numbers.WriteByte('\n')
+		}
+		set := sets[numbers.String()]
+		if set == nil && ok {
+			set = c.overriding(r, at, o.Limits)
+			sets[numbers.String()] = set
+		}
+		r.overrides[id] = set
+	}
+}
+
+// overriding makes the limits of an override.
+func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limitSet {
+	var named []*sluice.Limit
+	for j, l := range limits {
+		if l := c.named(&r.Rule, fmt.Sprintf("%s.Limits[%d]", at, j), r.Limits[j].Name(), l.Algorithm()); l != nil {
+			named = append(named, l)
+		}
+	}
+	c.checkFloors(r, at+".Limits", named)
+	return c.newSet(r, named, true)
+}

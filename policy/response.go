@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+)
+
+// Response is what happens to a request that a rule does not let pass as it is, for an
+// edge to carry out. The zero Response refuses it and leaves the answer to the
+// edge: over HTTP, status 429 and a problem document.
+//
+// Body and Header may hold {wait}, the seconds after which to come back, rounded up, and {rule},
+// the name of the rule; edges fill them in.
+type Response struct {
+	// Action is Deny, Degrade or Mark. Zero means Deny. A rule that degrades or
+	// marks never refuses a request, whatever its limits say; what it took of one that another rule
+	// refuses is given back.
+	Action Action
+	// Status is an HTTP status: from 400 to 599 to deny, 429 by default; from 200 to 599 to
+	// degrade by an answer, 200 by default.
+	Status int
+	// Header holds headers of the answer.
+	Header map[string]string
+	// ContentType is that of Body. Default: "text/plain; charset=utf-8" if there is a Body.
+	ContentType string
+	// Body is the answer's. Default: the edge's own.
+	Body string
+	// File names a file that is the answer's body instead of Body. The edge opens it.
+	File string
+	// Upstream is where a degraded request goes instead: what an edge calls a
+	// fallback, such as a URL. Then there is no answer of its own.
+	Upstream string
+	// RequestHeader holds headers to set on the request that is passed on, degraded
+	// or marked. Edges remove them from what clients send, see Policy.RequestHeaders. Default, of a request that
+	// is marked, or degraded without an answer and an Upstream: MarkedHeader or
+	// DegradedHeader with the name of the rule.
+	RequestHeader map[string]string
+}
+
+// The headers that tell the service behind what became of a request, unless
+// Response.RequestHeader names others.
+const (
+	MarkedHeader   = "Sluice-Marked"
+	DegradedHeader = "Sluice-Degraded"
+)
+
+// Answers reports whether a degraded request gets an answer at once, and is not passed on.
+func (r *Response) Answers() bool {
+	return r.Upstream == "" && (r.Status != 0 || r.Body != "" || r.File != "")
+}
+
+// check reports what is wrong with a response, and fills in its defaults for a
+// rule of this name.
+func (r *Response) check(rule string, report func(field, value, problem string)) {
+	if r.Action == Allow {
+		r.Action = Deny
+	}
+	least, what := 400, "a refusal"
+	switch r.Action {
+	case Deny:
+		r.checkUnused(report, "deny", r.Upstream != "", len(r.RequestHeader) > 0)
+	case Degrade:
+		least, what = 200, "an answer"
+		if r.Upstream != "" && (r.Status != 0 || r.Body != "" || r.File != "" || len(r.Header) > 0) {
+			report("WhenLimited.Upstream", r.Upstream, "is given, and an answer too; give one of them")
+		}
+	case Mark:
+		if r.Status != 0 || r.Body != "" || r.File != "" || r.ContentType != "" || len(r.Header) > 0 {
+			report("WhenLimited.Action", r.Action.String(), "passes the request on, and an answer is given too; leave out one of them")
+		}
+		r.checkUnused(report, "mark", r.Upstream != "", false)
+	default:
+		report("WhenLimited.Action", "", "is unknown; give Deny, Degrade or Mark")
+	}
+	if r.Status != 0 && (r.Status < least || r.Status > 599) {
+		report("WhenLimited.Status", "", fmt.Sprintf("is %d; %s has %d to 599", r.Status, what, least))
+	}
+	if r.Body != "" && r.File != "" {
+		report("WhenLimited.File", r.File, "is given, and a body too; give one of them")
+	}
+	checkHeaders("WhenLimited.Header", r.Header, report)
+	checkHeaders("WhenLimited.RequestHeader", r.RequestHeader, report)
+	if strings.ContainsAny(r.ContentType, "\r\n\x00") {
+		report("WhenLimited.ContentType", r.ContentType, "has a line break in it")
+	}
+	if len(r.RequestHeader) > 0 {
+		return
+	}
+	switch {
+	case r.Action == Mark:
+		r.RequestHeader = map[string]string{MarkedHeader: rule}
+	case r.Action == Degrade && r.Upstream == "" && !r.Answers():
+		r.RequestHeader = map[string]string{DegradedHeader: rule}
+	}
+}
+
+func (r *Response) checkUnused(report func(field, value, problem string), verb string, upstream, header bool) {
+	if upstream {
+		report("WhenLimited.Upstream", r.Upstream, fmt.Sprintf("is for requests that are degraded, and the action is %s; leave it out, or degrade", verb))
+	}
+	if header {
+		report("WhenLimited.RequestHeader", "", fmt.Sprintf("is for requests that are passed on, and the action is %s; leave it out, or degrade or mark", verb))
+	}
+}
+
+func checkHeaders(field string, headers map[string]string, report func(field, value, problem string)) {
+	for name, value := range headers {
+		if !isToken(name) {
+			report(field, name, "is no name of a header")
+		}
+		if strings.ContainsAny(value, "\r\n\x00") {
+			report(field, name, "has a line break in its value")
+		}
+	}
+}
+
+// RequestHeaders returns the headers that rules of the policy set on requests that are passed
+// on, in canonical form. Edges remove them from what clients send, who would
+// otherwise say themselves what became of their requests.
+func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
+
+// collectHeaders adds the headers that a response sets on requests.
+func collectHeaders(set map[string]bool, r *Response) {
+	for name := range r.RequestHeader {
+		set[textproto.CanonicalMIMEHeaderKey(name)] = true
+	}
+}
