@@ -81,7 +81,7 @@ func (a *arena) lifetime(t *testing.T, pattern string, before, after int64) (lea
 	return time.Duration(end*1000-after) * time.Microsecond, time.Duration(end*1000-before) * time.Microsecond
 }
 
-// plainClient sends each call over one connection.
+// plainClient sends each call over one connection. It is for one goroutine.
 type plainClient struct{ conn *redistest.Conn }
 
 func (c plainClient) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
@@ -269,7 +269,8 @@ func (d *duel) request() sluice.Request {
 	unit, all := pace(r.Limit)
 	if d.rnd.IntN(2) == 0 {
 		wait := d.one(-1, 1, unit, unit-1, d.rnd.Int64N(3*unit), all, d.rnd.Int64N(all), d.retry, d.retry-1, 3*all, 1<<51)
-		if r.MaxWait = time.Duration(wait) * time.Microsecond; wait < 0 {
+		// Times of more than 2^53 microseconds are not exact in the scripts.
+		if r.MaxWait = time.Duration(min(wait, 1<<51)) * time.Microsecond; wait < 0 {
 			r.MaxWait = sluice.NoWait
 		}
 	}
