@@ -136,6 +136,62 @@ func TestBucketValueIsSmall(t *testing.T) {
 	}
 }
 
+// TestForeignCharges: reservations end under any other numbers than they were made with.
+func TestForeignCharges(t *testing.T) {
+	a := newArena(t)
+	algorithms := []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerSecond(1000), Burst: 1000},
+		sluice.TokenBucket{Rate: sluice.PerSecond(7), Burst: 5},
+		sluice.TokenBucket{Rate: sluice.Per(1, time.Microsecond), Burst: 1 << 52},
+		sluice.TokenBucket{Rate: sluice.Per(1<<53-1, time.Microsecond)},
+		sluice.TokenBucket{Rate: sluice.Per(1, 100*365*24*time.Hour), Burst: 700, Debt: 700},
+		sluice.TokenBucket{Rate: sluice.Per(1<<50-1, 999_983*time.Microsecond), Burst: 1 << 42, Debt: 1},
+	}
+	for i, from := range algorithms {
+		for j, to := range algorithms {
+			for seed := range uint64(20) {
+				if i == j {
+					continue
+				}
+				d := a.duel(t, seed, anyOf(tokenBucket))
+				l, m := sluice.MustLimit("duel", from), sluice.MustLimit("duel", to)
+				r := sluice.Request{Limit: l, Key: d.keys[0], MaxWait: 1 << 61}
+				for range 1 + d.rnd.IntN(5) {
+					r.Cost = d.one(1, l.Capacity()/10, l.Capacity()/2, l.Capacity())
+					r.Floor = d.one(0, l.Capacity()/2, l.Capacity()-r.Cost)
+					d.decide(r)
+				}
+				d.now += d.one(0, 1, 2, 1000, 1_000_000)
+				d.decide(sluice.Request{Limit: m, Key: d.keys[0], Cost: 1, MaxWait: time.Duration(d.one(0, 1<<61))})
+				for d.now += d.one(0, 1, 2, 1000, 1_000_000); len(d.live) > 0; d.live = d.live[:len(d.live)-1] {
+					d.cancel(len(d.live) - 1 - d.rnd.IntN(len(d.live)))
+					d.look(m, d.keys[0])
+					d.settle(len(d.live)-1, d.one(0, 1, d.live[len(d.live)-1].Cost-1, 1<<53))
+					d.look(m, d.keys[0])
+				}
+			}
+		}
+	}
+}
+
+// TestForeignFloor: a reservation waits for a floor of more than the bucket holds that
+// gets it back.
+func TestForeignFloor(t *testing.T) {
+	a := newArena(t)
+	d := a.duel(t, 1, anyOf(tokenBucket))
+	l := sluice.MustLimit("duel", sluice.TokenBucket{Rate: sluice.PerSecond(1000), Burst: 1000})
+	m := sluice.MustLimit("duel", sluice.TokenBucket{Rate: sluice.PerSecond(1000), Burst: 5})
+	for range 2 {
+		d.decide(sluice.Request{Limit: l, Key: d.keys[0], Cost: 100, Floor: 900, MaxWait: time.Hour})
+	}
+	d.now++
+	d.decide(sluice.Request{Limit: m, Key: d.keys[0], Cost: 1})
+	d.cancel(len(d.live) - 2)
+	if got := d.look(m, d.keys[0]); got.Remaining != 5 {
+		t.Errorf("a full bucket has %+v", got)
+	}
+}
+
 // TestLargestBuckets: what is owed is counted exactly up to the most that may be owed.
 func TestLargestBuckets(t *testing.T) {
 	a := newArena(t)
