@@ -216,7 +216,7 @@ func TestRequests(t *testing.T) {
 	var names []string
 	for i, r := range s.asked {
 		names = append(names, r.Limit.Name())
-		if r.Cost != 4 || r.Floor != 2 || r.MaxWait != time.Second || *r.Ban != *ban || r.Peek || r.Key != sluice.StringKey("global") {
+		if r.Cost != 4 || r.Floor != 2 || r.MaxWait != time.Second || r.Ban.After != ban.After || r.Ban.For != ban.For || r.Peek || r.Key != sluice.StringKey("global") {
 			t.Errorf("asked %+v", r)
 		}
 		if (r.Member != 0) != (i == 1) {
@@ -499,6 +499,7 @@ func TestExplain(t *testing.T) {
 			t.Error("the explanation holds the key")
 		}
 	}
+	explainMore(t)
 	if got := (&policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}).Explain(); got != "deny: no rule matches" {
 		t.Error(got)
 	}
@@ -539,12 +540,98 @@ func TestVerdictsAreTheirOwn(t *testing.T) {
 	group.Wait()
 }
 
+// A decision allocates what the verdict keeps: the list of what was met, and the text of all keys.
 func TestDecideAllocations(t *testing.T) {
-	p := mustPolicy(t, policy.Options{Rules: manyRules(1000)})
-	store := mustMemory(t)
-	a := manyAttributes(1000)
-	p.Decide(t.Context(), store, a)
-	if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {
-		t.Errorf("a decision of 3 rules allocates %v times; the most is 2", n)
+	networks := []netip.Prefix{}
+	for i := range 10_000 {
+		networks = append(networks, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24))
+	}
+	rich := manyRules(1000)
+	rich[0].DenyIPs, rich[0].AllowKeys = networks, [][]string{{"198.51.100.1"}}
+	rich[0].Reserved = []policy.Reserve{{Share: 20, For: []string{"critical"}}}
+	rich[0].Match.Unless = []policy.Match{{Paths: []string{"/health"}}, {ClientIPs: networks}}
+	rich[1].Overrides = []policy.Override{{Key: []string{"alice", "203.0.113.7"}, Limits: rich[1].Limits}}
+	rich[1].WhenLimited.Action = policy.Degrade
+	rich[999].Cost.Source = policy.CostResponseBytes
+	classes := []policy.Class{{Name: "critical", Match: policy.Match{Headers: []policy.ValueMatch{{Name: "X-Plan"}}}}}
+	for name, rules := range map[string][]policy.Rule{"plain": manyRules(1000), "all that there is": rich} {
+		p := mustPolicy(t, policy.Options{Rules: rules, Classes: classes})
+		store := mustMemory(t)
+		a := manyAttributes(1000)
+		if v := p.Decide(t.Context(), store, a); len(v.Met) != 3 {
+			t.Fatal(v.Explain())
+		}
+		if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {
+			t.Errorf("%s: a decision of 3 rules allocates %v times; the most is 2", name, n)
+		}
+	}
+}
+
+// explainMore holds what is told of classes, overrides, lists, floors, candidates and soft actions.
+func explainMore(t *testing.T) {
+	t.Helper()
+	critical := policy.Class{Name: "critical", Match: policy.Match{Methods: []string{"PUT"}}}
+	probe := policy.Class{Name: "probe", Match: policy.Match{Paths: []string{"/probe"}}, Bypass: true}
+	rules := []policy.Rule{global("soft", 10, policy.Degrade), global("mark", 10, policy.Mark), global("hard", 10, policy.Deny), global("lists", 10, policy.Deny)}
+	rules[0].Overrides = []policy.Override{{Limits: perDay(20)}}
+	rules[1].Cost.Source = policy.CostResponseBytes
+	rules[2].Reserved = []policy.Reserve{{Share: 20, For: []string{"critical"}}}
+	rules[2].Candidate = perDay(5)
+	rules[3].AllowIPs, rules[3].DenyIPs = prefixes("192.0.2.0/24"), prefixes("198.51.100.0/24")
+	p := mustPolicy(t, policy.Options{Rules: rules, Classes: []policy.Class{critical, probe}})
+	answer := func(denies string) *stub {
+		return &stub{answer: func(r *sluice.Request) sluice.Decision {
+			if r.Limit.Name() == denies {
+				return denied(sluice.ReasonLimited, time.Second)
+			}
+			return allowed(5, 10, 0)
+		}}
+	}
+	a := from("192.0.2.1")
+	put := *a
+	put.Method = "PUT"
+	for _, c := range []struct {
+		store *stub
+		a     *policy.Attributes
+		want  string
+	}{
+		{answer("soft"), &put, `degrade: rule soft
+  class critical
+  soft: token_bucket(20/d) (to degrade) (an override): cost 1, denied: limited, 0 of 10 remain, retry after 1s
+  mark: token_bucket(10/d) (to mark): cost 1, to be settled, allowed, 5 of 10 remain
+  hard: token_bucket(10/d): cost 1, allowed, 5 of 10 remain
+  hard/candidate/1: token_bucket(5/d) (a candidate): cost 1, allowed, 5 of 10 remain
+  lists: token_bucket(10/d): on the allow list`},
+		{answer("mark"), a, `mark: rule mark
+  soft: token_bucket(20/d) (to degrade) (an override): cost 1, allowed, 5 of 10 remain
+  mark: token_bucket(10/d) (to mark): cost 1, to be settled, denied: limited, 0 of 10 remain, retry after 1s
+  hard: token_bucket(10/d): cost 1, floor 2, allowed, 5 of 10 remain
+  hard/candidate/1: token_bucket(5/d) (a candidate): cost 1, floor 1, allowed, 5 of 10 remain
+  lists: token_bucket(10/d): on the allow list`},
+		{answer("hard"), a, `deny: rule hard: limited
+  soft: token_bucket(20/d) (to degrade) (an override): cost 1, allowed, 5 of 10 remain, given back
+  mark: token_bucket(10/d) (to mark): cost 1, to be settled, allowed, 5 of 10 remain, given back
+  hard: token_bucket(10/d): cost 1, floor 2, denied: limited, 0 of 10 remain, retry after 1s
+  hard/candidate/1: token_bucket(5/d) (a candidate): cost 1, floor 1, allowed, 5 of 10 remain
+  lists: token_bucket(10/d): on the allow list`},
+		{answer(""), from("198.51.100.7"), `deny: rule lists: listed`},
+		{answer(""), &policy.Attributes{Path: "/probe"}, `allow: class probe meets no rule`},
+	} {
+		v := p.Decide(t.Context(), c.store, c.a)
+		if got := v.Explain(); got != c.want {
+			t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
+		}
+	}
+	met := p.Meets(from("198.51.100.7"))
+	for i, want := range []string{
+		"soft: token_bucket(20/d) (to degrade) (an override): cost 1, not decided",
+		"mark: token_bucket(10/d) (to mark): cost 1, to be settled, not decided",
+		"hard: token_bucket(10/d): cost 1, floor 2, not decided",
+		"hard/candidate/1: token_bucket(5/d) (a candidate): cost 1, floor 1, not decided",
+		"lists: token_bucket(10/d): on the deny list",
+	} {
+		if got := met[i].Explain(); got != want {
+			t.Errorf("met %q, want %q", got, want)
+		}
 	}
 }

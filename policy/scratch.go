@@ -195,16 +195,16 @@ func (s *scratch) fix(m *Met, q *asked) {
 
 // paced returns the keys whose bytes are paced.
 func (s *scratch) paced() (all []Paced) {
+	var buffer string
 	for i := range s.asked {
 		q := &s.asked[i]
 		if q.rule.Bandwidth == nil || q.rule.Shadow || q.fixed() {
 			continue
 		}
-		k := q.key.key("")
-		if q.key.end > q.key.start {
-			k = q.key.key(string(s.key))
+		if buffer == "" {
+			buffer = string(s.key)
 		}
-		all = append(all, Paced{&q.rule.Rule, k})
+		all = append(all, Paced{&q.rule.Rule, q.key.key(buffer)})
 	}
 	return all
 }

@@ -1,0 +1,125 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// What is taken before a request is handled, and what it turns out to be.
+func TestCostSources(t *testing.T) {
+	header := func(v string) func(string) (string, bool) {
+		return func(name string) (string, bool) { return v, name == "X-Tokens" && v != "" }
+	}
+	for _, c := range []struct {
+		name    string
+		cost    policy.Cost
+		counts  policy.Counts
+		a       policy.Attributes
+		taken   int64
+		settles bool
+		outcome policy.Outcome
+		actual  int64
+	}{
+		{name: "constant", cost: policy.Cost{Units: 3}, taken: 3, actual: 3},
+		{name: "request bytes", cost: policy.Cost{Source: policy.CostRequestBytes}, a: policy.Attributes{RequestBytes: 40}, taken: 40, settles: true, outcome: policy.Outcome{RequestBytes: 40}, actual: 40},
+		{name: "fewer than declared", cost: policy.Cost{Source: policy.CostRequestBytes}, a: policy.Attributes{RequestBytes: 40}, taken: 40, settles: true, outcome: policy.Outcome{RequestBytes: 7}, actual: 7},
+		{name: "no body", cost: policy.Cost{Source: policy.CostRequestBytes}, taken: 0, settles: true, actual: 0},
+		{name: "unknown size", cost: policy.Cost{Source: policy.CostRequestBytes, Estimate: 20}, a: policy.Attributes{RequestBytes: -1}, taken: 20, settles: true, outcome: policy.Outcome{RequestBytes: 90}, actual: 90},
+		{name: "unknown size, no estimate", cost: policy.Cost{Source: policy.CostRequestBytes}, a: policy.Attributes{RequestBytes: -1}, taken: 1, settles: true, outcome: policy.Outcome{RequestBytes: 5}, actual: 5},
+		{name: "capped size", cost: policy.Cost{Source: policy.CostRequestBytes, Max: 30}, a: policy.Attributes{RequestBytes: 40}, taken: 30, settles: true, outcome: policy.Outcome{RequestBytes: 40}, actual: 30},
+		{name: "response bytes", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10, Max: 60}, taken: 10, settles: true, outcome: policy.Outcome{ResponseBytes: 50}, actual: 50},
+		{name: "capped response", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10, Max: 60}, taken: 10, settles: true, outcome: policy.Outcome{ResponseBytes: 70}, actual: 60},
+		{name: "response header", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("33")}, actual: 33},
+		{name: "a header of nothing", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("0")}, actual: 0},
+		{name: "a header that is absent", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("")}, actual: 10},
+		{name: "no headers", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, actual: 10},
+		{name: "a header that is no number", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("-5")}, actual: 10},
+		{name: "a capped header", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10, Max: 15}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("99")}, actual: 15},
+		{name: "a status that counts", counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401), {500, 599}}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 502}, actual: 1},
+		{name: "a status that does not", counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 200}, actual: 0},
+		{
+			name: "bytes of a status that does not", counts: policy.Counts{Statuses: []policy.StatusRange{{200, 299}}},
+			cost: policy.Cost{Source: policy.CostResponseBytes}, taken: 1, settles: true, outcome: policy.Outcome{Status: 500, ResponseBytes: 40}, actual: 0,
+		},
+	} {
+		rules := named("r")
+		rules[0].Cost, rules[0].Counts = c.cost, c.counts
+		s := &stub{keep: true}
+		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), s, &c.a)
+		m := &v.Met[0]
+		if s.asked[0].Cost != c.taken || m.Settles() != c.settles || m.Actual(c.outcome) != c.actual {
+			t.Errorf("%s: %d taken, settles %v at %d", c.name, s.asked[0].Cost, m.Settles(), m.Actual(c.outcome))
+		}
+	}
+}
+
+// A decision that no policy made is not settled by it, and a lease is released.
+func TestNothingToSettle(t *testing.T) {
+	m := policy.Met{Request: sluice.Request{Cost: 4}}
+	if m.Settles() || m.Actual(policy.Outcome{Status: 500}) != 4 {
+		t.Error("a decision without a rule settles")
+	}
+	rules := named("r")
+	rules[0].Counts.Statuses = []policy.StatusRange{policy.Status(401)}
+	rules[0].Limits = append(rules[0].Limits, sluice.MustLimit("flight", sluice.Concurrency{Max: 5}))
+	v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), &stub{}, &policy.Attributes{})
+	if !v.Met[0].Settles() || v.Met[1].Settles() {
+		t.Error("a lease is settled, or the bucket beside it is not")
+	}
+}
+
+// Over a store: failed logins count, and others do not, though all are taken first.
+func TestCountsStatuses(t *testing.T) {
+	rule := global("login", 3, policy.Deny)
+	rule.Counts.Statuses = []policy.StatusRange{policy.Status(401)}
+	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}}), mustMemory(t)
+	for i, status := range []int{200, 401, 200, 401, 200, 200, 401, 0} {
+		v := p.Decide(t.Context(), store, &policy.Attributes{})
+		if status == 0 {
+			if v.Allowed() {
+				t.Errorf("a fourth attempt after three that failed: %s", v.Explain())
+			}
+			break
+		}
+		if !v.Allowed() {
+			t.Fatalf("attempt %d: %s", i, v.Explain())
+		}
+		if err := store.Settle(t.Context(), v.Charges()[0], v.Met[0].Actual(policy.Outcome{Status: status})); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Counting attempts is what sliding logs do, of the rule, its overrides and candidates.
+func TestCountsAttempts(t *testing.T) {
+	log := func(n int64) []*sluice.Limit {
+		return []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerDay(n)})}
+	}
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{
+		Name: "r", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: log(2), Candidate: log(1),
+		Counts: policy.Counts{Attempts: true}, Overrides: []policy.Override{{Key: []string{"gold"}, Limits: log(9)}},
+	}}})
+	for _, name := range []string{"any", "gold"} {
+		for _, m := range p.Meets(tenant(name)) {
+			if a, ok := m.Request.Limit.Algorithm().(sluice.SlidingLog); !ok || !a.CountDenied {
+				t.Errorf("%s: %v", name, m.Request.Limit)
+			}
+		}
+	}
+}
+
+// A queue's defaults, as the policy tells them.
+func TestQueues(t *testing.T) {
+	for _, c := range []struct{ queue, key, wantQueue, wantKey int }{
+		{0, 0, 1024, 256}, {2, 0, 2, 1}, {100, 0, 100, 25}, {100, 100, 100, 100}, {0, 2000, 2000, 2000},
+	} {
+		rules := named("r")
+		rules[0].Queue, rules[0].QueuePerKey = c.queue, c.key
+		r := mustPolicy(t, policy.Options{Rules: rules}).Rule("r")
+		if r.Queue != c.wantQueue || r.QueuePerKey != c.wantKey {
+			t.Errorf("%+v: %d, %d", c, r.Queue, r.QueuePerKey)
+		}
+	}
+}
