@@ -38,16 +38,22 @@ func (s *stub) decide(r *sluice.Request) sluice.Decision {
 }
 
 func (s *stub) Decide(_ context.Context, r sluice.Request) (sluice.Decision, error) {
-	s.single++
+	s.count(&s.single)
 	return s.decide(&r), s.failure([]sluice.Request{r})
 }
 
 func (s *stub) DecideAll(_ context.Context, rs []sluice.Request, out []sluice.Decision) error {
-	s.batch++
+	s.count(&s.batch)
 	for i := range rs {
 		out[i] = s.decide(&rs[i])
 	}
 	return s.failure(rs)
+}
+
+func (s *stub) count(n *int) {
+	s.mu.Lock()
+	*n++
+	s.mu.Unlock()
 }
 
 func (s *stub) failure(rs []sluice.Request) error {
