@@ -1,0 +1,289 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/policy"
+)
+
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		o    gate.Options
+		want string
+	}{
+		{gate.Options{MaxWaiting: -1}, "MaxWaiting is -1; give 1 or more"},
+		{gate.Options{Window: 1}, "Window is 1ns; give 1ms or more"},
+		{gate.Options{Share: 1.5}, "Share is 1.5; give more than 0, up to 1"},
+		{gate.Options{Share: -1}, "Share is -1"},
+	} {
+		if _, err := gate.New(nil, c.o); err == nil || !strings.HasPrefix(err.Error(), "gate: Options.") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+}
+
+func TestWhatNeedsNothingHasNoPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerHour(1)})})
+		first := e.enter(t.Context(), "a")
+		if first.pass != nil || first.err != nil || first.pass.Settles() {
+			t.Errorf("the first: %+v", first)
+		}
+		first.pass.Leave(t.Context(), status(200))
+		if second := e.enter(t.Context(), "a"); !errors.Is(second.err, gate.ErrDenied) || second.pass != nil {
+			t.Errorf("the second: %+v", second)
+		}
+	})
+}
+
+// Requests wait until the moment that the store gave them.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{Name: "r", Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(2), Queue: 2})})
+		var all []*entry
+		for range 4 {
+			all = append(all, e.begin(t.Context(), "a"))
+		}
+		if n := e.gate.Waiting(); n != 2 {
+			t.Errorf("%d are waiting", n)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		for i, want := range []time.Duration{0, 500 * time.Millisecond, time.Second, 0} {
+			if n := all[i]; n.at.Sub(start) != want || (n.err != nil) != (i == 3) {
+				t.Errorf("request %d: after %v, %v", i, n.at.Sub(start), n.err)
+			}
+		}
+		if n := e.gate.Waiting(); n != 0 {
+			t.Errorf("%d are still waiting", n)
+		}
+	})
+}
+
+// Who cannot wait is refused at once, as by the rule that would have it wait, and what the
+// request took is given back.
+func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
+	queue := func(change func(*policy.Rule)) policy.Rule {
+		r := policy.Rule{Name: "queue", Limits: limit(sluice.LeakyBucket{Rate: sluice.Every(3 * time.Second), Queue: 99})}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name    string
+		options gate.Options
+		rule    policy.Rule
+		before  []string // requests that wait or have passed already
+		want    error
+		rest    string // of the error
+		again   time.Duration
+	}{
+		{"later than asked", gate.Options{MaxDelay: time.Second}, queue(nil), []string{"a"}, gate.ErrTooLate, `rule "queue": the wait is longer`, 2 * time.Second},
+		{"none may wait", gate.Options{MaxDelay: -1}, queue(nil), []string{"a"}, gate.ErrTooLate, "", 3 * time.Second},
+		{"later than the default", gate.Options{}, queue(nil), []string{"a", "a", "a", "a"}, gate.ErrTooLate, "", 2 * time.Second},
+		{"the queue is full", gate.Options{}, queue(func(r *policy.Rule) { r.Queue = 2 }), []string{"a", "a", "b", "b", "c"}, gate.ErrQueueFull, "the queue is full", 3 * time.Second},
+		{"of one key", gate.Options{}, queue(func(r *policy.Rule) { r.QueuePerKey = 1 }), []string{"c", "c"}, gate.ErrKeyQueueFull, "full of the key's requests", 6 * time.Second},
+		{"all together", gate.Options{MaxWaiting: 1}, queue(nil), []string{"a", "a", "c"}, gate.ErrTooManyWaiting, "too many", 3 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, leave := context.WithCancel(t.Context())
+				e := newEdge(t, bubbleStore(t), c.options, c.rule)
+				for _, k := range c.before {
+					e.begin(ctx, k)
+				}
+				mine := "c"
+				if c.before[0] == "a" && c.before[len(c.before)-1] == "a" {
+					mine = "a"
+				}
+				before, start := e.remaining("queue", mine), time.Now()
+				n := e.enter(ctx, mine)
+				var typed *gate.Error
+				if !errors.Is(n.err, c.want) || !errors.As(n.err, &typed) || typed.Rule != "queue" || !strings.Contains(n.err.Error(), c.rest) {
+					t.Errorf("got %v", n.err)
+				}
+				if n.at != start {
+					t.Errorf("refused after %v", n.at.Sub(start))
+				}
+				v := &n.verdict
+				if v.Allowed() || v.Rule == nil || v.Rule.Name != "queue" || v.Reason != sluice.ReasonLimited || v.RetryAfter() != c.again || v.Delay != 0 {
+					t.Errorf("the verdict is %+v", v)
+				}
+				if after := e.remaining("queue", mine); after != before {
+					t.Errorf("%d places were left before, and %d are after", before, after)
+				}
+				leave()
+				synctest.Wait()
+				if n := e.gate.Waiting(); n != 0 || len(e.reported()) > 0 {
+					t.Errorf("%d are waiting, reported %v", n, e.reported())
+				}
+			})
+		})
+	}
+}
+
+// One noisy key fills its part of the queue, and no more.
+func TestANoisyKeyDoesNotFillTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour}, policy.Rule{
+			Name: "r", Queue: 8, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 99}),
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		refused := 0
+		for range 50 {
+			if n := e.begin(ctx, "noisy"); n.done && n.err != nil {
+				refused++
+			}
+		}
+		if refused != 47 { // one passes, and two wait
+			t.Errorf("%d of the noisy key were refused", refused)
+		}
+		for _, k := range []string{"a", "b", "c"} {
+			for range 3 {
+				if n := e.begin(ctx, k); n.done && n.err != nil {
+					t.Errorf("%s was refused: %v", k, n.err)
+				}
+			}
+		}
+		if n := e.gate.Waiting(); n != 8 {
+			t.Errorf("%d wait", n)
+		}
+		leave()
+		synctest.Wait()
+	})
+}
+
+// Where all have one key, it has the whole queue.
+func TestTheOnlyKeyHasTheWholeQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
+			Name: "r", Queue: 4, Key: []policy.Part{policy.Global()}, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 99}),
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		for i := range 6 {
+			if n := e.begin(ctx, "a"); (n.err != nil) != (i == 5) {
+				t.Errorf("request %d: %v", i, n.err)
+			}
+		}
+		leave()
+		synctest.Wait()
+	})
+}
+
+// Who leaves frees its waiting place at once. Its time slot goes back if it was the last.
+func TestLeavingTheQueue(t *testing.T) {
+	for _, c := range []struct {
+		leaver int
+		next   time.Duration // when the next one's turn is
+	}{{1, 3 * time.Second}, {2, 2 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
+				Name: "r", Queue: 2, QueuePerKey: 2, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 9}),
+			})
+			start := time.Now()
+			ctx, leave := context.WithCancel(t.Context())
+			for i := range 3 {
+				if i == c.leaver {
+					e.begin(ctx, "a")
+				} else {
+					e.begin(t.Context(), "a")
+				}
+			}
+			if n := e.enter(t.Context(), "a"); !errors.Is(n.err, gate.ErrQueueFull) {
+				t.Fatalf("the queue has room: %v", n.err)
+			}
+			leave()
+			synctest.Wait()
+			next := e.begin(t.Context(), "a")
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if next.err != nil || next.at.Sub(start) != c.next {
+				t.Errorf("after %d left, the next one's turn was after %v: %v", c.leaver, next.at.Sub(start), next.err)
+			}
+		})
+	}
+}
+
+func TestDeadlineBeforeTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{Name: "r", Limits: limit(sluice.LeakyBucket{Rate: sluice.Every(3 * time.Second), Queue: 5})})
+		e.enter(t.Context(), "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		n := e.enter(ctx, "a")
+		if !errors.Is(n.err, sluice.ErrDeadline) || n.at != start || e.remaining("r", "a") != 5 {
+			t.Errorf("after %v: %v", n.at.Sub(start), n.err)
+		}
+	})
+}
+
+// A client that is gone takes nothing, whatever its request was to wait for.
+func TestGoneGivesAllBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{},
+			policy.Rule{Name: "queue", Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 2})},
+			policy.Rule{Name: "daily", Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(10)})},
+			policy.Rule{Name: "flight", Limits: limit(sluice.Concurrency{Max: 5})},
+			policy.Rule{Name: "soft", Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(10)}), WhenLimited: policy.Response{Action: policy.Mark}},
+		)
+		left := func() string {
+			return fmt.Sprint(e.remaining("queue", "a"), e.remaining("daily", "a"), e.remaining("flight", "a"), e.remaining("soft", "a"))
+		}
+		e.enter(t.Context(), "a").pass.Leave(t.Context(), status(200))
+		ctx, leave := context.WithCancel(t.Context())
+		n := e.begin(ctx, "a")
+		if got := left(); got != "1 8 4 8" {
+			t.Errorf("while it waits there is left %s", got)
+		}
+		leave()
+		synctest.Wait()
+		if got := left(); got != "2 9 5 9" || !errors.Is(n.err, context.Canceled) || n.verdict.Allowed() {
+			t.Errorf("after it left there is left %s: %v", got, n.err)
+		}
+		if errs := e.reported(); len(errs) > 0 {
+			t.Error(errs)
+		}
+	})
+}
+
+// Waiting takes no goroutine but the request's own, and leaves nothing behind.
+func TestWaitersHaveNoGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour},
+			policy.Rule{Name: "r", Queue: 500, QueuePerKey: 500, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 500})},
+			policy.Rule{Name: "f", Queue: 500, QueuePerKey: 500, Limits: limit(sluice.Concurrency{Max: 1, Queue: 500, Latency: 100 * time.Millisecond})},
+		)
+		before := runtime.NumGoroutine()
+		ctx, leave := context.WithCancel(t.Context())
+		for range 201 {
+			e.begin(ctx, "a")
+		}
+		if n := runtime.NumGoroutine() - before; n > 200 {
+			t.Errorf("200 waiters have %d goroutines", n)
+		}
+		leave()
+		synctest.Wait()
+		for range 1000 { // those that have ended may still be counted
+			if runtime.NumGoroutine() > before {
+				runtime.Gosched()
+			}
+		}
+		if n := runtime.NumGoroutine() - before; n > 0 || e.gate.Waiting() != 0 {
+			t.Errorf("%d goroutines are left, %d wait", n, e.gate.Waiting())
+		}
+	})
+}

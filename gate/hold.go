@@ -1,0 +1,115 @@
+package gate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// defaultTTL is that of sluice.Concurrency.
+const defaultTTL = time.Minute
+
+// leastLatency is what a lease was held for at least: limits whose latency has come down to
+// nothing would estimate no delay for those who must wait.
+const leastLatency = 2 * time.Microsecond
+
+// hold is the leases of a request, from when they were granted to when it has been
+// handled. They are renewed at half their time to live: a download or a WebSocket can last
+// longer, and still is one of those in flight.
+type hold struct {
+	gate     *Gate
+	ctx      context.Context //nolint:containedctx // of the request, for renewals
+	requests []sluice.Request
+	charges  []sluice.Charge // of each request, as granted or renewed
+	interval time.Duration
+	began    time.Time
+
+	mu    sync.Mutex
+	ended bool
+	timer *time.Timer
+}
+
+// hold returns the leases of a verdict, or nil if it has none.
+func (g *Gate) hold(ctx context.Context, v *policy.Verdict) *hold {
+	var h *hold
+	for i := range v.Met {
+		m := &v.Met[i]
+		if !isLease(m) || !v.Allowed() && !m.Request.Shadow {
+			continue
+		}
+		if h == nil {
+			h = &hold{gate: g, ctx: context.WithoutCancel(ctx), interval: 1<<63 - 1}
+		}
+		h.requests = append(h.requests, m.Request)
+		h.charges = append(h.charges, m.Request.Charge(&m.Decision))
+		h.interval = min(h.interval, concurrencyOf(m.Request.Limit).TTL/2)
+	}
+	if h != nil {
+		h.began = time.Now()
+		h.mu.Lock()
+		h.timer = time.AfterFunc(h.interval, h.renew)
+		h.mu.Unlock()
+	}
+	return h
+}
+
+// begin says that the request begins to run now: waiting is no work.
+func (h *hold) begin() {
+	if h != nil {
+		h.began = time.Now()
+	}
+}
+
+// renew prolongs all leases. One that was lost is taken anew if there is room.
+func (h *hold) renew() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return // or a lease would begin that nobody ends
+	}
+	for i := range h.requests {
+		d, err := h.gate.store.Decide(h.ctx, h.requests[i])
+		if err == nil && !d.Allowed {
+			err = sluice.ErrLeaseLost
+		}
+		if err != nil {
+			h.gate.tell(h.ctx, err)
+			continue
+		}
+		h.charges[i] = h.requests[i].Charge(&d)
+	}
+	h.timer.Reset(h.interval)
+}
+
+// release ends the leases and tells the limits how long they were held.
+func (h *hold) release(ctx context.Context) {
+	h.end(func(c sluice.Charge) error {
+		return h.gate.store.Release(ctx, c, max(leastLatency, time.Since(h.began)))
+	})
+}
+
+// cancel ends the leases of a request that was not handled.
+func (h *hold) cancel(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	h.end(func(c sluice.Charge) error { return h.gate.store.Cancel(ctx, c) })
+}
+
+func (h *hold) end(one func(sluice.Charge) error) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return
+	}
+	h.ended = true
+	h.timer.Stop()
+	for i := range h.charges {
+		h.gate.tell(h.ctx, one(h.charges[i]))
+		h.gate.lines.freed(lineOf(&h.requests[i]))
+	}
+}

@@ -1,0 +1,74 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Options are the settings of a Gate. The zero Options are the defaults.
+type Options struct {
+	// MaxDelay is the longest time that any request waits, whatever its rule accepts; negative
+	// for none. Default: what the request was decided with (Rule.MaxWait), and 10 seconds for what
+	// the limits offer by themselves.
+	MaxDelay time.Duration
+	// MaxWaiting is how many requests wait at once, by all rules together. Default: what
+	// the rules' own queues hold, and 1,024 for limits that are no rule's.
+	MaxWaiting int
+	// Window is the time over which pressure is measured, at least: of a limit with a
+	// longer period, or a bucket that takes longer to fill, it is that. Default: 10 seconds.
+	Window time.Duration
+	// Share is the part of each limit that this process is there for, 1/N of N processes that share a
+	// store evenly: pressure is the demand of this process divided by its share. Default: 1.
+	Share float64
+	// Counts says whether a request that was handled counts at all; what its rules say comes on top. What
+	// one that does not count took is given back. It must be safe for concurrent use. Default: all count.
+	Counts func(o policy.Outcome) bool
+	// OnError is told of errors of the store while charges and leases are renewed and ended, for
+	// which no request fails. It must be safe for concurrent use. Default: nobody is told.
+	OnError func(ctx context.Context, err error)
+}
+
+const (
+	defaultDelay   = 10 * time.Second
+	defaultWaiting = 1024
+	defaultWindow  = 10 * time.Second
+	leastWindow    = time.Millisecond
+)
+
+func (o *Options) complete() error {
+	switch {
+	case o.MaxWaiting < 0:
+		return fmt.Errorf("gate: Options.MaxWaiting is %d; give 1 or more, or 0 for the default; to let none wait, give a negative MaxDelay", o.MaxWaiting)
+	case o.Window != 0 && o.Window < leastWindow:
+		return fmt.Errorf("gate: Options.Window is %v; give %v or more, or 0 for %v", o.Window, leastWindow, defaultWindow)
+	case o.Share != 0 && !(o.Share > 0 && o.Share <= 1):
+		return fmt.Errorf("gate: Options.Share is %v; give more than 0, up to 1", o.Share)
+	}
+	if o.Window == 0 {
+		o.Window = defaultWindow
+	}
+	if o.Share == 0 {
+		o.Share = 1
+	}
+	if o.OnError == nil {
+		o.OnError = func(context.Context, error) {}
+	}
+	return nil
+}
+
+// most returns how long a request may wait for a limit: negative for not at all.
+func (o *Options) most(m *policy.Met) time.Duration {
+	most := m.Request.MaxWait
+	switch {
+	case most == 0 && o.MaxDelay != 0:
+		return o.MaxDelay
+	case most == 0:
+		return defaultDelay
+	case o.MaxDelay != 0:
+		return min(most, o.MaxDelay)
+	}
+	return most
+}

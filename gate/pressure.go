@@ -1,0 +1,342 @@
+package gate
+
+import (
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// pressures knows the demand for the limits of rules, by the rules' names, which outlive
+// changes of a policy.
+type pressures struct {
+	window time.Duration
+	share  float64
+	start  time.Time
+
+	rules sync.Map // string → *rulePressure
+	mu    sync.Mutex
+	count int
+	sweep int // at how many rules those are forgotten that nobody meets any more
+}
+
+// leastSweep is how many rules are kept before any is forgotten.
+const leastSweep = 1024
+
+func (p *pressures) init(window time.Duration, share float64) {
+	p.window, p.share, p.start, p.sweep = window, share, time.Now(), leastSweep
+}
+
+// now is the time that pressure is measured in; never zero.
+func (p *pressures) now() time.Duration { return time.Since(p.start) + 1 }
+
+// rulePressure are the gauges of a rule's limits.
+type rulePressure struct {
+	mu     sync.Mutex
+	gauges atomic.Pointer[[]*gauge]
+}
+
+// observe tells of a request to a limit.
+func (p *pressures) observe(m *policy.Met, now time.Duration, decided bool) {
+	if m.Request.Cost <= 0 || m.Request.Peek {
+		return
+	}
+	capacity := capacityOf(m.Request.Limit)
+	if capacity.units <= 0 || capacity.inFlight && !decided {
+		return
+	}
+	window := max(p.window, capacity.fill)
+	g := p.gauge(m, window, now)
+	if capacity.inFlight {
+		wanted := m.Request.Limit.Capacity() - m.Request.Floor - m.Decision.Remaining
+		if m.Request.MaxWait == sluice.NoWait {
+			wanted = int64(capacity.units) - m.Request.Floor - m.Decision.Remaining
+		}
+		if !m.Decision.Allowed {
+			wanted += m.Request.Cost
+		}
+		g.add(now, float64(max(0, wanted))/capacity.units)
+		return
+	}
+	g.add(now, float64(m.Request.Cost)/(capacity.units*float64(g.window)/float64(capacity.period)))
+	if m.Rule != nil && !isShared(m.Rule) {
+		g.meet(now, m.Request.Key)
+	}
+}
+
+// gauge returns the gauge of a limit.
+func (p *pressures) gauge(m *policy.Met, window, now time.Duration) *gauge {
+	var r *rulePressure
+	if known, ok := p.rules.Load(m.Rule.Name); ok {
+		r = known.(*rulePressure)
+	} else {
+		r = p.add(m.Rule.Name, now)
+	}
+	name := m.Request.Limit.Name()
+	for _, g := range *r.gauges.Load() {
+		if g.limit == name && (g.window == window || m.Override) {
+			return g
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Those of a limit whose window has changed, or that is gone, give way.
+	gauges := make([]*gauge, 0, 1+len(*r.gauges.Load()))
+	for _, g := range *r.gauges.Load() {
+		if g.limit == name && (g.window == window || m.Override) {
+			return g
+		}
+		if g.limit != name && !g.isIdle(now) {
+			gauges = append(gauges, g)
+		}
+	}
+	_, inFlight := m.Request.Limit.Algorithm().(sluice.Concurrency)
+	g := &gauge{limit: name, window: window, mean: inFlight}
+	gauges = append(gauges, g)
+	r.gauges.Store(&gauges)
+	return g
+}
+
+// add makes room for a rule, and forgets those that nobody has met for long when there are many.
+func (p *pressures) add(rule string, now time.Duration) *rulePressure {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.rules.Load(rule); ok {
+		return known.(*rulePressure)
+	}
+	if p.count >= p.sweep {
+		p.rules.Range(func(name, r any) bool {
+			for _, g := range *r.(*rulePressure).gauges.Load() {
+				if !g.isIdle(now) {
+					return true
+				}
+			}
+			p.rules.Delete(name)
+			p.count--
+			return true
+		})
+		p.sweep = max(leastSweep, 2*p.count)
+	}
+	r := &rulePressure{}
+	r.gauges.Store(new([]*gauge))
+	p.rules.Store(rule, r)
+	p.count++
+	return r
+}
+
+// of returns the pressure of a rule.
+func (p *pressures) of(rule string) float64 {
+	r, ok := p.rules.Load(rule)
+	if !ok {
+		return 0
+	}
+	now, most := p.now(), 0.0
+	for _, g := range *r.(*rulePressure).gauges.Load() {
+		pressure := g.read(now)
+		if !g.mean {
+			pressure /= p.share // what is in flight is known of all processes
+		}
+		most = max(most, pressure)
+	}
+	return most
+}
+
+// capacity is what a limit gives.
+type capacity struct {
+	units    float64       // a period, or in flight
+	period   time.Duration // zero for what is in flight
+	fill     time.Duration // in which it gives all that it can hold
+	inFlight bool
+}
+
+func capacityOf(l *sluice.Limit) capacity {
+	per := func(r sluice.Rate, units int64) capacity {
+		c := capacity{units: float64(r.Count()), period: r.Period(), fill: r.Period()}
+		if units > r.Count() {
+			c.fill = time.Duration(min(float64(units)/c.units*float64(r.Period()), math.MaxInt64/4))
+		}
+		return c
+	}
+	switch a := l.Algorithm().(type) {
+	case sluice.TokenBucket:
+		return per(a.Rate, l.Capacity())
+	case sluice.LeakyBucket:
+		return per(a.Rate, l.Capacity())
+	case sluice.FixedWindow:
+		c := per(a.Rate, 0)
+		switch a.Calendar {
+		case sluice.CalendarDay:
+			c.period = 24 * time.Hour
+		case sluice.CalendarWeek:
+			c.period = 7 * 24 * time.Hour
+		case sluice.CalendarMonth:
+			c.period = 30 * 24 * time.Hour
+		}
+		c.fill = c.period
+		return c
+	case sluice.SlidingWindow:
+		return per(a.Rate, 0)
+	case sluice.SlidingCounter:
+		return per(a.Rate, 0)
+	case sluice.SlidingLog:
+		return per(a.Rate, 0)
+	case sluice.Concurrency:
+		return capacity{units: float64(a.Max), inFlight: true}
+	}
+	return capacity{}
+}
+
+// parts is into how many a window is divided: that many are counted apart, the current one, and
+// the oldest in proportion to what the window still holds of it.
+const parts = 10
+
+// gauge measures the demand for one limit over its window. What is told while a part of the
+// window gives way to the next may be lost.
+type gauge struct {
+	limit  string
+	window time.Duration
+	mean   bool // of what was told, instead of the sum
+	slots  [parts + 1]slot
+	keys   atomic.Pointer[keySet]
+}
+
+// slot is what was told in one part of the window.
+type slot struct {
+	number atomic.Int64 // of the part, counted from 1
+	demand atomic.Int64 // in parts of unit
+	count  atomic.Int64
+}
+
+// unit is the demand of all that a window gives; mostDemand is what one request can add.
+const (
+	unit       = 1 << 40
+	mostDemand = 1 << 52
+)
+
+func (g *gauge) part(now time.Duration) int64 { return int64(now/(g.window/parts)) + 1 }
+
+func (g *gauge) add(now time.Duration, demand float64) {
+	number := g.part(now)
+	s := &g.slots[number%(parts+1)]
+	if old := s.number.Load(); old != number && s.number.CompareAndSwap(old, number) {
+		s.demand.Store(0)
+		s.count.Store(0)
+	}
+	if s.demand.Load() < math.MaxInt64/2 {
+		s.demand.Add(int64(min(demand*unit, mostDemand)))
+	}
+	s.count.Add(1)
+}
+
+// read returns the demand.
+func (g *gauge) read(now time.Duration) float64 {
+	number, width := g.part(now), g.window/parts
+	passed := float64(now%width) / float64(width)
+	demand, count := 0.0, 0.0
+	for i := range g.slots {
+		s := &g.slots[i]
+		weight := 1.0
+		switch age := number - s.number.Load(); {
+		case age < 0 || age > parts:
+			continue
+		case age == parts:
+			weight = 1 - passed
+		}
+		demand += weight * float64(s.demand.Load()) / unit
+		count += weight * float64(s.count.Load())
+	}
+	if g.mean {
+		if count == 0 {
+			return 0
+		}
+		return demand / count
+	}
+	if keys := g.keys.Load(); keys != nil {
+		demand /= keys.active(int64(now / g.window))
+	}
+	return demand
+}
+
+// isIdle reports whether nothing was told for two windows.
+func (g *gauge) isIdle(now time.Duration) bool {
+	number := g.part(now)
+	for i := range g.slots {
+		if number-g.slots[i].number.Load() <= 2*parts {
+			return false
+		}
+	}
+	return true
+}
+
+// meet tells that a key was active.
+func (g *gauge) meet(now time.Duration, k sluice.Key) {
+	keys := g.keys.Load()
+	if keys == nil {
+		g.keys.CompareAndSwap(nil, newKeySet())
+		keys = g.keys.Load()
+	}
+	keys.add(int64(now/g.window), k)
+}
+
+// keySet estimates how many keys were active in a window, by linear counting: each sets a bit, and how
+// many bits are set tells how many keys there were.
+type keySet struct {
+	seed maphash.Seed
+	// sets are those of windows with even and odd numbers.
+	sets [2]bitSet
+}
+
+const bitWords = 256
+
+type bitSet struct {
+	window atomic.Int64
+	set    atomic.Int64 // bits that are set
+	words  [bitWords]atomic.Uint64
+}
+
+func newKeySet() *keySet {
+	s := &keySet{seed: maphash.MakeSeed()}
+	for i := range s.sets {
+		s.sets[i].window.Store(math.MinInt64)
+	}
+	return s
+}
+
+func (s *keySet) add(window int64, k sluice.Key) {
+	b := &s.sets[window&1]
+	if old := b.window.Load(); old != window && b.window.CompareAndSwap(old, window) {
+		b.set.Store(0)
+		for i := range b.words {
+			b.words[i].Store(0)
+		}
+	}
+	h := maphash.String(s.seed, k.Text()) + uint64(k.Len())
+	bit := uint64(1) << (h & 63)
+	w := &b.words[h>>6%bitWords]
+	if w.Load()&bit == 0 && bits.OnesCount64(w.Or(bit)&bit) == 0 {
+		b.set.Add(1)
+	}
+}
+
+// active returns how many keys were active in the window, or the one before if they were more.
+func (s *keySet) active(window int64) float64 {
+	most := 1.0
+	for i := range s.sets {
+		b := &s.sets[i]
+		if w := b.window.Load(); w == window || w == window-1 {
+			most = max(most, b.estimate())
+		}
+	}
+	return most
+}
+
+func (b *bitSet) estimate() float64 {
+	const all = 64 * bitWords
+	free := max(1, all-float64(b.set.Load()))
+	return math.Round(all * math.Log(all/free))
+}
