@@ -80,6 +80,8 @@ func (s *Store) probe(ctx context.Context) error {
 	return nil
 }
 
+const noPermission = "the user lacks a permission; docs/redis.md has the rule of the least that is needed"
+
 // explain adds the remedy to the errors that an operator can do something about.
 func explain(err error) error {
 	var answer *ServerError
@@ -89,7 +91,9 @@ func explain(err error) error {
 	for _, known := range []struct{ sign, remedy string }{
 		{"NOAUTH", "the server asks for a password; give one"},
 		{"WRONGPASS", "the user or the password is wrong"},
-		{"NOPERM", "the user lacks a permission; docs/redis.md has the rule of the least that is needed"},
+		{"NOPERM", noPermission},
+		{"The user executing the script", noPermission}, // Redis 7.0
+		{"ACL failure in script", noPermission},         // later ones
 		{"READONLY", "the server is a replica, which cannot be written to; give the address of the primary, or of the sentinels"},
 		{"OOM", "the server has no memory left; raise maxmemory"},
 		{"LOADING", "the server is still loading its data; try again when it has"},

@@ -24,6 +24,7 @@ func TestCheckSpeaksClearly(t *testing.T) {
 		{"valkey", "redis_version:7.2.4\r\nvalkey_version:8.0.1", nil, false, "", ""},
 		{"password", "", &ServerError{"NOAUTH Authentication required."}, false, "give one", ""},
 		{"permission", "", &ServerError{"NOPERM this user has no permissions to run the 'info' command"}, false, "docs/redis.md", ""},
+		{"permission in a script", "", &ServerError{"ERR The user executing the script can't run this command or subcommand script: 7b"}, false, "docs/redis.md", ""},
 	} {
 		s := store(t, Options{Cluster: c.cluster})
 		fake := s.client.(*fakeClient)

@@ -110,7 +110,7 @@ func dialGoredis(tb testing.TB, r adapterRoute) goredis.UniversalClient {
 	var c goredis.UniversalClient
 	switch {
 	case r.cluster:
-		o := &goredis.ClusterOptions{Addrs: r.addrs, ContextTimeoutEnabled: true}
+		o := &goredis.ClusterOptions{Addrs: r.addrs, Username: r.user, Password: r.password, ContextTimeoutEnabled: true}
 		if r.through != nil {
 			o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) { return r.dial(ctx, addr) }
 		}

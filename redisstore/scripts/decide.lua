@@ -7,6 +7,7 @@ local raw = false
 if not kind.sorted then
   raw = redis.pcall('GET', key)
   if type(raw) == 'table' then -- a sorted set: the state of another algorithm
+    foreign(raw)
     raw = false
   end
 end

@@ -8,6 +8,7 @@ local kind = kinds[p[1]]
 
 local raw = redis.pcall('GET', key)
 if type(raw) == 'table' then
+  foreign(raw)
   raw = false
   if not kind.sorted then
     return cmsgpack.pack(now, 0) -- another algorithm started anew

@@ -270,7 +270,11 @@ do
 
     load = function(key)
       local found = redis.pcall('ZRANGE', key, 0, 1, 'WITHSCORES')
-      if found.err or #found < 4 or string.byte(found[1]) ~= 7 then
+      if found.err then
+        foreign(found)
+        return nil
+      end
+      if #found < 4 or string.byte(found[1]) ~= 7 then
         return nil
       end
       local oldest = unpackEntry(found[3], found[4])

@@ -164,6 +164,15 @@ local function differs(a, b)
   return false
 end
 
+-- foreign takes in an error reply to a reading command: the key holds the state of another
+-- algorithm. Any other error, such as a missing permission, ends the script: a state that
+-- cannot be read must not be taken for none. Nothing has been written before.
+local function foreign(reply)
+  if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then
+    error(reply.err, 0)
+  end
+end
+
 -- outside ends the script: the calendar's bounds do not hold the server's time.
 -- Nothing has been written before.
 local function outside(now)

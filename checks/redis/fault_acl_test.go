@@ -1,0 +1,297 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/storetest"
+)
+
+// aclUser returns the words of a user of docs/redis.acl, after the name.
+func aclUser(t *testing.T, name string) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/redis.acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) > 2 && words[0] == "user" && words[1] == name {
+			return words[2:]
+		}
+	}
+	t.Fatalf("docs/redis.acl has no user %s", name)
+	return nil
+}
+
+// aclServer runs a server of which clients need a user.
+func aclServer(t *testing.T, opts ...redistest.Option) *redistest.Server {
+	t.Helper()
+	return redistest.Start(t, append(opts, redistest.ACL("user default off"))...)
+}
+
+// setUser makes a user, and returns the way to the server with it.
+func setUser(t *testing.T, s *redistest.Server, name string, words []string) adapterRoute {
+	t.Helper()
+	if _, err := s.Do(t.Context(), append([]string{"ACL", "SETUSER", name, "reset"}, words...)...); err != nil {
+		t.Fatal(err)
+	}
+	return adapterRoute{addrs: []string{s.Addr()}, user: name, password: "CHANGE-ME"}
+}
+
+// runContract runs the contract over a client, with prefixes that begin with "contract".
+func runContract(t *testing.T, plain redisstore.Client) {
+	t.Helper()
+	var stores atomic.Int64
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
+		t.Helper()
+		s, err := redisstore.New(redistest.WithClock(plain, clock.Now), redisstore.Options{Prefix: fmt.Sprintf("contract-%d", stores.Add(1))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}, storetest.TimeGoesBack(), storetest.Attempts(50))
+}
+
+// TestLeastPrivilege runs the contract as the user that the documentation shows, over
+// TLS, and some of it over a Unix socket; and the check at the start.
+func TestLeastPrivilege(t *testing.T) {
+	s := aclServer(t, redistest.TLS(), redistest.UnixSocket())
+	words := aclUser(t, "sluice")
+	own := setUser(t, s, "own", words)
+	// The contract takes a prefix for each store.
+	pattern := slices.Index(words, "~sluice{*")
+	if pattern < 0 {
+		t.Fatalf("%q names no keys", words)
+	}
+	words[pattern] = "~contract-*{*"
+	plain := setUser(t, s, "contract", words)
+	plain.addrs, plain.tls = []string{s.TLSAddr()}, s.TLSConfig()
+	t.Run("contract over TLS", func(t *testing.T) { runContract(t, adapters[0].dial(t, plain)) })
+
+	overSocket := own
+	overSocket.addrs, overSocket.network = []string{s.Socket}, "unix"
+	if err := walk(t, overSocket, 1000); err != nil {
+		t.Errorf("over a Unix socket: %v", err)
+	}
+	eachAdapter(t, func(t *testing.T, a adapter) {
+		store := a.open(t, own, redisstore.Options{})
+		if r, err := store.Check(t.Context()); err != nil || len(r.Warnings) > 0 {
+			t.Errorf("the check says %+v, %v", r, err)
+		}
+		other := a.open(t, own, redisstore.Options{Prefix: "another"})
+		if _, err := other.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("keys of others: %v", err)
+		}
+	})
+}
+
+// TestLeastPrivilegeIsLeast takes each command from the user in turn: something that
+// the store does is refused then, and says so.
+func TestLeastPrivilegeIsLeast(t *testing.T) {
+	s := aclServer(t)
+	words := aclUser(t, "sluice")
+	if err := walk(t, setUser(t, s, "all", words), 4000); err != nil {
+		t.Fatalf("with all commands: %v", err)
+	}
+	for i, word := range words {
+		if !strings.HasPrefix(word, "+") {
+			continue
+		}
+		t.Run(word, func(t *testing.T) {
+			err := walk(t, setUser(t, s, "less", slices.Delete(slices.Clone(words), i, i+1)), 4000)
+			var answer *redisstore.ServerError
+			if !errors.As(err, &answer) || !strings.Contains(answer.Text, "NOPERM") && !strings.Contains(answer.Text, "can't run this command") {
+				t.Errorf("without it: %v", err)
+			}
+		})
+	}
+}
+
+// walk does all that a store does, at random but alike each time, until it fails.
+func walk(t *testing.T, route adapterRoute, steps int) error {
+	t.Helper()
+	// By the server's clock first, which WithClock does not ask for.
+	if _, err := adapters[0].open(t, route, redisstore.Options{}).Check(t.Context()); err != nil {
+		return err
+	}
+	plain := adapters[0].dial(t, route)
+	now := int64(1_800_000_000_000_000)
+	store, err := redisstore.New(redistest.WithClock(plain, func() int64 { return now }), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &walker{rnd: rand.New(rand.NewPCG(1, 0)), store: store, now: &now}
+	for range steps {
+		if err := w.step(t.Context()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type walker struct {
+	rnd     *rand.Rand
+	store   *redisstore.Store
+	now     *int64
+	charges []sluice.Charge
+}
+
+// walkAlgorithms are of all kinds; each is asked for under its own name and, now and
+// then, under that of another.
+var walkAlgorithms = []sluice.Algorithm{
+	sluice.TokenBucket{Rate: sluice.PerSecond(5)},
+	sluice.TokenBucket{Rate: sluice.PerSecond(5), WarmUp: time.Second},
+	sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 5},
+	sluice.FixedWindow{Rate: sluice.PerSecond(5)},
+	sluice.SlidingWindow{Rate: sluice.PerSecond(5)},
+	sluice.SlidingCounter{Rate: sluice.PerSecond(5)},
+	sluice.SlidingLog{Rate: sluice.PerSecond(5)},
+	sluice.SlidingLog{Rate: sluice.PerSecond(20), MinInterval: time.Millisecond, CountDenied: true},
+	sluice.Concurrency{Max: 5, Queue: 5, TTL: time.Second},
+	sluice.Concurrency{Max: 20, TTL: 3 * time.Second},
+}
+
+func (w *walker) step(ctx context.Context) error {
+	*w.now += w.rnd.Int64N(300_000)
+	if w.rnd.IntN(50) == 0 {
+		*w.now -= w.rnd.Int64N(10_000_000)
+	}
+	key := sluice.StringKey(fmt.Sprint("k", w.rnd.IntN(2)))
+	request := func() sluice.Request {
+		i := w.rnd.IntN(len(walkAlgorithms))
+		name := fmt.Sprint("walk ", i)
+		if w.rnd.IntN(20) == 0 {
+			name = "walk 6" // a log, mostly
+		}
+		return sluice.Request{
+			Limit: sluice.MustLimit(name, walkAlgorithms[i]), Key: key, Cost: 1 + w.rnd.Int64N(3),
+			MaxWait: time.Duration(w.rnd.IntN(2)) * time.Second, Member: 1 + w.rnd.Uint64N(20),
+		}
+	}
+	r := request()
+	switch w.rnd.IntN(8) {
+	case 0:
+		out := make([]sluice.Decision, 2)
+		r.Ban = &sluice.Ban{After: 3, For: time.Second}
+		return w.store.DecideAll(ctx, []sluice.Request{r, request()}, out)
+	case 1:
+		if w.rnd.IntN(10) == 0 {
+			return w.store.Reset(ctx, r.Limit, r.Key)
+		}
+	case 2, 3:
+		return w.end(ctx)
+	}
+	d, err := w.store.Decide(ctx, r)
+	if d.Allowed {
+		w.charges = append(w.charges, r.Charge(&d))
+	}
+	return err
+}
+
+// end ends a charge in one way or another.
+func (w *walker) end(ctx context.Context) error {
+	if len(w.charges) == 0 {
+		return nil
+	}
+	last := len(w.charges) - 1
+	c := w.charges[last]
+	w.charges = w.charges[:last]
+	var err error
+	switch w.rnd.IntN(3) {
+	case 0:
+		err = w.store.Cancel(ctx, c)
+	case 1:
+		err = w.store.Settle(ctx, c, w.rnd.Int64N(5))
+	default:
+		err = w.store.Release(ctx, c, time.Millisecond)
+	}
+	if errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// TestLeastPrivilegeOnACluster decides batches over slots as the user for clusters, and
+// asks for a slot on its way; without a command for it, something fails. CLUSTER SHARDS
+// takes the place of CLUSTER SLOTS where rueidis talks to Redis 8 or later.
+func TestLeastPrivilegeOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 0, redistest.ACL("user default off"))
+	words := aclUser(t, "sluice-cluster")
+	if one := aclUser(t, "sluice"); !slices.Equal(words[:len(one)], one) || len(words) != len(one)+3 {
+		t.Errorf("the user for clusters may %q, and the other %q", words, one)
+	}
+	users := map[string][]string{"all": words}
+	for _, word := range []string{"+cluster|slots", "+asking"} {
+		i := slices.Index(words, word)
+		users[word] = slices.Delete(slices.Clone(words), i, i+1)
+	}
+	for name, words := range users {
+		route := adapterRoute{cluster: true, addrs: cluster.Addrs(), user: "user", password: "CHANGE-ME"}
+		for _, s := range cluster.Nodes {
+			setUser(t, s, "user", words)
+		}
+		a := adapters[1] // which connects when it is first asked
+		t.Run(name, func(t *testing.T) {
+			err := onAWay(t, cluster, a, route)
+			if (err == nil) != (name == "all") {
+				t.Errorf("as this user: %v", err)
+			}
+		})
+	}
+	route := adapterRoute{cluster: true, addrs: cluster.Addrs(), user: "user", password: "CHANGE-ME"}
+	for _, s := range cluster.Nodes {
+		setUser(t, s, "user", words)
+	}
+	if err := onAWay(t, cluster, adapters[0], route); err != nil {
+		t.Error(err)
+	}
+}
+
+// onAWay decides batches, and then for keys of a slot that is on its way.
+func onAWay(t *testing.T, cluster *redistest.Cluster, a adapter, route adapterRoute) error {
+	t.Helper()
+	store := a.open(t, route, redisstore.Options{})
+	rs := make([]sluice.Request, 6)
+	for i := range rs {
+		rs[i] = sluice.Request{Limit: onceBucket, Key: sluice.StringKey(fmt.Sprint("acl ", i)), Cost: 1}
+	}
+	if err := store.DecideAll(within(t, soon), rs, make([]sluice.Decision, len(rs))); err != nil {
+		return err
+	}
+	ctx := within(t, soon)
+	fresh := sluice.StringKey(fmt.Sprint("acl ", rand.Uint64()))
+	slot, err := cluster.Slot(ctx, slotKey(fresh))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := cluster.Owner(ctx, slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := cluster.Nodes[(slices.Index(cluster.Nodes, owner)+1)%3]
+	m, err := cluster.BeginMigration(ctx, slot, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, asked := store.Decide(ctx, sluice.Request{Limit: onceBucket, Key: fresh, Cost: 1})
+	for moved := 1; moved > 0; {
+		if moved, err = m.Move(ctx, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.End(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return asked
+}
