@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"errors"
 	"time"
 
 	"github.com/sluicehq/sluice/algo"
@@ -27,23 +28,13 @@ type Request struct {
 	// Member identifies the lease of a concurrency limit among those of its key.
 	// Asking again with the same member renews the lease.
 	Member uint64
-	// Ban refuses a key outright after too many denials; nil for no ban.
+	// Ban refuses a key outright after too many denials, or if it was banned by hand; nil
+	// looks after no ban.
 	Ban *Ban
 	// Peek decides and writes nothing.
 	Peek bool
 	// Shadow decides and charges for itself, but never makes a batch fail.
 	Shadow bool
-}
-
-// Ban says when and for how long a key that runs over its limit is refused
-// outright.
-type Ban struct {
-	// After is how many denials within Within lead to a ban, 1 or more.
-	After int64
-	// Within is the time in which denials add up, from the first one. Zero means For.
-	Within time.Duration
-	// For is how long the ban lasts. Attempts meanwhile do not prolong it.
-	For time.Duration
 }
 
 // Check reports why a store cannot decide r, with a *RequestError, or nil.
@@ -66,14 +57,12 @@ func (r *Request) problem() error {
 		return fail("the floor is negative; give 0 or more")
 	case r.Limit.params.Kind == algo.KindConcurrency && r.Member == 0 && r.Cost > 0 && !r.Peek:
 		return fail("a concurrency limit grants leases, which need a Member to be told apart; use Limiter.Acquire")
-	case r.Ban == nil:
-		return nil
-	case r.Ban.After < 1:
-		return fail("a ban needs After of 1 or more denials")
-	case r.Ban.For < time.Millisecond || r.Ban.For > maxPeriod:
-		return fail("a ban needs For of a millisecond to 100 years")
-	case r.Ban.Within < 0 || r.Ban.Within > maxPeriod:
-		return fail("a ban needs Within of 0 to 100 years")
+	}
+	if r.Ban != nil {
+		var bad *BanError // the first one
+		if errors.As(r.Ban.Check(), &bad) {
+			return fail("a ban's " + bad.Field + " " + bad.Problem)
+		}
 	}
 	return nil
 }

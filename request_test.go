@@ -30,13 +30,21 @@ func TestRequestCheck(t *testing.T) {
 		{sluice.Request{Limit: leases, Cost: 1, Peek: true}, ""},
 		{sluice.Request{Limit: leases}, ""},
 		{sluice.Request{Limit: leases, Cost: 1, Member: 7}, ""},
-		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{}}, "After"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{}}, ""},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{For: time.Second}}, "After"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{Prolong: true}}, "After"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 100_000_001, For: time.Second}}, "After"},
 		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1}}, "For"},
 		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Microsecond}}, "For"},
 		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: math.MaxInt64}}, "For"},
 		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Within: -1}}, "Within"},
 		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Within: math.MaxInt64}}, "Within"},
 		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Within: time.Minute}}, ""},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Escalate: []time.Duration{time.Hour}, Forget: time.Hour}}, ""},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Escalate: []time.Duration{time.Hour, 0}}}, "Escalate[1]"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Escalate: make([]time.Duration, 17)}}, "Escalate has 17"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Forget: time.Hour}}, "Forget"},
+		{sluice.Request{Limit: bucket, Ban: &sluice.Ban{After: 1, For: time.Second, Escalate: []time.Duration{time.Hour}, Forget: -1}}, "Forget"},
 	} {
 		err := step.request.Check()
 		if step.problem == "" {

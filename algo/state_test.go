@@ -3,6 +3,7 @@ package algo_test
 import (
 	"math/big"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice/algo"
 )
@@ -132,6 +133,8 @@ func TestBan(t *testing.T) {
 // its time after the jump.
 func TestBanFollowsAClockThatWasSetBack(t *testing.T) {
 	b := algo.Ban{After: 2, Within: 100, For: 1000}
+	counting := algo.BanCount{Count: 1}.Pack()
+	byHand := algo.BanCount{Level: algo.BanByHand, Forget: 1}.Pack()
 	for _, step := range []struct {
 		state algo.State
 		now   int64
@@ -140,11 +143,96 @@ func TestBanFollowsAClockThatWasSetBack(t *testing.T) {
 		{algo.State{T: 5000}, 4000, 5000},
 		{algo.State{T: 5000}, 3000, 5000}, // by no more than the ban's time
 		{algo.State{T: 5000}, 2999, 3999},
-		{algo.State{T: 5000, V: 1}, 4800, 5000},
-		{algo.State{T: 5000, V: 1}, 4799, 4899},
+		{algo.State{T: 5000, V: counting}, 4800, 5000},
+		{algo.State{T: 5000, V: counting}, 4799, 4899},
+		{algo.State{T: 5000, V: byHand}, 3000, 5000}, // by its own time, a second
+		{algo.State{T: 5_000_000, V: byHand}, 3_000_000, 5_000_000},
+		{algo.State{T: 5_000_000, V: byHand}, 2_999_999, 3_999_999},
 	} {
 		if got := b.Settled(step.state, step.now); got != (algo.State{T: step.want, V: step.state.V}) {
 			t.Errorf("%v at %d became %v, want %d", step.state, step.now, got, step.want)
+		}
+	}
+}
+
+// TestBanEscalates: bans in a row last longer each time, up to the last time, and
+// begin anew when the key was quiet for long enough.
+func TestBanEscalates(t *testing.T) {
+	const s = 1_000_000
+	b := algo.Ban{After: 2, Within: s, For: 10 * s, Escalate: []time.Duration{time.Minute, time.Hour}, Forget: 100}
+	now, state := int64(5*s), algo.State{}
+	ban := func(want int64) {
+		t.Helper()
+		state = b.Denied(b.Denied(state, now), now+1)
+		if end := b.Banned(state, now+1); end != now+1+want*s {
+			t.Fatalf("at %d banned until %d, want %d s", now, end, want)
+		}
+		now = state.T
+	}
+	for _, want := range []int64{10, 60, 3600, 3600, 3600} {
+		ban(want)
+		if b.Fresh(state, now+100*s-1) || !b.Fresh(state, now+100*s) {
+			t.Fatal("forgotten too early, or not at all")
+		}
+		now += 100*s - 1
+	}
+	now++
+	ban(10)
+	// Denials that lead to no ban keep the row alive for as long as they count, and then some.
+	now += 100*s - 1
+	state = b.Denied(state, now)
+	now += s + 100*s - 1
+	ban(60)
+	// One by hand begins a new row.
+	state = algo.BannedByHand(now, 7*s)
+	if c := algo.CountOf(state.V); b.Banned(state, now) != now+7*s || c.Level != algo.BanByHand || !b.Fresh(state, now+7*s) {
+		t.Errorf("by hand: %+v, %+v", state, c)
+	}
+	now += 7 * s
+	ban(10)
+}
+
+// TestBanProlonged: only who asks for it lets attempts prolong a ban, and never one by hand.
+func TestBanProlonged(t *testing.T) {
+	b := algo.Ban{After: 1, Within: 10, For: 1000, Escalate: []time.Duration{2 * time.Millisecond}, Forget: 1, Prolong: true}
+	state := b.Denied(algo.State{}, 0)
+	if state = b.Attempted(state, 400); state.T != 1400 {
+		t.Errorf("the first ban ends at %d, want 1400", state.T)
+	}
+	if state = b.Attempted(state, 1400); state.T != 1400 {
+		t.Errorf("an attempt after the ban moved it to %d", state.T)
+	}
+	state = b.Denied(state, 1400)
+	if state = b.Attempted(state, 1500); state.T != 3500 {
+		t.Errorf("the second ban ends at %d, want 3500", state.T)
+	}
+	if hand := algo.BannedByHand(0, 100); b.Attempted(hand, 50) != hand {
+		t.Error("an attempt moved a ban by hand")
+	}
+	b.Prolong = false
+	if b.Attempted(state, 1600) != state {
+		t.Error("an attempt moved a ban that is not to be")
+	}
+}
+
+// TestBanByHandOnly: terms without a number of denials ban nobody.
+func TestBanByHandOnly(t *testing.T) {
+	var b algo.Ban
+	for now := range int64(10) {
+		if s := b.Denied(algo.State{}, now); s != (algo.State{}) {
+			t.Fatalf("a denial was counted: %+v", s)
+		}
+	}
+}
+
+// TestBanCountPacks: all that a state may hold comes back.
+func TestBanCountPacks(t *testing.T) {
+	for _, c := range []algo.BanCount{
+		{}, {Count: 1}, {Count: algo.MaxBanDenials}, {Level: 1}, {Level: algo.BanByHand, Forget: 1},
+		{Count: algo.MaxBanDenials, Level: algo.MaxBanTimes + 1, Forget: algo.MaxBanForget},
+	} {
+		if got := algo.CountOf(c.Pack()); got != c {
+			t.Errorf("%+v came back as %+v", c, got)
 		}
 	}
 }

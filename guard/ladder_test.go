@@ -171,7 +171,7 @@ func TestLadderChecks(t *testing.T) {
 			{},
 			{Limit: other, Cost: -1},
 			{Limit: other, Floor: -1},
-			{Limit: other, Cost: 1, Ban: &sluice.Ban{}},
+			{Limit: other, Cost: 1, Ban: &sluice.Ban{For: time.Second}},
 			{Limit: limit("leases", sluice.Concurrency{Max: 1}), Cost: 1},
 		} {
 			var bad *sluice.RequestError

@@ -103,7 +103,7 @@ func TestKeyOptions(t *testing.T) {
 		{httplimit.KeyOptions{Store: store, Limits: limits}, "Key is empty"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, MaxWait: -2}, "MaxWait is -2ns"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, OnStoreError: 9}, "OnStoreError is 9"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, Ban: &sluice.Ban{}}, "a ban needs"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, Ban: &sluice.Ban{For: -1}}, "a ban's After"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: make([]httplimit.Part, 1)}, "Key[0]: is the zero Part"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Header("", deny)}}, "Header has no name"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Cookie("", deny)}}, "Cookie has no name"},

@@ -1,20 +1,9 @@
 package memory
 
 import (
-	"time"
-
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
 )
-
-// banTerms puts the terms of a ban in those of its algorithm.
-func banTerms(b *sluice.Ban) algo.Ban {
-	t := algo.Ban{After: b.After, Within: int64(b.Within / time.Microsecond), For: int64(b.For / time.Microsecond)}
-	if t.Within == 0 {
-		t.Within = t.For
-	}
-	return t
-}
 
 // banState returns the state of a ban as of now, and what is kept of it.
 func (sh *shard) banState(bp *place, terms *algo.Ban, now int64) (state, kept algo.State) {
@@ -27,12 +16,17 @@ func (sh *shard) banState(bp *place, terms *algo.Ban, now int64) (state, kept al
 // decideBan answers a request whose key may be banned, or become so: bp is the
 // place of its ban.
 func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Ask) sluice.Decision {
-	terms := banTerms(r.Ban)
+	terms := r.Ban.Terms()
 	state, kept := sh.banState(&bp, &terms, a.Now)
+	end := terms.Banned(state, a.Now)
+	if end > 0 {
+		state = terms.Attempted(state, a.Now)
+		end = state.T
+	}
 	if state != kept && !r.Peek {
 		sh.putBan(&bp, state, a.Now)
 	}
-	if end := terms.Banned(state, a.Now); end > 0 {
+	if end > 0 {
 		d := sh.decideLimit(p, true, a)
 		return banned(end-a.Now, &d)
 	}
@@ -59,6 +53,7 @@ func denied(terms *algo.Ban, state algo.State, d *sluice.Decision, now int64) (n
 	if d.Allowed || d.Reason == sluice.ReasonTableFull {
 		return state, false
 	}
+	before := state
 	state = terms.Denied(state, now)
 	if end := terms.Banned(state, now); end > 0 {
 		left := duration(end - now)
@@ -67,7 +62,7 @@ func denied(terms *algo.Ban, state algo.State, d *sluice.Decision, now int64) (n
 			d.RetryAfter = max(d.RetryAfter, left)
 		}
 	}
-	return state, true
+	return state, state != before
 }
 
 // putBan keeps the state of a ban. If there is no room, the denial that it would

@@ -252,11 +252,11 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 	if r.Ban == nil {
 		return it.mark(b.replay(i, rs))
 	}
-	terms := banTerms(r.Ban)
+	terms := r.Ban.Terms()
 	state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
 	d := b.replay(i, rs)
-	if end := terms.Banned(state, it.ask.Now); end > 0 {
-		return banned(end-it.ask.Now, &d)
+	if terms.Banned(state, it.ask.Now) > 0 {
+		return banned(terms.Attempted(state, it.ask.Now).T-it.ask.Now, &d)
 	}
 	denied(&terms, state, &d, it.ask.Now)
 	return it.mark(d)
@@ -290,7 +290,7 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 		return
 	}
 	if alone.Ban != nil {
-		terms := banTerms(alone.Ban)
+		terms := alone.Ban.Terms()
 		state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
 		told := *d
 		if state, counts := denied(&terms, state, &told, it.ask.Now); counts {

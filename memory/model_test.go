@@ -95,10 +95,18 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 	if r.Ban == nil {
 		return m.decideLimit(id, r, r.Peek)
 	}
-	terms := banTerms(r.Ban)
-	if end := terms.Banned(m.bans[id], *m.now); end > 0 {
+	terms := r.Ban.Terms()
+	ban := terms.Settled(m.bans[id], *m.now)
+	if !r.Peek {
+		m.bans[id] = ban
+	}
+	if terms.Banned(ban, *m.now) > 0 {
 		d := m.decideLimit(id, r, true)
-		left := time.Duration(end-*m.now) * time.Microsecond
+		after := terms.Attempted(ban, *m.now)
+		if !r.Peek {
+			m.bans[id] = after
+		}
+		left := time.Duration(after.T-*m.now) * time.Microsecond
 		return sluice.Decision{
 			Reason: sluice.ReasonBanned, Limit: r.Limit.Capacity(),
 			RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
@@ -108,7 +116,7 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 	if d.Allowed {
 		return d
 	}
-	next := terms.Denied(m.bans[id], *m.now)
+	next := terms.Denied(ban, *m.now)
 	if end := terms.Banned(next, *m.now); end > 0 {
 		left := time.Duration(end-*m.now) * time.Microsecond
 		d.ResetAfter = max(d.ResetAfter, left)
@@ -193,8 +201,8 @@ func (m *model) denied(rs []sluice.Request, i int) {
 	}
 	if alone.Ban != nil {
 		id := identity{alone.Limit.Name(), alone.Key}
-		terms := banTerms(alone.Ban)
-		m.bans[id] = terms.Denied(m.bans[id], *m.now)
+		terms := alone.Ban.Terms()
+		m.bans[id] = terms.Denied(terms.Settled(m.bans[id], *m.now), *m.now)
 	}
 }
 

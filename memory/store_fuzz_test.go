@@ -84,8 +84,13 @@ func (p *player) request() sluice.Request {
 		r.Peek = true
 	case 1:
 		r.Shadow = true
-	case 2, 3:
+	case 2:
 		r.Ban = &sluice.Ban{After: 2, For: 300 * time.Millisecond}
+	case 3:
+		r.Ban = &sluice.Ban{
+			After: 2, For: 100 * time.Millisecond, Forget: time.Second, Prolong: true,
+			Escalate: []time.Duration{200 * time.Millisecond, 400 * time.Millisecond},
+		}
 	}
 	p.member++
 	r.Member = p.member

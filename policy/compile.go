@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -17,12 +16,14 @@ type rule struct {
 	index int
 	match *matcher
 	parts []Part
+	role  Role // of its limits
 	// limits are what most keys have, and overrides what some have.
 	limits    *limitSet
 	overrides keyTable[*limitSet]
 	lists     keyTable[List]
 	allowIPs  *ipSet
 	denyIPs   *ipSet
+	hasLists  bool
 }
 
 // compiler collects the mistakes of a policy's options.
@@ -97,6 +98,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	r.parts = c.newParts(&r.Rule, r.match)
 	r.Key = r.parts
 	r.WhenLimited.check(r.Name, c.report)
+	r.role = roleOf(&r.Rule)
 	r.Counts.check(c.report)
 	c.checkLimits(r)
 	r.Cost.defaultSource()
@@ -176,17 +178,15 @@ func (c *compiler) checkNumbers(r *rule) {
 	}
 }
 
-// The longest time of a ban: that of a request.
-const maxBan = 100 * 365 * 24 * time.Hour
-
 func (c *compiler) checkBan(b *sluice.Ban) {
-	if b.After < 1 {
-		c.report("Ban.After", "", fmt.Sprintf("is %d; give 1 or more denials", b.After))
+	all, ok := b.Check().(interface{ Unwrap() []error }) //nolint:errorlint // what Check returns joins its errors
+	if !ok {
+		return // nil
 	}
-	if b.For < time.Millisecond || b.For > maxBan {
-		c.report("Ban.For", "", fmt.Sprintf("is %v; give a millisecond to 100 years", b.For))
-	}
-	if b.Within < 0 || b.Within > maxBan {
-		c.report("Ban.Within", "", fmt.Sprintf("is %v; give 0 to 100 years", b.Within))
+	for _, err := range all.Unwrap() {
+		var bad *sluice.BanError
+		if errors.As(err, &bad) {
+			c.report("Ban."+bad.Field, "", bad.Problem)
+		}
 	}
 }

@@ -111,7 +111,7 @@ func (r *Rule) rule(s *source, path string, where *rulePlaces) policy.Rule {
 		}
 	}
 	if r.Ban != nil {
-		p.Ban = &sluice.Ban{After: r.Ban.After, Within: r.Ban.Within, For: r.Ban.For}
+		p.Ban = r.Ban.terms(s, path+".ban")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Match.Header)) {
 		m := r.Match.Header[name]
@@ -204,7 +204,7 @@ var settings = map[string]string{
 	"Name": "name", "Match.Paths": "match.path", "Match.Methods": "match.method", "Match.Hosts": "match.host",
 	"Key": "key", "Limits": "limits", "Floor": "floor", "MaxWait": "max_wait",
 	"Cost.Units": "cost.units", "Cost.Header": "cost.header", "Cost.Max": "cost.max",
-	"Ban.After": "ban.after", "Ban.For": "ban.for", "Ban.Within": "ban.within",
+	"Ban.After": "ban.after", "Ban.For": "ban.for", "Ban.Within": "ban.within", "Ban.Forget": "ban.forget", "Ban.Escalate": "ban.for",
 	"WhenLimited.Status": "when_limited.status", "WhenLimited.ContentType": "when_limited.content_type",
 	"OnStoreError": "on_store_error", "IPv6Prefix": "ipv6_prefix", "Default": "default",
 }
@@ -229,6 +229,8 @@ func (ps places) report(s *source, e *policy.RuleError) {
 		switch field {
 		case "Match.Headers":
 			path += ".match.header." + where.headers[index]
+		case "Ban.Escalate": // all but the first
+			path = fmt.Sprintf("%s.ban.for[%d]", path, index+1)
 		case "Limits":
 			path = where.limits[index] + strings.ToLower(rest)
 		default:

@@ -123,7 +123,7 @@ func TestParseAll(t *testing.T) {
 					{Algorithm: "concurrency", Max: 10, Queue: 5, TTL: 30 * time.Second, Latency: 50 * time.Millisecond},
 				},
 				Cost: Cost{Units: 2, Header: "X-Cost", Max: 10}, Floor: 3, MaxWait: &wait,
-				Ban: &Ban{After: 10, Within: time.Minute, For: time.Hour}, Shadow: true,
+				Ban: &Ban{After: 10, Within: time.Minute, For: []time.Duration{time.Hour, 24 * time.Hour}, Forget: 48 * time.Hour, Prolong: true, ByHand: true}, Shadow: true,
 				WhenLimited: WhenLimited{
 					Action: "reject", Status: 503, Header: map[string]string{"X-Why": "too many"},
 					ContentType: "text/html", Body: "<p>Later</p>\n",
@@ -211,7 +211,7 @@ func TestPolicy(t *testing.T) {
 	if !reflect.DeepEqual(limits, want) {
 		t.Errorf("limits:\n got %q\nwant %q", limits, want)
 	}
-	if r.MaxWait != 2*time.Second || r.Floor != 3 || r.Ban.For != time.Hour || !r.Shadow || r.WhenLimited.Status != 503 {
+	if r.MaxWait != 2*time.Second || r.Floor != 3 || r.Ban.For != time.Hour || len(r.Ban.Escalate) != 1 || r.Ban.Escalate[0] != 24*time.Hour || r.Ban.Forget != 48*time.Hour || !r.Ban.Prolong || !r.Shadow || r.WhenLimited.Status != 503 {
 		t.Errorf("rule = %+v", r)
 	}
 	if k := r.Key[0]; k.IPv6Prefix != 48 {

@@ -103,14 +103,23 @@ type Cost struct {
 
 func (*Cost) short(list bool) string { return single("units", list) }
 
-// Ban refuses a key outright for a time after too many denials.
+// Ban refuses a key outright for a time, after too many denials or if it was banned by hand.
 type Ban struct {
-	// After is how many denials. Required.
+	// After is how many denials. Required, unless ByHand is set.
 	After int64 `yaml:"after"`
-	// Within is the time in which they add up. Default: For.
+	// Within is the time in which they add up. Default: the first time of For.
 	Within time.Duration `yaml:"within"`
-	// For is how long the ban lasts. Required.
-	For time.Duration `yaml:"for"`
+	// For is how long the ban lasts: one time, or a list for bans in a row, of which the last
+	// stands for all further ones. Required, unless ByHand is set.
+	For []time.Duration `yaml:"for"`
+	// Forget is how long a key must be quiet for its next ban to be a first one again.
+	// Default: the longest time of For. Only with several.
+	Forget time.Duration `yaml:"forget"`
+	// Prolong lets each attempt of a banned key begin its ban anew. Default: false.
+	Prolong bool `yaml:"prolong"`
+	// ByHand lets keys be banned by hand, as sluice ban does. With terms for denials they can
+	// be so anyway; without, bans are by hand alone.
+	ByHand bool `yaml:"by_hand"`
 }
 
 // WhenLimited is what happens to a request that a rule refuses.

@@ -7,20 +7,11 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// banTerms puts the terms of a ban in those of its algorithm.
-func banTerms(b *sluice.Ban) algo.Ban {
-	t := algo.Ban{After: b.After, Within: int64(b.Within / time.Microsecond), For: int64(b.For / time.Microsecond)}
-	if t.Within == 0 {
-		t.Within = t.For
-	}
-	return t
-}
-
 // withBan returns what a request is told whose ban was in a state when its limit
 // answered d.
-func withBan(terms algo.Ban, state algo.State, d sluice.Decision, now int64) sluice.Decision {
-	if end := terms.Banned(state, now); end > 0 {
-		left := duration(end - now)
+func withBan(terms *algo.Ban, state algo.State, d sluice.Decision, now int64) sluice.Decision {
+	if terms.Banned(state, now) > 0 {
+		left := duration(terms.Attempted(state, now).T - now)
 		return sluice.Decision{
 			Reason: sluice.ReasonBanned, Limit: d.Limit,
 			RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
@@ -37,4 +28,31 @@ func withBan(terms algo.Ban, state algo.State, d sluice.Decision, now int64) slu
 		}
 	}
 	return d
+}
+
+// appendTerms appends the terms of a ban as batch.lua reads them.
+func appendTerms(b []byte, t *algo.Ban) []byte {
+	b = appendList(b, 5+len(t.Escalate))
+	prolong := int64(0)
+	if t.Prolong {
+		prolong = 1
+	}
+	for _, n := range [...]int64{t.After, t.Within, t.Forget, prolong, t.For} {
+		b = appendInt(b, n)
+	}
+	for _, d := range t.Escalate {
+		b = appendInt(b, int64(d/time.Microsecond))
+	}
+	return b
+}
+
+// ban reads the state of a ban.
+func (r *reader) ban() algo.State {
+	till := r.count()
+	c := algo.BanCount{Count: r.count(), Level: r.count(), Forget: r.count()}
+	if c.Count > algo.MaxBanDenials || c.Level > algo.BanByHand || c.Forget > algo.MaxBanForget {
+		r.fail()
+		return algo.State{}
+	}
+	return algo.State{T: till, V: c.Pack()}
 }

@@ -149,23 +149,25 @@ func (b *batch) args(set uint, around int64) []string {
 	for i := range b.rs {
 		r, l := &b.rs[i], b.limits[i]
 		bounds := l.bounds(around)
-		text = append(appendList(appendList(text, 8), l.count), l.blob...)
+		items := 5
+		if r.Ban != nil {
+			items = 6
+		}
+		text = append(appendList(appendList(text, items), l.count), l.blob...)
 		text = appendQuestion(appendList(text, 4+len(bounds)), &b.asks[i], bounds)
-		flags, terms := int64(0), algo.Ban{}
+		flags := int64(0)
 		if r.Peek {
 			flags |= 1
 		}
 		if r.Shadow {
 			flags |= 2
 		}
-		if r.Ban != nil {
-			terms = banTerms(r.Ban)
-		}
-		for _, n := range [...]int64{
-			flags, int64(b.places[i].state), int64(b.places[i].ban),
-			min(terms.After, toomany), terms.Within, terms.For,
-		} {
+		for _, n := range [...]int64{flags, int64(b.places[i].state), int64(b.places[i].ban)} {
 			text = appendInt(text, n)
+		}
+		if r.Ban != nil {
+			terms := r.Ban.Terms()
+			text = appendTerms(text, &terms)
 		}
 	}
 	args := append(make([]string, 0, 2), string(text))
@@ -256,7 +258,7 @@ func (b *batch) read(reply string) error {
 		case in.isList():
 			in.list()
 			v.text = in.text()
-			v.ban.T, v.ban.V = in.count(), uint64(in.count())
+			v.ban = in.ban()
 		default:
 			v.text = in.text()
 		}
@@ -276,7 +278,8 @@ func (b *batch) answer(out []sluice.Decision, allowed bool) error {
 			return unknown(err)
 		}
 		if r.Ban != nil {
-			d = withBan(banTerms(r.Ban), b.views[i].ban, d, b.now)
+			terms := r.Ban.Terms()
+			d = withBan(&terms, b.views[i].ban, d, b.now)
 		}
 		if !r.Shadow {
 			verdict = verdict && d.Allowed

@@ -162,3 +162,89 @@ func banBatch(s *subject) {
 	s.unmoved(before, twice, key, "batches that were denied")
 	s.denied(s.ask(r), sluice.ReasonBanned, "after two denials of such batches")
 }
+
+// banEscalates: bans in a row last longer each time, and who was quiet for long enough
+// begins anew.
+func banEscalates(s *subject) {
+	l := limit("escalates", sluice.FixedWindow{Rate: sluice.PerDay(1)})
+	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{
+		After: 2, Within: 5 * time.Second, For: 10 * time.Second,
+		Escalate: []time.Duration{time.Minute, time.Hour}, Forget: 100 * time.Second,
+	}}
+	s.allowed(s.ask(r), "the only unit")
+	ban := func(want time.Duration, after string) {
+		s.Helper()
+		s.denied(s.ask(r), sluice.ReasonLimited, "the first denial %s", after)
+		s.ask(r)
+		p := r
+		p.Peek = true
+		d := s.ask(p)
+		s.denied(d, sluice.ReasonBanned, "after two denials %s", after)
+		// The window may end later than the ban; the ban's own end is seen without it.
+		s.clock.Advance(want - us)
+		s.denied(s.ask(r), sluice.ReasonBanned, "a microsecond before the end %s", after)
+		s.clock.Advance(us)
+		s.denied(s.ask(p), sluice.ReasonLimited, "at the end %s", after)
+	}
+	ban(10*time.Second, "of the first ban")
+	ban(time.Minute, "of the second")
+	s.clock.Advance(100*time.Second - us)
+	ban(time.Hour, "of the third, a microsecond before the row is forgotten")
+	ban(time.Hour, "of the fourth")
+	s.clock.Advance(100 * time.Second)
+	ban(10*time.Second, "of one when the row is forgotten")
+	s.denied(s.ask(r), sluice.ReasonLimited, "a denial that leads to no ban")
+	s.clock.Advance(105*time.Second - us)
+	ban(time.Minute, "of one that the denial is between")
+	s.reset(l, key)
+	s.allowed(s.ask(r), "the only unit after a reset")
+	ban(10*time.Second, "of one after a reset")
+}
+
+// banProlonged: attempts prolong a ban only if that is asked for, and peeks never do.
+func banProlonged(s *subject) {
+	l := limit("prolong", sluice.FixedWindow{Rate: sluice.PerHour(1)})
+	open := sluice.Request{Limit: limit("open", sluice.FixedWindow{Rate: sluice.PerHour(9)}), Key: key, Cost: 1}
+	for _, prolong := range []bool{false, true} {
+		s.reset(l, key)
+		r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{After: 1, For: 10 * time.Second, Prolong: prolong}}
+		p := r
+		p.Peek = true
+		s.allowed(s.ask(r), "the only unit")
+		s.denied(s.ask(r), sluice.ReasonLimited, "the denial that bans")
+		for i, ask := range []func() sluice.Decision{
+			func() sluice.Decision { return s.ask(r) },
+			func() sluice.Decision { return s.batch(open, r)[1] },
+			func() sluice.Decision { return s.batch(r, r)[1] },
+		} {
+			s.clock.Advance(3 * time.Second)
+			foreseen := s.ask(p)
+			d := ask()
+			s.denied(d, sluice.ReasonBanned, "attempt %d while banned, prolong %t", i, prolong)
+			s.same(foreseen, d, "the peek and the attempt")
+			for range 5 {
+				s.ask(p)
+			}
+		}
+		s.clock.Advance(time.Second)
+		if prolong {
+			s.clock.Advance(9 * time.Second)
+		}
+		s.clock.Advance(-us)
+		s.denied(s.ask(p), sluice.ReasonBanned, "a microsecond before the end, prolong %t", prolong)
+		s.clock.Advance(us)
+		s.denied(s.ask(p), sluice.ReasonLimited, "at the end, prolong %t", prolong)
+	}
+}
+
+// banByHandOnly: terms that say nothing ban nobody.
+func banByHandOnly(s *subject) {
+	l := limit("hand", sluice.FixedWindow{Rate: sluice.PerHour(1)})
+	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{}}
+	s.allowed(s.ask(r), "the only unit")
+	for range 20 {
+		s.denied(s.ask(r), sluice.ReasonLimited, "a denial")
+	}
+	s.clock.Advance(time.Hour)
+	s.allowed(s.ask(r), "in the next window")
+}

@@ -127,6 +127,7 @@ type duel struct {
 	kinds  map[sluice.Key]algo.Kind
 	live   []sluice.Charge
 	retry  int64 // what the latest denial said
+	bans   []*sluice.Ban
 	steps  []string
 }
 
@@ -275,6 +276,9 @@ func (d *duel) request() sluice.Request {
 		}
 	}
 	r.Peek = d.rnd.IntN(10) == 0
+	if n := len(d.bans); n > 0 {
+		r.Ban = d.bans[d.rnd.IntN(n)]
+	}
 	return r
 }
 

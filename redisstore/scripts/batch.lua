@@ -1,9 +1,9 @@
 -- Decides several requests as one: all are charged, or none is. KEYS: the states'
 -- and the bans' keys, each once. ARGV[1]: a list for each request: the limit's numbers,
 -- the request, flags (1 peek, 2 shadow), the index of its key, that of its ban's key
--- (0 for none), and the ban's terms: after, within, for. Replies with the server's
--- time, whether all pass, and for each request the view it was decided upon, with
--- the ban's end and count as they were then.
+-- (0 for none) and its terms: after, within, forget, 1 to prolong it, and how long the
+-- first ban lasts and those after it. Replies with the server's time, whether all pass,
+-- and for each request the view it was decided upon, with the ban as it was then.
 local raws = redis.call('MGET', unpack(KEYS))
 local places, bans, requests = {}, {}, {}
 local replies = {}
@@ -27,28 +27,48 @@ local function state(place, r, s)
   return s, false
 end
 
--- settled returns the end and the count of a request's ban; one that ends so far
--- ahead that the clock must have been set back is moved to the new time.
-local function settled(r)
-  local ban = r.ban
-  local lasts = ban.count > 0 and r.within or r.lasts
-  if ban.till - now > 2 * lasts then
-    return now + lasts, ban.count
-  end
-  return ban.till, ban.count
-end
+-- A ban is a table that is not changed once it has been returned: its end, the denials
+-- that count, the level and when that is forgotten. See algo.Ban.
+local byhand = 31
 
--- keep writes the state of a request's ban.
-local function keep(r, till, count)
-  local ban = r.ban
-  if till ~= ban.till or count ~= ban.count then
-    ban.till, ban.count, ban.moved = till, count, true
-  end
+-- lasts returns how long a ban of some level lasts by some terms.
+local function lasts(terms, level)
+  return terms[4 + max(1, min(level, #terms - 4))]
 end
 
 -- banned reports whether a ban is in force.
-local function banned(till, count)
-  return count == 0 and till > now
+local function banned(ban)
+  return ban[2] == 0 and ban[1] > now
+end
+
+-- settled returns the ban of a request; one that ends so far ahead that the clock must
+-- have been set back is moved to the new time.
+local function settled(r)
+  local ban = r.ban.now
+  if ban[1] <= now then
+    return ban
+  end
+  local length = lasts(r.terms, ban[3])
+  if ban[2] > 0 then
+    length = r.terms[2]
+  elseif ban[3] == byhand then
+    length = ban[4] * 1000000
+  end
+  if ban[1] - now > 2 * length then
+    return { now + length, ban[2], ban[3], ban[4] }
+  end
+  return ban
+end
+
+-- attempted returns the ban of a request that it refuses.
+local function attempted(ban, terms)
+  if terms[4] == 1 and ban[3] ~= byhand then
+    local till = now + lasts(terms, ban[3])
+    if till > ban[1] then
+      return { till, ban[2], ban[3], ban[4] }
+    end
+  end
+  return ban
 end
 
 -- denied counts a denial.
@@ -56,17 +76,28 @@ local function denied(r)
   if r.ban == nil then
     return
   end
-  local till, count = settled(r)
-  if not banned(till, count) then
+  local ban, terms = settled(r), r.terms
+  if terms[1] > 0 and not banned(ban) then
+    local till, count, level, forget = unpack(ban)
+    if level == byhand or now >= till + forget * 1000000 then
+      level, forget = 0, 0
+    end
     if now >= till then
-      till, count = now + r.within, 0
+      till, count = now + terms[2], 0
     end
     count = count + 1
-    if count >= r.after then
-      till, count = now + r.lasts, 0
+    if count >= terms[1] then
+      count = 0
+      if #terms > 5 then
+        level, forget = min(level, #terms - 5) + 1, terms[3]
+      else
+        level, forget = 0, 0
+      end
+      till = now + lasts(terms, level)
     end
+    ban = { till, count, level, forget }
   end
-  keep(r, till, count)
+  r.ban.now = ban
 end
 
 -- take decides a request for good, on its own.
@@ -74,11 +105,16 @@ local function take(r)
   local s, converted = state(r.place, r, r.place.now)
   r.view = kinds[r.kind].view(s, r.q, now)
   if r.ban ~= nil then
-    r.till, r.count = settled(r)
-    if not r.peek then
-      keep(r, r.till, r.count)
+    local ban = settled(r)
+    r.seen = ban
+    local refused = banned(ban)
+    if refused then
+      ban = attempted(ban, r.terms)
     end
-    if banned(r.till, r.count) then
+    if not r.peek then
+      r.ban.now = ban
+    end
+    if refused then
       return
     end
   end
@@ -95,7 +131,7 @@ local function take(r)
 end
 
 for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
-  local p, q, flags, key, ban, after, within, lasts = unpack(given)
+  local p, q, flags, key, ban, terms = unpack(given)
   local r = { p = p, q = q }
   r.kind, r.peek, r.shadow = r.p[1], flags % 2 == 1, flags >= 2
   local place = places[key]
@@ -107,13 +143,14 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   r.place = place
   if ban > 0 then
     if bans[ban] == nil then
-      local b = { key = KEYS[ban], till = 0, count = 0 }
+      local b = { key = KEYS[ban], kept = { 0, 0, 0, 0 } }
       if raws[ban] then
-        b.till, b.count = cmsgpack.unpack(raws[ban])
+        b.kept = { cmsgpack.unpack(raws[ban]) }
       end
+      b.now = b.kept
       bans[ban] = b
     end
-    r.ban, r.after, r.within, r.lasts = bans[ban], after, within, lasts
+    r.ban, r.terms = bans[ban], terms
   end
   requests[i] = r
 end
@@ -130,8 +167,8 @@ for _, r in ipairs(requests) do
       place.tried = after
     end
     if r.ban ~= nil then
-      r.till, r.count = settled(r)
-      allowed = allowed and not banned(r.till, r.count)
+      r.seen = settled(r)
+      allowed = allowed and not banned(r.seen)
     end
     r.allowed = allowed
     all = all and allowed
@@ -144,7 +181,7 @@ if all then
   end
   for _, r in ipairs(requests) do
     if r.ban ~= nil and not r.shadow and not r.peek and r.q[1] > 0 then
-      keep(r, r.till, r.count)
+      r.ban.now = r.seen
     end
   end
 else
@@ -158,9 +195,9 @@ else
       if alone then
         denied(r) -- only for what those before it would have taken
       else
-        local view, till, count = r.view, r.till, r.count
+        local view, seen = r.view, r.seen
         take(r)
-        r.view, r.till, r.count = view, till, count
+        r.view, r.seen = view, seen
       end
     end
   end
@@ -177,14 +214,18 @@ for _, place in pairs(places) do
     kind.save(place.key, place.now, now)
   end
 end
-for _, ban in pairs(bans) do
-  if ban.moved then
-    local value = cmsgpack.pack(ban.till, ban.count)
-    redis.call('SET', ban.key, value, 'PX', px(ban.till - now, now))
+for _, b in pairs(bans) do
+  local ban = b.now
+  if differs(ban, b.kept) then
+    local value, left = cmsgpack.pack(unpack(ban)), ban[1] - now
+    if ban[3] ~= byhand then
+      left = left + ban[4] * 1000000
+    end
+    redis.call('SET', b.key, value, 'PX', px(left, now))
   end
 end
 
 for i, r in ipairs(requests) do
-  replies[i] = r.ban and { r.view, r.till, r.count } or r.view
+  replies[i] = r.ban and { r.view, unpack(r.seen) } or r.view
 end
 return cmsgpack.pack(now, all and 1 or 0, replies)
