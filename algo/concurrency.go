@@ -208,6 +208,16 @@ func (c *Concurrency) Decide(w []uint64, a Ask, commit bool) Answer {
 	return ans
 }
 
+// Holds reports whether a member holds a lease that the state knows of, ended or not.
+func (c *Concurrency) Holds(w []uint64, member uint64) bool {
+	for i := range int(w[concLeases]) {
+		if lease(w, i)[leaseMember] == member {
+			return true
+		}
+	}
+	return false
+}
+
 // frees returns when so many leases have expired, if none is released before,
 // that no more than room units are left.
 func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
@@ -267,5 +277,10 @@ func (c *Concurrency) Fresh(w []uint64, now int64) bool {
 }
 
 // Convert writes into w, a slice of zeros, the state that from's state is under
-// these numbers: the leases stay.
-func (c *Concurrency) Convert(w, old []uint64) { c.Move(w, old) }
+// these numbers: the leases stay, and the adapted latency if it was still known.
+func (c *Concurrency) Convert(from *Concurrency, w, old []uint64, now int64) {
+	c.Move(w, old)
+	if now+from.jump(old, now) >= from.adaptedUntil(old) {
+		w[concLatency], w[concLatencyAt] = 0, 0
+	}
+}

@@ -268,7 +268,7 @@ func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual in
 	r.drop(first)
 	i := r.search(func(i int) bool { return r.time(i) >= c.At })
 	if i == r.len {
-		if r.len < r.cap() {
+		if r.len < min(r.cap(), l.Entries()) {
 			r.push(c.At, more)
 			return
 		}

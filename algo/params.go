@@ -129,7 +129,7 @@ func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
 	case KindSlidingLog:
 		p.Log.Convert(&from.Log, w, old, now)
 	default:
-		p.Conc.Convert(w, old)
+		p.Conc.Convert(&from.Conc, w, old, now)
 	}
 }
 

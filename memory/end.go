@@ -101,7 +101,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 		}
 		charge = convertCharge(p.v.params, v.params, charge, now)
 	}
-	if !v.params.Inline() && sl.state.T == 0 && !p.shard.ensureBlock(v.params, sl, now, false) {
+	if !v.params.Inline() && !p.shard.ensureBlock(v.params, sl, now, false) && sl.state.T == 0 {
 		return nil
 	}
 	return f(p.shard, v, sl, now, charge)

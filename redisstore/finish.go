@@ -115,7 +115,7 @@ func (s *Store) undo(ctx context.Context, b *batch) {
 	var charged [1]sluice.Decision
 	one := batch{now: b.now, all: true}
 	for i := len(b.rs) - 1; i >= 0; i-- { // the last one stands on those before it
-		if r := &b.rs[i]; !r.Peek && !r.Shadow && r.Cost > 0 {
+		if r := &b.rs[i]; !r.Peek && !r.Shadow && r.Cost > 0 && !b.renewed(i) {
 			one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
 			if one.answer(charged[:], true) != nil {
 				continue
@@ -128,6 +128,17 @@ func (s *Store) undo(ctx context.Context, b *batch) {
 			_, _ = s.finish(ctx, &c, finishUndo, 0)
 		}
 	}
+}
+
+// renewed reports whether a request has renewed a lease that it held before.
+func (b *batch) renewed(i int) bool {
+	p := b.limits[i].params
+	if p.Kind != algo.KindConcurrency {
+		return false
+	}
+	in := reader{rest: b.views[i].text}
+	_, words := leasesKind.read(&in, p)
+	return p.Conc.Holds(words, b.rs[i].Member)
 }
 
 // missing returns the ticks that were missing from a bucket before it was charged.

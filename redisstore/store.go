@@ -136,7 +136,7 @@ func outside(err error) (now int64, ok bool) {
 
 // ask puts a request in the terms of its algorithm.
 func ask(r *sluice.Request) algo.Ask {
-	return algo.Ask{Cost: r.Cost, Floor: r.Floor, MaxWait: waitMicros(r.MaxWait), Member: r.Member}
+	return algo.Ask{Cost: r.Cost, Floor: r.Floor, MaxWait: min(waitMicros(r.MaxWait), exact-1), Member: r.Member}
 }
 
 // waitMicros rounds a wait down to microseconds; one that is shorter is none.

@@ -21,9 +21,9 @@ var leaseWalks = []struct {
 	{time.Second, []sluice.Concurrency{{Max: 1, Queue: 65535, TTL: 30 * 24 * time.Hour, Latency: time.Hour}}},
 	{time.Second, []sluice.Concurrency{{Max: 65536, TTL: 97 * time.Second}}},
 	{time.Second, []sluice.Concurrency{
-		{Max: 10, Queue: 5, TTL: time.Minute},
+		{Max: 10, Queue: 5, TTL: time.Minute, Latency: time.Second},
 		{Max: 2, Queue: 3, TTL: 3 * time.Second},
-		{Max: 100, TTL: time.Hour},
+		{Max: 100, TTL: time.Hour, Latency: time.Minute},
 	}},
 	// A latency that is forgotten under one time to live is not under another.
 	{time.Second, []sluice.Concurrency{

@@ -397,10 +397,6 @@ func (w *twins) end() {
 		call = func(s sluice.Store) error { return s.Release(context.Background(), c.Charge, held) }
 	default:
 		actual := w.one(0, c.Cost/2, c.Cost, c.Cost+1, c.Cost+w.below(2*c.Limit.Capacity()), 1<<40, math.MaxInt64)
-		if c.lost && k.asked > 1 {
-			// How much room a log has for entries that no request made is a store's own affair.
-			actual = min(actual, c.Cost)
-		}
 		what = fmt.Sprintf("settle at %d", actual)
 		call = func(s sluice.Store) error { return s.Settle(context.Background(), c.Charge, actual) }
 	}

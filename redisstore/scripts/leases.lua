@@ -385,7 +385,11 @@ do
 
     load = function(key)
       local found = redis.pcall('ZRANGE', key, 0, 0)
-      if found.err or #found == 0 or string.byte(found[1]) ~= 8 then
+      if found.err then
+        foreign(found)
+        return nil
+      end
+      if #found == 0 or string.byte(found[1]) ~= 8 then
         return nil
       end
       local s = fresh(nil)
@@ -396,9 +400,13 @@ do
       return s
     end,
 
-    convert = function(s, p)
+    convert = function(s, p, now)
+      survey(s, now)
       local t = copy(s)
       t.p, t.time = p, nil
+      if now + s.jump >= adaptedUntil(s) then
+        t.latency, t.adapted = 0, 0
+      end
       return t
     end,
 
