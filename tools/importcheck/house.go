@@ -24,7 +24,7 @@ var (
 	belowPolicy = []string{domain, "algo"}
 
 	// belowEdge is what an edge translates to and from. No store is in it.
-	belowEdge = []string{"httplimit", "grpclimit", "gate", "policy", domain, "algo"}
+	belowEdge = []string{"httplimit", "grpclimit", "gate", "bandwidth", "policy", domain, "algo"}
 
 	// stores hold state. Code takes them as a sluice.Store; who wires, picks one.
 	stores = []string{"memory", "redisstore", "guard", "rueidisstore", "goredisstore"}
@@ -33,7 +33,7 @@ var (
 	// example needs a store and every store runs the contract.
 	moduleOne = []string{
 		domain, "algo", "memory", "redisstore", "guard", "storetest",
-		"policy", "gate", "httplimit",
+		"bandwidth", "policy", "gate", "httplimit",
 	}
 
 	// wiring is what app and cli put together.
@@ -50,9 +50,10 @@ var house = []room{
 	{"redisstore", belowPolicy, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
 	{"guard", belowPolicy, moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract is told in the domain's words; take a factory of stores"},
+	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes by a sluice.Store, and knows no rules"},
 	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
-	{"gate", []string{"policy", domain, "algo"}, moduleOne, "gate knows verdicts, and no protocol"},
-	{"httplimit", []string{"gate", "policy", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
+	{"gate", []string{"bandwidth", "policy", domain, "algo"}, moduleOne, "gate knows verdicts, and no protocol"},
+	{"httplimit", []string{"gate", "bandwidth", "policy", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.

@@ -1,0 +1,100 @@
+package bandwidth
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+const (
+	// BurstTime is how much of its rate a flow that was idle moves at once.
+	BurstTime = 40 * time.Millisecond
+	// ChunkTime is how much of the rate a connection is given at a time.
+	ChunkTime = 10 * time.Millisecond
+)
+
+// Options are the settings of a Limiter.
+type Options struct {
+	// Store keeps what each key has used. Required.
+	Store sluice.Store
+	// Name is the name under which the store keeps it. Limiters of one name share the
+	// budgets of their keys. Default: the numbers.
+	Name string
+	// Rate is how many bytes each key may move. Required.
+	Rate sluice.Rate
+	// OnStoreError is told why the store has not decided. What it returns fails the read or
+	// write, and nil lets a chunk pass that is not paid for. It must be safe for concurrent
+	// use. Default: the error itself.
+	OnStoreError func(err error) error
+}
+
+// Limiter is a rate of bytes for each key. It is safe for concurrent use, for any
+// number of keys.
+type Limiter struct {
+	store   sluice.Store
+	limit   *sluice.Limit
+	rate    sluice.Rate
+	chunk   int64
+	onError func(err error) error
+}
+
+// NewLimiter returns a limiter. The error says which option is wrong, and of a rate
+// that cannot be counted is a *sluice.LimitError.
+func NewLimiter(o Options) (*Limiter, error) {
+	if o.Store == nil {
+		return nil, errors.New("bandwidth: Options.Store is missing; give one such as memory.New makes")
+	}
+	if o.OnStoreError == nil {
+		o.OnStoreError = func(err error) error { return err }
+	}
+	limit, err := sluice.NewLimit(o.Name, sluice.TokenBucket{
+		Rate: o.Rate, Burst: bytesIn(o.Rate, BurstTime),
+		Debt: 1, // settling never charges more
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bandwidth: %w", err)
+	}
+	return &Limiter{
+		store: o.Store, limit: limit, rate: o.Rate,
+		chunk: min(bytesIn(o.Rate, ChunkTime), limit.Capacity()), onError: o.OnStoreError,
+	}, nil
+}
+
+// Rate returns the rate of bytes.
+func (l *Limiter) Rate() sluice.Rate { return l.rate }
+
+// Limit returns the limit that the store is asked about: a token bucket of bytes.
+func (l *Limiter) Limit() *sluice.Limit { return l.limit }
+
+// Flow returns what a key may move, which all connections of the key share.
+func (l *Limiter) Flow(key sluice.Key) Flow { return Flow{l, key} }
+
+// Flow is the bytes of one key. It is a value, and safe for concurrent use. The zero
+// Flow is not bounded.
+type Flow struct {
+	limiter *Limiter
+	key     sluice.Key
+}
+
+// IsZero reports whether f is the zero Flow.
+func (f Flow) IsZero() bool { return f.limiter == nil }
+
+// bytesIn returns how many whole bytes a rate gives in some time, 1 at least. Of
+// a rate that is none it returns 1, and leaves the complaint to who checks rates.
+func bytesIn(r sluice.Rate, d time.Duration) int64 {
+	if r.Count() < 1 || r.Period() < 1 {
+		return 1
+	}
+	hi, lo := bits.Mul64(uint64(r.Count()), uint64(d))
+	if hi >= uint64(r.Period()) {
+		return mostBytes
+	}
+	n, _ := bits.Div64(hi, lo, uint64(r.Period()))
+	return int64(min(max(n, 1), mostBytes))
+}
+
+// mostBytes bounds what is moved at once where memory and limits would not: 4 GiB.
+const mostBytes = 1 << 32
