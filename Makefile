@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 FUZZTIME ?= 10s
+STEPS ?= 1000000
+ROUNDS ?= 10
 
 .PHONY: help
 help: ## List the targets
@@ -46,6 +48,10 @@ bench-redis: ## The same for limits in Redis: floors, peers and bars over one se
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: soak
+soak: ## Run the differential tests for STEPS (default 1000000) and faults for ROUNDS (10); hours
+	@tools/soak.sh $(STEPS) $(ROUNDS)
 
 .PHONY: cover
 cover: ## Measure test coverage

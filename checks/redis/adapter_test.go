@@ -117,7 +117,7 @@ func dialGoredis(tb testing.TB, r adapterRoute) goredis.UniversalClient {
 		c = goredis.NewClusterClient(o)
 	case r.master != "":
 		c = goredis.NewFailoverClient(&goredis.FailoverOptions{
-			SentinelAddrs: r.addrs, MasterName: r.master,
+			SentinelAddrs: r.addrs, MasterName: r.master, Username: r.user, Password: r.password,
 			MaxRetries: -1, ContextTimeoutEnabled: true,
 		})
 	default:

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
@@ -294,4 +296,34 @@ func onAWay(t *testing.T, cluster *redistest.Cluster, a adapter, route adapterRo
 		t.Fatal(err)
 	}
 	return asked
+}
+
+// TestLeastPrivilegeWithSentinels decides as the user for sentinels. Rueidis asks a master
+// whether it is one, and go-redis does not.
+func TestLeastPrivilegeWithSentinels(t *testing.T) {
+	sentinels := redistest.StartSentinels(t, redistest.ACL("user default off"))
+	words := aclUser(t, "sluice-sentinel")
+	if one := aclUser(t, "sluice"); !slices.Equal(words, append(one, "+role")) {
+		t.Errorf("the user for sentinels may %q, and the other %q", words, one)
+	}
+	route := adapterRoute{addrs: sentinels.Addrs(), master: redistest.SentinelName, user: "user", password: "CHANGE-ME"}
+	for _, s := range sentinels.Nodes {
+		setUser(t, s, "user", words)
+	}
+	eachAdapter(t, func(t *testing.T, a adapter) {
+		if _, err := a.open(t, route, redisstore.Options{}).Check(within(t, soon)); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, s := range sentinels.Nodes {
+		setUser(t, s, "user", words[:len(words)-1])
+	}
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: route.addrs, Username: route.user, Password: route.password, DisableCache: true,
+		Sentinel: rueidis.SentinelOption{MasterSet: route.master},
+	})
+	if err == nil {
+		c.Close()
+		t.Error("rueidis finds a master without +role")
+	}
 }

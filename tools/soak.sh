@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs what takes too long for every change: the differential tests of limits in Redis with
+# as many steps as given, for each algorithm, and then the fault matrix as often as given.
+. "$(dirname "$0")/lib.sh"
+
+steps=${1:?usage: tools/soak.sh STEPS ROUNDS, as in 1000000 10}
+rounds=${2:?usage: tools/soak.sh STEPS ROUNDS, as in 1000000 10}
+
+need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
+[ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
+
+# Without the race detector: one goroutine asks, and steps are what counts.
+say "$steps steps for each algorithm"
+SLUICE_SOAK=$steps go -C checks test -count 1 -timeout 24h -run 'EqualMemory$|AsInMemory$' ./redis
+
+faults='^Test(Faults|FaultsGoredis|LostReplies|LostReplyThroughGuard|ScriptFlush|SlotsMigrateUnderLoad|ClusterFailover|SentinelFailover|BatchOverSlots|BatchesOverSlotsCompete|Eviction|SkewedClocks)$'
+say "$rounds rounds of faults"
+go -C checks test -race -count "$rounds" -timeout "$((rounds * 15))m" -run "$faults" ./redis
