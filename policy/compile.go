@@ -95,6 +95,9 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 		c.report("Name", r.Name, nameProblem(r.Name))
 	}
 	r.match = c.newMatcher(&r.Match, "Match.")
+	if r.Always && len(r.Key) == 0 {
+		r.Key = []Part{Global()}
+	}
 	r.parts = c.newParts(&r.Rule, r.match)
 	r.Key = r.parts
 	r.WhenLimited.check(r.Name, c.report)
@@ -121,19 +124,30 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 		c.addLists(r)
 		c.addOverrides(r)
 	}
-	r.limits = c.newSet(r, r.Limits, false)
+	r.limits = c.newSet(r, c.always(r), false)
 	return r
 }
 
 // checkLimits checks that a rule has something to say.
 func (c *compiler) checkLimits(r *rule) {
 	switch {
-	case len(r.Limits) > 0:
+	case r.Always && len(r.Limits)+len(r.Candidate)+len(r.Overrides)+len(r.Reserved) > 0:
+		c.report("Always", "", "is set, and limits, candidates, overrides or reserves too, which then say nothing; leave out one of them")
+	case len(r.Limits) > 0 || r.Always:
 	case r.Bandwidth == nil:
 		c.report("Limits", "", "are missing; give one or more")
 	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.soft():
 		c.report("Limits", "", "are missing; a rule that has only a bandwidth has no candidates, overrides, and nobody to degrade or mark")
 	}
+}
+
+// always returns the limits of a rule: of one that always limits, a limit that is
+// never asked and stands for it where limits are told.
+func (c *compiler) always(r *rule) []*sluice.Limit {
+	if !r.Always || !isName(r.Name) {
+		return r.Limits
+	}
+	return []*sluice.Limit{sluice.MustLimit(r.Name, sluice.FixedWindow{Rate: sluice.PerDay(1)})}
 }
 
 func nameProblem(name string) string {
@@ -179,7 +193,7 @@ func (c *compiler) checkNumbers(r *rule) {
 }
 
 func (c *compiler) checkBan(b *sluice.Ban) {
-	all, ok := b.Check().(interface{ Unwrap() []error }) //nolint:errorlint // what Check returns joins its errors
+	all, ok := b.Check().(interface{ Unwrap() []error })
 	if !ok {
 		return // nil
 	}

@@ -152,6 +152,8 @@ func TestNewMistakes(t *testing.T) {
 		{"Limits", func(r *policy.Rule) {
 			r.Limits, r.Candidate, r.Bandwidth = nil, bucket(), &policy.Bandwidth{Down: sluice.PerSecond(1000)}
 		}},
+		{"Always", func(r *policy.Rule) { r.Always = true }},
+		{"Always", func(r *policy.Rule) { r.Always, r.Limits, r.Candidate = true, nil, bucket() }},
 		{"MaxWait", func(r *policy.Rule) { r.MaxWait, r.WhenLimited.Action = time.Second, policy.Mark }},
 		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited.Action = 9 }},
 		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited = policy.Response{Action: policy.Mark, Status: 500} }},

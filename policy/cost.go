@@ -189,7 +189,7 @@ type Outcome struct {
 // Settles reports whether what the decision took is to be settled once the request
 // has been handled, at the units that Actual tells then.
 func (m *Met) Settles() bool {
-	if m.Rule == nil || m.Listed != NotListed || m.Request.Member != 0 {
+	if m.Rule == nil || m.Rule.Always || m.Listed != NotListed || m.Request.Member != 0 {
 		return false
 	}
 	s := m.Rule.Cost.Source

@@ -242,7 +242,9 @@ func (v *Verdict) fail(err error) {
 	}
 	for i := range v.Met {
 		m := &v.Met[i]
-		soft := m.Role == RoleSoft && (m.Listed == ListDeny || m.Rule.OnStoreError == FallbackDeny)
+		// What needed no store stands.
+		decided := m.Decision.Reason != sluice.ReasonNone
+		soft := m.Role == RoleSoft && (decided || m.Rule.OnStoreError == FallbackDeny)
 		switch {
 		case soft && m.Rule.WhenLimited.Action == Mark && v.Mark == nil:
 			v.Mark, v.Action = m.Rule, max(v.Action, Mark)

@@ -62,7 +62,12 @@ func (m *Met) Explain() string {
 
 func (m *Met) explain(b *strings.Builder, decided bool) {
 	r, d := &m.Request, &m.Decision
-	b.WriteString(r.Limit.String())
+	always := m.Rule != nil && m.Rule.Always
+	if always {
+		b.WriteString(m.Rule.Name)
+	} else {
+		b.WriteString(r.Limit.String())
+	}
 	switch m.Role {
 	case RoleShadow:
 		b.WriteString(" (in shadow)")
@@ -80,6 +85,9 @@ func (m *Met) explain(b *strings.Builder, decided bool) {
 		return
 	case d.Reason == sluice.ReasonMissingKey:
 		b.WriteString(": a part of the key is missing")
+		return
+	case always:
+		b.WriteString(": always limited")
 		return
 	}
 	fmt.Fprintf(b, ": cost %d", r.Cost)

@@ -16,9 +16,6 @@ type keyTable[V any] map[keyID]V
 
 // find returns what is said of a key, without making a string of it.
 func (t keyTable[V]) find(k keyRef, buffer []byte) (v V, found bool) {
-	if len(t) == 0 {
-		return v, false
-	}
 	if b, text := k.bytes(buffer); len(b) == 0 {
 		v, found = t[keyID{text, k.parts}]
 	} else {
@@ -50,6 +47,7 @@ func (c *compiler) addLists(r *rule) {
 	r.lists = make(keyTable[List], len(r.AllowKeys)+len(r.DenyKeys))
 	c.addList(r, "AllowKeys", r.AllowKeys, ListAllow)
 	c.addList(r, "DenyKeys", r.DenyKeys, ListDeny)
+	r.hasLists = len(r.lists) > 0 || r.allowIPs != nil || r.denyIPs != nil
 }
 
 func (c *compiler) addList(r *rule, field string, keys [][]string, list List) {

@@ -30,10 +30,9 @@ type askKind struct {
 // newSet makes the requests of a rule's limits, with those that are tried out.
 func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
 	set := &limitSet{override: override}
-	role := r.role()
 	for _, l := range limits {
-		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: role != RoleEnforced})
-		set.kinds = append(set.kinds, askKind{isLease(l), role})
+		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced})
+		set.kinds = append(set.kinds, askKind{isLease(l), r.role})
 	}
 	for _, l := range r.Candidate {
 		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true})
@@ -65,8 +64,8 @@ func isLease(l *sluice.Limit) bool {
 	return ok
 }
 
-// role returns what the rule's limits decide.
-func (r *Rule) role() Role {
+// roleOf returns what the limits of a rule are for.
+func roleOf(r *Rule) Role {
 	switch {
 	case r.Shadow:
 		return RoleShadow

@@ -12,7 +12,8 @@ type Met struct {
 	// Role says what the decision is for.
 	Role Role
 	// Listed says that the key or the client is on a list of the rule: then the store was
-	// not asked, and Request tells the rule's first limit alone.
+	// not asked, and Request tells the rule's first limit alone. So it does of a rule that is Always
+	// limited, for which a limit stands that is never asked.
 	Listed List
 	// Override says that the numbers are those of one of the rule's Overrides.
 	Override bool

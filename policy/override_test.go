@@ -77,8 +77,11 @@ func TestOverridesKeepState(t *testing.T) {
 		allowed   bool
 		remaining int64
 	}{
-		{without, true, 1}, {without, true, 0}, {without, false, 0},
-		{with, true, 97}, {with, true, 96},
+		{without, true, 1},
+		{without, true, 0},
+		{without, false, 0},
+		{with, true, 97},
+		{with, true, 96},
 		{without, false, 0},
 	} {
 		v := step.p.Decide(t.Context(), store, tenant("gold"))

@@ -84,6 +84,9 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	k := ref.key(string(s.key))
 	var errs []error
 	for i := range r.limits.asks {
+		if r.Always {
+			break // it has no state
+		}
 		errs = append(errs, store.Reset(ctx, r.limits.asks[i].Limit, k))
 	}
 	return errors.Join(errs...)

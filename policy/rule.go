@@ -17,13 +17,16 @@ type Rule struct {
 	// Match says which requests meet the rule; the zero Match is for all of them.
 	Match Match
 	// Key says whom the limits count for: one part or more. For one budget
-	// shared by everybody, give Global().
+	// shared by everybody, give Global(). A rule that is Always limited may have none.
 	Key []Part
 	// Limits are one or more; all must hold. The policy makes their state the
 	// rule's own: the first limit is kept as "rule", the n-th as "rule/n", one
 	// that was given a name as "rule/name", which must be unique in the rule. A
-	// rule with a Bandwidth may have none.
+	// rule with a Bandwidth may have none, and one that is Always limited has none.
 	Limits []*sluice.Limit
+	// Always limits each request that the rule meets, without limits or a key: to drop marked traffic
+	// while there is pressure, to degrade all traffic then, or to mark some for what it is.
+	Always bool
 	// Candidate are limits that are tried out beside those in force: decided, counted and
 	// explained, and never enforced. They are kept as "rule/candidate/n" or "rule/candidate/name".
 	Candidate []*sluice.Limit

@@ -83,35 +83,51 @@ func (s *scratch) reset() {
 // does not after all. If the store need not be asked about anything, it returns the verdict.
 func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Verdict {
 	key, missing := s.makeKey(r.parts)
-	if missing != nil && missing.OnMissing == MissingSkip {
-		return nil
+	if missing != nil {
+		return s.addWithout(r, missing, cost)
 	}
 	s.matched = true
-	q := asked{rule: r, set: r.limits, key: key, cost: cost, maxWait: shorter(maxWait, r.MaxWait), class: class}
-	enforced := r.role() == RoleEnforced
-	if missing != nil {
-		if enforced {
-			return &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
-		}
-		if !s.listsToo { // there is no key to tell
-			q.reason = sluice.ReasonMissingKey
-			s.asked = append(s.asked, q)
-		}
-		return nil
+	var listed List
+	if r.hasLists {
+		listed = r.listed(s, key)
 	}
-	switch q.listed = r.listed(s, key); {
-	case q.listed == ListDeny && enforced && !s.listsToo:
-		return &Verdict{Action: Deny, Reason: sluice.ReasonListed, Rule: &r.Rule}
-	case q.listed == ListDeny:
-		q.reason = sluice.ReasonListed
-	case q.listed == NotListed && cost < 0:
+	var reason sluice.Reason
+	switch {
+	case listed == ListDeny:
+		reason = sluice.ReasonListed
+	case listed == NotListed && r.Always:
+		reason = sluice.ReasonLimited
+	case listed == NotListed && cost < 0:
 		return &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Err: negativeCost(r.Name)}
-	case q.listed == NotListed:
+	}
+	if reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo {
+		return &Verdict{Action: Deny, Reason: reason, Rule: &r.Rule}
+	}
+	s.asked = append(s.asked, asked{})
+	q := &s.asked[len(s.asked)-1]
+	q.rule, q.set, q.key, q.cost, q.maxWait = r, r.limits, key, cost, shorter(maxWait, r.MaxWait)
+	q.class, q.listed, q.reason = class, listed, reason
+	if len(r.overrides) > 0 && !q.fixed() {
 		if set, ok := r.overrides.find(key, s.key); ok {
 			q.set = set
 		}
 	}
-	s.asked = append(s.asked, q)
+	return nil
+}
+
+// addWithout takes in a rule for a request that lacks a part of its key, and is not to
+// share a budget with others that do.
+func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
+	if missing.OnMissing == MissingSkip {
+		return nil
+	}
+	s.matched = true
+	switch {
+	case r.role == RoleEnforced:
+		return &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
+	case !s.listsToo: // where there is no key to tell
+		s.asked = append(s.asked, asked{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
+	}
 	return nil
 }
 
@@ -146,7 +162,7 @@ func (s *scratch) fill(marks bool) {
 }
 
 // marks reports whether the rule marks requests, and so is asked before those that ask for marks.
-func (r *rule) marks() bool { return r.WhenLimited.Action == Mark && !r.Shadow }
+func (r *rule) marks() bool { return r.role == RoleSoft && r.WhenLimited.Action == Mark }
 
 // met returns all that was asked, with the decisions that have been made.
 func (s *scratch) met() []Met {

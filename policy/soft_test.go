@@ -570,3 +570,42 @@ func TestResponses(t *testing.T) {
 		t.Errorf("headers to strip: %q", got)
 	}
 }
+
+// A rule that always limits does its action to all that it meets, and asks no store.
+func TestAlways(t *testing.T) {
+	for _, c := range []struct {
+		action policy.Action
+		shadow bool
+		want   string
+	}{
+		{policy.Deny, false, "deny: rule r: limited"},
+		{policy.Degrade, false, "degrade: rule r\n  r (to degrade): always limited"},
+		{policy.Mark, false, "mark: rule r\n  r (to mark): always limited"},
+		{policy.Deny, true, "allow\n  r (in shadow): always limited"},
+	} {
+		rule := policy.Rule{
+			Name: "r", Always: true, Shadow: c.shadow, WhenLimited: policy.Response{Action: c.action}, AllowIPs: prefixes("10.0.0.0/8"),
+		}
+		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}, Default: policy.Deny})
+		s := &stub{err: errors.New("broken")}
+		v := p.Decide(t.Context(), s, from("192.0.2.1"))
+		if got := v.Explain(); got != c.want || len(v.Charges()) > 0 {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+		if v := p.Decide(t.Context(), s, from("10.0.0.1")); v.Action != policy.Allow || v.Met[0].Listed != policy.ListAllow {
+			t.Errorf("on the list to allow: %s", v.Explain())
+		}
+		met := p.Meets(from("192.0.2.1"))
+		if len(met) != 1 || met[0].Decision.Allowed || met[0].Settles() {
+			t.Errorf("meets %+v", met)
+		}
+		if err := p.Reset(t.Context(), s, "r"); err != nil || s.single+s.batch+len(s.reset) > 0 {
+			t.Errorf("the store was asked: %v", err)
+		}
+	}
+	// It stands when the store fails that others ask.
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Always: true, WhenLimited: policy.Response{Action: policy.Mark}}, global("all", 5, policy.Deny)}})
+	if v := p.Decide(t.Context(), &stub{err: errors.New("broken")}, &policy.Attributes{}); v.Action != policy.Mark || v.Mark.Name != "r" {
+		t.Errorf("with a store that fails: %s", v.Explain())
+	}
+}
