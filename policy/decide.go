@@ -90,6 +90,7 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 	}
 	s.matching.class = p.classOf(&s.matching)
 	v.Class = p.className(s.matching.class)
+	s.matching.name = v.Class
 	v.Bypass = v.Class != "" && p.classes[s.matching.class].Bypass
 	return v.Bypass
 }

@@ -67,3 +67,24 @@ type ValueMatch struct {
 type Matcher interface {
 	Matches(a *Attributes) bool
 }
+
+// StateMatcher is what a Matcher also is if it asks for more than a request's attributes
+// say. Then MatchesState is called in place of Matches. In the match of a class, the state has no
+// class, and knows of marks only what an earlier hop said.
+type StateMatcher interface {
+	Matcher
+	// Asks says what it asks for: whether for marks, as Match.Marked does, and for the
+	// pressure of which rules. It always says the same.
+	Asks() (marks bool, pressures []string)
+	MatchesState(a *Attributes, s State) bool
+}
+
+// State is what a policy knows of a request besides its attributes.
+type State struct {
+	// Class is the name of the request's class, empty for none.
+	Class string
+	// Marked says that an earlier hop or a rule of the policy has marked the request.
+	Marked bool
+	// Pressure tells the pressure of a rule; nil if nobody knows: see Options.Pressure.
+	Pressure func(rule string) float64
+}

@@ -36,7 +36,8 @@ type valueMatcher struct {
 // matching is a request on its way through the matchers.
 type matching struct {
 	*Attributes
-	class    int  // its number, or noClass
+	class    int // its number, or noClass
+	name     string
 	marked   bool // by an earlier hop or a rule
 	pressure func(rule string) float64
 }
@@ -86,6 +87,13 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	for i, also := range m.If {
 		if also == nil {
 			c.report(fmt.Sprintf("%sIf[%d]", at, i), "", "is nil")
+		}
+		if asking, ok := also.(StateMatcher); ok {
+			marks, pressures := asking.Asks()
+			r.asksMark = r.asksMark || marks
+			for _, of := range pressures {
+				c.pressures = append(c.pressures, pressureOf{c.index, c.rule, fmt.Sprintf("%sIf[%d]", at, i), of})
+			}
 		}
 	}
 	for i := range m.Unless {
@@ -177,7 +185,7 @@ func (m *matcher) matches(a *matching) bool {
 		return false
 	}
 	for _, c := range m.also {
-		if !c.Matches(a.Attributes) {
+		if !a.meets(c) {
 			return false
 		}
 	}
@@ -190,6 +198,14 @@ func (m *matcher) matches(a *matching) bool {
 		}
 	}
 	return true
+}
+
+// meets reports whether a request meets a condition.
+func (a *matching) meets(c Matcher) bool {
+	if asking, ok := c.(StateMatcher); ok {
+		return asking.MatchesState(a.Attributes, State{Class: a.name, Marked: a.marked, Pressure: a.pressure})
+	}
+	return c.Matches(a.Attributes)
 }
 
 // matchesAll checks all, for matches that are in no index.

@@ -1,0 +1,61 @@
+package policy_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// asking is a condition on more than attributes.
+type asking struct {
+	marks     bool
+	pressures []string
+	ok        func(policy.State) bool
+}
+
+func (a asking) Asks() (marks bool, pressures []string) { return a.marks, a.pressures }
+func (a asking) Matches(*policy.Attributes) bool        { panic("MatchesState is to be called") }
+func (a asking) MatchesState(_ *policy.Attributes, s policy.State) bool {
+	return a.ok(s)
+}
+
+// Conditions are told what a policy knows of a request: its class, its mark, and the
+// pressure.
+func TestStateMatcher(t *testing.T) {
+	always := func(name string, action policy.Action, condition asking) policy.Rule {
+		return policy.Rule{Name: name, Always: true, Match: policy.Match{If: []policy.Matcher{condition}}, WhenLimited: policy.Response{Action: action}}
+	}
+	rules := []policy.Rule{
+		always("class", policy.Deny, asking{ok: func(s policy.State) bool { return s.Class == "bulk" }}),
+		always("drop", policy.Deny, asking{marks: true, pressures: []string{"mark"}, ok: func(s policy.State) bool {
+			return s.Marked && s.Pressure != nil && s.Pressure("mark") > 1
+		}}),
+		always("mark", policy.Mark, asking{ok: func(policy.State) bool { return true }}),
+	}
+	classes := []policy.Class{
+		{Name: "bulk", Match: policy.Match{If: []policy.Matcher{asking{ok: func(s policy.State) bool { return s.Class == "" && s.Marked }}}}},
+		{Name: "other"},
+	}
+	for _, c := range []struct {
+		marked   bool
+		pressure float64
+		action   policy.Action
+		rule     string
+	}{
+		{false, 0, policy.Mark, ""},
+		{false, 2, policy.Deny, "drop"},
+		{true, 0, policy.Deny, "class"},
+	} {
+		p := mustPolicy(t, policy.Options{Rules: rules, Classes: classes, Pressure: func(string) float64 { return c.pressure }})
+		v := p.Decide(t.Context(), &stub{}, &policy.Attributes{Marked: c.marked})
+		if v.Action != c.action || c.rule != "" && v.Rule.Name != c.rule {
+			t.Errorf("%+v: %s", c, v.Explain())
+		}
+	}
+	_, err := policy.New(policy.Options{Rules: []policy.Rule{always("a", policy.Deny, asking{pressures: []string{"b"}})}})
+	var bad *policy.RuleError
+	if !errors.As(err, &bad) || bad.Field != "Match.If[0]" || bad.Value != "b" {
+		t.Errorf("a rule that is not there: %v", err)
+	}
+}
