@@ -1,0 +1,64 @@
+package policy_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// A policy that takes the place of another one goes on with the limits that are the
+// same, in all places that hold them, and with no others.
+func TestContinue(t *testing.T) {
+	berlin := func() *time.Location {
+		zone, err := time.LoadLocation("Europe/Berlin") // a pointer of its own each time
+		if err != nil {
+			t.Fatal(err)
+		}
+		return zone
+	}
+	build := func(burst int64) *policy.Policy {
+		p, err := policy.New(policy.Options{Rules: []policy.Rule{
+			{
+				Name: "same", Key: []policy.Part{policy.ClientIP()},
+				Limits:    []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(10), Calendar: sluice.CalendarDay, Zone: berlin()})},
+				Candidate: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(3)})},
+				Overrides: []policy.Override{{
+					Key:    []string{"192.0.2.7"},
+					Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(7)})},
+				}},
+			},
+			{
+				Name: "changed", Key: []policy.Part{policy.ClientIP()},
+				Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: burst})},
+			},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	old, next := build(5), build(6)
+	next.Continue(old)
+	for _, client := range []string{"192.0.2.1", "192.0.2.7"} {
+		a := &policy.Attributes{ClientIP: netip.MustParseAddr(client)}
+		was, is := old.Meets(a), next.Meets(a)
+		if len(was) != 3 || len(is) != 3 {
+			t.Fatalf("%s meets %d limits, and %d", client, len(was), len(is))
+		}
+		for i := range is {
+			same := is[i].Request.Limit == was[i].Request.Limit
+			if want := is[i].Rule.Name == "same"; same != want {
+				t.Errorf("%s: %v is the earlier one: %t, want %t", client, is[i].Request.Limit, same, want)
+			}
+		}
+	}
+	if next.Rule("same").Limits[0] != old.Rule("same").Limits[0] || next.Rule("same").Candidate[0] != old.Rule("same").Candidate[0] {
+		t.Error("the rule has other limits than those that it asks")
+	}
+	if got := next.Rule("changed").Limits[0].Capacity(); got != 6 {
+		t.Errorf("the changed limit holds %d", got)
+	}
+}
