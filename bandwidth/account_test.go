@@ -398,7 +398,7 @@ func TestStoreErrors(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		told := 0
-		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB), OnStoreError: func(err error) error {
+		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB), OnStoreError: func(_ context.Context, err error) error {
 			if !errors.Is(err, down) {
 				t.Errorf("%s: told of %v", name, err)
 			}

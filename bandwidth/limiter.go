@@ -1,6 +1,7 @@
 package bandwidth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -25,10 +26,10 @@ type Options struct {
 	Name string
 	// Rate is how many bytes each key may move. Required.
 	Rate sluice.Rate
-	// OnStoreError is told why the store has not decided. What it returns fails the read or
+	// OnStoreError is told why the store has not decided, with the context of who moves bytes. What it returns fails the read or
 	// write, and nil lets a chunk pass that is not paid for. It must be safe for concurrent
 	// use. Default: the error itself.
-	OnStoreError func(err error) error
+	OnStoreError func(ctx context.Context, err error) error
 }
 
 // Limiter is a rate of bytes for each key. It is safe for concurrent use, for any
@@ -38,7 +39,7 @@ type Limiter struct {
 	limit   *sluice.Limit
 	rate    sluice.Rate
 	chunk   int64
-	onError func(err error) error
+	onError func(ctx context.Context, err error) error
 }
 
 // NewLimiter returns a limiter. The error says which option is wrong, and of a rate
@@ -48,7 +49,7 @@ func NewLimiter(o Options) (*Limiter, error) {
 		return nil, errors.New("bandwidth: Options.Store is missing; give one such as memory.New makes")
 	}
 	if o.OnStoreError == nil {
-		o.OnStoreError = func(err error) error { return err }
+		o.OnStoreError = func(_ context.Context, err error) error { return err }
 	}
 	limit, err := sluice.NewLimit(o.Name, sluice.TokenBucket{
 		Rate: o.Rate, Burst: bytesIn(o.Rate, BurstTime),

@@ -140,7 +140,7 @@ func (m *meter) payOne(t *toll) (time.Duration, error) {
 	case err == nil:
 		err = &RefusedError{t.flow.limiter.limit.Name(), d.Reason}
 	}
-	if err = t.flow.limiter.onError(err); err == nil {
+	if err = t.flow.limiter.onError(m.ctx, err); err == nil {
 		t.forgive()
 	}
 	return 0, err

@@ -1,0 +1,102 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/bandwidth"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Flows are what bounds the bytes of requests that met rules with a Bandwidth: a flow for each
+// rule, key and direction, in the store that the rules' limits are in. It is safe for
+// concurrent use.
+type Flows struct {
+	store   sluice.Store
+	onError func(ctx context.Context, err error)
+
+	mu    sync.RWMutex
+	known map[paced]limiters
+}
+
+// paced is what a rule says of bandwidth. A rule that is loaded anew and says the same goes on
+// with what is known of it.
+type paced struct {
+	rule      string
+	bandwidth policy.Bandwidth
+	deny      bool
+}
+
+type limiters struct{ down, up *bandwidth.Limiter }
+
+// mostKnown bounds how many rules are known; beyond, all are forgotten, and made anew when
+// they are met.
+const mostKnown = 1 << 14
+
+// NewFlows returns flows in a store. Errors of the store end a read or write only of a rule whose
+// OnStoreError is to deny; bytes of others pass. onError is told of both, with the context that
+// the bytes move in; it must be safe for concurrent use, and may be nil.
+func NewFlows(store sluice.Store, onError func(ctx context.Context, err error)) *Flows {
+	if onError == nil {
+		onError = func(context.Context, error) {}
+	}
+	return &Flows{store: store, onError: onError, known: make(map[paced]limiters)}
+}
+
+// Of returns the flows of what the client of a verdict's request receives, and of what it sends.
+func (f *Flows) Of(ctx context.Context, v *policy.Verdict) (down, up []bandwidth.Flow) {
+	for i := range v.Paced {
+		p := &v.Paced[i]
+		l := f.limiters(ctx, p.Rule)
+		if l.down != nil {
+			down = append(down, l.down.Flow(p.Key))
+		}
+		if l.up != nil {
+			up = append(up, l.up.Flow(p.Key))
+		}
+	}
+	return down, up
+}
+
+func (f *Flows) limiters(ctx context.Context, r *policy.Rule) limiters {
+	id := paced{r.Name, *r.Bandwidth, r.OnStoreError == policy.FallbackDeny}
+	f.mu.RLock()
+	l, ok := f.known[id]
+	f.mu.RUnlock()
+	if ok {
+		return l
+	}
+	var errs [2]error
+	l.down, errs[0] = f.limiter(id, "down", id.bandwidth.Down)
+	l.up, errs[1] = f.limiter(id, "up", id.bandwidth.Up)
+	if err := errors.Join(errs[:]...); err != nil {
+		f.onError(ctx, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) >= mostKnown {
+		clear(f.known)
+	}
+	f.known[id] = l
+	return l
+}
+
+// limiter returns the limiter of one direction, nil if its rate is zero.
+func (f *Flows) limiter(id paced, direction string, rate sluice.Rate) (*bandwidth.Limiter, error) {
+	if rate.IsZero() {
+		return nil, nil //nolint:nilnil // no limiter is the answer
+	}
+	return bandwidth.NewLimiter(bandwidth.Options{
+		Store: f.store, Rate: rate,
+		Name: id.rule + "/bandwidth/" + direction,
+		OnStoreError: func(ctx context.Context, err error) error {
+			f.onError(ctx, err)
+			if id.deny {
+				return err
+			}
+			return nil
+		},
+	})
+}

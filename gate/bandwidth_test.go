@@ -1,0 +1,113 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/bandwidth"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// pacedEdge returns an edge with one rule that paces, and another that does not.
+func pacedEdge(tb testing.TB, store sluice.Store, b policy.Bandwidth, fallback policy.Fallback) *edge {
+	tb.Helper()
+	return newEdge(tb, store, gate.Options{},
+		policy.Rule{Name: "paced", Bandwidth: &b, OnStoreError: fallback},
+		policy.Rule{Name: "plain", Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(100)})})
+}
+
+// TestFlows gives each direction of a rule its rate, per key, for all requests of the key
+// and for the rules that are loaded after it.
+func TestFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := bubbleStore(t)
+		b := policy.Bandwidth{Down: sluice.PerSecond(1_000_000), Up: sluice.PerSecond(500_000)}
+		flows := gate.NewFlows(store, func(_ context.Context, err error) { t.Error(err) })
+		move := func(f []bandwidth.Flow, bytes int64) time.Duration {
+			began := time.Now()
+			w := bandwidth.NewWriter(t.Context(), io.Discard, f...)
+			if _, err := w.Write(make([]byte, bytes)); err != nil {
+				t.Error(err)
+			}
+			return time.Since(began)
+		}
+		for i, c := range []struct {
+			key  string
+			up   bool
+			want time.Duration
+		}{
+			{"a", false, 960 * time.Millisecond}, // with the burst
+			{"a", false, time.Second},
+			{"b", false, 960 * time.Millisecond},
+			{"b", true, 1960 * time.Millisecond},
+			{"b", true, 2 * time.Second},
+		} {
+			e := pacedEdge(t, store, b, policy.FallbackDefault) // as after a reload
+			v := e.decide(t.Context(), c.key)
+			down, up := flows.Of(t.Context(), &v)
+			if len(down) != 1 || len(up) != 1 {
+				t.Fatalf("%d: %d flows down, %d up", i, len(down), len(up))
+			}
+			f := down
+			if c.up {
+				f = up
+			}
+			if took := move(f, 1_000_000); took != c.want {
+				t.Errorf("%d: a megabyte of %q took %v, not %v", i, c.key, took, c.want)
+			}
+		}
+	})
+}
+
+// TestFlowsOneWay bounds only what has a rate.
+func TestFlowsOneWay(t *testing.T) {
+	store := bubbleStore(t)
+	e := pacedEdge(t, store, policy.Bandwidth{Up: sluice.PerSecond(1000)}, policy.FallbackDefault)
+	v := e.decide(t.Context(), "a")
+	down, up := gate.NewFlows(store, nil).Of(t.Context(), &v)
+	if len(down) != 0 || len(up) != 1 {
+		t.Errorf("%d flows down, %d up", len(down), len(up))
+	}
+	if down, up := gate.NewFlows(store, nil).Of(t.Context(), &policy.Verdict{}); down != nil || up != nil {
+		t.Error("flows of a request that met no rule")
+	}
+}
+
+// TestFlowsStoreError lets bytes pass when the store is down, or not, as the rule says, and
+// tells of it.
+func TestFlowsStoreError(t *testing.T) {
+	down := errors.New("the store is down")
+	for fallback, want := range map[policy.Fallback]error{policy.FallbackDefault: nil, policy.FallbackDeny: down} {
+		store := &brokenStore{Store: bubbleStore(t)}
+		e := pacedEdge(t, store, policy.Bandwidth{Down: sluice.PerSecond(1000)}, fallback)
+		v := e.decide(t.Context(), "a")
+		var told []error
+		f, _ := gate.NewFlows(store, func(_ context.Context, err error) { told = append(told, err) }).Of(t.Context(), &v)
+		store.err = down
+		if _, err := bandwidth.NewWriter(t.Context(), io.Discard, f...).Write(make([]byte, 10)); !errors.Is(err, want) {
+			t.Errorf("%v: %v", fallback, err)
+		}
+		if len(told) != 1 || !errors.Is(told[0], down) {
+			t.Errorf("%v: told of %v", fallback, told)
+		}
+	}
+}
+
+// brokenStore is a store that fails once it has an error.
+type brokenStore struct {
+	sluice.Store
+	err error
+}
+
+func (s *brokenStore) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	if s.err != nil {
+		return sluice.Decision{}, s.err
+	}
+	return s.Store.Decide(ctx, r)
+}
