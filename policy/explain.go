@@ -80,14 +80,14 @@ func (m *Met) explain(b *strings.Builder, decided bool) {
 		b.WriteString(" (an override)")
 	}
 	switch {
+	case m.Listed == ListDeny && d.Reason != sluice.ReasonListed:
+		b.WriteString(": always limited")
+		return
 	case m.Listed != NotListed:
 		fmt.Fprintf(b, ": on the %v list", m.Listed)
 		return
 	case d.Reason == sluice.ReasonMissingKey:
 		b.WriteString(": a part of the key is missing")
-		return
-	case always:
-		b.WriteString(": always limited")
 		return
 	}
 	fmt.Fprintf(b, ": cost %d", r.Cost)

@@ -12,8 +12,8 @@ type Met struct {
 	// Role says what the decision is for.
 	Role Role
 	// Listed says that the key or the client is on a list of the rule: then the store was
-	// not asked, and Request tells the rule's first limit alone. So it does of a rule that is Always
-	// limited, for which a limit stands that is never asked.
+	// not asked, and Request tells the rule's first limit alone. To a rule that is Always limited
+	// all are as if on its list to deny, but with ReasonLimited; a limit stands for it that is never asked.
 	Listed List
 	// Override says that the numbers are those of one of the rule's Overrides.
 	Override bool
@@ -56,7 +56,8 @@ const (
 	NotListed List = iota
 	// ListAllow: on AllowKeys or AllowIPs; the rule lets the request pass.
 	ListAllow
-	// ListDeny: on DenyKeys or DenyIPs; the rule refuses it, with ReasonListed.
+	// ListDeny: on DenyKeys or DenyIPs; the rule refuses it, with ReasonListed, or does to
+	// it what else its action is.
 	ListDeny
 )
 

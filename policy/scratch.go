@@ -96,7 +96,7 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 	case listed == ListDeny:
 		reason = sluice.ReasonListed
 	case listed == NotListed && r.Always:
-		reason = sluice.ReasonLimited
+		listed, reason = ListDeny, sluice.ReasonLimited
 	case listed == NotListed && cost < 0:
 		return &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Err: negativeCost(r.Name)}
 	}
