@@ -24,7 +24,7 @@ func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Ask) s
 		end = state.T
 	}
 	if state != kept && !r.Peek {
-		sh.putBan(&bp, state, a.Now)
+		sh.putBan(&bp, r.Limit, r.Key, state, a.Now)
 	}
 	if end > 0 {
 		d := sh.decideLimit(p, true, a)
@@ -32,7 +32,7 @@ func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Ask) s
 	}
 	d := sh.decideLimit(p, r.Peek, a)
 	if state, counts := denied(&terms, state, &d, a.Now); counts && !r.Peek {
-		sh.putBan(&bp, state, a.Now)
+		sh.putBan(&bp, r.Limit, r.Key, state, a.Now)
 	}
 	return d
 }
@@ -67,7 +67,7 @@ func denied(terms *algo.Ban, state algo.State, d *sluice.Decision, now int64) (n
 
 // putBan keeps the state of a ban. If there is no room, the denial that it would
 // count stands all the same.
-func (sh *shard) putBan(bp *place, state algo.State, now int64) {
+func (sh *shard) putBan(bp *place, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
 	sl := sh.lookup(bp)
 	if sl == nil {
 		if sl = sh.add(bp, now, false); sl == nil {
@@ -75,4 +75,7 @@ func (sh *shard) putBan(bp *place, state algo.State, now int64) {
 		}
 	}
 	sl.state = state
+	if (&algo.Ban{}).Banned(state, now) > 0 {
+		sh.note(bp.banID(), l.Name(), k)
+	}
 }

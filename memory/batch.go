@@ -294,7 +294,7 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 		state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
 		told := *d
 		if state, counts := denied(&terms, state, &told, it.ask.Now); counts {
-			it.shard.putBan(&it.ban, state, it.ask.Now)
+			it.shard.putBan(&it.ban, alone.Limit, alone.Key, state, it.ask.Now)
 		}
 	}
 }

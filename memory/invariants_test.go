@@ -17,6 +17,7 @@ func checkInvariants(tb testing.TB, s *Store) {
 func invariants(s *Store) error {
 	bytes := int64(len(s.shards))*shardBytes + cacheBytes
 	counts := make(map[uint64]int64)
+	banned := int64(0)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		if sh.frozen.Load() != sh.closed || sh.pinned {
@@ -29,12 +30,22 @@ func invariants(s *Store) error {
 			continue
 		}
 		bytes += sh.now.bytes() + sh.slab.bytes
+		for id, b := range sh.banned {
+			bytes += b.bytes()
+			banned += b.bytes()
+			if sl := sh.lookup(&place{key: id.key, tag: id.tag}); sl == nil || sl.version() != banVersion {
+				return fmt.Errorf("shard %d: a ban of %q is listed that is not there", i, b.limit)
+			}
+		}
 		if sh.old != nil {
 			bytes += sh.old.bytes()
 		}
 	}
 	if got := s.bytes.Load(); got != bytes {
 		return fmt.Errorf("%d bytes are counted, and %d are there", got, bytes)
+	}
+	if got := s.banned.Load(); got != banned {
+		return fmt.Errorf("%d bytes of listed bans are counted, and %d are there", got, banned)
 	}
 	if s.shards[0].closed {
 		return nil // nothing refers to a version any more

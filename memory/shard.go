@@ -38,6 +38,9 @@ type shard struct {
 	closed bool
 	shared uint64 // decisions that shared a budget, or were denied, for lack of room
 	worked int    // slots moved or swept by the last operation that did
+
+	banned   map[banID]bannedKey // of all bans that can be listed
+	unlisted uint64              // bans for which there was no room there
 	_      [64]byte
 }
 
@@ -78,6 +81,11 @@ func (sh *shard) close() {
 	if sh.old != nil {
 		n += sh.old.bytes()
 	}
+	for _, b := range sh.banned {
+		n += b.bytes()
+		sh.store.banned.Add(-b.bytes())
+	}
+	sh.banned = nil
 	sh.store.bytes.Add(-n)
 	sh.publish(noKeys)
 	sh.old, sh.slab = nil, slab{last: -1}
@@ -127,6 +135,7 @@ func (sh *shard) fresh(sl *slot, now int64) bool {
 func (sh *shard) drop(sl *slot) {
 	index := sl.version()
 	if index == banVersion {
+		sh.unnote(banID{sl.key.Load(), sl.tag.Load()})
 		return
 	}
 	v := sh.store.versions.at(index)

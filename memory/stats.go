@@ -19,6 +19,9 @@ type Stats struct {
 	// Overflow counts decisions about new keys for which there was no room: they
 	// shared a budget, or were denied.
 	Overflow int64
+	// Unlisted counts bans that hold and are not listed, for their keys' texts found no
+	// room: these may take a sixteenth of the bytes.
+	Unlisted int64
 	// Limits is the number of versions of limits that states are kept for.
 	Limits int64
 }
@@ -31,6 +34,7 @@ func (s *Store) Stats() Stats {
 		sh.mu.Lock()
 		st.Keys += int64(sh.keys())
 		st.Overflow += int64(sh.shared)
+		st.Unlisted += int64(sh.unlisted)
 		sh.mu.Unlock()
 	}
 	s.versions.mu.Lock()

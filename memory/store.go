@@ -21,6 +21,7 @@ type Store struct {
 	asked  func() int64 // Options.Clock
 
 	bytes        atomic.Int64
+	banned       atomic.Int64 // those of them that texts of banned keys take
 	maxBytes     int64
 	denyWhenFull bool
 	versions     versions

@@ -75,6 +75,8 @@ var contract = []clause{
 	{"BanEscalates", banEscalates},
 	{"BanProlonged", banProlonged},
 	{"BanByHandOnly", banByHandOnly},
+	{"BanByHand", banByHand},
+	{"BanList", banList},
 	{"Shadow", shadow},
 	{"ShadowBatch", shadowBatch},
 	{"Batches", batches},

@@ -1,0 +1,189 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// Slots hold hashes of keys. To list those that are banned, each shard keeps the texts
+// of their keys aside, in a share of the store's bytes. A ban for whose text there is no
+// room holds all the same.
+
+var _ sluice.Banner = (*Store)(nil)
+
+const (
+	// bannedShare is which part of the bytes the texts may take.
+	bannedShare = 16
+	// bannedBytes is about what a text takes beside itself, in a map that is at its emptiest.
+	bannedBytes = 320
+	// longestBanned is the longest text of a key that is kept; of others, a digest is.
+	longestBanned = 256
+)
+
+// banID identifies the slot of a ban in its shard.
+type banID struct{ key, tag uint64 }
+
+func (p *place) banID() banID { return banID{p.key, p.tag} }
+
+func (a banID) compare(b banID) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag)) }
+
+// bannedKey is what a ban is listed as.
+type bannedKey struct {
+	limit  string
+	key    sluice.Key
+	digest string
+}
+
+func (b *bannedKey) bytes() int64 { return int64(bannedBytes + len(b.key.Text()) + len(b.digest)) }
+
+// note keeps whose ban it is.
+func (sh *shard) note(id banID, limit string, k sluice.Key) {
+	if _, ok := sh.banned[id]; ok {
+		return
+	}
+	b := bannedKey{limit: limit}
+	if text := k.Text(); len(text) > longestBanned {
+		sum := sha256.Sum256([]byte(text))
+		b.digest = "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+	} else {
+		// A part of a request's text would keep all of it.
+		b.key = sluice.EncodedKey(strings.Clone(text), k.Len())
+	}
+	n := b.bytes()
+	if s := sh.store; s.banned.Add(n) > s.maxBytes/bannedShare || !s.grow(n) {
+		s.banned.Add(-n)
+		sh.unlisted++
+		return
+	}
+	if sh.banned == nil {
+		sh.banned = make(map[banID]bannedKey)
+	}
+	sh.banned[id] = b
+}
+
+// unnote forgets a ban whose slot is given up.
+func (sh *shard) unnote(id banID) {
+	b, ok := sh.banned[id]
+	if !ok {
+		return
+	}
+	if delete(sh.banned, id); len(sh.banned) == 0 {
+		sh.banned = nil // a map keeps its size
+	}
+	sh.store.banned.Add(-b.bytes())
+	sh.store.bytes.Add(-b.bytes())
+}
+
+// BanKey bans a key by hand. See sluice.Banner. It fails if there is no room at all.
+func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+	if err := sluice.CheckBan(l, d); err != nil {
+		return err
+	}
+	p, now, err := s.lock(l, k)
+	if err != nil {
+		return err
+	}
+	defer p.shard.unlock()
+	b := p.ban()
+	if p.shard.lookup(&b) == nil && p.shard.add(&b, now, true) == nil {
+		return errors.New("memory: there is no room for the ban; raise Options.MaxBytes")
+	}
+	p.shard.putBan(&b, l, k, algo.BannedByHand(now, int64(d/time.Microsecond)), now)
+	return nil
+}
+
+// LiftBan ends the ban of a key. See sluice.Banner.
+func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
+	if l == nil {
+		return false, &sluice.RequestError{Problem: "has no limit"}
+	}
+	p, now, err := s.lock(l, k)
+	if err != nil {
+		return false, err
+	}
+	defer p.shard.unlock()
+	b := p.ban()
+	sl := p.shard.lookup(&b)
+	if sl == nil {
+		return false, nil
+	}
+	found := (&algo.Ban{}).Banned(sl.state, now) > 0
+	p.shard.remove(&b)
+	return found, nil
+}
+
+// ListBans returns a page of the bans in force. See sluice.Banner. Those whose texts
+// found no room are not listed: see Stats.Unlisted.
+func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
+	var page sluice.BanPage
+	q, err := q.Complete()
+	if err != nil {
+		return page, err
+	}
+	number, after := 0, banID{}
+	if q.From != "" {
+		if _, err := fmt.Sscanf(q.From, "%x.%x.%x", &number, &after.key, &after.tag); err != nil || number < 0 || number >= len(s.shards) {
+			return page, &sluice.RequestError{Problem: "for bans: there is no page there; give Next of an earlier one"}
+		}
+	}
+	for ; number < len(s.shards); number++ {
+		listed, err := s.shards[number].listBans(after)
+		if err != nil {
+			return page, err
+		}
+		slices.SortFunc(listed, func(a, b listedBan) int { return a.id.compare(b.id) })
+		for i := range listed {
+			page.Bans = append(page.Bans, listed[i].ban)
+			if len(page.Bans) == q.Most {
+				page.Next = fmt.Sprintf("%x.%x.%x", number, listed[i].id.key, listed[i].id.tag)
+				return page, nil
+			}
+		}
+		after = banID{}
+	}
+	return page, nil
+}
+
+// listedBan is a ban with its place in the order of pages.
+type listedBan struct {
+	id  banID
+	ban sluice.BannedKey
+}
+
+// listBans returns the bans in force of a shard that come after a place.
+func (sh *shard) listBans(after banID) ([]listedBan, error) {
+	sh.lock()
+	defer sh.unlock()
+	if sh.closed {
+		return nil, sluice.ErrClosed
+	}
+	now := sh.store.now()
+	var listed []listedBan
+	for id, b := range sh.banned {
+		if id.compare(after) <= 0 {
+			continue
+		}
+		sl := sh.lookup(&place{key: id.key, tag: id.tag})
+		if sl == nil || (&algo.Ban{}).Banned(sl.state, now) == 0 {
+			continue
+		}
+		ban := sluice.BannedKey{Limit: b.limit, Key: b.key, Digest: b.digest, Left: duration(sl.state.T - now)}
+		if c := algo.CountOf(sl.state.V); c.Level == algo.BanByHand {
+			ban.ByHand = true
+		} else {
+			ban.InRow = int(c.Level)
+		}
+		listed = append(listed, listedBan{id, ban})
+	}
+	return listed, nil
+}
