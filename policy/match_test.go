@@ -305,3 +305,36 @@ func BenchmarkNetworks(b *testing.B) {
 		})
 	}
 }
+
+// A question for a class that bypasses the rules is asked of no store.
+func TestDecideRuleBypass(t *testing.T) {
+	o := policy.Options{
+		Rules:   []policy.Rule{global("r", 1, policy.Deny)},
+		Classes: []policy.Class{{Name: "probe", Match: policy.Match{Paths: []string{"/healthz"}}, Bypass: true}},
+	}
+	s := &stub{}
+	v, err := mustPolicy(t, o).DecideRule(t.Context(), s, policy.Question{Rule: "r", Class: "probe"})
+	if err != nil || !v.Allowed() || !v.Bypass || v.Class != "probe" || s.single > 0 {
+		t.Errorf("%v, %d questions: %s", err, s.single, v.Explain())
+	}
+}
+
+func TestWords(t *testing.T) {
+	for want, v := range map[string]fmt.Stringer{
+		"allow": policy.Allow, "mark": policy.Mark, "degrade": policy.Degrade, "deny": policy.Deny,
+		"candidate": policy.RoleCandidate, "soft": policy.RoleSoft, "response_header": policy.CostResponseHeader,
+		"skip": policy.MissingSkip, "claim": policy.FromClaim,
+	} {
+		if v.String() != want {
+			t.Errorf("%#v is written %q", v, v)
+		}
+	}
+	for _, v := range []fmt.Stringer{policy.Action(99), policy.Role(99), policy.List(99), policy.CostSource(99)} {
+		if v.String() != "unknown" {
+			t.Errorf("%#v is written %q", v, v)
+		}
+	}
+	if policy.ListAllow.String() != "allow" || policy.ListDeny.String() != "deny" || sluice.ReasonListed.String() != "listed" {
+		t.Error("lists have other words")
+	}
+}
