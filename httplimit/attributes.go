@@ -9,9 +9,10 @@ import (
 )
 
 // Attributes describes a request to a policy. The address is the one that ip
-// finds; a nil ip takes the peer's. The policy itself cleans the host and path.
+// finds; a nil ip takes the peer's. The policy itself cleans the host and path. Claims
+// are those of BearerClaim, which verifies nothing.
 func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
-	a := policy.Attributes{Method: r.Method, Host: r.Host, Values: values{r}}
+	a := policy.Attributes{Method: r.Method, Host: r.Host, Values: values{r}, RequestBytes: r.ContentLength}
 	if r.Method == "" {
 		a.Method = http.MethodGet
 	}
@@ -26,7 +27,11 @@ func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
 // interface costs no allocation.
 type values struct{ r *http.Request }
 
-var _ policy.Values = values{}
+var (
+	_ policy.Values          = values{}
+	_ policy.ClaimValues     = values{}
+	_ policy.AttributeValues = ownValues{}
+)
 
 // Header returns the first header line of a name, which is what Header.Get gives
 // to handlers. The host is no header to net/http, but it is one to those who write rules.
@@ -71,4 +76,27 @@ func (v values) Query(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Claim returns a claim of the bearer token, which is not verified here.
+func (v values) Claim(name string) (string, bool) { return BearerClaim(v.r, name) }
+
+// ownValues are values of which a program finds some itself.
+type ownValues struct {
+	values
+	claim, attribute func(r *http.Request, name string) (string, bool)
+}
+
+func (v ownValues) Claim(name string) (string, bool) {
+	if v.claim == nil {
+		return v.values.Claim(name)
+	}
+	return v.claim(v.r, name)
+}
+
+func (v ownValues) Attribute(name string) (string, bool) {
+	if v.attribute == nil {
+		return "", false
+	}
+	return v.attribute(v.r, name)
 }

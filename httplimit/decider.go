@@ -17,4 +17,8 @@ type Decider interface {
 	// Store is where a verdict's charges are canceled, settled and released. It
 	// may be nil if verdicts never hold charges.
 	Store() sluice.Store
+	// Reserved returns the names, in canonical form, of headers that tell the service behind
+	// what the decider's rules say of r: they are removed from what the client sent. Nil
+	// if there are none, or if r comes from a hop that is trusted to set them.
+	Reserved(r *http.Request) []string
 }

@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -264,15 +263,6 @@ func ExampleAttributes() {
 
 	fmt.Println(a.Method, policy.CleanHost(a.Host), policy.Paths{}.Clean(a.Path), a.ClientIP, q)
 	// Output: GET example.com /b 192.0.2.1 1
-}
-
-func ExampleWaiter() {
-	w := httplimit.NewWaiter(time.Second, 100)
-	fmt.Println(w.Wait(context.Background(), time.Millisecond))
-	fmt.Println(w.Wait(context.Background(), time.Hour))
-	// Output:
-	// <nil>
-	// httplimit: the delay is longer than requests may wait
 }
 
 func ExampleProblem() {

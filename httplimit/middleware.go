@@ -1,24 +1,27 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
+	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // Middleware asks a Decider about each request and carries the verdict out: it
-// sets headers, lets the request wait, refuses it, or has it handled. It is safe for
-// concurrent use.
+// sets headers, lets the request wait, refuses it, or has it handled, perhaps degraded or
+// marked. It is safe for concurrent use.
 //
 // A request that is allowed after a delay waits for it, as long as its context
 // lasts: when the client is gone, the request is not handled and what it took is
-// given back. What it holds of concurrency limits is released when the handler returns or panics.
+// given back. What it holds of concurrency limits is released when the handler returns or panics, and
+// costs that are known by then are settled.
 type Middleware struct {
 	decider Decider
 	o       Options
 	headers *Headers
-	waiter  *Waiter
+	gate    *gate.Gate
 }
 
 // New returns a middleware that carries out what d decides.
@@ -26,18 +29,21 @@ func New(d Decider, o Options) (*Middleware, error) {
 	if d == nil {
 		return nil, errors.New("httplimit: New has no Decider; make one with NewKeyDecider or NewPolicyDecider")
 	}
-	if err := o.complete(); err != nil {
+	if err := o.complete(d.Store()); err != nil {
 		return nil, err
 	}
 	headers, err := NewHeaders(o.Headers)
 	if err != nil {
 		return nil, err
 	}
-	return &Middleware{decider: d, o: o, headers: headers, waiter: NewWaiter(o.MaxDelay, o.MaxWaiting)}, nil
+	return &Middleware{decider: d, o: o, headers: headers, gate: o.Gate}, nil
 }
 
-// Waiting returns how many requests wait now, in all handlers that m wraps.
-func (m *Middleware) Waiting() int { return m.waiter.Waiting() }
+// Waiting returns how many requests wait now, in all handlers that m wraps and others of its gate.
+func (m *Middleware) Waiting() int { return m.gate.Waiting() }
+
+// Gate returns the gate that carries the verdicts out.
+func (m *Middleware) Gate() *gate.Gate { return m.gate }
 
 // Wrap returns a handler that limits the requests to next.
 func (m *Middleware) Wrap(next http.Handler) http.Handler {
@@ -46,21 +52,45 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	v := m.decider.Decide(r)
-	if v.Action == policy.Allow && v.Delay <= 0 && v.Err == nil && m.o.Counts == nil && !m.o.Context && !holdsLeases(&v) {
-		// Most requests, and none of the cost of the others.
+	ctx := r.Context()
+	if isInvolved(&v) || m.o.Counts != nil {
+		ctx = requestContext{ctx, r}
+	}
+	pass, err := m.gate.Enter(ctx, &v)
+	if pass == nil && err == nil && v.Action == policy.Allow && v.Err == nil && !m.o.Context {
+		// Most requests, and little of the cost of the others.
 		m.headers.Set(w.Header(), &v)
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, passed(r, &v, m.decider.Reserved(r)))
 		return
 	}
-	m.serveOther(w, r, next, v)
+	m.serveOther(ctx, w, r, next, v, pass, err)
 }
 
-// holdsLeases reports whether there is something to release.
-func holdsLeases(v *policy.Verdict) bool {
+// isInvolved reports whether the gate may have errors to tell of.
+func isInvolved(v *policy.Verdict) bool {
+	if v.Delay > 0 {
+		return true
+	}
 	for i := range v.Met {
-		if v.Met[i].Request.Member != 0 {
+		if m := &v.Met[i]; m.Request.Member != 0 || m.Settles() {
 			return true
 		}
 	}
 	return false
+}
+
+// requestContext is the context of a request that is known from it: errors of the gate are
+// told with the request.
+type requestContext struct {
+	context.Context //nolint:containedctx // it is one
+	r               *http.Request
+}
+
+type requestKey struct{}
+
+func (c requestContext) Value(key any) any {
+	if _, ok := key.(requestKey); ok {
+		return c.r
+	}
+	return c.Context.Value(key)
 }

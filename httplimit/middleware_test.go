@@ -619,30 +619,3 @@ type brokenEnds struct {
 func (b brokenEnds) Settle(context.Context, sluice.Charge, int64) error          { return b.err }
 func (b brokenEnds) Release(context.Context, sluice.Charge, time.Duration) error { return b.err }
 func (b brokenEnds) Cancel(context.Context, sluice.Charge) error                 { return b.err }
-
-func TestWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := httplimit.NewWaiter(0, 0)
-		if w.MaxDelay() != 10*time.Second {
-			t.Errorf("waits up to %v", w.MaxDelay())
-		}
-		if err := w.Wait(t.Context(), 0); err != nil {
-			t.Error(err)
-		}
-		if err := w.Wait(t.Context(), time.Minute); !errors.Is(err, httplimit.ErrDelayTooLong) {
-			t.Errorf("a minute: %v", err)
-		}
-		start := time.Now()
-		if err := w.Wait(t.Context(), time.Second); err != nil || time.Since(start) != time.Second {
-			t.Errorf("a second: %v after %v", err, time.Since(start))
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := w.Wait(ctx, 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("after its end: %v", err)
-		}
-		if n := w.Waiting(); n != 0 {
-			t.Errorf("%d wait", n)
-		}
-	})
-}

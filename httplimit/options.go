@@ -1,10 +1,14 @@
 package httplimit
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -17,18 +21,32 @@ type Options struct {
 	// them, are set already; Status says which status fits. It must not keep the
 	// verdict. Default: WriteDenied, which sends a problem document.
 	OnDenied func(w http.ResponseWriter, r *http.Request, v *policy.Verdict)
+	// OnDegraded answers a request that a rule degrades by an answer, which is the
+	// verdict's Degrade.WhenLimited. It must not keep the verdict. Default: WriteDegraded.
+	OnDegraded func(w http.ResponseWriter, r *http.Request, v *policy.Verdict)
+	// Fallback returns the handler of requests that a rule degrades by sending them
+	// elsewhere, from what the rule calls Upstream; nil for one that is unknown, and then the request is
+	// passed on as ever. It is asked for each such request. Default: it knows none.
+	Fallback func(upstream string) http.Handler
+	// Gate carries the verdicts out, so that several edges have its queues in common. It
+	// is over the decider's store, and has its own MaxDelay, MaxWaiting and Counts, which are not
+	// to be set here then, and its own OnError. Default: one of the middleware's own.
+	Gate *gate.Gate
 	// MaxDelay is the longest time that a request waits when it is allowed after a
 	// delay. One that would wait longer is refused, and what it took is given back.
-	// Default: 10 seconds. Negative: none waits.
+	// Negative: none waits. Default: what the rule or decider accepts (MaxWait), and 10 seconds
+	// for what limits offer by themselves.
 	MaxDelay time.Duration
-	// MaxWaiting is how many requests wait at once; more are refused with status
-	// 503. Each holds its connection and a goroutine meanwhile. Default: 1,024.
+	// MaxWaiting is how many requests wait at once, whatever for; more are refused with status
+	// 503. Each holds its connection and a goroutine meanwhile. Default: what the queues of rules
+	// hold, and 1,024 for limits that are no rule's.
 	MaxWaiting int
 	// Counts says by the status of the response whether the request counts: so only
 	// failed attempts to log in, or only successes, use up a limit. All requests are
 	// charged before they are handled, or too many at once would pass; the charge of those that do not
 	// count is taken back afterwards, as far as the limit's algorithm can: see sluice.Store.Settle.
-	// A handler that panics has status 500 here, and a hijacked connection 101. Default: all count.
+	// A handler that panics has status 500 here, and a hijacked connection 101. It is for all
+	// limits; rules have their own (policy.Rule.Counts). Default: all count.
 	Counts func(status int) bool
 	// Context lets handlers read the verdict by FromContext, at the price of a copy
 	// of the request. Default: they cannot.
@@ -39,26 +57,39 @@ type Options struct {
 	OnError func(r *http.Request, err error)
 }
 
-const (
-	defaultDelay   = 10 * time.Second
-	defaultWaiting = 1024
-)
-
-func (o *Options) complete() error {
-	if o.MaxDelay == 0 {
-		o.MaxDelay = defaultDelay
-	}
-	if o.MaxWaiting == 0 {
-		o.MaxWaiting = defaultWaiting
-	}
-	if o.MaxWaiting < 0 {
-		return fmt.Errorf("httplimit: Options.MaxWaiting is %d; give 1 or more, or 0 for the default; to let none wait, give a negative MaxDelay", o.MaxWaiting)
-	}
+func (o *Options) complete(store sluice.Store) error {
 	if o.OnDenied == nil {
 		o.OnDenied = WriteDenied
 	}
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
 	}
-	return nil
+	if o.OnDegraded == nil {
+		o.OnDegraded = func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
+			if err := writeDegraded(w, v); err != nil {
+				o.OnError(r, err)
+				writeUndegraded(w)
+			}
+		}
+	}
+	if o.Gate != nil {
+		if o.MaxDelay != 0 || o.MaxWaiting != 0 || o.Counts != nil {
+			return errors.New("httplimit: Options.Gate is given, and MaxDelay, MaxWaiting or Counts too, which are the gate's; give them to gate.New")
+		}
+		return nil
+	}
+	if o.MaxWaiting < 0 {
+		return fmt.Errorf("httplimit: Options.MaxWaiting is %d; give 1 or more, or 0 for the default; to let none wait, give a negative MaxDelay", o.MaxWaiting)
+	}
+	own := gate.Options{MaxDelay: o.MaxDelay, MaxWaiting: o.MaxWaiting}
+	if o.Counts != nil {
+		own.Counts = func(outcome policy.Outcome) bool { return o.Counts(outcome.Status) }
+	}
+	own.OnError = func(ctx context.Context, err error) {
+		r, _ := ctx.Value(requestKey{}).(*http.Request)
+		o.OnError(r, err)
+	}
+	var err error
+	o.Gate, err = gate.New(store, own)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,13 +28,31 @@ type PolicyOptions struct {
 	// MaxWait is the longest delay that is acceptable where a rule does not name a
 	// shorter one, sluice.NoWait for none. Default: what the rules say.
 	MaxWait time.Duration
+	// Claim returns a claim of a request's token, for parts and conditions of rules that ask for
+	// one; a program that verifies tokens itself gives the verified claims. Default: BearerClaim,
+	// which verifies nothing.
+	Claim func(r *http.Request, name string) (string, bool)
+	// Attribute returns a value of the program's own, for parts and conditions of rules that
+	// ask for an attribute by its name. Default: there are none.
+	Attribute func(r *http.Request, name string) (string, bool)
+	// TrustMarks reports whether a request comes from a hop that tells, in the headers that rules
+	// set on requests, what became of it there: then they stay, and a request with
+	// policy.MarkedHeader is a marked one to the rules. Default: no hop is trusted so, and such headers are
+	// removed, for anybody can send them.
+	TrustMarks func(r *http.Request) bool
 }
 
 // PolicyDecider decides by the rules of a policy, which can be changed while it is
 // used. It is safe for concurrent use.
 type PolicyDecider struct {
-	o      PolicyOptions
-	policy atomic.Pointer[policy.Policy]
+	o     PolicyOptions
+	rules atomic.Pointer[rules]
+}
+
+// rules are a policy, with the headers that only its edges set on requests.
+type rules struct {
+	*policy.Policy
+	reserved []string
 }
 
 var _ Decider = (*PolicyDecider)(nil)
@@ -48,26 +67,49 @@ func NewPolicyDecider(o PolicyOptions) (*PolicyDecider, error) {
 	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
 		return nil, fmt.Errorf("httplimit: PolicyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
 	}
+	if err := CheckFiles(o.Policy); err != nil {
+		return nil, err
+	}
 	d := &PolicyDecider{o: o}
-	d.policy.Store(o.Policy)
+	d.SetPolicy(o.Policy)
 	return d, nil
 }
 
-// SetPolicy changes the rules. Requests that are being decided keep the old ones.
-func (d *PolicyDecider) SetPolicy(p *policy.Policy) { d.policy.Store(p) }
+// SetPolicy changes the rules. Requests that are being decided keep the old ones. CheckFiles
+// tells before whether the rules can be carried out.
+func (d *PolicyDecider) SetPolicy(p *policy.Policy) {
+	reserved := append([]string{policy.DegradedHeader, policy.MarkedHeader}, p.RequestHeaders()...)
+	slices.Sort(reserved)
+	d.rules.Store(&rules{p, slices.Compact(reserved)})
+}
 
 // Policy returns the rules in force.
-func (d *PolicyDecider) Policy() *policy.Policy { return d.policy.Load() }
+func (d *PolicyDecider) Policy() *policy.Policy { return d.rules.Load().Policy }
 
 // Store returns the store of the options.
 func (d *PolicyDecider) Store() sluice.Store { return d.o.Store }
+
+// Reserved returns the headers that rules set on requests, unless r comes from a hop
+// that is trusted to.
+func (d *PolicyDecider) Reserved(r *http.Request) []string {
+	if d.o.TrustMarks != nil && d.o.TrustMarks(r) {
+		return nil
+	}
+	return d.rules.Load().reserved
+}
 
 // Decide decides all limits of all rules that r meets as one.
 func (d *PolicyDecider) Decide(r *http.Request) policy.Verdict {
 	a := Attributes(r, d.o.ClientIP)
 	a.MaxWait = d.o.MaxWait
+	if d.o.Claim != nil || d.o.Attribute != nil {
+		a.Values = ownValues{values{r}, d.o.Claim, d.o.Attribute}
+	}
+	if d.o.TrustMarks != nil && len(r.Header[policy.MarkedHeader]) > 0 {
+		a.Marked = d.o.TrustMarks(r)
+	}
 	if d.o.Cost != nil {
 		a.Cost = d.o.Cost(r)
 	}
-	return d.policy.Load().Decide(r.Context(), d.o.Store, &a)
+	return d.Policy().Decide(r.Context(), d.o.Store, &a)
 }

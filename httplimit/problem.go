@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -53,6 +54,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:
 		p.Detail = "No rule lets this request pass."
+	case v.Reason == sluice.ReasonListed:
+		p.Detail = "Requests of this client are not let pass."
 	case v.Reason == sluice.ReasonStoreError:
 		p.Type, p.Title = TypeReducedCapacity, "Temporarily reduced capacity"
 		p.Detail = "Limits cannot be checked at the moment."
@@ -141,5 +144,5 @@ func isInvalid(err error) bool {
 // isBusy reports whether it is not the client who is at fault.
 func isBusy(v *policy.Verdict) bool {
 	return v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull ||
-		v.Err != nil && (errors.Is(v.Err, ErrTooManyWaiting) || errors.Is(v.Err, sluice.ErrDeadline))
+		v.Err != nil && (errors.Is(v.Err, gate.ErrTooManyWaiting) || errors.Is(v.Err, sluice.ErrDeadline))
 }

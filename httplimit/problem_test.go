@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -34,8 +35,8 @@ func TestProblems(t *testing.T) {
 		{"never", denied(sluice.ReasonNever, nil), 429, httplimit.TypeQuotaExceeded, daily},
 		{"banned", denied(sluice.ReasonBanned, nil), 429, httplimit.TypeAbnormalUsage, daily},
 		{"table full", denied(sluice.ReasonTableFull, nil), 503, httplimit.TypeReducedCapacity, nil},
-		{"delay too long", denied(sluice.ReasonLimited, httplimit.ErrDelayTooLong), 429, httplimit.TypeQuotaExceeded, daily},
-		{"too many waiting", denied(sluice.ReasonLimited, httplimit.ErrTooManyWaiting), 503, httplimit.TypeReducedCapacity, nil},
+		{"delay too long", denied(sluice.ReasonLimited, gate.ErrTooLate), 429, httplimit.TypeQuotaExceeded, daily},
+		{"too many waiting", denied(sluice.ReasonLimited, gate.ErrTooManyWaiting), 503, httplimit.TypeReducedCapacity, nil},
 		{"deadline", denied(sluice.ReasonLimited, fmt.Errorf("x: %w", sluice.ErrDeadline)), 503, httplimit.TypeReducedCapacity, nil},
 		{"store error", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, 503, httplimit.TypeReducedCapacity, nil},
 		{"no rule", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, 403, httplimit.TypeBlank, nil},

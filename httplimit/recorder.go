@@ -7,11 +7,23 @@ import (
 	"net/http"
 )
 
-// recorder remembers the status of a response. What else the ResponseWriter can
-// do, the writer that newRecorder returns can do too.
+// recorder remembers the status of a response, and how many bytes its body has. What
+// else the ResponseWriter can do, the writer that newRecorder returns can do too.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	bytes  int64
+}
+
+// find returns a header of the response, or a trailer.
+func (w *recorder) find(name string) (string, bool) {
+	h := w.Header()
+	for _, name := range [...]string{name, http.TrailerPrefix + name} {
+		if lines := h[name]; len(lines) > 0 {
+			return lines[0], true
+		}
+	}
+	return "", false
 }
 
 // Unwrap is for http.ResponseController.
@@ -29,7 +41,9 @@ func (w *recorder) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return w.ResponseWriter.Write(p)
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
 }
 
 // WriteString is for io.WriteString.
@@ -37,7 +51,9 @@ func (w *recorder) WriteString(s string) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return io.WriteString(w.ResponseWriter, s)
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.bytes += int64(n)
+	return n, err
 }
 
 // The parts of a ResponseWriter that handlers ask for by a type assertion.
@@ -67,7 +83,9 @@ func (f readerFrom) ReadFrom(src io.Reader) (int64, error) {
 	if f.w.status == 0 {
 		f.w.status = http.StatusOK
 	}
-	return f.w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+	n, err := f.w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+	f.w.bytes += n
+	return n, err
 }
 
 func (p pusher) Push(target string, o *http.PushOptions) error {

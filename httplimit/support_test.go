@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -75,3 +76,5 @@ func storeAt(tb testing.TB, now *int64) *memory.Store {
 	}
 	return s
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

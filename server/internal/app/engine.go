@@ -76,5 +76,8 @@ func (p proxied) Decide(r *http.Request) policy.Verdict {
 	return v
 }
 
+// Reserved are the headers that only the rules set on requests.
+func (p proxied) Reserved(r *http.Request) []string { return p.decider.Reserved(r) }
+
 // Store is where what the verdicts took is ended.
 func (p proxied) Store() sluice.Store { return p.store }

@@ -1,0 +1,92 @@
+package httplimit_test
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// bearer is the header of a token with a payload, whose signature nobody checks.
+func bearer(payload string) string {
+	return "Authorization: Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+}
+
+func TestBearerClaim(t *testing.T) {
+	for _, c := range []struct {
+		headers []string
+		name    string
+		want    string
+		ok      bool
+	}{
+		{[]string{bearer(`{"sub":"alice","tier":"gold"}`)}, "sub", "alice", true},
+		{[]string{bearer(`{"sub":"alice","https://x.example/tier":"gold"}`)}, "https://x.example/tier", "gold", true},
+		{[]string{bearer(`{"sub":"a\u00e9\n"}`)}, "sub", "aé\n", true},
+		{[]string{bearer(`{"tenant":12345678901234567890}`)}, "tenant", "12345678901234567890", true},
+		{[]string{bearer(`{"beta":true}`)}, "beta", "true", true},
+		{[]string{bearer(`{"sub":""}`)}, "sub", "", true},
+		{[]string{bearer(`{"sub":"alice"}`)}, "Sub", "", false},
+		{[]string{bearer(`{"sub":null}`)}, "sub", "", false},
+		{[]string{bearer(`{"sub":{"a":1}}`)}, "sub", "", false},
+		{[]string{bearer(`{"aud":["a","b"]}`)}, "aud", "", false},
+		{[]string{bearer(`["sub"]`)}, "sub", "", false},
+		{[]string{bearer(`{"sub":"alice"`)}, "sub", "", false},
+		{[]string{strings.Replace(bearer(`{"sub":"alice"}`), "Bearer", "bEARER ", 1)}, "sub", "alice", true},
+		{[]string{strings.Replace(bearer(`{"sub":"alice"}`), "Bearer", "Basic", 1)}, "sub", "", false},
+		{[]string{strings.TrimSuffix(bearer(`{"sub":"alice"}`), ".c2ln")}, "sub", "", false},
+		{[]string{bearer(`{"sub":"alice"}`) + ".more"}, "sub", "", false},
+		{[]string{"Authorization: Bearer a.%%%.c"}, "sub", "", false},
+		{[]string{bearer(`{"sub":"` + strings.Repeat("x", 17<<10) + `"}`)}, "sub", "", false},
+		// The gateway may have verified the other one.
+		{[]string{bearer(`{"sub":"alice"}`), bearer(`{"sub":"bob"}`)}, "sub", "", false},
+		{nil, "sub", "", false},
+	} {
+		if got, ok := httplimit.BearerClaim(get("/", c.headers...), c.name); got != c.want || ok != c.ok {
+			t.Errorf("%s of %.80v: %q, %v", c.name, c.headers, got, ok)
+		}
+	}
+}
+
+// Rules can count by a claim, and by values of the program's own.
+func TestClaimsAndAttributes(t *testing.T) {
+	clock := int64(1e6)
+	rules := []policy.Rule{
+		{Name: "user", Key: []policy.Part{policy.Claim("sub")}, Limits: hourly(2)},
+		{Name: "tenant", Key: []policy.Part{policy.Attribute("tenant")}, Limits: hourly(3), Match: policy.Match{Attributes: []policy.ValueMatch{{Name: "tenant"}}}},
+	}
+	for _, c := range []struct {
+		name string
+		o    httplimit.PolicyOptions
+		want map[string]int64 // what is left of each rule met
+	}{
+		{"the token's", httplimit.PolicyOptions{}, map[string]int64{"user": 1}},
+		{"the program's", httplimit.PolicyOptions{
+			Claim:     func(*http.Request, string) (string, bool) { return "verified", true },
+			Attribute: func(r *http.Request, name string) (string, bool) { return r.Host, name == "tenant" },
+		}, map[string]int64{"user": 1, "tenant": 2}},
+		{"an attribute alone", httplimit.PolicyOptions{
+			Attribute: func(r *http.Request, name string) (string, bool) { return r.Host + "2", name == "tenant" },
+		}, map[string]int64{"user": 0, "tenant": 2}},
+	} {
+		d := ruled(t, storeAt(t, &clock), c.o, rules...)
+		if c.name == "an attribute alone" {
+			d = ruled(t, d.Store(), c.o, rules...)
+			first := d.Decide(get("/", bearer(`{"sub":"alice"}`)))
+			if !first.Allowed() {
+				t.Error("the first was denied")
+			}
+			c.want["tenant"]--
+		}
+		v := d.Decide(get("/", bearer(`{"sub":"alice"}`)))
+		got := map[string]int64{}
+		for i := range v.Met {
+			got[v.Met[i].Rule.Name] = v.Met[i].Decision.Remaining
+		}
+		if len(got) != len(c.want) || got["user"] != c.want["user"] || got["tenant"] != c.want["tenant"] {
+			t.Errorf("%s: left %v; want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package httplimit
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// reserved are the names of headers, in canonical form, that only a Middleware sets on requests.
+type reserved []string
+
+// holds reports whether a name is one of those, also in a spelling that gateways to
+// other protocols take for it: those of CGI and its kin make underscores of dashes.
+func (s reserved) holds(name string) bool {
+	for _, own := range s {
+		if len(own) == len(name) && isAlike(own, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func isAlike(a, b string) bool {
+	for i := range len(a) {
+		x, y := a[i], b[i]
+		if y == '_' {
+			y = '-'
+		}
+		if x != y && (x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// passed returns the request as it is passed on: without what only this package may say in
+// it, and with what the rules want it to say. Without any of that it is r itself.
+func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
+	var remove []string
+	for name := range r.Header {
+		if own.holds(name) {
+			remove = append(remove, name)
+		}
+	}
+	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil {
+		return r
+	}
+	r = r.WithContext(r.Context())
+	r.Header = maps.Clone(r.Header)
+	for _, name := range remove {
+		delete(r.Header, name)
+	}
+	for _, rule := range [...]*policy.Rule{v.Mark, v.Degrade} {
+		if rule == nil {
+			continue
+		}
+		for name, value := range rule.WhenLimited.RequestHeader {
+			r.Header.Set(name, expand(value, seconds(softWait(v, rule)), rule.Name))
+		}
+	}
+	keep(r, own)
+	return r
+}
+
+// keep sees to it that no proxy behind removes the headers that were set: it does so with those
+// that a client has named in Connection.
+func keep(r *http.Request, own reserved) {
+	lines := r.Header["Connection"]
+	if len(lines) == 0 {
+		return
+	}
+	var kept []string
+	for _, line := range lines {
+		for option := range strings.SplitSeq(line, ",") {
+			if option = strings.TrimSpace(option); option != "" && !own.holds(option) {
+				kept = append(kept, option)
+			}
+		}
+	}
+	delete(r.Header, "Connection")
+	if len(kept) > 0 {
+		r.Header["Connection"] = []string{strings.Join(kept, ", ")}
+	}
+}
