@@ -20,6 +20,9 @@ const (
 	settle
 	release
 	reset
+	banKey
+	liftBan
+	listBans
 )
 
 // call is one call of the store: its arguments and what came of it. Whoever made a
@@ -39,6 +42,10 @@ type call struct {
 	latency   time.Duration
 	limit     *sluice.Limit
 	key       sluice.Key
+	lasts     time.Duration
+	found     bool
+	query     sluice.BanQuery
+	page      sluice.BanPage
 
 	err error
 }
@@ -82,8 +89,27 @@ func (c *call) run(store sluice.Store) {
 		c.err = store.Settle(c.ctx, c.charge, c.actual)
 	case release:
 		c.err = store.Release(c.ctx, c.charge, c.latency)
-	default:
+	case reset:
 		c.err = store.Reset(c.ctx, c.limit, c.key)
+	default:
+		c.runBan(store)
+	}
+}
+
+// runBan makes a call of a store that may be a sluice.Banner.
+func (c *call) runBan(store sluice.Store) {
+	b, ok := store.(sluice.Banner)
+	if !ok {
+		c.err = errNoBanner
+		return
+	}
+	switch c.op {
+	case banKey:
+		c.err = b.BanKey(c.ctx, c.limit, c.key, c.lasts)
+	case liftBan:
+		c.found, c.err = b.LiftBan(c.ctx, c.limit, c.key)
+	default:
+		c.page, c.err = b.ListBans(c.ctx, c.query)
 	}
 }
 
@@ -129,6 +155,9 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 		c.wait(ctx)
 	}
 	took := time.Since(start)
+	if c.op == listBans {
+		return false, s.listed(ctx, c, p)
+	}
 	if c.left {
 		err = errLate
 	} else if err = c.err; err == nil || isAnswer(err) {

@@ -25,6 +25,9 @@ var (
 // errLate is ErrLate of a call that was made.
 var errLate = fmt.Errorf("%w: %w", ErrLate, sluice.ErrUnknownOutcome)
 
+// errNoBanner reports a store that is no sluice.Banner.
+var errNoBanner = fmt.Errorf("guard: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
+
 // PanicError reports a store that panicked. Nobody knows what it did before.
 type PanicError struct {
 	// Value is what it panicked with.
@@ -42,5 +45,5 @@ func (e *PanicError) Unwrap() error { return sluice.ErrUnknownOutcome }
 func isAnswer(err error) bool {
 	var request *sluice.RequestError
 	return errors.As(err, &request) || errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrEnded) ||
-		errors.Is(err, sluice.ErrLeaseLost) || errors.Is(err, sluice.ErrClosed)
+		errors.Is(err, sluice.ErrLeaseLost) || errors.Is(err, sluice.ErrClosed) || errors.Is(err, errNoBanner)
 }

@@ -35,7 +35,9 @@ type banID struct{ key, tag uint64 }
 
 func (p *place) banID() banID { return banID{p.key, p.tag} }
 
-func (a banID) compare(b banID) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag)) }
+func (a banID) compare(b banID) int {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag))
+}
 
 // bannedKey is what a ban is listed as.
 type bannedKey struct {

@@ -41,7 +41,7 @@ type shard struct {
 
 	banned   map[banID]bannedKey // of all bans that can be listed
 	unlisted uint64              // bans for which there was no room there
-	_      [64]byte
+	_        [64]byte
 }
 
 // lock keeps everybody else out of the shard, but for who is in a slot.

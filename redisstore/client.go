@@ -19,6 +19,11 @@ type Client interface {
 	Eval(ctx context.Context, source string, keys, args []string) (string, error)
 	// Info returns the text of the INFO command.
 	Info(ctx context.Context) (string, error)
+	// Scan runs SCAN once, with MATCH and COUNT. From is empty to begin, and otherwise what
+	// the call before returned as next, which is empty at the end. On a cluster it goes through
+	// one master after the other: see ScanServer and ScanCluster. As it changes nothing, it may
+	// be sent again.
+	Scan(ctx context.Context, from, match string, count int) (keys []string, next string, err error)
 }
 
 // ServerError is an error reply of the server: the script has not run, or has

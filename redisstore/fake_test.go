@@ -31,6 +31,10 @@ func (c *fakeClient) Eval(context.Context, string, []string, []string) (string, 
 
 func (c *fakeClient) Info(context.Context) (string, error) { return c.info, c.errSHA }
 
+func (c *fakeClient) Scan(context.Context, string, string, int) ([]string, string, error) {
+	return nil, "", c.errSHA
+}
+
 // samples are limits of all algorithms.
 func samples() []*sluice.Limit {
 	rate := sluice.PerSecond(5)

@@ -79,6 +79,39 @@ func (n *names) appendText(b []byte, domain, text string) []byte {
 	return b
 }
 
+// parseBan reads the key of a ban: whose it is, and of which limit.
+func (n *names) parseBan(text string) (b sluice.BannedKey, ok bool) {
+	text, ok = strings.CutPrefix(text, n.prefix+"{")
+	if ok && n.tenant != nil {
+		_, text, ok = strings.Cut(text, "}")
+	}
+	key, text, closed := strings.Cut(text, "}")
+	parts, limit, isBan := strings.Cut(text, "!")
+	if !ok || !closed || !isBan {
+		return b, false
+	}
+	number := 1
+	if parts != "" {
+		var err error
+		if number, err = strconv.Atoi(parts); err != nil {
+			return b, false
+		}
+	}
+	b.Limit = limit
+	switch {
+	case strings.HasPrefix(key, "%!"), strings.HasPrefix(key, "%#"):
+		b.Digest = key[1:]
+	case key == "%":
+		b.Key = sluice.EncodedKey("", number)
+	default:
+		b.Key = sluice.EncodedKey(unescaper.Replace(key), number)
+	}
+	return b, true
+}
+
+// unescaper undoes what appendText escapes.
+var unescaper = strings.NewReplacer("%25", "%", "%7D", "}")
+
 // suffix returns what the keys of a limit end with, after ':' or '!'.
 func suffix(l *sluice.Limit) string {
 	name := l.Name()

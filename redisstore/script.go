@@ -28,6 +28,10 @@ var (
 	finishMain string
 	//go:embed scripts/reset.lua
 	resetMain string
+	//go:embed scripts/ban.lua
+	banMain string
+	//go:embed scripts/bans.lua
+	bansMain string
 )
 
 // script is a source, and the digest by which the server knows it.
@@ -44,6 +48,8 @@ func newScript(texts ...string) *script {
 var (
 	decideScripts, finishScripts = compose()
 	resetScript                  = newScript(resetMain)
+	banScript                    = newScript(nowText, prelude, banMain)
+	bansScript                   = newScript(nowText, bansMain)
 )
 
 func compose() (decide, finish [len(kinds)]*script) {

@@ -33,48 +33,62 @@ func (c *client) Info(ctx context.Context) (string, error) {
 
 // do makes a call and returns when it has, or when the context ends.
 func (c *client) do(ctx context.Context, command rueidis.Completed) (string, error) {
+	reply, err := c.ask(ctx, command)
+	if err != nil {
+		return "", err
+	}
+	text, err := reply.ToString()
+	if err != nil {
+		return "", explain(err)
+	}
+	return text, nil
+}
+
+// ask is do for any reply that is no error.
+func (c *client) ask(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
+	var none rueidis.RedisResult
 	if err := ctx.Err(); err != nil {
-		return "", notSent(err)
+		return none, notSent(err)
 	}
 	now := c.lane.now()
 	if c.lane.enter(now) {
 		defer c.lane.leave()
-		text, err := c.send(ctx, command)
+		reply, err := c.send(ctx, command)
 		c.lane.note(now, err)
-		return text, err
+		return reply, err
 	}
 	select {
 	case c.lane.apart <- struct{}{}:
 	case <-ctx.Done():
-		return "", notSent(fmt.Errorf("%d calls wait for the server: %w", maxApart, ctx.Err()))
+		return none, notSent(fmt.Errorf("%d calls wait for the server: %w", maxApart, ctx.Err()))
 	}
 	done := make(chan outcome, 1)
 	go func() {
 		defer func() { <-c.lane.apart }()
-		text, err := c.send(ctx, command)
+		reply, err := c.send(ctx, command)
 		c.lane.note(now, err)
-		done <- outcome{text, err}
+		done <- outcome{reply, err}
 	}()
 	select {
 	case o := <-done:
-		return o.text, o.err
+		return o.reply, o.err
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return none, ctx.Err()
 	}
 }
 
 // outcome is what a call came to.
 type outcome struct {
-	text string
-	err  error
+	reply rueidis.RedisResult
+	err   error
 }
 
-func (c *client) send(ctx context.Context, command rueidis.Completed) (string, error) {
-	text, err := c.redis.Do(ctx, command).ToString()
-	if err != nil {
-		return "", explain(err)
+func (c *client) send(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
+	reply := c.redis.Do(ctx, command)
+	if err := reply.Error(); err != nil {
+		return reply, explain(err)
 	}
-	return text, nil
+	return reply, nil
 }
 
 // explain turns an error of rueidis into one of redisstore.

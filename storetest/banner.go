@@ -148,7 +148,8 @@ func banList(s *subject) {
 		limit("odd }!{name:%", sluice.FixedWindow{Rate: sluice.PerHour(1)}),
 	}
 	odd := []sluice.Key{
-		{}, sluice.StringKey(""), sluice.NewKey("a", "b"), sluice.NewKey("a:b", "", "}{"), sluice.StringKey("{a}!b:c%25%"),
+		{},
+		sluice.StringKey(""), sluice.NewKey("a", "b"), sluice.NewKey("a:b", "", "}{"), sluice.StringKey("{a}!b:c%25%"),
 		sluice.StringKey("*?[x]\\"), sluice.StringKey("\x00\xff}2!api"), sluice.StringKey("}"), sluice.StringKey("%7D"), sluice.StringKey("%"),
 	}
 	type id struct {

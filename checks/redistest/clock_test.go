@@ -34,6 +34,10 @@ func (d direct) run(ctx context.Context, command, script string, keys, args []st
 
 func (d direct) Info(ctx context.Context) (string, error) { return d.s.Text(ctx, "INFO") }
 
+func (direct) Scan(context.Context, string, string, int) ([]string, string, error) {
+	return nil, "", errors.New("nothing is scanned here")
+}
+
 func TestWithClock(t *testing.T) {
 	s := Start(t)
 	ctx := short(t)

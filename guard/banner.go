@@ -1,0 +1,79 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+var _ sluice.Banner = (*Store)(nil)
+
+// BanKey bans a key by hand, in the store and then in the local one. See sluice.Banner. While
+// the store is down it gives an error: other processes would not know. A store that is no
+// Banner gives one that wraps errors.ErrUnsupported.
+func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+	if err := sluice.CheckBan(l, d); err != nil {
+		return err
+	}
+	c := s.newCall(banKey)
+	defer s.free(c)
+	c.limit, c.key, c.lasts = l, k, d
+	if _, err := s.ask(ctx, c); err != nil {
+		return err
+	}
+	if local, ok := s.o.Local.(sluice.Banner); ok {
+		return local.BanKey(ctx, s.scaler.limit(l), k, d)
+	}
+	return nil
+}
+
+// LiftBan ends the ban of a key, in the store and then in the local one. See sluice.Banner.
+func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
+	if l == nil {
+		return false, errNoLimit()
+	}
+	c := s.newCall(liftBan)
+	defer s.free(c)
+	c.limit, c.key = l, k
+	if _, err := s.ask(ctx, c); err != nil {
+		return false, err
+	}
+	found := c.found
+	if local, ok := s.o.Local.(sluice.Banner); ok {
+		here, err := local.LiftBan(ctx, s.scaler.limit(l), k)
+		return found || here, err
+	}
+	return found, nil
+}
+
+// ListBans returns a page of the store's bans. See sluice.Banner. The local one's are not
+// among them. That a list fails, such as for lack of permission, or takes long, opens no breaker.
+func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
+	c := s.newCall(listBans)
+	defer s.free(c)
+	c.query = q
+	if _, err := s.ask(ctx, c); err != nil {
+		return sluice.BanPage{}, err
+	}
+	return c.page, nil
+}
+
+// listed takes in a list of bans. One that comes says that the store is there, and one that
+// does not, or late, says nothing about its decisions.
+func (s *Store) listed(ctx context.Context, c *call, p pass) error {
+	if !c.left && c.err == nil {
+		s.breaker.succeed(p)
+		return nil
+	}
+	s.breaker.giveUp(p)
+	switch {
+	case !c.left:
+		return c.err
+	case ctx.Err() != nil:
+		return fmt.Errorf("guard: left the store's call: %w", ctx.Err())
+	default:
+		return ErrLate
+	}
+}

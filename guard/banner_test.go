@@ -1,0 +1,168 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/memory"
+)
+
+// banning is a fake whose bans meet faults too.
+type banning struct {
+	*fake
+	*memory.Store
+}
+
+func (b banning) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	return b.fake.Decide(ctx, r)
+}
+
+func (b banning) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	return b.fake.DecideAll(ctx, rs, out)
+}
+
+func (b banning) Cancel(ctx context.Context, c sluice.Charge) error { return b.fake.Cancel(ctx, c) }
+
+func (b banning) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+	return b.fake.Settle(ctx, c, actual)
+}
+
+func (b banning) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+	return b.fake.Release(ctx, c, latency)
+}
+
+func (b banning) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
+	return b.fake.Reset(ctx, l, k)
+}
+
+func (b banning) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+	if err := b.meet(ctx); err != nil {
+		return err
+	}
+	return b.Store.BanKey(ctx, l, k, d)
+}
+
+func (b banning) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
+	if err := b.meet(ctx); err != nil {
+		return false, err
+	}
+	return b.Store.LiftBan(ctx, l, k)
+}
+
+func (b banning) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
+	if err := b.meet(ctx); err != nil {
+		return sluice.BanPage{}, err
+	}
+	return b.Store.ListBans(ctx, q)
+}
+
+// TestBansPassThrough: bans by hand reach the store and the local one, and fail while the
+// store is down.
+func TestBansPassThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, nil)
+		f := banning{&fake{Store: m}, m}
+		h := build(t, guard.Options{Store: f, Default: guard.Local, Share: guard.Share{Of: 1, Parts: 2}})
+		h.fake = f.fake
+		r := sluice.Request{Limit: other, Key: key, Cost: 1, Ban: &sluice.Ban{}}
+		banned := func(when string, want bool) {
+			t.Helper()
+			if d := h.ask(r); d.Allowed == want || want && d.Reason != sluice.ReasonBanned {
+				t.Errorf("%s: %+v", when, d)
+			}
+		}
+		banned("before", false)
+		if err := h.BanKey(t.Context(), other, key, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		banned("after", true)
+		page, err := h.ListBans(t.Context(), sluice.BanQuery{})
+		if err != nil || len(page.Bans) != 1 || page.Bans[0].Key != key || page.Bans[0].Limit != other.Name() {
+			t.Errorf("the list: %+v, %v", page, err)
+		}
+		h.outage()
+		banned("by what stands in for the store", true)
+		if err := h.BanKey(t.Context(), other, key, time.Hour); !errors.Is(err, guard.ErrOpen) {
+			t.Errorf("banning while the store is down: %v", err)
+		}
+		if _, err := h.LiftBan(t.Context(), other, key); !errors.Is(err, guard.ErrOpen) {
+			t.Errorf("lifting while the store is down: %v", err)
+		}
+		if _, err := h.ListBans(t.Context(), sluice.BanQuery{}); !errors.Is(err, guard.ErrOpen) {
+			t.Errorf("listing while the store is down: %v", err)
+		}
+		h.recovery()
+		if found, err := h.LiftBan(t.Context(), other, key); err != nil || !found {
+			t.Errorf("lifting: %t, %v", found, err)
+		}
+		banned("lifted", false)
+		h.outage()
+		banned("lifted, by what stands in for the store", false)
+		var bad *sluice.RequestError
+		if err := h.BanKey(t.Context(), other, key, 0); !errors.As(err, &bad) {
+			t.Errorf("a ban for no time: %v", err)
+		}
+		if _, err := h.LiftBan(t.Context(), nil, key); !errors.As(err, &bad) {
+			t.Errorf("lifting the ban of no limit: %v", err)
+		}
+	})
+}
+
+// TestListsOpenNoBreaker: whoever may not list bans goes on deciding.
+func TestListsOpenNoBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, nil)
+		f := banning{&fake{Store: m}, m}
+		h := build(t, guard.Options{Store: f, Default: guard.Deny})
+		for _, x := range []struct {
+			fault fault
+			want  error
+		}{{broken, errBroken}, {heedful, context.DeadlineExceeded}} {
+			f.set(x.fault)
+			for range 50 {
+				if _, err := h.ListBans(t.Context(), sluice.BanQuery{}); !errors.Is(err, x.want) && !errors.Is(err, guard.ErrLate) {
+					t.Fatalf("the list: %v", err)
+				}
+			}
+			f.set(nil)
+			if d := h.take(other, 1); !d.Allowed || h.State() != guard.Closed {
+				t.Errorf("after lists that failed: %+v, %v", d, h.State())
+			}
+		}
+		release := make(chan struct{})
+		f.set(hung(release))
+		if _, err := h.ListBans(t.Context(), sluice.BanQuery{}); !errors.Is(err, guard.ErrLate) {
+			t.Errorf("a list that hangs: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := h.ListBans(ctx, sluice.BanQuery{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a list that its caller leaves: %v", err)
+		}
+		close(release)
+		f.set(nil)
+		if h.State() != guard.Closed {
+			t.Errorf("the breaker is %v", h.State())
+		}
+	})
+}
+
+// TestNoBanner: a store that takes no bans says so, and works.
+func TestNoBanner(t *testing.T) {
+	h := build(t, guard.Options{})
+	_, listErr := h.ListBans(t.Context(), sluice.BanQuery{})
+	_, liftErr := h.LiftBan(t.Context(), other, key)
+	for _, err := range []error{h.BanKey(t.Context(), other, key, time.Hour), listErr, liftErr} {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("no Banner: %v", err)
+		}
+	}
+	if h.State() != guard.Closed {
+		t.Errorf("the breaker is %v", h.State())
+	}
+}

@@ -1,0 +1,103 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+)
+
+// FuzzParseBan reads back whose a ban is, whatever the texts.
+func FuzzParseBan(f *testing.F) {
+	for _, text := range []string{"", "%", "}", "%7D", "%25", "{a}!b:c", "a!b", "1", "\x00\xff", "%#x", "%!x", strings.Repeat("x", 161)} {
+		f.Add(text, "api", 1, "")
+		f.Add(text, "a}!b", 2, "t}")
+	}
+	f.Fuzz(func(t *testing.T, text, limit string, parts int, tenant string) {
+		if limit == "" {
+			return // is named otherwise
+		}
+		l, err := sluice.NewLimit(limit, sluice.TokenBucket{Rate: sluice.PerSecond(1)})
+		if err != nil {
+			return
+		}
+		n := names{prefix: "p!"}
+		if tenant != "" {
+			n.tenant = func(sluice.Key) string { return tenant }
+		}
+		k := sluice.EncodedKey(text, parts)
+		b, ok := n.parseBan(n.stem(k) + "!" + suffix(l))
+		if !ok || b.Limit != suffix(l) {
+			t.Fatalf("%q: %+v, %t", n.stem(k), b, ok)
+		}
+		if long := len(text) > maxKeyText; long != (b.Digest != "") || !long && b.Key != k {
+			t.Errorf("%q became %+v, want %+v", n.stem(k), b, k)
+		}
+		if _, ok := n.parseBan(n.stem(k) + ":" + suffix(l)); ok {
+			t.Error("a state is read as a ban")
+		}
+	})
+}
+
+// TestSlotKeys: there is a key for each slot.
+func TestSlotKeys(t *testing.T) {
+	for slot := range slots {
+		if key := SlotKey(slot); int(slotOf(key)) != slot {
+			t.Fatalf("%q is in slot %d, not in %d", key, slotOf(key), slot)
+		}
+	}
+}
+
+// TestScanGoesThroughAllMasters: one after the other, also if they change meanwhile.
+func TestScanGoesThroughAllMasters(t *testing.T) {
+	masters := []int{9000, 0, 4000}
+	var asked []uint16
+	page := func(from string) string {
+		t.Helper()
+		keys, next, err := ScanCluster(t.Context(), from, func(context.Context) ([]int, error) { return masters, nil },
+			func(_ context.Context, key string, cursor uint64) ([]string, uint64, error) {
+				asked = append(asked, slotOf(key))
+				return []string{key}, (cursor + 7) % 14, nil
+			})
+		if err != nil || len(keys) != 1 || !isScanCursor(next) {
+			t.Fatalf("%q: %q, %q, %v", from, keys, next, err)
+		}
+		return next
+	}
+	next := page("")
+	next = page(next)
+	next = page(next)
+	masters = []int{0, 4500, 9000} // one has failed over, and slots have moved
+	for next = page(next); next != ""; {
+		next = page(next)
+	}
+	if want := []uint16{0, 0, 4000, 4000, 4500, 4500, 9000, 9000}; !slices.Equal(asked, want) {
+		t.Errorf("asked at slots %d, want %d", asked, want)
+	}
+	broken := errors.New("no")
+	if _, _, err := ScanCluster(t.Context(), "", func(context.Context) ([]int, error) { return nil, broken }, nil); !errors.Is(err, broken) {
+		t.Errorf("without masters: %v", err)
+	}
+	for _, from := range []string{"x", "1", "1/", "/1", "-1/0", "16384/0", "0/-1"} {
+		if isScanCursor(from) {
+			t.Errorf("%q is taken for a place", from)
+		}
+	}
+}
+
+// TestListOfBansFails with what the server says, and names the place.
+func TestListOfBansFails(t *testing.T) {
+	for _, err := range []error{&ServerError{Text: "NOPERM this user has no permissions to run the 'scan' command"}, errors.New("broken pipe")} {
+		s, newErr := New(&fakeClient{errSHA: err}, Options{})
+		if newErr != nil {
+			t.Fatal(newErr)
+		}
+		_, got := s.ListBans(t.Context(), sluice.BanQuery{})
+		if !errors.Is(got, err) || !strings.HasPrefix(got.Error(), "redisstore: ") || errors.Is(got, sluice.ErrUnknownOutcome) {
+			t.Errorf("the list: %v", got)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+-- Reads bans. KEYS: theirs. Replies with the server's time and what is kept at each, ''
+-- for nothing.
+local raws = redis.call('MGET', unpack(KEYS))
+for i = 1, #KEYS do
+  raws[i] = raws[i] or ''
+end
+return cmsgpack.pack(now, raws)
