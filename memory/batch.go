@@ -134,7 +134,8 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 }
 
 // prepare makes slots, with room, for all keys that may need one, so that
-// charging them cannot fail. Slots that are not used are swept later.
+// charging them cannot fail. Slots that are not used are swept later. Before, it sweeps for each
+// key to come, for it is not to be done once some are prepared: tables would fill at their far end.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
 		now := b.items[0].ask.Now
@@ -142,6 +143,13 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 			sh.dueUpkeep(now)
 		}
 		sh.upkeep(moveSlots, sweepSlots, now)
+	}
+	for i := range b.items {
+		if it := &b.items[i]; !rs[i].Peek && rs[i].Cost > 0 && it.shard.lookup(&it.place) == nil {
+			it.shard.upkeep(moveSlots, sweepSlots, it.ask.Now)
+		}
+	}
+	for _, sh := range b.shards {
 		sh.pinned = true
 	}
 	for i := range b.items {
