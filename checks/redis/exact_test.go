@@ -154,6 +154,7 @@ type process struct {
 	out    *json.Decoder
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
+	killed bool // by the test, so that it ends with an error
 }
 
 // startChild runs one of children as a process of its own until the test ends.
@@ -176,7 +177,7 @@ func startChild(t *testing.T, name string, env ...string) *process {
 	}
 	t.Cleanup(func() {
 		_ = p.in.Close()
-		if err := p.cmd.Wait(); err != nil {
+		if err := p.cmd.Wait(); err != nil && !p.killed {
 			t.Errorf("a process ended with %v: %s", err, p.stderr.String())
 		}
 	})

@@ -12,6 +12,7 @@ const childEnv = "SLUICE_CHECKS_CHILD"
 // children are the programs that tests start as processes of their own.
 var children = map[string]func() error{
 	"attempts": attempts,
+	"holder":   holder,
 }
 
 func TestMain(m *testing.M) {

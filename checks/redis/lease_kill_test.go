@@ -1,0 +1,151 @@
+package redis
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/rueidisstore"
+)
+
+const (
+	killTTL    = 2 * time.Second
+	killPlaces = 3
+	// killPatience is how long the test waits for what must come.
+	killPatience = 20 * time.Second
+)
+
+// flights is an edge with a rule for what is in flight.
+type flights struct {
+	store *redisstore.Store
+	rules *policy.Policy
+	gate  *gate.Gate
+}
+
+func newFlights(store *redisstore.Store) (*flights, error) {
+	limit, err := sluice.NewLimit("", sluice.Concurrency{Max: killPlaces, Queue: 8, TTL: killTTL, Latency: 100 * time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	f := &flights{store: store}
+	f.rules, err = policy.New(policy.Options{
+		OnStoreError: policy.FallbackDeny,
+		Rules:        []policy.Rule{{Name: "flight", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{limit}, MaxWait: killPatience}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.gate, err = gate.New(store, gate.Options{})
+	return f, err
+}
+
+// enter asks for a place, and waits for it.
+func (f *flights) enter(ctx context.Context) (*gate.Pass, error) {
+	v := f.rules.Decide(ctx, f.store, &policy.Attributes{Path: "/"})
+	pass, err := f.gate.Enter(ctx, &v)
+	return pass, errors.Join(v.Err, err)
+}
+
+// free returns how many places, with those in the queue, are free.
+func (f *flights) free(ctx context.Context) (int64, error) {
+	v := f.rules.Peek(ctx, f.store, &policy.Attributes{Path: "/"})
+	if v.Err != nil || len(v.Met) != 1 {
+		return 0, fmt.Errorf("%v: %w", v.Met, v.Err)
+	}
+	return v.Met[0].Decision.Remaining + v.Met[0].Request.Cost, nil
+}
+
+// holder is a process that takes all places, tells so, and holds them as long as it lives.
+func holder() error {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{os.Getenv("SLUICE_REDIS")}, DisableCache: true, DisableRetry: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	store, err := rueidisstore.New(client, redisstore.Options{})
+	if err != nil {
+		return err
+	}
+	f, err := newFlights(store)
+	if err != nil {
+		return err
+	}
+	for range killPlaces {
+		if _, err := f.enter(context.Background()); err != nil {
+			return err
+		}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(killPlaces); err != nil {
+		return err
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+	}
+	return nil
+}
+
+// TestAKilledProcessFreesItsPlaces: its leases are renewed while it lives, however long that is, and lost
+// within their time to live when it is killed. Then who is queued elsewhere runs.
+func TestAKilledProcessFreesItsPlaces(t *testing.T) {
+	server := redistest.Start(t)
+	store, err := rueidisstore.New(connect(t, server.Addr()), redisstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFlights(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := startChild(t, "holder", "SLUICE_REDIS="+server.Addr())
+	var held int64
+	if err := child.out.Decode(&held); err != nil || held != killPlaces {
+		t.Fatalf("the child holds %d: %v", held, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), killPatience)
+	defer cancel()
+	type entered struct {
+		pass *gate.Pass
+		err  error
+		at   time.Time
+	}
+	queued := make(chan entered, 1)
+	go func() {
+		pass, err := f.enter(ctx)
+		queued <- entered{pass, err, time.Now()}
+	}()
+	select {
+	case e := <-queued:
+		t.Fatalf("a queued request ran while all places were taken: %v", e.err)
+	case <-time.After(2 * killTTL): // only renewals keep the places so long
+	}
+	killed := time.Now()
+	child.killed = true
+	if err := child.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	e := <-queued
+	if e.err != nil {
+		t.Fatal(e.err)
+	}
+	// The latest renewal was no more than half a time to live ago; then the place is found with the next question.
+	if after := e.at.Sub(killed); after < killTTL/4 || after > killTTL+5*time.Second {
+		t.Errorf("the queued request ran %v after the kill", after)
+	}
+	e.pass.Leave(ctx, policy.Outcome{Status: 200})
+	if n, err := f.free(ctx); err != nil || n != killPlaces+8 {
+		t.Errorf("%d places are free: %v", n, err)
+	}
+}
