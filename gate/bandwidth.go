@@ -86,7 +86,7 @@ func (f *Flows) limiters(ctx context.Context, r *policy.Rule) limiters {
 // limiter returns the limiter of one direction, nil if its rate is zero.
 func (f *Flows) limiter(id paced, direction string, rate sluice.Rate) (*bandwidth.Limiter, error) {
 	if rate.IsZero() {
-		return nil, nil //nolint:nilnil // no limiter is the answer
+		return nil, nil
 	}
 	return bandwidth.NewLimiter(bandwidth.Options{
 		Store: f.store, Rate: rate,

@@ -38,6 +38,9 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 	if v.Degrade != nil {
 		next = m.degraded(&v, next)
 	}
+	if len(v.Paced) > 0 {
+		next = m.paced(&v, next)
+	}
 	if pass == nil {
 		next.ServeHTTP(w, r)
 		return

@@ -272,3 +272,38 @@ func ExampleProblem() {
 	fmt.Println(w.Code, w.Header().Get("Content-Type"), w.Body)
 	// Output: 404 application/problem+json {"type":"about:blank","title":"Not Found","status":404,"detail":"There is no such rule."}
 }
+
+func ExampleMiddleware_bandwidth() {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		panic(err)
+	}
+	rules, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		// All downloads of a user together get 1 MB/s, and uploads half of it.
+		Name: "files", Key: []policy.Part{policy.Header("X-User")},
+		Bandwidth: &policy.Bandwidth{Down: sluice.PerSecond(1_000_000), Up: sluice.PerSecond(500_000)},
+	}}})
+	if err != nil {
+		panic(err)
+	}
+	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: store})
+	if err != nil {
+		panic(err)
+	}
+	limit, err := httplimit.New(decider, httplimit.Options{})
+	if err != nil {
+		panic(err)
+	}
+	handler := limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 140_000))
+	}))
+
+	r := httptest.NewRequest(http.MethodGet, "/film", http.NoBody)
+	r.Header.Set("X-User", "alice")
+	w := httptest.NewRecorder()
+	began := time.Now()
+	handler.ServeHTTP(w, r)
+	// 40 kB come at once, and the rest in 100 ms.
+	fmt.Println(w.Body.Len(), time.Since(began) >= 95*time.Millisecond)
+	// Output: 140000 true
+}

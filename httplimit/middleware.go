@@ -22,6 +22,7 @@ type Middleware struct {
 	o       Options
 	headers *Headers
 	gate    *gate.Gate
+	flows   *gate.Flows
 }
 
 // New returns a middleware that carries out what d decides.
@@ -36,7 +37,7 @@ func New(d Decider, o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Middleware{decider: d, o: o, headers: headers, gate: o.Gate}, nil
+	return &Middleware{decider: d, o: o, headers: headers, gate: o.Gate, flows: newFlows(d, &o)}, nil
 }
 
 // Waiting returns how many requests wait now, in all handlers that m wraps and others of its gate.
@@ -57,7 +58,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		ctx = requestContext{ctx, r}
 	}
 	pass, err := m.gate.Enter(ctx, &v)
-	if pass == nil && err == nil && v.Action == policy.Allow && v.Err == nil && !m.o.Context {
+	if pass == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
 		// Most requests, and little of the cost of the others.
 		m.headers.Set(w.Header(), &v)
 		next.ServeHTTP(w, passed(r, &v, m.decider.Reserved(r)))

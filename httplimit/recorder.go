@@ -56,6 +56,14 @@ func (w *recorder) WriteString(s string) (int, error) {
 	return n, err
 }
 
+// FlushError sends what is written so far.
+func (w *recorder) FlushError() error {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
 // The parts of a ResponseWriter that handlers ask for by a type assertion.
 type (
 	flusher    struct{ w *recorder }
@@ -95,121 +103,6 @@ func (p pusher) Push(target string, o *http.PushOptions) error {
 // newRecorder wraps a ResponseWriter. The writer is a Flusher, Hijacker,
 // ReaderFrom or Pusher only if the ResponseWriter is.
 func newRecorder(w http.ResponseWriter) (*recorder, http.ResponseWriter) {
-	const (
-		canFlush = 1 << iota
-		canHijack
-		canReadFrom
-		canPush
-	)
-	can := 0
-	if _, ok := w.(http.Flusher); ok {
-		can |= canFlush
-	}
-	if _, ok := w.(http.Hijacker); ok {
-		can |= canHijack
-	}
-	if _, ok := w.(io.ReaderFrom); ok {
-		can |= canReadFrom
-	}
-	if _, ok := w.(http.Pusher); ok {
-		can |= canPush
-	}
 	r := &recorder{ResponseWriter: w}
-	f, h, rf, p := flusher{r}, hijacker{r}, readerFrom{r}, pusher{r}
-	switch can {
-	case canFlush:
-		return r, struct {
-			*recorder
-			flusher
-		}{r, f}
-	case canHijack:
-		return r, struct {
-			*recorder
-			hijacker
-		}{r, h}
-	case canFlush | canHijack:
-		return r, struct {
-			*recorder
-			flusher
-			hijacker
-		}{r, f, h}
-	case canReadFrom:
-		return r, struct {
-			*recorder
-			readerFrom
-		}{r, rf}
-	case canFlush | canReadFrom:
-		return r, struct {
-			*recorder
-			flusher
-			readerFrom
-		}{r, f, rf}
-	case canHijack | canReadFrom:
-		return r, struct {
-			*recorder
-			hijacker
-			readerFrom
-		}{r, h, rf}
-	case canFlush | canHijack | canReadFrom:
-		return r, struct {
-			*recorder
-			flusher
-			hijacker
-			readerFrom
-		}{r, f, h, rf}
-	case canPush:
-		return r, struct {
-			*recorder
-			pusher
-		}{r, p}
-	case canFlush | canPush:
-		return r, struct {
-			*recorder
-			flusher
-			pusher
-		}{r, f, p}
-	case canHijack | canPush:
-		return r, struct {
-			*recorder
-			hijacker
-			pusher
-		}{r, h, p}
-	case canFlush | canHijack | canPush:
-		return r, struct {
-			*recorder
-			flusher
-			hijacker
-			pusher
-		}{r, f, h, p}
-	case canReadFrom | canPush:
-		return r, struct {
-			*recorder
-			readerFrom
-			pusher
-		}{r, rf, p}
-	case canFlush | canReadFrom | canPush:
-		return r, struct {
-			*recorder
-			flusher
-			readerFrom
-			pusher
-		}{r, f, rf, p}
-	case canHijack | canReadFrom | canPush:
-		return r, struct {
-			*recorder
-			hijacker
-			readerFrom
-			pusher
-		}{r, h, rf, p}
-	case canFlush | canHijack | canReadFrom | canPush:
-		return r, struct {
-			*recorder
-			flusher
-			hijacker
-			readerFrom
-			pusher
-		}{r, f, h, rf, p}
-	default:
-		return r, r
-	}
+	return r, expose(r, w, flusher{r}, hijacker{r}, readerFrom{r}, pusher{r})
 }

@@ -1,0 +1,201 @@
+package httplimit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice/bandwidth"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// newFlows returns the flows of what d decides.
+func newFlows(d Decider, o *Options) *gate.Flows {
+	onError := o.OnError
+	return gate.NewFlows(d.Store(), func(ctx context.Context, err error) {
+		r, _ := ctx.Value(requestKey{}).(*http.Request)
+		onError(r, err)
+	})
+}
+
+// paced returns a handler like next that reads bodies and writes responses no faster than
+// the rules with a Bandwidth let it. What counts are the bytes of bodies, and all bytes of a connection
+// once it is hijacked; an answer that refuses a request is not held up.
+func (m *Middleware) paced(v *policy.Verdict, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := requestContext{r.Context(), r}
+		down, up := m.flows.Of(ctx, v)
+		out, w := newPacedResponse(ctx, w, down, up)
+		defer out.close()
+		if r.Method == http.MethodHead {
+			out.response = bandwidth.NewWriter(ctx, (*pacedSink)(out)) // whose body nobody gets
+		}
+		if len(up) > 0 && r.Body != nil && r.Body != http.NoBody {
+			body := &pacedBody{bandwidth.NewReader(ctx, r.Body, up...), r.Body}
+			defer body.Reader.Close()
+			// A copy: the server looks at the body of its own when the handler has returned.
+			r = r.WithContext(r.Context())
+			r.Body = body
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// pacedBody is a request's body that is read no faster than its flows let it.
+type pacedBody struct {
+	*bandwidth.Reader
+	body io.Closer
+}
+
+func (b *pacedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = http.ErrBodyReadAfterClose
+	}
+	return n, err
+}
+
+// Close closes the body.
+func (b *pacedBody) Close() error { return errors.Join(b.Reader.Close(), b.body.Close()) }
+
+// pacedResponse is a ResponseWriter whose body is written no faster than its flows let
+// it. The deadline for writing that a handler sets is for the client: the time in which bytes
+// wait for their turn does not count.
+type pacedResponse struct {
+	http.ResponseWriter
+	ctx      context.Context // that of the request, for a connection that is hijacked
+	control  *http.ResponseController
+	response *bandwidth.Writer
+	down, up []bandwidth.Flow
+
+	mu       sync.Mutex
+	deadline time.Time
+	resting  time.Time // since when nothing is written
+}
+
+func newPacedResponse(ctx context.Context, w http.ResponseWriter, down, up []bandwidth.Flow) (*pacedResponse, http.ResponseWriter) {
+	p := &pacedResponse{ResponseWriter: w, ctx: ctx, control: http.NewResponseController(w), down: down, up: up}
+	p.response = bandwidth.NewWriter(ctx, (*pacedSink)(p), down...)
+	var rf io.ReaderFrom
+	if _, ok := w.(io.ReaderFrom); ok {
+		rf = pacedReaderFrom{p}
+	}
+	flush, _ := w.(http.Flusher)
+	push, _ := w.(http.Pusher)
+	return p, expose(p, w, flush, pacedControl{p}, rf, push)
+}
+
+func (p *pacedResponse) close() {
+	_ = p.response.Close() // what cannot be given back is lost
+}
+
+// Unwrap is for http.ResponseController.
+func (p *pacedResponse) Unwrap() http.ResponseWriter { return pacedControl{p} }
+
+// FlushError sends what is written so far.
+func (p *pacedResponse) FlushError() error { return p.control.Flush() }
+
+func (p *pacedResponse) Write(piece []byte) (int, error) {
+	p.rest()
+	return p.response.Write(piece)
+}
+
+// WriteString is for io.WriteString.
+func (p *pacedResponse) WriteString(s string) (int, error) { return p.Write([]byte(s)) }
+
+// pacedReaderFrom lets the kernel send files.
+type pacedReaderFrom struct{ p *pacedResponse }
+
+func (f pacedReaderFrom) ReadFrom(src io.Reader) (int64, error) {
+	f.p.rest()
+	return f.p.response.ReadFrom(src)
+}
+
+// rest begins a time in which the client has nothing to take.
+func (p *pacedResponse) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resting = time.Now()
+}
+
+// resume moves the deadline by the time in which nothing was written.
+func (p *pacedResponse) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deadline.IsZero() {
+		return
+	}
+	if rested := time.Since(p.resting); rested >= time.Millisecond {
+		p.deadline = p.deadline.Add(rested)
+		_ = p.control.SetWriteDeadline(p.deadline) // it could be set before
+	}
+}
+
+// pacedSink is what is written to when it is time.
+type pacedSink pacedResponse
+
+func (s *pacedSink) Write(piece []byte) (int, error) {
+	p := (*pacedResponse)(s)
+	p.resume()
+	defer p.rest()
+	return p.ResponseWriter.Write(piece)
+}
+
+// ReadFrom reads from what is as long as may be written now.
+func (s *pacedSink) ReadFrom(src io.Reader) (int64, error) {
+	p := (*pacedResponse)(s)
+	p.resume()
+	defer p.rest()
+	return p.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+}
+
+// pacedControl is what http.ResponseController finds inside a pacedResponse.
+type pacedControl struct{ p *pacedResponse }
+
+func (c pacedControl) Header() http.Header             { return c.p.Header() }
+func (c pacedControl) Write(piece []byte) (int, error) { return c.p.Write(piece) }
+func (c pacedControl) WriteHeader(status int)          { c.p.WriteHeader(status) }
+
+// Unwrap finds what needs no pacing.
+func (c pacedControl) Unwrap() http.ResponseWriter { return c.p.ResponseWriter }
+
+// SetWriteDeadline sets the deadline, which is moved by the time in which nothing is written.
+func (c pacedControl) SetWriteDeadline(at time.Time) error {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	if err := c.p.control.SetWriteDeadline(at); err != nil {
+		return err
+	}
+	c.p.deadline = at
+	return nil
+}
+
+// Hijack hands over a connection that is paced too, until it is closed.
+func (c pacedControl) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := c.p.control.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	// The connection outlives the request.
+	paced := bandwidth.NewConn(context.WithoutCancel(c.p.ctx), conn, bandwidth.ConnOptions{Read: c.p.up, Write: c.p.down})
+	// What the client has sent already lies in the buffer, which reads past us.
+	sent, err := buffers.Reader.Peek(buffers.Reader.Buffered())
+	if err != nil {
+		return nil, nil, errors.Join(err, paced.Close())
+	}
+	reader := io.Reader(paced)
+	if len(sent) > 0 {
+		reader = io.MultiReader(bytes.NewReader(bytes.Clone(sent)), paced)
+	}
+	return paced, bufio.NewReadWriter(
+		bufio.NewReaderSize(reader, buffers.Reader.Size()),
+		bufio.NewWriterSize(paced, buffers.Writer.Size()),
+	), nil
+}
