@@ -1,0 +1,184 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+const megabyte = 1_000_000
+
+// paced starts a proxy behind a middleware with one rule, of a bandwidth per X-Key.
+func paced(t *testing.T, target string, b policy.Bandwidth, change func(*Options)) *httptest.Server {
+	t.Helper()
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name: "paced", Key: []policy.Part{policy.Header("X-Key")}, Bandwidth: &b,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := httplimit.New(d, httplimit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := handler(t, target, TransportOptions{}, change)
+	s := httptest.NewServer(Bounded(m.Wrap(p), p.o.Stall))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// endless gives zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// rateOf reads for a second after the burst, or for 5 s with it if SLUICE_SOAK is set, and
+// returns how many bytes came per second.
+func rateOf(r io.Reader) (float64, error) {
+	span, skip := time.Second, 100*time.Millisecond
+	if os.Getenv("SLUICE_SOAK") != "" {
+		span, skip = 5*time.Second, 0
+	}
+	began, sum, p := time.Now(), 0, make([]byte, 256<<10)
+	for time.Since(began) < span {
+		n, err := r.Read(p)
+		if err != nil {
+			return 0, err
+		}
+		if sum += n; skip > 0 && time.Since(began) >= skip {
+			began, sum, skip = time.Now(), 0, 0
+		}
+	}
+	return float64(sum) / time.Since(began).Seconds(), nil
+}
+
+// within tries some times to measure a rate within 2 %: the machine has other work too.
+func within(t *testing.T, want float64, measure func(try int) float64) {
+	t.Helper()
+	var seen []string
+	for try := range 8 {
+		got := measure(try)
+		seen = append(seen, fmt.Sprintf("%.2f %%", 100*got/want))
+		if math.Abs(got/want-1) <= 0.02 {
+			t.Logf("of the rate: %v", seen)
+			return
+		}
+	}
+	t.Errorf("not within 2 %% of the rate: %v", seen)
+}
+
+// TestBandwidthDown passes answers on at the rate of a rule.
+func TestBandwidthDown(t *testing.T) {
+	up := service(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, endless{}) })
+	for _, rate := range rates {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			s := paced(t, up.URL, policy.Bandwidth{Down: sluice.PerSecond(rate)}, nil)
+			within(t, float64(rate), func(try int) float64 {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("X-Key", fmt.Sprint(try))
+				res, err := client(t).Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				got, err := rateOf(res.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got
+			})
+		})
+	}
+}
+
+// TestBandwidthUp passes the bodies of requests on at the rate of a rule.
+func TestBandwidthUp(t *testing.T) {
+	type seen struct {
+		rate float64
+		err  error
+	}
+	arrived := make(chan seen, 1)
+	up := service(t, func(_ http.ResponseWriter, r *http.Request) {
+		rate, err := rateOf(r.Body)
+		arrived <- seen{rate, err}
+		panic(http.ErrAbortHandler) // the client would send for ever
+	})
+	for _, rate := range rates {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			s := paced(t, up.URL, policy.Bandwidth{Up: sluice.PerSecond(rate)}, nil)
+			within(t, float64(rate), func(try int) float64 {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, endless{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("X-Key", fmt.Sprint(try))
+				if res, err := client(t).Do(r); err == nil {
+					res.Body.Close()
+				}
+				got := <-arrived
+				if got.err != nil {
+					t.Fatal(got.err)
+				}
+				return got.rate
+			})
+		})
+	}
+}
+
+// TestBandwidthIsNoStall passes an answer and a body on of which each piece takes longer
+// to pace than a client may leave its connection standing.
+func TestBandwidthIsNoStall(t *testing.T) {
+	const rate, size, stall = 100_000, 64_000, 200 * time.Millisecond // 600 ms and the burst
+	up := service(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write(body)
+	})
+	for name, b := range map[string]policy.Bandwidth{
+		"down": {Down: sluice.PerSecond(rate)},
+		"up":   {Up: sluice.PerSecond(rate)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := paced(t, up.URL, b, func(o *Options) { o.Stall = stall })
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.LimitReader(endless{}, size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Key", "a")
+			began := time.Now()
+			res, body := do(t, client(t), r)
+			if res.StatusCode != http.StatusOK || len(body) != size {
+				t.Errorf("status %d, %d bytes", res.StatusCode, len(body))
+			}
+			if took := time.Since(began); took < 600*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
