@@ -1,0 +1,120 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/bandwidth"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/rueidisstore"
+)
+
+// TestBandwidth paces the bytes of a key whose connections are in two processes, as two stores
+// with clients of their own: together they keep to the rate within 2 %, each has its share, and
+// a chunk costs one round trip.
+func TestBandwidth(t *testing.T) {
+	server := redistest.Start(t)
+	span := time.Second
+	if os.Getenv("SLUICE_SOAK") != "" {
+		span = 5 * time.Second
+	}
+	var stores [2]sluice.Store
+	for i := range stores {
+		var err error
+		if stores[i], err = rueidisstore.New(connect(t, server.Addr()), redisstore.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rate := range []int64{1_000_000, 100_000_000, 1_000_000_000} {
+		t.Run(strconv.FormatInt(rate, 10), func(t *testing.T) {
+			// What else the machine does holds up both alike.
+			var seen []string
+			for try := range 5 {
+				sum, apart, asked := shareBandwidth(t, server, stores, rate, sluice.StringKey(fmt.Sprint(try)), span)
+				seen = append(seen, fmt.Sprintf("%.2f %%, %.2f %% apart", 100*sum, 100*apart))
+				if most := 2 * (float64(span/bandwidth.ChunkTime) + 20); asked > most {
+					t.Errorf("the server was asked %.0f times, more than %.0f", asked, most)
+				}
+				if math.Abs(sum-1) <= 0.02 && apart <= 0.04 {
+					t.Log(seen)
+					return
+				}
+			}
+			t.Errorf("not within 2 %% of the rate: %v", seen)
+		})
+	}
+}
+
+// shareBandwidth moves bytes of a key by two stores at once. It returns which part of the rate they
+// moved after the first burst, how much more of it one moved than the other, and how many scripts ran.
+func shareBandwidth(t *testing.T, server *redistest.Server, stores [2]sluice.Store, rate int64, key sluice.Key, span time.Duration) (sum, apart, asked float64) {
+	t.Helper()
+	before := scripts(t, server)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const skip = 100 * time.Millisecond
+	type moved struct {
+		bytes float64
+		err   error
+	}
+	began := time.Now()
+	done := make(chan moved, len(stores))
+	for _, s := range stores {
+		l, err := bandwidth.NewLimiter(bandwidth.Options{Store: s, Name: "bandwidth", Rate: sluice.PerSecond(rate)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := bandwidth.NewWriter(ctx, io.Discard, l.Flow(key))
+		go func() {
+			p, n := make([]byte, 32<<10), 0
+			var late time.Time
+			for {
+				some, err := w.Write(p)
+				if err != nil {
+					done <- moved{err: err}
+					return
+				}
+				switch now := time.Since(began); {
+				case now < skip:
+				case late.IsZero():
+					late = time.Now()
+				default:
+					n += some
+				}
+				if time.Since(began) >= span+skip {
+					done <- moved{bytes: float64(n) / (float64(rate) * time.Since(late).Seconds()), err: w.Close()}
+					return
+				}
+			}
+		}()
+	}
+	a, b := <-done, <-done
+	if a.err != nil || b.err != nil {
+		t.Fatal(a.err, b.err)
+	}
+	return a.bytes + b.bytes, math.Abs(a.bytes - b.bytes), scripts(t, server) - before
+}
+
+// scripts returns how many scripts the server has run.
+func scripts(t *testing.T, server *redistest.Server) (n float64) {
+	t.Helper()
+	stats, err := server.CommandStats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range stats {
+		if strings.HasPrefix(name, "eval") {
+			n += float64(s.Calls)
+		}
+	}
+	return n
+}
