@@ -43,6 +43,10 @@ func (g *Gate) Waiting() int { return g.queues.waiting() }
 // that nobody met. It is what policy.Options.Pressure asks for.
 func (g *Gate) Pressure(rule string) float64 { return g.pressures.of(rule) }
 
+// Observe tells the pressure of a verdict that is carried out elsewhere, such as by the program that
+// asked for it over a network. Of those that Enter is given, it knows.
+func (g *Gate) Observe(v *policy.Verdict) { g.survey(v) }
+
 // Enter carries a verdict out up to the moment in which the request may be handled: it
 // waits for the verdict's delays, and for places of concurrency limits, which it
 // holds from then on. The pass, nil if there is nothing to end, is to be ended by Leave.

@@ -74,6 +74,21 @@ func TestPressure(t *testing.T) {
 	}
 }
 
+// Verdicts that others carry out press like those that the gate does.
+func TestPressureOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(4)})})
+		for range 3 {
+			v := e.decide(t.Context(), "a")
+			e.gate.Observe(&v)
+			e.enter(t.Context(), "a")
+		}
+		if got := e.gate.Pressure("r"); !near(got, 1.5, 1e-6) {
+			t.Errorf("6 of 4 are %v", got)
+		}
+	})
+}
+
 // What is in flight, waits and was refused presses on a concurrency limit.
 func TestPressureOnPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
