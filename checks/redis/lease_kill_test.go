@@ -64,7 +64,7 @@ func (f *flights) free(ctx context.Context) (int64, error) {
 	if v.Err != nil || len(v.Met) != 1 {
 		return 0, fmt.Errorf("%v: %w", v.Met, v.Err)
 	}
-	return v.Met[0].Decision.Remaining + v.Met[0].Request.Cost, nil
+	return v.Met[0].Decision.Remaining, nil
 }
 
 // holder is a process that takes all places, tells so, and holds them as long as it lives.
@@ -145,7 +145,16 @@ func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 		t.Errorf("the queued request ran %v after the kill", after)
 	}
 	e.pass.Leave(ctx, policy.Outcome{Status: 200})
-	if n, err := f.free(ctx); err != nil || n != killPlaces+8 {
-		t.Errorf("%d places are free: %v", n, err)
+	again := time.NewTicker(50 * time.Millisecond) // the child's leases end one after the other
+	defer again.Stop()
+	for {
+		n, err := f.free(ctx)
+		if err != nil || n > killPlaces+8 {
+			t.Fatalf("%d places are free: %v", n, err)
+		}
+		if n == killPlaces+8 {
+			return
+		}
+		<-again.C
 	}
 }
