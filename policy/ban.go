@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// errNoBanner reports a store that is no sluice.Banner.
+var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
+
+// Ban refuses a key of a rule outright for a time, by hand. The rule must have a Ban, be it
+// the zero one, so that its requests look after bans. The key is given as in Question. The
+// error is a *QuestionError, the store's, or wraps errors.ErrUnsupported if the
+// store is no sluice.Banner.
+func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, rule string, key ...string) error {
+	r, k, err := p.bannable(rule, key)
+	if err != nil {
+		return err
+	}
+	b, ok := store.(sluice.Banner)
+	if !ok {
+		return errNoBanner
+	}
+	// All limits must let a request pass: to ban by one is enough.
+	return b.BanKey(ctx, r.Limits[0], k, d)
+}
+
+// LiftBan ends the bans of a key of a rule, of all its limits, and forgets what led to them.
+// It reports whether there was one in force. The key and the error are those of Ban.
+func (p *Policy) LiftBan(ctx context.Context, store sluice.Store, rule string, key ...string) (bool, error) {
+	r, k, err := p.bannable(rule, key)
+	if err != nil {
+		return false, err
+	}
+	b, ok := store.(sluice.Banner)
+	if !ok {
+		return false, errNoBanner
+	}
+	var errs []error
+	found := false
+	for _, l := range r.Limits {
+		here, err := b.LiftBan(ctx, l, k)
+		found = found || here
+		errs = append(errs, err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// bannable returns a rule whose keys may be banned, and one of them.
+func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err error) {
+	s := newScratch()
+	defer s.free()
+	if r, err = p.read(s, name, key); err != nil {
+		return nil, k, err
+	}
+	ref, missing := s.makeKey(r.parts)
+	fail := func(problem string) (*rule, sluice.Key, error) {
+		return nil, k, &QuestionError{Rule: name, Problem: problem}
+	}
+	switch {
+	case missing != nil:
+		return fail(fmt.Sprintf("has no state of requests without %s", missing))
+	case r.Ban == nil:
+		return fail("looks after no bans; give it a ban in the policy, {by_hand: true} if denials are to ban nobody")
+	case len(r.Limits) == 0:
+		return fail("has no limit, and so no bans; put the ban on a rule with one, or the key on the list of those to deny")
+	}
+	return r, ref.key(string(s.key)), nil
+}
+
+// BannedKey is a ban in force.
+type BannedKey struct {
+	sluice.BannedKey
+	// Rule is the name of the rule whose key it is, also if the policy has no such rule any more.
+	Rule string
+	// Values are the values of the key as in Question. They are nil if the store does not keep them.
+	Values []string
+}
+
+// ListBans returns a page of the bans in force, and where the next one begins: see
+// sluice.Banner. It fails with an error that wraps errors.ErrUnsupported if the store is none.
+func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQuery) (bans []BannedKey, next string, err error) {
+	b, ok := store.(sluice.Banner)
+	if !ok {
+		return nil, "", errNoBanner
+	}
+	page, err := b.ListBans(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	bans = make([]BannedKey, len(page.Bans))
+	for i := range page.Bans {
+		x := &bans[i]
+		x.BannedKey = page.Bans[i]
+		x.Rule, _, _ = strings.Cut(x.Limit, "/") // see compiler.nameLimits
+		if x.Digest == "" {
+			x.Values = p.valuesOf(x.Rule, x.Key)
+		}
+	}
+	return bans, page.Next, nil
+}
+
+// valuesOf returns the values of a key of a rule as a Question has them.
+func (p *Policy) valuesOf(rule string, k sluice.Key) []string {
+	parts := k.Parts()
+	r := p.byName[rule]
+	// A key that lacks some has one part more; see makeKey.
+	if r == nil || len(parts) != len(r.parts) && len(parts) != len(r.parts)+1 {
+		return parts
+	}
+	values := []string{}
+	for i := range r.parts {
+		if r.parts[i].Source != FromConstant {
+			values = append(values, parts[i])
+		}
+	}
+	return values
+}
