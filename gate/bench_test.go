@@ -1,0 +1,198 @@
+package gate_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// crowd lets requests of a rule wait all at once.
+type crowd struct {
+	tb   testing.TB
+	gate *gate.Gate
+	rule policy.Rule
+}
+
+func newCrowd(tb testing.TB, store sluice.Store, a sluice.Algorithm) *crowd {
+	tb.Helper()
+	g, err := gate.New(store, gate.Options{MaxDelay: time.Hour})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &crowd{tb, g, policy.Rule{Name: "r", Queue: 1_000_000, QueuePerKey: 1_000_000, Limits: []*sluice.Limit{sluice.MustLimit("r", a)}}}
+}
+
+// enter lets a request enter that the store gave a delay.
+func (c *crowd) enter(key string, member uint64, delay time.Duration) {
+	v := policy.Verdict{Delay: delay, Met: []policy.Met{{
+		Rule: &c.rule, Request: sluice.Request{Limit: c.rule.Limits[0], Key: sluice.StringKey(key), Cost: int64(min(member, 1)), Member: member},
+		Decision: sluice.Decision{Allowed: true, Delay: delay, Receipt: sluice.Receipt{At: int64(member)}},
+	}}}
+	if _, err := c.gate.Enter(context.Background(), &v); err != nil {
+		c.tb.Error(err)
+	}
+}
+
+// delayed returns how long it takes until n requests have waited for turns that come one after
+// the other, more than their last turn.
+func (c *crowd) delayed(n int) time.Duration {
+	var all sync.WaitGroup
+	start := time.Now()
+	// They have all entered before the first one's turn.
+	first := 100*time.Millisecond + time.Duration(n)*10*time.Microsecond
+	for i := range n {
+		all.Go(func() { c.enter(fmt.Sprint(i%100), 0, first+time.Duration(i)*100*time.Nanosecond-time.Since(start)) })
+	}
+	all.Wait()
+	return time.Since(start) - first
+}
+
+// doors is a store whose places are free once it is open.
+type doors struct {
+	sluice.Store
+	open  atomic.Bool
+	asked atomic.Int64
+}
+
+func (s *doors) Decide(context.Context, sluice.Request) (sluice.Decision, error) {
+	s.asked.Add(1)
+	d := sluice.Decision{Allowed: true}
+	if !s.open.Load() {
+		d.Delay = time.Millisecond
+	}
+	return d, nil
+}
+
+// queued returns how long it takes until n requests that were queued for a place have been told that
+// theirs is free, and how often they asked for it.
+func queued(tb testing.TB, n int) (time.Duration, int64) {
+	tb.Helper()
+	store := &doors{}
+	c := newCrowd(tb, store, sluice.Concurrency{Max: 1, Queue: 60_000, TTL: time.Hour, Latency: time.Second})
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { c.enter("all", uint64(i+1), time.Millisecond) })
+	}
+	for tick := time.NewTicker(time.Millisecond); c.gate.Waiting() < n; <-tick.C {
+	}
+	store.asked.Store(0)
+	start := time.Now()
+	store.open.Store(true)
+	all.Wait()
+	return time.Since(start), store.asked.Load()
+}
+
+// The time of a wake-up does not grow with how many wait, but for the logarithm that timers take. If
+// it were proportional, it would be 28 times as long.
+func TestWakeUpsAreNotLinear(t *testing.T) {
+	const few, many, most = 250, 7000, 10
+	fastest := func(n int, f func(n int) time.Duration) time.Duration {
+		least := time.Hour
+		for range 3 {
+			least = min(least, f(n)/time.Duration(n))
+		}
+		return max(least, time.Microsecond)
+	}
+	c := newCrowd(t, nil, sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 1000})
+	for name, f := range map[string]func(n int) time.Duration{
+		"delayed": c.delayed,
+		"queued": func(n int) time.Duration {
+			took, asked := queued(t, n)
+			if asked > int64(2*n)+100 {
+				t.Errorf("%d waiters asked %d times", n, asked)
+			}
+			return took
+		},
+	} {
+		small, large := fastest(few, f), fastest(many, f)
+		t.Logf("%s: a wake-up takes %v of %d, %v of %d", name, small, few, large, many)
+		if large > most*small {
+			t.Errorf("%s: a wake-up takes %v of %d, and %v of %d", name, small, few, large, many)
+		}
+	}
+}
+
+// BenchmarkDelayed is for one request that waits for its turn among as many as its name says.
+func BenchmarkDelayed(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := newCrowd(b, nil, sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 1000})
+			var took time.Duration
+			turns := 0
+			for b.Loop() {
+				took += c.delayed(n)
+				turns += n
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(turns), "ns/wake-up")
+		})
+	}
+}
+
+// BenchmarkQueued is for one request that is queued for a place among as many as its name says.
+func BenchmarkQueued(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var took time.Duration
+			turns := 0
+			for b.Loop() {
+				one, _ := queued(b, n)
+				took += one
+				turns += n
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(turns), "ns/wake-up")
+		})
+	}
+}
+
+// BenchmarkEnter is for a verdict of three limits that needs nothing, of which the gate only tells the pressure.
+func BenchmarkEnter(b *testing.B) {
+	for name, parts := range map[string][]policy.Part{"global": {policy.Global()}, "keyed": {policy.Header("X-Key")}} {
+		b.Run(name, func(b *testing.B) {
+			g, err := gate.New(nil, gate.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var v policy.Verdict
+			for i := range 3 {
+				name := fmt.Sprint("rule", i)
+				v.Met = append(v.Met, policy.Met{
+					Rule: &policy.Rule{Name: name, Key: parts}, Decision: sluice.Decision{Allowed: true},
+					Request: sluice.Request{Limit: sluice.MustLimit(name, sluice.TokenBucket{Rate: sluice.PerSecond(100)}), Key: sluice.StringKey("someone"), Cost: 1},
+				})
+			}
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				if pass, err := g.Enter(ctx, &v); pass != nil || err != nil {
+					b.Fatal(pass, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPressure is for the pressure of a rule with many keys.
+func BenchmarkPressure(b *testing.B) {
+	g, err := gate.New(nil, gate.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rule := &policy.Rule{Name: "r", Key: []policy.Part{policy.Header("X-Key")}}
+	l := sluice.MustLimit("r", sluice.TokenBucket{Rate: sluice.PerSecond(1)})
+	for i := range 10_000 {
+		g.Observe(&policy.Verdict{Met: []policy.Met{{Rule: rule, Request: sluice.Request{Limit: l, Key: sluice.StringKey(fmt.Sprint(i)), Cost: 1}}}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if p := g.Pressure("r"); p <= 0 {
+			b.Fatal(p)
+		}
+	}
+}
