@@ -141,7 +141,7 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	if p.probe {
 		s.announce(p)
 	}
-	start := time.Now()
+	good, start := s.breaker.good.Load(), time.Now()
 	bound, cancel := s.deadlines.bound(ctx, start)
 	if cancel != nil {
 		defer cancel()
@@ -166,9 +166,12 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	}
 	if ctx.Err() != nil {
 		s.givenUp.Add(1)
-		if took >= s.o.Slow || cancel == nil && bound.Err() != nil {
+		switch {
+		case took >= s.o.Slow, cancel == nil && bound.Err() != nil:
 			s.breaker.fail(p, ErrSlow) // whoever left, it had its time
-		} else {
+		case took >= s.o.Deadline/patience && s.breaker.good.Load() == good:
+			s.breaker.fail(p, ErrLate) // it answered nobody else meanwhile
+		default:
 			s.breaker.giveUp(p)
 		}
 		return false, callers(ctx, c)
@@ -183,6 +186,12 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	s.breaker.fail(p, err)
 	return true, err
 }
+
+// patience is the part of the deadline after which a caller that leaves says something of
+// a store that answered nobody while it waited. Otherwise a store that is gone would be
+// asked for ever by callers whose own deadlines are shorter than the guard's. Who leaves earlier
+// says nothing: callers choose their deadlines, and could open the breaker by them.
+const patience = 4
 
 // announce tells the hook that a probe is made, which is not if the hook panics.
 func (s *Store) announce(p pass) {

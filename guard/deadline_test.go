@@ -167,7 +167,7 @@ func TestInFlight(t *testing.T) {
 	})
 }
 
-// What ends the caller's own context is the caller's error, and says nothing of the store.
+// What ends the caller's own context soon is the caller's error, and says nothing of the store.
 func TestCallersContext(t *testing.T) {
 	for _, inline := range []bool{false, true} {
 		t.Run(fmt.Sprintf("inline=%v", inline), func(t *testing.T) {
@@ -183,10 +183,10 @@ func TestCallersContext(t *testing.T) {
 				}
 				h.fake.set(heedful)
 				for range 50 {
-					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+					ctx, cancel := context.WithTimeout(t.Context(), 12*time.Millisecond)
 					began := time.Now()
 					_, err := h.Decide(ctx, sluice.Request{Limit: other, Cost: 1})
-					if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 20*time.Millisecond {
+					if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 12*time.Millisecond {
 						t.Fatalf("after %v: %v", took, err)
 					}
 					cancel()
@@ -211,6 +211,68 @@ func TestCallersContext(t *testing.T) {
 			}
 			close(release)
 		})
+	})
+}
+
+// A store that answers nobody is failing, also for callers whose own deadlines are all
+// shorter than the guard's: those that come later have the ladder's answer.
+func TestCallersDeadlines(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		t.Run(fmt.Sprintf("inline=%v", inline), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, guard.Options{Inline: inline})
+				hasty := func() (sluice.Decision, error) {
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+					defer cancel()
+					return h.Decide(ctx, sluice.Request{Limit: other, Cost: 1})
+				}
+				h.fake.set(heedful)
+				for range 10 {
+					if _, err := hasty(); !errors.Is(err, context.DeadlineExceeded) {
+						t.Fatalf("a caller that left: %v", err)
+					}
+				}
+				if st := h.Stats(); st.State != guard.Open || st.GivenUp != 10 || !errors.Is(st.Last, guard.ErrLate) {
+					t.Fatalf("%+v", st)
+				}
+				if d, err := hasty(); err != nil || !d.Degraded {
+					t.Errorf("%+v, %v", d, err)
+				}
+				h.fake.set(nil)
+				pass(600 * time.Millisecond)
+				if d, err := hasty(); err != nil || d.Degraded || h.State() != guard.Closed {
+					t.Errorf("%+v, %v, %v; want the store's answer again", d, err, h.State())
+				}
+			})
+		})
+	}
+}
+
+// A store that answers others meanwhile is not failing, whoever leaves.
+func TestCallersDeadlinesAmongOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{})
+		for range 50 {
+			h.fake.set(heedful)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			left := make(chan error)
+			go func() {
+				_, err := h.Decide(ctx, sluice.Request{Limit: other, Cost: 1})
+				left <- err
+			}()
+			synctest.Wait()
+			h.fake.set(nil)
+			if d, err := h.Decide(t.Context(), sluice.Request{Limit: other, Cost: 1}); err != nil || d.Degraded {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			if err := <-left; !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if st := h.Stats(); st.State != guard.Closed || st.Failed != 0 || st.GivenUp != 50 || st.Last != nil {
+			t.Errorf("%+v", st)
+		}
 	})
 }
 

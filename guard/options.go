@@ -31,8 +31,10 @@ type Options struct {
 	Default Fallback
 
 	// Deadline is how long a call of the store may take, or up to a 32nd less, for calls
-	// that begin at about the same time share a timer. An answer comes within it, and what it takes
-	// to be scheduled. Default: 50ms.
+	// that begin at about the same time share a timer. An answer comes within it, and what it
+	// takes to be scheduled. A caller whose own deadline is earlier gets an error then, not
+	// the ladder's answer, until the breaker has opened: give less than callers have.
+	// Default: 50ms.
 	Deadline time.Duration
 	// Slow is how long a call may take to be none of a failing store: one that takes
 	// longer counts as failed for the breaker, though its answer is used. Default: Deadline.
