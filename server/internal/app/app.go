@@ -36,6 +36,8 @@ const (
 type Options struct {
 	// File is the configuration. Required.
 	File *policyfile.File
+	// Load reads the configuration anew, for App.Reload. Default: it cannot be.
+	Load func() (*policyfile.File, error)
 	// Token is the admin token, empty for none.
 	Token string
 	// Version is the program's, for its metrics.
@@ -54,13 +56,14 @@ type Options struct {
 // up with Close.
 type App struct {
 	o       Options
-	file    *policyfile.File
+	file    *policyfile.File // of the start; what can change is in reloads
 	logger  *slog.Logger
 	store   sluice.Store
 	memory  *memory.Store // the store, unless that is elsewhere
 	redis   *redis        // the store, if that is there
 	metrics *telemetry.Metrics
 	engine  *engine
+	reloads reloads
 	api     *api.API
 	servers []*server // those that are drained first come first; admin is the last
 
@@ -88,7 +91,7 @@ func New(o Options) (*App, error) {
 	if o.Linger == 0 {
 		o.Linger = time.Second
 	}
-	a := &App{o: o, file: o.File, logger: o.Logger}
+	a := &App{o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()}}
 	if err := a.assemble(); err != nil {
 		a.Close()
 		return nil, fmt.Errorf("sluice: %w", err)
@@ -141,6 +144,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.publishStats()
+	a.publishReloads()
 	return a.listen(limited)
 }
 
@@ -315,10 +319,14 @@ func (a *App) Ready() error {
 
 // detail says more about it, in lines.
 func (a *App) detail() string {
-	if a.redis == nil {
-		return ""
+	var lines []string
+	if a.redis != nil {
+		lines = append(lines, a.redis.status())
 	}
-	return a.redis.status()
+	if config := a.reloads.status(); config != "" {
+		lines = append(lines, config)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // URL returns where programs on this machine reach a listener; empty if it is off.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -49,7 +50,7 @@ type redis struct {
 	logger  *slog.Logger
 
 	remote remote
-	denies bool          // every rule denies while the store does not decide
+	denies atomic.Bool   // every rule denies while the store does not decide
 	local  *memory.Store // nil if no rule limits locally
 	guard  *guard.Store
 	health health
@@ -126,10 +127,11 @@ func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error)
 	return r, nil
 }
 
-// setPolicy takes the fallbacks from a policy.
+// setPolicy takes the fallbacks from a policy, also while the store is used. Decisions
+// of an earlier policy ask the new one, which knows their limits by name.
 func (r *redis) setPolicy(p *policy.Policy) {
 	rules := p.Rules()
-	r.denies = len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny })
+	r.denies.Store(len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny }))
 	r.guard.SetFallback(func(l *sluice.Limit) guard.Fallback { return rungs[p.Fallback(l)] })
 }
 
@@ -324,7 +326,7 @@ var errStore = errors.New("the store does not decide, and every rule denies then
 // reason while rules answer without it: the other servers have lost it too. But one that
 // would refuse all that it limits had better get nothing.
 func (r *redis) ready() error {
-	if r.denies && r.health.trouble() != nil {
+	if r.denies.Load() && r.health.trouble() != nil {
 		return errStore
 	}
 	return nil

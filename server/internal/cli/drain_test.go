@@ -47,6 +47,12 @@ func launch(t *testing.T, path, configuration string) *program {
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return run(t, path, file)
+}
+
+// run runs the program with a configuration file until it is ready.
+func run(t *testing.T, path, file string) *program {
+	t.Helper()
 	p := &program{t: t, cmd: exec.Command(path, "serve", "-c", file), url: map[string]string{}, stderr: new(bytes.Buffer), exited: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	out, err := p.cmd.StdoutPipe()

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"sync"
 
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/spf13/cobra"
 )
@@ -18,6 +21,8 @@ func newServe() *cobra.Command {
 			"Each flag can be given in the environment: --listen-proxy is SLUICE_LISTEN_PROXY.\n" +
 			"Flags win over the environment, and that over the file. The admin token is taken\n" +
 			"from SLUICE_ADMIN_TOKEN or from a file, since flags are there for everybody to see.\n\n" +
+			"A configuration file that changes is read anew, and so it is on SIGHUP: its rules\n" +
+			"replace those before all at once, or nothing does if there is a mistake.\n\n" +
 			"SIGTERM or Ctrl-C lets the requests under way end; one that comes more\n" +
 			"than a second after the first does not wait.",
 		Args: cobra.NoArgs,
@@ -25,6 +30,8 @@ func newServe() *cobra.Command {
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
+			reloads := newReloader(s.config)
+			defer reloads.close()
 			f, quickStart, err := s.load()
 			if err != nil {
 				return err
@@ -37,7 +44,14 @@ func newServe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := app.New(app.Options{File: f, Token: token, Version: versionName(), Logger: logger})
+			o := app.Options{File: f, Token: token, Version: versionName(), Logger: logger}
+			if !quickStart {
+				o.Load = func() (*policyfile.File, error) {
+					f, _, err := s.load()
+					return f, err
+				}
+			}
+			a, err := app.New(o)
 			if err != nil {
 				return err
 			}
@@ -45,7 +59,12 @@ func newServe() *cobra.Command {
 				a.Close()
 				return fmt.Errorf("printing where it listens: %w", err)
 			}
-			return a.Run(cmd.Context())
+			ctx, stop := context.WithCancel(cmd.Context())
+			var reloading sync.WaitGroup
+			reloading.Go(func() { reloads.run(ctx, a, logger) })
+			defer reloading.Wait()
+			defer stop()
+			return a.Run(ctx)
 		},
 	}
 	s.register(cmd.Flags())

@@ -27,7 +27,7 @@ type Metrics struct {
 	degraded  *prometheus.CounterVec
 	upstream  *prometheus.CounterVec
 	seconds   map[Edge]prometheus.Observer
-	rules     atomic.Pointer[map[*policy.Rule]*series]
+	rules     atomic.Pointer[ruleSeries]
 	none      *series
 	other     *series
 }
@@ -37,6 +37,13 @@ type series struct {
 	outcomes [outcomes]prometheus.Counter
 	overflow prometheus.Counter
 	degraded prometheus.Counter
+}
+
+// ruleSeries are the figures of all rules. Rules of an earlier policy that are still
+// asked are found by their names.
+type ruleSeries struct {
+	byRule map[*policy.Rule]*series
+	byName map[string]*series
 }
 
 // Edge says which listener a decision was asked for at.
@@ -100,14 +107,26 @@ func (m *Metrics) series(rule, fallback string) *series {
 	return s
 }
 
-// SetRules says which rules there are. Their series exist from then on, at zero,
-// and no request makes any other.
+// SetRules says which rules there are. Their series exist from then on, at zero or what they had,
+// and no request makes any other. Those of rules that are no more are forgotten, so that rules that come
+// and go leave nothing behind. It must not run twice at once.
 func (m *Metrics) SetRules(rules []*policy.Rule) {
-	all := make(map[*policy.Rule]*series, len(rules))
+	next := &ruleSeries{byRule: make(map[*policy.Rule]*series, len(rules)), byName: make(map[string]*series, len(rules))}
 	for _, r := range rules {
-		all[r] = m.series(r.Name, r.OnStoreError.String())
+		s := m.series(r.Name, r.OnStoreError.String())
+		next.byRule[r], next.byName[r.Name] = s, s
 	}
-	m.rules.Store(&all)
+	before := m.rules.Swap(next)
+	if before == nil {
+		return
+	}
+	for name := range before.byName {
+		if next.byName[name] == nil {
+			for _, vec := range []*prometheus.CounterVec{m.decisions, m.overflow, m.degraded} {
+				vec.DeletePartialMatch(prometheus.Labels{"rule": name})
+			}
+		}
+	}
 }
 
 // Observe counts one verdict.
@@ -147,7 +166,11 @@ func (m *Metrics) of(rule *policy.Rule) *series {
 	if rule == nil {
 		return m.none
 	}
-	if s := (*m.rules.Load())[rule]; s != nil {
+	known := m.rules.Load()
+	if s := known.byRule[rule]; s != nil {
+		return s
+	}
+	if s := known.byName[rule.Name]; s != nil {
 		return s
 	}
 	return m.other

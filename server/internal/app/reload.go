@@ -1,0 +1,185 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice/policyfile"
+)
+
+// live are the settings that can change while the server runs: all that a policy is
+// made from. For the others it has to start anew.
+var live = []string{"version", "rules", "classes", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
+
+// reloads knows which configuration is in force, and what became of the last one.
+type reloads struct {
+	one sync.Mutex // held by the Reload that is under way
+
+	mu       sync.Mutex
+	file     *policyfile.File // in force
+	since    time.Time
+	refused  *refusal // of the last one; nil if it is in force
+	applied  uint64
+	refusals uint64
+}
+
+// refusal is why and since when a configuration is not in force.
+type refusal struct {
+	why   error
+	since time.Time
+}
+
+// restartError names the settings that a configuration changes and the server cannot.
+type restartError struct{ settings []string }
+
+func (e *restartError) Error() string {
+	return strings.Join(e.settings, ", ") + " cannot change while the server runs; restart it, or take that change back, for nothing else of the file is applied either"
+}
+
+// errNoLoad is for an App that was made without Options.Load.
+var errNoLoad = errors.New("sluice: there is no configuration to read anew: the server was started without a file")
+
+// Reload reads the configuration anew and puts its policy in the place of the one
+// before, all at once: requests that are being decided keep the old one, and what keys have
+// used stays used. If there is anything wrong with it, or it changes a setting
+// that takes a restart, nothing of it is applied and the one before stays; the error says why, and
+// so do the log, Detail and the metrics. It is safe for concurrent use.
+func (a *App) Reload() error {
+	if a.o.Load == nil {
+		return errNoLoad
+	}
+	if a.draining.Load() {
+		return errDraining
+	}
+	r := &a.reloads
+	r.one.Lock()
+	defer r.one.Unlock()
+	began := time.Now()
+	changed, err := a.reload()
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.refusals++
+		r.refused = &refusal{err, now}
+		a.logRefusal(err)
+		return fmt.Errorf("sluice: %w", err)
+	}
+	r.applied++
+	r.refused, r.since = nil, now
+	a.logger.Info("the configuration was loaded anew", "changed", strings.Join(changed, ", "), "rules", len(r.file.Rules), "took", now.Sub(began))
+	return nil
+}
+
+// reload does it, and returns the settings that have changed.
+func (a *App) reload() (changed []string, err error) {
+	f, err := a.o.Load()
+	if err != nil {
+		return nil, err
+	}
+	changed = policyfile.Differences(a.reloads.file, f)
+	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
+		return nil, &restartError{fixed}
+	}
+	rules, err := f.Policy()
+	if err != nil {
+		return nil, err
+	}
+	rules.Continue(a.engine.decider.Policy())
+	// From here on nothing fails.
+	if a.redis != nil {
+		a.redis.setPolicy(rules)
+	}
+	a.metrics.SetRules(rules.Rules())
+	a.engine.decider.SetPolicy(rules)
+	a.reloads.mu.Lock()
+	defer a.reloads.mu.Unlock()
+	a.reloads.file = f
+	return changed, nil
+}
+
+// isLive reports whether a setting can change while the server runs.
+func isLive(path string) bool {
+	top, _, _ := strings.Cut(path, ".")
+	return slices.Contains(live, top)
+}
+
+// mostMistakes bounds how many mistakes of a file are logged, a line each.
+const mostMistakes = 10
+
+// logRefusal says what is wrong: of a file with mistakes, each with its place.
+func (a *App) logRefusal(err error) {
+	const message = "the configuration is refused, and the one before stays"
+	var mistakes policyfile.Errors
+	if !errors.As(err, &mistakes) {
+		a.logger.Error(message, "error", err)
+		return
+	}
+	for i, m := range mistakes {
+		if i == mostMistakes {
+			a.logger.Error(message, "more_mistakes", len(mistakes)-i)
+			break
+		}
+		a.logger.Error(message, "error", m)
+	}
+}
+
+// status says in a line what is wrong with the last configuration, empty if it is in
+// force. It holds no values, for probes may read it who may read nothing else.
+func (r *reloads) status() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refused == nil {
+		return ""
+	}
+	text := "it cannot be read"
+	var mistakes policyfile.Errors
+	var restart *restartError
+	switch {
+	case errors.As(r.refused.why, &mistakes):
+		m := mistakes[0]
+		text = fmt.Sprintf("%s:%d:%d: a mistake", filepath.Base(m.File), m.Pos.Line, m.Pos.Column)
+		if n := len(mistakes); n > 1 {
+			text += fmt.Sprintf(", and %d more", n-1)
+		}
+	case errors.As(r.refused.why, &restart):
+		text = "restart the server to change " + strings.Join(restart.settings, ", ")
+	}
+	return fmt.Sprintf("config: refused since %s, the one of %s stays; %s",
+		r.refused.since.UTC().Format(time.RFC3339), r.since.UTC().Format(time.RFC3339), text)
+}
+
+// publishReloads shows what became of configurations.
+func (a *App) publishReloads() {
+	m, r := a.metrics, &a.reloads
+	read := func(figure func() float64) func() float64 {
+		return func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return figure()
+		}
+	}
+	m.Gauge("sluice_config_last_reload_successful", "Whether the last configuration that was loaded is in force: 0 while it is refused.",
+		read(func() float64 {
+			if r.refused != nil {
+				return 0
+			}
+			return 1
+		}))
+	m.Gauge("sluice_config_last_reload_success_timestamp_seconds", "When the configuration in force was loaded, in Unix time.",
+		read(func() float64 { return float64(r.since.UnixMilli()) / 1000 }))
+	m.Counters("sluice_config_reloads_total", "Configurations that were loaded while the server ran, by what became of them.",
+		"outcome", []string{"applied", "refused"}, func(outcome string) float64 {
+			return read(func() float64 {
+				if outcome == "applied" {
+					return float64(r.applied)
+				}
+				return float64(r.refusals)
+			})()
+		})
+}

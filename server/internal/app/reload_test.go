@@ -1,0 +1,328 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/policyfile"
+)
+
+// reloadable runs an App over a file, which write changes.
+type reloadable struct {
+	*running
+	path string
+}
+
+func reloading(t *testing.T, text string) *reloadable {
+	t.Helper()
+	r := &reloadable{path: filepath.Join(t.TempDir(), "test.yaml")}
+	load := func() (*policyfile.File, error) { return policyfile.Load(r.path) }
+	r.running = &running{t: t}
+	r.write(text)
+	f, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.running = start(t, f, func(o *Options) { o.Load = load })
+	return r
+}
+
+// write replaces the file.
+func (r *reloadable) write(text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.path+".new", []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(r.path+".new", r.path); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// remaining asks through the proxy and returns the status and what is left of a rule.
+func (r *reloadable) remaining(path string) string {
+	r.t.Helper()
+	res, _ := r.ask(Proxy, http.MethodGet, path, "")
+	return fmt.Sprintf("%d %s", res.StatusCode, regexp.MustCompile(`r=\d+`).FindString(res.Header.Get("RateLimit")))
+}
+
+func (r *reloadable) expect(steps ...string) {
+	r.t.Helper()
+	for i := 0; i < len(steps); i += 2 {
+		if got := r.remaining(steps[i]); got != steps[i+1] {
+			r.t.Errorf("step %d: %s answers %q, want %q", i/2+1, steps[i], got, steps[i+1])
+		}
+	}
+}
+
+// TestWhatAReloadChanges holds docs/server.md to its table of what becomes of state.
+func TestWhatAReloadChanges(t *testing.T) {
+	rule := func(name, limit string, more ...string) string {
+		return fmt.Sprintf("  - {name: %[1]s, match: {path: /%[1]s/**}, key: [client_ip], limit: {%s}%s}\n", name, limit, strings.Join(more, ""))
+	}
+	bucket := func(burst int) string { return fmt.Sprintf("algorithm: token_bucket, rate: 1/h, burst: %d", burst) }
+	r := reloading(t, free+"rules:\n"+
+		rule("same", bucket(9))+rule("less", bucket(9))+rule("more", bucket(9))+rule("other", bucket(9))+
+		rule("gone", bucket(9))+rule("shade", bucket(1))+rule("old", bucket(9)))
+	for range 3 {
+		for _, name := range []string{"same", "less", "more", "other", "gone", "old"} {
+			r.status(Proxy, "/"+name)
+		}
+	}
+	r.expect("/same", "200 r=5", "/shade", "200 r=0", "/shade", "429 r=0")
+
+	r.write(free + "default: allow\nrules:\n" +
+		rule("fresh", bucket(2)) + rule("new", bucket(9)) + rule("shade", bucket(1), ", shadow: true") + rule("less", bucket(4)) +
+		rule("more", bucket(20)) + rule("other", "algorithm: fixed_window, rate: 9/w") + rule("same", bucket(9), ", when_limited: {status: 503}"))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(
+		"/same", "200 r=4", // goes on, though it stands elsewhere and answers otherwise
+		"/less", "200 r=3", // of 9, 6 were left: 4 at most, and one taken
+		"/more", "200 r=5", // 6 were left, and one taken: the bucket is larger and not fuller
+		"/other", "200 r=8", // another algorithm begins anew
+		"/new", "200 r=8", // as does another name
+		"/fresh", "200 r=1",
+		"/gone", "200 ", "/shade", "200 ",
+	)
+	if got := r.figure(`sluice_decisions_total{outcome="allowed",rule="same"}`); got != "5" {
+		t.Errorf("the figures of a rule that stays: %s", got)
+	}
+	if got := r.figure(`sluice_decisions_total{outcome="allowed",rule="gone"}`); got == "3" {
+		t.Errorf("the figures of a rule that is gone: %s", got)
+	}
+
+	r.write(free + "rules:\n" + rule("gone", bucket(9)) + rule("same", bucket(9)))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("/gone", "200 r=5", "/same", "200 r=3") // what has been used is not forgotten meanwhile
+	if log := r.log.String(); strings.Count(log, `msg="the configuration was loaded anew" changed=rules rules=`) != 2 {
+		t.Errorf("the log does not tell of both:\n%s", log)
+	}
+}
+
+// A configuration with a mistake changes nothing, and that can be seen.
+func TestARefusedConfigurationChangesNothing(t *testing.T) {
+	good := free + "rules:\n  - {name: a, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h, burst: 9}}\n"
+	r := reloading(t, good)
+	r.expect("/", "200 r=8")
+	if got := r.figure("sluice_config_last_reload_successful"); got != "1" {
+		t.Errorf("after the start: %s", got)
+	}
+	since := r.figure("sluice_config_last_reload_success_timestamp_seconds")
+	if n, err := strconv.ParseFloat(since, 64); err != nil || time.Since(time.UnixMilli(int64(n*1000))).Abs() > time.Minute {
+		t.Errorf("the time of the start: %s, %v", since, err)
+	}
+
+	for i, c := range []struct {
+		text, log, ready string
+	}{
+		{
+			free + "default: deny\nrules:\n  - {name: a, key: [client_ipp], limit: {algorithm: token_bucket, rate: 1/x}}\n",
+			`rules[0].key[0]: \"client_ipp\" is no part of a key; did you mean \"client_ip\"?`, "test.yaml:5:21: a mistake, and 1 more",
+		},
+		{"\tversion: 1", "this is no YAML", "test.yaml:1:8: a mistake"},
+		{
+			strings.Replace(good, "127.0.0.1:0", "127.0.0.1:1", 1) + "default: deny\nstore: {memory: {max_size: 1MiB}}\nadmin: {token: secretsecretsecret}\n",
+			"store.memory.max_size, listen.proxy.address, admin.token cannot change while the server runs",
+			"restart the server to change store.memory.max_size, listen.proxy.address, admin.token",
+		},
+		{"", "the file is empty", "a mistake"},
+	} {
+		r.write(c.text)
+		if err := r.Reload(); err == nil {
+			t.Fatalf("%d: it was applied", i)
+		}
+		if got := r.figure("sluice_config_last_reload_successful"); got != "0" {
+			t.Errorf("%d: it counts as applied: %s", i, got)
+		}
+		if got := r.figure(`sluice_config_reloads_total{outcome="refused"}`); got != strconv.Itoa(i+1) {
+			t.Errorf("%d: %s were refused", i, got)
+		}
+		if got := r.figure("sluice_config_last_reload_success_timestamp_seconds"); got != since {
+			t.Errorf("%d: the one in force is of %s, and was of %s", i, got, since)
+		}
+		log := r.log.String()
+		if !strings.Contains(log, c.log) || !strings.Contains(log, `level=ERROR msg="the configuration is refused, and the one before stays"`) {
+			t.Errorf("%d: the log does not say why:\n%s", i, log)
+		}
+		if place := regexp.MustCompile(`test\.yaml:\d+:\d+`); i == 0 && len(place.FindAllString(log, -1)) != 2 {
+			t.Errorf("the log does not name the place of both mistakes:\n%s", log)
+		}
+		res, text := r.ask(Admin, http.MethodGet, "/readyz", "")
+		if res.StatusCode != http.StatusOK || !strings.HasPrefix(text, "ok\nconfig: refused since ") || !strings.Contains(text, c.ready) {
+			t.Errorf("%d: /readyz answers %d %q", i, res.StatusCode, text)
+		}
+		if strings.Contains(text+log, "secretsecret") || strings.Contains(text, "client_ipp") || strings.Contains(text, filepath.Dir(r.path)) {
+			t.Errorf("%d: too much is told:\n%s\n%s", i, text, log)
+		}
+		r.expect("/", fmt.Sprintf("200 r=%d", 7-i))
+	}
+
+	if err := os.Remove(r.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	if _, text := r.ask(Admin, http.MethodGet, "/readyz", ""); !strings.Contains(text, "it cannot be read") {
+		t.Errorf("/readyz answers %q", text)
+	}
+	r.write(good)
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := r.ask(Admin, http.MethodGet, "/readyz", ""); text != "ok\n" {
+		t.Errorf("/readyz answers %q when all is well again", text)
+	}
+	if got := r.figure("sluice_config_last_reload_successful") + r.figure(`sluice_config_reloads_total{outcome="applied"}`); got != "11" {
+		t.Errorf("when all is well again: %s", got)
+	}
+	r.expect("/", "200 r=3")
+}
+
+func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
+	r := start(t, parse(t, free+roomy), nil)
+	if err := r.Reload(); !errors.Is(err, errNoLoad) {
+		t.Errorf("without Load: %v", err)
+	}
+	r.o.Load = func() (*policyfile.File, error) { return r.file, nil }
+	r.draining.Store(true)
+	if err := r.Reload(); !errors.Is(err, errDraining) {
+		t.Errorf("while it drains: %v", err)
+	}
+}
+
+// What becomes of requests while the store is down changes with the rules.
+func TestReloadChangesWhatStandsInForTheStore(t *testing.T) {
+	store := fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", nobody(t))
+	rule := "rules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n"
+	r := reloading(t, free+store+rule)
+	if got := r.status(Proxy, "/"); got != http.StatusOK {
+		t.Errorf("answers %d", got)
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("Ready = %v", err)
+	}
+	r.write(free + store + rule + "on_store_error: deny\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.status(Proxy, "/"); got != http.StatusServiceUnavailable {
+		t.Errorf("answers %d after the reload", got)
+	}
+	if err := r.Ready(); !errors.Is(err, errStore) {
+		t.Errorf("Ready = %v, and every rule denies", err)
+	}
+}
+
+// TestReloadsUnderLoad loads configurations, of which every tenth has a mistake, while
+// requests come: none fails, no key gets more than its limit, and nothing is left behind. With SLUICE_SOAK
+// there are a thousand.
+func TestReloadsUnderLoad(t *testing.T) {
+	const clients = 4
+	reloads := 200
+	if os.Getenv("SLUICE_SOAK") != "" {
+		reloads = 1000
+	}
+	// One rule stays, one has other numbers each time, and the others come and go.
+	text := func(i int) string {
+		s := free + "rules:\n" +
+			"  - {name: stays, match: {path: /**}, key: [client_ip], limit: {algorithm: token_bucket, rate: 1000/s, burst: 100000}}\n" +
+			"  - {name: few, match: {path: /few}, key: [client_ip], limit: {algorithm: fixed_window, rate: 50/w}}\n" +
+			fmt.Sprintf("  - {name: moves, key: [path], limit: {algorithm: sliding_window, rate: %d/h}}\n", 1_000_000+i)
+		for j := range 10 {
+			s += fmt.Sprintf("  - {name: 'r%d-%d', key: [client_ip, path], limit: {algorithm: token_bucket, rate: 1000000/s}}\n", i, j)
+		}
+		if i%10 == 9 {
+			s += "  - {name: broken}\n"
+		}
+		return s
+	}
+	r := reloading(t, text(0))
+	var stop atomic.Bool
+	var asked, few atomic.Int64
+	var running sync.WaitGroup
+	for i := range clients {
+		running.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				path := fmt.Sprintf("/%d", n%1000)
+				if n%10 == i {
+					path = "/few"
+				}
+				res, err := r.client.Get(r.URL(Proxy) + path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				switch {
+				case path == "/few" && res.StatusCode == http.StatusOK:
+					few.Add(1)
+				case path == "/few" && res.StatusCode == http.StatusTooManyRequests:
+				case res.StatusCode != http.StatusOK:
+					t.Errorf("%s answers %d %s", path, res.StatusCode, body)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	var before uint64
+	var goroutines int
+	began := time.Now()
+	for i := 1; i <= reloads; i++ {
+		r.write(text(i))
+		if err := r.Reload(); (err != nil) != (i%10 == 9) {
+			t.Errorf("reload %d: %v", i, err)
+		}
+		if i == reloads/10 {
+			before, goroutines = heap(), runtime.NumGoroutine()
+		}
+	}
+	took := time.Since(began)
+	stop.Store(true)
+	running.Wait()
+	if took > time.Minute {
+		t.Errorf("%d reloads took %v", reloads, took)
+	}
+	if got := few.Load(); got != 50 {
+		t.Errorf("%d requests passed a limit of 50 in a week", got)
+	}
+	if got := runtime.NumGoroutine(); got > goroutines+2*clients {
+		t.Errorf("%d goroutines, and %d after a tenth of the reloads", got, goroutines)
+	}
+	after := heap()
+	if grown := int64(after) - int64(before); grown > 16<<20 {
+		t.Errorf("the heap has grown by %d KiB", grown>>10)
+	}
+	limits := r.memory.Stats().Limits
+	if limits > 2000 {
+		t.Errorf("the store knows %d limits", limits)
+	}
+	_, figures := r.ask(Admin, http.MethodGet, "/metrics", "")
+	series := strings.Count(figures, "sluice_decisions_total{")
+	if series > 20*10 {
+		t.Errorf("there are %d series", series)
+	}
+	t.Logf("%d reloads in %v, beside %d requests; %d limits, %d series, heap %d KiB after a tenth and %d KiB after all",
+		reloads, took.Round(time.Millisecond), asked.Load(), limits, series, before>>10, after>>10)
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/watch"
+)
+
+// reloader has a server read its configuration anew when the file changes, and on
+// SIGHUP. It exists from before the file is read for the first time, so that no change is missed.
+type reloader struct {
+	file    *watch.Watcher
+	hangups chan os.Signal
+}
+
+// newReloader returns a reloader, or nil for a server without a file: there SIGHUP
+// does what it does to every program whose terminal has gone.
+func newReloader(path string) *reloader {
+	if path == "" {
+		return nil
+	}
+	r := &reloader{
+		file:    watch.New(watch.Options{Path: path, Most: policyfile.MaxFileSize + 1}),
+		hangups: make(chan os.Signal, 1),
+	}
+	signal.Notify(r.hangups, syscall.SIGHUP)
+	return r
+}
+
+// close gives up a reloader that does not run.
+func (r *reloader) close() {
+	if r != nil {
+		signal.Stop(r.hangups)
+		r.file.Close()
+	}
+}
+
+// run reloads until the context ends. What comes of it the server tells itself.
+func (r *reloader) run(ctx context.Context, a *app.App, logger *slog.Logger) {
+	if r == nil {
+		return
+	}
+	defer signal.Stop(r.hangups)
+	if err := r.file.Degraded(); err != nil {
+		logger.Warn("changes of the configuration are seen late; SIGHUP has it read at once", "error", err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { r.file.Run(ctx, func() { _ = a.Reload() }) })
+	defer running.Wait()
+	for {
+		select {
+		case <-r.hangups:
+			_ = a.Reload()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
