@@ -30,6 +30,11 @@ type Decider interface {
 	Rules() []*policy.Rule
 	// ResetRule forgets a key of a rule.
 	ResetRule(ctx context.Context, rule string, key ...string) error
+	// Ban bans a key of a rule by hand, LiftBan ends its ban, and ListBans returns a page of
+	// those in force and where the next one begins.
+	Ban(ctx context.Context, d time.Duration, rule string, key ...string) error
+	LiftBan(ctx context.Context, rule string, key ...string) (bool, error)
+	ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error)
 }
 
 // Ender ends what decisions began; a sluice.Store is one.
@@ -49,7 +54,8 @@ type Options struct {
 	Store Ender
 	// Fingerprint names a key without telling it. Required.
 	Fingerprint func(sluice.Key) string
-	// Authorize reports why a request may not reset keys. Default: none may.
+	// Authorize reports why a request may not do what is for operators: reset keys, and
+	// list, make and lift bans. Default: none may.
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
 	MaxBody int64
@@ -62,10 +68,10 @@ type Options struct {
 type API struct {
 	o      Options
 	tokens *tokens
-	calls  map[string]call
+	calls  map[string][]call
 }
 
-// call is one path.
+// call is what one method does at a path.
 type call struct {
 	method string
 	serve  func(w http.ResponseWriter, r *http.Request) *problem
@@ -80,7 +86,7 @@ func New(o Options) (*API, error) {
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) error {
-			return errors.New("resets are off here; use the admin listener, or configure an admin token")
+			return errors.New("calls for operators are off here; use the admin listener, or configure an admin token")
 		}
 	}
 	if o.MaxBody == 0 {
@@ -91,18 +97,19 @@ func New(o Options) (*API, error) {
 	}
 	a := &API{o: o}
 	a.tokens = newTokens(o.MaxTokens, a.expire)
-	a.calls = map[string]call{
-		"/v1/check":     {http.MethodPost, a.check},
-		"/v1/peek":      {http.MethodPost, a.peek},
-		"/v1/reserve":   {http.MethodPost, a.reserve},
-		"/v1/settle":    {http.MethodPost, a.settle},
-		"/v1/cancel":    {http.MethodPost, a.cancel},
-		"/v1/acquire":   {http.MethodPost, a.acquire},
-		"/v1/renew":     {http.MethodPost, a.renew},
-		"/v1/release":   {http.MethodPost, a.release},
-		"/v1/reset":     {http.MethodPost, a.authorizedReset},
-		"/openapi.yaml": {http.MethodGet, describe},
-		"/":             {http.MethodGet, a.index},
+	a.calls = map[string][]call{
+		"/v1/check":     {{http.MethodPost, a.check}},
+		"/v1/peek":      {{http.MethodPost, a.peek}},
+		"/v1/reserve":   {{http.MethodPost, a.reserve}},
+		"/v1/settle":    {{http.MethodPost, a.settle}},
+		"/v1/cancel":    {{http.MethodPost, a.cancel}},
+		"/v1/acquire":   {{http.MethodPost, a.acquire}},
+		"/v1/renew":     {{http.MethodPost, a.renew}},
+		"/v1/release":   {{http.MethodPost, a.release}},
+		"/v1/reset":     a.authorized(a.resetCalls()),
+		"/v1/bans":      a.authorized(a.banCalls()),
+		"/openapi.yaml": {{http.MethodGet, describe}},
+		"/":             {{http.MethodGet, a.index}},
 	}
 	return a, nil
 }
@@ -119,10 +126,36 @@ func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
 // Reset is the call /v1/reset without authorization, for a listener that has its
 // own.
-func (a *API) Reset() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.run(w, r, call{http.MethodPost, a.reset})
-	})
+func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
+
+// Bans are the calls of /v1/bans, in the same way.
+func (a *API) Bans() http.Handler { return a.handler(a.banCalls()) }
+
+func (a *API) resetCalls() []call { return []call{{http.MethodPost, a.reset}} }
+
+func (a *API) banCalls() []call {
+	return []call{{http.MethodGet, a.listBans}, {http.MethodPost, a.ban}, {http.MethodDelete, a.unban}}
+}
+
+func (a *API) handler(calls []call) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.run(w, r, calls) })
+}
+
+// authorized are calls for those who may.
+func (a *API) authorized(calls []call) []call {
+	for i := range calls {
+		serve := calls[i].serve
+		calls[i].serve = func(w http.ResponseWriter, r *http.Request) *problem {
+			if err := a.o.Authorize(r); err != nil {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+				return &problem{
+					Status: http.StatusUnauthorized, Title: "Not authorized", Detail: "This is for operators.", Remedy: err.Error(),
+				}
+			}
+			return serve(w, r)
+		}
+	}
+	return calls
 }
 
 // ServeHTTP answers one call.
@@ -138,22 +171,27 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.run(w, r, c)
 }
 
-func (a *API) run(w http.ResponseWriter, r *http.Request, c call) {
+func (a *API) run(w http.ResponseWriter, r *http.Request, calls []call) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if r.Method != c.method && (c.method != http.MethodGet || r.Method != http.MethodHead) {
-		h.Set("Allow", c.method)
-		writeProblem(w, &problem{
-			Status: http.StatusMethodNotAllowed, Title: "Wrong method",
-			Detail: "This path takes " + c.method + " only.",
-		})
-		return
-	}
 	r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBody)
-	if p := c.serve(w, r); p != nil {
-		writeProblem(w, p)
+	var methods []string
+	for _, c := range calls {
+		if r.Method == c.method || c.method == http.MethodGet && r.Method == http.MethodHead {
+			if p := c.serve(w, r); p != nil {
+				writeProblem(w, p)
+			}
+			return
+		}
+		methods = append(methods, c.method)
 	}
+	allowed := strings.Join(methods, ", ")
+	h.Set("Allow", allowed)
+	writeProblem(w, &problem{
+		Status: http.StatusMethodNotAllowed, Title: "Wrong method",
+		Detail: "This path takes " + allowed + " only.",
+	})
 }
 
 func (a *API) paths() []string {

@@ -13,17 +13,6 @@ type resets struct {
 	Rules []string `json:"rules"`
 }
 
-// authorizedReset resets for those who may.
-func (a *API) authorizedReset(w http.ResponseWriter, r *http.Request) *problem {
-	if err := a.o.Authorize(r); err != nil {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
-		return &problem{
-			Status: http.StatusUnauthorized, Title: "Not authorized", Detail: "Resetting keys is for operators.", Remedy: err.Error(),
-		}
-	}
-	return a.reset(w, r)
-}
-
 // reset forgets what a key has used, by a rule's name and key or by the request
 // that would meet it.
 func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {

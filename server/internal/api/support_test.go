@@ -53,6 +53,18 @@ func (d decider) ResetRule(ctx context.Context, rule string, key ...string) erro
 	return d.policy.Reset(ctx, d.store, rule, key...)
 }
 
+func (d decider) Ban(ctx context.Context, length time.Duration, rule string, key ...string) error {
+	return d.policy.Ban(ctx, d.store, length, rule, key...)
+}
+
+func (d decider) LiftBan(ctx context.Context, rule string, key ...string) (bool, error) {
+	return d.policy.LiftBan(ctx, d.store, rule, key...)
+}
+
+func (d decider) ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error) {
+	return d.policy.ListBans(ctx, d.store, q)
+}
+
 // service is an API that listens.
 type service struct {
 	t   *testing.T
@@ -275,7 +287,7 @@ func (v *validator) compare(r *http.Request, asked []byte, res *http.Response, a
 		status = status[:1] + "XX"
 	}
 	err := v.description.check(answer, append(operation, "responses", status, "content", res.Header.Get("Content-Type"), "schema")...)
-	if res.StatusCode == http.StatusOK {
+	if res.StatusCode == http.StatusOK && len(asked) > 0 {
 		err = errors.Join(err, v.description.check(asked, append(operation, "requestBody", "content", "application/json", "schema")...))
 	}
 	return err

@@ -299,6 +299,7 @@ func (a *App) admin() http.Handler {
 		Pages: map[string]http.Handler{
 			"/metrics":  a.metrics.Handler(),
 			"/v1/reset": a.api.Reset(),
+			"/v1/bans":  a.api.Bans(),
 		},
 	})
 }
