@@ -105,7 +105,7 @@ func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 // Settle replaces the cost of a charge by the actual one while its window counts.
 // A window that was opened ends at its time, even if nothing is left in it.
 func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
-	if now >= s.T {
+	if w.Fresh(s, now) {
 		// No window is kept, but that of a charge that cost nothing may last.
 		if end := w.end(c.At); actual > c.Cost && now < end && c.At-now <= w.Length {
 			return State{end, uint64(min(actual-c.Cost, MaxCount))}

@@ -78,7 +78,7 @@ do
 
   local function settle(s, c, actual, now)
     local p, change = s.p, actual - c[1]
-    if now >= s.ends then
+    if left(s, now) <= 0 then
       -- No window is kept, but that of a charge that cost nothing may last.
       if change > 0 and c[3] - now <= p[3] then
         local begins, ends = period(p, c[3], c, 7, now)
