@@ -137,25 +137,34 @@ func (u *Upstream) check(s *source) {
 		}
 		return
 	}
-	shown := quote(u.URL)
-	if strings.Contains(u.URL, "@") { // there could be a password in front of it
-		shown = "the URL"
-	}
-	target, err := url.Parse(u.URL)
-	switch {
-	case err == nil && target.Host != "" && target.User != nil:
-		s.follow(path, "the URL has a user in it", "remove what is before the @")
-	case !strings.Contains(u.URL, "://"):
-		s.follow(path, shown+" has no scheme", fmt.Sprintf("write %s", quote("http://"+u.URL)))
-	case err != nil:
-		s.follow(path, shown+" is no URL", "write it as in http://127.0.0.1:3000")
-	case target.Scheme != "http" && target.Scheme != "https":
-		s.follow(path, fmt.Sprintf("%s has the scheme %s", shown, quote(target.Scheme)), "give http or https")
-	case target.Hostname() == "":
-		s.follow(path, shown+" has no host", "write it as in http://127.0.0.1:3000")
-	case target.RawQuery != "" || target.Fragment != "" || target.ForceQuery:
-		s.follow(path, shown+" has a query or fragment", "give the path at most")
-	case target.Scheme == "http" && *t != UpstreamTLS{}:
+	if problem, suggestion := checkURL(u.URL); problem != "" {
+		s.follow(path, problem, suggestion)
+	} else if strings.HasPrefix(strings.ToLower(u.URL), "http://") && *t != (UpstreamTLS{}) {
 		s.follow("upstream.tls", "is given, and the URL is http", "write https, or remove tls")
 	}
+}
+
+// checkURL reports why a text is no URL of a service.
+func checkURL(text string) (problem, suggestion string) {
+	shown := quote(text)
+	if strings.Contains(text, "@") { // there could be a password in front of it
+		shown = "the URL"
+	}
+	const example = "write it as in http://127.0.0.1:3000"
+	target, err := url.Parse(text)
+	switch {
+	case err == nil && target.Host != "" && target.User != nil:
+		return "the URL has a user in it", "remove what is before the @"
+	case !strings.Contains(text, "://"):
+		return shown + " has no scheme", fmt.Sprintf("write %s", quote("http://"+text))
+	case err != nil:
+		return shown + " is no URL", example
+	case target.Scheme != "http" && target.Scheme != "https":
+		return fmt.Sprintf("%s has the scheme %s", shown, quote(target.Scheme)), "give http or https"
+	case target.Hostname() == "":
+		return shown + " has no host", example
+	case target.RawQuery != "" || target.Fragment != "" || target.ForceQuery:
+		return shown + " has a query or fragment", "give the path at most"
+	}
+	return "", ""
 }

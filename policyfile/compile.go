@@ -3,8 +3,6 @@ package policyfile
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -38,7 +36,7 @@ func (f *File) compile(s *source) *policy.Policy {
 	for _, err := range all.Unwrap() {
 		var bad *policy.RuleError
 		if errors.As(err, &bad) {
-			places.report(s, bad)
+			places[bad.Index+1].report(s, bad)
 		} else {
 			s.report("", err.Error(), "")
 		}
@@ -46,20 +44,12 @@ func (f *File) compile(s *source) *policy.Policy {
 	return nil
 }
 
-// places knows which settings the fields of a policy come from.
-type places []rulePlaces
-
-type rulePlaces struct {
-	limits  []string // the path of each limit
-	headers []string // the name of each header of the match
-	bad     bool     // there are limits that could not be made
-}
-
-func (f *File) options(s *source) (policy.Options, places) {
+func (f *File) options(s *source) (policy.Options, []places) {
 	o := policy.Options{
 		Default:      f.Default,
 		OnStoreError: f.OnStoreError,
 		IPv6Prefix:   f.IPv6Prefix,
+		Shadow:       f.Shadow,
 		Paths: policy.Paths{
 			IgnoreCase:    f.Paths.IgnoreCase,
 			DecodeSlashes: f.Paths.EncodedSlash == "decode",
@@ -69,7 +59,15 @@ func (f *File) options(s *source) (policy.Options, places) {
 	if f.IPv6Prefix < 0 || f.IPv6Prefix > 128 {
 		o.IPv6Prefix = 0 // reported by check
 	}
-	where := make(places, len(f.Rules))
+	// The first are those of the policy itself.
+	where := make([]places, len(f.Rules)+1)
+	for i := range f.Classes {
+		c, at := &f.Classes[i], fmt.Sprintf("classes[%d]", i)
+		o.Classes = append(o.Classes, policy.Class{
+			Name: c.Name, Bypass: c.Bypass,
+			Match: c.Match.build(s, at+".match", fmt.Sprintf("Classes[%d].Match", i), &where[0]),
+		})
+	}
 	first := map[string]string{}
 	for i := range f.Rules {
 		path := fmt.Sprintf("rules[%d]", i)
@@ -83,27 +81,37 @@ func (f *File) options(s *source) (policy.Options, places) {
 		} else {
 			first[r.Name] = path
 		}
-		o.Rules = append(o.Rules, r.rule(s, path, &where[i]))
+		o.Rules = append(o.Rules, r.rule(f, s, path, &where[i+1]))
 	}
 	return o, where
 }
 
+// actions are the actions of rules.
+var actions = map[string]policy.Action{"": policy.Deny, "reject": policy.Deny, "degrade": policy.Degrade, "mark": policy.Mark}
+
 // rule makes a rule of the policy.
-func (r *Rule) rule(s *source, path string, where *rulePlaces) policy.Rule {
+func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule {
+	where.base = path
 	p := policy.Rule{
-		Name:         r.Name,
-		Cost:         policy.Cost{Units: r.Cost.Units, Header: r.Cost.Header, Max: r.Cost.Max},
+		Name:   r.Name,
+		Always: r.Always,
+		Cost: policy.Cost{
+			Source: r.Cost.Source, Units: r.Cost.Units, Header: r.Cost.Header, Estimate: r.Cost.Estimate, Max: r.Cost.Max,
+		},
+		Counts:       r.Counts.build(s, path+".counts"),
 		Floor:        r.Floor,
+		Queue:        r.Queue,
+		QueuePerKey:  r.QueuePerKey,
+		Bandwidth:    r.Bandwidth.build(),
 		Shadow:       r.Shadow,
 		OnStoreError: r.OnStoreError,
-		WhenLimited: policy.Response{
-			Status: r.WhenLimited.Status, Header: r.WhenLimited.Header,
-			ContentType: r.WhenLimited.ContentType, Body: r.WhenLimited.Body,
-		},
-		Match: policy.Match{Paths: r.Match.Path, Methods: r.Match.Method, Hosts: r.Match.Host},
+		WhenLimited:  r.WhenLimited.build(f, s, path+".when_limited"),
+		Match:        r.Match.build(s, path+".match", "Match", where),
 	}
-	if a := r.WhenLimited.Action; a != "" && a != "reject" {
-		s.follow(path+".when_limited.action", quote(a)+" is unknown", "give reject")
+	if !s.has(path + ".counts.status") {
+		for i := range p.Counts.Statuses {
+			where.set(fmt.Sprintf("Counts.Statuses[%d]", i), fmt.Sprintf("%s.counts[%d]", path, i))
+		}
 	}
 	if r.MaxWait != nil {
 		if p.MaxWait = *r.MaxWait; p.MaxWait == 0 {
@@ -113,19 +121,22 @@ func (r *Rule) rule(s *source, path string, where *rulePlaces) policy.Rule {
 	if r.Ban != nil {
 		p.Ban = r.Ban.terms(s, path+".ban")
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Match.Header)) {
-		m := r.Match.Header[name]
-		p.Match.Headers = append(p.Match.Headers, m.match(s, child(path, "match.header."+name), name))
-		where.headers = append(where.headers, name)
-	}
 	for i := range r.Key {
 		p.Key = append(p.Key, r.Key[i].build(s, fmt.Sprintf("%s.key[%d]", path, i)))
 	}
-	r.limits(s, path, &p, where)
+	for i := range r.Reserved {
+		p.Reserved = append(p.Reserved, r.Reserved[i].build(s, fmt.Sprintf("%s.reserved[%d]", path, i)))
+	}
+	given := r.limits(s, path, &p, where)
+	if !where.bad {
+		r.overrides(f, s, path, given, &p, where)
+	}
+	r.lists(f, s, path, &p, where)
 	return p
 }
 
-func (r *Rule) limits(s *source, path string, p *policy.Rule, where *rulePlaces) {
+// limits fills in the limits of a rule, and returns what they were made of.
+func (r *Rule) limits(s *source, path string, p *policy.Rule, where *places) []Limit {
 	given := r.Limits
 	at := func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
 	if r.Limit != nil {
@@ -133,42 +144,65 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *rulePlaces)
 		if r.Limits != nil {
 			s.follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
 		}
-	} else if len(given) == 0 {
+	} else if len(given) == 0 && !r.Always && r.Bandwidth == nil {
 		where.bad = true
 		s.follow(path+".limits", "is missing: the rule has no limit", "give one such as limit: {algorithm: token_bucket, rate: 100/m}")
 	}
-	for i := range given {
-		if l := given[i].build(s, at(i)); l != nil {
-			p.Limits = append(p.Limits, l)
-			where.limits = append(where.limits, at(i))
-		} else {
-			where.bad = true
-		}
-	}
+	p.Limits = build(s, given, "Limits", at, where)
+	p.Candidate = build(s, r.Candidate, "Candidate", func(i int) string { return fmt.Sprintf("%s.candidate[%d]", path, i) }, where)
+	return given
 }
 
-// match makes the condition on a header.
-func (m *HeaderMatch) match(s *source, path, name string) policy.ValueMatch {
-	h := policy.ValueMatch{Name: name, OneOf: m.Is, Prefixes: m.Prefix, Absent: m.Present != nil && !*m.Present}
-	if slices.Contains(m.Is, "*") {
-		if len(m.Is) > 1 || len(m.Prefix) > 0 {
-			s.follow(path, `has "*", which is for any value, among others`, `give "*" alone, or the values`)
+// build makes limits, and says where they come from.
+func build(s *source, given []Limit, field string, at func(int) string, where *places) (limits []*sluice.Limit) {
+	for i := range given {
+		l := given[i].build(s, at(i))
+		if l == nil {
+			where.bad = true
+			continue
 		}
-		h.OneOf = nil
+		where.set(fmt.Sprintf("%s[%d]", field, len(limits)), at(i))
+		limits = append(limits, l)
 	}
-	return h
+	return limits
+}
+
+// build makes what happens to a request.
+func (w *WhenLimited) build(f *File, s *source, path string) policy.Response {
+	p := policy.Response{
+		Status: w.Status, Header: w.Header, ContentType: w.ContentType, Body: w.Body, Upstream: w.Upstream, RequestHeader: w.RequestHeader,
+	}
+	var known bool
+	if p.Action, known = actions[w.Action]; !known {
+		s.follow(path+".action", quote(w.Action)+" is unknown", didYouMean(w.Action, []string{"reject", "degrade", "mark"}))
+		p.Action = policy.Deny
+	}
+	if w.File != "" || s.has(path+".file") {
+		if file, ok := f.file(s, path+".file", w.File); ok {
+			p.File = file.path
+		}
+	}
+	if problem, suggestion := checkURL(w.Upstream); problem != "" && w.Upstream != "" {
+		s.follow(path+".upstream", problem, suggestion)
+		p.Upstream = ""
+	}
+	return p
 }
 
 // build makes the part of a key.
 func (k *KeyPart) build(s *source, path string) policy.Part {
-	p, err := policy.ParsePart(k.Part)
+	text := k.Part
+	if strings.HasPrefix(text, "{") {
+		text = "template:" + text
+	}
+	p, err := policy.ParsePart(text)
 	if err != nil {
 		at := path
 		if s.has(path + ".part") {
 			at += ".part"
 		}
 		word, name, named := strings.Cut(k.Part, ":")
-		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "global", "constant:TEXT"}
+		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "claim:NAME", "attribute:NAME", "global", "constant:TEXT", "template:TEXT"}
 		switch {
 		case k.Part == "":
 			s.follow(at, "is missing", "give client_ip or another part")
@@ -197,61 +231,14 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 	return p
 }
 
-var listField = regexp.MustCompile(`^(.*)\[(\d+)\](.*)$`)
-
-// settings are the names that fields of a policy have in a file.
-var settings = map[string]string{
-	"Name": "name", "Match.Paths": "match.path", "Match.Methods": "match.method", "Match.Hosts": "match.host",
-	"Key": "key", "Limits": "limits", "Floor": "floor", "MaxWait": "max_wait",
-	"Cost.Units": "cost.units", "Cost.Header": "cost.header", "Cost.Max": "cost.max",
-	"Ban.After": "ban.after", "Ban.For": "ban.for", "Ban.Within": "ban.within", "Ban.Forget": "ban.forget", "Ban.Escalate": "ban.for",
-	"WhenLimited.Status": "when_limited.status", "WhenLimited.ContentType": "when_limited.content_type",
-	"OnStoreError": "on_store_error", "IPv6Prefix": "ipv6_prefix", "Default": "default",
-}
-
-// report reports a mistake that the policy has found.
-func (ps places) report(s *source, e *policy.RuleError) {
-	problem := e.Problem
-	if e.Value != "" {
-		problem = quote(e.Value) + " " + problem
-	}
-	if e.Index < 0 {
-		s.follow(settings[e.Field], problem, "")
-		return
-	}
-	where := &ps[e.Index]
-	path := fmt.Sprintf("rules[%d]", e.Index)
-	field := e.Field
-	if m := listField.FindStringSubmatch(e.Field); m != nil {
-		index, rest := 0, m[3]
-		field = m[1]
-		_, _ = fmt.Sscan(m[2], &index) // digits
-		switch field {
-		case "Match.Headers":
-			path += ".match.header." + where.headers[index]
-		case "Ban.Escalate": // all but the first
-			path = fmt.Sprintf("%s.ban.for[%d]", path, index+1)
-		case "Limits":
-			path = where.limits[index] + strings.ToLower(rest)
-		default:
-			path = fmt.Sprintf("%s.%s[%d]", path, settings[field], index)
+// keyParts returns how many values a key of the rule has.
+func (r *Rule) keyParts() (n int) {
+	for i := range r.Key {
+		if part := r.Key[i].Part; strings.HasPrefix(part, "{") || strings.HasPrefix(part, "template:") {
+			n += strings.Count(part, "{")
+		} else {
+			n++
 		}
-		s.followIn(path, problem)
-		return
 	}
-	if where.bad && (field == "Limits" || field == "Floor" || strings.HasPrefix(field, "Cost")) {
-		return // a consequence of a limit that was not made
-	}
-	if field == "WhenLimited.Header" {
-		path += ".when_limited.header." + e.Value
-	} else {
-		path += "." + settings[field]
-	}
-	s.followIn(path, problem)
-}
-
-// followIn reports a mistake, split into what is wrong and what would be right.
-func (s *source) followIn(path, problem string) {
-	problem, suggestion, _ := strings.Cut(problem, "; ")
-	s.follow(path, problem, suggestion)
+	return n
 }

@@ -327,7 +327,7 @@ func (d *decoder) list(path string, n ast.Node, v reflect.Value) {
 		if nodes = seq.Values; len(nodes) == 0 && v.Type().Elem().Kind() != reflect.Struct {
 			d.report(path, "is an empty list", "give an entry, or remove the line")
 		}
-	} else if v.Type().Elem() == reflect.TypeFor[Rule]() || v.Type().Elem() == reflect.TypeFor[Limit]() {
+	} else if v.Type() == reflect.TypeFor[[]Rule]() || v.Type() == reflect.TypeFor[[]Limit]() {
 		d.wrong(path, n, "a list, each entry of which begins with a dash")
 		return
 	}

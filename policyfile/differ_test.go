@@ -40,14 +40,16 @@ func TestDifferences(t *testing.T) {
 
 // A file that gives all settings differs from one that gives none in all of them.
 func TestDifferencesKnowAllSettings(t *testing.T) {
-	all, err := Load("testdata/all.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	differ := map[string]bool{}
-	for _, path := range Differences(all, Default()) {
-		for p := path; p != ""; p = parent(p) {
-			differ[p] = true
+	for _, name := range []string{"testdata/all.yaml", "testdata/all-rules.yaml"} {
+		all, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range Differences(all, Default()) {
+			for p := path; p != ""; p = parent(p) {
+				differ[p] = true
+			}
 		}
 	}
 	for _, name := range accepted(reflect.TypeFor[File]()) {

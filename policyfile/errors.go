@@ -78,7 +78,7 @@ func (e *Error) Excerpt() string {
 	return fmt.Sprintf("%5d | %s\n      | %s^", e.Pos.Line, string(line), before)
 }
 
-// Errors are the mistakes of a file, in their order in it. There is at least one.
+// Errors are the mistakes of a file, in their order in it, and then those of files that it names. There is at least one.
 type Errors []*Error
 
 // Error returns all mistakes, each with its excerpt.
@@ -105,8 +105,12 @@ func (es Errors) Unwrap() []error {
 	return errs
 }
 
-func (es Errors) sort() {
+// sort puts the mistakes into order, those of the file itself before those of others.
+func (es Errors) sort(name string) {
 	slices.SortStableFunc(es, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
+		if (a.File == name) != (b.File == name) {
+			return map[bool]int{true: -1, false: 1}[a.File == name]
+		}
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
 }

@@ -45,10 +45,16 @@ type File struct {
 	// OnStoreError is for the rules that do not say: allow, deny or local. With the
 	// memory store, which does not fail, it is of no effect. Default: allow.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
+	// Shadow puts all rules in shadow: what they decide is counted and explained, and nothing
+	// is enforced. Default: false.
+	Shadow bool `yaml:"shadow"`
+	// Classes are kinds of traffic, which rules can match and keep shares for.
+	Classes []Class `yaml:"classes"`
 	// Rules are the policy.
 	Rules []Rule `yaml:"rules"`
 
-	source *source
+	source   *source
+	included included
 }
 
 // HeaderProfile names the headers that tell clients their limits.

@@ -7,4 +7,6 @@ require (
 	github.com/sluicehq/sluice v0.0.0
 )
 
+require github.com/expr-lang/expr v1.17.8
+
 replace github.com/sluicehq/sluice => ../

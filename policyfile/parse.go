@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Load reads a file. If there is something wrong with what it says, the error is
-// an Errors.
+// Load reads a file, and the other files that it names, which it looks for from the file's
+// folder. If there is something wrong with what they say, the error is an Errors.
 func Load(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -20,12 +21,15 @@ func Load(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policyfile: %w", err)
 	}
-	return Parse(path, data)
+	return parseIn(path, data, filepath.Dir(path))
 }
 
-// Parse reads a file's content; name is what errors call it. If there is
-// something wrong with it, the error is an Errors.
-func Parse(name string, data []byte) (*File, error) {
+// Parse reads a file's content; name is what errors call it. It reads no other files: to name one
+// by a path that is not absolute is a mistake here. If there is something wrong with it, the
+// error is an Errors.
+func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, "") }
+
+func parseIn(name string, data []byte, folder string) (*File, error) {
 	s := newSource(name, data)
 	root := s.tree(data)
 	if root == nil {
@@ -33,7 +37,7 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	f := Default()
 	s.decode(root, f)
-	f.source = s
+	f.source, f.included.folder = s, folder
 	if !s.full() {
 		f.check(s)
 		f.compile(s)

@@ -30,7 +30,7 @@ func TestErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := Parse(filepath.Base(name), data)
+			f, err := parseIn(filepath.Base(name), data, "testdata/errors")
 			var errs Errors
 			if f != nil || !errors.As(err, &errs) {
 				t.Fatalf("Parse = %v, %v; want Errors alone", f, err)
@@ -95,7 +95,7 @@ func TestParseAll(t *testing.T) {
 				Name: "all",
 				Match: Match{
 					Path: []string{"/api/**", "/users/{id}"}, Method: []string{"GET", "POST"}, Host: []string{"api.example.com", "*.example.com"},
-					Header: map[string]HeaderMatch{
+					Header: map[string]ValueMatch{
 						"X-Any": {Is: []string{"*"}}, "X-Plan": {Is: []string{"free", "trial"}}, "X-One": {Is: []string{"1"}},
 						"User-Agent": {Prefix: []string{"curl/"}}, "X-There": {Present: &present},
 					},
@@ -136,7 +136,7 @@ func TestParseAll(t *testing.T) {
 			},
 		},
 	}
-	f.source = nil
+	f.source, f.included = nil, included{}
 	for i := range want.Rules {
 		if !reflect.DeepEqual(f.Rules[i], want.Rules[i]) {
 			t.Errorf("rule %d:\n got %+v\nwant %+v", i, f.Rules[i], want.Rules[i])
@@ -165,9 +165,14 @@ func TestParseAllGivesEverySetting(t *testing.T) {
 			given[path[strings.LastIndexAny(path, ".]")+1:]] = true
 		}
 	}
+	seen := map[reflect.Type]bool{} // a match may have others within
 	zero = func(path string, v reflect.Value) {
+		if seen[v.Type()] {
+			return
+		}
 		switch v.Kind() {
 		case reflect.Struct:
+			seen[v.Type()] = true
 			for i, name := range names(v.Type()) {
 				if name == "" {
 					continue

@@ -21,14 +21,18 @@ type reader func(d *decoder, path string, n ast.Node, v reflect.Value)
 
 // readers are for the types that are written as a text of their own.
 var readers = map[reflect.Type]reader{
-	reflect.TypeFor[time.Duration]():   readDuration,
-	reflect.TypeFor[sluice.Rate]():     readRate,
-	reflect.TypeFor[netip.Prefix]():    readPrefix,
-	reflect.TypeFor[Size]():            readSize,
-	reflect.TypeFor[Share]():           readShare,
-	reflect.TypeFor[policy.Action]():   readWord("allow", "", "", "deny"),
-	reflect.TypeFor[policy.Missing]():  readWord("share", "skip", "deny"),
-	reflect.TypeFor[policy.Fallback](): readWord("", "allow", "deny", "local"),
+	reflect.TypeFor[time.Duration]():      readDuration,
+	reflect.TypeFor[sluice.Rate]():        readRate,
+	reflect.TypeFor[netip.Prefix]():       readPrefix,
+	reflect.TypeFor[Size]():               readSize,
+	reflect.TypeFor[Share]():              readShare,
+	reflect.TypeFor[Ratio]():              readRatio,
+	reflect.TypeFor[ByteRate]():           readByteRate,
+	reflect.TypeFor[policy.StatusRange](): readStatus,
+	reflect.TypeFor[policy.CostSource]():  readWord("", "constant", "header", "request_bytes", "response_bytes", "response_header"),
+	reflect.TypeFor[policy.Action]():      readWord("allow", "", "", "deny"),
+	reflect.TypeFor[policy.Missing]():     readWord("share", "skip", "deny"),
+	reflect.TypeFor[policy.Fallback]():    readWord("", "allow", "deny", "local"),
 }
 
 // readWord reads one of some words as its number.
@@ -65,6 +69,15 @@ func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
 	if !ok {
 		return
 	}
+	t, problem, suggestion := parseDuration(text)
+	if problem != "" {
+		d.report(path, quote(text)+" "+problem, suggestion)
+		return
+	}
+	v.SetInt(int64(t))
+}
+
+func parseDuration(text string) (t time.Duration, problem, suggestion string) {
 	t, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
@@ -72,12 +85,11 @@ func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
 		if s := durationOf(text); s != "" {
 			suggestion = fmt.Sprintf("write %s", s)
 		}
-		d.report(path, fmt.Sprintf("%s is no duration", quote(text)), suggestion)
+		return 0, "is no duration", suggestion
 	case t < 0:
-		d.report(path, fmt.Sprintf("%s is negative", quote(text)), fmt.Sprintf("give %s or another time of 0s or more", strings.TrimPrefix(text, "-")))
-	default:
-		v.SetInt(int64(t))
+		return 0, "is negative", fmt.Sprintf("give %s or another time of 0s or more", strings.TrimPrefix(text, "-"))
 	}
+	return t, "", ""
 }
 
 var countUnit = regexp.MustCompile(`^\s*(\d{1,6})\s*([a-zA-Z]+)\s*$`)
@@ -130,20 +142,28 @@ func readRate(d *decoder, path string, n ast.Node, v reflect.Value) {
 	if !ok {
 		return
 	}
-	r, err := sluice.ParseRate(text)
-	if err == nil {
-		v.Set(reflect.ValueOf(r))
+	r, problem, suggestion := parseRate(text)
+	if problem != "" {
+		d.report(path, quote(text)+" "+problem, suggestion)
 		return
 	}
-	problem := "is no rate"
+	v.Set(reflect.ValueOf(r))
+}
+
+func parseRate(text string) (r sluice.Rate, problem, suggestion string) {
+	r, err := sluice.ParseRate(text)
+	if err == nil {
+		return r, "", ""
+	}
+	problem = "is no rate"
 	if bad, ok := err.(*sluice.RateError); ok { //nolint:errorlint // ParseRate returns it as it is
 		problem = bad.Problem
 	}
-	suggestion := "write it as in 100/m, 5/s or 10/30s"
+	suggestion = "write it as in 100/m, 5/s or 10/30s"
 	if s := rateOf(text); s != "" {
 		suggestion = fmt.Sprintf("did you mean %s?", s)
 	}
-	d.report(path, fmt.Sprintf("%s %s", quote(text), problem), suggestion)
+	return r, problem, suggestion
 }
 
 var looseRate = regexp.MustCompile(`^\s*([\d_,]{1,15})(\.\d{1,6})?\s*[a-zA-Z]*?\s*(?:/|per|every|in)\s*(\d{0,6})\s*([a-zA-Z]+)\s*$`)

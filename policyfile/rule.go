@@ -16,59 +16,55 @@ type Rule struct {
 	// Match says which requests meet the rule. Default: all.
 	Match Match `yaml:"match"`
 	// Key are the parts of the key, each a text such as client_ip or "header:X-User",
-	// or a mapping. Required.
+	// or a mapping. Required, unless Always is set.
 	Key []KeyPart `yaml:"key"`
-	// Limit is the only limit, or Limits are several. One of both is required.
+	// Limit is the only limit, or Limits are several. One of both is required, unless there
+	// is a Bandwidth or Always is set.
 	Limit  *Limit  `yaml:"limit"`
 	Limits []Limit `yaml:"limits"`
+	// Always limits each request that the rule meets, without limits. Default: false.
+	Always bool `yaml:"always"`
+	// Candidate are limits that are tried out beside the others, in shadow.
+	Candidate Candidates `yaml:"candidate"`
+	// Overrides are other numbers for some keys.
+	Overrides Overrides `yaml:"overrides"`
+	// Allow are keys and clients that pass without asking the limits.
+	Allow *List `yaml:"allow"`
+	// Deny are keys and clients that are refused. It wins over Allow.
+	Deny *List `yaml:"deny"`
 	// Cost is how many units a request takes: a number, or a mapping. Default: 1.
 	Cost Cost `yaml:"cost"`
+	// Counts says which requests count: allowed, attempts or those with some statuses. Default: allowed.
+	Counts Counts `yaml:"counts"`
 	// Floor is how many units must remain after the take. Default: 0.
 	Floor int64 `yaml:"floor"`
+	// Reserved keeps the last units of each limit for classes of traffic.
+	Reserved []Reserve `yaml:"reserved"`
 	// MaxWait is the longest delay that is acceptable; "0s" refuses any. Default:
 	// what each limit offers by itself.
 	MaxWait *time.Duration `yaml:"max_wait"`
+	// Queue is how many requests may wait at once by this rule in one process. Default: 1024.
+	Queue int `yaml:"queue"`
+	// QueuePerKey is how many of them may be of one key. Default: a quarter of Queue.
+	QueuePerKey int `yaml:"queue_per_key"`
+	// Bandwidth paces the bytes of each key's requests.
+	Bandwidth *Bandwidth `yaml:"bandwidth"`
 	// Ban refuses a key outright for a time after too many denials.
 	Ban *Ban `yaml:"ban"`
 	// Shadow decides, counts and explains, and enforces nothing.
 	Shadow bool `yaml:"shadow"`
-	// WhenLimited is what happens to a request that is refused.
+	// WhenLimited is what happens to a request that the limits do not let pass.
 	WhenLimited WhenLimited `yaml:"when_limited"`
 	// OnStoreError is allow, deny or local: what becomes of a request while the store
 	// does not answer. Default: that of the file.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
 }
 
-// Match says which requests meet a rule. What is given must all match; of a
-// list, one entry.
-type Match struct {
-	// Path are patterns such as /login, /users/* and /api/**; see policy.Match.
-	Path []string `yaml:"path"`
-	// Method are methods.
-	Method []string `yaml:"method"`
-	// Host are names, or *.example.com for all below one.
-	Host []string `yaml:"host"`
-	// Header are conditions on headers, by name.
-	Header map[string]HeaderMatch `yaml:"header"`
-}
-
-// HeaderMatch is a condition on a header: a value, a list of values, "*" for any
-// value, or a mapping.
-type HeaderMatch struct {
-	// Is are values, one of which it must have.
-	Is []string `yaml:"is"`
-	// Prefix are beginnings, one of which it must have.
-	Prefix []string `yaml:"prefix"`
-	// Present says whether it must be there, or must not.
-	Present *bool `yaml:"present"`
-}
-
-func (*HeaderMatch) short(bool) string { return "is" }
-
 // KeyPart is one part of a key: a text such as client_ip, or a mapping.
 type KeyPart struct {
 	// Part is client_ip, path, route, method, host, global, "header:NAME", "cookie:NAME",
-	// "query:NAME", "param:NAME" or "constant:TEXT".
+	// "query:NAME", "param:NAME", "claim:NAME", "attribute:NAME", "constant:TEXT", or a template
+	// of several: "{client_ip}/{header:X-Tenant}".
 	Part string `yaml:"part"`
 	// OnMissing is share, skip or deny. Default: share.
 	OnMissing policy.Missing `yaml:"on_missing"`
@@ -91,18 +87,6 @@ func (*KeyPart) unknown(p pair) string {
 	return fmt.Sprintf("write the part as one text, in quotes: %q", part)
 }
 
-// Cost is how many units a request takes: a number, or a mapping.
-type Cost struct {
-	// Units is a constant; with Header, the cost of a request without it.
-	Units int64 `yaml:"units"`
-	// Header is a header that holds the cost. Clients must not be able to set it.
-	Header string `yaml:"header"`
-	// Max caps what the header says.
-	Max int64 `yaml:"max"`
-}
-
-func (*Cost) short(list bool) string { return single("units", list) }
-
 // Ban refuses a key outright for a time, after too many denials or if it was banned by hand.
 type Ban struct {
 	// After is how many denials. Required, unless ByHand is set.
@@ -122,16 +106,27 @@ type Ban struct {
 	ByHand bool `yaml:"by_hand"`
 }
 
-// WhenLimited is what happens to a request that a rule refuses.
+// WhenLimited is what happens to a request that a rule does not let pass as it is.
 type WhenLimited struct {
-	// Action is reject. Default: reject.
-	Action string `yaml:"action" oneof:"reject"`
-	// Status is that of the response, 400 to 599. Default: 429.
+	// Action is reject, degrade or mark. Default: reject.
+	Action string `yaml:"action" oneof:"reject degrade mark"`
+	// Status is that of the answer: 400 to 599 to reject, default 429; 200 to 599 to degrade, default 200.
 	Status int `yaml:"status"`
-	// Header are headers of the response.
+	// Header are headers of the answer.
 	Header map[string]string `yaml:"header"`
 	// ContentType is that of the body. Default: text/plain; charset=utf-8.
 	ContentType string `yaml:"content_type"`
-	// Body is that of the response. Default: a problem document.
+	// Body is that of the answer. In it, and in headers, {wait} stands for the seconds after which to
+	// come back, and {rule} for the rule's name. Default: a problem document.
 	Body string `yaml:"body"`
+	// File is a file that is the answer's body instead, seen from this one.
+	File string `yaml:"file"`
+	// Upstream is where a degraded request goes instead: a URL.
+	Upstream string `yaml:"upstream"`
+	// RequestHeader are headers of a degraded or marked request that is passed on. Clients cannot
+	// send them. Default: Sluice-Degraded or Sluice-Marked, with the rule's name.
+	RequestHeader map[string]string `yaml:"request_header"`
 }
+
+// Candidates are limits that are tried out.
+type Candidates []Limit

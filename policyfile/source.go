@@ -74,7 +74,7 @@ func (s *source) err() error {
 	if len(s.errs) == 0 {
 		return nil
 	}
-	s.errs.sort()
+	s.errs.sort(s.name)
 	if s.full() {
 		s.errs = s.errs[:maxErrors]
 	}

@@ -1,0 +1,399 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Expression is a condition on a request in the language of expr-lang, such as
+//
+//	method == "POST" and header("X-Plan") in ["free", "trial"] and not in_network("10.0.0.0/8")
+//
+// It knows method, host, path, client_ip, class, marked and request_bytes; header(name),
+// cookie(name), query(name), claim(name) and attribute(name), which are "" for what is missing;
+// in_network(network) of the client's address; pressure(rule); number(text), 0 for what is no number;
+// and len, lower, upper, trim, hasPrefix, hasSuffix, indexOf, abs, min and max. Names, networks and
+// patterns of matches are texts in quotes, so that they are checked when the file is read.
+//
+// It changes nothing, has no loops and no variables, and takes time in proportion to its length and the
+// request's. It is safe for concurrent use.
+type Expression struct {
+	text     string
+	program  *vm.Program
+	networks map[string]netip.Prefix
+	marks    bool
+	rules    []string // whose pressure it asks for
+	address  bool     // it asks for the text of the client's address
+	runs     sync.Pool
+}
+
+var _ policy.StateMatcher = (*Expression)(nil)
+
+// What an expression may be.
+const (
+	maxExpression = 4096 // bytes
+	maxNodes      = 500
+	maxMemory     = 10_000 // values made while it runs
+)
+
+// ExpressionError says what is wrong with an expression.
+type ExpressionError struct {
+	// Line and Column are where, both from 1 on.
+	Line, Column int
+	// Problem says what is wrong, and Suggestion what would be right; it may be empty.
+	Problem, Suggestion string
+}
+
+func (e *ExpressionError) Error() string {
+	text := fmt.Sprintf("policyfile: expression: %d:%d: %s", e.Line, e.Column, e.Problem)
+	if e.Suggestion != "" {
+		text += "; " + e.Suggestion
+	}
+	return text
+}
+
+// variables are what an expression can name.
+type variables struct {
+	Method       string `expr:"method"`
+	Host         string `expr:"host"`
+	Path         string `expr:"path"`
+	ClientIP     string `expr:"client_ip"`
+	Class        string `expr:"class"`
+	Marked       bool   `expr:"marked"`
+	RequestBytes int    `expr:"request_bytes"`
+
+	Header    func(string) string  `expr:"header"`
+	Cookie    func(string) string  `expr:"cookie"`
+	Query     func(string) string  `expr:"query"`
+	Claim     func(string) string  `expr:"claim"`
+	Attribute func(string) string  `expr:"attribute"`
+	InNetwork func(string) bool    `expr:"in_network"`
+	Pressure  func(string) float64 `expr:"pressure"`
+	Number    func(string) int     `expr:"number"`
+}
+
+// builtins are those of the language's own functions that cost no more than their arguments.
+var builtins = []string{"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "lastIndexOf", "abs", "min", "max"}
+
+// ParseExpression reads an expression. The error is an *ExpressionError.
+func ParseExpression(text string) (*Expression, error) {
+	if len(text) > maxExpression {
+		return nil, &ExpressionError{1, 1, fmt.Sprintf("has %d bytes; the most is %d", len(text), maxExpression), "split it over several conditions or rules"}
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil, &ExpressionError{1, 1, "is empty", `write one such as header("X-Plan") == "free"`}
+	}
+	e := &Expression{text: text, networks: map[string]netip.Prefix{}}
+	check := &expressionCheck{Expression: e}
+	options := []expr.Option{
+		expr.Env(&variables{}), expr.AsBool(), expr.DisableAllBuiltins(), expr.MaxNodes(maxNodes), expr.Patch(check),
+	}
+	for _, name := range builtins {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	program, err := compileExpression(text, options)
+	if err == nil && check.problem == nil {
+		e.program = program
+		e.runs.New = func() any { return newRun(e) }
+		return e, nil
+	}
+	var bad *file.Error
+	problem, suggestion := "", ""
+	switch {
+	case check.problem != nil: // what is more to the point
+		return nil, check.problem
+	case errors.As(err, &bad):
+		problem, suggestion = explain(bad.Message)
+	default:
+		problem, suggestion = explain(err.Error())
+		bad = &file.Error{}
+	}
+	return nil, &ExpressionError{max(bad.Line, 1), bad.Column + 1, problem, suggestion}
+}
+
+// compileExpression compiles. Whatever an expression does to the compiler, the program goes on.
+func compileExpression(text string, options []expr.Option) (p *vm.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("is none that can be compiled: %v", r)
+		}
+	}()
+	return expr.Compile(text, options...)
+}
+
+var (
+	unknownName = regexp.MustCompile(`^unknown name (\S+)`)
+	notBool     = regexp.MustCompile(`^expected bool, but got (\S+)`)
+)
+
+// explain says what the compiler means.
+func explain(message string) (problem, suggestion string) {
+	message, _, _ = strings.Cut(message, "\n")
+	if m := unknownName.FindStringSubmatch(message); m != nil {
+		known := names(reflect.TypeFor[variables]())
+		for i := range known {
+			known[i] = reflect.TypeFor[variables]().Field(i).Tag.Get("expr")
+		}
+		if near := nearest(m[1], append(known, builtins...)); near != "" {
+			suggestion = fmt.Sprintf("did you mean %q?", near)
+		} else {
+			suggestion = "it knows " + strings.Join(known, ", ")
+		}
+		return quote(m[1]) + " is unknown", suggestion
+	}
+	if m := notBool.FindStringSubmatch(message); m != nil {
+		return "it is a " + m[1] + ", and a condition is wanted", `compare it, as in path startsWith "/api"`
+	}
+	return shorten(message), ""
+}
+
+// expressionCheck looks at each node of an expression.
+type expressionCheck struct {
+	*Expression
+	problem *ExpressionError // the first one
+}
+
+// Visit checks a node, and puts names of headers into the form in which requests have them.
+func (c *expressionCheck) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.IdentifierNode:
+		switch n.Value {
+		case "$env":
+			c.report(n, "$env is nothing to a condition", "name what it is to look at")
+		case "marked":
+			c.marks = true
+		case "client_ip":
+			c.address = true
+		}
+	case *ast.BuiltinNode:
+		if !slices.Contains(builtins, n.Name) {
+			c.report(n, fmt.Sprintf("a condition has no %s", n.Name), "it has "+strings.Join(builtins, ", "))
+		}
+	case *ast.PredicateNode, *ast.PointerNode:
+		c.report(n, "a condition has no loops", "write one for each value, or give a list to in")
+	case *ast.VariableDeclaratorNode, *ast.SequenceNode:
+		c.report(n, "a condition has no variables", "write the value where it is used")
+	case *ast.BinaryNode:
+		switch n.Operator {
+		case "..":
+			c.report(n, "a condition has no ranges", "compare with >= and <=")
+		case "matches":
+			if _, ok := n.Right.(*ast.StringNode); !ok {
+				c.report(n.Right, "what matches is to have is no text in quotes", "write the pattern out")
+			}
+		}
+	case *ast.CallNode:
+		c.call(n)
+	}
+}
+
+// call checks a call of one of the functions.
+func (c *expressionCheck) call(n *ast.CallNode) {
+	callee, ok := n.Callee.(*ast.IdentifierNode)
+	if !ok || len(n.Arguments) != 1 || callee.Value == "number" {
+		return // the compiler knows
+	}
+	f, known := reflect.TypeFor[variables]().FieldByNameFunc(func(name string) bool {
+		f, _ := reflect.TypeFor[variables]().FieldByName(name)
+		return f.Type.Kind() == reflect.Func && f.Tag.Get("expr") == callee.Value
+	})
+	if !known {
+		return
+	}
+	arg, ok := n.Arguments[0].(*ast.StringNode)
+	if !ok {
+		c.report(n.Arguments[0], fmt.Sprintf("what %s asks for is no text in quotes", callee.Value), "write it out")
+		return
+	}
+	switch f.Name {
+	case "Header":
+		arg.Value = textproto.CanonicalMIMEHeaderKey(arg.Value)
+	case "InNetwork":
+		p, problem, suggestion := parsePrefix(arg.Value)
+		if problem != "" {
+			c.report(arg, quote(arg.Value)+" "+problem, suggestion)
+		}
+		c.networks[arg.Value] = p
+	case "Pressure":
+		if !slices.Contains(c.rules, arg.Value) {
+			c.rules = append(c.rules, arg.Value)
+		}
+	}
+	if arg.Value == "" {
+		c.report(arg, fmt.Sprintf("%s is asked for nothing", callee.Value), "name what it is to look at")
+	}
+}
+
+func (c *expressionCheck) report(n ast.Node, problem, suggestion string) {
+	if c.problem != nil {
+		return
+	}
+	c.problem = &ExpressionError{1, 1, problem, suggestion}
+	from := n.Location().From
+	for _, r := range c.text {
+		if from--; from < 0 {
+			break
+		}
+		if c.problem.Column++; r == '\n' {
+			c.problem.Line, c.problem.Column = c.problem.Line+1, 1
+		}
+	}
+}
+
+// String returns the text of the expression.
+func (e *Expression) String() string { return e.text }
+
+// Asks says what the expression asks for besides attributes.
+func (e *Expression) Asks() (marks bool, pressures []string) { return e.marks, e.rules }
+
+// Matches reports whether a request of no class, without marks and pressure, meets the
+// condition; see MatchesState.
+func (e *Expression) Matches(a *policy.Attributes) bool {
+	return e.MatchesState(a, policy.State{Marked: a.Marked})
+}
+
+// MatchesState reports whether a request meets the condition. One for which it cannot be
+// computed, such as a division by zero, does not.
+func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
+	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
+	defer func() {
+		r.clear()
+		e.runs.Put(r)
+	}()
+	r.attributes, r.pressure = a, s.Pressure
+	v := &r.variables
+	v.Method, v.Host, v.Path, v.Class, v.Marked, v.RequestBytes = a.Method, a.Host, a.Path, s.Class, s.Marked, int(a.RequestBytes)
+	if e.address && a.ClientIP.IsValid() {
+		v.ClientIP = a.ClientIP.WithZone("").String()
+	}
+	met, err := r.machine.Run(e.program, v)
+	return err == nil && met == true
+}
+
+// run is what an expression needs to run once.
+type run struct {
+	machine    vm.VM
+	variables  variables
+	networks   map[string]netip.Prefix
+	attributes *policy.Attributes
+	pressure   func(rule string) float64
+}
+
+func newRun(e *Expression) *run {
+	r := &run{networks: e.networks}
+	r.machine.MemoryBudget = maxMemory
+	v := &r.variables
+	v.Header = r.of(policy.Values.Header)
+	v.Cookie = r.of(policy.Values.Cookie)
+	v.Query = r.of(policy.Values.Query)
+	v.Claim = r.of(func(v policy.Values, name string) (text string, ok bool) {
+		if c, knows := v.(policy.ClaimValues); knows {
+			text, ok = c.Claim(name)
+		}
+		return text, ok
+	})
+	v.Attribute = r.of(func(v policy.Values, name string) (text string, ok bool) {
+		if c, knows := v.(policy.AttributeValues); knows {
+			text, ok = c.Attribute(name)
+		}
+		return text, ok
+	})
+	v.InNetwork = func(network string) bool {
+		p := r.networks[network]
+		return r.attributes.ClientIP.IsValid() && p.Contains(r.attributes.ClientIP.WithZone(""))
+	}
+	v.Pressure = func(rule string) float64 {
+		if r.pressure == nil {
+			return 0
+		}
+		return r.pressure(rule)
+	}
+	v.Number = number
+	return r
+}
+
+// of returns a function that asks for values of the request.
+func (r *run) of(ask func(policy.Values, string) (string, bool)) func(string) string {
+	return func(name string) string {
+		if r.attributes.Values == nil {
+			return ""
+		}
+		text, _ := ask(r.attributes.Values, name)
+		return text
+	}
+}
+
+// clear forgets the request.
+func (r *run) clear() {
+	r.attributes, r.pressure = nil, nil
+	v := &r.variables
+	v.Method, v.Host, v.Path, v.ClientIP, v.Class = "", "", "", "", ""
+	stack := r.machine.Stack[:cap(r.machine.Stack)]
+	clear(stack)
+}
+
+// number reads a whole number; 0 for what is none.
+func number(text string) int {
+	const digits = 18 // which are fewer than an int has
+	if len(text) == 0 || len(text) > digits {
+		return 0
+	}
+	n := 0
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0
+		}
+		n = 10*n + int(text[i]-'0')
+	}
+	return n
+}
+
+// expression reports a mistake in an expression, at its place in the file if that can be told.
+func (s *source) expression(path, text string, err error) {
+	var bad *ExpressionError
+	if !errors.As(err, &bad) {
+		s.follow(path, err.Error(), "")
+		return
+	}
+	if s.at[path] {
+		return
+	}
+	s.reportAt(s.within(s.find(path), text, bad.Line, bad.Column), path, bad.Problem, bad.Suggestion)
+}
+
+// within returns the place of a line and column of a text that begins at pos: in quotes, without, or
+// as a block of lines of its own.
+func (s *source) within(pos Pos, text string, line, column int) Pos {
+	lines := strings.Split(text, "\n")
+	if pos.Line < 1 || pos.Line > len(s.lines) || line > len(lines) {
+		return pos
+	}
+	first := []rune(s.lines[pos.Line-1])
+	rest := string(first[min(max(pos.Column-1, 0), len(first)):])
+	for quotes, start := range []string{lines[0], `"` + lines[0], "'" + lines[0]} {
+		if line == 1 && strings.HasPrefix(rest, start) {
+			return Pos{pos.Line, pos.Column + min(quotes, 1) + column - 1}
+		}
+	}
+	if n := pos.Line + line; (strings.HasPrefix(rest, "|") || strings.HasPrefix(rest, ">")) && n <= len(s.lines) {
+		if before, _, found := strings.Cut(s.lines[n-1], lines[line-1]); found {
+			return Pos{n, utf8.RuneCountInString(before) + column}
+		}
+	}
+	return pos
+}

@@ -1,0 +1,212 @@
+package policyfile
+
+import (
+	"errors"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// named are the named parts of a request.
+type named map[string]string
+
+func (p named) get(name string) (string, bool) { v, ok := p[name]; return v, ok }
+
+func (p named) Header(name string) (string, bool)    { return p.get("header:" + name) }
+func (p named) Cookie(name string) (string, bool)    { return p.get("cookie:" + name) }
+func (p named) Query(name string) (string, bool)     { return p.get("query:" + name) }
+func (p named) Claim(name string) (string, bool)     { return p.get("claim:" + name) }
+func (p named) Attribute(name string) (string, bool) { return p.get("attribute:" + name) }
+
+// nameless has none of the parts that only some edges know.
+type nameless struct{ policy.Values }
+
+func someRequest() *policy.Attributes {
+	return &policy.Attributes{
+		Method: "POST", Host: "api.example.com", Path: "/orders/17", ClientIP: netip.MustParseAddr("192.0.2.7"), RequestBytes: 2048,
+		Values: named{"header:X-Plan": "free", "header:X-Items": "12", "cookie:session": "s", "query:debug": "1", "claim:sub": "ann", "attribute:tenant": "acme"},
+	}
+}
+
+// TestExpression asks conditions of one request.
+func TestExpression(t *testing.T) {
+	state := policy.State{Class: "bulk", Marked: true, Pressure: func(rule string) float64 { return map[string]float64{"api": 1.5}[rule] }}
+	for text, want := range map[string]bool{
+		`method == "POST" and header("x-plan") in ["free", "trial"]`:  true,
+		`method == "GET" || host endsWith ".example.com"`:             true,
+		`path startsWith "/orders/" && path matches "/[0-9]+$"`:       true,
+		`path matches "^/users"`:                                      false,
+		`header("X-Missing") == "" and cookie("session") == "s"`:      true,
+		`query("debug") == "1" and claim("sub") == "ann"`:             true,
+		`attribute("tenant") contains "cm"`:                           true,
+		`client_ip == "192.0.2.7"`:                                    true,
+		`in_network("192.0.2.0/24") and not in_network("10.0.0.0/8")`: true,
+		`in_network("::ffff:192.0.2.0/120")`:                          true,
+		`in_network("2001:db8::/32")`:                                 false,
+		`request_bytes > 1000 and number(header("X-Items")) >= 12`:    true,
+		`number("x") == 0 and number("9999999999999999999") == 0`:     true,
+		`class == "bulk" and marked and pressure("api") > 1`:          true,
+		`pressure("other") > 0`:                                       false,
+		`len(path) > 5 and lower(method) == "post"`:                   true,
+		`1 / number(header("X-Missing")) > 0`:                         true,  // a division of floats
+		`1 % number(header("X-Missing")) == 0`:                        false, // nothing to compute
+		`not (1 % number(header("X-Missing")) == 0)`:                  false,
+		`max(1, number(header("X-Items"))) == 12 ? true : false`:      true,
+	} {
+		e, err := ParseExpression(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := e.MatchesState(someRequest(), state); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
+// Without a state there are no classes, marks and pressures, and without values nothing is there.
+func TestExpressionWithout(t *testing.T) {
+	e, err := ParseExpression(`class == "" and not marked and pressure("a") == 0 and client_ip == "" and not in_network("0.0.0.0/0") and header("A") + cookie("A") + query("A") + claim("A") + attribute("A") == ""`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, values := range []policy.Values{nil, nameless{named{}}} {
+		if !e.Matches(&policy.Attributes{Values: values}) {
+			t.Errorf("not of a request with the values %v", values)
+		}
+	}
+	if marks, rules := e.Asks(); !marks || !slices.Equal(rules, []string{"a"}) {
+		t.Errorf("Asks = %v, %v", marks, rules)
+	}
+	if e, err = ParseExpression("marked"); err != nil || !e.Matches(&policy.Attributes{Marked: true}) {
+		t.Errorf("a marked request is not marked: %v", err)
+	}
+}
+
+// One expression is asked by many at once, and mixes nothing up.
+func TestExpressionConcurrently(t *testing.T) {
+	e, err := ParseExpression(`header("X-User") == path and client_ip != "" and in_network("192.0.2.0/25")`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 2000 {
+				name := strings.Repeat("x", (g+i)%17+1)
+				a := &policy.Attributes{Path: name, Values: named{"header:X-User": name}, ClientIP: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})}
+				if got, want := e.Matches(a), byte(i) < 128; got != want {
+					t.Errorf("request %d: %v", i, got)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// What an expression costs is bounded by its length and that of the request.
+func TestExpressionCost(t *testing.T) {
+	long := strings.Repeat("a", 64<<10)
+	a := &policy.Attributes{Path: long, Values: named{"header:A": long}}
+	for _, text := range []string{
+		`path matches "(a|aa)+$b"`, // would take for ever by backtracking
+		`path matches "^((a*)*)*b"`,
+		strings.Repeat(`header("A") + `, 100) + `"" == path`,
+		strings.Repeat(`header("A") contains "b" or `, 60) + `false`,
+		`lower(upper(lower(upper(header("A"))))) == "b"`,
+	} {
+		e, err := ParseExpression(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		if e.Matches(a) {
+			t.Errorf("%.40s matches", text)
+		}
+		runtime.ReadMemStats(&after)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("%.40s took %v", text, took)
+		}
+		// At most each operator copies what it has: a square of the nodes, times the request.
+		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<29 {
+			t.Errorf("%.40s used %d bytes", text, used)
+		}
+	}
+	for _, text := range []string{
+		strings.Repeat("(", 3000) + "marked" + strings.Repeat(")", 1000),
+		strings.Repeat("not ", 1000) + "marked",
+		strings.Repeat("marked or ", 400) + "marked",
+		`"a" * 5`,
+		`[1, 2][5]`,
+		"\x00",
+		"\xff\xfe",
+	} {
+		var bad *ExpressionError
+		if _, err := ParseExpression(text); !errors.As(err, &bad) || bad.Line < 1 || bad.Column < 1 || bad.Error() == "" {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
+// FuzzExpression: a text is an expression or an error with a place, and neither reading
+// nor asking it panics, blocks or changes the request.
+func FuzzExpression(f *testing.F) {
+	for _, text := range []string{
+		`method == "POST" and header("x-plan") in ["free", "trial"]`, `in_network("10.0.0.0/8")`, `path matches "^/a"`, `marked ? true : pressure("a") > 1`,
+		`let x = 1; x > 0`, `$env`, `all([1], # > 0)`, `path[1:2] == "a"`, `{"a": 1}.a == 1`, `path | lower() == ""`, `if marked { true } else { false }`,
+		`nil ?? marked`, `path?.x`, `1 in 1..3`, `not not marked`, "path ==\n\t`raw`", `"\u00e4" == path // comment`,
+	} {
+		f.Add(text)
+	}
+	a := someRequest()
+	want := *a
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := ParseExpression(text)
+		if err != nil {
+			var bad *ExpressionError
+			if !errors.As(err, &bad) || bad.Line < 1 || bad.Column < 1 || bad.Problem == "" {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		first := e.Matches(a)
+		if again := e.Matches(a); again != first {
+			t.Errorf("%q is %v and then %v", text, first, again)
+		}
+		if a.Method != want.Method || a.Path != want.Path || a.Host != want.Host || a.ClientIP != want.ClientIP {
+			t.Errorf("%q changed the request", text)
+		}
+	})
+}
+
+func BenchmarkExpression(b *testing.B) {
+	for name, text := range map[string]string{
+		"method":  `method == "POST"`,
+		"header":  `header("X-Plan") in ["free", "trial"]`,
+		"network": `in_network("192.0.2.0/24")`,
+		"several": `method == "POST" and path startsWith "/orders" and header("X-Plan") == "free" and not in_network("10.0.0.0/8")`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			e, err := ParseExpression(text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			a := someRequest()
+			b.ReportAllocs()
+			for b.Loop() {
+				if !e.Matches(a) {
+					b.Fatal("does not match")
+				}
+			}
+		})
+	}
+}

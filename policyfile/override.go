@@ -1,0 +1,296 @@
+package policyfile
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Overrides are other numbers for some keys of a rule: a list, the name of a file, or both.
+//
+// The file is a table of comma-separated values. Its first line names the columns: "key", as
+// often as the rule's key has parts, and then numbers such as "rate" and "burst". Of a rule with several
+// limits, numbers are named with their limit: "2.rate" for the second, or "daily.rate" for
+// the one called so. An empty field leaves the rule's own number.
+type Overrides struct {
+	// File is the file of the table.
+	File string `yaml:"file"`
+	// List is the list.
+	List []Override `yaml:"list"`
+}
+
+func (*Overrides) short(list bool) string {
+	if list {
+		return "list"
+	}
+	return "file"
+}
+
+// Override is what one key has instead of the rule's numbers.
+type Override struct {
+	// Key is the value of each part of the rule's key. Required.
+	Key []string `yaml:"key"`
+	// Limit is for the rule's only limit, or Limits are for all of them, in their
+	// order. One of both is required.
+	Limit  *Numbers  `yaml:"limit"`
+	Limits []Numbers `yaml:"limits"`
+}
+
+// Numbers are those of a limit that a key can have for itself. What is not given
+// is as in the rule's limit.
+type Numbers struct {
+	// Rate is that of the limit.
+	Rate sluice.Rate `yaml:"rate"`
+	// Burst is the size of a token bucket.
+	Burst int64 `yaml:"burst"`
+	// Debt is how much a token bucket may owe.
+	Debt int64 `yaml:"debt"`
+	// WarmUp is the time in which an idle token bucket comes up to its rate.
+	WarmUp time.Duration `yaml:"warm_up"`
+	// Queue is how many may wait, of a leaky bucket or a concurrency limit.
+	Queue int64 `yaml:"queue"`
+	// Undelayed is how many of a leaky bucket's queue pass at once.
+	Undelayed int64 `yaml:"undelayed"`
+	// MinInterval is the least time between two requests of a sliding log.
+	MinInterval time.Duration `yaml:"min_interval"`
+	// Max is how many may be in flight.
+	Max int64 `yaml:"max"`
+}
+
+// over returns a limit with these numbers in place of its own. given tells which are there.
+func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
+	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()
+	for i, name := range names(from.Type()) {
+		if v := from.Field(i); !v.IsZero() || given(name) {
+			to.FieldByName(from.Type().Field(i).Name).Set(v)
+		}
+	}
+	return l
+}
+
+// overrides fills in the overrides of a rule whose limits are given.
+func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *policy.Rule, where *places) {
+	path += ".overrides"
+	list := path
+	if s.has(path + ".list") {
+		list += ".list"
+	}
+	for i := range r.Overrides.List {
+		at := fmt.Sprintf("%s[%d]", list, i)
+		o, ok := r.Overrides.List[i].build(s, at, given)
+		if !ok {
+			where.bad = true
+			continue
+		}
+		p.Overrides = append(p.Overrides, o)
+		where.add("Overrides", spot{path: at})
+	}
+	if setting := path + ".file"; r.Overrides.File != "" || s.has(setting) {
+		if !s.has(setting) {
+			setting = path
+		}
+		t := table{source: s, rule: r, given: given, setting: setting, made: map[string][]*sluice.Limit{}}
+		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) {
+			if o, ok := t.row(at, row); ok {
+				p.Overrides = append(p.Overrides, o)
+				where.add("Overrides", at)
+			}
+		})
+	}
+}
+
+// build makes an override.
+func (o *Override) build(s *source, path string, given []Limit) (p policy.Override, ok bool) {
+	p.Key = o.Key
+	if len(o.Key) == 0 {
+		s.follow(path+".key", "is missing", "give the value of each part of the rule's key")
+		return p, false
+	}
+	numbers, at := o.Limits, func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
+	if o.Limit != nil {
+		if o.Limits != nil {
+			s.follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
+			return p, false
+		}
+		numbers, at = []Numbers{*o.Limit}, func(int) string { return path + ".limit" }
+	}
+	if len(numbers) != len(given) {
+		s.follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(given)), "give as many, in their order; {} leaves one as it is")
+		return p, false
+	}
+	for i := range numbers {
+		merged := numbers[i].over(given[i], func(name string) bool { return s.has(at(i) + "." + name) })
+		merged.Name = ""
+		l := merged.build(s, at(i))
+		if l == nil {
+			return p, false
+		}
+		p.Limits = append(p.Limits, l)
+	}
+	return p, true
+}
+
+// table reads the overrides of a file.
+type table struct {
+	*source
+	rule    *Rule
+	given   []Limit
+	setting string
+	columns []column // nil before the first row; none if there is a mistake in it
+	keys    int
+	made    map[string][]*sluice.Limit // of the rows before, by their numbers
+}
+
+// column is a number of a limit.
+type column struct {
+	limit, field int
+	name         string
+}
+
+// row reads a row; the first one names the columns.
+func (t *table) row(at spot, row []string) (o policy.Override, ok bool) {
+	if t.columns == nil {
+		t.header(at, row)
+		return o, false
+	}
+	if len(t.columns) == 0 {
+		return o, false
+	}
+	if len(row) != t.keys+len(t.columns) {
+		t.followSpot(at, fmt.Sprintf("this line has %d fields, and the first one %d", len(row), t.keys+len(t.columns)), "give one for each column, empty to leave a number as it is")
+		return o, false
+	}
+	o.Key = row[:t.keys]
+	numbers := strings.Join(row[t.keys:], "\n")
+	if made, known := t.made[numbers]; known {
+		o.Limits = made
+		return o, made != nil
+	}
+	o.Limits = t.limits(at, row[t.keys:])
+	t.made[numbers] = o.Limits
+	return o, o.Limits != nil
+}
+
+// limits makes the limits of a row.
+func (t *table) limits(at spot, row []string) []*sluice.Limit {
+	numbers := make([]Numbers, len(t.given))
+	present := make([]map[string]bool, len(t.given))
+	for i, c := range t.columns {
+		if row[i] == "" {
+			continue
+		}
+		v := reflect.ValueOf(&numbers[c.limit]).Elem().Field(c.field)
+		if problem, suggestion := readCell(v, row[i]); problem != "" {
+			t.followSpot(at, c.name+": "+quote(row[i])+" "+problem, suggestion)
+			return nil
+		}
+		if present[c.limit] == nil {
+			present[c.limit] = map[string]bool{}
+		}
+		present[c.limit][numberNames[c.field]] = true
+	}
+	var limits []*sluice.Limit
+	for i := range numbers {
+		merged := numbers[i].over(t.given[i], func(name string) bool { return present[i][name] })
+		merged.Name = ""
+		inner := newSource("", nil)
+		l := merged.build(inner, "")
+		if l == nil {
+			e := inner.errs[0]
+			t.followSpot(at, strings.TrimPrefix(e.Path, ".")+" "+e.Problem, e.Suggestion)
+			return nil
+		}
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+var numberNames = names(reflect.TypeFor[Numbers]())
+
+// header reads the names of the columns.
+func (t *table) header(at spot, row []string) {
+	t.columns = []column{}
+	var columns []column
+	seen := map[column]bool{}
+	for i, name := range row {
+		name = strings.TrimSpace(name)
+		if name == "key" && len(columns) == 0 {
+			t.keys++
+			continue
+		}
+		c := column{name: name}
+		number := name
+		if of, rest, found := strings.Cut(name, "."); found {
+			number = rest
+			c.limit = t.limitOf(of)
+		} else if len(t.given) > 1 {
+			t.followSpot(at, fmt.Sprintf("column %d, %s, is of no limit", i+1, quote(name)), fmt.Sprintf("the rule has %d: write 1.%s for the first one", len(t.given), name))
+			return
+		}
+		c.field = slices.Index(numberNames, number)
+		switch {
+		case c.limit < 0:
+			t.followSpot(at, fmt.Sprintf("column %d, %s, is of no limit of the rule", i+1, quote(name)), "give its name, or its number from 1 on")
+			return
+		case c.field < 0:
+			t.followSpot(at, fmt.Sprintf("column %d, %s, is unknown", i+1, quote(name)), didYouMean(number, append([]string{"key"}, numberNames...)))
+			return
+		case seen[column{limit: c.limit, field: c.field}]:
+			t.followSpot(at, fmt.Sprintf("column %d, %s, is there twice", i+1, quote(name)), "remove one of them")
+			return
+		}
+		seen[column{limit: c.limit, field: c.field}] = true
+		columns = append(columns, c)
+	}
+	switch {
+	case t.keys != t.rule.keyParts():
+		t.followSpot(at, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
+	case len(columns) == 0:
+		t.followSpot(at, "the first line names no numbers", "write it as in key,rate,burst")
+	default:
+		t.columns = columns
+	}
+}
+
+// limitOf returns the number of a limit by its name, or -1.
+func (t *table) limitOf(name string) int {
+	for i := range t.given {
+		if t.given[i].Name == name {
+			return i
+		}
+	}
+	if n, err := strconv.Atoi(name); err == nil && n >= 1 && n <= len(t.given) {
+		return n - 1
+	}
+	return -1
+}
+
+// readCell reads a number from a text.
+func readCell(v reflect.Value, text string) (problem, suggestion string) {
+	switch v.Type() {
+	case reflect.TypeFor[sluice.Rate]():
+		r, problem, suggestion := parseRate(text)
+		if problem == "" {
+			v.Set(reflect.ValueOf(r))
+		}
+		return problem, suggestion
+	case reflect.TypeFor[time.Duration]():
+		d, problem, suggestion := parseDuration(text)
+		if problem == "" {
+			v.SetInt(int64(d))
+		}
+		return problem, suggestion
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return "is no whole number of 0 or more", ""
+	}
+	v.SetInt(int64(n))
+	return "", ""
+}
