@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
@@ -61,6 +62,7 @@ type App struct {
 	store   sluice.Store
 	memory  *memory.Store // the store, unless that is elsewhere
 	redis   *redis        // the store, if that is there
+	gate    *gate.Gate
 	metrics *telemetry.Metrics
 	engine  *engine
 	reloads reloads
@@ -70,6 +72,8 @@ type App struct {
 	transport *proxy.Transport
 	echo      *http.Server
 	pipe      *pipeListener
+
+	errorLog *telemetry.Sampler // of the store's errors
 
 	cut      context.CancelFunc // ends the contexts of all requests
 	draining atomic.Bool
@@ -91,7 +95,7 @@ func New(o Options) (*App, error) {
 	if o.Linger == 0 {
 		o.Linger = time.Second
 	}
-	a := &App{o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()}}
+	a := &App{o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()}, errorLog: telemetry.NewSampler(storeErrors)}
 	if err := a.assemble(); err != nil {
 		a.Close()
 		return nil, fmt.Errorf("sluice: %w", err)
@@ -102,7 +106,7 @@ func New(o Options) (*App, error) {
 // assemble makes the parts, from the store up.
 func (a *App) assemble() error {
 	f := a.file
-	rules, err := f.Policy()
+	rules, err := a.compile(f)
 	if err != nil {
 		return err
 	}
@@ -111,6 +115,10 @@ func (a *App) assemble() error {
 	if err := a.openStore(rules); err != nil {
 		return err
 	}
+	if err := a.openGate(); err != nil {
+		return err
+	}
+	a.metrics.Pressure(a.pressure)
 	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies, IPv6Prefix: f.IPv6Prefix})
 	if err != nil {
 		return err
@@ -123,6 +131,7 @@ func (a *App) assemble() error {
 	a.engine = &engine{
 		decider: decider,
 		store:   a.store,
+		gate:    a.gate,
 		metrics: a.metrics,
 		denials: telemetry.NewDenials(a.logger, f.Log.Sample, fingerprints.Fingerprint),
 	}
@@ -184,18 +193,14 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	errorLog := telemetry.NewSampler(10)
 	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
 		Headers: httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter},
 		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 			proxy.Refuse(w, r)
 			httplimit.WriteDenied(w, r, v)
 		},
-		OnError: func(_ *http.Request, err error) {
-			if hidden, ok := errorLog.Take(time.Now()); ok {
-				a.logger.Error("the store failed", "error", err, "not_logged", hidden)
-			}
-		},
+		Gate:    a.gate,
+		OnError: func(_ *http.Request, err error) { a.storeFailed(err) },
 	})
 	if err != nil {
 		return nil, err

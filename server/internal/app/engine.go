@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/api"
@@ -17,6 +18,7 @@ import (
 type engine struct {
 	decider *httplimit.PolicyDecider
 	store   sluice.Store
+	gate    *gate.Gate
 	metrics *telemetry.Metrics
 	denials *telemetry.Denials
 }
@@ -31,11 +33,18 @@ func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, began time.Time
 	e.denials.Observe(edge, v)
 }
 
+// answered is what becomes of a verdict that the API gives to another program, which carries
+// it out.
+func (e *engine) answered(v *policy.Verdict, began time.Time) {
+	e.observe(telemetry.EdgeAPI, v, began)
+	e.gate.Observe(v)
+}
+
 // Decide decides about a request that the API was told of.
 func (e *engine) Decide(ctx context.Context, a *policy.Attributes) policy.Verdict {
 	began := time.Now()
 	v := e.decider.Policy().Decide(ctx, e.store, a)
-	e.observe(telemetry.EdgeAPI, &v, began)
+	e.answered(&v, began)
 	return v
 }
 
@@ -49,7 +58,7 @@ func (e *engine) DecideRule(ctx context.Context, q policy.Question) (policy.Verd
 	began := time.Now()
 	v, err := e.decider.Policy().DecideRule(ctx, e.store, q)
 	if err == nil && !q.Peek {
-		e.observe(telemetry.EdgeAPI, &v, began)
+		e.answered(&v, began)
 	}
 	return v, err
 }
