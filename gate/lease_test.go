@@ -306,3 +306,23 @@ func TestShadowHoldsAndNeverWaits(t *testing.T) {
 		}
 	})
 }
+
+// A limit that estimates no latency lets nobody run who is queued, either.
+func TestQueueWithoutALatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEdge(t, bubbleStore(t), gate.Options{}, flight(sluice.Concurrency{Max: 1, Queue: 1}))
+		first := e.enter(t.Context(), "a")
+		second := e.begin(t.Context(), "a")
+		<-time.After(time.Second)
+		synctest.Wait()
+		if second.done {
+			t.Fatal("both run")
+		}
+		first.pass.Leave(t.Context(), status(200))
+		synctest.Wait()
+		if !second.done || second.err != nil {
+			t.Errorf("the place is free, and the second does not run: %v", second.err)
+		}
+		second.pass.Leave(t.Context(), status(200))
+	})
+}

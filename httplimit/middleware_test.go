@@ -619,3 +619,24 @@ type brokenEnds struct {
 func (b brokenEnds) Settle(context.Context, sluice.Charge, int64) error          { return b.err }
 func (b brokenEnds) Release(context.Context, sluice.Charge, time.Duration) error { return b.err }
 func (b brokenEnds) Cancel(context.Context, sluice.Charge) error                 { return b.err }
+
+// A limit that estimates no latency lets nobody run who is queued, either.
+func TestConcurrencyQueueWithoutALatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leave := make(chan struct{})
+		h := limited(t, bubbleStore(t), sluice.Concurrency{Max: 1, Queue: 1}, httplimit.Options{}, func(http.ResponseWriter, *http.Request) { <-leave })
+		begin(h, get("/"))
+		_, second := begin(h, get("/"))
+		leave <- struct{}{}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if second.Load() {
+			t.Error("both were running")
+		}
+		leave <- struct{}{}
+		synctest.Wait()
+		if !second.Load() {
+			t.Error("the second did not run")
+		}
+	})
+}

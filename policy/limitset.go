@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -109,14 +110,24 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 	return named
 }
 
+// defaultLatency is how long requests are taken to last at first where a limit with a queue does not say.
+const defaultLatency = 100 * time.Millisecond
+
 // named makes a limit of a rule under the name that its state has.
 func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
 	a, problem := r.Counts.attempts(a)
 	if problem != "" {
 		c.report(at, "", problem)
 	}
-	if _, lease := a.(sluice.Concurrency); lease && r.Cost.Source.estimates() {
-		c.report(at, "", fmt.Sprintf("is %v, whose leases cost what is known before, and the cost is from %v; put it in a rule of its own", a, r.Cost.Source))
+	if flight, lease := a.(sluice.Concurrency); lease {
+		if r.Cost.Source.estimates() {
+			c.report(at, "", fmt.Sprintf("is %v, whose leases cost what is known before, and the cost is from %v; put it in a rule of its own", a, r.Cost.Source))
+		}
+		if flight.Queue > 0 && flight.Latency == 0 {
+			// Without an estimate of their wait, those in the queue would not know that they are in it.
+			flight.Latency = defaultLatency
+			a = flight
+		}
 	}
 	l, err := sluice.NewLimit(name, a)
 	if err != nil { // it was a limit before

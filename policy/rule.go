@@ -22,7 +22,8 @@ type Rule struct {
 	// Limits are one or more; all must hold. The policy makes their state the
 	// rule's own: the first limit is kept as "rule", the n-th as "rule/n", one
 	// that was given a name as "rule/name", which must be unique in the rule. A
-	// rule with a Bandwidth may have none, and one that is Always limited has none.
+	// rule with a Bandwidth may have none, and one that is Always limited has none. Of a
+	// concurrency limit with a queue, the latency is 100 ms unless it says.
 	Limits []*sluice.Limit
 	// Always limits each request that the rule meets, without limits or a key: to drop marked traffic
 	// while there is pressure, to degrade all traffic then, or to mark some for what it is.
