@@ -1,0 +1,209 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// local is a condition with words for it.
+type local struct{ fromLoopback }
+
+func (local) String() string { return "from this machine" }
+
+// TestTraceSaysWhatFailed tries each condition, and the words for its failure.
+func TestTraceSaysWhatFailed(t *testing.T) {
+	yes, no := true, false
+	request := policy.Attributes{
+		Method: "GET", Host: "a.example.com:80", Path: "/b//c", ClientIP: netip.MustParseAddr("::ffff:192.0.2.1"),
+		Values: values{header: map[string]string{"X-Plan": "free"}, query: map[string]string{"q": "1"}},
+	}
+	for _, c := range []struct {
+		match policy.Match
+		want  string
+	}{
+		{policy.Match{}, ""},
+		{policy.Match{Hosts: []string{"b.example.com"}}, `the host "a.example.com" is not b.example.com`},
+		{policy.Match{Paths: []string{"/b/c"}}, ""},
+		{policy.Match{Paths: []string{"/b", "/c"}}, "the path /b/c is none of /b, /c"},
+		{policy.Match{Paths: []string{"/1", "/2", "/3", "/4", "/5", "/6"}}, "the path /b/c is none of /1, /2, /3, /4, /5 and 1 more"},
+		{policy.Match{Methods: []string{"POST"}, Marked: &yes}, "the method GET is not POST"},
+		{policy.Match{Classes: []string{"gold"}}, "the class plain is another one"},
+		{policy.Match{Marked: &yes}, "the request is not marked"},
+		{policy.Match{Marked: &no}, ""},
+		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"pro"}, Prefixes: []string{"gold"}}}}, `the header X-Plan is "free", none of "pro", "gold"…`},
+		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"pro"}}}}, `the header X-Plan is "free", not "pro"`},
+		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", Absent: true}}}, "the header X-Plan is there"},
+		{policy.Match{Cookies: []policy.ValueMatch{{Name: "s"}}}, "the cookie s is missing"},
+		{policy.Match{Queries: []policy.ValueMatch{{Name: "q"}, {Name: "r"}}}, "the parameter r is missing"},
+		{policy.Match{Attributes: []policy.ValueMatch{{Name: "tenant"}}}, "the attribute tenant is missing"},
+		{policy.Match{ClientIPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "the client 192.0.2.1 is in none of the networks"},
+		{policy.Match{If: []policy.Matcher{fromLoopback{}}}, "a condition does not hold"},
+		{policy.Match{If: []policy.Matcher{local{}}}, "the condition does not hold: from this machine"},
+		{policy.Match{Pressure: 0.9, PressureOf: "other"}, "the pressure on rule other is 0.5, and is to be 0.9 or more"},
+		{policy.Match{Pressure: 0.5, PressureOf: "other"}, ""},
+		{policy.Match{Unless: []policy.Match{{Methods: []string{"GET"}}}}, "its exception is for the request"},
+		{policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}, {Paths: []string{"/b/*"}}}}, "exception 2 of 2 is for the request"},
+	} {
+		p, err := policy.New(policy.Options{
+			Classes: []policy.Class{{Name: "gold", Match: policy.Match{Methods: []string{"PUT"}}}, {Name: "plain"}},
+			Rules: []policy.Rule{
+				{Name: "rule", Match: c.match, Key: []policy.Part{policy.Global()}, Limits: bucket()},
+				{Name: "other", Match: policy.Match{Paths: []string{"/other"}}, Key: []policy.Part{policy.Global()}, Limits: bucket()},
+			},
+			Pressure: func(string) float64 { return 0.5 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := p.Trace(&request)
+		if got := trace.Rules[0].Unmet; got != c.want {
+			t.Errorf("%+v: %q, want %q", c.match, got, c.want)
+		}
+		if trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Met() != (c.want == "") {
+			t.Errorf("%+v", trace)
+		}
+	}
+}
+
+func TestTraceTellsKeysAndLists(t *testing.T) {
+	build := func(parts ...policy.Part) *policy.Policy {
+		p, err := policy.New(policy.Options{
+			Classes: []policy.Class{{Name: "free", Match: policy.Match{Paths: []string{"/free"}}, Bypass: true}},
+			Rules: []policy.Rule{{
+				Name: "rule", Key: parts, Limits: bucket(), Cost: policy.Cost{Units: 2},
+				DenyIPs: []netip.Prefix{netip.MustParsePrefix("192.0.2.66/32")},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := build(policy.ClientIP(), policy.Header("X-User"))
+	a := policy.Attributes{ClientIP: netip.MustParseAddr("2001:db8::1:2:3:4"), Values: values{}}
+	r := p.Trace(&a).Rules[0]
+	if len(r.Key) != 2 || r.Key[0].Value != "2001:db8::/64" || !r.Key[0].OK || r.Key[1].OK {
+		t.Errorf("key = %+v", r.Key)
+	}
+	if len(r.Met) != 1 || r.Met[0].Request.Cost != 2 || !r.Met[0].Request.Peek || r.Met[0].Request.Key != p.Meets(&a)[0].Request.Key {
+		t.Errorf("met = %+v", r.Met)
+	}
+	a.ClientIP = netip.MustParseAddr("192.0.2.66")
+	if r := p.Trace(&a).Rules[0]; r.Denied != sluice.ReasonListed || r.Met[0].Listed != policy.ListDeny {
+		t.Errorf("on a list: %+v", r)
+	}
+	a.ClientIP = netip.MustParseAddr("192.0.2.1")
+	if r := build(policy.Header("X-User").IfMissing(policy.MissingSkip)).Trace(&a).Rules[0]; r.Unmet != "the key's part header:X-User is missing, and such requests skip the rule" {
+		t.Errorf("to be skipped: %+v", r)
+	}
+	if r := build(policy.Header("X-User").IfMissing(policy.MissingDeny)).Trace(&a).Rules[0]; r.Denied != sluice.ReasonMissingKey || r.Unmet != "" {
+		t.Errorf("to be denied: %+v", r)
+	}
+	a.Path = "/free"
+	if trace := p.Trace(&a); !trace.Bypass || trace.Met() || trace.Rules[0].Unmet != "class free meets no rule" {
+		t.Errorf("bypass: %+v", trace)
+	}
+}
+
+// TestTraceAgreesWithDecisions: what a trace says is met is what a decision would ask.
+func TestTraceAgreesWithDecisions(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	pick := func(texts ...string) string { return texts[rnd.IntN(len(texts))] }
+	some := func(texts ...string) (few []string) {
+		for _, text := range texts {
+			if rnd.IntN(4) == 0 {
+				few = append(few, text)
+			}
+		}
+		return few
+	}
+	var match func(depth int) policy.Match
+	match = func(depth int) policy.Match {
+		m := policy.Match{
+			Paths: some("/a", "/a/*", "/a/**", "/**/b", "/"), Methods: some("GET", "POST", "PUT"),
+			Hosts: some("x.test", "*.test", "y.z.test"), Classes: some("one", "two"),
+		}
+		if rnd.IntN(3) == 0 {
+			m.Headers = []policy.ValueMatch{{Name: "X-A", OneOf: some("1", "2", "3"), Prefixes: some("4", "")}}
+		}
+		if rnd.IntN(4) == 0 {
+			m.Cookies = []policy.ValueMatch{{Name: "c", Absent: true}}
+		}
+		if rnd.IntN(4) == 0 {
+			m.ClientIPs = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/25")}
+		}
+		if rnd.IntN(4) == 0 {
+			marked := rnd.IntN(2) == 0
+			m.Marked = &marked
+		}
+		if rnd.IntN(4) == 0 {
+			m.If = []policy.Matcher{fromLoopback{}}
+		}
+		if rnd.IntN(4) == 0 {
+			m.Pressure, m.PressureOf = rnd.Float64()+0.01, "last"
+		}
+		if depth > 0 && rnd.IntN(3) == 0 {
+			u := match(depth - 1)
+			u.Methods = []string{pick("GET", "POST")}
+			m.Unless = []policy.Match{u}
+		}
+		return m
+	}
+	met := 0
+	for range 300 {
+		o := policy.Options{
+			Classes:  []policy.Class{{Name: "one", Match: policy.Match{Methods: []string{"POST"}}}, {Name: "two", Match: policy.Match{Paths: []string{"/a/**"}}}},
+			Pressure: func(string) float64 { return 0.5 },
+		}
+		for i := range 5 {
+			key := policy.Header("X-A")
+			if rnd.IntN(2) == 0 {
+				key.OnMissing = policy.MissingSkip
+			}
+			o.Rules = append(o.Rules, policy.Rule{Name: fmt.Sprintf("r%d", i), Match: match(2), Key: []policy.Part{key}, Limits: bucket()})
+		}
+		o.Rules = append(o.Rules, policy.Rule{Name: "last", Key: []policy.Part{policy.Global()}, Limits: bucket()})
+		p, err := policy.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			v := values{}
+			if rnd.IntN(3) > 0 {
+				v.header = map[string]string{"X-A": pick("1", "2", "4x", "")}
+			}
+			if rnd.IntN(3) == 0 {
+				v.cookie = map[string]string{"c": "1"}
+			}
+			a := &policy.Attributes{
+				Method: pick("GET", "HEAD", "POST"), Host: pick("x.test", "Z.test.", "other"), Path: pick("/", "/a", "/a/b", "/a//%62/", "/c/b"),
+				ClientIP: netip.MustParseAddr(pick("192.0.2.1", "192.0.2.200", "127.0.0.1")), Values: v, Marked: rnd.IntN(2) == 0,
+			}
+			var want, got []string
+			for _, m := range p.Meets(a) {
+				want = append(want, m.Rule.Name)
+			}
+			for _, r := range p.Trace(a).Rules {
+				if r.Unmet == "" {
+					got = append(got, r.Rule.Name)
+					if len(r.Met) != 1 || r.Met[0].Rule != r.Rule {
+						t.Fatalf("%+v", r)
+					}
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%+v of %+v: a trace says %v, and a decision asks %v", a, o.Rules, got, want)
+			}
+			met += len(got) - 1
+		}
+	}
+	if met < 1000 {
+		t.Errorf("only %d rules were met", met)
+	}
+}
