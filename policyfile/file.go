@@ -37,6 +37,8 @@ type File struct {
 	Admin Admin `yaml:"admin"`
 	// Log is the server's log.
 	Log Log `yaml:"log"`
+	// ScaleOut tells the platform of the pressure on rules.
+	ScaleOut ScaleOut `yaml:"scale_out"`
 	// DrainTimeout is how long requests in flight may take to end after SIGTERM.
 	// Default: 30s.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`

@@ -11,7 +11,7 @@ func didYouMean(word string, words []string) string {
 	if w := nearest(word, words); w != "" {
 		return fmt.Sprintf("did you mean %q?", w)
 	}
-	if len(words) > 30 {
+	if len(words) == 0 || len(words) > 30 {
 		return ""
 	}
 	return "give " + oneOf(words)

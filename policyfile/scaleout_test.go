@@ -1,0 +1,41 @@
+package policyfile
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestScaleOut(t *testing.T) {
+	const head = "version: 1\nrules: [{name: api, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]\n"
+	for _, c := range []struct {
+		text string
+		keda Listener
+		hook *Webhook
+	}{
+		{"", Listener{}, nil},
+		{"listen: {keda: off}\n", Listener{}, nil},
+		{"listen: {keda: 127.0.0.1:9091}\n", Listener{Address: "127.0.0.1:9091"}, nil},
+		{
+			"listen: {keda: {address: ':9091', tls: {cert: a, key: b}}}\n",
+			Listener{Address: ":9091", TLS: &TLS{Cert: "a", Key: "b"}}, nil,
+		},
+		{
+			"scale_out: {webhook: {url: https://ops.example.com/hook?token=1, secret_env: HOOK_SECRET}}\n", Listener{},
+			&Webhook{URL: "https://ops.example.com/hook?token=1", SecretEnv: "HOOK_SECRET", Above: 0.8, Below: 0.5, For: 10 * time.Second},
+		},
+		{
+			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, rules: api, above: 90%, below: 0.9, for: 0, every: 1m}}\n", Listener{},
+			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Rules: []string{"api"}, Above: 0.9, Below: 0.9, Every: time.Minute},
+		},
+	} {
+		f, err := Parse("x.yaml", []byte(head+c.text))
+		if err != nil {
+			t.Errorf("%s%v", c.text, err)
+			continue
+		}
+		if !reflect.DeepEqual(f.Listen.Keda, c.keda) || !reflect.DeepEqual(f.ScaleOut.Webhook, c.hook) {
+			t.Errorf("%sgot %+v and %+v", c.text, f.Listen.Keda, f.ScaleOut.Webhook)
+		}
+	}
+}
