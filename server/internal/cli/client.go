@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const (
+	// defaultServer is where the admin listener is unless told otherwise.
+	defaultServer = "http://127.0.0.1:9090"
+	// answerTime is how long a server may take to answer.
+	answerTime = 30 * time.Second
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 16 << 20
+)
+
+// client asks a server that runs. Its flags say where it is and what it may be told.
+type client struct {
+	flags          *pflag.FlagSet
+	server         upstream
+	ca             string
+	adminTokenFile string
+}
+
+// register adds the flags to a command.
+func (c *client) register(cmd *cobra.Command) {
+	c.flags, c.server = pflag.NewFlagSet("client", pflag.ContinueOnError), defaultServer
+	c.flags.Var(&c.server, "server", "`URL` of the running server: of its admin listener, or of its API with an admin token")
+	c.flags.StringVar(&c.ca, "ca", "", "`FILE` with the authorities of the server's certificate (default those of the system)")
+	c.flags.StringVar(&c.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
+	cmd.Flags().AddFlagSet(c.flags)
+	cmd.Flags().SortFlags = false
+}
+
+// problem is what a server answers that does not do what it is asked.
+type problem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy"`
+}
+
+// call makes a call, with the answer in into.
+func (c *client) call(ctx context.Context, method, path string, body, into any) error {
+	if err := fromEnvironment(c.flags); err != nil {
+		return err
+	}
+	token, err := adminToken(&policyfile.Admin{}, c.adminTokenFile)
+	if err != nil {
+		return err
+	}
+	var sent io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent = bytes.NewReader(text)
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(string(c.server), "/")+path, sent)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport, err := c.transport()
+	if err != nil {
+		return err
+	}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, CheckRedirect: noRedirect}).Do(r)
+	if err != nil {
+		return c.unanswered(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return c.unanswered(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return c.refused(res.StatusCode, text)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s answers what is none of Sluice's answers; is it the URL of the admin listener or the API?", c.server)
+	}
+	return nil
+}
+
+// noRedirect follows nobody, for who is redirected to would be told the token.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func (c *client) transport() (*http.Transport, error) {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	if c.ca == "" {
+		return t, nil
+	}
+	text, err := os.ReadFile(c.ca)
+	if err != nil {
+		return nil, fmt.Errorf("--ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--ca: %s holds no certificate; give a PEM file", c.ca)
+	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
+
+// unanswered says that there was no answer.
+func (c *client) unanswered(err error) error {
+	var dial *net.OpError
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		err = bad.Err // the URL is told anyway
+	}
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("no server answers at %s: %w; say where it is: --server URL or SLUICE_SERVER", c.server, err)
+	}
+	return fmt.Errorf("%s: %w", c.server, err)
+}
+
+// refused says why the server did not do what it was asked.
+func (c *client) refused(status int, text []byte) error {
+	var p problem
+	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
+		p.Detail = strings.TrimSpace(string(text[:min(len(text), 300)]))
+		if status == http.StatusNotFound {
+			p.Detail, p.Remedy = "There is no such call.", "give the URL of the admin listener, or of the API"
+		}
+	}
+	if status == http.StatusUnauthorized {
+		p.Remedy = "put the admin token into SLUICE_ADMIN_TOKEN, or name a file with --admin-token-file"
+	}
+	what := fmt.Sprintf("the server answers %d: %s", status, printable(strings.TrimRight(p.Detail, ".")))
+	if p.Remedy != "" {
+		what += "; " + printable(p.Remedy)
+	}
+	return errors.New(what)
+}
+
+// printable leaves out what a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+}
