@@ -25,7 +25,7 @@ func (f *File) check(s *source) {
 	f.checkListen(s)
 	f.checkAdmin(s)
 	f.Upstream.check(s)
-	f.ScaleOut.check(s, f.Rules)
+	f.checkScaleOut(s)
 	if f.Limits.HeaderSize < 1<<10 {
 		s.follow("limits.header_size", fmt.Sprintf("is %v, too little for a request", f.Limits.HeaderSize), "give 1KiB or more")
 	}
@@ -42,7 +42,7 @@ func (f *File) checkListen(s *source) {
 	for _, l := range []struct {
 		path string
 		*Listener
-	}{{"listen.proxy", &f.Listen.Proxy}, {"listen.api", &f.Listen.API}, {"listen.admin", &f.Listen.Admin}, {"scale_out.scaler", &f.ScaleOut.Scaler}} {
+	}{{"listen.proxy", &f.Listen.Proxy}, {"listen.api", &f.Listen.API}, {"listen.admin", &f.Listen.Admin}, {"listen.keda", &f.Listen.Keda}} {
 		if l.Address == "off" {
 			l.Address = ""
 		}

@@ -96,7 +96,7 @@ func TestRules(t *testing.T) {
 		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.Response{Action: policy.Deny}}},
 		{"status", o.Rules[5].Counts.Statuses, []policy.StatusRange{{From: 400, To: 499}}},
 		{"bandwidth alone", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
-		{"scale_out", f.ScaleOut, ScaleOut{Scaler: Listener{Address: "127.0.0.1:9091"}, Webhook: &Webhook{
+		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &Webhook{
 			URL: "https://ops.example.com/hooks/scale", SecretFile: "/run/secrets/webhook",
 			Above: 0.9, Below: 0.6, For: 30 * time.Second, Every: 10 * time.Minute, Rules: []string{"api", "plain"},
 		}}},
