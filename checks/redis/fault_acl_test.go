@@ -68,6 +68,7 @@ func runContract(t *testing.T, plain redisstore.Client) {
 // TestLeastPrivilege runs the contract as the user that the documentation shows, over
 // TLS, and some of it over a Unix socket; and the check at the start.
 func TestLeastPrivilege(t *testing.T) {
+	t.Parallel() // it waits more than it works
 	s := aclServer(t, redistest.TLS(), redistest.UnixSocket())
 	words := aclUser(t, "sluice")
 	own := setUser(t, s, "own", words)
@@ -79,7 +80,10 @@ func TestLeastPrivilege(t *testing.T) {
 	words[pattern] = "~contract-*{*"
 	plain := setUser(t, s, "contract", words)
 	plain.addrs, plain.tls = []string{s.TLSAddr()}, s.TLSConfig()
-	t.Run("contract over TLS", func(t *testing.T) { runContract(t, adapters[0].dial(t, plain)) })
+	t.Run("contract over TLS", func(t *testing.T) {
+		t.Parallel()
+		runContract(t, adapters[0].dial(t, plain))
+	})
 
 	overSocket := own
 	overSocket.addrs, overSocket.network = []string{s.Socket}, "unix"
@@ -87,6 +91,7 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Errorf("over a Unix socket: %v", err)
 	}
 	eachAdapter(t, func(t *testing.T, a adapter) {
+		t.Parallel()
 		store := a.open(t, own, redisstore.Options{})
 		if r, err := store.Check(t.Context()); err != nil || len(r.Warnings) > 0 {
 			t.Errorf("the check says %+v, %v", r, err)
@@ -182,7 +187,9 @@ func (w *walker) step(ctx context.Context) error {
 		}
 	}
 	r := request()
-	switch w.rnd.IntN(8) {
+	switch w.rnd.IntN(9) {
+	case 8:
+		return w.ban(ctx, r.Limit, key)
 	case 0:
 		out := make([]sluice.Decision, 2)
 		r.Ban = &sluice.Ban{After: 3, For: time.Second}
@@ -199,6 +206,20 @@ func (w *walker) step(ctx context.Context) error {
 		w.charges = append(w.charges, r.Charge(&d))
 	}
 	return err
+}
+
+// ban does what operators do.
+func (w *walker) ban(ctx context.Context, l *sluice.Limit, key sluice.Key) error {
+	switch w.rnd.IntN(3) {
+	case 0:
+		return w.store.BanKey(ctx, l, key, time.Second)
+	case 1:
+		_, err := w.store.LiftBan(ctx, l, key)
+		return err
+	default:
+		_, err := w.store.ListBans(ctx, sluice.BanQuery{Most: 10})
+		return err
+	}
 }
 
 // end ends a charge in one way or another.

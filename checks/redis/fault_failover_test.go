@@ -100,8 +100,10 @@ func (f *failoverTest) settled() {
 
 // TestClusterFailover lets replicas take over under load: at their master's consent, and
 // after its death.
-func TestClusterFailover(t *testing.T) {
+func TestClusterFailover(t *testing.T) { //nolint:tparallel // they do, by way of eachAdapter
+	t.Parallel() // it waits more than it works
 	eachAdapter(t, func(t *testing.T, a adapter) {
+		t.Parallel()
 		cluster := redistest.StartCluster(t, 3, 1)
 		f := startFailovers(t, a, adapterRoute{cluster: true, addrs: cluster.Addrs()})
 		for i, name := range []string{"a planned failover", "a master's death"} {
@@ -142,8 +144,10 @@ func (f *failoverTest) owner(ctx context.Context, cluster *redistest.Cluster, i 
 }
 
 // TestSentinelFailover does so with sentinels.
-func TestSentinelFailover(t *testing.T) {
+func TestSentinelFailover(t *testing.T) { //nolint:tparallel // they do, by way of eachAdapter
+	t.Parallel() // it waits more than it works
 	eachAdapter(t, func(t *testing.T, a adapter) {
+		t.Parallel()
 		s := redistest.StartSentinels(t)
 		f := startFailovers(t, a, adapterRoute{addrs: s.Addrs(), master: redistest.SentinelName})
 		ctx := within(t, 3*soon)
