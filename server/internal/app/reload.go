@@ -86,7 +86,7 @@ func (a *App) reload() (changed []string, err error) {
 	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
 		return nil, &restartError{fixed}
 	}
-	rules, err := f.Policy()
+	rules, err := a.compile(f)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/sluicehq/sluice/policyfile"
@@ -18,6 +19,7 @@ import (
 type reloader struct {
 	file    *watch.Watcher
 	hangups chan os.Signal
+	others  atomic.Pointer[[]string] // files that the last one names that was good
 }
 
 // newReloader returns a reloader, or nil for a server without a file: there SIGHUP
@@ -26,12 +28,22 @@ func newReloader(path string) *reloader {
 	if path == "" {
 		return nil
 	}
-	r := &reloader{
-		file:    watch.New(watch.Options{Path: path, Most: policyfile.MaxFileSize + 1}),
-		hangups: make(chan os.Signal, 1),
-	}
+	r := &reloader{hangups: make(chan os.Signal, 1)}
+	r.others.Store(new([]string))
+	r.file = watch.New(watch.Options{
+		Path: path, Most: policyfile.MaxListSize + 1,
+		Others: func() []string { return *r.others.Load() },
+	})
 	signal.Notify(r.hangups, syscall.SIGHUP)
 	return r
+}
+
+// loaded says which file was read last.
+func (r *reloader) loaded(f *policyfile.File) {
+	if r != nil {
+		files := f.Files()
+		r.others.Store(&files)
+	}
 }
 
 // close gives up a reloader that does not run.

@@ -36,6 +36,7 @@ func newServe() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			reloads.loaded(f)
 			token, err := adminToken(&f.Admin, s.adminTokenFile)
 			if err != nil {
 				return err
@@ -48,7 +49,11 @@ func newServe() *cobra.Command {
 			if !quickStart {
 				o.Load = func() (*policyfile.File, error) {
 					f, _, err := s.load()
-					return f, err
+					if err != nil {
+						return nil, err
+					}
+					reloads.loaded(f)
+					return f, nil
 				}
 			}
 			a, err := app.New(o)

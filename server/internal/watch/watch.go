@@ -1,4 +1,4 @@
-// Package watch says when the content of a file has changed, however it was put
+// Package watch says when the content of a file, or of others that it names, has changed, however it was put
 // there: written in place, renamed over, or by turning a symbolic link to another
 // folder, as Kubernetes does with what it mounts.
 package watch
@@ -20,7 +20,10 @@ import (
 type Options struct {
 	// Path is the file. Required.
 	Path string
-	// Most is how many bytes of it are looked at. Required.
+	// Others returns the files that it names, which are watched too; their changes count from
+	// when they are named. It is called after each change. Default: none.
+	Others func() []string
+	// Most is how many bytes of each are looked at. Required.
 	Most int64
 	// Quiet is how long nothing may happen around the file before it is read, and
 	// at most ten times so much after the first sign. Default: 100 ms.
@@ -33,10 +36,13 @@ type Options struct {
 // Watcher watches a file. Make it with New and use it with Run, once.
 type Watcher struct {
 	o      Options
-	known  [sha256.Size]byte
+	known  map[string]content
 	events *fsnotify.Watcher // nil if the system has none
 	err    error             // why
 }
+
+// content is the hash of what a file holds; zero if it cannot be read.
+type content [sha256.Size]byte
 
 // New looks at the file as it is now: Run tells of changes since then. So a
 // program makes its Watcher before it reads the file.
@@ -47,8 +53,7 @@ func New(o Options) *Watcher {
 	if o.Poll == 0 {
 		o.Poll = 10 * time.Second
 	}
-	w := &Watcher{o: o}
-	w.known = w.content()
+	w := &Watcher{o: o, known: map[string]content{o.Path: contentOf(o.Path, o.Most)}}
 	w.events, w.err = fsnotify.NewWatcher()
 	return w
 }
@@ -108,36 +113,63 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 		}
 		first = time.Time{}
 		w.follow()
-		if content := w.content(); content != w.known {
-			w.known = content
+		if w.look() {
 			changed()
+			w.follow()
+			w.look() // at those that are named now
 		}
 	}
 }
 
-// content returns the hash of what the file holds; all zero if it cannot be read.
-func (w *Watcher) content() (sum [sha256.Size]byte) {
-	f, err := os.Open(w.o.Path)
+// paths returns all files that are watched.
+func (w *Watcher) paths() []string {
+	paths := []string{w.o.Path}
+	if w.o.Others != nil {
+		paths = append(paths, w.o.Others()...)
+	}
+	return paths
+}
+
+// look reads all files, and reports whether one that was read before has changed.
+func (w *Watcher) look() (changed bool) {
+	now := map[string]content{}
+	for _, path := range w.paths() {
+		now[path] = contentOf(path, w.o.Most)
+		if before, known := w.known[path]; known && before != now[path] {
+			changed = true
+		}
+	}
+	w.known = now
+	return changed
+}
+
+func contentOf(path string, most int64) (sum content) {
+	f, err := os.Open(path)
 	if err != nil {
 		return sum
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, w.o.Most)); err != nil {
+	if _, err := io.Copy(h, io.LimitReader(f, most)); err != nil {
 		return sum
 	}
 	copy(sum[:], h.Sum(nil))
 	return sum
 }
 
-// follow watches the folders on the way to the file as it leads now: a folder that
+// follow watches the folders on the way to the files as it leads now: a folder that
 // is watched tells of all that is put there, and a file that is watched tells nothing of what takes
 // its place.
 func (w *Watcher) follow() {
 	if w.events == nil {
 		return
 	}
-	folders := foldersOf(w.o.Path)
+	var folders []string
+	for _, path := range w.paths() {
+		folders = append(folders, foldersOf(path)...)
+	}
+	slices.Sort(folders)
+	folders = slices.Compact(folders)
 	for _, old := range w.events.WatchList() {
 		if !slices.Contains(folders, old) {
 			_ = w.events.Remove(old) // it may have gone by itself
@@ -172,6 +204,5 @@ func foldersOf(path string) (folders []string) {
 		}
 		path = target
 	}
-	slices.Sort(folders)
-	return slices.Compact(folders)
+	return folders
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -213,6 +214,43 @@ func TestPollsWithoutSigns(t *testing.T) {
 	})
 	if !seen {
 		t.Error("the change was not seen")
+	}
+}
+
+// The files that a file names are watched as long as it does.
+func TestNamedFilesAreWatched(t *testing.T) {
+	s := &scene{t: t, dir: t.TempDir(), path: "f", changes: make(chan string, 100)}
+	s.write("f", "one")
+	s.write("g", "x")
+	s.mkdir("lists")
+	s.write("lists/h", "x")
+	var named atomic.Pointer[string]
+	s.watch(Options{Poll: time.Hour, Others: func() []string {
+		if name := named.Load(); name != nil {
+			return []string{filepath.Join(s.dir, *name)}
+		}
+		return nil
+	}})
+	s.write("f", "names g")
+	s.expect("names g")
+	name := "g"
+	named.Store(&name)
+	s.write("f", "names g now")
+	s.expect("names g now")
+	s.write("g", "y")
+	s.expect("names g now")
+	name2 := "lists/h"
+	named.Store(&name2)
+	s.write("f", "names h")
+	s.expect("names h")
+	for len(s.changes) > 0 {
+		<-s.changes
+	}
+	s.write("g", "z") // nobody names it any more
+	s.write("lists/h", "y")
+	s.expect("names h")
+	if n := len(s.changes); n > 0 {
+		t.Errorf("%d changes too many were told", n)
 	}
 }
 
