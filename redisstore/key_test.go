@@ -150,3 +150,17 @@ func TestOptions(t *testing.T) {
 		t.Error("a store without a client")
 	}
 }
+
+// TestSecretIsCopied: who wipes a secret once the store has it does not change the keys.
+func TestSecretIsCopied(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	s, err := New(&fakeClient{}, Options{Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.names.stem(sluice.StringKey("k"))
+	clear(secret)
+	if after := s.names.stem(sluice.StringKey("k")); after != before {
+		t.Errorf("%q became %q", before, after)
+	}
+}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -36,7 +37,7 @@ func New(c Client, o Options) (*Store, error) {
 	}
 	return &Store{
 		client:  c,
-		names:   names{prefix: o.Prefix, secret: o.Secret, tenant: o.Tenant},
+		names:   names{prefix: o.Prefix, secret: bytes.Clone(o.Secret), tenant: o.Tenant},
 		cluster: o.Cluster,
 		clock:   o.Clock,
 	}, nil
