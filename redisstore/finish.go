@@ -3,6 +3,9 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -110,23 +113,51 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 	return string(b)
 }
 
-// undo gives back all that a batch has charged: nobody has acted upon it.
+// maxUndo bounds the keys that are undone at once.
+const maxUndo = 64
+
+// undo gives back all that a batch has charged: nobody has acted upon it. The keys are
+// undone at once, for the deadline of the decision is that of its undoing, too.
 func (s *Store) undo(ctx context.Context, b *batch) {
+	var keys []int
+	byKey := make(map[int][]int)
+	for i := range b.rs {
+		if r := &b.rs[i]; r.Peek || r.Shadow || r.Cost == 0 || b.renewed(i) {
+			continue
+		}
+		key := b.places[i].state
+		if byKey[key] == nil {
+			keys = append(keys, key)
+		}
+		byKey[key] = append(byKey[key], i)
+	}
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for range min(len(keys), maxUndo) {
+		all.Go(func() {
+			for n := next.Add(1); int(n) <= len(keys); n = next.Add(1) {
+				s.undoKey(ctx, b, byKey[keys[n-1]])
+			}
+		})
+	}
+	all.Wait()
+}
+
+// undoKey gives back what some requests of a batch, all for one key, have charged.
+func (s *Store) undoKey(ctx context.Context, b *batch, of []int) {
 	var charged [1]sluice.Decision
 	one := batch{now: b.now, all: true}
-	for i := len(b.rs) - 1; i >= 0; i-- { // the last one stands on those before it
-		if r := &b.rs[i]; !r.Peek && !r.Shadow && r.Cost > 0 && !b.renewed(i) {
-			one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
-			if one.answer(charged[:], true) != nil {
-				continue
-			}
-			c := r.Charge(&charged[0])
-			if p := b.limits[i].params; p.Kind == algo.KindBucket {
-				c.Receipt.Over = b.missing(i) // in place of what it waits for
-			}
-			// If this fails, what was charged stays charged: too little is admitted, never too much.
-			_, _ = s.finish(ctx, &c, finishUndo, 0)
+	for _, i := range slices.Backward(of) { // the last one stands on those before it
+		one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
+		if one.answer(charged[:], true) != nil {
+			continue
 		}
+		c := b.rs[i].Charge(&charged[0])
+		if p := b.limits[i].params; p.Kind == algo.KindBucket {
+			c.Receipt.Over = b.missing(i) // in place of what it waits for
+		}
+		// If this fails, what was charged stays charged: too little is admitted, never too much.
+		_, _ = s.finish(ctx, &c, finishUndo, 0)
 	}
 }
 
