@@ -32,12 +32,12 @@ func ExampleNewWriter() {
 	defer w.Close()
 
 	began := time.Now()
-	n, err := io.Copy(w, strings.NewReader(strings.Repeat("x", 140_000)))
+	n, err := io.Copy(w, strings.NewReader(strings.Repeat("x", 130_000)))
 	fmt.Println(n, err)
-	// The first 40 ms of the rate are the burst, and the rest comes in 100 ms.
+	// The first 30 ms of the rate are the burst, and the rest comes in 100 ms.
 	fmt.Println(time.Since(began) >= 95*time.Millisecond)
 	// Output:
-	// 140000 <nil>
+	// 130000 <nil>
 	// true
 }
 

@@ -12,9 +12,9 @@ import (
 
 const (
 	// BurstTime is how much of its rate a flow that was idle moves at once.
-	BurstTime = 40 * time.Millisecond
+	BurstTime = 30 * time.Millisecond
 	// ChunkTime is how much of the rate a connection is given at a time.
-	ChunkTime = 10 * time.Millisecond
+	ChunkTime = 20 * time.Millisecond
 )
 
 // Options are the settings of a Limiter.

@@ -3,6 +3,7 @@ package bandwidth_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,6 +160,53 @@ func TestFairness(t *testing.T) {
 	}
 }
 
+// TestBurstOfMany lets twenty connections begin at once: together they move in no interval
+// more than the burst of the key beyond its rate.
+func TestBurstOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rate := sluice.PerSecond(10 * mB)
+		l := limiter(t, bandwidth.Options{Rate: rate})
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := &sharedTrace{trace: newTrace()}
+		done := make(chan error)
+		for i := range 20 {
+			w := bandwidth.NewWriter(ctx, seen, l.Flow(key))
+			go func() {
+				p := buffer(100 << (i % 10))
+				for ctx.Err() == nil {
+					_, _ = w.Write(p)
+				}
+				done <- w.Close()
+			}()
+		}
+		<-time.After(5 * time.Second)
+		cancel()
+		for range 20 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if got, most := seen.burst(rate), in(rate, bandwidth.BurstTime+time.Microsecond)+1; got > most {
+			t.Errorf("some interval saw %.0f bytes beyond the rate, more than %.0f", got, most)
+		}
+		if got, want := float64(seen.sum), in(rate, 5*time.Second); got < want-20*in(rate, bandwidth.ChunkTime) || got > want+in(rate, bandwidth.BurstTime) {
+			t.Errorf("%.0f bytes; the rate gives %.0f", got, want)
+		}
+	})
+}
+
+// sharedTrace is a trace for several connections.
+type sharedTrace struct {
+	mu sync.Mutex
+	*trace
+}
+
+func (s *sharedTrace) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trace.Write(p)
+}
+
 // TestKeysApart lets connections of two keys each have the rate.
 func TestKeysApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +236,7 @@ func TestKeysApart(t *testing.T) {
 // both are paid.
 func TestSeveralFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := store(t)
+		s := &counting{Store: store(t), taken: make(map[string]int64)}
 		tight := limiter(t, bandwidth.Options{Store: s, Name: "tight", Rate: sluice.PerSecond(1 * mB)})
 		wide := limiter(t, bandwidth.Options{Store: s, Name: "wide", Rate: sluice.PerSecond(10 * mB)})
 		for name, make := range movers {
@@ -206,11 +254,33 @@ func TestSeveralFlows(t *testing.T) {
 			if got := float64(seen.sum); got > want || got < want-2*4096-float64(tight.Limit().Capacity()) {
 				t.Errorf("%s: %.0f bytes, not %.0f", name, got, want)
 			}
-			if n := used(t, s, wide, k); n == 0 {
-				t.Errorf("%s: nothing was paid to the wider flow", name)
+			for _, l := range []*bandwidth.Limiter{tight, wide} {
+				if got := float64(s.taken[l.Limit().Name()]); got < float64(seen.sum) || got > float64(seen.sum)+in(l.Rate(), bandwidth.ChunkTime) {
+					t.Errorf("%s: %.0f bytes of %q were paid, and %d moved", name, got, l.Limit().Name(), seen.sum)
+				}
 			}
+			clear(s.taken)
 		}
 	})
+}
+
+// counting counts what is taken of each limit and not given back.
+type counting struct {
+	sluice.Store
+	taken map[string]int64
+}
+
+func (s *counting) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	d, err := s.Store.Decide(ctx, r)
+	if err == nil && d.Allowed {
+		s.taken[r.Limit.Name()] += r.Cost
+	}
+	return d, err
+}
+
+func (s *counting) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+	s.taken[c.Limit.Name()] -= c.Cost - actual
+	return s.Store.Settle(ctx, c, actual)
 }
 
 // TestNoFlow moves bytes that nothing bounds.

@@ -16,7 +16,7 @@ import (
 
 // span is how long rates are measured: 5 s, from the start and with the burst, if
 // SLUICE_SOAK is set; otherwise a second of those that follow the burst, for which it would be
-// 4 % too much.
+// 3 % too much.
 func span() (of time.Duration, skip time.Duration) {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		return 5 * time.Second, 0

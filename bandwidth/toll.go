@@ -23,7 +23,7 @@ type toll struct {
 
 // busy is the time within which a connection that needs more is given a chunk, and
 // after which one that does not gives back what it has.
-const busy = BurstTime
+const busy = BurstTime + ChunkTime
 
 // pay pays for what is owed and tells how long to wait until it may move. No wait
 // ends later than left.

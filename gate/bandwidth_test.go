@@ -42,10 +42,10 @@ func TestFlows(t *testing.T) {
 			up   bool
 			want time.Duration
 		}{
-			{"a", false, 960 * time.Millisecond}, // with the burst
+			{"a", false, 970 * time.Millisecond}, // with the burst
 			{"a", false, time.Second},
-			{"b", false, 960 * time.Millisecond},
-			{"b", true, 1960 * time.Millisecond},
+			{"b", false, 970 * time.Millisecond},
+			{"b", true, 1970 * time.Millisecond},
 			{"b", true, 2 * time.Second},
 		} {
 			e := pacedEdge(t, store, b, policy.FallbackDefault) // as after a reload

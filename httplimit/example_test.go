@@ -295,7 +295,7 @@ func ExampleMiddleware_bandwidth() {
 		panic(err)
 	}
 	handler := limit.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write(make([]byte, 140_000))
+		_, _ = w.Write(make([]byte, 130_000))
 	}))
 
 	r := httptest.NewRequest(http.MethodGet, "/film", http.NoBody)
@@ -303,7 +303,7 @@ func ExampleMiddleware_bandwidth() {
 	w := httptest.NewRecorder()
 	began := time.Now()
 	handler.ServeHTTP(w, r)
-	// 40 kB come at once, and the rest in 100 ms.
+	// 30 kB come at once, and the rest in 100 ms.
 	fmt.Println(w.Body.Len(), time.Since(began) >= 95*time.Millisecond)
-	// Output: 140000 true
+	// Output: 130000 true
 }

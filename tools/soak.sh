@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs what takes too long for every change: the differential tests of limits in Redis with
-# as many steps as given, for each algorithm, and then the fault matrix as often as given.
+# Runs what takes too long for every change: rates of bytes over 5 s, the differential tests of
+# limits in Redis with as many steps as given, for each algorithm, and then the fault matrix as often as given.
 . "$(dirname "$0")/lib.sh"
 
 steps=${1:?usage: tools/soak.sh STEPS ROUNDS, as in 1000000 10}
@@ -8,6 +8,12 @@ rounds=${2:?usage: tools/soak.sh STEPS ROUNDS, as in 1000000 10}
 
 need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
 [ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
+
+# Without the race detector: a gigabyte a second, and 100 MB/s through the proxy.
+say "rates of bytes, over 5 s"
+SLUICE_SOAK=1 go test -count 1 -p 1 -run 'Really|OfCopy|BandwidthDown|BandwidthUp' ./bandwidth ./httplimit
+SLUICE_SOAK=1 go -C server test -count 1 -run 'BandwidthDown|BandwidthUp' ./internal/proxy
+SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestBandwidth$' ./redis
 
 # Without the race detector: one goroutine asks, and steps are what counts.
 say "$steps steps for each algorithm"
