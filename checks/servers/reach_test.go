@@ -251,7 +251,7 @@ func TestTheRuleIsThatOfTheScripts(t *testing.T) {
 		}
 	}
 	// What the client sends.
-	for _, command := range []string{"hello", "ping", "select", "info", "evalsha", "eval", "role", "cluster|slots", "cluster|shards", "asking"} {
+	for _, command := range []string{"hello", "ping", "select", "info", "scan", "evalsha", "eval", "role", "cluster|slots", "cluster|shards", "asking"} {
 		called[command] = true
 	}
 	allowed := map[string]bool{}
