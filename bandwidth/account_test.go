@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/bandwidth"
+	"github.com/sluicehq/sluice/guard"
 )
 
 // TestContextEnds ends the context of who waits for a turn: it returns at once, what was to
@@ -421,6 +422,42 @@ func TestStoreErrors(t *testing.T) {
 		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
 		var refused *bandwidth.RefusedError
 		if _, err := make(t.Context(), 1*kB, l.Flow(key))(); !errors.As(err, &refused) || refused.Reason != sluice.ReasonTableFull {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStandIn paces by what stands in for a store that is down: at the share of this process,
+// which holds less than a chunk, or not at all.
+func TestStandIn(t *testing.T) {
+	down := &failing{err: errors.New("the store is down")}
+	rate := sluice.PerSecond(1 * mB)
+	for name, make := range movers {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := guard.New(guard.Options{Store: down, Inline: true, Local: store(t), Share: guard.Share{Of: 1, Parts: 4}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := newTrace()
+			move := make(t.Context(), 8*kB, limiter(t, bandwidth.Options{Store: s, Rate: rate}).Flow(key))
+			for time.Since(seen.began) < 2*time.Second {
+				n, err := move()
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen.add(n)
+			}
+			if got, want := float64(seen.sum), in(rate, time.Since(seen.began))/4; got < 0.98*want || got > 1.02*want {
+				t.Errorf("%s: %.0f bytes; a fourth of the rate gives %.0f", name, got, want)
+			}
+		})
+		s, err := guard.New(guard.Options{Store: down, Inline: true, Local: store(t), Fallback: func(*sluice.Limit) guard.Fallback { return guard.Deny }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused *bandwidth.RefusedError
+		_, err = make(t.Context(), 8*kB, limiter(t, bandwidth.Options{Store: s, Rate: rate}).Flow(key))()
+		if !errors.As(err, &refused) || refused.Reason != sluice.ReasonStoreError {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -134,9 +134,8 @@ func (m *meter) payOne(t *toll) (time.Duration, error) {
 		return d.Delay, nil
 	case err == nil && d.Reason == sluice.ReasonLimited && left < forever:
 		return 0, late
-	case err == nil && d.RetryAfter > 0:
-		// More is waiting than a bucket counts, or what stands in for a store refuses.
-		return d.RetryAfter, nil
+	case err == nil && d.Reason == sluice.ReasonLimited && d.RetryAfter > 0:
+		return d.RetryAfter, nil // more is waiting than a bucket counts
 	case err == nil:
 		err = &RefusedError{t.flow.limiter.limit.Name(), d.Reason}
 	}

@@ -25,8 +25,8 @@ type toll struct {
 // after which one that does not gives back what it has.
 const busy = BurstTime + ChunkTime
 
-// pay pays for what is owed and tells how long to wait until it may move. No wait
-// ends later than left.
+// pay pays for what is owed, or for as much of it as the store gives at once, and tells
+// how long to wait until it may move. No wait ends later than left.
 func (t *toll) pay(ctx context.Context, now time.Time, left time.Duration) (d sluice.Decision, err error) {
 	l := t.flow.limiter
 	cost := -t.credit
@@ -35,8 +35,13 @@ func (t *toll) pay(ctx context.Context, now time.Time, left time.Duration) (d sl
 	}
 	q := sluice.Request{Limit: l.limit, Key: t.flow.key, Cost: cost, MaxWait: left}
 	d, err = l.store.Decide(ctx, q)
+	if err == nil && !d.Allowed && 0 < d.Limit && d.Limit < cost {
+		// What stands in for a store has a share of the limit, which may hold less than a chunk.
+		q.Cost = d.Limit
+		d, err = l.store.Decide(ctx, q)
+	}
 	if err == nil && d.Allowed {
-		t.credit += cost
+		t.credit += q.Cost
 		t.charge = q.Charge(&d)
 		t.moment = now.Add(d.Delay)
 	}
