@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policyfile"
 )
 
@@ -90,7 +91,13 @@ func (a *App) reload() (changed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := httplimit.CheckFiles(rules); err != nil {
+		return nil, err
+	}
 	rules.Continue(a.engine.decider.Policy())
+	if err := a.fallbacks.Set(rules); err != nil {
+		return nil, err
+	}
 	// From here on nothing fails.
 	if a.redis != nil {
 		a.redis.setPolicy(rules)
