@@ -24,6 +24,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/echo"
 	"github.com/sluicehq/sluice/server/internal/proxy"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/webhook"
 )
 
 // The names of the listeners.
@@ -31,6 +32,7 @@ const (
 	Proxy = "proxy"
 	API   = "api"
 	Admin = "admin"
+	Keda  = "keda"
 )
 
 // Options are what an App is made from.
@@ -68,10 +70,10 @@ type App struct {
 	reloads reloads
 	api     *api.API
 	servers []*server // those that are drained first come first; admin is the last
+	keda    *kedaServer
+	webhook *webhook.Webhook
 
-	transport *proxy.Transport // to the upstream
-	elsewhere *proxy.Transport // to where rules send degraded requests
-	fallbacks *proxy.Fallbacks
+	transport *proxy.Transport
 	echo      *http.Server
 	pipe      *pipeListener
 
@@ -154,6 +156,12 @@ func (a *App) assemble() error {
 	if err != nil {
 		return err
 	}
+	if err := a.openKeda(); err != nil {
+		return err
+	}
+	if err := a.openWebhook(); err != nil {
+		return err
+	}
 	a.publishStats()
 	a.publishReloads()
 	return a.listen(limited)
@@ -166,10 +174,6 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is configured for the upstream's certificate, and ours, is not for others.
-	elsewhere := *transport
-	elsewhere.TLS = nil
-	a.elsewhere = proxy.NewTransport(elsewhere)
 	if target == nil {
 		target = &url.URL{Scheme: "http", Host: "echo"}
 		a.pipe = newPipeListener()
@@ -182,7 +186,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		failures = append(failures, x.String())
 	}
 	a.metrics.SetFailures(failures)
-	passing := proxy.Options{
+	pass, err := proxy.New(proxy.Options{
 		Upstream:     target,
 		Transport:    a.transport,
 		UpstreamHost: f.Upstream.URL != "" && !f.Upstream.PreserveHost,
@@ -195,14 +199,8 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		MaxBody: int64(f.Limits.ProxyBodySize),
 		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
 		Logger:  a.logger,
-	}
-	pass, err := proxy.New(passing)
+	})
 	if err != nil {
-		return nil, err
-	}
-	passing.Transport = a.elsewhere
-	a.fallbacks = proxy.NewFallbacks(passing)
-	if err := a.fallbacks.Set(a.engine.decider.Policy()); err != nil {
 		return nil, err
 	}
 	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
@@ -211,13 +209,8 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 			proxy.Refuse(w, r)
 			httplimit.WriteDenied(w, r, v)
 		},
-		OnDegraded: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
-			proxy.Refuse(w, r)
-			httplimit.WriteDegraded(w, r, v)
-		},
-		Fallback: a.fallbacks.Handler,
-		Gate:     a.gate,
-		OnError:  func(_ *http.Request, err error) { a.storeFailed(err) },
+		Gate:    a.gate,
+		OnError: func(_ *http.Request, err error) { a.storeFailed(err) },
 	})
 	if err != nil {
 		return nil, err
@@ -306,7 +299,7 @@ func (a *App) listen(limited http.Handler) error {
 			}
 		}
 	}
-	if len(a.servers) == 0 {
+	if len(a.servers) == 0 && a.keda == nil {
 		return errors.New("all listeners are off; leave one on")
 	}
 	return nil
@@ -352,8 +345,12 @@ func (a *App) detail() string {
 	return strings.Join(lines, "\n")
 }
 
-// URL returns where programs on this machine reach a listener; empty if it is off.
+// URL returns where programs on this machine reach a listener; empty if it is off. KEDA's is an
+// address without a scheme, as KEDA takes it.
 func (a *App) URL(name string) string {
+	if name == Keda && a.keda != nil {
+		return a.keda.ln.Addr().String()
+	}
 	for _, s := range a.servers {
 		if s.name == name {
 			scheme := "http"
@@ -375,6 +372,9 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 		for _, s := range a.servers {
 			fmt.Fprintf(&text, "%-6s %s\n", s.name, a.URL(s.name))
 		}
+		if a.keda != nil {
+			fmt.Fprintf(&text, "%-6s %s\n", Keda, a.URL(Keda))
+		}
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -385,6 +385,7 @@ func (a *App) Close() {
 	for _, s := range a.servers {
 		_ = s.ln.Close() // it served nobody
 	}
+	a.keda.giveUp()
 	a.release()
 }
 
@@ -399,10 +400,8 @@ func (a *App) release() {
 	if a.pipe != nil {
 		_ = a.pipe.Close()
 	}
-	for _, t := range []*proxy.Transport{a.transport, a.elsewhere} {
-		if t != nil {
-			t.Close()
-		}
+	if a.transport != nil {
+		a.transport.Close()
 	}
 	if a.api != nil {
 		a.api.Close()

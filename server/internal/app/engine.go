@@ -69,6 +69,19 @@ func (e *engine) Meets(a *policy.Attributes) []policy.Met { return e.decider.Pol
 // Rules returns all rules there are.
 func (e *engine) Rules() []*policy.Rule { return e.decider.Policy().Rules() }
 
+// ruleNames returns their names.
+func (e *engine) ruleNames() []string {
+	rules := e.Rules()
+	names := make([]string, len(rules))
+	for i, r := range rules {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// hasRule reports whether there is a rule.
+func (e *engine) hasRule(name string) bool { return e.decider.Policy().Rule(name) != nil }
+
 // ResetRule forgets a key of a rule.
 func (e *engine) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return e.decider.Policy().Reset(ctx, e.store, rule, key...)

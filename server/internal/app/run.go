@@ -20,7 +20,7 @@ const settle = 200 * time.Millisecond
 func (a *App) Run(ctx context.Context) error {
 	defer a.release()
 	var running sync.WaitGroup
-	failed := make(chan error, len(a.servers))
+	failed := make(chan error, len(a.servers)+1)
 	for _, s := range a.servers {
 		running.Go(func() {
 			if err := s.serve(a.file.Limits.Connections); err != nil {
@@ -35,6 +35,18 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
+	if a.keda != nil {
+		running.Go(func() {
+			if err := a.keda.serve(a.file.Limits.Connections); err != nil {
+				failed <- err
+			}
+		})
+	}
+	telling, stopTelling := context.WithCancel(ctx)
+	defer stopTelling()
+	if a.webhook != nil {
+		running.Go(func() { a.webhook.Run(telling) })
+	}
 	a.serving.Store(true)
 
 	var err error
@@ -42,6 +54,7 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
+	stopTelling()
 	err = errors.Join(err, a.drain())
 	a.release()
 	running.Wait()
@@ -52,6 +65,7 @@ func (a *App) Run(ctx context.Context) error {
 // the others are ending.
 func (a *App) drain() error {
 	a.draining.Store(true)
+	a.keda.drain()
 	a.logger.Info("draining: letting the requests under way end", "at_most", a.file.DrainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), a.file.DrainTimeout)
 	defer cancel()
@@ -71,6 +85,7 @@ func (a *App) drain() error {
 		err = fmt.Errorf("sluice: requests were cut off: they did not end within drain_timeout, %v", a.file.DrainTimeout)
 	}
 	a.cut()
+	a.keda.shutdown()
 	err = errors.Join(err, a.each(func(s *server) error {
 		if s.name != Admin {
 			s.close()

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sluicehq/sluice/server/internal/webhook"
+)
+
+// openWebhook makes what tells a webhook of the pressure on rules, if there is one.
+func (a *App) openWebhook() error {
+	f := a.file.ScaleOut.Webhook
+	if f == nil {
+		return nil
+	}
+	key, err := secret("scale_out.webhook.secret", f.SecretFile, f.SecretEnv)
+	if err != nil {
+		return err
+	}
+	instance, err := os.Hostname()
+	if err != nil {
+		instance = "" // the receiver does without
+	}
+	rules := a.engine.ruleNames
+	if len(f.Rules) > 0 {
+		rules = func() []string { return f.Rules }
+	}
+	a.webhook, err = webhook.New(webhook.Options{
+		URL: f.URL, Secret: key, Every: f.Every,
+		Thresholds: webhook.Thresholds{Above: float64(f.Above), Below: float64(f.Below), For: f.For},
+		Rules:      rules, Pressure: a.pressure,
+		Instance: instance, Version: a.o.Version, Logger: a.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("scale_out.webhook: %w", err)
+	}
+	a.metrics.Counters("sluice_webhook_messages_total", "Messages to the webhook by what became of them, after all attempts.",
+		"outcome", []string{"delivered", "given_up"}, func(outcome string) float64 {
+			if outcome == "delivered" {
+				return float64(a.webhook.Stats().Delivered)
+			}
+			return float64(a.webhook.Stats().GivenUp)
+		})
+	a.metrics.Counter("sluice_webhook_failed_attempts_total", "Attempts to tell the webhook that failed.",
+		func() float64 { return float64(a.webhook.Stats().Failed) })
+	return nil
+}
