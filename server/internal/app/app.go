@@ -73,7 +73,9 @@ type App struct {
 	keda    *kedaServer
 	webhook *webhook.Webhook
 
-	transport *proxy.Transport
+	transport *proxy.Transport // to the upstream
+	elsewhere *proxy.Transport // to where rules send degraded requests
+	fallbacks *proxy.Fallbacks
 	echo      *http.Server
 	pipe      *pipeListener
 
@@ -174,6 +176,10 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What is configured for the upstream's certificate, and ours, is not for others.
+	elsewhere := *transport
+	elsewhere.TLS = nil
+	a.elsewhere = proxy.NewTransport(elsewhere)
 	if target == nil {
 		target = &url.URL{Scheme: "http", Host: "echo"}
 		a.pipe = newPipeListener()
@@ -186,7 +192,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		failures = append(failures, x.String())
 	}
 	a.metrics.SetFailures(failures)
-	pass, err := proxy.New(proxy.Options{
+	passing := proxy.Options{
 		Upstream:     target,
 		Transport:    a.transport,
 		UpstreamHost: f.Upstream.URL != "" && !f.Upstream.PreserveHost,
@@ -199,8 +205,14 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		MaxBody: int64(f.Limits.ProxyBodySize),
 		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
 		Logger:  a.logger,
-	})
+	}
+	pass, err := proxy.New(passing)
 	if err != nil {
+		return nil, err
+	}
+	passing.Transport = a.elsewhere
+	a.fallbacks = proxy.NewFallbacks(passing)
+	if err := a.fallbacks.Set(a.engine.decider.Policy()); err != nil {
 		return nil, err
 	}
 	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
@@ -209,8 +221,13 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 			proxy.Refuse(w, r)
 			httplimit.WriteDenied(w, r, v)
 		},
-		Gate:    a.gate,
-		OnError: func(_ *http.Request, err error) { a.storeFailed(err) },
+		OnDegraded: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
+			proxy.Refuse(w, r)
+			httplimit.WriteDegraded(w, r, v)
+		},
+		Fallback: a.fallbacks.Handler,
+		Gate:     a.gate,
+		OnError:  func(_ *http.Request, err error) { a.storeFailed(err) },
 	})
 	if err != nil {
 		return nil, err
@@ -400,8 +417,10 @@ func (a *App) release() {
 	if a.pipe != nil {
 		_ = a.pipe.Close()
 	}
-	if a.transport != nil {
-		a.transport.Close()
+	for _, t := range []*proxy.Transport{a.transport, a.elsewhere} {
+		if t != nil {
+			t.Close()
+		}
 	}
 	if a.api != nil {
 		a.api.Close()
