@@ -36,11 +36,12 @@ type BanCount struct {
 const (
 	// BanByHand is the level of a ban that somebody has made.
 	BanByHand = 1<<banLevelBits - 1
-	// MaxBanDenials is the largest Ban.After, MaxBanTimes the most times of Ban.Escalate,
-	// and MaxBanForget the longest Ban.Forget.
+	// MaxBanDenials is the largest Ban.After.
 	MaxBanDenials = 100_000_000
-	MaxBanTimes   = 16
-	MaxBanForget  = 1<<banForgetBits - 1
+	// MaxBanTimes is the most times of Ban.Escalate.
+	MaxBanTimes = 16
+	// MaxBanForget is the longest Ban.Forget.
+	MaxBanForget = 1<<banForgetBits - 1
 )
 
 const (

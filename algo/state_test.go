@@ -228,7 +228,11 @@ func TestBanByHandOnly(t *testing.T) {
 // TestBanCountPacks: all that a state may hold comes back.
 func TestBanCountPacks(t *testing.T) {
 	for _, c := range []algo.BanCount{
-		{}, {Count: 1}, {Count: algo.MaxBanDenials}, {Level: 1}, {Level: algo.BanByHand, Forget: 1},
+		{},
+		{Count: 1},
+		{Count: algo.MaxBanDenials},
+		{Level: 1},
+		{Level: algo.BanByHand, Forget: 1},
 		{Count: algo.MaxBanDenials, Level: algo.MaxBanTimes + 1, Forget: algo.MaxBanForget},
 	} {
 		if got := algo.CountOf(c.Pack()); got != c {
