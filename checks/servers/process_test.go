@@ -84,7 +84,13 @@ func patient(config string) string {
 // returns when it listens or has ended.
 func launch(tb testing.TB, config string, env ...string) *server {
 	tb.Helper()
-	file := filepath.Join(tb.TempDir(), "sluice.yaml")
+	return launchIn(tb, tb.TempDir(), config, env...)
+}
+
+// launchIn is launch with the configuration in a folder.
+func launchIn(tb testing.TB, dir, config string, env ...string) *server {
+	tb.Helper()
+	file := filepath.Join(dir, "sluice.yaml")
 	if err := os.WriteFile(file, []byte("version: 1\n"+freePorts+patient(config)), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -134,7 +140,13 @@ func launch(tb testing.TB, config string, env ...string) *server {
 // serve is launch of a server that must listen.
 func serve(tb testing.TB, config string, env ...string) *server {
 	tb.Helper()
-	s := launch(tb, config, env...)
+	return serveIn(tb, tb.TempDir(), config, env...)
+}
+
+// serveIn is serve with the configuration in a folder.
+func serveIn(tb testing.TB, dir, config string, env ...string) *server {
+	tb.Helper()
+	s := launchIn(tb, dir, config, env...)
 	if len(s.urls) != 3 {
 		<-s.ended
 		tb.Fatalf("the server ended: %s", s.logged())
