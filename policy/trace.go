@@ -80,7 +80,25 @@ func (p *Policy) Trace(a *Attributes) Trace {
 		}
 		t.Rules = append(t.Rules, tr)
 	}
+	t.tellMarks()
 	return t
+}
+
+const notMarked = "the request is not marked"
+
+// tellMarks says of rules that are not met for want of a mark which one may set it.
+func (t *Trace) tellMarks() {
+	i := slices.IndexFunc(t.Rules, func(r TracedRule) bool {
+		return r.Unmet == "" && r.Rule.WhenLimited.Action == Mark && !r.Rule.Shadow
+	})
+	if i < 0 {
+		return
+	}
+	for j := range t.Rules {
+		if r := &t.Rules[j]; r.Unmet == notMarked {
+			r.Unmet += fmt.Sprintf(", unless rule %s does so", t.Rules[i].Rule.Name)
+		}
+	}
 }
 
 // traceMet fills in what a rule asks about a request that it matches.
@@ -140,7 +158,7 @@ func (m *matcher) unmet(a *matching) string {
 		}
 		return fmt.Sprintf("the class %s is another one", a.name)
 	case m.marked != nil && *m.marked && !a.marked:
-		return "the request is not marked"
+		return notMarked
 	case m.marked != nil && *m.marked != a.marked:
 		return "the request is marked"
 	}

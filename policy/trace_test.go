@@ -111,6 +111,25 @@ func TestTraceTellsKeysAndLists(t *testing.T) {
 	}
 }
 
+// A trace asks no store, so it cannot know whether a rule marks the request; it says
+// which one may.
+func TestTraceNamesRulesThatMark(t *testing.T) {
+	yes := true
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{
+		{Name: "marks", Key: []policy.Part{policy.Global()}, Limits: bucket(), WhenLimited: policy.Response{Action: policy.Mark}},
+		{Name: "asks", Match: policy.Match{Marked: &yes}, Key: []policy.Part{policy.Global()}, Limits: bucket()},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Trace(&policy.Attributes{}).Rules[1].Unmet; got != "the request is not marked, unless rule marks does so" {
+		t.Errorf("%q", got)
+	}
+	if got := p.Trace(&policy.Attributes{Marked: true}).Rules[1].Unmet; got != "" {
+		t.Errorf("of a marked request: %q", got)
+	}
+}
+
 // TestTraceAgreesWithDecisions: what a trace says is met is what a decision would ask.
 func TestTraceAgreesWithDecisions(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))

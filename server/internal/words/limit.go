@@ -1,0 +1,141 @@
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// Limit says what a limit lets pass, as in "100 a minute, up to 20 at once (token bucket)".
+func Limit(l *sluice.Limit) string {
+	switch a := l.Algorithm().(type) {
+	case sluice.TokenBucket:
+		text := fmt.Sprintf("%s, up to %d at once", rate(a.Rate), l.Capacity())
+		if a.WarmUp > 0 {
+			factor := a.ColdFactor
+			if factor == 0 {
+				factor = 3
+			}
+			text += fmt.Sprintf(", after a pause %d times slower for %s", factor, duration(a.WarmUp))
+		}
+		if a.Debt > 0 {
+			text += fmt.Sprintf(", owing up to %d", a.Debt)
+		}
+		return text + " (token bucket)"
+	case sluice.LeakyBucket:
+		text := fmt.Sprintf("one at a time, %s", rate(a.Rate))
+		if a.Queue > 0 {
+			text += fmt.Sprintf("; %d wait their turn", a.Queue)
+		}
+		if a.Undelayed > 0 {
+			text += fmt.Sprintf(", %d of them pass at once", a.Undelayed)
+		}
+		return text + " (leaky bucket)"
+	case sluice.FixedWindow:
+		return fixed(a)
+	case sluice.SlidingWindow:
+		return fmt.Sprintf("%d in any %s (sliding window)", a.Rate.Count(), period(a.Rate.Period()))
+	case sluice.SlidingCounter:
+		return fmt.Sprintf("about %d in any %s (sliding counter)", a.Rate.Count(), period(a.Rate.Period()))
+	case sluice.SlidingLog:
+		text := fmt.Sprintf("%d in any %s", a.Rate.Count(), period(a.Rate.Period()))
+		if a.MinInterval > 0 {
+			text += fmt.Sprintf(", %s apart at least", duration(a.MinInterval))
+		}
+		if a.CountDenied {
+			text += "; denied attempts count too"
+		}
+		return text + " (sliding log)"
+	case sluice.Concurrency:
+		text := fmt.Sprintf("%d in flight", a.Max)
+		if a.Queue > 0 {
+			text += fmt.Sprintf(", %d more wait for them", a.Queue)
+		}
+		ttl := a.TTL
+		if ttl == 0 {
+			ttl = time.Minute
+		}
+		return text + fmt.Sprintf("; a place is lost after %s (concurrency)", duration(ttl))
+	default:
+		return l.Algorithm().String()
+	}
+}
+
+func fixed(a sluice.FixedWindow) string {
+	count := a.Rate.Count()
+	switch {
+	case a.Calendar != 0:
+		zone := "UTC"
+		if a.Zone != nil {
+			zone = a.Zone.String()
+		}
+		return fmt.Sprintf("%d each %v of the calendar in %s (fixed window)", count, a.Calendar, zone)
+	case a.Opened:
+		return fmt.Sprintf("%d in the %s that a first request begins (fixed window)", count, period(a.Rate.Period()))
+	}
+	return fmt.Sprintf("%d each %s by the clock (fixed window)", count, period(a.Rate.Period()))
+}
+
+// rate says a rate, as in "100 a minute".
+func rate(r sluice.Rate) string {
+	switch p := period(r.Period()); p {
+	case "hour":
+		return fmt.Sprintf("%d an hour", r.Count())
+	case "second", "minute", "day", "week":
+		return fmt.Sprintf("%d a %s", r.Count(), p)
+	default:
+		return fmt.Sprintf("%d in %s", r.Count(), p)
+	}
+}
+
+// period says a time that stands behind "any" or "each".
+func period(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	case day:
+		return "day"
+	case 7 * day:
+		return "week"
+	}
+	if d%day == 0 {
+		return fmt.Sprintf("%d days", d/day)
+	}
+	return duration(d)
+}
+
+// duration writes a time without the zeros of time.Duration: 1h, not 1h0m0s.
+func duration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// bytes says a rate of bytes, as in "1MB a second".
+func bytes(r sluice.Rate) string {
+	n := r.Count()
+	text := strconv.FormatInt(n, 10) + "B"
+	for _, u := range []struct {
+		name string
+		size int64
+	}{{"GB", 1e9}, {"GiB", 1 << 30}, {"MB", 1e6}, {"MiB", 1 << 20}, {"kB", 1e3}, {"KiB", 1 << 10}} {
+		if n%u.size == 0 {
+			text = strconv.FormatInt(n/u.size, 10) + u.name
+			break
+		}
+	}
+	return strings.Replace(rate(r), strconv.FormatInt(n, 10), text, 1)
+}
