@@ -59,8 +59,9 @@ func (r *Request) problem() error {
 		return fail("a concurrency limit grants leases, which need a Member to be told apart; use Limiter.Acquire")
 	}
 	if r.Ban != nil {
-		var bad *BanError // the first one
-		if errors.As(r.Ban.Check(), &bad) {
+		if err := r.Ban.Check(); err != nil {
+			var bad *BanError // the first one
+			errors.As(err, &bad)
 			return fail("a ban's " + bad.Field + " " + bad.Problem)
 		}
 	}

@@ -100,3 +100,39 @@ func TestResetForgetsWhoWasBanned(t *testing.T) {
 	}
 	checkInvariants(t, s)
 }
+
+// TestBansDoNotAllocate: to look after a ban, to count a denial and to refuse costs no garbage.
+func TestBansDoNotAllocate(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{})
+	r := sluice.Request{Limit: lasting("l", 1), Key: sluice.StringKey("k"), Cost: 1, Ban: &sluice.Ban{
+		After: 50, For: time.Hour, Escalate: []time.Duration{2 * time.Hour}, Prolong: true,
+	}}
+	reasons := map[sluice.Reason]int{}
+	if n := testing.AllocsPerRun(40, func() {
+		d, err := s.Decide(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons[d.Reason]++
+	}); n > 0 {
+		t.Errorf("%v allocations for a denial", n)
+	}
+	for range 20 {
+		if _, err := s.Decide(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(40, func() {
+		d, err := s.Decide(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons[d.Reason]++
+	}); n > 0 {
+		t.Errorf("%v allocations for a ban", n)
+	}
+	if reasons[sluice.ReasonLimited] < 30 || reasons[sluice.ReasonBanned] < 30 {
+		t.Errorf("decided %v", reasons)
+	}
+}
