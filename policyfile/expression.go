@@ -113,16 +113,13 @@ func ParseExpression(text string) (*Expression, error) {
 		return e, nil
 	}
 	var bad *file.Error
-	problem, suggestion := "", ""
 	switch {
 	case check.problem != nil: // what is more to the point
 		return nil, check.problem
-	case errors.As(err, &bad):
-		problem, suggestion = explain(bad.Message)
-	default:
-		problem, suggestion = explain(err.Error())
-		bad = &file.Error{}
+	case !errors.As(err, &bad):
+		bad = &file.Error{Message: err.Error()}
 	}
+	problem, suggestion := explain(bad.Message)
 	return nil, &ExpressionError{max(bad.Line, 1), bad.Column + 1, problem, suggestion}
 }
 

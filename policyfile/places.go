@@ -140,7 +140,7 @@ func (ps *places) report(s *source, e *policy.RuleError) {
 	case "Ban.Escalate": // a list of more
 		at.path = ps.base + ".ban.for"
 	}
-	if m := listField.FindStringSubmatch(e.Field); m != nil && m[1] == "Ban.Escalate" {
+	if m := listField.FindStringSubmatch(e.Field); len(m) == 3 && m[1] == "Ban.Escalate" {
 		index, _ := strconv.Atoi(m[2])
 		at.path = fmt.Sprintf("%s.ban.for[%d]", ps.base, index+1) // all but the first
 	}

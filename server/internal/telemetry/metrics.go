@@ -21,22 +21,25 @@ const (
 // Metrics are the program's figures, for Prometheus. All methods are safe for
 // concurrent use.
 type Metrics struct {
-	registry  *prometheus.Registry
-	decisions *prometheus.CounterVec
-	overflow  *prometheus.CounterVec
-	degraded  *prometheus.CounterVec
-	upstream  *prometheus.CounterVec
-	seconds   map[Edge]prometheus.Observer
-	rules     atomic.Pointer[ruleSeries]
-	none      *series
-	other     *series
+	registry   *prometheus.Registry
+	decisions  *prometheus.CounterVec
+	candidates *prometheus.CounterVec
+	overflow   *prometheus.CounterVec
+	degraded   *prometheus.CounterVec
+	upstream   *prometheus.CounterVec
+	seconds    map[Edge]prometheus.Observer
+	rules      atomic.Pointer[ruleSeries]
+	none       *series
+	other      *series
 }
 
 // series are the figures of one rule, looked up once.
 type series struct {
 	outcomes [outcomes]prometheus.Counter
-	overflow prometheus.Counter
-	degraded prometheus.Counter
+	// candidates are what its candidates let pass and what they do not; nil of a rule that has none.
+	candidates *[2]prometheus.Counter
+	overflow   prometheus.Counter
+	degraded   prometheus.Counter
 }
 
 // ruleSeries are the figures of all rules. Rules of an earlier policy that are still
@@ -62,6 +65,10 @@ func NewMetrics(version string) *Metrics {
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_decisions_total",
 			Help: "Requests by the rule they met and what it decided. A request counts once for each rule that it meets.",
+		}, []string{"rule", "outcome"}),
+		candidates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_candidate_decisions_total",
+			Help: "Requests by the rule they met and what its candidates decided, of which nothing follows.",
 		}, []string{"rule", "outcome"}),
 		overflow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_overflow_decisions_total",
@@ -89,7 +96,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.decisions, m.overflow, m.degraded, m.upstream, seconds, build,
+	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range []Edge{EdgeProxy, EdgeAPI} {
 		m.seconds[e] = seconds.WithLabelValues(string(e))
@@ -114,6 +121,11 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 	next := &ruleSeries{byRule: make(map[*policy.Rule]*series, len(rules)), byName: make(map[string]*series, len(rules))}
 	for _, r := range rules {
 		s := m.series(r.Name, r.OnStoreError.String())
+		if len(r.Candidate) > 0 {
+			s.candidates = &[2]prometheus.Counter{m.candidates.WithLabelValues(r.Name, outcomeNames[allowed]), m.candidates.WithLabelValues(r.Name, outcomeNames[denied])}
+		} else {
+			m.candidates.DeletePartialMatch(prometheus.Labels{"rule": r.Name})
+		}
 		next.byRule[r], next.byName[r.Name] = s, s
 	}
 	before := m.rules.Swap(next)
@@ -122,7 +134,7 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 	}
 	for name := range before.byName {
 		if next.byName[name] == nil {
-			for _, vec := range []*prometheus.CounterVec{m.decisions, m.overflow, m.degraded} {
+			for _, vec := range []*prometheus.CounterVec{m.decisions, m.candidates, m.overflow, m.degraded} {
 				vec.DeletePartialMatch(prometheus.Labels{"rule": name})
 			}
 		}
@@ -148,6 +160,9 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 		}
 		s := m.of(rule)
 		s.outcomes[outcomeOf(v, rest[:n])].Inc()
+		if asked, answer := candidatesOf(v, rest[:n]); asked && s.candidates != nil {
+			s.candidates[answer].Inc()
+		}
 		if overflow {
 			s.overflow.Inc()
 		}

@@ -28,7 +28,54 @@ var limit = sluice.MustLimit("r", sluice.TokenBucket{Rate: sluice.PerHour(1)})
 
 // met is one limit of a rule that a request met.
 func met(r *policy.Rule, key string, d sluice.Decision) policy.Met {
-	return policy.Met{Rule: r, Request: sluice.Request{Limit: limit, Key: sluice.StringKey(key), Cost: 1}, Decision: d}
+	role := policy.RoleEnforced
+	switch {
+	case r.Shadow:
+		role = policy.RoleShadow
+	case r.WhenLimited.Action != policy.Allow:
+		role = policy.RoleSoft
+	}
+	return policy.Met{Rule: r, Request: sluice.Request{Limit: limit, Key: sluice.StringKey(key), Cost: 1}, Decision: d, Role: role}
+}
+
+// Rules that degrade or mark are counted as what they did, and candidates on their own.
+func TestCountsWhatRefusesNothing(t *testing.T) {
+	mark := &policy.Rule{Name: "m", WhenLimited: policy.Response{Action: policy.Mark}}
+	degrade := &policy.Rule{Name: "d", WhenLimited: policy.Response{Action: policy.Degrade}}
+	tuned := &policy.Rule{Name: "t", Candidate: make([]*sluice.Limit, 1)}
+	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
+	candidate := func(d sluice.Decision) policy.Met {
+		c := met(tuned, "k", d)
+		c.Role = policy.RoleCandidate
+		return c
+	}
+	m := NewMetrics("test")
+	m.SetRules([]*policy.Rule{mark, degrade, tuned})
+	for _, v := range []policy.Verdict{
+		{Action: policy.Mark, Mark: mark, Rule: tuned, Met: []policy.Met{met(mark, "k", no), met(tuned, "k", yes), candidate(no)}},
+		{Action: policy.Degrade, Degrade: degrade, Met: []policy.Met{met(degrade, "k", no)}},
+		{Action: policy.Deny, Rule: tuned, Met: []policy.Met{met(mark, "k", no), met(tuned, "k", no), candidate(yes)}},
+	} {
+		m.Observe(EdgeProxy, &v, time.Millisecond)
+	}
+	text := scrape(m)
+	for _, want := range []string{
+		`sluice_decisions_total{outcome="marked",rule="m"} 1`,
+		`sluice_decisions_total{outcome="uncharged",rule="m"} 1`,
+		`sluice_decisions_total{outcome="degraded",rule="d"} 1`,
+		`sluice_decisions_total{outcome="allowed",rule="t"} 1`,
+		`sluice_decisions_total{outcome="denied",rule="t"} 1`,
+		`sluice_candidate_decisions_total{outcome="allowed",rule="t"} 1`,
+		`sluice_candidate_decisions_total{outcome="denied",rule="t"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	m.SetRules(nil)
+	if strings.Contains(scrape(m), `rule="t"`) {
+		t.Error("a rule that is gone is still there")
+	}
 }
 
 func TestCountsRulesByWhatTheyDecided(t *testing.T) {
