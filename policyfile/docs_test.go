@@ -2,7 +2,9 @@ package policyfile_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/sluicehq/sluice/policyfile"
@@ -29,5 +31,74 @@ func TestDocumentedConfigurationsAreValid(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		}
+	}
+}
+
+// TestExamplesAreValid loads each example, with the files that it names.
+func TestExamplesAreValid(t *testing.T) {
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	used := map[string]bool{}
+	for _, name := range files {
+		f, err := policyfile.Load(name)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if _, err := f.Policy(); err != nil || len(f.Rules) == 0 {
+			t.Errorf("%s: %d rules, %v", name, len(f.Rules), err)
+		}
+		for _, list := range f.Files() {
+			used[list] = true
+		}
+	}
+	lists, err := filepath.Glob("../examples/lists/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		if !used[list] {
+			t.Errorf("no example names %s", list)
+		}
+	}
+}
+
+// TestPoliciesAreOfExamples finds each rule that docs/policies.md shows, line for line, in
+// an example, which is run; and each example in the page.
+func TestPoliciesAreOfExamples(t *testing.T) {
+	const name = "../docs/policies.md"
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var examples strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples.Write(text)
+		if !strings.Contains(string(page), "(../examples/"+filepath.Base(file)+")") {
+			t.Errorf("docs/policies.md does not show %s", filepath.Base(file))
+		}
+	}
+	shown := 0
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		for _, rule := range strings.Split(block[1], "  - name: ")[1:] {
+			shown++
+			rule, _, _ = strings.Cut(rule, "\nrules:\n")
+			if rule = "  - name: " + strings.TrimRight(rule, "\n") + "\n"; !strings.Contains(examples.String(), rule) {
+				t.Errorf("docs/policies.md shows what no example has:\n%s", rule)
+			}
+		}
+	}
+	if shown < 20 {
+		t.Errorf("docs/policies.md shows %d rules and classes", shown)
 	}
 }
