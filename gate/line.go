@@ -24,7 +24,10 @@ const (
 	// soonest bounds how seldom it asks at the longest while the wait is short.
 	soonest = 20 * time.Millisecond
 	// mostSteps bounds how far back a waiter's place in the line is looked for.
-	mostSteps = 64
+	mostSteps = 256
+	// setBack is by how much the time of the store, in microseconds, must go back between two who come
+	// for its clock to have been set back. Then their order here is that in which they come.
+	setBack = 1_000_000
 )
 
 // lines are those who wait for a place of a concurrency limit's key, in the order in which
@@ -48,12 +51,16 @@ type line struct {
 	n           int
 	// spare are places that were freed while all in front had been told of one.
 	spare int
+	// next is who behind the front is to ask next: whoever asks in vain lets one of them ask, in
+	// case that the order in the store is another one. Nil begins with the first of them.
+	next *waiter
 }
 
 // waiter is one who stands in a line.
 type waiter struct {
 	key        lineKey
-	at         int64 // when its lease was granted, in the store's time
+	at         int64         // when its lease was granted, in the store's time
+	delay      time.Duration // that it was told then, more than those before it at the same time
 	prev, next *waiter
 	// wake tells it to look again: it has come to the front, or has a token.
 	wake chan struct{}
@@ -61,6 +68,9 @@ type waiter struct {
 	token   bool
 	inFront bool
 }
+
+// isBefore reports whether w was granted its lease before o was.
+func (w *waiter) isBefore(o *waiter) bool { return w.at < o.at || w.at == o.at && w.delay < o.delay }
 
 func (l *lines) init() { l.of = make(map[lineKey]*line) }
 
@@ -72,8 +82,8 @@ func (w *waiter) signal() {
 }
 
 // join puts a waiter into its line.
-func (l *lines) join(key lineKey, at int64) *waiter {
-	w := &waiter{key: key, at: at, wake: make(chan struct{}, 1)}
+func (l *lines) join(key lineKey, at int64, delay time.Duration) *waiter {
+	w := &waiter{key: key, at: at, delay: delay, wake: make(chan struct{}, 1)}
 	l.waiting.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +93,10 @@ func (l *lines) join(key lineKey, at int64) *waiter {
 		l.of[key] = n
 	}
 	before := n.last
-	for steps := 0; before != nil && before.at > at && steps < mostSteps; steps++ {
+	if before != nil && before.at > at+setBack {
+		w.at, w.delay = before.at, before.delay
+	}
+	for steps := 0; before != nil && w.isBefore(before) && steps < mostSteps; steps++ {
 		before = before.prev
 	}
 	w.prev = before
@@ -120,6 +133,12 @@ func (l *lines) leave(w *waiter, served bool) {
 		w.next.prev = w.prev
 	}
 	n.n--
+	if n.next == w {
+		n.next = w.next
+	}
+	if served {
+		n.next = nil
+	}
 	if n.n == 0 {
 		delete(l.of, w.key)
 		return
@@ -171,11 +190,26 @@ func (l *lines) freed(key lineKey) {
 	}
 }
 
-// pass hands the token on of one whose turn it was not.
+// look lets one ask who is behind the front.
+func (n *line) look() {
+	if n.next == nil {
+		for n.next = n.first; n.next != nil && n.next.inFront; n.next = n.next.next {
+		}
+	}
+	if n.next != nil {
+		n.next.signal()
+		n.next = n.next.next
+	}
+}
+
+// pass is for one who asked and whose turn it was not: it hands its token on, if it has one.
 func (l *lines) pass(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !w.token {
+		if w.inFront {
+			l.of[w.key].look()
+		}
 		return
 	}
 	w.token = false
@@ -200,7 +234,7 @@ func (e *storeError) Unwrap() error { return e.err }
 // await waits until it is the turn of a request that is queued by a concurrency limit:
 // until the store, asked again, knows of no delay. Its lease is renewed meanwhile.
 func (g *Gate) await(ctx context.Context, m *policy.Met, until time.Time) (err error) {
-	w := g.lines.join(lineOf(&m.Request), m.Decision.Receipt.At)
+	w := g.lines.join(lineOf(&m.Request), m.Decision.Receipt.At, m.Decision.Delay)
 	defer func() { g.lines.leave(w, err == nil) }()
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

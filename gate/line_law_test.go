@@ -1,0 +1,106 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Of whoever comes and goes, in whatever order, by whatever clock: no more run than may, no place stays free for long
+// while somebody waits for it, and nothing is left behind.
+func TestNoPlaceStaysFree(t *testing.T) {
+	for seed := range uint64(12) {
+		synctest.Test(t, func(t *testing.T) {
+			const most, clients = 3, 80
+			r := rand.New(rand.NewPCG(seed, 1))
+			var back atomic.Int64 // by which the store's clock is behind, in microseconds
+			store, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() - back.Load() }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rule := policy.Rule{
+				Name: "flight", Key: []policy.Part{policy.Global()}, MaxWait: 24 * time.Hour,
+				Limits: limit(sluice.Concurrency{Max: most, Queue: clients, TTL: time.Hour, Latency: 500 * time.Millisecond}),
+			}
+			edges := []*edge{newEdge(t, store, gate.Options{}, rule), newEdge(t, store, gate.Options{}, rule)}
+			var running, waiting atomic.Int64
+			var all sync.WaitGroup
+			for range clients {
+				e := edges[r.IntN(2)]
+				lasts, patience := time.Duration(r.IntN(3000))*time.Millisecond, time.Duration(0)
+				if r.IntN(4) == 0 {
+					patience = time.Duration(1+r.IntN(20_000)) * time.Millisecond
+				}
+				if seed%3 != 0 && r.IntN(3) == 0 { // otherwise many come in the same instant
+					<-time.After(time.Duration(r.IntN(300)) * time.Millisecond)
+				}
+				if seed%4 == 3 && r.IntN(10) == 0 {
+					back.Add(int64(r.IntN(5_000_000)))
+				}
+				all.Go(func() {
+					ctx := t.Context()
+					if patience > 0 {
+						var leave context.CancelFunc
+						ctx, leave = context.WithCancel(ctx)
+						defer time.AfterFunc(patience, leave).Stop()
+						defer leave()
+					}
+					waiting.Add(1)
+					v := e.decide(ctx, "all")
+					pass, err := e.gate.Enter(ctx, &v)
+					waiting.Add(-1)
+					if err != nil {
+						if !errors.Is(err, context.Canceled) {
+							t.Error(err)
+						}
+						return
+					}
+					if n := running.Add(1); n > most {
+						t.Errorf("seed %d: %d run at once", seed, n)
+					}
+					<-time.After(lasts)
+					running.Add(-1)
+					pass.Leave(ctx, status(200))
+				})
+			}
+			done := make(chan struct{})
+			go func() {
+				all.Wait()
+				close(done)
+			}()
+			var free time.Duration
+			for tick := 50 * time.Millisecond; ; {
+				select {
+				case <-done:
+					for _, e := range edges {
+						if e.gate.Waiting() != 0 || len(e.reported()) > 0 || e.remaining("flight") != most+clients {
+							t.Errorf("seed %d: %d wait, %d places are left, reported %v", seed, e.gate.Waiting(), e.remaining("flight"), e.reported())
+						}
+					}
+					return
+				case <-time.After(tick):
+				}
+				if free += tick; running.Load() == most || waiting.Load() == 0 {
+					free = 0
+				}
+				bound := 3 * time.Second
+				if seed%4 == 3 {
+					bound = 20 * time.Second // the order here is not that of the store, which must be found out
+				}
+				if free > bound {
+					t.Fatalf("seed %d: %d run and %d wait since %v", seed, running.Load(), waiting.Load(), free)
+				}
+			}
+		})
+	}
+}
