@@ -18,14 +18,17 @@ func TestScaleOut(t *testing.T) {
 		{"listen: {keda: 127.0.0.1:9091}\n", Listener{Address: "127.0.0.1:9091"}, nil},
 		{
 			"listen: {keda: {address: ':9091', tls: {cert: a, key: b}}}\n",
-			Listener{Address: ":9091", TLS: &TLS{Cert: "a", Key: "b"}}, nil,
+			Listener{Address: ":9091", TLS: &TLS{Cert: "a", Key: "b"}},
+			nil,
 		},
 		{
-			"scale_out: {webhook: {url: https://ops.example.com/hook?token=1, secret_env: HOOK_SECRET}}\n", Listener{},
+			"scale_out: {webhook: {url: https://ops.example.com/hook?token=1, secret_env: HOOK_SECRET}}\n",
+			Listener{},
 			&Webhook{URL: "https://ops.example.com/hook?token=1", SecretEnv: "HOOK_SECRET", Above: 0.8, Below: 0.5, For: 10 * time.Second},
 		},
 		{
-			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, rules: api, above: 90%, below: 0.9, for: 0, every: 1m}}\n", Listener{},
+			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, rules: api, above: 90%, below: 0.9, for: 0, every: 1m}}\n",
+			Listener{},
 			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Rules: []string{"api"}, Above: 0.9, Below: 0.9, Every: time.Minute},
 		},
 	} {

@@ -53,6 +53,8 @@ type Options struct {
 	// Linger is how long clients with connections that they keep open are waited
 	// for when the server drains. Default: 1 s.
 	Linger time.Duration
+	// Window is the least time over which pressure is measured. Default: that of gate.Options.
+	Window time.Duration
 }
 
 // App is a server that listens. Make it with New; run it once, with Run, or give it

@@ -24,7 +24,7 @@ func (a *App) pressure(rule string) float64 { return a.gate.Pressure(rule) }
 
 // openGate makes the gate that all edges have in common, over the store.
 func (a *App) openGate() (err error) {
-	o := gate.Options{OnError: func(_ context.Context, err error) { a.storeFailed(err) }}
+	o := gate.Options{Window: a.o.Window, OnError: func(_ context.Context, err error) { a.storeFailed(err) }}
 	if r := a.file.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
 		// One of several processes sees that part of the demand.
 		o.Share = float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -44,4 +45,43 @@ rules:
 			t.Errorf("%s: the pressure is %v; want %v", rule, got, want)
 		}
 	}
+}
+
+// Marked traffic is dropped first when there is congestion, which all edges see; and also
+// after the configuration was loaded anew.
+func TestMarkedFirstDrop(t *testing.T) {
+	const config = free + `
+rules:
+  - {name: contract, key: "header:X-Tenant", limit: {algorithm: fixed_window, rate: %d/h}, when_limited: {action: mark}}
+  - {name: service, key: global, limit: {algorithm: fixed_window, rate: 40/h}}
+  - {name: drop, match: {marked: true, pressure: {of: service, at_least: 50%%}}, always: true, when_limited: {status: 503}}
+`
+	r := reloading(t, fmt.Sprintf(config, 4))
+	ask := func(tenant string, n, want int) {
+		t.Helper()
+		for i := range n {
+			if got := r.status(Proxy, "/", "X-Tenant", tenant); got != want {
+				t.Errorf("%s: %d of %d answers %d; want %d, at a pressure of %v", tenant, i+1, n, got, want, r.pressureOf("service"))
+			}
+		}
+	}
+	ask("a", 4, http.StatusOK)
+	ask("a", 6, http.StatusOK) // marked, and there is room
+	for range 11 {
+		if res, body := r.ask(API, http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "headers": {"X-Tenant": "b"}}`); res.StatusCode != http.StatusOK {
+			t.Fatal(body)
+		}
+	}
+	// A little more than half of what the service can take is asked for.
+	ask("a", 3, http.StatusServiceUnavailable)
+	ask("c", 4, http.StatusOK)
+	ask("c", 1, http.StatusServiceUnavailable)
+	r.write(fmt.Sprintf(config, 5))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	ask("c", 1, http.StatusOK) // one more by the new contract
+	ask("c", 1, http.StatusServiceUnavailable)
+	ask("a", 1, http.StatusOK)
+	ask("a", 1, http.StatusServiceUnavailable)
 }
