@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,8 +67,11 @@ type example struct {
 
 var (
 	ownSetting = regexp.MustCompile(`(?m)^(version|listen|upstream|store|trusted_proxies):.*\n`)
-	fallback   = regexp.MustCompile(`http://127\.0\.0\.1:(\d+)`)
+	local      = regexp.MustCompile(`http://127\.0\.0\.1:(\d+)`)
 )
+
+// serviceAt is what the services of examples are called, besides the upstream, by their ports.
+var serviceAt = map[string]string{"3001": "fallback", "8000": "ops"}
 
 // start runs an example. Where it listens, what is behind it and its store are the test's.
 func start(t *testing.T, text, store string) *example {
@@ -75,18 +79,19 @@ func start(t *testing.T, text, store string) *example {
 	e := &example{t: t, services: map[string]*service{"upstream": newService(t)}}
 	settings := store + "upstream: " + e.services["upstream"].url + "\n" + "trusted_proxies: [127.0.0.0/8]\n"
 	text = ownSetting.ReplaceAllString(text, "")
-	text = fallback.ReplaceAllStringFunc(text, func(url string) string {
-		if e.services["fallback"] == nil {
-			e.services["fallback"] = newService(t)
+	text = local.ReplaceAllStringFunc(text, func(url string) string {
+		name := serviceAt[local.FindStringSubmatch(url)[1]]
+		if e.services[name] == nil {
+			e.services[name] = newService(t)
 		}
-		return e.services["fallback"].url
+		return e.services[name].url
 	})
 	// The other files that it names.
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "lists"), os.DirFS(filepath.Join(folder, "lists"))); err != nil {
 		t.Fatal(err)
 	}
-	e.server = serveIn(t, dir, settings+text)
+	e.server = serveIn(t, dir, settings+text, "WEBHOOK_SECRET=a secret of thirty-two bytes....")
 	return e
 }
 
@@ -95,6 +100,9 @@ func (e *example) run(s *step) bool {
 	switch {
 	case s.wait > 0:
 		<-time.After(s.wait)
+		return true
+	case s.told[0] != "":
+		eventually(e.t, "the message", func() bool { return e.services[s.told[0]].wasTold(s.told[1]) })
 		return true
 	case s.figure[0] != "":
 		if got := e.server.figure(s.figure[0]); got != s.figure[1] {
@@ -213,6 +221,8 @@ type service struct {
 	url string
 	mu  sync.Mutex
 	all map[string]http.Header
+	// messages are the bodies of requests that no client has sent.
+	messages []string
 }
 
 func newService(t *testing.T) *service {
@@ -227,6 +237,15 @@ func newService(t *testing.T) *service {
 // ServeHTTP does what a request orders.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var o orders
+	if r.Header.Get("Webhook-Signature") != "" {
+		body, err := io.ReadAll(r.Body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.messages = append(s.messages, string(body)); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return
+	}
 	if err := json.Unmarshal([]byte(r.Header.Get("X-Orders")), &o); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -258,4 +277,11 @@ func (s *service) got(id string) http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[id]
+}
+
+// wasTold reports whether a message came with a text in it.
+func (s *service) wasTold(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.messages, func(m string) bool { return strings.Contains(m, text) })
 }

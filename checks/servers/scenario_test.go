@@ -17,6 +17,7 @@ import (
 //	#> at once 3 x GET /report | upstream takes 300ms -> 2 x 200, 1 x 429
 //	#> wait 1s
 //	#> figure sluice_decisions_total{rule="a"} is 3
+//	#> ops is told "state":"above"
 //
 // Before the arrow is what the client does: the header fields that it sends, "from" an
 // address, in which {n} is another number for each request, with a "token" of such claims, with a "body" of so many bytes; and what the service behind does: its
@@ -43,6 +44,7 @@ type step struct {
 	atMost  time.Duration
 	wait    time.Duration
 	figure  [2]string
+	told    [2]string // who, and what
 }
 
 // orders tell the service behind what to do. They go through the server in a field of their own.
@@ -90,6 +92,10 @@ func parseStep(text string) (s step, err error) {
 	}
 	if m := figureStep.FindStringSubmatch(text); m != nil {
 		s.figure = [2]string{m[1], m[2]}
+		return s, nil
+	}
+	if who, what, found := strings.Cut(text, " is told "); found {
+		s.told = [2]string{who, what}
 		return s, nil
 	}
 	before, after, found := strings.Cut(text, " -> ")
