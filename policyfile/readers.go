@@ -29,31 +29,38 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[Ratio]():              readRatio,
 	reflect.TypeFor[ByteRate]():           readByteRate,
 	reflect.TypeFor[policy.StatusRange](): readStatus,
-	reflect.TypeFor[policy.CostSource]():  readWord("", "constant", "header", "request_bytes", "response_bytes", "response_header"),
-	reflect.TypeFor[policy.Action]():      readWord("allow", "", "", "deny"),
-	reflect.TypeFor[policy.Missing]():     readWord("share", "skip", "deny"),
-	reflect.TypeFor[policy.Fallback]():    readWord("", "allow", "deny", "local"),
+	reflect.TypeFor[policy.CostSource]():  readWord,
+	reflect.TypeFor[policy.Action]():      readWord,
+	reflect.TypeFor[policy.Missing]():     readWord,
+	reflect.TypeFor[policy.Fallback]():    readWord,
+}
+
+// wordsOf are those of the types that are written as one of some, by their number; those
+// that are empty cannot be written.
+var wordsOf = map[reflect.Type][]string{
+	reflect.TypeFor[policy.CostSource](): {"", "constant", "header", "request_bytes", "response_bytes", "response_header"},
+	reflect.TypeFor[policy.Action]():     {"allow", "", "", "deny"},
+	reflect.TypeFor[policy.Missing]():    {"share", "skip", "deny"},
+	reflect.TypeFor[policy.Fallback]():   {"", "allow", "deny", "local"},
 }
 
 // readWord reads one of some words as its number.
-func readWord(words ...string) reader {
-	return func(d *decoder, path string, n ast.Node, v reflect.Value) {
-		text, ok := d.text(path, n)
-		if !ok {
+func readWord(d *decoder, path string, n ast.Node, v reflect.Value) {
+	text, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	var known []string
+	for i, w := range wordsOf[v.Type()] {
+		if w == text && w != "" {
+			v.SetUint(uint64(i))
 			return
 		}
-		var known []string
-		for i, w := range words {
-			if w == text && w != "" {
-				v.SetUint(uint64(i))
-				return
-			}
-			if w != "" {
-				known = append(known, w)
-			}
+		if w != "" {
+			known = append(known, w)
 		}
-		d.report(path, fmt.Sprintf("%s is unknown", quote(text)), didYouMean(text, known))
 	}
+	d.report(path, fmt.Sprintf("%s is unknown", quote(text)), didYouMean(text, known))
 }
 
 func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -203,6 +205,29 @@ func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
 	r.draining.Store(true)
 	if err := r.Reload(); !errors.Is(err, errDraining) {
 		t.Errorf("while it drains: %v", err)
+	}
+}
+
+// The settings that can change are settings, and those that make up a policy are among them.
+func TestLiveSettingsExist(t *testing.T) {
+	var schema struct {
+		Definitions struct {
+			File struct{ Properties map[string]any }
+		}
+	}
+	if err := json.Unmarshal(policyfile.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range live {
+		if schema.Definitions.File.Properties[name] == nil {
+			t.Errorf("%s is no setting", name)
+		}
+	}
+	fixed := []string{"store", "listen", "upstream", "trusted_proxies", "headers", "jitter", "limits", "admin", "log", "scale_out", "drain_timeout"}
+	for name := range schema.Definitions.File.Properties {
+		if !slices.Contains(live, name) && !slices.Contains(fixed, name) {
+			t.Errorf("%s is neither among the settings that can change nor among those that take a restart: see reload.go and docs/server.md", name)
+		}
 	}
 }
 

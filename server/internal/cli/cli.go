@@ -55,6 +55,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newValidate(), newExplain(), newBan(), newUnban(), newBans(), newVersion())
+	root.AddCommand(newServe(), newValidate(), newExplain(), newSchema(), newBan(), newUnban(), newBans(), newVersion())
 	return root
 }
