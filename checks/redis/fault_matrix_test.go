@@ -22,9 +22,10 @@ import (
 // The scheduler adds to times, on a machine with two processors that runs the load, the server
 // and other tests at once: from a millisecond when it is idle to a second. What it adds is measured
 // in the same run, with timers that do nothing but fire after the time of a deadline (see
-// volley.control). The rule is: a time may be exceeded by as much as the latest of them was late, that
-// of an answer by twice as much, for it passes the scheduler twice: the deadline's
-// timer fires, and then who waits wakes. Whether the times would hold without is logged.
+// volley.control). The rule is: a time may be exceeded by four times as much as the latest
+// of them was late, for an answer passes the scheduler as often: the caller starts, the
+// call of the store starts, its deadline's timer fires, who waits wakes. On an idle machine that is
+// a few milliseconds. Whether the times would hold without is logged.
 const (
 	answerWithin  = loadDeadline + 10*time.Millisecond // 99.9 of 100 answers
 	openWithin    = 100 * time.Millisecond             // or openCalls calls
@@ -32,6 +33,7 @@ const (
 	recoverWithin = time.Second
 	recoverPool   = 1600 * time.Millisecond // see fault.refuses
 	heapGrowth    = 4 << 20
+	hops          = 4 // through the scheduler
 )
 
 // A turn is a change of a breaker's state.
@@ -123,7 +125,7 @@ func (s *subject) load(f *fault, lasting, calm time.Duration, warm []answer, gor
 	s.awaitRecovery()
 	pass(calm / 2)
 	answers := l.end(s.T)
-	rate, lateBy := float64(len(answers))/l.since().Seconds(), l.scheduler()
+	rate, lateBy := float64(len(answers))/l.since().Seconds(), hops*l.scheduler()
 
 	s.checkAnswers(answers, lateBy)
 	s.checkBreaker(f, beginning, began, lateBy)
@@ -134,7 +136,7 @@ func (s *subject) load(f *fault, lasting, calm time.Duration, warm []answer, gor
 	if !f.loses {
 		s.checkCharges(all)
 	}
-	if most := goroutinesBefore + int(4*loadRate*(answerWithin+lateBy).Seconds()); l.deepest > most {
+	if most := goroutinesBefore + int(hops*loadRate*(answerWithin+lateBy).Seconds()); l.deepest > most {
 		s.Errorf("there were %d goroutines, want up to %d", l.deepest, most)
 	}
 	s.Logf("%.0f decisions/s; up to %d goroutines, %d before", rate, l.deepest, goroutinesBefore)
@@ -173,15 +175,15 @@ func (s *subject) checkAnswers(answers []answer, lateBy time.Duration) {
 		}
 	}
 	got := quantile(answers, 0.999)
-	if got > answerWithin+2*lateBy {
-		s.Errorf("of 1,000 answers, 999 came within %v, want %v and twice the %v by which timers were late", got, answerWithin, lateBy)
+	if got > answerWithin+lateBy {
+		s.Errorf("of 1,000 answers, 999 came within %v, want %v and %v for the scheduler", got, answerWithin, lateBy)
 	}
 	strict := "held"
 	if got > answerWithin {
 		strict = "held but for the scheduler"
 	}
 	s.Logf("answers: p50 %v, p99 %v, p99.9 %v, longest %v of %d; %v is %s; timers were up to %v late",
-		quantile(answers, 0.5), quantile(answers, 0.99), got, quantile(answers, 1), len(answers), answerWithin, strict, lateBy)
+		quantile(answers, 0.5), quantile(answers, 0.99), got, quantile(answers, 1), len(answers), answerWithin, strict, lateBy/hops)
 }
 
 // checkBreaker holds the breaker to open soon after the fault began, for it.
@@ -253,11 +255,11 @@ func (s *subject) checkRecovery(f *fault, answers []answer, ended, lateBy time.D
 // forgiven for each 10 ms by which they were.
 func (s *subject) lateProbes(ended time.Time, lateBy time.Duration) (lost time.Duration) {
 	const each = 550 * time.Millisecond // until the next one, and its deadline
-	forgiven := int(lateBy / (10 * time.Millisecond))
+	forgiven := int(lateBy / hops / (10 * time.Millisecond))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.turns {
-		if forgiven > 0 && c.from == guard.HalfOpen && c.at.After(ended.Add(loadDeadline)) && errors.Is(c.why, guard.ErrLate) {
+		if forgiven > 0 && c.from == guard.HalfOpen && c.at.After(ended) && (errors.Is(c.why, guard.ErrLate) || errors.Is(c.why, guard.ErrSlow)) {
 			lost += each
 			forgiven--
 		}
