@@ -24,7 +24,7 @@ import (
 //
 //	method == "POST" and header("X-Plan") in ["free", "trial"] and not in_network("10.0.0.0/8")
 //
-// It knows method, host, path, client_ip, class, marked and request_bytes; header(name),
+// It knows method, host, path, client_ip, class, marked and request_bytes (-1 if nobody knows); header(name),
 // cookie(name), query(name), claim(name) and attribute(name), which are "" for what is missing;
 // in_network(network) of the client's address; pressure(rule); number(text), 0 for what is no number;
 // and len, lower, upper, trim, hasPrefix, hasSuffix, indexOf, abs, min and max. Names, networks and

@@ -1,0 +1,59 @@
+package policyfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+)
+
+// FuzzLists: a table, a list of keys and one of clients make a policy, or Errors that name the
+// file and a line of it. Nothing panics, and no error shows a key.
+func FuzzLists(f *testing.F) {
+	files, err := filepath.Glob("testdata/*/lists/*")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("key,key,1.rate,2.max\na,b,5/s,3\n,,,\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 16<<10 {
+			return
+		}
+		file := Default()
+		file.Rules = []Rule{{
+			Name: "a", Key: []KeyPart{{Part: "header:X-Tenant"}, {Part: "path"}},
+			Limits: []Limit{
+				{Algorithm: "token_bucket", Rate: sluice.PerSecond(5)},
+				{Name: "daily", Algorithm: "concurrency", Max: 5},
+			},
+			Overrides: Overrides{File: "t"},
+			Allow:     &List{KeyFile: "t"},
+			Deny:      &List{ClientIPFile: "t"},
+		}}
+		file.included.files = map[string]includedFile{"t": {path: "t", data: data}}
+		_, err := file.Policy()
+		if err == nil {
+			return
+		}
+		var errs Errors
+		if !errors.As(err, &errs) || len(errs) == 0 {
+			t.Fatalf("Policy = %v", err)
+		}
+		lines := strings.Count(string(data), "\n") + 1
+		for _, e := range errs {
+			if e.Problem == "" || e.Source != "" || e.File == "t" && (e.Pos.Line < 1 || e.Pos.Line > lines || e.Pos.Column < 1) {
+				t.Errorf("%+v, of %d lines", e, lines)
+			}
+		}
+	})
+}
