@@ -116,6 +116,37 @@ func TestWhatAReloadChanges(t *testing.T) {
 	}
 }
 
+// Limits of a rule go by their names, and those without by their number; a ban goes on
+// as long as its rule has one, and no longer than that says.
+func TestWhatAReloadDoesToSeveralLimitsAndBans(t *testing.T) {
+	rule := func(limits, more string) string {
+		return free + "rules: [{name: a, key: [client_ip], limits: [" + limits + "]" + more + "}]\n"
+	}
+	const nine, ten, second = "{algorithm: fixed_window, rate: 9/w}", "{algorithm: fixed_window, rate: 10/w}", "{algorithm: token_bucket, rate: 1/s, burst: 1}"
+	r := reloading(t, rule(nine+", {name: n, algorithm: fixed_window, rate: 20/w}", ""))
+	r.expect("/", "200 r=8", "/", "200 r=7")
+	load := func(text string) {
+		t.Helper()
+		r.write(text)
+		if err := r.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load(rule("{name: n, algorithm: fixed_window, rate: 5/w}, "+ten, ""))
+	r.expect("/", "200 r=2") // of 5, three are used: it goes by its name
+	load(rule(second+", {name: n, algorithm: fixed_window, rate: 50/w}, "+ten, ", ban: {after: 1, for: 1h}"))
+	eventually(t, "a ban", func() bool {
+		res, _ := r.ask(Proxy, http.MethodGet, "/", "")
+		return res.StatusCode == http.StatusTooManyRequests && len(res.Header.Get("Retry-After")) == len("3600")
+	})
+	load(rule(second+", {name: n, algorithm: fixed_window, rate: 50/w}, "+ten, ", ban: {after: 100, for: 1m}"))
+	if res, _ := r.ask(Proxy, http.MethodGet, "/", ""); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") != "60" {
+		t.Errorf("after other terms of the ban: %d, %s", res.StatusCode, res.Header.Get("Retry-After"))
+	}
+	load(rule(second, ""))
+	eventually(t, "the end of the ban", func() bool { return r.status(Proxy, "/") == http.StatusOK })
+}
+
 // A configuration with a mistake changes nothing, and that can be seen.
 func TestARefusedConfigurationChangesNothing(t *testing.T) {
 	good := free + "rules:\n  - {name: a, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h, burst: 9}}\n"
