@@ -175,6 +175,13 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	}
 }
 
+// Restamps reports whether Convert counts as of now what from's state has counted
+// before: who does so again and again keeps it from ever leaving.
+func (c *SlidingWindow) Restamps(from *SlidingWindow, w []uint64, now int64) bool {
+	_, _, _, setBack := from.settled(w, now) //nolint:dogsled // nothing else matters
+	return (from.Length != c.Length || from.Cells != c.Cells) && !setBack
+}
+
 // Convert writes into w the state that from's state is under these numbers. When
 // the cells change, what is counted now is counted as of now.
 func (c *SlidingWindow) Convert(from *SlidingWindow, w, old []uint64, now int64) {

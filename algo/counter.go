@@ -170,6 +170,13 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 	return c.pack(index, prev, cur)
 }
 
+// Restamps reports whether Convert counts as of now what from's state s has counted
+// before: who does so again and again keeps it from ever leaving.
+func (c *SlidingCounter) Restamps(from *SlidingCounter, s State, now int64) bool {
+	_, _, _, _, setBack := from.settled(s, now) //nolint:dogsled // nothing else matters
+	return from.Length != c.Length && !setBack
+}
+
 // Convert returns the state that from's state s is under these numbers. When the
 // length changes, what is counted now is counted as of now.
 func (c *SlidingCounter) Convert(from *SlidingCounter, s State, now int64) State {

@@ -117,6 +117,18 @@ func (p *Params) ConvertState(from *Params, s State, now int64) State {
 	}
 }
 
+// RestampsState reports whether ConvertState loses the times of what is used, which it
+// takes for used now. A denial should not do that: under two versions of a limit in turn,
+// nothing would be allowed again.
+func (p *Params) RestampsState(from *Params, s State, now int64) bool {
+	return p.Kind == KindSlidingCounter && p.Counter.Restamps(&from.Counter, s, now)
+}
+
+// RestampsWords is RestampsState for ConvertWords.
+func (p *Params) RestampsWords(from *Params, w []uint64, now int64) bool {
+	return p.Kind == KindSlidingWindow && p.Cells.Restamps(&from.Cells, w, now)
+}
+
 // ConvertWords writes into w, which is all zeros and no shorter than old, the
 // state that from's old is under the numbers of p, which is of the same kind.
 func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {

@@ -60,6 +60,19 @@ func (sh *shard) ensureBlock(p *algo.Params, sl *slot, now int64, reserve bool) 
 	return true
 }
 
+// restamps reports whether convert would lose the times of what is used.
+func (sh *shard) restamps(v *version, sl *slot, now int64) bool {
+	from := sh.store.versions.at(sl.version()).params
+	switch {
+	case from.Kind != v.params.Kind:
+		return false
+	case v.params.Inline():
+		return v.params.RestampsState(from, sl.state, now)
+	default:
+		return sl.state.T != 0 && v.params.RestampsWords(from, sh.words(sl), now)
+	}
+}
+
 // convert puts the state of a slot, written under other numbers of the same
 // limit, in those of v. It reports whether there was room for it.
 func (sh *shard) convert(v *version, sl *slot, now int64) bool {

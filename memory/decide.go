@@ -25,8 +25,9 @@ func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		if peek || a.Cost == 0 {
 			return sh.peekOther(p.v, sl, a)
 		}
-		if sh.store.versions.at(sl.version()).params.Kind != p.v.params.Kind {
-			// What is denied by another algorithm does not start it anew.
+		if sh.store.versions.at(sl.version()).params.Kind != p.v.params.Kind || sh.restamps(p.v, sl, a.Now) {
+			// What is denied by another algorithm does not start it anew, and by another
+			// version does not keep what is used from leaving.
 			if d := sh.peekOther(p.v, sl, a); !d.Allowed {
 				return d
 			}

@@ -54,6 +54,14 @@ func (st *modelState) fresh(now int64) bool {
 	return st.params.FreshWords(st.words, now)
 }
 
+// restamps reports whether the terms of other numbers lose the times of what is used.
+func (st *modelState) restamps(p *algo.Params, now int64) bool {
+	if p.Inline() {
+		return p.RestampsState(st.params, st.state, now)
+	}
+	return p.RestampsWords(st.params, st.words, now)
+}
+
 // under returns the state in the terms of other numbers.
 func (st *modelState) under(p *algo.Params, now int64) *modelState {
 	if st.params == p {
@@ -145,7 +153,7 @@ func (m *model) decideLimit(id identity, r *sluice.Request, peek bool) sluice.De
 		return decision(v, &ans)
 	}
 	ans := st.decide(a)
-	if old := m.states[id]; ans.Allowed || old == nil || old.params.Kind == v.params.Kind {
+	if old := m.states[id]; ans.Allowed || old == nil || old.params.Kind == v.params.Kind && !old.restamps(v.params, *m.now) {
 		m.states[id] = st // what is denied by another algorithm does not start it anew
 	}
 	return decision(v, &ans)

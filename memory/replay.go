@@ -42,19 +42,28 @@ func (c *replica) blank() []uint64 {
 	return make([]uint64, least+c.room)
 }
 
-// keeps reports whether the copy stays what it is, for a request under another
-// algorithm is denied by a fresh state too.
+// keeps reports whether the copy stays what it is, for a request that is denied: under
+// another algorithm, by a fresh state too, or under numbers that lose times.
 func (c *replica) keeps(p *algo.Params, a *algo.Ask) bool {
-	if p.Kind == c.params.Kind {
+	if p.Kind == c.params.Kind && !c.restamps(p, a.Now) {
 		return false
 	}
-	anew := replica{params: p}
+	anew := *c
+	anew.convert(p, a.Now)
 	if p.Inline() {
 		var ans algo.Answer
-		p.DecideState(algo.State{}, a, &ans)
+		p.DecideState(anew.state, a, &ans)
 		return !ans.Allowed
 	}
-	return !p.DecideWords(anew.blank(), *a, false).Allowed
+	return !p.DecideWords(anew.words, *a, false).Allowed
+}
+
+// restamps reports whether convert would lose the times of what is used.
+func (c *replica) restamps(p *algo.Params, now int64) bool {
+	if p.Inline() {
+		return p.RestampsState(c.params, c.state, now)
+	}
+	return p.RestampsWords(c.params, c.words, now)
 }
 
 // convert puts the copy in the terms of other numbers of its limit.

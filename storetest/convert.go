@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -144,6 +145,51 @@ func convertRandom(s *subject) {
 			}
 			s.bounded(sample{bound: bound}, admitted)
 		})
+	}
+}
+
+// prolonged are algorithms with five units in each so many seconds.
+var prolonged = map[string]func(n int64) sluice.Algorithm{
+	"token_bucket":    func(n int64) sluice.Algorithm { return sluice.TokenBucket{Rate: every(n)} },
+	"leaky_bucket":    func(n int64) sluice.Algorithm { return sluice.LeakyBucket{Rate: every(n), Queue: 5*n - 1} },
+	"fixed_window":    func(n int64) sluice.Algorithm { return sluice.FixedWindow{Rate: every(n)} },
+	"sliding_window":  func(n int64) sluice.Algorithm { return sluice.SlidingWindow{Rate: every(n)} },
+	"sliding_counter": func(n int64) sluice.Algorithm { return sluice.SlidingCounter{Rate: every(n)} },
+	"sliding_log":     func(n int64) sluice.Algorithm { return sluice.SlidingLog{Rate: every(n)} },
+}
+
+func every(n int64) sluice.Rate { return sluice.Per(5*n, time.Duration(n)*time.Second) }
+
+// convertInTurn: while programs of two versions ask, as in a deployment, what is used
+// leaves as it does under one of them: denials do not keep it.
+func convertInTurn(s *subject) {
+	for name, alg := range prolonged {
+		for _, batch := range []bool{false, true} {
+			s.Run(fmt.Sprintf("%s/batch=%v", name, batch), func(t *testing.T) {
+				s := s.suite.subject(t)
+				limits := []*sluice.Limit{limit("l", alg(2)), limit("l", alg(3))}
+				s.take(limits[1], key, 15)
+				const steps = 100
+				allowed := 0
+				for i := range steps { // for 10 s, of which some six are enough
+					s.clock.Advance(100 * time.Millisecond)
+					rs := []sluice.Request{{Limit: limits[i%2], Key: key, Cost: 1}}
+					if batch {
+						rs = append(rs, sluice.Request{Limit: limits[i%2], Key: sluice.StringKey("another"), Peek: true})
+					}
+					out := make([]sluice.Decision, len(rs))
+					if err := s.store.DecideAll(s.Context(), rs, out); err != nil {
+						s.Fatal(err)
+					}
+					if out[0].Allowed {
+						allowed++
+					}
+				}
+				if allowed < 15 {
+					s.Errorf("of %d requests in %v, %d were allowed; want 15 or more at five a second", steps, steps*100*time.Millisecond, allowed)
+				}
+			})
+		}
 	}
 }
 

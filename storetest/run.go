@@ -90,6 +90,7 @@ var contract = []clause{
 	{"BatchRandom", batchRandom},
 	{"Convert", convert},
 	{"ConvertRandom", convertRandom},
+	{"ConvertInTurn", convertInTurn},
 	{"ConvertCharge", convertCharge},
 	{"ConvertAlgorithm", convertAlgorithm},
 	{"Reset", reset},

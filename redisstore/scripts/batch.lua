@@ -122,7 +122,7 @@ local function take(r)
   if r.peek then
     return
   end
-  if after ~= s and (not converted or r.q[1] > 0) or converted and r.q[1] > 0 then
+  if not converted and after ~= s or r.q[1] > 0 and converted and (allowed or not s.restamped) then
     r.place.now = after
   end
   if not allowed then
@@ -163,7 +163,7 @@ for _, r in ipairs(requests) do
     local s, converted = state(place, r, place.tried)
     local allowed, after = kinds[r.kind].decide(s, r.q, now)
     r.view = kinds[r.kind].view(s, r.q, now)
-    if not r.peek and r.q[1] > 0 and (after ~= s or converted) then
+    if not r.peek and r.q[1] > 0 and (not converted and after ~= s or converted and (allowed or not s.restamped)) then
       place.tried = after
     end
     if r.ban ~= nil then

@@ -106,7 +106,9 @@ do
     convert = function(s, p, now)
       local index, used, at, back = settled(s, now)
       if s.p[3] ~= p[3] or s.p[4] ~= p[4] then
-        return one(p, floor(at / (p[3] / p[4])), used)
+        local t = one(p, floor(at / (p[3] / p[4])), used)
+        t.restamped = not back
+        return t
       end
       if back then
         return one(p, index, used)

@@ -81,13 +81,15 @@ do
     end,
 
     convert = function(s, p, now)
-      local index, prev, cur, at = settled(s, now)
+      local index, prev, cur, at, back = settled(s, now)
       local length = s.p[3]
       if length == p[3] then
         return state(p, index, prev, cur)
       end
       local used = weighted(prev, at - index * length, length) + cur
-      return state(p, floor(at / p[3]), 0, min(used, most))
+      local t = state(p, floor(at / p[3]), 0, min(used, most))
+      t.restamped = not back
+      return t
     end,
 
     decide = function(s, q, now)

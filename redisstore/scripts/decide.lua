@@ -19,7 +19,7 @@ end
 
 local allowed, after = kind.decide(s, q, now)
 local view = kind.view(s, q, now)
-if ARGV[3] ~= '1' and (after ~= s and (not converted or q[1] > 0) or converted and q[1] > 0) then
+if ARGV[3] ~= '1' and (not converted and after ~= s or q[1] > 0 and converted and (allowed or not s.restamped)) then
   kind.save(key, after, now)
 end
 return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. view

@@ -11,7 +11,8 @@
 --   fresh(p)             the state of a key that was never seen
 --   load(key, raw, now)  the state kept at key; nil if there is none of this kind.
 --                        raw is the string at key, false if there is none
---   convert(s, p, now)   the state under other numbers
+--   convert(s, p, now)   the state under other numbers; restamped if what was used before
+--                        is taken for used now, which a denial does not write
 --   decide(s, q, now)    whether q passes, and the state after; s itself if it stays
 --   view(s, q, now)      the text that answers are computed from
 --   save(key, s, now)    write the state with its time to live, or delete a fresh one
