@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -324,11 +325,7 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 		}
 	}
 	if failed != nil || !allowed {
-		each(parts, func(p *part) {
-			if p.err == nil && p.batch.all {
-				s.undo(ctx, p.batch)
-			}
-		})
+		s.giveBack(ctx, parts)
 	}
 	if failed != nil {
 		return failed
@@ -344,6 +341,40 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 		}
 	}
 	return nil
+}
+
+// What is given back when the decision's time is over already.
+const (
+	maxLate  = 16          // batches at once
+	lateTime = time.Second // for each
+)
+
+// giveBack undoes the parts that were charged. When the context has ended, as when
+// another slot has not answered, that goes on by itself for a moment, for a bounded number of
+// batches: beyond, too little is admitted.
+func (s *Store) giveBack(ctx context.Context, parts []part) {
+	undo := func(ctx context.Context) {
+		each(parts, func(p *part) {
+			if p.err == nil && p.batch.all {
+				s.undo(ctx, p.batch)
+			}
+		})
+	}
+	if ctx.Err() == nil {
+		undo(ctx)
+		return
+	}
+	select {
+	case s.late <- struct{}{}:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
+	go func() {
+		defer cancel()
+		undo(ctx)
+		<-s.late
+	}()
 }
 
 // part is the requests of a batch that are in one slot.

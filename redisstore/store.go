@@ -22,6 +22,7 @@ type Store struct {
 	limits  limits
 	clock   func() int64
 	closed  atomic.Bool
+	late    chan struct{} // holds one for each batch that is given back late
 }
 
 var _ sluice.Store = (*Store)(nil)
@@ -40,6 +41,7 @@ func New(c Client, o Options) (*Store, error) {
 		names:   names{prefix: o.Prefix, secret: bytes.Clone(o.Secret), tenant: o.Tenant},
 		cluster: o.Cluster,
 		clock:   o.Clock,
+		late:    make(chan struct{}, maxLate),
 	}, nil
 }
 
