@@ -160,7 +160,7 @@ type process struct {
 // startChild runs one of children as a process of its own until the test ends.
 func startChild(t *testing.T, name string, env ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0])} //nolint:gosec // this test's own program
+	p := &process{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(append(os.Environ(), childEnv+"="+name), env...)
 	p.cmd.Stderr = &p.stderr
 	var err error

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWindowsExpireWhenFresh: the server forgets the states of windows, cells and
-// counters when they equal fresh ones, to the millisecond after, and not before.
+// counters some 20 milliseconds after they equal fresh ones, and not before.
 func TestWindowsExpireWhenFresh(t *testing.T) {
 	server := redistest.Start(t)
 	client, err := rueidisstore.NewClient(connect(t, server.Addr()))
@@ -58,8 +58,8 @@ func TestWindowsExpireWhenFresh(t *testing.T) {
 }
 
 // wantExpiry checks that the one key under a prefix expires when decide says that it
-// is fresh, in microseconds. A server that stands still between the beginning of a script
-// and its look at the time is off by as much, which does not happen each time.
+// is fresh, in microseconds, and up to 23 ms. A server that stands still between the beginning
+// of a script and its look at the time takes as much from the 20 ms that are there for it.
 func wantExpiry(t *testing.T, server *redistest.Server, prefix string, decide func() int64) {
 	t.Helper()
 	const expiry = `local time = redis.call('TIME')
@@ -73,7 +73,7 @@ return time[1] * 1000 + math.floor(time[2] / 1000) + redis.call('PTTL', key)`
 			t.Fatal(err)
 		}
 		by := 1000*millis - at
-		if by >= 0 && by <= 3000 {
+		if by >= 0 && by <= 23_000 {
 			return
 		}
 		late = append(late, by)

@@ -132,7 +132,7 @@ func (q *question) request(ctx context.Context) (*http.Request, error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("--cookie is %q; write it as in session=abc", text)
 		}
-		r.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // of a request, where there are no attributes
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
 	for _, text := range q.queries {
 		name, value, ok := strings.Cut(text, "=")
