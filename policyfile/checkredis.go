@@ -155,7 +155,8 @@ func checkSecret(s *source, path, name, file, env string) {
 		return
 	}
 	if !variableName.MatchString(env) {
-		s.follow(path+"."+name+"_env", "is no name of an environment variable", "give the name alone, such as REDIS_"+strings.ToUpper(name))
+		whose := path[strings.LastIndex(path, ".")+1:] // redis, webhook
+		s.follow(path+"."+name+"_env", "is no name of an environment variable", "give the name alone, such as "+strings.ToUpper(whose+"_"+name))
 	}
 }
 
