@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,7 @@ type batch struct {
 	limits []*limit
 	places []address
 	keys   []string
+	byKey  map[string]int // of many: their numbers
 
 	now   int64
 	all   bool
@@ -213,12 +215,26 @@ func (b *batch) quickArgs(args []string) []string {
 	return append(args, string(text))
 }
 
+// fewKeys are found sooner by looking through them than in a map.
+const fewKeys = 16
+
 // index returns the number of a key among those of the call, from 1.
 func (b *batch) index(key string) int {
-	for i, k := range b.keys {
-		if k == key {
+	if len(b.keys) < fewKeys {
+		if i := slices.Index(b.keys, key); i >= 0 {
 			return i + 1
 		}
+	} else {
+		if b.byKey == nil {
+			b.byKey = make(map[string]int, 2*len(b.rs))
+			for i, k := range b.keys {
+				b.byKey[k] = i + 1
+			}
+		}
+		if i := b.byKey[key]; i > 0 {
+			return i
+		}
+		b.byKey[key] = len(b.keys) + 1
 	}
 	b.keys = append(b.keys, key)
 	return len(b.keys)
