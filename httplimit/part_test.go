@@ -176,7 +176,7 @@ func TestDelimiterInjection(t *testing.T) {
 		Store: store, Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})}, Key: parts,
 	})
 	seen := make(map[sluice.Key][3]string)
-	for range 200_000 {
+	for range 1_000_000 {
 		r := &http.Request{Header: make(http.Header)}
 		var values [3]string
 		for i, name := range names {

@@ -126,7 +126,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 	m.SetFailures([]string{"broken"})
 	series := func() int { return len(regexp.MustCompile(`(?m)^sluice_`).FindAllString(scrape(m), -1)) }
 	before := series()
-	for i := range 100_000 {
+	for i := range 1_000_000 {
 		d := sluice.Decision{Allowed: i%3 == 0}
 		v := policy.Verdict{Rule: rule, TightestLimit: limit, Met: []policy.Met{met(rule, fmt.Sprint("client ", i), d)}}
 		if !d.Allowed {
@@ -136,7 +136,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 	}
 	m.Failed("broken")
 	if after := series(); after != before || before == 0 {
-		t.Errorf("%d series before 100,000 keys, %d after", before, after)
+		t.Errorf("%d series before 1,000,000 keys, %d after", before, after)
 	}
 	if strings.Contains(scrape(m), "client ") {
 		t.Error("the figures hold keys")
