@@ -1,6 +1,10 @@
 package api
 
 import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -15,6 +19,11 @@ type explanation struct {
 	Reason string `json:"reason,omitempty"`
 	// Rule is the rule that decided, or the tightest one met.
 	Rule string `json:"rule,omitempty"`
+	// Class is the request's class.
+	Class string `json:"class,omitempty"`
+	// Degrade and Mark are how a request that passes is to be handled.
+	Degrade *handling `json:"degrade,omitempty"`
+	Mark    *handling `json:"mark,omitempty"`
 	// Missing is the part of the rule's key for lack of which a request was denied.
 	Missing string `json:"missing,omitempty"`
 	// Limit is the tightest limit that was met.
@@ -31,6 +40,42 @@ type explanation struct {
 	*opened
 }
 
+// handling is how a rule wants a request handled that passes, though its limits do not let it.
+type handling struct {
+	Rule string `json:"rule"`
+	// Upstream is where the request goes instead.
+	Upstream string `json:"upstream,omitempty"`
+	// Status is that of the answer it gets at once. What else the answer holds is in the policy.
+	Status int `json:"status,omitempty"`
+	// RequestHeader are headers to set on the request that is passed on.
+	RequestHeader map[string]string `json:"request_header,omitempty"`
+}
+
+// handlingBy returns what a rule asks for, nil for none.
+func handlingBy(r *policy.Rule, met []policy.Met) *handling {
+	if r == nil {
+		return nil
+	}
+	answer := &r.WhenLimited
+	h := &handling{Rule: r.Name, Upstream: answer.Upstream}
+	if answer.Answers() {
+		h.Status = cmp.Or(answer.Status, http.StatusOK)
+		return h
+	}
+	var wait time.Duration
+	for i := range met {
+		if m := &met[i]; m.Rule == r && !m.Decision.Allowed {
+			wait = max(wait, m.Decision.RetryAfter)
+		}
+	}
+	fill := strings.NewReplacer("{rule}", r.Name, "{wait}", strconv.FormatInt(ceil(wait, time.Second), 10))
+	h.RequestHeader = make(map[string]string, len(answer.RequestHeader))
+	for name, value := range answer.RequestHeader {
+		h.RequestHeader[name] = fill.Replace(value)
+	}
+	return h
+}
+
 // opened is added for a reservation.
 type opened struct {
 	Token       string `json:"token"`
@@ -43,7 +88,11 @@ type limitMet struct {
 	Limit     string `json:"limit"`
 	Algorithm string `json:"algorithm"`
 	// Key is the key's fingerprint.
-	Key       string `json:"key"`
+	Key string `json:"key"`
+	// Role says what follows from the decision.
+	Role string `json:"role"`
+	// Listed is the list of the rule that the key or the client is on.
+	Listed    string `json:"listed,omitempty"`
 	Allowed   bool   `json:"allowed"`
 	Reason    string `json:"reason,omitempty"`
 	Shadow    bool   `json:"shadow,omitempty"`
@@ -92,6 +141,9 @@ func (a *API) explain(v *policy.Verdict) explanation {
 		Allowed:     v.Allowed(),
 		Action:      v.Action.String(),
 		Reason:      v.Reason.String(),
+		Class:       v.Class,
+		Degrade:     handlingBy(v.Degrade, v.Met),
+		Mark:        handlingBy(v.Mark, v.Met),
 		Limits:      make([]limitMet, 0, len(v.Met)),
 		Explanation: v.Explain(),
 	}
@@ -111,7 +163,7 @@ func (a *API) explain(v *policy.Verdict) explanation {
 		d := &m.Decision
 		l := limitMet{
 			Rule: m.Rule.Name, Limit: m.Request.Limit.Name(), Algorithm: m.Request.Limit.Algorithm().String(),
-			Key: a.o.Fingerprint(m.Request.Key), Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow,
+			Key: a.o.Fingerprint(m.Request.Key), Role: m.Role.String(), Listed: m.Listed.String(), Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow,
 			Cost: m.Request.Cost, Floor: m.Request.Floor, Capacity: d.Limit, Remaining: d.Remaining,
 			waits: waitsOf(d, d.Delay), Degraded: d.Degraded, Overflow: d.Overflow,
 		}

@@ -23,6 +23,13 @@ type question struct {
 	Cookies  map[string]string `json:"cookies"`
 	Query    map[string]string `json:"query"`
 
+	// Attributes are values of the caller's own: those of a protocol that is not HTTP.
+	Attributes map[string]string `json:"attributes"`
+	// Claims are those of a token that the caller has verified.
+	Claims map[string]string `json:"claims"`
+	// Marked says that an earlier hop has marked the request.
+	Marked bool `json:"marked"`
+
 	Rule string `json:"rule"`
 	Key  texts  `json:"key"`
 
@@ -74,6 +81,9 @@ func (q *question) check() *problem {
 			{"headers", q.Headers != nil},
 			{"cookies", q.Cookies != nil},
 			{"query", q.Query != nil},
+			{"attributes", q.Attributes != nil},
+			{"claims", q.Claims != nil},
+			{"marked", q.Marked},
 		} {
 			if f.set {
 				return invalid(f.name, fmt.Sprintf(`%q describes a request, and "rule" asks about one rule.`, f.name), `give "rule" and "key", or the attributes of a request, not both`)
@@ -108,7 +118,7 @@ func (q *question) maxWait() time.Duration {
 
 // attributes returns the request that the question is about.
 func (q *question) attributes() (*policy.Attributes, *problem) {
-	a := &policy.Attributes{Method: q.Method, Host: q.Host, Path: q.Path, MaxWait: q.maxWait()}
+	a := &policy.Attributes{Method: q.Method, Host: q.Host, Path: q.Path, MaxWait: q.maxWait(), Marked: q.Marked}
 	if q.Cost != nil {
 		a.Cost = *q.Cost
 	}
@@ -131,7 +141,10 @@ func (q *question) attributes() (*policy.Attributes, *problem) {
 		}
 		a.ClientIP = ip
 	}
-	v := values{headers: make(map[string]string, len(q.Headers)), cookies: q.Cookies, query: q.Query}
+	v := values{
+		headers: make(map[string]string, len(q.Headers)), cookies: q.Cookies, query: q.Query,
+		attributes: q.Attributes, claims: q.Claims,
+	}
 	for name, value := range q.Headers {
 		canonical := http.CanonicalHeaderKey(name)
 		if _, twice := v.headers[canonical]; twice {
@@ -146,9 +159,14 @@ func (q *question) attributes() (*policy.Attributes, *problem) {
 // values are the named parts of a request that a question gives.
 type values struct {
 	headers, cookies, query map[string]string
+	attributes, claims      map[string]string
 }
 
-var _ policy.Values = (*values)(nil)
+var (
+	_ policy.Values          = (*values)(nil)
+	_ policy.AttributeValues = (*values)(nil)
+	_ policy.ClaimValues     = (*values)(nil)
+)
 
 func (v *values) Header(name string) (string, bool) {
 	value, ok := v.headers[name]
@@ -176,5 +194,16 @@ func (v *values) Cookie(name string) (string, bool) {
 
 func (v *values) Query(name string) (string, bool) {
 	value, ok := v.query[name]
+	return value, ok
+}
+
+func (v *values) Attribute(name string) (string, bool) {
+	value, ok := v.attributes[name]
+	return value, ok
+}
+
+// Claim knows those that are given. A token in the headers is not looked into: nobody says that it was verified.
+func (v *values) Claim(name string) (string, bool) {
+	value, ok := v.claims[name]
 	return value, ok
 }
