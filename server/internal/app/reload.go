@@ -104,6 +104,7 @@ func (a *App) reload() (changed []string, err error) {
 	}
 	a.metrics.SetRules(rules.Rules())
 	a.engine.decider.SetPolicy(rules)
+	a.gate.Forget(func(rule string) bool { return rules.Rule(rule) == nil })
 	a.reloads.mu.Lock()
 	defer a.reloads.mu.Unlock()
 	a.reloads.file = f
