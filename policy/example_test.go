@@ -100,3 +100,31 @@ func ExamplePaths_Clean() {
 	// /login%2Fme
 	// /caf%C3%A9
 }
+
+// Operators ask which rules a request meets, and why it does not meet the others.
+func ExamplePolicy_Trace() {
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{
+		{
+			Name: "per-client", Key: []policy.Part{policy.ClientIP()},
+			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100)})},
+		},
+		{
+			Name: "login", Match: policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}}, Key: []policy.Part{policy.ClientIP()},
+			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(5)})},
+		},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	t := p.Trace(&policy.Attributes{Method: "GET", Path: "/login/", ClientIP: netip.MustParseAddr("192.0.2.1")})
+	for _, r := range t.Rules {
+		if r.Unmet != "" {
+			fmt.Printf("%s is not met: %s\n", r.Rule.Name, r.Unmet)
+			continue
+		}
+		fmt.Printf("%s counts for %s, by %v\n", r.Rule.Name, r.Key[0].Value, r.Met[0].Request.Limit)
+	}
+	// Output:
+	// per-client counts for 192.0.2.1, by per-client: token_bucket(100/m)
+	// login is not met: the method GET is not POST
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what takes too long for every change: rates of bytes over 5 s, the differential tests of
+# Runs what takes too long for every change: rates of bytes over 5 s, a thousand reloads, the differential tests of
 # limits in Redis with as many steps as given, for each algorithm, and then the fault matrix as often as given.
 . "$(dirname "$0")/lib.sh"
 
@@ -14,6 +14,9 @@ say "rates of bytes, over 5 s"
 SLUICE_SOAK=1 go test -count 1 -p 1 -run 'Really|OfCopy|BandwidthDown|BandwidthUp' ./bandwidth ./httplimit
 SLUICE_SOAK=1 go -C server test -count 1 -run 'BandwidthDown|BandwidthUp' ./internal/proxy
 SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestBandwidth$' ./redis
+
+say "a thousand configurations, under load"
+SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app
 
 # Without the race detector: one goroutine asks, and steps are what counts.
 say "$steps steps for each algorithm"
