@@ -228,7 +228,8 @@ func (g *gauge) add(now time.Duration, demand float64) {
 		s.count.Store(0)
 	}
 	if s.demand.Load() < math.MaxInt64/2 {
-		s.demand.Add(int64(min(demand*unit, mostDemand)))
+		// Rounded up: what is all of a limit, taken together, is to be no less.
+		s.demand.Add(int64(math.Ceil(min(demand*unit, mostDemand))))
 	}
 	s.count.Add(1)
 }

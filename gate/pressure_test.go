@@ -190,3 +190,21 @@ func TestPressureIsSafe(t *testing.T) {
 		t.Error("no pressure")
 	}
 }
+
+// A rule for a pressure of so much or more is met when it is just that.
+func TestPressureReachesItsRatio(t *testing.T) {
+	for capacity := int64(2); capacity <= 30; capacity++ {
+		synctest.Test(t, func(t *testing.T) {
+			rule := policy.Rule{Name: "r", Key: []policy.Part{policy.Global()}, Limits: limit(sluice.FixedWindow{Rate: sluice.PerMinute(capacity)})}
+			e := newEdge(t, bubbleStore(t), gate.Options{}, rule)
+			for asked := int64(1); asked <= 2*capacity; asked++ {
+				v := e.decide(t.Context(), "k")
+				e.gate.Observe(&v)
+				want := float64(asked) / float64(capacity)
+				if got := e.gate.Pressure("r"); got < want || got > want+1e-9 {
+					t.Fatalf("%d of %d: the pressure is %v; want %v", asked, capacity, got, want)
+				}
+			}
+		})
+	}
+}
