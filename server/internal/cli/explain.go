@@ -24,7 +24,7 @@ import (
 type question struct {
 	path, method, host, clientIP string
 	headers, cookies, queries    []string
-	pressures                    []string
+	attributes, pressures        []string
 	marked                       bool
 }
 
@@ -71,6 +71,7 @@ func newExplain() *cobra.Command {
 	flags.StringArrayVarP(&q.headers, "header", "H", nil, "`'NAME: VALUE'` of a header; can be repeated")
 	flags.StringArrayVar(&q.cookies, "cookie", nil, "`NAME=VALUE` of a cookie; can be repeated")
 	flags.StringArrayVar(&q.queries, "query", nil, "`NAME=VALUE` of a parameter; can be repeated")
+	flags.StringArrayVar(&q.attributes, "attribute", nil, "`NAME=VALUE` of an attribute, as the API is told of; can be repeated")
 	flags.StringArrayVar(&q.pressures, "pressure", nil, "`RULE=NUMBER`, the pressure on a rule, such as login=0.9; can be repeated")
 	flags.BoolVar(&q.marked, "marked", false, "the request is marked")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
@@ -100,7 +101,35 @@ func (q *question) read(ctx context.Context, f *policyfile.File) (*policy.Policy
 	}
 	a := httplimit.Attributes(r, ip)
 	a.Marked = q.marked
+	if a.Values, err = q.withAttributes(a.Values); err != nil {
+		return nil, nil, err
+	}
 	return p, &a, nil
+}
+
+// attributed are the named parts of an HTTP request, and attributes that it cannot have.
+type attributed struct {
+	policy.Values
+	policy.ClaimValues
+	attributes map[string]string
+}
+
+func (a attributed) Attribute(name string) (string, bool) {
+	value, ok := a.attributes[name]
+	return value, ok
+}
+
+func (q *question) withAttributes(v policy.Values) (policy.Values, error) {
+	a := attributed{Values: v, attributes: map[string]string{}}
+	a.ClaimValues, _ = v.(policy.ClaimValues) // those of HTTP requests are
+	for _, text := range q.attributes {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--attribute is %q; write it as in protocol=smtp", text)
+		}
+		a.attributes[name] = value
+	}
+	return a, nil
 }
 
 // request makes the request.
@@ -205,10 +234,12 @@ func explainInWords(method string, t *policy.Trace) string {
 // explainRule says what a rule asks that is met.
 func explainRule(r *policy.TracedRule) []words.Line {
 	var lines []words.Line
+	var missing *policy.Part
 	for i := range r.Key {
 		k := &r.Key[i]
 		switch {
 		case !k.OK && k.Part.OnMissing == policy.MissingDeny:
+			missing = &k.Part
 			lines = append(lines, words.Line{About: "key", Text: k.Part.String() + " is missing, and must be there"})
 		case !k.OK:
 			lines = append(lines, words.Line{About: "key", Text: k.Part.String() + " is missing, as for all who share that"})
@@ -232,7 +263,11 @@ func explainRule(r *policy.TracedRule) []words.Line {
 	if r.Denied != sluice.ReasonNone && !r.Rule.Always && !listed {
 		lines = append(lines, words.Line{About: "so", Text: "it is limited at once: " + r.Denied.String()})
 	}
-	for _, l := range words.Rule(r.Rule, false) {
+	rule := *r.Rule
+	if answer := &rule.WhenLimited; answer.Action == policy.Deny && answer.Status == 0 {
+		answer.Status = httplimit.Status(&policy.Verdict{Action: policy.Deny, Reason: r.Denied, Missing: missing})
+	}
+	for _, l := range words.Rule(&rule, false) {
 		if l.About == "otherwise" || l.About == "in shadow" || l.About == "paces" {
 			lines = append(lines, l)
 		}

@@ -25,7 +25,12 @@ func newServe() *cobra.Command {
 			"replace those before all at once, or nothing does if there is a mistake.\n\n" +
 			"SIGTERM or Ctrl-C lets the requests under way end; one that comes more\n" +
 			"than a second after the first does not wait.",
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("serve takes no %q; give a configuration file as --config %[1]s", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err

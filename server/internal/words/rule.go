@@ -211,10 +211,15 @@ func waiting(r *policy.Rule) string {
 		return "never"
 	case !delays:
 		return ""
-	case r.MaxWait > 0:
-		return fmt.Sprintf("up to %s for its turn; %d requests at once, %d of one key", duration(r.MaxWait), r.Queue, r.QueuePerKey)
 	}
-	return fmt.Sprintf("for its turn; %d requests at once, %d of one key", r.Queue, r.QueuePerKey)
+	text := fmt.Sprintf("for its turn; %d requests at once", r.Queue)
+	if !isGlobal(r.Key) { // of one key for all, the queue is all its own
+		text += fmt.Sprintf(", %d of one key", r.QueuePerKey)
+	}
+	if r.MaxWait > 0 {
+		return fmt.Sprintf("up to %s %s", duration(r.MaxWait), text)
+	}
+	return text
 }
 
 func bandwidth(b *policy.Bandwidth) string {
