@@ -12,7 +12,7 @@ import (
 type reserved []string
 
 // holds reports whether a name is one of those, also in a spelling that gateways to
-// other protocols take for it: those of CGI and its kin make underscores of dashes.
+// other protocols take for it: those of CGI and its kin make underscores of dashes and dots.
 func (s reserved) holds(name string) bool {
 	for _, own := range s {
 		if len(own) == len(name) && isAlike(own, name) {
@@ -24,15 +24,20 @@ func (s reserved) holds(name string) bool {
 
 func isAlike(a, b string) bool {
 	for i := range len(a) {
-		x, y := a[i], b[i]
-		if y == '_' {
-			y = '-'
-		}
+		x, y := dashed(a[i]), dashed(b[i])
 		if x != y && (x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z') {
 			return false
 		}
 	}
 	return true
+}
+
+// dashed returns the dash that is meant by a byte of a header's name.
+func dashed(c byte) byte {
+	if c == '_' || c == '.' {
+		return '-'
+	}
+	return c
 }
 
 // passed returns the request as it is passed on: without what only this package may say in

@@ -102,7 +102,7 @@ func served(tb testing.TB, h http.Handler) *httptest.Server {
 func full(w http.ResponseWriter, r *http.Request) {
 	var seen []string
 	for name, lines := range r.Header {
-		if strings.HasPrefix(name, "Sluice") || strings.HasPrefix(name, "X-") {
+		if strings.HasPrefix(name, "Sluice") || strings.HasPrefix(name, "X") {
 			seen = append(seen, name+"="+strings.Join(lines, ","))
 		}
 	}
@@ -235,7 +235,7 @@ func TestMark(t *testing.T) {
 func TestClientsCannotMark(t *testing.T) {
 	clock := int64(1e6)
 	soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Mark}}
-	own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}}
+	own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes", "X_Own.Name": "{rule}"}}}
 	backend := served(t, http.HandlerFunc(full))
 	target, err := url.Parse(backend.URL)
 	if err != nil {
@@ -243,10 +243,11 @@ func TestClientsCannotMark(t *testing.T) {
 	}
 	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	s := served(t, wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, soft, own), httplimit.Options{}, behind))
-	for i, want := range []string{"full[X-Other=1]", "full[Sluice-Marked=soft X-Less=yes X-Other=1]"} {
+	for i, want := range []string{"full[X-Other=1]", "full[Sluice-Marked=soft X-Less=yes X-Other=1 X_own.name=own]"} {
 		r := get("/")
 		r.Header = http.Header{
 			"Sluice-Marked": {"no"}, "Sluice_Marked": {"no"}, "sLUICE-degraded": {"no"}, "X_less": {"no"}, "X-Less": {"no", "no"}, "X-Other": {"1"},
+			"Sluice.Marked": {"no"}, "X.less": {"no"}, "X_own.name": {"no"}, "X-Own-Name": {"no"},
 			"Connection": {"Sluice-Marked, x-less", "X_Less"},
 		}
 		if got := ask(t, s, r); got.body != want {
