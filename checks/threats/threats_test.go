@@ -159,6 +159,7 @@ func TestCosts(t *testing.T) {
 			{"/in", []string{"X-Cost: 18446744073709551617"}, 200, 2},
 			{"/in", []string{"X_Cost: 1"}, 200, 2},
 			{"/in", []string{"x-cost: 3"}, 200, 3},
+			{"/in", []string{"X-Cost: 3", "X-Cost: 1"}, 200, 3}, // the first, as handlers read it
 			{"/in", []string{"Connection: X-Cost", "X-Cost: 4"}, 200, 4},
 			{"/in", []string{"X-Cost: " + huge}, 400, 0},
 			{"/in", []string{"X-Cost: 9007199254740993"}, 400, 0},
