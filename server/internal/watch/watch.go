@@ -116,7 +116,7 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 		if w.look() {
 			changed()
 			w.follow()
-			w.look() // at those that are named now
+			w.adopt()
 		}
 	}
 }
@@ -141,6 +141,16 @@ func (w *Watcher) look() (changed bool) {
 	}
 	w.known = now
 	return changed
+}
+
+// adopt reads the files that are named since the last look. Of the others it knows nothing new:
+// what has changed of them meanwhile is still to be told.
+func (w *Watcher) adopt() {
+	for _, path := range w.paths() {
+		if _, known := w.known[path]; !known {
+			w.known[path] = contentOf(path, w.o.Most)
+		}
+	}
 }
 
 func contentOf(path string, most int64) (sum content) {

@@ -254,6 +254,28 @@ func TestNamedFilesAreWatched(t *testing.T) {
 	}
 }
 
+// A change that comes while another one is being told is told too.
+func TestChangesMeanwhileAreSeen(t *testing.T) {
+	s := &scene{t: t, dir: t.TempDir(), path: "f"}
+	s.write("f", "0")
+	path := filepath.Join(s.dir, "f")
+	w := New(Options{Path: path, Most: 10, Poll: time.Hour, Quiet: time.Millisecond})
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	s.write("f", "1")
+	told := 0
+	w.Run(ctx, func() {
+		if told++; told == 5 {
+			stop()
+		} else {
+			s.write("f", fmt.Sprint(told+1))
+		}
+	})
+	if told != 5 {
+		t.Errorf("%d changes were told, want 5", told)
+	}
+}
+
 // What happens at once is one change, and what changes nothing is none; but signs that
 // never end do not hide a change.
 func TestSignsAreGathered(t *testing.T) {
