@@ -1,7 +1,7 @@
 -- Ends a reservation or a lease. KEYS: the state's key. ARGV: the numbers of the
 -- charge's limit; the charge; 1 to cancel, 2 to settle, 3 to release, 4 to undo what
--- nobody has acted upon, and the actual cost or the latency. Replies with the server's time and, of a release, whether
--- there was such a lease.
+-- nobody has acted upon, and the actual cost or the latency. Replies with the server's
+-- time and, of a release, whether there was such a lease.
 local key, p, c = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
 local what, number = cmsgpack.unpack(ARGV[3])
 local kind = kinds[p[1]]
