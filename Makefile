@@ -66,5 +66,5 @@ release: ## Rehearse a release: make release VERSION=v1.2.3 (changes nothing)
 	@tools/release.sh "$(VERSION)"
 
 .PHONY: clean
-clean: ## Remove bin/
-	rm -rf bin
+clean: ## Remove bin/ and .cache/
+	rm -rf bin .cache

@@ -29,6 +29,8 @@ imports() { (cd tools && GOWORK=off go run ./importcheck ..); }
 step "gofumpt" "run make fmt" formatted
 step "importcheck" "the rules are the table in tools/importcheck/house.go" imports
 step "generated code" "run make generate" tools/generate.sh -check
+# What the linters found is remembered with paths: other clones must not see it.
+export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 lint=$(tool golangci-lint)
 for m in $modules tools; do
 	step "go mod tidy ($m)" "run go mod tidy in $m" in_module "$m" go mod tidy -diff
