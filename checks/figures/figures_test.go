@@ -133,3 +133,16 @@ func TestQuietIsAShare(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestLeast(t *testing.T) {
+	r := Results{}
+	r.Set("speed", "a", Once(3))
+	r.Set("speed", "b", Once(1))
+	r.Set("speed", "c", Once(2))
+	if name, v, ok := r.Least("speed", func(subject string) bool { return subject != "b" }); name != "c" || v != 2 || !ok {
+		t.Errorf("got %q %v %v, want c, 2", name, v, ok)
+	}
+	if name, _, ok := r.Least("weight", func(string) bool { return true }); ok {
+		t.Errorf("got %q, though nothing was measured", name)
+	}
+}

@@ -1,9 +1,6 @@
 package figures
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // Quiet measures how much of the machine this process gets: the speed of each
 // of two goroutines that only compute, over that of one. It is 1 on a quiet
@@ -20,25 +17,13 @@ func Quiet() float64 {
 func spin(goroutines int) time.Duration {
 	const work = 500_000
 	var sums [2][8]uint64 // a cache line each
-	var ready, done sync.WaitGroup
-	ready.Add(goroutines)
-	release := make(chan struct{})
-	for g := range goroutines {
-		done.Go(func() {
-			ready.Done()
-			<-release
-			x := uint64(g) + 1
-			for range work {
-				x ^= x << 13
-				x ^= x >> 7
-				x ^= x << 17
-			}
-			sums[g][0] = x
-		})
-	}
-	ready.Wait()
-	start := time.Now()
-	close(release)
-	done.Wait()
-	return time.Since(start)
+	return Turn(goroutines, func(g int) {
+		x := uint64(g) + 1
+		for range work {
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+		}
+		sums[g][0] = x
+	})
 }

@@ -1,5 +1,10 @@
 package figures
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Results holds what was measured: metric → subject → figure.
 type Results map[string]map[string]Stat
 
@@ -26,4 +31,22 @@ func (r Results) Ratio(metric, subject, over string) (Stat, bool) {
 		return Stat{}, false
 	}
 	return a.Over(b), true
+}
+
+// Least returns the subject with the smallest figure among those asked for, and
+// whether there is one.
+func (r Results) Least(metric string, among func(subject string) bool) (subject string, figure float64, ok bool) {
+	var names []string
+	for name := range r[metric] {
+		if among(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", 0, false
+	}
+	subject = slices.MinFunc(names, func(a, b string) int {
+		return cmp.Compare(r[metric][a].Median, r[metric][b].Median)
+	})
+	return subject, r[metric][subject].Median, true
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"regexp"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/figures"
 )
 
 // bench is one run.
@@ -12,9 +14,9 @@ type bench struct {
 	size
 	match    *regexp.Regexp
 	progress io.Writer
-	results  results
+	results  figures.Results
 	notes    []string
-	quiet    []float64 // what probe found, once a round
+	quiet    []float64 // what figures.Quiet found, once a round
 }
 
 // size is how much a run measures.

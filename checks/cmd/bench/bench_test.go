@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/checks/figures"
 )
 
 func TestKeysDiffer(t *testing.T) {
@@ -54,28 +56,10 @@ func TestDrawsStayInRange(t *testing.T) {
 	}
 }
 
-func TestSummarize(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   stat
-		text   string
-	}{
-		{nil, stat{}, "0.0"},
-		{[]float64{3}, stat{3, 3, 3}, "3.0"},
-		{[]float64{9, 1, 2}, stat{2, 1, 9}, "2.0 (1.0–9.0)"},
-		{[]float64{4, 1, 2, 9}, stat{3, 1, 9}, "3.0 (1.0–9.0)"},
-	} {
-		got := summarize(c.values)
-		if got != c.want || got.text(1) != c.text {
-			t.Errorf("%v: got %v %q, want %v %q", c.values, got, got.text(1), c.want, c.text)
-		}
-	}
-}
-
 // Figures at a bar hold, figures just beyond it do not, and none is neither.
 func TestJudge(t *testing.T) {
-	figures := func(excess float64) results {
-		r := results{}
+	measured := func(excess float64) figures.Results {
+		r := figures.Results{}
 		for _, f := range []struct {
 			metric, subject string
 			value           float64
@@ -107,22 +91,22 @@ func TestJudge(t *testing.T) {
 			{"http-over", "throttled", 701},
 			{"http-allocs", sluiceName, 3 + excess},
 		} {
-			r.set(f.metric, f.subject, once(f.value))
+			r.Set(f.metric, f.subject, figures.Once(f.value))
 		}
 		return r
 	}
-	for _, b := range judge(figures(0)) {
-		if !b.measured || !b.holds || b.found == "" {
-			t.Errorf("%s: %s: %s", b.promise, b.found, b.verdict())
+	for _, b := range judge(measured(0)) {
+		if !b.Measured || !b.Holds || b.Found == "" {
+			t.Errorf("%s: %s: %s", b.Promise, b.Found, b.Verdict())
 		}
 	}
-	beyond := judge(figures(1))
-	if got := failed(beyond); got != len(beyond) {
+	beyond := judge(measured(1))
+	if got := figures.Failed(beyond); got != len(beyond) {
 		t.Errorf("%d of %d bars fail", got, len(beyond))
 	}
-	for _, b := range judge(results{}) {
-		if b.measured {
-			t.Errorf("%s: %s of nothing", b.promise, b.verdict())
+	for _, b := range judge(figures.Results{}) {
+		if b.Measured {
+			t.Errorf("%s: %s of nothing", b.Promise, b.Verdict())
 		}
 	}
 }

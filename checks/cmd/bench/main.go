@@ -18,6 +18,8 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/figures"
 )
 
 func main() {
@@ -49,7 +51,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 
 	debug.SetMemoryLimit(memoryLimit)
-	b := &bench{size: full, match: match, progress: stderr, results: results{}}
+	b := &bench{size: full, match: match, progress: stderr, results: figures.Results{}}
 	if *quick {
 		b.size = short
 	}
@@ -84,7 +86,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	if n := failed(bars); n > 0 {
+	if n := figures.Failed(bars); n > 0 {
 		return fmt.Errorf("%d of %d bars do not hold", n, len(bars))
 	}
 	return nil

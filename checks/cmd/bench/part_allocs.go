@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/sluicehq/sluice/checks/figures"
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
@@ -40,7 +41,7 @@ func measureAllocsOf(b *bench, s subject) error {
 	if each < 0.001 { // the runtime's own, now and then
 		each = 0
 	}
-	b.results.set("allocs", s.name, once(each))
+	b.results.Set("allocs", s.name, figures.Once(each))
 	return nil
 }
 

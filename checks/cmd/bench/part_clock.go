@@ -22,7 +22,7 @@ func measureClock(b *bench) error {
 			}
 		}},
 	}) {
-		b.results.set("clock", name, stat)
+		b.results.Set("clock", name, stat)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/figures"
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
@@ -70,8 +71,8 @@ func measureFloodOf(b *bench, s bounded) error {
 	if l.Take(patient) {
 		admitted++
 	}
-	b.results.set("flood-bound", s.name, once(float64(b.floodBound)))
-	b.results.set("flood-peak", s.name, once(float64(peak)))
-	b.results.set("flood-admitted", s.name, once(float64(admitted)))
+	b.results.Set("flood-bound", s.name, figures.Once(float64(b.floodBound)))
+	b.results.Set("flood-peak", s.name, figures.Once(float64(peak)))
+	b.results.Set("flood-admitted", s.name, figures.Once(float64(admitted)))
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/sluicehq/sluice/checks/figures"
 	"github.com/sluicehq/sluice/checks/floor"
 	"github.com/sluicehq/sluice/checks/peers"
 )
@@ -20,15 +21,15 @@ func measureGC(b *bench) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		b.results.set("gc-bytes", s.name, once(float64(bytes)))
+		b.results.Set("gc-bytes", s.name, figures.Once(float64(bytes)))
 		tables := tablesOf(bytes)
 		runtime.GC()
-		b.results.set("gc", floorTable, collections(b.gcCycles))
+		b.results.Set("gc", floorTable, collections(b.gcCycles))
 		total := 0
 		for _, t := range tables {
 			total += t.Bytes()
 		}
-		b.results.set("gc-bytes", floorTable, once(float64(total)))
+		b.results.Set("gc-bytes", floorTable, figures.Once(float64(total)))
 	}
 	return nil
 }
@@ -45,7 +46,7 @@ func measureGCOf(b *bench, s subject) (int64, error) {
 		return 0, err
 	}
 	bytes := liveHeap() - base
-	b.results.set("gc", s.name, collections(b.gcCycles))
+	b.results.Set("gc", s.name, collections(b.gcCycles))
 	runtime.KeepAlive(l)
 	return bytes, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/figures"
 )
 
 // measureHeap fills each keyed subject from n to 2n live keys and averages the
@@ -28,7 +30,7 @@ func measureHeap(b *bench) error {
 			for slots < 2*b.heapKeys {
 				slots *= 2
 			}
-			b.results.set("heap", f.name, once(float64(slots*f.size)/float64(b.heapKeys)))
+			b.results.Set("heap", f.name, figures.Once(float64(slots*f.size)/float64(b.heapKeys)))
 		}
 	}
 	return nil
@@ -58,15 +60,15 @@ func measureHeapOf(b *bench, s subject) error {
 			return err
 		}
 		if i == 0 {
-			b.results.set("heap-gc", s.name, collections(3))
+			b.results.Set("heap-gc", s.name, collections(3))
 		}
 		each := float64(liveHeap()-base) / float64(filled)
 		perKey = append(perKey, each)
 		sum += each
 	}
-	st := summarize(perKey)
-	st.median = sum / float64(len(perKey)) // the bar speaks of the average
-	b.results.set("heap", s.name, st)
+	st := figures.Summarize(perKey)
+	st.Median = sum / float64(len(perKey)) // the bar speaks of the average
+	b.results.Set("heap", s.name, st)
 	return nil
 }
 
@@ -80,12 +82,12 @@ func liveHeap() int64 {
 }
 
 // collections times n full collections, in milliseconds.
-func collections(n int) stat {
+func collections(n int) figures.Stat {
 	times := make([]float64, n)
 	for i := range times {
 		start := time.Now()
 		runtime.GC()
 		times[i] = float64(time.Since(start).Nanoseconds()) / 1e6
 	}
-	return summarize(times)
+	return figures.Summarize(times)
 }

@@ -72,7 +72,7 @@ func measureHotCase(b *bench, c hotCase) error {
 		contenders = append(contenders, contender{s.name, opsFor(b.turn, c.goroutines, take), take})
 	}
 	for name, stat := range b.race(c.goroutines, contenders) {
-		b.results.set(c.metric, name, stat)
+		b.results.Set(c.metric, name, stat)
 	}
 	for _, contender := range contenders {
 		if err := b.tolerate(c.metric, contender, wrong[contender.name].Load()); err != nil {

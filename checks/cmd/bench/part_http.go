@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/figures"
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
@@ -53,7 +54,7 @@ func measureHTTP(b *bench) error {
 		serve(0, httpClients)
 		before := mallocs()
 		serve(0, 100*httpClients)
-		b.results.set("http-allocs", name, once(float64(mallocs()-before)/(100*httpClients)))
+		b.results.Set("http-allocs", name, figures.Once(float64(mallocs()-before)/(100*httpClients)))
 		contenders = append(contenders, contender{name, opsFor(b.turn, 1, serve), serve})
 	}
 	for _, m := range middlewares() {
@@ -75,11 +76,11 @@ func measureHTTP(b *bench) error {
 		add(m.name, h)
 	}
 	for name, stat := range b.race(1, contenders) {
-		b.results.set("http", name, stat)
+		b.results.Set("http", name, stat)
 	}
 	for _, m := range middlewares() {
 		if all, ok := b.results["http"][m.name]; ok {
-			b.results.set("http-over", m.name, once(all.median-b.results["http"][m.name+bareSuffix].median))
+			b.results.Set("http-over", m.name, figures.Once(all.Median-b.results["http"][m.name+bareSuffix].Median))
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func measureKeys(b *bench) error {
 			}})
 		}
 		for name, stat := range b.race(goroutines, contenders) {
-			b.results.set(d.metric, name, stat)
+			b.results.Set(d.metric, name, stat)
 		}
 		for _, c := range contenders {
 			if err := b.tolerate(d.metric, c, denied[c.name].Load()); err != nil {

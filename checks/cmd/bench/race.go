@@ -3,8 +3,9 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/figures"
 )
 
 // contender is a subject in a race: take runs one goroutine's share of a turn.
@@ -22,7 +23,7 @@ type contender struct {
 //
 // Garbage is collected between rounds and never inside a turn, which is
 // to the advantage of those who make any.
-func (b *bench) race(goroutines int, contenders []contender) map[string]stat {
+func (b *bench) race(goroutines int, contenders []contender) map[string]figures.Stat {
 	if len(contenders) == 0 {
 		return nil
 	}
@@ -30,51 +31,26 @@ func (b *bench) race(goroutines int, contenders []contender) map[string]stat {
 	times := map[string][]float64{}
 	for round := range b.rounds + 1 {
 		runtime.GC()
-		b.quiet = append(b.quiet, probe())
+		b.quiet = append(b.quiet, figures.Quiet())
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)]
-			took := turn(goroutines, func(g int) { c.take(g, c.ops) })
+			took := figures.Turn(goroutines, func(g int) { c.take(g, c.ops) })
 			if round > 0 {
 				times[c.name] = append(times[c.name], float64(took.Nanoseconds())/float64(c.ops))
 			}
 		}
 	}
-	stats := map[string]stat{}
+	stats := map[string]figures.Stat{}
 	for name, values := range times {
-		stats[name] = summarize(values)
+		stats[name] = figures.Summarize(values)
 	}
 	return stats
-}
-
-// turn runs work on so many goroutines at once and returns how long it took
-// until the last was done.
-func turn(goroutines int, work func(goroutine int)) time.Duration {
-	if goroutines == 1 {
-		start := time.Now()
-		work(0)
-		return time.Since(start)
-	}
-	var ready, done sync.WaitGroup
-	ready.Add(goroutines)
-	release := make(chan struct{})
-	for g := range goroutines {
-		done.Go(func() {
-			ready.Done()
-			<-release
-			work(g)
-		})
-	}
-	ready.Wait()
-	start := time.Now()
-	close(release)
-	done.Wait()
-	return time.Since(start)
 }
 
 // opsFor returns how many operations of each goroutine fill a turn of the
 // given length.
 func opsFor(length time.Duration, goroutines int, work func(goroutine, ops int)) int {
 	const trial = 20_000
-	took := turn(goroutines, func(g int) { work(g, trial) })
+	took := figures.Turn(goroutines, func(g int) { work(g, trial) })
 	return max(trial, int(trial*length/max(took, 1)))
 }
