@@ -1,3 +1,4 @@
-// Package figures holds what a benchmark measured, judges it, and lays it out
-// in Markdown. It is for the commands in checks/cmd only.
+// Package figures is what the commands of checks/cmd that measure have in common:
+// their flags, what they measured, how it is judged, and how it is laid out in
+// Markdown.
 package figures

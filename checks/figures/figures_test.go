@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"io"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -144,5 +145,17 @@ func TestLeast(t *testing.T) {
 	}
 	if name, _, ok := r.Least("weight", func(string) bool { return true }); ok {
 		t.Errorf("got %q, though nothing was measured", name)
+	}
+}
+
+func TestLineIsWithoutWhatOnlySaysWhereToWrite(t *testing.T) {
+	c := NewCommand("bench", io.Discard)
+	c.Flags.Bool("check", false, "")
+	c.Flags.Int("keys", 1, "")
+	if err := c.Parse([]string{"-quick", "-only", "hot/x", "-keys", "7", "-o", "file", "-cpuprofile", "file", "-check"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "go -C checks run ./cmd/bench -keys 7 -only 'hot/x' -quick"; c.Line() != want {
+		t.Errorf("got %q, want %q", c.Line(), want)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -38,30 +37,18 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("bench-redis", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	quick := flags.Bool("quick", false, "a short run with fewer keys, to see that all works; its figures mean little")
-	duration := flags.Duration("duration", full.duration, "how long each subject is measured in each cell of a table, over all rounds; 50ms with -quick")
-	callers := flags.String("callers", callersText(full.callers), "how many ask at once, in the `columns` of the tables")
-	only := flags.String("only", "", "measure only the `part/subject` pairs that match this regular expression, as in 'keys-64/(sluice|minimal)'")
-	out := flags.String("o", "", "also write the report to this `file`, in Markdown")
-	check := flags.Bool("check", false, "exit with status 1 if a bar does not hold")
-	profile := flags.String("cpuprofile", "", "write a processor profile of the clients to this `file`")
-	if err := flags.Parse(args); err != nil {
+	cmd := figures.NewCommand("bench-redis", stderr)
+	duration := cmd.Flags.Duration("duration", full.duration, "how long each subject is measured in each cell of a table, over all rounds; 50ms with -quick")
+	callers := cmd.Flags.String("callers", callersText(full.callers), "how many ask at once, in the `columns` of the tables")
+	check := cmd.Flags.Bool("check", false, "exit with status 1 if a bar does not hold")
+	if err := cmd.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; see -help", flags.Arg(0))
-	}
-	match, err := regexp.Compile(*only)
-	if err != nil {
-		return fmt.Errorf("-only: %w", err)
-	}
 	size := full
-	if *quick {
+	if cmd.Quick {
 		size = short
 	}
-	flags.Visit(func(f *flag.Flag) {
+	cmd.Flags.Visit(func(f *flag.Flag) {
 		if f.Name == "duration" {
 			size.duration = *duration
 		}
@@ -73,30 +60,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer pprof.StopCPUProfile()
+	endProfile, err := cmd.Profile()
+	if err != nil {
+		return err
 	}
-	b, err := measure(ctx, size, match, stderr)
+	defer endProfile()
+	b, err := measure(ctx, size, cmd.Only, stderr)
 	if err != nil {
 		return err
 	}
 	bars := judge(b.results)
-	report := renderReport(b, commandLine(flags), bars)
-	if _, err := io.WriteString(stdout, report); err != nil {
+	if err := cmd.Publish(renderReport(b, cmd.Line(), bars), stdout); err != nil {
 		return err
-	}
-	if *out != "" {
-		if err := os.WriteFile(*out, []byte(report), 0o644); err != nil {
-			return err
-		}
 	}
 	if n := figures.Failed(bars); n > 0 && *check {
 		return fmt.Errorf("%d of %d bars do not hold", n, len(bars))
@@ -123,23 +98,6 @@ func measure(ctx context.Context, s size, match *regexp.Regexp, progress io.Writ
 		return nil, err
 	}
 	return b, nil
-}
-
-// commandLine returns the command that measures the same, without the flags
-// that say where to write and what to do with a bar that does not hold.
-func commandLine(flags *flag.FlagSet) string {
-	line := "go -C checks run ./cmd/bench-redis"
-	flags.Visit(func(f *flag.Flag) {
-		switch f.Name {
-		case "quick":
-			line += " -quick"
-		case "duration", "callers":
-			line += " -" + f.Name + " " + f.Value.String()
-		case "only":
-			line += " -only '" + f.Value.String() + "'"
-		}
-	})
-	return line
 }
 
 // parseCallers reads numbers with commas between them.
