@@ -27,9 +27,7 @@ type item struct {
 	twice bool
 }
 
-// DecideAll answers several requests as one. See sluice.Store. All their shards are
-// locked, in order; what each of them would be answered is found out first, and then
-// all are charged, or none.
+// DecideAll answers several requests as one. See sluice.Store.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("memory: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
@@ -46,6 +44,15 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 			return err
 		}
 	}
+	if s.decideTogether(rs, out) {
+		return nil
+	}
+	return s.decideBatch(rs, out)
+}
+
+// decideBatch is DecideAll for any batch. All its shards are locked, in order; what
+// each request would be answered is found out first, and then all are charged, or none.
+func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	b := s.scratch.Get().(*batch)
 	defer s.scratch.Put(b)
 	defer b.reset()

@@ -93,3 +93,21 @@ func BenchmarkUniform(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkBatch decides batches of three limits for a key of each, as policies do.
+func BenchmarkBatch(b *testing.B) {
+	s := newStore(b, memory.Options{})
+	var rs [3]sluice.Request
+	for i := range rs {
+		limit := sluice.MustLimit(fmt.Sprint(i), generous[0])
+		rs[i] = sluice.Request{Limit: limit, Key: sluice.StringKey("192.0.2.1"), Cost: 1}
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		ctx := context.Background()
+		var out [3]sluice.Decision
+		for pb.Next() {
+			_ = s.DecideAll(ctx, rs[:], out[:])
+		}
+	})
+}
