@@ -15,7 +15,8 @@ import (
 //
 // A request that is allowed after a delay waits for it, as long as its context
 // lasts: when the client is gone, the request is not handled and what it took is
-// given back. What it holds of concurrency limits is released when the handler returns or panics, and
+// given back. Meanwhile the first 32 KiB of its body are read ahead, without which a server does not learn that a
+// client over HTTP/1 is gone. What it holds of concurrency limits is released when the handler returns or panics, and
 // costs that are known by then are settled.
 type Middleware struct {
 	decider Decider
@@ -53,6 +54,9 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	v := m.decider.Decide(r)
+	if v.Delay > 0 {
+		r = readAhead(r)
+	}
 	ctx := r.Context()
 	if isInvolved(&v) || m.o.Counts != nil {
 		ctx = requestContext{ctx, r}
