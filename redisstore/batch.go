@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -332,19 +333,21 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 	}
 	each(parts, func(p *part) { p.batch, p.err = s.ask(ctx, p.rs) })
 	allowed := true
-	var failed error
+	var failed []error
 	for i := range parts {
 		if parts[i].err != nil {
-			failed = parts[i].err
+			failed = append(failed, parts[i].err)
 		} else {
 			allowed = allowed && parts[i].batch.all
 		}
 	}
-	if failed != nil || !allowed {
-		s.giveBack(ctx, parts)
-	}
+	given := failed == nil && allowed || s.giveBack(ctx, parts)
 	if failed != nil {
-		return failed
+		err := errors.Join(failed...)
+		if !given || slices.ContainsFunc(parts, func(p part) bool { return p.err == nil && p.batch.lasts() }) {
+			err = unknown(err)
+		}
+		return err
 	}
 	for i := range parts {
 		p := &parts[i]
@@ -365,25 +368,26 @@ const (
 	lateTime = time.Second // for each
 )
 
-// giveBack undoes the parts that were charged. When the context has ended, as when
-// another slot has not answered, that goes on by itself for a moment, for a bounded number of
-// batches: beyond, too little is admitted.
-func (s *Store) giveBack(ctx context.Context, parts []part) {
-	undo := func(ctx context.Context) {
+// giveBack undoes the parts that were charged, and reports whether all of them are. When
+// the context has ended, as when another slot has not answered, that goes on by itself for a
+// moment, for a bounded number of batches: beyond, too little is admitted.
+func (s *Store) giveBack(ctx context.Context, parts []part) bool {
+	undo := func(ctx context.Context) bool {
+		var kept atomic.Bool
 		each(parts, func(p *part) {
-			if p.err == nil && p.batch.all {
-				s.undo(ctx, p.batch)
+			if p.err == nil && p.batch.all && !s.undo(ctx, p.batch) {
+				kept.Store(true)
 			}
 		})
+		return !kept.Load()
 	}
 	if ctx.Err() == nil {
-		undo(ctx)
-		return
+		return undo(ctx)
 	}
 	select {
 	case s.late <- struct{}{}:
 	default:
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
 	go func() {
@@ -391,6 +395,19 @@ func (s *Store) giveBack(ctx context.Context, parts []part) {
 		undo(ctx)
 		<-s.late
 	}()
+	return false
+}
+
+// lasts reports whether a batch may have changed what is not given back: the states of
+// shadows, what counts denials, and leases that were held before.
+func (b *batch) lasts() bool {
+	for i := range b.rs {
+		r := &b.rs[i]
+		if !r.Peek && (r.Shadow || r.Ban != nil || !b.all && r.Limit.Params().Log.CountDenied || b.all && b.renewed(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // part is the requests of a batch that are in one slot.

@@ -117,8 +117,9 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 const maxUndo = 64
 
 // undo gives back all that a batch has charged: nobody has acted upon it. The keys are
-// undone at once, for the deadline of the decision is that of its undoing, too.
-func (s *Store) undo(ctx context.Context, b *batch) {
+// undone at once, for the deadline of the decision is that of its undoing, too. It reports
+// whether each of them was.
+func (s *Store) undo(ctx context.Context, b *batch) bool {
 	var keys []int
 	byKey := make(map[int][]int)
 	for i := range b.rs {
@@ -133,32 +134,42 @@ func (s *Store) undo(ctx context.Context, b *batch) {
 	}
 	var all sync.WaitGroup
 	var next atomic.Int64
+	var kept atomic.Bool
 	for range min(len(keys), maxUndo) {
 		all.Go(func() {
 			for n := next.Add(1); int(n) <= len(keys); n = next.Add(1) {
-				s.undoKey(ctx, b, byKey[keys[n-1]])
+				if !s.undoKey(ctx, b, byKey[keys[n-1]]) {
+					kept.Store(true)
+				}
 			}
 		})
 	}
 	all.Wait()
+	return !kept.Load()
 }
 
-// undoKey gives back what some requests of a batch, all for one key, have charged.
-func (s *Store) undoKey(ctx context.Context, b *batch, of []int) {
+// undoKey gives back what some requests of a batch, all for one key, have charged. It
+// reports whether the server has done all of it: if not, what was charged stays charged, and
+// too little is admitted, never too much.
+func (s *Store) undoKey(ctx context.Context, b *batch, of []int) bool {
 	var charged [1]sluice.Decision
+	done := true
 	one := batch{now: b.now, all: true}
 	for _, i := range slices.Backward(of) { // the last one stands on those before it
 		one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
 		if one.answer(charged[:], true) != nil {
+			done = false
 			continue
 		}
 		c := b.rs[i].Charge(&charged[0])
 		if p := b.limits[i].params; p.Kind == algo.KindBucket {
 			c.Receipt.Over = b.missing(i) // in place of what it waits for
 		}
-		// If this fails, what was charged stays charged: too little is admitted, never too much.
-		_, _ = s.finish(ctx, &c, finishUndo, 0)
+		if _, err := s.finish(ctx, &c, finishUndo, 0); err != nil {
+			done = false
+		}
 	}
+	return done
 }
 
 // renewed reports whether a request has renewed a lease that it held before.

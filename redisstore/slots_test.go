@@ -1,0 +1,65 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+)
+
+// slotsClient answers by what the key holds, batches and what ends them.
+type slotsClient struct {
+	fakeClient
+	batches, ends map[string]error
+}
+
+func (c *slotsClient) EvalSHA(_ context.Context, sha string, keys, _ []string) (string, error) {
+	errs := c.batches
+	for _, sc := range finishScripts[1:] {
+		if sc.sha == sha {
+			errs = c.ends
+		}
+	}
+	for key, err := range errs {
+		if strings.Contains(keys[0], key) {
+			return "", err
+		}
+	}
+	return "\x01\x03\xc0", nil
+}
+
+// TestErrorsOfSlots: an error of a batch over several slots says that nothing has changed
+// only if that holds for all of them.
+func TestErrorsOfSlots(t *testing.T) {
+	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(5)})
+	refused := &ServerError{Text: "CLUSTERDOWN Hash slot not served"}
+	for name, c := range map[string]struct {
+		batches, ends map[string]error
+		shadow        bool
+		unknown       bool
+	}{
+		"one refuses, and the others are given back":    {batches: map[string]error{"{b}": refused}},
+		"one refuses, and one cannot be given back":     {batches: map[string]error{"{b}": refused}, ends: map[string]error{"{c}": refused}, unknown: true},
+		"one refuses, and of one nobody knows":          {batches: map[string]error{"{a}": refused, "{b}": io.EOF, "{c}": refused}, unknown: true},
+		"one refuses, and a shadow is charged for good": {batches: map[string]error{"{b}": refused}, shadow: true, unknown: true},
+	} {
+		s, err := New(&slotsClient{batches: c.batches, ends: c.ends}, Options{Cluster: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 { // in any order
+			var rs []sluice.Request
+			for _, key := range []string{"a", "b", "c"} {
+				rs = append(rs, sluice.Request{Limit: l, Key: sluice.StringKey(key), Cost: 1, Shadow: c.shadow && key == "a"})
+			}
+			err := s.DecideAll(t.Context(), rs, make([]sluice.Decision, len(rs)))
+			var answer *ServerError
+			if errors.Is(err, sluice.ErrUnknownOutcome) != c.unknown || !errors.As(err, &answer) {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+}
