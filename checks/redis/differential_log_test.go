@@ -77,3 +77,18 @@ func TestLogsCountAnew(t *testing.T) {
 		w.walk(soak(t, 250))
 	}
 }
+
+// TestLogOfACentury: a log that counts for longer than there has been time since 1970 is
+// as new when its only entry is given back.
+func TestLogOfACentury(t *testing.T) {
+	a := newArena(t)
+	d := a.duel(t, 1, func(*duel) sluice.Algorithm {
+		return sluice.SlidingLog{Rate: sluice.Per(2, 100*365*24*time.Hour)}
+	})
+	r := sluice.Request{Limit: d.limits[0], Key: d.keys[0], Cost: 1}
+	for range 3 {
+		d.decide(r)
+		d.cancel(len(d.live) - 1)
+		d.look(r.Limit, r.Key)
+	}
+}

@@ -379,7 +379,7 @@ do
       if s.edit then
         replace(key, unpack(s.edit))
         last = tonumber(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
-        if last <= now - p[3] then -- also if only p is left
+        if last < 0 or last <= now - p[3] then -- below 0 if only p is left
           redis.call('DEL', key)
           return
         end
