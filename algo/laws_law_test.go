@@ -263,3 +263,27 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestPeek answers as a decision does, changes nothing and tells what could be taken now.
+func TestPeek(t *testing.T) {
+	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+		m, now := newMachine(p), begin(c, q)
+		for range 60 {
+			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
+			a := q.ask(c, now)
+			before := m.state()
+			var got algo.Answer
+			p.Peek(m.s, m.w, &a, &got)
+			want := m.decide(a, false)
+			if want.Allowed && a.Cost > 0 {
+				none := algo.Ask{Now: now, Floor: a.Floor, MaxWait: a.MaxWait}
+				want.Remaining = m.decide(none, false).Remaining
+			}
+			if got != want || m.state() != before {
+				t.Errorf("%s: %+v is told %+v, want %+v; %s became %s", numbers(&p), a, got, want, before, m.state())
+				return
+			}
+			m.decide(a, true)
+		}
+	})
+}

@@ -73,6 +73,33 @@ func (p *Params) DecideWords(w []uint64, a Ask, commit bool) Answer {
 	}
 }
 
+// Answer answers one question, about the state s of an inline kind or about the words w
+// of another, and writes nothing but the answer.
+func (p *Params) Answer(s State, w []uint64, a *Ask, ans *Answer) {
+	if p.Inline() {
+		p.DecideState(s, a, ans)
+	} else {
+		*ans = p.DecideWords(w, *a, false)
+	}
+}
+
+// Peek answers, like Answer, a question that takes nothing: what remains is what could be
+// taken now, as if the question had been about no unit.
+func (p *Params) Peek(s State, w []uint64, a *Ask, ans *Answer) {
+	p.Answer(s, w, a, ans)
+	if !ans.Allowed || a.Cost == 0 {
+		return
+	}
+	none := Ask{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait}
+	if p.Inline() {
+		var left Answer
+		p.DecideState(s, &none, &left)
+		ans.Remaining = left.Remaining
+	} else {
+		ans.Remaining = p.DecideWords(w, none, false).Remaining
+	}
+}
+
 // FreshState reports whether a state of an inline kind equals a fresh one.
 func (p *Params) FreshState(s State, now int64) bool {
 	switch p.Kind {

@@ -106,28 +106,23 @@ func (s *Store) deny(r *sluice.Request) sluice.Decision {
 func (s *Store) again() time.Duration { return max(leastRetry, s.breaker.untilNext()) }
 
 // fresh answers a request for a key that has used nothing, as of now.
-func fresh(r *sluice.Request) algo.Answer {
+func fresh(r *sluice.Request) (ans algo.Answer) {
 	p := r.Limit.Params()
 	a := algo.Ask{Now: time.Now().UnixMicro(), Cost: r.Cost, Floor: r.Floor, MaxWait: int64(r.MaxWait / time.Microsecond), Member: r.Member}
 	if r.MaxWait < 0 || 0 < r.MaxWait && r.MaxWait < time.Microsecond {
 		a.MaxWait = -1
 	}
-	ans := decideFresh(p, a)
-	if r.Peek && ans.Allowed && a.Cost > 0 {
-		// Who only looks is told what could be taken now.
-		a.Cost = 0
-		ans.Remaining = decideFresh(p, a).Remaining
+	var words []uint64
+	if !p.Inline() {
+		least, _ := p.Words()
+		words = make([]uint64, least)
+	}
+	if r.Peek {
+		p.Peek(algo.State{}, words, &a, &ans)
+	} else {
+		p.Answer(algo.State{}, words, &a, &ans)
 	}
 	return ans
-}
-
-func decideFresh(p *algo.Params, a algo.Ask) (ans algo.Answer) {
-	if p.Inline() {
-		p.DecideState(algo.State{}, &a, &ans)
-		return ans
-	}
-	least, _ := p.Words()
-	return p.DecideWords(make([]uint64, least), a, false)
 }
 
 // duration returns microseconds as a time.Duration, or the longest one that it holds.

@@ -61,14 +61,16 @@ func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice
 
 // peekSlot answers from a slot of the request's own version and writes nothing.
 func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Ask) sluice.Decision {
-	if v.params.Inline() {
-		return peekState(v, sl.state, a)
-	}
-	if sl.state.T == 0 {
+	var w []uint64
+	switch {
+	case v.params.Inline():
+	case sl.state.T == 0:
 		least, _ := v.params.Words()
-		return peekWords(v, make([]uint64, least), a)
+		w = make([]uint64, least)
+	default:
+		w = sh.words(sl)
 	}
-	return peekWords(v, sh.words(sl), a)
+	return peekState(v, sl.state, w, a)
 }
 
 // peekOther answers from a slot that was written under other numbers, and leaves
@@ -80,7 +82,7 @@ func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 		if from.Kind == v.params.Kind {
 			state = v.params.ConvertState(from, sl.state, a.Now)
 		}
-		return peekState(v, state, a)
+		return peekState(v, state, nil, a)
 	}
 	least, _ := v.params.Words()
 	w := make([]uint64, least)
@@ -89,33 +91,15 @@ func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 		w = make([]uint64, max(least, len(old)))
 		v.params.ConvertWords(from, w, old, a.Now)
 	}
-	return peekWords(v, w, a)
+	return peekState(v, algo.State{}, w, a)
 }
 
-// The answers to a question that takes nothing say what could be taken now, as
-// if it had been about no unit.
-
-func peekState(v *version, s algo.State, a *algo.Ask) sluice.Decision {
+// peekState answers from a state, or from words, and writes nothing.
+func peekState(v *version, s algo.State, w []uint64, a *algo.Ask) sluice.Decision {
 	var ans algo.Answer
-	v.params.DecideState(s, a, &ans)
-	if ans.Allowed && a.Cost > 0 {
-		var none algo.Answer
-		v.params.DecideState(s, noUnit(a), &none)
-		ans.Remaining = none.Remaining
-	}
+	v.params.Peek(s, w, a, &ans)
 	return decision(v, &ans)
 }
-
-func peekWords(v *version, w []uint64, a *algo.Ask) sluice.Decision {
-	ans := v.params.DecideWords(w, *a, false)
-	if ans.Allowed && a.Cost > 0 {
-		ans.Remaining = v.params.DecideWords(w, *noUnit(a), false).Remaining
-	}
-	return decision(v, &ans)
-}
-
-// noUnit is a question about no unit, by who asks a.
-func noUnit(a *algo.Ask) *algo.Ask { return &algo.Ask{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait} }
 
 // decideNew answers for a key that has no slot, and gives it one if the answer
 // leaves it in another state than a fresh one.

@@ -100,8 +100,5 @@ func (c *replica) charge(a *algo.Ask) {
 
 // peek answers from the copy.
 func (c *replica) peek(v *version, a *algo.Ask) sluice.Decision {
-	if c.params.Inline() {
-		return peekState(v, c.state, a)
-	}
-	return peekWords(v, c.words, a)
+	return peekState(v, c.state, c.words, a)
 }

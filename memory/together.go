@@ -134,7 +134,7 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 		if d := &out[ms[i].request]; d.Allowed {
 			a := ask(&rs[ms[i].request])
 			a.Now = now
-			*d = peekState(ms[i].v, ms[i].slot.state, &a)
+			*d = peekState(ms[i].v, ms[i].slot.state, nil, &a)
 		}
 	}
 	return false

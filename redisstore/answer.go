@@ -18,10 +18,11 @@ func (l *limit) answer(view string, a *algo.Ask, peek bool) (sluice.Decision, er
 	if state, words = k.read(&in, l.params); in.err != nil {
 		return sluice.Decision{}, in.err
 	}
-	ans := l.decide(state, words, a)
-	if peek && ans.Allowed && a.Cost > 0 {
-		none := algo.Ask{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait}
-		ans.Remaining = l.decide(state, words, &none).Remaining
+	var ans algo.Answer
+	if peek {
+		l.params.Peek(state, words, a, &ans)
+	} else {
+		l.params.Answer(state, words, a, &ans)
 	}
 	return sluice.Decision{
 		Allowed:    ans.Allowed,
@@ -33,14 +34,6 @@ func (l *limit) answer(view string, a *algo.Ask, peek bool) (sluice.Decision, er
 		ResetAfter: duration(ans.ResetAfter),
 		Receipt:    sluice.Receipt{At: ans.At, Over: ans.Over},
 	}, nil
-}
-
-func (l *limit) decide(state algo.State, words []uint64, a *algo.Ask) (ans algo.Answer) {
-	if l.params.Inline() {
-		l.params.DecideState(state, a, &ans)
-		return ans
-	}
-	return l.params.DecideWords(words, *a, false)
 }
 
 // duration returns microseconds as a time.Duration, or the longest one that it holds.
