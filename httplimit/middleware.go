@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -52,7 +53,15 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
+// errTarget is for a request whose target is no path: "GET a:http://host/login HTTP/1.1". To rules its path would be
+// "/", and a proxy behind passes on what follows the colon, which to a service is a whole URL.
+var errTarget = errors.New("httplimit: the target of the request is no path")
+
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.URL != nil && r.URL.Opaque != "" {
+		m.o.OnDenied(w, r, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: errTarget})
+		return
+	}
 	v := m.decider.Decide(r)
 	if v.Delay > 0 {
 		r = readAhead(r)

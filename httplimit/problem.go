@@ -50,6 +50,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Missing.Name != "" {
 			p.Detail = "The request lacks " + v.Missing.Name + ", by which it is counted."
 		}
+	case errors.Is(v.Err, errTarget):
+		p.Detail = "The request asks for no path."
 	case isInvalid(v.Err):
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"path"
@@ -254,4 +255,42 @@ func plainContains(text string, addr netip.Addr) bool {
 		bits = 32
 	}
 	return (bits == 32) == addr.Is4() && network.Contains(addr.AsSlice())
+}
+
+// A target that is no path, but holds a URL behind a colon, is refused: rules would take its path
+// for "/", and a proxy behind the middleware would pass the URL on.
+func TestTargetsWithoutPath(t *testing.T) {
+	reached := make(chan string, 100)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached <- r.URL.Path }))
+	t.Cleanup(service.Close)
+	to, err := url.Parse(service.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := int64(1e6)
+	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{
+		Name: "login", Match: policy.Match{Paths: []string{"/login"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(1),
+	})
+	s := served(t, wrap(t, d, httplimit.Options{}, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}))
+	for _, target := range []string{"/login", "x:http://a.example/login", "http:http://a.example/login", "x:login", "http:login?a"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n", target); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		conn.Close()
+		want := "HTTP/1.1 400 "
+		if target == "/login" {
+			want = "HTTP/1.1 200 "
+		}
+		if err != nil || !strings.HasPrefix(string(answer), want) {
+			t.Errorf("%s: %q, %v", target, answer, err)
+		}
+	}
+	if len(reached) != 1 {
+		t.Errorf("the service was reached %d times", len(reached))
+	}
 }
