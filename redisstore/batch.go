@@ -362,40 +362,48 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 	return nil
 }
 
-// What is given back when the decision's time is over already.
+// What is given back when the decision's time is over.
 const (
 	maxLate  = 16          // batches at once
 	lateTime = time.Second // for each
 )
 
-// giveBack undoes the parts that were charged, and reports whether all of them are. When
-// the context has ended, as when another slot has not answered, that goes on by itself for a
+// giveBack undoes the parts that were charged, and reports whether all of them are. Where
+// the context ends before, as when another slot has not answered, that goes on by itself for a
 // moment, for a bounded number of batches: beyond, too little is admitted.
 func (s *Store) giveBack(ctx context.Context, parts []part) bool {
-	undo := func(ctx context.Context) bool {
-		var kept atomic.Bool
-		each(parts, func(p *part) {
-			if p.err == nil && p.batch.all && !s.undo(ctx, p.batch) {
-				kept.Store(true)
-			}
-		})
-		return !kept.Load()
-	}
-	if ctx.Err() == nil {
-		return undo(ctx)
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
+	done := make(chan bool, 1)
+	go func() {
+		defer cancel()
+		done <- s.undoParts(own, parts)
+	}()
+	select {
+	case given := <-done:
+		return given
+	case <-ctx.Done():
 	}
 	select {
 	case s.late <- struct{}{}:
+		go func() {
+			<-done
+			<-s.late
+		}()
 	default:
-		return false
+		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
-	go func() {
-		defer cancel()
-		undo(ctx)
-		<-s.late
-	}()
 	return false
+}
+
+// undoParts undoes the parts that were charged.
+func (s *Store) undoParts(ctx context.Context, parts []part) bool {
+	var kept atomic.Bool
+	each(parts, func(p *part) {
+		if p.err == nil && p.batch.all && !s.undo(ctx, p.batch) {
+			kept.Store(true)
+		}
+	})
+	return !kept.Load()
 }
 
 // lasts reports whether a batch may have changed what is not given back: the states of

@@ -117,8 +117,7 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 const maxUndo = 64
 
 // undo gives back all that a batch has charged: nobody has acted upon it. The keys are
-// undone at once, for the deadline of the decision is that of its undoing, too. It reports
-// whether each of them was.
+// undone at once, for the caller waits for it. It reports whether each of them was.
 func (s *Store) undo(ctx context.Context, b *batch) bool {
 	var keys []int
 	byKey := make(map[int][]int)

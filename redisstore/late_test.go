@@ -55,3 +55,48 @@ func TestGivesBackLate(t *testing.T) {
 		t.Error("nothing was given back")
 	}
 }
+
+// slowClient refuses batches about some key, and lets what ends a charge run for longer than
+// the batch's time.
+type slowClient struct {
+	slotsClient
+	batch    context.Context
+	finished chan error
+}
+
+func (c *slowClient) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
+	if sha == finishScripts[1].sha {
+		<-c.batch.Done()
+		c.finished <- ctx.Err()
+		return "\x01\x01", ctx.Err()
+	}
+	return c.slotsClient.EvalSHA(ctx, sha, keys, args)
+}
+
+// TestGivesBackBeyondTheDeadline: what is being given back when the batch's time ends is
+// not left there.
+func TestGivesBackBeyondTheDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	client := &slowClient{
+		slotsClient: slotsClient{batches: map[string]error{"{b}": &ServerError{Text: "CLUSTERDOWN"}}},
+		batch:       ctx, finished: make(chan error, 1),
+	}
+	s, err := New(client, Options{Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerSecond(5)})
+	rs := []sluice.Request{
+		{Limit: l, Key: sluice.StringKey("a"), Cost: 1},
+		{Limit: l, Key: sluice.StringKey("b"), Cost: 1},
+	}
+	for range 3 { // in time at first, and then too late already
+		if err := s.DecideAll(ctx, rs, make([]sluice.Decision, 2)); err == nil {
+			t.Error("no error")
+		}
+		if err := <-client.finished; err != nil {
+			t.Fatalf("what was charged stays: %v", err)
+		}
+	}
+}
