@@ -11,15 +11,21 @@ import (
 // maxUnits bounds every count of units.
 const maxUnits = algo.MaxCount
 
+// kindShift puts the algorithm into the highest bits of an ID, which stores keep that cut
+// it short.
+const kindShift = 56
+
 // Limit is a name, an algorithm and its numbers: an immutable, validated value.
-// State is kept per name and key. Two limits of one name are two versions of
-// the same limit: the state of a key is converted to the numbers it is asked with, keeping
-// what has been used. A change of the algorithm starts anew.
+// State is kept per name, algorithm and key. Two limits of one name and algorithm are two
+// versions of the same limit: the state of a key is converted to the numbers it is asked with,
+// keeping what has been used. Two of one name and different algorithms count apart, each for
+// itself, and share their bans.
 type Limit struct {
 	name      string
 	algorithm Algorithm
 	params    algo.Params
 	id        [2]uint64
+	nameID    [2]uint64
 	// leaseless is 1 for a limit whose requests need no member, for a quick check.
 	leaseless uint64
 }
@@ -42,7 +48,8 @@ func NewLimit(name string, a Algorithm) (*Limit, error) {
 		l.name = a.String()
 	}
 	sum := sha256.Sum256([]byte(l.name))
-	l.id = [2]uint64{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
+	l.nameID = [2]uint64{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
+	l.id = [2]uint64{l.nameID[0], l.nameID[1] ^ uint64(l.params.Kind)<<kindShift}
 	return l, nil
 }
 
@@ -55,7 +62,7 @@ func MustLimit(name string, a Algorithm) *Limit {
 	return l
 }
 
-// Name returns the name under which the limit's state is kept.
+// Name returns the name under which, with the algorithm, the limit's state is kept.
 func (l *Limit) Name() string { return l.name }
 
 // Algorithm returns the algorithm and its numbers, as NewLimit was given them.
@@ -68,8 +75,13 @@ func (l *Limit) Capacity() int64 { return l.params.Capacity }
 // Params returns the numbers as stores compute with them. They are not to be changed.
 func (l *Limit) Params() *algo.Params { return &l.params }
 
-// ID returns 128 bits that identify the name.
+// ID returns 128 bits that identify the name and the algorithm, whatever its numbers: what
+// states are kept under. A token bucket with a warm-up is another algorithm than one without.
 func (l *Limit) ID() [2]uint64 { return l.id }
+
+// NameID returns 128 bits that identify the name alone: what bans are kept under. Their
+// first half is that of ID, so that a store can keep the two together.
+func (l *Limit) NameID() [2]uint64 { return l.nameID }
 
 // String returns the name and the numbers.
 func (l *Limit) String() string {

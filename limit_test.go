@@ -239,6 +239,44 @@ func TestLimit(t *testing.T) {
 	sluice.MustLimit("", sluice.TokenBucket{})
 }
 
+// TestLimitIDs: an ID tells name and algorithm, whatever the numbers, and a NameID the name alone.
+func TestLimitIDs(t *testing.T) {
+	algorithms := []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerSecond(5)},
+		sluice.TokenBucket{Rate: sluice.PerSecond(5), WarmUp: time.Second},
+		sluice.LeakyBucket{Rate: sluice.PerSecond(5)},
+		sluice.FixedWindow{Rate: sluice.PerSecond(5)},
+		sluice.SlidingWindow{Rate: sluice.PerSecond(5)},
+		sluice.SlidingCounter{Rate: sluice.PerSecond(5)},
+		sluice.SlidingLog{Rate: sluice.PerSecond(5)},
+		sluice.Concurrency{Max: 5},
+	}
+	ids := make(map[[2]uint64]string)
+	for _, name := range []string{"a", "b"} {
+		for _, a := range algorithms {
+			l := sluice.MustLimit(name, a)
+			if other, ok := ids[l.ID()]; ok {
+				t.Errorf("%v has the ID of %s", l, other)
+			}
+			ids[l.ID()] = l.String()
+			first := sluice.MustLimit(name, algorithms[0])
+			if l.NameID() != first.NameID() || l.ID()[0] != l.NameID()[0] {
+				t.Errorf("%v: %x is not under the name of %v, %x", l, l.ID(), first, l.NameID())
+			}
+		}
+	}
+	for _, a := range []sluice.Algorithm{
+		sluice.FixedWindow{Rate: sluice.PerDay(9), Calendar: sluice.CalendarWeek}, sluice.FixedWindow{Rate: sluice.PerHour(1), Opened: true},
+	} {
+		if l := sluice.MustLimit("a", a); ids[l.ID()] != "a: fixed_window(5/s)" {
+			t.Errorf("%v has another ID than a window of other numbers", l)
+		}
+	}
+	if a, b := sluice.MustLimit("a", algorithms[0]), sluice.MustLimit("b", algorithms[0]); a.NameID() == b.NameID() {
+		t.Error("two names have one ID")
+	}
+}
+
 // TestCells: the default number of cells divides the period.
 func TestCells(t *testing.T) {
 	for _, step := range []struct {

@@ -40,7 +40,8 @@ func (l *Limiter) Limit() *Limit { return l.limit.Load() }
 
 // SetLimit changes the numbers of the limit while it is used. What keys have
 // used stays used: their states are settled under the old numbers and clamped to the new
-// ones, each with its next request. The new limit must have the name of the old one.
+// ones, each with its next request. The new limit must have the name of the old one. Under
+// another algorithm keys begin anew, and their bans hold.
 func (l *Limiter) SetLimit(limit *Limit) error {
 	if old := l.Limit(); limit.Name() != old.Name() {
 		return &LimitError{

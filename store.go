@@ -29,7 +29,8 @@ type Store interface {
 	// Release ends a lease of a concurrency limit, which was held for latency. It
 	// returns ErrLeaseLost if the lease had ended by itself.
 	Release(ctx context.Context, c Charge, latency time.Duration) error
-	// Reset forgets the state of a limit's key, and its ban.
+	// Reset forgets the state of a limit's key, and its ban, which is that of its name: what
+	// another algorithm has counted under the name stays.
 	Reset(ctx context.Context, l *Limit, k Key) error
 }
 

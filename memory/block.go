@@ -63,14 +63,10 @@ func (sh *shard) ensureBlock(p *algo.Params, sl *slot, now int64, reserve bool) 
 // restamps reports whether convert would lose the times of what is used.
 func (sh *shard) restamps(v *version, sl *slot, now int64) bool {
 	from := sh.store.versions.at(sl.version()).params
-	switch {
-	case from.Kind != v.params.Kind:
-		return false
-	case v.params.Inline():
+	if v.params.Inline() {
 		return v.params.RestampsState(from, sl.state, now)
-	default:
-		return sl.state.T != 0 && v.params.RestampsWords(from, sh.words(sl), now)
 	}
+	return sl.state.T != 0 && v.params.RestampsWords(from, sh.words(sl), now)
 }
 
 // convert puts the state of a slot, written under other numbers of the same
@@ -78,12 +74,6 @@ func (sh *shard) restamps(v *version, sl *slot, now int64) bool {
 func (sh *shard) convert(v *version, sl *slot, now int64) bool {
 	from := sh.store.versions.at(sl.version())
 	switch {
-	case from.params.Kind != v.params.Kind:
-		// Another algorithm starts anew.
-		if !from.params.Inline() {
-			sh.freeBlock(sl)
-		}
-		sl.state = algo.State{}
 	case v.params.Inline():
 		sl.state = v.params.ConvertState(from.params, sl.state, now)
 	case sl.state.T != 0:

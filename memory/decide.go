@@ -25,9 +25,8 @@ func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		if peek || a.Cost == 0 {
 			return sh.peekOther(p.v, sl, a)
 		}
-		if sh.store.versions.at(sl.version()).params.Kind != p.v.params.Kind || sh.restamps(p.v, sl, a.Now) {
-			// What is denied by another algorithm does not start it anew, and by another
-			// version does not keep what is used from leaving.
+		if sh.restamps(p.v, sl, a.Now) {
+			// What another version denies does not keep what is used from leaving.
 			if d := sh.peekOther(p.v, sl, a); !d.Allowed {
 				return d
 			}
@@ -78,15 +77,11 @@ func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 	from := sh.store.versions.at(sl.version()).params
 	if v.params.Inline() {
-		state := algo.State{}
-		if from.Kind == v.params.Kind {
-			state = v.params.ConvertState(from, sl.state, a.Now)
-		}
-		return peekState(v, state, nil, a)
+		return peekState(v, v.params.ConvertState(from, sl.state, a.Now), nil, a)
 	}
 	least, _ := v.params.Words()
 	w := make([]uint64, least)
-	if from.Kind == v.params.Kind && sl.state.T != 0 {
+	if sl.state.T != 0 {
 		old := sh.words(sl)
 		w = make([]uint64, max(least, len(old)))
 		v.params.ConvertWords(from, w, old, a.Now)

@@ -96,9 +96,6 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 		}
 	default:
 		v = s.versions.at(sl.version())
-		if v.params.Kind != p.v.params.Kind {
-			return nil // another algorithm started anew
-		}
 		charge = convertCharge(p.v.params, v.params, charge, now)
 	}
 	if !v.params.Inline() && !p.shard.ensureBlock(v.params, sl, now, false) && sl.state.T == 0 {
@@ -137,7 +134,7 @@ func (s *Store) lock(l *sluice.Limit, k sluice.Key) (place, int64, error) {
 	}
 }
 
-// Reset forgets the state of a limit's key, and its ban.
+// Reset forgets the state of a limit's key, and its ban. See sluice.Store.
 func (s *Store) Reset(_ context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return &sluice.RequestError{Problem: "has no limit"}

@@ -13,12 +13,23 @@ import (
 type model struct {
 	now    *int64
 	states map[identity]*modelState
-	bans   map[identity]algo.State
+	bans   map[banIdentity]algo.State
 }
 
-type identity struct {
-	name string
-	key  sluice.Key
+// identity is what states are kept under, and banIdentity what bans are.
+type (
+	identity struct {
+		banIdentity
+		kind algo.Kind
+	}
+	banIdentity struct {
+		name string
+		key  sluice.Key
+	}
+)
+
+func identify(l *sluice.Limit, k sluice.Key) identity {
+	return identity{banIdentity{l.Name(), k}, l.Params().Kind}
 }
 
 // modelState is one state, with more room than it can need.
@@ -29,7 +40,7 @@ type modelState struct {
 }
 
 func newModel(now *int64) *model {
-	return &model{now, make(map[identity]*modelState), make(map[identity]algo.State)}
+	return &model{now, make(map[identity]*modelState), make(map[banIdentity]algo.State)}
 }
 
 func freshState(p *algo.Params) *modelState {
@@ -68,14 +79,12 @@ func (st *modelState) under(p *algo.Params, now int64) *modelState {
 		return st
 	}
 	next := freshState(p)
-	switch {
-	case st.params.Kind != p.Kind:
-	case p.Inline():
+	if p.Inline() {
 		next.state = p.ConvertState(st.params, st.state, now)
-	default:
-		next.words = make([]uint64, max(len(next.words), len(st.words)))
-		p.ConvertWords(st.params, next.words, st.words, now)
+		return next
 	}
+	next.words = make([]uint64, max(len(next.words), len(st.words)))
+	p.ConvertWords(st.params, next.words, st.words, now)
 	return next
 }
 
@@ -91,7 +100,7 @@ func (st *modelState) decide(a algo.Ask) algo.Answer {
 // get returns the state that a request is decided on.
 func (m *model) get(l *sluice.Limit, k sluice.Key) *modelState {
 	p := l.Params()
-	if st := m.states[identity{l.Name(), k}]; st != nil {
+	if st := m.states[identify(l, k)]; st != nil {
 		return st.under(p, *m.now)
 	}
 	return freshState(p)
@@ -99,17 +108,16 @@ func (m *model) get(l *sluice.Limit, k sluice.Key) *modelState {
 
 // decide answers a request and keeps what it charges.
 func (m *model) decide(r *sluice.Request) sluice.Decision {
-	id := identity{r.Limit.Name(), r.Key}
 	if r.Ban == nil {
-		return m.decideLimit(id, r, r.Peek)
+		return m.decideLimit(r, r.Peek)
 	}
-	terms := r.Ban.Terms()
+	id, terms := identify(r.Limit, r.Key).banIdentity, r.Ban.Terms()
 	ban := terms.Settled(m.bans[id], *m.now)
 	if !r.Peek {
 		m.bans[id] = ban
 	}
 	if terms.Banned(ban, *m.now) > 0 {
-		d := m.decideLimit(id, r, true)
+		d := m.decideLimit(r, true)
 		after := terms.Attempted(ban, *m.now)
 		if !r.Peek {
 			m.bans[id] = after
@@ -120,7 +128,7 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 			RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
 		}
 	}
-	d := m.decideLimit(id, r, r.Peek)
+	d := m.decideLimit(r, r.Peek)
 	if d.Allowed {
 		return d
 	}
@@ -138,8 +146,8 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 	return d
 }
 
-func (m *model) decideLimit(id identity, r *sluice.Request, peek bool) sluice.Decision {
-	v := &version{params: r.Limit.Params()}
+func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
+	id, v := identify(r.Limit, r.Key), &version{params: r.Limit.Params()}
 	a := ask(r)
 	a.Now = *m.now
 	st := m.get(r.Limit, r.Key)
@@ -153,8 +161,8 @@ func (m *model) decideLimit(id identity, r *sluice.Request, peek bool) sluice.De
 		return decision(v, &ans)
 	}
 	ans := st.decide(a)
-	if old := m.states[id]; ans.Allowed || old == nil || old.params.Kind == v.params.Kind && !old.restamps(v.params, *m.now) {
-		m.states[id] = st // what is denied by another algorithm does not start it anew
+	if old := m.states[id]; ans.Allowed || old == nil || !old.restamps(v.params, *m.now) {
+		m.states[id] = st
 	}
 	return decision(v, &ans)
 }
@@ -208,8 +216,7 @@ func (m *model) denied(rs []sluice.Request, i int) {
 		return
 	}
 	if alone.Ban != nil {
-		id := identity{alone.Limit.Name(), alone.Key}
-		terms := alone.Ban.Terms()
+		id, terms := identify(alone.Limit, alone.Key).banIdentity, alone.Ban.Terms()
 		m.bans[id] = terms.Denied(terms.Settled(m.bans[id], *m.now), *m.now)
 	}
 }
@@ -227,7 +234,7 @@ func (m *model) copy() *model {
 
 // end settles or cancels a charge, or releases its lease, and reports whether there was one.
 func (m *model) end(c sluice.Charge, how func(st *modelState, c algo.Charge) bool) bool {
-	id := identity{c.Limit.Name(), c.Key}
+	id := identify(c.Limit, c.Key)
 	st := m.states[id]
 	if st == nil {
 		st = freshState(c.Limit.Params())
@@ -239,9 +246,6 @@ func (m *model) end(c sluice.Charge, how func(st *modelState, c algo.Charge) boo
 		m.states[id] = st
 	}
 	if st.params != c.Limit.Params() {
-		if st.params.Kind != c.Limit.Params().Kind {
-			return false
-		}
 		charge = convertCharge(c.Limit.Params(), st.params, charge, *m.now)
 	}
 	return how(st, charge)
@@ -276,6 +280,7 @@ func (m *model) release(c sluice.Charge, latency time.Duration) bool {
 }
 
 func (m *model) reset(l *sluice.Limit, k sluice.Key) {
-	delete(m.states, identity{l.Name(), k})
-	delete(m.bans, identity{l.Name(), k})
+	id := identify(l, k)
+	delete(m.states, id)
+	delete(m.bans, id.banIdentity)
 }

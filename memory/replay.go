@@ -27,7 +27,8 @@ func (sh *shard) copyOf(p *place, room int) replica {
 			c.state = sl.state
 		}
 	case sl == nil || sl.state.T == 0:
-		c.words = c.blank()
+		least, _ := c.params.Words()
+		c.words = make([]uint64, least+room)
 	default:
 		old := sh.words(sl)
 		c.words = make([]uint64, len(old)+room)
@@ -36,16 +37,10 @@ func (sh *shard) copyOf(p *place, room int) replica {
 	return c
 }
 
-// blank returns a fresh state of a kind that is not inline.
-func (c *replica) blank() []uint64 {
-	least, _ := c.params.Words()
-	return make([]uint64, least+c.room)
-}
-
-// keeps reports whether the copy stays what it is, for a request that is denied: under
-// another algorithm, by a fresh state too, or under numbers that lose times.
+// keeps reports whether the copy stays what it is, for a request that is denied under
+// numbers that lose times.
 func (c *replica) keeps(p *algo.Params, a *algo.Ask) bool {
-	if p.Kind == c.params.Kind && !c.restamps(p, a.Now) {
+	if !c.restamps(p, a.Now) {
 		return false
 	}
 	anew := *c
@@ -73,20 +68,14 @@ func (c *replica) convert(p *algo.Params, now int64) {
 		return
 	}
 	c.params = p
-	switch {
-	case p.Kind != from.Kind:
-		c.state, c.words = algo.State{}, nil
-		if !p.Inline() {
-			c.words = c.blank()
-		}
-	case p.Inline():
+	if p.Inline() {
 		c.state = p.ConvertState(from, c.state, now)
-	default:
-		old := c.words
-		least, _ := p.Words()
-		c.words = make([]uint64, max(least+c.room, len(old)))
-		p.ConvertWords(from, c.words, old, now)
+		return
 	}
+	old := c.words
+	least, _ := p.Words()
+	c.words = make([]uint64, max(least+c.room, len(old)))
+	p.ConvertWords(from, c.words, old, now)
 }
 
 // charge decides on the copy for good.

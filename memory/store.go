@@ -75,13 +75,14 @@ type place struct {
 	shard    *shard
 }
 
-// locate hashes a key, together with the identity of its limit's name.
+// locate hashes a key, together with the identity of its limit.
 func (s *Store) locate(v *version, k sluice.Key) place {
 	key := s.hashKey(v, k)
 	return place{key, s.hashTag(v, k), v, s.shardOf(key)}
 }
 
-// hashKey returns the first half of the identity, which tells shard and position.
+// hashKey returns the first half of the identity, which tells shard and position: that
+// of the name, under all algorithms.
 func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
 	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
@@ -91,7 +92,7 @@ func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	return h
 }
 
-// hashTag returns the second half, with the version.
+// hashTag returns the second half, which tells the algorithm too, with the version.
 func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
 	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
 }
@@ -102,10 +103,11 @@ func (s *Store) shardOf(key uint64) *shard {
 	return &s.shards[key&uint64(len(s.shards)-1)]
 }
 
-// ban returns the place of a key's ban: in the same shard, under the same lock.
+// ban returns the place of a key's ban, which is that of all algorithms under the limit's
+// name: in the same shard, under the same lock.
 func (p place) ban() place {
 	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
-	p.tag = makeTag(p.tag, banVersion)
+	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
 	return p
 }
 

@@ -16,11 +16,13 @@ type version struct {
 	params *algo.Params
 	inline bool         // its state fits into a slot
 	bucket *algo.Bucket // of a token bucket without warm-up, nil for others
-	id     [2]uint64
+	id     [2]uint64    // of the limit's name and algorithm
 	index  uint64
 	// retired is set, with all shards locked, when index has been given up.
 	retired atomic.Bool
-	_       [64]byte // what is read often, and what is written often
+	// algorithm is what of id is not the name's.
+	algorithm uint64
+	_         [64]byte // what is read often, and what is written often
 	// slots counts those that refer to the version.
 	slots atomic.Int64
 }
@@ -85,7 +87,10 @@ func (s *Store) register(l *sluice.Limit) *version {
 		s.retire()
 		vs.retireAt = max(256, 2*len(vs.byLimit))
 	}
-	v := &version{limit: l, params: l.Params(), inline: l.Params().Inline(), id: l.ID()}
+	v := &version{
+		limit: l, params: l.Params(), inline: l.Params().Inline(),
+		id: l.ID(), algorithm: l.ID()[1] ^ l.NameID()[1],
+	}
 	if v.params.Kind == algo.KindBucket {
 		v.bucket = &v.params.Bucket
 	}

@@ -141,9 +141,9 @@ func (s *Store) ask(ctx context.Context, rs []sluice.Request) (*batch, error) {
 func (b *batch) address(s *Store, i int) {
 	r, l := &b.rs[i], b.limits[i]
 	stem := s.names.stem(r.Key)
-	b.places[i].state = b.index(stem + ":" + l.suffix)
+	b.places[i].state = b.index(stem + l.state)
 	if r.Ban != nil {
-		b.places[i].ban = b.index(stem + "!" + l.suffix)
+		b.places[i].ban = b.index(stem + l.ban)
 	}
 }
 

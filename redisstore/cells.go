@@ -14,6 +14,7 @@ var (
 )
 
 var cellsKind = kind{
+	word:    "sliding",
 	script:  cellsScript,
 	quick:   cellsQuick,
 	numbers: func(p *algo.Params) []int64 { return []int64{p.Cells.Count, p.Cells.Length, p.Cells.Cells} },

@@ -14,6 +14,7 @@ var (
 )
 
 var counterKind = kind{
+	word:    "counter",
 	script:  counterScript,
 	quick:   counterQuick,
 	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length} },

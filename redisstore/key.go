@@ -13,14 +13,15 @@ import (
 
 // A key of the server is
 //
-//	prefix{key}:limit          the state of a limit's key
-//	prefix{key}!limit          its ban
+//	prefix{key}:limit          the state of a limit's key, of a token bucket
+//	prefix{key}fixed:limit     that of another algorithm: see the words of kinds
+//	prefix{key}!limit          the ban, whatever the algorithm
 //	prefix{tenant}key}:limit   with Options.Tenant
 //
 // What stands in the braces chooses the slot in a cluster: all limits of a key,
-// and their bans, are in one. A key of several parts has their number before the
-// colon. No two keys are written alike, whatever bytes they hold: a closing brace in
-// a key is escaped.
+// and their bans, are in one. A key of several parts has their number after the
+// brace, before the word. No two keys are written alike, whatever bytes they hold: a
+// closing brace in a key is escaped, and what comes before the colon is digits and letters.
 
 // Longer texts are stored as a digest, so that what a client sends does not fill
 // the server.
@@ -112,14 +113,14 @@ func (n *names) parseBan(text string) (b sluice.BannedKey, ok bool) {
 // unescaper undoes what appendText escapes.
 var unescaper = strings.NewReplacer("%25", "%", "%7D", "}")
 
-// suffix returns what the keys of a limit end with, after ':' or '!'.
+// suffix returns what the keys of a limit end with, after ':' or '!': its name.
 func suffix(l *sluice.Limit) string {
 	name := l.Name()
 	if len(name) <= maxNameText && !strings.HasPrefix(name, "#") {
 		return name
 	}
 	var id [16]byte
-	binary.BigEndian.PutUint64(id[:], l.ID()[0])
-	binary.BigEndian.PutUint64(id[8:], l.ID()[1])
+	binary.BigEndian.PutUint64(id[:], l.NameID()[0])
+	binary.BigEndian.PutUint64(id[8:], l.NameID()[1])
 	return "#" + base64.RawURLEncoding.EncodeToString(id[:])
 }

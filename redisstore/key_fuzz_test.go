@@ -14,6 +14,7 @@ import (
 type storedKey struct {
 	tenant, text string // digests where the text was too long
 	parts        int
+	word         string // of the algorithm
 	ban          bool
 	limit        string
 }
@@ -44,8 +45,13 @@ func decode(key, prefix string, tenants bool) (w storedKey, ok bool) {
 		}
 		w.parts = n
 	}
-	w.ban, w.limit = rest[end] == '!', rest[end+1:]
-	return w, w.ban || rest[end] == ':'
+	rest = rest[end:]
+	end = strings.IndexFunc(rest, func(c rune) bool { return c < 'a' || c > 'z' })
+	if end < 0 {
+		return w, false
+	}
+	w.word, w.ban, w.limit = rest[:end], rest[end] == '!', rest[end+1:]
+	return w, w.ban && w.word == "" || rest[end] == ':'
 }
 
 // decodeText reads a text up to its brace.
@@ -90,21 +96,34 @@ func shortened(text string) string {
 // FuzzStoredKeys: the key of a state or a ban says which limit, which key and which tenant it
 // is of, whatever bytes these hold; and its hash tag is that of the tenant, or of the key.
 func FuzzStoredKeys(f *testing.F) {
-	f.Add("a", "b", 2, "per-client", "t", true)
-	f.Add("", "", 0, "n", "", false)
-	f.Add("", "", 1, "n", "", true)
-	f.Add("}%{", "%7D", 2, "}:x", "%}", false)
-	f.Add("%#", "\x00", 1, "#x", "%", true)
-	f.Add(strings.Repeat("x", 161), strings.Repeat("}", 80), 2, strings.Repeat("n", 65), strings.Repeat("t", 161), false)
-	f.Fuzz(func(t *testing.T, first, second string, parts int, name, tenant string, ban bool) {
-		l, err := sluice.NewLimit(name, sluice.FixedWindow{Rate: sluice.PerSecond(1)})
+	f.Add("a", "b", 2, "per-client", "t", 0, true)
+	f.Add("", "", 0, "n", "", 1, false)
+	f.Add("", "", 1, "n", "", 2, true)
+	f.Add("}%{", "%7D", 2, "}:x", "%}", 0, false)
+	f.Add("%#", "\x00", 1, "#x", "%", 1, true)
+	f.Add("fixed:n", "2", 2, "log:n", "fixed", 2, false)
+	f.Add(strings.Repeat("x", 161), strings.Repeat("}", 80), 2, strings.Repeat("n", 65), strings.Repeat("t", 161), 1, false)
+	algorithms := []struct {
+		word string
+		sluice.Algorithm
+	}{
+		{"", sluice.TokenBucket{Rate: sluice.PerSecond(1)}},
+		{"fixed", sluice.FixedWindow{Rate: sluice.PerSecond(1)}},
+		{"leases", sluice.Concurrency{Max: 1}},
+	}
+	f.Fuzz(func(t *testing.T, first, second string, parts int, name, tenant string, which int, ban bool) {
+		a := algorithms[max(0, min(which, len(algorithms)-1))]
+		l, err := sluice.NewLimit(name, a.Algorithm)
 		if err != nil || name == "" {
 			return
 		}
 		k := sluice.NewKey([]string{first, second, first + second}[:max(0, min(parts, 3))]...)
 		for _, tenants := range []bool{false, true} {
 			o := Options{Prefix: "p"}
-			want := storedKey{text: shortened(k.Text()), parts: k.Len(), ban: ban, limit: suffix(l)}
+			want := storedKey{text: shortened(k.Text()), parts: k.Len(), word: a.word, ban: ban, limit: suffix(l)}
+			if ban {
+				want.word = ""
+			}
 			if tenants {
 				o.Tenant = func(sluice.Key) string { return tenant }
 				want.tenant = shortened(tenant)

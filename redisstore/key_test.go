@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -23,6 +24,7 @@ func TestKeysAreReadable(t *testing.T) {
 	perClient := sluice.MustLimit("per-client", sluice.TokenBucket{Rate: sluice.PerSecond(1)})
 	long := sluice.MustLimit(strings.Repeat("n", 65), sluice.TokenBucket{Rate: sluice.PerSecond(1)})
 	hash := sluice.MustLimit("#x", sluice.TokenBucket{Rate: sluice.PerSecond(1)})
+	named := func(a sluice.Algorithm) *sluice.Limit { return sluice.MustLimit("n", a) }
 	tenant := func(k sluice.Key) string { return k.Parts()[0] }
 	for _, c := range []struct {
 		o          Options
@@ -36,6 +38,14 @@ func TestKeysAreReadable(t *testing.T) {
 		{Options{}, perClient, sluice.StringKey(""), "sluice{%}:per-client", "sluice{%}!per-client"},
 		{Options{}, perClient, sluice.StringKey("}%{"), "sluice{%7D%25{}:per-client", "sluice{%7D%25{}!per-client"},
 		{Options{Tenant: tenant}, perClient, sluice.NewKey("t", "u"), "sluice{t}\x01t\x01u}2:per-client", "sluice{t}\x01t\x01u}2!per-client"},
+		{Options{}, named(sluice.TokenBucket{Rate: sluice.PerSecond(1)}), sluice.StringKey("k"), "sluice{k}:n", "sluice{k}!n"},
+		{Options{}, named(sluice.TokenBucket{Rate: sluice.PerSecond(1), WarmUp: time.Second}), sluice.StringKey("k"), "sluice{k}warm:n", "sluice{k}!n"},
+		{Options{}, named(sluice.LeakyBucket{Rate: sluice.PerSecond(1)}), sluice.StringKey("k"), "sluice{k}leaky:n", "sluice{k}!n"},
+		{Options{}, named(sluice.FixedWindow{Rate: sluice.PerSecond(1)}), sluice.StringKey("k"), "sluice{k}fixed:n", "sluice{k}!n"},
+		{Options{}, named(sluice.SlidingWindow{Rate: sluice.PerSecond(1)}), sluice.StringKey("k"), "sluice{k}sliding:n", "sluice{k}!n"},
+		{Options{}, named(sluice.SlidingCounter{Rate: sluice.PerSecond(1)}), sluice.StringKey("k"), "sluice{k}counter:n", "sluice{k}!n"},
+		{Options{}, named(sluice.SlidingLog{Rate: sluice.PerSecond(1)}), sluice.NewKey("a", "b"), "sluice{\x01a\x01b}2log:n", "sluice{\x01a\x01b}2!n"},
+		{Options{}, named(sluice.Concurrency{Max: 1}), sluice.Key{}, "sluice{%}0leases:n", "sluice{%}0!n"},
 		{
 			Options{},
 			perClient, sluice.StringKey(strings.Repeat("x", 161)),
@@ -57,13 +67,24 @@ func TestKeysAreReadable(t *testing.T) {
 		if !strings.HasPrefix(key, "sluice{k}:#") || len(key) != len("sluice{k}:#")+22 {
 			t.Errorf("limit %q is kept at %q", l.Name(), key)
 		}
+		window := s.limits.get(sluice.MustLimit(l.Name(), sluice.FixedWindow{Rate: sluice.PerSecond(1)}))
+		_, digest, _ := strings.Cut(key, ":")
+		if got, want := s.stateKey(window, sluice.StringKey("k")), "sluice{k}fixed:"+digest; got != want {
+			t.Errorf("a window of that name is kept at %q, want %q", got, want)
+		}
+		if got, want := s.banKey(window, sluice.StringKey("k")), "sluice{k}!"+digest; got != want {
+			t.Errorf("its ban is kept at %q, want %q", got, want)
+		}
 	}
 }
 
 // TestKeysAreInjective: no two pairs of limit and key share a key of the server, and
 // all limits of a key, and their bans, share a slot.
 func TestKeysAreInjective(t *testing.T) {
-	alphabet := []string{"a", "b", "_", ":", "/", "{", "}", "%", "%7D", "%25", "\x00", "\x01", "!", "#", "@", "2", ""}
+	algorithms := []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerSecond(1)}, sluice.FixedWindow{Rate: sluice.PerSecond(1)}, sluice.SlidingLog{Rate: sluice.PerSecond(1)},
+	}
+	alphabet := []string{"a", "b", "fixed", "log", "_", ":", "/", "{", "}", "%", "%7D", "%25", "\x00", "\x01", "!", "#", "@", "2", ""}
 	r := rand.New(rand.NewPCG(1, 0))
 	text := func(most int) string {
 		var b strings.Builder
@@ -100,9 +121,9 @@ func TestKeysAreInjective(t *testing.T) {
 			if name == "" {
 				name = "n"
 			}
-			l := s.limits.get(sluice.MustLimit(name, sluice.FixedWindow{Rate: sluice.PerSecond(1)}))
+			l := s.limits.get(sluice.MustLimit(name, algorithms[r.IntN(len(algorithms))]))
 			of := fmt.Sprintf("%q of %q", name, parts)
-			note(s.stateKey(l, k), "the state of "+of)
+			note(s.stateKey(l, k), fmt.Sprintf("the state, of kind %d, of %s", l.params.Kind, of))
 			note(s.banKey(l, k), "the ban of "+of)
 			if stem := s.names.stem(k); slotOf(stem) != slotOf(s.stateKey(l, k)) || slotOf(stem) != slotOf(s.banKey(l, k)) {
 				t.Fatalf("%s: state and ban are in other slots", of)

@@ -13,6 +13,8 @@ const (
 
 // kind is how the state of one algorithm is kept.
 type kind struct {
+	// word tells the algorithm in the keys of its states. The one that is used most has none.
+	word string
 	// script is the source of the algorithm, and quick what comes before all else in
 	// the script of a single request, for those that need none of it.
 	script, quick string

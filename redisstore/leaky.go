@@ -10,6 +10,7 @@ import (
 var leakyScript string
 
 var leakyKind = kind{
+	word:    "leaky",
 	script:  leakyScript,
 	numbers: leakyNumbers,
 	read:    readLeaky,

@@ -17,6 +17,7 @@ var (
 // leasesKind keeps the leases of a concurrency limit as a sorted set. What is answered
 // from is one or two leases that stand for all of them.
 var leasesKind = kind{
+	word:   "leases",
 	script: leasesScript,
 	quick:  leasesQuick,
 	numbers: func(p *algo.Params) []int64 {

@@ -11,7 +11,8 @@ import (
 type limit struct {
 	of     *sluice.Limit
 	params *algo.Params
-	suffix string
+	state  string // what the keys of its states end with, after the stem
+	ban    string // what those of its bans do
 	blob   string // the numbers, as scripts read them
 	count  int    // of the numbers
 }
@@ -25,7 +26,9 @@ func (ls *limits) get(l *sluice.Limit) *limit {
 	if known := place.Load(); known != nil && known.of == l {
 		return known
 	}
-	known := &limit{of: l, params: l.Params(), suffix: suffix(l)}
+	name := suffix(l)
+	known := &limit{of: l, params: l.Params(), ban: "!" + name}
+	known.state = kinds[known.params.Kind].word + ":" + name
 	known.blob, known.count = numbers(known.params)
 	place.Store(known)
 	return known

@@ -16,6 +16,7 @@ var (
 // logKind keeps a sliding log as a sorted set of its entries. What is answered from is a
 // log of one or two: the newest one, and the one that must go before there is room.
 var logKind = kind{
+	word:   "log",
 	script: logScript,
 	quick:  logQuick,
 	numbers: func(p *algo.Params) []int64 {

@@ -53,10 +53,10 @@ func (s *Store) Close() error {
 }
 
 // stateKey returns where the state of a limit's key is kept.
-func (s *Store) stateKey(l *limit, k sluice.Key) string { return s.names.stem(k) + ":" + l.suffix }
+func (s *Store) stateKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.state }
 
 // banKey returns where its ban is kept: in the same slot.
-func (s *Store) banKey(l *limit, k sluice.Key) string { return s.names.stem(k) + "!" + l.suffix }
+func (s *Store) banKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.ban }
 
 // Decide answers one request, by one call.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {

@@ -17,6 +17,7 @@ const (
 )
 
 var warmKind = kind{
+	word:    "warm",
 	script:  warmScript,
 	numbers: warmNumbers,
 	read:    readWarm,

@@ -15,7 +15,13 @@ var (
 	windowQuick string
 )
 
-var windowKind = kind{script: windowScript, quick: windowQuick, numbers: windowNumbers, read: readWindow}
+var windowKind = kind{
+	word:    "fixed",
+	script:  windowScript,
+	quick:   windowQuick,
+	numbers: windowNumbers,
+	read:    readWindow,
+}
 
 // The forms of windows in the scripts, where those of a calendar follow.
 const (

@@ -212,38 +212,6 @@ func batchVersions(s *subject) {
 	}
 }
 
-// batchAlgorithms: a batch that is denied does not start anew what it asks for
-// under another algorithm; one that is allowed does, in the order of its requests.
-func batchAlgorithms(s *subject) {
-	s.each(only(notPaced), func(s *subject, c sample) {
-		l := c.limit()
-		other := limit("sample", sluice.FixedWindow{Rate: sluice.PerHour(capacity)})
-		if c.limit().Params().Kind == other.Params().Kind {
-			other = limit("sample", sluice.TokenBucket{Rate: sluice.PerHour(capacity)})
-		}
-		spent := limit("spent", sluice.FixedWindow{Rate: sluice.PerHour(1)})
-		s.take(spent, key, 1)
-		s.take(l, key, 3)
-		before := s.view(l, key)
-		out := s.batch(
-			sluice.Request{Limit: other, Key: key, Cost: 4},
-			sluice.Request{Limit: spent, Key: key, Cost: 1},
-		)
-		if !out[0].Allowed || out[1].Allowed {
-			s.Fatalf("a fresh limit, and one that is spent: %+v", out)
-		}
-		s.unmoved(before, l, key, "a batch that was denied, under another algorithm")
-		out = s.batch(
-			sluice.Request{Limit: l, Key: key, Cost: 2},
-			sluice.Request{Limit: other, Key: key, Cost: 4},
-		)
-		if !out[0].Allowed || out[0].Remaining != 0 || !out[1].Allowed || out[1].Remaining != 1 {
-			s.Fatalf("the rest of one algorithm, and most of another: %+v", out)
-		}
-		s.remaining(other, key, 1, "a batch under two algorithms")
-	})
-}
-
 // batchErrors: a batch with a request that makes no sense, or without room for its
 // answers, changes nothing; one without requests is none.
 func batchErrors(s *subject) {

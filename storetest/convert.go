@@ -217,28 +217,3 @@ func convertCharge(s *subject) {
 		})
 	}
 }
-
-// convertAlgorithm: a limit that changes its algorithm starts anew.
-func convertAlgorithm(s *subject) {
-	for _, from := range samples {
-		s.Run(from.name, func(t *testing.T) {
-			s := s.suite.subject(t)
-			for _, to := range samples {
-				l, other := limit("l", from.algorithm), limit("l", to.algorithm)
-				if l.Params().Kind == other.Params().Kind {
-					continue
-				}
-				charge := s.charge(sluice.Request{Limit: l, Key: key, Cost: capacity})
-				s.remaining(other, key, capacity, "seen as a %s", to.name)
-				s.remaining(l, key, 0, "seen as itself, after a peek as a %s", to.name)
-				s.denied(s.take(other, key, capacity+1), sluice.ReasonNever, "more than a %s ever gives", to.name)
-				s.remaining(l, key, 0, "seen as itself, after a denial as a %s", to.name)
-				s.allowed(s.take(other, key, 2), "taken as a %s", to.name)
-				before := s.view(other, key)
-				s.cancel(charge)
-				s.unmoved(before, other, key, "canceling a charge of a %s", from.name)
-				s.reset(l, key)
-			}
-		})
-	}
-}

@@ -8,7 +8,7 @@ import (
 )
 
 // TestBansEqualMemory: whatever the terms, and when they change, both stores ban the same
-// keys for the same times.
+// keys for the same times, whatever the algorithm of who asks.
 func TestBansEqualMemory(t *testing.T) {
 	a := newArena(t)
 	const steps = 150
@@ -18,6 +18,8 @@ func TestBansEqualMemory(t *testing.T) {
 		d.limits = []*sluice.Limit{
 			sluice.MustLimit("duel", sluice.FixedWindow{Rate: sluice.PerSecond(2)}),
 			sluice.MustLimit("duel", sluice.FixedWindow{Rate: sluice.Per(1, 7*time.Second)}),
+			sluice.MustLimit("duel", sluice.SlidingCounter{Rate: sluice.Per(1, 3*time.Second)}),
+			sluice.MustLimit("duel", sluice.TokenBucket{Rate: sluice.Per(1, 5*time.Second)}),
 		}
 		d.bans = []*sluice.Ban{nil}
 		for range 1 + d.rnd.IntN(3) {
@@ -31,7 +33,7 @@ func TestBansEqualMemory(t *testing.T) {
 				d.now += d.one(1, 20, 100_000, 1_000_000, 1+d.rnd.Int64N(30_000_000), d.retry, d.retry-1, 1+d.rnd.Int64N(300_000_000))
 			case 4:
 				if d.rnd.IntN(6) == 0 {
-					d.reset(d.key())
+					d.reset(d.limit(), d.key())
 				}
 			default:
 				r := d.request()

@@ -13,6 +13,7 @@ import (
 	_ "time/tzdata" // the zones are those of this release of Go, on every system
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
@@ -140,28 +141,34 @@ type windowWalk struct {
 	limits []*sluice.Limit
 	units  []int64 // the period of each, in microseconds
 	ahead  int64   // how far this computer's clock is ahead of the server's
-	mixed  bool    // they are of several algorithms
 	keys   []sluice.Key
-	// kept are the limits that the state of each key may be kept under.
-	kept    map[sluice.Key][]*sluice.Limit
+	// kept are the limits that each state may be kept under.
+	kept    map[windowState][]*sluice.Limit
 	charges []sluice.Charge
 	log     []string
 
 	passed, denied, ends int
 }
 
+// windowState is what a state is of: each algorithm has its own.
+type windowState struct {
+	key  sluice.Key
+	kind algo.Kind
+}
+
+func stateOf(l *sluice.Limit, k sluice.Key) windowState { return windowState{k, l.Params().Kind} }
+
 func newWindowWalk(t *testing.T, client redisstore.Client, name string, as []sluice.Algorithm) *windowWalk {
 	t.Helper()
 	w := &windowWalk{
 		T: t, rng: rand.New(rand.NewPCG(1, uint64(len(name)))), clock: storetest.NewClock(),
 		keys: []sluice.Key{sluice.StringKey("a"), sluice.StringKey("b")},
-		kept: make(map[sluice.Key][]*sluice.Limit),
+		kept: make(map[windowState][]*sluice.Limit),
 	}
 	for _, a := range as {
 		l := sluice.MustLimit(name, a)
 		w.limits = append(w.limits, l)
 		w.units = append(w.units, windowPeriod(l))
-		w.mixed = w.mixed || l.Params().Kind != w.limits[0].Params().Kind
 	}
 	// All of them: near the beginning of a month and of daylight saving.
 	w.clock.Advance(time.Duration(w.rng.Int64N(120 * 24 * int64(time.Hour))))
@@ -198,7 +205,7 @@ func (w *windowWalk) step() {
 		w.end()
 	case 5:
 		if w.rng.IntN(8) == 0 {
-			w.reset(w.keys[w.rng.IntN(len(w.keys))])
+			w.reset(w.limits[w.rng.IntN(len(w.limits))], w.keys[w.rng.IntN(len(w.keys))])
 		}
 	default:
 		w.ask(w.request())
@@ -247,29 +254,31 @@ func (w *windowWalk) pass() {
 	w.note("%+d", step)
 }
 
-// forget resets keys whose states equal fresh ones: a store may forget them at any
-// time, which tells only when the clock goes back.
+// forget resets states that equal fresh ones: a store may forget them at any time, which
+// tells only when the clock goes back.
 func (w *windowWalk) forget() {
 	w.Helper()
 	for _, k := range w.keys {
-		for _, l := range w.kept[k] {
+		for _, l := range w.limits {
+			if !slices.Contains(w.kept[stateOf(l, k)], l) {
+				continue
+			}
 			if w.ask(sluice.Request{Limit: l, Key: k, Peek: true}).ResetAfter == 0 {
-				w.reset(k)
-				break
+				w.reset(l, k)
 			}
 		}
 	}
 }
 
-func (w *windowWalk) reset(k sluice.Key) {
+func (w *windowWalk) reset(l *sluice.Limit, k sluice.Key) {
 	w.Helper()
 	for _, s := range w.stores {
-		if err := s.Reset(w.Context(), w.limits[0], k); err != nil {
+		if err := s.Reset(w.Context(), l, k); err != nil {
 			w.Fatal(err)
 		}
 	}
-	w.kept[k] = nil
-	w.note("reset %v", k)
+	delete(w.kept, stateOf(l, k))
+	w.note("reset %v of %v", k, l.Algorithm())
 }
 
 // request makes up a request.
@@ -332,10 +341,7 @@ func (w *windowWalk) ask(r sluice.Request) sluice.Decision {
 	}
 	w.took(&r, &ds[0], true)
 	if !r.Peek && r.Cost > 0 {
-		if w.mixed && !ds[0].Allowed {
-			w.reset(r.Key) // whether a denial by another algorithm begins anew is not said
-		}
-		w.kept[r.Key] = []*sluice.Limit{r.Limit}
+		w.kept[stateOf(r.Limit, r.Key)] = []*sluice.Limit{r.Limit}
 	}
 	return ds[0]
 }
@@ -353,25 +359,12 @@ func (w *windowWalk) took(r *sluice.Request, d *sluice.Decision, charged bool) {
 	}
 }
 
-// stay lets a request of a batch be about the algorithm that its key is kept under.
-func (w *windowWalk) stay(r *sluice.Request) {
-	kept := w.kept[r.Key]
-	if len(kept) == 0 {
-		w.kept[r.Key] = []*sluice.Limit{r.Limit}
-		return
-	}
-	for last := kept[len(kept)-1]; r.Limit.Params().Kind != last.Params().Kind; {
-		r.Limit = w.limits[w.rng.IntN(len(w.limits))]
-	}
-}
-
 // batch asks for several things as one.
 func (w *windowWalk) batch() {
 	w.Helper()
 	rs := make([]sluice.Request, 1+w.rng.IntN(4))
 	for i := range rs {
 		rs[i] = w.request()
-		w.stay(&rs[i])
 		if c := rs[i].Limit.Capacity(); rs[i].Cost > c/2 {
 			rs[i].Cost = c / int64(2+w.rng.IntN(4))
 		}
@@ -396,9 +389,14 @@ func (w *windowWalk) batch() {
 		if ds[0][i] != ds[1][i] {
 			w.fail("%d. on the server:\n%+v", i, ds[1][i])
 		}
-		w.kept[rs[i].Key] = append(w.kept[rs[i].Key], rs[i].Limit)
+		w.keep(rs[i].Limit, rs[i].Key)
 		w.took(&rs[i], &ds[0][i], allowed || rs[i].Shadow)
 	}
+}
+
+// keep notes a limit that a state may be kept under.
+func (w *windowWalk) keep(l *sluice.Limit, k sluice.Key) {
+	w.kept[stateOf(l, k)] = append(w.kept[stateOf(l, k)], l)
 }
 
 // end ends an earlier charge, mostly a late one.
@@ -406,10 +404,6 @@ func (w *windowWalk) end() {
 	w.Helper()
 	if len(w.charges) == 0 {
 		return
-	}
-	if w.mixed {
-		// A state of another algorithm ends no charge, unless it has been forgotten.
-		w.forget()
 	}
 	w.ends++
 	i := w.rng.IntN(len(w.charges))
@@ -420,9 +414,7 @@ func (w *windowWalk) end() {
 	if w.rng.IntN(4) > 0 { // or leave it, to be ended twice
 		w.charges = slices.Delete(w.charges, i, i+1)
 	}
-	if kept := w.kept[c.Key]; len(kept) == 0 || kept[len(kept)-1].Params().Kind == c.Limit.Params().Kind {
-		w.kept[c.Key] = append(kept, c.Limit)
-	}
+	w.keep(c.Limit, c.Key)
 	if w.rng.IntN(3) == 0 {
 		w.note("cancel %d of %v, key %v, at %d", c.Cost, c.Limit.Algorithm(), c.Key, c.Receipt.At)
 		for _, s := range w.stores {

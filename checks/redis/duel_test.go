@@ -7,13 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
@@ -140,7 +140,6 @@ type duel struct {
 	redis  *redisstore.Store
 	limits []*sluice.Limit // of one name
 	keys   []sluice.Key
-	kinds  map[sluice.Key]algo.Kind
 	live   []sluice.Charge
 	retry  int64 // what the latest denial said
 	bans   []*sluice.Ban
@@ -173,10 +172,7 @@ func (a *arena) duels(t *testing.T, algorithm func(d *duel) sluice.Algorithm) {
 func (a *arena) duel(t *testing.T, seed uint64, algorithm func(d *duel) sluice.Algorithm) *duel {
 	t.Helper()
 	a.count++
-	d := &duel{
-		T: t, a: a, rnd: rand.New(rand.NewPCG(seed, 0)), now: 1_800_000_000_000_000,
-		kinds: make(map[sluice.Key]algo.Kind),
-	}
+	d := &duel{T: t, a: a, rnd: rand.New(rand.NewPCG(seed, 0)), now: 1_800_000_000_000_000}
 	d.now += d.rnd.Int64N(1_000_000)
 	var err error
 	if d.memory, err = memory.New(memory.Options{Clock: func() int64 { return d.now }}); err != nil {
@@ -213,7 +209,7 @@ func (d *duel) step() {
 		d.batch()
 	case 3:
 		if d.rnd.IntN(8) == 0 {
-			d.reset(d.key())
+			d.reset(d.limit(), d.key())
 		} else {
 			d.crowd()
 		}
@@ -236,6 +232,8 @@ func pace(l *sluice.Limit) (unit, all int64) {
 		r = a.Rate
 	case sluice.FixedWindow:
 		r = a.Rate
+	case sluice.SlidingCounter:
+		r = a.Rate
 	}
 	micros := r.Period().Microseconds()
 	each := float64(micros) / float64(r.Count())
@@ -256,18 +254,33 @@ func (d *duel) pass() {
 }
 
 // forget resets what is as new. Stores may have forgotten it, which can be told by a
-// clock that goes back, and by charges of another algorithm.
+// clock that goes back.
 func (d *duel) forget() {
 	for _, k := range d.keys {
-		if d.fresh(k) {
-			d.reset(k)
+		for _, l := range d.states() {
+			if d.fresh(l, k) {
+				d.reset(l, k)
+			}
 		}
 	}
 }
 
-// fresh reports whether a key has no state to speak of.
-func (d *duel) fresh(k sluice.Key) bool {
+// states returns a limit of each algorithm that there is: each has a state of its own.
+func (d *duel) states() (ls []*sluice.Limit) {
 	for _, l := range d.limits {
+		if !slices.ContainsFunc(ls, func(o *sluice.Limit) bool { return o.ID() == l.ID() }) {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// fresh reports whether a key has no state of a limit to speak of, under any numbers.
+func (d *duel) fresh(of *sluice.Limit, k sluice.Key) bool {
+	for _, l := range d.limits {
+		if l.ID() != of.ID() {
+			continue
+		}
 		if got := d.look(l, k); got.ResetAfter > 0 || !got.Allowed {
 			return false
 		}
@@ -309,7 +322,6 @@ func (d *duel) decide(r sluice.Request) sluice.Decision {
 	} else if !r.Peek {
 		d.live = append(d.live, r.Charge(&want))
 	}
-	d.began(&r, want.Allowed)
 	return want
 }
 
@@ -329,7 +341,6 @@ func (d *duel) batch() {
 	rs := make([]sluice.Request, 2+d.rnd.IntN(3))
 	for i := range rs {
 		rs[i] = d.request()
-		d.stayWith(&rs[i])
 		rs[i].Shadow = d.rnd.IntN(8) == 0
 		if d.rnd.IntN(2) == 0 {
 			rs[i].Cost = min(rs[i].Cost, 2) // so that some pass
@@ -352,32 +363,7 @@ func (d *duel) batch() {
 		if want[i].Allowed && !rs[i].Peek && (passed || rs[i].Shadow) {
 			d.live = append(d.live, rs[i].Charge(&want[i]))
 		}
-		d.began(&rs[i], passed)
 	}
-}
-
-// stayWith gives a request a limit of the algorithm that its key is kept under.
-func (d *duel) stayWith(r *sluice.Request) {
-	if d.kinds[r.Key] == 0 {
-		d.kinds[r.Key] = r.Limit.Params().Kind
-	}
-	for r.Limit.Params().Kind != d.kinds[r.Key] {
-		r.Limit = d.limit()
-	}
-}
-
-// began knows which algorithm a key is kept under. Whether a denial by another one
-// begins anew is not said: the key is reset then.
-func (d *duel) began(r *sluice.Request, passed bool) {
-	kind := r.Limit.Params().Kind
-	if r.Peek || r.Cost == 0 || d.kinds[r.Key] == kind {
-		return
-	}
-	if d.kinds[r.Key] != 0 && !passed {
-		d.reset(r.Key)
-		return
-	}
-	d.kinds[r.Key] = kind
 }
 
 // end ends a charge, of those that were made lately more often. Some are ended again.
@@ -390,10 +376,6 @@ func (d *duel) end(lately bool) {
 		i = max(i, len(d.live)-1-d.rnd.IntN(3))
 	}
 	c := d.live[i]
-	d.forget()
-	if d.kinds[c.Key] == 0 {
-		d.kinds[c.Key] = c.Limit.Params().Kind
-	}
 	if d.rnd.IntN(2) == 0 {
 		d.cancel(i)
 	} else {
@@ -444,10 +426,8 @@ func (d *duel) settle(i int, actual int64) {
 	d.compare(sluice.Decision{}, sluice.Decision{}, d.redis.Settle(d.Context(), c, actual), d.memory.Settle(d.Context(), c, actual))
 }
 
-func (d *duel) reset(k sluice.Key) {
-	d.note("reset %q", k.Text())
-	delete(d.kinds, k)
-	l := d.limit()
+func (d *duel) reset(l *sluice.Limit, k sluice.Key) {
+	d.note("reset %q of %v", k.Text(), l)
 	d.compare(sluice.Decision{}, sluice.Decision{}, d.redis.Reset(d.Context(), l, k), d.memory.Reset(d.Context(), l, k))
 }
 

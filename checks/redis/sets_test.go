@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,6 +26,10 @@ func TestSetsLiveUntilFresh(t *testing.T) {
 		sluice.SlidingLog{Rate: sluice.Per(10, 20*time.Millisecond), CountDenied: true},
 		sluice.Concurrency{Max: 5, Queue: 3, TTL: 10 * time.Millisecond, Latency: time.Millisecond},
 	} {
+		word := "log"
+		if _, leases := a.(sluice.Concurrency); leases {
+			word = "leases"
+		}
 		t.Run(a.String(), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(i), 1))
 			s, err := redisstore.New(plainClient{conn}, redisstore.Options{Prefix: fmt.Sprintf("live-%d", i)})
@@ -34,7 +37,7 @@ func TestSetsLiveUntilFresh(t *testing.T) {
 				t.Fatal(err)
 			}
 			limit := sluice.MustLimit("limit", a)
-			name := fmt.Sprintf("live-%d{k}:limit", i)
+			name := fmt.Sprintf("live-%d{k}%s:limit", i, word)
 			ctx := t.Context()
 			var charges []sluice.Charge
 			// Times to live are 20 milliseconds longer, and the server may be held up more.
@@ -83,52 +86,5 @@ func TestSetsLiveUntilFresh(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestAnotherAlgorithmStartsAnew: what is kept under a name is of one algorithm, and
-// charges of the one before do nothing to it.
-func TestAnotherAlgorithmStartsAnew(t *testing.T) {
-	client := connect(t, redistest.Start(t).Addr())
-	w := newTwins(t, client, 0)
-	algorithms := []sluice.Algorithm{
-		sluice.TokenBucket{Rate: sluice.PerMinute(5)},
-		sluice.SlidingLog{Rate: sluice.PerMinute(5)},
-		sluice.Concurrency{Max: 5},
-		sluice.FixedWindow{Rate: sluice.PerMinute(5)},
-	}
-	for i, from := range algorithms {
-		for j, to := range algorithms {
-			if i == j {
-				continue
-			}
-			key := sluice.StringKey(fmt.Sprintf("%d to %d", i, j))
-			first := sluice.Request{Limit: sluice.MustLimit("limit", from), Key: key, Cost: 3, Member: 1}
-			then := sluice.Request{Limit: sluice.MustLimit("limit", to), Key: key, Cost: 1, Member: 2}
-			for k, s := range w.stores() {
-				ctx := context.Background()
-				decide := func(r sluice.Request, remaining int64) sluice.Charge {
-					t.Helper()
-					d, err := s.Decide(ctx, r)
-					if err != nil || !d.Allowed || d.Remaining != remaining {
-						t.Errorf("store %d, %v after %v: %+v, %v; want %d remaining", k, to, from, d, err, remaining)
-					}
-					return r.Charge(&d)
-				}
-				old := decide(first, 2)
-				decide(then, 4)
-				if err := s.Cancel(ctx, old); err != nil {
-					t.Error(err)
-				}
-				decide(sluice.Request{Limit: then.Limit, Key: key, Cost: 1, Member: 3}, 3)
-				peek := then
-				peek.Key, peek.Peek = sluice.StringKey("other"), true
-				out := make([]sluice.Decision, 2)
-				if err := s.DecideAll(ctx, []sluice.Request{first, peek}, out); err != nil || out[0].Remaining != 2 {
-					t.Errorf("store %d, %v after %v in a batch: %+v, %v", k, from, to, out[0], err)
-				}
-				decide(then, 4)
-			}
-		}
 	}
 }

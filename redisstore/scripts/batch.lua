@@ -11,18 +11,12 @@ local replies = {}
 -- state returns what is kept at a place as a request sees it, and whether it was
 -- kept under other numbers. s is the state of the place, nil as it is in the server.
 local function state(place, r, s)
+  s = s or place.kept
   if s == nil then
-    s = place.loaded[r.kind]
-    if s == nil then
-      s = kinds[r.kind].load(place.key, place.raw, now) or false
-      place.loaded[r.kind] = s
-    end
-  end
-  if not s or s.p[1] ~= r.kind then
-    return kinds[r.kind].fresh(r.p), false
+    return place.kind.fresh(r.p), false
   end
   if differs(s.p, r.p) then
-    return kinds[r.kind].convert(s, r.p, now), true
+    return place.kind.convert(s, r.p, now), true
   end
   return s, false
 end
@@ -103,7 +97,7 @@ end
 -- take decides a request for good, on its own.
 local function take(r)
   local s, converted = state(r.place, r, r.place.now)
-  r.view = kinds[r.kind].view(s, r.q, now)
+  r.view = r.place.kind.view(s, r.q, now)
   if r.ban ~= nil then
     local ban = settled(r)
     r.seen = ban
@@ -118,7 +112,7 @@ local function take(r)
       return
     end
   end
-  local allowed, after = kinds[r.kind].decide(s, r.q, now)
+  local allowed, after = r.place.kind.decide(s, r.q, now)
   if r.peek then
     return
   end
@@ -132,11 +126,11 @@ end
 
 for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   local p, q, flags, key, ban, terms = unpack(given)
-  local r = { p = p, q = q }
-  r.kind, r.peek, r.shadow = r.p[1], flags % 2 == 1, flags >= 2
+  local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags >= 2 }
   local place = places[key]
   if place == nil then
-    place = { key = KEYS[key], raw = raws[key], loaded = {}, asked = 0 }
+    local kind = kinds[p[1]]
+    place = { key = KEYS[key], kind = kind, kept = kind.load(KEYS[key], raws[key], now), asked = 0 }
     places[key] = place
   end
   place.asked = place.asked + 1
@@ -161,8 +155,8 @@ for _, r in ipairs(requests) do
   if not r.shadow then
     local place = r.place
     local s, converted = state(place, r, place.tried)
-    local allowed, after = kinds[r.kind].decide(s, r.q, now)
-    r.view = kinds[r.kind].view(s, r.q, now)
+    local allowed, after = place.kind.decide(s, r.q, now)
+    r.view = place.kind.view(s, r.q, now)
     if not r.peek and r.q[1] > 0 and (not converted and after ~= s or converted and (allowed or not s.restamped)) then
       place.tried = after
     end
@@ -190,7 +184,7 @@ else
       local alone = false
       if r.place.asked > 1 and not (r.ban ~= nil and banned(settled(r))) then
         local s = state(r.place, r, r.place.now)
-        alone = kinds[r.kind].decide(s, r.q, now)
+        alone = r.place.kind.decide(s, r.q, now)
       end
       if alone then
         denied(r) -- only for what those before it would have taken
@@ -210,8 +204,7 @@ end
 
 for _, place in pairs(places) do
   if place.now ~= nil then
-    local kind = kinds[place.now.p[1]]
-    kind.save(place.key, place.now, now)
+    place.kind.save(place.key, place.now, now)
   end
 end
 for _, b in pairs(bans) do

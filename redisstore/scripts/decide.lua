@@ -3,15 +3,7 @@
 local key, p, q = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
 local kind = kinds[p[1]]
 
-local raw = false
-if not kind.sorted then
-  raw = redis.pcall('GET', key)
-  if type(raw) == 'table' then -- a sorted set: the state of another algorithm
-    foreign(raw)
-    raw = false
-  end
-end
-local s = kind.load(key, raw, now) or kind.fresh(p)
+local s = loaded(kind, key, now) or kind.fresh(p)
 local converted = differs(s.p, p)
 if converted then
   s = kind.convert(s, p, now)

@@ -6,17 +6,7 @@ local key, p, c = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[
 local what, number = cmsgpack.unpack(ARGV[3])
 local kind = kinds[p[1]]
 
-local raw = redis.pcall('GET', key)
-if type(raw) == 'table' then
-  foreign(raw)
-  raw = false
-  if not kind.sorted then
-    return cmsgpack.pack(now, 0) -- another algorithm started anew
-  end
-elseif raw and (kind.sorted or string.byte(raw) ~= p[1]) then
-  return cmsgpack.pack(now, 0)
-end
-local s = kind.load(key, raw, now)
+local s = loaded(kind, key, now)
 if s == nil then
   s = kind.fresh(p)
 elseif differs(s.p, p) then

@@ -9,8 +9,9 @@
 -- c is a charge: cost, floor, at, whole units and fraction of over, member, bounds.
 --
 --   fresh(p)             the state of a key that was never seen
---   load(key, raw, now)  the state kept at key; nil if there is none of this kind.
---                        raw is the string at key, false if there is none
+--   load(key, raw, now)  the state kept at key; nil if there is none. raw is the string
+--                        at key, false if there is none
+--   sorted               whether it is kept as a sorted set; else as a string
 --   convert(s, p, now)   the state under other numbers; restamped if what was used before
 --                        is taken for used now, which a denial does not write
 --   decide(s, q, now)    whether q passes, and the state after; s itself if it stays
@@ -165,13 +166,29 @@ local function differs(a, b)
   return false
 end
 
--- foreign takes in an error reply to a reading command: the key holds the state of another
--- algorithm. Any other error, such as a missing permission, ends the script: a state that
--- cannot be read must not be taken for none. Nothing has been written before.
+-- Each algorithm has keys of its own. Still, another program may have written there: then
+-- there is no state, and the key starts anew, for an error would leave it without a limit.
+
+-- foreign takes in an error reply to a reading command: the key holds what is no state.
+-- Any other error, such as a missing permission, ends the script: a state that cannot be
+-- read must not be taken for none. Nothing has been written before.
 local function foreign(reply)
   if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then
     error(reply.err, 0)
   end
+end
+
+-- loaded returns the state kept at a key, nil if there is none.
+local function loaded(kind, key, now)
+  local raw = false
+  if not kind.sorted then
+    raw = redis.pcall('GET', key)
+    if type(raw) == 'table' then
+      foreign(raw)
+      raw = false
+    end
+  end
+  return kind.load(key, raw, now)
 end
 
 -- outside ends the script: the calendar's bounds do not hold the server's time.

@@ -94,7 +94,7 @@ func TestWhatAReloadChanges(t *testing.T) {
 		"/same", "200 r=4", // goes on, though it stands elsewhere and answers otherwise
 		"/less", "200 r=3", // of 9, 6 were left: 4 at most, and one taken
 		"/more", "200 r=5", // 6 were left, and one taken: the bucket is larger and not fuller
-		"/other", "200 r=8", // another algorithm begins anew
+		"/other", "200 r=8", // another algorithm begins anew,
 		"/new", "200 r=8", // as does another name
 		"/fresh", "200 r=1",
 		"/gone", "200 ", "/shade", "200 ",
@@ -106,11 +106,12 @@ func TestWhatAReloadChanges(t *testing.T) {
 		t.Errorf("the figures of a rule that is gone: %s", got)
 	}
 
-	r.write(free + "rules:\n" + rule("gone", bucket(9)) + rule("same", bucket(9)))
+	r.write(free + "rules:\n" + rule("gone", bucket(9)) + rule("same", bucket(9)) + rule("other", bucket(9)))
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	r.expect("/gone", "200 r=5", "/same", "200 r=3") // what has been used is not forgotten meanwhile
+	// What has been used is not forgotten meanwhile, and who changes an algorithm back finds it.
+	r.expect("/gone", "200 r=5", "/same", "200 r=3", "/other", "200 r=5")
 	if log := r.log.String(); strings.Count(log, `msg="the configuration was loaded anew" changed=rules rules=`) != 2 {
 		t.Errorf("the log does not tell of both:\n%s", log)
 	}
