@@ -20,7 +20,7 @@ SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app
 
 # Without the race detector: one goroutine asks, and steps are what counts.
 say "$steps steps for each algorithm"
-SLUICE_SOAK=$steps go -C checks test -count 1 -timeout 24h -run 'EqualMemory$|AsInMemory$' ./redis
+SLUICE_SOAK=$steps go -C checks test -count 1 -timeout 24h -run 'EqualMemory$|AsInMemory$' -skip '^TestValkey' ./redis
 
 faults='^Test(Faults|FaultsGoredis|LostReplies|LostReplyThroughGuard|ScriptFlush|SlotsMigrateUnderLoad|ClusterFailover|SentinelFailover|BatchOverSlots|BatchesOverSlotsCompete|Eviction|SkewedClocks)$'
 say "$rounds rounds of faults"

@@ -6,11 +6,13 @@
 # The race detector needs cgo, and that a C compiler.
 [ "${CGO_ENABLED:-1}" = 1 ] || die "CGO_ENABLED=$CGO_ENABLED: the race detector needs cgo; unset it"
 need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
-# The tests in checks/ start their own servers. This names another program for them.
+# The tests in checks/ start their own servers. The variable names another program for them; some
+# run over Valkey in any case.
 [ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
+tools/valkey.sh
 
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT
 GOWORK=off go -C tools build -o "$runner/testall" ./testall
 # shellcheck disable=SC2086 # one word a module
-"$runner/testall" $modules tools -- -race "$@"
+"$runner/testall" $modules tools -- -race -timeout 20m "$@"

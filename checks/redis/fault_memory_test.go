@@ -38,6 +38,19 @@ func TestEviction(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// Their budgets end before those of the flood, so that they go first where the
+			// policy looks at that.
+			limit := sluice.MustLimit("attacker", sluice.FixedWindow{Rate: sluice.PerMinute(5), Opened: true})
+			attacker := func(i int) sluice.Request {
+				return sluice.Request{Limit: limit, Key: sluice.StringKey(fmt.Sprint("attacker ", i)), Cost: 5}
+			}
+			// The scripts take as much room as many keys, and are not what is to be measured.
+			if _, err := store.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Decide(t.Context(), attacker(attackers)); err != nil {
+				t.Fatal(err)
+			}
 			used := memoryUsed(t, s)
 			if _, err := s.Do(t.Context(), "CONFIG", "SET", "maxmemory", strconv.FormatInt(used+room, 10)); err != nil {
 				t.Fatal(err)
@@ -50,12 +63,6 @@ func TestEviction(t *testing.T) {
 				t.Errorf("the check warns %q, want %q", got, test.warning)
 			}
 
-			// Their budgets end before those of the flood, so that they go first where the
-			// policy looks at that.
-			limit := sluice.MustLimit("attacker", sluice.FixedWindow{Rate: sluice.PerMinute(5), Opened: true})
-			attacker := func(i int) sluice.Request {
-				return sluice.Request{Limit: limit, Key: sluice.StringKey(fmt.Sprint("attacker ", i)), Cost: 5}
-			}
 			for i := range attackers {
 				if d, err := g.Decide(t.Context(), attacker(i)); err != nil || !d.Allowed || d.Degraded {
 					t.Fatalf("%+v, %v", d, err)

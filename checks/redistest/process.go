@@ -18,9 +18,12 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
+// programEnv names the server's program, if it is not redis-server.
+const programEnv = "SLUICE_REDIS_SERVER"
+
 // program finds the server's program.
 func program() (string, error) {
-	if path := os.Getenv("SLUICE_REDIS_SERVER"); path != "" {
+	if path := os.Getenv(programEnv); path != "" {
 		found, err := exec.LookPath(path)
 		if err != nil {
 			return "", fmt.Errorf("redistest: SLUICE_REDIS_SERVER does not name a server's program: %w", err)

@@ -1,0 +1,24 @@
+package redistest
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestValkey(t *testing.T) {
+	Valkey(t)
+	t.Run("of a subtest", func(t *testing.T) {
+		t.Parallel()
+		info, err := Start(t).Info(short(t), "server")
+		if err != nil || info["server_name"] != "valkey" {
+			t.Errorf("the server is %q, %v", info["server_name"], err)
+		}
+	})
+}
+
+func TestValkeyIsMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := valkeyProgram(); err == nil || !strings.Contains(err.Error(), "make test") {
+		t.Errorf("without a server: %v, want a word of make test", err)
+	}
+}
