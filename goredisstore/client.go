@@ -23,12 +23,6 @@ func (c *client) Eval(ctx context.Context, source string, keys, args []string) (
 	return c.do(ctx, script(ctx, "eval", source, keys, args))
 }
 
-func (c *client) Info(ctx context.Context) (string, error) {
-	command := redis.NewStringCmd(ctx, "info")
-	command.SetStepCount(1)
-	return c.do(ctx, command)
-}
-
 func (c *client) do(ctx context.Context, command *redis.StringCmd) (string, error) {
 	o := &once{StringCmd: command}
 	err := c.redis.Process(ctx, o)

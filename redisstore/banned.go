@@ -73,7 +73,7 @@ func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage
 	match := globEscaper.Replace(s.names.prefix) + "{*}*!*"
 	page.Next = q.From
 	for began := time.Now(); ; {
-		keys, next, err := s.client.Scan(ctx, page.Next, match, max(scanCount, q.Most))
+		keys, next, err := s.scan(ctx, page.Next, match, max(scanCount, q.Most))
 		if err == nil {
 			page.Bans, err = s.appendBans(ctx, page.Bans, keys)
 		}

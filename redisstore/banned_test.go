@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -45,7 +44,7 @@ func FuzzParseBan(f *testing.F) {
 // TestSlotKeys: there is a key for each slot.
 func TestSlotKeys(t *testing.T) {
 	for slot := range slots {
-		if key := SlotKey(slot); int(slotOf(key)) != slot {
+		if key := slotKey(slot); int(slotOf(key)) != slot {
 			t.Fatalf("%q is in slot %d, not in %d", key, slotOf(key), slot)
 		}
 	}
@@ -53,15 +52,19 @@ func TestSlotKeys(t *testing.T) {
 
 // TestScanGoesThroughAllMasters: one after the other, also if they change meanwhile.
 func TestScanGoesThroughAllMasters(t *testing.T) {
-	masters := []int{9000, 0, 4000}
+	client := &fakeClient{masters: []Master{{Slot: 9000}, {Slot: 0}, {Slot: 4000}}}
 	var asked []uint16
+	client.scan = func(key string, cursor uint64) ([]string, uint64, error) {
+		asked = append(asked, slotOf(key))
+		return []string{key}, (cursor + 7) % 14, nil
+	}
+	s, err := New(client, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	page := func(from string) string {
 		t.Helper()
-		keys, next, err := ScanCluster(t.Context(), from, func(context.Context) ([]int, error) { return masters, nil },
-			func(_ context.Context, key string, cursor uint64) ([]string, uint64, error) {
-				asked = append(asked, slotOf(key))
-				return []string{key}, (cursor + 7) % 14, nil
-			})
+		keys, next, err := s.scan(t.Context(), from, "*", 10)
 		if err != nil || len(keys) != 1 || !isScanCursor(next) {
 			t.Fatalf("%q: %q, %q, %v", from, keys, next, err)
 		}
@@ -70,15 +73,15 @@ func TestScanGoesThroughAllMasters(t *testing.T) {
 	next := page("")
 	next = page(next)
 	next = page(next)
-	masters = []int{0, 4500, 9000} // one has failed over, and slots have moved
+	client.masters = []Master{{Slot: 0}, {Slot: 4500}, {Slot: 9000}} // one has failed over, and slots have moved
 	for next = page(next); next != ""; {
 		next = page(next)
 	}
 	if want := []uint16{0, 0, 4000, 4000, 4500, 4500, 9000, 9000}; !slices.Equal(asked, want) {
 		t.Errorf("asked at slots %d, want %d", asked, want)
 	}
-	broken := errors.New("no")
-	if _, _, err := ScanCluster(t.Context(), "", func(context.Context) ([]int, error) { return nil, broken }, nil); !errors.Is(err, broken) {
+	client.errSHA = errors.New("no")
+	if _, _, err := s.scan(t.Context(), "", "*", 10); !errors.Is(err, client.errSHA) {
 		t.Errorf("without masters: %v", err)
 	}
 	for _, from := range []string{"x", "1", "1/", "/1", "-1/0", "16384/0", "0/-1"} {

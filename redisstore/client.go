@@ -17,13 +17,24 @@ type Client interface {
 	EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error)
 	// Eval runs the script of this source.
 	Eval(ctx context.Context, source string, keys, args []string) (string, error)
-	// Info returns the text of the INFO command.
-	Info(ctx context.Context) (string, error)
-	// Scan runs SCAN once, with MATCH and COUNT. From is empty to begin, and otherwise what
-	// the call before returned as next, which is empty at the end. On a cluster it goes through
-	// one master after the other: see ScanServer and ScanCluster. As it changes nothing, it may
-	// be sent again.
-	Scan(ctx context.Context, from, match string, count int) (keys []string, next string, err error)
+	// Masters tells which servers hold keys: the masters of a cluster that have slots, or the
+	// one server.
+	Masters(ctx context.Context) ([]Master, error)
+	// Info returns the text of the INFO command, of the node that a key belongs to. As it
+	// changes nothing, it may be sent again.
+	Info(ctx context.Context, key string) (string, error)
+	// Scan runs SCAN once, with MATCH and COUNT, on the node that a key belongs to. As it
+	// changes nothing, it may be sent again.
+	Scan(ctx context.Context, key string, cursor uint64, match string, count int) (keys []string, next uint64, err error)
+}
+
+// Master is a server that holds keys.
+type Master struct {
+	// Address is what an operator knows a node of a cluster by, such as "10.0.0.1:6379".
+	// It is empty for one server, which the client's settings name.
+	Address string
+	// Slot is the first slot of a cluster that it has.
+	Slot int
 }
 
 // ServerError is an error reply of the server: the script has not run, or has

@@ -15,6 +15,9 @@ type fakeClient struct {
 	errSHA  error // of EvalSHA
 	errEval error // of Eval
 	info    string
+	infoOf  func(key string) (string, error)
+	masters []Master // nil: one server
+	scan    func(key string, cursor uint64) ([]string, uint64, error)
 	shas    atomic.Int64
 	evals   atomic.Int64
 }
@@ -29,10 +32,25 @@ func (c *fakeClient) Eval(context.Context, string, []string, []string) (string, 
 	return c.reply, c.errEval
 }
 
-func (c *fakeClient) Info(context.Context) (string, error) { return c.info, c.errSHA }
+func (c *fakeClient) Masters(context.Context) ([]Master, error) {
+	if c.masters == nil {
+		return []Master{{}}, c.errSHA
+	}
+	return c.masters, c.errSHA
+}
 
-func (c *fakeClient) Scan(context.Context, string, string, int) ([]string, string, error) {
-	return nil, "", c.errSHA
+func (c *fakeClient) Info(_ context.Context, key string) (string, error) {
+	if c.infoOf != nil {
+		return c.infoOf(key)
+	}
+	return c.info, c.errSHA
+}
+
+func (c *fakeClient) Scan(_ context.Context, key string, cursor uint64, _ string, _ int) ([]string, uint64, error) {
+	if c.scan != nil {
+		return c.scan(key, cursor)
+	}
+	return nil, 0, c.errSHA
 }
 
 // samples are limits of all algorithms.

@@ -1,62 +1,44 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// ScanNode runs SCAN once, on the node of a cluster that a key belongs to.
-type ScanNode func(ctx context.Context, key string, cursor uint64) (keys []string, next uint64, err error)
-
-// ScanCluster is a Client's Scan for a cluster: it goes through the masters one after the
-// other. Masters returns the first slot of each; it is asked when one ends and another begins.
-func ScanCluster(ctx context.Context, from string, masters func(context.Context) ([]int, error), scan ScanNode) (keys []string, next string, err error) {
+// scan runs SCAN once, on the node and with the cursor that from tells, which is empty to begin,
+// and returns where to go on, which is empty at the end. It goes through one master after the other.
+func (s *Store) scan(ctx context.Context, from, match string, count int) (keys []string, next string, err error) {
 	slot, cursor, inside := readScan(from)
 	if !inside {
-		if slot, err = firstSlot(ctx, -1, masters); err != nil || slot < 0 {
+		if slot, err = s.masterAfter(ctx, -1); err != nil || slot < 0 {
 			return nil, "", err
 		}
 	}
-	keys, cursor, err = scan(ctx, SlotKey(slot), cursor)
+	keys, cursor, err = s.client.Scan(ctx, slotKey(slot), cursor, match, count)
 	if err != nil {
 		return nil, "", err
 	}
 	if cursor == 0 {
-		if slot, err = firstSlot(ctx, slot, masters); err != nil || slot < 0 {
+		if slot, err = s.masterAfter(ctx, slot); err != nil || slot < 0 {
 			return keys, "", err
 		}
 	}
 	return keys, fmt.Sprintf("%d/%d", slot, cursor), nil
 }
 
-// ScanServer is a Client's Scan for a single server.
-func ScanServer(ctx context.Context, from string, scan ScanNode) (keys []string, next string, err error) {
-	_, cursor, _ := readScan(from)
-	keys, cursor, err = scan(ctx, "", cursor)
-	if err != nil || cursor == 0 {
-		return keys, "", err
-	}
-	return keys, fmt.Sprintf("0/%d", cursor), nil
-}
-
-// firstSlot returns the first slot of the next master after that of a slot, -1 for none.
-func firstSlot(ctx context.Context, after int, masters func(context.Context) ([]int, error)) (int, error) {
-	all, err := masters(ctx)
-	if err != nil {
-		return -1, err
-	}
-	slices.SortFunc(all, cmp.Compare[int])
-	for _, slot := range all {
-		if slot > after {
-			return slot, nil
+// masterAfter returns the first slot of the next master after that of a slot, -1 for none.
+func (s *Store) masterAfter(ctx context.Context, slot int) (int, error) {
+	masters, err := s.client.Masters(ctx)
+	next := -1
+	for _, m := range masters {
+		if m.Slot > slot && (next < 0 || m.Slot < next) {
+			next = m.Slot
 		}
 	}
-	return -1, nil
+	return next, err
 }
 
 // readScan reads where a scan goes on: the slot of the node, and its cursor.
@@ -79,8 +61,8 @@ func isScanCursor(text string) bool {
 	return ok || text == ""
 }
 
-// SlotKey returns a key that is in a slot of a cluster, by which a client can find the node.
-func SlotKey(slot int) string { return slotKeys()[slot%slots] }
+// slotKey returns a key that is in a slot of a cluster, by which a client can find the node.
+func slotKey(slot int) string { return slotKeys()[slot%slots] }
 
 // slotKeys are keys of all slots.
 var slotKeys = sync.OnceValue(func() *[slots]string {

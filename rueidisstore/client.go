@@ -27,10 +27,6 @@ func (c *client) Eval(ctx context.Context, source string, keys, args []string) (
 	return c.do(ctx, c.redis.B().Eval().Script(source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
-func (c *client) Info(ctx context.Context) (string, error) {
-	return c.do(ctx, c.redis.B().Info().Build())
-}
-
 // do makes a call and returns when it has, or when the context ends.
 func (c *client) do(ctx context.Context, command rueidis.Completed) (string, error) {
 	reply, err := c.ask(ctx, command)

@@ -24,7 +24,7 @@ func TestAdapterCutReply(t *testing.T) {
 			p := redistest.StartProxy(t, s.Addr())
 			c := a.dial(t, toProxy(p))
 			key := fmt.Sprint(a.name, n)
-			if _, err := c.Info(within(t, soon)); err != nil { // there is a connection now
+			if _, err := c.Info(within(t, soon), ""); err != nil { // there is a connection now
 				t.Fatal(err)
 			}
 			if err := p.Cut("EVALSHA", n); err != nil {

@@ -34,7 +34,7 @@ func TestAdapterReplies(t *testing.T) {
 		_, err = c.Eval(ctx, `return false`, keys, nil)
 		wantUnknown(t, err)
 
-		text, err := c.Info(ctx)
+		text, err := c.Info(ctx, "")
 		if err != nil || !strings.Contains(text, "\nmaxmemory_policy:noeviction") {
 			t.Fatalf("INFO: %v\n%s", err, text)
 		}

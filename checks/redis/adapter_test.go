@@ -218,3 +218,12 @@ func wantNotSent(t *testing.T, err error) {
 		t.Fatalf("%v; want one that wraps ErrNotSent", err)
 	}
 }
+
+// wantMisfit checks that an error says what no waiting mends.
+func wantMisfit(t *testing.T, err error, part string) {
+	t.Helper()
+	var misfit *redisstore.MisfitError
+	if !errors.As(err, &misfit) || !strings.Contains(err.Error(), part) {
+		t.Errorf("%v; want that it never works, and %q", err, part)
+	}
+}

@@ -97,24 +97,26 @@ func (c plainClient) call(ctx context.Context, name, script string, keys, args [
 	return c.text(c.conn.Do(ctx, append(all, args...)...))
 }
 
-func (c plainClient) Info(ctx context.Context) (string, error) {
+func (plainClient) Masters(context.Context) ([]redisstore.Master, error) {
+	return []redisstore.Master{{}}, nil
+}
+
+func (c plainClient) Info(ctx context.Context, _ string) (string, error) {
 	return c.text(c.conn.Do(ctx, "INFO"))
 }
 
-func (c plainClient) Scan(ctx context.Context, from, match string, count int) ([]string, string, error) {
-	return redisstore.ScanServer(ctx, from, func(ctx context.Context, _ string, cursor uint64) ([]string, uint64, error) {
-		reply, err := c.conn.Do(ctx, "SCAN", strconv.FormatUint(cursor, 10), "MATCH", match, "COUNT", strconv.Itoa(count))
-		parts, ok := reply.([]any)
-		if err != nil || !ok || len(parts) != 2 {
-			return nil, 0, fmt.Errorf("SCAN: %v, %w", reply, err)
-		}
-		var keys []string
-		for _, key := range parts[1].([]any) {
-			keys = append(keys, key.(string))
-		}
-		next, err := strconv.ParseUint(parts[0].(string), 10, 64)
-		return keys, next, err
-	})
+func (c plainClient) Scan(ctx context.Context, _ string, cursor uint64, match string, count int) ([]string, uint64, error) {
+	reply, err := c.conn.Do(ctx, "SCAN", strconv.FormatUint(cursor, 10), "MATCH", match, "COUNT", strconv.Itoa(count))
+	parts, ok := reply.([]any)
+	if err != nil || !ok || len(parts) != 2 {
+		return nil, 0, fmt.Errorf("SCAN: %v, %w", reply, err)
+	}
+	var keys []string
+	for _, key := range parts[1].([]any) {
+		keys = append(keys, key.(string))
+	}
+	next, err := strconv.ParseUint(parts[0].(string), 10, 64)
+	return keys, next, err
 }
 
 func (plainClient) text(reply any, err error) (string, error) {

@@ -32,10 +32,14 @@ func (d direct) run(ctx context.Context, command, script string, keys, args []st
 	return text, err
 }
 
-func (d direct) Info(ctx context.Context) (string, error) { return d.s.Text(ctx, "INFO") }
+func (direct) Masters(context.Context) ([]redisstore.Master, error) {
+	return []redisstore.Master{{}}, nil
+}
 
-func (direct) Scan(context.Context, string, string, int) ([]string, string, error) {
-	return nil, "", errors.New("nothing is scanned here")
+func (d direct) Info(ctx context.Context, _ string) (string, error) { return d.s.Text(ctx, "INFO") }
+
+func (direct) Scan(context.Context, string, uint64, string, int) ([]string, uint64, error) {
+	return nil, 0, errors.New("nothing is scanned here")
 }
 
 func TestWithClock(t *testing.T) {
@@ -85,7 +89,7 @@ func TestWithClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	noscript()
-	if text, err := c.Info(ctx); !strings.Contains(text, "redis_version:") || err != nil {
+	if text, err := c.Info(ctx, ""); !strings.Contains(text, "redis_version:") || err != nil {
 		t.Errorf("INFO: %q, %v", text, err)
 	}
 }

@@ -165,6 +165,18 @@ func refused(tb testing.TB, config string, env ...string) string {
 	return s.logged()
 }
 
+// validate returns what `sluice validate --connect` says of a configuration, with all that it
+// prints.
+func validate(tb testing.TB, config string) (string, error) {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "sluice.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\n"+patient(config)), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	text, err := exec.Command(program, "validate", "--brief", "--connect", file).CombinedOutput()
+	return string(text), err
+}
+
 // kill ends the process at once.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill() // it may have ended

@@ -327,12 +327,14 @@ func TestRefusesServersThatDoNotFit(t *testing.T) {
 	plain := redistest.Start(t)
 	replica := redistest.Start(t, redistest.Config(fmt.Sprintf("replicaof 127.0.0.1 %d", plain.Port)))
 	node := redistest.Start(t, redistest.Config("cluster-enabled yes"))
+	little := redistest.Start(t, redistest.ACL("user default on nopass ~* +@all -zadd"))
 	for name, x := range map[string]struct{ settings, want string }{
-		"replica":          {"addresses: ['" + replica.Addr() + "']", "is a replica"},
-		"node":             {"addresses: ['" + node.Addr() + "']", "set cluster: true"},
-		"no node":          {"addresses: ['" + plain.Addr() + "'], cluster: true", "remove cluster: true"},
-		"no nodes":         {"addresses: ['" + plain.Addr() + "', '" + replica.Addr() + "'], cluster: true", "remove cluster: true"},
-		"no such database": {"addresses: ['" + plain.Addr() + "'], database: 99", "out of range"},
+		"replica":                  {"addresses: ['" + replica.Addr() + "']", "is a replica"},
+		"node":                     {"addresses: ['" + node.Addr() + "']", "set cluster: true"},
+		"no node":                  {"addresses: ['" + plain.Addr() + "'], cluster: true", "remove cluster: true"},
+		"no nodes":                 {"addresses: ['" + plain.Addr() + "', '" + replica.Addr() + "'], cluster: true", "remove cluster: true"},
+		"no permission in scripts": {"addresses: ['" + little.Addr() + "']", "the user lacks a permission"},
+		"no such database":         {"addresses: ['" + plain.Addr() + "'], database: 99", "out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := refused(t, "store: {redis: {"+x.settings+"}}\n")
@@ -351,4 +353,20 @@ func TestWarnsOfEviction(t *testing.T) {
 		log := s.logged()
 		return strings.Contains(log, "level=WARN") && strings.Contains(log, "allkeys-lru")
 	})
+}
+
+// Of a cluster every master is asked, and the one that is meant is named.
+func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 0)
+	last := c.Nodes[2]
+	if _, err := last.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
+		t.Fatal(err)
+	}
+	settings := "store: {redis: {addresses: ['" + c.Nodes[0].Addr() + "'], cluster: true}}\n"
+	want := "the master " + last.Addr() + ": maxmemory-policy is allkeys-lru"
+	s := serve(t, settings+every)
+	eventually(t, "a warning", func() bool { return strings.Contains(s.logged(), want) })
+	if text, err := validate(t, settings+every); err != nil || strings.Count(text, "warning: ") != 1 || !strings.Contains(text, "warning: "+want) {
+		t.Errorf("validate says %v\n%s", err, text)
+	}
 }

@@ -162,9 +162,7 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 	}
 	if err == nil {
 		checking, cancel := context.WithTimeout(life, patience)
-		if report, err = store.Check(checking); judged(report, err) {
-			err = &misfitError{err}
-		}
+		report, err = store.Check(checking)
 		cancel()
 	}
 	if err == nil && !late.Stop() {
@@ -199,14 +197,6 @@ func (r *redis) open(c rueidis.Client) (*redisstore.Store, error) {
 		return nil, &misfitError{err} // of the settings
 	}
 	return s, nil
-}
-
-// judged reports whether an error of a check is what it thinks of a server that has
-// answered. All but one of these stay as they are: the server may be loading its data.
-func judged(report redisstore.Report, err error) bool {
-	var reply *redisstore.ServerError
-	return err != nil && report.Server != "" && !errors.As(err, &reply) && !errors.Is(err, redisstore.ErrNotSent) &&
-		!errors.Is(err, sluice.ErrUnknownOutcome) && !strings.Contains(err.Error(), "loading")
 }
 
 // explain says which setting an error is about.

@@ -169,7 +169,7 @@ func TestTellsHopelessErrors(t *testing.T) {
 		reply("NOPERM this user has no permissions to run the 'evalsha' command"), reply("READONLY You can't write against a read only replica."),
 		reply("ERR unknown command 'EVALSHA'"), reply("ERR DB index is out of range"), reply("ERR This instance has cluster support disabled"),
 		fmt.Errorf("x: %w", x509.UnknownAuthorityError{}), fmt.Errorf("x: %w", x509.HostnameError{Certificate: &x509.Certificate{}}),
-		fmt.Errorf("x: %w", &misfitError{errors.New("too old")}),
+		fmt.Errorf("x: %w", &misfitError{errors.New("no node")}), fmt.Errorf("x: %w", &redisstore.MisfitError{}),
 	} {
 		if !hopeless(err) {
 			t.Errorf("there is hope for %q", err)
@@ -183,27 +183,6 @@ func TestTellsHopelessErrors(t *testing.T) {
 	} {
 		if hopeless(err) {
 			t.Errorf("there is no hope for %q", err)
-		}
-	}
-}
-
-func TestJudgedErrors(t *testing.T) {
-	answered := redisstore.Report{Server: "redis 4.0.0"}
-	for _, x := range []struct {
-		report redisstore.Report
-		err    error
-		want   bool
-	}{
-		{answered, errors.New("redisstore: the server is redis 4.0.0; version 5.0 or later is needed"), true},
-		{answered, nil, false},
-		{redisstore.Report{}, errors.New("who knows"), false},
-		{answered, errors.New("redisstore: the server is still loading its data; try again when it has"), false},
-		{answered, fmt.Errorf("x: %w", &redisstore.ServerError{Text: "OOM"}), false},
-		{answered, fmt.Errorf("x: %w", sluice.ErrUnknownOutcome), false},
-		{answered, fmt.Errorf("x: %w", redisstore.ErrNotSent), false},
-	} {
-		if got := judged(x.report, x.err); got != x.want {
-			t.Errorf("judged(%v, %v) = %t", x.report, x.err, got)
 		}
 	}
 }

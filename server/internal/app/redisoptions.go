@@ -153,7 +153,8 @@ func (c *mortalConn) Close() error {
 // ours or the server's: a program that starts with it should say so and end.
 func hopeless(err error) bool {
 	var own *misfitError
-	if errors.As(err, &own) {
+	var server *redisstore.MisfitError
+	if errors.As(err, &own) || errors.As(err, &server) {
 		return true
 	}
 	text := replied(err)
@@ -187,7 +188,7 @@ func replied(err error) string {
 	return ""
 }
 
-// misfitError is a server that is not what the configuration says.
+// misfitError is a configuration that does not fit the server.
 type misfitError struct{ err error }
 
 func (e *misfitError) Error() string { return e.err.Error() }

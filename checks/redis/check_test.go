@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// TestCheckAsksEveryMaster: of a cluster, one master evicts, and then the user may do too little
+// there. The check names it, and no replica.
+func TestCheckAsksEveryMaster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, 1, redistest.ACL("user default off"))
+	words := aclUser(t, "sluice-cluster")
+	for _, s := range cluster.Nodes {
+		setUser(t, s, "user", words)
+	}
+	for _, s := range cluster.Nodes[3:] { // replicas, which hold no limits of their own
+		if _, err := s.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-random"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	route := adapterRoute{cluster: true, addrs: cluster.Addrs(), user: "user", password: "CHANGE-ME"}
+	options := map[string]redisstore.Options{
+		"plain":  {},
+		"hashed": {Secret: []byte("0123456789abcdef")},
+		"tenant": {Tenant: func(sluice.Key) string { return "one" }},
+	}
+	one := cluster.Nodes[1]
+	config := func(policy string) {
+		t.Helper()
+		if _, err := one.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eachAdapter(t, func(t *testing.T, a adapter) {
+		for name, o := range options {
+			before := scriptCalls(t, cluster)
+			r, err := a.open(t, route, o).Check(within(t, soon))
+			if err != nil || len(r.Warnings) > 0 || strings.Contains(r.Server, ",") {
+				t.Errorf("%s: of a cluster that is well it says %+v, %v", name, r, err)
+			}
+			for i, n := range scriptCalls(t, cluster)[:3] {
+				if n == before[i] {
+					t.Errorf("%s: nothing was decided on master %d", name, i)
+				}
+			}
+		}
+		store := a.open(t, route, redisstore.Options{})
+
+		config("allkeys-lru")
+		r, err := store.Check(within(t, soon))
+		if err != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the master "+one.Addr()+": maxmemory-policy is allkeys-lru") {
+			t.Errorf("of one that evicts it says %q, %v", r.Warnings, err)
+		}
+		config("noeviction")
+
+		setUser(t, one, "user", slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "+zadd" }))
+		_, err = store.Check(within(t, soon))
+		wantMisfit(t, err, "the master "+one.Addr()+": the user lacks a permission")
+		setUser(t, one, "user", words)
+	})
+}
+
+// TestCheckOfASilentMaster: one that does not answer holds up no other, and a cluster of which
+// none answers is no cluster.
+func TestCheckOfASilentMaster(t *testing.T) {
+	eachAdapter(t, func(t *testing.T, a adapter) {
+		p := startProxied(t)
+		store := a.open(t, p.route, redisstore.Options{})
+		if r, err := store.Check(within(t, soon)); err != nil || len(r.Warnings) > 0 {
+			t.Fatalf("of a cluster that is well it says %+v, %v", r, err)
+		}
+		one := p.Nodes[1]
+		if err := p.proxies[one].Hold(); err != nil {
+			t.Fatal(err)
+		}
+		var r redisstore.Report
+		err := error(redisstore.ErrNotSent)
+		for range 50 { // the silent one may be asked who has the slots, and then nobody knows
+			began := time.Now()
+			if r, err = store.Check(within(t, time.Second+time.Second/2)); err == nil {
+				t.Logf("it took %v", time.Since(began))
+				break
+			}
+		}
+		if err != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the master "+one.Addr()+": ") {
+			t.Errorf("of one that is silent it says %q, %v", r.Warnings, err)
+		}
+		for _, proxy := range p.proxies {
+			if err := proxy.Hold(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var misfit *redisstore.MisfitError
+		if _, err := store.Check(within(t, time.Second)); err == nil || errors.As(err, &misfit) {
+			t.Errorf("of one where all are silent it says %v", err)
+		}
+	})
+}
+
+// scriptCalls returns how many scripts each node has run.
+func scriptCalls(t *testing.T, cluster *redistest.Cluster) []int64 {
+	t.Helper()
+	var all []int64
+	for _, s := range cluster.Nodes {
+		stats, err := s.CommandStats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, stats["evalsha"].Calls+stats["eval"].Calls)
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package goredisstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// at returns a client to the node of a cluster that a key belongs to.
+func (c *client) at(ctx context.Context, key string) (redis.UniversalClient, error) {
+	cluster, ok := c.redis.(*redis.ClusterClient)
+	if !ok {
+		return c.redis, nil
+	}
+	node, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, explainRead(err)
+	}
+	return node, nil
+}
+
+// Info implements redisstore.Client.
+func (c *client) Info(ctx context.Context, key string) (string, error) {
+	node, err := c.at(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	text, err := node.Info(ctx).Result()
+	return text, explainRead(err)
+}
+
+// Scan implements redisstore.Client.
+func (c *client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) (keys []string, next uint64, err error) {
+	node, err := c.at(ctx, key)
+	if err != nil {
+		return nil, 0, err
+	}
+	keys, next, err = node.Scan(ctx, cursor, match, int64(count)).Result()
+	return keys, next, explainRead(err)
+}
+
+// Masters implements redisstore.Client.
+func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
+	cluster, ok := c.redis.(*redis.ClusterClient)
+	if !ok {
+		return []redisstore.Master{{}}, nil
+	}
+	command := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // CLUSTER SHARDS is not there before Redis 7
+	command.SetStepCount(1)                                      // or go-redis asks a server for it
+	_ = cluster.Process(ctx, command)                            // the command has the error
+	ranges, err := command.Result()
+	if err != nil {
+		return nil, explainRead(err)
+	}
+	var all []redisstore.Master
+	known := map[string]int{} // by the node's name in the cluster
+	for _, r := range ranges {
+		if len(r.Nodes) == 0 {
+			continue
+		}
+		node := r.Nodes[0] // the master
+		if at, ok := known[node.ID]; ok {
+			all[at].Slot = min(all[at].Slot, r.Start)
+			continue
+		}
+		m := redisstore.Master{Address: node.Addr, Slot: r.Start}
+		if m.Address == "" || strings.HasPrefix(m.Address, ":") {
+			m.Address = node.ID // it knows no address of its own
+		}
+		known[node.ID] = len(all)
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// explainRead turns the error of a command that changes nothing into one of redisstore.
+func explainRead(err error) error {
+	if err == nil {
+		return nil
+	}
+	return (&once{asked: true}).explain(err)
+}

@@ -1,0 +1,101 @@
+package rueidisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// errSlots reports a reply that is not what CLUSTER SLOTS promises.
+var errSlots = errors.New("rueidisstore: the cluster's slots cannot be read")
+
+func (c *client) clustered() bool { return c.redis.Mode() == rueidis.ClientModeCluster }
+
+// at sends a command that names no key to the node of a cluster that a key belongs to.
+func (c *client) at(key string, command rueidis.Completed) rueidis.Completed {
+	if c.clustered() {
+		return command.SetSlot(key)
+	}
+	return command
+}
+
+// Info implements redisstore.Client.
+func (c *client) Info(ctx context.Context, key string) (string, error) {
+	return c.do(ctx, c.at(key, c.redis.B().Info().Build()))
+}
+
+// Scan implements redisstore.Client.
+func (c *client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) ([]string, uint64, error) {
+	reply, err := c.ask(ctx, c.at(key, c.redis.B().Scan().Cursor(cursor).Match(match).Count(int64(count)).Build()))
+	if err != nil {
+		return nil, 0, err
+	}
+	page, err := reply.AsScanEntry()
+	return page.Elements, page.Cursor, err
+}
+
+// Masters implements redisstore.Client.
+func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
+	if !c.clustered() {
+		return []redisstore.Master{{}}, nil
+	}
+	reply, err := c.ask(ctx, c.redis.B().ClusterSlots().Build())
+	if err != nil {
+		return nil, err
+	}
+	ranges, err := reply.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	var all []redisstore.Master
+	known := map[string]int{} // by the node's name in the cluster
+	for i := range ranges {
+		m, id, err := readRange(&ranges[i])
+		if err != nil {
+			return nil, err
+		}
+		if at, ok := known[id]; !ok {
+			known[id] = len(all)
+			all = append(all, m)
+		} else {
+			all[at].Slot = min(all[at].Slot, m.Slot)
+		}
+	}
+	return all, nil
+}
+
+// readRange reads an entry of CLUSTER SLOTS: the first and the last slot, and the nodes, the
+// master before its replicas, each with its address, its port and its name in the cluster.
+func readRange(r *rueidis.RedisMessage) (m redisstore.Master, id string, err error) {
+	parts, err := r.ToArray()
+	if err != nil || len(parts) < 3 {
+		return m, "", errSlots
+	}
+	slot, err := parts[0].AsInt64()
+	if err != nil {
+		return m, "", errSlots
+	}
+	node, err := parts[2].ToArray()
+	if err != nil || len(node) < 3 {
+		return m, "", errSlots
+	}
+	if id, err = node[2].ToString(); err != nil {
+		return m, "", errSlots
+	}
+	// A node that knows no address of its own tells none.
+	host, _ := node[0].ToString()
+	port, err := node[1].AsInt64()
+	if err != nil {
+		return m, "", errSlots
+	}
+	m = redisstore.Master{Address: id, Slot: int(slot)}
+	if host != "" {
+		m.Address = net.JoinHostPort(host, strconv.FormatInt(port, 10))
+	}
+	return m, id, nil
+}
