@@ -92,3 +92,13 @@ func TestLogOfACentury(t *testing.T) {
 		d.look(r.Limit, r.Key)
 	}
 }
+
+// TestLogSince1970: a log that has begun before its period is over since 1970, as on a
+// machine whose clock was never set, denies as any other.
+func TestLogSince1970(t *testing.T) {
+	a := newArena(t)
+	d := a.duel(t, 1, func(*duel) sluice.Algorithm { return sluice.SlidingLog{Rate: sluice.PerMinute(3)} })
+	for d.now = 1; d.now < 120_000_000; d.now += 7_000_000 {
+		d.decide(sluice.Request{Limit: d.limits[0], Key: d.keys[0], Cost: 1})
+	}
+}

@@ -20,7 +20,7 @@ if #ARGV == 2 then
     local newest = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
     local total, last = struct.unpack('>I7', newest[1]), tonumber(newest[2])
     local at = last > now and last or now
-    local start = at - length + 1
+    local start = at < length and 0 or at - length + 1 -- the numbers are at -1
     local first, older = found[3], tonumber(found[4]) < start
     if older then
       first = redis.call('ZRANGEBYSCORE', key, start, '+inf', 'LIMIT', 0, 1)[1]
