@@ -59,6 +59,9 @@ type FixedWindow struct {
 	Calendar CalendarUnit
 	// Zone is the time zone of Calendar. Default: UTC.
 	Zone *time.Location
+	// CountDenied counts denied attempts too: who asks for more than is left in a
+	// window takes what is left. The next one begins with nothing counted.
+	CountDenied bool
 }
 
 // CalendarUnit is a period of the calendar.
@@ -79,6 +82,8 @@ type SlidingWindow struct {
 	// Cells is N, the number of cells of a period, up to 256. Default: 10, or the
 	// nearest larger number that divides the period.
 	Cells int
+	// CountDenied counts denied attempts too: who keeps hammering stays blocked.
+	CountDenied bool
 }
 
 // SlidingCounter approximates a sliding window by two fixed ones, the earlier
@@ -86,6 +91,9 @@ type SlidingWindow struct {
 // in the worst case. Its state is the smallest of all windows that slide.
 type SlidingCounter struct {
 	Rate Rate
+	// CountDenied counts denied attempts too: who keeps hammering stays blocked. They
+	// weigh in the next window as all do, so that many of them block for most of it.
+	CountDenied bool
 }
 
 // SlidingLog remembers the time of each request: exact over every interval of a
@@ -157,16 +165,18 @@ func (w FixedWindow) String() string {
 		if zone == nil {
 			zone = time.UTC
 		}
-		return describe("fixed_window", fmt.Sprintf("%d/%v", w.Rate.count, w.Calendar), "zone="+zone.String())
+		return describe("fixed_window", fmt.Sprintf("%d/%v", w.Rate.count, w.Calendar), "zone="+zone.String(), number("count_denied", w.CountDenied))
 	}
-	return describe("fixed_window", w.Rate.String(), number("opened", w.Opened))
+	return describe("fixed_window", w.Rate.String(), number("opened", w.Opened), number("count_denied", w.CountDenied))
 }
 
 func (w SlidingWindow) String() string {
-	return describe("sliding_window", w.Rate.String(), number("cells", w.Cells))
+	return describe("sliding_window", w.Rate.String(), number("cells", w.Cells), number("count_denied", w.CountDenied))
 }
 
-func (c SlidingCounter) String() string { return describe("sliding_counter", c.Rate.String()) }
+func (c SlidingCounter) String() string {
+	return describe("sliding_counter", c.Rate.String(), number("count_denied", c.CountDenied))
+}
 
 func (l SlidingLog) String() string {
 	return describe("sliding_log", l.Rate.String(), number("min_interval", l.MinInterval), number("count_denied", l.CountDenied))

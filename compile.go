@@ -209,7 +209,7 @@ func (w FixedWindow) compile(p *algo.Params) *LimitError {
 			return err
 		}
 		c := &algo.Calendar{Unit: w.Calendar, Zone: w.Zone}
-		p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: c.Longest(), Calendar: c}
+		p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: c.Longest(), CountDenied: w.CountDenied, Calendar: c}
 		return nil
 	}
 	if err := checkRate(w.Rate); err != nil {
@@ -218,7 +218,7 @@ func (w FixedWindow) compile(p *algo.Params) *LimitError {
 	if w.Zone != nil {
 		return refuse("Zone", "is set without Calendar; give both or none")
 	}
-	p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: w.Rate.micros(), Opened: w.Opened}
+	p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: w.Rate.micros(), Opened: w.Opened, CountDenied: w.CountDenied}
 	return nil
 }
 
@@ -238,7 +238,7 @@ func (w SlidingWindow) compile(p *algo.Params) *LimitError {
 		return refuse("Cells", "is %d, which does not divide %v into whole microseconds; give a divisor of it, or none for the default", cells, w.Rate.period)
 	}
 	p.Kind, p.Capacity = algo.KindSlidingWindow, w.Rate.count
-	p.Cells = algo.SlidingWindow{Count: w.Rate.count, Length: length, Cells: cells}
+	p.Cells = algo.SlidingWindow{Count: w.Rate.count, Length: length, Cells: cells, CountDenied: w.CountDenied}
 	return nil
 }
 
@@ -257,7 +257,7 @@ func (c SlidingCounter) compile(p *algo.Params) *LimitError {
 		return err
 	}
 	p.Kind, p.Capacity = algo.KindSlidingCounter, c.Rate.count
-	p.Counter = algo.SlidingCounter{Count: c.Rate.count, Length: c.Rate.micros()}
+	p.Counter = algo.SlidingCounter{Count: c.Rate.count, Length: c.Rate.micros(), CountDenied: c.CountDenied}
 	return nil
 }
 

@@ -52,6 +52,32 @@ func ExampleNewLimit() {
 	// sluice: limit "login": Rate is 0 units a period; give 1 or more
 }
 
+// Who keeps hammering stays blocked, for denied attempts count; who waits as told is let in.
+func ExampleSlidingWindow() {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	store, err := memory.New(memory.Options{Clock: func() int64 { return now.UnixMicro() }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := sluice.NewLimiter(store, sluice.MustLimit("login", sluice.SlidingWindow{Rate: sluice.PerMinute(2), Cells: 6, CountDenied: true}))
+	for _, pause := range []time.Duration{0, 0, 20, 20, 20, 20, 50} {
+		now = now.Add(pause * time.Second)
+		d, err := limiter.Allow(context.Background(), sluice.StringKey("alice"))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Allowed, d.RetryAfter)
+	}
+	// Output:
+	// true 0s
+	// true 0s
+	// false 50s
+	// false 50s
+	// false 50s
+	// false 50s
+	// true 0s
+}
+
 func ExampleNewKey() {
 	fmt.Println(sluice.NewKey("a:b", "c") == sluice.NewKey("a", "b:c"))
 	fmt.Println(sluice.NewKey("alice") == sluice.StringKey("alice"))

@@ -223,6 +223,10 @@ func TestLimit(t *testing.T) {
 		{sluice.FixedWindow{Rate: rate(t, "5/s"), Calendar: sluice.CalendarMonth}, "fixed_window(5/month zone=UTC)", 5},
 		{sluice.SlidingWindow{Rate: rate(t, "5/s"), Cells: 4}, "sliding_window(5/s cells=4)", 5},
 		{sluice.SlidingCounter{Rate: rate(t, "5/s")}, "sliding_counter(5/s)", 5},
+		{sluice.FixedWindow{Rate: rate(t, "5/s"), CountDenied: true}, "fixed_window(5/s count_denied=true)", 5},
+		{sluice.FixedWindow{Rate: rate(t, "5/s"), Calendar: sluice.CalendarDay, CountDenied: true}, "fixed_window(5/day zone=UTC count_denied=true)", 5},
+		{sluice.SlidingWindow{Rate: rate(t, "5/s"), CountDenied: true}, "sliding_window(5/s count_denied=true)", 5},
+		{sluice.SlidingCounter{Rate: rate(t, "5/s"), CountDenied: true}, "sliding_counter(5/s count_denied=true)", 5},
 		{sluice.SlidingLog{Rate: rate(t, "5/s"), MinInterval: time.Millisecond, CountDenied: true}, "sliding_log(5/s min_interval=1ms count_denied=true)", 5},
 		{sluice.Concurrency{Max: 3, Queue: 2, TTL: time.Second, Latency: time.Millisecond}, "concurrency(max=3 queue=2 ttl=1s latency=1ms)", 5},
 	} {

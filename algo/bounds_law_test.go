@@ -51,7 +51,7 @@ func schedule(c *chooser, q questions, m *machine, asked func(a algo.Ask, ans al
 		}
 		a := q.ask(c, now)
 		ans := m.decide(a, true)
-		if ans.Allowed && a.Cost > 0 || m.p.Log.CountDenied {
+		if ans.Allowed && a.Cost > 0 || m.p.CountsDenied() {
 			latest = max(latest, now) // the state knows this time
 		}
 		asked(a, ans)

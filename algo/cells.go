@@ -2,14 +2,17 @@ package algo
 
 // SlidingWindow counts units in cells of Length/N: the N cells of one window,
 // and the one that is leaving. No interval of one window's length ever holds more
-// than Count. A steady caller gets count·N/(N+1) a window, or a little less.
+// than Count. A steady caller gets count·N/(N+1) a window, or a little less. With
+// CountDenied the units of a denied attempt are counted too, so that who keeps hammering
+// stays blocked; questions of no cost always pass then, as attempts cannot be told from debt.
 //
-// Its state has N+3 words: the number of the newest cell, the sum of all, and
-// the cells as a ring.
+// Its state has N+3 words: the number of the newest cell, the sum of all, MaxCount at
+// most, and the cells as a ring.
 type SlidingWindow struct {
-	Count  int64
-	Length int64 // microseconds, a multiple of Cells
-	Cells  int64
+	Count       int64
+	Length      int64 // microseconds, a multiple of Cells
+	Cells       int64
+	CountDenied bool
 }
 
 // MaxCells bounds the cells of a SlidingWindow.
@@ -68,8 +71,21 @@ func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64) {
 	*c.at(w, index) = used
 }
 
-// Decide answers one question. With commit the state is moved, except by a
-// denial; without, nothing is written.
+// attempt counts the units of a denied attempt. Beyond MaxCount in all, the oldest units
+// give way: the newest decide when there is room again.
+func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
+	over := used + cost - min(used+cost, MaxCount)
+	c.advance(w, index, used+cost-over)
+	for i := max(0, index-c.Cells); over > 0; i++ {
+		cell := c.at(w, i)
+		gone := min(over, *cell)
+		*cell, over = *cell-gone, over-gone
+	}
+	*c.at(w, index) += cost
+}
+
+// Decide answers one question. With commit the state is moved, by a denial only
+// with CountDenied; without, nothing is written.
 func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
 	index, used, at, setBack := c.settled(w, a.Now)
 	if setBack && commit {
@@ -88,14 +104,26 @@ func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
 	}
 	if a.Cost == 0 {
 		limit = c.Count // passes unless in debt
+		if c.CountDenied {
+			limit = max(limit, int64(used))
+		}
 	} else if a.Cost > limit {
 		ans.Reason = Never
 		return ans
 	}
 	if room := limit - a.Cost; int64(used) > room {
-		ans.Reason, ans.RetryAfter = Limited, c.leaves(w, index, used, uint64(room))-a.Now
+		counted := used
+		if c.CountDenied {
+			// Answer as of cells that hold this attempt, which is more than was left.
+			counted += uint64(a.Cost)
+			ans.Remaining, ans.ResetAfter = 0, (index+c.Cells+1)*c.cell()-a.Now
+		}
+		ans.Reason, ans.RetryAfter = Limited, c.leaves(w, index, counted, uint64(room))-a.Now
 		if setBack {
 			ans.RetryAfter = ans.ResetAfter
+		}
+		if c.CountDenied && commit {
+			c.attempt(w, index, used, uint64(a.Cost))
 		}
 		return ans
 	}

@@ -10,6 +10,7 @@ import (
 // cellsOracle remembers what each cell was charged.
 type cellsOracle struct {
 	count, length, cells int64
+	countDenied          bool
 
 	units   map[int64]int64
 	newest  int64
@@ -50,7 +51,7 @@ func (o *cellsOracle) now(now int64) (cell, used, at int64, setBack bool) {
 func (o *cellsOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	_, used, _, _ := o.now(a.Now)
 	switch {
-	case a.Cost == 0 && used <= o.count:
+	case a.Cost == 0 && (used <= o.count || o.countDenied):
 		return true, 0, algo.None
 	case a.Cost > 0 && a.Cost > o.count-a.Floor:
 		return false, 0, algo.Never
@@ -65,11 +66,10 @@ func (o *cellsOracle) commit(a algo.Ask, allowed bool, id int) {
 	if setBack {
 		o.units, o.newest = map[int64]int64{cell: used}, cell
 	}
-	if !allowed {
-		return
+	if allowed {
+		o.charges[id] = windowCharge{a.Cost, at}
 	}
-	o.charges[id] = windowCharge{a.Cost, at}
-	if a.Cost > 0 {
+	if a.Cost > 0 && (allowed || o.countDenied && !beyond(a, o.count)) {
 		o.forget(cell)
 		o.units[cell] += a.Cost
 	}
@@ -121,10 +121,17 @@ func slidingWindow(c *chooser) (algo.Params, oracle, questions) {
 			cells--
 		}
 	}
-	o := &cellsOracle{count: count, length: period, cells: cells, units: map[int64]int64{}, charges: map[int]windowCharge{}}
+	return cellsOf(count, period, cells, c.oneIn(2))
+}
+
+func cellsOf(count, period, cells int64, denied bool) (algo.Params, oracle, questions) {
+	o := &cellsOracle{
+		count: count, length: period, cells: cells, countDenied: denied,
+		units: map[int64]int64{}, charges: map[int]windowCharge{},
+	}
 	p := algo.Params{
 		Kind: algo.KindSlidingWindow, Capacity: count,
-		Cells: algo.SlidingWindow{Count: count, Length: period, Cells: cells},
+		Cells: algo.SlidingWindow{Count: count, Length: period, Cells: cells, CountDenied: denied},
 	}
 	return p, o, questions{
 		pace: pace{max(1, period/cells), period}, capacity: count,
@@ -134,6 +141,17 @@ func slidingWindow(c *chooser) (algo.Params, oracle, questions) {
 
 func TestSlidingWindowEqualsOracle(t *testing.T) {
 	law(t, 300, func(t *testing.T, c *chooser) { agree(t, c, slidingWindow) })
+}
+
+// TestSlidingWindowOfMostEqualsOracle: more attempts than a state counts.
+func TestSlidingWindowOfMostEqualsOracle(t *testing.T) {
+	law(t, 150, func(t *testing.T, c *chooser) {
+		agree(t, c, func(c *chooser) (algo.Params, oracle, questions) {
+			p, o, q := cellsOf(c.one(algo.MaxCount, algo.MaxCount-1, algo.MaxCount/3), 60_000_000, c.one(1, 3, 10), true)
+			q.ends = false // a charge to a cell that was counted down gives less back
+			return p, o, q
+		})
+	})
 }
 
 func FuzzSlidingWindow(f *testing.F) { fuzz(f, slidingWindow) }

@@ -59,7 +59,7 @@ func TestConvertKeepsWhatIsUsed(t *testing.T) {
 		used := p.Capacity - look(m, now, 0).Remaining
 		m.convert(to, now)
 		got, want := look(m, now, 0).Remaining, max(0, to.Capacity-used)
-		// A log may hold more than the capacity, of denied attempts.
+		// More than the capacity may be counted, of denied attempts.
 		if got > want || got < want && used < p.Capacity {
 			t.Errorf("%s: %d are used; of %d remain %d", numbers(&p), used, to.Capacity, got)
 		}

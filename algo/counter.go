@@ -3,13 +3,16 @@ package algo
 // SlidingCounter approximates a sliding window by two fixed ones: the units of
 // the current window, plus those of the one before, weighted by the part of it
 // that the sliding window still covers and rounded up. It admits up to
-// 2·count − 1 over an interval of one window in the worst case.
+// 2·count − 1 over an interval of one window in the worst case. With CountDenied the
+// units of a denied attempt are counted in the current window too, and weigh in the next
+// as others do; questions of no cost always pass then, as attempts cannot be told from debt.
 //
 // The state packs the number of the window (48 bits) with the counts of the
 // one before and of the current one (40 bits each).
 type SlidingCounter struct {
-	Count  int64
-	Length int64 // microseconds, MinCounterLength at least
+	Count       int64
+	Length      int64 // microseconds, MinCounterLength at least
+	CountDenied bool
 }
 
 // The bounds of a SlidingCounter, for its state to fit into two words.
@@ -18,6 +21,7 @@ const (
 	MinCounterLength = 1000
 )
 
+// counterMax bounds what one window counts: more than any limit lets pass in two.
 const counterMax = 1<<40 - 1
 
 func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
@@ -69,7 +73,7 @@ func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 }
 
 // Decide answers one question. The state returned is the one to keep; on a
-// denial it differs from s only when the clock was set back.
+// denial it differs from s only when the clock was set back, or with CountDenied.
 func (c *SlidingCounter) Decide(s State, a Ask) (State, Answer) {
 	var ans Answer
 	s = c.decide(s, &a, &ans)
@@ -91,7 +95,7 @@ func (c *SlidingCounter) decide(s State, a *Ask, ans *Answer) State {
 		// Passes unless in debt: a clock that went back may weigh the earlier
 		// window more than it did when the current one was charged.
 		limit = max(c.Count, used)
-		if max(prev, cur) > uint64(c.Count) {
+		if max(prev, cur) > uint64(c.Count) && !c.CountDenied {
 			limit = c.Count
 		}
 	} else if a.Cost > limit {
@@ -100,6 +104,12 @@ func (c *SlidingCounter) decide(s State, a *Ask, ans *Answer) State {
 	}
 	if room := limit - a.Cost; used > room {
 		ans.Reason = Limited
+		if c.CountDenied {
+			// Answer as of a window that holds this attempt, which is more than was left.
+			cur = min(cur+uint64(a.Cost), counterMax)
+			kept = c.pack(index, prev, cur)
+			ans.Remaining, ans.ResetAfter = 0, c.reset(index, prev, cur, a.Now)
+		}
 		switch {
 		case int64(cur) <= room:
 			ans.RetryAfter = start + c.until(prev, room-int64(cur)) - a.Now

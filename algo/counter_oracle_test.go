@@ -7,9 +7,13 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
+// counterMost is what a window counts at most.
+const counterMost = 1<<40 - 1
+
 // counterOracle remembers what each window was charged.
 type counterOracle struct {
 	count, length int64
+	countDenied   bool
 
 	units   map[int64]int64
 	newest  int64
@@ -48,7 +52,7 @@ func (o *counterOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	used := o.used(a.Now)
 	_, prev, cur, _, _ := o.now(a.Now)
 	switch {
-	case a.Cost == 0 && (used <= o.count || max(prev, cur) <= o.count):
+	case a.Cost == 0 && (used <= o.count || max(prev, cur) <= o.count || o.countDenied):
 		return true, 0, algo.None
 	case a.Cost > 0 && a.Cost > o.count-a.Floor:
 		return false, 0, algo.Never
@@ -63,13 +67,12 @@ func (o *counterOracle) commit(a algo.Ask, allowed bool, id int) {
 	if setBack {
 		o.units, o.newest = map[int64]int64{window: cur}, window
 	}
-	if !allowed {
-		return
+	if allowed {
+		o.charges[id] = windowCharge{a.Cost, at}
 	}
-	o.charges[id] = windowCharge{a.Cost, at}
-	if a.Cost > 0 {
+	if a.Cost > 0 && (allowed || o.countDenied && !beyond(a, o.count)) {
 		o.forget(window)
-		o.units[window] += a.Cost
+		o.units[window] = min(o.units[window]+a.Cost, counterMost)
 	}
 }
 
@@ -102,7 +105,7 @@ func (o *counterOracle) settle(now int64, id int, actual int64) {
 		return
 	}
 	o.forget(window)
-	o.units[i] = max(0, o.units[i]+actual-c.cost)
+	o.units[i] = max(0, min(o.units[i]+actual-c.cost, counterMost))
 }
 
 func (o *counterOracle) cancel(now int64, id int) {
@@ -116,10 +119,11 @@ func slidingCounter(c *chooser) (algo.Params, oracle, questions) {
 	if period < algo.MinCounterLength {
 		period += algo.MinCounterLength
 	}
-	o := &counterOracle{count: count, length: period, units: map[int64]int64{}, charges: map[int]windowCharge{}}
+	denied := c.oneIn(2)
+	o := &counterOracle{count: count, length: period, countDenied: denied, units: map[int64]int64{}, charges: map[int]windowCharge{}}
 	p := algo.Params{
 		Kind: algo.KindSlidingCounter, Capacity: count,
-		Counter: algo.SlidingCounter{Count: count, Length: period},
+		Counter: algo.SlidingCounter{Count: count, Length: period, CountDenied: denied},
 	}
 	return p, o, questions{
 		pace: pace{max(1, period/count), period}, capacity: count,

@@ -49,7 +49,7 @@ func TestDenialChangesNothing(t *testing.T) {
 			a := q.ask(c, now)
 			m.grow(now)
 			before := m.state()
-			if ans := m.decide(a, true); !ans.Allowed && m.state() != before && (!p.Log.CountDenied || ans.Reason == algo.Never) {
+			if ans := m.decide(a, true); !ans.Allowed && m.state() != before && (!p.CountsDenied() || ans.Reason == algo.Never) {
 				t.Errorf("%s: denied %+v, but %s became %s", numbers(&p), a, before, m.state())
 				return
 			}

@@ -73,8 +73,7 @@ func (o *logOracle) commit(a algo.Ask, allowed bool, id int) {
 	if allowed {
 		o.charges[id] = windowCharge{a.Cost, at}
 	}
-	never := a.Floor > o.count || a.Cost > o.count-a.Floor
-	if a.Cost > 0 && (allowed || o.countDenied && !never) {
+	if a.Cost > 0 && (allowed || o.countDenied && !beyond(a, o.count)) {
 		o.entries = append(slices.Clone(counted), windowCharge{a.Cost, at})
 	}
 }

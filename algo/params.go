@@ -32,6 +32,23 @@ type Params struct {
 	Conc    Concurrency
 }
 
+// CountsDenied reports whether denied attempts are counted, so that a denial moves the
+// state.
+func (p *Params) CountsDenied() bool {
+	switch p.Kind {
+	case KindFixedWindow:
+		return p.Fixed.CountDenied
+	case KindSlidingWindow:
+		return p.Cells.CountDenied
+	case KindSlidingCounter:
+		return p.Counter.CountDenied
+	case KindSlidingLog:
+		return p.Log.CountDenied
+	default:
+		return false
+	}
+}
+
 // Inline reports whether the state of this kind is a State; the others are
 // slices of words.
 func (p *Params) Inline() bool {

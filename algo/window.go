@@ -4,16 +4,20 @@ package algo
 // each. Over an interval that straddles a boundary it admits up to 2·count.
 //
 // Windows are aligned to multiples of Length since the epoch, or opened by the
-// first charge, or those of a Calendar. The state holds the end of the window (T)
-// and the units charged in it (V).
+// first charge, or those of a Calendar. With CountDenied the units of a denied attempt
+// are counted too, up to MaxCount; questions of no cost always pass then, as attempts
+// cannot be told from debt. The state holds the end of the window (T) and the units
+// counted in it (V).
 type FixedWindow struct {
-	Count  int64
-	Length int64 // microseconds; the longest one of a calendar
-	Opened bool
+	Count       int64
+	Length      int64 // microseconds; the longest one of a calendar
+	Opened      bool
+	CountDenied bool
 	*Calendar
 }
 
-// MaxCount bounds what a window counts, so that sums never overflow.
+// MaxCount bounds what a window counts, so that sums never overflow: more than any
+// limit lets pass.
 const MaxCount = 1 << 53
 
 // end returns the end of the window that opens at or holds now.
@@ -42,7 +46,7 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 }
 
 // Decide answers one question. The state returned is the one to keep; on a
-// denial it differs from s only when the clock was set back.
+// denial it differs from s only when the clock was set back, or with CountDenied.
 func (w *FixedWindow) Decide(s State, a Ask) (State, Answer) {
 	var ans Answer
 	s = w.decide(s, &a, &ans)
@@ -66,7 +70,7 @@ func (w *FixedWindow) decide(s State, a *Ask, ans *Answer) State {
 	}
 	switch {
 	case a.Cost == 0:
-		if used > uint64(w.Count) {
+		if used > uint64(w.Count) && !w.CountDenied {
 			ans.Reason, ans.RetryAfter = Limited, end-a.Now
 			return kept
 		}
@@ -77,6 +81,10 @@ func (w *FixedWindow) decide(s State, a *Ask, ans *Answer) State {
 		return kept
 	case a.Cost > ans.Remaining:
 		ans.Reason, ans.RetryAfter = Limited, end-a.Now
+		if w.CountDenied {
+			ans.Remaining = 0 // the attempt is more than was left
+			return State{end, min(used+uint64(a.Cost), MaxCount)}
+		}
 		return kept
 	}
 	ans.Allowed, ans.At = true, at

@@ -9,8 +9,8 @@ import (
 
 // windowOracle keeps one window and what was charged in it.
 type windowOracle struct {
-	count, length int64
-	opened        bool
+	count, length       int64
+	opened, countDenied bool
 
 	open       bool
 	start, end int64
@@ -48,7 +48,7 @@ func (o *windowOracle) now(now int64) (windowOracle, bool) {
 func (o *windowOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	w, _ := o.now(a.Now)
 	switch {
-	case a.Cost == 0 && w.used <= o.count:
+	case a.Cost == 0 && (w.used <= o.count || o.countDenied):
 		return true, 0, algo.None
 	case a.Cost > 0 && a.Cost > o.count-a.Floor:
 		return false, 0, algo.Never
@@ -63,16 +63,19 @@ func (o *windowOracle) commit(a algo.Ask, allowed bool, id int) {
 	if setBack {
 		*o = w
 	}
-	if !allowed {
-		return
+	if allowed {
+		o.charges[id] = windowCharge{a.Cost, max(a.Now, w.start)}
 	}
-	o.charges[id] = windowCharge{a.Cost, max(a.Now, w.start)}
-	if a.Cost > 0 {
+	if a.Cost > 0 && (allowed || o.countDenied && !beyond(a, o.count)) {
 		*o = w
 		o.open = true
 		o.used += a.Cost
 	}
 }
+
+// beyond reports whether a question asks for more than a count above its floor: it is
+// no attempt that counts.
+func beyond(a algo.Ask, count int64) bool { return a.Floor > count || a.Cost > count-a.Floor }
 
 func (o *windowOracle) remaining(a algo.Ask) int64 {
 	if a.Floor > o.count {
@@ -88,8 +91,8 @@ func (o *windowOracle) fresh(now int64) bool {
 
 func (o *windowOracle) settle(now int64, id int, actual int64) {
 	c := o.charges[id]
-	if !o.open || now >= o.end {
-		// A charge of no cost did not open its window.
+	if o.fresh(now) {
+		// No window is kept, or one with nothing in it: a charge of no cost did not open its window.
 		fresh := &windowOracle{count: o.count, length: o.length, opened: o.opened}
 		if w, _ := fresh.now(c.at); actual > c.cost && now < w.end && c.at-now <= o.length {
 			o.open, o.start, o.end, o.used = true, w.start, w.end, actual-c.cost
@@ -115,11 +118,11 @@ func (o *windowOracle) cancel(now int64, id int) {
 
 func fixedWindow(c *chooser) (algo.Params, oracle, questions) {
 	count, period := rateNumbers(c)
-	opened := c.oneIn(2)
-	o := &windowOracle{count: count, length: period, opened: opened, charges: map[int]windowCharge{}}
+	opened, denied := c.oneIn(2), c.oneIn(2)
+	o := &windowOracle{count: count, length: period, opened: opened, countDenied: denied, charges: map[int]windowCharge{}}
 	p := algo.Params{
 		Kind: algo.KindFixedWindow, Capacity: count,
-		Fixed: algo.FixedWindow{Count: count, Length: period, Opened: opened},
+		Fixed: algo.FixedWindow{Count: count, Length: period, Opened: opened, CountDenied: denied},
 	}
 	return p, o, questions{
 		pace: pace{max(1, period/count), period}, capacity: count,

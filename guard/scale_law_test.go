@@ -182,13 +182,13 @@ func TestScale(t *testing.T) {
 		},
 		{
 			Share{2, 3},
-			sluice.SlidingWindow{Rate: sluice.PerMinute(10), Cells: 4},
-			sluice.SlidingWindow{Rate: sluice.PerMinute(6), Cells: 4},
+			sluice.SlidingWindow{Rate: sluice.PerMinute(10), Cells: 4, CountDenied: true},
+			sluice.SlidingWindow{Rate: sluice.PerMinute(6), Cells: 4, CountDenied: true},
 		},
 		{
 			Share{2, 3},
-			sluice.SlidingCounter{Rate: sluice.PerMinute(10)},
-			sluice.SlidingCounter{Rate: sluice.PerMinute(6)},
+			sluice.SlidingCounter{Rate: sluice.PerMinute(10), CountDenied: true},
+			sluice.SlidingCounter{Rate: sluice.PerMinute(6), CountDenied: true},
 		},
 		{
 			Share{1, 3},

@@ -17,6 +17,7 @@ var fuzzLimits = func() (ls []*sluice.Limit) {
 			sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5},
 			sluice.TokenBucket{Rate: sluice.PerSecond(3), Burst: 7, Debt: 2},
 			sluice.FixedWindow{Rate: sluice.PerSecond(4)},
+			sluice.FixedWindow{Rate: sluice.PerSecond(3), Opened: true, CountDenied: true},
 		},
 		{
 			sluice.SlidingLog{Rate: sluice.PerSecond(12), MinInterval: time.Millisecond},
@@ -30,7 +31,9 @@ var fuzzLimits = func() (ls []*sluice.Limit) {
 		{
 			sluice.SlidingWindow{Rate: sluice.PerSecond(5), Cells: 4},
 			sluice.SlidingWindow{Rate: sluice.PerSecond(6), Cells: 50},
+			sluice.SlidingWindow{Rate: sluice.PerSecond(4), Cells: 4, CountDenied: true},
 			sluice.SlidingCounter{Rate: sluice.PerSecond(6)},
+			sluice.SlidingCounter{Rate: sluice.PerSecond(5), CountDenied: true},
 		},
 		{
 			sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 4},

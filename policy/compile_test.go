@@ -127,6 +127,10 @@ func TestNewMistakes(t *testing.T) {
 			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 5})}
 		}},
 		{"Limits[0]", func(r *policy.Rule) { r.Counts.Attempts = true }},
+		{"Limits[0]", func(r *policy.Rule) {
+			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerMinute(5)})}
+			r.Counts.Attempts = true
+		}},
 		{"Counts.Attempts", func(r *policy.Rule) {
 			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(5)})}
 			r.Counts = policy.Counts{Attempts: true, Statuses: []policy.StatusRange{policy.Status(401)}}

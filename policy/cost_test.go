@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -92,8 +93,25 @@ func TestCountsStatuses(t *testing.T) {
 	}
 }
 
-// Counting attempts is what sliding logs do, of the rule, its overrides and candidates.
+// Counting attempts is what windows, counters and logs do, of the rule, its overrides and
+// candidates.
 func TestCountsAttempts(t *testing.T) {
+	for _, a := range []sluice.Algorithm{
+		sluice.FixedWindow{Rate: sluice.PerDay(2), Opened: true},
+		sluice.SlidingWindow{Rate: sluice.PerDay(2), Cells: 4},
+		sluice.SlidingCounter{Rate: sluice.PerDay(2)},
+		sluice.SlidingLog{Rate: sluice.PerDay(2), MinInterval: 1000},
+	} {
+		limits := []*sluice.Limit{sluice.MustLimit("", a)}
+		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{
+			Name: "r", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: limits, Counts: policy.Counts{Attempts: true},
+		}}})
+		for _, m := range p.Meets(tenant("any")) {
+			if got, want := m.Request.Limit.Algorithm().String(), strings.TrimSuffix(a.String(), ")")+" count_denied=true)"; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	}
 	log := func(n int64) []*sluice.Limit {
 		return []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerDay(n)})}
 	}

@@ -11,8 +11,8 @@ import (
 // for those that are allowed.
 type Counts struct {
 	// Attempts counts denied requests too, so that who keeps hammering stays
-	// refused. All limits must be sliding logs, which alone can; it sets their CountDenied. A
-	// request that this rule would let pass, and another refuses, is not counted.
+	// refused. All limits must be windows, counters or logs, which alone can; it sets their
+	// CountDenied. A request that this rule would let pass, and another refuses, is not counted.
 	Attempts bool
 	// Statuses counts only requests whose response has one of these statuses, such as 401
 	// for failed logins. The units are taken before the request is handled, so that many at once do not
@@ -47,10 +47,19 @@ func (c *Counts) attempts(a sluice.Algorithm) (counting sluice.Algorithm, proble
 	if !c.Attempts {
 		return a, ""
 	}
-	log, ok := a.(sluice.SlidingLog)
-	if !ok {
-		return a, fmt.Sprintf("is %v, which cannot count denied attempts; give a sliding log, or leave out Counts.Attempts", a)
+	switch a := a.(type) {
+	case sluice.FixedWindow:
+		a.CountDenied = true
+		return a, ""
+	case sluice.SlidingWindow:
+		a.CountDenied = true
+		return a, ""
+	case sluice.SlidingCounter:
+		a.CountDenied = true
+		return a, ""
+	case sluice.SlidingLog:
+		a.CountDenied = true
+		return a, ""
 	}
-	log.CountDenied = true
-	return log, ""
+	return a, fmt.Sprintf("is %v, which cannot count denied attempts; give a fixed window, a sliding window, a sliding counter or a sliding log, or leave out Counts.Attempts", a)
 }

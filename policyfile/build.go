@@ -17,9 +17,9 @@ import (
 var takes = map[string][]string{
 	"token_bucket":    {"rate", "burst", "debt", "warm_up", "cold_factor"},
 	"leaky_bucket":    {"rate", "queue", "undelayed"},
-	"fixed_window":    {"rate", "opened", "calendar", "zone"},
-	"sliding_window":  {"rate", "cells"},
-	"sliding_counter": {"rate"},
+	"fixed_window":    {"rate", "opened", "calendar", "zone", "count_denied"},
+	"sliding_window":  {"rate", "cells", "count_denied"},
+	"sliding_counter": {"rate", "count_denied"},
 	"sliding_log":     {"rate", "min_interval", "count_denied"},
 	"concurrency":     {"max", "queue", "ttl", "latency"},
 }
@@ -114,15 +114,15 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 	case "leaky_bucket":
 		return sluice.LeakyBucket{Rate: l.Rate, Queue: l.Queue, Undelayed: l.Undelayed}, true
 	case "sliding_window":
-		return sluice.SlidingWindow{Rate: l.Rate, Cells: l.Cells}, true
+		return sluice.SlidingWindow{Rate: l.Rate, Cells: l.Cells, CountDenied: l.CountDenied}, true
 	case "sliding_counter":
-		return sluice.SlidingCounter{Rate: l.Rate}, true
+		return sluice.SlidingCounter{Rate: l.Rate, CountDenied: l.CountDenied}, true
 	case "sliding_log":
 		return sluice.SlidingLog{Rate: l.Rate, MinInterval: l.MinInterval, CountDenied: l.CountDenied}, true
 	case "concurrency":
 		return sluice.Concurrency{Max: l.Max, Queue: l.Queue, TTL: l.TTL, Latency: l.Latency}, true
 	}
-	w := sluice.FixedWindow{Rate: l.Rate, Opened: l.Opened}
+	w := sluice.FixedWindow{Rate: l.Rate, Opened: l.Opened, CountDenied: l.CountDenied}
 	ok = true
 	if l.Calendar != "" {
 		c, known := calendars[l.Calendar]

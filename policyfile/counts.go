@@ -14,7 +14,7 @@ import (
 // Counts says which requests count: allowed, attempts, or those whose response has one
 // of some statuses, such as 401, [401, 403] or 4xx.
 type Counts struct {
-	// Of is allowed, or attempts for denied ones too, which only sliding logs can count. Default: allowed.
+	// Of is allowed, or attempts for denied ones too, which windows, counters and logs can count. Default: allowed.
 	Of string `yaml:"of" oneof:"allowed attempts"`
 	// Status are statuses of responses: 401, 4xx, 500-503.
 	Status []policy.StatusRange `yaml:"status"`

@@ -44,7 +44,8 @@ type Limit struct {
 
 	// MinInterval is the least time between two requests of a sliding log.
 	MinInterval time.Duration `yaml:"min_interval"`
-	// CountDenied makes a sliding log count denied attempts too.
+	// CountDenied makes a fixed or sliding window, a sliding counter or a sliding log
+	// count denied attempts too.
 	CountDenied bool `yaml:"count_denied"`
 
 	// Max is how many may be in flight. Required for concurrency.

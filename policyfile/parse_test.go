@@ -115,10 +115,10 @@ func TestParseAll(t *testing.T) {
 				Limits: []Limit{
 					{Algorithm: "token_bucket", Rate: sluice.PerMinute(100), Burst: 20, Debt: 5, WarmUp: 10 * time.Second, ColdFactor: 4},
 					{Name: "queue", Algorithm: "leaky_bucket", Rate: sluice.PerSecond(50), Queue: 20, Undelayed: 5},
-					{Algorithm: "fixed_window", Rate: sluice.PerHour(1000), Opened: true},
+					{Algorithm: "fixed_window", Rate: sluice.PerHour(1000), Opened: true, CountDenied: true},
 					{Algorithm: "fixed_window", Rate: sluice.Per(10_000, 30*24*time.Hour), Calendar: "month", Zone: "Europe/Berlin"},
-					{Algorithm: "sliding_window", Rate: sluice.PerMinute(100), Cells: 12},
-					{Algorithm: "sliding_counter", Rate: sluice.PerMinute(100)},
+					{Algorithm: "sliding_window", Rate: sluice.PerMinute(100), Cells: 12, CountDenied: true},
+					{Algorithm: "sliding_counter", Rate: sluice.PerMinute(100), CountDenied: true},
 					{Algorithm: "sliding_log", Rate: sluice.PerMinute(100), MinInterval: 100 * time.Millisecond, CountDenied: true},
 					{Algorithm: "concurrency", Max: 10, Queue: 5, TTL: 30 * time.Second, Latency: 50 * time.Millisecond},
 				},
@@ -206,10 +206,10 @@ func TestPolicy(t *testing.T) {
 	want := []string{
 		"all: token_bucket(100/m burst=20 debt=5 warm_up=10s cold_factor=4)",
 		"all/queue: leaky_bucket(50/s queue=20 undelayed=5)",
-		"all/3: fixed_window(1000/h opened=true)",
+		"all/3: fixed_window(1000/h opened=true count_denied=true)",
 		"all/4: fixed_window(10000/month zone=Europe/Berlin)",
-		"all/5: sliding_window(100/m cells=12)",
-		"all/6: sliding_counter(100/m)",
+		"all/5: sliding_window(100/m cells=12 count_denied=true)",
+		"all/6: sliding_counter(100/m count_denied=true)",
 		"all/7: sliding_log(100/m min_interval=100ms count_denied=true)",
 		"all/8: concurrency(max=10 queue=5 ttl=30s latency=50ms)",
 	}

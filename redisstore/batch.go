@@ -184,15 +184,15 @@ func (b *batch) args(set uint, around int64) []string {
 // quickKinds are the algorithms that batch_quick.lua knows.
 const quickKinds = 1<<algo.KindBucket | 1<<algo.KindFixedWindow | 1<<algo.KindSlidingCounter
 
-// plain reports whether the batch is one for batch_quick.lua: each request for some
-// units of a key of its own, and nothing else.
+// plain reports whether the batch is one for batch_quick.lua, in which a denial changes
+// nothing: each request for some units of a key of its own, and nothing else.
 func (b *batch) plain() bool {
 	if len(b.keys) != len(b.rs) {
 		return false
 	}
 	for i := range b.rs {
 		r := &b.rs[i]
-		if r.Cost == 0 || r.Floor != 0 || r.MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil || b.limits[i].calendar() {
+		if r.Cost == 0 || r.Floor != 0 || r.MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
 			return false
 		}
 	}

@@ -14,11 +14,13 @@ var (
 )
 
 var cellsKind = kind{
-	word:    "sliding",
-	script:  cellsScript,
-	quick:   cellsQuick,
-	numbers: func(p *algo.Params) []int64 { return []int64{p.Cells.Count, p.Cells.Length, p.Cells.Cells} },
-	read:    readCells,
+	word:   "sliding",
+	script: cellsScript,
+	quick:  cellsQuick,
+	numbers: func(p *algo.Params) []int64 {
+		return []int64{p.Cells.Count, p.Cells.Length, p.Cells.Cells, denied(p)}
+	},
+	read: readCells,
 }
 
 // readCells reads the number of the newest cell, and the units of cells, the newest first.

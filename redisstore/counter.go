@@ -17,7 +17,7 @@ var counterKind = kind{
 	word:    "counter",
 	script:  counterScript,
 	quick:   counterQuick,
-	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length} },
+	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length, denied(p)} },
 	read:    readCounter,
 }
 

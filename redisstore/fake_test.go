@@ -68,6 +68,7 @@ func samples() []*sluice.Limit {
 		"counter":  sluice.SlidingCounter{Rate: rate},
 		"log":      sluice.SlidingLog{Rate: rate},
 		"denied":   sluice.SlidingLog{Rate: rate, CountDenied: true},
+		"attempts": sluice.SlidingWindow{Rate: rate, CountDenied: true},
 		"leases":   sluice.Concurrency{Max: 5, Queue: 5, TTL: time.Second, Latency: time.Second},
 	} {
 		ls = append(ls, sluice.MustLimit(name, a))

@@ -50,6 +50,14 @@ func numbers(p *algo.Params) (blob string, count int) {
 	return string(b), 1 + len(all)
 }
 
+// denied returns 1 if denied attempts of a limit count.
+func denied(p *algo.Params) int64 {
+	if p.CountsDenied() {
+		return 1
+	}
+	return 0
+}
+
 // ticks joins whole units and a fraction.
 func ticks(units, fraction int64, den uint64) uint64 {
 	return uint64(units)*den + uint64(fraction)

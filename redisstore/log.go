@@ -20,12 +20,7 @@ var logKind = kind{
 	script: logScript,
 	quick:  logQuick,
 	numbers: func(p *algo.Params) []int64 {
-		l := &p.Log
-		denied := int64(0)
-		if l.CountDenied {
-			denied = 1
-		}
-		return []int64{l.Count, l.Length, l.MinInterval, denied}
+		return []int64{p.Log.Count, p.Log.Length, p.Log.MinInterval, denied(p)}
 	},
 	read: readLog,
 }

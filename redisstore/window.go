@@ -38,7 +38,7 @@ func windowNumbers(p *algo.Params) []int64 {
 	case w.Opened:
 		form = formOpened
 	}
-	return []int64{w.Count, w.Length, form}
+	return []int64{w.Count, w.Length, form, denied(p)}
 }
 
 // calendarID returns what tells a calendar from others: a state that was kept under

@@ -52,6 +52,22 @@ var samples = []sample{
 	{name: "fixed_window_opened", algorithm: sluice.FixedWindow{Rate: fivePerSecond, Opened: true}, bound: windows(10)},
 	{name: "sliding_window", algorithm: sluice.SlidingWindow{Rate: fivePerSecond, Cells: 10}, bound: windows(5)},
 	{name: "sliding_counter", algorithm: sluice.SlidingCounter{Rate: fivePerSecond}, bound: windows(9)},
+	{
+		name: "fixed_window_count_denied", algorithm: sluice.FixedWindow{Rate: fivePerSecond, CountDenied: true},
+		countsDenied: true, bound: windows(10),
+	},
+	{
+		name: "fixed_window_opened_count_denied", algorithm: sluice.FixedWindow{Rate: fivePerSecond, Opened: true, CountDenied: true},
+		countsDenied: true, bound: windows(10),
+	},
+	{
+		name: "sliding_window_count_denied", algorithm: sluice.SlidingWindow{Rate: fivePerSecond, Cells: 10, CountDenied: true},
+		countsDenied: true, bound: windows(5),
+	},
+	{
+		name: "sliding_counter_count_denied", algorithm: sluice.SlidingCounter{Rate: fivePerSecond, CountDenied: true},
+		countsDenied: true, bound: windows(9),
+	},
 	{name: "sliding_log", algorithm: sluice.SlidingLog{Rate: fivePerSecond}, bound: windows(5)},
 	{
 		name: "sliding_log_min_interval", algorithm: sluice.SlidingLog{Rate: fivePerSecond, MinInterval: 50 * time.Millisecond},
@@ -81,6 +97,8 @@ func only(keep func(c sample) bool) []sample {
 }
 
 func notPaced(c sample) bool { return !c.paced }
+
+func countingDenied(c sample) bool { return c.countsDenied }
 
 func notCountingDenied(c sample) bool { return !c.countsDenied }
 

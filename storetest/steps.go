@@ -151,6 +151,57 @@ var schedules = []struct {
 		{1000 * ms, 3, pass(0, 1000*ms)},
 		{1000 * ms, 2, deny(0, 500*ms, 1000*ms)},
 	}},
+	{"fixed_window_count_denied", sluice.FixedWindow{Rate: sluice.PerSecond(5), CountDenied: true}, []step{
+		{300 * ms, 3, pass(2, 700*ms)},
+		{400 * ms, 3, deny(0, 600*ms, 600*ms)},
+		{500 * ms, 1, deny(0, 500*ms, 500*ms)},
+		{1000*ms - us, 1, deny(0, us, us)},
+		{1000 * ms, 5, pass(0, 1000*ms)},
+	}},
+	{
+		"fixed_window_opened_count_denied",
+		sluice.FixedWindow{Rate: sluice.PerSecond(5), Opened: true, CountDenied: true},
+		[]step{
+			{300 * ms, 3, pass(2, 1000*ms)},
+			{1000 * ms, 3, deny(0, 300*ms, 300*ms)},
+			{1200 * ms, 1, deny(0, 100*ms, 100*ms)},
+			{1300 * ms, 3, pass(2, 1000*ms)},
+		},
+	},
+	{
+		"fixed_window_day_count_denied",
+		sluice.FixedWindow{Rate: sluice.PerDay(5), Calendar: sluice.CalendarDay, Zone: india, CountDenied: true},
+		[]step{
+			{0, 4, pass(1, 18*time.Hour+30*time.Minute)},
+			{time.Hour, 2, deny(0, 17*time.Hour+30*time.Minute, 17*time.Hour+30*time.Minute)},
+			{2 * time.Hour, 1, deny(0, 16*time.Hour+30*time.Minute, 16*time.Hour+30*time.Minute)},
+			{18*time.Hour + 30*time.Minute, 5, pass(0, 24*time.Hour)},
+		},
+	},
+	{"sliding_window_count_denied", sluice.SlidingWindow{Rate: sluice.PerSecond(5), Cells: 5, CountDenied: true}, []step{
+		{0, 3, pass(2, 1200*ms)},
+		{500 * ms, 3, deny(0, 1100*ms, 1100*ms)},
+		{500 * ms, 1, deny(0, 700*ms, 1100*ms)},
+		// Seven are counted, and leave three in 1200 ms: but this one counts as well.
+		{1200*ms - us, 1, deny(0, 400*ms+us, 1000*ms+us)},
+		{1600*ms - us, 1, deny(0, us, 1000*ms+us)},
+		{1600 * ms, 3, pass(0, 1200*ms)},
+	}},
+	{"sliding_counter_count_denied", sluice.SlidingCounter{Rate: sluice.PerSecond(10), CountDenied: true}, []step{
+		{0, 10, pass(0, 2000*ms)},
+		{500 * ms, 10, deny(0, 1500*ms, 1500*ms)},
+		{500 * ms, 5, deny(0, 1300*ms, 1500*ms)},
+		// Of 25, a fifth of the window counts as five: with these it is ten.
+		{1800*ms - us, 5, deny(0, 200*ms+us, 1200*ms+us)},
+		{2000*ms - us, 1, pass(3, 1000*ms+us)},
+	}},
+	{"sliding_log_count_denied", sluice.SlidingLog{Rate: sluice.PerSecond(5), CountDenied: true}, []step{
+		{0, 3, pass(2, 1000*ms)},
+		{500 * ms, 3, deny(0, 1000*ms, 1000*ms)},
+		{500 * ms, 1, deny(0, 500*ms, 1000*ms)},
+		{1000*ms - us, 1, deny(0, 500*ms+us, 1000*ms)},
+		{1500 * ms, 4, pass(0, 1000*ms)},
+	}},
 	{"concurrency", sluice.Concurrency{Max: 2, TTL: time.Second}, []step{
 		{0, 1, pass(1, 1000*ms)},
 		{100 * ms, 1, pass(0, 1000*ms)},
@@ -184,7 +235,7 @@ func steps(s *subject) {
 				got := s.take(l, key, st.cost)
 				s.same(got, st.want, "step %d at %v, cost %d", i, st.at, st.cost)
 				s.foreseen(seen, got, before[0].Remaining)
-				if !got.Allowed {
+				if !got.Allowed && !l.Params().CountsDenied() {
 					s.unmoved(before, l, key, "step %d, a denial", i)
 				}
 			}

@@ -10,12 +10,16 @@ import (
 // cells is a sliding window of n cells, and the one that is leaving.
 type cells struct {
 	count, length, n int64
+	countDenied      bool
 	newest           int64
 	units            map[int64]int64 // of cells, by number
 }
 
 func newCells(w sluice.SlidingWindow) oracle {
-	return cells{count: w.Rate.Count(), length: w.Rate.Period().Microseconds() / int64(w.Cells), n: int64(w.Cells)}
+	return cells{
+		count: w.Rate.Count(), length: w.Rate.Period().Microseconds() / int64(w.Cells), n: int64(w.Cells),
+		countDenied: w.CountDenied,
+	}
 }
 
 // as returns the cells that count at a time.
@@ -60,12 +64,15 @@ func (c cells) decide(a ask) (sluice.Decision, charge, oracle) {
 	remaining := c.count - a.floor - used
 	ch := charge{ask: a, at: at}
 	switch {
-	case a.cost == 0 && used > c.count:
+	case a.cost == 0 && used > c.count && !c.countDenied:
 		return denied(sluice.ReasonLimited, 0, c.falls(c.count)-a.now, reset), ch, kept
 	case a.cost == 0:
 		return allowed(remaining, 0, reset), ch, kept
 	case a.cost > c.count-a.floor:
 		return never(remaining, reset), ch, kept
+	case a.cost > remaining && c.countDenied:
+		c.units[c.newest] += a.cost
+		return denied(sluice.ReasonLimited, remaining-a.cost, c.falls(c.count-a.floor-a.cost)-a.now, c.falls(0)-a.now), ch, c
 	case a.cost > remaining:
 		return denied(sluice.ReasonLimited, remaining, c.falls(c.count-a.floor-a.cost)-a.now, reset), ch, kept
 	}

@@ -9,11 +9,12 @@ import (
 // counter is a sliding counter: two windows, by the number of the current one.
 type counter struct {
 	count, length    int64
+	countDenied      bool
 	index, prev, cur int64
 }
 
 func newCounter(c sluice.SlidingCounter) oracle {
-	return counter{count: c.Rate.Count(), length: c.Rate.Period().Microseconds()}
+	return counter{count: c.Rate.Count(), length: c.Rate.Period().Microseconds(), countDenied: c.CountDenied}
 }
 
 func (c counter) as(now int64) counter {
@@ -66,13 +67,16 @@ func (c counter) decide(a ask) (sluice.Decision, charge, oracle) {
 	remaining := c.count - a.floor - used
 	ch := charge{ask: a, at: max(a.now, next.index*c.length)}
 	switch {
-	case a.cost == 0 && used > c.count && max(next.prev, next.cur) > c.count:
+	case a.cost == 0 && used > c.count && !c.countDenied && max(next.prev, next.cur) > c.count:
 		// In debt is who has settled more in one window than it gives.
 		return denied(sluice.ReasonLimited, 0, c.falls(a.now, c.count), reset), ch, c
 	case a.cost == 0:
 		return allowed(remaining, 0, reset), ch, c
 	case a.cost > c.count-a.floor:
 		return never(remaining, reset), ch, c
+	case a.cost > remaining && c.countDenied:
+		next.cur = min(next.cur+a.cost, 1<<40-1)
+		return denied(sluice.ReasonLimited, remaining-a.cost, next.falls(a.now, c.count-a.floor-a.cost), next.reset(a.now)), ch, next
 	case a.cost > remaining:
 		return denied(sluice.ReasonLimited, remaining, c.falls(a.now, c.count-a.floor-a.cost), reset), ch, c
 	}
@@ -91,9 +95,9 @@ func (c counter) settle(now int64, ch charge, actual int64) oracle {
 	next := c.as(max(now, ch.at))
 	switch ch.at / c.length {
 	case next.index:
-		next.cur = max(0, next.cur+actual-ch.cost)
+		next.cur = max(0, min(next.cur+actual-ch.cost, 1<<40-1))
 	case next.index - 1:
-		next.prev = max(0, next.prev+actual-ch.cost)
+		next.prev = max(0, min(next.prev+actual-ch.cost, 1<<40-1))
 	default:
 		return c
 	}

@@ -34,6 +34,9 @@ func rate(t *rapid.T) sluice.Rate {
 	return rapid.SampledFrom(accepted).Draw(t, "rate")
 }
 
+// countDenied draws whether denied attempts are counted.
+func countDenied(t *rapid.T) bool { return rapid.Bool().Draw(t, "count denied") }
+
 // subject is a limit with its oracle.
 type subject struct {
 	limit  *sluice.Limit
@@ -88,21 +91,29 @@ var kinds = []kind{
 	}},
 	{"fixed_window", func(t *rapid.T) subject {
 		a := sluice.FixedWindow{Rate: rate(t), Opened: rapid.Bool().Draw(t, "opened")}
-		return limited(t, a, newWindow(a), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()))
+		a.CountDenied = countDenied(t)
+		s := limited(t, a, newWindow(a), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()))
+		s.hammer = a.CountDenied
+		return s
 	}},
 	{"sliding_window", func(t *rapid.T) subject {
 		a := sluice.SlidingWindow{Rate: rate(t), Cells: rapid.SampledFrom([]int{1, 2, 5, 10}).Draw(t, "cells")}
 		if a.Rate.Period()%(time.Duration(a.Cells)*time.Microsecond) != 0 {
 			a.Cells = 1
 		}
-		return limited(t, a, newCells(a), a.Rate, windowBound(a.Rate, a.Rate.Count()))
+		a.CountDenied = countDenied(t)
+		s := limited(t, a, newCells(a), a.Rate, windowBound(a.Rate, a.Rate.Count()))
+		s.hammer = a.CountDenied
+		return s
 	}},
 	{"sliding_counter", func(t *rapid.T) subject {
-		a := sluice.SlidingCounter{Rate: rate(t)}
-		return limited(t, a, newCounter(a), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()-1))
+		a := sluice.SlidingCounter{Rate: rate(t), CountDenied: countDenied(t)}
+		s := limited(t, a, newCounter(a), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()-1))
+		s.hammer = a.CountDenied
+		return s
 	}},
 	{"sliding_log", func(t *rapid.T) subject {
-		a := sluice.SlidingLog{Rate: smallRate(t), CountDenied: rapid.Bool().Draw(t, "count denied")}
+		a := sluice.SlidingLog{Rate: smallRate(t), CountDenied: countDenied(t)}
 		if rapid.Bool().Draw(t, "with min interval") {
 			a.MinInterval = time.Duration(rapid.Int64Range(0, a.Rate.Period().Microseconds()).Draw(t, "min interval")) * time.Microsecond
 		}

@@ -6,12 +6,16 @@ import "github.com/sluicehq/sluice"
 type window struct {
 	count, length int64
 	opened        bool
+	countDenied   bool
 	end           int64 // of the window that is kept
 	used          int64
 }
 
 func newWindow(w sluice.FixedWindow) oracle {
-	return window{count: w.Rate.Count(), length: w.Rate.Period().Microseconds(), opened: w.Opened}
+	return window{
+		count: w.Rate.Count(), length: w.Rate.Period().Microseconds(),
+		opened: w.Opened, countDenied: w.CountDenied,
+	}
 }
 
 // ends returns the end of the window that a time is in, or opens.
@@ -38,12 +42,15 @@ func (w window) decide(a ask) (sluice.Decision, charge, oracle) {
 	remaining := w.count - a.floor - w.used
 	c := charge{ask: a, at: at}
 	switch {
-	case a.cost == 0 && w.used > w.count:
+	case a.cost == 0 && w.used > w.count && !w.countDenied:
 		return denied(sluice.ReasonLimited, 0, w.end-a.now, reset), c, kept
 	case a.cost == 0:
 		return allowed(remaining, 0, reset), c, kept
 	case a.cost > w.count-a.floor:
 		return never(remaining, reset), c, kept
+	case a.cost > remaining && w.countDenied:
+		w.used += a.cost
+		return denied(sluice.ReasonLimited, remaining-a.cost, w.end-a.now, reset), c, w
 	case a.cost > remaining:
 		return denied(sluice.ReasonLimited, remaining, w.end-a.now, reset), c, kept
 	}

@@ -107,6 +107,16 @@ func TestWindowsDecideAsInMemory(t *testing.T) {
 		rows["cells "+name] = []sluice.Algorithm{sluice.SlidingWindow{Rate: r}}
 		rows["counter "+name] = []sluice.Algorithm{sluice.SlidingCounter{Rate: r}}
 	}
+	for name, row := range maps.Clone(rows) {
+		counting := make([]sluice.Algorithm, len(row))
+		for i, a := range row {
+			counting[i] = withDenied(a)
+		}
+		rows[name+", attempts"] = counting
+		if len(row) > 1 {
+			rows[name+", some attempts"] = append(counting[:2:2], row...)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		t.Run(name, func(t *testing.T) {
 			w := newWindowWalk(t, client, name, rows[name])
@@ -116,6 +126,22 @@ func TestWindowsDecideAsInMemory(t *testing.T) {
 			t.Logf("%d requests passed, %d did not; %d ends", w.passed, w.denied, w.ends)
 		})
 	}
+}
+
+// withDenied returns a window that counts denied attempts too.
+func withDenied(a sluice.Algorithm) sluice.Algorithm {
+	switch a := a.(type) {
+	case sluice.FixedWindow:
+		a.CountDenied = true
+		return a
+	case sluice.SlidingWindow:
+		a.CountDenied = true
+		return a
+	case sluice.SlidingCounter:
+		a.CountDenied = true
+		return a
+	}
+	return a
 }
 
 // windowSteps is how long walks are, for each limit: SLUICE_SOAK, or a short one.

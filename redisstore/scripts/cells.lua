@@ -1,5 +1,5 @@
--- Sliding windows of cells. Numbers: kind, count, length, cells of a length. The
--- value is
+-- Sliding windows of cells. Numbers: kind, count, length, cells of a length, 1 if denied
+-- attempts count. The value is
 --   msgpack(5, number of the newest cell, { units of cells, the newest first }, numbers...)
 -- One cell more than a length has counts: the one that is leaving. Cells that are
 -- missing at the end hold nothing. All of them hold 2^53 units at most together.
@@ -54,6 +54,15 @@ do
     return cells
   end
 
+  -- giveWay takes so many units, if any, from the oldest cells.
+  local function giveWay(cells, over)
+    local i = #cells
+    while over > 0 do
+      local gone = min(over, cells[i])
+      cells[i], over, i = cells[i] - gone, over - gone, i - 1
+    end
+  end
+
   -- left returns the time until s equals a fresh state, 0 or less if it does.
   local function left(s, now)
     local p, cells = s.p, s.cells
@@ -99,8 +108,8 @@ do
       if not raw or string.byte(raw) ~= 5 then
         return nil
       end
-      local _, newest, cells, kind, count, length, n = cmsgpack.unpack(raw)
-      return { p = { kind, count, length, n }, newest = newest, cells = cells, raw = raw }
+      local _, newest, cells, kind, count, length, n, denied = cmsgpack.unpack(raw)
+      return { p = { kind, count, length, n, denied }, newest = newest, cells = cells, raw = raw }
     end,
 
     convert = function(s, p, now)
@@ -121,14 +130,16 @@ do
       local index, used, _, back = settled(s, now)
       local kept = back and one(p, index, used) or s
       if cost == 0 then
-        return used <= p[2], kept
+        return used <= p[2] or p[5] == 1, kept
       end
-      if cost > p[2] - q[2] - used then
+      local allowed = cost <= p[2] - q[2] - used
+      if not allowed and (p[5] == 0 or cost > p[2] - q[2]) then
         return false, kept
       end
-      local cells = advanced(s, index)
+      local cells = advanced(kept, index)
+      giveWay(cells, cost - (exact - used))
       cells[1] = cells[1] + cost
-      return true, { p = p, newest = index, cells = cells }
+      return allowed, { p = p, newest = index, cells = cells }
     end,
 
     view = function(s, q, now)

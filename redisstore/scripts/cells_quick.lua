@@ -1,16 +1,17 @@
 -- Decides most requests to a sliding window of cells: those for some units and nothing
--- else, of a key that was last asked for under the same numbers and not after this cell.
--- What follows decides the others. Keep both alike: see cells.lua and decide.lua.
+-- else, of a key that was last asked for under the same numbers and not after this cell,
+-- but for denials that count. What follows decides the others. Keep both alike: see
+-- cells.lua and decide.lua.
 do
-  local _, count, length, n = cmsgpack.unpack(ARGV[1])
+  local _, count, length, n, denied = cmsgpack.unpack(ARGV[1])
   local cost, reserved = cmsgpack.unpack(ARGV[2])
   if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
     local newest, cells, same = 0, nil, not raw
     if type(raw) == 'string' and string.byte(raw) == 5 then
-      local k, c, l, m
-      newest, cells, k, c, l, m = select(2, cmsgpack.unpack(raw))
-      same = c == count and l == length and m == n
+      local k, c, l, m, d
+      newest, cells, k, c, l, m, d = select(2, cmsgpack.unpack(raw))
+      same = c == count and l == length and m == n and d == denied
     end
     local cell = length / n
     local into = now % cell
@@ -45,7 +46,9 @@ do
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
+      if allowed or denied == 0 then
+        return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
+      end
     end
   end
 end

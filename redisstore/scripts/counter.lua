@@ -1,6 +1,6 @@
 -- Sliding counters: the units of the current window, and those of the one before,
--- weighted by the part of it that still counts. Numbers: kind, count, length. The
--- value is
+-- weighted by the part of it that still counts. Numbers: kind, count, length, 1 if
+-- denied attempts count. The value is
 --   msgpack(6, number of the window, units of the one before, units, numbers...)
 do
   -- No window counts more, as in package algo.
@@ -76,8 +76,8 @@ do
       if not raw or string.byte(raw) ~= 6 then
         return nil
       end
-      local _, index, prev, cur, kind, count, length = cmsgpack.unpack(raw)
-      return { p = { kind, count, length }, index = index, prev = prev, cur = cur, raw = raw }
+      local _, index, prev, cur, kind, count, length, denied = cmsgpack.unpack(raw)
+      return { p = { kind, count, length, denied }, index = index, prev = prev, cur = cur, raw = raw }
     end,
 
     convert = function(s, p, now)
@@ -100,12 +100,13 @@ do
       if cost == 0 then
         -- A clock that went back may weigh prev more than when cur was charged: what
         -- is in debt is more than the count by itself.
-        return used <= p[2] or max(prev, cur) <= p[2], kept
+        return used <= p[2] or max(prev, cur) <= p[2] or p[4] == 1, kept
       end
-      if cost > p[2] - q[2] - used then
+      local allowed = cost <= p[2] - q[2] - used
+      if not allowed and (p[4] == 0 or cost > p[2] - q[2]) then
         return false, kept
       end
-      return true, state(p, index, prev, cur + cost)
+      return allowed, state(p, index, prev, min(cur + cost, most))
     end,
 
     view = function(s, q, now)

@@ -1,16 +1,17 @@
 -- Decides most requests to a sliding counter: those for some units and nothing else, of
--- a key that was last asked for under the same numbers and not after this time. What follows
--- decides the others. Keep both alike: see counter.lua and decide.lua.
+-- a key that was last asked for under the same numbers and not after this time, but for
+-- denials that count. What follows decides the others. Keep both alike: see counter.lua
+-- and decide.lua.
 do
-  local _, count, length = cmsgpack.unpack(ARGV[1])
+  local _, count, length, denied = cmsgpack.unpack(ARGV[1])
   local cost, reserved = cmsgpack.unpack(ARGV[2])
   if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
     local index, prev, cur, same = 0, 0, 0, not raw
     if type(raw) == 'string' and string.byte(raw) == 6 then
-      local k, n, l
-      index, prev, cur, k, n, l = select(2, cmsgpack.unpack(raw))
-      same = n == count and l == length
+      local k, n, l, d
+      index, prev, cur, k, n, l, d = select(2, cmsgpack.unpack(raw))
+      same = n == count and l == length and d == denied
     end
     local into = now % length
     local i = (now - into) / length
@@ -33,7 +34,9 @@ do
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
+      if allowed or denied == 0 then
+        return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
+      end
     end
   end
 end

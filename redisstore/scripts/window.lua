@@ -1,6 +1,7 @@
 -- Fixed windows: aligned to multiples of their length, opened by the first charge, or
 -- those of a calendar. Numbers: kind, count, length (the longest of a calendar), form
--- (0 aligned, 1 opened, else what identifies the calendar). The value is
+-- (0 aligned, 1 opened, else what identifies the calendar), 1 if denied attempts count.
+-- The value is
 --   msgpack(4, end, units used, begin if under a calendar, numbers...)
 -- so that nobody needs the calendar to know when its window began. When it ends is
 -- told by the caller: q and c end with boundaries around the times that it expects.
@@ -110,11 +111,11 @@ do
       if not raw or string.byte(raw) ~= 4 then
         return nil
       end
-      local _, ends, used, n1, n2, n3, n4, n5 = cmsgpack.unpack(raw)
-      if n5 then
-        return { p = { n2, n3, n4, n5 }, begins = n1, ends = ends, used = used, raw = raw }
+      local _, ends, used, n1, n2, n3, n4, n5, n6 = cmsgpack.unpack(raw)
+      if n6 then
+        return { p = { n2, n3, n4, n5, n6 }, begins = n1, ends = ends, used = used, raw = raw }
       end
-      return { p = { n1, n2, n3, n4 }, begins = ends - n3, ends = ends, used = used, raw = raw }
+      return { p = { n1, n2, n3, n4, n5 }, begins = ends - n3, ends = ends, used = used, raw = raw }
     end,
 
     convert = function(s, p, now)
@@ -142,12 +143,13 @@ do
       end
       local kept = back and state(p, begins, ends, used) or s
       if cost == 0 then
-        return used <= p[2], kept
+        return used <= p[2] or p[5] == 1, kept
       end
-      if cost > p[2] - q[2] - used then
+      local allowed = cost <= p[2] - q[2] - used
+      if not allowed and (p[5] == 0 or cost > p[2] - q[2]) then
         return false, kept
       end
-      return true, state(p, begins, ends, used + cost)
+      return allowed, state(p, begins, ends, min(used + cost, exact))
     end,
 
     view = function(s, q, now)

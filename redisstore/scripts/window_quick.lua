@@ -1,16 +1,17 @@
 -- Decides most requests to a fixed window: those for some units and nothing else, of a
 -- key that was last asked for under the same numbers, and neither of a calendar nor before
--- its window. What follows decides the others. Keep both alike: see window.lua and decide.lua.
+-- its window, but for denials that count. What follows decides the others. Keep both
+-- alike: see window.lua and decide.lua.
 do
-  local _, count, length, form = cmsgpack.unpack(ARGV[1])
+  local _, count, length, form, denied = cmsgpack.unpack(ARGV[1])
   local cost, reserved = cmsgpack.unpack(ARGV[2])
   if ARGV[3] ~= '1' and form < 2 and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
     local ends, used, same = 0, 0, not raw
     if type(raw) == 'string' and string.byte(raw) == 4 then
-      local k, n, l, f
-      ends, used, k, n, l, f = select(2, cmsgpack.unpack(raw))
-      same = k == 4 and n == count and l == length and f == form
+      local k, n, l, f, d
+      ends, used, k, n, l, f, d = select(2, cmsgpack.unpack(raw))
+      same = k == 4 and n == count and l == length and f == form and d == denied
     end
     if same and now >= ends - length then
       if now >= ends then
@@ -26,7 +27,9 @@ do
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
+      if allowed or denied == 0 then
+        return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
+      end
     end
   end
 end

@@ -37,18 +37,15 @@ func Limit(l *sluice.Limit) string {
 	case sluice.FixedWindow:
 		return fixed(a)
 	case sluice.SlidingWindow:
-		return fmt.Sprintf("%d in any %s (sliding window)", a.Rate.Count(), period(a.Rate.Period()))
+		return fmt.Sprintf("%d in any %s%s (sliding window)", a.Rate.Count(), period(a.Rate.Period()), attempts(a.CountDenied))
 	case sluice.SlidingCounter:
-		return fmt.Sprintf("about %d in any %s (sliding counter)", a.Rate.Count(), period(a.Rate.Period()))
+		return fmt.Sprintf("about %d in any %s%s (sliding counter)", a.Rate.Count(), period(a.Rate.Period()), attempts(a.CountDenied))
 	case sluice.SlidingLog:
 		text := fmt.Sprintf("%d in any %s", a.Rate.Count(), period(a.Rate.Period()))
 		if a.MinInterval > 0 {
 			text += fmt.Sprintf(", %s apart at least", duration(a.MinInterval))
 		}
-		if a.CountDenied {
-			text += "; denied attempts count too"
-		}
-		return text + " (sliding log)"
+		return text + attempts(a.CountDenied) + " (sliding log)"
 	case sluice.Concurrency:
 		text := fmt.Sprintf("%d in flight", a.Max)
 		if a.Queue > 0 {
@@ -64,19 +61,27 @@ func Limit(l *sluice.Limit) string {
 	}
 }
 
+// attempts says whether denied attempts count.
+func attempts(counted bool) string {
+	if counted {
+		return "; denied attempts count too"
+	}
+	return ""
+}
+
 func fixed(a sluice.FixedWindow) string {
-	count := a.Rate.Count()
+	count, too := a.Rate.Count(), attempts(a.CountDenied)
 	switch {
 	case a.Calendar != 0:
 		zone := "UTC"
 		if a.Zone != nil {
 			zone = a.Zone.String()
 		}
-		return fmt.Sprintf("%d each %v of the calendar in %s (fixed window)", count, a.Calendar, zone)
+		return fmt.Sprintf("%d each %v of the calendar in %s%s (fixed window)", count, a.Calendar, zone, too)
 	case a.Opened:
-		return fmt.Sprintf("%d in the %s that a first request begins (fixed window)", count, period(a.Rate.Period()))
+		return fmt.Sprintf("%d in the %s that a first request begins%s (fixed window)", count, period(a.Rate.Period()), too)
 	}
-	return fmt.Sprintf("%d each %s by the clock (fixed window)", count, period(a.Rate.Period()))
+	return fmt.Sprintf("%d each %s by the clock%s (fixed window)", count, period(a.Rate.Period()), too)
 }
 
 // rate says a rate, as in "100 a minute".
