@@ -20,6 +20,8 @@ func TestTogetherAsInBatches(t *testing.T) {
 		sluice.MustLimit("window", sluice.FixedWindow{Rate: sluice.Per(9, 2*time.Second)}),
 		sluice.MustLimit("opened", sluice.FixedWindow{Rate: sluice.Per(6, time.Second), Opened: true}),
 		sluice.MustLimit("counter", sluice.SlidingCounter{Rate: sluice.PerSecond(8)}),
+		sluice.MustLimit("tried", sluice.FixedWindow{Rate: sluice.PerSecond(9), CountDenied: true}),
+		sluice.MustLimit("often tried", sluice.SlidingCounter{Rate: sluice.PerSecond(20), CountDenied: true}),
 		sluice.MustLimit("bucket", sluice.TokenBucket{Rate: sluice.PerSecond(4), Burst: 9}), // other numbers
 		sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerSecond(5)}),               // kept elsewhere
 	}
@@ -31,10 +33,10 @@ func TestTogetherAsInBatches(t *testing.T) {
 		now += random.Int64N(40_000)
 		rs := make([]sluice.Request, 2+random.IntN(4))
 		for i := range rs {
-			rs[i] = sluice.Request{Limit: limits[random.IntN(5)], Key: numbered(random.IntN(5)), Cost: 1 + random.Int64N(2)}
+			rs[i] = sluice.Request{Limit: limits[random.IntN(7)], Key: numbered(random.IntN(5)), Cost: 1 + random.Int64N(2)}
 			switch random.IntN(100) {
 			case 0:
-				rs[i].Limit = limits[5+random.IntN(2)]
+				rs[i].Limit = limits[7+random.IntN(2)]
 			case 1:
 				rs[i].Cost = 0
 			case 2:
