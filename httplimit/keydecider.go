@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -151,13 +152,23 @@ func (d *KeyDecider) ask(i int, key sluice.Key, cost int64) sluice.Request {
 	return q
 }
 
+// context returns the context of decisions about r. Those that grant leases do not end because the client leaves: it would keep
+// its place for as long as a lease lives.
+func (d *KeyDecider) context(r *http.Request) context.Context {
+	ctx := r.Context()
+	if d.leases && ctx.Err() == nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // decideOne is what decideAll is, at less expense, for one limit.
 func (d *KeyDecider) decideOne(r *http.Request, key sluice.Key, cost int64) policy.Verdict {
 	q := d.ask(0, key, cost)
 	var answer sluice.Decision
 	err := q.Check()
 	if err == nil {
-		answer, err = d.o.Store.Decide(r.Context(), q)
+		answer, err = d.o.Store.Decide(d.context(r), q)
 	}
 	met := &[1]policy.Met{{Request: q, Decision: answer}}
 	if err != nil {
@@ -178,7 +189,7 @@ func (d *KeyDecider) decideAll(r *http.Request, key sluice.Key, cost int64) poli
 		met[i].Request = requests[i]
 	}
 	out := make([]sluice.Decision, len(met))
-	if err := d.o.Store.DecideAll(r.Context(), requests, out); err != nil {
+	if err := d.o.Store.DecideAll(d.context(r), requests, out); err != nil {
 		return d.failed(met, err)
 	}
 	for i := range met {

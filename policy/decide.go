@@ -162,6 +162,11 @@ func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 	}
 	s.decisions = s.decisions[:n]
 	clear(s.decisions[done:])
+	if s.returns && n > done {
+		var cancel context.CancelFunc
+		ctx, cancel = outlast(ctx)
+		defer cancel()
+	}
 	switch n - done {
 	case 0:
 	case 1:
@@ -223,6 +228,7 @@ func (m *Met) giveBack(ctx context.Context, store sluice.Store) {
 	if !m.charged(Deny) {
 		return
 	}
+	ctx = context.WithoutCancel(ctx)
 	var err error
 	if charge := m.Request.Charge(&m.Decision); charge.Member != 0 {
 		err = store.Cancel(ctx, charge)

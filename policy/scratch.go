@@ -25,6 +25,8 @@ type scratch struct {
 	// listsToo keeps denials by list among what is asked, for those who want to know
 	// what a request meets.
 	listsToo bool
+	// returns says that some of what is asked for is to be given back.
+	returns bool
 	// matched says that some rule does, and postponed that some are to be matched when it is
 	// known whether the request is marked.
 	matched, postponed bool
@@ -73,7 +75,7 @@ func (s *scratch) reset() {
 	s.values, s.asked, s.requests, s.key = s.values[:0], s.asked[:0], s.requests[:0], s.key[:0]
 	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
-	s.peek, s.listsToo, s.matched, s.postponed = false, false, false, false
+	s.peek, s.listsToo, s.returns, s.matched, s.postponed = false, false, false, false, false
 	if cap(s.key) > keepKey {
 		s.key = nil
 	}
@@ -154,6 +156,7 @@ func (s *scratch) fill(marks bool) {
 			r := &s.requests[len(s.requests)-1]
 			r.Key, r.Cost, r.MaxWait, r.Peek = key, q.cost, q.maxWait, s.peek
 			r.Floor = q.set.floor(j, q.class)
+			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 			if q.set.kinds[j].lease && !s.peek {
 				r.Member = rand.Uint64() | 1 // it tells leases apart, and opens nothing
 			}
