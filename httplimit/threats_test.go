@@ -88,9 +88,9 @@ func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 }
 
 // Whatever way a path is written, requests that reach one handler with the same arguments have one key, and
-// those that reach another have another: over connections, for services that find handlers in four ways. Dots
-// that are encoded are dots to us, as to most services, and letters to a ServeMux: there it is only
-// the first half that holds of them.
+// those that reach another have another: over connections, for services that find handlers in four ways. It is the
+// first key that is looked at; where dots are letters, as encoded ones are to a ServeMux, the handler is told by another
+// one, so that only the first half holds of them.
 func TestSameHandlerSameKey(t *testing.T) {
 	keyIn := func(r *http.Request) string {
 		v, _ := httplimit.FromContext(r.Context())

@@ -15,7 +15,7 @@ type Attributes struct {
 	Host string
 	// Path is the request's path as it came, escaped: for net/http,
 	// r.URL.EscapedPath(). The policy cleans it as Paths.Clean does, which changes
-	// nothing about a path that is clean.
+	// nothing about a path that is clean, and knows what else services take it for.
 	Path string
 	// ClientIP is the address of the client: that of the peer, or what trusted proxies
 	// say. Invalid if there is none.

@@ -54,6 +54,9 @@ func (p *Policy) classOf(m *matching) int {
 	return noClass
 }
 
+// bypasses reports whether requests of a class, by its number, meet no rule.
+func (p *Policy) bypasses(class int) bool { return class != noClass && p.classes[class].Bypass }
+
 // className returns the name of a class by its number.
 func (p *Policy) className(i int) string {
 	if i < 0 {

@@ -44,7 +44,8 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	case denied != nil:
 		s.giveBack(ctx, store)
 		v = *denied
-	case !s.matched:
+	case p.isDefault(s):
+		s.giveBack(ctx, store)
 		v.Action, v.Reason = p.fallback, sluice.ReasonNoRule
 	default:
 		s.decide(ctx, store, &v, err)
@@ -62,7 +63,7 @@ func (p *Policy) Meets(a *Attributes) []Met {
 	defer s.free()
 	s.peek, s.listsToo = true, true
 	var v Verdict
-	if p.begin(s, a, &v) || p.ask(s, false) != nil || s.postponed && p.ask(s, true) != nil || !s.matched {
+	if p.begin(s, a, &v) || p.ask(s, false) != nil || s.postponed && p.ask(s, true) != nil || p.isDefault(s) {
 		return nil
 	}
 	s.fill(false)
@@ -82,24 +83,59 @@ func (p *Policy) ClassOf(a *Attributes) string {
 func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {
 	s.attributes = *given
 	a := &s.attributes
-	a.Path, a.Host, a.ClientIP = p.paths.Clean(a.Path), CleanHost(a.Host), a.ClientIP.Unmap()
+	a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
-	s.matching = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}
+	s.readings = p.paths.appendReadings(s.readings[:0], a.Path)
+	s.matching, s.class = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}, noClass
+	a.Path = s.readings[0].path
 	if len(p.classes) == 0 {
 		return false
 	}
-	s.matching.class = p.classOf(&s.matching)
-	v.Class = p.className(s.matching.class)
-	s.matching.name = v.Class
-	v.Bypass = v.Class != "" && p.classes[s.matching.class].Bypass
+	v.Bypass = p.classify(s)
+	v.Class = p.className(s.class)
+	p.turn(s, 0)
 	return v.Bypass
 }
 
 // ask finds out what a request asks of the store: of all rules but those that ask
 // for marks, and then of these. If the request is refused without asking, it returns the verdict.
-func (p *Policy) ask(s *scratch, marks bool) *Verdict {
+//
+// A request asks what it would ask by each reading of its path, of one rule about one key once.
+func (p *Policy) ask(s *scratch, marks bool) (denied *Verdict) {
+	if len(s.readings) == 1 {
+		denied = p.askReading(s, marks)
+	} else {
+		denied = p.askReadings(s, marks)
+	}
+	if marks || len(s.readings) > 1 {
+		slices.SortStableFunc(s.asked, func(a, b asked) int { return cmp.Compare(a.rule.index, b.rule.index) })
+	}
+	return denied
+}
+
+// askReadings finds out what all readings ask by which the request bypasses no rule.
+func (p *Policy) askReadings(s *scratch, marks bool) *Verdict {
+	matched, strayed := false, false
+	for i := range s.readings {
+		r := &s.readings[i]
+		if p.bypasses(r.class) {
+			continue
+		}
+		p.turn(s, i)
+		if denied := p.askReading(s, marks); denied != nil {
+			return denied
+		}
+		r.matched = s.matched
+		matched, strayed = matched || r.matched, strayed || !r.matched
+	}
+	s.matched, s.strayed = matched, strayed
+	return nil
+}
+
+// askReading finds out what one reading of the path asks.
+func (p *Policy) askReading(s *scratch, marks bool) *Verdict {
 	a := &s.attributes
-	if !marks {
+	if !marks || len(s.readings) > 1 {
 		s.found = p.index.find(a, s.found[:0])
 	}
 	for _, e := range s.found {
@@ -115,14 +151,16 @@ func (p *Policy) ask(s *scratch, marks bool) *Verdict {
 		for i := range r.parts {
 			s.values = append(s.values, r.valueOf(&r.parts[i], a, e.pattern()))
 		}
-		if denied := s.add(r, s.matching.class, r.Cost.of(a), a.MaxWait); denied != nil {
+		if denied := s.add(r, s.class, r.Cost.of(a), a.MaxWait); denied != nil {
 			return denied
 		}
 	}
-	if marks {
-		slices.SortFunc(s.asked, func(a, b asked) int { return cmp.Compare(a.rule.index, b.rule.index) })
-	}
 	return nil
+}
+
+// isDefault reports whether no rule matches, by some reading of the path if that is what refuses the request.
+func (p *Policy) isDefault(s *scratch) bool {
+	return !s.matched || s.strayed && p.fallback == Deny
 }
 
 // marked asks the rules that mark, and reports whether one of them does.

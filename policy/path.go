@@ -1,13 +1,16 @@
 package policy
 
-import (
-	"bytes"
-	"strings"
-)
+import "strings"
 
 // Paths says how paths are cleaned before they are matched and used in keys, so
 // that all spellings by which a service finds the same handler are one path. The
 // zero Paths fits most services.
+//
+// Services differ in what they make of dots: to some, "/api/%2e%2e/x" is "/x", to others, such as net/http's
+// ServeMux, it lies below /api. Such a path has several readings, in which dots that are names are "%2E" and "%2E%2E". A
+// request is decided by all of them: it meets the rules that one of them meets, each under the keys that the
+// readings have, once; and it bypasses the rules, or escapes a default of Deny, only if it does by all.
+// See docs/adr/0018.
 type Paths struct {
 	// IgnoreCase lowers ASCII letters, for services that route without regard to case.
 	IgnoreCase bool
@@ -36,46 +39,8 @@ func (o Paths) Clean(escaped string) string {
 	if o.isClean(escaped) {
 		return escaped
 	}
-	out := make([]byte, 0, len(escaped)+16)
-	out = append(out, '/')
-	start := 1      // of the segment being written, after its slash
-	params := false // within what is stripped
-	for i := 0; ; {
-		c, raw, end := o.next(escaped, &i)
-		if end || c == '/' && (raw || o.DecodeSlashes) {
-			out, start = closeSegment(out, start)
-			if params = false; end {
-				break
-			}
-			continue
-		}
-		if params = params || o.StripParams && c == ';' && raw; params {
-			continue
-		}
-		out = o.append(out, c, raw)
-	}
-	if len(out) > 1 && out[len(out)-1] == '/' {
-		out = out[:len(out)-1]
-	}
-	return string(out)
-}
-
-// closeSegment ends the segment that begins at start and returns where the next
-// one does. The slash after it is written.
-func closeSegment(out []byte, start int) ([]byte, int) {
-	switch string(out[start:]) {
-	case "", ".":
-		return out[:start], start
-	case "..":
-		out = out[:start-1] // without the slash before the dots
-		start = bytes.LastIndexByte(out, '/') + 1
-		if start == 0 {
-			return append(out, '/'), 1
-		}
-		return out[:start], start
-	}
-	out = append(out, '/')
-	return out, len(out)
+	p := o.split(escaped)
+	return p.resolved(false)
 }
 
 // next decodes the byte at *i and moves on. raw says that it stood for itself.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -14,6 +15,9 @@ import (
 type scratch struct {
 	attributes Attributes // a copy, so that the caller's own need not be on the heap
 	matching   matching
+	readings   []reading // of the path, at least one
+	reading    int       // which of them it is about
+	class      int       // of the request, by all readings of its path
 	found      []entry
 	values     []partValue
 	asked      []asked
@@ -27,9 +31,9 @@ type scratch struct {
 	listsToo bool
 	// returns says that some of what is asked for is to be given back.
 	returns bool
-	// matched says that some rule does, and postponed that some are to be matched when it is
-	// known whether the request is marked.
-	matched, postponed bool
+	// matched says that some rule does, strayed that for a reading of the path none does, and postponed
+	// that some are to be matched when it is known whether the request is marked.
+	matched, strayed, postponed bool
 
 	address       keyRef // the key made of the client's address, if it was made
 	addressPrefix int
@@ -70,12 +74,14 @@ func (s *scratch) free() {
 func (s *scratch) reset() {
 	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
 	clear(s.values[:cap(s.values)]) // of all rules; each wrote over the one before
+	clear(s.readings)
 	clear(s.asked)
 	clear(s.requests)
 	s.values, s.asked, s.requests, s.key = s.values[:0], s.asked[:0], s.requests[:0], s.key[:0]
 	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
-	s.peek, s.listsToo, s.returns, s.matched, s.postponed = false, false, false, false, false
+	s.readings, s.reading = s.readings[:0], 0
+	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
 	if cap(s.key) > keepKey {
 		s.key = nil
 	}
@@ -89,6 +95,9 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 		return s.addWithout(r, missing, cost)
 	}
 	s.matched = true
+	if s.reading > 0 && s.has(r, key) {
+		return nil
+	}
 	var listed List
 	if r.hasLists {
 		listed = r.listed(s, key)
@@ -117,6 +126,20 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 	return nil
 }
 
+// has reports whether a rule is asked already about a key, which is empty for one that could not
+// be made: by another reading of the path.
+func (s *scratch) has(r *rule, k keyRef) bool {
+	inBuffer, text := k.bytes(s.key)
+	for i := range s.asked {
+		if q := &s.asked[i]; q.rule == r && q.key.parts == k.parts {
+			if b, t := q.key.bytes(s.key); t == text && bytes.Equal(b, inBuffer) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // addWithout takes in a rule for a request that lacks a part of its key, and is not to
 // share a budget with others that do.
 func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
@@ -127,7 +150,7 @@ func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
 	switch {
 	case r.role == RoleEnforced:
 		return &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
-	case !s.listsToo: // where there is no key to tell
+	case !s.listsToo && (s.reading == 0 || !s.has(r, keyRef{})): // where there is no key to tell
 		s.asked = append(s.asked, asked{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
 	}
 	return nil

@@ -16,6 +16,9 @@ type Trace struct {
 	// Host, Path and ClientIP are those of the request, cleaned.
 	Host, Path string
 	ClientIP   netip.Addr
+	// Others are other paths that services take Path for, which count as well: see Paths. Most requests
+	// have none.
+	Others []string
 	// Class and Bypass are as in a Verdict.
 	Class  string
 	Bypass bool
@@ -23,6 +26,9 @@ type Trace struct {
 	Rules []TracedRule
 	// Default is what becomes of a request that no rule matches.
 	Default Action
+	// Stray is the one of Path and Others that no rule matches, for which the Default refuses a
+	// request that meets rules otherwise. Empty if there is none.
+	Stray string
 }
 
 // Met reports whether the request meets a rule.
@@ -41,6 +47,9 @@ type TracedRule struct {
 	// Unmet says in words which condition failed first, as in "the method GET is
 	// not POST". It is empty if the request meets the rule.
 	Unmet string
+	// Path is the first of the paths by which the request meets the rule. Key and Met are for that
+	// one; another key that another path has is asked about too.
+	Path string
 	// Denied says why the rule does not let the request pass as it is, whatever its limits say;
 	// ReasonNone if it asks them.
 	Denied sluice.Reason
@@ -67,21 +76,44 @@ func (p *Policy) Trace(a *Attributes) Trace {
 	bypass := p.begin(s, a, &v)
 	clean := s.attributes
 	t := Trace{Host: clean.Host, Path: clean.Path, ClientIP: clean.ClientIP, Class: v.Class, Bypass: bypass, Default: p.fallback}
+	t.Rules = make([]TracedRule, len(p.rules))
+	for i := range s.readings {
+		p.turn(s, i)
+		if i > 0 {
+			t.Others = append(t.Others, s.attributes.Path)
+		}
+		p.traceReading(&t, s, a)
+	}
+	if p.fallback != Deny || !t.Met() {
+		t.Stray = ""
+	}
+	t.tellMarks()
+	return t
+}
+
+// traceReading tells rule by rule what the policy makes of one reading of the path.
+func (p *Policy) traceReading(t *Trace, s *scratch, a *Attributes) {
+	bypass, met := p.bypasses(s.matching.class), false
 	patterns := make(map[int]int, len(p.rules))
-	for _, e := range p.index.find(&clean, nil) {
+	for _, e := range p.index.find(&s.attributes, nil) {
 		patterns[e.rule()] = e.pattern()
 	}
 	for i, r := range p.rules {
 		tr := TracedRule{Rule: &r.Rule}
 		if bypass {
-			tr.Unmet = fmt.Sprintf("class %s meets no rule", v.Class)
+			tr.Unmet = fmt.Sprintf("class %s meets no rule", s.matching.name)
 		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == "" {
-			p.traceMet(&tr, r, a, patterns[i])
+			tr.Path = s.attributes.Path
+			p.traceMet(&tr, r, a, s.reading, patterns[i])
 		}
-		t.Rules = append(t.Rules, tr)
+		met = met || tr.Unmet == ""
+		if s.reading == 0 || tr.Unmet == "" && t.Rules[i].Unmet != "" {
+			t.Rules[i] = tr
+		}
 	}
-	t.tellMarks()
-	return t
+	if !bypass && !met && t.Stray == "" {
+		t.Stray = s.attributes.Path
+	}
 }
 
 const notMarked = "the request is not marked"
@@ -102,11 +134,12 @@ func (t *Trace) tellMarks() {
 }
 
 // traceMet fills in what a rule asks about a request that it matches.
-func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, pattern int) {
+func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, pattern int) {
 	s := newScratch()
 	defer s.free()
 	s.peek, s.listsToo = true, true
 	p.begin(s, a, new(Verdict))
+	p.turn(s, reading)
 	for i := range r.parts {
 		value := r.valueOf(&r.parts[i], &s.attributes, pattern)
 		s.values = append(s.values, value)
@@ -116,7 +149,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, pattern int) {
 		}
 		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: text, OK: value.ok})
 	}
-	if denied := s.add(r, s.matching.class, r.Cost.of(&s.attributes), s.attributes.MaxWait); denied != nil {
+	if denied := s.add(r, s.class, r.Cost.of(&s.attributes), s.attributes.MaxWait); denied != nil {
 		tr.Denied = denied.Reason
 		return
 	}

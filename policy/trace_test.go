@@ -201,7 +201,7 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 				v.cookie = map[string]string{"c": "1"}
 			}
 			a := &policy.Attributes{
-				Method: pick("GET", "HEAD", "POST"), Host: pick("x.test", "Z.test.", "other"), Path: pick("/", "/a", "/a/b", "/a//%62/", "/c/b"),
+				Method: pick("GET", "HEAD", "POST"), Host: pick("x.test", "Z.test.", "other"), Path: pick("/", "/a", "/a/b", "/a//%62/", "/c/b", "/a/%2e%2e/c/b", "/c/../a", "/c/b/%2e%2e/../a"),
 				ClientIP: netip.MustParseAddr(pick("192.0.2.1", "192.0.2.200", "127.0.0.1")), Values: v, Marked: rnd.IntN(2) == 0,
 			}
 			var want, got []string

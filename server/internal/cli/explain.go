@@ -205,10 +205,15 @@ func explainInWords(method string, t *policy.Trace) string {
 		fmt.Fprintf(&b, ", class %s", t.Class)
 	}
 	b.WriteByte('\n')
+	if len(t.Others) > 0 {
+		fmt.Fprintf(&b, "read by other services as %s\n", strings.Join(t.Others, " or "))
+	}
 	switch {
 	case t.Bypass:
 		b.WriteString("meets no rule: its class bypasses them\n")
 		return b.String()
+	case t.Stray != "":
+		fmt.Fprintf(&b, "is refused by the default, for %s meets no rule; otherwise meets\n", t.Stray)
 	case t.Met():
 		b.WriteString("meets\n")
 	case t.Default == policy.Deny:
@@ -226,6 +231,9 @@ func explainInWords(method string, t *policy.Trace) string {
 			continue
 		}
 		fmt.Fprintf(&b, "  rule %s\n", r.Rule.Name)
+		if r.Path != t.Path {
+			writeLines(&b, []words.Line{{About: "as", Text: r.Path}})
+		}
 		writeLines(&b, explainRule(r))
 	}
 	return b.String() + rest.String()
@@ -301,18 +309,21 @@ func limitLine(m *policy.Met) (about, text string) {
 type explanation struct {
 	Method   string          `json:"method"`
 	Path     string          `json:"path"`
+	Others   []string        `json:"other_paths,omitempty"`
 	Host     string          `json:"host"`
 	ClientIP string          `json:"client_ip"`
 	Class    string          `json:"class,omitempty"`
 	Bypass   bool            `json:"bypass,omitempty"`
 	Met      bool            `json:"met"`
 	Default  string          `json:"default"`
+	Stray    string          `json:"stray_path,omitempty"` // which the default refuses
 	Rules    []explainedRule `json:"rules"`
 }
 
 type explainedRule struct {
 	Rule    string           `json:"rule"`
 	Met     bool             `json:"met"`
+	Path    string           `json:"as_path,omitempty"` // by which it is met, if that is not the path above
 	Because string           `json:"because,omitempty"` // it is not met
 	Limited string           `json:"limited,omitempty"` // whatever the limits say
 	Action  string           `json:"action,omitempty"`
@@ -340,13 +351,16 @@ type explainedLimit struct {
 
 func newExplanation(method string, t *policy.Trace) *explanation {
 	e := &explanation{
-		Method: method, Path: t.Path, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
-		Met: t.Met(), Default: t.Default.String(), Rules: []explainedRule{},
+		Method: method, Path: t.Path, Others: t.Others, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
+		Met: t.Met(), Default: t.Default.String(), Stray: t.Stray, Rules: []explainedRule{},
 	}
 	for i := range t.Rules {
 		r := &t.Rules[i]
 		x := explainedRule{Rule: r.Rule.Name, Met: r.Unmet == "", Because: r.Unmet}
 		if x.Met {
+			if r.Path != t.Path {
+				x.Path = r.Path
+			}
 			x.Action, x.Shadow, x.Limited = r.Rule.WhenLimited.Action.String(), r.Rule.Shadow, r.Denied.String()
 		}
 		for _, k := range r.Key {

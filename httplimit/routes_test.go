@@ -1,0 +1,195 @@
+package httplimit_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// router finds the first segment of the path below which a service looks for the handler of a request, "" for none.
+type router struct {
+	name  string
+	paths policy.Paths
+	find  func(u *url.URL) string
+}
+
+// routers are services as different as those that are in use.
+func routers() []router {
+	mux := http.NewServeMux()
+	for _, name := range []string{"api", "public"} {
+		mux.HandleFunc("/"+name+"/", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Reached", name) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Reached", "other") })
+
+	first := func(segments []string) string {
+		for _, s := range segments {
+			if s != "" {
+				return s
+			}
+		}
+		return "none"
+	}
+	cleaned := func(p string) string { return first(strings.Split(path.Clean("/"+p), "/")) }
+	// decoded splits first and decodes each segment then.
+	decoded := func(escaped string) []string {
+		segments := strings.Split(escaped, "/")
+		for i, s := range segments {
+			if d, err := url.PathUnescape(s); err == nil {
+				segments[i] = d
+			}
+		}
+		return segments
+	}
+	// popped resolves dots as RFC 3986 does, to which an empty segment is one to take back.
+	popped := func(segments []string) (left []string) {
+		for _, s := range segments[1:] {
+			switch {
+			case s == "..":
+				left = left[:max(0, len(left)-1)]
+			case s != ".":
+				left = append(left, s)
+			}
+		}
+		return left
+	}
+	slashes := policy.Paths{DecodeSlashes: true}
+	return []router{
+		{"a ServeMux", policy.Paths{}, func(u *url.URL) string {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: u, Host: "a.example"})
+			return w.Header().Get("Reached") // not set by a redirection
+		}},
+		{"decode, clean, split", slashes, func(u *url.URL) string { return cleaned(u.Path) }},
+		{"decode, split", slashes, func(u *url.URL) string { return first(strings.Split(u.Path, "/")) }},
+		{"decode, split, take back what is empty", slashes, func(u *url.URL) string { return first(popped(strings.Split(u.Path, "/"))) }},
+		{"split, decode, clean", policy.Paths{}, func(u *url.URL) string { // a segment that holds a slash is another
+			segments := decoded(u.EscapedPath())
+			for i := range segments {
+				segments[i] = strings.ReplaceAll(segments[i], "/", "\x00")
+			}
+			return cleaned(strings.Join(segments, "/"))
+		}},
+		{"split, decode", policy.Paths{}, func(u *url.URL) string { return first(decoded(u.EscapedPath())) }},
+		{"clean, split, decode", policy.Paths{}, func(u *url.URL) string {
+			return first(decoded(path.Clean("/" + u.EscapedPath())))
+		}},
+		{"take back what is empty, split, decode", policy.Paths{}, func(u *url.URL) string {
+			return first(decoded("/" + strings.Join(popped(strings.Split(u.EscapedPath(), "/")), "/")))
+		}},
+		{"split, decode, take back what is empty", policy.Paths{}, func(u *url.URL) string { return first(popped(decoded(u.EscapedPath()))) }},
+		{"a hop that cleans, then one that decodes and cleans", slashes, func(u *url.URL) string {
+			p, err := url.PathUnescape(path.Clean("/" + u.EscapedPath()))
+			if err != nil {
+				return "none"
+			}
+			return cleaned(p)
+		}},
+	}
+}
+
+// guarded are policies of three kinds by which requests below /api are refused, and only those below /public are not.
+func guarded(tb testing.TB, paths policy.Paths) map[string]*httplimit.PolicyDecider {
+	tb.Helper()
+	below := func(name string) policy.Match { return policy.Match{Paths: []string{"/" + name + "/**"}} }
+	clock := int64(1e6)
+	made := map[string]*httplimit.PolicyDecider{}
+	for name, o := range map[string]policy.Options{
+		"a rule on /api":                {Rules: []policy.Rule{{Name: "r", Match: below("api"), Always: true}}},
+		"an exception of /public":       {Rules: []policy.Rule{{Name: "r", Match: policy.Match{Unless: []policy.Match{below("public")}}, Always: true}}},
+		"a bypass of /public":           {Rules: []policy.Rule{{Name: "r", Always: true}}, Classes: []policy.Class{{Name: "c", Match: below("public"), Bypass: true}}},
+		"a default without /public":     {Rules: []policy.Rule{{Name: "r", Match: below("public"), Key: []policy.Part{policy.Global()}, Limits: hourly(1 << 30)}}, Default: policy.Deny},
+		"an exception within, of /api/": {Rules: []policy.Rule{{Name: "r", Match: policy.Match{Unless: []policy.Match{{Unless: []policy.Match{below("api")}}}}, Always: true}}},
+	} {
+		o.Paths = paths
+		made[name] = governed(tb, storeAt(tb, &clock), httplimit.PolicyOptions{}, o)
+	}
+	return made
+}
+
+// checkRoutes asks whether a target reaches what rules should have refused.
+func checkRoutes(t *testing.T, target string, routers []router, policies map[policy.Paths]map[string]*httplimit.PolicyDecider) (reached int) {
+	t.Helper()
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return 0
+	}
+	for _, route := range routers {
+		found := route.find(u)
+		if found == "" {
+			continue
+		}
+		reached++
+		for name, d := range policies[route.paths] {
+			onlyAPI := strings.Contains(name, "/api")
+			r := &http.Request{Method: http.MethodGet, URL: u, Host: "a.example", RemoteAddr: "192.0.2.1:1"}
+			if v := d.Decide(r.WithContext(t.Context())); v.Allowed() && (onlyAPI && found == "api" || !onlyAPI && found != "public") {
+				t.Errorf("%s: %q passes %s, and reaches %q", route.name, target, name, found)
+			}
+		}
+	}
+	return reached
+}
+
+func policiesOf(tb testing.TB, routers []router) map[policy.Paths]map[string]*httplimit.PolicyDecider {
+	tb.Helper()
+	all := map[policy.Paths]map[string]*httplimit.PolicyDecider{}
+	for _, r := range routers {
+		if all[r.paths] == nil {
+			all[r.paths] = guarded(tb, r.paths)
+		}
+	}
+	return all
+}
+
+// However a target is written, rules are met by what reaches the handlers that they are for, and only what reaches
+// those is excepted.
+func TestRulesAreMetByWhatReachesTheirHandlers(t *testing.T) {
+	all := routers()
+	policies := policiesOf(t, all)
+	rnd := rand.New(rand.NewPCG(8, 13))
+	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
+	reached, allowed := 0, 0
+	for range 4000 {
+		var target strings.Builder
+		for range 1 + rnd.IntN(6) {
+			target.WriteString(pick("/", "/", "/", "/", "//", "%2f"))
+			target.WriteString(pick("api", "public", "%61pi", "x", ".", "..", "..", "%2e%2e", "%2E.", "%2e", "..%2f", "a;b", "...", ""))
+		}
+		if text := "/" + strings.TrimPrefix(target.String(), "/"); len(text) > 0 {
+			reached += checkRoutes(t, text, all, policies)
+		}
+	}
+	for target, want := range map[string]bool{"/api/x": false, "/public/x": true, "/public/%2e/x/": true, "//public": true, "/public%2fx": false} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
+		for name, d := range policies[policy.Paths{}] {
+			if v := d.Decide(r); v.Allowed() == want {
+				allowed++
+			} else if target != "/public%2fx" {
+				t.Errorf("%s: %s: %s", name, target, v.Explain())
+			}
+		}
+	}
+	if reached < 10_000 || allowed < 20 {
+		t.Errorf("reached %d handlers, and %d were decided as they should be", reached, allowed)
+	}
+}
+
+// FuzzRoutes tries targets that nobody thought of.
+func FuzzRoutes(f *testing.F) {
+	for _, target := range rawCorpus()[:200] {
+		f.Add(target)
+	}
+	for _, target := range []string{"/api/%2e%2e/x", "/public/%2e%2e/api", "/api//../x", "/x/..;/api", "/api/..%2f..%2fpublic"} {
+		f.Add(target)
+	}
+	all := routers()
+	policies := policiesOf(f, all)
+	f.Fuzz(func(t *testing.T, target string) { checkRoutes(t, target, all, policies) })
+}

@@ -1,0 +1,121 @@
+package policy
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// reading is one of the ways in which services read the path of a request. Most paths have one.
+type reading struct {
+	path    string
+	class   int  // of the request if its path is read so, or noClass
+	matched bool // some rule matches it then
+}
+
+// appendReadings appends the readings of an escaped path: first the one that Clean returns. Only
+// dots have several. Services resolve all, or those that are not encoded, or none; what two
+// dots take back of "a//.." is nothing to some and a to others; and what stands before a service may have
+// resolved some of them already, in its own way.
+func (o Paths) appendReadings(dst []reading, escaped string) []reading {
+	if o.isClean(escaped) {
+		return append(dst, reading{path: escaped, class: noClass})
+	}
+	return o.appendDotted(dst, escaped)
+}
+
+// appendDotted appends the readings of a path that is not clean.
+func (o Paths) appendDotted(dst []reading, escaped string) []reading {
+	add := func(path string) {
+		if !slices.ContainsFunc(dst, func(r reading) bool { return r.path == path }) {
+			dst = append(dst, reading{path: path, class: noClass})
+		}
+	}
+	p := o.split(escaped)
+	add(p.resolved(false))
+	if !p.dotted() {
+		return dst
+	}
+	passed := []string{escaped}
+	for _, decode := range []bool{false, true} {
+		for _, text := range passed {
+			for _, gaps := range []bool{false, true} {
+				if next := resolveText(text, decode, gaps); !slices.Contains(passed, next) {
+					passed = append(passed, next)
+				}
+			}
+		}
+	}
+	for _, text := range passed {
+		p := o.split(text)
+		add(p.resolved(false))
+		add(p.resolved(true))
+		add(p.join(p.pieces))
+	}
+	return dst
+}
+
+// resolveText resolves the dots of an escaped path, those that are encoded only if decode is set. What two of
+// them take back can be an empty segment with gaps; without, empty segments are removed. All else stays as it is.
+func resolveText(escaped string, decode, gaps bool) string {
+	out := make([]byte, 0, len(escaped)+1)
+	for s := range strings.SplitSeq(strings.TrimPrefix(escaped, "/"), "/") {
+		switch dotsOf(s, decode) {
+		case gap:
+			if gaps {
+				out = append(out, '/')
+			}
+		case dot:
+		case dots:
+			out = out[:max(0, bytes.LastIndexByte(out, '/'))]
+		default:
+			out = append(append(out, '/'), s...)
+		}
+	}
+	return string(out)
+}
+
+// dotsOf says what an escaped segment is.
+func dotsOf(s string, decode bool) pieceKind {
+	n := 0
+	for i := 0; i < len(s); i++ {
+		if c, ok := unescape(s, i); decode && ok && c == '.' {
+			i += 2
+		} else if s[i] != '.' {
+			return named
+		}
+		if n++; n > 2 {
+			return named
+		}
+	}
+	return []pieceKind{gap, dot, dots}[n]
+}
+
+// classify finds the class of a request for each reading of its path. The request is of that class if
+// all agree, and otherwise of none, which has nothing kept for it. It reports whether all bypass the rules.
+func (p *Policy) classify(s *scratch) (bypass bool) {
+	bypass = true
+	for i := range s.readings {
+		p.turn(s, i)
+		class := p.classOf(&s.matching)
+		s.readings[i].class = class
+		if i == 0 {
+			s.class = class
+		}
+		if class != s.class {
+			s.class = noClass
+		}
+		bypass = bypass && p.bypasses(class)
+	}
+	if bypass {
+		s.class = s.readings[0].class
+	}
+	return bypass
+}
+
+// turn goes on to a reading of the path.
+func (p *Policy) turn(s *scratch, i int) {
+	r := &s.readings[i]
+	s.reading, s.matched = i, r.matched
+	s.attributes.Path, s.matching.class, s.matching.name = r.path, r.class, p.className(r.class)
+}

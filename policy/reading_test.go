@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func readingsOf(o Paths, escaped string) (all []string) {
+	for _, r := range o.appendReadings(nil, escaped) {
+		all = append(all, r.path)
+	}
+	return all
+}
+
+func TestReadings(t *testing.T) {
+	decode, strip := Paths{DecodeSlashes: true}, Paths{StripParams: true}
+	for _, c := range []struct {
+		paths Paths
+		in    string
+		want  []string
+	}{
+		// One for all who read it.
+		{in: "/api/x", want: []string{"/api/x"}},
+		{in: "/%61pi//x/", want: []string{"/api/x"}},
+		{in: "/api/...%2e/.x", want: []string{"/api/..../.x"}},
+		{in: "/api%2f..%2fx", want: []string{"/api%2F..%2Fx"}},
+		{in: "/%252e%252e/x", want: []string{"/%252e%252e/x"}},
+		// Dots that are encoded: resolved, or names.
+		{in: "/api/%2e%2e/x", want: []string{"/x", "/api/%2E%2E/x"}},
+		{in: "/api/.%2E/x", want: []string{"/x", "/api/%2E%2E/x"}},
+		{in: "/api/%2e/x", want: []string{"/api/x", "/api/%2E/x"}},
+		// Dots that stand for themselves: resolved, or names to who resolves none.
+		{in: "/api/../x", want: []string{"/x", "/api/%2E%2E/x"}},
+		{in: "/api/./x/", want: []string{"/api/x", "/api/%2E/x"}},
+		// Both: all are resolved, none, those that are not encoded and then all, or those that are not encoded.
+		{in: "/a/%2e%2e/../b", want: []string{"/b", "/a/%2E%2E/%2E%2E/b", "/a/b"}},
+		{in: "/a/b/%2e%2e/%2e%2e/../c", want: []string{"/c", "/a/b/%2E%2E/%2E%2E/%2E%2E/c", "/a/c", "/a/b/%2E%2E/c"}},
+		// What two dots take back may be nothing.
+		{in: "/api//../x", want: []string{"/x", "/api/x", "/api/%2E%2E/x"}},
+		{in: "/api//%2e%2e/x", want: []string{"/x", "/api/x", "/api/%2E%2E/x"}},
+		{in: "//../x", want: []string{"/x", "/%2E%2E/x"}},
+		// Slashes and parameters, if they are told to count.
+		{paths: decode, in: "/api%2f..%2fx", want: []string{"/x", "/api/%2E%2E/x"}},
+		{paths: decode, in: "/api/..%2f../x", want: []string{"/x", "/api/%2E%2E/%2E%2E/x"}},
+		{paths: decode, in: "/api/x%2fy/../z", want: []string{"/api/x/z", "/api/x/y/%2E%2E/z", "/api/z"}},
+		{paths: strip, in: "/api/..;v=1/x", want: []string{"/x", "/api/%2E%2E/x"}},
+		{paths: strip, in: "/api/;/../x", want: []string{"/x", "/api/x", "/api/%2E%2E/x"}},
+		// Nobody goes beyond the root.
+		{in: "/%2e%2e", want: []string{"/", "/%2E%2E"}},
+		{in: "/../../..", want: []string{"/", "/%2E%2E/%2E%2E/%2E%2E"}},
+	} {
+		if got := readingsOf(c.paths, c.in); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q is read as %q, want %q", c.paths, c.in, got, c.want)
+		}
+	}
+}
+
+func TestCleanPathsHaveOneReadingWithoutAllocation(t *testing.T) {
+	readings := make([]reading, 0, 1)
+	for _, p := range []string{"/", "/api/v1/users/42", "/caf%C3%A9", "/a%2Fb;c=d/.well-known"} {
+		if n := testing.AllocsPerRun(100, func() { readings = Paths{}.appendReadings(readings[:0], p) }); n != 0 || len(readings) != 1 {
+			t.Errorf("%q has %d readings, and %v allocations", p, len(readings), n)
+		}
+	}
+}
+
+// FuzzReadings: the first reading is the clean path, none has anything to clean but dots that are names, and
+// whatever hops resolve of a path before a service reads it, the service's reading is one of the path's own.
+func FuzzReadings(f *testing.F) {
+	for _, s := range []string{
+		"/", "/api/%2e%2e/x", "//a/./b/../c/", "/%2e%2E/%2f%2F/..", "/a;b/..;/c", "/a//..//%2e%2e/../b", "/a/b/%2e%2e/.%2e/../c", "/a/%2e//../%2e./..//b",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(checkReadings)
+}
+
+// TestReadingsOfHops tries many paths of little but dots.
+func TestReadingsOfHops(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 5))
+	several := 0
+	for range 2000 {
+		var in strings.Builder
+		for range 1 + r.IntN(7) {
+			in.WriteString([]string{"/", "/", "/", "/", "/", "%2f"}[r.IntN(6)])
+			in.WriteString([]string{"a", "b", "", ".", "%2e", "..", "..", "%2e%2e", ".%2E", "..;x", "a;b", "..."}[r.IntN(12)])
+		}
+		checkReadings(t, in.String())
+		if len(readingsOf(Paths{}, in.String())) > 3 {
+			several++
+		}
+	}
+	if several < 30 {
+		t.Errorf("%d paths had more than 3 readings", several)
+	}
+}
+
+func checkReadings(t *testing.T, in string) {
+	t.Helper()
+	names := strings.NewReplacer("/%2E%2E", "/d", "/%2E", "/d")
+	for _, o := range allPaths() {
+		all := readingsOf(o, in)
+		if all[0] != o.Clean(in) || len(all) > 27 || !o.DecodeSlashes && !o.StripParams && len(all) > 8 {
+			t.Fatalf("%+v: %q is read as %q, and is clean as %q", o, in, all, o.Clean(in))
+		}
+		for i, path := range all {
+			if plain := names.Replace(path); o.Clean(plain) != plain || slices.Contains(all[:i], path) {
+				t.Errorf("%+v: %q is read as %q", o, in, all)
+			}
+		}
+		for _, decode := range []bool{false, true} {
+			for _, gaps := range []bool{false, true} {
+				next := hop(in, decode, gaps)
+				behind := readingsOf(o, next)
+				if o.DecodeSlashes || o.StripParams {
+					behind = behind[:1] // one hop is enough, whose slashes are not the service's
+				}
+				for _, path := range behind {
+					if !slices.Contains(all, path) {
+						t.Errorf("%+v: %q is %q behind a hop, which is read as %q; the path as %q", o, in, next, path, all)
+					}
+				}
+			}
+		}
+	}
+}
+
+// hop passes a path on with some of its dots resolved, as what stands before a service may. It is written
+// otherwise than the code.
+func hop(escaped string, decode, gaps bool) string {
+	var left []string
+	for _, s := range strings.Split(strings.TrimPrefix(escaped, "/"), "/") {
+		is := s
+		if decode {
+			is = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(s)
+		}
+		switch {
+		case is == ".", is == "" && !gaps:
+		case is != "..":
+			left = append(left, s)
+		case len(left) > 0:
+			left = left[:len(left)-1]
+		}
+	}
+	return "/" + strings.Join(left, "/")
+}
