@@ -3,11 +3,11 @@ package guard
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // leastRetry is the least RetryAfter of what is denied because the store is down.
@@ -81,8 +81,8 @@ func (s *Store) allow(r *sluice.Request) sluice.Decision {
 		Degraded:   true,
 		Limit:      r.Limit.Capacity(),
 		Remaining:  ans.Remaining,
-		Delay:      duration(ans.Delay),
-		ResetAfter: duration(ans.ResetAfter),
+		Delay:      translate.Duration(ans.Delay),
+		ResetAfter: translate.Duration(ans.ResetAfter),
 	}
 	if d.Allowed {
 		d.Receipt = mark(sluice.Receipt{}, byNobody)
@@ -108,10 +108,8 @@ func (s *Store) again() time.Duration { return max(leastRetry, s.breaker.untilNe
 // fresh answers a request for a key that has used nothing, as of now.
 func fresh(r *sluice.Request) (ans algo.Answer) {
 	p := r.Limit.Params()
-	a := algo.Ask{Now: time.Now().UnixMicro(), Cost: r.Cost, Floor: r.Floor, MaxWait: int64(r.MaxWait / time.Microsecond), Member: r.Member}
-	if r.MaxWait < 0 || 0 < r.MaxWait && r.MaxWait < time.Microsecond {
-		a.MaxWait = -1
-	}
+	a := translate.Ask(r)
+	a.Now = time.Now().UnixMicro()
 	var words []uint64
 	if !p.Inline() {
 		least, _ := p.Words()
@@ -123,9 +121,4 @@ func fresh(r *sluice.Request) (ans algo.Answer) {
 		p.Answer(algo.State{}, words, &a, &ans)
 	}
 	return ans
-}
-
-// duration returns microseconds as a time.Duration, or the longest one that it holds.
-func duration(micros int64) time.Duration {
-	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // leases remembers who granted the leases that are held, for the time to live of
@@ -65,7 +66,7 @@ const sweep = 4
 
 // put remembers a lease that d granted or renewed, in answer to a question asked at a time.
 func (ls *leases) put(id leaseID, r *sluice.Request, d *sluice.Decision, by layer, asked time.Time) {
-	ttl := duration(r.Limit.Params().Conc.TTL)
+	ttl := translate.Duration(r.Limit.Params().Conc.TTL)
 	receipt, _ := unmark(d.Receipt)
 	now := time.Now()
 	ls.mu.Lock()
@@ -143,7 +144,7 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 // about. Whoever holds it goes on: what runs cannot be undone. Where the ladder says
 // Deny, it does so until the store may have given it to another.
 func (s *Store) hold(id leaseID, r *sluice.Request, held lease, now time.Time) sluice.Decision {
-	ttl := duration(r.Limit.Params().Conc.TTL)
+	ttl := translate.Duration(r.Limit.Params().Conc.TTL)
 	ends := now.Add(ttl)
 	if s.fallbackOf(r.Limit) == Deny {
 		if !now.Before(held.sure) {

@@ -3,6 +3,7 @@ package memory
 import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // banState returns the state of a ban as of now, and what is kept of it.
@@ -28,41 +29,13 @@ func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Ask) s
 	}
 	if end > 0 {
 		d := sh.decideLimit(p, true, a)
-		return banned(end-a.Now, &d)
+		return translate.Banned(end-a.Now, &d)
 	}
 	d := sh.decideLimit(p, r.Peek, a)
-	if state, counts := denied(&terms, state, &d, a.Now); counts && !r.Peek {
+	if state, counts := translate.Denied(&terms, state, &d, a.Now); counts && !r.Peek {
 		sh.putBan(&bp, r.Limit, r.Key, state, a.Now)
 	}
 	return d
-}
-
-// banned returns the answer to a request of a key that is banned for so long, and
-// would be answered d otherwise: it passes when both the ban and the limit let it.
-func banned(micros int64, d *sluice.Decision) sluice.Decision {
-	left := duration(micros)
-	return sluice.Decision{
-		Reason: sluice.ReasonBanned, Limit: d.Limit,
-		RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
-	}
-}
-
-// denied returns the state of a ban after a decision, if it counts as a denial,
-// and adds to the decision how long the key is banned for it.
-func denied(terms *algo.Ban, state algo.State, d *sluice.Decision, now int64) (next algo.State, counts bool) {
-	if d.Allowed || d.Reason == sluice.ReasonTableFull {
-		return state, false
-	}
-	before := state
-	state = terms.Denied(state, now)
-	if end := terms.Banned(state, now); end > 0 {
-		left := duration(end - now)
-		d.ResetAfter = max(d.ResetAfter, left)
-		if d.Reason != sluice.ReasonNever {
-			d.RetryAfter = max(d.RetryAfter, left)
-		}
-	}
-	return state, state != before
 }
 
 // putBan keeps the state of a ban. If there is no room, the denial that it would

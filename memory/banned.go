@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // Slots hold hashes of keys. To list those that are banned, each shard keeps the texts
@@ -176,14 +177,9 @@ func (sh *shard) listBans(after banID) ([]listedBan, error) {
 			continue
 		}
 		sl := sh.lookup(&place{key: id.key, tag: id.tag})
-		if sl == nil || (&algo.Ban{}).Banned(sl.state, now) == 0 {
+		ban := sluice.BannedKey{Limit: b.limit, Key: b.key, Digest: b.digest}
+		if sl == nil || !translate.InForce(&ban, sl.state, now) {
 			continue
-		}
-		ban := sluice.BannedKey{Limit: b.limit, Key: b.key, Digest: b.digest, Left: duration(sl.state.T - now)}
-		if c := algo.CountOf(sl.state.V); c.Level == algo.BanByHand {
-			ban.ByHand = true
-		} else {
-			ban.InRow = int(c.Level)
 		}
 		listed = append(listed, listedBan{id, ban})
 	}

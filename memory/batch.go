@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // batch is the working space of DecideAll.
@@ -98,7 +99,7 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 		b.items, b.shards = b.items[:0], b.shards[:0]
 		for i := range rs {
 			v := s.version(rs[i].Limit)
-			it := item{place: s.locate(v, rs[i].Key), ask: ask(&rs[i]), first: i}
+			it := item{place: s.locate(v, rs[i].Key), ask: translate.Ask(&rs[i]), first: i}
 			if rs[i].Ban != nil {
 				it.ban = it.place.ban()
 			}
@@ -271,9 +272,9 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 	state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
 	d := b.replay(i, rs)
 	if terms.Banned(state, it.ask.Now) > 0 {
-		return banned(terms.Attempted(state, it.ask.Now).T-it.ask.Now, &d)
+		return translate.Banned(terms.Attempted(state, it.ask.Now).T-it.ask.Now, &d)
 	}
-	denied(&terms, state, &d, it.ask.Now)
+	translate.Denied(&terms, state, &d, it.ask.Now)
 	return it.mark(d)
 }
 
@@ -308,7 +309,7 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 		terms := alone.Ban.Terms()
 		state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
 		told := *d
-		if state, counts := denied(&terms, state, &told, it.ask.Now); counts {
+		if state, counts := translate.Denied(&terms, state, &told, it.ask.Now); counts {
 			it.shard.putBan(&it.ban, alone.Limit, alone.Key, state, it.ask.Now)
 		}
 	}

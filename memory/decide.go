@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // decide answers one request with the shard locked.
@@ -48,14 +49,14 @@ func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice
 			return noRoom(v)
 		}
 		ans := v.params.DecideWords(sh.words(sl), *a, true)
-		return decision(v, &ans)
+		return translate.Decision(v.params, &ans)
 	}
 	var ans algo.Answer
 	next := v.params.DecideState(sl.state, a, &ans)
 	if next != sl.state {
 		sl.state = next
 	}
-	return decision(v, &ans)
+	return translate.Decision(v.params, &ans)
 }
 
 // peekSlot answers from a slot of the request's own version and writes nothing.
@@ -93,7 +94,7 @@ func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 func peekState(v *version, s algo.State, w []uint64, a *algo.Ask) sluice.Decision {
 	var ans algo.Answer
 	v.params.Peek(s, w, a, &ans)
-	return decision(v, &ans)
+	return translate.Decision(v.params, &ans)
 }
 
 // decideNew answers for a key that has no slot, and gives it one if the answer
@@ -122,7 +123,7 @@ func (sh *shard) decideNew(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		}
 		sl.state = state
 	}
-	return decision(p.v, &ans)
+	return translate.Decision(p.v.params, &ans)
 }
 
 // noRoom denies for lack of memory.

@@ -2,15 +2,18 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // Cancel gives back what a charge took. See sluice.Store.
 func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
+	if err := translate.CheckCancel(&c); err != nil {
+		return err
+	}
 	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
 			sl.state = v.params.CancelState(sl.state, now, charge)
@@ -23,13 +26,8 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 
 // Settle replaces the cost of a charge by the actual one. See sluice.Store.
 func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
-	switch {
-	case c.Limit == nil:
-		return errNoLimit()
-	case actual < 0:
-		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
-	case c.Limit.Params().Kind == algo.KindConcurrency:
-		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
+	if err := translate.CheckSettle(&c, actual); err != nil {
+		return err
 	}
 	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
@@ -43,11 +41,8 @@ func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 
 // Release ends a lease. See sluice.Store.
 func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duration) error {
-	switch {
-	case c.Limit == nil:
-		return errNoLimit()
-	case c.Limit.Params().Kind != algo.KindConcurrency:
-		return fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
+	if err := translate.CheckRelease(&c); err != nil {
+		return err
 	}
 	lost := true
 	err := s.end(&c, func(sh *shard, v *version, sl *slot, now int64, _ algo.Charge) error {
@@ -60,16 +55,10 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 	return err
 }
 
-// errNoLimit reports a charge that was made by no decision.
-func errNoLimit() error { return &sluice.RequestError{Problem: "the charge has no limit"} }
-
 // end finds the state that was charged, in the terms of the charge's limit, and
 // lets f change it. A state that is not there any more is a fresh one, which no charge is left in, unless
 // a settlement charges more: then it is made.
 func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, algo.Charge) error) error {
-	if c.Limit == nil {
-		return errNoLimit()
-	}
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {
 		return err

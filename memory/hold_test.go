@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // TestARetagWaitsForTheLockBit: a tag is never written over the lock bit of who has
@@ -84,7 +85,7 @@ func TestLongWaitsAreTold(t *testing.T) {
 	l := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.Per(1, 30*24*3600e9), Burst: 5000})
 	for want := range 2 {
 		d, err := s.Take(t.Context(), l, sluice.StringKey("k"), 5000)
-		if err != nil || d.Allowed == (want == 1) || d.ResetAfter != duration(1<<62) || want == 1 && d.RetryAfter != duration(1<<62) {
+		if err != nil || d.Allowed == (want == 1) || d.ResetAfter != translate.Duration(1<<62) || want == 1 && d.RetryAfter != translate.Duration(1<<62) {
 			t.Errorf("%+v, %v", d, err)
 		}
 	}

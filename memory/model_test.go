@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // model is a store as simple as can be: a map of states that grows for ever and
@@ -148,7 +149,7 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 
 func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 	id, v := identify(r.Limit, r.Key), &version{params: r.Limit.Params()}
-	a := ask(r)
+	a := translate.Ask(r)
 	a.Now = *m.now
 	st := m.get(r.Limit, r.Key)
 	if peek || r.Cost == 0 {
@@ -158,13 +159,13 @@ func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 			a.Cost = 0
 			ans.Remaining = st.copy().decide(a).Remaining
 		}
-		return decision(v, &ans)
+		return translate.Decision(v.params, &ans)
 	}
 	ans := st.decide(a)
 	if old := m.states[id]; ans.Allowed || old == nil || !old.restamps(v.params, *m.now) {
 		m.states[id] = st
 	}
-	return decision(v, &ans)
+	return translate.Decision(v.params, &ans)
 }
 
 // decideAll answers a batch: on a copy of everything, kept if all are allowed.

@@ -3,13 +3,12 @@ package memory
 import (
 	"context"
 	"hash/maphash"
-	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // Store keeps the state of limits in this process. It is safe for concurrent use.
@@ -148,7 +147,7 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	if v == nil {
 		v = s.version(r.Limit)
 	}
-	if v.inline && !r.Peek && r.Ban == nil && s.decideFast(v, r.Key, r.Cost, r.Floor, waitMicros(r.MaxWait), &d) {
+	if v.inline && !r.Peek && r.Ban == nil && s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), &d) {
 		return d, nil
 	}
 	return s.decideSlow(&r)
@@ -203,11 +202,11 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 				d.Receipt.At = next.T
 			} else {
 				d.Reason = sluice.ReasonLimited
-				d.RetryAfter = duration(b.Wait(short))
+				d.RetryAfter = translate.Duration(b.Wait(short))
 			}
 			d.Limit = b.Burst
 			d.Remaining = b.Held(next)
-			d.ResetAfter = duration(b.Full(next))
+			d.ResetAfter = translate.Duration(b.Full(next))
 			s.leave(sh, sl, tag, a.Now)
 			return true
 		}
@@ -220,7 +219,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	if next != sl.state {
 		sl.state = next
 	}
-	v.tell(d, &ans)
+	translate.Tell(d, v.params, &ans)
 	s.leave(sh, sl, tag, a.Now)
 	return true
 }
@@ -240,7 +239,7 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	if err != nil {
 		return d, err
 	}
-	a := ask(r)
+	a := translate.Ask(r)
 	a.Now = now
 	sh := p.shard
 	sh.worked = 0
@@ -252,41 +251,4 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	}
 	sh.unlock()
 	return d, nil
-}
-
-// ask puts a request in the terms of its algorithm.
-func ask(r *sluice.Request) algo.Ask {
-	return algo.Ask{Cost: r.Cost, Floor: r.Floor, MaxWait: waitMicros(r.MaxWait), Member: r.Member}
-}
-
-// waitMicros rounds a wait down to microseconds; one that is shorter is none.
-func waitMicros(d time.Duration) int64 {
-	if d < 0 || 0 < d && d < time.Microsecond {
-		return -1
-	}
-	return int64(d / time.Microsecond)
-}
-
-// tell puts an answer in the caller's terms.
-func (v *version) tell(d *sluice.Decision, ans *algo.Answer) {
-	d.Allowed = ans.Allowed
-	d.Reason = sluice.Reason(ans.Reason)
-	d.Limit = v.params.Capacity
-	d.Remaining = ans.Remaining
-	d.Delay = duration(ans.Delay)
-	d.RetryAfter = duration(ans.RetryAfter)
-	d.ResetAfter = duration(ans.ResetAfter)
-	d.Receipt.At = ans.At
-	d.Receipt.Over = ans.Over
-}
-
-// duration returns microseconds as a time.Duration, or the longest one that it holds.
-func duration(micros int64) time.Duration {
-	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond
-}
-
-// decision returns an answer in the caller's terms.
-func decision(v *version, ans *algo.Answer) (d sluice.Decision) {
-	v.tell(&d, ans)
-	return d
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // maxTogether is how many requests of a batch are decided with their slots locked alone.
@@ -120,11 +121,11 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 	allowed := true
 	for i := range ms {
 		m := &ms[i]
-		a := ask(&rs[m.request])
+		a := translate.Ask(&rs[m.request])
 		a.Now = now
 		var ans algo.Answer
 		m.next = m.v.params.DecideState(m.slot.state, &a, &ans)
-		out[m.request] = decision(m.v, &ans)
+		out[m.request] = translate.Decision(m.v.params, &ans)
 		allowed = allowed && ans.Allowed
 	}
 	if allowed {
@@ -132,7 +133,7 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 	}
 	for i := range ms {
 		if d := &out[ms[i].request]; d.Allowed {
-			a := ask(&rs[ms[i].request])
+			a := translate.Ask(&rs[ms[i].request])
 			a.Now = now
 			*d = peekState(ms[i].v, ms[i].slot.state, nil, &a)
 		}

@@ -1,11 +1,9 @@
 package redisstore
 
 import (
-	"math"
-	"time"
-
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // answer computes the answer to a question from the view that the script decided
@@ -24,19 +22,5 @@ func (l *limit) answer(view string, a *algo.Ask, peek bool) (sluice.Decision, er
 	} else {
 		l.params.Answer(state, words, a, &ans)
 	}
-	return sluice.Decision{
-		Allowed:    ans.Allowed,
-		Reason:     sluice.Reason(ans.Reason),
-		Limit:      l.params.Capacity,
-		Remaining:  ans.Remaining,
-		Delay:      duration(ans.Delay),
-		RetryAfter: duration(ans.RetryAfter),
-		ResetAfter: duration(ans.ResetAfter),
-		Receipt:    sluice.Receipt{At: ans.At, Over: ans.Over},
-	}, nil
-}
-
-// duration returns microseconds as a time.Duration, or the longest one that it holds.
-func duration(micros int64) time.Duration {
-	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond
+	return translate.Decision(l.params, &ans), nil
 }

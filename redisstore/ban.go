@@ -5,28 +5,16 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // withBan returns what a request is told whose ban was in a state when its limit
 // answered d.
 func withBan(terms *algo.Ban, state algo.State, d sluice.Decision, now int64) sluice.Decision {
 	if terms.Banned(state, now) > 0 {
-		left := duration(terms.Attempted(state, now).T - now)
-		return sluice.Decision{
-			Reason: sluice.ReasonBanned, Limit: d.Limit,
-			RetryAfter: max(left, d.RetryAfter), ResetAfter: max(left, d.ResetAfter),
-		}
+		return translate.Banned(terms.Attempted(state, now).T-now, &d)
 	}
-	if d.Allowed {
-		return d
-	}
-	if end := terms.Banned(terms.Denied(state, now), now); end > 0 {
-		left := duration(end - now)
-		d.ResetAfter = max(d.ResetAfter, left)
-		if d.Reason != sluice.ReasonNever {
-			d.RetryAfter = max(d.RetryAfter, left)
-		}
-	}
+	translate.Denied(terms, state, &d, now)
 	return d
 }
 

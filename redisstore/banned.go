@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 var _ sluice.Banner = (*Store)(nil)
@@ -157,15 +157,9 @@ func (s *Store) readBans(ctx context.Context, bans []sluice.BannedKey, keys []st
 		}
 		kept := reader{rest: raw}
 		state := kept.ban()
-		if raw == "" || kept.err != nil || (&algo.Ban{}).Banned(state, now) == 0 {
-			continue
-		}
 		b := of[i]
-		b.Left = duration(state.T - now)
-		if c := algo.CountOf(state.V); c.Level == algo.BanByHand {
-			b.ByHand = true
-		} else {
-			b.InRow = int(c.Level)
+		if raw == "" || kept.err != nil || !translate.InForce(&b, state, now) {
+			continue
 		}
 		bans = append(bans, b)
 	}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // What finish.lua is asked to do.
@@ -22,8 +22,8 @@ const (
 
 // Cancel gives back what a charge took. See sluice.Store.
 func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
-	if c.Limit == nil {
-		return errNoLimit()
+	if err := translate.CheckCancel(&c); err != nil {
+		return err
 	}
 	_, err := s.finish(ctx, &c, finishCancel, 0)
 	return err
@@ -31,13 +31,8 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 
 // Settle replaces the cost of a charge by the actual one. See sluice.Store.
 func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
-	switch {
-	case c.Limit == nil:
-		return errNoLimit()
-	case actual < 0:
-		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
-	case c.Limit.Params().Kind == algo.KindConcurrency:
-		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
+	if err := translate.CheckSettle(&c, actual); err != nil {
+		return err
 	}
 	_, err := s.finish(ctx, &c, finishSettle, min(actual, toomany))
 	return err
@@ -45,11 +40,8 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 
 // Release ends a lease. See sluice.Store.
 func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
-	switch {
-	case c.Limit == nil:
-		return errNoLimit()
-	case c.Limit.Params().Kind != algo.KindConcurrency:
-		return fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
+	if err := translate.CheckRelease(&c); err != nil {
+		return err
 	}
 	found, err := s.finish(ctx, &c, finishRelease, int64(latency/time.Microsecond))
 	if err == nil && !found {
@@ -67,9 +59,6 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	_, err := s.run(ctx, resetScript, []string{s.stateKey(known, k), s.banKey(known, k)}, nil)
 	return err
 }
-
-// errNoLimit reports a charge that was made by no decision.
-func errNoLimit() error { return &sluice.RequestError{Problem: "the charge has no limit"} }
 
 // finish ends a charge. It reports whether a lease was found.
 func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64) (bool, error) {

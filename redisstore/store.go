@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // Store keeps the state of limits in a Redis or Valkey server. It is safe for
@@ -137,17 +137,11 @@ func outside(err error) (now int64, ok bool) {
 	return now, err == nil
 }
 
-// ask puts a request in the terms of its algorithm.
+// ask puts a request in the terms of its algorithm, with numbers that the scripts compute exactly.
 func ask(r *sluice.Request) algo.Ask {
-	return algo.Ask{Cost: r.Cost, Floor: r.Floor, MaxWait: min(waitMicros(r.MaxWait), exact-1), Member: r.Member}
-}
-
-// waitMicros rounds a wait down to microseconds; one that is shorter is none.
-func waitMicros(d time.Duration) int64 {
-	if d < 0 || 0 < d && d < time.Microsecond {
-		return -1
-	}
-	return int64(d / time.Microsecond)
+	a := translate.Ask(r)
+	a.MaxWait = min(a.MaxWait, exact-1)
+	return a
 }
 
 // plain is the question of most requests: one unit, and nothing else.

@@ -29,6 +29,9 @@ var (
 	// stores hold state. Code takes them as a sluice.Store; who wires, picks one.
 	stores = []string{"memory", "redisstore", "guard", "rueidisstore", "goredisstore"}
 
+	// aStore is what a store of ours stands on.
+	aStore = []string{"internal/translate", domain, "algo"}
+
 	// moduleOne is the library. Its tests may use all of it, since a runnable
 	// example needs a store and every store runs the contract.
 	moduleOne = []string{
@@ -46,9 +49,10 @@ var house = []room{
 	// Module 1, the library.
 	{"algo", nil, moduleOne, "algo is pure arithmetic over its arguments; pass in what it needs"},
 	{domain, []string{"algo"}, moduleOne, "the domain stands on algo only; declare an interface here and let the other room implement it"},
-	{"memory", belowPolicy, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
-	{"redisstore", belowPolicy, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
-	{"guard", belowPolicy, moduleOne, "guard works over any store; take a sluice.Store"},
+	{"internal/translate", belowPolicy, moduleOne, "translate stands between the domain and algo; it keeps no state"},
+	{"memory", aStore, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
+	{"redisstore", aStore, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
+	{"guard", aStore, moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract is told in the domain's words; take a factory of stores"},
 	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes by a sluice.Store, and knows no rules"},
 	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
