@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -11,13 +12,14 @@ import (
 
 // Gate carries out verdicts whose charges are in one store. Edges that share a
 // Gate share its queues. It is safe for concurrent use, and starts no goroutine: a
-// request waits in its own.
+// request waits in its own. Leases that the store did not end are ended later, by timers.
 type Gate struct {
 	store     sluice.Store
 	o         Options
 	queues    queues
 	lines     lines
 	pressures pressures
+	again     atomic.Int64 // requests with leases that are to be ended later
 }
 
 // New returns a gate for verdicts that were decided over store. The store may be nil if

@@ -86,21 +86,21 @@ func (h *hold) renew() {
 
 // release ends the leases and tells the limits how long they were held.
 func (h *hold) release(ctx context.Context) {
-	h.end(func(c sluice.Charge) error {
-		return h.gate.store.Release(ctx, c, max(leastLatency, time.Since(h.began)))
-	})
+	if h == nil {
+		return
+	}
+	store, latency := h.gate.store, max(leastLatency, time.Since(h.began))
+	h.end(ctx, func(ctx context.Context, c sluice.Charge) error { return store.Release(ctx, c, latency) })
 }
 
 // cancel ends the leases of a request that was not handled.
 func (h *hold) cancel(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	h.end(func(c sluice.Charge) error { return h.gate.store.Cancel(ctx, c) })
+	if h != nil {
+		h.end(context.WithoutCancel(ctx), h.gate.store.Cancel)
+	}
 }
 
-func (h *hold) end(one func(sluice.Charge) error) {
-	if h == nil {
-		return
-	}
+func (h *hold) end(ctx context.Context, one ending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
@@ -108,8 +108,16 @@ func (h *hold) end(one func(sluice.Charge) error) {
 	}
 	h.ended = true
 	h.timer.Stop()
+	var failed []sluice.Charge
 	for i := range h.charges {
-		h.gate.tell(h.ctx, one(h.charges[i]))
+		err := one(ctx, h.charges[i])
+		h.gate.tell(h.ctx, err)
 		h.gate.lines.freed(lineOf(&h.requests[i]))
+		if mayEndLater(err) {
+			failed = append(failed, h.charges[i])
+		}
+	}
+	if len(failed) > 0 {
+		h.gate.endLater(failed, one)
 	}
 }

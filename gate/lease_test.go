@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -324,5 +325,83 @@ func TestQueueWithoutALatency(t *testing.T) {
 			t.Errorf("the place is free, and the second does not run: %v", second.err)
 		}
 		second.pass.Leave(t.Context(), status(200))
+	})
+}
+
+// silentStore does not end leases while it is silent.
+type silentStore struct {
+	sluice.Store
+	silent atomic.Bool
+	asked  atomic.Int64
+}
+
+var errSilent = errors.New("the store is silent")
+
+func (s *silentStore) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+	s.asked.Add(1)
+	if s.silent.Load() {
+		return errSilent
+	}
+	return s.Store.Release(ctx, c, latency)
+}
+
+func (s *silentStore) Cancel(ctx context.Context, c sluice.Charge) error {
+	s.asked.Add(1)
+	if s.silent.Load() {
+		return errSilent
+	}
+	return s.Store.Cancel(ctx, c)
+}
+
+// What ends while the store does not answer is free soon after it does again, whether requests were handled or
+// refused, and not only when their leases would have ended.
+func TestLeasesThatEndInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &silentStore{Store: bubbleStore(t)}
+		e := newEdge(t, store, gate.Options{MaxDelay: time.Second}, flight(sluice.Concurrency{Max: 2, Queue: 1, TTL: time.Minute, Latency: time.Millisecond}))
+		one, two := e.enter(t.Context(), "a"), e.enter(t.Context(), "a")
+		store.silent.Store(true)
+		if n := e.enter(t.Context(), "a"); !errors.Is(n.err, gate.ErrTooLate) {
+			t.Fatalf("the queued one: %v", n.err)
+		}
+		one.pass.Leave(t.Context(), status(200))
+		two.pass.Leave(t.Context(), status(200))
+		if n := len(e.reported()); n != 3 {
+			t.Errorf("%d errors are told of 3 leases", n)
+		}
+		<-time.After(10 * time.Second)
+		if n := e.remaining("flight", "a"); n != 0 {
+			t.Errorf("%d are free, of which the store has not been told", n)
+		}
+		store.silent.Store(false)
+		<-time.After(10 * time.Second)
+		if n := e.remaining("flight", "a"); n != 3 {
+			t.Errorf("%d are free of 2 and a place in the queue", n)
+		}
+		asked := store.asked.Load()
+		if asked > 40 {
+			t.Errorf("3 leases were ended %d times", asked)
+		}
+		<-time.After(time.Hour)
+		if n := store.asked.Load(); n != asked || len(e.reported()) != 3 {
+			t.Errorf("the store was asked %d more times; told %v", n-asked, e.reported())
+		}
+	})
+}
+
+// A store that stays away is asked no longer than leases live.
+func TestLeasesOfAStoreThatStaysAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &silentStore{Store: bubbleStore(t)}
+		e := newEdge(t, store, gate.Options{}, flight(sluice.Concurrency{Max: 2, TTL: time.Minute}))
+		n := e.enter(t.Context(), "a")
+		store.silent.Store(true)
+		n.pass.Leave(t.Context(), status(200))
+		<-time.After(time.Minute + 10*time.Second)
+		asked := store.asked.Load()
+		<-time.After(time.Hour)
+		if got := store.asked.Load(); got != asked || asked > 60 {
+			t.Errorf("it was asked %d times, and %d more", asked, got-asked)
+		}
 	})
 }
