@@ -370,3 +370,59 @@ func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
 		t.Errorf("validate says %v\n%s", err, text)
 	}
 }
+
+// A password that changes while the server runs is read anew from its file when the store
+// refuses what that held.
+func TestPasswordChanges(t *testing.T) {
+	r := redistest.Start(t, redistest.ACL("user default off", strings.Replace(aclRule(t), ">CHANGE-ME", ">first", 1)))
+	file := filepath.Join(t.TempDir(), "password")
+	write(t, file, "first")
+	s := serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s'], user: sluice, password_file: %s}}\n", r.Addr(), file)+every)
+	do(t, r, "ACL", "SETUSER", "sluice", "resetpass", ">second")
+	mends(t, s, r, func() { write(t, file, "second") })
+	if log := s.logged(); strings.Contains(log, "first") || strings.Contains(log, "second") {
+		t.Errorf("the log tells a password:\n%s", log)
+	}
+}
+
+// So are the certificates to trust.
+func TestCertificateChanges(t *testing.T) {
+	r, other := redistest.Start(t, redistest.TLS()), redistest.Start(t, redistest.TLS())
+	file := filepath.Join(t.TempDir(), "ca")
+	trust := func(r *redistest.Server) {
+		text, err := os.ReadFile(certificate(t, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, string(text))
+	}
+	trust(r)
+	s := serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s'], tls: {ca: %s, server_name: localhost}}}\n", r.TLSAddr(), file)+every)
+	do(t, r, "CONFIG", "SET", "tls-cert-file", certificate(t, other), "tls-key-file", strings.TrimSuffix(certificate(t, other), "crt")+"key")
+	mends(t, s, r, func() { trust(other) })
+}
+
+// mends holds a server to lose a store that refuses it from now on, and to find it again
+// after something.
+func mends(t *testing.T, s *server, r *redistest.Server, mend func()) {
+	t.Helper()
+	eventually(t, "a decision of the store", func() bool { return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.1").Allowed })
+	do(t, r, "CLIENT", "KILL", "TYPE", "normal")
+	eventually(t, "a refusal", func() bool { return s.storeIs("degraded") })
+	mend()
+	eventually(t, "recovery", func() bool { return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.2").Allowed })
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func do(t *testing.T, r *redistest.Server, command ...string) {
+	t.Helper()
+	if _, err := r.Do(t.Context(), command...); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -45,7 +45,6 @@ const (
 // answers while it is gone. Make it with newRedis, and end it with close.
 type redis struct {
 	file    *policyfile.RedisStore
-	client  rueidis.ClientOption
 	options redisstore.Options
 	logger  *slog.Logger
 
@@ -117,8 +116,8 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error) {
 	r := &redis{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
 	r.remote.observe = func(time.Duration) {}
-	var err error
-	if r.client, err = clientOptions(f); err != nil {
+	_, err := clientOptions(f)
+	if err != nil {
 		return nil, err
 	}
 	if r.options, err = storeOptions(f); err != nil {
@@ -140,22 +139,25 @@ var rungs = map[policy.Fallback]guard.Fallback{
 	policy.FallbackAllow: guard.Allow, policy.FallbackDeny: guard.Deny, policy.FallbackLocal: guard.Local,
 }
 
-// connect makes a client, checks what it has met, and has decisions made there. Until
-// it returns, nobody else does.
+// connect makes a client, with what the files of secrets and certificates hold now, checks
+// what it has met, and has decisions made there from now on. Until it returns, nobody else does.
 func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore.Report, error) {
+	var report redisstore.Report
+	o, err := clientOptions(r.file)
+	if err != nil {
+		return report, err
+	}
 	life, cut := context.WithCancel(context.WithoutCancel(ctx))
 	// The client's own time limits do not end with ours.
 	defer context.AfterFunc(ctx, cut)()
 	late := time.AfterFunc(patience, cut)
 	defer late.Stop()
-	o := r.client
 	network := "tcp"
 	if r.file.Socket != "" {
 		network = "unix"
 	}
 	o.DialCtxFn = dialer(life, network)
 	client, err := rueidis.NewClient(o)
-	var report redisstore.Report
 	var store *redisstore.Store
 	if err == nil {
 		store, err = r.open(client)
@@ -178,13 +180,22 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 		}
 		return report, r.explain(err)
 	}
-	r.cut, r.conn = cut, client
 	r.remote.to.Store(store)
+	r.disconnect()
+	r.cut, r.conn = cut, client
 	r.logger.Info("connected to the store", "server", report.Server, "at", r.place())
 	for _, w := range report.Warnings {
 		r.logger.Warn("the store will not always work: " + w)
 	}
 	return report, nil
+}
+
+// disconnect ends the connections of the client, if there is one.
+func (r *redis) disconnect() {
+	if r.conn != nil {
+		r.cut() // a call that hangs would hold up Close
+		r.conn.Close()
+	}
 }
 
 // open puts a store over a client that is what the configuration says.
@@ -215,11 +226,13 @@ func (r *redis) explain(err error) error {
 // place names the server in words.
 func (r *redis) place() string { return placeOf(r.file) }
 
-// watch connects, and asks after a store that nobody else asks, until ctx ends.
+// watch connects, and asks after a store that nobody else asks, until ctx ends. It
+// connects anew where the store refuses who we are: secrets and certificates may have changed.
 func (r *redis) watch(ctx context.Context) {
 	defer close(r.watched)
 	pause := leastPause
 	answered := uint64(0)
+	var renewed time.Time
 	for {
 		wait := idleInterval
 		if r.health.trouble() != nil {
@@ -234,12 +247,11 @@ func (r *redis) watch(ctx context.Context) {
 			return
 		}
 		if !connected {
-			if _, err := r.connect(ctx, connectPatience); err != nil {
+			if err := r.reconnect(ctx); err != nil {
 				pause = min(2*pause, mostPause)
 				if ctx.Err() == nil {
 					r.remote.miss(err)
 					r.health.worsen(unconnected, err)
-					r.logger.Debug("the store cannot be reached", "error", err)
 				}
 				continue
 			}
@@ -250,8 +262,20 @@ func (r *redis) watch(ctx context.Context) {
 			r.health.mend(unanswered)
 			continue
 		}
-		r.probe(ctx)
+		if hopeless(r.probe(ctx)) && time.Since(renewed) > mostPause {
+			renewed = time.Now()
+			_ = r.reconnect(ctx) // it stays as it is
+		}
 	}
+}
+
+// reconnect connects while others decide.
+func (r *redis) reconnect(ctx context.Context) error {
+	_, err := r.connect(ctx, connectPatience)
+	if err != nil && ctx.Err() == nil {
+		r.logger.Debug("the store cannot be reached", "error", err)
+	}
+	return err
 }
 
 // probed is what a probe asks about; it takes nothing.
@@ -260,14 +284,14 @@ var probed = sluice.Request{
 	Key:   sluice.StringKey("sluice probe"), Cost: 1, Peek: true,
 }
 
-// probe asks whether the store is there.
-func (r *redis) probe(ctx context.Context) {
+// probe asks whether the store is there, and returns why it is not.
+func (r *redis) probe(ctx context.Context) error {
 	if r.guard.State() != guard.Closed {
 		patient, cancel := context.WithTimeout(ctx, mendPatience)
 		_, err := r.remote.to.Load().Decide(patient, probed)
 		cancel()
 		if err != nil {
-			return
+			return err
 		}
 	}
 	before := r.guard.Stats().Failed
@@ -277,7 +301,9 @@ func (r *redis) probe(ctx context.Context) {
 		r.health.mend(unanswered)
 	case ctx.Err() == nil && st.Failed != before:
 		r.health.worsen(unanswered, st.Last)
+		return st.Last
 	}
+	return nil
 }
 
 // sleep waits, and reports whether the context is still there after that.
@@ -299,10 +325,7 @@ func (r *redis) close() {
 			r.stop()
 			<-r.watched
 		}
-		if r.conn != nil {
-			r.cut() // a call that hangs would hold up Close
-			r.conn.Close()
-		}
+		r.disconnect()
 		if r.local != nil {
 			_ = r.local.Close() // memory has nothing to write
 		}
