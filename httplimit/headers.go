@@ -140,14 +140,21 @@ func retryAfter(v *policy.Verdict) time.Duration {
 
 // told returns the wait that a client is told. A place in a concurrency limit is
 // certain to be free when a lease has expired, and likely to be at any moment: those
-// who are refused one are told the shortest wait that can be written.
+// who are refused one are told the shortest wait that can be written, or that of what else refuses them.
 func told(v *policy.Verdict) time.Duration {
 	wait := v.RetryAfter()
-	if v.TightestLimit == nil {
+	if v.TightestLimit == nil || v.Reason == sluice.ReasonBanned || !isConcurrency(v.TightestLimit) {
 		return wait
 	}
-	if _, ok := v.TightestLimit.Algorithm().(sluice.Concurrency); ok {
-		return min(wait, time.Second)
+	wait = min(wait, time.Second)
+	for i := range v.Met {
+		m := &v.Met[i]
+		if m.Role != policy.RoleEnforced || m.Decision.Allowed || m.Request.Limit == nil {
+			continue
+		}
+		if m.Decision.Reason == sluice.ReasonBanned || !isConcurrency(m.Request.Limit) {
+			wait = max(wait, m.Decision.RetryAfter)
+		}
 	}
 	return wait
 }

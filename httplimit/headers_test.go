@@ -376,3 +376,31 @@ func TestRefusedPlacesAreToldASecond(t *testing.T) {
 		t.Errorf("RateLimit is %q", got)
 	}
 }
+
+// A place may be free at any moment, but who is refused by something else too is told when that ends.
+func TestRetryAfterOfConcurrencyAndOthers(t *testing.T) {
+	flight, few := sluice.MustLimit("flight", sluice.Concurrency{Max: 1, TTL: 5 * time.Minute}), sluice.MustLimit("few", sluice.FixedWindow{Rate: sluice.PerMinute(1)})
+	headers, err := httplimit.NewHeaders(httplimit.HeaderOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := func(l *sluice.Limit, reason sluice.Reason, wait time.Duration) policy.Met {
+		return policy.Met{Request: sluice.Request{Limit: l}, Decision: sluice.Decision{Allowed: reason == sluice.ReasonNone, Reason: reason, RetryAfter: wait}}
+	}
+	free, full := met(few, sluice.ReasonNone, 0), met(flight, sluice.ReasonLimited, 4*time.Minute)
+	candidate := met(few, sluice.ReasonLimited, time.Minute)
+	candidate.Role = policy.RoleCandidate
+	for want, all := range map[string][]policy.Met{
+		"1":   {full, free, candidate},
+		"30":  {full, met(few, sluice.ReasonLimited, 30*time.Second)},
+		"200": {met(flight, sluice.ReasonBanned, 200*time.Second), free},
+		"240": {met(flight, sluice.ReasonBanned, 240*time.Second), full},
+	} {
+		v := &policy.Verdict{Action: policy.Deny, Reason: all[0].Decision.Reason, Tightest: all[0].Decision, TightestLimit: all[0].Request.Limit, Met: all}
+		h := http.Header{}
+		headers.Set(h, v)
+		if got := h.Get("Retry-After"); got != want || !strings.HasSuffix(h.Get("RateLimit"), ";t="+want) {
+			t.Errorf("told %s; want %s: %v", got, want, h)
+		}
+	}
+}
