@@ -63,6 +63,20 @@ func readWord(d *decoder, path string, n ast.Node, v reflect.Value) {
 	d.report(path, fmt.Sprintf("%s is unknown", quote(text)), didYouMean(text, known))
 }
 
+// readText reads a value that is a text of some form.
+func readText[T any](d *decoder, path string, n ast.Node, v reflect.Value, parse func(string) (value T, problem, suggestion string)) {
+	text, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	value, problem, suggestion := parse(text)
+	if problem != "" {
+		d.report(path, quote(text)+" "+problem, suggestion)
+		return
+	}
+	v.Set(reflect.ValueOf(value))
+}
+
 func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
 	if i, ok := n.(*ast.IntegerNode); ok {
 		if text := i.GetToken().Value; text == "0" {
@@ -72,16 +86,7 @@ func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
 		}
 		return
 	}
-	text, ok := d.text(path, n)
-	if !ok {
-		return
-	}
-	t, problem, suggestion := parseDuration(text)
-	if problem != "" {
-		d.report(path, quote(text)+" "+problem, suggestion)
-		return
-	}
-	v.SetInt(int64(t))
+	readText(d, path, n, v, parseDuration)
 }
 
 func parseDuration(text string) (t time.Duration, problem, suggestion string) {
@@ -145,16 +150,7 @@ func readRate(d *decoder, path string, n ast.Node, v reflect.Value) {
 		d.report(path, fmt.Sprintf("%s has no period", text), fmt.Sprintf("write %[1]s/s, %[1]s/m, %[1]s/h or %[1]s/d", text))
 		return
 	}
-	text, ok := d.text(path, n)
-	if !ok {
-		return
-	}
-	r, problem, suggestion := parseRate(text)
-	if problem != "" {
-		d.report(path, quote(text)+" "+problem, suggestion)
-		return
-	}
-	v.Set(reflect.ValueOf(r))
+	readText(d, path, n, v, parseRate)
 }
 
 func parseRate(text string) (r sluice.Rate, problem, suggestion string) {
@@ -202,16 +198,7 @@ func rateOf(text string) string {
 }
 
 func readPrefix(d *decoder, path string, n ast.Node, v reflect.Value) {
-	text, ok := d.text(path, n)
-	if !ok {
-		return
-	}
-	p, problem, suggestion := parsePrefix(text)
-	if problem != "" {
-		d.report(path, quote(text)+" "+problem, suggestion)
-		return
-	}
-	v.Set(reflect.ValueOf(p))
+	readText(d, path, n, v, parsePrefix)
 }
 
 // parsePrefix reads an address or a network. IPv4 networks mapped to IPv6 are
