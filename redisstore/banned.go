@@ -44,13 +44,7 @@ func (s *Store) ban(ctx context.Context, l *sluice.Limit, k sluice.Key, micros i
 	if err != nil {
 		return false, err
 	}
-	in := reader{rest: reply}
-	in.count() // the time
-	found := in.count() == 1
-	if in.err != nil {
-		return false, unknown(in.err)
-	}
-	return found, nil
+	return readFound(reply)
 }
 
 // ListBans returns a page of the bans in force. See sluice.Banner. It goes through all

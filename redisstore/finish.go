@@ -74,6 +74,11 @@ func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64
 	if err != nil {
 		return false, err
 	}
+	return readFound(reply)
+}
+
+// readFound reads a reply that says whether something was there, after the time.
+func readFound(reply string) (bool, error) {
 	in := reader{rest: reply}
 	in.count() // the time
 	found := in.count() == 1
