@@ -23,8 +23,8 @@ import (
 
 // What needs a real server is tested in checks/servers.
 
-// nobody returns an address on which nobody listens.
-func nobody(t *testing.T) string {
+// unusedAddress returns an address on which nobody listens.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +43,7 @@ rules:
 
 // A server that starts while its store is down answers by its rules.
 func TestStartsWithoutItsStore(t *testing.T) {
-	address := nobody(t)
+	address := unusedAddress(t)
 	r := start(t, parse(t, free+fmt.Sprintf("store: {redis: {addresses: ['%s'], local: {share: 1/2}}}\n", address)+threeRules), nil)
 	for range 3 {
 		if got := r.status(Proxy, "/open"); got != http.StatusOK {
@@ -83,7 +83,7 @@ func TestStartsWithoutItsStore(t *testing.T) {
 
 // A server that would refuse all that it limits is not ready.
 func TestIsNotReadyIfEveryRuleDenies(t *testing.T) {
-	f := parse(t, free+fmt.Sprintf("store: {redis: {addresses: ['%s']}}\non_store_error: deny\n", nobody(t))+
+	f := parse(t, free+fmt.Sprintf("store: {redis: {addresses: ['%s']}}\non_store_error: deny\n", unusedAddress(t))+
 		"rules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n")
 	a, err := New(Options{File: f, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -150,7 +150,7 @@ func TestRefusesSettingsOfAStoreThatCannotBeRead(t *testing.T) {
 		if strings.HasPrefix(settings, "local") {
 			fallback = "local"
 		}
-		f := parse(t, free+fmt.Sprintf("store: {redis: {addresses: ['%s'], %s}}\non_store_error: %s\n", nobody(t), settings, fallback)+
+		f := parse(t, free+fmt.Sprintf("store: {redis: {addresses: ['%s'], %s}}\non_store_error: %s\n", unusedAddress(t), settings, fallback)+
 			"rules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n")
 		a, err := New(Options{File: f, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {

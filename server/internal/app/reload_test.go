@@ -265,7 +265,7 @@ func TestLiveSettingsExist(t *testing.T) {
 
 // What becomes of requests while the store is down changes with the rules.
 func TestReloadChangesWhatStandsInForTheStore(t *testing.T) {
-	store := fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", nobody(t))
+	store := fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", unusedAddress(t))
 	rule := "rules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n"
 	r := reloading(t, free+store+rule)
 	if got := r.status(Proxy, "/"); got != http.StatusOK {

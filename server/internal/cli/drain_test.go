@@ -169,7 +169,7 @@ rules: [{name: many, key: [client_ip], limit: {algorithm: token_bucket, rate: 10
 		for i := range 32 {
 			clients.Go(func() { l.run(i%2 == 0, []string{http.MethodGet, http.MethodPost}[i/2%2]) })
 		}
-		waitFor(t, "the load", func() bool { return l.answered.Load() > 500 })
+		eventually(t, "the load", func() bool { return l.answered.Load() > 500 })
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ rules: [{name: many, key: [client_ip], limit: {algorithm: token_bucket, rate: 10
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the drain", func() bool {
+	eventually(t, "the drain", func() bool {
 		res, err := http.Get(p.url["admin"] + "/readyz")
 		if err != nil {
 			return false
@@ -219,7 +219,7 @@ rules: [{name: many, key: [client_ip], limit: {algorithm: token_bucket, rate: 10
 		res.Body.Close()
 		return res.StatusCode == http.StatusServiceUnavailable
 	})
-	waitFor(t, "the end", func() bool {
+	eventually(t, "the end", func() bool {
 		select {
 		case <-p.exited:
 			return true
@@ -236,8 +236,8 @@ rules: [{name: many, key: [client_ip], limit: {algorithm: token_bucket, rate: 10
 	}
 }
 
-// waitFor waits for a condition.
-func waitFor(t *testing.T, what string, ok func() bool) {
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// freeAddress returns an address on which nobody listens.
-func freeAddress(t *testing.T) string {
+// unusedAddress returns an address on which nobody listens.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -30,7 +30,7 @@ func freeAddress(t *testing.T) string {
 
 // KEDA asks the program: all four calls, over gRPC, until the program ends.
 func TestKedaAsksTheProgram(t *testing.T) {
-	address := freeAddress(t)
+	address := unusedAddress(t)
 	p := launch(t, build(t), fmt.Sprintf(`
 version: 1
 listen: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: '127.0.0.1:0', keda: '%s'}

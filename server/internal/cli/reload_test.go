@@ -61,12 +61,12 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 	}
 
 	mount("1000000/s")
-	waitFor(t, "the reload", func() bool {
+	eventually(t, "the reload", func() bool {
 		status, _ := p.get("proxy", "/")
 		return status == http.StatusOK
 	})
 	mount("5/x")
-	waitFor(t, "the refusal", func() bool {
+	eventually(t, "the refusal", func() bool {
 		_, text := p.get("admin", "/readyz")
 		return strings.Contains(text, "config: refused since ") && strings.Contains(text, "sluice.yaml:3:76")
 	})
@@ -74,7 +74,7 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 		t.Errorf("after the refusal: %d", got)
 	}
 	mount("1000000/s")
-	waitFor(t, "the recovery", func() bool {
+	eventually(t, "the recovery", func() bool {
 		_, text := p.get("admin", "/readyz")
 		return text == "ok\n"
 	})
@@ -89,7 +89,7 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the reload by SIGHUP", applied)
+	eventually(t, "the reload by SIGHUP", applied)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

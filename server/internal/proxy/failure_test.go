@@ -59,8 +59,8 @@ func wantProblem(t *testing.T, res reply, body string, status int, secret string
 	}
 }
 
-// closedPort returns the address of a port where nobody listens.
-func closedPort(t *testing.T) string {
+// unusedAddress returns an address on which nobody listens.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +72,7 @@ func closedPort(t *testing.T) string {
 
 func TestAnswersForAServiceThatIsNotThere(t *testing.T) {
 	var failures told
-	at := closedPort(t)
+	at := unusedAddress(t)
 	f := front(t, "http://"+at, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
 	res, body := get(t, client(t), f.URL, nil)
 	wantProblem(t, res, body, http.StatusBadGateway, at)
@@ -92,7 +92,7 @@ func TestLogsNoPathOfAFailedRequest(t *testing.T) {
 	for name, transport := range map[string]http.RoundTripper{"unreachable": nil, "located": located{}} {
 		t.Run(name, func(t *testing.T) {
 			var lines bytes.Buffer
-			h := handler(t, "http://"+closedPort(t), TransportOptions{}, func(o *Options) {
+			h := handler(t, "http://"+unusedAddress(t), TransportOptions{}, func(o *Options) {
 				o.Logger = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				if transport != nil {
 					o.Transport = transport
