@@ -411,7 +411,7 @@ func (s *Store) undoParts(ctx context.Context, parts []part) bool {
 func (b *batch) lasts() bool {
 	for i := range b.rs {
 		r := &b.rs[i]
-		if !r.Peek && (r.Shadow || r.Ban != nil || !b.all && r.Limit.Params().Log.CountDenied || b.all && b.renewed(i)) {
+		if !r.Peek && (r.Shadow || r.Ban != nil || !b.all && b.limits[i].params.CountsDenied() || b.all && b.renewed(i)) {
 			return true
 		}
 	}

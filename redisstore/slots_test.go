@@ -14,6 +14,7 @@ import (
 type slotsClient struct {
 	fakeClient
 	batches, ends map[string]error
+	denies        string // this key, of an algorithm that is not quick
 }
 
 func (c *slotsClient) EvalSHA(_ context.Context, sha string, keys, _ []string) (string, error) {
@@ -28,6 +29,9 @@ func (c *slotsClient) EvalSHA(_ context.Context, sha string, keys, _ []string) (
 			return "", err
 		}
 	}
+	if c.denies != "" && strings.Contains(keys[0], c.denies) {
+		return "\x01\x00\x91\xa0", nil
+	}
 	return "\x01\x03\xc0", nil
 }
 
@@ -39,14 +43,16 @@ func TestErrorsOfSlots(t *testing.T) {
 	for name, c := range map[string]struct {
 		batches, ends map[string]error
 		shadow        bool
+		denies        string
 		unknown       bool
 	}{
 		"one refuses, and the others are given back":    {batches: map[string]error{"{b}": refused}},
 		"one refuses, and one cannot be given back":     {batches: map[string]error{"{b}": refused}, ends: map[string]error{"{c}": refused}, unknown: true},
 		"one refuses, and of one nobody knows":          {batches: map[string]error{"{a}": refused, "{b}": io.EOF, "{c}": refused}, unknown: true},
 		"one refuses, and a shadow is charged for good": {batches: map[string]error{"{b}": refused}, shadow: true, unknown: true},
+		"one refuses, and another counts a denial":      {batches: map[string]error{"{b}": refused}, denies: "{c}", unknown: true},
 	} {
-		s, err := New(&slotsClient{batches: c.batches, ends: c.ends}, Options{Cluster: true})
+		s, err := New(&slotsClient{batches: c.batches, ends: c.ends, denies: c.denies}, Options{Cluster: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,6 +60,9 @@ func TestErrorsOfSlots(t *testing.T) {
 			var rs []sluice.Request
 			for _, key := range []string{"a", "b", "c"} {
 				rs = append(rs, sluice.Request{Limit: l, Key: sluice.StringKey(key), Cost: 1, Shadow: c.shadow && key == "a"})
+			}
+			if c.denies != "" {
+				rs[2].Limit = sluice.MustLimit("counts", sluice.FixedWindow{Rate: sluice.PerSecond(5), CountDenied: true})
 			}
 			err := s.DecideAll(t.Context(), rs, make([]sluice.Decision, len(rs)))
 			var answer *ServerError
