@@ -104,6 +104,12 @@ func (c *ClientIP) Addr(r *http.Request) (netip.Addr, bool) {
 	return a, a.IsValid()
 }
 
+// TrustsPeer reports whether a request comes from one of the trusted proxies itself, for PolicyOptions.TrustMarks.
+func (c *ClientIP) TrustsPeer(r *http.Request) bool {
+	addr, _ := parseNode(r.RemoteAddr)
+	return c != nil && c.trusts(addr)
+}
+
 // Part is the client's address as a part of a key; of IPv6 addresses only the
 // prefix counts.
 func (c *ClientIP) Part(missing Missing) Part {

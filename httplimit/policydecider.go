@@ -37,8 +37,10 @@ type PolicyOptions struct {
 	Attribute func(r *http.Request, name string) (string, bool)
 	// TrustMarks reports whether a request comes from a hop that tells, in the headers that rules
 	// set on requests, what became of it there: then they stay, and a request with
-	// policy.MarkedHeader is a marked one to the rules. Default: no hop is trusted so, and such headers are
-	// removed, for anybody can send them.
+	// policy.MarkedHeader, or with a header that a rule of the policy marks requests with, is a marked one to the
+	// rules. Trust only hops that remove such headers from what their own clients send, as a Middleware does, by
+	// their address: see ClientIP.TrustsPeer. Default: no hop is trusted so, and such headers are removed, for
+	// anybody can send them.
 	TrustMarks func(r *http.Request) bool
 }
 
@@ -98,6 +100,12 @@ func (d *PolicyDecider) Reserved(r *http.Request) []string {
 	return d.rules.Load().reserved
 }
 
+// HasMark reports whether a request has a header in which a hop says that it is marked: policy.MarkedHeader, or one that
+// a rule of the policy marks requests with. Anybody can send it.
+func HasMark(r *http.Request, p *policy.Policy) bool {
+	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
+}
+
 // Decide decides all limits of all rules that r meets as one.
 func (d *PolicyDecider) Decide(r *http.Request) policy.Verdict {
 	a := Attributes(r, d.o.ClientIP)
@@ -105,7 +113,7 @@ func (d *PolicyDecider) Decide(r *http.Request) policy.Verdict {
 	if d.o.Claim != nil || d.o.Attribute != nil {
 		a.Values = ownValues{values{r}, d.o.Claim, d.o.Attribute}
 	}
-	if d.o.TrustMarks != nil && len(r.Header[policy.MarkedHeader]) > 0 {
+	if d.o.TrustMarks != nil && HasMark(r, d.Policy()) {
 		a.Marked = d.o.TrustMarks(r)
 	}
 	if d.o.Cost != nil {

@@ -296,6 +296,35 @@ func TestTrustedHopsMark(t *testing.T) {
 	}
 }
 
+// Marks are in the headers that rules set in place of the usual one too, and in no others.
+func TestMarksOfTrustedProxies(t *testing.T) {
+	clock := int64(1e6)
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.0/8")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := true
+	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{ClientIP: ip, TrustMarks: ip.TrustsPeer},
+		policy.Rule{Name: "marked", Match: policy.Match{Marked: &marked}, Always: true},
+		policy.Rule{Name: "marks", Limits: hourly(1000), WhenLimited: policy.Response{Action: policy.Mark, RequestHeader: map[string]string{"x-excess": "yes"}}},
+		policy.Rule{Name: "degrades", Limits: hourly(1000), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}},
+	)
+	for header, want := range map[string]bool{
+		"Sluice-Marked: a": true, "X-Excess: yes": true, "X-EXCESS: ": true, "X-Less: yes": false, "Sluice-Degraded: a": false, "X-Other: a": false, "X_Excess: yes": false,
+	} {
+		for peer, trusted := range map[string]bool{"10.0.0.1:1": true, "[::ffff:10.0.0.1]:1": true, "192.0.2.1:1": false, "[::1]:1": false, "@": false, "": false} {
+			r := get("/", header, "X-Forwarded-For: 10.0.0.2")
+			r.RemoteAddr = peer
+			if v := d.Decide(r); v.Allowed() == (want && trusted) || ip.TrustsPeer(r) != trusted {
+				t.Errorf("%s of %s: %s", header, peer, v.Explain())
+			}
+		}
+	}
+	if (*httplimit.ClientIP)(nil).TrustsPeer(get("/")) {
+		t.Error("nobody trusts somebody")
+	}
+}
+
 // When there is congestion, marked traffic is dropped first: the demand is for more than the rule for all
 // gives, and those who are within their own share do not feel it.
 func TestMarkedTrafficIsDroppedFirst(t *testing.T) {

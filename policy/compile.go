@@ -66,7 +66,7 @@ func New(o Options) (*Policy, error) {
 		paths: o.Paths, fallback: c.options.Default, onStoreError: c.options.OnStoreError, pressure: o.Pressure,
 		classes: c.compileClasses(), byName: make(map[string]*rule, len(o.Rules)),
 	}
-	headers := map[string]bool{}
+	headers, marks := map[string]bool{}, map[string]bool{MarkedHeader: true}
 	for i := range o.Rules {
 		r := c.compile(i, &o.Rules[i])
 		if p.byName[r.Name] != nil {
@@ -78,8 +78,11 @@ func New(o Options) (*Policy, error) {
 			p.index.add(newEntry(i, j), &r.match.patterns[j], r.match)
 		}
 		collectHeaders(headers, &r.WhenLimited)
+		if r.WhenLimited.Action == Mark {
+			collectHeaders(marks, &r.WhenLimited)
+		}
 	}
-	p.requestHeaders = slices.Sorted(maps.Keys(headers))
+	p.requestHeaders, p.markHeaders = slices.Sorted(maps.Keys(headers)), slices.Sorted(maps.Keys(marks))
 	c.checkPressures(p)
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)

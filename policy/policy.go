@@ -46,6 +46,7 @@ type Policy struct {
 	pressure func(rule string) float64
 
 	requestHeaders []string
+	markHeaders    []string
 	onStoreError   Fallback // of limits that are no rule's
 }
 

@@ -120,6 +120,10 @@ func checkHeaders(field string, headers map[string]string, report func(field, va
 // otherwise say themselves what became of their requests.
 func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 
+// MarkHeaders returns the headers in which a request can be marked, in canonical form: MarkedHeader,
+// and those that rules whose action is Mark set in place of it.
+func (p *Policy) MarkHeaders() []string { return p.markHeaders }
+
 // collectHeaders adds the headers that a response sets on requests.
 func collectHeaders(set map[string]bool, r *Response) {
 	for name := range r.RequestHeader {

@@ -21,6 +21,9 @@ func (f *File) check(s *source) {
 	if f.IPv6Prefix < 1 || f.IPv6Prefix > 128 {
 		s.follow("ipv6_prefix", fmt.Sprintf("is %d", f.IPv6Prefix), "give 1 to 128; 64 is what one customer usually holds")
 	}
+	if f.TrustMarks && len(f.TrustedProxies) == 0 {
+		s.follow("trust_marks", "believes the marks of trusted proxies, and there are none", "name under trusted_proxies the hops that mark, or leave it out")
+	}
 	f.checkStore(s)
 	f.checkListen(s)
 	f.checkAdmin(s)

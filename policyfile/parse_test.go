@@ -77,6 +77,7 @@ func TestParseAll(t *testing.T) {
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"),
 			netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("172.16.0.0/12"), netip.MustParsePrefix("198.51.100.1/32"),
 		},
+		TrustMarks: true,
 		IPv6Prefix: 56,
 		Paths:      Paths{IgnoreCase: true, EncodedSlash: "decode", StripParams: true},
 		Headers:    HeadersXRateLimit,

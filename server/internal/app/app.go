@@ -131,7 +131,11 @@ func (a *App) assemble() error {
 	if err != nil {
 		return err
 	}
-	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: a.store, ClientIP: ip})
+	deciding := httplimit.PolicyOptions{Policy: rules, Store: a.store, ClientIP: ip}
+	if f.TrustMarks {
+		deciding.TrustMarks = ip.TrustsPeer
+	}
+	decider, err := httplimit.NewPolicyDecider(deciding)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (q *question) read(ctx context.Context, f *policyfile.File) (*policy.Policy
 		return nil, nil, err
 	}
 	a := httplimit.Attributes(r, ip)
-	a.Marked = q.marked
+	a.Marked = q.marked || f.TrustMarks && ip.TrustsPeer(r) && httplimit.HasMark(r, p)
 	if a.Values, err = q.withAttributes(a.Values); err != nil {
 		return nil, nil, err
 	}
