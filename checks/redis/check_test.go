@@ -81,7 +81,7 @@ func TestCheckOfASilentMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r redisstore.Report
-		err := error(redisstore.ErrNotSent)
+		err := redisstore.ErrNotSent
 		for range 50 { // the silent one may be asked who has the slots, and then nobody knows
 			began := time.Now()
 			if r, err = store.Check(within(t, time.Second+time.Second/2)); err == nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestValkey(t *testing.T) {
+func TestValkey(t *testing.T) { //nolint:tparallel // it sets the environment, which only its subtests see
 	Valkey(t)
 	t.Run("of a subtest", func(t *testing.T) {
 		t.Parallel()

@@ -103,6 +103,38 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A server that speaks TLS where the configuration does not, or the other way round, says
+// nothing that could be understood. What is wrong is told all the same, and it does not start.
+func TestTLSOnOneSideOnly(t *testing.T) {
+	t.Parallel() // it waits more than it works
+	r := redistest.Start(t, redistest.TLS())
+	locked := redistest.Start(t, redistest.TLS(), redistest.ACL("user default off"))
+	node := redistest.StartCluster(t, 1, 0, redistest.TLS()).Nodes[0]
+	tls := "tls: {ca: " + certificate(t, r) + ", server_name: localhost}"
+	const with, without = " speaks TLS there, and store.redis.tls is not set; set tls: true", " speaks without TLS there, and store.redis.tls asks for it;"
+	for name, x := range map[string]struct{ address, settings, want string }{
+		"with TLS, to one without":                  {r.Addr(), "addresses: ['%s'], " + tls, without},
+		"without, to one with TLS":                  {r.TLSAddr(), "addresses: ['%s']", with},
+		"with TLS, to one that asks for a password": {locked.Addr(), "addresses: ['%s'], " + tls, without},
+		"without, to one that asks for a password":  {locked.TLSAddr(), "addresses: ['%s']", with},
+		"with TLS, to a node of a cluster":          {node.Addr(), "addresses: ['%s'], cluster: true, " + tls, without},
+		"without, to a node of a cluster":           {node.TLSAddr(), "addresses: ['%s'], cluster: true", with},
+		"with TLS, to sentinels that speak without": {r.Addr(), "sentinel: {master: main, addresses: ['%s']}, " + tls, without},
+		"without, to sentinels that speak TLS":      {r.TLSAddr(), "sentinel: {master: main, addresses: ['%s']}", with},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := "store: {redis: {" + fmt.Sprintf(x.settings, x.address) + "}}\n" + every
+			if text := refused(t, config); !strings.Contains(text, x.address+x.want) {
+				t.Errorf("serve says %s", text)
+			}
+			if text, err := validate(t, config); err == nil || !strings.Contains(text, x.address+x.want) {
+				t.Errorf("validate says %v %s", err, text)
+			}
+		})
+	}
+}
+
 // certificate returns the file of a server's certificate.
 func certificate(t *testing.T, r *redistest.Server) string {
 	t.Helper()

@@ -19,5 +19,8 @@ func CheckStore(ctx context.Context, f *policyfile.File) (report redisstore.Repo
 		return report, err
 	}
 	defer r.close()
-	return r.connect(ctx, connectPatience)
+	if report, err = r.connect(ctx, connectPatience); err != nil {
+		err = r.diagnose(ctx, err)
+	}
+	return report, err
 }

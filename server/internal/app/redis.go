@@ -48,6 +48,7 @@ type redis struct {
 	options redisstore.Options
 	logger  *slog.Logger
 
+	dialed atomic.Value // the address of the last connection that was tried, a string
 	remote remote
 	denies atomic.Bool   // every rule denies while the store does not decide
 	local  *memory.Store // nil if no rule limits locally
@@ -99,6 +100,7 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 		return nil, err
 	}
 	if _, err := r.connect(ctx, firstPatience); err != nil {
+		err = r.diagnose(ctx, err)
 		if hopeless(err) {
 			r.close()
 			return nil, err
@@ -156,7 +158,7 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 	if r.file.Socket != "" {
 		network = "unix"
 	}
-	o.DialCtxFn = dialer(life, network)
+	o.DialCtxFn = dialer(life, network, func(address string) { r.dialed.Store(address) })
 	client, err := rueidis.NewClient(o)
 	var store *redisstore.Store
 	if err == nil {

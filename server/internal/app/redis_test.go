@@ -115,7 +115,7 @@ func TestStartsAndEndsWithASilentStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > firstPatience+2*time.Second {
+	if took := time.Since(began); took > firstPatience+mismatchPatience+2*time.Second {
 		t.Errorf("it took %v to start", took)
 	}
 	if got := a.redis.health.trouble(); got == nil || !strings.Contains(got.why.Error(), "no answer within") {

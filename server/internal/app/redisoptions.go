@@ -116,9 +116,11 @@ func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	return config, nil
 }
 
-// dialer connects for a client, whose connections end with life.
-func dialer(life context.Context, network string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+// dialer connects for a client, whose connections end with life. Each begins with a note of
+// where to.
+func dialer(life context.Context, network string, note func(address string)) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
+		note(address)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()

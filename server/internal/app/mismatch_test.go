@@ -1,0 +1,62 @@
+package app
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// answering returns the address of a server that answers whatever it is told with the same.
+func answering(t *testing.T, text string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			_, _ = conn.Write([]byte(text))
+			conn.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestTellsWhatAServerSpeaks(t *testing.T) {
+	for text, want := range map[string]struct{ plain, tls bool }{
+		"+PONG\r\n":                                 {plain: true},
+		"-NOAUTH Authentication required.\r\n":      {plain: true},
+		"-DENIED Redis is running in protected\r\n": {plain: true},
+		"\x16\x03\x03\x00\x7a\x02":                  {tls: true},
+		"\x15\x03\x03\x00\x02\x02\x46":              {}, // an alert, such as for what is no TLS
+		"HTTP/1.1 400 Bad Request\r\n":              {},
+		"":                                          {},
+	} {
+		address := answering(t, text)
+		if got := speaksPlain(t.Context(), address); got != want.plain {
+			t.Errorf("%q: without TLS %t", text, got)
+		}
+		if got := speaksTLS(t.Context(), address); got != want.tls {
+			t.Errorf("%q: with TLS %t", text, got)
+		}
+	}
+	if nowhere := unusedAddress(t); speaksPlain(t.Context(), nowhere) || speaksTLS(t.Context(), nowhere) {
+		t.Error("nobody speaks")
+	}
+}
+
+// What speaks neither is an outage: it may be Redis again the next time.
+func TestKeepsErrorsThatItCannotExplain(t *testing.T) {
+	address := answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n")
+	f := parse(t, free+"store: {redis: {addresses: ['"+address+"']}}\n"+"rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}]\n")
+	_, err := CheckStore(t.Context(), f)
+	if err == nil || hopeless(err) || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "TLS") {
+		t.Errorf("got %v", err)
+	}
+}
