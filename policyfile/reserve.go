@@ -15,9 +15,11 @@ type Reserve struct {
 func (r *Reserve) build(s *source, path string) policy.Reserve {
 	p := policy.Reserve{Units: r.Units, For: r.For}
 	if r.Share == (Share{}) {
-		if r.Units == 0 && !s.at[path] {
-			s.follow(path+".share", "is missing", "give a share such as 20%, or units")
-			p.Units = 1
+		if r.Units == 0 {
+			if !s.at[path] {
+				s.follow(path+".share", "is missing", "give a share such as 20%, or units")
+			}
+			p.Units = 1 // so that nothing else is said of it
 		}
 		return p
 	}

@@ -60,7 +60,11 @@ func readShare(d *decoder, path string, n ast.Node, v reflect.Value) {
 	}
 	s, problem := ParseShare(text)
 	if problem != "" {
-		d.report(path, quote(text)+" "+problem, "write it as in 1/4, 25% or 0.25: one of four servers has 1/4")
+		remedy := "write it as in 1/4, 25% or 0.25"
+		if strings.HasPrefix(path, "store.") {
+			remedy += ": one of four servers has 1/4"
+		}
+		d.report(path, quote(text)+" "+problem, remedy)
 		return
 	}
 	v.Set(reflect.ValueOf(s))
