@@ -167,7 +167,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, patte
 	s.fill(false)
 	tr.Met = s.met()
 	if len(tr.Met) > 0 && tr.Met[0].Listed == ListDeny {
-		tr.Denied = sluice.ReasonListed
+		tr.Denied = tr.Met[0].Decision.Reason
 	}
 }
 

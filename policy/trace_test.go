@@ -130,6 +130,19 @@ func TestTraceNamesRulesThatMark(t *testing.T) {
 	}
 }
 
+// A rule that limits every request is limited, and not as a list would have it.
+func TestTraceOfAlwaysLimited(t *testing.T) {
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{{Name: "closed", Always: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Trace(&policy.Attributes{}).Rules[0]
+	v := p.Decide(t.Context(), mustMemory(t), &policy.Attributes{})
+	if r.Denied != v.Reason || r.Denied != sluice.ReasonLimited {
+		t.Errorf("the trace says %v, and the verdict %v", r.Denied, v.Reason)
+	}
+}
+
 // TestTraceAgreesWithDecisions: what a trace says is met is what a decision would ask.
 func TestTraceAgreesWithDecisions(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
