@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -104,10 +105,16 @@ func (r *Response) checkUnused(report func(field, value, problem string), verb s
 	}
 }
 
+// framing are the headers that say where a message ends and what its connection is for.
+var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
 func checkHeaders(field string, headers map[string]string, report func(field, value, problem string)) {
 	for name, value := range headers {
-		if !isToken(name) {
+		switch {
+		case !isToken(name):
 			report(field, name, "is no name of a header")
+		case slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name)):
+			report(field, name, "is written by the server itself, which knows what it sends; leave it out")
 		}
 		if strings.ContainsAny(value, "\r\n\x00") {
 			report(field, name, "has a line break in its value")
