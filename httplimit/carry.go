@@ -18,10 +18,12 @@ const statusGone = 499
 // serveOther carries out a verdict that needs more than headers. What the gate said of it is
 // the pass and err, and ctx is what it was given.
 func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, pass *gate.Pass, err error) {
-	if v.Err != nil && (err == nil || errors.Is(err, gate.ErrDenied) || v.Reason == sluice.ReasonStoreError) {
+	gone := isGone(r)
+	left := gone && errors.Is(v.Err, context.Canceled) // which is no error of the store
+	if v.Err != nil && !left && (err == nil || errors.Is(err, gate.ErrDenied) || v.Reason == sluice.ReasonStoreError) {
 		m.o.OnError(r, v.Err)
 	}
-	if (v.Err != nil || err != nil) && isGone(r) {
+	if (v.Err != nil || err != nil) && gone {
 		pass.Leave(ctx, policy.Outcome{Status: statusGone})
 		w.WriteHeader(statusGone)
 		return

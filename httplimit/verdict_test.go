@@ -58,11 +58,12 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// A client that is gone when the store cannot decide is not served.
+// A client that is gone when the store cannot decide is not served, and that is no error of the store.
 func TestClientGoneWhileDeciding(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	h := limited(t, failingStore{err: context.Canceled}, sluice.FixedWindow{Rate: sluice.PerHour(1)}, httplimit.Options{},
+	told := httplimit.Options{OnError: func(_ *http.Request, err error) { t.Errorf("told of %v", err) }}
+	h := limited(t, failingStore{err: context.Canceled}, sluice.FixedWindow{Rate: sluice.PerHour(1)}, told,
 		func(http.ResponseWriter, *http.Request) { t.Error("the request was handled") })
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, get("/").WithContext(ctx))

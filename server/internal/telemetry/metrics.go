@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -141,8 +143,12 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 	}
 }
 
-// Observe counts one verdict.
+// Observe counts one verdict, unless the client has left meanwhile: that is no error of the store, and it was
+// told nothing.
 func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
+	if errors.Is(v.Err, context.Canceled) {
+		return
+	}
 	if seconds := m.seconds[e]; seconds != nil {
 		seconds.Observe(took.Seconds())
 	}

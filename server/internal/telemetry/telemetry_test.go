@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +89,8 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", yes), met(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
 		{Action: policy.Deny, Rule: b, Met: []policy.Met{met(a, "k", yes), met(b, "k", no), met(shadow, "k", no)}},
 		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Met: []policy.Met{met(a, "k", sluice.Decision{})}},
+		// Whose client has left meanwhile counts nowhere.
+		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: fmt.Errorf("guard: %w", context.Canceled), Met: []policy.Met{met(a, "k", sluice.Decision{})}},
 		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", sluice.Decision{Allowed: true, Degraded: true}), met(b, "k", yes)}},
 		{Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Reason: sluice.ReasonNoRule},
