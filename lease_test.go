@@ -1,0 +1,59 @@
+package sluice_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+func TestAcquire(t *testing.T) {
+	bubble(t, sluice.Concurrency{Max: 2, Queue: 1, TTL: time.Minute, Latency: time.Second}, func(b *bench) {
+		ctx := b.Context()
+		acquire := func(n int64, delay time.Duration) *sluice.Lease {
+			b.Helper()
+			l, d, err := b.Acquire(ctx, b.key, n)
+			if err != nil || (l != nil) != d.Allowed || d.Allowed != (delay >= 0) || d.Delay != max(delay, 0) {
+				b.Fatalf("%d units: %+v, %v, want a delay of %v", n, d, err, delay)
+			}
+			return l
+		}
+		release := func(l *sluice.Lease, want error) {
+			b.Helper()
+			if err := l.Release(ctx); !errors.Is(err, want) {
+				b.Fatalf("released with %v, want %v", err, want)
+			}
+		}
+		acquire(4, -1)
+		first, queued := acquire(2, 0), acquire(1, time.Second)
+		acquire(1, -1)
+		if d, err := queued.Renew(ctx); err != nil || d.Delay != time.Second {
+			b.Fatalf("%+v, %v", d, err)
+		}
+		release(first, nil)
+		release(first, sluice.ErrEnded)
+		if _, err := first.Renew(ctx); !errors.Is(err, sluice.ErrEnded) {
+			b.Errorf("renewed what was released: %v", err)
+		}
+		if d, err := queued.Renew(ctx); err != nil || d.Delay != 0 {
+			b.Errorf("%+v, %v: nobody is ahead any more", d, err)
+		}
+		other := acquire(2, 0+time.Second/2) // the first one was held for no time
+		pass(time.Minute)
+		release(queued, sluice.ErrLeaseLost)
+		release(queued, sluice.ErrEnded)
+		if d, err := other.Renew(ctx); err != nil || !d.Allowed { // lost, and taken anew
+			b.Errorf("%+v, %v", d, err)
+		}
+		acquire(1, time.Second)
+		pass(time.Minute)
+		acquire(3, time.Second)
+		if _, err := other.Renew(ctx); !errors.Is(err, sluice.ErrLeaseLost) {
+			b.Errorf("renewed a lease that was lost to others: %v", err)
+		}
+		if _, err := b.AllowN(ctx, b.key, 1); err == nil {
+			b.Error("took units of leases without one")
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+func TestStoreError(t *testing.T) {
+	broken := errors.New("broken")
+	a, d, local, def := policy.FallbackAllow, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackDefault
+	for _, c := range []struct {
+		options policy.Fallback
+		rules   [2]policy.Fallback
+		shadow  int // which rule
+		err     error
+		action  policy.Action
+		rule    string
+		reason  sluice.Reason
+	}{
+		{err: broken, rule: "a", shadow: -1},
+		{err: broken, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
+		{err: broken, options: d, shadow: -1, action: policy.Deny, rule: "a"},
+		{err: broken, options: d, rules: [2]policy.Fallback{a, a}, shadow: -1, rule: "a"},
+		// Nothing stands in for this store: what was to be limited locally passes.
+		{err: broken, options: d, rules: [2]policy.Fallback{local, a}, shadow: -1, rule: "a"},
+		{err: broken, options: local, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
+		{err: broken, rules: [2]policy.Fallback{d, a}, shadow: 0, rule: "b"},
+		{err: fmt.Errorf("%w: cut", sluice.ErrUnknownOutcome), rule: "a", shadow: -1},
+		// A question that cannot be asked is no failure to forgive.
+		{err: &sluice.RequestError{Problem: "bad"}, shadow: -1, action: policy.Deny, rule: "a", reason: sluice.ReasonNever},
+	} {
+		rules := named("a", "b")
+		for i := range rules {
+			rules[i].OnStoreError, rules[i].Shadow = c.rules[i], i == c.shadow
+		}
+		p := mustPolicy(t, policy.Options{Rules: rules, OnStoreError: c.options})
+		v := p.Decide(t.Context(), &stub{err: c.err}, &policy.Attributes{})
+		if c.reason == 0 {
+			c.reason = sluice.ReasonStoreError
+		}
+		if v.Action != c.action || v.Rule.Name != c.rule || v.Reason != c.reason || !errors.Is(v.Err, c.err) {
+			t.Errorf("%+v: %v by %s, %v, %v", c, v.Action, v.Rule.Name, v.Reason, v.Err)
+		}
+		if len(v.Charges()) != 0 || len(v.Met) != 2 || v.Met[0].Decision != (sluice.Decision{}) {
+			t.Errorf("%+v: met %+v", c, v.Met)
+		}
+	}
+}
+
+func TestFallback(t *testing.T) {
+	limits := func() []*sluice.Limit {
+		return []*sluice.Limit{
+			sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(10)}),
+			sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(100)}),
+			sluice.MustLimit("hourly", sluice.FixedWindow{Rate: sluice.PerHour(50)}),
+		}
+	}
+	rules := named("plain", "login", "login.api", "files")
+	for i := range rules {
+		rules[i].Limits = limits()
+	}
+	rules[1].OnStoreError, rules[2].OnStoreError, rules[3].OnStoreError = policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow
+	for _, c := range []struct {
+		options policy.Fallback
+		want    []policy.Fallback
+		other   policy.Fallback
+	}{
+		{policy.FallbackDefault, []policy.Fallback{policy.FallbackAllow, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow}, policy.FallbackAllow},
+		{policy.FallbackLocal, []policy.Fallback{policy.FallbackLocal, policy.FallbackDeny, policy.FallbackLocal, policy.FallbackAllow}, policy.FallbackLocal},
+	} {
+		p := mustPolicy(t, policy.Options{Rules: rules, OnStoreError: c.options})
+		for i, r := range p.Rules() {
+			for _, l := range r.Limits {
+				if got := p.Fallback(l); got != c.want[i] {
+					t.Errorf("with %v: limit %q: %v, want %v", c.options, l.Name(), got, c.want[i])
+				}
+			}
+		}
+		for _, name := range []string{"", "log", "login/", "x/login"} {
+			want := c.other
+			if name == "login/" { // the name of a rule is not told by what follows
+				want = policy.FallbackDeny
+			}
+			if got := p.Fallback(sluice.MustLimit(name, sluice.Concurrency{Max: 1})); got != want {
+				t.Errorf("with %v: limit %q, of no rule: %v, want %v", c.options, name, got, want)
+			}
+		}
+	}
+	if got := policy.FallbackLocal.String(); got != "local" {
+		t.Errorf("FallbackLocal is written %q", got)
+	}
+}
+
+func TestSoftStoreError(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		soft, hard policy.Fallback
+		action     policy.Action
+		rule       string
+	}{
+		{policy.FallbackAllow, policy.FallbackAllow, policy.Allow, "hard"},
+		{policy.FallbackDeny, policy.FallbackAllow, policy.Degrade, "hard"},
+		{policy.FallbackAllow, policy.FallbackDeny, policy.Deny, "hard"},
+		{policy.FallbackDeny, policy.FallbackDeny, policy.Deny, "hard"},
+	} {
+		rules := []policy.Rule{global("soft", 5, policy.Degrade), global("hard", 5, policy.Deny)}
+		rules[0].OnStoreError, rules[1].OnStoreError = c.soft, c.hard
+		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
+		if v.Action != c.action || v.Rule.Name != c.rule || (v.Degrade != nil) != (c.action == policy.Degrade) || !errors.Is(v.Err, broken) {
+			t.Errorf("%v and %v: %s", c.soft, c.hard, v.Explain())
+		}
+	}
+	v := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("soft", 5, policy.Mark)}, OnStoreError: policy.FallbackDeny}).
+		Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
+	if v.Action != policy.Mark || v.Rule != nil {
+		t.Errorf("a soft rule alone: %s", v.Explain())
+	}
+}

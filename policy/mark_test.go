@@ -1,0 +1,119 @@
+package policy_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// markPolicy marks what is beyond a contract, and drops what is marked when there is congestion.
+func markPolicy(tb testing.TB, pressure func(string) float64) *policy.Policy {
+	tb.Helper()
+	drop := global("drop", 1, policy.Deny)
+	drop.Limits = perDay(1)
+	drop.Match = policy.Match{Marked: new(bool), Pressure: 0.9, PressureOf: "all"}
+	*drop.Match.Marked = true
+	return mustPolicy(tb, policy.Options{Pressure: pressure, Rules: []policy.Rule{drop, global("contract", 2, policy.Mark), global("all", 100, policy.Deny)}})
+}
+
+// Marked traffic is dropped first when there is congestion, whoever marked it.
+func TestMarkedFirstDrop(t *testing.T) {
+	pressure := 0.5
+	p := markPolicy(t, func(string) float64 { return pressure })
+	store := mustMemory(t)
+	ask := func(marked bool) string {
+		v := p.Decide(t.Context(), store, &policy.Attributes{Marked: marked})
+		names := make([]string, len(v.Met))
+		for i, m := range v.Met {
+			names[i] = m.Rule.Name
+		}
+		return v.Action.String() + " " + strings.Join(names, " ")
+	}
+	for i, step := range []struct {
+		marked   bool
+		pressure float64
+		want     string
+	}{
+		{false, 0.5, "allow contract all"},
+		{true, 0.5, "allow contract all"}, // the contract is used up now
+		{false, 0.5, "mark contract all"},
+		{false, 0.9, "mark drop contract all"},
+		{false, 0.9, "deny drop contract all"}, // the rule that drops lets one pass
+		{true, 0.9, "deny drop contract all"},
+		{false, 0.5, "mark contract all"},
+	} {
+		pressure = step.pressure
+		if got := ask(step.marked); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+	if n := remaining(t, p, store, "all"); n != 95 {
+		t.Errorf("%d of 100 remain, after five that passed", n)
+	}
+}
+
+// Rules that mark are asked first only when the answer matters.
+func TestMarksAreAskedFirst(t *testing.T) {
+	p := markPolicy(t, func(string) float64 { return 1 })
+	for _, c := range []struct {
+		marked        bool
+		allow         bool
+		single, batch int
+		action        policy.Action
+	}{
+		{false, true, 2, 0, policy.Allow},
+		{false, false, 1, 1, policy.Mark},
+		{true, true, 0, 1, policy.Allow},
+		{true, false, 0, 1, policy.Mark},
+	} {
+		s := &stub{answer: func(r *sluice.Request) sluice.Decision {
+			if r.Limit.Name() == "contract" && !c.allow {
+				return denied(sluice.ReasonLimited, time.Second)
+			}
+			return allowed(5, 10, 0)
+		}}
+		v := p.Decide(t.Context(), s, &policy.Attributes{Marked: c.marked})
+		if s.single != c.single || s.batch != c.batch || v.Action != c.action {
+			t.Errorf("%+v: %d questions and %d batches: %s", c, s.single, s.batch, v.Explain())
+		}
+	}
+	// An error of the first question is that of all.
+	broken := errors.New("broken")
+	v := p.Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
+	if !errors.Is(v.Err, broken) || v.Reason != sluice.ReasonStoreError || len(v.Met) != 2 || len(v.Charges()) != 0 {
+		t.Errorf("a store that fails: %s", v.Explain())
+	}
+	// One of the second leaves what the first took to the edge.
+	s := &stub{fails: func(rs []sluice.Request) error {
+		if rs[0].Limit.Name() == "contract" {
+			return nil
+		}
+		return broken
+	}}
+	v = p.Decide(t.Context(), s, &policy.Attributes{})
+	if !errors.Is(v.Err, broken) || len(v.Met) != 2 || len(v.Charges()) != 1 {
+		t.Errorf("a store that fails later: %s", v.Explain())
+	}
+}
+
+// A request that is refused without asking gives back what its mark has cost.
+func TestMarkOfRefused(t *testing.T) {
+	marked := true
+	refuse := policy.Rule{
+		Name: "refuse", Match: policy.Match{Unless: []policy.Match{{Marked: &marked}}},
+		Key: []policy.Part{policy.Header("X").IfMissing(policy.MissingDeny)}, Limits: perDay(5),
+	}
+	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("contract", 2, policy.Mark), refuse}}), mustMemory(t)
+	for i := range 4 {
+		if v := p.Decide(t.Context(), store, &policy.Attributes{}); v.Reason != sluice.ReasonMissingKey {
+			t.Errorf("request %d: %s", i, v.Explain())
+		}
+	}
+	if n := remaining(t, p, store, "contract"); n != 2 {
+		t.Errorf("%d of 2 remain", n)
+	}
+}

@@ -1,0 +1,112 @@
+package sluice_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+func TestReserve(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
+		const ever = time.Hour
+		b.reserves(3, ever, -1)
+		b.reserves(2, ever, 0)
+		b.reserves(2, 199*time.Millisecond, -1)
+		b.reserves(2, 200*time.Millisecond, 200*time.Millisecond)
+		b.reserves(1, 0, -1)
+		b.reserves(1, -1, -1)
+		b.reserves(1, math.MaxInt64, 300*time.Millisecond)
+		d := b.allows(1, false)
+		if d.RetryAfter != 400*time.Millisecond || d.ResetAfter != 500*time.Millisecond {
+			b.Errorf("%+v", d)
+		}
+		pass(500 * time.Millisecond)
+		b.allows(2, true)
+	})
+}
+
+func TestCancel(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2}, func(b *bench) {
+		ctx, ever := b.Context(), time.Hour
+		b.reserves(2, ever, 0)
+		r := b.reserves(2, ever, 200*time.Millisecond)
+		if err := r.Cancel(ctx); err != nil {
+			b.Fatal(err)
+		}
+		if err := r.Cancel(ctx); !errors.Is(err, sluice.ErrEnded) {
+			b.Errorf("cancelled twice: %v", err)
+		}
+		if err := r.Settle(ctx, 1); !errors.Is(err, sluice.ErrEnded) {
+			b.Errorf("settled what was cancelled: %v", err)
+		}
+		r = b.reserves(2, ever, 200*time.Millisecond)
+		b.reserves(1, ever, 300*time.Millisecond)
+		if err := r.Cancel(ctx); err != nil { // less the one that stands on it
+			b.Fatal(err)
+		}
+		b.reserves(1, ever, 300*time.Millisecond)
+		denied := b.reserves(3, ever, -1)
+		if err := denied.Cancel(ctx); err != nil {
+			b.Errorf("cancelling nothing: %v", err)
+		}
+		if err := denied.Settle(ctx, 1); err == nil {
+			b.Error("settled nothing")
+		}
+	})
+}
+
+func TestSettle(t *testing.T) {
+	for _, step := range []struct {
+		algorithm sluice.Algorithm
+		cost      int64
+		actual    int64
+		remain    int64
+	}{
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 5, 5},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 7, 3},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 5, 12, 0},
+		{sluice.TokenBucket{Rate: sluice.PerHour(10)}, 0, 4, 6},
+		{sluice.FixedWindow{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.FixedWindow{Rate: sluice.PerHour(10), Opened: true}, 5, 12, 0},
+		{sluice.SlidingWindow{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.SlidingCounter{Rate: sluice.PerHour(10)}, 5, 7, 3},
+		{sluice.SlidingLog{Rate: sluice.PerHour(10)}, 5, 2, 8},
+		{sluice.SlidingLog{Rate: sluice.PerHour(10)}, 5, 0, 10},
+		{sluice.LeakyBucket{Rate: sluice.PerHour(10), Queue: 9}, 5, 2, 8},
+		{sluice.LeakyBucket{Rate: sluice.PerHour(10), Queue: 9}, 5, 7, 3},
+	} {
+		bubble(t, step.algorithm, func(b *bench) {
+			r := b.reserves(step.cost, 10*time.Hour, b.reserveDelay(step.cost))
+			if err := r.Settle(b.Context(), -1); err == nil {
+				b.Error("settled at less than nothing")
+			}
+			if err := r.Settle(b.Context(), step.actual); err != nil {
+				b.Fatalf("%v: %v", step.algorithm, err)
+			}
+			d, err := b.Peek(b.Context(), b.key, 0)
+			if err != nil || d.Remaining != step.remain {
+				b.Errorf("%v: %d settled at %d leaves %d, want %d", step.algorithm, step.cost, step.actual, d.Remaining, step.remain)
+			}
+		})
+	}
+}
+
+// TestSettleIntoDebt: what a bucket owes is paid before anything passes.
+func TestSettleIntoDebt(t *testing.T) {
+	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2, Debt: 5}, func(b *bench) {
+		r := b.reserves(1, 0, 0)
+		if err := r.Settle(b.Context(), 100); err != nil { // 5 are owed, the rest is forgiven
+			b.Fatal(err)
+		}
+		if d := b.allows(0, false); d.RetryAfter != 500*time.Millisecond {
+			b.Errorf("no cost: %+v", d)
+		}
+		if d := b.allows(1, false); d.RetryAfter != 600*time.Millisecond {
+			b.Errorf("one unit: %+v", d)
+		}
+	})
+}
