@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	Store Ender
 	// Fingerprint names a key without telling it. Required.
 	Fingerprint func(sluice.Key) string
+	// Headers tell clients their limits, in the answers that requests get. Default: the IETF's.
+	Headers *httplimit.Headers
 	// Authorize reports why a request may not do what is for operators: reset keys, and
 	// list, make and lift bans. Default: none may.
 	Authorize func(r *http.Request) error
@@ -88,6 +91,13 @@ func New(o Options) (*API, error) {
 		o.Authorize = func(*http.Request) error {
 			return errors.New("calls for operators are off here; use the admin listener, or configure an admin token")
 		}
+	}
+	if o.Headers == nil {
+		h, err := httplimit.NewHeaders(httplimit.HeaderOptions{})
+		if err != nil {
+			return nil, err
+		}
+		o.Headers = h
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 1 << 20

@@ -24,6 +24,8 @@ type explanation struct {
 	// Degrade and Mark are how a request that passes is to be handled.
 	Degrade *handling `json:"degrade,omitempty"`
 	Mark    *handling `json:"mark,omitempty"`
+	// Answer is what the request gets, unless it is passed on.
+	Answer *answer `json:"answer,omitempty"`
 	// Missing is the part of the rule's key for lack of which a request was denied.
 	Missing string `json:"missing,omitempty"`
 	// Limit is the tightest limit that was met.
@@ -45,7 +47,7 @@ type handling struct {
 	Rule string `json:"rule"`
 	// Upstream is where the request goes instead.
 	Upstream string `json:"upstream,omitempty"`
-	// Status is that of the answer it gets at once. What else the answer holds is in the policy.
+	// Status is that of the answer it gets at once.
 	Status int `json:"status,omitempty"`
 	// RequestHeader are headers to set on the request that is passed on.
 	RequestHeader map[string]string `json:"request_header,omitempty"`
@@ -144,6 +146,7 @@ func (a *API) explain(v *policy.Verdict) explanation {
 		Class:       v.Class,
 		Degrade:     handlingBy(v.Degrade, v.Met),
 		Mark:        handlingBy(v.Mark, v.Met),
+		Answer:      a.answerTo(v),
 		Limits:      make([]limitMet, 0, len(v.Met)),
 		Explanation: v.Explain(),
 	}

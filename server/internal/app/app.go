@@ -153,8 +153,12 @@ func (a *App) assemble() error {
 	if a.o.Token != "" {
 		authorize = func(r *http.Request) error { return admin.Authorize(r, a.o.Token) }
 	}
+	headers, err := httplimit.NewHeaders(headersOf(f))
+	if err != nil {
+		return err
+	}
 	a.api, err = api.New(api.Options{
-		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint,
+		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers,
 		Authorize: authorize, MaxBody: int64(f.Limits.BodySize),
 	})
 	if err != nil {
@@ -222,7 +226,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		return nil, err
 	}
 	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
-		Headers: httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter},
+		Headers: headersOf(f),
 		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 			proxy.Refuse(w, r)
 			httplimit.WriteDenied(w, r, v)
@@ -241,6 +245,11 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	a.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
 		func() float64 { return float64(limiter.Waiting()) })
 	return proxy.Bounded(limiter.Wrap(pass), a.o.Stall), nil
+}
+
+// headersOf says how clients are told their limits.
+func headersOf(f *policyfile.File) httplimit.HeaderOptions {
+	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter}
 }
 
 // profiles are the headers that a file can name.

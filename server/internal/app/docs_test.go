@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,16 +12,16 @@ import (
 
 // TestDocumentedCallsAreAnswered sends each call that the server's page shows to a
 // quick start, and finds the answer that is printed, field by field, in that of the
-// first one.
+// first one; and the answer to one more that is denied.
 func TestDocumentedCallsAreAnswered(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := regexp.MustCompile(`curl -s http://127\.0\.0\.1:8081(\S+) -d '([^']+)'`).FindAllStringSubmatch(string(text), -1)
-	printed := regexp.MustCompile("(?s)```json\n(.*?)```").FindStringSubmatch(string(text))
-	if len(calls) < 2 || printed == nil {
-		t.Fatalf("docs/server.md shows %d calls, and the answer: %t", len(calls), printed != nil)
+	printed := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(calls) < 2 || len(printed) != 2 {
+		t.Fatalf("docs/server.md shows %d calls and %d answers", len(calls), len(printed))
 	}
 	r := quickStarted(t)
 	for i, call := range calls {
@@ -35,7 +36,7 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &got); err != nil {
 			t.Fatal(err)
 		}
-		if err := json.NewDecoder(strings.NewReader(printed[1])).Decode(&want); err != nil {
+		if err := json.NewDecoder(strings.NewReader(printed[0][1])).Decode(&want); err != nil {
 			t.Fatal(err)
 		}
 		for name, value := range want {
@@ -43,5 +44,34 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 				t.Errorf("%s: %s is %v, and %v in docs/server.md", call[0], name, got[name], value)
 			}
 		}
+	}
+	var got denial
+	var body string
+	for got.Allowed = true; got.Allowed; {
+		_, body = r.ask(API, http.MethodPost, calls[0][1], calls[0][2])
+		got = denial{}
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want denial
+	if err := json.Unmarshal([]byte(printed[1][1]), &want); err != nil {
+		t.Fatal(err)
+	}
+	// Times go on.
+	got.Answer.Headers["Retry-After"], got.Answer.Headers["Ratelimit"] = want.Answer.Headers["Retry-After"], want.Answer.Headers["Ratelimit"]
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("a denial is answered %s; docs/server.md has %s", body, printed[1][1])
+	}
+}
+
+// denial is what docs/server.md shows of one.
+type denial struct {
+	Allowed      bool
+	Action, Rule string
+	Answer       struct {
+		Status  int
+		Headers map[string]string
+		Body    string
 	}
 }

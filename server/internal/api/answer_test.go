@@ -1,0 +1,133 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+)
+
+func TestTellsTheAnswer(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	binary := []byte("\x89PNG\r\n\x00{rule}\xff")
+	file("full.txt", bytes.Repeat([]byte("x"), maxAnswer))
+	file("larger.txt", bytes.Repeat([]byte("x"), maxAnswer+1))
+	gone := file("gone.html", nil)
+	headers, err := httplimit.NewHeaders(httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := "rules:\n"
+	for path, then := range map[string]string{
+		"problem":  "{}",
+		"teapot":   `{status: 418, header: {X-Why: "{rule}, {wait} s"}, content_type: application/json, body: '{"wait": {wait}}'}`,
+		"degraded": `{action: degrade, status: 203, body: "fünf"}`,
+		"status":   `{action: degrade, status: 204}`,
+		"binary":   `{action: degrade, file: "` + file("image.png", binary) + `"}`,
+		"full":     `{file: "` + filepath.Join(dir, "full.txt") + `"}`,
+		"larger":   `{action: degrade, file: "` + filepath.Join(dir, "larger.txt") + `"}`,
+		"gone":     `{action: degrade, file: "` + gone + `"}`,
+		"upstream": `{action: degrade, upstream: "http://127.0.0.1:3001"}`,
+		"hint":     `{action: degrade}`,
+		"marked":   `{action: mark}`,
+	} {
+		rules += fmt.Sprintf("  - {name: %s, match: {path: /%s}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/h, opened: true}, when_limited: %s}\n", path, path, then)
+	}
+	store, err := memory.New(memory.Options{Clock: func() int64 { return 1e15 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	s := serve(t, "default: deny\n"+rules, func(o *Options) {
+		d, _ := o.Decider.(decider) // serve made it
+		o.Decider, o.Store, o.Headers = decider{d.policy, store}, store, headers
+	})
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	const none = "X-Content-Type-Options"
+	for path, want := range map[string]*answer{
+		"problem": {
+			Status: http.StatusTooManyRequests,
+			Headers: map[string]string{
+				"Content-Type": "application/problem+json", "Cache-Control": "no-store", none: "nosniff", "Retry-After": "3600",
+				"X-Ratelimit-Limit": "1", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "3600",
+			},
+			Body: `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["problem"]}` + "\n",
+		},
+		"teapot": {
+			Status: http.StatusTeapot,
+			Headers: map[string]string{
+				"Content-Type": "application/json", "Cache-Control": "no-store", none: "nosniff", "Retry-After": "3600", "X-Why": "teapot, 3600 s",
+				"X-Ratelimit-Limit": "1", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "3600",
+			},
+			Body: `{"wait": 3600}`,
+		},
+		"degraded": {Status: 203, Headers: map[string]string{"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"}, Body: "fünf"},
+		"status":   {Status: 204, Headers: map[string]string{}},
+		"binary": {
+			Status: 200, Headers: map[string]string{"Content-Type": "image/png", "Cache-Control": "no-store"},
+			Body: base64.StdEncoding.EncodeToString(bytes.Replace(binary, []byte("{rule}"), []byte("binary"), 1)), Base64: true,
+		},
+		"full": {
+			Status: http.StatusTooManyRequests,
+			Headers: map[string]string{
+				"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", none: "nosniff", "Retry-After": "3600",
+				"X-Ratelimit-Limit": "1", "X-Ratelimit-Remaining": "0", "X-Ratelimit-Reset": "3600",
+			},
+			Body: strings.Repeat("x", maxAnswer),
+		},
+		"larger": {Status: 200, Headers: map[string]string{"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store"}, BodyBytes: maxAnswer + 1},
+		"gone": {
+			Status: http.StatusServiceUnavailable, Headers: map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store", none: "nosniff"},
+			Body: `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporarily reduced capacity","status":503}` + "\n",
+		},
+		"upstream": nil, "hint": nil, "marked": nil,
+		"nothing": {
+			Status: http.StatusForbidden, Headers: map[string]string{"Content-Type": "application/problem+json", "Cache-Control": "no-store", none: "nosniff"},
+			Body: `{"type":"about:blank","title":"Forbidden","status":403,"detail":"No rule lets this request pass."}` + "\n",
+		},
+	} {
+		question := `{"path": "/` + path + `", "client_ip": "192.0.2.1"}`
+		if path != "nothing" {
+			if r := s.want(true, "/v1/check", question); r.Answer != nil {
+				t.Errorf("%s: %+v for what passes", path, r.Answer)
+			}
+		}
+		for _, call := range []string{"/v1/peek", "/v1/check", "/v1/check?status=429"} {
+			r := s.call(call, question)
+			switch got := r.Answer; {
+			case (got == nil) != (want == nil):
+				t.Errorf("%s of %s: %+v, want %+v", call, path, got, want)
+			case got == nil:
+			case got.Status != want.Status || got.Body != want.Body || got.Base64 != want.Base64 || got.BodyBytes != want.BodyBytes || !maps.Equal(got.Headers, want.Headers):
+				t.Errorf("%s of %s: %+v, want %+v", call, path, *got, *want)
+			}
+		}
+	}
+	// Whoever asks by rule, reserves or acquires gets it too.
+	for call, question := range map[string]string{
+		"/v1/check":   `{"rule": "teapot", "key": "192.0.2.1"}`,
+		"/v1/reserve": `{"path": "/teapot", "client_ip": "192.0.2.1"}`,
+		"/v1/acquire": `{"path": "/teapot", "client_ip": "192.0.2.1"}`,
+	} {
+		if r := s.want(false, call, question); r.Answer == nil || r.Answer.Status != http.StatusTeapot || r.Answer.Body != `{"wait": 3600}` {
+			t.Errorf("%s: %+v", call, r.Answer)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+)
+
+// The API tells those who carry a decision out the answer that the proxy gives itself.
+func TestTheAPITellsTheAnswerOfTheProxy(t *testing.T) {
+	r := start(t, parse(t, free+"headers: x-ratelimit\nupstream: "+behind(t, hello)+`
+rules:
+  - {name: plain, match: {path: /plain}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/d, opened: true}}
+  - name: told
+    match: {path: /told}
+    key: client_ip
+    limit: {algorithm: fixed_window, rate: 1/d, opened: true}
+    when_limited: {status: 503, content_type: text/html, header: {X-Rule: "{rule}"}, body: "<p>{rule}"}
+  - name: less
+    match: {path: /less}
+    key: client_ip
+    limit: {algorithm: fixed_window, rate: 1/d, opened: true}
+    when_limited: {action: degrade, header: {X-From: "{rule}"}, body: "[]", content_type: application/json}
+`), nil)
+	for _, path := range []string{"/plain", "/told", "/less"} {
+		if got := r.status(Proxy, path); got != http.StatusOK {
+			t.Fatalf("%s answers %d", path, got)
+		}
+		res, body := r.ask(Proxy, http.MethodGet, path, "")
+		_, text := r.ask(API, http.MethodPost, "/v1/check", `{"path": "`+path+`", "client_ip": "127.0.0.1"}`)
+		var decision struct {
+			Answer struct {
+				Status  int
+				Headers map[string]string
+				Body    string
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &decision); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		told := decision.Answer
+		if told.Status != res.StatusCode || told.Body != body || body == "hello" {
+			t.Errorf("%s: the API tells %d %q; the proxy answers %d %q", path, told.Status, told.Body, res.StatusCode, body)
+		}
+		for _, name := range []string{"Date", "Content-Length", "Connection"} {
+			res.Header.Del(name) // those of a connection
+		}
+		// The window may have come a second nearer to its end.
+		for _, name := range []string{"Retry-After", "X-Ratelimit-Reset"} {
+			if (told.Headers[name] == "") != (res.Header.Get(name) == "") {
+				t.Errorf("%s: the API tells the %s %q, the proxy %q", path, name, told.Headers[name], res.Header.Get(name))
+			}
+			delete(told.Headers, name)
+			res.Header.Del(name)
+		}
+		for name, values := range res.Header {
+			if told.Headers[name] != values[0] {
+				t.Errorf("%s: the API tells the %s %q, the proxy %q", path, name, told.Headers[name], values[0])
+			}
+		}
+		if len(told.Headers) != len(res.Header) {
+			t.Errorf("%s: the API tells %v, the proxy %v", path, told.Headers, res.Header)
+		}
+	}
+}
