@@ -34,7 +34,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	_, err := s.finish(ctx, &c, finishSettle, min(actual, toomany))
+	_, err := s.finish(ctx, &c, finishSettle, min(actual, 2*exact)) // more than any cost by all that is counted
 	return err
 }
 

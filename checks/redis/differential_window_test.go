@@ -450,8 +450,7 @@ func (w *windowWalk) end() {
 		}
 		return
 	}
-	actual := []int64{0, c.Cost / 2, c.Cost, c.Cost + 1, 2*c.Cost + 3, 1<<53 - 1, w.rng.Int64N(c.Cost + 5)}[w.rng.IntN(7)]
-	actual = min(actual, 1<<53-1) // beyond, scripts count no further
+	actual := []int64{0, c.Cost / 2, c.Cost, c.Cost + 1, 2*c.Cost + 3, 1<<53 - 1, math.MaxInt64, w.rng.Int64N(c.Cost + 5)}[w.rng.IntN(8)]
 	w.note("settle %d of %v, key %v, at %d with %d", c.Cost, c.Limit.Algorithm(), c.Key, c.Receipt.At, actual)
 	for _, s := range w.stores {
 		if err := s.Settle(w.Context(), c, actual); err != nil {
@@ -479,4 +478,25 @@ func (w *windowWalk) fail(format string, args ...any) {
 		w.Log(line)
 	}
 	w.Fatalf(format, args...)
+}
+
+// TestSettleBeyondAll: who settles twice, at more than can be counted at last, has used up
+// what there is.
+func TestSettleBeyondAll(t *testing.T) {
+	a := newArena(t)
+	for _, algorithm := range []sluice.Algorithm{
+		sluice.FixedWindow{Rate: sluice.PerDay(1<<53 - 1)},
+		sluice.SlidingWindow{Rate: sluice.PerDay(1<<53 - 2)},
+		sluice.TokenBucket{Rate: sluice.Per(1, time.Microsecond), Burst: 1 << 52, Debt: 1},
+		sluice.LeakyBucket{Rate: sluice.Per(3, 7*time.Microsecond), Queue: 1<<53 - 3},
+	} {
+		d := a.duel(t, 1, func(*duel) sluice.Algorithm { return algorithm })
+		r := sluice.Request{Limit: d.limits[0], Key: d.keys[0]}
+		r.Cost = r.Limit.Capacity() - 1
+		d.decide(r)
+		for _, actual := range []int64{1, math.MaxInt64} {
+			d.settle(0, actual)
+			d.look(r.Limit, r.Key)
+		}
+	}
 }
