@@ -90,7 +90,7 @@ func (s *Store) allow(r *sluice.Request) sluice.Decision {
 	return d
 }
 
-// deny refuses.
+// deny refuses a request, and says when to ask again, unless the limit never lets it pass.
 func (s *Store) deny(r *sluice.Request) sluice.Decision {
 	s.denials.Add(1)
 	d := sluice.Decision{Reason: sluice.ReasonStoreError, Degraded: true, Limit: r.Limit.Capacity()}

@@ -286,11 +286,6 @@ func (w *twins) took(r *sluice.Request, d *sluice.Decision) {
 	}
 }
 
-func describeRequest(r *sluice.Request) string {
-	return fmt.Sprintf("%v %v cost %d floor %d wait %d member %d peek %v shadow %v",
-		r.Limit.Algorithm(), r.Key, r.Cost, r.Floor, int64(r.MaxWait), r.Member, r.Peek, r.Shadow)
-}
-
 func (w *twins) decide(k *twinKey) {
 	w.Helper()
 	r := w.request(k)
@@ -304,12 +299,12 @@ func (w *twins) ask(k *twinKey, r *sluice.Request) {
 	for i, s := range w.stores() {
 		var err error
 		if got[i], err = s.Decide(context.Background(), *r); err != nil {
-			w.Errorf("store %d: %s: %v", i, describeRequest(r), err)
+			w.Errorf("store %d: %s: %v", i, describe(r), err)
 		}
 	}
-	w.tell("%s: %+v", describeRequest(r), got[0])
+	w.tell("%s: %+v", describe(r), got[0])
 	if got[0] != got[1] {
-		w.Errorf("%s at %d:\nmemory %+v\nredis  %+v", describeRequest(r), w.now, got[0], got[1])
+		w.Errorf("%s at %d:\nmemory %+v\nredis  %+v", describe(r), w.now, got[0], got[1])
 	}
 	if r.Cost > 0 && !r.Peek {
 		k.under = []*sluice.Limit{r.Limit}
@@ -337,7 +332,7 @@ func (w *twins) batch() {
 			key.under = append(slices.Clone(key.under), rs[i].Limit)
 			key.asked++
 		}
-		texts[i] = describeRequest(&rs[i])
+		texts[i] = describe(&rs[i])
 	}
 	var got [2][]sluice.Decision
 	for i, s := range w.stores() {

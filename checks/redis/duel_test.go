@@ -434,8 +434,8 @@ func (d *duel) reset(l *sluice.Limit, k sluice.Key) {
 }
 
 func describe(r *sluice.Request) string {
-	return fmt.Sprintf("ask %v for %q: cost %d floor %d wait %v peek %t shadow %t",
-		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Peek, r.Shadow)
+	return fmt.Sprintf("ask %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t",
+		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Member, r.Peek, r.Shadow)
 }
 
 func ended(c *sluice.Charge) string {
