@@ -27,9 +27,9 @@ func (r *Reservation) Decision() Decision { return r.decision }
 // OK reports whether the units were taken.
 func (r *Reservation) OK() bool { return r.decision.Allowed }
 
-// Cancel gives the units back before the moment at which the reservation acts,
-// less what later reservations stand on; after that moment it gives back nothing. The
-// second end of a reservation is ErrEnded. Of a reservation that was denied there is nothing to cancel.
+// Cancel gives the units back before the moment at which the reservation acts, less what later
+// reservations stand on; after that moment it gives back nothing. The second end of a
+// reservation is ErrEnded. Of a reservation that was denied there is nothing to cancel.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.decision.Allowed {
 		return nil

@@ -34,9 +34,9 @@ type Store interface {
 	Reset(ctx context.Context, l *Limit, k Key) error
 }
 
-// Taker is a Store that also answers the plainest of requests, for some units of
-// a limit and nothing else, as Decide would. Its arguments fit into registers, which saves a tenth of
-// the time of a decision in memory. A Limiter uses it where there is one.
+// Taker is a Store that also answers the plainest of requests, for some units of a limit and
+// nothing else, as Decide would. Its arguments fit into registers, which saves a tenth of the
+// time of a decision in memory. A Limiter uses it where there is one.
 type Taker interface {
 	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// corrected holds the right results of vectors whose own are not, as their notes
-// or the rule of their systems tell; null is not compared. A result of "×n" stands for n more like the one before it.
+// corrected holds the right results of vectors whose own are not, as their notes or the rule of
+// their systems tell; null is not compared. A result of "×n" stands for n more like the one
+// before it.
 var corrected = map[string]string{
 	"CT-07-defect": `[1, 0, "rejected", "rejected", 1, 2, 1, 2, 1]`,
 	"FW-01-defect": `[true, true, true, false, true, true]`,

@@ -29,11 +29,11 @@
 //
 // # How
 //
-// Reads and writes block, in the goroutine of the caller: there is no other, and
-// nothing is buffered. Each connection pays ahead for a chunk of up to ChunkTime of the rate,
-// whatever the sizes of its reads and writes, so that the store is asked fifty
-// times a second, at a terabyte an hour as at a megabyte (TestAsksSeldom). The chunks of several connections of a
-// key take turns in the order in which they were asked for: each gets an equal share.
-// One that has not moved anything for 50 ms pays for just what it moves. What was
-// paid for and not used goes back to the flow when the connection has been idle, and with Close.
+// Reads and writes block, in the goroutine of the caller: there is no other, and nothing is
+// buffered. Each connection pays ahead for a chunk of up to ChunkTime of the rate, whatever the
+// sizes of its reads and writes, so that the store is asked fifty times a second, at a terabyte
+// an hour as at a megabyte (TestAsksSeldom). The chunks of several connections of a key take
+// turns in the order in which they were asked for: each gets an equal share. One that has not
+// moved anything for 50 ms pays for just what it moves. What was paid for and not used goes
+// back to the flow when the connection has been idle, and with Close.
 package bandwidth

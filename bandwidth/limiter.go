@@ -26,9 +26,9 @@ type Options struct {
 	Name string
 	// Rate is how many bytes each key may move. Required.
 	Rate sluice.Rate
-	// OnStoreError is told why the store has not decided, with the context of who moves bytes. What it returns fails the read or
-	// write, and nil lets a chunk pass that is not paid for. It must be safe for concurrent
-	// use. Default: the error itself.
+	// OnStoreError is told why the store has not decided, with the context of who moves bytes.
+	// What it returns fails the read or write, and nil lets a chunk pass that is not paid for.
+	// It must be safe for concurrent use. Default: the error itself.
 	OnStoreError func(ctx context.Context, err error) error
 }
 

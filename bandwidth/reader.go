@@ -16,11 +16,11 @@ type Reader struct {
 
 var _ io.ReadCloser = (*Reader)(nil)
 
-// NewReader returns a reader of r that all flows bound. Bytes that r gives are
-// paid for and waited for before they are handed on, so r is read a chunk ahead. When
-// ctx ends, a read that waits for its turn returns the bytes it has and the context's error; one that
-// would wait beyond the context's deadline does so at once, with sluice.ErrDeadline. A read
-// that waits for r lasts until r returns.
+// NewReader returns a reader of r that all flows bound. Bytes that r gives are paid for and
+// waited for before they are handed on, so r is read a chunk ahead. When ctx ends, a read that
+// waits for its turn returns the bytes it has and the context's error; one that would wait
+// beyond the context's deadline does so at once, with sluice.ErrDeadline. A read that waits for
+// r lasts until r returns.
 func NewReader(ctx context.Context, r io.Reader, flows ...Flow) *Reader {
 	return &Reader{r, newMeter(ctx, nil, flows)}
 }

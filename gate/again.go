@@ -21,8 +21,9 @@ const (
 // ending ends a lease.
 type ending func(context.Context, sluice.Charge) error
 
-// again is leases that could not be ended, and are ended later: a store that does not answer for a
-// second would otherwise take what has ended in it for in flight as long as leases live. It keeps nothing of the request.
+// again is leases that could not be ended, and are ended later: a store that does not answer
+// for a second would otherwise take what has ended in it for in flight as long as leases live.
+// It keeps nothing of the request.
 type again struct {
 	gate    *Gate
 	charges []sluice.Charge

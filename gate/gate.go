@@ -38,11 +38,11 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 // Waiting returns how many requests wait now.
 func (g *Gate) Waiting() int { return g.queues.waiting() }
 
-// Pressure returns the demand for a rule's limits divided by what they give, over the
-// window: 1 if all of it is asked for, 2 if twice as much is. Denied requests ask too. Of several limits it is
-// the greatest; of a concurrency limit, the units that are asked for at once. Of a rule with many keys it
-// is the mean of those that were active, told apart up to some 100,000 of them. Zero for a rule
-// that nobody met. It is what policy.Options.Pressure asks for.
+// Pressure returns the demand for a rule's limits divided by what they give, over the window: 1
+// if all of it is asked for, 2 if twice as much is. Denied requests ask too. Of several limits
+// it is the greatest; of a concurrency limit, the units that are asked for at once. Of a rule
+// with many keys it is the mean of those that were active, told apart up to some 100,000 of
+// them. Zero for a rule that nobody met. It is what policy.Options.Pressure asks for.
 func (g *Gate) Pressure(rule string) float64 { return g.pressures.of(rule) }
 
 // Observe tells the pressure of a verdict that is carried out elsewhere, such as by the program that

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Of whoever comes and goes, in whatever order, by whatever clock: no more run than may, no place stays free for long
-// while somebody waits for it, and nothing is left behind.
+// Of whoever comes and goes, in whatever order, by whatever clock: no more run than may, no
+// place stays free for long while somebody waits for it, and nothing is left behind.
 func TestNoPlaceStaysFree(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {

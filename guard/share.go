@@ -9,8 +9,8 @@ import (
 // Share is a part of the whole, Of/Parts, more than zero and up to one: {1, 4} is
 // a fourth. The zero Share stands for the default where one is asked for.
 //
-// A limit is scaled to it number by number. Rates of buckets are exact, or the
-// nearest below that can be counted. A burst, a debt, the count of a window or log, and the maximum of a
+// A limit is scaled to it number by number. Rates of buckets are exact, or the nearest below
+// that can be counted. A burst, a debt, the count of a window or log, and the maximum of a
 // concurrency limit are rounded down, to one at least; queues are rounded down, to none. Least
 // intervals grow by as much as rates shrink, up to the period. Times stay as they are. The
 // floor of a request is rounded down, and leaves at least one unit.

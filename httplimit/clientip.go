@@ -23,9 +23,9 @@ const (
 // ClientIPOptions are the settings of a ClientIP. The zero ClientIPOptions believe
 // no header: the client is the peer.
 type ClientIPOptions struct {
-	// TrustedProxies are the addresses of the proxies in front of the service. A
-	// header is believed only as far as trusted proxies wrote it; see ParseProxies. Default: none, and then
-	// headers are ignored.
+	// TrustedProxies are the addresses of the proxies in front of the service. A header is
+	// believed only as far as trusted proxies wrote it; see ParseProxies. Default: none, and
+	// then headers are ignored.
 	TrustedProxies []netip.Prefix
 	// TrustUnix trusts peers without an address, which connect through a Unix
 	// domain socket. Default: they are not trusted, and have no address.

@@ -9,10 +9,10 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Status returns the status that fits a denial: what the rule says; otherwise 429
-// if the client asks for too much, 503 if it is the limiter that cannot answer or has
-// no room, 400 if the request lacks a part of the key, costs less than nothing or asks for no path, and
-// 403 if no rule lets it pass, or it is on a list of those to refuse.
+// Status returns the status that fits a denial: what the rule says; otherwise 429 if the client
+// asks for too much, 503 if it is the limiter that cannot answer or has no room, 400 if the
+// request lacks a part of the key, costs less than nothing or asks for no path, and 403 if no
+// rule lets it pass, or it is on a list of those to refuse.
 func Status(v *policy.Verdict) int {
 	switch {
 	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:

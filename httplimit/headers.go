@@ -52,10 +52,10 @@ type HeaderOptions struct {
 	// Reset is the form of the time in X-RateLimit-Reset and X-Rate-Limit-Reset.
 	// Default: ResetDelta, and no other for the profiles of the IETF.
 	Reset Reset
-	// Jitter adds up to this time, at random, to all times that clients are told,
-	// so that not all of them come back in the moment in which a window ends. A
-	// good choice is a tenth of the window, and seconds at least, since that is what clients are told.
-	// Who comes back at that time is still admitted: it is never earlier. Default: none.
+	// Jitter adds up to this time, at random, to all times that clients are told, so that not
+	// all of them come back in the moment in which a window ends. A good choice is a tenth of
+	// the window, and seconds at least, since that is what clients are told. Who comes back at
+	// that time is still admitted: it is never earlier. Default: none.
 	Jitter time.Duration
 }
 
@@ -138,9 +138,9 @@ func retryAfter(v *policy.Verdict) time.Duration {
 	return 0
 }
 
-// told returns the wait that a client is told. A place in a concurrency limit is
-// certain to be free when a lease has expired, and likely to be at any moment: those
-// who are refused one are told the shortest wait that can be written, or that of what else refuses them.
+// told returns the wait that a client is told. A place in a concurrency limit is certain to be
+// free when a lease has expired, and likely to be at any moment: those who are refused one are
+// told the shortest wait that can be written, or that of what else refuses them.
 func told(v *policy.Verdict) time.Duration {
 	wait := v.RetryAfter()
 	if v.TightestLimit == nil || v.Reason == sluice.ReasonBanned || !isConcurrency(v.TightestLimit) {

@@ -152,8 +152,8 @@ func (d *KeyDecider) ask(i int, key sluice.Key, cost int64) sluice.Request {
 	return q
 }
 
-// context returns the context of decisions about r. Those that grant leases do not end because the client leaves: it would keep
-// its place for as long as a lease lives.
+// context returns the context of decisions about r. Those that grant leases do not end because
+// the client leaves: it would keep its place for as long as a lease lives.
 func (d *KeyDecider) context(r *http.Request) context.Context {
 	ctx := r.Context()
 	if d.leases && ctx.Err() == nil {

@@ -49,8 +49,8 @@ func (s *farStore) left() {
 	}
 }
 
-// Who leaves while the store decides keeps no place in flight and nothing that its request was to give back, and
-// so cannot take all places by coming and going.
+// Who leaves while the store decides keeps no place in flight and nothing that its request was
+// to give back, and so cannot take all places by coming and going.
 func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 	flight, roomy := []*sluice.Limit{sluice.MustLimit("five", sluice.Concurrency{Max: 5})}, hourly(1000)[0]
 	byKey := func(limits ...*sluice.Limit) func(sluice.Store) httplimit.Decider {

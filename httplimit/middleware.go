@@ -14,11 +14,11 @@ import (
 // sets headers, lets the request wait, refuses it, or has it handled, perhaps degraded or
 // marked. It is safe for concurrent use.
 //
-// A request that is allowed after a delay waits for it, as long as its context
-// lasts: when the client is gone, the request is not handled and what it took is
-// given back. Meanwhile the first 32 KiB of its body are read ahead, without which a server does not learn that a
-// client over HTTP/1 is gone. What it holds of concurrency limits is released when the handler returns or panics, and
-// costs that are known by then are settled.
+// A request that is allowed after a delay waits for it, as long as its context lasts: when the
+// client is gone, the request is not handled and what it took is given back. Meanwhile the
+// first 32 KiB of its body are read ahead, without which a server does not learn that a client
+// over HTTP/1 is gone. What it holds of concurrency limits is released when the handler returns
+// or panics, and costs that are known by then are settled.
 type Middleware struct {
 	decider Decider
 	o       Options
@@ -53,8 +53,9 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
-// errTarget is for a request whose target is no path: "GET a:http://host/login HTTP/1.1". To rules its path would be
-// "/", and a proxy behind passes on what follows the colon, which to a service is a whole URL.
+// errTarget is for a request whose target is no path: "GET a:http://host/login HTTP/1.1". To
+// rules its path would be "/", and a proxy behind passes on what follows the colon, which to a
+// service is a whole URL.
 var errTarget = errors.New("httplimit: the target of the request is no path")
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {

@@ -26,8 +26,8 @@ const (
 	MissingDeny = policy.MissingDeny
 )
 
-// Part is one part of a key: something of a request that tells clients apart, and
-// what to do without it. A part that is there but empty is missing. Make one with PeerIP, ClientIP.Part,
+// Part is one part of a key: something of a request that tells clients apart, and what to do
+// without it. A part that is there but empty is missing. Make one with PeerIP, ClientIP.Part,
 // Header and so on, or PartFunc.
 type Part struct {
 	source  policy.Source

@@ -35,12 +35,12 @@ type PolicyOptions struct {
 	// Attribute returns a value of the program's own, for parts and conditions of rules that
 	// ask for an attribute by its name. Default: there are none.
 	Attribute func(r *http.Request, name string) (string, bool)
-	// TrustMarks reports whether a request comes from a hop that tells, in the headers that rules
-	// set on requests, what became of it there: then they stay, and a request with
-	// policy.MarkedHeader, or with a header that a rule of the policy marks requests with, is a marked one to the
-	// rules. Trust only hops that remove such headers from what their own clients send, as a Middleware does, by
-	// their address: see ClientIP.TrustsPeer. Default: no hop is trusted so, and such headers are removed, for
-	// anybody can send them.
+	// TrustMarks reports whether a request comes from a hop that tells, in the headers that
+	// rules set on requests, what became of it there: then they stay, and a request with
+	// policy.MarkedHeader, or with a header that a rule of the policy marks requests with, is a
+	// marked one to the rules. Trust only hops that remove such headers from what their own
+	// clients send, as a Middleware does, by their address: see ClientIP.TrustsPeer. Default:
+	// no hop is trusted so, and such headers are removed, for anybody can send them.
 	TrustMarks func(r *http.Request) bool
 }
 
@@ -100,8 +100,9 @@ func (d *PolicyDecider) Reserved(r *http.Request) []string {
 	return d.rules.Load().reserved
 }
 
-// HasMark reports whether a request has a header in which a hop says that it is marked: policy.MarkedHeader, or one that
-// a rule of the policy marks requests with. Anybody can send it.
+// HasMark reports whether a request has a header in which a hop says that it is marked:
+// policy.MarkedHeader, or one that a rule of the policy marks requests with. Anybody can send
+// it.
 func HasMark(r *http.Request, p *policy.Policy) bool {
 	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
 }

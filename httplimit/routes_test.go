@@ -148,8 +148,8 @@ func policiesOf(tb testing.TB, routers []router) map[policy.Paths]map[string]*ht
 	return all
 }
 
-// However a target is written, rules are met by what reaches the handlers that they are for, and only what reaches
-// those is excepted.
+// However a target is written, rules are met by what reaches the handlers that they are for,
+// and only what reaches those is excepted.
 func TestRulesAreMetByWhatReachesTheirHandlers(t *testing.T) {
 	all := routers()
 	policies := policiesOf(t, all)

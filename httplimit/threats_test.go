@@ -42,8 +42,8 @@ func rawCorpus() []string {
 	return all
 }
 
-// sendRaw sends GETs with targets as they are over one connection after the other, and returns the answers' bodies;
-// an answer other than 200 is empty.
+// sendRaw sends GETs with targets as they are over one connection after the other, and returns
+// the answers' bodies; an answer other than 200 is empty.
 func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 	t.Helper()
 	var c net.Conn
@@ -87,10 +87,11 @@ func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 	return bodies
 }
 
-// Whatever way a path is written, requests that reach one handler with the same arguments have one key, and
-// those that reach another have another: over connections, for services that find handlers in four ways. It is the
-// first key that is looked at; where dots are letters, as encoded ones are to a ServeMux, the handler is told by another
-// one, so that only the first half holds of them.
+// Whatever way a path is written, requests that reach one handler with the same arguments have
+// one key, and those that reach another have another: over connections, for services that find
+// handlers in four ways. It is the first key that is looked at; where dots are letters, as
+// encoded ones are to a ServeMux, the handler is told by another one, so that only the first
+// half holds of them.
 func TestSameHandlerSameKey(t *testing.T) {
 	keyIn := func(r *http.Request) string {
 		v, _ := httplimit.FromContext(r.Context())
@@ -199,8 +200,8 @@ func TestSpoofedAddresses(t *testing.T) {
 	}
 }
 
-// FuzzProxies: ranges of proxies are trusted as net/netip reads them and no further; a mapped range that would hold
-// more than the IPv4 range it names is refused.
+// FuzzProxies: ranges of proxies are trusted as net/netip reads them and no further; a mapped
+// range that would hold more than the IPv4 range it names is refused.
 func FuzzProxies(f *testing.F) {
 	for _, text := range []string{
 		"10.0.0.0/8", "10.0.0.1", "::1", "fd00::/8", "::ffff:10.0.0.0/104", "::ffff:10.0.0.0/8", "::ffff:0:0/95", "::ffff:0:0/96", "0.0.0.0/0", "::/0", "10.1.2.3/8", "10.0.0.0/08", "fe80::1%eth0",

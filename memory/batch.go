@@ -141,9 +141,9 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 	}
 }
 
-// prepare makes slots, with room, for all keys that may need one, so that
-// charging them cannot fail. Slots that are not used are swept later. Before, it sweeps for each
-// key to come, for it is not to be done once some are prepared: tables would fill at their far end.
+// prepare makes slots, with room, for all keys that may need one, so that charging them cannot
+// fail. Slots that are not used are swept later. Before, it sweeps for each key to come, for it
+// is not to be done once some are prepared: tables would fill at their far end.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
 		now := b.items[0].ask.Now

@@ -55,9 +55,9 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 	return err
 }
 
-// end finds the state that was charged, in the terms of the charge's limit, and
-// lets f change it. A state that is not there any more is a fresh one, which no charge is left in, unless
-// a settlement charges more: then it is made.
+// end finds the state that was charged, in the terms of the charge's limit, and lets f change
+// it. A state that is not there any more is a fresh one, which no charge is left in, unless a
+// settlement charges more: then it is made.
 func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, algo.Charge) error) error {
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {

@@ -25,10 +25,11 @@ type member struct {
 // members are those of a batch, in the order in which slots are locked.
 type members []member
 
-// decideTogether is DecideAll for most batches: a few requests for some units and nothing
-// else, about different keys that have slots, in the published tables, of the requests' versions, whose states are
-// inline. It locks these slots alone, as decideFast does, in the order of their identity, so that no two batches wait for
-// each other. It reports false if shards must be locked; nothing has changed then.
+// decideTogether is DecideAll for most batches: a few requests for some units and nothing else,
+// about different keys that have slots, in the published tables, of the requests' versions,
+// whose states are inline. It locks these slots alone, as decideFast does, in the order of
+// their identity, so that no two batches wait for each other. It reports false if shards must
+// be locked; nothing has changed then.
 func (s *Store) decideTogether(rs []sluice.Request, out []sluice.Decision) bool {
 	if len(rs) > maxTogether {
 		return false

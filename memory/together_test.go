@@ -11,8 +11,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestTogetherAsInBatches asks two stores the same, one of which locks shards for every batch. Their time does not go
-// back, for they forget states that equal fresh ones at different moments.
+// TestTogetherAsInBatches asks two stores the same, one of which locks shards for every batch.
+// Their time does not go back, for they forget states that equal fresh ones at different
+// moments.
 func TestTogetherAsInBatches(t *testing.T) {
 	limits := []*sluice.Limit{
 		sluice.MustLimit("bucket", sluice.TokenBucket{Rate: sluice.PerSecond(3), Burst: 5}),

@@ -166,8 +166,8 @@ func (sh *shard) sweep(n int, now int64) {
 	}
 }
 
-// shrink begins to move the keys of a table that is less than an eighth full. The
-// new one has room for those that come while the old one is gone through, one for each moveSlots of it.
+// shrink begins to move the keys of a table that is less than an eighth full. The new one has
+// room for those that come while the old one is gone through, one for each moveSlots of it.
 func (sh *shard) shrink() {
 	size := max(firstSize, 2*(uint64(sh.now.used)+uint64(len(sh.now.slots))/moveSlots))
 	if sh.now.size > 16*firstSize && uint64(sh.now.used) < sh.now.size/8 && sh.store.grow(tableBytes(size)) {

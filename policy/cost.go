@@ -21,9 +21,9 @@ type Cost struct {
 	// else in it, costs Units; a response, what was estimated. Let only a header of
 	// requests do that which clients cannot set: one that a gateway in front sets or strips.
 	Header string
-	// Estimate is taken before the cost is known, where it is known only after: it
-	// is settled then. Units that have been taken are refused to others, so a
-	// good estimate is a high one; what turns out to be more is charged all the same. Default: one.
+	// Estimate is taken before the cost is known, where it is known only after: it is settled
+	// then. Units that have been taken are refused to others, so a good estimate is a high one;
+	// what turns out to be more is charged all the same. Default: one.
 	Estimate int64
 	// Max caps what a header or a size says. Zero caps nothing.
 	Max int64

@@ -54,10 +54,10 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	return v
 }
 
-// Meets returns the limits that a request meets, with the requests that Decide
-// would put to a store and no decisions, but for those that a list decides. A request counts as marked only if an
-// earlier hop has marked it. It is nil for a request that Decide would refuse
-// for want of a part of a key.
+// Meets returns the limits that a request meets, with the requests that Decide would put to a
+// store and no decisions, but for those that a list decides. A request counts as marked only if
+// an earlier hop has marked it. It is nil for a request that Decide would refuse for want of a
+// part of a key.
 func (p *Policy) Meets(a *Attributes) []Met {
 	s := newScratch()
 	defer s.free()

@@ -2,9 +2,10 @@ package policy
 
 import "context"
 
-// outlast returns a context that ends when the deadline of ctx does, and not when its owner leaves later. What a decision
-// takes that is to be given back must become known: a client that leaves while the store decides would
-// keep its place in flight for as long as leases live, and many such clients all places.
+// outlast returns a context that ends when the deadline of ctx does, and not when its owner
+// leaves later. What a decision takes that is to be given back must become known: a client that
+// leaves while the store decides would keep its place in flight for as long as leases live, and
+// many such clients all places.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Done() == nil || ctx.Err() != nil {
 		return ctx, func() {}

@@ -31,14 +31,14 @@ const (
 	FromMethod
 	// FromHost is the cleaned host.
 	FromHost
-	// FromClaim is the claim called Name of the request's token. Whoever gives it must have verified the token: see
-	// ClaimValues.
+	// FromClaim is the claim called Name of the request's token. Whoever gives it must have
+	// verified the token: see ClaimValues.
 	FromClaim
 	// FromAttribute is the value called Name that only the edge knows: see AttributeValues.
 	FromAttribute
-	// FromTemplate stands for several parts, those in the braces of Name, in their
-	// order: "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no value can
-	// be mistaken for it. A policy puts the parts in its place.
+	// FromTemplate stands for several parts, those in the braces of Name, in their order:
+	// "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no
+	// value can be mistaken for it. A policy puts the parts in its place.
 	FromTemplate
 )
 
@@ -166,9 +166,9 @@ func (p Part) String() string {
 	return p.Source.String()
 }
 
-// ParsePart reads a part: client_ip, path, route, method, host or global, or one
-// with a name: header:X-User, cookie:session, query:q, param:id, claim:sub, attribute:name, constant:text, or
-// template:{client_ip}/{header:X-Tenant}.
+// ParsePart reads a part: client_ip, path, route, method, host or global, or one with a name:
+// header:X-User, cookie:session, query:q, param:id, claim:sub, attribute:name, constant:text,
+// or template:{client_ip}/{header:X-Tenant}.
 func ParsePart(text string) (Part, error) {
 	word, name, hasName := strings.Cut(text, ":")
 	if word == "global" && !hasName {

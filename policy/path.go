@@ -6,11 +6,11 @@ import "strings"
 // that all spellings by which a service finds the same handler are one path. The
 // zero Paths fits most services.
 //
-// Services differ in what they make of dots: to some, "/api/%2e%2e/x" is "/x", to others, such as net/http's
-// ServeMux, it lies below /api. Such a path has several readings, in which dots that are names are "%2E" and "%2E%2E". A
-// request is decided by all of them: it meets the rules that one of them meets, each under the keys that the
-// readings have, once; and it bypasses the rules, or escapes a default of Deny, only if it does by all.
-// See docs/adr/0018.
+// Services differ in what they make of dots: to some, "/api/%2e%2e/x" is "/x", to others, such
+// as net/http's ServeMux, it lies below /api. Such a path has several readings, in which dots
+// that are names are "%2E" and "%2E%2E". A request is decided by all of them: it meets the
+// rules that one of them meets, each under the keys that the readings have, once; and it
+// bypasses the rules, or escapes a default of Deny, only if it does by all. See docs/adr/0018.
 type Paths struct {
 	// IgnoreCase lowers ASCII letters, for services that route without regard to case.
 	IgnoreCase bool

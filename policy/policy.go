@@ -17,9 +17,9 @@ type Options struct {
 	Default Action
 	// Shadow puts the whole policy in shadow: all is decided, counted and explained, and nothing enforced.
 	Shadow bool
-	// Pressure tells the pressure of a rule, demand divided by limit: of 1, all that the rule gives is asked for. It is
-	// safe for concurrent use, and quick. A gate has one. Nil knows of none, so rules
-	// that ask for pressure match no request.
+	// Pressure tells the pressure of a rule, demand divided by limit: of 1, all that the rule
+	// gives is asked for. It is safe for concurrent use, and quick. A gate has one. Nil knows
+	// of none, so rules that ask for pressure match no request.
 	Pressure func(rule string) float64
 	// OnStoreError is for the rules that do not say. Default: FallbackAllow.
 	OnStoreError Fallback

@@ -55,8 +55,9 @@ func (o Paths) appendDotted(dst []reading, escaped string) []reading {
 	return dst
 }
 
-// resolveText resolves the dots of an escaped path, those that are encoded only if decode is set. What two of
-// them take back can be an empty segment with gaps; without, empty segments are removed. All else stays as it is.
+// resolveText resolves the dots of an escaped path, those that are encoded only if decode is
+// set. What two of them take back can be an empty segment with gaps; without, empty segments
+// are removed. All else stays as it is.
 func resolveText(escaped string, decode, gaps bool) string {
 	out := make([]byte, 0, len(escaped)+1)
 	for s := range strings.SplitSeq(strings.TrimPrefix(escaped, "/"), "/") {

@@ -7,11 +7,11 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Reserve keeps the last units of each of a rule's limits for some classes of
-// traffic: requests of others are refused while taking theirs would leave fewer
-// (they have it as their floor). Where several reserves keep units from a request, the largest does: with
-// the last 20 % for critical traffic, and the last 30 % for critical and paying traffic, paying
-// traffic cannot take the last 20 %, and all other traffic cannot take the last 30 %.
+// Reserve keeps the last units of each of a rule's limits for some classes of traffic: requests
+// of others are refused while taking theirs would leave fewer (they have it as their floor).
+// Where several reserves keep units from a request, the largest does: with the last 20 % for
+// critical traffic, and the last 30 % for critical and paying traffic, paying traffic cannot
+// take the last 20 %, and all other traffic cannot take the last 30 %.
 type Reserve struct {
 	// Share is a percentage of what each limit can hold, 1 to 99, rounded up to whole units.
 	Share int

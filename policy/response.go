@@ -32,9 +32,9 @@ type Response struct {
 	// Upstream is where a degraded request goes instead: what an edge calls a
 	// fallback, such as a URL. Then there is no answer of its own.
 	Upstream string
-	// RequestHeader holds headers to set on the request that is passed on, degraded
-	// or marked. Edges remove them from what clients send, see Policy.RequestHeaders. Default, of a request that
-	// is marked, or degraded without an answer and an Upstream: MarkedHeader or
+	// RequestHeader holds headers to set on the request that is passed on, degraded or marked.
+	// Edges remove them from what clients send, see Policy.RequestHeaders. Default, of a
+	// request that is marked, or degraded without an answer and an Upstream: MarkedHeader or
 	// DegradedHeader with the name of the rule.
 	RequestHeader map[string]string
 }

@@ -22,10 +22,12 @@ type File struct {
 	// TrustedProxies are the addresses whose forwarding headers are believed: single
 	// addresses or networks. Default: none, so that the client is the peer.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// TrustMarks believes what the trusted proxies say became of a request there: one with Sluice-Marked, or with a
-	// header in which rules of this file mark, counts as marked, and it, and the other headers that rules set on
-	// requests, are passed on. From everybody else they are removed. It is for proxies that remove them from what their own
-	// clients send, as Sluice does with Sluice-Marked, Sluice-Degraded and the headers of its own rules. Default: false.
+	// TrustMarks believes what the trusted proxies say became of a request there: one with
+	// Sluice-Marked, or with a header in which rules of this file mark, counts as marked, and
+	// it, and the other headers that rules set on requests, are passed on. From everybody else
+	// they are removed. It is for proxies that remove them from what their own clients send, as
+	// Sluice does with Sluice-Marked, Sluice-Degraded and the headers of its own rules.
+	// Default: false.
 	TrustMarks bool `yaml:"trust_marks"`
 	// IPv6Prefix is how many bits of an IPv6 client address count. Default: 64.
 	IPv6Prefix int `yaml:"ipv6_prefix"`

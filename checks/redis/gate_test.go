@@ -116,8 +116,8 @@ func TestGateDelay(t *testing.T) {
 	})
 }
 
-// TestGateConcurrency: what two services have in flight is bounded together, and who is queued runs when a place is
-// free, wherever it was freed.
+// TestGateConcurrency: what two services have in flight is bounded together, and who is queued
+// runs when a place is free, wherever it was freed.
 func TestGateConcurrency(t *testing.T) {
 	gates(t, func(t *testing.T, services func(policy.Rule, http.HandlerFunc) [2]*httptest.Server) {
 		var running, most, handled atomic.Int64

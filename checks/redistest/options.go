@@ -31,9 +31,9 @@ func TLS() Option {
 	return func(o *options) { o.tls = true }
 }
 
-// ACL gives the server an ACL file with these lines, as
-// "user app on >secret ~app:* +evalsha". The harness adds a user of its own, whom
-// Server.Do and replicas use; so the lines may turn the default user off.
+// ACL gives the server an ACL file with these lines, as "user app on >secret ~app:* +evalsha".
+// The harness adds a user of its own, whom Server.Do and replicas use; so the lines may turn
+// the default user off.
 func ACL(lines ...string) Option {
 	return func(o *options) { o.acl = append(o.acl, lines...) }
 }

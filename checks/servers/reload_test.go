@@ -53,9 +53,9 @@ func (f *follower) left(rule string) string {
 	return regexp.MustCompile(`"remaining": ?(\d+)`).FindStringSubmatch(text)[1]
 }
 
-// TestWhatHasBeenUsedSurvivesAReload changes the files of servers, of which two share
-// a Redis and read theirs one after the other: unchanged rules go on to the unit, changed numbers take over
-// what was used, and a mistake changes nothing.
+// TestWhatHasBeenUsedSurvivesAReload changes the files of servers, of which two share a Redis
+// and read theirs one after the other: unchanged rules go on to the unit, changed numbers take
+// over what was used, and a mistake changes nothing.
 func TestWhatHasBeenUsedSurvivesAReload(t *testing.T) {
 	rules := func(bucket, window int) string {
 		return fmt.Sprintf("rules:\n"+

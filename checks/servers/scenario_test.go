@@ -19,11 +19,12 @@ import (
 //	#> figure sluice_decisions_total{rule="a"} is 3
 //	#> ops is told "state":"above"
 //
-// Before the arrow is what the client does: the header fields that it sends, "from" an
-// address, in which {n} is another number for each request, with a "token" of such claims, with a "body" of so many bytes; and what the service behind does: its
-// status, a field that it "sends", how long it "takes", how many "bytes" it sends. Behind the arrow are the statuses
-// that the client gets, fields of the answer, what its body "says", which fields the
-// service "gets", who answers ("by"), and how long all of the step "lasts".
+// Before the arrow is what the client does: the header fields that it sends, "from" an address,
+// in which {n} is another number for each request, with a "token" of such claims, with a "body"
+// of so many bytes; and what the service behind does: its status, a field that it "sends", how
+// long it "takes", how many "bytes" it sends. Behind the arrow are the statuses that the client
+// gets, fields of the answer, what its body "says", which fields the service "gets", who
+// answers ("by"), and how long all of the step "lasts".
 type step struct {
 	text    string
 	line    int

@@ -117,8 +117,8 @@ func TestBanEvasionBySpelling(t *testing.T) {
 	})
 }
 
-// TestCosts: no cost that a client or a service tells gives units back, runs over or passes as none; a request that costs more
-// than there can ever be is refused, and changes nothing.
+// TestCosts: no cost that a client or a service tells gives units back, runs over or passes as
+// none; a request that costs more than there can ever be is refused, and changes nothing.
 func TestCosts(t *testing.T) {
 	rules := []policy.Rule{
 		{Name: "header", Match: policy.Match{Paths: []string{"/in"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(100), Cost: policy.Cost{Header: "X-Cost", Units: 2}},
@@ -203,8 +203,8 @@ func TestCosts(t *testing.T) {
 	})
 }
 
-// TestMissingKey: who leaves the key out shares a budget with nobody who gives one, is refused, or meets no rule, as the
-// rule says.
+// TestMissingKey: who leaves the key out shares a budget with nobody who gives one, is refused,
+// or meets no rule, as the rule says.
 func TestMissingKey(t *testing.T) {
 	user := policy.Header("X-User")
 	at := func(path string) policy.Match { return policy.Match{Paths: []string{path}} }

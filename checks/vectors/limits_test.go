@@ -224,8 +224,8 @@ func rollingShared(w *world, v *vector) {
 	}
 }
 
-// combined: of four limits as one decision, one refuses; the others are as before. There are no two phases here,
-// so that the one that refuses has not been charged either.
+// combined: of four limits as one decision, one refuses; the others are as before. There are no
+// two phases here, so that the one that refuses has not been charged either.
 func combined(w *world, v *vector) {
 	refuses := int(v.Config.count("rejects_on_commit")) - 1
 	ls := make([]sluice.Request, v.Config.count("mock_limiters"))

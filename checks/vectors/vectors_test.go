@@ -87,8 +87,9 @@ var unrun = map[string]string{
 	"XT-22": "an infinite rate is no limit; NewLimit refuses it, which GV-18 and XT-28 assert",
 }
 
-// TestDescribedVectors runs the vectors that have no steps, in memory and over Redis. SLUICE_VECTORS names another
-// file of the same format, of whose described vectors it runs those that it knows.
+// TestDescribedVectors runs the vectors that have no steps, in memory and over Redis.
+// SLUICE_VECTORS names another file of the same format, of whose described vectors it runs
+// those that it knows.
 func TestDescribedVectors(t *testing.T) {
 	file, own := os.Getenv("SLUICE_VECTORS"), false
 	if file == "" {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Of two servers in a chain, the first marks what is beyond each tenant's contract, and the second drops that
-// first when there is congestion; marks of clients count at neither, and those of a hop only where it is trusted.
+// Of two servers in a chain, the first marks what is beyond each tenant's contract, and the
+// second drops that first when there is congestion; marks of clients count at neither, and
+// those of a hop only where it is trusted.
 func TestMarksOfAnEarlierHop(t *testing.T) {
 	service := behind(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("Sluice-Marked"), r.Header.Get("X-Excess"))

@@ -113,8 +113,9 @@ upstream: %s`, cert, key, service)+roomy), nil)
 	}
 }
 
-// TestSpoofedMarks speaks to the server on the wire: whatever a client writes, in whatever spelling, and whatever it names in
-// Connection, services see of marks, degradations and addresses only what the server says.
+// TestSpoofedMarks speaks to the server on the wire: whatever a client writes, in whatever
+// spelling, and whatever it names in Connection, services see of marks, degradations and
+// addresses only what the server says.
 func TestSpoofedMarks(t *testing.T) {
 	seen := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,6 @@
-// Package watch says when the content of a file, or of others that it names, has changed, however it was put
-// there: written in place, renamed over, or by turning a symbolic link to another
-// folder, as Kubernetes does with what it mounts.
+// Package watch says when the content of a file, or of others that it names, has changed,
+// however it was put there: written in place, renamed over, or by turning a symbolic link to
+// another folder, as Kubernetes does with what it mounts.
 package watch
 
 import (
