@@ -7,8 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,7 +19,6 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/admin"
 	"github.com/sluicehq/sluice/server/internal/api"
-	"github.com/sluicehq/sluice/server/internal/echo"
 	"github.com/sluicehq/sluice/server/internal/proxy"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 	"github.com/sluicehq/sluice/server/internal/webhook"
@@ -177,100 +174,6 @@ func (a *App) assemble() error {
 	a.publishStats()
 	a.publishReloads()
 	return a.listen(limited)
-}
-
-// limitedProxy makes the proxy and the middleware before it.
-func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
-	f := a.file
-	target, transport, err := upstream(&f.Upstream)
-	if err != nil {
-		return nil, err
-	}
-	// What is configured for the upstream's certificate, and ours, is not for others.
-	elsewhere := *transport
-	elsewhere.TLS = nil
-	a.elsewhere = proxy.NewTransport(elsewhere)
-	if target == nil {
-		target = &url.URL{Scheme: "http", Host: "echo"}
-		a.pipe = newPipeListener()
-		a.echo = &http.Server{Handler: echo.Handler{}, ReadHeaderTimeout: time.Minute}
-		transport.Dial = a.pipe.Dial
-	}
-	a.transport = proxy.NewTransport(*transport)
-	var failures []string
-	for _, x := range proxy.Failures {
-		failures = append(failures, x.String())
-	}
-	a.metrics.SetFailures(failures)
-	passing := proxy.Options{
-		Upstream:     target,
-		Transport:    a.transport,
-		UpstreamHost: f.Upstream.URL != "" && !f.Upstream.PreserveHost,
-		Trusted:      trusts(f.TrustedProxies),
-		ClientIP: func(r *http.Request) netip.Addr {
-			addr, _ := ip.Addr(r)
-			return addr
-		},
-		Stall:   a.o.Stall,
-		MaxBody: int64(f.Limits.ProxyBodySize),
-		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
-		Logger:  a.logger,
-	}
-	pass, err := proxy.New(passing)
-	if err != nil {
-		return nil, err
-	}
-	passing.Transport = a.elsewhere
-	a.fallbacks = proxy.NewFallbacks(passing)
-	if err := a.fallbacks.Set(a.engine.decider.Policy()); err != nil {
-		return nil, err
-	}
-	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
-		Headers: headersOf(f),
-		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
-			proxy.Refuse(w, r)
-			httplimit.WriteDenied(w, r, v)
-		},
-		OnDegraded: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
-			proxy.Refuse(w, r)
-			httplimit.WriteDegraded(w, r, v)
-		},
-		Fallback: a.fallbacks.Handler,
-		Gate:     a.gate,
-		OnError:  func(_ *http.Request, err error) { a.storeFailed(err) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	a.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
-		func() float64 { return float64(limiter.Waiting()) })
-	return proxy.Bounded(limiter.Wrap(pass), a.o.Stall), nil
-}
-
-// headersOf says how clients are told their limits.
-func headersOf(f *policyfile.File) httplimit.HeaderOptions {
-	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter}
-}
-
-// profiles are the headers that a file can name.
-var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
-	"":                                 httplimit.ProfileIETF,
-	policyfile.HeadersIETF:             httplimit.ProfileIETF,
-	policyfile.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
-	policyfile.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
-	policyfile.HeadersNone:             httplimit.ProfileNone,
-}
-
-// trusts returns whether an address is in one of the networks.
-func trusts(networks []netip.Prefix) func(netip.Addr) bool {
-	return func(addr netip.Addr) bool {
-		for _, n := range networks {
-			if addr.IsValid() && n.Contains(addr) {
-				return true
-			}
-		}
-		return false
-	}
 }
 
 // openStore makes the store that the configuration names.
@@ -446,25 +349,4 @@ func (a *App) release() {
 	if a.redis != nil {
 		a.redis.close()
 	}
-}
-
-// upstream reads where requests go, and how. The URL is nil for the built-in
-// service.
-func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error) {
-	o := &proxy.TransportOptions{
-		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
-	}
-	if u.URL == "" {
-		return nil, o, nil
-	}
-	target, err := url.Parse(u.URL)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the upstream: %w; write it as http://127.0.0.1:3000", err)
-	}
-	if target.Scheme == "https" {
-		if o.TLS, err = clientTLS("upstream.tls", &u.TLS); err != nil {
-			return nil, nil, fmt.Errorf("the upstream: %w", err)
-		}
-	}
-	return target, o, nil
 }
