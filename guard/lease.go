@@ -122,7 +122,11 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 	default:
 		by = byStore
 		var down bool
-		if d, down, err = s.askOne(ctx, r); !down {
+		d, down, err = s.askOne(ctx, r)
+		if !renews {
+			s.doubt(r, err)
+		}
+		if !down {
 			break
 		}
 		if renews {

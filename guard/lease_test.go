@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -416,6 +417,81 @@ func TestLeasesAreBounded(t *testing.T) {
 		// Each that was remembered made room for some: all but the first few.
 		if got := h.Stats().Held - before; got < 95 {
 			t.Errorf("%d of 100 new ones were remembered", got)
+		}
+	})
+}
+
+// A lease that the store granted too late, or to somebody who had left, ends soon, and not with its time to live.
+func TestLeaseInDoubt(t *testing.T) {
+	flight := sluice.Request{Limit: leases, Key: key, Cost: 1}
+	ask := map[string]func(h *house, ctx context.Context, member uint64) error{
+		"alone": func(h *house, ctx context.Context, member uint64) error {
+			r := flight
+			r.Member = member
+			_, err := h.Decide(ctx, r)
+			return err
+		},
+		"in a batch": func(h *house, ctx context.Context, member uint64) error {
+			r := flight
+			r.Member = member
+			return h.DecideAll(ctx, []sluice.Request{r, {Limit: other, Key: key, Cost: 1}}, make([]sluice.Decision, 2))
+		},
+	}
+	for name, ask := range ask {
+		for _, fallback := range []guard.Fallback{guard.Local, guard.Allow, guard.Deny} {
+			t.Run(name+", "+fallback.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := build(t, guard.Options{Default: fallback})
+					h.fake.set(slow(100 * time.Millisecond))
+					for member := range uint64(3) {
+						if err := ask(h, t.Context(), member+1); err != nil {
+							t.Error(err)
+						}
+					}
+					leaving, leave := context.WithCancel(t.Context())
+					time.AfterFunc(10*time.Millisecond, leave)
+					if err := ask(h, leaving, 4); !errors.Is(err, sluice.ErrUnknownOutcome) {
+						t.Errorf("who left is told %v", err)
+					}
+					pass(200 * time.Millisecond)
+					if n := held(t, h.fake.Store, leases); n != 4 {
+						t.Errorf("%d are held in the store, want 4: this tests nothing", n)
+					}
+					h.outage() // which lasts longer than the first attempt
+					pass(3 * time.Second)
+					h.fake.set(nil)
+					pass(6 * time.Second)
+					if n := held(t, h.fake.Store, leases); n != 0 {
+						t.Errorf("%d are held in the store by nobody", n)
+					}
+					calls := h.fake.calls.Load()
+					pass(time.Hour)
+					if n := h.fake.calls.Load(); n != calls {
+						t.Errorf("the store was asked %d more times", n-calls)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A lease in doubt that is asked for again is kept, since it is known then.
+func TestLeaseInDoubtAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Deny})
+		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}
+		h.fake.set(slow(100 * time.Millisecond))
+		if d := h.ask(r); d.Allowed {
+			t.Errorf("%+v", d)
+		}
+		pass(200 * time.Millisecond)
+		h.fake.set(nil)
+		if d := h.ask(r); !d.Allowed || d.Degraded {
+			t.Errorf("%+v", d)
+		}
+		pass(6 * time.Second)
+		if n := held(t, h.fake.Store, leases); n != 1 {
+			t.Errorf("%d are held in the store, want 1", n)
 		}
 	})
 }

@@ -16,8 +16,9 @@ import (
 // can be tried again, see sluice.Reservation.
 //
 // It is no sluice.Taker: what that saves is a hundredth of what a call of a store
-// that may fail takes. It is safe for concurrent use and runs nothing in the background:
-// the goroutines of calls end with these, and the store is asked again when a caller comes.
+// that may fail takes. It is safe for concurrent use. The goroutines of calls end with these, and the
+// store is asked again when a caller comes; by itself, the guard ends leases of which it does not know whether the
+// store granted them.
 type Store struct {
 	o         Options
 	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
@@ -26,6 +27,7 @@ type Store struct {
 	scaler    scaler
 	leases    leases
 	calls     sync.Pool // *call
+	doubts    atomic.Int64
 
 	inFlight                                   atomic.Int64
 	shed, refused, givenUp, failed, late, slow atomic.Uint64
@@ -128,6 +130,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	c.requests = append(c.requests[:0], rs...)
 	c.decisions = append(c.decisions[:0], out...)
 	down, err := s.ask(ctx, c)
+	s.doubtAll(rs, err)
 	switch {
 	case down:
 		return s.standInAll(ctx, rs, out, err)
