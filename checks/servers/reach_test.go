@@ -329,7 +329,7 @@ func TestKeysOfThePage(t *testing.T) {
 rules:
   - name: per-client
     key: client_ip
-    limits: [{algorithm: token_bucket, rate: 1/30d}, {algorithm: sliding_log, rate: 9/30d}]
+    limits: [{algorithm: token_bucket, rate: 1/30d}, {algorithm: fixed_window, rate: 9/30d}]
     ban: {after: 1, for: 1h}
 `)
 	s.mustCheck("/", "192.0.2.7")
