@@ -31,6 +31,11 @@ func TestScaleOut(t *testing.T) {
 			Listener{},
 			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Rules: []string{"api"}, Above: 0.9, Below: 0.9, Every: time.Minute},
 		},
+		{
+			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, above: 1500%, below: 10}}\n",
+			Listener{},
+			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Above: 15, Below: 10, For: 10 * time.Second},
+		},
 	} {
 		f, err := Parse("x.yaml", []byte(head+c.text))
 		if err != nil {

@@ -49,7 +49,7 @@ var texts = map[reflect.Type]object{
 	reflect.TypeFor[Size]():          anyOf(object{"type": "integer", "minimum": 0}, text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?$`)),
 	reflect.TypeFor[ByteRate]():      text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?/[0-9_]*(us|ms|s|m|h|d|w)?$`),
 	reflect.TypeFor[Share]():         anyOf(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
-	reflect.TypeFor[Ratio]():         anyOf(object{"type": "number", "minimum": 0}, text(ratios.String())),
+	reflect.TypeFor[Ratio]():         anyOf(object{"type": "number", "minimum": 0, "maximum": mostPlain}, text(ratios.String())),
 	reflect.TypeFor[policy.StatusRange](): anyOf(object{"type": "integer", "minimum": 100, "maximum": 599},
 		text(statuses.String())),
 }
