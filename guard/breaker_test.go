@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -275,6 +276,39 @@ func TestPanic(t *testing.T) {
 			}
 			if err := h.Reset(t.Context(), other, key); !errors.Is(err, sluice.ErrUnknownOutcome) {
 				t.Errorf("a reset: %v", err)
+			}
+		}
+	})
+}
+
+// A store that ends the goroutine of a call, as t.FailNow does in one that a test has made
+// up, is taken for a failure: no call stays in flight, and no probe.
+func TestGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, inline := range []bool{false, true} {
+			h := build(t, guard.Options{Inline: inline, Failures: 2})
+			h.fake.set(func(context.Context) error {
+				runtime.Goexit()
+				return nil
+			})
+			ask := func() {
+				done := make(chan struct{})
+				go func() { // ends with the store's, if that is inline
+					defer close(done)
+					h.take(other, 1)
+				}()
+				<-done
+			}
+			for range 3 {
+				ask()
+				pass(time.Second) // the last one is a probe
+			}
+			if st := h.Stats(); st.State != guard.Open || st.InFlight != 0 || st.Failed != 3 {
+				t.Errorf("inline %t: %+v", inline, st)
+			}
+			h.fake.set(nil)
+			if d := h.take(other, 1); d.Degraded {
+				t.Errorf("inline %t: %+v", inline, d)
 			}
 		}
 	})

@@ -71,11 +71,17 @@ func (s *Store) free(c *call) {
 	s.calls.Put(c)
 }
 
+// errGoexit is the value of a store that has ended the goroutine of a call.
+var errGoexit = errors.New("it called runtime.Goexit")
+
 // run makes the call.
 func (c *call) run(store sluice.Store) {
+	returned := false
 	defer func() {
 		if v := recover(); v != nil {
 			c.err = &PanicError{Value: v, Stack: debug.Stack()}
+		} else if !returned {
+			c.err = &PanicError{Value: errGoexit, Stack: debug.Stack()}
 		}
 	}()
 	switch c.op {
@@ -94,6 +100,7 @@ func (c *call) run(store sluice.Store) {
 	default:
 		c.runBan(store)
 	}
+	returned = true
 }
 
 // runBan makes a call of a store that may be a sluice.Banner.
@@ -115,9 +122,26 @@ func (c *call) runBan(store sluice.Store) {
 
 // runAlone makes the call on a goroutine of its own.
 func (s *Store) runAlone(c *call) {
+	defer func() { // also if the store ends the goroutine
+		s.inFlight.Add(-1)
+		c.done <- struct{}{}
+	}()
 	c.run(s.o.Store)
-	s.inFlight.Add(-1)
-	c.done <- struct{}{}
+}
+
+// runHere makes the call on that of its caller. If the store ends it, nobody is left to
+// take in what that says.
+func (s *Store) runHere(c *call, p pass) {
+	returned := false
+	defer func() {
+		s.inFlight.Add(-1)
+		if !returned {
+			s.failed.Add(1)
+			s.breaker.fail(p, c.err)
+		}
+	}()
+	c.run(s.o.Store)
+	returned = true
 }
 
 // ask makes a call of the store, if it may be asked, and takes in what that says of
@@ -148,8 +172,7 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	}
 	c.ctx = bound
 	if s.o.Inline {
-		c.run(s.o.Store)
-		s.inFlight.Add(-1)
+		s.runHere(c, p)
 	} else {
 		go s.runAlone(c)
 		c.wait(ctx)
