@@ -45,12 +45,21 @@ func readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
+// fileOf returns the contents of the file of a rule's answer.
+func fileOf(r *policy.Response, rule string) ([]byte, error) {
+	content, err := readFile(r.File)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: rule %q: WhenLimited.File: %w", rule, err)
+	}
+	return content, nil
+}
+
 // body returns the body of a rule's answer and its type, both empty if the rule has none.
 func body(r *policy.Response, wait int64, rule string) (content []byte, contentType string, err error) {
 	contentType = r.ContentType
 	switch {
 	case r.File != "":
-		if content, err = readFile(r.File); err != nil {
+		if content, err = fileOf(r, rule); err != nil {
 			return nil, "", err
 		}
 		if contentType == "" {
@@ -82,8 +91,8 @@ func CheckFiles(p *policy.Policy) error {
 		if r.WhenLimited.File == "" {
 			continue
 		}
-		if _, err := readFile(r.WhenLimited.File); err != nil {
-			return fmt.Errorf("httplimit: rule %q: WhenLimited.File: %w", r.Name, err)
+		if _, err := fileOf(&r.WhenLimited, r.Name); err != nil {
+			return err
 		}
 	}
 	return nil

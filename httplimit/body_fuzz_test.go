@@ -52,7 +52,9 @@ func FuzzBodyTemplate(f *testing.F) {
 			Tightest: sluice.Decision{Limit: 1, RetryAfter: again}, TightestLimit: p.Rule("the-rule").Limits[0],
 		}
 		w := httptest.NewRecorder()
-		httplimit.WriteDenied(w, get("/"), &v)
+		if err := httplimit.WriteDenied(w, get("/"), &v); err != nil {
+			t.Error(err)
+		}
 		seconds := int64((again + time.Second - 1) / time.Second)
 		want := expanded(text, itoa(seconds), "the-rule")
 		if got := w.Body.String(); text != "" && got != want {

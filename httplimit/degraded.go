@@ -10,25 +10,16 @@ import (
 )
 
 // WriteDegraded answers a request that is degraded and not passed on, as the rule says that
-// degraded it. If the rule's file cannot be read, it is a problem document with status 503.
-func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) {
-	if err := writeDegraded(w, v); err != nil {
-		writeUndegraded(w)
-	}
-}
-
-// writeUndegraded answers in place of an answer that cannot be given.
-func writeUndegraded(w http.ResponseWriter) {
-	p := &Problem{Type: TypeReducedCapacity, Title: "Temporarily reduced capacity", Status: http.StatusServiceUnavailable}
-	p.Write(w)
-}
-
-func writeDegraded(w http.ResponseWriter, v *policy.Verdict) error {
+// degraded it. If the rule's file cannot be read, it is a problem document with status 503, and
+// the error says why; the request is answered in any case.
+func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
 	answer, h := &v.Degrade.WhenLimited, w.Header()
 	wait := waitOf(h, softWait(v, v.Degrade))
 	content, contentType, err := body(answer, wait, v.Degrade.Name)
 	if err != nil {
-		return fmt.Errorf("httplimit: rule %q: WhenLimited.File: %w", v.Degrade.Name, err)
+		p := &Problem{Type: TypeReducedCapacity, Title: "Temporarily reduced capacity", Status: http.StatusServiceUnavailable}
+		p.Write(w)
+		return err
 	}
 	if content != nil {
 		h.Set("Content-Type", contentType)

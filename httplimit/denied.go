@@ -34,12 +34,13 @@ func denies(r *policy.Rule) bool {
 }
 
 // WriteDenied answers a request that is refused: as the rule says, or with a
-// problem document, as also where the rule's file cannot be read. It sets none of the headers that
-// Headers.Set does, and tells the wait that those do.
-func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) {
+// problem document, as also where the rule's file cannot be read; the error says why then, and the
+// request is answered in any case. It sets none of the headers that Headers.Set does, and tells the
+// wait that those do.
+func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
 	if !denies(v.Rule) {
 		NewProblem(v).Write(w)
-		return
+		return nil
 	}
 	answer := &v.Rule.WhenLimited
 	wait := waitOf(w.Header(), retryAfter(v))
@@ -47,12 +48,13 @@ func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) {
 	if err != nil || content == nil {
 		setHeader(w.Header(), answer, wait, v.Rule.Name)
 		NewProblem(v).Write(w)
-		return
+		return err
 	}
 	setRefusal(w.Header(), contentType, len(content))
 	setHeader(w.Header(), answer, wait, v.Rule.Name)
 	w.WriteHeader(Status(v))
 	_, _ = w.Write(content) // a client that is gone needs no answer
+	return nil
 }
 
 // send sends a refusal.

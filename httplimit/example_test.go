@@ -247,7 +247,7 @@ func ExampleHeaders_Set() {
 		v := decider.Decide(r)
 		headers.Set(w.Header(), &v)
 		if !v.Allowed() {
-			httplimit.WriteDenied(w, r, &v)
+			_ = httplimit.WriteDenied(w, r, &v) // fails only where a rule has a file
 		}
 		fmt.Printf("%s: %d%s\n", w.Header().Get("RateLimit-Policy"), w.Code, w.Body)
 	}

@@ -52,25 +52,21 @@ type Options struct {
 	// of the request. Default: they cannot.
 	Context bool
 	// OnError is told of errors of the store, of those while charges are canceled,
-	// settled or released too. No request fails for the latter. It must be safe for
+	// settled or released too, and of answers that the defaults of OnDenied and OnDegraded cannot
+	// give as the rules say. No request fails for the latter two. It must be safe for
 	// concurrent use. Default: errors are ignored here; those of decisions are in the verdict.
 	OnError func(r *http.Request, err error)
 }
 
 func (o *Options) complete(store sluice.Store) error {
-	if o.OnDenied == nil {
-		o.OnDenied = WriteDenied
-	}
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
 	}
+	if o.OnDenied == nil {
+		o.OnDenied = reporting(WriteDenied, o.OnError)
+	}
 	if o.OnDegraded == nil {
-		o.OnDegraded = func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
-			if err := writeDegraded(w, v); err != nil {
-				o.OnError(r, err)
-				writeUndegraded(w)
-			}
-		}
+		o.OnDegraded = reporting(WriteDegraded, o.OnError)
 	}
 	if o.Gate != nil {
 		if o.MaxDelay != 0 || o.MaxWaiting != 0 || o.Counts != nil {
@@ -92,4 +88,13 @@ func (o *Options) complete(store sluice.Store) error {
 	var err error
 	o.Gate, err = gate.New(store, own)
 	return err
+}
+
+// reporting returns a hook that answers as write does, and reports what it could not do.
+func reporting(write func(http.ResponseWriter, *http.Request, *policy.Verdict) error, report func(*http.Request, error)) func(http.ResponseWriter, *http.Request, *policy.Verdict) {
+	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
+		if err := write(w, r, v); err != nil {
+			report(r, err)
+		}
+	}
 }

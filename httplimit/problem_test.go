@@ -46,7 +46,9 @@ func TestProblems(t *testing.T) {
 		{"without limits met", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, httplimit.TypeQuotaExceeded, daily},
 	} {
 		w := httptest.NewRecorder()
-		httplimit.WriteDenied(w, get("/"), c.v)
+		if err := httplimit.WriteDenied(w, get("/"), c.v); err != nil {
+			t.Error(err)
+		}
 		var p httplimit.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Errorf("%s: %v in %s", c.name, err, w.Body)
@@ -70,7 +72,9 @@ func TestAnswerOfTheRule(t *testing.T) {
 	answer := &v.Rule.WhenLimited
 	write := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		httplimit.WriteDenied(w, get("/"), v)
+		if err := httplimit.WriteDenied(w, get("/"), v); err != nil {
+			t.Error(err)
+		}
 		return w
 	}
 	if w := write(); w.Code != 429 {

@@ -1,8 +1,10 @@
 package httplimit_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -190,9 +192,9 @@ func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	httplimit.WriteDegraded(w, get("/"), &policy.Verdict{Degrade: &policy.Rule{WhenLimited: policy.Response{File: page}}})
-	if w.Code != 503 {
-		t.Errorf("without a middleware: status %d", w.Code)
+	err := httplimit.WriteDegraded(w, get("/"), &policy.Verdict{Degrade: &policy.Rule{WhenLimited: policy.Response{File: page}}})
+	if w.Code != 503 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a middleware: status %d, %v", w.Code, err)
 	}
 }
 
@@ -413,7 +415,9 @@ func TestRejection(t *testing.T) {
 func TestRejectionWithoutItsFile(t *testing.T) {
 	page := saved(t, "denied.txt", "no")
 	clock := int64(1e6)
-	h := wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(1), WhenLimited: policy.Response{File: page}}), httplimit.Options{}, nothing)
+	var reported []error
+	o := httplimit.Options{OnError: func(_ *http.Request, err error) { reported = append(reported, err) }}
+	h := wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(1), WhenLimited: policy.Response{File: page}}), o, nothing)
 	status(h)
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)
@@ -422,6 +426,9 @@ func TestRejectionWithoutItsFile(t *testing.T) {
 	h.ServeHTTP(w, get("/"))
 	if w.Code != 429 || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	if len(reported) != 1 || !errors.Is(reported[0], fs.ErrNotExist) || !strings.HasPrefix(reported[0].Error(), `httplimit: rule "r": WhenLimited.File: `) {
+		t.Errorf("reported %q", reported)
 	}
 }
 

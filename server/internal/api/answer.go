@@ -33,10 +33,12 @@ func (a *API) answerTo(v *policy.Verdict) *answer {
 	}
 	w := &written{header: http.Header{}}
 	a.o.Headers.Set(w.header, v)
+	write := httplimit.WriteDegraded
 	if refused {
-		httplimit.WriteDenied(w, nil, v)
-	} else {
-		httplimit.WriteDegraded(w, nil, v)
+		write = httplimit.WriteDenied
+	}
+	if err := write(w, nil, v); err != nil {
+		a.o.AnswerFailed(err)
 	}
 	w.header.Del("Content-Length") // whoever sends it knows
 	told := &answer{Status: w.status, Headers: make(map[string]string, len(w.header))}

@@ -57,6 +57,8 @@ type Options struct {
 	Fingerprint func(sluice.Key) string
 	// Headers tell clients their limits, in the answers that requests get. Default: the IETF's.
 	Headers *httplimit.Headers
+	// AnswerFailed is told why a request cannot get the answer that its rule says. Optional.
+	AnswerFailed func(error)
 	// Authorize reports why a request may not do what is for operators: reset keys, and
 	// list, make and lift bans. Default: none may.
 	Authorize func(r *http.Request) error
@@ -91,6 +93,9 @@ func New(o Options) (*API, error) {
 		o.Authorize = func(*http.Request) error {
 			return errors.New("calls for operators are off here; use the admin listener, or configure an admin token")
 		}
+	}
+	if o.AnswerFailed == nil {
+		o.AnswerFailed = func(error) {}
 	}
 	if o.Headers == nil {
 		h, err := httplimit.NewHeaders(httplimit.HeaderOptions{})

@@ -78,7 +78,8 @@ type App struct {
 	echo      *http.Server
 	pipe      *pipeListener
 
-	errorLog *telemetry.Sampler // of the store's errors
+	errorLog  *telemetry.Sampler // of the store's errors
+	answerLog *telemetry.Sampler // of answers that cannot be given
 
 	cut      context.CancelFunc // ends the contexts of all requests
 	draining atomic.Bool
@@ -100,7 +101,10 @@ func New(o Options) (*App, error) {
 	if o.Linger == 0 {
 		o.Linger = time.Second
 	}
-	a := &App{o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()}, errorLog: telemetry.NewSampler(storeErrors)}
+	a := &App{
+		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()},
+		errorLog: telemetry.NewSampler(storeErrors), answerLog: telemetry.NewSampler(answerErrors),
+	}
 	if err := a.assemble(); err != nil {
 		a.Close()
 		return nil, fmt.Errorf("sluice: %w", err)
@@ -156,7 +160,7 @@ func (a *App) assemble() error {
 	}
 	a.api, err = api.New(api.Options{
 		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers,
-		Authorize: authorize, MaxBody: int64(f.Limits.BodySize),
+		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.Limits.BodySize),
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +42,57 @@ func TestDegradedRequestsGoElsewhere(t *testing.T) {
 		r.write(replaceAnswer(text, less, c.answer))
 		_ = r.Reload()
 		ask(c.want)
+	}
+}
+
+// The file of an answer that goes while the server runs leaves a problem document, and the log says why.
+func TestFilesOfAnswersThatGo(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.txt")
+	if err := os.WriteFile(page, []byte("{rule} is over"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+`
+rules:
+  - {name: firm, match: {path: /firm}, key: global, limit: {algorithm: fixed_window, rate: 1/d, opened: true}, when_limited: {file: '`+page+`'}}
+  - {name: soft, match: {path: /soft}, key: global, limit: {algorithm: fixed_window, rate: 1/d, opened: true}, when_limited: {action: degrade, file: '`+page+`'}}
+`), nil)
+	const line = "an answer cannot be given"
+	for path, rule := range map[string]string{"/firm": "firm", "/soft": "soft"} {
+		for _, want := range []string{"hello", rule + " is over"} {
+			if _, body := r.ask(Proxy, http.MethodGet, path, ""); body != want {
+				t.Fatalf("%s answers %q; want %q", path, body, want)
+			}
+		}
+	}
+	if log := r.log.String(); strings.Contains(log, line) {
+		t.Fatalf("logged:\n%s", log)
+	}
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule   string
+		status int
+		ask    func() (reply, string)
+	}{
+		{"firm", http.StatusTooManyRequests, func() (reply, string) { return r.ask(Proxy, http.MethodGet, "/firm", "") }},
+		{"soft", http.StatusServiceUnavailable, func() (reply, string) { return r.ask(Proxy, http.MethodGet, "/soft", "") }},
+		{"firm", http.StatusOK, func() (reply, string) { return r.ask(API, http.MethodPost, "/v1/check", `{"path": "/firm"}`) }},
+		{"soft", http.StatusOK, func() (reply, string) { return r.ask(API, http.MethodPost, "/v1/check", `{"path": "/soft"}`) }},
+	} {
+		before := len(r.log.String())
+		eventually(t, "a line about "+c.rule, func() bool {
+			res, body := c.ask()
+			if res.StatusCode != c.status || !strings.Contains(body, "application/problem+json") && res.Header.Get("Content-Type") != "application/problem+json" {
+				t.Fatalf("%s: %d %s", c.rule, res.StatusCode, body)
+			}
+			for logged := range strings.Lines(r.log.String()[before:]) {
+				if strings.Contains(logged, line) && strings.Contains(logged, `rule \"`+c.rule+`\"`) && strings.Contains(logged, page) {
+					return true
+				}
+			}
+			return false // there are only so many lines a second
+		})
 	}
 }
 

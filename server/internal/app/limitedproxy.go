@@ -64,11 +64,11 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		Headers: headersOf(f),
 		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 			proxy.Refuse(w, r)
-			httplimit.WriteDenied(w, r, v)
+			a.answerFailed(httplimit.WriteDenied(w, r, v))
 		},
 		OnDegraded: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 			proxy.Refuse(w, r)
-			httplimit.WriteDegraded(w, r, v)
+			a.answerFailed(httplimit.WriteDegraded(w, r, v))
 		},
 		Fallback: a.fallbacks.Handler,
 		Gate:     a.gate,
