@@ -32,9 +32,11 @@ func readAhead(r *http.Request) *http.Request {
 	}
 	b := &aheadBody{ReadCloser: r.Body, reading: true}
 	b.came.L = &b.mu
-	go b.fill()
+	from := r
 	r = r.WithContext(r.Context()) // a copy: the server looks at the body of its own
 	r.Body = b
+	trailing(r, from, nil)
+	go b.fill()
 	return r
 }
 

@@ -18,7 +18,7 @@ type Decider interface {
 	// may be nil if verdicts never hold charges.
 	Store() sluice.Store
 	// Reserved returns the names, in canonical form, of headers that tell the service behind
-	// what the decider's rules say of r: they are removed from what the client sent. Nil
+	// what the decider's rules say of r: they are removed from what the client sent, trailers too. Nil
 	// if there are none, or if r comes from a hop that is trusted to set them.
 	Reserved(r *http.Request) []string
 }

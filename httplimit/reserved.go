@@ -41,7 +41,7 @@ func dashed(c byte) byte {
 }
 
 // passed returns the request as it is passed on: without what only this package may say in
-// it, and with what the rules want it to say. Without any of that it is r itself.
+// it, be it as a trailer, and with what the rules want it to say. Without any of that it is r itself.
 func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
 	var remove []string
 	for name := range r.Header {
@@ -49,10 +49,15 @@ func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
 			remove = append(remove, name)
 		}
 	}
-	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil {
+	trails := len(own) > 0 && mayTrail(r)
+	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil && !trails {
 		return r
 	}
+	from := r
 	r = r.WithContext(r.Context())
+	if trails {
+		trailing(r, from, own)
+	}
 	r.Header = maps.Clone(r.Header)
 	for _, name := range remove {
 		delete(r.Header, name)

@@ -113,13 +113,18 @@ upstream: %s`, cert, key, service)+roomy), nil)
 	}
 }
 
-// TestSpoofedMarks speaks to the server on the wire: whatever a client writes, in whatever
-// spelling, and whatever it names in Connection, services see of marks, degradations and
+// TestSpoofedMarks speaks to the server on the wire: whatever a client writes, before the body or
+// after it, in whatever spelling, and whatever it names in Connection, services see of marks, degradations and
 // addresses only what the server says.
 func TestSpoofedMarks(t *testing.T) {
 	seen := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var lines []string
+			_, _ = io.Copy(io.Discard, r.Body)
+			// A service may make headers of trailers.
+			for field, values := range r.Trailer {
+				r.Header[field] = append(r.Header[field], values...)
+			}
 			for field, values := range r.Header {
 				if plain := strings.ToLower(strings.NewReplacer("_", "-", ".", "-").Replace(field)); strings.HasPrefix(plain, "sluice") ||
 					strings.HasPrefix(plain, "x-less") || strings.Contains(plain, "real") || strings.Contains(plain, "forwarded-for") {
@@ -144,13 +149,14 @@ rules:
 		{"/", "full Sluice-Marked=marking X-Forwarded-For=127.0.0.1 X-Less=yes X-Real-Ip=127.0.0.1"},
 		{"/less", "less Sluice-Marked=marking " + own},
 	} {
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: shop.example\r\n", x.path)
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: shop.example\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Less, sluice.marked, X-Real-IP\r\n", x.path)
+		var forged string
 		for _, name := range []string{
 			"Sluice-Marked", "sluice_marked", "SLUICE.MARKED", "Sluice-Degraded", "sLUICE_Degraded", "X-Less", "x_less", "X.Less", "X-Real-IP", "x_real_ip", "X-Forwarded-For", "x_forwarded_for", "X.Forwarded.For",
 		} {
-			fmt.Fprintf(c, "%s: forged\r\n", name)
+			forged += name + ": forged\r\n"
 		}
-		fmt.Fprint(c, "Connection: sluice-marked, X-Less\r\nConnection: x-real-ip, X-FORWARDED-FOR\r\n\r\n")
+		fmt.Fprintf(c, "%sConnection: sluice-marked, X-Less\r\nConnection: x-real-ip, X-FORWARDED-FOR\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\n%s\r\n", forged, forged)
 		res, err := http.ReadResponse(in, nil)
 		if err != nil {
 			t.Fatal(err)

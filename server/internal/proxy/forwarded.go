@@ -38,6 +38,26 @@ func (p *Proxy) forward(pr *httputil.ProxyRequest) {
 	}
 }
 
+// trailers gives in, a copy of the request r, trailers of its own that do not speak of the client
+// either: services may take them for headers. They are complete once the function it returns
+// is called, at the end of the body.
+func trailers(in, r *http.Request) (complete func()) {
+	if r.Trailer == nil {
+		return func() {} // and none are passed on that were not announced
+	}
+	passed := make(http.Header, len(r.Trailer))
+	complete = func() {
+		for name, values := range r.Trailer {
+			if !isForwarding(name) {
+				passed[name] = values
+			}
+		}
+	}
+	complete()
+	in.Trailer = passed
+	return complete
+}
+
 // keep takes over a header that was sent.
 func keep(out, in http.Header, name string) {
 	if v := in[name]; len(v) > 0 {

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -79,6 +81,49 @@ func TestStripsAliasesOnTheWire(t *testing.T) {
 	}
 	if strings.Contains(text.String(), forged) {
 		t.Errorf("the service saw\n%s", text.String())
+	}
+}
+
+// Services that make headers of trailers see no other client in them, over either HTTP.
+func TestStripsTrailers(t *testing.T) {
+	s := service(t, func(w http.ResponseWriter, r *http.Request) {
+		announced := len(r.Trailer)
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, r.Method, " ", announced, " ", r.Trailer)
+	})
+	f := front(t, s.URL, TransportOptions{}, nil)
+	forgedLines := []string{"X-Forwarded-For: " + forged, "x_real_ip: " + forged, "Forwarded: for=" + forged, "X.Forwarded.Host: " + forged}
+	for _, method := range []string{"POST", "GET"} {
+		for _, announced := range []string{"X-Sum", "X-Sum, X-Forwarded-For, x_real_ip, Forwarded, X.Forwarded.Host"} {
+			c := dial(t, f.URL)
+			c.say(method+" / HTTP/1.1", "Host: shop.example", "Connection: close", "Transfer-Encoding: chunked", "Trailer: "+announced, "", "4", "body", "0", "X-Sum: 1")
+			c.say(append(forgedLines, "")...)
+			c.header()
+			var text strings.Builder
+			if _, err := c.in.WriteTo(&text); err != nil {
+				t.Fatal(err)
+			}
+			if want := method + " 1 map[X-Sum:[1]]"; !strings.Contains(text.String(), want) {
+				t.Errorf("%s announced: the service saw\n%s\nwant %s", announced, text.String(), want)
+			}
+		}
+	}
+
+	second := httptest.NewUnstartedServer(Bounded(handler(t, s.URL, TransportOptions{}, nil), DefaultStall))
+	second.EnableHTTP2 = true
+	second.StartTLS()
+	t.Cleanup(second.Close)
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		for _, body := range []string{"body", ""} {
+			r, err := http.NewRequestWithContext(t.Context(), method, second.URL, io.NopCloser(strings.NewReader(body)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Trailer = http.Header{"X-Sum": {"1"}, "X-Forwarded-For": {forged}, "X_real_ip": {forged}, "Forwarded": {forged}}
+			if res, text := do(t, second.Client(), r); text != method+" 1 map[X-Sum:[1]]" {
+				t.Errorf("over HTTP/2, body %q: %d, the service saw %s", body, res.StatusCode, text)
+			}
+		}
 	}
 }
 

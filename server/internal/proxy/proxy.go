@@ -100,7 +100,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.o.MaxBody > 0 {
 			body = http.MaxBytesReader(w, body, p.o.MaxBody)
 		}
-		patient := &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall}
+		patient := &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall, atEnd: trailers(in, r)}
 		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, patient))
 		in.Body = patient
 		if r.ProtoMajor == 1 {
@@ -124,7 +124,11 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	p.forward(pr)
 	// Trailers arrive with the end of the body, in the map of the request that came in.
-	pr.Out.Trailer = pr.In.Trailer
+	if pr.Out.Trailer = pr.In.Trailer; pr.Out.Trailer != nil && pr.Out.ContentLength < 0 {
+		// Otherwise the transport would look whether a GET has a body, and still read from it while
+		// it reads what is announced.
+		pr.Out.TransferEncoding = []string{"chunked"}
+	}
 }
 
 // fail answers for an upstream that did not.

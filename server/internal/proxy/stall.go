@@ -64,6 +64,7 @@ type patientBody struct {
 	stall   time.Duration
 	stalled atomic.Bool
 	ended   atomic.Bool
+	atEnd   func() // is called before the end is told
 }
 
 // whole reports whether the body was read to its end.
@@ -83,8 +84,8 @@ func stalled(ctx context.Context) bool {
 func (b *patientBody) Read(piece []byte) (int, error) {
 	limited := b.control.SetReadDeadline(time.Now().Add(b.stall)) == nil
 	n, err := b.ReadCloser.Read(piece)
-	if errors.Is(err, io.EOF) {
-		b.ended.Store(true)
+	if errors.Is(err, io.EOF) && !b.ended.Swap(true) {
+		b.atEnd()
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		b.stalled.Store(true)

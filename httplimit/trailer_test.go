@@ -1,0 +1,109 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// trailed tells the trailers that a handler sees, those that are announced and all that came.
+func trailed(w http.ResponseWriter, r *http.Request) {
+	announced := fmt.Sprint(r.Trailer)
+	body, err := io.ReadAll(iotest.OneByteReader(r.Body))
+	fmt.Fprint(w, announced, " ", string(body), " ", r.Trailer, " ", err, " ", r.Header.Get("Sluice-Marked"))
+}
+
+// What clients may not write as a header, they may not write after the body either, for services that
+// make headers of trailers; announced or not, and also if the body is read while the request waits.
+func TestClientsCannotMarkInTrailers(t *testing.T) {
+	forged := "Sluice-Marked: no\r\nsluice_degraded: no\r\nX-Less: no\r\nx.less: no\r\n"
+	for _, c := range []struct{ name, announce, trailers, want string }{
+		{"announced", "Trailer: X-Sum, Sluice-Marked, Sluice_Degraded, X-Less, X.Less\r\n", "X-Sum: 1\r\n" + forged, "map[X-Sum:[]] body map[X-Sum:[1]] <nil> "},
+		{"others are announced", "Trailer: X-Sum\r\n", "X-Sum: 1\r\n" + forged, "map[X-Sum:[]] body map[X-Sum:[1]] <nil> "},
+		{"none is announced", "", "X-Sum: 1\r\n" + forged, "map[] body map[X-Sum:[1]] <nil> "},
+		{"nothing else", "", forged, "map[] body map[] <nil> "},
+		{"none", "", "", "map[] body map[] <nil> "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store, err := memory.New(memory.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}}
+			soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Mark}}
+			slow := policy.Rule{Name: "slow", MaxWait: time.Minute, Limits: []*sluice.Limit{sluice.MustLimit("slow", sluice.LeakyBucket{Rate: sluice.Per(1, 20*time.Millisecond), Queue: 10})}}
+			s := served(t, wrap(t, ruled(t, store, httplimit.PolicyOptions{}, own, soft, slow), httplimit.Options{}, http.HandlerFunc(trailed)))
+			conn := send(t, s.Listener.Addr().String(), "")
+			in := bufio.NewReader(conn)
+			for _, mark := range []string{"", "soft"} {
+				if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+c.announce+"\r\n4\r\nbody\r\n0\r\n"+c.trailers+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				res, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil || string(text) != c.want+mark {
+					t.Errorf("the handler saw %s, %v; want %s", text, err, c.want+mark)
+				}
+			}
+		})
+	}
+}
+
+// A body that is read ahead may end while what is announced is read elsewhere.
+func TestTrailersOfBodiesReadAhead(t *testing.T) {
+	inside, sent := make(chan struct{}, 1), make(chan struct{})
+	_, address := line(t, sluice.Per(1, 10*time.Millisecond), func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength >= 0 {
+			return
+		}
+		inside <- struct{}{}
+		for more := true; more; {
+			select {
+			case <-sent:
+				more = false
+			case <-r.Context().Done():
+				return
+			default:
+				_ = r.Clone(r.Context())
+			}
+		}
+		trailed(w, r)
+	})
+	conn := send(t, address, "")
+	in := bufio.NewReader(conn)
+	for range 5 {
+		// The second one waits for the first.
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\nPOST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\nbody\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		<-inside
+		if _, err := io.WriteString(conn, "0\r\nX-Sum: 1\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		sent <- struct{}{}
+		for _, want := range []string{"", "map[X-Sum:[]] body map[X-Sum:[1]] <nil> "} {
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if err != nil || string(text) != want {
+				t.Errorf("the handler saw %s, %v; want %s", text, err, want)
+			}
+		}
+	}
+}
