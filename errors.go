@@ -69,3 +69,20 @@ type RequestError struct {
 func (e *RequestError) Error() string {
 	return fmt.Sprintf("sluice: request to limit %q: %s", e.Limit, e.Problem)
 }
+
+// DenialError is the error of a batch that a store could decide in part, as when one of several
+// servers does not answer, if some of its requests are denied: with them the batch is, whatever
+// the others would have come to. Who stands in for the store keeps to that.
+type DenialError struct {
+	// Denied holds the denials by their places in the batch, those of shadows left out.
+	Denied map[int]Decision
+	// Err says why the others were not decided.
+	Err error
+}
+
+func (e *DenialError) Error() string {
+	return fmt.Sprintf("sluice: denied (%d of a batch), and the others were not decided: %v", len(e.Denied), e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *DenialError) Unwrap() error { return e.Err }

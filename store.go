@@ -19,7 +19,7 @@ type Store interface {
 	// twice for the same limit and key adds up. Requests that Peek take nothing but can
 	// deny; those that Shadow are decided and charged on their own. If any answer but
 	// that of a shadow is a denial, nothing was charged, and the others say what each
-	// limit would have answered alone.
+	// limit would have answered alone. An error may be a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, before the moment it acts, less what
 	// later charges stand on; after that moment, nothing. A lease is released.

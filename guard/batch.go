@@ -2,24 +2,33 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sluicehq/sluice"
 )
 
-// standInAll answers a batch that the store did not. Those that are limited locally
-// are one batch of the local store; it is charged only if nothing else is denied.
+// standInAll answers a batch that the store did not. What it has denied for certain stays denied. Those
+// that are limited locally are one batch of the local store; it is charged only if nothing else is denied.
 func (s *Store) standInAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision, why error) error {
 	for i := range rs {
 		if err := rs[i].Check(); err != nil {
 			return err
 		}
 	}
+	var denial sluice.DenialError
+	if d := (*sluice.DenialError)(nil); errors.As(why, &d) {
+		denial = *d
+	}
 	now := time.Now()
 	by := make([]layer, len(rs))
 	var locals []int
 	allowed := true // all that is no shadow
 	for i := range rs {
+		if d, ok := denial.Denied[i]; ok {
+			out[i], by[i], allowed = d, byStore, false
+			continue
+		}
 		var isLocal bool
 		if out[i], by[i], isLocal = s.standInOne(&rs[i], now); isLocal {
 			locals = append(locals, i)

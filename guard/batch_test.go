@@ -1,9 +1,12 @@
 package guard_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
@@ -99,4 +102,33 @@ func (h *house) used(name string, want int64) {
 	if got := d.Limit - d.Remaining; !d.Degraded || got != want {
 		h.Errorf("%d of %q are used locally, want %d", got, name, want)
 	}
+}
+
+// What a store has denied stays denied, though it cannot decide the others: these follow their ladders, and
+// nothing is charged.
+func TestBatchDeniedInPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"local": guard.Local, "allow": guard.Allow})})
+		of := func(name string) *sluice.Limit { return limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}) }
+		denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 10, RetryAfter: time.Hour, ResetAfter: time.Hour}
+		h.fake.set(func(context.Context) error {
+			return fmt.Errorf("a part: %w", &sluice.DenialError{Denied: map[int]sluice.Decision{1: denied}, Err: errors.New("one server is gone")})
+		})
+		rs := []sluice.Request{
+			{Limit: of("local"), Key: key, Cost: 3}, {Limit: of("exhausted"), Key: key, Cost: 1}, {Limit: of("allow"), Key: key, Cost: 1},
+		}
+		out := make([]sluice.Decision, len(rs))
+		if err := h.DecideAll(t.Context(), rs, out); err != nil {
+			t.Fatal(err)
+		}
+		if out[1] != denied {
+			t.Errorf("what the store has denied is %+v, want %+v", out[1], denied)
+		}
+		for _, i := range []int{0, 2} {
+			if d := out[i]; !d.Allowed || !d.Degraded || d.Receipt != (sluice.Receipt{}) {
+				t.Errorf("decision %d is %+v, want one that would be allowed and has taken nothing", i, d)
+			}
+		}
+		h.used("local", 0)
+	})
 }

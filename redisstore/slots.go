@@ -45,6 +45,9 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 		if !given || slices.ContainsFunc(parts, func(p part) bool { return p.err == nil && p.batch.lasts() }) {
 			err = unknown(err)
 		}
+		if denied := denials(parts); len(denied) > 0 {
+			err = &sluice.DenialError{Denied: denied, Err: err}
+		}
 		return err
 	}
 	for i := range parts {
@@ -58,6 +61,23 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 		}
 	}
 	return nil
+}
+
+// denials returns those that are certain, of the parts that were answered.
+func denials(parts []part) map[int]sluice.Decision {
+	denied := map[int]sluice.Decision{}
+	for _, p := range parts {
+		answers := make([]sluice.Decision, len(p.rs))
+		if p.err != nil || p.batch.all || p.batch.answer(answers, false) != nil {
+			continue
+		}
+		for j, i := range p.indexes {
+			if !answers[j].Allowed && !p.rs[j].Shadow {
+				denied[i] = answers[j]
+			}
+		}
+	}
+	return denied
 }
 
 // part is the requests of a batch that are in one slot.

@@ -72,3 +72,40 @@ func TestErrorsOfSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestDenialsOfSlots: what one slot denies is told, though another one fails.
+func TestDenialsOfSlots(t *testing.T) {
+	refused := &ServerError{Text: "CLUSTERDOWN Hash slot not served"}
+	s, err := New(&slotsClient{batches: map[string]error{"{b}": refused}, denies: "{c}"}, Options{Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket := sluice.MustLimit("bucket", sluice.TokenBucket{Rate: sluice.PerSecond(5)})
+	window := sluice.MustLimit("window", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
+	for _, c := range []struct {
+		name   string
+		shadow bool
+		denied bool
+	}{
+		{"a request", false, true},
+		{"a shadow", true, false},
+	} {
+		rs := []sluice.Request{
+			{Limit: bucket, Key: sluice.StringKey("a"), Cost: 1},
+			{Limit: bucket, Key: sluice.StringKey("b"), Cost: 1},
+			{Limit: window, Key: sluice.StringKey("c"), Cost: 6, Shadow: c.shadow},
+		}
+		err := s.DecideAll(t.Context(), rs, make([]sluice.Decision, len(rs)))
+		var answer *ServerError
+		if !errors.As(err, &answer) {
+			t.Fatalf("%s: %v does not say what the other slot answered", c.name, err)
+		}
+		var denial *sluice.DenialError
+		if errors.As(err, &denial) != c.denied {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if c.denied && (len(denial.Denied) != 1 || denial.Denied[2].Reason != sluice.ReasonNever || denial.Denied[2].Limit != 5) {
+			t.Errorf("%s: the denials are %+v", c.name, denial.Denied)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -110,6 +111,7 @@ func TestBatchOverSlots(t *testing.T) {
 				s.loses(l)
 			}
 		}
+		s.deniesBeside(full)
 		checkTTL(t, p.Nodes)
 	})
 }
@@ -173,6 +175,35 @@ func (s *slotted) loses(l *sluice.Limit) {
 	if got, want := s.peek(l, second).Remaining, wasLost.Remaining-cost(l, 3); got != want {
 		s.Errorf("%v: %d remain where the reply was lost, want %d: charged once, and not given back", l, got, want)
 	}
+}
+
+// deniesBeside asks for a unit of one that has none left, and for one of a slot whose reply is
+// lost: a ladder that allows does not allow what is denied.
+func (s *slotted) deniesBeside(full sluice.Key) {
+	s.Helper()
+	ladder, err := guard.New(guard.Options{Store: s.store, Deadline: soon, Default: guard.Allow, Inline: true})
+	if err != nil {
+		s.Fatal(err)
+	}
+	rs := []sluice.Request{s.request(slotFull, s.keyOn(1), 1), s.request(slotFull, full, 1)}
+	out := make([]sluice.Decision, len(rs))
+	if err := s.store.DecideAll(within(s, soon), rs, out); err != nil { // the script is known then
+		s.Fatal(err)
+	}
+	proxy := s.cluster.proxies[s.cluster.Nodes[1]]
+	if err := proxy.Cut("evalsha", 3); err != nil {
+		s.Fatal(err)
+	}
+	if err := ladder.DecideAll(s.Context(), rs, out); err != nil {
+		s.Fatal(err)
+	}
+	if err := proxy.Pass(); err != nil {
+		s.Fatal(err)
+	}
+	if lost, denied := out[0], out[1]; !lost.Allowed || !lost.Degraded || denied.Allowed || denied.Degraded || denied.Reason != sluice.ReasonLimited {
+		s.Errorf("beside a lost reply, which is %+v, a denial is %+v", lost, denied)
+	}
+	s.cluster.recovers(s, slotFull, rs[0].Key)
 }
 
 // recovers returns when a key can be looked at.
