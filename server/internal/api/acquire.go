@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/policy"
 )
 
 // acquire decides and charges, and opens a token for the places in concurrency
@@ -53,23 +52,6 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	e.opened = &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()}
 	a.write(w, status, true, e)
 	return nil
-}
-
-// lifetime returns how long the leases last that are held, and whether there are any.
-func (h *held) lifetime() (ttl time.Duration, leases bool) {
-	for i := range h.charges {
-		if h.charges[i].lease == nil {
-			continue
-		}
-		one := time.Minute // the default of sluice.Concurrency
-		if c, ok := h.charges[i].Limit.Algorithm().(sluice.Concurrency); ok && c.TTL > 0 {
-			one = c.TTL
-		}
-		if !leases || one < ttl {
-			ttl, leases = one, true
-		}
-	}
-	return ttl, leases
 }
 
 // giveBack ends what nobody has acted upon.
@@ -189,13 +171,4 @@ func noToken(what string) *problem {
 		Detail: "The token was used before, has expired, or was never given.",
 		Remedy: "end each " + what + " once, within the time that expires_in_ms says",
 	}
-}
-
-// leaseOf returns the request to renew the lease that a limit has granted, or nil.
-func leaseOf(m *policy.Met) *sluice.Request {
-	if m.Request.Member == 0 {
-		return nil
-	}
-	r := m.Request
-	return &r
 }

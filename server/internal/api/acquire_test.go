@@ -84,3 +84,29 @@ func TestAcquireNeedsAConcurrencyLimit(t *testing.T) {
 		t.Errorf("renewing nothing: %+v", r)
 	}
 }
+
+// TestRenewsEachKeyOfALimit: a path with dots is held under each key that it has, and each place is renewed.
+func TestRenewsEachKeyOfALimit(t *testing.T) {
+	s := serve(t, `
+rules:
+  - name: one
+    key: [path]
+    limit: {algorithm: concurrency, max: 1, ttl: 200ms}
+`, nil)
+	held := s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range 8 { // twice the time to live
+		if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {
+			t.Fatalf("renewing in time: %+v", r)
+		}
+		<-tick.C
+	}
+	for _, path := range []string{"/b", "/a/%2e%2e/b"} {
+		s.want(false, "/v1/acquire", `{"path": "`+path+`"}`)
+	}
+	if r := s.call("/v1/release", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK || r.Charges != 2 || r.Lost != 0 {
+		t.Errorf("releasing: %+v", r)
+	}
+	s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
+}

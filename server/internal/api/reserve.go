@@ -63,22 +63,6 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// held is what a token stands for.
-type held struct {
-	charges []charge
-	since   time.Time // when the work began, zero before
-	ends    time.Time
-}
-
-// charge is one of them.
-type charge struct {
-	sluice.Charge
-	// fixed says that the rule names the cost, whatever the client's turns out to be.
-	fixed bool
-	// lease renews it, if it is one.
-	lease *sluice.Request
-}
-
 // dropLeases gives back the places in concurrency limits that a verdict took, for
 // an answer that comes without a token to end them with.
 func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
@@ -88,31 +72,6 @@ func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
 			_ = a.o.Store.Cancel(context.WithoutCancel(ctx), c)
 		}
 	}
-}
-
-// lasted returns how long the work has lasted.
-func (h *held) lasted() time.Duration {
-	if h.since.IsZero() {
-		return 0
-	}
-	return time.Since(h.since)
-}
-
-// heldBy returns what a verdict took.
-func heldBy(v *policy.Verdict) held {
-	h := held{since: time.Now()}
-	for _, c := range v.Charges() {
-		one := charge{Charge: c}
-		for i := range v.Met {
-			if v.Met[i].Request.Limit == c.Limit {
-				cost := v.Met[i].Rule.Cost
-				one.fixed = cost.Units != 0 || cost.Header != ""
-				one.lease = leaseOf(&v.Met[i])
-			}
-		}
-		h.charges = append(h.charges, one)
-	}
-	return h
 }
 
 // settlement ends a reservation at what it cost in the end.

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// held is what a token stands for.
+type held struct {
+	charges []charge
+	since   time.Time // when the work began, zero before
+	ends    time.Time
+}
+
+// charge is one of them.
+type charge struct {
+	sluice.Charge
+	// fixed says that the rule names the cost, whatever the client's turns out to be.
+	fixed bool
+	// lease renews it, if it is one.
+	lease *sluice.Request
+}
+
+// heldBy returns what a verdict took.
+func heldBy(v *policy.Verdict) held {
+	h := held{since: time.Now()}
+	for _, c := range v.Charges() {
+		one := charge{Charge: c}
+		for i := range v.Met {
+			if r := &v.Met[i].Request; r.Limit == c.Limit && r.Key == c.Key {
+				cost := v.Met[i].Rule.Cost
+				one.fixed = cost.Units != 0 || cost.Header != ""
+				one.lease = leaseOf(&v.Met[i])
+			}
+		}
+		h.charges = append(h.charges, one)
+	}
+	return h
+}
+
+// leaseOf returns the request to renew the lease that a limit has granted, or nil.
+func leaseOf(m *policy.Met) *sluice.Request {
+	if m.Request.Member == 0 {
+		return nil
+	}
+	r := m.Request
+	return &r
+}
+
+// lasted returns how long the work has lasted.
+func (h *held) lasted() time.Duration {
+	if h.since.IsZero() {
+		return 0
+	}
+	return time.Since(h.since)
+}
+
+// lifetime returns how long the leases last that are held, and whether there are any.
+func (h *held) lifetime() (ttl time.Duration, leases bool) {
+	for i := range h.charges {
+		if h.charges[i].lease == nil {
+			continue
+		}
+		one := time.Minute // the default of sluice.Concurrency
+		if c, ok := h.charges[i].Limit.Algorithm().(sluice.Concurrency); ok && c.TTL > 0 {
+			one = c.TTL
+		}
+		if !leases || one < ttl {
+			ttl, leases = one, true
+		}
+	}
+	return ttl, leases
+}
