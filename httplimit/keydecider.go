@@ -152,14 +152,18 @@ func (d *KeyDecider) ask(i int, key sluice.Key, cost int64) sluice.Request {
 	return q
 }
 
-// context returns the context of decisions about r. Those that grant leases do not end because
-// the client leaves: it would keep its place for as long as a lease lives.
-func (d *KeyDecider) context(r *http.Request) context.Context {
+// context returns the context of decisions about r. Those that grant leases end with its deadline, and not
+// because the client leaves: it would keep its place for as long as a lease lives.
+func (d *KeyDecider) context(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx := r.Context()
-	if d.leases && ctx.Err() == nil {
-		return context.WithoutCancel(ctx)
+	if !d.leases || ctx.Done() == nil || ctx.Err() != nil {
+		return ctx, func() {}
 	}
-	return ctx
+	lasting := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(lasting, deadline)
+	}
+	return lasting, func() {}
 }
 
 // decideOne is what decideAll is, at less expense, for one limit.
@@ -168,7 +172,9 @@ func (d *KeyDecider) decideOne(r *http.Request, key sluice.Key, cost int64) poli
 	var answer sluice.Decision
 	err := q.Check()
 	if err == nil {
-		answer, err = d.o.Store.Decide(d.context(r), q)
+		ctx, cancel := d.context(r)
+		answer, err = d.o.Store.Decide(ctx, q)
+		cancel()
 	}
 	met := &[1]policy.Met{{Request: q, Decision: answer}}
 	if err != nil {
@@ -189,7 +195,9 @@ func (d *KeyDecider) decideAll(r *http.Request, key sluice.Key, cost int64) poli
 		met[i].Request = requests[i]
 	}
 	out := make([]sluice.Decision, len(met))
-	if err := d.o.Store.DecideAll(d.context(r), requests, out); err != nil {
+	ctx, cancel := d.context(r)
+	defer cancel()
+	if err := d.o.Store.DecideAll(ctx, requests, out); err != nil {
 		return d.failed(met, err)
 	}
 	for i := range met {

@@ -15,10 +15,10 @@ import (
 // marked. It is safe for concurrent use.
 //
 // A request that is allowed after a delay waits for it, as long as its context lasts: when the
-// client is gone, the request is not handled and what it took is given back. Meanwhile the
-// first 32 KiB of its body are read ahead, without which a server does not learn that a client
-// over HTTP/1 is gone. What it holds of concurrency limits is released when the handler returns
-// or panics, and costs that are known by then are settled.
+// client is gone, the request is not handled and what it took is given back. (Over HTTP/1 a server
+// of net/http notices that from the end of the request's body on.) What it holds of concurrency
+// limits is released when the handler returns or panics, and costs that are known by then are
+// settled.
 type Middleware struct {
 	decider Decider
 	o       Options
@@ -63,10 +63,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.o.OnDenied(w, r, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: errTarget})
 		return
 	}
-	v := m.decider.Decide(r)
-	if v.Delay > 0 {
-		r = readAhead(r)
-	}
+	v, came := m.decider.Decide(r), r
 	ctx := r.Context()
 	if isInvolved(&v) || m.o.Counts != nil {
 		ctx = requestContext{ctx, r}
@@ -75,10 +72,23 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	if pass == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
 		// Most requests, and little of the cost of the others.
 		m.headers.Set(w.Header(), &v)
-		next.ServeHTTP(w, passed(r, &v, m.decider.Reserved(r)))
+		r = passed(r, &v, m.decider.Reserved(r))
+		next.ServeHTTP(w, r)
+		keepForm(came, r)
 		return
 	}
-	m.serveOther(ctx, w, r, next, v, pass, err)
+	m.serveOther(ctx, w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		keepForm(came, r)
+	}), v, pass, err)
+}
+
+// keepForm gives the request that came the form that was read of a copy: the server removes the
+// files of the one that it knows.
+func keepForm(came, r *http.Request) {
+	if came.MultipartForm == nil {
+		came.MultipartForm = r.MultipartForm
+	}
 }
 
 // isInvolved reports whether the gate may have errors to tell of.

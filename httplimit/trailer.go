@@ -8,7 +8,7 @@ import (
 
 // trailingBody is the body of a copy of a request, which gets its trailers when the end is read. The
 // server puts them into the request that came, and into the map there: a copy that shared it
-// would have what is to be removed, and have it written while others read it if the body is read ahead.
+// would have what is to be removed.
 type trailingBody struct {
 	io.ReadCloser
 	from, to *http.Request
