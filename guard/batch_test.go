@@ -132,3 +132,24 @@ func TestBatchDeniedInPart(t *testing.T) {
 		h.used("local", 0)
 	})
 }
+
+// A store that waits for one of its servers can say what another one has denied only when time is up.
+func TestBatchDeniedInPartAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Allow})
+		h.fake.set(func(ctx context.Context) error {
+			<-ctx.Done()
+			return &sluice.DenialError{Denied: map[int]sluice.Decision{0: {Reason: sluice.ReasonLimited}}, Err: ctx.Err()}
+		})
+		l := limit("l", sluice.FixedWindow{Rate: sluice.PerDay(10)})
+		out := make([]sluice.Decision, 2)
+		for range 5 {
+			if err := h.DecideAll(t.Context(), []sluice.Request{{Limit: l, Key: key, Cost: 1}, {Limit: l, Key: key, Cost: 1}}, out); err != nil {
+				t.Fatal(err)
+			}
+			if out[0].Allowed || !out[1].Allowed {
+				t.Fatalf("decided %+v; the first was denied", out)
+			}
+		}
+	})
+}

@@ -229,6 +229,10 @@ func (s *Store) announce(p pass) {
 	told = true
 }
 
+// lastWord is how long a batch may take after its deadline to say what was denied in part: it
+// knows of those who do not answer only then.
+const lastWord = time.Millisecond
+
 // wait waits for the call, its deadline or the end of its caller's context, and
 // leaves it behind then.
 func (c *call) wait(caller context.Context) {
@@ -237,6 +241,16 @@ func (c *call) wait(caller context.Context) {
 		return
 	case <-c.ctx.Done():
 	case <-caller.Done():
+	}
+	if c.op == decideAll && caller.Err() == nil {
+		late := time.NewTimer(lastWord)
+		defer late.Stop()
+		select {
+		case <-c.done:
+			return
+		case <-caller.Done():
+		case <-late.C:
+		}
 	}
 	select {
 	case <-c.done: // both

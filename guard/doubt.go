@@ -30,9 +30,10 @@ type doubt struct {
 	pause  time.Duration
 }
 
-// doubt takes in what came of a question for a lease that nobody held.
+// doubt takes in what came of a question for a lease that nobody held. If there are too many to remember, it
+// may be one that is held, and is left to its time to live.
 func (s *Store) doubt(r *sluice.Request, err error) {
-	if r.Peek || !takesLease(r) || !errors.Is(err, sluice.ErrUnknownOutcome) {
+	if r.Peek || !takesLease(r) || !errors.Is(err, sluice.ErrUnknownOutcome) || s.leases.full() {
 		return
 	}
 	if s.doubts.Add(1) > mostDoubts {
@@ -68,7 +69,7 @@ func (d *doubt) later() { time.AfterFunc(d.pause/2+rand.N(d.pause), d.settle) }
 // settle ends the lease, unless it was asked for again and granted.
 func (d *doubt) settle() {
 	now := time.Now()
-	if held, ok := d.store.leases.get(d.id, now); !ok || held.by != byStore {
+	if held, ok := d.store.leases.get(d.id, now); ok && held.by != byStore || !ok && !d.store.leases.full() {
 		err := d.store.end(context.Background(), cancelCharge, &d.charge, 0, 0)
 		if err != nil && !isAnswer(err) && now.Before(d.until) {
 			d.pause = min(2*d.pause, lastDoubt)

@@ -53,6 +53,9 @@ func (ls *leases) len() int {
 	return len(ls.held)
 }
 
+// full reports whether leases may be held that are not remembered.
+func (ls *leases) full() bool { return ls.len() >= ls.most }
+
 // get returns a lease that is held.
 func (ls *leases) get(id leaseID, now time.Time) (lease, bool) {
 	ls.mu.Lock()

@@ -495,3 +495,25 @@ func TestLeaseInDoubtAskedAgain(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is not remembered, for there are too many, may be in doubt and running: it is not ended.
+func TestLeaseInDoubtAmongTooMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Default: guard.Allow, MaxLeases: 1})
+		r := sluice.Request{Limit: leases, Key: key, Cost: 1}
+		for member := range uint64(2) {
+			r.Member = member + 1
+			if d := h.ask(r); !d.Allowed || d.Degraded {
+				t.Fatalf("%+v", d)
+			}
+		}
+		r.Member = 2
+		h.fake.set(slow(100 * time.Millisecond))
+		h.ask(r) // renewed, for all that the store knows
+		h.fake.set(nil)
+		pass(6 * time.Second)
+		if n := held(t, h.fake.Store, leases); n != 2 {
+			t.Errorf("%d are held in the store, want 2", n)
+		}
+	})
+}

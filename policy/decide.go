@@ -213,7 +213,15 @@ func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 		err = store.DecideAll(ctx, s.requests[done:], s.decisions[done:])
 	}
 	if err != nil {
-		s.decisions = s.decisions[:done]
+		clear(s.decisions[done:])
+		var part *sluice.DenialError
+		if !errors.As(err, &part) {
+			s.decisions = s.decisions[:done]
+			return err
+		}
+		for i, d := range part.Denied {
+			s.decisions[done+i] = d
+		}
 	}
 	return err
 }
@@ -302,7 +310,11 @@ func (v *Verdict) fail(err error) {
 		if v.Rule == nil {
 			v.Rule = m.Rule
 		}
-		if refused || m.Rule.OnStoreError == FallbackDeny {
+		denied := decided && !m.Decision.Allowed // for certain: see sluice.DenialError
+		if denied && !refused {
+			v.Reason, v.Tightest, v.TightestLimit = m.Decision.Reason, m.Decision, m.Request.Limit
+		}
+		if refused || denied || m.Rule.OnStoreError == FallbackDeny {
 			v.Action, v.Rule, v.Degrade, v.Mark, v.Paced = Deny, m.Rule, nil, nil, nil
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
@@ -118,5 +119,22 @@ func TestSoftStoreError(t *testing.T) {
 		Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 	if v.Action != policy.Mark || v.Rule != nil {
 		t.Errorf("a soft rule alone: %s", v.Explain())
+	}
+}
+
+// What a store has denied is denied, though it could not decide the rest, which is let pass.
+func TestDeniedInPart(t *testing.T) {
+	broken := errors.New("one server is gone")
+	denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: time.Minute, ResetAfter: time.Minute}
+	for place, rule := range []string{"a", "b", "c"} {
+		err := fmt.Errorf("a part: %w", &sluice.DenialError{Denied: map[int]sluice.Decision{place: denied}, Err: broken})
+		p := mustPolicy(t, policy.Options{Rules: named("a", "b", "c"), OnStoreError: policy.FallbackAllow})
+		v := p.Decide(t.Context(), &stub{err: err}, &policy.Attributes{})
+		if v.Action != policy.Deny || v.Rule.Name != rule || v.Reason != sluice.ReasonLimited || v.Tightest != denied || !errors.Is(v.Err, broken) {
+			t.Errorf("%v by %s, %v, %+v, %v", v.Action, v.Rule.Name, v.Reason, v.Tightest, v.Err)
+		}
+		if len(v.Charges()) != 0 {
+			t.Errorf("%+v was charged", v.Charges())
+		}
 	}
 }

@@ -38,7 +38,8 @@ func (e *MisfitError) Unwrap() error { return e.err }
 // for the time write.
 const oldestMajor = 5
 
-// masterPatience is how long one of several masters may take to be checked.
+// masterPatience is how long one of several masters may take to be checked, at least: it is three
+// quarters of the time until the caller's deadline, if that is longer.
 const masterPatience = time.Second
 
 // Check asks the server, or each master of a cluster, whether it can hold limits, and decides
@@ -64,7 +65,11 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 
 // checkMasters asks all at once, so that one that is silent holds up no other.
 func (s *Store) checkMasters(ctx context.Context, masters []Master, found []finding) {
-	ctx, cancel := context.WithTimeout(ctx, masterPatience)
+	patience := masterPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = max(patience, time.Until(deadline)*3/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var all sync.WaitGroup
 	for i, m := range masters {

@@ -108,6 +108,9 @@ const (
 // the context ends before, as when another slot has not answered, that goes on by itself for a
 // moment, for a bounded number of batches: beyond, too little is admitted.
 func (s *Store) giveBack(ctx context.Context, parts []part) bool {
+	if !slices.ContainsFunc(parts, func(p part) bool { return p.err == nil && p.batch.all }) {
+		return true
+	}
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
 	done := make(chan bool, 1)
 	go func() {

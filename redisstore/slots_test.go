@@ -109,3 +109,24 @@ func TestDenialsOfSlots(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingToGiveBack: where nothing was charged, nothing is unknown, though time is up.
+func TestNothingToGiveBack(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s, err := New(&slotsClient{batches: map[string]error{"{a}": &ServerError{Text: "CLUSTERDOWN Hash slot not served"}}, denies: "{b}"}, Options{Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	window := sluice.MustLimit("window", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
+	rs := []sluice.Request{
+		{Limit: window, Key: sluice.StringKey("a"), Cost: 6},
+		{Limit: window, Key: sluice.StringKey("b"), Cost: 6},
+	}
+	for range 100 {
+		err := s.DecideAll(ctx, rs, make([]sluice.Decision, len(rs)))
+		if err == nil || errors.Is(err, sluice.ErrUnknownOutcome) {
+			t.Fatalf("one slot refused and the other denied: %v", err)
+		}
+	}
+}
