@@ -91,10 +91,10 @@ func TestRenewsEachKeyOfALimit(t *testing.T) {
 rules:
   - name: one
     key: [path]
-    limit: {algorithm: concurrency, max: 1, ttl: 200ms}
+    limit: {algorithm: concurrency, max: 1, ttl: 1s}
 `, nil)
 	held := s.want(true, "/v1/acquire", `{"path": "/a/%2e%2e/b"}`)
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for range 8 { // twice the time to live
 		if r := s.call("/v1/renew", `{"token": "`+held.Token+`"}`); r.status != http.StatusOK {

@@ -98,7 +98,7 @@ rules:
     key: [global]
     limit: {algorithm: token_bucket, rate: 10/d, burst: 10}
 `, nil)
-	token := s.want(true, "/v1/reserve", `{"cost": 1, "ttl_ms": 50}`).Token
+	token := s.want(true, "/v1/reserve", `{"cost": 1, "ttl_ms": 1000}`).Token
 	s.want(false, "/v1/reserve", `{}`)
 	eventually(t, "the end of a reservation that its client forgot", func() bool {
 		return s.call("/v1/peek", `{}`).Allowed
