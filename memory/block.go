@@ -74,6 +74,8 @@ func (sh *shard) restamps(v *version, sl *slot, now int64) bool {
 func (sh *shard) convert(v *version, sl *slot, now int64) bool {
 	from := sh.store.versions.at(sl.version())
 	switch {
+	case *from.params == *v.params:
+		// A limit that was made again: nothing is settled, so that a denial moves nothing.
 	case v.params.Inline():
 		sl.state = v.params.ConvertState(from.params, sl.state, now)
 	case sl.state.T != 0:

@@ -145,3 +145,21 @@ func TestLimitsComeAndGoConcurrently(t *testing.T) {
 	}
 	checkInvariants(t, s)
 }
+
+// A limit that was made again, with the same numbers, is no change of them: what it denies moves nothing.
+func TestSameNumbersAgain(t *testing.T) {
+	now := int64(start)
+	s := open(t, &now, Options{})
+	again := func() *sluice.Limit {
+		return sluice.MustLimit("same", sluice.LeakyBucket{Rate: sluice.Per(13, 7*time.Microsecond), Queue: 7, Undelayed: 1})
+	}
+	took := take(t, s, again(), numbered(1), 3)
+	now++
+	if d := take(t, s, again(), numbered(1), 8); d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	now--
+	if d := take(t, s, again(), numbered(1), 0); d.Remaining != took.Remaining {
+		t.Errorf("%d remain after a denial and the way back in time, want %d", d.Remaining, took.Remaining)
+	}
+}
