@@ -38,7 +38,7 @@ func forCounting(t *testing.T, n int, holds func(t *testing.T, c *chooser, p alg
 func TestHammeringStaysBlocked(t *testing.T) {
 	forCounting(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)
-		first := m.decide(algo.Ask{Now: now, Cost: q.capacity}, true)
+		first := m.decide(algo.Request{Now: now, Cost: q.capacity}, true)
 		gap := (q.period - 1) / q.capacity
 		for i := range 300 {
 			now += c.one(gap, gap, c.below(gap+1))
@@ -46,7 +46,7 @@ func TestHammeringStaysBlocked(t *testing.T) {
 				return
 			}
 			m.grow(now)
-			ans := m.decide(algo.Ask{Now: now, Cost: 1}, true)
+			ans := m.decide(algo.Request{Now: now, Cost: 1}, true)
 			if ans.Allowed || ans.Remaining != 0 && ans.Reason == algo.Limited {
 				t.Errorf("%s: attempt %d, %d apart at most, got %+v in %s", numbers(&p), i, gap, ans, m.state())
 				return
@@ -68,7 +68,7 @@ func TestAttemptsTakeAllThatIsLeft(t *testing.T) {
 				continue
 			}
 			floor := max(a.Floor, c.below(q.capacity+1))
-			if ans := m.decide(algo.Ask{Now: now, Cost: 1, Floor: floor}, false); ans.Allowed || ans.Remaining != 0 {
+			if ans := m.decide(algo.Request{Now: now, Cost: 1, Floor: floor}, false); ans.Allowed || ans.Remaining != 0 {
 				t.Errorf("%s: after %+v was denied, one unit above %d got %+v", numbers(&p), a, floor, ans)
 				return
 			}
@@ -115,16 +115,16 @@ func TestAttemptsBeyondWhatIsCounted(t *testing.T) {
 		if p.Kind == algo.KindFixedWindow {
 			step = 0 // its window would end
 		}
-		m.decide(algo.Ask{Now: now, Cost: p.Capacity}, true)
-		var ans algo.Answer
+		m.decide(algo.Request{Now: now, Cost: p.Capacity}, true)
+		var ans algo.Result
 		for range 400 {
-			ans = m.decide(algo.Ask{Now: now, Cost: p.Capacity}, true)
+			ans = m.decide(algo.Request{Now: now, Cost: p.Capacity}, true)
 			if ans.Allowed || ans.Remaining != 0 || ans.RetryAfter <= 0 || ans.RetryAfter > 2*second {
 				t.Fatalf("%s: %+v", numbers(&p), ans)
 			}
 			now += step
 		}
-		a := algo.Ask{Now: now - step + ans.RetryAfter, Cost: p.Capacity}
+		a := algo.Request{Now: now - step + ans.RetryAfter, Cost: p.Capacity}
 		onTime := m.decide(a, false)
 		a.Now--
 		if early := m.decide(a, false); !onTime.Allowed || early.Allowed {

@@ -41,7 +41,7 @@ func linear(start, count, period int64) func(*big.Rat) *big.Rat {
 
 // schedule asks random questions, the clock going back by a period at most, and
 // tells of each charge that was made.
-func schedule(c *chooser, q questions, m *machine, asked func(a algo.Ask, ans algo.Answer)) {
+func schedule(c *chooser, q questions, m *machine, asked func(a algo.Request, ans algo.Result)) {
 	now := begin(c, q)
 	latest := now
 	for range 60 {
@@ -75,7 +75,7 @@ func TestBucketBound(t *testing.T) {
 		live := map[int]algo.Charge{}
 		var acts []departure
 		n := 0
-		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 			if ans.Allowed && a.Cost > 0 {
 				live[n] = charge(a, ans)
 			}
@@ -119,7 +119,7 @@ func TestBucketBoundWhileManyCancel(t *testing.T) {
 				delete(live, id)
 				continue
 			}
-			a := algo.Ask{Now: now, Cost: c.one(1, 1+c.below(burst), burst), MaxWait: 1 << 40}
+			a := algo.Request{Now: now, Cost: c.one(1, 1+c.below(burst), burst), MaxWait: 1 << 40}
 			if ans := m.decide(a, true); ans.Allowed {
 				live[i] = charge(a, ans)
 			}
@@ -157,7 +157,7 @@ func TestBucketRefundsComeOnTop(t *testing.T) {
 		m := newMachine(newBucket(count, period, burst, debt))
 		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst}
 		var took, net []departure
-		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 			if !ans.Allowed || a.Cost == 0 {
 				return
 			}
@@ -198,7 +198,7 @@ func TestWarmBucketBound(t *testing.T) {
 		p, _, q := warmBucket(c)
 		m := newMachine(p)
 		var acts []departure
-		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 			if ans.Allowed && a.Cost > 0 {
 				acts = append(acts, departure{rat(max(ans.At, a.Now+ans.Delay), 1), a.Cost})
 			}
@@ -229,7 +229,7 @@ func TestLeakyBound(t *testing.T) {
 		}
 		var tail []queued
 		n := 0
-		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 			if ans.Allowed && a.Cost > 0 {
 				n++
 				tail = append(tail, queued{n, charge(a, ans)})
@@ -278,7 +278,7 @@ func TestWindowBounds(t *testing.T) {
 				p, _, q := s.subject(c)
 				m := newMachine(p)
 				var at, units []int64
-				schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+				schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 					if ans.Allowed && a.Cost > 0 {
 						at, units = append(at, ans.At), append(units, a.Cost)
 					}
@@ -304,7 +304,7 @@ func TestFixedWindowHoldsItsCount(t *testing.T) {
 		p, _, q := fixedWindow(c)
 		m := newMachine(p)
 		sums := map[int64]int64{}
-		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 			if !ans.Allowed || a.Cost == 0 {
 				return
 			}
@@ -322,7 +322,7 @@ func TestLogKeepsDistance(t *testing.T) {
 		p, _, q := slidingLog(c)
 		m := newMachine(p)
 		last := int64(-1) << 60
-		schedule(c, q, m, func(a algo.Ask, ans algo.Answer) {
+		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
 			if ans.Allowed && a.Cost > 0 {
 				if ans.At-last < p.Log.MinInterval {
 					t.Errorf("%+v: %d after %d", p.Log, ans.At, last)
@@ -372,7 +372,7 @@ func TestConcurrencyBound(t *testing.T) {
 				return
 			}
 			if c.oneIn(4) && mine {
-				m.cancel(now, charge(a, algo.Answer{Allowed: true}))
+				m.cancel(now, charge(a, algo.Result{Allowed: true}))
 				if a.Cost > 0 {
 					delete(leases, a.Member)
 				}

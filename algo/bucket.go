@@ -67,14 +67,14 @@ func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, se
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
-func (b *Bucket) Decide(s State, a Ask) (State, Answer) {
-	var ans Answer
+func (b *Bucket) Decide(s State, a Request) (State, Result) {
+	var ans Result
 	s = b.decide(s, &a, &ans)
 	return s, ans
 }
 
 // decide is Decide without copies of what is large.
-func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
+func (b *Bucket) decide(s State, a *Request, ans *Result) State {
 	at, back := a.Now, int64(0)
 	missing, mark := s.V, uint64(0)
 	if passed := at - s.T; passed >= 0 && missing < lent {
@@ -95,18 +95,18 @@ func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
 		return s
 	}
 	if a.Cost > b.Burst-a.Floor {
-		*ans = Answer{Reason: Never, Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
+		*ans = Result{Reason: Never, Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
 		return s
 	}
 	after := missing + uint64(a.Cost)*b.Den
 	if after <= room {
-		*ans = Answer{Allowed: true, Remaining: b.remaining(after, room), ResetAfter: b.wait(after) + back, At: at}
+		*ans = Result{Allowed: true, Remaining: b.remaining(after, room), ResetAfter: b.wait(after) + back, At: at}
 		return State{at, after | mark}
 	}
 	over := after - room
 	wait := b.wait(over) + back
 	if wait <= a.MaxWait && after <= b.bound {
-		*ans = Answer{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
+		*ans = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
 		if a.Floor > 0 {
 			mark = lent // it waits for its floor too, which the level does not tell
 		}
@@ -116,7 +116,7 @@ func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
 	if after > b.bound {
 		retry = max(retry, b.wait(after-b.bound)+back)
 	}
-	*ans = Answer{
+	*ans = Result{
 		Reason: Limited, Remaining: b.remaining(missing, room),
 		RetryAfter: retry, ResetAfter: b.wait(missing) + back,
 	}
@@ -124,9 +124,9 @@ func (b *Bucket) decide(s State, a *Ask, ans *Answer) State {
 }
 
 // look answers a question that costs nothing: it passes unless the bucket owes.
-func (b *Bucket) look(missing, room uint64, at int64, a *Ask, ans *Answer) {
+func (b *Bucket) look(missing, room uint64, at int64, a *Request, ans *Result) {
 	back := at - a.Now
-	*ans = Answer{Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
+	*ans = Result{Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
 	if missing <= b.full {
 		ans.Allowed, ans.At = true, at
 		return

@@ -20,8 +20,8 @@ func TestBucketOwesNoMoreThanItsBound(t *testing.T) {
 	} {
 		p := newBucket(c.count, c.period, c.burst, 1)
 		var s algo.State
-		var ans algo.Answer
-		a := algo.Ask{Now: 1, MaxWait: math.MaxInt64}
+		var ans algo.Result
+		a := algo.Request{Now: 1, MaxWait: math.MaxInt64}
 		for a.Cost = c.burst; a.Cost > 0; a.Cost /= 2 {
 			for ans.Reason = algo.None; ans.Reason == algo.None; {
 				s, ans = p.Bucket.Decide(s, a)

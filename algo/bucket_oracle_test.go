@@ -76,7 +76,7 @@ func (o *bucketOracle) advance(now int64) {
 }
 
 // over returns by how many tokens a question runs over.
-func (o *bucketOracle) over(a algo.Ask) (*big.Rat, int64) {
+func (o *bucketOracle) over(a algo.Request) (*big.Rat, int64) {
 	tokens, at := o.refilled(a.Now)
 	over := new(big.Rat).SetInt64(a.Cost)
 	if a.Cost > 0 {
@@ -85,7 +85,7 @@ func (o *bucketOracle) over(a algo.Ask) (*big.Rat, int64) {
 	return over.Sub(over, tokens), at
 }
 
-func (o *bucketOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *bucketOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	if a.Cost > 0 && a.Cost > o.burst-a.Floor {
 		return false, 0, algo.Never
 	}
@@ -102,7 +102,7 @@ func (o *bucketOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return true, wait, algo.None
 }
 
-func (o *bucketOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *bucketOracle) commit(a algo.Request, allowed bool, id int) {
 	if o.last-a.Now > o.period {
 		o.advance(a.Now)
 	}
@@ -127,7 +127,7 @@ func (o *bucketOracle) commit(a algo.Ask, allowed bool, id int) {
 	o.charges[id] = c
 }
 
-func (o *bucketOracle) remaining(a algo.Ask) int64 {
+func (o *bucketOracle) remaining(a algo.Request) int64 {
 	tokens, _ := o.refilled(a.Now)
 	n := new(big.Rat).Sub(tokens, rat(a.Floor, 1))
 	if n.Sign() < 0 {

@@ -18,10 +18,10 @@ func TestTakeAnswersAsDecide(t *testing.T) {
 		now := r.Int64N(1e15)
 		for range 10 {
 			now += r.Int64N(2*period) - period/8
-			a := Ask{Now: max(now, 0), Cost: r.Int64N(b.Burst + 2)}
+			a := Request{Now: max(now, 0), Cost: r.Int64N(b.Burst + 2)}
 			want, ans := b.Decide(s, a)
 			got, short, plain := b.Take(s, a.Now, a.Cost)
-			took := Answer{Allowed: true, Remaining: b.Held(got), ResetAfter: b.Full(got), At: got.T}
+			took := Result{Allowed: true, Remaining: b.Held(got), ResetAfter: b.Full(got), At: got.T}
 			kept := got
 			if short > 0 {
 				took.Allowed, took.At = false, 0

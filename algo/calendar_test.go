@@ -110,9 +110,9 @@ func TestCalendarWindow(t *testing.T) {
 			sums := map[int64]int64{}
 			for range 60 {
 				now += c.one(0, 1, 3_600_000_000, -3_600_000_000, 7*3_600_000_000)
-				a := algo.Ask{Now: now, Cost: 1 + c.below(3)}
+				a := algo.Request{Now: now, Cost: 1 + c.below(3)}
 				before := s
-				var ans algo.Answer
+				var ans algo.Result
 				if s, ans = w.Decide(s, a); !ans.Allowed {
 					if before.T <= now || ans.RetryAfter != before.T-now {
 						t.Errorf("%s at %d: %+v from %v", name, now, ans, before)

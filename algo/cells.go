@@ -86,13 +86,13 @@ func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 
 // Decide answers one question. With commit the state is moved, by a denial only
 // with CountDenied; without, nothing is written.
-func (c *SlidingWindow) Decide(w []uint64, a Ask, commit bool) Answer {
+func (c *SlidingWindow) Decide(w []uint64, a Request, commit bool) Result {
 	index, used, at, setBack := c.settled(w, a.Now)
 	if setBack && commit {
 		c.collapse(w, index, used)
 	}
 	limit := c.Count - a.Floor
-	ans := Answer{Remaining: left(c.Count, a.Floor, used)}
+	ans := Result{Remaining: left(c.Count, a.Floor, used)}
 	if used > 0 {
 		ans.ResetAfter = c.leaves(w, index, used, 0) - a.Now
 		if setBack {

@@ -48,7 +48,7 @@ func (o *cellsOracle) now(now int64) (cell, used, at int64, setBack bool) {
 	return cell, max(o.sum(o.newest), o.count), now, true
 }
 
-func (o *cellsOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *cellsOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	_, used, _, _ := o.now(a.Now)
 	switch {
 	case a.Cost == 0 && (used <= o.count || o.countDenied):
@@ -61,7 +61,7 @@ func (o *cellsOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return false, 0, algo.Limited
 }
 
-func (o *cellsOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *cellsOracle) commit(a algo.Request, allowed bool, id int) {
 	cell, used, at, setBack := o.now(a.Now)
 	if setBack {
 		o.units, o.newest = map[int64]int64{cell: used}, cell
@@ -81,7 +81,7 @@ func (o *cellsOracle) forget(cell int64) {
 	maps.DeleteFunc(o.units, func(i, _ int64) bool { return i < cell-o.cells })
 }
 
-func (o *cellsOracle) remaining(a algo.Ask) int64 {
+func (o *cellsOracle) remaining(a algo.Request) int64 {
 	if a.Floor > o.count {
 		return 0
 	}

@@ -130,7 +130,7 @@ func (c *Concurrency) estimate(latency, units int64) int64 {
 }
 
 // limit returns the most units there may be, with those asked for.
-func (c *Concurrency) limit(latency int64, a *Ask) int64 {
+func (c *Concurrency) limit(latency int64, a *Request) int64 {
 	most := c.Max + c.Queue
 	floor := min(a.Floor, most)
 	switch {
@@ -147,7 +147,7 @@ func (c *Concurrency) limit(latency int64, a *Ask) int64 {
 // Decide answers one question. A member that holds a lease renews it, and is
 // told the delay of its place in the queue. With commit the state is moved,
 // except by a denial; without, nothing is written.
-func (c *Concurrency) Decide(w []uint64, a Ask, commit bool) Answer {
+func (c *Concurrency) Decide(w []uint64, a Request, commit bool) Result {
 	if commit {
 		c.follow(w, a.Now)
 	}
@@ -167,7 +167,7 @@ func (c *Concurrency) Decide(w []uint64, a Ask, commit bool) Answer {
 	}
 	latency := c.latency(w, now)
 	limit := c.limit(latency, &a)
-	ans := Answer{Remaining: max(0, limit-units), ResetAfter: max(0, busy-now)}
+	ans := Result{Remaining: max(0, limit-units), ResetAfter: max(0, busy-now)}
 	if a.Cost == 0 {
 		ans.Allowed, ans.At = true, a.Now
 		return ans

@@ -53,7 +53,7 @@ func (o *concOracle) delay(units int64) int64 {
 	return o.latency * ((units - 1) / o.max)
 }
 
-func (o *concOracle) passes(a algo.Ask, units int64) bool {
+func (o *concOracle) passes(a algo.Request, units int64) bool {
 	most := o.max + o.queue
 	if a.MaxWait < 0 {
 		most = o.max
@@ -61,7 +61,7 @@ func (o *concOracle) passes(a algo.Ask, units int64) bool {
 	return a.Floor <= most && units <= most-a.Floor && (a.MaxWait <= 0 || o.delay(units) <= a.MaxWait)
 }
 
-func (o *concOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *concOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	units, ahead := int64(0), int64(0)
 	for _, l := range o.now(a.Now) {
 		units += l.cost
@@ -82,7 +82,7 @@ func (o *concOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return true, o.delay(units + a.Cost), algo.None
 }
 
-func (o *concOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *concOracle) commit(a algo.Request, allowed bool, id int) {
 	o.follow(a.Now)
 	if !allowed || a.Cost == 0 {
 		return
@@ -100,7 +100,7 @@ func (o *concOracle) commit(a algo.Ask, allowed bool, id int) {
 	o.leases = append(o.leases, leaseOf{a.Member, until, a.Cost})
 }
 
-func (o *concOracle) remaining(a algo.Ask) int64 {
+func (o *concOracle) remaining(a algo.Request) int64 {
 	units := int64(0)
 	for _, l := range o.now(a.Now) {
 		units += l.cost

@@ -79,7 +79,7 @@ func TestConvertOfFreshIsFresh(t *testing.T) {
 					now += c.step(q.pace, 0)
 					m.decide(q.ask(c, now), true)
 				}
-				now += m.decide(algo.Ask{Now: now, Member: 1 << 40}, true).ResetAfter
+				now += m.decide(algo.Request{Now: now, Member: 1 << 40}, true).ResetAfter
 				m.convert(to, now)
 				if !m.fresh(now) {
 					t.Errorf("%s: a fresh state became %s of %s", numbers(&p), m.state(), numbers(&to))
@@ -160,7 +160,7 @@ func TestConvertWarmBucket(t *testing.T) {
 		})
 		now := int64(1_700_000_000_000_000)
 		for _, delay := range []int64{0, 1_752_500, 1_257_500} {
-			ans := m.decide(algo.Ask{Now: now, Cost: 1, MaxWait: 1 << 40}, true)
+			ans := m.decide(algo.Request{Now: now, Cost: 1, MaxWait: 1 << 40}, true)
 			if ans.Delay != delay {
 				t.Fatalf("delayed by %d, want %d", ans.Delay, delay)
 			}
@@ -171,7 +171,7 @@ func TestConvertWarmBucket(t *testing.T) {
 			Kind: algo.KindWarmBucket, Capacity: 1,
 			Warm: algo.NewWarmBucket(to, 1_000_000, 1, 1, 4_000_000, step.cold),
 		}, now)
-		if ans := m.decide(algo.Ask{Now: now, Cost: 1, MaxWait: 1 << 40}, true); ans.Delay != step.first {
+		if ans := m.decide(algo.Request{Now: now, Cost: 1, MaxWait: 1 << 40}, true); ans.Delay != step.first {
 			t.Errorf("at %d/s the next is delayed by %d, want %d", step.count, ans.Delay, step.first)
 		}
 	}
@@ -184,7 +184,7 @@ func TestConvertToAnOpenedWindow(t *testing.T) {
 	day := &algo.Calendar{Unit: algo.Day, Zone: time.UTC}
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
 	from := algo.FixedWindow{Count: 5, Length: day.Longest(), Calendar: day}
-	kept, _ := from.Decide(algo.State{}, algo.Ask{Now: noon, Cost: 3})
+	kept, _ := from.Decide(algo.State{}, algo.Request{Now: noon, Cost: 3})
 	for _, step := range []struct{ length, now, end, used int64 }{
 		{hour, noon, noon + hour, 3},
 		{24 * hour, noon, noon + 12*hour, 3},
@@ -207,7 +207,7 @@ func TestRestoreCells(t *testing.T) {
 		units := map[int64]uint64{}
 		for range 20 {
 			now += c.below(15)
-			if cost := 1 + c.below(40); cells.Decide(w, algo.Ask{Now: now, Cost: cost}, true).Allowed {
+			if cost := 1 + c.below(40); cells.Decide(w, algo.Request{Now: now, Cost: cost}, true).Allowed {
 				units[now/10] += uint64(cost)
 			}
 		}
@@ -227,8 +227,8 @@ func TestRestoreCells(t *testing.T) {
 func TestRestoreCounter(t *testing.T) {
 	const start = 1_700_000_000_000_000
 	c := algo.SlidingCounter{Count: 10, Length: 1_000_000}
-	first, _ := c.Decide(algo.State{}, algo.Ask{Now: start, Cost: 7})
-	second, _ := c.Decide(first, algo.Ask{Now: start + 1_900_000, Cost: 2})
+	first, _ := c.Decide(algo.State{}, algo.Request{Now: start, Cost: 7})
+	second, _ := c.Decide(first, algo.Request{Now: start + 1_900_000, Cost: 2})
 	if got := c.Restore(start/c.Length, 0, 7); got != first {
 		t.Errorf("restored %v, want %v", got, first)
 	}

@@ -74,14 +74,14 @@ func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back, or with CountDenied.
-func (c *SlidingCounter) Decide(s State, a Ask) (State, Answer) {
-	var ans Answer
+func (c *SlidingCounter) Decide(s State, a Request) (State, Result) {
+	var ans Result
 	s = c.decide(s, &a, &ans)
 	return s, ans
 }
 
 // decide is Decide without copies of what is large.
-func (c *SlidingCounter) decide(s State, a *Ask, ans *Answer) State {
+func (c *SlidingCounter) decide(s State, a *Request, ans *Result) State {
 	index, prev, cur, at, setBack := c.settled(s, a.Now)
 	kept := s
 	if setBack {
@@ -89,7 +89,7 @@ func (c *SlidingCounter) decide(s State, a *Ask, ans *Answer) State {
 	}
 	start := index * c.Length
 	used := c.weighted(prev, at-start) + int64(cur)
-	*ans = Answer{Remaining: left(c.Count, a.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, a.Now)}
+	*ans = Result{Remaining: left(c.Count, a.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, a.Now)}
 	limit := c.Count - a.Floor
 	if a.Cost == 0 {
 		// Passes unless in debt: a clock that went back may weigh the earlier

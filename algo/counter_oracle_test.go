@@ -48,7 +48,7 @@ func (o *counterOracle) used(now int64) int64 {
 	return cur + roundUp(covered.Mul(covered, rat(prev, 1))).Int64()
 }
 
-func (o *counterOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *counterOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	used := o.used(a.Now)
 	_, prev, cur, _, _ := o.now(a.Now)
 	switch {
@@ -62,7 +62,7 @@ func (o *counterOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return false, 0, algo.Limited
 }
 
-func (o *counterOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *counterOracle) commit(a algo.Request, allowed bool, id int) {
 	window, _, cur, at, setBack := o.now(a.Now)
 	if setBack {
 		o.units, o.newest = map[int64]int64{window: cur}, window
@@ -82,7 +82,7 @@ func (o *counterOracle) forget(window int64) {
 	maps.DeleteFunc(o.units, func(i, _ int64) bool { return i < window-1 })
 }
 
-func (o *counterOracle) remaining(a algo.Ask) int64 {
+func (o *counterOracle) remaining(a algo.Request) int64 {
 	if a.Floor > o.count {
 		return 0
 	}

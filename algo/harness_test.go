@@ -25,9 +25,9 @@ func newMachine(p algo.Params) *machine {
 	return m
 }
 
-func (m *machine) decide(a algo.Ask, commit bool) algo.Answer {
+func (m *machine) decide(a algo.Request, commit bool) algo.Result {
 	if m.p.Inline() {
-		var ans algo.Answer
+		var ans algo.Result
 		s := m.p.DecideState(m.s, &a, &ans)
 		if commit {
 			m.s = s
@@ -91,7 +91,7 @@ func (m *machine) convert(p algo.Params, now int64) {
 func (m *machine) state() string { return fmt.Sprint(m.s, m.w) }
 
 // charge is what an allowed question took.
-func charge(a algo.Ask, ans algo.Answer) algo.Charge {
+func charge(a algo.Request, ans algo.Result) algo.Charge {
 	return algo.Charge{Cost: a.Cost, Floor: a.Floor, At: ans.At, Over: ans.Over, Member: a.Member}
 }
 

@@ -37,8 +37,8 @@ func begin(c *chooser, q questions) int64 {
 }
 
 // look asks what remains, and takes nothing.
-func look(m *machine, now, floor int64) algo.Answer {
-	return m.decide(algo.Ask{Now: now, Floor: floor, Member: 1 << 40}, false)
+func look(m *machine, now, floor int64) algo.Result {
+	return m.decide(algo.Request{Now: now, Floor: floor, Member: 1 << 40}, false)
 }
 
 func TestDenialChangesNothing(t *testing.T) {
@@ -139,7 +139,7 @@ func TestNever(t *testing.T) {
 			cost = c.one(cost, max(1, q.capacity-floor+1))
 		}
 		for range 5 {
-			ans := m.decide(algo.Ask{Now: now, Cost: cost, Floor: floor, Member: 1}, true)
+			ans := m.decide(algo.Request{Now: now, Cost: cost, Floor: floor, Member: 1}, true)
 			if ans.Allowed || ans.Reason != algo.Never || ans.RetryAfter != 0 {
 				t.Errorf("%s: cost %d above floor %d got %+v", numbers(&p), cost, floor, ans)
 				return
@@ -165,8 +165,8 @@ func TestFloor(t *testing.T) {
 				t.Errorf("%s: %d remain, %d above %d", numbers(&p), all, above, floor)
 				return
 			}
-			too := m.decide(algo.Ask{Now: now, Cost: above + 1, Floor: floor, Member: 1 << 40}, false)
-			fits := m.decide(algo.Ask{Now: now, Cost: above, Floor: floor, Member: 1 << 40}, false)
+			too := m.decide(algo.Request{Now: now, Cost: above + 1, Floor: floor, Member: 1 << 40}, false)
+			fits := m.decide(algo.Request{Now: now, Cost: above, Floor: floor, Member: 1 << 40}, false)
 			if too.Allowed || above > 0 && !fits.Allowed && fits.Reason != algo.TooSoon {
 				t.Errorf("%s: %d remain above %d: taking it %+v, more %+v", numbers(&p), above, floor, fits, too)
 				return
@@ -189,7 +189,7 @@ func TestFreshMayBeForgotten(t *testing.T) {
 			if i%20 == 19 {
 				// Not a peek: after a jump of the clock it would tell of a state that it
 				// does not write.
-				nothing := algo.Ask{Now: now, Member: 1 << 40}
+				nothing := algo.Request{Now: now, Member: 1 << 40}
 				swept.decide(nothing, true)
 				now += kept.decide(nothing, true).ResetAfter
 				if !kept.fresh(now) {
@@ -229,13 +229,13 @@ func TestClockSetBackLocksNobodyOut(t *testing.T) {
 		m, now := newMachine(p), 1_000*q.period+c.below(q.period)
 		for i := range 30 {
 			next := now + c.step(pace{q.unit, q.unit}, 0)
-			if m.decide(algo.Ask{Now: next, Cost: 1, Member: uint64(i + 1)}, true).Allowed {
+			if m.decide(algo.Request{Now: next, Cost: 1, Member: uint64(i + 1)}, true).Allowed {
 				now = next // jumps are counted from the latest charge
 			}
 		}
 		back := c.one(1, q.unit, c.below(q.period), q.period, q.period+1, 2*q.period+1, 3*q.period, now-c.below(q.period))
 		now = max(0, now-back)
-		ans := m.decide(algo.Ask{Now: now, Cost: c.one(1, q.capacity), Member: 1 << 40}, true)
+		ans := m.decide(algo.Request{Now: now, Cost: c.one(1, q.capacity), Member: 1 << 40}, true)
 		most := longest(&p, q)
 		if back <= 2*q.period {
 			most += q.period
@@ -254,11 +254,11 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 			return // what is in flight does not depend on the time
 		}
 		m, now := newMachine(p), 1_000*q.period+c.below(q.period)
-		if !m.decide(algo.Ask{Now: now, Cost: 1 + c.below(q.capacity)}, true).Allowed {
+		if !m.decide(algo.Request{Now: now, Cost: 1 + c.below(q.capacity)}, true).Allowed {
 			return
 		}
 		now -= 2*q.period + 1 + c.below(q.period)
-		if ans := m.decide(algo.Ask{Now: now, Cost: 1}, c.oneIn(2)); ans.Allowed {
+		if ans := m.decide(algo.Request{Now: now, Cost: 1}, c.oneIn(2)); ans.Allowed {
 			t.Errorf("%s: after the jump %+v", numbers(&p), ans)
 		}
 	})
@@ -272,11 +272,11 @@ func TestPeek(t *testing.T) {
 			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
 			a := q.ask(c, now)
 			before := m.state()
-			var got algo.Answer
+			var got algo.Result
 			p.Peek(m.s, m.w, &a, &got)
 			want := m.decide(a, false)
 			if want.Allowed && a.Cost > 0 {
-				none := algo.Ask{Now: now, Floor: a.Floor, MaxWait: a.MaxWait}
+				none := algo.Request{Now: now, Floor: a.Floor, MaxWait: a.MaxWait}
 				want.Remaining = m.decide(none, false).Remaining
 			}
 			if got != want || m.state() != before {

@@ -36,14 +36,14 @@ func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBac
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
-func (b *LeakyBucket) Decide(s State, a Ask) (State, Answer) {
-	var ans Answer
+func (b *LeakyBucket) Decide(s State, a Request) (State, Result) {
+	var ans Result
 	s = b.decide(s, &a, &ans)
 	return s, ans
 }
 
 // decide is Decide without copies of what is large.
-func (b *LeakyBucket) decide(s State, a *Ask, ans *Answer) State {
+func (b *LeakyBucket) decide(s State, a *Request, ans *Result) State {
 	work, at, setBack := b.settled(s, a.Now)
 	kept := s
 	if setBack {
@@ -53,7 +53,7 @@ func (b *LeakyBucket) decide(s State, a *Ask, ans *Answer) State {
 	// places is the number of units that may be in the house with this request:
 	// the one that is leaving and those that wait.
 	places := b.Queue + 1 - a.Floor
-	*ans = Answer{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, a)}
+	*ans = Result{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, a)}
 	if a.Cost == 0 {
 		ans.Allowed, ans.At, ans.Over = true, at, work
 		return kept
@@ -101,7 +101,7 @@ func (b *LeakyBucket) delay(ahead uint64) int64 {
 
 // remaining is how many units would be admitted now: the largest c with
 // work + (c−1) units no more than places−1 units, nor than what leaves in time.
-func (b *LeakyBucket) remaining(work uint64, places, back int64, a *Ask) int64 {
+func (b *LeakyBucket) remaining(work uint64, places, back int64, a *Request) int64 {
 	if places <= 0 {
 		return 0
 	}

@@ -64,7 +64,7 @@ func (o *leakyOracle) delay(ahead *big.Rat) int64 {
 	return roundUp(d.Mul(d, o.each)).Int64()
 }
 
-func (o *leakyOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *leakyOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	if a.Cost == 0 {
 		return true, 0, algo.None
 	}
@@ -84,7 +84,7 @@ func (o *leakyOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return true, delay, algo.None
 }
 
-func (o *leakyOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *leakyOracle) commit(a algo.Request, allowed bool, id int) {
 	empty, at, setBack := o.now(a.Now)
 	if setBack {
 		o.empty, o.last = empty, at
@@ -101,7 +101,7 @@ func (o *leakyOracle) commit(a algo.Ask, allowed bool, id int) {
 	o.charges[id] = leakyCharge{a.Cost, at, ahead, o.empty}
 }
 
-func (o *leakyOracle) remaining(a algo.Ask) int64 {
+func (o *leakyOracle) remaining(a algo.Request) int64 {
 	return largest(o.queue+1, func(cost int64) bool {
 		b := a
 		b.Cost = cost

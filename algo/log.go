@@ -130,7 +130,7 @@ func (l *SlidingLog) Move(dst, src []uint64) {
 
 // Decide answers one question. With commit the state is moved, by a denial only
 // with CountDenied; without, nothing is written.
-func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
+func (l *SlidingLog) Decide(w []uint64, a Request, commit bool) Result {
 	r := openLog(w)
 	first, at, setBack := l.settled(&r, a.Now)
 	if setBack {
@@ -145,7 +145,7 @@ func (l *SlidingLog) Decide(w []uint64, a Ask, commit bool) Answer {
 	}
 	used := r.total() - r.upTo(first)
 	limit := l.Count - a.Floor
-	ans := Answer{Remaining: left(l.Count, a.Floor, used)}
+	ans := Result{Remaining: left(l.Count, a.Floor, used)}
 	if r.len > first {
 		ans.ResetAfter = r.time(r.len-1) + l.Length - a.Now
 	}

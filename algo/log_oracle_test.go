@@ -47,7 +47,7 @@ func units(entries []windowCharge) (n int64) {
 	return n
 }
 
-func (o *logOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *logOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	counted, at, _ := o.now(a.Now)
 	used := units(counted)
 	switch {
@@ -65,7 +65,7 @@ func (o *logOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return true, 0, algo.None
 }
 
-func (o *logOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *logOracle) commit(a algo.Request, allowed bool, id int) {
 	counted, at, setBack := o.now(a.Now)
 	if setBack {
 		o.entries = counted
@@ -78,7 +78,7 @@ func (o *logOracle) commit(a algo.Ask, allowed bool, id int) {
 	}
 }
 
-func (o *logOracle) remaining(a algo.Ask) int64 {
+func (o *logOracle) remaining(a algo.Request) int64 {
 	if a.Floor > o.count {
 		return 0
 	}

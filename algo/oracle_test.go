@@ -14,12 +14,12 @@ import (
 // passes; what is told besides follows from that, see expect.
 type oracle interface {
 	// ask answers a question and changes nothing.
-	ask(a algo.Ask) (allowed bool, delay int64, reason algo.Reason)
+	ask(a algo.Request) (allowed bool, delay int64, reason algo.Reason)
 	// commit does what an answered question does to the state: a charge if it
 	// was allowed. ids tell charges apart.
-	commit(a algo.Ask, allowed bool, id int)
+	commit(a algo.Request, allowed bool, id int)
 	// remaining is how many units a question like a could still take.
-	remaining(a algo.Ask) int64
+	remaining(a algo.Request) int64
 	// fresh reports whether nothing can tell the state from a new one.
 	fresh(now int64) bool
 	settle(now int64, id int, actual int64)
@@ -30,11 +30,11 @@ type oracle interface {
 // expect answers a question by an oracle: the wait is the first time at which
 // the same question passes, the reset the first at which the state is fresh. It
 // returns the state after the question too.
-func expect(o oracle, a algo.Ask, id int) (algo.Answer, oracle) {
+func expect(o oracle, a algo.Request, id int) (algo.Result, oracle) {
 	allowed, delay, reason := o.ask(a)
 	after := o.clone()
 	after.commit(a, allowed, id)
-	ans := algo.Answer{
+	ans := algo.Result{
 		Allowed: allowed, Delay: delay, Reason: reason,
 		Remaining: after.remaining(a),
 		ResetAfter: first(func(t int64) bool {
@@ -89,8 +89,8 @@ type questions struct {
 }
 
 // ask makes up a question.
-func (q *questions) ask(c *chooser, now int64) algo.Ask {
-	a := algo.Ask{Now: now}
+func (q *questions) ask(c *chooser, now int64) algo.Request {
+	a := algo.Request{Now: now}
 	most := q.capacity
 	if q.cost > 0 {
 		most = min(most, q.cost)

@@ -62,7 +62,7 @@ func (p *Params) Inline() bool {
 
 // DecideState answers one question from a state of an inline kind, as the Decide of
 // that kind, without copies of what is large.
-func (p *Params) DecideState(s State, a *Ask, ans *Answer) State {
+func (p *Params) DecideState(s State, a *Request, ans *Result) State {
 	switch p.Kind {
 	case KindBucket:
 		return p.Bucket.decide(s, a, ans)
@@ -77,7 +77,7 @@ func (p *Params) DecideState(s State, a *Ask, ans *Answer) State {
 
 // DecideWords answers one question from the state of a kind that is not inline,
 // which has room for what the answer adds.
-func (p *Params) DecideWords(w []uint64, a Ask, commit bool) Answer {
+func (p *Params) DecideWords(w []uint64, a Request, commit bool) Result {
 	switch p.Kind {
 	case KindWarmBucket:
 		return p.Warm.Decide(w, a, commit)
@@ -90,9 +90,9 @@ func (p *Params) DecideWords(w []uint64, a Ask, commit bool) Answer {
 	}
 }
 
-// Answer answers one question, about the state s of an inline kind or about the words w
+// Evaluate answers one request, about the state s of an inline kind or about the words w
 // of another, and writes nothing but the answer.
-func (p *Params) Answer(s State, w []uint64, a *Ask, ans *Answer) {
+func (p *Params) Evaluate(s State, w []uint64, a *Request, ans *Result) {
 	if p.Inline() {
 		p.DecideState(s, a, ans)
 	} else {
@@ -100,16 +100,16 @@ func (p *Params) Answer(s State, w []uint64, a *Ask, ans *Answer) {
 	}
 }
 
-// Peek answers, like Answer, a question that takes nothing: what remains is what could be
+// Peek answers, like Result, a question that takes nothing: what remains is what could be
 // taken now, as if the question had been about no unit.
-func (p *Params) Peek(s State, w []uint64, a *Ask, ans *Answer) {
-	p.Answer(s, w, a, ans)
+func (p *Params) Peek(s State, w []uint64, a *Request, ans *Result) {
+	p.Evaluate(s, w, a, ans)
 	if !ans.Allowed || a.Cost == 0 {
 		return
 	}
-	none := Ask{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait}
+	none := Request{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait}
 	if p.Inline() {
-		var left Answer
+		var left Result
 		p.DecideState(s, &none, &left)
 		ans.Remaining = left.Remaining
 	} else {

@@ -66,7 +66,7 @@ func TestConcurrencyLatency(t *testing.T) {
 	w := make([]uint64, c.Words(10))
 	now := int64(1_700_000_000_000_000)
 	ask := func(member uint64) int64 {
-		return c.Decide(w, algo.Ask{Now: now, Cost: 1, Member: member}, true).Delay
+		return c.Decide(w, algo.Request{Now: now, Cost: 1, Member: member}, true).Delay
 	}
 	check := func(what string, got, want int64) {
 		t.Helper()
@@ -261,7 +261,7 @@ func TestCancelUnderOtherNumbers(t *testing.T) {
 	} {
 		m := newMachine(newBucket(step.from, 1_000_000, 2, 2))
 		take := func(now int64) (algo.Charge, int64) {
-			a := algo.Ask{Now: now, Cost: 2, MaxWait: 1 << 40}
+			a := algo.Request{Now: now, Cost: 2, MaxWait: 1 << 40}
 			ans := m.decide(a, true)
 			return charge(a, ans), ans.Delay
 		}
@@ -284,11 +284,11 @@ func TestCancelUnderOtherNumbers(t *testing.T) {
 func TestLogWithoutRoom(t *testing.T) {
 	l := &algo.SlidingLog{Count: 10, Length: 100}
 	w := make([]uint64, l.Words(1))
-	l.Decide(w, algo.Ask{Now: 1000, Cost: 1}, true)
-	free := l.Decide(w, algo.Ask{Now: 1050}, false)
+	l.Decide(w, algo.Request{Now: 1000, Cost: 1}, true)
+	free := l.Decide(w, algo.Request{Now: 1050}, false)
 	l.Settle(w, 1060, algo.Charge{At: free.At}, 4)
 	for now, remain := range map[int64]int64{1060: 5, 1100: 5, 1149: 5, 1150: 10} {
-		if ans := l.Decide(w, algo.Ask{Now: now}, false); ans.Remaining != remain {
+		if ans := l.Decide(w, algo.Request{Now: now}, false); ans.Remaining != remain {
 			t.Errorf("at %d %d remain, want %d", now, ans.Remaining, remain)
 		}
 	}

@@ -100,12 +100,12 @@ func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
 
 // Decide answers one question. With commit the state is moved, except by a
 // denial; without, nothing is written.
-func (b *WarmBucket) Decide(w []uint64, a Ask, commit bool) Answer {
+func (b *WarmBucket) Decide(w []uint64, a Request, commit bool) Result {
 	owed, warm, at, setBack := b.settled(w, a.Now)
 	if setBack && commit {
 		w[warmAt], w[warmOwed] = uint64(at), owed
 	}
-	ans := Answer{ResetAfter: b.idle(owed, warm) + (at - a.Now)}
+	ans := Result{ResetAfter: b.idle(owed, warm) + (at - a.Now)}
 	if owed == 0 {
 		ans.Remaining = max(0, b.Burst-a.Floor)
 	}

@@ -16,15 +16,15 @@ func TestWarmCancelOnceActed(t *testing.T) {
 		"settle": func(w []uint64, c algo.Charge) { b.Settle(w, 50_000, c, 0) },
 	} {
 		w := make([]uint64, algo.WarmWords)
-		first := algo.Ask{Now: 50_000, Cost: 5}
+		first := algo.Request{Now: 50_000, Cost: 5}
 		took := b.Decide(w, first, true)
-		behind := algo.Ask{Now: 50_000, Cost: 5, MaxWait: 20_000}
+		behind := algo.Request{Now: 50_000, Cost: 5, MaxWait: 20_000}
 		waits := b.Decide(w, behind, true)
 		if !took.Allowed || took.Delay != 0 || !waits.Allowed || waits.Delay != 10_000 {
 			t.Fatalf("%s: %+v, then %+v", name, took, waits)
 		}
 		end(w, charged(behind, waits))
-		look := algo.Ask{Now: 50_001, Cost: 1}
+		look := algo.Request{Now: 50_001, Cost: 1}
 		before := b.Decide(w, look, false)
 		b.Cancel(w, 50_001, charged(first, took))
 		if after := b.Decide(w, look, false); after != before {
@@ -33,6 +33,6 @@ func TestWarmCancelOnceActed(t *testing.T) {
 	}
 }
 
-func charged(a algo.Ask, ans algo.Answer) algo.Charge {
+func charged(a algo.Request, ans algo.Result) algo.Charge {
 	return algo.Charge{Cost: a.Cost, Floor: a.Floor, At: ans.At, Over: ans.Over}
 }

@@ -98,7 +98,7 @@ func (o *warmOracle) price(cost int64, stored *big.Rat) (*big.Rat, *big.Rat) {
 	return up.Quo(up, ticks), new(big.Rat).Sub(stored, spent)
 }
 
-func (o *warmOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *warmOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	if a.Cost > 0 && a.Cost > o.burst-a.Floor {
 		return false, 0, algo.Never
 	}
@@ -115,7 +115,7 @@ func (o *warmOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return true, wait, algo.None
 }
 
-func (o *warmOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *warmOracle) commit(a algo.Request, allowed bool, id int) {
 	free, stored, at, setBack := o.now(a.Now)
 	if setBack {
 		o.free, o.last = free, at
@@ -132,7 +132,7 @@ func (o *warmOracle) commit(a algo.Ask, allowed bool, id int) {
 	o.charges[id] = c
 }
 
-func (o *warmOracle) remaining(a algo.Ask) int64 {
+func (o *warmOracle) remaining(a algo.Request) int64 {
 	if free, _, at, _ := o.now(a.Now); free.Cmp(rat(at, 1)) > 0 || a.Floor > o.burst {
 		return 0
 	}

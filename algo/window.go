@@ -47,20 +47,20 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back, or with CountDenied.
-func (w *FixedWindow) Decide(s State, a Ask) (State, Answer) {
-	var ans Answer
+func (w *FixedWindow) Decide(s State, a Request) (State, Result) {
+	var ans Result
 	s = w.decide(s, &a, &ans)
 	return s, ans
 }
 
 // decide is Decide without copies of what is large.
-func (w *FixedWindow) decide(s State, a *Ask, ans *Answer) State {
+func (w *FixedWindow) decide(s State, a *Request, ans *Result) State {
 	end, used, at, setBack := w.settled(s, a.Now)
 	kept := s
 	if setBack {
 		kept = State{end, used}
 	}
-	*ans = Answer{Remaining: left(w.Count, a.Floor, used)}
+	*ans = Result{Remaining: left(w.Count, a.Floor, used)}
 	switch {
 	case a.Now >= kept.T:
 	case used > 0 || w.Opened:

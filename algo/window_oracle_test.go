@@ -45,7 +45,7 @@ func (o *windowOracle) now(now int64) (windowOracle, bool) {
 	return w, setBack
 }
 
-func (o *windowOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
+func (o *windowOracle) ask(a algo.Request) (bool, int64, algo.Reason) {
 	w, _ := o.now(a.Now)
 	switch {
 	case a.Cost == 0 && (w.used <= o.count || o.countDenied):
@@ -58,7 +58,7 @@ func (o *windowOracle) ask(a algo.Ask) (bool, int64, algo.Reason) {
 	return false, 0, algo.Limited
 }
 
-func (o *windowOracle) commit(a algo.Ask, allowed bool, id int) {
+func (o *windowOracle) commit(a algo.Request, allowed bool, id int) {
 	w, setBack := o.now(a.Now)
 	if setBack {
 		*o = w
@@ -75,9 +75,9 @@ func (o *windowOracle) commit(a algo.Ask, allowed bool, id int) {
 
 // beyond reports whether a question asks for more than a count above its floor: it is
 // no attempt that counts.
-func beyond(a algo.Ask, count int64) bool { return a.Floor > count || a.Cost > count-a.Floor }
+func beyond(a algo.Request, count int64) bool { return a.Floor > count || a.Cost > count-a.Floor }
 
-func (o *windowOracle) remaining(a algo.Ask) int64 {
+func (o *windowOracle) remaining(a algo.Request) int64 {
 	if a.Floor > o.count {
 		return 0
 	}

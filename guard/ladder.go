@@ -106,9 +106,9 @@ func (s *Store) deny(r *sluice.Request) sluice.Decision {
 func (s *Store) again() time.Duration { return max(leastRetry, s.breaker.untilNext()) }
 
 // fresh answers a request for a key that has used nothing, as of now.
-func fresh(r *sluice.Request) (ans algo.Answer) {
+func fresh(r *sluice.Request) (ans algo.Result) {
 	p := r.Limit.Params()
-	a := translate.Ask(r)
+	a := translate.Request(r)
 	a.Now = time.Now().UnixMicro()
 	var words []uint64
 	if !p.Inline() {
@@ -118,7 +118,7 @@ func fresh(r *sluice.Request) (ans algo.Answer) {
 	if r.Peek {
 		p.Peek(algo.State{}, words, &a, &ans)
 	} else {
-		p.Answer(algo.State{}, words, &a, &ans)
+		p.Evaluate(algo.State{}, words, &a, &ans)
 	}
 	return ans
 }

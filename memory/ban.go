@@ -16,7 +16,7 @@ func (sh *shard) banState(bp *place, terms *algo.Ban, now int64) (state, kept al
 
 // decideBan answers a request whose key may be banned, or become so: bp is the
 // place of its ban.
-func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Ask) sluice.Decision {
+func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Request) sluice.Decision {
 	terms := r.Ban.Terms()
 	state, kept := sh.banState(&bp, &terms, a.Now)
 	end := terms.Banned(state, a.Now)

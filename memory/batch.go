@@ -19,7 +19,7 @@ type batch struct {
 // item is one request of a batch.
 type item struct {
 	place
-	ask  algo.Ask
+	ask  algo.Request
 	ban  place // of the request's own key
 	full bool  // there was no room: place is that of the shared budget
 	// first is the item with the same place that comes first, itself if none does.
@@ -99,7 +99,7 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 		b.items, b.shards = b.items[:0], b.shards[:0]
 		for i := range rs {
 			v := s.version(rs[i].Limit)
-			it := item{place: s.locate(v, rs[i].Key), ask: translate.Ask(&rs[i]), first: i}
+			it := item{place: s.locate(v, rs[i].Key), ask: translate.Request(&rs[i]), first: i}
 			if rs[i].Ban != nil {
 				it.ban = it.place.ban()
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 // decide answers one request with the shard locked.
-func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Ask) sluice.Decision {
+func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Request) sluice.Decision {
 	if r.Ban != nil {
 		return sh.decideBan(p, p.ban(), r, a)
 	}
@@ -17,7 +17,7 @@ func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Ask) sluice.Decisio
 }
 
 // decideLimit answers one request, bans aside.
-func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
+func (sh *shard) decideLimit(p *place, peek bool, a *algo.Request) sluice.Decision {
 	sl := sh.lookup(p)
 	if sl == nil {
 		return sh.decideNew(p, peek, a)
@@ -40,7 +40,7 @@ func (sh *shard) decideLimit(p *place, peek bool, a *algo.Ask) sluice.Decision {
 }
 
 // decideSlot answers from a slot of the request's own version.
-func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice.Decision {
+func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Request) sluice.Decision {
 	switch {
 	case peek:
 		return sh.peekSlot(v, sl, a)
@@ -51,7 +51,7 @@ func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice
 		ans := v.params.DecideWords(sh.words(sl), *a, true)
 		return translate.Decision(v.params, &ans)
 	}
-	var ans algo.Answer
+	var ans algo.Result
 	next := v.params.DecideState(sl.state, a, &ans)
 	if next != sl.state {
 		sl.state = next
@@ -60,7 +60,7 @@ func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Ask) sluice
 }
 
 // peekSlot answers from a slot of the request's own version and writes nothing.
-func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Ask) sluice.Decision {
+func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Request) sluice.Decision {
 	var w []uint64
 	switch {
 	case v.params.Inline():
@@ -75,7 +75,7 @@ func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 
 // peekOther answers from a slot that was written under other numbers, and leaves
 // it as it is.
-func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
+func (sh *shard) peekOther(v *version, sl *slot, a *algo.Request) sluice.Decision {
 	from := sh.store.versions.at(sl.version()).params
 	if v.params.Inline() {
 		return peekState(v, v.params.ConvertState(from, sl.state, a.Now), nil, a)
@@ -91,15 +91,15 @@ func (sh *shard) peekOther(v *version, sl *slot, a *algo.Ask) sluice.Decision {
 }
 
 // peekState answers from a state, or from words, and writes nothing.
-func peekState(v *version, s algo.State, w []uint64, a *algo.Ask) sluice.Decision {
-	var ans algo.Answer
+func peekState(v *version, s algo.State, w []uint64, a *algo.Request) sluice.Decision {
+	var ans algo.Result
 	v.params.Peek(s, w, a, &ans)
 	return translate.Decision(v.params, &ans)
 }
 
 // decideNew answers for a key that has no slot, and gives it one if the answer
 // leaves it in another state than a fresh one.
-func (sh *shard) decideNew(p *place, peek bool, a *algo.Ask) sluice.Decision {
+func (sh *shard) decideNew(p *place, peek bool, a *algo.Request) sluice.Decision {
 	if peek || a.Cost == 0 {
 		return sh.peekSlot(p.v, &slot{}, a)
 	}
@@ -114,7 +114,7 @@ func (sh *shard) decideNew(p *place, peek bool, a *algo.Ask) sluice.Decision {
 		}
 		return sh.decideSlot(p.v, sl, false, a)
 	}
-	var ans algo.Answer
+	var ans algo.Result
 	state := p.v.params.DecideState(algo.State{}, a, &ans)
 	if state != (algo.State{}) {
 		sl := sh.add(p, a.Now, false)
@@ -132,7 +132,7 @@ func noRoom(v *version) sluice.Decision {
 }
 
 // decideFull answers for a new key when there is no room for it.
-func (sh *shard) decideFull(p *place, a *algo.Ask) sluice.Decision {
+func (sh *shard) decideFull(p *place, a *algo.Request) sluice.Decision {
 	sh.shared++
 	if sh.store.denyWhenFull {
 		return noRoom(p.v)

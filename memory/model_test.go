@@ -89,11 +89,11 @@ func (st *modelState) under(p *algo.Params, now int64) *modelState {
 	return next
 }
 
-func (st *modelState) decide(a algo.Ask) algo.Answer {
+func (st *modelState) decide(a algo.Request) algo.Result {
 	if !st.params.Inline() {
 		return st.params.DecideWords(st.words, a, true)
 	}
-	var ans algo.Answer
+	var ans algo.Result
 	st.state = st.params.DecideState(st.state, &a, &ans)
 	return ans
 }
@@ -149,7 +149,7 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 
 func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 	id, v := identify(r.Limit, r.Key), &version{params: r.Limit.Params()}
-	a := translate.Ask(r)
+	a := translate.Request(r)
 	a.Now = *m.now
 	st := m.get(r.Limit, r.Key)
 	if peek || r.Cost == 0 {

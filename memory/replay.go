@@ -39,14 +39,14 @@ func (sh *shard) copyOf(p *place, room int) replica {
 
 // keeps reports whether the copy stays what it is, for a request that is denied under
 // numbers that lose times.
-func (c *replica) keeps(p *algo.Params, a *algo.Ask) bool {
+func (c *replica) keeps(p *algo.Params, a *algo.Request) bool {
 	if !c.restamps(p, a.Now) {
 		return false
 	}
 	anew := *c
 	anew.convert(p, a.Now)
 	if p.Inline() {
-		var ans algo.Answer
+		var ans algo.Result
 		p.DecideState(anew.state, a, &ans)
 		return !ans.Allowed
 	}
@@ -79,15 +79,15 @@ func (c *replica) convert(p *algo.Params, now int64) {
 }
 
 // charge decides on the copy for good.
-func (c *replica) charge(a *algo.Ask) {
+func (c *replica) charge(a *algo.Request) {
 	if c.params.Inline() {
-		c.state = c.params.DecideState(c.state, a, new(algo.Answer))
+		c.state = c.params.DecideState(c.state, a, new(algo.Result))
 		return
 	}
 	c.params.DecideWords(c.words, *a, true)
 }
 
 // peek answers from the copy.
-func (c *replica) peek(v *version, a *algo.Ask) sluice.Decision {
+func (c *replica) peek(v *version, a *algo.Request) sluice.Decision {
 	return peekState(v, c.state, c.words, a)
 }

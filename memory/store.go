@@ -175,7 +175,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	i := t.home(key)
 	prefetch(&slots[i])
 	tag := s.hashTag(v, k)
-	a := algo.Ask{Cost: cost, Floor: floor, MaxWait: maxWait}
+	a := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait}
 	if s.asked == nil {
 		a.Now = s.clock.now() // before the slot is locked, to hold it for less
 	}
@@ -214,7 +214,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	if s.asked != nil || a.Now < v.params.LatestState(sl.state) {
 		a.Now = s.now()
 	}
-	var ans algo.Answer
+	var ans algo.Result
 	next := v.params.DecideState(sl.state, &a, &ans)
 	if next != sl.state {
 		sl.state = next
@@ -239,7 +239,7 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	if err != nil {
 		return d, err
 	}
-	a := translate.Ask(r)
+	a := translate.Request(r)
 	a.Now = now
 	sh := p.shard
 	sh.worked = 0

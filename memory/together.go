@@ -122,9 +122,9 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 	allowed := true
 	for i := range ms {
 		m := &ms[i]
-		a := translate.Ask(&rs[m.request])
+		a := translate.Request(&rs[m.request])
 		a.Now = now
-		var ans algo.Answer
+		var ans algo.Result
 		m.next = m.v.params.DecideState(m.slot.state, &a, &ans)
 		out[m.request] = translate.Decision(m.v.params, &ans)
 		allowed = allowed && ans.Allowed
@@ -134,7 +134,7 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 	}
 	for i := range ms {
 		if d := &out[ms[i].request]; d.Allowed {
-			a := translate.Ask(&rs[ms[i].request])
+			a := translate.Request(&rs[ms[i].request])
 			a.Now = now
 			*d = peekState(ms[i].v, ms[i].slot.state, nil, &a)
 		}

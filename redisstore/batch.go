@@ -51,7 +51,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 // batch is requests whose keys are in one slot.
 type batch struct {
 	rs     []sluice.Request
-	asks   []algo.Ask
+	asks   []algo.Request
 	limits []*limit
 	places []address
 	keys   []string
@@ -106,7 +106,7 @@ func (s *Store) decideSlot(ctx context.Context, rs []sluice.Request, out []sluic
 // ask calls the server.
 func (s *Store) ask(ctx context.Context, rs []sluice.Request) (*batch, error) {
 	b := &batch{
-		rs: rs, asks: make([]algo.Ask, len(rs)), limits: make([]*limit, len(rs)),
+		rs: rs, asks: make([]algo.Request, len(rs)), limits: make([]*limit, len(rs)),
 		places: make([]address, len(rs)), keys: make([]string, 0, len(rs)),
 	}
 	set, calendars := uint(0), false

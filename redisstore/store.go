@@ -138,28 +138,28 @@ func outside(err error) (now int64, ok bool) {
 }
 
 // ask puts a request in the terms of its algorithm, with numbers that the scripts compute exactly.
-func ask(r *sluice.Request) algo.Ask {
-	a := translate.Ask(r)
+func ask(r *sluice.Request) algo.Request {
+	a := translate.Request(r)
 	a.MaxWait = min(a.MaxWait, exact-1)
 	return a
 }
 
 // plain is the question of most requests: one unit, and nothing else.
-var plain = encodeQuestion(&algo.Ask{Cost: 1}, nil)
+var plain = encodeQuestion(&algo.Request{Cost: 1}, nil)
 
 // question writes a request as the scripts read it.
-func question(a *algo.Ask, bounds []int64) string {
+func question(a *algo.Request, bounds []int64) string {
 	if a.Cost == 1 && a.Floor == 0 && a.MaxWait == 0 && a.Member == 0 && bounds == nil {
 		return plain
 	}
 	return encodeQuestion(a, bounds)
 }
 
-func encodeQuestion(a *algo.Ask, bounds []int64) string {
+func encodeQuestion(a *algo.Request, bounds []int64) string {
 	return string(appendQuestion(make([]byte, 0, 48), a, bounds))
 }
 
-func appendQuestion(b []byte, a *algo.Ask, bounds []int64) []byte {
+func appendQuestion(b []byte, a *algo.Request, bounds []int64) []byte {
 	b = appendInt(b, min(a.Cost, toomany))
 	b = appendInt(b, min(a.Floor, toomany))
 	b = appendInt(b, max(-1, min(a.MaxWait, exact-1)))

@@ -66,7 +66,7 @@ func TestUndoneBuckets(t *testing.T) {
 			if d.rnd.IntN(2) == 0 {
 				r.MaxWait = 1 << 40
 			}
-			ask := algo.Ask{Now: d.now, Cost: r.Cost, MaxWait: r.MaxWait.Microseconds()}
+			ask := algo.Request{Now: d.now, Cost: r.Cost, MaxWait: r.MaxWait.Microseconds()}
 			before := bucket.Missing(state, d.now)
 			next, ans := bucket.Decide(state, ask)
 			calls.Store(0)
@@ -95,7 +95,7 @@ func TestUndoneBuckets(t *testing.T) {
 			calls.Store(0)
 			look := sluice.Request{Limit: l, Key: r.Key, Peek: true}
 			got, err := store.Decide(t.Context(), look)
-			_, want := bucket.Decide(state, algo.Ask{Now: d.now})
+			_, want := bucket.Decide(state, algo.Request{Now: d.now})
 			if err != nil || got.Remaining != want.Remaining || got.ResetAfter != micros(want.ResetAfter) || got.RetryAfter != micros(want.RetryAfter) {
 				t.Fatalf("seed %d: %v after %v: %+v, %v; want %+v", seed, l, r, got, err, want)
 			}

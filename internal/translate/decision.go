@@ -9,7 +9,7 @@ import (
 )
 
 // Tell writes an answer into a decision, which is zero so far.
-func Tell(d *sluice.Decision, p *algo.Params, ans *algo.Answer) {
+func Tell(d *sluice.Decision, p *algo.Params, ans *algo.Result) {
 	d.Allowed = ans.Allowed
 	d.Reason = sluice.Reason(ans.Reason)
 	d.Limit = p.Capacity
@@ -22,7 +22,7 @@ func Tell(d *sluice.Decision, p *algo.Params, ans *algo.Answer) {
 }
 
 // Decision returns the decision that an answer is.
-func Decision(p *algo.Params, ans *algo.Answer) (d sluice.Decision) {
+func Decision(p *algo.Params, ans *algo.Result) (d sluice.Decision) {
 	Tell(&d, p, ans)
 	return d
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// Ask returns the question that a request puts to its algorithm, without the time.
-func Ask(r *sluice.Request) algo.Ask {
-	return algo.Ask{Cost: r.Cost, Floor: r.Floor, MaxWait: MaxWait(r.MaxWait), Member: r.Member}
+// Request returns the question that a request puts to its algorithm, without the time.
+func Request(r *sluice.Request) algo.Request {
+	return algo.Request{Cost: r.Cost, Floor: r.Floor, MaxWait: MaxWait(r.MaxWait), Member: r.Member}
 }
 
 // MaxWait rounds a wait down to microseconds; one that is shorter is none.

@@ -15,8 +15,8 @@ const (
 	Never
 )
 
-// Ask is one question to an algorithm.
-type Ask struct {
+// Request is one question to an algorithm.
+type Request struct {
 	// Now is the time of the question, in microseconds since the epoch, not negative.
 	Now int64
 	// Cost is how many units are asked for; 0 passes unless the state is in debt.
@@ -31,8 +31,8 @@ type Ask struct {
 	Member uint64
 }
 
-// Answer is what an algorithm answers. Times are in microseconds.
-type Answer struct {
+// Result is what an algorithm answers. Times are in microseconds.
+type Result struct {
 	Allowed bool
 	Reason  Reason
 	// Remaining is how many units the asker can still take, after its floor.
@@ -53,10 +53,10 @@ type Answer struct {
 // Charge identifies what an allowed question took, to settle or cancel it.
 type Charge struct {
 	Cost, Floor int64
-	// At and Over are those of the Answer.
+	// At and Over are those of the Result.
 	At   int64
 	Over uint64
-	// Member is that of the Ask.
+	// Member is that of the Request.
 	Member uint64
 }
 
