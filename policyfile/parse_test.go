@@ -2,7 +2,6 @@ package policyfile
 
 import (
 	"errors"
-	"flag"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,44 +13,6 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// TestErrors compares what is said about each file of testdata/errors with the
-// golden file beside it: go test -run TestErrors -update writes them.
-func TestErrors(t *testing.T) {
-	files, err := filepath.Glob("testdata/errors/*.yaml")
-	if err != nil || len(files) < 50 {
-		t.Fatalf("found %d files: %v", len(files), err)
-	}
-	for _, name := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := parseIn(filepath.Base(name), data, "testdata/errors")
-			var errs Errors
-			if f != nil || !errors.As(err, &errs) {
-				t.Fatalf("Parse = %v, %v; want Errors alone", f, err)
-			}
-			got := err.Error() + "\n"
-			golden := strings.TrimSuffix(name, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-		})
-	}
-}
 
 // TestParseAll reads a file that gives every setting.
 func TestParseAll(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/sluicehq/sluice/policyfile"
 	"go.yaml.in/yaml/v3"
@@ -102,35 +103,36 @@ func ofForm(said string) bool {
 // TestSchemaRefusesMistakesOfForm: every file of policyfile's tests that has one.
 func TestSchemaRefusesMistakesOfForm(t *testing.T) {
 	s := configurations(t)
-	files, err := filepath.Glob("../../../policyfile/testdata/errors/*.yaml")
+	archives, err := filepath.Glob("../../../policyfile/testdata/errors/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var files []txtar.File // a file and the errors about it, by turns
+	for _, name := range archives {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, archive.Files...)
+	}
 	refused, passed := 0, 0
-	for _, name := range files {
-		text, err := os.ReadFile(name)
+	for i := 0; i+1 < len(files); i += 2 {
+		value, err := read(files[i].Data)
 		if err != nil {
-			t.Fatal(err)
+			continue // editors do not read it either
 		}
-		said, err := os.ReadFile(strings.TrimSuffix(name, ".yaml") + ".golden")
-		if err != nil {
-			t.Fatal(err)
-		}
-		value, err := read(text)
-		if err != nil {
-			continue // no YAML to editors either
-		}
+		said := string(files[i+1].Data)
 		switch err := s.Validate(value); {
 		case err != nil:
 			refused++
-		case ofForm(string(said)):
-			t.Errorf("%s is taken by the schema, but\n%s", filepath.Base(name), said)
+		case ofForm(said):
+			t.Errorf("the schema accepts %s, but\n%s", files[i].Name, said)
 		default:
 			passed++
 		}
 	}
 	if refused < 100 {
-		t.Errorf("the schema refuses %d files of %d", refused, len(files))
+		t.Errorf("the schema refuses %d files of %d", refused, len(files)/2)
 	}
-	t.Logf("of %d files with mistakes the schema refuses %d; what is wrong with %d others takes more than a schema", len(files), refused, passed)
+	t.Logf("of %d files with mistakes the schema refuses %d; what is wrong with %d others takes more than a schema", len(files)/2, refused, passed)
 }
