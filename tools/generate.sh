@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the code that is made from proto files, beside them. With -check it only
-# tells which is not what its proto file makes, and fails then.
+# Generates code from proto files, beside them. With -check it only lists generated files that
+# are out of date, and fails if there are any.
 . "$(dirname "$0")/lib.sh"
 
 protos=$(find "$PWD" -name '*.proto' -not -path '*/.*' -not -path '*/testdata/*' | sort)

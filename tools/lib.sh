@@ -17,7 +17,7 @@ die() {
 modules=$(go work edit -json go.work | sed -n 's/.*"DiskPath": "\([^"]*\)".*/\1/p' | sed 's|^\./||' | sort)
 
 # in_module FOLDER COMMAND… runs a command there, with the workspace that the
-# module belongs to. tools stands outside it, so that its dependencies do too.
+# module belongs to. tools is outside it, and so are its dependencies.
 in_module() {
 	local dir=$1
 	shift
@@ -31,8 +31,8 @@ in_module() {
 # tool NAME prints the path of a pinned tool's program; Go's build cache keeps it.
 tool() { GOWORK=off go -C tools tool -n "$1"; }
 
-# install_packages PACKAGE… installs Debian packages. Services in them are not started: what
-# runs a server, starts its own.
+# install_packages PACKAGE… installs Debian packages, and does not start their services:
+# tests start their own servers.
 install_packages() (
 	policy=/usr/sbin/policy-rc.d
 	if [ ! -e "$policy" ]; then
@@ -45,7 +45,7 @@ install_packages() (
 )
 
 # need COMMAND PACKAGE… makes sure that a command is there. It installs the
-# packages only for root on Debian; everyone else is told what to install.
+# packages only for root on Debian; for other users it prints what to install.
 need() {
 	local command=$1
 	shift

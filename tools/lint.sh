@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Every check of the source that does not run it. All of them run, whatever the
-# first ones find.
+# Every check of the source that does not run it. All checks run, also when one fails.
 . "$(dirname "$0")/lib.sh"
 
 failed=()
@@ -24,10 +23,12 @@ formatted() {
 	return 1
 }
 
+words() { (cd tools && GOWORK=off go run ./wordcheck -report .. | tail -n 1); }
 imports() { (cd tools && GOWORK=off go run ./importcheck ..); }
 
 step "gofumpt" "run make fmt" formatted
 step "importcheck" "the rules are the table in tools/importcheck/house.go" imports
+step "wordcheck" "write plain words: the habits are the table in tools/wordcheck/habits.go" words
 step "generated code" "run make generate" tools/generate.sh -check
 # What the linters found is remembered with paths: other clones must not see it.
 export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint

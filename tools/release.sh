@@ -6,12 +6,12 @@
 module=github.com/sluicehq/sluice
 version=${1:-}
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] ||
-	die "VERSION='$version' is no version: write make release VERSION=v1.2.3"
+	die "VERSION='$version' is not a version: write make release VERSION=v1.2.3"
 [[ $version =~ ^v[01]\. ]] ||
 	die "$version: a major version above 1 needs /${version%%.*} in every module path first"
 
-# What is tagged: all that others can import or install. checks and tools are
-# for work on the repository.
+# The tagged modules: all that users import or install. checks and tools are for work on
+# the repository.
 released=()
 for m in $modules; do
 	[ "$m" = checks ] || released+=("$m")
@@ -46,7 +46,7 @@ else
 	echo "to do: put \"$heading\" over the $notes entries of [Unreleased]"
 fi
 
-# is_released PATH succeeds if that module is one of those that are tagged.
+# is_released PATH succeeds if that module is tagged.
 is_released() {
 	local m
 	for m in "${released[@]}"; do
@@ -86,7 +86,7 @@ for m in "${released[@]}"; do
 done
 echo "no replace directive is left; every module of ours is required at $version"
 
-# The workspace stands in for the tags that do not exist yet.
+# The workspace replaces the tags, which do not exist yet.
 say "build"
 go work edit -dropuse=./checks
 for m in "${released[@]}"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the first command of README.md as a newcomer would, sends it real
-# requests, and checks that some pass, that some are limited and told when to
-# come back, and that it ends cleanly on SIGTERM.
+# Runs the first command of README.md as a newcomer would and sends it real requests.
+# Some must pass, some must be limited with a Retry-After, and the server must end
+# cleanly on SIGTERM.
 . "$(dirname "$0")/lib.sh"
 
 proxy=http://127.0.0.1:8080/
@@ -35,7 +35,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-# fail prints what is wrong after all that the server said.
+# fail prints the server's log and what is wrong.
 fail() {
 	sed 's/^/  | /' "$work/server.log" >&2
 	die "smoke: $*"
@@ -77,11 +77,11 @@ for _ in $(seq 1 $requests); do
 	*) fail "$proxy answered $status" ;;
 	esac
 done
-echo "$requests requests: $passed passed, $limited limited, the last one told to come back in ${retry:-?} s"
+echo "$requests requests: $passed passed, $limited limited; the last one may come back in ${retry:-?} s"
 [ "$passed" -gt 0 ] || fail "no request passed"
 [ "$limited" -gt 0 ] || fail "no request was limited"
 
-# `go run` does not hand SIGTERM on, so it goes to the program itself; `go run`
+# `go run` does not pass SIGTERM on, so it goes to the program itself; `go run`
 # then ends with the program's status.
 kill -TERM "$(tree "$started" | tail -n 1)"
 status=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that valkey-server is there, over which tests run as over redis-server. As need does, it
-# installs something only for root on Debian; everyone else is told what to install.
+# Makes sure that valkey-server is installed: tests run over it and over redis-server. Like need, it
+# installs packages only for root on Debian; for other users it prints what to install.
 . "$(dirname "$0")/lib.sh"
 
 missing="valkey-server is missing: install it and have it in PATH (Debian 12: apt-get install valkey-server, from the backports; elsewhere the package that provides valkey-server)"
@@ -12,11 +12,11 @@ if [ ! -e /etc/debian_version ] || [ "$(id -u)" != 0 ]; then
 	die "$missing"
 fi
 
-# known tells whether the sources that apt has hold the package.
+# known succeeds if the package is in one of apt's sources.
 known() { [ -n "$(apt-cache madison valkey-server 2>/dev/null)" ]; }
 
-# with_backports COMMAND… runs a command for which apt has, besides the sources of this machine, the
-# backports to its release from the same server. All that apt has of them is gone after it.
+# with_backports COMMAND… runs a command while apt has an additional source: the backports to this
+# release, from the same server. The source and its lists are gone afterwards.
 with_backports() (
 	codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 	# shellcheck disable=SC2016 # apt fills it in

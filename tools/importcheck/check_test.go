@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +48,7 @@ func TestImports(t *testing.T) {
 		{"limit.go", "~/algo", none},
 		{"limit.go", "time", none},
 		{"limit.go", "~/memory", "limit.go:2: " + unit + " imports " + unit + "/memory: only server/internal/app"},
-		{"limit.go", "~/policy", "the domain stands on algo only"},
+		{"limit.go", "~/policy", "the domain imports algo only"},
 		{"limit.go", "gopkg.in/yaml.v3", "module 1 requires nothing"},
 		{"limit_test.go", "gopkg.in/yaml.v3", "module 1 requires nothing"},
 		{"example_test.go", "~/memory", none},
@@ -54,7 +56,7 @@ func TestImports(t *testing.T) {
 		{"algo/bucket_test.go", "~", none},
 		{"memory/store.go", "~", none},
 		{"memory/store.go", "~/algo", none},
-		{"memory/store.go", "~/storetest", "a store knows the domain"},
+		{"memory/store.go", "~/storetest", "a store imports the domain"},
 		{"memory/store_test.go", "~/storetest", none},
 		{"memory/internal/table/t.go", "~/memory/internal/slab", none},
 		{"storetest/run.go", "~/memory", "take a sluice.Store"},
@@ -74,9 +76,9 @@ func TestImports(t *testing.T) {
 		{"server/internal/app/app.go", "~/server/internal/cli", "app is below cli"},
 		{"server/internal/proxy/p.go", "~/httplimit", none},
 		{"server/internal/proxy/p.go", "~/server/internal/proxy/pool", none},
-		{"server/internal/proxy/p.go", "~/server/internal/api", "an edge stands alone"},
-		{"server/internal/proxy/p_test.go", "~/server/internal/api", "an edge stands alone"},
-		{"server/internal/proxy/p.go", "~/server/internal/app", "an edge stands alone"},
+		{"server/internal/proxy/p.go", "~/server/internal/api", "an edge imports no other edge"},
+		{"server/internal/proxy/p_test.go", "~/server/internal/api", "an edge imports no other edge"},
+		{"server/internal/proxy/p.go", "~/server/internal/app", "an edge imports no other edge"},
 		{"server/internal/proxy/p.go", "~/memory", "only server/internal/app"},
 		{"server/internal/proxy/p_test.go", "~/memory", none},
 		{"checks/laws_test.go", "~/memory", none},
@@ -125,8 +127,8 @@ func TestModules(t *testing.T) {
 			"server/go.mod: the module's path is not its folder",
 		},
 		{
-			"outside go.work", "grpclimit/go.mod", "module github.com/sluicehq/sluice/grpclimit\n\ngo 1.25\n",
-			"go work use ./grpclimit",
+			"outside go.work", "adapter/go.mod", "module github.com/sluicehq/sluice/adapter\n\ngo 1.25\n",
+			"go work use ./adapter",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,6 +172,16 @@ func TestHouse(t *testing.T) {
 		}
 		if r.remedy == "" {
 			t.Errorf("room %s has no remedy", r.name)
+		}
+	}
+}
+
+// TestRoomsExist finds the folder of each row in this repository.
+func TestRoomsExist(t *testing.T) {
+	for _, r := range house {
+		found, err := fs.Glob(os.DirFS("../.."), r.name)
+		if err != nil || len(found) == 0 {
+			t.Errorf("room %s has no folder (%v): delete its row", r.name, err)
 		}
 	}
 }

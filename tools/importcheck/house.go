@@ -1,7 +1,7 @@
 package main
 
 // The names of rooms are their folders, seen from the top of the repository; a
-// room includes the folders below it. "*" stands for one folder name.
+// room includes the folders below it. "*" matches one folder name.
 const (
 	domain  = "." // package sluice itself
 	anEdge  = "server/internal/*"
@@ -10,7 +10,7 @@ const (
 )
 
 // A room is one row of the house: what the packages of one folder may import of
-// ours. Every import is checked, so what a room reaches through others follows.
+// ours. Every import is checked, so indirect imports need no rows of their own.
 type room struct {
 	name     string
 	may      []string // rooms its code may import, besides itself
@@ -20,16 +20,16 @@ type room struct {
 
 // Groups of rooms that several rows share.
 var (
-	// belowPolicy is what every user of rules stands on.
+	// belowPolicy is what the packages below policy import.
 	belowPolicy = []string{domain, "algo"}
 
-	// belowEdge is what an edge translates to and from. No store is in it.
-	belowEdge = []string{"httplimit", "grpclimit", "gate", "bandwidth", "policy", domain, "algo"}
+	// belowEdge is what an edge imports. It has no store.
+	belowEdge = []string{"httplimit", "gate", "bandwidth", "policy", domain, "algo"}
 
-	// stores hold state. Code takes them as a sluice.Store; who wires, picks one.
+	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
 	stores = []string{"memory", "redisstore", "guard", "rueidisstore", "goredisstore"}
 
-	// aStore is what a store of ours stands on.
+	// aStore is what each of our stores imports.
 	aStore = []string{"internal/translate", domain, "algo"}
 
 	// moduleOne is the library. Its tests may use all of it, since a runnable
@@ -39,7 +39,7 @@ var (
 		"bandwidth", "policy", "gate", "httplimit",
 	}
 
-	// wiring is what app and cli put together.
+	// wiring is what app and cli connect.
 	wiring = join(belowEdge, stores, []string{"policyfile", anEdge})
 )
 
@@ -48,35 +48,34 @@ var (
 var house = []room{
 	// Module 1, the library.
 	{"algo", nil, moduleOne, "algo is pure arithmetic over its arguments; pass in what it needs"},
-	{domain, []string{"algo"}, moduleOne, "the domain stands on algo only; declare an interface here and let the other room implement it"},
-	{"internal/translate", belowPolicy, moduleOne, "translate stands between the domain and algo; it keeps no state"},
-	{"memory", aStore, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
-	{"redisstore", aStore, moduleOne, "a store knows the domain and algo only; move what knows more to policy or above"},
+	{domain, []string{"algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
+	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
+	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
+	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"guard", aStore, moduleOne, "guard works over any store; take a sluice.Store"},
-	{"storetest", belowPolicy, moduleOne, "the contract is told in the domain's words; take a factory of stores"},
-	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes by a sluice.Store, and knows no rules"},
+	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
+	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes through a sluice.Store; it has no rules"},
 	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
-	{"gate", []string{"bandwidth", "policy", domain, "algo"}, moduleOne, "gate knows verdicts, and no protocol"},
+	{"gate", []string{"bandwidth", "policy", domain, "algo"}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
 	{"httplimit", []string{"gate", "bandwidth", "policy", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
 	{"rueidisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
-	{"grpclimit", []string{"gate", "policy", domain}, moduleOne, "grpclimit translates to policy and gate; take a sluice.Store"},
 	{"policyfile", []string{"policy", domain, "algo"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
-	{anEdge, belowEdge, join(moduleOne, []string{"policyfile"}), "an edge stands alone; take an interface and let server/internal/app connect it"},
+	{anEdge, belowEdge, join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
-	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile"}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"policyfile"}), nil, "checks works on public packages"},
 }
 
-// storeRemedy replaces a row's remedy where code asks for a store by name.
+// storeRemedy replaces a row's remedy where code imports a store.
 const storeRemedy = "only server/internal/app and server/internal/cli choose a store; take a sluice.Store"
 
 // checksRemedy replaces a row's remedy where code imports the checks.

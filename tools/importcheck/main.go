@@ -37,9 +37,9 @@ func main() {
 	}
 }
 
-// foreignDeps asks the go command what module 1 and its tests are built from,
-// and returns a line for each package that is neither ours nor the standard
-// library's. It sees through packages of ours, which check does not.
+// foreignDeps lists the packages that module 1 and its tests are built from, and
+// returns a line for each package that is neither ours nor the standard library's.
+// It follows indirect imports, which check does not.
 func foreignDeps(dir string) ([]string, error) {
 	cmd := exec.Command("go", "list", "-deps", "-test", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./...")
 	cmd.Dir = dir
