@@ -31,7 +31,7 @@ func newCrowd(tb testing.TB, store sluice.Store, a sluice.Algorithm) *crowd {
 
 // enter lets a request enter that the store gave a delay.
 func (c *crowd) enter(key string, member uint64, delay time.Duration) {
-	v := policy.Verdict{Delay: delay, Met: []policy.Met{{
+	v := policy.Verdict{Delay: delay, Results: []policy.LimitResult{{
 		Rule: &c.rule, Request: sluice.Request{Limit: c.rule.Limits[0], Key: sluice.StringKey(key), Cost: int64(min(member, 1)), Member: member},
 		Decision: sluice.Decision{Allowed: true, Delay: delay, Receipt: sluice.Receipt{At: int64(member)}},
 	}}}
@@ -162,7 +162,7 @@ func BenchmarkEnter(b *testing.B) {
 			var v policy.Verdict
 			for i := range 3 {
 				name := fmt.Sprint("rule", i)
-				v.Met = append(v.Met, policy.Met{
+				v.Results = append(v.Results, policy.LimitResult{
 					Rule: &policy.Rule{Name: name, Key: parts}, Decision: sluice.Decision{Allowed: true},
 					Request: sluice.Request{Limit: sluice.MustLimit(name, sluice.TokenBucket{Rate: sluice.PerSecond(100)}), Key: sluice.StringKey("someone"), Cost: 1},
 				})
@@ -187,7 +187,7 @@ func BenchmarkPressure(b *testing.B) {
 	rule := &policy.Rule{Name: "r", Key: []policy.Part{policy.Header("X-Key")}}
 	l := sluice.MustLimit("r", sluice.TokenBucket{Rate: sluice.PerSecond(1)})
 	for i := range 10_000 {
-		g.Observe(&policy.Verdict{Met: []policy.Met{{Rule: rule, Request: sluice.Request{Limit: l, Key: sluice.StringKey(fmt.Sprint(i)), Cost: 1}}}})
+		g.Observe(&policy.Verdict{Results: []policy.LimitResult{{Rule: rule, Request: sluice.Request{Limit: l, Key: sluice.StringKey(fmt.Sprint(i)), Cost: 1}}}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

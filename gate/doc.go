@@ -3,7 +3,7 @@
 // run, settles what they turn out to cost, and knows the pressure on each rule.
 //
 // It stands over packages policy and sluice. An edge asks a policy for a verdict, gives it to
-// [Gate.Enter], handles the request if there is no error, and ends it with [Pass.Leave]:
+// [Gate.Enter], handles the request if there is no error, and ends it with [Admission.Leave]:
 //
 //	v := rules.Decide(ctx, store, &attributes)
 //	pass, err := g.Enter(ctx, &v)

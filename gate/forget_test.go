@@ -27,7 +27,7 @@ func TestForget(t *testing.T) {
 	meet := func(name string) {
 		r := &policy.Rule{Name: name, Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(1)}), Key: []policy.Part{policy.ClientIP()}}
 		q := sluice.Request{Limit: r.Limits[0], Key: sluice.StringKey("k"), Cost: 1}
-		g.Observe(&policy.Verdict{Met: []policy.Met{{Rule: r, Request: q, Decision: sluice.Decision{Allowed: true, Limit: 1}}}})
+		g.Observe(&policy.Verdict{Results: []policy.LimitResult{{Rule: r, Request: q, Decision: sluice.Decision{Allowed: true, Limit: 1}}}})
 	}
 	meet("stays")
 	meet("gone")

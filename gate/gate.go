@@ -57,7 +57,7 @@ func (g *Gate) Observe(v *policy.Verdict) { g.survey(v) }
 // back. It is ErrDenied for a verdict that denies, or else an *Error, and the verdict has
 // become the denial that is to be told: at once if the queue is full or the wait too
 // long. If ctx has ended, the client has, too.
-func (g *Gate) Enter(ctx context.Context, v *policy.Verdict) (*Pass, error) {
+func (g *Gate) Enter(ctx context.Context, v *policy.Verdict) (*Admission, error) {
 	work := g.survey(v)
 	if !v.Allowed() {
 		if work.leases {
@@ -66,9 +66,9 @@ func (g *Gate) Enter(ctx context.Context, v *policy.Verdict) (*Pass, error) {
 		return nil, ErrDenied
 	}
 	if !work.delays && !work.leases && !work.settles && g.o.Counts == nil {
-		return nil, nil //nolint:nilnil // a nil Pass is valid: nothing to end
+		return nil, nil //nolint:nilnil // a nil Admission is valid: nothing to end
 	}
-	p := &Pass{gate: g, met: v.Met}
+	p := &Admission{gate: g, met: v.Results}
 	if work.leases {
 		p.held = g.hold(ctx, v)
 	}
@@ -89,8 +89,8 @@ type work struct{ delays, leases, settles bool }
 // survey finds out what a verdict needs, and tells the pressure of what was asked.
 func (g *Gate) survey(v *policy.Verdict) (w work) {
 	var now time.Duration
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		if m.Rule != nil && m.Role != policy.RoleCandidate && m.Listed == policy.NotListed {
 			if now == 0 {
 				now = g.pressures.now()
@@ -108,18 +108,18 @@ func (g *Gate) survey(v *policy.Verdict) (w work) {
 }
 
 // delayed reports whether the request must wait for a limit.
-func delayed(m *policy.Met) bool {
+func delayed(m *policy.LimitResult) bool {
 	return m.Decision.Delay > 0 && m.Decision.Allowed && !m.Request.Shadow && m.Role == policy.RoleEnforced
 }
 
 // charged reports whether a request that passed its verdict was charged, for other than a lease.
-func charged(m *policy.Met) bool {
+func charged(m *policy.LimitResult) bool {
 	return m.Decision.Allowed && m.Request.Cost > 0 && m.Request.Member == 0 && !m.Request.Peek && !m.Returned && m.Listed == policy.NotListed
 }
 
 // wait waits for all delays of a verdict. With an error it returns the limit for which it
 // could not.
-func (g *Gate) wait(ctx context.Context, v *policy.Verdict) (*policy.Met, error) {
+func (g *Gate) wait(ctx context.Context, v *policy.Verdict) (*policy.LimitResult, error) {
 	if err := ctx.Err(); err != nil {
 		return longest(v), err
 	}
@@ -127,8 +127,8 @@ func (g *Gate) wait(ctx context.Context, v *policy.Verdict) (*policy.Met, error)
 	deadline, bounded := ctx.Deadline()
 	var places []place
 	defer func() { g.queues.leave(places) }()
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		if !delayed(m) {
 			continue
 		}
@@ -145,16 +145,16 @@ func (g *Gate) wait(ctx context.Context, v *policy.Verdict) (*policy.Met, error)
 		places = append(places, at)
 	}
 	var turn time.Duration
-	for i := range v.Met {
-		if m := &v.Met[i]; delayed(m) && m.Request.Member == 0 {
+	for i := range v.Results {
+		if m := &v.Results[i]; delayed(m) && m.Request.Member == 0 {
 			turn = max(turn, m.Decision.Delay)
 		}
 	}
 	if err := sleep(ctx, turn); err != nil {
 		return longest(v), err
 	}
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		if !delayed(m) || m.Request.Member == 0 {
 			continue
 		}
@@ -166,10 +166,10 @@ func (g *Gate) wait(ctx context.Context, v *policy.Verdict) (*policy.Met, error)
 }
 
 // longest returns the limit with the longest delay.
-func longest(v *policy.Verdict) *policy.Met {
-	var most *policy.Met
-	for i := range v.Met {
-		if m := &v.Met[i]; delayed(m) && (most == nil || m.Decision.Delay > most.Decision.Delay) {
+func longest(v *policy.Verdict) *policy.LimitResult {
+	var most *policy.LimitResult
+	for i := range v.Results {
+		if m := &v.Results[i]; delayed(m) && (most == nil || m.Decision.Delay > most.Decision.Delay) {
 			most = m
 		}
 	}
@@ -192,7 +192,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // refuse makes a denial of a verdict whose request could not wait, or not for long enough.
-func (g *Gate) refuse(v *policy.Verdict, m *policy.Met, err error) error {
+func (g *Gate) refuse(v *policy.Verdict, m *policy.LimitResult, err error) error {
 	refused := &Error{Limit: m.Request.Limit.Name(), Err: err}
 	if m.Rule != nil {
 		refused.Rule = m.Rule.Name

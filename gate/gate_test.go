@@ -238,7 +238,7 @@ func TestGoneGivesAllBack(t *testing.T) {
 			policy.Rule{Name: "queue", Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 2})},
 			policy.Rule{Name: "daily", Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(10)})},
 			policy.Rule{Name: "flight", Limits: limit(sluice.Concurrency{Max: 5})},
-			policy.Rule{Name: "soft", Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(10)}), WhenLimited: policy.Response{Action: policy.Mark}},
+			policy.Rule{Name: "soft", Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(10)}), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
 		)
 		left := func() string {
 			return fmt.Sprint(e.remaining("queue", "a"), e.remaining("daily", "a"), e.remaining("flight", "a"), e.remaining("soft", "a"))

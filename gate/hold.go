@@ -35,8 +35,8 @@ type hold struct {
 // hold returns the leases of a verdict, or nil if it has none.
 func (g *Gate) hold(ctx context.Context, v *policy.Verdict) *hold {
 	var h *hold
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		if !isLease(m) || !v.Allowed() && !m.Request.Shadow {
 			continue
 		}

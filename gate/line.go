@@ -233,7 +233,7 @@ func (e *storeError) Unwrap() error { return e.err }
 
 // await waits until it is the turn of a request that is queued by a concurrency limit:
 // until the store, asked again, knows of no delay. Its lease is renewed meanwhile.
-func (g *Gate) await(ctx context.Context, m *policy.Met, until time.Time) (err error) {
+func (g *Gate) await(ctx context.Context, m *policy.LimitResult, until time.Time) (err error) {
 	w := g.lines.join(lineOf(&m.Request), m.Decision.Receipt.At, m.Decision.Delay)
 	defer func() { g.lines.leave(w, err == nil) }()
 	timer := time.NewTimer(time.Until(until))

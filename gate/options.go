@@ -60,7 +60,7 @@ func (o *Options) complete() error {
 }
 
 // most returns how long a request may wait for a limit: negative for not at all.
-func (o *Options) most(m *policy.Met) time.Duration {
+func (o *Options) most(m *policy.LimitResult) time.Duration {
 	most := m.Request.MaxWait
 	switch {
 	case most == 0 && o.MaxDelay != 0:

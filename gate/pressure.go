@@ -40,7 +40,7 @@ type rulePressure struct {
 }
 
 // observe tells of a request to a limit.
-func (p *pressures) observe(m *policy.Met, now time.Duration, decided bool) {
+func (p *pressures) observe(m *policy.LimitResult, now time.Duration, decided bool) {
 	if m.Request.Cost <= 0 || m.Request.Peek {
 		return
 	}
@@ -68,7 +68,7 @@ func (p *pressures) observe(m *policy.Met, now time.Duration, decided bool) {
 }
 
 // gauge returns the gauge of a limit.
-func (p *pressures) gauge(m *policy.Met, window, now time.Duration) *gauge {
+func (p *pressures) gauge(m *policy.LimitResult, window, now time.Duration) *gauge {
 	var r *rulePressure
 	if known, ok := p.rules.Load(m.Rule.Name); ok {
 		r = known.(*rulePressure)

@@ -48,8 +48,8 @@ func TestPressure(t *testing.T) {
 			for i := 0; time.Now().Before(end); i++ {
 				v := e.decide(t.Context(), fmt.Sprint(i%c.keys))
 				v.Delay = 0
-				for j := range v.Met {
-					v.Met[j].Decision.Delay = 0 // nobody waits here
+				for j := range v.Results {
+					v.Results[j].Decision.Delay = 0 // nobody waits here
 				}
 				pass, _ := e.gate.Enter(t.Context(), &v)
 				pass.Leave(t.Context(), status(200))
@@ -151,7 +151,7 @@ func TestPressureIsBounded(t *testing.T) {
 		}
 		l := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
 		ask := func(name string) {
-			v := policy.Verdict{Met: []policy.Met{{
+			v := policy.Verdict{Results: []policy.LimitResult{{
 				Rule: &policy.Rule{Name: name, Key: []policy.Part{policy.Global()}}, Request: sluice.Request{Limit: l, Cost: 10},
 				Decision: sluice.Decision{Allowed: true},
 			}}}

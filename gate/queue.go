@@ -24,7 +24,7 @@ type place struct {
 	key  sluice.Key
 }
 
-func placeOf(m *policy.Met) place {
+func placeOf(m *policy.LimitResult) place {
 	if m.Rule == nil {
 		return place{}
 	}

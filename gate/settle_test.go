@@ -67,14 +67,14 @@ func TestSettlingOfAllThatWasTaken(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{},
 			policy.Rule{Name: "a", Limits: limit(many), Cost: bytes},
 			policy.Rule{Name: "b", Limits: limit(many), Cost: bytes, Shadow: true},
-			policy.Rule{Name: "c", Limits: limit(many), Cost: bytes, WhenLimited: policy.Response{Action: policy.Mark}},
+			policy.Rule{Name: "c", Limits: limit(many), Cost: bytes, WhenLimited: policy.LimitedAction{Action: policy.Mark}},
 			policy.Rule{Name: "d", Limits: limit(sluice.Concurrency{Max: 100}), Counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}},
 			policy.Rule{Name: "e", Limits: limit(many), Candidate: limit(sluice.TokenBucket{Rate: sluice.PerHour(50)}), Cost: bytes},
 		)
 		n := e.enter(t.Context(), "k")
 		n.pass.Leave(t.Context(), policy.Outcome{Status: 200, ResponseBytes: 7})
 		var left []int64
-		for _, m := range e.decide(t.Context(), "k").Met {
+		for _, m := range e.decide(t.Context(), "k").Results {
 			left = append(left, m.Decision.Remaining)
 		}
 		if got := fmt.Sprint(left); got != "[92 92 92 99 92 42]" || len(e.reported()) > 0 {

@@ -83,7 +83,7 @@ func (e *edge) decide(ctx context.Context, k string) policy.Verdict {
 // entry is a request on its way through a gate.
 type entry struct {
 	verdict policy.Verdict
-	pass    *gate.Pass
+	pass    *gate.Admission
 	err     error
 	at      time.Time
 	done    bool
@@ -112,11 +112,11 @@ func (e *edge) begin(ctx context.Context, k string) *entry {
 // remaining returns what is left of a rule's only limit.
 func (e *edge) remaining(rule string, k ...string) int64 {
 	e.tb.Helper()
-	v, err := e.rules.DecideRule(context.Background(), e.store, policy.Question{Rule: rule, Key: k, Peek: true})
+	v, err := e.rules.DecideRule(context.Background(), e.store, policy.RuleRequest{Rule: rule, Key: k, Peek: true})
 	if err != nil || v.Err != nil {
 		e.tb.Fatal(err, v.Err)
 	}
-	return v.Met[0].Decision.Remaining
+	return v.Results[0].Decision.Remaining
 }
 
 // status is the outcome of a request with no more to tell.

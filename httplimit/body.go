@@ -46,7 +46,7 @@ func readFile(name string) ([]byte, error) {
 }
 
 // fileOf returns the contents of the file of a rule's answer.
-func fileOf(r *policy.Response, rule string) ([]byte, error) {
+func fileOf(r *policy.LimitedAction, rule string) ([]byte, error) {
 	content, err := readFile(r.File)
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: rule %q: WhenLimited.File: %w", rule, err)
@@ -55,7 +55,7 @@ func fileOf(r *policy.Response, rule string) ([]byte, error) {
 }
 
 // body returns the body of a rule's answer and its type, both empty if the rule has none.
-func body(r *policy.Response, wait int64, rule string) (content []byte, contentType string, err error) {
+func body(r *policy.LimitedAction, wait int64, rule string) (content []byte, contentType string, err error) {
 	contentType = r.ContentType
 	switch {
 	case r.File != "":
@@ -78,7 +78,7 @@ func body(r *policy.Response, wait int64, rule string) (content []byte, contentT
 }
 
 // setHeader sets the headers of a rule's answer.
-func setHeader(h http.Header, r *policy.Response, wait int64, rule string) {
+func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) {
 	for name, value := range r.Header {
 		h.Set(name, expand(value, wait, rule))
 	}

@@ -41,7 +41,7 @@ func FuzzBodyTemplate(f *testing.F) {
 		if ms < 0 {
 			ms = -ms
 		}
-		rule := policy.Rule{Name: "the-rule", Key: []policy.Part{policy.Global()}, Limits: hourly(1), WhenLimited: policy.Response{Body: text, Header: map[string]string{"X-Text": text}}}
+		rule := policy.Rule{Name: "the-rule", Key: []policy.Part{policy.Global()}, Limits: hourly(1), WhenLimited: policy.LimitedAction{Body: text, Header: map[string]string{"X-Text": text}}}
 		p, err := policy.New(policy.Options{Rules: []policy.Rule{rule}})
 		if err != nil {
 			return // a header cannot hold it

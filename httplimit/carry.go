@@ -17,7 +17,7 @@ const statusGone = 499
 
 // serveOther carries out a verdict that needs more than headers. What the gate said of it is
 // the pass and err, and ctx is what it was given.
-func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, pass *gate.Pass, err error) {
+func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, pass *gate.Admission, err error) {
 	gone := isGone(r)
 	left := gone && errors.Is(v.Err, context.Canceled) // which is no error of the store
 	if v.Err != nil && !left && (err == nil || errors.Is(err, gate.ErrDenied) || v.Reason == sluice.ReasonStoreError) {
@@ -54,7 +54,7 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 func isGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
 // handle runs the handler and ends what the request holds, with what became of it.
-func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, pass *gate.Pass) {
+func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, pass *gate.Admission) {
 	if !pass.Settles() {
 		defer pass.Leave(ctx, policy.Outcome{})
 		next.ServeHTTP(w, r)
@@ -88,8 +88,8 @@ func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next ht
 
 // costsRequestBytes reports whether the size of the request's body is to be known.
 func costsRequestBytes(v *policy.Verdict) bool {
-	for i := range v.Met {
-		if r := v.Met[i].Rule; r != nil && r.Cost.Source == policy.CostRequestBytes {
+	for i := range v.Results {
+		if r := v.Results[i].Rule; r != nil && r.Cost.Source == policy.CostRequestBytes {
 			return true
 		}
 	}

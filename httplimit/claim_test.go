@@ -82,8 +82,8 @@ func TestClaimsAndAttributes(t *testing.T) {
 		}
 		v := d.Decide(get("/", bearer(`{"sub":"alice"}`)))
 		got := map[string]int64{}
-		for i := range v.Met {
-			got[v.Met[i].Rule.Name] = v.Met[i].Decision.Remaining
+		for i := range v.Results {
+			got[v.Results[i].Rule.Name] = v.Results[i].Decision.Remaining
 		}
 		if len(got) != len(c.want) || got["user"] != c.want["user"] || got["tenant"] != c.want["tenant"] {
 			t.Errorf("%s: left %v; want %v", c.name, got, c.want)

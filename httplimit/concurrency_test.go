@@ -142,7 +142,7 @@ func TestShadowLeaseOfRefusedRequest(t *testing.T) {
 		}
 	}
 	v := d.Policy().Peek(t.Context(), store, &policy.Attributes{})
-	if got := v.Met[0].Decision.Remaining; got != 5 {
+	if got := v.Results[0].Decision.Remaining; got != 5 {
 		t.Errorf("%d of 5 places are free", got)
 	}
 }

@@ -67,7 +67,7 @@ func TestCostsAfterTheResponse(t *testing.T) {
 			}
 			<-ended
 			v := d.Policy().Peek(t.Context(), d.Store(), &policy.Attributes{})
-			if used := 100_000 - v.Met[0].Decision.Remaining; used != c.want {
+			if used := 100_000 - v.Results[0].Decision.Remaining; used != c.want {
 				t.Errorf("it cost %d; want %d", used, c.want)
 			}
 		})
@@ -98,7 +98,7 @@ func TestCountsOfRules(t *testing.T) {
 		}
 	}
 	v := d.Policy().Peek(t.Context(), d.Store(), &policy.Attributes{})
-	if got := [2]int64{v.Met[0].Decision.Remaining, v.Met[1].Decision.Remaining}; got != [2]int64{0, 1} {
+	if got := [2]int64{v.Results[0].Decision.Remaining, v.Results[1].Decision.Remaining}; got != [2]int64{0, 1} {
 		t.Errorf("left %v", got)
 	}
 }

@@ -39,8 +39,8 @@ func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) er
 
 // softWait returns when a request would no longer be degraded or marked by a rule.
 func softWait(v *policy.Verdict, r *policy.Rule) (wait time.Duration) {
-	for i := range v.Met {
-		if m := &v.Met[i]; m.Rule == r && !m.Decision.Allowed {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Rule == r && !m.Decision.Allowed {
 			wait = max(wait, m.Decision.RetryAfter)
 		}
 	}

@@ -19,7 +19,7 @@ func TestFormsLeaveNoFiles(t *testing.T) {
 	t.Setenv("TMPDIR", files)
 	t.Setenv("TMP", files)
 	clock := int64(1e6)
-	rule := policy.Rule{Name: "marks", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Mark}}
+	rule := policy.Rule{Name: "marks", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 	copied := 0
 	s := served(t, wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, rule), httplimit.Options{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseMultipartForm(1); err != nil {

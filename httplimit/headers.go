@@ -147,8 +147,8 @@ func told(v *policy.Verdict) time.Duration {
 		return wait
 	}
 	wait = min(wait, time.Second)
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		if m.Role != policy.RoleEnforced || m.Decision.Allowed || m.Request.Limit == nil {
 			continue
 		}
@@ -173,7 +173,7 @@ func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Durati
 		text = strconv.AppendInt(text, seconds(wait+jitter), 10)
 	}
 	values := new([2]string)
-	if len(v.Met) > 1 {
+	if len(v.Results) > 1 {
 		end := len(text)
 		text = h.appendPolicies(text, v, func(q *quota) string { return q.policy })
 		both := string(text)
@@ -193,8 +193,8 @@ func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Durati
 
 // floor returns what the tightest limit had to leave.
 func floor(v *policy.Verdict) int64 {
-	for i := range v.Met {
-		if r := &v.Met[i].Request; r.Limit == v.TightestLimit {
+	for i := range v.Results {
+		if r := &v.Results[i].Request; r.Limit == v.TightestLimit {
 			return r.Floor
 		}
 	}
@@ -204,14 +204,14 @@ func floor(v *policy.Verdict) int64 {
 // appendPolicies appends the items of all limits that are enforced.
 func (h *Headers) appendPolicies(dst []byte, v *policy.Verdict, item func(*quota) string) []byte {
 	begin := len(dst)
-	for i := range v.Met {
-		if v.Met[i].Request.Shadow {
+	for i := range v.Results {
+		if v.Results[i].Request.Shadow {
 			continue
 		}
 		if len(dst) > begin {
 			dst = append(dst, ", "...)
 		}
-		dst = append(dst, item(h.quotas.of(v.Met[i].Request.Limit))...)
+		dst = append(dst, item(h.quotas.of(v.Results[i].Request.Limit))...)
 	}
 	return dst
 }

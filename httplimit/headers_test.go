@@ -27,17 +27,17 @@ func headers(tb testing.TB, o httplimit.HeaderOptions) *httplimit.Headers {
 }
 
 // verdict folds decisions about limits as a KeyDecider does; the tightest is given.
-func verdict(tightest int, met ...policy.Met) *policy.Verdict {
+func verdict(tightest int, met ...policy.LimitResult) *policy.Verdict {
 	t := &met[tightest]
-	v := &policy.Verdict{Met: met, Tightest: t.Decision, TightestLimit: t.Request.Limit, Reason: t.Decision.Reason}
+	v := &policy.Verdict{Results: met, Tightest: t.Decision, TightestLimit: t.Request.Limit, Reason: t.Decision.Reason}
 	if !t.Decision.Allowed {
 		v.Action = policy.Deny
 	}
 	return v
 }
 
-func met(l *sluice.Limit, d sluice.Decision) policy.Met {
-	return policy.Met{Request: sluice.Request{Limit: l, Cost: 1}, Decision: d}
+func met(l *sluice.Limit, d sluice.Decision) policy.LimitResult {
+	return policy.LimitResult{Request: sluice.Request{Limit: l, Cost: 1}, Decision: d}
 }
 
 func TestHeaders(t *testing.T) {
@@ -384,19 +384,19 @@ func TestRetryAfterOfConcurrencyAndOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	met := func(l *sluice.Limit, reason sluice.Reason, wait time.Duration) policy.Met {
-		return policy.Met{Request: sluice.Request{Limit: l}, Decision: sluice.Decision{Allowed: reason == sluice.ReasonNone, Reason: reason, RetryAfter: wait}}
+	met := func(l *sluice.Limit, reason sluice.Reason, wait time.Duration) policy.LimitResult {
+		return policy.LimitResult{Request: sluice.Request{Limit: l}, Decision: sluice.Decision{Allowed: reason == sluice.ReasonNone, Reason: reason, RetryAfter: wait}}
 	}
 	free, full := met(few, sluice.ReasonNone, 0), met(flight, sluice.ReasonLimited, 4*time.Minute)
 	candidate := met(few, sluice.ReasonLimited, time.Minute)
 	candidate.Role = policy.RoleCandidate
-	for want, all := range map[string][]policy.Met{
+	for want, all := range map[string][]policy.LimitResult{
 		"1":   {full, free, candidate},
 		"30":  {full, met(few, sluice.ReasonLimited, 30*time.Second)},
 		"200": {met(flight, sluice.ReasonBanned, 200*time.Second), free},
 		"240": {met(flight, sluice.ReasonBanned, 240*time.Second), full},
 	} {
-		v := &policy.Verdict{Action: policy.Deny, Reason: all[0].Decision.Reason, Tightest: all[0].Decision, TightestLimit: all[0].Request.Limit, Met: all}
+		v := &policy.Verdict{Action: policy.Deny, Reason: all[0].Decision.Reason, Tightest: all[0].Decision, TightestLimit: all[0].Request.Limit, Results: all}
 		h := http.Header{}
 		headers.Set(h, v)
 		if got := h.Get("Retry-After"); got != want || !strings.HasSuffix(h.Get("RateLimit"), ";t="+want) {

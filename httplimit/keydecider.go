@@ -176,11 +176,11 @@ func (d *KeyDecider) decideOne(r *http.Request, key sluice.Key, cost int64) poli
 		answer, err = d.o.Store.Decide(ctx, q)
 		cancel()
 	}
-	met := &[1]policy.Met{{Request: q, Decision: answer}}
+	met := &[1]policy.LimitResult{{Request: q, Decision: answer}}
 	if err != nil {
 		return d.failed(met[:], err)
 	}
-	v := policy.Verdict{Reason: answer.Reason, Tightest: answer, TightestLimit: q.Limit, Delay: answer.Delay, Met: met[:]}
+	v := policy.Verdict{Reason: answer.Reason, Tightest: answer, TightestLimit: q.Limit, Delay: answer.Delay, Results: met[:]}
 	if !answer.Allowed {
 		v.Action, v.Delay = policy.Deny, 0
 	}
@@ -188,7 +188,7 @@ func (d *KeyDecider) decideOne(r *http.Request, key sluice.Key, cost int64) poli
 }
 
 func (d *KeyDecider) decideAll(r *http.Request, key sluice.Key, cost int64) policy.Verdict {
-	met := make([]policy.Met, len(d.requests))
+	met := make([]policy.LimitResult, len(d.requests))
 	requests := make([]sluice.Request, len(met))
 	for i := range met {
 		requests[i] = d.ask(i, key, cost)
@@ -207,11 +207,11 @@ func (d *KeyDecider) decideAll(r *http.Request, key sluice.Key, cost int64) poli
 }
 
 // failed is the verdict when the store could not decide.
-func (d *KeyDecider) failed(met []policy.Met, err error) policy.Verdict {
+func (d *KeyDecider) failed(met []policy.LimitResult, err error) policy.Verdict {
 	for i := range met {
 		met[i].Decision = sluice.Decision{}
 	}
-	v := policy.Verdict{Reason: sluice.ReasonStoreError, Met: met, Err: err}
+	v := policy.Verdict{Reason: sluice.ReasonStoreError, Results: met, Err: err}
 	// What asks for something impossible must not be a way round the limit.
 	if invalid := (*sluice.RequestError)(nil); errors.As(err, &invalid) {
 		v.Action, v.Reason = policy.Deny, sluice.ReasonNever
@@ -222,7 +222,7 @@ func (d *KeyDecider) failed(met []policy.Met, err error) policy.Verdict {
 }
 
 // fold makes one verdict of the decisions about all limits, as package policy does.
-func fold(met []policy.Met) policy.Verdict {
+func fold(met []policy.LimitResult) policy.Verdict {
 	tightest, delay := 0, time.Duration(0)
 	for i := range met {
 		delay = max(delay, met[i].Decision.Delay)
@@ -231,7 +231,7 @@ func fold(met []policy.Met) policy.Verdict {
 		}
 	}
 	t := &met[tightest]
-	v := policy.Verdict{Reason: t.Decision.Reason, Tightest: t.Decision, TightestLimit: t.Request.Limit, Delay: delay, Met: met}
+	v := policy.Verdict{Reason: t.Decision.Reason, Tightest: t.Decision, TightestLimit: t.Request.Limit, Delay: delay, Results: met}
 	if !t.Decision.Allowed {
 		v.Action, v.Delay = policy.Deny, 0
 	}

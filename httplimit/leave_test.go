@@ -63,7 +63,7 @@ func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 	}
 	five := policy.Rule{Name: "five", Limits: flight}
 	failures := policy.Rule{Name: "failures", Limits: hourly(5), Counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}}
-	marks := policy.Rule{Name: "marks", Limits: flight, WhenLimited: policy.Response{Action: policy.Mark}}
+	marks := policy.Rule{Name: "marks", Limits: flight, WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 	refuses := policy.Rule{Name: "refuses", Match: policy.Match{Marked: new(bool)}, Always: true}
 	for name, c := range map[string]struct {
 		decider, left func(sluice.Store) httplimit.Decider
@@ -88,7 +88,7 @@ func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 				c.left = c.decider
 			}
 			v := c.left(far.Store).Decide(get("/"))
-			if got := v.Met[0].Decision; !got.Allowed || got.Remaining != 4 {
+			if got := v.Results[0].Decision; !got.Allowed || got.Remaining != 4 {
 				t.Errorf("one takes a place, and %d are left of 5", got.Remaining)
 			}
 		})

@@ -96,8 +96,8 @@ func isInvolved(v *policy.Verdict) bool {
 	if v.Delay > 0 {
 		return true
 	}
-	for i := range v.Met {
-		if m := &v.Met[i]; m.Request.Member != 0 || m.Settles() {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Request.Member != 0 || m.Settles() {
 			return true
 		}
 	}

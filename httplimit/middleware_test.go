@@ -116,13 +116,13 @@ func TestSeveralLimits(t *testing.T) {
 		r.ContentLength = cost
 		return d.Decide(r)
 	}
-	if v := ask(1); !v.Allowed() || v.TightestLimit != hour || v.Tightest.Remaining != 1 || len(v.Met) != 2 {
+	if v := ask(1); !v.Allowed() || v.TightestLimit != hour || v.Tightest.Remaining != 1 || len(v.Results) != 2 {
 		t.Errorf("the first: %+v", v)
 	}
 	if v := ask(2); v.Allowed() || v.TightestLimit != hour || v.RetryAfter() != 30*time.Minute || v.Reason != sluice.ReasonLimited {
 		t.Errorf("too much: %+v", v)
 	}
-	if v := ask(0); !v.Allowed() || v.Met[0].Decision.Remaining != 4 || v.Met[1].Decision.Remaining != 1 {
+	if v := ask(0); !v.Allowed() || v.Results[0].Decision.Remaining != 4 || v.Results[1].Decision.Remaining != 1 {
 		t.Errorf("after a denial: %+v", v)
 	}
 	if v := ask(3); v.Allowed() || v.TightestLimit != hour || v.Reason != sluice.ReasonNever || v.RetryAfter() != 0 {
@@ -131,7 +131,7 @@ func TestSeveralLimits(t *testing.T) {
 	if v := ask(-1); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
 		t.Errorf("a negative cost: %+v", v)
 	}
-	if v := ask(0); v.Met[0].Decision.Remaining != 4 {
+	if v := ask(0); v.Results[0].Decision.Remaining != 4 {
 		t.Errorf("after a negative cost: %+v", v)
 	}
 }

@@ -66,7 +66,7 @@ func TestParts(t *testing.T) {
 		if c.want != "" && (key != sluice.StringKey(c.want) || !v.Allowed()) {
 			t.Errorf("%s: the key is %q of %d parts, %v; want %q", c.name, key.Text(), key.Len(), v.Action, c.want)
 		}
-		if c.want == "" && (v.Allowed() || v.Missing == nil || len(v.Met) > 0) {
+		if c.want == "" && (v.Allowed() || v.Missing == nil || len(v.Results) > 0) {
 			t.Errorf("%s: %v with key %q; want a denial", c.name, v.Action, key.Text())
 		}
 	}

@@ -79,8 +79,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 // violated names the limits that refused a request.
 func violated(v *policy.Verdict) []string {
 	var names []string
-	for i := range v.Met {
-		if m := &v.Met[i]; !m.Decision.Allowed && !m.Request.Shadow && m.Request.Limit != nil {
+	for i := range v.Results {
+		if m := &v.Results[i]; !m.Decision.Allowed && !m.Request.Shadow && m.Request.Limit != nil {
 			names = append(names, m.Request.Limit.Name())
 		}
 	}

@@ -120,19 +120,19 @@ func TestDegrade(t *testing.T) {
 	})
 	for _, c := range []struct {
 		name        string
-		answer      policy.Response
+		answer      policy.LimitedAction
 		status      int
 		contentType string
 		body        string
 		header      string // X-Why of the answer
 	}{
-		{"a body", policy.Response{Body: `{"rule":"{rule}","wait":{wait}}`, ContentType: "application/json"}, 200, "application/json", `{"rule":"soft","wait":3599}`, ""},
-		{"a status and headers", policy.Response{Status: 206, Body: "some", Header: map[string]string{"X-Why": "{rule} {wait}"}}, 206, "text/plain; charset=utf-8", "some", "soft 3599"},
-		{"a status alone", policy.Response{Status: 204}, 204, "", "", ""},
-		{"a file", policy.Response{File: page}, 200, "text/html; charset=utf-8", "<p>soft again in 3599 s", ""},
-		{"another place", policy.Response{Upstream: "http://less", RequestHeader: map[string]string{"X-Less": "{rule}"}}, 200, "text/plain; charset=utf-8", "less of /a[soft]", ""},
-		{"a hint", policy.Response{}, 200, "text/plain; charset=utf-8", "full[Sluice-Degraded=soft]", ""},
-		{"a hint of its own", policy.Response{RequestHeader: map[string]string{"x-less": "{wait}"}}, 200, "text/plain; charset=utf-8", "full[X-Less=3599]", ""},
+		{"a body", policy.LimitedAction{Body: `{"rule":"{rule}","wait":{wait}}`, ContentType: "application/json"}, 200, "application/json", `{"rule":"soft","wait":3599}`, ""},
+		{"a status and headers", policy.LimitedAction{Status: 206, Body: "some", Header: map[string]string{"X-Why": "{rule} {wait}"}}, 206, "text/plain; charset=utf-8", "some", "soft 3599"},
+		{"a status alone", policy.LimitedAction{Status: 204}, 204, "", "", ""},
+		{"a file", policy.LimitedAction{File: page}, 200, "text/html; charset=utf-8", "<p>soft again in 3599 s", ""},
+		{"another place", policy.LimitedAction{Upstream: "http://less", RequestHeader: map[string]string{"X-Less": "{rule}"}}, 200, "text/plain; charset=utf-8", "less of /a[soft]", ""},
+		{"a hint", policy.LimitedAction{}, 200, "text/plain; charset=utf-8", "full[Sluice-Degraded=soft]", ""},
+		{"a hint of its own", policy.LimitedAction{RequestHeader: map[string]string{"x-less": "{wait}"}}, 200, "text/plain; charset=utf-8", "full[X-Less=3599]", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := int64(1e6)
@@ -167,13 +167,13 @@ func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 	var reported []string
 	o := httplimit.Options{OnError: func(_ *http.Request, err error) { reported = append(reported, err.Error()) }}
 	for _, c := range []struct {
-		answer policy.Response
+		answer policy.LimitedAction
 		status int
 		body   string
 		want   string
 	}{
-		{policy.Response{Upstream: "http://unknown"}, 200, "full[]", `httplimit: rule "soft": WhenLimited.Upstream "http://unknown" is unknown`},
-		{policy.Response{File: page}, 503, `"title":"Temporarily reduced capacity"`, `httplimit: rule "soft": WhenLimited.File: `},
+		{policy.LimitedAction{Upstream: "http://unknown"}, 200, "full[]", `httplimit: rule "soft": WhenLimited.Upstream "http://unknown" is unknown`},
+		{policy.LimitedAction{File: page}, 503, `"title":"Temporarily reduced capacity"`, `httplimit: rule "soft": WhenLimited.File: `},
 	} {
 		clock := int64(1e6)
 		reported, c.answer.Action = nil, policy.Degrade
@@ -192,7 +192,7 @@ func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	err := httplimit.WriteDegraded(w, get("/"), &policy.Verdict{Degrade: &policy.Rule{WhenLimited: policy.Response{File: page}}})
+	err := httplimit.WriteDegraded(w, get("/"), &policy.Verdict{Degrade: &policy.Rule{WhenLimited: policy.LimitedAction{File: page}}})
 	if w.Code != 503 || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a middleware: status %d, %v", w.Code, err)
 	}
@@ -205,7 +205,7 @@ func TestFilesAreChecked(t *testing.T) {
 		filepath.Join(t.TempDir(), "none"): "no such file", t.TempDir(): "is no regular file", big: "give a file of at most 1048576",
 	} {
 		p, err := policy.New(policy.Options{Rules: []policy.Rule{{
-			Name: "r", Key: []policy.Part{policy.Global()}, Limits: hourly(1), WhenLimited: policy.Response{File: file},
+			Name: "r", Key: []policy.Part{policy.Global()}, Limits: hourly(1), WhenLimited: policy.LimitedAction{File: file},
 		}}})
 		if err != nil {
 			t.Fatal(err)
@@ -221,8 +221,8 @@ func TestFilesAreChecked(t *testing.T) {
 func TestMark(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{},
-		policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Mark}},
-		policy.Rule{Name: "own", Limits: hourly(2), WhenLimited: policy.Response{Action: policy.Mark, RequestHeader: map[string]string{"X-Scavenger": "{rule}"}}},
+		policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
+		policy.Rule{Name: "own", Limits: hourly(2), WhenLimited: policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Scavenger": "{rule}"}}},
 	)
 	s := served(t, wrap(t, d, httplimit.Options{}, http.HandlerFunc(full)))
 	for i, want := range []string{"full[]", "full[Sluice-Marked=soft]", "full[Sluice-Marked=soft]"} {
@@ -236,8 +236,8 @@ func TestMark(t *testing.T) {
 // by naming the header in Connection, so that a proxy behind removes it.
 func TestClientsCannotMark(t *testing.T) {
 	clock := int64(1e6)
-	soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Mark}}
-	own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes", "X_Own.Name": "{rule}"}}}
+	soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
+	own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes", "X_Own.Name": "{rule}"}}}
 	backend := served(t, http.HandlerFunc(full))
 	target, err := url.Parse(backend.URL)
 	if err != nil {
@@ -308,8 +308,8 @@ func TestMarksOfTrustedProxies(t *testing.T) {
 	marked := true
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{ClientIP: ip, TrustMarks: ip.TrustsPeer},
 		policy.Rule{Name: "marked", Match: policy.Match{Marked: &marked}, Always: true},
-		policy.Rule{Name: "marks", Limits: hourly(1000), WhenLimited: policy.Response{Action: policy.Mark, RequestHeader: map[string]string{"x-excess": "yes"}}},
-		policy.Rule{Name: "degrades", Limits: hourly(1000), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}},
+		policy.Rule{Name: "marks", Limits: hourly(1000), WhenLimited: policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"x-excess": "yes"}}},
+		policy.Rule{Name: "degrades", Limits: hourly(1000), WhenLimited: policy.LimitedAction{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}},
 	)
 	for header, want := range map[string]bool{
 		"Sluice-Marked: a": true, "X-Excess: yes": true, "X-EXCESS: ": true, "X-Less: yes": false, "Sluice-Degraded: a": false, "X-Other: a": false, "X_Excess: yes": false,
@@ -341,7 +341,7 @@ func TestMarkedTrafficIsDroppedFirst(t *testing.T) {
 			Pressure: g.Pressure,
 			Rules: []policy.Rule{
 				{
-					Name: "fair", Key: []policy.Part{policy.Header("X-Client")}, WhenLimited: policy.Response{Action: policy.Mark},
+					Name: "fair", Key: []policy.Part{policy.Header("X-Client")}, WhenLimited: policy.LimitedAction{Action: policy.Mark},
 					Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(2)})},
 				},
 				{Name: "all", Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(20)})}},
@@ -386,15 +386,15 @@ func TestRejection(t *testing.T) {
 	page := saved(t, "denied.json", `{"error":{"code":"{rule}"},"again":{wait}}`)
 	for _, c := range []struct {
 		name   string
-		answer policy.Response
+		answer policy.LimitedAction
 		want   reply
 	}{
-		{"by default", policy.Response{}, reply{429, http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r"]}` + "\n"}},
-		{"with a status", policy.Response{Status: 420}, reply{420, nil, ""}},
-		{"with headers", policy.Response{Header: map[string]string{"X-Again": "in {wait} s, says {rule}", "Cache-Control": "private"}, Body: "no"}, reply{429, http.Header{"X-Again": {"in 3599 s, says r"}, "Cache-Control": {"private"}, "Content-Type": {"text/plain; charset=utf-8"}}, "no"}},
-		{"with headers alone", policy.Response{Header: map[string]string{"X-Again": "{wait}"}}, reply{429, http.Header{"X-Again": {"3599"}, "Content-Type": {"application/problem+json"}}, ""}},
-		{"with a body", policy.Response{Body: `{"a":{"wait":{wait},"{rule}":1},"{other}":{}}`, ContentType: "application/json"}, reply{429, http.Header{"Content-Type": {"application/json"}}, `{"a":{"wait":3599,"r":1},"{other}":{}}`}},
-		{"with a file", policy.Response{File: page, Status: 503}, reply{503, http.Header{"Content-Type": {"application/json"}}, `{"error":{"code":"r"},"again":3599}`}},
+		{"by default", policy.LimitedAction{}, reply{429, http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r"]}` + "\n"}},
+		{"with a status", policy.LimitedAction{Status: 420}, reply{420, nil, ""}},
+		{"with headers", policy.LimitedAction{Header: map[string]string{"X-Again": "in {wait} s, says {rule}", "Cache-Control": "private"}, Body: "no"}, reply{429, http.Header{"X-Again": {"in 3599 s, says r"}, "Cache-Control": {"private"}, "Content-Type": {"text/plain; charset=utf-8"}}, "no"}},
+		{"with headers alone", policy.LimitedAction{Header: map[string]string{"X-Again": "{wait}"}}, reply{429, http.Header{"X-Again": {"3599"}, "Content-Type": {"application/problem+json"}}, ""}},
+		{"with a body", policy.LimitedAction{Body: `{"a":{"wait":{wait},"{rule}":1},"{other}":{}}`, ContentType: "application/json"}, reply{429, http.Header{"Content-Type": {"application/json"}}, `{"a":{"wait":3599,"r":1},"{other}":{}}`}},
+		{"with a file", policy.LimitedAction{File: page, Status: 503}, reply{503, http.Header{"Content-Type": {"application/json"}}, `{"error":{"code":"r"},"again":3599}`}},
 	} {
 		clock := int64(1e6)
 		s := served(t, wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(1), WhenLimited: c.answer}), httplimit.Options{}, nothing))
@@ -417,7 +417,7 @@ func TestRejectionWithoutItsFile(t *testing.T) {
 	clock := int64(1e6)
 	var reported []error
 	o := httplimit.Options{OnError: func(_ *http.Request, err error) { reported = append(reported, err) }}
-	h := wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(1), WhenLimited: policy.Response{File: page}}), o, nothing)
+	h := wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(1), WhenLimited: policy.LimitedAction{File: page}}), o, nothing)
 	status(h)
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)

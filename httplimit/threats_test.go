@@ -95,7 +95,7 @@ func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 func TestSameHandlerSameKey(t *testing.T) {
 	keyIn := func(r *http.Request) string {
 		v, _ := httplimit.FromContext(r.Context())
-		return v.Met[0].Request.Key.Text()
+		return v.Results[0].Request.Key.Text()
 	}
 	reached := func(w http.ResponseWriter, r *http.Request, handler string) {
 		fmt.Fprintf(w, "%s\n%s", handler, keyIn(r))

@@ -39,8 +39,8 @@ func TestClientsCannotMarkInTrailers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}}
-			soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.Response{Action: policy.Mark}}
+			own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}}
+			soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 			slow := policy.Rule{Name: "slow", MaxWait: time.Minute, Limits: []*sluice.Limit{sluice.MustLimit("slow", sluice.LeakyBucket{Rate: sluice.Per(1, 20*time.Millisecond), Queue: 10})}}
 			s := served(t, wrap(t, ruled(t, store, httplimit.PolicyOptions{}, own, soft, slow), httplimit.Options{}, http.HandlerFunc(trailed)))
 			conn, err := net.Dial("tcp", s.Listener.Addr().String())

@@ -27,5 +27,5 @@ func (a Action) String() string {
 	return "unknown"
 }
 
-// soft reports whether a rule with this action lets all requests pass.
-func (a Action) soft() bool { return a == Mark || a == Degrade }
+// advisory reports whether a rule with this action lets all requests pass.
+func (a Action) advisory() bool { return a == Mark || a == Degrade }

@@ -134,7 +134,7 @@ func TestKeysOfEachReading(t *testing.T) {
 	} {
 		_, v := askedOf(t, o, at(path))
 		var got []string
-		for _, m := range v.Met {
+		for _, m := range v.Results {
 			got = append(got, strings.TrimSpace(fmt.Sprint(m.Request.Key.Text(), " ", m.Override, " ", m.Listed)))
 		}
 		if strings.Join(got, ", ") != want {
@@ -181,7 +181,7 @@ func TestMarksOfAllReadings(t *testing.T) {
 	o := policy.Options{
 		Rules: []policy.Rule{
 			{Name: "first", Match: policy.Match{Paths: below("/m"), Marked: &yes}, Key: []policy.Part{policy.Path()}, Limits: bucket()},
-			{Name: "marks", Match: policy.Match{Paths: below("/m/x")}, Key: []policy.Part{policy.Path()}, Limits: bucket(), WhenLimited: policy.Response{Action: policy.Mark}},
+			{Name: "marks", Match: policy.Match{Paths: below("/m/x")}, Key: []policy.Part{policy.Path()}, Limits: bucket(), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
 		},
 	}
 	run := func(path string) (v policy.Verdict, s *stub) {
@@ -197,7 +197,7 @@ func TestMarksOfAllReadings(t *testing.T) {
 		t.Errorf("asked %q, want %q: %s", asked, want, v.Explain())
 	}
 	var met []string
-	for _, m := range v.Met {
+	for _, m := range v.Results {
 		met = append(met, m.Rule.Name)
 	}
 	if !slices.IsSorted(met) || len(met) != 3 {
@@ -205,7 +205,7 @@ func TestMarksOfAllReadings(t *testing.T) {
 	}
 
 	o.Default, o.Rules[1].Match.Paths = policy.Deny, below("/other")
-	o.Rules[1].WhenLimited, o.Rules[1].Limits = policy.Response{Action: policy.Mark}, bucket()
+	o.Rules[1].WhenLimited, o.Rules[1].Limits = policy.LimitedAction{Action: policy.Mark}, bucket()
 	s = &stub{keep: true, answer: func(*sluice.Request) sluice.Decision { return sluice.Decision{Allowed: true} }}
 	v = mustPolicy(t, o).Decide(t.Context(), s, at("/m/%2e%2e/other"))
 	if v.Reason != sluice.ReasonNoRule || len(s.asked) != 1 || len(s.ended) != 1 {

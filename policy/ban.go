@@ -14,8 +14,8 @@ import (
 var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
 
 // Ban refuses a key of a rule outright for a time, by hand. The rule must have a Ban, be it
-// the zero one, so that its requests look after bans. The key is given as in Question. The
-// error is a *QuestionError, the store's, or wraps errors.ErrUnsupported if the
+// the zero one, so that its requests look after bans. The key is given as in RuleRequest. The
+// error is a *RuleRequestError, the store's, or wraps errors.ErrUnsupported if the
 // store is no sluice.Banner.
 func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, rule string, key ...string) error {
 	r, k, err := p.bannable(rule, key)
@@ -60,7 +60,7 @@ func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err
 	}
 	ref, missing := s.makeKey(r.parts)
 	fail := func(problem string) (*rule, sluice.Key, error) {
-		return nil, k, &QuestionError{Rule: name, Problem: problem}
+		return nil, k, &RuleRequestError{Rule: name, Problem: problem}
 	}
 	switch {
 	case missing != nil:
@@ -78,7 +78,7 @@ type BannedKey struct {
 	sluice.BannedKey
 	// Rule is the name of the rule whose key it is, also if the policy has no such rule any more.
 	Rule string
-	// Values are the values of the key as in Question. They are nil if the store does not keep them.
+	// Values are the values of the key as in RuleRequest. They are nil if the store does not keep them.
 	Values []string
 }
 
@@ -105,7 +105,7 @@ func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQ
 	return bans, page.Next, nil
 }
 
-// valuesOf returns the values of a key of a rule as a Question has them.
+// valuesOf returns the values of a key of a rule as a RuleRequest has them.
 func (p *Policy) valuesOf(rule string, k sluice.Key) []string {
 	parts := k.Parts()
 	r := p.byName[rule]

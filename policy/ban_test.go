@@ -67,7 +67,7 @@ func TestBanByHand(t *testing.T) {
 		key     []string
 		unknown bool
 	}{{rule: "none", unknown: true}, {rule: "a"}, {rule: "plain"}, {rule: "a", key: []string{"x", "y"}}} {
-		var bad *policy.QuestionError
+		var bad *policy.RuleRequestError
 		err := p.Ban(ctx, store, time.Hour, x.rule, x.key...)
 		_, liftErr := p.LiftBan(ctx, store, x.rule, x.key...)
 		if !errors.As(err, &bad) || bad.Unknown != x.unknown || !errors.As(liftErr, &bad) {

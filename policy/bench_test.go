@@ -35,7 +35,7 @@ func manyRules(n int) []policy.Rule {
 }
 
 // BenchmarkDecide decides requests that meet 3 rules of many. The allocations are
-// the verdict's Met and the text of all keys.
+// the verdict's Results and the text of all keys.
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{3, 1_000, 10_000} {
 		for _, s := range []struct {
@@ -53,7 +53,7 @@ func BenchmarkDecide(b *testing.B) {
 				store, a := s.open(), manyAttributes(n)
 				b.ReportAllocs()
 				for b.Loop() {
-					if v := p.Decide(b.Context(), store, a); len(v.Met) != 3 || !v.Allowed() {
+					if v := p.Decide(b.Context(), store, a); len(v.Results) != 3 || !v.Allowed() {
 						b.Fatal(v.Explain())
 					}
 				}

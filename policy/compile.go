@@ -139,7 +139,7 @@ func (c *compiler) checkLimits(r *rule) {
 	case len(r.Limits) > 0 || r.Always:
 	case r.Bandwidth == nil:
 		c.report("Limits", "", "are missing; give one or more")
-	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.soft():
+	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.advisory():
 		c.report("Limits", "", "are missing; a rule that has only a bandwidth has no candidates, overrides, and nobody to degrade or mark")
 	}
 }
@@ -181,10 +181,10 @@ func (c *compiler) checkNumbers(r *rule) {
 	switch {
 	case r.MaxWait < 0 && r.MaxWait != sluice.NoWait:
 		c.report("MaxWait", "", fmt.Sprintf("is %v; give a time, or sluice.NoWait for none", r.MaxWait))
-	case r.MaxWait > 0 && r.WhenLimited.Action.soft():
+	case r.MaxWait > 0 && r.WhenLimited.Action.advisory():
 		c.report("MaxWait", "", fmt.Sprintf("is %v, and a rule that degrades or marks lets nobody wait; leave it out", r.MaxWait))
 	}
-	if r.WhenLimited.Action.soft() {
+	if r.WhenLimited.Action.advisory() {
 		// What does not conform at once is degraded or marked at once.
 		r.MaxWait = sluice.NoWait
 	}

@@ -160,16 +160,16 @@ func TestNewMistakes(t *testing.T) {
 		{"Always", func(r *policy.Rule) { r.Always, r.Limits, r.Candidate = true, nil, bucket() }},
 		{"MaxWait", func(r *policy.Rule) { r.MaxWait, r.WhenLimited.Action = time.Second, policy.Mark }},
 		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited.Action = 9 }},
-		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited = policy.Response{Action: policy.Mark, Status: 500} }},
-		{"WhenLimited.Status", func(r *policy.Rule) { r.WhenLimited = policy.Response{Action: policy.Degrade, Status: 199} }},
+		{"WhenLimited.Action", func(r *policy.Rule) { r.WhenLimited = policy.LimitedAction{Action: policy.Mark, Status: 500} }},
+		{"WhenLimited.Status", func(r *policy.Rule) { r.WhenLimited = policy.LimitedAction{Action: policy.Degrade, Status: 199} }},
 		{"WhenLimited.Upstream", func(r *policy.Rule) { r.WhenLimited.Upstream = "http://a" }},
 		{"WhenLimited.Upstream", func(r *policy.Rule) {
-			r.WhenLimited = policy.Response{Action: policy.Degrade, Upstream: "http://a", Body: "b"}
+			r.WhenLimited = policy.LimitedAction{Action: policy.Degrade, Upstream: "http://a", Body: "b"}
 		}},
 		{"WhenLimited.File", func(r *policy.Rule) { r.WhenLimited.Body, r.WhenLimited.File = "a", "b" }},
 		{"WhenLimited.RequestHeader", func(r *policy.Rule) { r.WhenLimited.RequestHeader = map[string]string{"A": "b"} }},
 		{"WhenLimited.RequestHeader", func(r *policy.Rule) {
-			r.WhenLimited = policy.Response{Action: policy.Mark, RequestHeader: map[string]string{"A b": "b"}}
+			r.WhenLimited = policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"A b": "b"}}
 		}},
 	} {
 		rules := named("other", "r")

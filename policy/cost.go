@@ -188,7 +188,7 @@ type Outcome struct {
 
 // Settles reports whether what the decision took is to be settled once the request
 // has been handled, at the units that Actual tells then.
-func (m *Met) Settles() bool {
+func (m *LimitResult) Settles() bool {
 	if m.Rule == nil || m.Rule.Always || m.Listed != NotListed || m.Request.Member != 0 {
 		return false
 	}
@@ -198,7 +198,7 @@ func (m *Met) Settles() bool {
 
 // Actual returns how many units a request turned out to cost, of which
 // m.Request.Cost have been taken: none if its status does not count.
-func (m *Met) Actual(o Outcome) int64 {
+func (m *LimitResult) Actual(o Outcome) int64 {
 	taken := m.Request.Cost
 	if !m.Settles() {
 		return taken

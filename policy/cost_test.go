@@ -49,7 +49,7 @@ func TestCostSources(t *testing.T) {
 		rules[0].Cost, rules[0].Counts = c.cost, c.counts
 		s := &stub{keep: true}
 		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), s, &c.a)
-		m := &v.Met[0]
+		m := &v.Results[0]
 		if s.asked[0].Cost != c.taken || m.Settles() != c.settles || m.Actual(c.outcome) != c.actual {
 			t.Errorf("%s: %d taken, settles %v at %d", c.name, s.asked[0].Cost, m.Settles(), m.Actual(c.outcome))
 		}
@@ -58,7 +58,7 @@ func TestCostSources(t *testing.T) {
 
 // A decision that no policy made is not settled by it, and a lease is released.
 func TestNothingToSettle(t *testing.T) {
-	m := policy.Met{Request: sluice.Request{Cost: 4}}
+	m := policy.LimitResult{Request: sluice.Request{Cost: 4}}
 	if m.Settles() || m.Actual(policy.Outcome{Status: 500}) != 4 {
 		t.Error("a decision without a rule settles")
 	}
@@ -66,7 +66,7 @@ func TestNothingToSettle(t *testing.T) {
 	rules[0].Counts.Statuses = []policy.StatusRange{policy.Status(401)}
 	rules[0].Limits = append(rules[0].Limits, sluice.MustLimit("flight", sluice.Concurrency{Max: 5}))
 	v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), &stub{}, &policy.Attributes{})
-	if !v.Met[0].Settles() || v.Met[1].Settles() {
+	if !v.Results[0].Settles() || v.Results[1].Settles() {
 		t.Error("a lease is settled, or the bucket beside it is not")
 	}
 }
@@ -87,7 +87,7 @@ func TestCountsStatuses(t *testing.T) {
 		if !v.Allowed() {
 			t.Fatalf("attempt %d: %s", i, v.Explain())
 		}
-		if err := store.Settle(t.Context(), v.Charges()[0], v.Met[0].Actual(policy.Outcome{Status: status})); err != nil {
+		if err := store.Settle(t.Context(), v.Charges()[0], v.Results[0].Actual(policy.Outcome{Status: status})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -58,7 +58,7 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 // store and no decisions, but for those that a list decides. A request counts as marked only if
 // an earlier hop has marked it. It is nil for a request that Decide would refuse for want of a
 // part of a key.
-func (p *Policy) Meets(a *Attributes) []Met {
+func (p *Policy) Meets(a *Attributes) []LimitResult {
 	s := newScratch()
 	defer s.free()
 	s.peek, s.listsToo = true, true
@@ -175,7 +175,7 @@ func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) 
 		return false, err
 	}
 	for i := range s.decisions {
-		if !s.decisions[i].Allowed && s.requests[i].Shadow && s.roleOf(i) == RoleSoft {
+		if !s.decisions[i].Allowed && s.requests[i].Shadow && s.roleOf(i) == RoleAdvisory {
 			return true, nil
 		}
 	}
@@ -233,7 +233,7 @@ func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, er
 	if err == nil {
 		err = s.put(ctx, store)
 	}
-	v.Met = s.met()
+	v.Results = s.met()
 	v.Paced = s.paced()
 	if err != nil {
 		v.fail(err)
@@ -252,10 +252,10 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 		return
 	}
 	for i := range s.decisions {
-		if s.roleOf(i) != RoleSoft {
+		if s.roleOf(i) != RoleAdvisory {
 			continue
 		}
-		m := Met{Request: s.requests[i], Decision: s.decisions[i], Role: RoleSoft}
+		m := LimitResult{Request: s.requests[i], Decision: s.decisions[i], Role: RoleAdvisory}
 		m.giveBack(ctx, store)
 	}
 }
@@ -263,14 +263,14 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 // giveBack gives back what rules that degrade or mark took of a request that
 // others refuse. What cannot be given back stays among the Charges.
 func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
-	for i := range v.Met {
-		if m := &v.Met[i]; m.Role == RoleSoft {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Role == RoleAdvisory {
 			m.giveBack(ctx, store)
 		}
 	}
 }
 
-func (m *Met) giveBack(ctx context.Context, store sluice.Store) {
+func (m *LimitResult) giveBack(ctx context.Context, store sluice.Store) {
 	if !m.charged(Deny) {
 		return
 	}
@@ -293,15 +293,15 @@ func (v *Verdict) fail(err error) {
 	if refused {
 		v.Reason = sluice.ReasonNever
 	}
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		// What needed no store stands.
 		decided := m.Decision.Reason != sluice.ReasonNone
-		soft := m.Role == RoleSoft && (decided || m.Rule.OnStoreError == FallbackDeny)
+		advisory := m.Role == RoleAdvisory && (decided || m.Rule.OnStoreError == FallbackDeny)
 		switch {
-		case soft && m.Rule.WhenLimited.Action == Mark && v.Mark == nil:
+		case advisory && m.Rule.WhenLimited.Action == Mark && v.Mark == nil:
 			v.Mark, v.Action = m.Rule, max(v.Action, Mark)
-		case soft && m.Rule.WhenLimited.Action == Degrade && v.Degrade == nil:
+		case advisory && m.Rule.WhenLimited.Action == Degrade && v.Degrade == nil:
 			v.Degrade, v.Action = m.Rule, Degrade
 		}
 		if m.Role != RoleEnforced || m.Listed == ListAllow {

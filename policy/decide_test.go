@@ -104,8 +104,8 @@ func TestFold(t *testing.T) {
 			if v.Tightest != c.answers[c.rule] || v.TightestLimit.Name() != c.rule || v.RetryAfter() != c.answers[c.rule].RetryAfter || v.Allowed() != (c.action == policy.Allow) {
 				t.Errorf("the tightest is %+v of %v", v.Tightest, v.TightestLimit)
 			}
-			if len(v.Met) != 3 || v.Met[0].Rule.Name != "a" || v.Met[2].Decision != c.answers["c"] {
-				t.Errorf("met %+v", v.Met)
+			if len(v.Results) != 3 || v.Results[0].Rule.Name != "a" || v.Results[2].Decision != c.answers["c"] {
+				t.Errorf("met %+v", v.Results)
 			}
 		})
 	}
@@ -348,7 +348,7 @@ func TestAllOrNothing(t *testing.T) {
 	if want := []string{"allow narrow", "allow narrow", "deny narrow", "deny narrow"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	v, err := p.DecideRule(t.Context(), store, policy.Question{Rule: "wide", Peek: true})
+	v, err := p.DecideRule(t.Context(), store, policy.RuleRequest{Rule: "wide", Peek: true})
 	if err != nil || v.Tightest.Remaining != 98 {
 		t.Errorf("%d of the wide rule remain, %v", v.Tightest.Remaining, err)
 	}
@@ -383,7 +383,7 @@ func TestVerdictsAreTheirOwn(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: manyRules(5)})
 	s := &stub{}
 	keys := func(v policy.Verdict) (all []string) {
-		for _, m := range v.Met {
+		for _, m := range v.Results {
 			all = append(all, strings.Join(m.Request.Key.Parts(), "|"))
 		}
 		return all
@@ -431,7 +431,7 @@ func TestDecideAllocations(t *testing.T) {
 		p := mustPolicy(t, policy.Options{Rules: rules, Classes: classes})
 		store := mustMemory(t)
 		a := manyAttributes(1000)
-		if v := p.Decide(t.Context(), store, a); len(v.Met) != 3 {
+		if v := p.Decide(t.Context(), store, a); len(v.Results) != 3 {
 			t.Fatal(v.Explain())
 		}
 		if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {

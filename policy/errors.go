@@ -27,8 +27,8 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("%s%s %s", where, e.Field, e.Problem)
 }
 
-// QuestionError reports a question about a rule that has no answer.
-type QuestionError struct {
+// RuleRequestError reports a question about a rule that has no answer.
+type RuleRequestError struct {
 	// Rule is the name that was asked for.
 	Rule string
 	// Unknown says that there is no such rule; otherwise the key does not fit it.
@@ -37,6 +37,6 @@ type QuestionError struct {
 	Problem string
 }
 
-func (e *QuestionError) Error() string {
+func (e *RuleRequestError) Error() string {
 	return fmt.Sprintf("policy: rule %q: %s", e.Rule, e.Problem)
 }

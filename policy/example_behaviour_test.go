@@ -40,7 +40,7 @@ func ExampleMatch_marked() {
 	marked := true
 	contract := policy.Rule{
 		Name: "contract", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: day(1),
-		WhenLimited: policy.Response{Action: policy.Mark},
+		WhenLimited: policy.LimitedAction{Action: policy.Mark},
 	}
 	service := policy.Rule{Name: "service", Key: []policy.Part{policy.Global()}, Limits: day(1000)}
 	drop := policy.Rule{
@@ -73,10 +73,10 @@ func ExampleMatch_marked() {
 }
 
 // A rule that degrades lets all requests pass: those beyond its limits get less.
-func ExampleResponse_degrade() {
+func ExampleLimitedAction_degrade() {
 	search := policy.Rule{
 		Name: "search", Match: policy.Match{Paths: []string{"/search"}}, Key: []policy.Part{policy.ClientIP()}, Limits: day(1),
-		WhenLimited: policy.Response{Action: policy.Degrade, RequestHeader: map[string]string{"X-Search": "titles-only"}},
+		WhenLimited: policy.LimitedAction{Action: policy.Degrade, RequestHeader: map[string]string{"X-Search": "titles-only"}},
 	}
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{search}})
 	if err != nil {
@@ -171,7 +171,7 @@ func ExampleOverride() {
 	}
 	defer store.Close()
 	for _, tenant := range []string{"any", "gold", "ours", "gone"} {
-		v, err := p.DecideRule(context.Background(), store, policy.Question{Rule: "tenants", Key: []string{tenant}})
+		v, err := p.DecideRule(context.Background(), store, policy.RuleRequest{Rule: "tenants", Key: []string{tenant}})
 		fmt.Println(tenant, v.Action, v.Tightest.Remaining, v.Reason, err)
 	}
 	// Output:
@@ -183,7 +183,7 @@ func ExampleOverride() {
 
 // The tokens of a language model: a guess is taken first, and what the response
 // says is settled when it is there. A gate does the last step.
-func ExampleMet_Actual() {
+func ExampleLimitResult_Actual() {
 	tokens := policy.Rule{
 		Name: "tokens", Key: []policy.Part{policy.Claim("sub")}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(10_000)})},
 		Cost: policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 2000, Max: 8000},
@@ -201,10 +201,10 @@ func ExampleMet_Actual() {
 	}
 	ctx := context.Background()
 	v := p.Decide(ctx, store, &policy.Attributes{})
-	fmt.Println(v.Tightest.Remaining, "remain,", v.Met[0].Request.Cost, "taken")
+	fmt.Println(v.Tightest.Remaining, "remain,", v.Results[0].Request.Cost, "taken")
 	response := policy.Outcome{Status: 200, Header: func(string) (string, bool) { return "350", true }}
-	for i := range v.Met {
-		if m := &v.Met[i]; m.Settles() {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Settles() {
 			if err := store.Settle(ctx, m.Request.Charge(&m.Decision), m.Actual(response)); err != nil {
 				fmt.Println(err)
 			}
@@ -235,7 +235,7 @@ func ExampleCounts() {
 	}
 	defer store.Close()
 	v := p.Decide(context.Background(), store, &policy.Attributes{ClientIP: netip.MustParseAddr("192.0.2.1")})
-	fmt.Println(v.Met[0].Actual(policy.Outcome{Status: 200}), v.Met[0].Actual(policy.Outcome{Status: 401}))
+	fmt.Println(v.Results[0].Actual(policy.Outcome{Status: 200}), v.Results[0].Actual(policy.Outcome{Status: 401}))
 	// Output: 0 1
 }
 
@@ -256,7 +256,7 @@ func ExampleRule_candidate() {
 	for range 2 {
 		v := p.Decide(context.Background(), store, &policy.Attributes{})
 		fmt.Println(v.Action)
-		for _, m := range v.Met {
+		for _, m := range v.Results {
 			fmt.Println(" ", m.Request.Limit.Name(), m.Role, m.Decision.Allowed)
 		}
 	}

@@ -77,10 +77,10 @@ func ExamplePolicy_DecideRule() {
 		fmt.Println(err)
 		return
 	}
-	v, err := p.DecideRule(context.Background(), store, policy.Question{Rule: "tokens", Key: []string{"acme"}, Cost: 300})
+	v, err := p.DecideRule(context.Background(), store, policy.RuleRequest{Rule: "tokens", Key: []string{"acme"}, Cost: 300})
 	fmt.Println(v.Action, v.Tightest.Remaining, err)
 
-	_, err = p.DecideRule(context.Background(), store, policy.Question{Rule: "tokens", Key: []string{"v1", "acme"}})
+	_, err = p.DecideRule(context.Background(), store, policy.RuleRequest{Rule: "tokens", Key: []string{"v1", "acme"}})
 	fmt.Println(err)
 	// Output:
 	// allow 700 <nil>

@@ -19,9 +19,9 @@ func (v *Verdict) Explain() string {
 	if v.Class != "" && !v.Bypass {
 		fmt.Fprintf(&b, "\n  class %s", v.Class)
 	}
-	for i := range v.Met {
+	for i := range v.Results {
 		b.WriteString("\n  ")
-		v.Met[i].explain(&b, v.Err == nil)
+		v.Results[i].explain(&b, v.Err == nil)
 	}
 	return b.String()
 }
@@ -54,13 +54,13 @@ func (v *Verdict) explainAction(b *strings.Builder) {
 
 // Explain says in a line what became of the limit, or with no decision what
 // would be asked of it. It holds no key.
-func (m *Met) Explain() string {
+func (m *LimitResult) Explain() string {
 	var b strings.Builder
 	m.explain(&b, m.Decision != sluice.Decision{})
 	return b.String()
 }
 
-func (m *Met) explain(b *strings.Builder, decided bool) {
+func (m *LimitResult) explain(b *strings.Builder, decided bool) {
 	r, d := &m.Request, &m.Decision
 	always := m.Rule != nil && m.Rule.Always
 	if always {
@@ -73,7 +73,7 @@ func (m *Met) explain(b *strings.Builder, decided bool) {
 		b.WriteString(" (in shadow)")
 	case RoleCandidate:
 		b.WriteString(" (a candidate)")
-	case RoleSoft:
+	case RoleAdvisory:
 		fmt.Fprintf(b, " (to %v)", m.Rule.WhenLimited.Action)
 	}
 	if m.Override {

@@ -46,8 +46,8 @@ func TestStoreError(t *testing.T) {
 		if v.Action != c.action || v.Rule.Name != c.rule || v.Reason != c.reason || !errors.Is(v.Err, c.err) {
 			t.Errorf("%+v: %v by %s, %v, %v", c, v.Action, v.Rule.Name, v.Reason, v.Err)
 		}
-		if len(v.Charges()) != 0 || len(v.Met) != 2 || v.Met[0].Decision != (sluice.Decision{}) {
-			t.Errorf("%+v: met %+v", c, v.Met)
+		if len(v.Charges()) != 0 || len(v.Results) != 2 || v.Results[0].Decision != (sluice.Decision{}) {
+			t.Errorf("%+v: met %+v", c, v.Results)
 		}
 	}
 }

@@ -236,7 +236,7 @@ func TestDecideRuleHasTheKeyOfRequests(t *testing.T) {
 		{"2001:db8::9", "alice", "/users/./a%20b", "a b", "/users/{id}", "GET", "Example.com"},
 		{"2001:db8::/64", "alice", "/users/a b/", "a%20b", "/users/{id}", "GET", "example.com."},
 	} {
-		if _, err := p.DecideRule(t.Context(), s, policy.Question{Rule: "r", Key: key, Cost: 3, Peek: true}); err != nil {
+		if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Key: key, Cost: 3, Peek: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Reset(t.Context(), s, "r", key...); err != nil {
@@ -269,8 +269,8 @@ func TestDecideRuleMistakes(t *testing.T) {
 		{"ip", []string{"192.0.2.1", "b"}, false},
 		{"ip", []string{"localhost"}, false},
 	} {
-		_, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: c.rule, Key: c.key})
-		var bad *policy.QuestionError
+		_, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: c.rule, Key: c.key})
+		var bad *policy.RuleRequestError
 		if !errors.As(err, &bad) || bad.Unknown != c.unknown || bad.Rule != c.rule {
 			t.Errorf("%s %q: %v", c.rule, c.key, err)
 		}
@@ -279,12 +279,12 @@ func TestDecideRuleMistakes(t *testing.T) {
 		}
 	}
 	for rule, want := range map[string]string{"skip": "deny no-rule", "deny": "deny missing-key", "share": "allow "} {
-		v, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: rule, Key: []string{""}})
+		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: rule, Key: []string{""}})
 		if got := fmt.Sprint(v.Action, " ", v.Reason); err != nil || got != want {
 			t.Errorf("%s without a value: %s, %v; want %s", rule, got, err, want)
 		}
 	}
-	v, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: "ip", Key: []string{"192.0.2.1"}, Cost: -1})
+	v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "ip", Key: []string{"192.0.2.1"}, Cost: -1})
 	var bad *sluice.RequestError
 	if err != nil || v.Allowed() || !errors.As(v.Err, &bad) {
 		t.Errorf("a negative cost: %v, %v", v.Action, err)
@@ -300,7 +300,7 @@ func TestDecideRuleCost(t *testing.T) {
 		cost, want int64
 	}{{"a", 0, 1}, {"a", 3, 3}, {"b", 0, 5}, {"b", 3, 3}} {
 		s := &stub{keep: true}
-		if _, err := p.DecideRule(t.Context(), s, policy.Question{Rule: c.rule, Cost: c.cost}); err != nil || s.asked[0].Cost != c.want {
+		if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: c.rule, Cost: c.cost}); err != nil || s.asked[0].Cost != c.want {
 			t.Errorf("%s asked for %d: %d, %v; want %d", c.rule, c.cost, s.asked[0].Cost, err, c.want)
 		}
 	}
@@ -353,7 +353,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("without a part: %s", v.Explain())
 	}
 	// A question gives the values of its parts.
-	if _, err := p.DecideRule(t.Context(), s, policy.Question{Rule: "r", Key: []string{"2001:db8:1:7::9", "b"}}); err != nil {
+	if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Key: []string{"2001:db8:1:7::9", "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	if want := sluice.NewKey("2001:db8:1::/48", "b"); s.asked[1].Key != want {

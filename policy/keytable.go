@@ -24,7 +24,7 @@ func (t keyTable[V]) find(k keyRef, buffer []byte) (v V, found bool) {
 	return v, found
 }
 
-// keyOf reads a key that is given by its values, as in Question. problem says why
+// keyOf reads a key that is given by its values, as in RuleRequest. problem says why
 // it is none of the rule's.
 func (r *rule) keyOf(s *scratch, key []string, paths Paths) (id keyID, problem string) {
 	s.reset()

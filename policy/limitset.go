@@ -70,8 +70,8 @@ func roleOf(r *Rule) Role {
 	switch {
 	case r.Shadow:
 		return RoleShadow
-	case r.WhenLimited.Action.soft():
-		return RoleSoft
+	case r.WhenLimited.Action.advisory():
+		return RoleAdvisory
 	}
 	return RoleEnforced
 }

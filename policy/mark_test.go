@@ -27,8 +27,8 @@ func TestMarkedFirstDrop(t *testing.T) {
 	store := mustMemory(t)
 	ask := func(marked bool) string {
 		v := p.Decide(t.Context(), store, &policy.Attributes{Marked: marked})
-		names := make([]string, len(v.Met))
-		for i, m := range v.Met {
+		names := make([]string, len(v.Results))
+		for i, m := range v.Results {
 			names[i] = m.Rule.Name
 		}
 		return v.Action.String() + " " + strings.Join(names, " ")
@@ -84,7 +84,7 @@ func TestMarksAreAskedFirst(t *testing.T) {
 	// An error of the first question is that of all.
 	broken := errors.New("broken")
 	v := p.Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
-	if !errors.Is(v.Err, broken) || v.Reason != sluice.ReasonStoreError || len(v.Met) != 2 || len(v.Charges()) != 0 {
+	if !errors.Is(v.Err, broken) || v.Reason != sluice.ReasonStoreError || len(v.Results) != 2 || len(v.Charges()) != 0 {
 		t.Errorf("a store that fails: %s", v.Explain())
 	}
 	// One of the second leaves what the first took to the edge.
@@ -95,7 +95,7 @@ func TestMarksAreAskedFirst(t *testing.T) {
 		return broken
 	}}
 	v = p.Decide(t.Context(), s, &policy.Attributes{})
-	if !errors.Is(v.Err, broken) || len(v.Met) != 2 || len(v.Charges()) != 1 {
+	if !errors.Is(v.Err, broken) || len(v.Results) != 2 || len(v.Charges()) != 1 {
 		t.Errorf("a store that fails later: %s", v.Explain())
 	}
 }

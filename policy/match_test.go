@@ -26,7 +26,7 @@ func from(addr string) *policy.Attributes {
 func meets(tb testing.TB, o policy.Options, m policy.Match, a *policy.Attributes) bool {
 	tb.Helper()
 	o.Rules = append(o.Rules, policy.Rule{Name: "r", Match: m, Key: []policy.Part{policy.Global()}, Limits: bucket()})
-	return slices.ContainsFunc(mustPolicy(tb, o).Meets(a), func(m policy.Met) bool { return m.Rule.Name == "r" })
+	return slices.ContainsFunc(mustPolicy(tb, o).Meets(a), func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
 }
 
 func TestMatchValues(t *testing.T) {
@@ -219,7 +219,7 @@ func TestClasses(t *testing.T) {
 	} {
 		v := p.Decide(t.Context(), &stub{}, &c.a)
 		var met string
-		for _, m := range v.Met {
+		for _, m := range v.Results {
 			met += m.Rule.Name + " "
 		}
 		if v.Class != c.class || v.Bypass != (c.class == "probe") || !v.Allowed() || met != c.met || p.ClassOf(&c.a) != c.class {
@@ -277,7 +277,7 @@ func BenchmarkMatch(b *testing.B) {
 				store := &stub{}
 				b.ReportAllocs()
 				for b.Loop() {
-					if v := p.Decide(b.Context(), store, &kind.a); len(v.Met) != 1 {
+					if v := p.Decide(b.Context(), store, &kind.a); len(v.Results) != 1 {
 						b.Fatal(v.Explain())
 					}
 				}
@@ -314,7 +314,7 @@ func TestDecideRuleBypass(t *testing.T) {
 		Classes: []policy.Class{{Name: "probe", Match: policy.Match{Paths: []string{"/healthz"}}, Bypass: true}},
 	}
 	s := &stub{}
-	v, err := mustPolicy(t, o).DecideRule(t.Context(), s, policy.Question{Rule: "r", Class: "probe"})
+	v, err := mustPolicy(t, o).DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Class: "probe"})
 	if err != nil || !v.Allowed() || !v.Bypass || v.Class != "probe" || s.single > 0 {
 		t.Errorf("%v, %d questions: %s", err, s.single, v.Explain())
 	}
@@ -323,7 +323,7 @@ func TestDecideRuleBypass(t *testing.T) {
 func TestWords(t *testing.T) {
 	for want, v := range map[string]fmt.Stringer{
 		"allow": policy.Allow, "mark": policy.Mark, "degrade": policy.Degrade, "deny": policy.Deny,
-		"candidate": policy.RoleCandidate, "soft": policy.RoleSoft, "response_header": policy.CostResponseHeader,
+		"candidate": policy.RoleCandidate, "advisory": policy.RoleAdvisory, "response_header": policy.CostResponseHeader,
 		"skip": policy.MissingSkip, "claim": policy.FromClaim,
 	} {
 		if v.String() != want {

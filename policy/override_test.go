@@ -52,8 +52,8 @@ func TestOverrides(t *testing.T) {
 				t.Errorf("%q: %v, an override: %v", c.tenant, m.Request.Limit, m.Override)
 			}
 		}
-		v, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: "tenants", Key: []string{c.tenant}})
-		if err != nil || v.Met[0].Request.Limit.Capacity() != c.numbers[0] {
+		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "tenants", Key: []string{c.tenant}})
+		if err != nil || v.Results[0].Request.Limit.Capacity() != c.numbers[0] {
 			t.Errorf("a question about %q: %v, %s", c.tenant, err, v.Explain())
 		}
 	}
@@ -162,14 +162,14 @@ func TestLists(t *testing.T) {
 			t.Errorf("%q from %s: the tightest is %s, charged %d", c.tenant, c.addr, v.Rule.Name, len(v.Charges()))
 		}
 		met := p.Meets(a)
-		i := slices.IndexFunc(met, func(m policy.Met) bool { return m.Rule.Name == "r" })
+		i := slices.IndexFunc(met, func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
 		if c.tenant != "" && (i < 0 || met[i].Listed != c.list || met[i].Decision.Allowed != (c.list == policy.ListAllow)) {
 			t.Errorf("%q from %s meets %+v", c.tenant, c.addr, met)
 		}
 	}
 	for key, want := range map[string]string{"friend": "allow ", "foe": "deny listed", "any": "allow "} {
 		s := &stub{}
-		v, err := p.DecideRule(t.Context(), s, policy.Question{Rule: "r", Key: []string{key}})
+		v, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Key: []string{key}})
 		if got := fmt.Sprint(v.Action, " ", v.Reason); err != nil || got != want || s.single != map[string]int{"any": 1}[key] {
 			t.Errorf("a question about %q: %s, %v", key, got, err)
 		}
@@ -184,7 +184,7 @@ func TestListsOfSoftRules(t *testing.T) {
 		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule, global("all", 100, policy.Deny)}})
 		s := &stub{}
 		v := p.Decide(t.Context(), s, from("192.0.2.1"))
-		if v.Action != action || s.single != 1 || v.Met[0].Listed != policy.ListDeny || len(v.Charges()) != 1 {
+		if v.Action != action || s.single != 1 || v.Results[0].Listed != policy.ListDeny || len(v.Charges()) != 1 {
 			t.Errorf("%v: %s", action, v.Explain())
 		}
 		v = p.Decide(t.Context(), &stub{answer: func(r *sluice.Request) sluice.Decision { return sluice.Decision{Allowed: r.Limit.Name() == "all"} }}, from("198.51.100.1"))
@@ -201,7 +201,7 @@ func TestListsOfSoftRules(t *testing.T) {
 	rule, drop := global("soft", 5, policy.Mark), global("drop", 5, policy.Deny)
 	rule.DenyIPs, drop.Match.Marked = prefixes("192.0.2.0/24"), &marked
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule, drop}})
-	if v := p.Decide(t.Context(), &stub{}, from("192.0.2.1")); len(v.Met) != 2 {
+	if v := p.Decide(t.Context(), &stub{}, from("192.0.2.1")); len(v.Results) != 2 {
 		t.Errorf("the mark of a list: %s", v.Explain())
 	}
 }
@@ -219,7 +219,7 @@ func BenchmarkOverrides(b *testing.B) {
 			a.Method = "GET"
 			b.ReportAllocs()
 			for b.Loop() {
-				if v := p.Decide(context.Background(), store, a); len(v.Met) != 1 || v.Met[0].Override != (n > 0) {
+				if v := p.Decide(context.Background(), store, a); len(v.Results) != 1 || v.Results[0].Override != (n > 0) {
 					b.Fatal(v.Explain())
 				}
 			}

@@ -42,20 +42,20 @@ func TestReserved(t *testing.T) {
 		}
 	}
 	v := p.Peek(t.Context(), mustMemory(t), as("paying"))
-	if v.Tightest.Remaining != 8 || v.Met[0].Request.Floor != 2 || v.Class != "paying" {
+	if v.Tightest.Remaining != 8 || v.Results[0].Request.Floor != 2 || v.Class != "paying" {
 		t.Errorf("paying traffic: %s", v.Explain())
 	}
 	for _, c := range []struct {
 		class string
 		floor int64
 	}{{"", 4}, {"other", 4}, {"paying", 2}, {"critical", 0}} {
-		v, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: "r", Class: c.class})
-		if err != nil || v.Met[1].Request.Floor != c.floor || v.Class != c.class {
+		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "r", Class: c.class})
+		if err != nil || v.Results[1].Request.Floor != c.floor || v.Class != c.class {
 			t.Errorf("a question of class %q: %v, %s", c.class, err, v.Explain())
 		}
 	}
-	var bad *policy.QuestionError
-	if _, err := p.DecideRule(t.Context(), &stub{}, policy.Question{Rule: "r", Class: "none"}); !errors.As(err, &bad) {
+	var bad *policy.RuleRequestError
+	if _, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "r", Class: "none"}); !errors.As(err, &bad) {
 		t.Errorf("an unknown class: %v", err)
 	}
 }

@@ -35,7 +35,7 @@ type Rule struct {
 	// time whether there is one or a hundred thousand.
 	Overrides []Override
 	// AllowKeys are keys that the rule lets pass without asking its limits, each given as in
-	// Question.Key; DenyKeys are keys that it refuses. Denying wins.
+	// RuleRequest.Key; DenyKeys are keys that it refuses. Denying wins.
 	AllowKeys, DenyKeys [][]string
 	// AllowIPs and DenyIPs are the same for networks of clients. They may be many:
 	// finding an address takes the logarithm of their number.
@@ -64,7 +64,7 @@ type Rule struct {
 	// Shadow decides, counts and explains, and enforces nothing.
 	Shadow bool
 	// WhenLimited says what happens to a request that the limits do not let pass.
-	WhenLimited Response
+	WhenLimited LimitedAction
 	// OnStoreError says what becomes of a request when the store cannot decide. Deny, of a
 	// rule that degrades or marks, does that.
 	OnStoreError Fallback

@@ -188,17 +188,17 @@ func (s *scratch) fill(marks bool) {
 }
 
 // marks reports whether the rule marks requests, and so is asked before those that ask for marks.
-func (r *rule) marks() bool { return r.role == RoleSoft && r.WhenLimited.Action == Mark }
+func (r *rule) marks() bool { return r.role == RoleAdvisory && r.WhenLimited.Action == Mark }
 
 // met returns all that was asked, with the decisions that have been made.
-func (s *scratch) met() []Met {
+func (s *scratch) met() []LimitResult {
 	n := len(s.requests)
 	for i := range s.asked {
 		if q := &s.asked[i]; q.fixed() && len(q.rule.limits.asks) > 0 {
 			n++
 		}
 	}
-	met := make([]Met, n)
+	met := make([]LimitResult, n)
 	n = 0
 	for i := range s.asked {
 		q := &s.asked[i]
@@ -222,7 +222,7 @@ func (s *scratch) met() []Met {
 }
 
 // fix writes what is met of a rule that was decided without the store.
-func (s *scratch) fix(m *Met, q *asked) {
+func (s *scratch) fix(m *LimitResult, q *asked) {
 	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.set.kinds[0].role, q.listed
 	m.Request = q.set.asks[0]
 	m.Request.Cost, m.Request.Peek = q.cost, true

@@ -20,7 +20,7 @@ func perDay(n int64) []*sluice.Limit {
 
 // global is a rule for everybody with a limit of n units.
 func global(name string, n int64, action policy.Action) policy.Rule {
-	return policy.Rule{Name: name, Key: []policy.Part{policy.Global()}, Limits: perDay(n), WhenLimited: policy.Response{Action: action}}
+	return policy.Rule{Name: name, Key: []policy.Part{policy.Global()}, Limits: perDay(n), WhenLimited: policy.LimitedAction{Action: action}}
 }
 
 // remaining returns what is left of a rule's first limit.
@@ -81,8 +81,8 @@ func TestActions(t *testing.T) {
 				t.Errorf("%v: ended %+v", c.deny, e)
 			}
 		}
-		for i, role := range []policy.Role{policy.RoleSoft, policy.RoleSoft, policy.RoleShadow, policy.RoleEnforced} {
-			if m := v.Met[i]; m.Role != role || m.Request.Shadow != (role != policy.RoleEnforced) || s.asked[i].Shadow != m.Request.Shadow {
+		for i, role := range []policy.Role{policy.RoleAdvisory, policy.RoleAdvisory, policy.RoleShadow, policy.RoleEnforced} {
+			if m := v.Results[i]; m.Role != role || m.Request.Shadow != (role != policy.RoleEnforced) || s.asked[i].Shadow != m.Request.Shadow {
 				t.Errorf("%s has the role %v", m.Rule.Name, m.Role)
 			}
 		}
@@ -129,7 +129,7 @@ func TestFoldProperties(t *testing.T) {
 		}
 		var wait, delay time.Duration
 		least := int64(1 << 62)
-		for _, m := range v.Met {
+		for _, m := range v.Results {
 			if m.Role != policy.RoleEnforced {
 				continue
 			}
@@ -207,7 +207,7 @@ func TestGiveBackFails(t *testing.T) {
 	s.fails = func([]sluice.Request) error { return nil }
 	s.err = broken // of ends alone
 	v := p.Decide(t.Context(), s, &policy.Attributes{})
-	if c := v.Charges(); len(c) != 1 || c[0].Limit.Name() != "mark" || v.Met[0].Returned || v.Err != nil {
+	if c := v.Charges(); len(c) != 1 || c[0].Limit.Name() != "mark" || v.Results[0].Returned || v.Err != nil {
 		t.Errorf("charges %+v: %s", c, v.Explain())
 	}
 }
@@ -239,15 +239,15 @@ func TestShadowPolicy(t *testing.T) {
 	store := mustMemory(t)
 	for i := range 3 {
 		v := p.Decide(t.Context(), store, &policy.Attributes{Path: "/soft"})
-		if v.Action != policy.Allow || v.Rule != nil || v.Met[0].Decision.Allowed != (i == 0) || v.Met[1].Decision.Allowed != (i == 0) {
+		if v.Action != policy.Allow || v.Rule != nil || v.Results[0].Decision.Allowed != (i == 0) || v.Results[1].Decision.Allowed != (i == 0) {
 			t.Errorf("request %d: %s", i, v.Explain())
 		}
 	}
 	v := p.Decide(t.Context(), store, from("192.0.2.7"))
-	if !v.Allowed() || v.Met[0].Listed != policy.ListDeny || v.Met[0].Decision.Reason != sluice.ReasonListed {
+	if !v.Allowed() || v.Results[0].Listed != policy.ListDeny || v.Results[0].Decision.Reason != sluice.ReasonListed {
 		t.Errorf("a client on the list: %s", v.Explain())
 	}
-	if v := p.Decide(t.Context(), store, &policy.Attributes{Path: "/key"}); !v.Allowed() || v.Met[1].Decision.Reason != sluice.ReasonMissingKey {
+	if v := p.Decide(t.Context(), store, &policy.Attributes{Path: "/key"}); !v.Allowed() || v.Results[1].Decision.Reason != sluice.ReasonMissingKey {
 		t.Errorf("without a key: %s", v.Explain())
 	}
 	none := mustPolicy(t, policy.Options{Shadow: true, Default: policy.Deny})
@@ -271,10 +271,10 @@ func TestCandidate(t *testing.T) {
 	}
 	for i := range 3 {
 		v := p.Decide(t.Context(), store, &policy.Attributes{})
-		if !v.Allowed() || len(v.Met) != 3 || v.TightestLimit.Name() != "r" || v.Tightest.Remaining != int64(2-i) {
+		if !v.Allowed() || len(v.Results) != 3 || v.TightestLimit.Name() != "r" || v.Tightest.Remaining != int64(2-i) {
 			t.Errorf("request %d: %s", i, v.Explain())
 		}
-		for j, m := range v.Met[1:] {
+		for j, m := range v.Results[1:] {
 			if m.Role != policy.RoleCandidate || m.Decision.Allowed != (i < j+1) || m.Request.Ban != nil {
 				t.Errorf("request %d: %s", i, v.Explain())
 			}
@@ -283,7 +283,7 @@ func TestCandidate(t *testing.T) {
 	if err := p.Reset(t.Context(), store, "r"); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.Peek(t.Context(), store, &policy.Attributes{}); !v.Met[1].Decision.Allowed || p.Fallback(p.Rule("r").Candidate[0]) != policy.FallbackAllow {
+	if v := p.Peek(t.Context(), store, &policy.Attributes{}); !v.Results[1].Decision.Allowed || p.Fallback(p.Rule("r").Candidate[0]) != policy.FallbackAllow {
 		t.Errorf("after a reset: %s", v.Explain())
 	}
 }
@@ -312,7 +312,7 @@ func TestPaced(t *testing.T) {
 	alone := mustPolicy(t, policy.Options{Rules: rules[:1], Default: policy.Deny})
 	for addr, want := range map[string]string{"192.0.2.7": "allow only 192.0.2.7 1000000/s;", "192.0.2.8": "allow ", "192.0.2.9": "deny "} {
 		s := &stub{}
-		if v := alone.Decide(t.Context(), s, from(addr)); fmt.Sprint(v.Action, " ", told(v)) != want || s.single+s.batch > 0 || len(v.Met) > 0 {
+		if v := alone.Decide(t.Context(), s, from(addr)); fmt.Sprint(v.Action, " ", told(v)) != want || s.single+s.batch > 0 || len(v.Results) > 0 {
 			t.Errorf("%s: %v %q, %d questions", addr, v.Action, told(v), s.single+s.batch)
 		}
 	}
@@ -331,7 +331,7 @@ func TestAlways(t *testing.T) {
 		{policy.Deny, true, "allow\n  r (in shadow): always limited"},
 	} {
 		rule := policy.Rule{
-			Name: "r", Always: true, Shadow: c.shadow, WhenLimited: policy.Response{Action: c.action}, AllowIPs: prefixes("10.0.0.0/8"),
+			Name: "r", Always: true, Shadow: c.shadow, WhenLimited: policy.LimitedAction{Action: c.action}, AllowIPs: prefixes("10.0.0.0/8"),
 		}
 		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}, Default: policy.Deny})
 		s := &stub{err: errors.New("broken")}
@@ -339,7 +339,7 @@ func TestAlways(t *testing.T) {
 		if got := v.Explain(); got != c.want || len(v.Charges()) > 0 {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
-		if v := p.Decide(t.Context(), s, from("10.0.0.1")); v.Action != policy.Allow || v.Met[0].Listed != policy.ListAllow {
+		if v := p.Decide(t.Context(), s, from("10.0.0.1")); v.Action != policy.Allow || v.Results[0].Listed != policy.ListAllow {
 			t.Errorf("on the list to allow: %s", v.Explain())
 		}
 		met := p.Meets(from("192.0.2.1"))
@@ -351,7 +351,7 @@ func TestAlways(t *testing.T) {
 		}
 	}
 	// It stands when the store fails that others ask.
-	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Always: true, WhenLimited: policy.Response{Action: policy.Mark}}, global("all", 5, policy.Deny)}})
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Always: true, WhenLimited: policy.LimitedAction{Action: policy.Mark}}, global("all", 5, policy.Deny)}})
 	if v := p.Decide(t.Context(), &stub{err: errors.New("broken")}, &policy.Attributes{}); v.Action != policy.Mark || v.Mark.Name != "r" {
 		t.Errorf("with a store that fails: %s", v.Explain())
 	}

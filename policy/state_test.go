@@ -24,7 +24,7 @@ func (a asking) MatchesState(_ *policy.Attributes, s policy.State) bool {
 // pressure.
 func TestStateMatcher(t *testing.T) {
 	always := func(name string, action policy.Action, condition asking) policy.Rule {
-		return policy.Rule{Name: name, Always: true, Match: policy.Match{If: []policy.Matcher{condition}}, WhenLimited: policy.Response{Action: action}}
+		return policy.Rule{Name: name, Always: true, Match: policy.Match{If: []policy.Matcher{condition}}, WhenLimited: policy.LimitedAction{Action: action}}
 	}
 	rules := []policy.Rule{
 		always("class", policy.Deny, asking{ok: func(s policy.State) bool { return s.Class == "bulk" }}),

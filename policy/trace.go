@@ -56,7 +56,7 @@ type TracedRule struct {
 	// Key are the parts of the key, with the values that the request has for them.
 	Key []KeyValue
 	// Met are the questions to the store about the rule's limits, undecided.
-	Met []Met
+	Met []LimitResult
 }
 
 // KeyValue is a part of a key and its value, as the key holds it. OK is false if the

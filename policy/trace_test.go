@@ -116,7 +116,7 @@ func TestTraceTellsKeysAndLists(t *testing.T) {
 func TestTraceNamesRulesThatMark(t *testing.T) {
 	yes := true
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{
-		{Name: "marks", Key: []policy.Part{policy.Global()}, Limits: bucket(), WhenLimited: policy.Response{Action: policy.Mark}},
+		{Name: "marks", Key: []policy.Part{policy.Global()}, Limits: bucket(), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
 		{Name: "asks", Match: policy.Match{Marked: &yes}, Key: []policy.Part{policy.Global()}, Limits: bucket()},
 	}})
 	if err != nil {

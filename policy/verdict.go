@@ -33,9 +33,9 @@ type Verdict struct {
 	TightestLimit *sluice.Limit
 	// Delay is the longest delay of all limits, of an allowed request.
 	Delay time.Duration
-	// Met are all limits that the request met, in the order of the rules. After a
+	// Results are all limits that the request met, in the order of the rules. After a
 	// store's error their decisions are zero.
-	Met []Met
+	Results []LimitResult
 	// Paced are the keys of rules with a Bandwidth that a request met which passes.
 	Paced []Paced
 	// Missing is the part of Rule's key for lack of which the request was denied, or nil.
@@ -55,8 +55,8 @@ func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 // request too, by rules in shadow, and by others if giving back what they took has failed.
 func (v *Verdict) Charges() []sluice.Charge {
 	var charges []sluice.Charge
-	for i := range v.Met {
-		if m := &v.Met[i]; m.charged(v.Action) {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.charged(v.Action) {
 			charges = append(charges, m.Request.Charge(&m.Decision))
 		}
 	}
@@ -66,8 +66,8 @@ func (v *Verdict) Charges() []sluice.Charge {
 // fold makes the verdict of the decisions.
 func (v *Verdict) fold() {
 	tightest := -1
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		switch m.action() {
 		case Mark:
 			if v.Mark == nil {
@@ -81,7 +81,7 @@ func (v *Verdict) fold() {
 		if m.Role != RoleEnforced || m.Listed == ListAllow {
 			continue
 		}
-		if tightest < 0 || m.tighter(&v.Met[tightest]) {
+		if tightest < 0 || m.tighter(&v.Results[tightest]) {
 			tightest = i
 		}
 		v.Delay = max(v.Delay, m.Decision.Delay)
@@ -95,7 +95,7 @@ func (v *Verdict) fold() {
 	if tightest < 0 {
 		return
 	}
-	m := &v.Met[tightest]
+	m := &v.Results[tightest]
 	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
 	if !m.Decision.Allowed {
 		v.Action, v.Delay, v.Degrade, v.Mark, v.Paced = Deny, 0, nil, nil, nil
@@ -104,7 +104,7 @@ func (v *Verdict) fold() {
 
 // tighter reports whether m binds its client more than o does. Of equals, the one
 // that was first does.
-func (m *Met) tighter(o *Met) bool {
+func (m *LimitResult) tighter(o *LimitResult) bool {
 	a, b := &m.Decision, &o.Decision
 	if a.Allowed != b.Allowed {
 		return b.Allowed

@@ -168,8 +168,8 @@ func build(s *source, given []Limit, field string, at func(int) string, where *p
 }
 
 // build makes what happens to a request.
-func (w *WhenLimited) build(f *File, s *source, path string) policy.Response {
-	p := policy.Response{
+func (w *WhenLimited) build(f *File, s *source, path string) policy.LimitedAction {
+	p := policy.LimitedAction{
 		Status: w.Status, Header: w.Header, ContentType: w.ContentType, Body: w.Body, Upstream: w.Upstream, RequestHeader: w.RequestHeader,
 	}
 	var known bool

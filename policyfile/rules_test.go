@@ -87,13 +87,13 @@ func TestRules(t *testing.T) {
 		{"cost", o.Rules[1].Cost, policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 500, Max: 8000}},
 		{"override of a bucket", words(o.Rules[1].Overrides[0].Limits)[0], "token_bucket(100000/m burst=200000 debt=1 warm_up=1s)"},
 		{"reserved units", o.Rules[1].Reserved, []policy.Reserve{{Units: 100, For: []string{"critical"}}}},
-		{"degrade", o.Rules[1].WhenLimited, policy.Response{Action: policy.Degrade, Upstream: "http://127.0.0.1:3001"}},
+		{"degrade", o.Rules[1].WhenLimited, policy.LimitedAction{Action: policy.Degrade, Upstream: "http://127.0.0.1:3001"}},
 		{"statuses", o.Rules[2].Counts.Statuses, []policy.StatusRange{{From: 401, To: 401}, {From: 403, To: 403}, {From: 500, To: 599}, {From: 420, To: 429}}},
-		{"mark", o.Rules[2].WhenLimited, policy.Response{Action: policy.Mark, RequestHeader: map[string]string{"X-Suspect": "{rule}"}}},
+		{"mark", o.Rules[2].WhenLimited, policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Suspect": "{rule}"}}},
 		{"overrides of several limits", words(o.Rules[3].Overrides[0].Limits), []string{
 			"concurrency(max=20 queue=5)", "leaky_bucket(5/s queue=10 undelayed=5)",
 		}},
-		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.Response{Action: policy.Deny}}},
+		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.LimitedAction{Action: policy.Deny}}},
 		{"status", o.Rules[5].Counts.Statuses, []policy.StatusRange{{From: 400, To: 499}}},
 		{"bandwidth alone", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
 		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &Webhook{

@@ -52,7 +52,7 @@ func newFlights(store *redisstore.Store) (*flights, error) {
 }
 
 // enter asks for a place, and waits for it.
-func (f *flights) enter(ctx context.Context) (*gate.Pass, error) {
+func (f *flights) enter(ctx context.Context) (*gate.Admission, error) {
 	v := f.rules.Decide(ctx, f.store, &policy.Attributes{Path: "/"})
 	pass, err := f.gate.Enter(ctx, &v)
 	return pass, errors.Join(v.Err, err)
@@ -61,10 +61,10 @@ func (f *flights) enter(ctx context.Context) (*gate.Pass, error) {
 // free returns how many places, with those in the queue, are free.
 func (f *flights) free(ctx context.Context) (int64, error) {
 	v := f.rules.Peek(ctx, f.store, &policy.Attributes{Path: "/"})
-	if v.Err != nil || len(v.Met) != 1 {
-		return 0, fmt.Errorf("%v: %w", v.Met, v.Err)
+	if v.Err != nil || len(v.Results) != 1 {
+		return 0, fmt.Errorf("%v: %w", v.Results, v.Err)
 	}
-	return v.Met[0].Decision.Remaining, nil
+	return v.Results[0].Decision.Remaining, nil
 }
 
 // holder is a process that takes all places, tells so, and holds them as long as it lives.
@@ -117,7 +117,7 @@ func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), killPatience)
 	defer cancel()
 	type entered struct {
-		pass *gate.Pass
+		pass *gate.Admission
 		err  error
 		at   time.Time
 	}

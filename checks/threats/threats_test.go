@@ -136,10 +136,10 @@ func TestCosts(t *testing.T) {
 		left := func(path string) int64 {
 			s.Helper()
 			v := s.policy.Peek(s.Context(), s.store, &policy.Attributes{Path: path, Method: http.MethodGet})
-			if v.Err != nil || len(v.Met) != 1 {
+			if v.Err != nil || len(v.Results) != 1 {
 				s.Fatalf("%+v", v)
 			}
-			return v.Met[0].Decision.Remaining
+			return v.Results[0].Decision.Remaining
 		}
 		const huge = "9223372036854775807"
 		for _, c := range []struct {

@@ -14,7 +14,7 @@ func zone(name, parameter string, rate sluice.Rate, match policy.Match) policy.R
 	return policy.Rule{
 		Name: name, Match: match, Key: []policy.Part{key}, MaxWait: sluice.NoWait, OnStoreError: policy.FallbackDeny,
 		Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: rate})},
-		WhenLimited: policy.Response{Status: http.StatusServiceUnavailable},
+		WhenLimited: policy.LimitedAction{Status: http.StatusServiceUnavailable},
 	}
 }
 
@@ -51,7 +51,7 @@ func nginxDryRun(w *world, _ *vector) {
 		return policy.Rule{
 			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.ClientIP()}, Shadow: shadow, OnStoreError: policy.FallbackDeny,
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerMinute(1), Queue: queue})},
-			WhenLimited: policy.Response{Status: http.StatusServiceUnavailable},
+			WhenLimited: policy.LimitedAction{Status: http.StatusServiceUnavailable},
 		}
 	}
 	s := w.serve(verdict, rule("/delay", 2, true), rule("/reject", 0, true), rule("/reject-unlimited", 0, false))
@@ -84,7 +84,7 @@ func nginxConn(w *world, v *vector) {
 		return policy.Rule{
 			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.Query("k")}, Shadow: shadow, OnStoreError: policy.FallbackDeny,
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: most})},
-			WhenLimited: policy.Response{Status: status},
+			WhenLimited: policy.LimitedAction{Status: status},
 		}
 	}
 	entered, leave := make(chan struct{}), make(chan struct{})

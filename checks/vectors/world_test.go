@@ -197,18 +197,18 @@ func (s *site) passed(n int, method, path string, headers ...string) (allowed in
 // verdict is a handler that tells, in nginx's words, what its request met.
 func verdict(rw http.ResponseWriter, r *http.Request) {
 	v, ok := httplimit.FromContext(r.Context())
-	if !ok || len(v.Met) == 0 {
+	if !ok || len(v.Results) == 0 {
 		fmt.Fprint(rw, "-")
 		return
 	}
-	d, state := v.Met[0].Decision, "PASSED"
+	d, state := v.Results[0].Decision, "PASSED"
 	switch {
 	case !d.Allowed:
 		state = "REJECTED"
 	case d.Delay > 0:
 		state = "DELAYED"
 	}
-	if v.Met[0].Rule.Shadow {
+	if v.Results[0].Rule.Shadow {
 		state += "_DRY_RUN"
 	}
 	fmt.Fprint(rw, state)

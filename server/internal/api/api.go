@@ -24,9 +24,9 @@ var OpenAPI []byte
 type Decider interface {
 	Decide(ctx context.Context, a *policy.Attributes) policy.Verdict
 	Peek(ctx context.Context, a *policy.Attributes) policy.Verdict
-	DecideRule(ctx context.Context, q policy.Question) (policy.Verdict, error)
+	DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error)
 	// Meets returns the limits that a request meets, undecided.
-	Meets(a *policy.Attributes) []policy.Met
+	Meets(a *policy.Attributes) []policy.LimitResult
 	// Rules returns all rules there are.
 	Rules() []*policy.Rule
 	// ResetRule forgets a key of a rule.

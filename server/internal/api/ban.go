@@ -160,7 +160,7 @@ func banPage(values url.Values) (q sluice.BanQuery, p *problem) {
 
 // banProblem says why a store did not do what it was asked of bans.
 func (a *API) banProblem(err error, what string) *problem {
-	var q *policy.QuestionError
+	var q *policy.RuleRequestError
 	switch {
 	case errors.As(err, &q):
 		return a.questionProblem(err)

@@ -44,7 +44,7 @@ func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *
 		return policy.Verdict{}, p
 	}
 	if q.byRule() {
-		rq := policy.Question{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Peek: peek}
+		rq := policy.RuleRequest{Rule: q.Rule, Key: q.Key, MaxWait: q.maxWait(), Peek: peek}
 		if q.Cost != nil {
 			rq.Cost = *q.Cost
 		}
@@ -66,7 +66,7 @@ func (a *API) questionProblem(err error) *problem {
 	if err == nil {
 		return nil
 	}
-	var q *policy.QuestionError
+	var q *policy.RuleRequestError
 	if !errors.As(err, &q) {
 		return unavailable("The store did not answer.", "try again later")
 	}

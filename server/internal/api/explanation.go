@@ -54,7 +54,7 @@ type handling struct {
 }
 
 // handlingBy returns what a rule asks for, nil for none.
-func handlingBy(r *policy.Rule, met []policy.Met) *handling {
+func handlingBy(r *policy.Rule, met []policy.LimitResult) *handling {
 	if r == nil {
 		return nil
 	}
@@ -144,10 +144,10 @@ func (a *API) explain(v *policy.Verdict) explanation {
 		Action:      v.Action.String(),
 		Reason:      v.Reason.String(),
 		Class:       v.Class,
-		Degrade:     handlingBy(v.Degrade, v.Met),
-		Mark:        handlingBy(v.Mark, v.Met),
+		Degrade:     handlingBy(v.Degrade, v.Results),
+		Mark:        handlingBy(v.Mark, v.Results),
 		Answer:      a.answerTo(v),
-		Limits:      make([]limitMet, 0, len(v.Met)),
+		Limits:      make([]limitMet, 0, len(v.Results)),
 		Explanation: v.Explain(),
 	}
 	if v.Rule != nil {
@@ -161,8 +161,8 @@ func (a *API) explain(v *policy.Verdict) explanation {
 		e.Limit, e.Capacity, e.Remaining = v.TightestLimit.Name(), &d.Limit, &d.Remaining
 		e.waits = waitsOf(&d, v.Delay)
 	}
-	for i := range v.Met {
-		m := &v.Met[i]
+	for i := range v.Results {
+		m := &v.Results[i]
 		d := &m.Decision
 		l := limitMet{
 			Rule: m.Rule.Name, Limit: m.Request.Limit.Name(), Algorithm: m.Request.Limit.Algorithm().String(),

@@ -56,8 +56,8 @@ rules:
 		if got.Rule != want.how.Rule || got.Upstream != want.how.Upstream || got.Status != want.how.Status || !maps.Equal(got.RequestHeader, want.how.RequestHeader) {
 			t.Errorf("%s: %+v, want %+v", path, *got, want.how)
 		}
-		if l := r.Limits[0]; l.Role != "soft" || l.Allowed {
-			t.Errorf("%s: %+v, want a soft limit that is over", path, l)
+		if l := r.Limits[0]; l.Role != "advisory" || l.Allowed {
+			t.Errorf("%s: %+v, want an advisory limit that is over", path, l)
 		}
 		if path == "/excess" && (len(r.Limits) != 2 || r.Limits[1].Role != "candidate") {
 			t.Errorf("%s: %+v, want a candidate too", path, r.Limits)

@@ -28,11 +28,11 @@ func heldBy(v *policy.Verdict) held {
 	h := held{since: time.Now()}
 	for _, c := range v.Charges() {
 		one := charge{Charge: c}
-		for i := range v.Met {
-			if r := &v.Met[i].Request; r.Limit == c.Limit && r.Key == c.Key {
-				cost := v.Met[i].Rule.Cost
+		for i := range v.Results {
+			if r := &v.Results[i].Request; r.Limit == c.Limit && r.Key == c.Key {
+				cost := v.Results[i].Rule.Cost
 				one.fixed = cost.Units != 0 || cost.Header != ""
-				one.lease = leaseOf(&v.Met[i])
+				one.lease = leaseOf(&v.Results[i])
 			}
 		}
 		h.charges = append(h.charges, one)
@@ -41,7 +41,7 @@ func heldBy(v *policy.Verdict) held {
 }
 
 // leaseOf returns the request to renew the lease that a limit has granted, or nil.
-func leaseOf(m *policy.Met) *sluice.Request {
+func leaseOf(m *policy.LimitResult) *sluice.Request {
 	if m.Request.Member == 0 {
 		return nil
 	}

@@ -42,12 +42,12 @@ func (d decider) Peek(ctx context.Context, a *policy.Attributes) policy.Verdict 
 	return d.policy.Peek(ctx, d.store, a)
 }
 
-func (d decider) DecideRule(ctx context.Context, q policy.Question) (policy.Verdict, error) {
+func (d decider) DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error) {
 	return d.policy.DecideRule(ctx, d.store, q)
 }
 func (d decider) Rules() []*policy.Rule { return d.policy.Rules() }
 
-func (d decider) Meets(a *policy.Attributes) []policy.Met { return d.policy.Meets(a) }
+func (d decider) Meets(a *policy.Attributes) []policy.LimitResult { return d.policy.Meets(a) }
 
 func (d decider) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return d.policy.Reset(ctx, d.store, rule, key...)

@@ -54,7 +54,7 @@ func (e *engine) Peek(ctx context.Context, a *policy.Attributes) policy.Verdict 
 }
 
 // DecideRule decides about one rule and key.
-func (e *engine) DecideRule(ctx context.Context, q policy.Question) (policy.Verdict, error) {
+func (e *engine) DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error) {
 	began := time.Now()
 	v, err := e.decider.Policy().DecideRule(ctx, e.store, q)
 	if err == nil && !q.Peek {
@@ -64,7 +64,7 @@ func (e *engine) DecideRule(ctx context.Context, q policy.Question) (policy.Verd
 }
 
 // Meets returns the limits that a request meets.
-func (e *engine) Meets(a *policy.Attributes) []policy.Met { return e.decider.Policy().Meets(a) }
+func (e *engine) Meets(a *policy.Attributes) []policy.LimitResult { return e.decider.Policy().Meets(a) }
 
 // Rules returns all rules there are.
 func (e *engine) Rules() []*policy.Rule { return e.decider.Policy().Rules() }

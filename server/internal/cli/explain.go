@@ -151,7 +151,7 @@ func explainRule(r *policy.TracedRule) []words.Line {
 }
 
 // limitLine says one limit that is met.
-func limitLine(m *policy.Met) (about, text string) {
+func limitLine(m *policy.LimitResult) (about, text string) {
 	about = "may"
 	if m.Role == policy.RoleCandidate {
 		about = "tries"

@@ -23,7 +23,7 @@ func degrading(t *testing.T, upstreams ...string) *policy.Policy {
 		rules = append(rules, policy.Rule{
 			Name: fmt.Sprint("rule", i), Key: []policy.Part{policy.Global()},
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(1)})},
-			WhenLimited: policy.Response{Action: policy.Degrade, Upstream: upstream, RequestHeader: map[string]string{"X-Less": "{rule}"}},
+			WhenLimited: policy.LimitedAction{Action: policy.Degrade, Upstream: upstream, RequestHeader: map[string]string{"X-Less": "{rule}"}},
 		})
 	}
 	p, err := policy.New(policy.Options{Rules: rules})

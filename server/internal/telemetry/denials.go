@@ -60,9 +60,9 @@ func (d *Denials) Observe(e Edge, v *policy.Verdict) {
 }
 
 // tightest returns the limit that made the verdict a denial.
-func tightest(v *policy.Verdict) *policy.Met {
-	for i := range v.Met {
-		if m := &v.Met[i]; m.Rule == v.Rule && m.Request.Limit == v.TightestLimit && !m.Decision.Allowed {
+func tightest(v *policy.Verdict) *policy.LimitResult {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Rule == v.Rule && m.Request.Limit == v.TightestLimit && !m.Decision.Allowed {
 			return m
 		}
 	}

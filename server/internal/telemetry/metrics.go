@@ -152,12 +152,12 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 	if seconds := m.seconds[e]; seconds != nil {
 		seconds.Observe(took.Seconds())
 	}
-	if len(v.Met) == 0 {
+	if len(v.Results) == 0 {
 		m.of(v.Rule).outcomes[outcomeOfNone(v)].Inc()
 		return
 	}
 	// The limits of one rule stand together.
-	for rest := v.Met; len(rest) > 0; {
+	for rest := v.Results; len(rest) > 0; {
 		rule, n, overflow, degraded := rest[0].Rule, 0, false, false
 		for n < len(rest) && rest[n].Rule == rule {
 			overflow = overflow || rest[n].Decision.Overflow

@@ -20,7 +20,7 @@ const (
 var outcomeNames = [outcomes]string{"allowed", "delayed", "denied", "shadow_denied", "uncharged", "error", "degraded", "marked"}
 
 // outcomeOf folds the limits of one rule into one outcome. Its candidates have no say in it.
-func outcomeOf(v *policy.Verdict, limits []policy.Met) outcome {
+func outcomeOf(v *policy.Verdict, limits []policy.LimitResult) outcome {
 	if v.Err != nil {
 		return failed
 	}
@@ -50,7 +50,7 @@ func outcomeOf(v *policy.Verdict, limits []policy.Met) outcome {
 
 // candidatesOf reports whether candidates of one rule were asked, and 1 if one of them would
 // have refused the request, 0 if none.
-func candidatesOf(v *policy.Verdict, limits []policy.Met) (asked bool, answer int) {
+func candidatesOf(v *policy.Verdict, limits []policy.LimitResult) (asked bool, answer int) {
 	for i := range limits {
 		if limits[i].Role == policy.RoleCandidate && v.Err == nil {
 			asked = true

@@ -28,24 +28,24 @@ func scrape(m *Metrics) string {
 var limit = sluice.MustLimit("r", sluice.TokenBucket{Rate: sluice.PerHour(1)})
 
 // met is one limit of a rule that a request met.
-func met(r *policy.Rule, key string, d sluice.Decision) policy.Met {
+func met(r *policy.Rule, key string, d sluice.Decision) policy.LimitResult {
 	role := policy.RoleEnforced
 	switch {
 	case r.Shadow:
 		role = policy.RoleShadow
 	case r.WhenLimited.Action != policy.Allow:
-		role = policy.RoleSoft
+		role = policy.RoleAdvisory
 	}
-	return policy.Met{Rule: r, Request: sluice.Request{Limit: limit, Key: sluice.StringKey(key), Cost: 1}, Decision: d, Role: role}
+	return policy.LimitResult{Rule: r, Request: sluice.Request{Limit: limit, Key: sluice.StringKey(key), Cost: 1}, Decision: d, Role: role}
 }
 
 // Rules that degrade or mark are counted as what they did, and candidates on their own.
 func TestCountsWhatRefusesNothing(t *testing.T) {
-	mark := &policy.Rule{Name: "m", WhenLimited: policy.Response{Action: policy.Mark}}
-	degrade := &policy.Rule{Name: "d", WhenLimited: policy.Response{Action: policy.Degrade}}
+	mark := &policy.Rule{Name: "m", WhenLimited: policy.LimitedAction{Action: policy.Mark}}
+	degrade := &policy.Rule{Name: "d", WhenLimited: policy.LimitedAction{Action: policy.Degrade}}
 	tuned := &policy.Rule{Name: "t", Candidate: make([]*sluice.Limit, 1)}
 	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
-	candidate := func(d sluice.Decision) policy.Met {
+	candidate := func(d sluice.Decision) policy.LimitResult {
 		c := met(tuned, "k", d)
 		c.Role = policy.RoleCandidate
 		return c
@@ -53,9 +53,9 @@ func TestCountsWhatRefusesNothing(t *testing.T) {
 	m := NewMetrics("test")
 	m.SetRules([]*policy.Rule{mark, degrade, tuned})
 	for _, v := range []policy.Verdict{
-		{Action: policy.Mark, Mark: mark, Rule: tuned, Met: []policy.Met{met(mark, "k", no), met(tuned, "k", yes), candidate(no)}},
-		{Action: policy.Degrade, Degrade: degrade, Met: []policy.Met{met(degrade, "k", no)}},
-		{Action: policy.Deny, Rule: tuned, Met: []policy.Met{met(mark, "k", no), met(tuned, "k", no), candidate(yes)}},
+		{Action: policy.Mark, Mark: mark, Rule: tuned, Results: []policy.LimitResult{met(mark, "k", no), met(tuned, "k", yes), candidate(no)}},
+		{Action: policy.Degrade, Degrade: degrade, Results: []policy.LimitResult{met(degrade, "k", no)}},
+		{Action: policy.Deny, Rule: tuned, Results: []policy.LimitResult{met(mark, "k", no), met(tuned, "k", no), candidate(yes)}},
 	} {
 		m.Observe(EdgeProxy, &v, time.Millisecond)
 	}
@@ -86,16 +86,16 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 	m := NewMetrics("test")
 	m.SetRules([]*policy.Rule{a, b, shadow})
 	for _, v := range []policy.Verdict{
-		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", yes), met(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
-		{Action: policy.Deny, Rule: b, Met: []policy.Met{met(a, "k", yes), met(b, "k", no), met(shadow, "k", no)}},
-		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Met: []policy.Met{met(a, "k", sluice.Decision{})}},
+		{Rule: a, Results: []policy.LimitResult{met(a, "k", yes), met(a, "k", yes), met(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
+		{Action: policy.Deny, Rule: b, Results: []policy.LimitResult{met(a, "k", yes), met(b, "k", no), met(shadow, "k", no)}},
+		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Results: []policy.LimitResult{met(a, "k", sluice.Decision{})}},
 		// Whose client has left meanwhile counts nowhere.
-		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: fmt.Errorf("guard: %w", context.Canceled), Met: []policy.Met{met(a, "k", sluice.Decision{})}},
-		{Rule: a, Met: []policy.Met{met(a, "k", yes), met(a, "k", sluice.Decision{Allowed: true, Degraded: true}), met(b, "k", yes)}},
+		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: fmt.Errorf("guard: %w", context.Canceled), Results: []policy.LimitResult{met(a, "k", sluice.Decision{})}},
+		{Rule: a, Results: []policy.LimitResult{met(a, "k", yes), met(a, "k", sluice.Decision{Allowed: true, Degraded: true}), met(b, "k", yes)}},
 		{Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Rule: a, Missing: &policy.Part{}},
-		{Rule: &policy.Rule{Name: "old"}, Met: []policy.Met{met(&policy.Rule{Name: "old"}, "k", yes)}},
+		{Rule: &policy.Rule{Name: "old"}, Results: []policy.LimitResult{met(&policy.Rule{Name: "old"}, "k", yes)}},
 	} {
 		m.Observe(EdgeProxy, &v, time.Millisecond)
 	}
@@ -131,7 +131,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 	before := series()
 	for i := range 1_000_000 {
 		d := sluice.Decision{Allowed: i%3 == 0}
-		v := policy.Verdict{Rule: rule, TightestLimit: limit, Met: []policy.Met{met(rule, fmt.Sprint("client ", i), d)}}
+		v := policy.Verdict{Rule: rule, TightestLimit: limit, Results: []policy.LimitResult{met(rule, fmt.Sprint("client ", i), d)}}
 		if !d.Allowed {
 			v.Action = policy.Deny
 		}
@@ -156,7 +156,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 	refused := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: 2 * time.Second}
 	denial := policy.Verdict{
 		Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: rule, Tightest: refused, TightestLimit: limit,
-		Met: []policy.Met{met(rule, "hunter2", refused)},
+		Results: []policy.LimitResult{met(rule, "hunter2", refused)},
 	}
 	lines := func() []string { return strings.Split(strings.TrimSpace(out.String()), "\n") }
 

@@ -203,9 +203,9 @@ func waiting(r *policy.Rule) string {
 			delays = delays || a.WarmUp > 0
 		}
 	}
-	soft := r.WhenLimited.Action == policy.Mark || r.WhenLimited.Action == policy.Degrade
+	advisory := r.WhenLimited.Action == policy.Mark || r.WhenLimited.Action == policy.Degrade
 	switch {
-	case r.Always || soft:
+	case r.Always || advisory:
 		return ""
 	case r.MaxWait == sluice.NoWait:
 		return "never"
@@ -236,7 +236,7 @@ func bandwidth(b *policy.Bandwidth) string {
 	return join(texts, ", ")
 }
 
-func response(r *policy.Response) string {
+func response(r *policy.LimitedAction) string {
 	body := ""
 	switch {
 	case r.Body != "":

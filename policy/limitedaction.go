@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Response is what happens to a request that a rule does not let pass as it is, for an
-// edge to carry out. The zero Response refuses it and leaves the answer to the
+// LimitedAction is what happens to a request that a rule does not let pass as it is, for an
+// edge to carry out. The zero LimitedAction refuses it and leaves the answer to the
 // edge: over HTTP, status 429 and a problem document.
 //
 // Body and Header may hold {wait}, the seconds after which to come back, rounded up, and {rule},
 // the name of the rule; edges fill them in.
-type Response struct {
+type LimitedAction struct {
 	// Action is Deny, Degrade or Mark. Zero means Deny. A rule that degrades or
 	// marks never refuses a request, whatever its limits say; what it took of one that another rule
 	// refuses is given back.
@@ -40,20 +40,20 @@ type Response struct {
 }
 
 // The headers that tell the service behind what became of a request, unless
-// Response.RequestHeader names others.
+// LimitedAction.RequestHeader names others.
 const (
 	MarkedHeader   = "Sluice-Marked"
 	DegradedHeader = "Sluice-Degraded"
 )
 
 // Answers reports whether a degraded request gets an answer at once, and is not passed on.
-func (r *Response) Answers() bool {
+func (r *LimitedAction) Answers() bool {
 	return r.Upstream == "" && (r.Status != 0 || r.Body != "" || r.File != "")
 }
 
 // check reports what is wrong with a response, and fills in its defaults for a
 // rule of this name.
-func (r *Response) check(rule string, report func(field, value, problem string)) {
+func (r *LimitedAction) check(rule string, report func(field, value, problem string)) {
 	if r.Action == Allow {
 		r.Action = Deny
 	}
@@ -96,7 +96,7 @@ func (r *Response) check(rule string, report func(field, value, problem string))
 	}
 }
 
-func (r *Response) checkUnused(report func(field, value, problem string), verb string, upstream, header bool) {
+func (r *LimitedAction) checkUnused(report func(field, value, problem string), verb string, upstream, header bool) {
 	if upstream {
 		report("WhenLimited.Upstream", r.Upstream, fmt.Sprintf("is for requests that are degraded, and the action is %s; leave it out, or degrade", verb))
 	}
@@ -132,7 +132,7 @@ func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 func (p *Policy) MarkHeaders() []string { return p.markHeaders }
 
 // collectHeaders adds the headers that a response sets on requests.
-func collectHeaders(set map[string]bool, r *Response) {
+func collectHeaders(set map[string]bool, r *LimitedAction) {
 	for name := range r.RequestHeader {
 		set[textproto.CanonicalMIMEHeaderKey(name)] = true
 	}

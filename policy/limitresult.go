@@ -2,8 +2,8 @@ package policy
 
 import "github.com/sluicehq/sluice"
 
-// Met is one limit that a request met.
-type Met struct {
+// LimitResult is one limit that a request met.
+type LimitResult struct {
 	// Rule is the rule whose limit it is.
 	Rule *Rule
 	// Request is the question to the store, and Decision is its answer.
@@ -29,15 +29,15 @@ type Role uint8
 const (
 	// RoleEnforced: the request passes only if the limit lets it.
 	RoleEnforced Role = iota
-	// RoleSoft: the request is degraded or marked if the limit does not let it pass.
-	RoleSoft
+	// RoleAdvisory: the request is degraded or marked if the limit does not let it pass.
+	RoleAdvisory
 	// RoleShadow: the rule is in shadow, and nothing follows from the decision.
 	RoleShadow
 	// RoleCandidate: the limit is tried out beside those of its rule, and nothing follows.
 	RoleCandidate
 )
 
-var roleNames = [...]string{RoleEnforced: "enforced", RoleSoft: "soft", RoleShadow: "shadow", RoleCandidate: "candidate"}
+var roleNames = [...]string{RoleEnforced: "enforced", RoleAdvisory: "advisory", RoleShadow: "shadow", RoleCandidate: "candidate"}
 
 // String returns the role in a word.
 func (r Role) String() string {
@@ -72,13 +72,13 @@ func (l List) String() string {
 }
 
 // action returns what the decision asks for.
-func (m *Met) action() Action {
+func (m *LimitResult) action() Action {
 	switch {
 	case m.Decision.Allowed:
 		return Allow
 	case m.Role == RoleEnforced:
 		return Deny
-	case m.Role == RoleSoft:
+	case m.Role == RoleAdvisory:
 		return m.Rule.WhenLimited.Action
 	default:
 		return Allow
@@ -87,6 +87,6 @@ func (m *Met) action() Action {
 
 // charged reports whether the limit was charged, in a batch with this outcome, and
 // what was taken has not been given back.
-func (m *Met) charged(batch Action) bool {
+func (m *LimitResult) charged(batch Action) bool {
 	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && !m.Returned && (batch != Deny || m.Request.Shadow)
 }

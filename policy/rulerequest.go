@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Question addresses one rule by name, whatever it matches.
-type Question struct {
+// RuleRequest addresses one rule by name, whatever it matches.
+type RuleRequest struct {
 	// Rule is the name of the rule.
 	Rule string
 	// Key are the values of the rule's key, one for each part that is no constant, in
@@ -31,10 +31,10 @@ type Question struct {
 }
 
 // DecideRule decides all limits of one rule as one. The error is a
-// *QuestionError if there is no such rule, or the key does not fit it; a store's
+// *RuleRequestError if there is no such rule, or the key does not fit it; a store's
 // error is in the verdict. Of the lists of networks, those are told the address who are asked for a
 // key that has one in it.
-func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question) (v Verdict, err error) {
+func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleRequest) (v Verdict, err error) {
 	s := newScratch()
 	defer s.free()
 	s.peek = q.Peek
@@ -46,7 +46,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question)
 	if q.Class != "" {
 		number = slices.IndexFunc(p.classes, func(c class) bool { return c.Name == q.Class })
 		if number == noClass {
-			return v, &QuestionError{Rule: q.Rule, Problem: fmt.Sprintf("the class %q is unknown; give the name of one, or none", q.Class)}
+			return v, &RuleRequestError{Rule: q.Rule, Problem: fmt.Sprintf("the class %q is unknown; give the name of one, or none", q.Class)}
 		}
 		if p.classes[number].Bypass {
 			return Verdict{Class: q.Class, Bypass: true}, nil
@@ -69,7 +69,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q Question)
 }
 
 // Reset forgets what a key has used of all limits of a rule, also of its candidates, and its bans. The
-// key is given as in Question. The error is a *QuestionError, or the store's.
+// key is given as in RuleRequest. The error is a *RuleRequestError, or the store's.
 func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key ...string) error {
 	s := newScratch()
 	defer s.free()
@@ -79,7 +79,7 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	}
 	ref, missing := s.makeKey(r.parts)
 	if missing != nil {
-		return &QuestionError{Rule: rule, Problem: fmt.Sprintf("has no state of requests without %s", missing)}
+		return &RuleRequestError{Rule: rule, Problem: fmt.Sprintf("has no state of requests without %s", missing)}
 	}
 	k := ref.key(string(s.key))
 	var errs []error
@@ -96,10 +96,10 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 func (p *Policy) read(s *scratch, name string, key []string) (*rule, error) {
 	r := p.byName[name]
 	if r == nil {
-		return nil, &QuestionError{Rule: name, Unknown: true, Problem: "is unknown"}
+		return nil, &RuleRequestError{Rule: name, Unknown: true, Problem: "is unknown"}
 	}
 	if problem := r.readKey(s, key, p.paths); problem != "" {
-		return nil, &QuestionError{Rule: name, Problem: problem}
+		return nil, &RuleRequestError{Rule: name, Problem: problem}
 	}
 	return r, nil
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Pass is a request that has entered. The nil Pass has nothing to end.
-type Pass struct {
+// Admission is a request that has entered. The nil Admission has nothing to end.
+type Admission struct {
 	gate *Gate
-	met  []policy.Met
+	met  []policy.LimitResult
 	held *hold
 	left atomic.Bool
 }
 
 // Settles reports whether Leave looks at the outcome, so that it needs be known.
-func (p *Pass) Settles() bool {
+func (p *Admission) Settles() bool {
 	if p == nil {
 		return false
 	}
@@ -35,7 +35,7 @@ func (p *Pass) Settles() bool {
 // Leave ends what the request holds, and settles what it turned out to cost, or that it
 // does not count. It is called once, when the request has been handled or has panicked; a second call does
 // nothing. The end of ctx does not keep it from that; its values are for Options.OnError.
-func (p *Pass) Leave(ctx context.Context, o policy.Outcome) {
+func (p *Admission) Leave(ctx context.Context, o policy.Outcome) {
 	if p == nil || p.left.Swap(true) {
 		return
 	}
@@ -58,7 +58,7 @@ func (p *Pass) Leave(ctx context.Context, o policy.Outcome) {
 }
 
 // undo gives back what a request took that is not to be handled.
-func (p *Pass) undo(ctx context.Context) {
+func (p *Admission) undo(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	p.left.Store(true)
 	p.held.cancel(ctx)
@@ -78,7 +78,7 @@ func (p *Pass) undo(ctx context.Context) {
 	}
 }
 
-func (p *Pass) tell(ctx context.Context, err error) { p.gate.tell(ctx, err) }
+func (p *Admission) tell(ctx context.Context, err error) { p.gate.tell(ctx, err) }
 
 func (g *Gate) tell(ctx context.Context, err error) {
 	if err != nil {
@@ -87,7 +87,7 @@ func (g *Gate) tell(ctx context.Context, err error) {
 }
 
 // isLease reports whether a decision granted a lease.
-func isLease(m *policy.Met) bool {
+func isLease(m *policy.LimitResult) bool {
 	return m.Request.Member != 0 && m.Decision.Allowed && !m.Returned && m.Request.Cost > 0 && !m.Request.Peek
 }
 
