@@ -1,3 +1,6 @@
-// Package vectors runs the conformance vectors that testdata/vectors tells in words, over a store
-// in memory and over a real Redis. Those that are told step by step run beside the library.
+// Package vectors replays the conformance vectors of the rate limiters that Sluice replaces. Every
+// vector runs over a store in memory and over a real Redis. SLUICE_VECTORS names another file of
+// the same format:
+//
+//	SLUICE_VECTORS=/tmp/more.json go -C checks test -run TestVectors -v ./vectors
 package vectors

@@ -2,13 +2,75 @@ package vectors
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
-// zone is limit_req: a key from a parameter, of which an empty one is not limited.
+// truncated reports whether nginx truncates a rate: it counts thousandths of a request per second.
+func truncated(r sluice.Rate) bool { return r.Count()*1000%int64(r.Period()/time.Second) != 0 }
+
+// nginxReq is nginx's limit_req with one or several zones. A request needs all of them, and waits for
+// the longest delay. An empty key is not limited.
+func nginxReq(w *world) (stepper, error) {
+	zones := w.v.Config.list("zones")
+	if len(zones) == 0 {
+		zones = []fields{w.v.Config}
+	}
+	var all []sluice.Request
+	for i, c := range zones {
+		a, err := reqLimit(c)
+		if err != nil {
+			return nil, err
+		}
+		a.Undelayed = min(c.count("delay", 0), a.Queue)
+		if c.flag("nodelay", false) {
+			a.Undelayed = a.Queue
+		}
+		l, err := w.limiter(string(rune('a'+i)), a)
+		if err != nil {
+			return nil, err
+		}
+		if truncated(a.Rate) {
+			w.excuse = millirate
+		}
+		w.back = max(w.back, a.Rate.Period())
+		all = append(all, sluice.Request{Limit: l.Limit(), Cost: 1})
+	}
+	return func(s fields) (any, error) {
+		if s.text("op") != "req" {
+			return unknown(s)
+		}
+		rs := slices.Clone(all)
+		keys, several := s["keys"].([]any)
+		for i := range rs {
+			rs[i].Key = s.key()
+			if several && i < len(keys) {
+				rs[i].Key = fields{"key": keys[i]}.key()
+			}
+		}
+		if several || s["key"] != nil {
+			rs = slices.DeleteFunc(rs, func(r sluice.Request) bool { return r.Key.Text() == "" })
+		}
+		ds := make([]sluice.Decision, len(rs))
+		if err := w.store.DecideAll(w.Context(), rs, ds); err != nil {
+			return nil, err
+		}
+		longest := time.Duration(0)
+		for _, d := range ds {
+			if !d.Allowed {
+				return int64(503), nil
+			}
+			longest = max(longest, d.Delay)
+		}
+		w.also = fields{"delay_ms": float64(longest) / float64(time.Millisecond)}
+		return int64(200), nil
+	}, nil
+}
+
+// zone is limit_req with a key from a query parameter. An empty key is not limited.
 func zone(name, parameter string, rate sluice.Rate, match policy.Match) policy.Rule {
 	key := policy.Query(parameter).IfMissing(policy.MissingSkip)
 	return policy.Rule{
@@ -18,8 +80,8 @@ func zone(name, parameter string, rate sluice.Rate, match policy.Match) policy.R
 	}
 }
 
-// nginxZones: a request meets several zones, and passes if all let it.
-func nginxZones(w *world, _ *vector) {
+// nginxZones sends requests to several zones. A request passes if all zones admit it.
+func nginxZones(w *world) {
 	slow, fast := sluice.PerMinute(1), sluice.PerSecond(1000)
 	for _, c := range []struct {
 		name    string
@@ -30,12 +92,12 @@ func nginxZones(w *world, _ *vector) {
 		{"slow alone", []string{"slow=a", "slow=a"}, []int{200, 503}},
 		{"both", []string{"slow=b&fast=b", "slow=b&fast=b"}, []int{200, 503}},
 		{"an empty key", []string{"slow=&fast=", "slow=&fast=", ""}, []int{200, 200, 200}},
-		// What the slow zone refuses takes nothing of the fast one.
+		// A denial of the slow zone charges nothing to the fast one.
 		{"one zone's denial", []string{"slow=c", "slow=c&fast=c", "fast=c"}, []int{200, 503, 200}},
 	} {
 		s := w.serve(answer, zone("slow", "slow", slow, policy.Match{}), zone("fast", "fast", fast, policy.Match{}))
 		for i, query := range c.queries {
-			if got, body := s.ask(http.MethodGet, "/?"+query); got != c.want[i] {
+			if got, body := s.send(http.MethodGet, "/?"+query); got != c.want[i] {
 				w.Errorf("%s, request %d: %d %s", c.name, i, got, body)
 			}
 			if i+1 < len(c.queries) && query != "slow=c" && query != "slow=c&fast=c" {
@@ -45,8 +107,8 @@ func nginxZones(w *world, _ *vector) {
 	}
 }
 
-// nginxDryRun: a rule in shadow decides and counts, and refuses and delays nobody.
-func nginxDryRun(w *world, _ *vector) {
+// nginxDryRun checks that a shadow rule decides and counts, but neither denies nor delays.
+func nginxDryRun(w *world) {
 	rule := func(path string, queue int64, shadow bool) policy.Rule {
 		return policy.Rule{
 			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.ClientIP()}, Shadow: shadow, OnStoreError: policy.FallbackDeny,
@@ -68,19 +130,19 @@ func nginxDryRun(w *world, _ *vector) {
 		{"/unlimited", "-", 200},
 	} {
 		began := time.Now()
-		status, body := s.ask(http.MethodGet, c.path)
+		status, body := s.send(http.MethodGet, c.path)
 		if status != c.status || c.state != "" && body != c.state {
 			w.Errorf("%s: %d %s; want %d %s", c.path, status, body, c.status, c.state)
 		}
 		if took := time.Since(began); took > patience {
-			w.Errorf("%s is held for %v", c.path, took)
+			w.Errorf("%s took %v", c.path, took)
 		}
 	}
 }
 
-// nginxConn is limit_conn: connections at once, by key.
-func nginxConn(w *world, v *vector) {
-	places := func(path string, most int64, status int, shadow bool) policy.Rule {
+// nginxConn is limit_conn: it bounds the open connections of a key.
+func nginxConn(w *world) {
+	atOnce := func(path string, most int64, status int, shadow bool) policy.Rule {
 		return policy.Rule{
 			Name: path[1:], Match: policy.Match{Paths: []string{path}}, Key: []policy.Part{policy.Query("k")}, Shadow: shadow, OnStoreError: policy.FallbackDeny,
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: most})},
@@ -95,16 +157,16 @@ func nginxConn(w *world, v *vector) {
 		}
 		verdict(rw, r)
 	},
-		places("/one", v.Config.count("limit_conn"), 503, false), places("/custom", 1, 501, false), places("/five", 5, 503, false),
-		places("/zone", 1, 503, false), places("/dry", 1, 503, true),
+		atOnce("/one", w.v.Config.count("limit_conn", 0), 503, false), atOnce("/custom", 1, 501, false), atOnce("/five", 5, 503, false),
+		atOnce("/zone", 1, 503, false), atOnce("/dry", 1, 503, true),
 	)
-	// hold keeps one connection of each path open.
+	// One connection of each path stays open.
 	held := []string{"/one", "/custom", "/five", "/dry"}
 	ended := make(chan struct{})
 	for _, path := range held {
 		go func() {
 			defer func() { ended <- struct{}{} }()
-			s.ask(http.MethodGet, path+"?k=1&hold")
+			s.send(http.MethodGet, path+"?k=1&hold")
 		}()
 		<-entered
 	}
@@ -119,7 +181,7 @@ func nginxConn(w *world, v *vector) {
 		{"/five?k=1", "PASSED", 200},
 		{"/dry?k=1", "REJECTED_DRY_RUN", 200},
 	} {
-		if status, body := s.ask(http.MethodGet, c.path); status != c.status || c.state != "" && body != c.state {
+		if status, body := s.send(http.MethodGet, c.path); status != c.status || c.state != "" && body != c.state {
 			w.Errorf("%s: %d %s; want %d %s", c.path, status, body, c.status, c.state)
 		}
 	}
@@ -129,12 +191,12 @@ func nginxConn(w *world, v *vector) {
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C { // a place is free soon after the answer
-		if status, _ := s.ask(http.MethodGet, "/one?k=1"); status == http.StatusOK {
+	for end := time.Now().Add(patience); ; <-tick.C { // a lease ends soon after its response
+		if status, _ := s.send(http.MethodGet, "/one?k=1"); status == http.StatusOK {
 			return
 		}
 		if time.Now().After(end) {
-			w.Fatal("the place is never free")
+			w.Fatal("the lease never ends")
 		}
 	}
 }

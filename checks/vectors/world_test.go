@@ -2,10 +2,7 @@ package vectors
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,29 +11,40 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
-	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
-
-// A world is a store in which one vector happens.
+// A world is a store and its clock, in which one vector is replayed.
 type world struct {
 	*testing.T
-	store sluice.Store
-	now   *atomic.Int64     // the store's clock, in microseconds; nil if it runs by itself
-	redis *redistest.Server // nil in memory
-	name  string            // begins the keys in Redis
+	v      *vector
+	store  sluice.Store
+	server *redistest.Server // nil in memory
+	prefix string            // of the keys in Redis
+	clock  atomic.Int64      // in microseconds; a vector on the real clock does not use it
+
+	// The rest is for vectors that have steps.
+
+	// latest is the latest time that the clock has shown.
+	latest int64
+	// back is how far the clock may go back: one period of the limit. A step further back happens
+	// at the latest time, which is what the store's own clock would show. Zero allows any distance.
+	back time.Duration
+	// also holds further results of the step, which are compared with the step's fields.
+	also fields
+	// tolerance is how far numbers may differ: Sluice counts whole microseconds.
+	tolerance float64
+	// excuse, once set, is the reason why later steps may differ from the vector.
+	excuse string
+	// broken is set when NewLimit refuses the settings of a defect.
+	broken bool
+	// laws are checked after the last step.
+	laws []func()
 }
 
-// pass moves the clock on.
-func (w *world) pass(d time.Duration) { w.now.Add(int64(d / time.Microsecond)) }
-
-// worlds makes a world of each kind, on a clock of the test or a real one.
+// worlds makes worlds in memory and on one Redis server.
 type worlds struct {
 	server *redistest.Server
 	client rueidis.Client
@@ -53,13 +61,16 @@ func newWorlds(t *testing.T) *worlds {
 	return &worlds{server, client}
 }
 
-// run runs a vector in memory and in Redis.
-func (ws *worlds) run(t *testing.T, id string, wall bool, vector func(w *world)) {
+// run replays a vector in memory and in Redis.
+func (ws *worlds) run(t *testing.T, v *vector, how replay) {
 	t.Helper()
+	prefix := v.ID + "/" + how.name
 	t.Run("memory", func(t *testing.T) {
-		w := &world{T: t, name: id}
+		w := newWorld(t, v, prefix, how)
 		var o memory.Options
-		o.Clock = w.clock(wall)
+		if !how.realClock {
+			o.Clock = w.now
+		}
 		store, err := memory.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -70,21 +81,22 @@ func (ws *worlds) run(t *testing.T, id string, wall bool, vector func(w *world))
 			}
 		})
 		w.store = store
-		vector(w)
+		how.run(w)
 	})
 	t.Run("redis", func(t *testing.T) {
-		w := &world{T: t, name: id, redis: ws.server}
+		w := newWorld(t, v, prefix, how)
 		client, err := rueidisstore.NewClient(ws.client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if clock := w.clock(wall); clock != nil {
-			client = redistest.WithClock(client, clock)
+		if !how.realClock {
+			client = redistest.WithClock(client, w.now)
 		}
-		if w.store, err = redisstore.New(client, redisstore.Options{Prefix: id}); err != nil {
+		if w.store, err = redisstore.New(client, redisstore.Options{Prefix: prefix}); err != nil {
 			t.Fatal(err)
 		}
-		vector(w)
+		w.server = ws.server
+		how.run(w)
 		keys, err := ws.server.KeysWithoutTTL(t.Context())
 		if err != nil || len(keys) > 0 {
 			t.Errorf("keys without a time to live: %v, %v", keys, err)
@@ -92,27 +104,72 @@ func (ws *worlds) run(t *testing.T, id string, wall bool, vector func(w *world))
 	})
 }
 
-// clock returns the clock of a store; nil for its own.
-func (w *world) clock(wall bool) func() int64 {
-	if wall {
-		return nil
-	}
-	w.now = &atomic.Int64{}
-	w.now.Store(1_700_000_000_000_000)
-	return w.now.Load
+func newWorld(t *testing.T, v *vector, prefix string, how replay) *world {
+	t.Helper()
+	w := &world{T: t, v: v, prefix: prefix}
+	w.tolerance = 1.5e-6 * float64(time.Second) / float64(w.unit())
+	w.clock.Store(how.start)
+	return w
 }
 
-// limiter makes a limiter over the world's store.
-func (w *world) limiter(name string, a sluice.Algorithm) *sluice.Limiter {
-	w.Helper()
+// now returns the time of the clock.
+func (w *world) now() int64 { return w.clock.Load() }
+
+// pass moves the clock on.
+func (w *world) pass(d time.Duration) { w.clock.Add(int64(d / time.Microsecond)) }
+
+// at runs f at another time.
+func (w *world) at(now int64, f func() error) error {
+	defer w.clock.Store(w.now())
+	w.clock.Store(now)
+	return f()
+}
+
+// advance sets the clock to the time of a step, and drops what the step before left in also.
+func (w *world) advance(s fields) {
+	w.also = nil
+	if _, ok := s["t"].(float64); !ok {
+		return
+	}
+	now := int64(span(s.num("t", 0), w.unit()) / time.Microsecond)
+	if w.back > 0 && w.latest-now > int64(w.back/time.Microsecond) {
+		now = w.latest
+	}
+	w.clock.Store(now)
+	w.latest = max(w.latest, now)
+}
+
+// unit returns the unit of the vector's times.
+func (w *world) unit() time.Duration {
+	if w.v.TUnit == "ms" {
+		return time.Millisecond
+	}
+	return time.Second
+}
+
+// in returns a time as a number of the vector's units.
+func (w *world) in(d time.Duration) float64 { return float64(d) / float64(w.unit()) }
+
+// limiter returns a limiter over the world's store.
+func (w *world) limiter(name string, a sluice.Algorithm) (*sluice.Limiter, error) {
 	limit, err := sluice.NewLimit(name, a)
+	if err != nil {
+		return nil, err
+	}
+	return sluice.NewLimiter(w.store, limit), nil
+}
+
+// mustLimiter is limiter for settings that are right.
+func (w *world) mustLimiter(name string, a sluice.Algorithm) *sluice.Limiter {
+	w.Helper()
+	l, err := w.limiter(name, a)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return sluice.NewLimiter(w.store, limit)
+	return l
 }
 
-// allow asks for one unit.
+// allow takes one unit.
 func (w *world) allow(l *sluice.Limiter, key string) sluice.Decision {
 	w.Helper()
 	d, err := l.Allow(w.Context(), sluice.StringKey(key))
@@ -122,94 +179,47 @@ func (w *world) allow(l *sluice.Limiter, key string) sluice.Decision {
 	return d
 }
 
-// A site is a service behind a policy, reached over connections.
-type site struct {
-	*world
-	*httptest.Server
+// change gives a limiter other numbers.
+func change(l *sluice.Limiter, a sluice.Algorithm) error {
+	limit, err := sluice.NewLimit(l.Limit().Name(), a)
+	if err != nil {
+		return err
+	}
+	return l.SetLimit(limit)
 }
 
-// serve starts a site; its handler sees the verdict in its context.
-func (w *world) serve(h http.HandlerFunc, rules ...policy.Rule) *site {
-	w.Helper()
-	p, err := policy.New(policy.Options{Rules: rules})
-	if err != nil {
-		w.Fatal(err)
-	}
-	proxies, err := httplimit.ParseProxies("127.0.0.0/8", "::1")
-	if err != nil {
-		w.Fatal(err)
-	}
-	client, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: proxies})
-	if err != nil {
-		w.Fatal(err)
-	}
-	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: w.store, ClientIP: client})
-	if err != nil {
-		w.Fatal(err)
-	}
-	m, err := httplimit.New(d, httplimit.Options{Context: true, OnError: func(_ *http.Request, err error) { w.Error(err) }})
-	if err != nil {
-		w.Fatal(err)
-	}
-	s := httptest.NewServer(m.Wrap(h))
-	w.Cleanup(s.Close)
-	return &site{w, s}
+// convert converts the state of a key to the limiter's present numbers, at the given time. It
+// takes a unit and gives it back.
+func (w *world) convert(l *sluice.Limiter, k sluice.Key, now int64) error {
+	return w.at(now, func() error {
+		r, err := l.Reserve(w.Context(), k, 1, forever)
+		if err != nil {
+			return err
+		}
+		return r.Cancel(w.Context())
+	})
 }
 
-// ask sends a request and returns the status and body; headers are given as "Name: value".
-func (s *site) ask(method, path string, headers ...string) (int, string) {
-	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), method, s.URL+path, http.NoBody)
-	if err != nil {
-		s.Fatal(err)
-	}
-	for _, line := range headers {
-		name, value, _ := strings.Cut(line, ": ")
-		r.Header.Add(name, value)
-	}
-	res, err := s.Client().Do(r)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return res.StatusCode, string(body)
-}
-
-// passed sends n requests and returns how many are allowed; others must get a 429.
-func (s *site) passed(n int, method, path string, headers ...string) (allowed int) {
-	s.Helper()
-	for range n {
-		switch status, body := s.ask(method, path, headers...); status {
-		case http.StatusOK:
-			allowed++
-		case http.StatusTooManyRequests:
-		default:
-			s.Fatalf("%s %s: %d %s", method, path, status, body)
+// debtor returns the bucket with the largest debt that NewLimit accepts.
+func debtor(b sluice.TokenBucket) sluice.TokenBucket {
+	for b.Debt = 1 << 50; b.Debt > 1; b.Debt /= 2 {
+		if _, err := sluice.NewLimit("", b); err == nil {
+			break
 		}
 	}
-	return allowed
+	return b
 }
 
-// verdict is a handler that tells, in nginx's words, what its request met.
-func verdict(rw http.ResponseWriter, r *http.Request) {
-	v, ok := httplimit.FromContext(r.Context())
-	if !ok || len(v.Results) == 0 {
-		fmt.Fprint(rw, "-")
-		return
+// passed returns the result of a call that passes, or "rejected".
+func passed(d sluice.Decision, result any) any {
+	if !d.Allowed {
+		return "rejected"
 	}
-	d, state := v.Results[0].Decision, "PASSED"
-	switch {
-	case !d.Allowed:
-		state = "REJECTED"
-	case d.Delay > 0:
-		state = "DELAYED"
-	}
-	if v.Results[0].Rule.Shadow {
-		state += "_DRY_RUN"
-	}
-	fmt.Fprint(rw, state)
+	return result
 }
+
+// unknown reports an operation that the system does not have.
+func unknown(s fields) (any, error) { return nil, fmt.Errorf("unknown operation: %v", s) }
+
+// thousandth rounds a number to thousandths.
+func thousandth(n float64) float64 { return math.Round(1000*n) / 1000 }

@@ -1,14 +1,17 @@
-package sluice_test
+package vectors
 
 import (
+	"fmt"
 	"sort"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
 )
 
-// rolling is rolling-rate-limiter. Two companions that are fed the same actions
-// tell which of its two rules blocks.
+// rolling is rolling-rate-limiter. Two more limiters see the same actions and show which of its two
+// rules blocks: the count, or the gap between actions.
 type rolling struct {
 	*world
 	all, count, gap *sluice.Limiter
@@ -16,7 +19,7 @@ type rolling struct {
 	countBlocked    bool
 }
 
-// rollingWindow answers true where an action is blocked.
+// rollingWindow returns true for an action that is blocked.
 func rollingWindow(w *world) (stepper, error) {
 	c := w.v.Config
 	r := &rolling{
@@ -51,7 +54,7 @@ func (r *rolling) step(s fields) (any, error) {
 		d, _, err := r.act(k)
 		return !d.Allowed, err
 	case "would":
-		d, err := r.all.Peek(r.ctx, k, 1)
+		d, err := r.all.Peek(r.Context(), k, 1)
 		return !d.Allowed, err
 	case "limit_info":
 		d, info, err := r.act(k)
@@ -81,7 +84,7 @@ func (r *rolling) step(s fields) (any, error) {
 		return up(d.ResetAfter, time.Second), err
 	case "clear":
 		for _, l := range []*sluice.Limiter{r.all, r.count, r.gap} {
-			if err := l.Reset(r.ctx, k); err != nil {
+			if err := l.Reset(r.Context(), k); err != nil {
 				return nil, err
 			}
 		}
@@ -90,13 +93,13 @@ func (r *rolling) step(s fields) (any, error) {
 	return unknown(s)
 }
 
-// look asks what blocks an action.
+// look returns which rules would block an action.
 func (r *rolling) look(k sluice.Key) (fields, error) {
-	count, err := r.count.Peek(r.ctx, k, 1)
+	count, err := r.count.Peek(r.Context(), k, 1)
 	if err != nil {
 		return nil, err
 	}
-	gap, err := r.gap.Peek(r.ctx, k, 1)
+	gap, err := r.gap.Peek(r.Context(), k, 1)
 	return fields{"blockedDueToCount": !count.Allowed, "blockedDueToMinDifference": !gap.Allowed}, err
 }
 
@@ -106,16 +109,16 @@ func (r *rolling) act(k sluice.Key) (sluice.Decision, fields, error) {
 	if err != nil {
 		return sluice.Decision{}, nil, err
 	}
-	d, err := r.all.Allow(r.ctx, k)
+	d, err := r.all.Allow(r.Context(), k)
 	if err != nil {
 		return d, nil, err
 	}
 	if either := info["blockedDueToCount"] == true || info["blockedDueToMinDifference"] == true; d.Allowed == either {
-		r.t.Errorf("%+v, but of its rules: %v", d, info)
+		r.Errorf("%+v, but its rules say %v", d, info)
 	}
 	if d.Allowed || r.countBlocked {
 		for _, l := range []*sluice.Limiter{r.count, r.gap} {
-			if _, err := l.Allow(r.ctx, k); err != nil {
+			if _, err := l.Allow(r.Context(), k); err != nil {
 				return d, nil, err
 			}
 		}
@@ -125,13 +128,13 @@ func (r *rolling) act(k sluice.Key) (sluice.Decision, fields, error) {
 	return d, info, nil
 }
 
-// would answers what an action would be told: it is made and given back.
+// would returns the result that an action would have. It takes the action and cancels it.
 func (r *rolling) would(k sluice.Key) (any, error) {
 	info, err := r.look(k)
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.all.Peek(r.ctx, k, 1)
+	d, err := r.all.Peek(r.Context(), k, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +142,7 @@ func (r *rolling) would(k sluice.Key) (any, error) {
 	if !d.Allowed {
 		return info, r.until(k, d, info)
 	}
-	made, err := r.all.Reserve(r.ctx, k, 1, 0)
+	made, err := r.all.Reserve(r.Context(), k, 1, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -147,21 +150,23 @@ func (r *rolling) would(k sluice.Key) (any, error) {
 	if err := r.until(k, made.Decision(), info); err != nil {
 		return nil, err
 	}
-	return info, made.Cancel(r.ctx)
+	return info, made.Cancel(r.Context())
 }
 
-// until adds the milliseconds until the next action is allowed: as a denial says, or
-// the first in which a question would be answered so.
+// until adds the milliseconds until the next action is allowed. A denial holds the time; otherwise it
+// is the first millisecond in which a peek is allowed.
 func (r *rolling) until(k sluice.Key, d sluice.Decision, info fields) error {
 	if !d.Allowed {
 		info["millisecondsUntilAllowed"] = up(d.RetryAfter, time.Millisecond)
 		return nil
 	}
-	now, failed := r.now, error(nil)
-	defer func() { r.now = now }()
+	var failed error
 	ms := sort.Search(int(up(r.interval, time.Millisecond)), func(ms int) bool {
-		r.now = now + 1000*int64(ms)
-		d, err := r.all.Peek(r.ctx, k, 1)
+		var d sluice.Decision
+		err := r.at(r.now()+1000*int64(ms), func() (err error) {
+			d, err = r.all.Peek(r.Context(), k, 1)
+			return err
+		})
 		if err != nil {
 			failed = err
 		}
@@ -169,4 +174,64 @@ func (r *rolling) until(k sluice.Key, d sluice.Decision, info fields) error {
 	})
 	info["millisecondsUntilAllowed"] = int64(ms)
 	return failed
+}
+
+// rollingOptions checks which options NewLimit refuses.
+func rollingOptions(w *world) {
+	for kind, ok := range map[string]bool{"valid": true, "invalid": false} {
+		all := w.v.Config.list(kind)
+		if len(all) < 3 {
+			w.Errorf("%d options are %s", len(all), kind)
+		}
+		for _, c := range all {
+			_, err := sluice.NewLimit("rolling", sluice.SlidingLog{
+				Rate:        sluice.Per(c.count("maxInInterval", 0), time.Duration(c.count("interval", 0))*time.Millisecond),
+				MinInterval: time.Duration(c.count("minDifference", 0)) * time.Millisecond,
+			})
+			if (err == nil) != ok {
+				w.Errorf("%v: %v", c, err)
+			}
+		}
+	}
+}
+
+// rollingShared checks that two limiters of one name share the count of a user, and that two names
+// have a count each.
+func rollingShared(w *world) {
+	for _, c := range []struct {
+		names  [2]string
+		config string
+		total  string
+		shares bool
+	}{{[2]string{"same", "same"}, "same_namespace", "total_per_user", true}, {[2]string{"first", "second"}, "different_namespace", "per_limiter_per_user", false}} {
+		settings := w.v.Config.object(c.config)
+		var all [2]*sluice.Limiter
+		for i, name := range c.names {
+			all[i] = w.mustLimiter(name, sluice.SlidingLog{Rate: sluice.Per(settings.count("each_max", 0), 10*time.Second), CountDenied: true})
+		}
+		for user := range settings.count("users", 0) {
+			var passed [2]atomic.Int64
+			var group sync.WaitGroup
+			for i, l := range all {
+				for range 4 {
+					group.Go(func() {
+						for range settings.count("calls", 0) / 4 {
+							d, err := l.Allow(w.Context(), sluice.StringKey(fmt.Sprint("user ", user)))
+							if err != nil {
+								w.Error(err)
+							}
+							if d.Allowed {
+								passed[i].Add(1)
+							}
+						}
+					})
+				}
+			}
+			group.Wait()
+			a, b, want := passed[0].Load(), passed[1].Load(), settings.count(c.total, 0)
+			if c.shares && a+b != want || !c.shares && (a != want || b != want) {
+				w.Errorf("%[1]v: user %[4]d: %[2]d and %[3]d pass; want %[5]d", c.names, a, b, user, want)
+			}
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package sluice_test
+package vectors
 
 import (
 	"strconv"
@@ -8,9 +8,8 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// TestFloodForgetsNoDebt: a store that holds as many keys as it may forgets none that
-// has used its budget, however many others ask. It stands for the vectors of caches,
-// which evict the oldest key and forgive its debt.
+// TestFloodForgetsNoDebt fills a store with other keys. The store must not forget a key that has used
+// its budget. The test replaces the vectors of caches, which evict the oldest key and its debt.
 func TestFloodForgetsNoDebt(t *testing.T) {
 	for name, deny := range map[string]bool{"deny": true, "share": false} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestFloodForgetsNoDebt(t *testing.T) {
 			for i := range drained {
 				for n := range 3 {
 					if allow(victim(i)) != (n < 2) {
-						t.Fatalf("%s was not drained by two", victim(i))
+						t.Fatalf("%s: two units do not drain the bucket", victim(i))
 					}
 				}
 			}
@@ -56,7 +55,7 @@ func TestFloodForgetsNoDebt(t *testing.T) {
 					t.Fatalf("%s was forgotten", victim(i))
 				}
 			}
-			// What has come back to a fresh state may be forgotten: others find room.
+			// The store may forget states that equal a fresh one, which makes room.
 			now += 3 * 24 * 3600 * 1_000_000
 			if !allow("late") || !allow(victim(0)) {
 				t.Error("there is no room when all states are fresh again")

@@ -1,13 +1,14 @@
-package sluice_test
+package vectors
 
 import (
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
 )
 
-// redisBucket is the token bucket in Redis of a hash with its numbers: 1 passes, 0
-// does not, -1 is for a key without numbers, which is no limit.
+// redisBucket is the token bucket of a Lua script, whose settings are in a hash. It returns 1 for a
+// call that passes, 0 for a denial, and -1 for a key without settings.
 func redisBucket(w *world) (stepper, error) {
 	if w.v.Config == nil {
 		return func(fields) (any, error) { return int64(-1), nil }, nil
@@ -25,19 +26,19 @@ func redisBucket(w *world) (stepper, error) {
 	seconds := w.v.defect() && tenDigits(w.v.Steps)
 	return func(s fields) (any, error) {
 		if seconds {
-			// The script was given seconds for milliseconds. Our time is the
-			// store's, so that these calls come at the moments that were meant.
-			w.now = int64(span(s.num("t", 0), time.Second) / time.Microsecond)
+			// The caller gave the script seconds instead of milliseconds. Sluice uses the clock of
+			// the store, so that these calls happen at the intended times.
+			w.clock.Store(int64(span(s.num("t", 0), time.Second) / time.Microsecond))
 		}
 		switch s.text("op") {
 		case "take":
-			d, err := l.AllowN(w.ctx, s.key(), s.n())
+			d, err := l.AllowN(w.Context(), s.key(), s.n())
 			if d.Allowed {
 				return int64(1), err
 			}
 			return int64(0), err
 		case "balance":
-			d, err := l.Peek(w.ctx, s.key(), 0)
+			d, err := l.Peek(w.Context(), s.key(), 0)
 			return d.Remaining, err
 		}
 		return unknown(s)
@@ -54,7 +55,7 @@ func tenDigits(steps []fields) bool {
 	return true
 }
 
-// tokenPseudo is the token bucket in pseudo-code.
+// tokenPseudo is the token bucket of an article in pseudo-code.
 func tokenPseudo(w *world) (stepper, error) {
 	c := w.v.Config
 	l, err := w.limiter("bucket", sluice.TokenBucket{Rate: perSecond(c.num("rate", 0)), Burst: c.count("cap", 0)})
@@ -65,17 +66,17 @@ func tokenPseudo(w *world) (stepper, error) {
 	return takes(w, l), nil
 }
 
-// takes answers take, take_many and balance with a limiter.
+// takes makes the calls take, take_many and balance.
 func takes(w *world, l *sluice.Limiter) stepper {
 	return func(s fields) (any, error) {
 		switch s.text("op") {
 		case "take":
-			d, err := l.AllowN(w.ctx, s.key(), s.n())
+			d, err := l.AllowN(w.Context(), s.key(), s.n())
 			return d.Allowed, err
 		case "take_many":
 			passed := int64(0)
 			for range s.n() {
-				d, err := l.Allow(w.ctx, s.key())
+				d, err := l.Allow(w.Context(), s.key())
 				if err != nil {
 					return nil, err
 				}
@@ -85,9 +86,34 @@ func takes(w *world, l *sluice.Limiter) stepper {
 			}
 			return passed, nil
 		case "balance":
-			d, err := l.Peek(w.ctx, s.key(), 0)
+			d, err := l.Peek(w.Context(), s.key(), 0)
 			return d.Remaining, err
 		}
 		return unknown(s)
 	}
+}
+
+// fixedWindow counts in windows that open with a request. If the style says "align", they begin at
+// multiples of their length.
+func fixedWindow(w *world) (stepper, error) {
+	c := w.v.Config
+	l, err := w.limiter("window", sluice.FixedWindow{
+		Rate:   sluice.Per(c.count("limit", 0), span(c.num("window", 0), w.unit())),
+		Opened: !strings.Contains(c.text("style"), "align"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return takes(w, l), nil
+}
+
+// subWindow is a sliding window of cells.
+func subWindow(w *world) (stepper, error) {
+	c := w.v.Config
+	window, cell := span(c.num("window", 0), w.unit()), span(c.num("cell", 1), w.unit())
+	l, err := w.limiter("window", sluice.SlidingWindow{Rate: sluice.Per(c.count("limit", 0), window), Cells: int(window / cell)})
+	if err != nil {
+		return nil, err
+	}
+	return takes(w, l), nil
 }
