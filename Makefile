@@ -29,10 +29,6 @@ lint: ## Check formatting, imports, modules, and run the linters
 fmt: ## Format the code and tidy the modules
 	@tools/fmt.sh
 
-.PHONY: generate
-generate: ## Write the code that is made from proto files
-	@tools/generate.sh
-
 .PHONY: standalone
 standalone: ## Build each module without the workspace, as its users do
 	@tools/standalone.sh

@@ -45,7 +45,7 @@ func (f *File) checkListen(s *source) {
 	for _, l := range []struct {
 		path string
 		*Listener
-	}{{"listen.proxy", &f.Listen.Proxy}, {"listen.api", &f.Listen.API}, {"listen.admin", &f.Listen.Admin}, {"listen.keda", &f.Listen.Keda}} {
+	}{{"listen.proxy", &f.Listen.Proxy}, {"listen.api", &f.Listen.API}, {"listen.admin", &f.Listen.Admin}} {
 		if l.Address == "off" {
 			l.Address = ""
 		}

@@ -11,8 +11,6 @@ type Listen struct {
 	// Admin serves health, metrics and the calls that change state. Default: 127.0.0.1:9090.
 	// Elsewhere than on loopback it needs an admin token.
 	Admin Listener `yaml:"admin"`
-	// Keda tells KEDA the pressure on rules, over gRPC: see docs/scale-out.md. Default: off.
-	Keda Listener `yaml:"keda"`
 }
 
 // Listener is an address, "host:port", or "off". To serve TLS, it is written as a mapping.

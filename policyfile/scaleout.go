@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// ScaleOut says who is told of the pressure on rules, besides who asks for the metrics or
-// the KEDA listener. See docs/scale-out.md.
+// ScaleOut names the programs that Sluice tells of the pressure on rules. Autoscalers read it from the
+// admin listener without any setting: see docs/scale-out.md.
 type ScaleOut struct {
 	// Webhook is told; nil for nobody.
 	Webhook *Webhook `yaml:"webhook"`

@@ -10,30 +10,19 @@ func TestScaleOut(t *testing.T) {
 	const head = "version: 1\nrules: [{name: api, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]\n"
 	for _, c := range []struct {
 		text string
-		keda Listener
 		hook *Webhook
 	}{
-		{"", Listener{}, nil},
-		{"listen: {keda: off}\n", Listener{}, nil},
-		{"listen: {keda: 127.0.0.1:9091}\n", Listener{Address: "127.0.0.1:9091"}, nil},
-		{
-			"listen: {keda: {address: ':9091', tls: {cert: a, key: b}}}\n",
-			Listener{Address: ":9091", TLS: &TLS{Cert: "a", Key: "b"}},
-			nil,
-		},
+		{"", nil},
 		{
 			"scale_out: {webhook: {url: https://ops.example.com/hook?token=1, secret_env: HOOK_SECRET}}\n",
-			Listener{},
 			&Webhook{URL: "https://ops.example.com/hook?token=1", SecretEnv: "HOOK_SECRET", Above: 0.8, Below: 0.5, For: 10 * time.Second},
 		},
 		{
 			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, rules: api, above: 90%, below: 0.9, for: 0, every: 1m}}\n",
-			Listener{},
 			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Rules: []string{"api"}, Above: 0.9, Below: 0.9, Every: time.Minute},
 		},
 		{
 			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, above: 1500%, below: 10}}\n",
-			Listener{},
 			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Above: 15, Below: 10, For: 10 * time.Second},
 		},
 	} {
@@ -42,8 +31,8 @@ func TestScaleOut(t *testing.T) {
 			t.Errorf("%s%v", c.text, err)
 			continue
 		}
-		if !reflect.DeepEqual(f.Listen.Keda, c.keda) || !reflect.DeepEqual(f.ScaleOut.Webhook, c.hook) {
-			t.Errorf("%sgot %+v and %+v", c.text, f.Listen.Keda, f.ScaleOut.Webhook)
+		if !reflect.DeepEqual(f.ScaleOut.Webhook, c.hook) {
+			t.Errorf("%sgot %+v", c.text, f.ScaleOut.Webhook)
 		}
 	}
 }

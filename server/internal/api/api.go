@@ -57,10 +57,12 @@ type Options struct {
 	Fingerprint func(sluice.Key) string
 	// Headers tell clients their limits, in the answers that requests get. Default: the IETF's.
 	Headers *httplimit.Headers
+	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
+	Pressure func(rule string) float64
 	// AnswerFailed is told why a request cannot get the answer that its rule says. Optional.
 	AnswerFailed func(error)
-	// Authorize reports why a request may not do what is for operators: reset keys, and
-	// list, make and lift bans. Default: none may.
+	// Authorize reports why a request may not do what is for operators: reset keys, read the
+	// pressure on rules, and list, make and lift bans. Default: none may.
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
 	MaxBody int64
@@ -86,8 +88,8 @@ var _ http.Handler = (*API)(nil)
 
 // New returns an API.
 func New(o Options) (*API, error) {
-	if o.Decider == nil || o.Store == nil || o.Fingerprint == nil {
-		return nil, errors.New("api: Decider, Store and Fingerprint are required")
+	if o.Decider == nil || o.Store == nil || o.Fingerprint == nil || o.Pressure == nil {
+		return nil, errors.New("api: Decider, Store, Fingerprint and Pressure are required")
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) error {
@@ -123,6 +125,7 @@ func New(o Options) (*API, error) {
 		"/v1/release":   {{http.MethodPost, a.release}},
 		"/v1/reset":     a.authorized(a.resetCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
+		pressurePath:    a.authorized(a.pressureCalls()),
 		"/openapi.yaml": {{http.MethodGet, describe}},
 		"/":             {{http.MethodGet, a.index}},
 	}
@@ -175,7 +178,12 @@ func (a *API) authorized(calls []call) []call {
 
 // ServeHTTP answers one call.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c, ok := a.calls[r.URL.Path]
+	path := r.URL.Path
+	if rule, ok := strings.CutPrefix(path, pressurePath+"/"); ok && rule != "" {
+		r.SetPathValue("rule", rule)
+		path = pressurePath
+	}
+	c, ok := a.calls[path]
 	if !ok {
 		writeProblem(w, &problem{
 			Status: http.StatusNotFound, Title: "No such call",

@@ -73,16 +73,7 @@ func (a *API) questionProblem(err error) *problem {
 	if !q.Unknown {
 		return invalid("key", fmt.Sprintf("Rule %q: %s.", q.Rule, q.Problem), a.keyOf(q.Rule))
 	}
-	const most = 20
-	var names []string
-	for _, r := range a.o.Decider.Rules() {
-		if len(names) == most {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, r.Name)
-	}
-	return invalid("rule", fmt.Sprintf("There is no rule %q.", q.Rule), "the rules are "+strings.Join(names, ", "))
+	return invalid("rule", fmt.Sprintf("There is no rule %q.", q.Rule), "the rules are "+namesOf(a.o.Decider.Rules()))
 }
 
 // keyOf says what the key of a rule is made of.

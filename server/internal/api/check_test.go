@@ -326,7 +326,7 @@ func TestDescribesEachCall(t *testing.T) {
 		}
 	}
 	for path := range paths {
-		if _, ok := s.api.calls[path]; !ok {
+		if _, ok := s.api.calls[strings.TrimSuffix(path, "/{rule}")]; !ok {
 			t.Errorf("openapi.yaml describes %s, which there is not", path)
 		}
 	}

@@ -29,7 +29,6 @@ const (
 	Proxy = "proxy"
 	API   = "api"
 	Admin = "admin"
-	Keda  = "keda"
 )
 
 // Options are what an App is made from.
@@ -69,7 +68,6 @@ type App struct {
 	reloads reloads
 	api     *api.API
 	servers []*server // those that are drained first come first; admin is the last
-	keda    *kedaServer
 	webhook *webhook.Webhook
 
 	transport *proxy.Transport // to the upstream
@@ -159,7 +157,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers,
+		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure,
 		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.Limits.BodySize),
 	})
 	if err != nil {
@@ -167,9 +165,6 @@ func (a *App) assemble() error {
 	}
 	limited, err := a.limitedProxy(ip)
 	if err != nil {
-		return err
-	}
-	if err := a.openKeda(); err != nil {
 		return err
 	}
 	if err := a.openWebhook(); err != nil {
@@ -238,7 +233,7 @@ func (a *App) listen(limited http.Handler) error {
 			}
 		}
 	}
-	if len(a.servers) == 0 && a.keda == nil {
+	if len(a.servers) == 0 {
 		return errors.New("all listeners are off; leave one on")
 	}
 	return nil
@@ -251,9 +246,11 @@ func (a *App) admin() http.Handler {
 		Ready:  a.Ready,
 		Detail: a.detail,
 		Pages: map[string]http.Handler{
-			"/metrics":  a.metrics.Handler(),
-			"/v1/reset": a.api.Reset(),
-			"/v1/bans":  a.api.Bans(),
+			"/metrics":            a.metrics.Handler(),
+			"/v1/reset":           a.api.Reset(),
+			"/v1/bans":            a.api.Bans(),
+			"/v1/pressure":        a.api.Pressure(),
+			"/v1/pressure/{rule}": a.api.Pressure(),
 		},
 	})
 }
@@ -284,12 +281,8 @@ func (a *App) detail() string {
 	return strings.Join(lines, "\n")
 }
 
-// URL returns where programs on this machine reach a listener; empty if it is off. KEDA's is an
-// address without a scheme, as KEDA takes it.
+// URL returns where programs on this machine reach a listener; empty if it is off.
 func (a *App) URL(name string) string {
-	if name == Keda && a.keda != nil {
-		return a.keda.ln.Addr().String()
-	}
 	for _, s := range a.servers {
 		if s.name == name {
 			scheme := "http"
@@ -311,9 +304,6 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 		for _, s := range a.servers {
 			fmt.Fprintf(&text, "%-6s %s\n", s.name, a.URL(s.name))
 		}
-		if a.keda != nil {
-			fmt.Fprintf(&text, "%-6s %s\n", Keda, a.URL(Keda))
-		}
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -324,7 +314,6 @@ func (a *App) Close() {
 	for _, s := range a.servers {
 		_ = s.ln.Close() // it served nobody
 	}
-	a.keda.giveUp()
 	a.release()
 }
 

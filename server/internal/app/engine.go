@@ -79,9 +79,6 @@ func (e *engine) ruleNames() []string {
 	return names
 }
 
-// hasRule reports whether there is a rule.
-func (e *engine) hasRule(name string) bool { return e.decider.Policy().Rule(name) != nil }
-
 // ResetRule forgets a key of a rule.
 func (e *engine) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return e.decider.Policy().Reset(ctx, e.store, rule, key...)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,31 @@ rules:
 		if got := r.pressureOf(rule); got != want {
 			t.Errorf("%s: the pressure is %v; want %v", rule, got, want)
 		}
+	}
+}
+
+// Rules that a reload adds have a pressure, and rules that it removes have none.
+func TestPressureAfterAReload(t *testing.T) {
+	const rule = "{name: %s, match: {path: /%[1]s}, key: global, limit: {algorithm: fixed_window, rate: 4/h}}"
+	r := reloading(t, free+"rules: ["+fmt.Sprintf(rule, "old")+", "+fmt.Sprintf(rule, "api")+"]\n")
+	for range 6 {
+		r.ask(Proxy, http.MethodGet, "/api", "")
+	}
+	r.write(free + "rules: [" + fmt.Sprintf(rule, "api") + ", " + fmt.Sprintf(rule, "new") + "]\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.ask(Proxy, http.MethodGet, "/new", "")
+	for path, want := range map[string]string{
+		"/v1/pressure":     `{"pressures":{"api":1.5,"new":0.25}}`,
+		"/v1/pressure/api": `{"rule":"api","pressure":1.5}`,
+	} {
+		if res, body := r.ask(Admin, http.MethodGet, path, ""); res.StatusCode != http.StatusOK || strings.TrimSpace(body) != want {
+			t.Errorf("%s: %d %s", path, res.StatusCode, body)
+		}
+	}
+	if res, body := r.ask(Admin, http.MethodGet, "/v1/pressure/old", ""); res.StatusCode != http.StatusNotFound {
+		t.Errorf("a rule that is gone: %d %s", res.StatusCode, body)
 	}
 }
 

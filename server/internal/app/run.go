@@ -20,7 +20,7 @@ const settle = 200 * time.Millisecond
 func (a *App) Run(ctx context.Context) error {
 	defer a.release()
 	var running sync.WaitGroup
-	failed := make(chan error, len(a.servers)+1)
+	failed := make(chan error, len(a.servers))
 	for _, s := range a.servers {
 		running.Go(func() {
 			if err := s.serve(a.file.Limits.Connections); err != nil {
@@ -32,13 +32,6 @@ func (a *App) Run(ctx context.Context) error {
 		running.Go(func() {
 			if err := a.echo.Serve(a.pipe); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 				a.logger.Error("the built-in service ended", "error", err)
-			}
-		})
-	}
-	if a.keda != nil {
-		running.Go(func() {
-			if err := a.keda.serve(a.file.Limits.Connections); err != nil {
-				failed <- err
 			}
 		})
 	}
@@ -65,7 +58,6 @@ func (a *App) Run(ctx context.Context) error {
 // the others are ending.
 func (a *App) drain() error {
 	a.draining.Store(true)
-	a.keda.drain()
 	a.logger.Info("draining: letting the requests under way end", "at_most", a.file.DrainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), a.file.DrainTimeout)
 	defer cancel()
@@ -85,7 +77,6 @@ func (a *App) drain() error {
 		err = fmt.Errorf("sluice: requests were cut off: they did not end within drain_timeout, %v", a.file.DrainTimeout)
 	}
 	a.cut()
-	a.keda.shutdown()
 	err = errors.Join(err, a.each(func(s *server) error {
 		if s.name != Admin {
 			s.close()

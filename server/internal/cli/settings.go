@@ -21,7 +21,6 @@ type settings struct {
 	proxy          address
 	api            address
 	admin          address
-	keda           address
 	upstream       upstream
 	adminTokenFile string
 	logLevel       choice
@@ -36,7 +35,6 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.proxy, "listen-proxy", "where traffic comes in, `HOST:PORT` or off (default 127.0.0.1:8080)")
 	flags.Var(&s.api, "listen-api", "where decisions are asked for, `HOST:PORT` or off (default 127.0.0.1:8081)")
 	flags.Var(&s.admin, "listen-admin", "where operators look, `HOST:PORT` or off (default 127.0.0.1:9090)")
-	flags.Var(&s.keda, "listen-keda", "where KEDA asks for the pressure on rules, `HOST:PORT` or off (default off)")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy (default a built-in one)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
@@ -77,7 +75,6 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	s.proxy.over(&f.Listen.Proxy)
 	s.api.over(&f.Listen.API)
 	s.admin.over(&f.Listen.Admin)
-	s.keda.over(&f.Listen.Keda)
 	if s.upstream != "" {
 		f.Upstream.URL = string(s.upstream)
 	}

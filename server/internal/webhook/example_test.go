@@ -21,25 +21,25 @@ func verify(r *http.Request, body []byte, secret string) error {
 	id, at := r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || time.Since(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
-		return errors.New("the message is too old, or sent again by another")
+		return errors.New("the message is too old, or somebody has sent it again")
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
 	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 	if !hmac.Equal([]byte(want), []byte(r.Header.Get("Webhook-Signature"))) {
-		return errors.New("the message is not from who knows the secret")
+		return errors.New("the message is not signed with this secret")
 	}
 	return nil
 }
 
-// block returns the block of a language in docs/scale-out.md.
+// block returns the first block of a language about the webhook in docs/scale-out.md.
 func block(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/scale-out.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(text)
+	m := regexp.MustCompile("(?s)\n## Webhook\n.*?\n```" + language + "\n(.*?)```").FindSubmatch(text)
 	if m == nil {
 		t.Fatalf("docs/scale-out.md has no %s", language)
 	}
