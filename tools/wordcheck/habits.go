@@ -111,6 +111,7 @@ var habits = []habit{
 	{
 		name:    "but for",
 		pattern: `\bbut for\b|\bsave for\b`,
+		except:  `\bbut for (no|at|only|as long|up to)\b`,
 		instead: "except, except for",
 	},
 	{
