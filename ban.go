@@ -34,48 +34,53 @@ type Ban struct {
 type BanError struct {
 	// Field is the one at fault, such as "For" or "Escalate[1]".
 	Field string
-	// Problem says what is wrong and what would be right.
+	// Problem says what is wrong.
 	Problem string
+	// Remedy says what would be right.
+	Remedy string
 }
 
-func (e *BanError) Error() string { return "sluice: ban: " + e.Field + " " + e.Problem }
+func (e *BanError) Error() string {
+	return "sluice: ban: " + e.Field + " " + withRemedy(e.Problem, e.Remedy)
+}
 
 // Check reports why no request can have these terms: the errors joined, a *BanError for each
 // mistake, or nil.
 func (b *Ban) Check() error {
 	var errs []error
-	fail := func(field, format string, args ...any) {
-		errs = append(errs, &BanError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	fail := func(field, problem, remedy string) {
+		errs = append(errs, &BanError{Field: field, Problem: problem, Remedy: remedy})
 	}
+	is := func(value any) string { return fmt.Sprintf("is %v", value) }
 	if b.After == 0 && b.Within == 0 && b.For == 0 && len(b.Escalate) == 0 && b.Forget == 0 && !b.Prolong {
 		return nil
 	}
 	switch {
 	case b.After < 1:
-		fail("After", "is %d; give 1 or more denials", b.After)
+		fail("After", is(b.After), "give 1 or more denials")
 	case b.After > algo.MaxBanDenials:
-		fail("After", "is %d; give %d denials or fewer", b.After, algo.MaxBanDenials)
+		fail("After", is(b.After), fmt.Sprintf("give %d denials or fewer", algo.MaxBanDenials))
 	}
-	const lasts = "is %v; give a millisecond to 100 years"
+	const lasts = "give a millisecond to 100 years"
 	if b.For < time.Millisecond || b.For > maxPeriod {
-		fail("For", lasts, b.For)
+		fail("For", is(b.For), lasts)
 	}
 	if b.Within < 0 || b.Within > maxPeriod {
-		fail("Within", "is %v; give 0 to 100 years", b.Within)
+		fail("Within", is(b.Within), "give 0 to 100 years")
 	}
 	if len(b.Escalate) > algo.MaxBanTimes {
-		fail("Escalate", "has %d times; give up to %d", len(b.Escalate), algo.MaxBanTimes)
+		fail("Escalate", fmt.Sprintf("has %d times", len(b.Escalate)), fmt.Sprintf("give up to %d", algo.MaxBanTimes))
 	}
 	for i, d := range b.Escalate {
 		if d < time.Millisecond || d > maxPeriod {
-			fail(fmt.Sprintf("Escalate[%d]", i), lasts, d)
+			fail(fmt.Sprintf("Escalate[%d]", i), is(d), lasts)
 		}
 	}
 	switch {
 	case b.Forget < 0 || b.Forget > maxPeriod:
-		fail("Forget", "is %v; give 0 to 100 years", b.Forget)
+		fail("Forget", is(b.Forget), "give 0 to 100 years")
 	case b.Forget > 0 && len(b.Escalate) == 0:
-		fail("Forget", "is %v, and all bans last as long; leave it out, or say how they escalate", b.Forget)
+		fail("Forget", is(b.Forget)+", and all bans last as long", "leave it out, or say how they escalate")
 	}
 	return errors.Join(errs...)
 }

@@ -14,14 +14,14 @@ const (
 	maxTTL  = 30 * day
 )
 
-func refuse(field, format string, args ...any) *LimitError {
-	return &LimitError{Field: field, Problem: fmt.Sprintf(format, args...)}
+func refuse(field, problem, remedy string) *LimitError {
+	return &LimitError{Field: field, Problem: problem, Remedy: remedy}
 }
 
 // between checks that a count lies within bounds.
 func between(field string, n, low, high int64) *LimitError {
 	if n < low || n > high {
-		return refuse(field, "is %d; give %d to %d", n, low, high)
+		return refuse(field, fmt.Sprintf("is %d", n), fmt.Sprintf("give %d to %d", low, high))
 	}
 	return nil
 }
@@ -29,10 +29,10 @@ func between(field string, n, low, high int64) *LimitError {
 // duration checks that a time lies within bounds and is whole microseconds.
 func duration(field string, d, low, high time.Duration) *LimitError {
 	if d < low || d > high {
-		return refuse(field, "is %v; give %v to %v", d, low, high)
+		return refuse(field, fmt.Sprintf("is %v", d), fmt.Sprintf("give %v to %v", low, high))
 	}
 	if d%time.Microsecond != 0 {
-		return refuse(field, "is %v; give whole microseconds", d)
+		return refuse(field, fmt.Sprintf("is %v", d), "give whole microseconds")
 	}
 	return nil
 }
@@ -50,8 +50,8 @@ func first(errs ...*LimitError) *LimitError {
 }
 
 func checkRate(r Rate) *LimitError {
-	if err := r.check(); err != nil {
-		return refuse("Rate", "%v", err)
+	if problem, remedy := r.check(); problem != "" {
+		return refuse("Rate", problem, remedy)
 	}
 	return nil
 }
@@ -66,11 +66,10 @@ func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	if p.Fits(uint64(units(r.count))) {
 		return p, nil
 	}
-	err := refuse("Rate", "of %v cannot be counted exactly for %d units", r, units(r.count))
-	err.Nearest = nearest(r, func(count int64) bool {
+	err := refuse("Rate", fmt.Sprintf("of %v cannot be counted exactly for %d units", r, units(r.count)), "")
+	return algo.Pace{}, err.accept(nearest(r, func(count int64) bool {
 		return algo.NewPace(count, r.micros()).Fits(uint64(units(count)))
-	})
-	return algo.Pace{}, err
+	}))
 }
 
 // nearest returns the rate of the same period with the count nearest to r's that
@@ -153,7 +152,7 @@ func (t TokenBucket) compile(p *algo.Params) *LimitError {
 	p.Capacity = t.Burst
 	if t.WarmUp == 0 {
 		if t.ColdFactor != 0 {
-			return refuse("ColdFactor", "is set without WarmUp; give both or none")
+			return refuse("ColdFactor", "is given without a warm-up time", "give both or none")
 		}
 		p.Kind = algo.KindBucket
 		p.Bucket = algo.NewBucket(pace, t.Rate.micros(), t.Burst, t.Debt)
@@ -169,7 +168,8 @@ func (t TokenBucket) compile(p *algo.Params) *LimitError {
 		return err
 	}
 	if !algo.WarmFits(pace, micros(t.WarmUp), t.ColdFactor) {
-		return refuse("WarmUp", "of %v cannot be computed exactly with %v; give a shorter one, or a rate whose count and period share more factors", t.WarmUp, t.Rate)
+		return refuse("WarmUp", fmt.Sprintf("of %v cannot be computed exactly with %v", t.WarmUp, t.Rate),
+			"give a shorter one, or a rate whose count and period share more factors")
 	}
 	p.Kind = algo.KindWarmBucket
 	p.Warm = algo.NewWarmBucket(pace, t.Rate.micros(), t.Burst, t.Debt, micros(t.WarmUp), t.ColdFactor)
@@ -197,10 +197,10 @@ func (w FixedWindow) compile(p *algo.Params) *LimitError {
 	p.Kind, p.Capacity = algo.KindFixedWindow, w.Rate.count
 	if w.Calendar != 0 {
 		if w.Calendar > CalendarMonth {
-			return refuse("Calendar", "is %d; give CalendarDay, CalendarWeek or CalendarMonth", w.Calendar)
+			return refuse("Calendar", fmt.Sprintf("is %d", w.Calendar), "give CalendarDay, CalendarWeek or CalendarMonth")
 		}
 		if w.Opened {
-			return refuse("Opened", "is set with Calendar; give one of them")
+			return refuse("Opened", "is given, and a calendar too", "give one of them")
 		}
 		if w.Zone == nil {
 			w.Zone = time.UTC
@@ -216,7 +216,7 @@ func (w FixedWindow) compile(p *algo.Params) *LimitError {
 		return err
 	}
 	if w.Zone != nil {
-		return refuse("Zone", "is set without Calendar; give both or none")
+		return refuse("Zone", "is given without a calendar", "give both or none")
 	}
 	p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: w.Rate.micros(), Opened: w.Opened, CountDenied: w.CountDenied}
 	return nil
@@ -235,7 +235,8 @@ func (w SlidingWindow) compile(p *algo.Params) *LimitError {
 		}
 	}
 	if length%cells != 0 {
-		return refuse("Cells", "is %d, which does not divide %v into whole microseconds; give a divisor of it, or none for the default", cells, w.Rate.period)
+		return refuse("Cells", fmt.Sprintf("is %d, which does not divide %v into whole microseconds", cells, w.Rate.period),
+			"give a divisor of it, or none for the default")
 	}
 	p.Kind, p.Capacity = algo.KindSlidingWindow, w.Rate.count
 	p.Cells = algo.SlidingWindow{Count: w.Rate.count, Length: length, Cells: cells, CountDenied: w.CountDenied}
@@ -247,14 +248,12 @@ func (c SlidingCounter) compile(p *algo.Params) *LimitError {
 		return err
 	}
 	if c.Rate.micros() < algo.MinCounterLength {
-		err := refuse("Rate", "has a period of %v; the shortest for a sliding counter is 1ms", c.Rate.period)
-		err.Nearest = perMillisecond(c.Rate)
-		return err
+		return refuse("Rate", fmt.Sprintf("has a period of %v", c.Rate.period), "the shortest for a sliding counter is 1ms").
+			accept(perMillisecond(c.Rate))
 	}
 	if c.Rate.count > algo.MaxCounterCount {
-		err := refuse("Rate", "is %d units a period; the most for a sliding counter is %d", c.Rate.count, int64(algo.MaxCounterCount))
-		err.Nearest = Rate{algo.MaxCounterCount, c.Rate.period}
-		return err
+		return refuse("Rate", fmt.Sprintf("is %d units a period", c.Rate.count), fmt.Sprintf("the most for a sliding counter is %d", int64(algo.MaxCounterCount))).
+			accept(Rate{algo.MaxCounterCount, c.Rate.period})
 	}
 	p.Kind, p.Capacity = algo.KindSlidingCounter, c.Rate.count
 	p.Counter = algo.SlidingCounter{Count: c.Rate.count, Length: c.Rate.micros(), CountDenied: c.CountDenied}
@@ -273,9 +272,8 @@ func (l SlidingLog) compile(p *algo.Params) *LimitError {
 		return err
 	}
 	if l.Rate.count > algo.MaxLogCount {
-		err := refuse("Rate", "is %d units a period; a log holds an entry for each, %d at most; a sliding window takes more", l.Rate.count, algo.MaxLogCount)
-		err.Nearest = Rate{algo.MaxLogCount, l.Rate.period}
-		return err
+		return refuse("Rate", fmt.Sprintf("is %d units a period, and a log holds an entry for each, %d at most", l.Rate.count, algo.MaxLogCount), "give a sliding window, which takes more").
+			accept(Rate{algo.MaxLogCount, l.Rate.period})
 	}
 	p.Kind, p.Capacity = algo.KindSlidingLog, l.Rate.count
 	p.Log = algo.SlidingLog{

@@ -40,9 +40,11 @@ type LimitError struct {
 	Limit string
 	// Field is the number at fault, such as "Rate".
 	Field string
-	// Problem says what is wrong and what would be right.
+	// Problem says what is wrong.
 	Problem string
-	// Nearest is the accepted rate nearest to a refused one, or the zero Rate.
+	// Remedy says what would be right. It may be empty.
+	Remedy string
+	// Nearest is the accepted rate nearest to a refused one, or the zero Rate. The remedy names it.
 	Nearest Rate
 }
 
@@ -51,11 +53,23 @@ func (e *LimitError) Error() string {
 	if e.Limit != "" {
 		name = fmt.Sprintf("limit %q", e.Limit)
 	}
-	text := fmt.Sprintf("sluice: %s: %s %s", name, e.Field, e.Problem)
-	if !e.Nearest.IsZero() {
-		text += "; the nearest rate that is accepted is " + e.Nearest.String()
+	return fmt.Sprintf("sluice: %s: %s %s", name, e.Field, withRemedy(e.Problem, e.Remedy))
+}
+
+// accept adds the nearest rate that is accepted.
+func (e *LimitError) accept(nearest Rate) *LimitError {
+	if e.Nearest = nearest; !nearest.IsZero() {
+		e.Remedy = withRemedy(e.Remedy, "the nearest rate that is accepted is "+nearest.String())
 	}
-	return text
+	return e
+}
+
+// withRemedy joins a problem and its remedy, one of which may be empty.
+func withRemedy(problem, remedy string) string {
+	if problem == "" || remedy == "" {
+		return problem + remedy
+	}
+	return problem + "; " + remedy
 }
 
 // RequestError reports a request that no store can decide.

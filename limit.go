@@ -34,7 +34,7 @@ type Limit struct {
 // error is a *LimitError.
 func NewLimit(name string, a Algorithm) (*Limit, error) {
 	if a == nil {
-		return nil, &LimitError{Limit: name, Field: "Algorithm", Problem: "is missing; give one such as sluice.TokenBucket"}
+		return nil, &LimitError{Limit: name, Field: "Algorithm", Problem: "is missing", Remedy: "give one such as sluice.TokenBucket"}
 	}
 	l := &Limit{name: name, algorithm: a}
 	if err := a.compile(&l.params); err != nil {

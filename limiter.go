@@ -46,7 +46,8 @@ func (l *Limiter) SetLimit(limit *Limit) error {
 	if old := l.Limit(); limit.Name() != old.Name() {
 		return &LimitError{
 			Limit: limit.Name(), Field: "Name",
-			Problem: fmt.Sprintf("is not the name of the limit in force, %q; a limit of another name needs a limiter of its own", old.Name()),
+			Problem: fmt.Sprintf("is not the name of the limit in force, %q", old.Name()),
+			Remedy:  "make a limiter of its own for a limit of another name",
 		}
 	}
 	l.limit.Store(limit)

@@ -128,23 +128,23 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// check reports why r is no rate.
-func (r Rate) check() error {
+// check returns what is wrong with r and what would be right.
+func (r Rate) check() (problem, remedy string) {
 	switch {
 	case r.IsZero():
-		return fmt.Errorf("is missing; give one such as sluice.PerMinute(100)")
+		return "is missing", "give a count per period such as 100/m"
 	case r.count < 1:
-		return fmt.Errorf("is %d units a period; give 1 or more", r.count)
+		return fmt.Sprintf("is %d units a period", r.count), "give 1 or more"
 	case r.count > maxUnits:
-		return fmt.Errorf("is %d units a period; the most is %d", r.count, int64(maxUnits))
+		return fmt.Sprintf("is %d units a period", r.count), fmt.Sprintf("the most is %d", int64(maxUnits))
 	case r.period <= 0:
-		return fmt.Errorf("has the period %v; give one that is positive", r.period)
+		return fmt.Sprintf("has the period %v", r.period), "give one that is positive"
 	case r.period > maxPeriod:
-		return fmt.Errorf("has a period of %v; the longest is 100 years", r.period)
+		return fmt.Sprintf("has a period of %v", r.period), "the longest is 100 years"
 	case r.period%time.Microsecond != 0:
-		return fmt.Errorf("has a period of %v; give whole microseconds", r.period)
+		return fmt.Sprintf("has a period of %v", r.period), "give whole microseconds"
 	}
-	return nil
+	return "", ""
 }
 
 func (r Rate) micros() int64 { return int64(r.period / time.Microsecond) }

@@ -62,7 +62,7 @@ func (r *Request) problem() error {
 		if err := r.Ban.Check(); err != nil {
 			var bad *BanError // the first one
 			errors.As(err, &bad)
-			return fail("a ban's " + bad.Field + " " + bad.Problem)
+			return fail("a ban's " + bad.Field + " " + withRemedy(bad.Problem, bad.Remedy))
 		}
 	}
 	return nil

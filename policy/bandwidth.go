@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"errors"
+
 	"github.com/sluicehq/sluice"
 )
 
@@ -18,16 +20,18 @@ type Paced struct {
 	Key  sluice.Key
 }
 
-func (b *Bandwidth) check(report func(field, value, problem string)) {
+func (b *Bandwidth) check(report func(field, value string, f fault)) {
 	if b.Down.IsZero() && b.Up.IsZero() {
-		report("Bandwidth", "", "has no rate; give Down or Up, in bytes, such as sluice.PerSecond(1_000_000)")
+		report("Bandwidth", "", fault{"has no rate", "give Down or Up, in bytes, such as sluice.PerSecond(1_000_000)"})
 	}
 	for field, rate := range map[string]sluice.Rate{"Bandwidth.Down": b.Down, "Bandwidth.Up": b.Up} {
 		if rate.IsZero() {
 			continue
 		}
-		if _, err := sluice.NewLimit("", sluice.FixedWindow{Rate: rate}); err != nil {
-			report(field, "", "is no rate of bytes: "+err.Error())
+		_, err := sluice.NewLimit("", sluice.FixedWindow{Rate: rate})
+		var bad *sluice.LimitError
+		if errors.As(err, &bad) {
+			report(field, "", fault{bad.Problem, bad.Remedy})
 		}
 	}
 }

@@ -30,13 +30,13 @@ func (c *compiler) compileClasses() (classes []class) {
 		k := c.options.Classes[i]
 		at := fmt.Sprintf("Classes[%d].", i)
 		if !isName(k.Name) {
-			c.report(at+"Name", k.Name, nameProblem(k.Name))
+			c.report(at+"Name", k.Name, nameFault(k.Name))
 		} else if _, taken := c.classes[k.Name]; taken {
-			c.report(at+"Name", k.Name, "is that of another class too; give each its own")
+			c.report(at+"Name", k.Name, fault{"is the name of another class too", "give each class its own"})
 		}
 		c.classes[k.Name] = i
 		if len(k.Match.Classes) > 0 {
-			c.report(at+"Match.Classes", "", "cannot say which requests are of a class; match what tells them")
+			c.report(at+"Match.Classes", "", fault{"cannot be a condition of a class itself", "match what distinguishes its requests, such as a path or a header"})
 			k.Match.Classes = nil
 		}
 		classes = append(classes, class{Class: k, match: c.newMatcher(&k.Match, at+"Match.")})

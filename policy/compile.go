@@ -37,21 +37,21 @@ type compiler struct {
 	errs      []error
 }
 
-func (c *compiler) report(field, value, problem string) {
-	c.errs = append(c.errs, &RuleError{Index: c.index, Rule: c.rule, Field: field, Value: value, Problem: problem})
+func (c *compiler) report(field, value string, f fault) {
+	c.errs = append(c.errs, &RuleError{Index: c.index, Rule: c.rule, Field: field, Value: value, Problem: f.problem, Remedy: f.remedy})
 }
 
 // New compiles a policy. The error joins a *RuleError for each mistake.
 func New(o Options) (*Policy, error) {
 	c := &compiler{options: o, index: -1}
 	if o.Default != Allow && o.Default != Deny {
-		c.report("Default", "", "is unknown; give Allow or Deny")
+		c.report("Default", "", fault{"is unknown", "give Allow or Deny"})
 	}
 	if o.OnStoreError > FallbackLocal {
-		c.report("OnStoreError", "", "is unknown; give FallbackAllow, FallbackDeny or FallbackLocal")
+		c.report("OnStoreError", "", fault{"is unknown", "give FallbackAllow, FallbackDeny or FallbackLocal"})
 	}
 	if o.IPv6Prefix < 0 || o.IPv6Prefix > 128 {
-		c.report("IPv6Prefix", "", fmt.Sprintf("is %d; give 1 to 128", o.IPv6Prefix))
+		c.report("IPv6Prefix", "", is(o.IPv6Prefix, "give 1 to 128"))
 	}
 	if o.IPv6Prefix == 0 {
 		c.options.IPv6Prefix = 64
@@ -70,7 +70,7 @@ func New(o Options) (*Policy, error) {
 	for i := range o.Rules {
 		r := c.compile(i, &o.Rules[i])
 		if p.byName[r.Name] != nil {
-			c.report("Name", r.Name, "is that of another rule too; give each its own, for its state is kept under it")
+			c.report("Name", r.Name, fault{"is the name of another rule too", "give each rule its own, because its state is kept under it"})
 		}
 		p.byName[r.Name] = r
 		p.rules = append(p.rules, r)
@@ -95,7 +95,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	r := &rule{Rule: *given, index: i}
 	r.Shadow = r.Shadow || c.options.Shadow
 	if !isName(r.Name) {
-		c.report("Name", r.Name, nameProblem(r.Name))
+		c.report("Name", r.Name, nameFault(r.Name))
 	}
 	r.match = c.newMatcher(&r.Match, "Match.")
 	if r.Always && len(r.Key) == 0 {
@@ -121,7 +121,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 		r.OnStoreError = c.options.OnStoreError
 	}
 	if r.OnStoreError > FallbackLocal {
-		c.report("OnStoreError", "", "is unknown; give FallbackAllow, FallbackDeny or FallbackLocal")
+		c.report("OnStoreError", "", fault{"is unknown", "give FallbackAllow, FallbackDeny or FallbackLocal"})
 	}
 	if len(r.parts) > 0 {
 		c.addLists(r)
@@ -135,12 +135,12 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 func (c *compiler) checkLimits(r *rule) {
 	switch {
 	case r.Always && len(r.Limits)+len(r.Candidate)+len(r.Overrides)+len(r.Reserved) > 0:
-		c.report("Always", "", "is set, and limits, candidates, overrides or reserves too, which then say nothing; leave out one of them")
+		c.report("Always", "", fault{"is set, so limits, candidates, overrides and reserves have no effect", "leave it out, or them"})
 	case len(r.Limits) > 0 || r.Always:
 	case r.Bandwidth == nil:
-		c.report("Limits", "", "are missing; give one or more")
+		c.report("Limits", "", fault{"are missing", "give one or more"})
 	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.advisory():
-		c.report("Limits", "", "are missing; a rule that has only a bandwidth has no candidates, overrides, and nobody to degrade or mark")
+		c.report("Limits", "", fault{"are missing", "give one or more: a rule that has only a bandwidth takes no candidates or overrides, and cannot degrade or mark"})
 	}
 }
 
@@ -153,14 +153,15 @@ func (c *compiler) always(r *rule) []*sluice.Limit {
 	return []*sluice.Limit{sluice.MustLimit(r.Name, sluice.FixedWindow{Rate: sluice.PerDay(1)})}
 }
 
-func nameProblem(name string) string {
+// nameFault returns why a text is not a name.
+func nameFault(name string) fault {
 	switch {
 	case name == "":
-		return "is missing; give each rule a name of its own"
+		return fault{"is missing", "give each rule a name of its own"}
 	case len(name) > maxName:
-		return fmt.Sprintf("is longer than %d letters", maxName)
+		return fault{fmt.Sprintf("is longer than %d letters", maxName), "shorten it"}
 	default:
-		return "is no name: it is made of letters, digits, dots, dashes and underscores, and begins with a letter or digit"
+		return fault{"is not a name", "use letters, digits, dots, dashes and underscores, and begin with a letter or digit"}
 	}
 }
 
@@ -171,18 +172,18 @@ func (c *compiler) checkNumbers(r *rule) {
 		capacity = min(capacity, l.Capacity()-max(r.Floor, c.reserved(r, l, noClass)))
 	}
 	if r.Floor < 0 {
-		c.report("Floor", "", fmt.Sprintf("is %d; give 0 or more", r.Floor))
+		c.report("Floor", "", is(r.Floor, "give 0 or more"))
 	}
-	c.checkFloors(r, "Limits", slices.Concat(r.Limits, r.Candidate))
+	c.checkFloors(r, "a limit", slices.Concat(r.Limits, r.Candidate))
 	if capacity < 1 {
 		capacity = math.MaxInt64 // reported
 	}
 	r.Cost.check(capacity, c.report)
 	switch {
 	case r.MaxWait < 0 && r.MaxWait != sluice.NoWait:
-		c.report("MaxWait", "", fmt.Sprintf("is %v; give a time, or sluice.NoWait for none", r.MaxWait))
+		c.report("MaxWait", "", is(r.MaxWait, "give a time, or sluice.NoWait for none"))
 	case r.MaxWait > 0 && r.WhenLimited.Action.advisory():
-		c.report("MaxWait", "", fmt.Sprintf("is %v, and a rule that degrades or marks lets nobody wait; leave it out", r.MaxWait))
+		c.report("MaxWait", "", fault{fmt.Sprintf("is %v, and a rule that degrades or marks does not delay requests", r.MaxWait), "leave it out"})
 	}
 	if r.WhenLimited.Action.advisory() {
 		// What does not conform at once is degraded or marked at once.
@@ -203,7 +204,7 @@ func (c *compiler) checkBan(b *sluice.Ban) {
 	for _, err := range all.Unwrap() {
 		var bad *sluice.BanError
 		if errors.As(err, &bad) {
-			c.report("Ban."+bad.Field, "", bad.Problem)
+			c.report("Ban."+bad.Field, "", fault{bad.Problem, bad.Remedy})
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,8 +58,8 @@ func TestNewMistakes(t *testing.T) {
 		{"Ban.Within", func(r *policy.Rule) { r.Ban = &sluice.Ban{After: 1, For: time.Hour, Within: -1} }},
 		{"OnStoreError", func(r *policy.Rule) { r.OnStoreError = 9 }},
 		{"WhenLimited.Status", func(r *policy.Rule) { r.WhenLimited.Status = 200 }},
-		{"WhenLimited.Header", func(r *policy.Rule) { r.WhenLimited.Header = map[string]string{"a b": "c"} }},
-		{"WhenLimited.Header", func(r *policy.Rule) { r.WhenLimited.Header = map[string]string{"A": "b\r\nC: d"} }},
+		{"WhenLimited.Header[a b]", func(r *policy.Rule) { r.WhenLimited.Header = map[string]string{"a b": "c"} }},
+		{"WhenLimited.Header[A]", func(r *policy.Rule) { r.WhenLimited.Header = map[string]string{"A": "b\r\nC: d"} }},
 		{"WhenLimited.ContentType", func(r *policy.Rule) { r.WhenLimited.ContentType = "a\nb" }},
 		{"Match.Paths[1]", func(r *policy.Rule) { r.Match.Paths = []string{"/a", "b"} }},
 		{"Match.Methods[0]", func(r *policy.Rule) { r.Match.Methods = []string{"get"} }},
@@ -168,7 +169,7 @@ func TestNewMistakes(t *testing.T) {
 		}},
 		{"WhenLimited.File", func(r *policy.Rule) { r.WhenLimited.Body, r.WhenLimited.File = "a", "b" }},
 		{"WhenLimited.RequestHeader", func(r *policy.Rule) { r.WhenLimited.RequestHeader = map[string]string{"A": "b"} }},
-		{"WhenLimited.RequestHeader", func(r *policy.Rule) {
+		{"WhenLimited.RequestHeader[A b]", func(r *policy.Rule) {
 			r.WhenLimited = policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"A b": "b"}}
 		}},
 	} {
@@ -181,6 +182,9 @@ func TestNewMistakes(t *testing.T) {
 		var bad *policy.RuleError
 		if p != nil || !errors.As(err, &bad) || bad.Field != c.field || bad.Index != 1 || bad.Rule != rules[1].Name {
 			t.Errorf("%s: %v", c.field, err)
+		}
+		if bad != nil && (bad.Problem == "" || bad.Remedy == "" || strings.Contains(bad.Problem, "; ")) {
+			t.Errorf("%s: the problem is %q and the remedy %q", c.field, bad.Problem, bad.Remedy)
 		}
 	}
 	path := policy.Match{Paths: []string{"/a"}}

@@ -80,18 +80,18 @@ func (c *Cost) defaultSource() {
 
 // check reports what is wrong with a cost whose limits hold capacity units, and
 // fills in its defaults.
-func (c *Cost) check(capacity int64, report func(field, value, problem string)) {
+func (c *Cost) check(capacity int64, report func(field, value string, f fault)) {
 	named := c.Source == CostHeader || c.Source == CostResponseHeader
 	switch {
 	case int(c.Source) >= len(costNames):
-		report("Cost.Source", "", "is unknown; give CostConstant, CostHeader, CostRequestBytes, CostResponseBytes or CostResponseHeader")
+		report("Cost.Source", "", fault{"is unknown", "give CostConstant, CostHeader, CostRequestBytes, CostResponseBytes or CostResponseHeader"})
 	case named && c.Header == "":
-		report("Cost.Header", "", "is missing; give the name of the header that holds the cost")
+		report("Cost.Header", "", fault{"is missing", "give the name of the header that holds the cost"})
 	case !named && c.Header != "":
-		report("Cost.Header", c.Header, fmt.Sprintf("is given, and the source is %v; leave one of them out", c.Source))
+		report("Cost.Header", c.Header, fault{fmt.Sprintf("is given, and the source is %v", c.Source), "leave one of them out"})
 	case named:
-		if problem := checkHeader(c.Header); problem != "" {
-			report("Cost.Header", c.Header, problem)
+		if f := checkHeader(c.Header); f != (fault{}) {
+			report("Cost.Header", c.Header, f)
 		}
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
 	}
@@ -99,32 +99,32 @@ func (c *Cost) check(capacity int64, report func(field, value, problem string)) 
 	c.checkUnits("Cost.Estimate", c.Estimate, capacity, report)
 	switch {
 	case c.Units > 0 && c.Source.estimates():
-		report("Cost.Units", "", fmt.Sprintf("is given, and the source is %v; give an Estimate instead", c.Source))
+		report("Cost.Units", "", fault{fmt.Sprintf("is given, and the source is %v", c.Source), "give an estimate instead"})
 	case c.Estimate > 0 && !c.Source.estimates():
-		report("Cost.Estimate", "", fmt.Sprintf("is for costs that are not known before, and the source is %v; leave it out", c.Source))
+		report("Cost.Estimate", "", fault{fmt.Sprintf("is for costs that are known only after the request, and the source is %v", c.Source), "leave it out"})
 	case c.Estimate == 0 && c.Source.estimates():
 		c.Estimate = 1
 	}
 	switch {
 	case c.Max < 0:
-		report("Cost.Max", "", fmt.Sprintf("is %d; give 1 or more, or 0 for no cap", c.Max))
+		report("Cost.Max", "", is(c.Max, "give 1 or more, or 0 for no cap"))
 	case c.Max > 0 && c.Source == CostConstant:
-		report("Cost.Max", "", "is set without a header, which it is for; give both or none")
+		report("Cost.Max", "", fault{"is given, and the cost is constant", "leave it out, or give the header that holds the cost"})
 	case c.Max > 0 && c.Units > c.Max:
-		report("Cost.Max", "", fmt.Sprintf("is %d, less than the units of %d", c.Max, c.Units))
+		report("Cost.Max", "", fault{fmt.Sprintf("is %d, less than the units", c.Max), fmt.Sprintf("give %d or more", c.Units)})
 	case c.Max > 0 && c.Estimate > c.Max:
-		report("Cost.Max", "", fmt.Sprintf("is %d, less than the estimate of %d", c.Max, c.Estimate))
+		report("Cost.Max", "", fault{fmt.Sprintf("is %d, less than the estimate", c.Max), fmt.Sprintf("give %d or more", c.Estimate)})
 	}
 }
 
-func (c *Cost) checkUnits(field string, n, capacity int64, report func(field, value, problem string)) {
+func (c *Cost) checkUnits(field string, n, capacity int64, report func(field, value string, f fault)) {
 	switch {
 	case n < 0:
-		report(field, "", fmt.Sprintf("is %d; give 1 or more, or 0 for %s", n, map[string]string{
+		report(field, "", is(n, "give 1 or more, or 0 for "+map[string]string{
 			"Cost.Units": "what the request says", "Cost.Estimate": "one",
 		}[field]))
 	case n > capacity:
-		report(field, "", fmt.Sprintf("is %d, and a limit of the rule never gives more than %d: no request would pass", n, capacity))
+		report(field, "", fault{fmt.Sprintf("is %d, and a limit of the rule never gives more than %d, so no request would pass", n, capacity), fmt.Sprintf("give %d or less", capacity)})
 	}
 }
 

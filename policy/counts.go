@@ -31,35 +31,38 @@ func (c *Counts) counts(status int) bool {
 	return len(c.Statuses) == 0 || slices.ContainsFunc(c.Statuses, func(r StatusRange) bool { return r.From <= status && status <= r.To })
 }
 
-func (c *Counts) check(report func(field, value, problem string)) {
+func (c *Counts) check(report func(field, value string, f fault)) {
 	if c.Attempts && len(c.Statuses) > 0 {
-		report("Counts.Attempts", "", "is set with statuses, which only requests that were allowed have; give one of them")
+		report("Counts.Attempts", "", fault{"is set, and statuses are given, which only allowed requests have", "give one of them"})
 	}
 	for i, r := range c.Statuses {
 		if r.From < 100 || r.To > 599 || r.From > r.To {
-			report(fmt.Sprintf("Counts.Statuses[%d]", i), "", fmt.Sprintf("is %d to %d; give a range within 100 to 599", r.From, r.To))
+			report(fmt.Sprintf("Counts.Statuses[%d]", i), "", fault{fmt.Sprintf("is %d to %d", r.From, r.To), "give a range within 100 to 599"})
 		}
 	}
 }
 
-// attempts returns the algorithm with denied attempts counted; problem says why that cannot be.
-func (c *Counts) attempts(a sluice.Algorithm) (counting sluice.Algorithm, problem string) {
+// attempts returns the algorithm with denied attempts counted, or why it cannot count them.
+func (c *Counts) attempts(a sluice.Algorithm) (counting sluice.Algorithm, f fault) {
 	if !c.Attempts {
-		return a, ""
+		return a, f
 	}
 	switch a := a.(type) {
 	case sluice.FixedWindow:
 		a.CountDenied = true
-		return a, ""
+		return a, f
 	case sluice.SlidingWindow:
 		a.CountDenied = true
-		return a, ""
+		return a, f
 	case sluice.SlidingCounter:
 		a.CountDenied = true
-		return a, ""
+		return a, f
 	case sluice.SlidingLog:
 		a.CountDenied = true
-		return a, ""
+		return a, f
 	}
-	return a, fmt.Sprintf("is %v, which cannot count denied attempts; give a fixed window, a sliding window, a sliding counter or a sliding log, or leave out Counts.Attempts", a)
+	return a, fault{
+		fmt.Sprintf("is %v, which cannot count denied attempts", a),
+		"give a fixed window, a sliding window, a sliding counter or a sliding log, or count allowed requests only",
+	}
 }

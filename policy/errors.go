@@ -4,7 +4,7 @@ import "fmt"
 
 // RuleError is one mistake in the options of a policy.
 type RuleError struct {
-	// Index is the place of the rule in Options.Rules, or -1 for the options themselves.
+	// Index is the index of the rule in Options.Rules, or -1 for the options themselves.
 	Index int
 	// Rule is the rule's name.
 	Rule string
@@ -12,20 +12,37 @@ type RuleError struct {
 	Field string
 	// Value is the text at fault, if it is one.
 	Value string
-	// Problem says what is wrong and what would be right.
+	// Problem says what is wrong.
 	Problem string
+	// Remedy says what would be right. It may be empty.
+	Remedy string
 }
 
 func (e *RuleError) Error() string {
-	where := "policy: "
+	text := "policy: "
 	if e.Index >= 0 {
-		where += fmt.Sprintf("rule %q: ", e.Rule)
+		text += fmt.Sprintf("rule %q: ", e.Rule)
 	}
+	text += e.Field + " "
 	if e.Value != "" {
-		return fmt.Sprintf("%s%s %q %s", where, e.Field, e.Value, e.Problem)
+		text += fmt.Sprintf("%q ", e.Value)
 	}
-	return fmt.Sprintf("%s%s %s", where, e.Field, e.Problem)
+	return text + fault{e.Problem, e.Remedy}.String()
 }
+
+// fault is what is wrong with a value and what would be right. The zero fault is none.
+type fault struct{ problem, remedy string }
+
+// String returns both in one sentence.
+func (f fault) String() string {
+	if f.remedy == "" {
+		return f.problem
+	}
+	return f.problem + "; " + f.remedy
+}
+
+// is returns the fault of a number or time that is out of bounds.
+func is(value any, remedy string) fault { return fault{fmt.Sprintf("is %v", value), remedy} }
 
 // RuleRequestError reports a question about a rule that has no answer.
 type RuleRequestError struct {

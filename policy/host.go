@@ -41,22 +41,22 @@ func lowerASCII(s string) string {
 	return s
 }
 
-// checkHost reports why a pattern of hosts can match nothing, or "".
-func checkHost(text string) (problem string) {
+// checkHost returns why a pattern of hosts can match nothing, if it cannot.
+func checkHost(text string) (f fault) {
 	name := strings.TrimPrefix(text, "*.")
 	switch {
 	case text == "*":
-		return "matches every host; leave the hosts out"
+		return fault{"matches every host", "leave the hosts out"}
 	case name == "":
-		return "is empty; give a name such as api.example.com or *.example.com"
+		return fault{"is empty", "give a name such as api.example.com or *.example.com"}
 	case strings.Contains(name, "://") || strings.Contains(name, "/"):
-		return "is a URL; give its host alone"
+		return fault{"is a URL", "give its host only"}
 	case strings.Contains(name, "*"):
-		return "has a star elsewhere than in front; write *.example.com"
+		return fault{"has a star elsewhere than in front", "write *.example.com"}
 	case strings.Count(name, ":") == 1:
-		return "has a port; give the host alone, which is for all ports"
+		return fault{"has a port", "give the host only, which matches all ports"}
 	case strings.ContainsAny(name, " \t\r\n"):
-		return "has white space in it"
+		return fault{"has white space in it", "remove it"}
 	}
-	return ""
+	return f
 }

@@ -38,18 +38,18 @@ func number6(a netip.Addr) address6 {
 	return address6{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
 }
 
-// checkNetwork returns a network as it is compared: of IPv4 if that is what it
-// means. problem says why it is none.
-func checkNetwork(p netip.Prefix) (clean netip.Prefix, problem string) {
+// checkNetwork returns a network as it is compared: an IPv4 network mapped to IPv6
+// becomes the IPv4 network. It returns a fault if p is not a network.
+func checkNetwork(p netip.Prefix) (clean netip.Prefix, f fault) {
 	switch {
 	case !p.IsValid():
-		return p, "is no network; give one such as 10.0.0.0/8"
+		return p, fault{"is not a network", "give one such as 10.0.0.0/8"}
 	case p.Addr().Is4In6() && p.Bits() < 96:
-		return p, "is a network of IPv4 addresses mapped to IPv6, and is wider than all of them; give 0.0.0.0/0 or ::/0"
+		return p, fault{"is a network of IPv4 addresses mapped to IPv6, and is wider than all of them", "give 0.0.0.0/0 or ::/0"}
 	case p.Addr().Is4In6():
-		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96), ""
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96), f
 	}
-	return p, ""
+	return p, f
 }
 
 // newIPSet makes a set of networks that were checked.

@@ -15,22 +15,22 @@ import (
 // fills in defaults.
 func (c *compiler) newParts(r *Rule, m *matcher) []Part {
 	if len(r.Key) == 0 {
-		c.report("Key", "", "is missing; give the parts that tell clients apart, or global for one budget in common")
+		c.report("Key", "", fault{"is missing", "give the parts that distinguish clients, or global for one budget that all share"})
 	}
 	parts := make([]Part, 0, len(r.Key))
 	for i := range r.Key {
 		field, p := fmt.Sprintf("Key[%d]", i), r.Key[i]
 		inside := []Part{p}
 		if p.Source == FromTemplate {
-			var problem string
-			if inside, problem = p.expand(); problem != "" {
-				c.report(field, p.String(), problem)
+			var f fault
+			if inside, f = p.expand(); f != (fault{}) {
+				c.report(field, p.String(), f)
 				continue
 			}
 		}
 		for _, p := range inside {
-			if problem := checkPart(&p, m); problem != "" {
-				c.report(field, p.String(), problem)
+			if f := checkPart(&p, m); f != (fault{}) {
+				c.report(field, p.String(), f)
 			}
 			if p.IPv6Prefix == 0 {
 				p.IPv6Prefix = c.options.IPv6Prefix
@@ -44,37 +44,37 @@ func (c *compiler) newParts(r *Rule, m *matcher) []Part {
 	return parts
 }
 
-// checkPart reports what is wrong with a part, or "".
-func checkPart(p *Part, m *matcher) string {
+// checkPart returns what is wrong with a part, if anything.
+func checkPart(p *Part, m *matcher) (f fault) {
 	switch {
 	case p.Source < FromConstant || int(p.Source) >= len(sourceNames):
-		return "has no source; make it with ClientIP, Header and the like"
+		return fault{"has no source", "make it with ClientIP, Header and the like"}
 	case p.Source.named() && p.Name == "":
-		return "has no name; write it as in " + examplePart[p.Source]
+		return fault{"has no name", "write it as in " + examplePart[p.Source]}
 	case !p.Source.named() && p.Name != "":
-		return "takes no name"
+		return fault{"has a name, and takes none", "leave the name out"}
 	case int(p.OnMissing) >= len(missingNames):
-		return "has an unknown OnMissing; give MissingShared, MissingSkip or MissingDeny"
+		return fault{"has an unknown OnMissing", "give MissingShared, MissingSkip or MissingDeny"}
 	case p.IPv6Prefix != 0 && p.Source != FromClientIP:
-		return "has an IPv6 prefix, which only client_ip takes"
+		return fault{"has an IPv6 prefix, which only client_ip takes", "leave it out"}
 	case p.IPv6Prefix < 0 || p.IPv6Prefix > 128:
-		return fmt.Sprintf("has the IPv6 prefix %d; give 1 to 128", p.IPv6Prefix)
+		return fault{fmt.Sprintf("has the IPv6 prefix %d", p.IPv6Prefix), "give 1 to 128"}
 	}
 	switch p.Source {
 	case FromHeader:
 		return checkHeader(p.Name)
 	case FromCookie:
 		if !isToken(p.Name) {
-			return "is no name of a cookie"
+			return fault{"does not name a cookie", "give a name such as session"}
 		}
 	case FromParam:
 		for i := range m.patterns {
 			if m.patterns[i].param(p.Name) < 0 {
-				return fmt.Sprintf("is in no segment of the path pattern %q; name one {%s}", m.patterns[i].text, p.Name)
+				return fault{fmt.Sprintf("is in no segment of the path pattern %q", m.patterns[i].text), fmt.Sprintf("name one {%s}", p.Name)}
 			}
 		}
 	}
-	return ""
+	return f
 }
 
 // partValue is what a request has for a part: an address, or a text.
@@ -203,18 +203,18 @@ func appendAddress(dst []byte, addr netip.Addr, prefix int) []byte {
 	return p.AppendTo(dst)
 }
 
-// valueFrom reads a part from the text of a question. problem says why it cannot.
-func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, problem string) {
+// valueFrom reads a part from the text of a question. If it cannot, it returns why.
+func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f fault) {
 	v = partValue{text: text, ok: text != ""}
 	if !v.ok {
-		return v, ""
+		return v, f
 	}
 	switch p.Source {
 	case FromClientIP:
 		address, _, _ := strings.Cut(text, "/")
 		addr, err := netip.ParseAddr(address)
 		if err != nil {
-			return v, "is to be an address"
+			return v, fault{"is not an address", "give one such as 192.0.2.7"}
 		}
 		v.text, v.addr = "", addr
 	case FromPath:
@@ -226,5 +226,5 @@ func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, proble
 		v.text = CleanHost(text)
 		v.ok = v.text != ""
 	}
-	return v, ""
+	return v, f
 }

@@ -24,19 +24,19 @@ func (t keyTable[V]) find(k keyRef, buffer []byte) (v V, found bool) {
 	return v, found
 }
 
-// keyOf reads a key that is given by its values, as in RuleRequest. problem says why
-// it is none of the rule's.
-func (r *rule) keyOf(s *scratch, key []string, paths Paths) (id keyID, problem string) {
+// keyOf reads a key that is given by its values, as in RuleRequest. If it is
+// not one of the rule, it returns why.
+func (r *rule) keyOf(s *scratch, key []string, paths Paths) (id keyID, f fault) {
 	s.reset()
-	if problem := r.readKey(s, key, paths); problem != "" {
-		return id, problem
+	if f := r.readKey(s, key, paths); f != (fault{}) {
+		return id, f
 	}
 	ref, missing := s.makeKey(r.parts)
 	if missing != nil {
-		return id, fmt.Sprintf("lacks %s, and no request has such a key; give its value", missing)
+		return id, fault{fmt.Sprintf("lacks %s, and no request has such a key", missing), "give its value"}
 	}
 	k := ref.key(string(s.key))
-	return keyID{k.Text(), k.Len()}, ""
+	return keyID{k.Text(), k.Len()}, f
 }
 
 // addLists checks the lists of a rule.
@@ -53,15 +53,15 @@ func (c *compiler) addLists(r *rule) {
 func (c *compiler) addList(r *rule, field string, keys [][]string, list List) {
 	for i, key := range keys {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		id, problem := r.keyOf(&c.scratch, key, c.options.Paths)
+		id, f := r.keyOf(&c.scratch, key, c.options.Paths)
 		switch other := r.lists[id]; {
-		case problem != "":
-			c.report(at, "", problem)
+		case f != (fault{}):
+			c.report(at, "", f)
 			continue
 		case other == list:
-			c.report(at, "", "is on the list twice; leave one of them out")
+			c.report(at, "", fault{"is on the list twice", "leave one of them out"})
 		case other != NotListed:
-			c.report(at, "", "is among the keys to allow too; leave it out of one of the lists")
+			c.report(at, "", fault{"is among the keys to allow too", "leave it out of one of the lists"})
 		}
 		r.lists[id] = list
 	}
@@ -70,8 +70,8 @@ func (c *compiler) addList(r *rule, field string, keys [][]string, list List) {
 // checkNetworks checks a list of networks.
 func (c *compiler) checkNetworks(field string, networks []netip.Prefix) {
 	for i, p := range networks {
-		if _, problem := checkNetwork(p); problem != "" {
-			c.report(fmt.Sprintf("%s[%d]", field, i), p.String(), problem)
+		if _, f := checkNetwork(p); f != (fault{}) {
+			c.report(fmt.Sprintf("%s[%d]", field, i), p.String(), f)
 		}
 	}
 }

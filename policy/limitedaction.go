@@ -53,37 +53,37 @@ func (r *LimitedAction) Answers() bool {
 
 // check reports what is wrong with a response, and fills in its defaults for a
 // rule of this name.
-func (r *LimitedAction) check(rule string, report func(field, value, problem string)) {
+func (r *LimitedAction) check(rule string, report func(field, value string, f fault)) {
 	if r.Action == Allow {
 		r.Action = Deny
 	}
 	least, what := 400, "a refusal"
 	switch r.Action {
 	case Deny:
-		r.checkUnused(report, "deny", r.Upstream != "", len(r.RequestHeader) > 0)
+		r.checkUnused(report, "refuses", r.Upstream != "", len(r.RequestHeader) > 0)
 	case Degrade:
 		least, what = 200, "an answer"
 		if r.Upstream != "" && (r.Status != 0 || r.Body != "" || r.File != "" || len(r.Header) > 0) {
-			report("WhenLimited.Upstream", r.Upstream, "is given, and an answer too; give one of them")
+			report("WhenLimited.Upstream", r.Upstream, fault{"is given, and an answer too", "give one of them"})
 		}
 	case Mark:
 		if r.Status != 0 || r.Body != "" || r.File != "" || r.ContentType != "" || len(r.Header) > 0 {
-			report("WhenLimited.Action", r.Action.String(), "passes the request on, and an answer is given too; leave out one of them")
+			report("WhenLimited.Action", r.Action.String(), fault{"passes the request on, and an answer is given too", "leave out one of them"})
 		}
-		r.checkUnused(report, "mark", r.Upstream != "", false)
+		r.checkUnused(report, "marks", r.Upstream != "", false)
 	default:
-		report("WhenLimited.Action", "", "is unknown; give Deny, Degrade or Mark")
+		report("WhenLimited.Action", "", fault{"is unknown", "give Deny, Degrade or Mark"})
 	}
 	if r.Status != 0 && (r.Status < least || r.Status > 599) {
-		report("WhenLimited.Status", "", fmt.Sprintf("is %d; %s has %d to 599", r.Status, what, least))
+		report("WhenLimited.Status", "", is(r.Status, fmt.Sprintf("%s has %d to 599", what, least)))
 	}
 	if r.Body != "" && r.File != "" {
-		report("WhenLimited.File", r.File, "is given, and a body too; give one of them")
+		report("WhenLimited.File", r.File, fault{"is given, and a body too", "give one of them"})
 	}
 	checkHeaders("WhenLimited.Header", r.Header, report)
 	checkHeaders("WhenLimited.RequestHeader", r.RequestHeader, report)
 	if strings.ContainsAny(r.ContentType, "\r\n\x00") {
-		report("WhenLimited.ContentType", r.ContentType, "has a line break in it")
+		report("WhenLimited.ContentType", r.ContentType, fault{"has a line break in it", "remove it"})
 	}
 	if len(r.RequestHeader) > 0 {
 		return
@@ -96,28 +96,29 @@ func (r *LimitedAction) check(rule string, report func(field, value, problem str
 	}
 }
 
-func (r *LimitedAction) checkUnused(report func(field, value, problem string), verb string, upstream, header bool) {
+func (r *LimitedAction) checkUnused(report func(field, value string, f fault), verb string, upstream, header bool) {
 	if upstream {
-		report("WhenLimited.Upstream", r.Upstream, fmt.Sprintf("is for requests that are degraded, and the action is %s; leave it out, or degrade", verb))
+		report("WhenLimited.Upstream", r.Upstream, fault{fmt.Sprintf("is for requests that are degraded, and the rule %s them", verb), "leave it out, or degrade"})
 	}
 	if header {
-		report("WhenLimited.RequestHeader", "", fmt.Sprintf("is for requests that are passed on, and the action is %s; leave it out, or degrade or mark", verb))
+		report("WhenLimited.RequestHeader", "", fault{fmt.Sprintf("is for requests that are passed on, and the rule %s them", verb), "leave it out, or degrade or mark"})
 	}
 }
 
 // framing are the headers that say where a message ends and what its connection is for.
 var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-func checkHeaders(field string, headers map[string]string, report func(field, value, problem string)) {
+func checkHeaders(field string, headers map[string]string, report func(field, value string, f fault)) {
 	for name, value := range headers {
+		at := fmt.Sprintf("%s[%s]", field, name)
 		switch {
 		case !isToken(name):
-			report(field, name, "is no name of a header")
+			report(at, name, fault{"is not a name of a header", "give one such as X-Reason"})
 		case slices.Contains(framing, textproto.CanonicalMIMEHeaderKey(name)):
-			report(field, name, "is written by the server itself, which knows what it sends; leave it out")
+			report(at, name, fault{"is a header that the server writes itself", "leave it out"})
 		}
 		if strings.ContainsAny(value, "\r\n\x00") {
-			report(field, name, "has a line break in its value")
+			report(at, name, fault{"has a line break in its value", "remove it"})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 	for i, l := range limits {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if l == nil {
-			c.report(at, "", "is nil; make it with sluice.NewLimit")
+			c.report(at, "", fault{"is nil", "make it with sluice.NewLimit"})
 			continue
 		}
 		own, given := l.Name(), l.Name() != l.Algorithm().String()
@@ -94,10 +95,10 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 		case !given:
 			own = fmt.Sprint(i + 1)
 		case !isName(own):
-			c.report(at+".Name", own, nameProblem(own))
+			c.report(at+".Name", own, nameFault(own))
 		}
 		if seen[own] {
-			c.report(at+".Name", own, "is that of another limit of the rule too; give each its own, for its state is kept under it")
+			c.report(at+".Name", own, fault{"is the name of another limit of the rule too", "give each limit its own, because its state is kept under it"})
 		}
 		seen[own] = true
 		if field == "Candidate" {
@@ -115,13 +116,16 @@ const defaultLatency = 100 * time.Millisecond
 
 // named makes a limit of a rule under the name that its state has.
 func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
-	a, problem := r.Counts.attempts(a)
-	if problem != "" {
-		c.report(at, "", problem)
+	a, f := r.Counts.attempts(a)
+	if f != (fault{}) {
+		c.report(at, "", f)
 	}
 	if flight, lease := a.(sluice.Concurrency); lease {
 		if r.Cost.Source.estimates() {
-			c.report(at, "", fmt.Sprintf("is %v, whose leases cost what is known before, and the cost is from %v; put it in a rule of its own", a, r.Cost.Source))
+			c.report(at, "", fault{
+				fmt.Sprintf("is %v, which needs a cost that is known before the request, and the cost is from %v", a, r.Cost.Source),
+				"put it in a rule of its own",
+			})
 		}
 		if flight.Queue > 0 && flight.Latency == 0 {
 			// Without an estimate of their wait, those in the queue would not know that they are in it.
@@ -130,8 +134,9 @@ func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.L
 		}
 	}
 	l, err := sluice.NewLimit(name, a)
-	if err != nil { // it was a limit before
-		c.report(at, "", err.Error())
+	var bad *sluice.LimitError
+	if errors.As(err, &bad) { // it was a limit before
+		c.report(at+"."+bad.Field, "", fault{bad.Problem, bad.Remedy})
 		return nil
 	}
 	return l
@@ -148,24 +153,26 @@ func (c *compiler) addOverrides(r *rule) {
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
 		at := fmt.Sprintf("Overrides[%d]", i)
-		id, problem := r.keyOf(&c.scratch, o.Key, c.options.Paths)
-		if problem == "" && r.overrides[id] != nil {
-			problem = "is that of another override too; give one for each key"
+		id, f := r.keyOf(&c.scratch, o.Key, c.options.Paths)
+		if f == (fault{}) && r.overrides[id] != nil {
+			f = fault{"is the key of another override too", "give one for each key"}
 		}
-		if problem != "" {
-			c.report(at+".Key", "", problem)
+		if f != (fault{}) {
+			c.report(at+".Key", "", f)
 			continue
 		}
 		var numbers strings.Builder
 		ok := len(o.Limits) == len(r.Limits) && !slices.Contains(o.Limits, nil)
 		if !ok {
-			c.report(at+".Limits", "", fmt.Sprintf("are %d, and the rule has %d; give as many, in their order", len(o.Limits), len(r.Limits)))
+			c.report(at+".Limits", "", fault{fmt.Sprintf("are %d, and the rule has %d", len(o.Limits), len(r.Limits)), "give as many, in their order"})
 			continue
 		}
 		for j, l := range o.Limits {
 			own := strings.TrimPrefix(strings.TrimPrefix(r.Limits[j].Name(), r.Name), "/")
 			if l.Name() != l.Algorithm().String() && l.Name() != own {
-				c.report(fmt.Sprintf("%s.Limits[%d].Name", at, j), l.Name(), fmt.Sprintf("is not that of the rule's limit, %q; leave it out, for an override has the names of what it overrides", own))
+				c.report(fmt.Sprintf("%s.Limits[%d].Name", at, j), l.Name(), fault{
+					fmt.Sprintf("is not the name of the rule's limit, %q", own), "leave it out, because the limits of an override have the names of the rule's",
+				})
 				ok = false
 			}
 			numbers.WriteString(l.Algorithm().String())
@@ -188,6 +195,6 @@ func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limit
 			named = append(named, l)
 		}
 	}
-	c.checkFloors(r, at+".Limits", named)
+	c.checkFloors(r, "the limit of an override", named)
 	return c.newSet(r, named, true)
 }

@@ -46,9 +46,9 @@ type matching struct {
 func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	r := &matcher{also: m.If, marked: m.Marked, asksMark: m.Marked != nil}
 	for i, text := range m.Paths {
-		p, problem := parsePattern(text, c.options.Paths)
-		if problem != "" {
-			c.report(fmt.Sprintf("%sPaths[%d]", at, i), text, problem)
+		p, f := parsePattern(text, c.options.Paths)
+		if f != (fault{}) {
+			c.report(fmt.Sprintf("%sPaths[%d]", at, i), text, f)
 		}
 		r.patterns = append(r.patterns, p)
 	}
@@ -56,8 +56,8 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 		r.patterns = []pattern{everything}
 	}
 	for i, method := range m.Methods {
-		if problem := checkMethod(method); problem != "" {
-			c.report(fmt.Sprintf("%sMethods[%d]", at, i), method, problem)
+		if f := checkMethod(method); f != (fault{}) {
+			c.report(fmt.Sprintf("%sMethods[%d]", at, i), method, f)
 		}
 		r.methods = append(r.methods, method)
 		if method == "GET" {
@@ -65,8 +65,8 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 		}
 	}
 	for i, host := range m.Hosts {
-		if problem := checkHost(host); problem != "" {
-			c.report(fmt.Sprintf("%sHosts[%d]", at, i), host, problem)
+		if f := checkHost(host); f != (fault{}) {
+			c.report(fmt.Sprintf("%sHosts[%d]", at, i), host, f)
 		}
 		r.hosts = append(r.hosts, CleanHost(host))
 	}
@@ -79,14 +79,14 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	for i, name := range m.Classes {
 		number, known := c.classes[name]
 		if !known {
-			c.report(fmt.Sprintf("%sClasses[%d]", at, i), name, "is no class of the policy; give the name of one")
+			c.report(fmt.Sprintf("%sClasses[%d]", at, i), name, fault{"is not a class of the policy", "give the name of one"})
 		}
 		r.classes = append(r.classes, number)
 	}
 	c.addPressure(r, m, at)
 	for i, also := range m.If {
 		if also == nil {
-			c.report(fmt.Sprintf("%sIf[%d]", at, i), "", "is nil")
+			c.report(fmt.Sprintf("%sIf[%d]", at, i), "", fault{"is nil", "leave it out"})
 		}
 		if asking, ok := also.(StateMatcher); ok {
 			marks, pressures := asking.Asks()
@@ -99,7 +99,7 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	for i := range m.Unless {
 		u := c.newMatcher(&m.Unless[i], fmt.Sprintf("%sUnless[%d].", at, i))
 		if u.plain && len(m.Unless[i].Paths)+len(m.Unless[i].Hosts) == 0 {
-			c.report(fmt.Sprintf("%sUnless[%d]", at, i), "", "matches every request, so that nothing is left; say which ones to leave out")
+			c.report(fmt.Sprintf("%sUnless[%d]", at, i), "", fault{"matches every request, so nothing is left", "say which requests to leave out"})
 		}
 		r.unless = append(r.unless, u)
 		r.asksMark = r.asksMark || u.asksMark
@@ -113,11 +113,11 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 func (c *compiler) addValues(r *matcher, s Source, field string, conditions []ValueMatch) {
 	for i, v := range conditions {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		if problem := checkValueName(s, v.Name); problem != "" {
-			c.report(at, v.Name, problem)
+		if f := checkValueName(s, v.Name); f != (fault{}) {
+			c.report(at, v.Name, f)
 		}
 		if v.Absent && len(v.OneOf)+len(v.Prefixes) > 0 {
-			c.report(at, v.Name, "is to be absent and to have a value; give one of them")
+			c.report(at, v.Name, fault{"must be absent and have a value", "give one of the two conditions"})
 		}
 		if s == FromHeader {
 			v.Name = textproto.CanonicalMIMEHeaderKey(v.Name)
@@ -133,9 +133,9 @@ func (c *compiler) addPressure(r *matcher, m *Match, at string) {
 	case m.Pressure == 0 && m.PressureOf == "":
 		return
 	case m.Pressure <= 0 || math.IsNaN(m.Pressure) || math.IsInf(m.Pressure, 0):
-		c.report(at+"Pressure", "", fmt.Sprintf("is %v; give a number above 0, such as 0.9 for nine tenths of what the rule gives", m.Pressure))
+		c.report(at+"Pressure", "", is(m.Pressure, "give a number above 0, such as 0.9 for nine tenths of what the rule gives"))
 	case m.PressureOf == "":
-		c.report(at+"PressureOf", "", "is missing; give the name of the rule whose pressure counts")
+		c.report(at+"PressureOf", "", fault{"is missing", "give the name of the rule whose pressure counts"})
 	default:
 		c.pressures = append(c.pressures, pressureOf{c.index, c.rule, at + "PressureOf", m.PressureOf})
 	}
@@ -155,9 +155,9 @@ func (c *compiler) checkPressures(p *Policy) {
 		c.index, c.rule = q.index, q.rule
 		switch {
 		case q.index >= 0 && q.of == q.rule:
-			c.report(q.field, q.of, "is the rule itself, which is under no pressure while no request meets it; give another rule")
+			c.report(q.field, q.of, fault{"is the rule itself, which has no pressure while it matches no request", "give another rule"})
 		case p.byName[q.of] == nil:
-			c.report(q.field, q.of, "is no rule of the policy; give the name of one")
+			c.report(q.field, q.of, fault{"is not a rule of the policy", "give the name of one"})
 		}
 	}
 }
@@ -252,40 +252,40 @@ func (m *valueMatcher) matches(a *Attributes) bool {
 func (m *valueMatcher) exact() bool { return len(m.OneOf) > 0 && len(m.Prefixes) == 0 }
 
 // checkMethod reports why no request has such a method, or "".
-func checkMethod(m string) string {
+func checkMethod(m string) (f fault) {
 	switch {
 	case !isToken(m):
-		return "is no method; give one such as GET"
+		return fault{"is not a method", "give one such as GET"}
 	case slices.Contains(knownMethods, strings.ToUpper(m)) && m != strings.ToUpper(m):
-		return fmt.Sprintf("is not in upper case, as methods are; write %s", strings.ToUpper(m))
+		return fault{"is not in upper case, as methods are", "write " + strings.ToUpper(m)}
 	}
-	return ""
+	return f
 }
 
 var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
 
-// checkValueName reports why no request has a value of such a name, or "".
-func checkValueName(s Source, name string) string {
+// checkValueName returns why no request has a value of such a name, if none has.
+func checkValueName(s Source, name string) (f fault) {
 	switch {
 	case s == FromHeader:
 		return checkHeader(name)
 	case s == FromCookie && !isToken(name):
-		return "is no name of a cookie"
+		return fault{"is not a name of a cookie", "give one such as session"}
 	case name == "":
-		return "has no name; give that of the value"
+		return fault{"has no name", "give the name of the value"}
 	}
-	return ""
+	return f
 }
 
-// checkHeader reports why no request has such a header, or "".
-func checkHeader(name string) string {
+// checkHeader returns why no request has such a header, if none has.
+func checkHeader(name string) (f fault) {
 	switch {
 	case !isToken(name):
-		return "is no name of a header; give one such as X-User"
+		return fault{"is not a name of a header", "give one such as X-User"}
 	case strings.EqualFold(name, "Host"):
-		return "is no header to rules; it is the host"
+		return fault{"is not among the headers that rules see", "use the host instead"}
 	}
-	return ""
+	return f
 }
 
 // isToken reports whether s is a token of HTTP.

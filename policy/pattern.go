@@ -27,72 +27,72 @@ type pattern struct {
 // everything is the pattern of a rule without Paths.
 var everything = pattern{text: "/**", segments: []segment{{kind: anyDepth}}}
 
-// parsePattern reads a pattern; problem says why it is none.
-func parsePattern(text string, paths Paths) (p pattern, problem string) {
+// parsePattern reads a pattern, or returns why the text is none.
+func parsePattern(text string, paths Paths) (p pattern, f fault) {
 	p.text = text
 	switch {
 	case text == "":
-		return p, "is empty; give a path such as /api/**"
+		return p, fault{"is empty", "give a path such as /api/**"}
 	case strings.Contains(text, "://"):
-		return p, "is a URL; give its path alone, and its host under the hosts"
+		return p, fault{"is a URL", "give its path only, and put its host under the hosts"}
 	case text[0] != '/':
-		return p, fmt.Sprintf("does not begin with a slash; write %q", "/"+text)
+		return p, fault{"does not begin with a slash", fmt.Sprintf("write %q", "/"+text)}
 	case strings.Contains(text, "?"):
-		return p, "has a question mark; a pattern is of the path alone, without a query"
+		return p, fault{"has a question mark", "give the path only, without a query"}
 	case text == "/":
-		return p, ""
+		return p, f
 	case strings.HasSuffix(text, "/"):
 		bare := strings.TrimRight(text, "/")
-		return p, fmt.Sprintf("ends with a slash, which is cleaned away; write %q for all below, or %q", bare+"/**", "/"+strings.TrimLeft(bare, "/"))
+		return p, fault{"ends with a slash, which is cleaned away", fmt.Sprintf("write %q for all below, or %q", bare+"/**", "/"+strings.TrimLeft(bare, "/"))}
 	}
 	deep := false
 	for _, part := range strings.Split(text[1:], "/") {
-		s, problem := parseSegment(part, paths)
-		if problem != "" {
-			return p, problem
+		s, f := parseSegment(part, paths)
+		if f != (fault{}) {
+			return p, f
 		}
 		switch {
 		case s.kind == anyDepth && deep && p.segments[len(p.segments)-1].kind == anyDepth:
 			continue // "/**/**" is "/**"
 		case s.kind == anyOne && s.text != "" && deep:
-			return p, fmt.Sprintf("has {%s} after **, where it has no fixed place; write * there", s.text)
+			return p, fault{fmt.Sprintf("has {%s} after **, where its position is not fixed", s.text), "write * there"}
 		case s.kind == anyOne && s.text != "" && p.param(s.text) >= 0:
-			return p, fmt.Sprintf("has {%s} twice; give the segments different names", s.text)
+			return p, fault{fmt.Sprintf("has {%s} twice", s.text), "give the segments different names"}
 		}
 		deep = deep || s.kind == anyDepth
 		p.segments = append(p.segments, s)
 	}
-	return p, ""
+	return p, f
 }
 
-func parseSegment(text string, paths Paths) (s segment, problem string) {
+func parseSegment(text string, paths Paths) (s segment, f fault) {
 	switch {
 	case text == "*":
-		return segment{kind: anyOne}, ""
+		return segment{kind: anyOne}, f
 	case text == "**":
-		return segment{kind: anyDepth}, ""
+		return segment{kind: anyDepth}, f
 	case strings.ContainsAny(text, "{}"):
 		name, ok := strings.CutPrefix(text, "{")
 		name, ok2 := strings.CutSuffix(name, "}")
 		if !ok || !ok2 || !isName(name) {
-			return s, fmt.Sprintf("has %q; a named segment is a whole one, such as {id}", text)
+			return s, fault{fmt.Sprintf("has %q, and a name stands for a whole segment", text), "write it as in /users/{id}"}
 		}
-		return segment{anyOne, name}, ""
+		return segment{anyOne, name}, f
 	case strings.Contains(text, "*"):
-		return s, fmt.Sprintf("has a star within %q; a star stands for a whole segment (* for one, ** for any number), %%2A for itself", text)
+		return s, fault{fmt.Sprintf("has a star within %q, and a star stands for whole segments", text), "write * for one segment, ** for any number, %2A for the star itself"}
 	case text == "":
-		return s, "has an empty segment, which is cleaned away; write one slash"
+		return s, fault{"has an empty segment, which is cleaned away", "write one slash"}
 	}
 	for i := range len(text) {
 		if _, ok := unescape(text, i); !ok && text[i] == '%' {
-			return s, fmt.Sprintf("has a percent sign that encodes nothing in %q; write %%25 for the sign itself", text)
+			return s, fault{fmt.Sprintf("has a percent sign that encodes nothing in %q", text), "write %25 for the sign itself"}
 		}
 	}
 	clean := paths.Clean("/" + text)[1:]
 	if clean == "" || strings.Contains(clean, "/") {
-		return s, fmt.Sprintf("has the segment %q, which no clean path has; write the pattern without it", text)
+		return s, fault{fmt.Sprintf("has the segment %q, which no clean path has", text), "write the pattern without it"}
 	}
-	return segment{literal, clean}, ""
+	return segment{literal, clean}, f
 }
 
 // param returns the place of the segment called name, or -1.

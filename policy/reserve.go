@@ -48,35 +48,37 @@ func (c *compiler) checkReserved(r *rule) {
 		at := fmt.Sprintf("Reserved[%d]", i)
 		switch {
 		case v.Share != 0 && v.Units != 0:
-			c.report(at+".Units", "", "is given, and a share too; give one of them")
+			c.report(at+".Units", "", fault{"is given, and a share too", "give one of them"})
 		case v.Units < 0 || v.Share == 0 && v.Units == 0:
-			c.report(at+".Units", "", fmt.Sprintf("is %d; give a share, or 1 unit or more", v.Units))
+			c.report(at+".Units", "", is(v.Units, "give a share, or 1 unit or more"))
 		case v.Share < 0 || v.Share > 99:
-			c.report(at+".Share", "", fmt.Sprintf("is %d; give 1 to 99 percent", v.Share))
+			c.report(at+".Share", "", is(v.Share, "give 1 to 99 percent"))
 			v.Share = 0
 		}
 		if len(v.For) == 0 {
-			c.report(at+".For", "", "is missing; name the classes that it is kept for")
+			c.report(at+".For", "", fault{"is missing", "name the classes that the units are kept for"})
 		}
 		for j, name := range v.For {
 			field := fmt.Sprintf("%s.For[%d]", at, j)
 			if number, known := c.classes[name]; !known {
-				c.report(field, name, "is no class of the policy; give the name of one")
+				c.report(field, name, fault{"is not a class of the policy", "give the name of one"})
 			} else if c.options.Classes[number].Bypass {
-				c.report(field, name, "meets no rule at all, since it bypasses them; leave it out")
+				c.report(field, name, fault{"is a class that bypasses all rules", "leave it out"})
 			}
 		}
 	}
 }
 
 // checkFloors checks that some request passes each of a rule's limits, of whatever class.
-func (c *compiler) checkFloors(r *rule, field string, limits []*sluice.Limit) {
+func (c *compiler) checkFloors(r *rule, what string, limits []*sluice.Limit) {
 	for _, l := range limits {
 		switch reserved := c.reserved(r, l, noClass); {
 		case r.Floor >= l.Capacity():
-			c.report("Floor", "", fmt.Sprintf("is %d, and a limit of the rule holds %d: no request would pass", r.Floor, l.Capacity()))
+			c.report("Floor", "", fault{fmt.Sprintf("is %d, and a limit of the rule holds %d, so no request would pass", r.Floor, l.Capacity()), "give less"})
 		case reserved >= l.Capacity():
-			c.report("Reserved", "", fmt.Sprintf("keeps %d of %d units of %s: no request of other classes would pass; keep fewer, or deny them", reserved, l.Capacity(), field))
+			c.report("Reserved", "", fault{
+				fmt.Sprintf("keeps %d of %d units of %s, so no request of other classes would pass", reserved, l.Capacity(), what), "keep fewer, or deny them",
+			})
 		default:
 			continue
 		}

@@ -98,14 +98,14 @@ func (p *Policy) read(s *scratch, name string, key []string) (*rule, error) {
 	if r == nil {
 		return nil, &RuleRequestError{Rule: name, Unknown: true, Problem: "is unknown"}
 	}
-	if problem := r.readKey(s, key, p.paths); problem != "" {
-		return nil, &RuleRequestError{Rule: name, Problem: problem}
+	if f := r.readKey(s, key, p.paths); f != (fault{}) {
+		return nil, &RuleRequestError{Rule: name, Problem: f.problem}
 	}
 	return r, nil
 }
 
-// readKey reads the values of a key into s. problem says why they are none of the rule's.
-func (r *rule) readKey(s *scratch, key []string, paths Paths) (problem string) {
+// readKey reads the values of a key into s. If they are not a key of the rule, it returns why.
+func (r *rule) readKey(s *scratch, key []string, paths Paths) (f fault) {
 	var wanted []string
 	s.values = s.values[:0]
 	for i := range r.parts {
@@ -118,9 +118,10 @@ func (r *rule) readKey(s *scratch, key []string, paths Paths) (problem string) {
 		if len(wanted) > len(key) {
 			continue
 		}
-		v, problem := r.valueFrom(part, key[len(wanted)-1], paths)
-		if problem != "" {
-			return fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, problem)
+		v, f := r.valueFrom(part, key[len(wanted)-1], paths)
+		if f != (fault{}) {
+			f.problem = fmt.Sprintf("part %d of the key, %s, %s", len(wanted), part, f.problem)
+			return f
 		}
 		if part.Source == FromClientIP {
 			s.client = v.addr
@@ -128,7 +129,7 @@ func (r *rule) readKey(s *scratch, key []string, paths Paths) (problem string) {
 		s.values = append(s.values, v)
 	}
 	if len(wanted) != len(key) {
-		return fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted)
+		return fault{fmt.Sprintf("the key has %d parts and the rule's has %d: %v", len(key), len(wanted), wanted), "give a value for each"}
 	}
-	return ""
+	return f
 }

@@ -1,9 +1,17 @@
 package policyfile
 
-import "github.com/sluicehq/sluice"
+import (
+	"fmt"
+
+	"github.com/sluicehq/sluice"
+)
 
 // terms returns the terms of a ban as the policy has them.
-func (b *Ban) terms(s *source, path string) *sluice.Ban {
+func (b *Ban) terms(s *source, path string, where *places) *sluice.Ban {
+	where.set("Ban.Escalate", path+".for")
+	for i := range b.For[min(1, len(b.For)):] {
+		where.set(fmt.Sprintf("Ban.Escalate[%d]", i), fmt.Sprintf("%s.for[%d]", path, i+1))
+	}
 	t := &sluice.Ban{After: b.After, Within: b.Within, Forget: b.Forget, Prolong: b.Prolong}
 	if len(b.For) > 0 {
 		t.For, t.Escalate = b.For[0], b.For[1:]

@@ -67,9 +67,12 @@ func readByteRate(d *decoder, path string, n ast.Node, v reflect.Value) {
 	v.Set(reflect.ValueOf(r))
 }
 
-func (b *Bandwidth) build() *policy.Bandwidth {
+func (b *Bandwidth) build(s *source, path string) *policy.Bandwidth {
 	if b == nil {
 		return nil
+	}
+	if *b == (Bandwidth{}) {
+		s.follow(path, "has no rate", "give down or up, such as 1MB/s")
 	}
 	return &policy.Bandwidth{Down: sluice.Rate(b.Down), Up: sluice.Rate(b.Up)}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,15 +50,7 @@ func (l *Limit) build(s *source, path string) *sluice.Limit {
 	limit, err := sluice.NewLimit(l.Name, algorithm)
 	var bad *sluice.LimitError
 	if errors.As(err, &bad) {
-		suggestion := ""
-		if !bad.Nearest.IsZero() {
-			suggestion = fmt.Sprintf("the nearest rate that is accepted is %v", bad.Nearest)
-		}
-		problem := fieldNames.ReplaceAllStringFunc(bad.Problem, settingOf)
-		if suggestion == "" {
-			problem, suggestion, _ = strings.Cut(problem, "; ")
-		}
-		s.follow(path+"."+settingOf(bad.Field), problem, suggestion)
+		s.follow(path+"."+settingOf(bad.Field), bad.Problem, bad.Remedy)
 		return nil
 	}
 	return limit
@@ -150,16 +141,6 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 	}
 	return w, ok
 }
-
-// fieldNames finds the names of an algorithm's fields in a text.
-var fieldNames = func() *regexp.Regexp {
-	var fields []string
-	t := reflect.TypeFor[Limit]()
-	for i := range t.NumField() {
-		fields = append(fields, t.Field(i).Name)
-	}
-	return regexp.MustCompile(`\b(` + strings.Join(fields, "|") + `)\b`)
-}()
 
 // settingOf returns the setting for the field of a limit.
 func settingOf(field string) string {

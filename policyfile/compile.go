@@ -102,10 +102,10 @@ func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule 
 		Floor:        r.Floor,
 		Queue:        r.Queue,
 		QueuePerKey:  r.QueuePerKey,
-		Bandwidth:    r.Bandwidth.build(),
+		Bandwidth:    r.Bandwidth.build(s, path+".bandwidth"),
 		Shadow:       r.Shadow,
 		OnStoreError: r.OnStoreError,
-		WhenLimited:  r.WhenLimited.build(f, s, path+".when_limited"),
+		WhenLimited:  r.WhenLimited.build(f, s, path+".when_limited", where),
 		Match:        r.Match.build(s, path+".match", "Match", where),
 	}
 	if !s.has(path + ".counts.status") {
@@ -119,7 +119,7 @@ func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule 
 		}
 	}
 	if r.Ban != nil {
-		p.Ban = r.Ban.terms(s, path+".ban")
+		p.Ban = r.Ban.terms(s, path+".ban", where)
 	}
 	for i := range r.Key {
 		p.Key = append(p.Key, r.Key[i].build(s, fmt.Sprintf("%s.key[%d]", path, i)))
@@ -168,7 +168,13 @@ func build(s *source, given []Limit, field string, at func(int) string, where *p
 }
 
 // build makes what happens to a request.
-func (w *WhenLimited) build(f *File, s *source, path string) policy.LimitedAction {
+func (w *WhenLimited) build(f *File, s *source, path string, where *places) policy.LimitedAction {
+	for name := range w.Header {
+		where.set("WhenLimited.Header["+name+"]", path+".header."+name)
+	}
+	for name := range w.RequestHeader {
+		where.set("WhenLimited.RequestHeader["+name+"]", path+".request_header."+name)
+	}
 	p := policy.LimitedAction{
 		Status: w.Status, Header: w.Header, ContentType: w.ContentType, Body: w.Body, Upstream: w.Upstream, RequestHeader: w.RequestHeader,
 	}

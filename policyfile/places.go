@@ -1,7 +1,6 @@
 package policyfile
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -108,42 +107,24 @@ func snake(word string) string {
 	return b.String()
 }
 
-// inWords puts the words of files in place of those of programs.
-var inWords = strings.NewReplacer(
-	"give Down or Up, in bytes, such as sluice.PerSecond(1_000_000)", "give down or up, such as 1MB/s",
-	"an Estimate", "an estimate", "MaxWait to sluice.NoWait", "max_wait to 0s", "sluice.NoWait", "0s",
-	"leave out Counts.Attempts", "count allowed requests", "the action is deny", "the action is reject",
-	"of Limits", "of a limit", "CostConstant, CostHeader, CostRequestBytes, CostResponseBytes or CostResponseHeader", "another",
-)
-
 // report reports a mistake that the policy has found.
 func (ps *places) report(s *source, e *policy.RuleError) {
+	if ps.bad && consequence(e.Field) {
+		return
+	}
 	problem := e.Problem
 	if e.Value != "" {
 		problem = quote(e.Value) + " " + problem
 	}
-	top, _, _ := strings.Cut(e.Field, ".")
-	if ps.bad {
-		switch top {
-		case "Limits", "Floor", "Cost", "Reserved", "Overrides", "Match":
-			if !strings.Contains(top, "[") && (top != "Match" || strings.Contains(e.Field, "Unless")) {
-				return // a consequence of a limit or an expression that was not made
-			}
-		}
+	s.followSpot(ps.find(e.Field), problem, e.Remedy)
+}
+
+// consequence reports whether a mistake may follow from a limit or an expression that could not be made.
+func consequence(field string) bool {
+	top, _, _ := strings.Cut(field, ".")
+	switch top {
+	case "Limits", "Floor", "Cost", "Reserved", "Overrides":
+		return true
 	}
-	at := ps.find(e.Field)
-	switch e.Field {
-	case "WhenLimited.Header", "WhenLimited.RequestHeader":
-		if e.Value != "" {
-			at.path += "." + e.Value
-		}
-	case "Ban.Escalate": // a list of more
-		at.path = ps.base + ".ban.for"
-	}
-	if m := listField.FindStringSubmatch(e.Field); len(m) == 3 && m[1] == "Ban.Escalate" {
-		index, _ := strconv.Atoi(m[2])
-		at.path = fmt.Sprintf("%s.ban.for[%d]", ps.base, index+1) // all but the first
-	}
-	what, suggestion, _ := strings.Cut(inWords.Replace(problem), "; ")
-	s.followSpot(at, what, suggestion)
+	return top == "Match" && strings.Contains(field, "Unless")
 }
