@@ -13,46 +13,64 @@ import (
 	"time"
 )
 
-// block is a fenced block of the page.
+// block is a fenced block of a page.
 type block struct{ language, text string }
 
-// blocks returns those of docs/redis.md, or of one of its sections.
-func blocks(t *testing.T, section ...string) []block {
+// blocks returns the fenced blocks of a page in docs, or of one section.
+func blocks(t *testing.T, page, section string) []block {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "redis.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(page)
-	for _, s := range section {
-		_, rest, ok := strings.Cut(text, "\n## "+s+"\n")
-		if !ok {
-			t.Fatalf("docs/redis.md has no section %q", s)
+	rest := string(text)
+	if section != "" {
+		var ok bool
+		if _, rest, ok = strings.Cut(rest, "\n## "+section+"\n"); !ok {
+			t.Fatalf("docs/%s has no section %q", page, section)
 		}
-		text, _, _ = strings.Cut(rest, "\n## ")
+		rest, _, _ = strings.Cut(rest, "\n## ")
 	}
 	var all []block
-	for _, m := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(rest, -1) {
 		all = append(all, block{m[1], m[2]})
 	}
 	return all
 }
 
-// TestQuickStart runs the commands of the page, each with what is printed after it,
-// on ports that are free.
+// TestQuickStart runs the commands of docs/redis.md, each with the output after it.
 func TestQuickStart(t *testing.T) {
-	steps := blocks(t, "Two servers, one limit")
+	if ran := runCommands(t, blocks(t, "redis.md", "Two servers, one limit")); ran < 9 {
+		t.Errorf("the page has %d commands", ran)
+	}
+}
+
+var (
+	configFlag = regexp.MustCompile(`-c (\S+)`)
+	adminFlag  = regexp.MustCompile(`--listen-admin (\S+)`)
+)
+
+// runCommands writes the configuration of a section to its file, and runs its commands on free
+// ports. Each must print the text after it. It returns the number of commands.
+func runCommands(t *testing.T, steps []block) int {
+	t.Helper()
 	dir := t.TempDir()
-	config := filepath.Join(dir, "shared.yaml")
-	places := otherPorts(t, "6379", "8080", "8081", "9090", "8180", "8181", "9190")
+	config := ""
+	for _, step := range steps {
+		if m := configFlag.FindStringSubmatch(step.text); m != nil && config == "" {
+			config = filepath.Join(dir, m[1])
+		}
+	}
+	freed := otherPorts(t, "6379", "8080", "8081", "9090", "8180", "8181", "9190")
+	t.Setenv("SLUICE_SERVER", freed("http://127.0.0.1:9090"))
 	ran := 0
 	for i, step := range steps {
-		text := places(step.text)
+		text := freed(step.text)
 		switch step.language {
 		case "yaml":
-			// The machine may be busy, and the first server listens where no flag says otherwise.
+			// The machine may be busy, and the first server has no flags for its listeners.
 			text = patient(text)
-			text += places("listen: {proxy: '127.0.0.1:8080', api: '127.0.0.1:8081', admin: '127.0.0.1:9090'}\n")
+			text += freed("listen: {proxy: '127.0.0.1:8080', api: '127.0.0.1:8081', admin: '127.0.0.1:9090'}\n")
 			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -61,11 +79,11 @@ func TestQuickStart(t *testing.T) {
 			ran++
 			if strings.HasPrefix(command, "redis-server") || strings.HasPrefix(command, "sluice serve") {
 				background(t, dir, command)
-				wait := "redis-cli -p " + places("6379") + " ping | grep PONG"
-				if port := regexp.MustCompile(`--listen-admin (\S+)`).FindStringSubmatch(command); port != nil {
+				wait := "redis-cli -p " + freed("6379") + " ping | grep PONG"
+				if port := adminFlag.FindStringSubmatch(command); port != nil {
 					wait = "curl -sf http://" + port[1] + "/readyz"
 				} else if strings.HasPrefix(command, "sluice") {
-					wait = places("curl -sf http://127.0.0.1:9090/readyz")
+					wait = freed("curl -sf http://127.0.0.1:9090/readyz")
 				}
 				eventually(t, command, func() bool { _, err := shell(dir, wait); return err == nil })
 				continue
@@ -75,7 +93,7 @@ func TestQuickStart(t *testing.T) {
 				want = undated(steps[i+1].text)
 			}
 			got, err := shell(dir, command)
-			// A server may take a second to notice what becomes of the store.
+			// A server may take a second to notice a change of the store's state.
 			if strings.Contains(command, "readyz") && undated(got) != want {
 				eventually(t, command+" printing "+want, func() bool {
 					got, err = shell(dir, command)
@@ -87,9 +105,7 @@ func TestQuickStart(t *testing.T) {
 			}
 		}
 	}
-	if ran < 9 {
-		t.Errorf("the page has %d commands", ran)
-	}
+	return ran
 }
 
 var dates = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)

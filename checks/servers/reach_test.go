@@ -257,7 +257,7 @@ func TestLeastPrivilege(t *testing.T) {
 // aclRule returns the rule of docs/redis.md, in a line.
 func aclRule(t *testing.T) string {
 	t.Helper()
-	for _, b := range blocks(t) {
+	for _, b := range blocks(t, "redis.md", "") {
 		if strings.HasPrefix(b.text, "user sluice ") {
 			return strings.Join(strings.Fields(strings.ReplaceAll(b.text, "\\\n", " ")), " ")
 		}
@@ -344,7 +344,7 @@ rules:
 	for _, key := range reply.([]any) { //nolint:forcetypeassert // KEYS replies a list
 		got = append(got, fmt.Sprint(key))
 	}
-	for line := range strings.Lines(blocks(t, "What is stored")[0].text) {
+	for line := range strings.Lines(blocks(t, "redis.md", "What is stored")[0].text) {
 		want = append(want, strings.Fields(line)[0])
 	}
 	slices.Sort(got)

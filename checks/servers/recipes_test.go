@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRecipes runs each recipe of docs/recipes.md: its configuration, with the steps below it.
+// TestRecipes runs each recipe of docs/recipes.md: its configuration, with the steps or the commands
+// below it.
 func TestRecipes(t *testing.T) {
 	page := filepath.Join("..", "..", "docs", "recipes.md")
 	text, err := os.ReadFile(page)
@@ -17,17 +18,18 @@ func TestRecipes(t *testing.T) {
 	recipes := 0
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		title, _, _ := strings.Cut(section, "\n")
-		_, config, _ := strings.Cut(section, "\n```yaml\n")
-		config, rest, _ := strings.Cut(config, "```\n")
-		_, list, found := strings.Cut(rest, "\n```steps\n")
-		if !found {
-			continue
-		}
 		recipes++
-		list, _, _ = strings.Cut(list, "```\n")
-		steps := scenario(t, page, "#> "+strings.ReplaceAll(strings.TrimSpace(list), "\n", "\n#> "))
 		t.Run(title, func(t *testing.T) {
-			e := start(t, config, "store: memory\n")
+			all := blocks(t, "recipes.md", title)
+			if last := all[len(all)-1]; last.language != "steps" {
+				runCommands(t, all)
+				return
+			}
+			if len(all) != 2 || all[0].language != "yaml" {
+				t.Fatalf("the recipe has %d blocks, want a configuration and steps", len(all))
+			}
+			steps := scenario(t, page, "#> "+strings.ReplaceAll(strings.TrimSpace(all[1].text), "\n", "\n#> "))
+			e := start(t, all[0].text, "store: memory\n")
 			for i := range steps {
 				if !e.run(&steps[i]) {
 					t.Fatal(steps[i].text)
@@ -35,7 +37,7 @@ func TestRecipes(t *testing.T) {
 			}
 		})
 	}
-	if recipes < 5 {
-		t.Errorf("the page has %d recipes with steps", recipes)
+	if recipes < 6 {
+		t.Errorf("the page has %d recipes", recipes)
 	}
 }
