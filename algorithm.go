@@ -150,6 +150,14 @@ func number[T comparable](name string, v T) string {
 	return fmt.Sprintf("%s=%v", name, v)
 }
 
+// starts writes when fixed windows begin, as a configuration file does.
+func starts(opened bool) string {
+	if !opened {
+		return ""
+	}
+	return "starts=first_request"
+}
+
 func (t TokenBucket) String() string {
 	return describe("token_bucket", t.Rate.String(), number("burst", t.Burst), number("debt", t.Debt),
 		number("warm_up", t.WarmUp), number("cold_factor", t.ColdFactor))
@@ -167,7 +175,7 @@ func (w FixedWindow) String() string {
 		}
 		return describe("fixed_window", fmt.Sprintf("%d/%v", w.Rate.count, w.Calendar), "zone="+zone.String(), number("count_denied", w.CountDenied))
 	}
-	return describe("fixed_window", w.Rate.String(), number("opened", w.Opened), number("count_denied", w.CountDenied))
+	return describe("fixed_window", w.Rate.String(), starts(w.Opened), number("count_denied", w.CountDenied))
 }
 
 func (w SlidingWindow) String() string {

@@ -219,7 +219,7 @@ func TestLimit(t *testing.T) {
 		{sluice.TokenBucket{Rate: rate(t, "5/s")}, "token_bucket(5/s)", 5},
 		{sluice.TokenBucket{Rate: rate(t, "5/s"), Debt: 3, WarmUp: time.Second, ColdFactor: 4}, "token_bucket(5/s debt=3 warm_up=1s cold_factor=4)", 5},
 		{sluice.LeakyBucket{Rate: rate(t, "5/s"), Queue: 7, Undelayed: 2}, "leaky_bucket(5/s queue=7 undelayed=2)", 8},
-		{sluice.FixedWindow{Rate: rate(t, "5/s"), Opened: true}, "fixed_window(5/s opened=true)", 5},
+		{sluice.FixedWindow{Rate: rate(t, "5/s"), Opened: true}, "fixed_window(5/s starts=first_request)", 5},
 		{sluice.FixedWindow{Rate: rate(t, "5/s"), Calendar: sluice.CalendarMonth}, "fixed_window(5/month zone=UTC)", 5},
 		{sluice.SlidingWindow{Rate: rate(t, "5/s"), Cells: 4}, "sliding_window(5/s cells=4)", 5},
 		{sluice.SlidingCounter{Rate: rate(t, "5/s")}, "sliding_counter(5/s)", 5},

@@ -26,7 +26,7 @@ func newCrowd(tb testing.TB, store sluice.Store, a sluice.Algorithm) *crowd {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &crowd{tb, g, policy.Rule{Name: "r", Queue: 1_000_000, QueuePerKey: 1_000_000, Limits: []*sluice.Limit{sluice.MustLimit("r", a)}}}
+	return &crowd{tb, g, policy.Rule{Name: "r", MaxWaiting: 1_000_000, MaxWaitingPerKey: 1_000_000, Limits: []*sluice.Limit{sluice.MustLimit("r", a)}}}
 }
 
 // enter lets a request enter that the store gave a delay.

@@ -92,8 +92,8 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 		{"later than asked", gate.Options{MaxDelay: time.Second}, queue(nil), []string{"a"}, gate.ErrTooLate, `rule "queue": the wait is longer`, 2 * time.Second},
 		{"none may wait", gate.Options{MaxDelay: -1}, queue(nil), []string{"a"}, gate.ErrTooLate, "", 3 * time.Second},
 		{"later than the default", gate.Options{}, queue(nil), []string{"a", "a", "a", "a"}, gate.ErrTooLate, "", 2 * time.Second},
-		{"the queue is full", gate.Options{}, queue(func(r *policy.Rule) { r.Queue = 2 }), []string{"a", "a", "b", "b", "c"}, gate.ErrQueueFull, "the queue is full", 3 * time.Second},
-		{"of one key", gate.Options{}, queue(func(r *policy.Rule) { r.QueuePerKey = 1 }), []string{"c", "c"}, gate.ErrKeyQueueFull, "full of the key's requests", 6 * time.Second},
+		{"the queue is full", gate.Options{}, queue(func(r *policy.Rule) { r.MaxWaiting = 2 }), []string{"a", "a", "b", "b", "c"}, gate.ErrQueueFull, "the queue is full", 3 * time.Second},
+		{"of one key", gate.Options{}, queue(func(r *policy.Rule) { r.MaxWaitingPerKey = 1 }), []string{"c", "c"}, gate.ErrKeyQueueFull, "full of the key's requests", 6 * time.Second},
 		{"all together", gate.Options{MaxWaiting: 1}, queue(nil), []string{"a", "a", "c"}, gate.ErrTooManyWaiting, "too many", 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 func TestANoisyKeyDoesNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour}, policy.Rule{
-			Name: "r", Queue: 8, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 99}),
+			Name: "r", MaxWaiting: 8, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 99}),
 		})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
@@ -169,7 +169,7 @@ func TestANoisyKeyDoesNotFillTheQueue(t *testing.T) {
 func TestTheOnlyKeyHasTheWholeQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
-			Name: "r", Queue: 4, Key: []policy.Part{policy.Global()}, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 99}),
+			Name: "r", MaxWaiting: 4, Key: []policy.Part{policy.Global()}, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 99}),
 		})
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
@@ -191,7 +191,7 @@ func TestLeavingTheQueue(t *testing.T) {
 	}{{1, 3 * time.Second}, {2, 2 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
-				Name: "r", Queue: 2, QueuePerKey: 2, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 9}),
+				Name: "r", MaxWaiting: 2, MaxWaitingPerKey: 2, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 9}),
 			})
 			start := time.Now()
 			ctx, leave := context.WithCancel(t.Context())
@@ -264,8 +264,8 @@ func TestGoneGivesAllBack(t *testing.T) {
 func TestWaitersHaveNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour},
-			policy.Rule{Name: "r", Queue: 500, QueuePerKey: 500, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 500})},
-			policy.Rule{Name: "f", Queue: 500, QueuePerKey: 500, Limits: limit(sluice.Concurrency{Max: 1, Queue: 500, Latency: 100 * time.Millisecond})},
+			policy.Rule{Name: "r", MaxWaiting: 500, MaxWaitingPerKey: 500, Limits: limit(sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 500})},
+			policy.Rule{Name: "f", MaxWaiting: 500, MaxWaitingPerKey: 500, Limits: limit(sluice.Concurrency{Max: 1, Queue: 500, Latency: 100 * time.Millisecond})},
 		)
 		before := runtime.NumGoroutine()
 		ctx, leave := context.WithCancel(t.Context())

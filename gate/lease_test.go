@@ -174,7 +174,7 @@ func TestNoHerdAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: bubbleStore(t)}
 		rule := flight(sluice.Concurrency{Max: 1, Queue: 1000, TTL: 10 * time.Minute, Latency: time.Second})
-		rule.QueuePerKey = 1000
+		rule.MaxWaitingPerKey = 1000
 		e := newEdge(t, store, gate.Options{MaxDelay: time.Hour}, rule)
 		ctx, leave := context.WithCancel(t.Context())
 		first := e.enter(ctx, "a")

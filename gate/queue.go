@@ -46,7 +46,7 @@ func (q *queues) waiting() int {
 func (q *queues) enter(at place, r *policy.Rule, first bool) error {
 	queue, perKey := defaultWaiting, defaultWaiting
 	if r != nil {
-		queue, perKey = r.Queue, r.QueuePerKey
+		queue, perKey = r.MaxWaiting, r.MaxWaitingPerKey
 		if isShared(r) {
 			perKey = queue
 		}

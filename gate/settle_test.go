@@ -17,37 +17,37 @@ func TestSettling(t *testing.T) {
 	header := func(text string) func(string) (string, bool) {
 		return func(name string) (string, bool) { return text, name == "X-Tokens" && text != "" }
 	}
-	failures := policy.Counts{Statuses: []policy.StatusRange{policy.Status(401), {From: 500, To: 599}}}
+	failures := []policy.StatusRange{policy.Status(401), {From: 500, To: 599}}
 	for _, c := range []struct {
 		name    string
 		cost    policy.Cost
-		counts  policy.Counts
+		counts  []policy.StatusRange
 		outcome policy.Outcome
 		taken   int64 // while it is handled
 		cost2   int64 // in the end
 	}{
-		{"a constant", policy.Cost{Units: 3}, policy.Counts{}, status(200), 3, 3},
+		{"a constant", policy.Cost{Units: 3}, nil, status(200), 3, 3},
 		{"a status that counts", policy.Cost{Units: 3}, failures, status(401), 3, 3},
 		{"one of a range", policy.Cost{}, failures, status(503), 1, 1},
 		{"one that does not", policy.Cost{Units: 3}, failures, status(200), 3, 0},
-		{"sent bytes", policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}, policy.Counts{}, policy.Outcome{RequestBytes: 25}, 10, 25},
-		{"fewer", policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}, policy.Counts{}, policy.Outcome{RequestBytes: 2}, 10, 2},
-		{"received bytes", policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}, policy.Counts{}, policy.Outcome{ResponseBytes: 33}, 10, 33},
-		{"with a cap", policy.Cost{Source: policy.CostResponseBytes, Estimate: 10, Max: 20}, policy.Counts{}, policy.Outcome{ResponseBytes: 33}, 10, 20},
-		{"tokens", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, policy.Counts{}, policy.Outcome{Header: header("17")}, 10, 17},
-		{"no tokens", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, policy.Counts{}, policy.Outcome{Header: header("")}, 10, 10},
-		{"bad tokens", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, policy.Counts{}, policy.Outcome{Header: header("-17")}, 10, 10},
+		{"sent bytes", policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}, nil, policy.Outcome{RequestBytes: 25}, 10, 25},
+		{"fewer", policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}, nil, policy.Outcome{RequestBytes: 2}, 10, 2},
+		{"received bytes", policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}, nil, policy.Outcome{ResponseBytes: 33}, 10, 33},
+		{"with a cap", policy.Cost{Source: policy.CostResponseBytes, Estimate: 10, Max: 20}, nil, policy.Outcome{ResponseBytes: 33}, 10, 20},
+		{"tokens", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, nil, policy.Outcome{Header: header("17")}, 10, 17},
+		{"no tokens", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, nil, policy.Outcome{Header: header("")}, 10, 10},
+		{"bad tokens", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, nil, policy.Outcome{Header: header("-17")}, 10, 10},
 		{"tokens of a status that does not count", policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 10}, failures, policy.Outcome{Status: 200, Header: header("17")}, 10, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
-				Name: "r", Cost: c.cost, Counts: c.counts, Limits: limit(sluice.FixedWindow{Rate: sluice.PerHour(100)}),
+				Name: "r", Cost: c.cost, CountStatus: c.counts, Limits: limit(sluice.FixedWindow{Rate: sluice.PerHour(100)}),
 			})
 			n := e.enter(t.Context(), "a")
 			if got := e.remaining("r", "a"); n.err != nil || got != 100-c.taken {
 				t.Errorf("%s: while it is handled %d are left, %v", c.name, got, n.err)
 			}
-			if settles := c.cost.Source > policy.CostHeader || len(c.counts.Statuses) > 0; n.pass.Settles() != settles {
+			if settles := c.cost.Source > policy.CostHeader || len(c.counts) > 0; n.pass.Settles() != settles {
 				t.Errorf("%s: Settles is %v", c.name, n.pass.Settles())
 			}
 			n.pass.Leave(t.Context(), c.outcome)
@@ -68,7 +68,7 @@ func TestSettlingOfAllThatWasTaken(t *testing.T) {
 			policy.Rule{Name: "a", Limits: limit(many), Cost: bytes},
 			policy.Rule{Name: "b", Limits: limit(many), Cost: bytes, Shadow: true},
 			policy.Rule{Name: "c", Limits: limit(many), Cost: bytes, WhenLimited: policy.LimitedAction{Action: policy.Mark}},
-			policy.Rule{Name: "d", Limits: limit(sluice.Concurrency{Max: 100}), Counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}},
+			policy.Rule{Name: "d", Limits: limit(sluice.Concurrency{Max: 100}), CountStatus: []policy.StatusRange{policy.Status(401)}},
 			policy.Rule{Name: "e", Limits: limit(many), Candidate: limit(sluice.TokenBucket{Rate: sluice.PerHour(50)}), Cost: bytes},
 		)
 		n := e.enter(t.Context(), "k")

@@ -78,7 +78,7 @@ func TestCostsAfterTheResponse(t *testing.T) {
 func TestCountsOfRules(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{},
-		policy.Rule{Name: "failed", Limits: hourly(2), Counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}},
+		policy.Rule{Name: "failed", Limits: hourly(2), CountStatus: []policy.StatusRange{policy.Status(401)}},
 		policy.Rule{Name: "all", Limits: hourly(5)},
 	)
 	h := wrap(t, d, httplimit.Options{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

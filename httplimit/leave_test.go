@@ -62,7 +62,7 @@ func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 		return func(s sluice.Store) httplimit.Decider { return ruled(t, s, httplimit.PolicyOptions{}, rules...) }
 	}
 	five := policy.Rule{Name: "five", Limits: flight}
-	failures := policy.Rule{Name: "failures", Limits: hourly(5), Counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}}
+	failures := policy.Rule{Name: "failures", Limits: hourly(5), CountStatus: []policy.StatusRange{policy.Status(401)}}
 	marks := policy.Rule{Name: "marks", Limits: flight, WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 	refuses := policy.Rule{Name: "refuses", Match: policy.Match{Marked: new(bool)}, Always: true}
 	for name, c := range map[string]struct {

@@ -105,7 +105,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	r.Key = r.parts
 	r.WhenLimited.check(r.Name, c.report)
 	r.role = roleOf(&r.Rule)
-	r.Counts.check(c.report)
+	c.checkStatuses(&r.Rule)
 	c.checkLimits(r)
 	r.Cost.defaultSource()
 	r.Limits, r.Candidate = c.nameLimits(&r.Rule, "Limits", r.Limits), c.nameLimits(&r.Rule, "Candidate", r.Candidate)

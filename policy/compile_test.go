@@ -127,17 +127,8 @@ func TestNewMistakes(t *testing.T) {
 			r.Cost.Source = policy.CostResponseBytes
 			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 5})}
 		}},
-		{"Limits[0]", func(r *policy.Rule) { r.Counts.Attempts = true }},
-		{"Limits[0]", func(r *policy.Rule) {
-			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerMinute(5)})}
-			r.Counts.Attempts = true
-		}},
-		{"Counts.Attempts", func(r *policy.Rule) {
-			r.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(5)})}
-			r.Counts = policy.Counts{Attempts: true, Statuses: []policy.StatusRange{policy.Status(401)}}
-		}},
-		{"Counts.Statuses[1]", func(r *policy.Rule) { r.Counts.Statuses = []policy.StatusRange{{400, 499}, {500, 499}} }},
-		{"Counts.Statuses[0]", func(r *policy.Rule) { r.Counts.Statuses = []policy.StatusRange{{99, 499}} }},
+		{"CountStatus[1]", func(r *policy.Rule) { r.CountStatus = []policy.StatusRange{{400, 499}, {500, 499}} }},
+		{"CountStatus[0]", func(r *policy.Rule) { r.CountStatus = []policy.StatusRange{{99, 499}} }},
 		{"Reserved[0].Share", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 100, For: []string{"critical"}}} }},
 		{"Reserved[0].Units", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{For: []string{"critical"}}} }},
 		{"Reserved[0].Units", func(r *policy.Rule) { r.Reserved = []policy.Reserve{{Share: 5, Units: 5, For: []string{"critical"}}} }},
@@ -148,10 +139,10 @@ func TestNewMistakes(t *testing.T) {
 		{"Cost.Units", func(r *policy.Rule) {
 			r.Reserved, r.Cost.Units = []policy.Reserve{{Share: 20, For: []string{"critical"}}}, 81
 		}},
-		{"Queue", func(r *policy.Rule) { r.Queue = -1 }},
-		{"Queue", func(r *policy.Rule) { r.Queue = 1_000_001 }},
-		{"QueuePerKey", func(r *policy.Rule) { r.Queue, r.QueuePerKey = 5, 6 }},
-		{"QueuePerKey", func(r *policy.Rule) { r.QueuePerKey = -1 }},
+		{"MaxWaiting", func(r *policy.Rule) { r.MaxWaiting = -1 }},
+		{"MaxWaiting", func(r *policy.Rule) { r.MaxWaiting = 1_000_001 }},
+		{"MaxWaitingPerKey", func(r *policy.Rule) { r.MaxWaiting, r.MaxWaitingPerKey = 5, 6 }},
+		{"MaxWaitingPerKey", func(r *policy.Rule) { r.MaxWaitingPerKey = -1 }},
 		{"Bandwidth", func(r *policy.Rule) { r.Bandwidth = &policy.Bandwidth{} }},
 		{"Bandwidth.Up", func(r *policy.Rule) { r.Bandwidth = &policy.Bandwidth{Up: sluice.PerSecond(-1)} }},
 		{"Limits", func(r *policy.Rule) {

@@ -193,7 +193,7 @@ func (m *LimitResult) Settles() bool {
 		return false
 	}
 	s := m.Rule.Cost.Source
-	return s.AfterResponse() || s == CostRequestBytes || len(m.Rule.Counts.Statuses) > 0
+	return s.AfterResponse() || s == CostRequestBytes || len(m.Rule.CountStatus) > 0
 }
 
 // Actual returns how many units a request turned out to cost, of which
@@ -203,7 +203,7 @@ func (m *LimitResult) Actual(o Outcome) int64 {
 	if !m.Settles() {
 		return taken
 	}
-	if !m.Rule.Counts.counts(o.Status) {
+	if !m.Rule.counts(o.Status) {
 		return 0
 	}
 	c := &m.Rule.Cost

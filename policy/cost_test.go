@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -16,7 +15,7 @@ func TestCostSources(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		cost    policy.Cost
-		counts  policy.Counts
+		counts  []policy.StatusRange
 		a       policy.Attributes
 		taken   int64
 		settles bool
@@ -38,15 +37,15 @@ func TestCostSources(t *testing.T) {
 		{name: "no headers", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, actual: 10},
 		{name: "a header that is no number", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("-5")}, actual: 10},
 		{name: "a capped header", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10, Max: 15}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("99")}, actual: 15},
-		{name: "a status that counts", counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401), {500, 599}}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 502}, actual: 1},
-		{name: "a status that does not", counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401)}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 200}, actual: 0},
+		{name: "a status that counts", counts: []policy.StatusRange{policy.Status(401), {500, 599}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 502}, actual: 1},
+		{name: "a status that does not", counts: []policy.StatusRange{policy.Status(401)}, taken: 1, settles: true, outcome: policy.Outcome{Status: 200}, actual: 0},
 		{
-			name: "bytes of a status that does not", counts: policy.Counts{Statuses: []policy.StatusRange{{200, 299}}},
+			name: "bytes of a status that does not", counts: []policy.StatusRange{{200, 299}},
 			cost: policy.Cost{Source: policy.CostResponseBytes}, taken: 1, settles: true, outcome: policy.Outcome{Status: 500, ResponseBytes: 40}, actual: 0,
 		},
 	} {
 		rules := named("r")
-		rules[0].Cost, rules[0].Counts = c.cost, c.counts
+		rules[0].Cost, rules[0].CountStatus = c.cost, c.counts
 		s := &stub{keep: true}
 		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), s, &c.a)
 		m := &v.Results[0]
@@ -63,7 +62,7 @@ func TestNothingToSettle(t *testing.T) {
 		t.Error("a decision without a rule settles")
 	}
 	rules := named("r")
-	rules[0].Counts.Statuses = []policy.StatusRange{policy.Status(401)}
+	rules[0].CountStatus = []policy.StatusRange{policy.Status(401)}
 	rules[0].Limits = append(rules[0].Limits, sluice.MustLimit("flight", sluice.Concurrency{Max: 5}))
 	v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), &stub{}, &policy.Attributes{})
 	if !v.Results[0].Settles() || v.Results[1].Settles() {
@@ -74,7 +73,7 @@ func TestNothingToSettle(t *testing.T) {
 // Over a store: failed logins count, and others do not, though all are taken first.
 func TestCountsStatuses(t *testing.T) {
 	rule := global("login", 3, policy.Deny)
-	rule.Counts.Statuses = []policy.StatusRange{policy.Status(401)}
+	rule.CountStatus = []policy.StatusRange{policy.Status(401)}
 	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}}), mustMemory(t)
 	for i, status := range []int{200, 401, 200, 401, 200, 200, 401, 0} {
 		v := p.Decide(t.Context(), store, &policy.Attributes{})
@@ -93,51 +92,16 @@ func TestCountsStatuses(t *testing.T) {
 	}
 }
 
-// Counting attempts is what windows, counters and logs do, of the rule, its overrides and
-// candidates.
-func TestCountsAttempts(t *testing.T) {
-	for _, a := range []sluice.Algorithm{
-		sluice.FixedWindow{Rate: sluice.PerDay(2), Opened: true},
-		sluice.SlidingWindow{Rate: sluice.PerDay(2), Cells: 4},
-		sluice.SlidingCounter{Rate: sluice.PerDay(2)},
-		sluice.SlidingLog{Rate: sluice.PerDay(2), MinInterval: 1000},
-	} {
-		limits := []*sluice.Limit{sluice.MustLimit("", a)}
-		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{
-			Name: "r", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: limits, Counts: policy.Counts{Attempts: true},
-		}}})
-		for _, m := range p.Meets(tenant("any")) {
-			if got, want := m.Request.Limit.Algorithm().String(), strings.TrimSuffix(a.String(), ")")+" count_denied=true)"; got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
-		}
-	}
-	log := func(n int64) []*sluice.Limit {
-		return []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerDay(n)})}
-	}
-	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{
-		Name: "r", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: log(2), Candidate: log(1),
-		Counts: policy.Counts{Attempts: true}, Overrides: []policy.Override{{Key: []string{"gold"}, Limits: log(9)}},
-	}}})
-	for _, name := range []string{"any", "gold"} {
-		for _, m := range p.Meets(tenant(name)) {
-			if a, ok := m.Request.Limit.Algorithm().(sluice.SlidingLog); !ok || !a.CountDenied {
-				t.Errorf("%s: %v", name, m.Request.Limit)
-			}
-		}
-	}
-}
-
 // A queue's defaults, as the policy tells them.
 func TestQueues(t *testing.T) {
 	for _, c := range []struct{ queue, key, wantQueue, wantKey int }{
 		{0, 0, 1024, 256}, {2, 0, 2, 1}, {100, 0, 100, 25}, {100, 100, 100, 100}, {0, 2000, 2000, 2000},
 	} {
 		rules := named("r")
-		rules[0].Queue, rules[0].QueuePerKey = c.queue, c.key
+		rules[0].MaxWaiting, rules[0].MaxWaitingPerKey = c.queue, c.key
 		r := mustPolicy(t, policy.Options{Rules: rules}).Rule("r")
-		if r.Queue != c.wantQueue || r.QueuePerKey != c.wantKey {
-			t.Errorf("%+v: %d, %d", c, r.Queue, r.QueuePerKey)
+		if r.MaxWaiting != c.wantQueue || r.MaxWaitingPerKey != c.wantKey {
+			t.Errorf("%+v: %d, %d", c, r.MaxWaiting, r.MaxWaitingPerKey)
 		}
 	}
 }

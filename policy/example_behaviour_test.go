@@ -218,10 +218,10 @@ func ExampleLimitResult_Actual() {
 }
 
 // Only failed logins count.
-func ExampleCounts() {
+func ExampleStatus() {
 	login := policy.Rule{
 		Name: "login", Key: []policy.Part{policy.ClientIP()}, Limits: day(5),
-		Counts: policy.Counts{Statuses: []policy.StatusRange{policy.Status(401), policy.Status(403)}},
+		CountStatus: []policy.StatusRange{policy.Status(401), policy.Status(403)},
 	}
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{login}})
 	if err != nil {

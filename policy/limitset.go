@@ -116,10 +116,6 @@ const defaultLatency = 100 * time.Millisecond
 
 // named makes a limit of a rule under the name that its state has.
 func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
-	a, f := r.Counts.attempts(a)
-	if f != (fault{}) {
-		c.report(at, "", f)
-	}
 	if flight, lease := a.(sluice.Concurrency); lease {
 		if r.Cost.Source.estimates() {
 			c.report(at, "", fault{

@@ -19,5 +19,5 @@ func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // returns reports whether what requests take of a limit is given back after them.
 func (r *rule) returns(kind askKind) bool {
-	return kind.lease || r.Cost.Source.estimates() || len(r.Counts.Statuses) > 0
+	return kind.lease || r.Cost.Source.estimates() || len(r.CountStatus) > 0
 }

@@ -2,7 +2,7 @@ package policy
 
 import "fmt"
 
-// The queues of rules: what is enough for most, and what is the most.
+// The sizes of waiting queues: the default, and the largest.
 const (
 	defaultQueue = 1024
 	maxQueue     = 1_000_000
@@ -10,21 +10,21 @@ const (
 
 // checkQueue checks how many may wait, and fills in the defaults.
 func (c *compiler) checkQueue(r *Rule) {
-	if r.Queue < 0 || r.Queue > maxQueue {
+	if r.MaxWaiting < 0 || r.MaxWaiting > maxQueue {
 		remedy := fmt.Sprintf("give 1 to %d, or 0 for %d", maxQueue, defaultQueue)
-		if r.Queue < 0 {
+		if r.MaxWaiting < 0 {
 			remedy += "; to let nobody wait, set MaxWait to sluice.NoWait"
 		}
-		c.report("Queue", "", is(r.Queue, remedy))
+		c.report("MaxWaiting", "", is(r.MaxWaiting, remedy))
 		return
 	}
-	if r.Queue == 0 {
-		r.Queue = max(defaultQueue, r.QueuePerKey)
+	if r.MaxWaiting == 0 {
+		r.MaxWaiting = max(defaultQueue, r.MaxWaitingPerKey)
 	}
-	if r.QueuePerKey < 0 || r.QueuePerKey > r.Queue {
-		c.report("QueuePerKey", "", is(r.QueuePerKey, fmt.Sprintf("give 1 to %d, the size of the whole queue, or 0 for a quarter of it", r.Queue)))
+	if r.MaxWaitingPerKey < 0 || r.MaxWaitingPerKey > r.MaxWaiting {
+		c.report("MaxWaitingPerKey", "", is(r.MaxWaitingPerKey, fmt.Sprintf("give 1 to %d, the number that may wait in all, or 0 for a quarter of it", r.MaxWaiting)))
 	}
-	if r.QueuePerKey == 0 {
-		r.QueuePerKey = max(1, r.Queue/4)
+	if r.MaxWaitingPerKey == 0 {
+		r.MaxWaitingPerKey = max(1, r.MaxWaiting/4)
 	}
 }

@@ -42,8 +42,11 @@ type Rule struct {
 	AllowIPs, DenyIPs []netip.Prefix
 	// Cost is how many units a request takes. Default: that of the request, or one.
 	Cost Cost
-	// Counts says which requests count. Default: those that are allowed.
-	Counts Counts
+	// CountStatus counts only requests whose response has one of these statuses, such as 401
+	// for failed logins. The units are taken before the request is handled, so that many at once do
+	// not pass, and given back after it if the status is another one. Default: any response counts.
+	// To count denied requests too, give limits that count them, such as a SlidingLog with CountDenied.
+	CountStatus []StatusRange
 	// Floor is how many units must remain after the take: what is reserved for more
 	// important traffic, which a rule without it takes.
 	Floor int64
@@ -52,11 +55,11 @@ type Rule struct {
 	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. Zero
 	// means what each limit offers by itself.
 	MaxWait time.Duration
-	// Queue is how many requests may wait at once by this rule in one process, up to a million. More
-	// are refused at once. Default: 1,024.
-	Queue int
-	// QueuePerKey is how many of them may be of one key. Default: a quarter of Queue, and one at least.
-	QueuePerKey int
+	// MaxWaiting is the size of the rule's waiting queue in one process, up to a million requests.
+	// More are refused at once. Default: 1,024.
+	MaxWaiting int
+	// MaxWaitingPerKey is how many of them may have the same key. Default: a quarter of MaxWaiting, and at least one.
+	MaxWaitingPerKey int
 	// Bandwidth paces the bytes of each key's requests; nil for no pacing.
 	Bandwidth *Bandwidth
 	// Ban refuses a key outright for a time after too many denials; nil for no ban.

@@ -16,7 +16,7 @@ import (
 var takes = map[string][]string{
 	"token_bucket":    {"rate", "burst", "debt", "warm_up", "cold_factor"},
 	"leaky_bucket":    {"rate", "queue", "undelayed"},
-	"fixed_window":    {"rate", "opened", "calendar", "zone", "count_denied"},
+	"fixed_window":    {"rate", "starts", "calendar", "zone", "count_denied"},
 	"sliding_window":  {"rate", "cells", "count_denied"},
 	"sliding_counter": {"rate", "count_denied"},
 	"sliding_log":     {"rate", "min_interval", "count_denied"},
@@ -113,7 +113,7 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 	case "concurrency":
 		return sluice.Concurrency{Max: l.Max, Queue: l.Queue, TTL: l.TTL, Latency: l.Latency}, true
 	}
-	w := sluice.FixedWindow{Rate: l.Rate, Opened: l.Opened, CountDenied: l.CountDenied}
+	w := sluice.FixedWindow{Rate: l.Rate, Opened: l.Starts == "first_request", CountDenied: l.CountDenied}
 	ok = true
 	if l.Calendar != "" {
 		c, known := calendars[l.Calendar]
@@ -144,6 +144,9 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 
 // settingOf returns the setting for the field of a limit.
 func settingOf(field string) string {
+	if field == "Opened" {
+		return "starts"
+	}
 	t := reflect.TypeFor[Limit]()
 	if f, ok := t.FieldByName(field); ok {
 		return f.Tag.Get("yaml")

@@ -29,14 +29,14 @@ func (f *File) check(s *source) {
 	f.checkAdmin(s)
 	f.Upstream.check(s)
 	f.checkScaleOut(s)
-	if f.Limits.HeaderSize < 1<<10 {
-		s.follow("limits.header_size", fmt.Sprintf("is %v, too little for a request", f.Limits.HeaderSize), "give 1KiB or more")
+	if f.HTTP.MaxHeaderSize < 1<<10 {
+		s.follow("http.max_header_size", fmt.Sprintf("is %v, too little for a request", f.HTTP.MaxHeaderSize), "give 1KiB or more")
 	}
-	if f.Limits.BodySize < 1 {
-		s.follow("limits.body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
+	if f.HTTP.MaxBodySize < 1 {
+		s.follow("http.max_body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
 	}
-	if f.Limits.HeaderTimeout == 0 {
-		s.follow("limits.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")
+	if f.HTTP.HeaderTimeout == 0 {
+		s.follow("http.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")
 	}
 }
 

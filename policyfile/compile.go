@@ -98,20 +98,14 @@ func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule 
 		Cost: policy.Cost{
 			Source: r.Cost.Source, Units: r.Cost.Units, Header: r.Cost.Header, Estimate: r.Cost.Estimate, Max: r.Cost.Max,
 		},
-		Counts:       r.Counts.build(s, path+".counts"),
-		Floor:        r.Floor,
-		Queue:        r.Queue,
-		QueuePerKey:  r.QueuePerKey,
+		CountStatus: r.CountStatus,
+		Floor:       r.Floor,
+		MaxWaiting:  r.MaxWaiting, MaxWaitingPerKey: r.MaxWaitingPerKey,
 		Bandwidth:    r.Bandwidth.build(s, path+".bandwidth"),
 		Shadow:       r.Shadow,
 		OnStoreError: r.OnStoreError,
 		WhenLimited:  r.WhenLimited.build(f, s, path+".when_limited", where),
 		Match:        r.Match.build(s, path+".match", "Match", where),
-	}
-	if !s.has(path + ".counts.status") {
-		for i := range p.Counts.Statuses {
-			where.set(fmt.Sprintf("Counts.Statuses[%d]", i), fmt.Sprintf("%s.counts[%d]", path, i))
-		}
 	}
 	if r.MaxWait != nil {
 		if p.MaxWait = *r.MaxWait; p.MaxWait == 0 {

@@ -25,9 +25,9 @@ func Default() *File {
 		IPv6Prefix: 64,
 		Paths:      Paths{EncodedSlash: "keep"},
 		Headers:    HeadersIETF,
-		Limits: ServerLimits{
-			HeaderSize:    64 << 10,
-			BodySize:      1 << 20,
+		HTTP: HTTP{
+			MaxHeaderSize: 64 << 10,
+			MaxBodySize:   1 << 20,
 			HeaderTimeout: 10 * time.Second,
 			ReadTimeout:   30 * time.Second,
 			IdleTimeout:   2 * time.Minute,

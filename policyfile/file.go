@@ -38,8 +38,8 @@ type File struct {
 	// Jitter is the most that is added at random to the times that clients are told, so
 	// that they do not all come back at once. Default: 0.
 	Jitter time.Duration `yaml:"jitter"`
-	// Limits bound what one client can make the server hold.
-	Limits ServerLimits `yaml:"limits"`
+	// HTTP bounds what one client can make the server hold.
+	HTTP HTTP `yaml:"http"`
 	// Admin protects the calls that change state.
 	Admin Admin `yaml:"admin"`
 	// Log is the server's log.
@@ -64,6 +64,15 @@ type File struct {
 
 	source   *source
 	included included
+}
+
+// unknown has a remedy for what belongs elsewhere.
+func (*File) unknown(p pair) string {
+	switch p.name {
+	case "limit", "limits":
+		return "give limits to a rule; the bounds of requests and connections are under http"
+	}
+	return ""
 }
 
 // HeaderProfile names the headers that tell clients their limits.

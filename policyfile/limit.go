@@ -31,8 +31,9 @@ type Limit struct {
 	// Undelayed is how many of a leaky bucket's queue pass at once.
 	Undelayed int64 `yaml:"undelayed"`
 
-	// Opened lets a fixed window begin with its first request.
-	Opened bool `yaml:"opened"`
+	// Starts says when fixed windows start: aligned, at multiples of the period since 1970 in UTC, or
+	// first_request, with the first request after the window before. Default: aligned.
+	Starts string `yaml:"starts" oneof:"aligned first_request"`
 	// Calendar makes fixed windows a day, week or month of a time zone. The rate's
 	// period must be 1d, 1w or 30d then.
 	Calendar string `yaml:"calendar" oneof:"day week month"`
@@ -54,4 +55,12 @@ type Limit struct {
 	TTL time.Duration `yaml:"ttl"`
 	// Latency is how long a request in flight is taken to last at first.
 	Latency time.Duration `yaml:"latency"`
+}
+
+// unknown has a remedy for what is called otherwise.
+func (*Limit) unknown(p pair) string {
+	if p.name == "opened" {
+		return "give starts: first_request"
+	}
+	return ""
 }

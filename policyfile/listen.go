@@ -36,15 +36,15 @@ type TLS struct {
 	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
 }
 
-// ServerLimits bound what one client can make the server hold.
-type ServerLimits struct {
-	// HeaderSize bounds the headers of a request. Default: 64KiB.
-	HeaderSize Size `yaml:"header_size"`
-	// BodySize bounds the body of a request to the API. Default: 1MiB.
-	BodySize Size `yaml:"body_size"`
-	// ProxyBodySize bounds the body of a request through the proxy. Default: 0, unbounded,
-	// for it is streamed.
-	ProxyBodySize Size `yaml:"proxy_body_size"`
+// HTTP bounds what one client can make the server hold.
+type HTTP struct {
+	// MaxHeaderSize bounds the headers of a request. Default: 64KiB.
+	MaxHeaderSize Size `yaml:"max_header_size"`
+	// MaxBodySize bounds the body of a request to the API. Default: 1MiB.
+	MaxBodySize Size `yaml:"max_body_size"`
+	// MaxProxyBodySize bounds the body of a request through the proxy. Default: 0, unbounded,
+	// because bodies are streamed.
+	MaxProxyBodySize Size `yaml:"max_proxy_body_size"`
 	// HeaderTimeout is how long a client may take to send its headers. Default: 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// ReadTimeout is how long a client may take to send a request to the API or the admin
@@ -52,8 +52,8 @@ type ServerLimits struct {
 	ReadTimeout time.Duration `yaml:"read_timeout"`
 	// IdleTimeout is how long a connection may lie idle between requests. Default: 2m.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// Connections bounds the connections of each listener. Default: 0, unbounded.
-	Connections int `yaml:"connections"`
+	// MaxConnections bounds the connections of each listener. Default: 0, unbounded.
+	MaxConnections int `yaml:"max_connections"`
 }
 
 // Admin protects the calls that change state.

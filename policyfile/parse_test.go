@@ -43,9 +43,9 @@ func TestParseAll(t *testing.T) {
 		Paths:      Paths{IgnoreCase: true, EncodedSlash: "decode", StripParams: true},
 		Headers:    HeadersXRateLimit,
 		Jitter:     time.Second,
-		Limits: ServerLimits{
-			HeaderSize: 32 << 10, BodySize: 2 << 20, ProxyBodySize: 1e9, HeaderTimeout: 5 * time.Second,
-			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, Connections: 1000,
+		HTTP: HTTP{
+			MaxHeaderSize: 32 << 10, MaxBodySize: 2 << 20, MaxProxyBodySize: 1e9, HeaderTimeout: 5 * time.Second,
+			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxConnections: 1000,
 		},
 		Admin:        Admin{TokenFile: "/run/secrets/token"},
 		Log:          Log{Level: "debug", Format: "json", Sample: 0},
@@ -77,7 +77,7 @@ func TestParseAll(t *testing.T) {
 				Limits: []Limit{
 					{Algorithm: "token_bucket", Rate: sluice.PerMinute(100), Burst: 20, Debt: 5, WarmUp: 10 * time.Second, ColdFactor: 4},
 					{Name: "queue", Algorithm: "leaky_bucket", Rate: sluice.PerSecond(50), Queue: 20, Undelayed: 5},
-					{Algorithm: "fixed_window", Rate: sluice.PerHour(1000), Opened: true, CountDenied: true},
+					{Algorithm: "fixed_window", Rate: sluice.PerHour(1000), Starts: "first_request", CountDenied: true},
 					{Algorithm: "fixed_window", Rate: sluice.Per(10_000, 30*24*time.Hour), Calendar: "month", Zone: "Europe/Berlin"},
 					{Algorithm: "sliding_window", Rate: sluice.PerMinute(100), Cells: 12, CountDenied: true},
 					{Algorithm: "sliding_counter", Rate: sluice.PerMinute(100), CountDenied: true},
@@ -168,7 +168,7 @@ func TestPolicy(t *testing.T) {
 	want := []string{
 		"all: token_bucket(100/m burst=20 debt=5 warm_up=10s cold_factor=4)",
 		"all/queue: leaky_bucket(50/s queue=20 undelayed=5)",
-		"all/3: fixed_window(1000/h opened=true count_denied=true)",
+		"all/3: fixed_window(1000/h starts=first_request count_denied=true)",
 		"all/4: fixed_window(10000/month zone=Europe/Berlin)",
 		"all/5: sliding_window(100/m cells=12 count_denied=true)",
 		"all/6: sliding_counter(100/m count_denied=true)",

@@ -75,7 +75,7 @@ var settings = map[string]string{
 	"Paths": "path", "Methods": "method", "Hosts": "host", "Headers": "header", "Cookies": "cookie", "Queries": "query",
 	"Attributes": "attribute", "ClientIPs": "client_ip", "Classes": "class", "Pressure": "pressure.at_least", "PressureOf": "pressure.of",
 	"AllowKeys": "allow.key", "DenyKeys": "deny.key", "AllowIPs": "allow.client_ip", "DenyIPs": "deny.client_ip",
-	"Statuses": "status", "Attempts": "of", "IPv6Prefix": "ipv6_prefix", "TTL": "ttl",
+	"IPv6Prefix": "ipv6_prefix", "TTL": "ttl",
 }
 
 // settingOfField returns the path of a field below that of its rule.

@@ -34,8 +34,9 @@ type Rule struct {
 	Deny *List `yaml:"deny"`
 	// Cost is how many units a request takes: a number, or a mapping. Default: 1.
 	Cost Cost `yaml:"cost"`
-	// Counts says which requests count: allowed, attempts or those with some statuses. Default: allowed.
-	Counts Counts `yaml:"counts"`
+	// CountStatus counts only requests whose response has one of these statuses: 401, 4xx, 500-503.
+	// Default: any response counts. Denied requests are counted by limits with count_denied.
+	CountStatus []policy.StatusRange `yaml:"count_status"`
 	// Floor is how many units must remain after the take. Default: 0.
 	Floor int64 `yaml:"floor"`
 	// Reserved keeps the last units of each limit for classes of traffic.
@@ -43,10 +44,10 @@ type Rule struct {
 	// MaxWait is the longest delay that is acceptable; "0s" refuses any. Default:
 	// what each limit offers by itself.
 	MaxWait *time.Duration `yaml:"max_wait"`
-	// Queue is how many requests may wait at once by this rule in one process. Default: 1024.
-	Queue int `yaml:"queue"`
-	// QueuePerKey is how many of them may be of one key. Default: a quarter of Queue.
-	QueuePerKey int `yaml:"queue_per_key"`
+	// MaxWaiting is how many requests may wait at once for this rule in one process. Default: 1024.
+	MaxWaiting int `yaml:"max_waiting"`
+	// MaxWaitingPerKey is how many of them may have the same key. Default: a quarter of max_waiting.
+	MaxWaitingPerKey int `yaml:"max_waiting_per_key"`
 	// Bandwidth paces the bytes of each key's requests.
 	Bandwidth *Bandwidth `yaml:"bandwidth"`
 	// Ban refuses a key outright for a time after too many denials.
@@ -58,6 +59,21 @@ type Rule struct {
 	// OnStoreError is allow, deny or local: what becomes of a request while the store
 	// does not answer. Default: that of the file.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
+}
+
+// unknown has a remedy for what is called otherwise, or belongs elsewhere.
+func (*Rule) unknown(p pair) string {
+	switch p.name {
+	case "queue":
+		return "give max_waiting for the waiting queue of the rule; the queue of a limit belongs to the limit"
+	case "queue_per_key":
+		return "give max_waiting_per_key"
+	case "counts":
+		return "give count_status: [401, 4xx] to count some statuses only, or count_denied: true to a limit that counts denied requests"
+	case "count_denied":
+		return "it belongs to the limit that counts denied requests"
+	}
+	return ""
 }
 
 // KeyPart is one part of a key: a text such as client_ip, or a mapping.

@@ -62,9 +62,6 @@ func forms() map[reflect.Type]func(g *schemaOf, fields object) object {
 		reflect.TypeFor[RedisStore](): func(_ *schemaOf, fields object) object { return fields },
 		reflect.TypeFor[RedisTLS]():   func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
 		reflect.TypeFor[Webhook]():    func(_ *schemaOf, fields object) object { return fields },
-		reflect.TypeFor[Counts](): func(g *schemaOf, fields object) object {
-			return anyOf(object{"enum": []string{"allowed", "attempts"}}, g.of(reflect.TypeFor[[]policy.StatusRange]()), fields)
-		},
 	}
 }
 

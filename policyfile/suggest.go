@@ -30,6 +30,9 @@ func nearest(word string, words []string) string {
 	plain := func(s string) string {
 		return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 	}
+	if bound := "max_" + word; slices.Contains(words, bound) {
+		return bound
+	}
 	best, least := "", len(plain(word))/3+1
 	for _, w := range words {
 		if d := distance(plain(word), plain(w)); d < least || d == least && best == "" && d <= len(plain(word))/3 {

@@ -88,7 +88,7 @@ func TestGateDelay(t *testing.T) {
 		var mu sync.Mutex
 		var at []time.Time
 		s := services(policy.Rule{
-			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 9})}, Queue: 8,
+			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 9})}, MaxWaiting: 8,
 		}, func(http.ResponseWriter, *http.Request) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -153,7 +153,7 @@ func TestGateSettles(t *testing.T) {
 		s := services(policy.Rule{
 			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(1000)})},
 			Cost:   policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 300, Max: 700},
-			Counts: policy.Counts{Statuses: []policy.StatusRange{{From: 200, To: 299}}},
+			CountStatus: []policy.StatusRange{{From: 200, To: 299}},
 		}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Tokens", "100")
 			if r.URL.Path == "/bad" {

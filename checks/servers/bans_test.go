@@ -18,11 +18,11 @@ const banning = `
 on_store_error: deny
 rules:
   - {name: hand, match: {path: /hand}, key: client_ip, limit: {algorithm: token_bucket, rate: 1000/s}, ban: {by_hand: true}}
-  - {name: hour, match: {path: /hour}, key: client_ip, limit: {algorithm: fixed_window, rate: 2/30d, opened: true}, ban: {after: 2, for: 1h}}
+  - {name: hour, match: {path: /hour}, key: client_ip, limit: {algorithm: fixed_window, rate: 2/30d, starts: first_request}, ban: {after: 2, for: 1h}}
   - name: escalating
     match: {path: /escalating}
     key: client_ip
-    limit: {algorithm: fixed_window, rate: 1/30d, opened: true}
+    limit: {algorithm: fixed_window, rate: 1/30d, starts: first_request}
     ban: {after: 1, for: [200ms, 400ms, 1h], forget: 1h}
   - {name: fixed, match: {path: /fixed}, key: client_ip, limit: {algorithm: token_bucket, rate: 10/s, burst: 1}, ban: {after: 1, for: 1s}}
   - {name: prolonged, match: {path: /prolonged}, key: client_ip, limit: {algorithm: token_bucket, rate: 10/s, burst: 1}, ban: {after: 1, for: 2s, prolong: true}}

@@ -24,7 +24,7 @@ rules:
   - {name: bucket, match: {path: /bucket}, key: client_ip, limit: {algorithm: token_bucket, rate: 3/30d}}
   - {name: warm, match: {path: /warm}, key: client_ip, limit: {algorithm: token_bucket, rate: 3/30d, warm_up: 1h}}
   - {name: leaky, match: {path: /leaky}, key: client_ip, limit: {algorithm: leaky_bucket, rate: 3/30d, queue: 2, undelayed: 2}}
-  - {name: fixed, match: {path: /fixed}, key: client_ip, limit: {algorithm: fixed_window, rate: 3/30d, opened: true}}
+  - {name: fixed, match: {path: /fixed}, key: client_ip, limit: {algorithm: fixed_window, rate: 3/30d, starts: first_request}}
   - {name: calendar, match: {path: /calendar}, key: client_ip, limit: {algorithm: fixed_window, rate: 3/30d, calendar: month}}
   - {name: cells, match: {path: /cells}, key: client_ip, limit: {algorithm: sliding_window, rate: 3/30d}}
   - {name: counter, match: {path: /counter}, key: client_ip, limit: {algorithm: sliding_counter, rate: 3/30d}}

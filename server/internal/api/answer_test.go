@@ -46,7 +46,7 @@ func TestTellsTheAnswer(t *testing.T) {
 		"hint":     `{action: degrade}`,
 		"marked":   `{action: mark}`,
 	} {
-		rules += fmt.Sprintf("  - {name: %s, match: {path: /%s}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/h, opened: true}, when_limited: %s}\n", path, path, then)
+		rules += fmt.Sprintf("  - {name: %s, match: {path: /%s}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/h, starts: first_request}, when_limited: %s}\n", path, path, then)
 	}
 	store, err := memory.New(memory.Options{Clock: func() int64 { return 1e15 }})
 	if err != nil {

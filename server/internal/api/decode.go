@@ -26,7 +26,7 @@ func decode(r *http.Request, v any) *problem {
 		return &problem{
 			Status: http.StatusRequestEntityTooLarge, Title: "Request too large",
 			Detail: fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit),
-			Remedy: "send only what the policy needs, or raise limits.body_size",
+			Remedy: "send only what the policy needs, or raise http.max_body_size",
 		}
 	case err != nil:
 		return invalid("", "The body could not be read to its end.", "send as many bytes as Content-Length says")

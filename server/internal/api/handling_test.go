@@ -23,7 +23,7 @@ rules:
   - name: less
     match: {path: /less}
     key: client_ip
-    limit: {algorithm: fixed_window, rate: 1/h, opened: true}
+    limit: {algorithm: fixed_window, rate: 1/h, starts: first_request}
     when_limited: {action: degrade, request_header: {X-Less: "{rule}, {wait} s"}}
   - name: excess
     match: {path: /excess}

@@ -29,7 +29,7 @@ func heap() uint64 {
 // TestSlowClientsHurtNobody opens a thousand connections that never finish their
 // header, on the proxy and the API.
 func TestSlowClientsHurtNobody(t *testing.T) {
-	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+"\nlimits: {header_timeout: 2s, read_timeout: 2s}"+roomy), nil)
+	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+"\nhttp: {header_timeout: 2s, read_timeout: 2s}"+roomy), nil)
 	before := heap()
 	began := time.Now()
 	var slow []net.Conn
@@ -70,7 +70,7 @@ func TestSlowClientsHurtNobody(t *testing.T) {
 
 func TestSlowBodiesEnd(t *testing.T) {
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) })+
-		"\nlimits: {header_timeout: 100ms, read_timeout: 100ms}"+roomy), func(o *Options) { o.Stall = 100 * time.Millisecond })
+		"\nhttp: {header_timeout: 100ms, read_timeout: 100ms}"+roomy), func(o *Options) { o.Stall = 100 * time.Millisecond })
 	for listener, want := range map[string]string{Proxy: " 408 ", API: " 400 ", Admin: " 400 "} {
 		c, in := r.connect(listener)
 		path := map[string]string{Proxy: "/", API: "/v1/check", Admin: "/v1/reset"}[listener]
@@ -114,7 +114,7 @@ func TestRefusalsDoNotWaitForTheBody(t *testing.T) {
 }
 
 func TestHeadersAreBounded(t *testing.T) {
-	r := start(t, parse(t, free+"limits: {header_size: 8KiB}"+roomy), nil)
+	r := start(t, parse(t, free+"http: {max_header_size: 8KiB}"+roomy), nil)
 	for _, listener := range []string{Proxy, API, Admin} {
 		if got := r.status(listener, "/", "X-Large", strings.Repeat("x", 32<<10)); got != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s answers %d", listener, got)
@@ -123,7 +123,7 @@ func TestHeadersAreBounded(t *testing.T) {
 }
 
 func TestBodiesOfTheAPIAreBounded(t *testing.T) {
-	r := start(t, parse(t, free+"limits: {body_size: 4KiB, proxy_body_size: 8KiB}"+roomy), nil)
+	r := start(t, parse(t, free+"http: {max_body_size: 4KiB, max_proxy_body_size: 8KiB}"+roomy), nil)
 	for listener, path := range map[string]string{API: "/v1/check", Admin: "/v1/reset", Proxy: "/"} {
 		res, _ := r.ask(listener, http.MethodPost, path, strings.Repeat(" ", 16<<10))
 		if res.StatusCode != http.StatusRequestEntityTooLarge {
@@ -166,7 +166,7 @@ func TestBombsPassAsTheyAre(t *testing.T) {
 }
 
 func TestConnectionsAreBoundedIfAsked(t *testing.T) {
-	r := start(t, parse(t, free+"limits: {connections: 2}"+roomy), nil)
+	r := start(t, parse(t, free+"http: {max_connections: 2}"+roomy), nil)
 	ask := func(c net.Conn) {
 		if _, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"); err != nil {
 			t.Error(err)

@@ -10,16 +10,16 @@ import (
 func TestTheAPITellsTheAnswerOfTheProxy(t *testing.T) {
 	r := start(t, parse(t, free+"headers: x-ratelimit\nupstream: "+behind(t, hello)+`
 rules:
-  - {name: plain, match: {path: /plain}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/d, opened: true}}
+  - {name: plain, match: {path: /plain}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}}
   - name: told
     match: {path: /told}
     key: client_ip
-    limit: {algorithm: fixed_window, rate: 1/d, opened: true}
+    limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}
     when_limited: {status: 503, content_type: text/html, header: {X-Rule: "{rule}"}, body: "<p>{rule}"}
   - name: less
     match: {path: /less}
     key: client_ip
-    limit: {algorithm: fixed_window, rate: 1/d, opened: true}
+    limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}
     when_limited: {action: degrade, header: {X-From: "{rule}"}, body: "[]", content_type: application/json}
 `), nil)
 	for _, path := range []string{"/plain", "/told", "/less"} {

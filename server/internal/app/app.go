@@ -158,7 +158,7 @@ func (a *App) assemble() error {
 	}
 	a.api, err = api.New(api.Options{
 		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure,
-		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.Limits.BodySize),
+		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (a *App) listen(limited http.Handler) error {
 	ctx, cut := context.WithCancel(context.Background())
 	a.cut = cut
 	const answerTime = time.Minute
-	small := limits{header: f.Limits.HeaderTimeout, read: f.Limits.ReadTimeout, write: answerTime, idle: f.Limits.IdleTimeout, headerBytes: int(f.Limits.HeaderSize)}
+	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
 	long := small
 	long.read = 0 // bodies may take their time, as long as they keep coming
 	for _, l := range []struct {

@@ -53,8 +53,8 @@ func TestFilesOfAnswersThatGo(t *testing.T) {
 	}
 	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+`
 rules:
-  - {name: firm, match: {path: /firm}, key: global, limit: {algorithm: fixed_window, rate: 1/d, opened: true}, when_limited: {file: '`+page+`'}}
-  - {name: soft, match: {path: /soft}, key: global, limit: {algorithm: fixed_window, rate: 1/d, opened: true}, when_limited: {action: degrade, file: '`+page+`'}}
+  - {name: firm, match: {path: /firm}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {file: '`+page+`'}}
+  - {name: soft, match: {path: /soft}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {action: degrade, file: '`+page+`'}}
 `), nil)
 	const line = "an answer cannot be given"
 	for path, rule := range map[string]string{"/firm": "firm", "/soft": "soft"} {

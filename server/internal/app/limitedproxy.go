@@ -47,7 +47,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 			return addr
 		},
 		Stall:   a.o.Stall,
-		MaxBody: int64(f.Limits.ProxyBodySize),
+		MaxBody: int64(f.HTTP.MaxProxyBodySize),
 		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
 		Logger:  a.logger,
 	}

@@ -255,7 +255,7 @@ func TestLiveSettingsExist(t *testing.T) {
 			t.Errorf("%s is no setting", name)
 		}
 	}
-	fixed := []string{"store", "listen", "upstream", "trusted_proxies", "trust_marks", "headers", "jitter", "limits", "admin", "log", "scale_out", "drain_timeout"}
+	fixed := []string{"store", "listen", "upstream", "trusted_proxies", "trust_marks", "headers", "jitter", "http", "admin", "log", "scale_out", "drain_timeout"}
 	for name := range schema.Definitions.File.Properties {
 		if !slices.Contains(live, name) && !slices.Contains(fixed, name) {
 			t.Errorf("%s is neither among the settings that can change nor among those that take a restart: see reload.go and docs/server.md", name)

@@ -23,7 +23,7 @@ func (a *App) Run(ctx context.Context) error {
 	failed := make(chan error, len(a.servers))
 	for _, s := range a.servers {
 		running.Go(func() {
-			if err := s.serve(a.file.Limits.Connections); err != nil {
+			if err := s.serve(a.file.HTTP.MaxConnections); err != nil {
 				failed <- fmt.Errorf("sluice: the %s listener: %w", s.name, err)
 			}
 		})

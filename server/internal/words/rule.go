@@ -42,7 +42,7 @@ func Rule(r *policy.Rule, remote bool) []Line {
 		add("tries", named(r, l))
 	}
 	add("costs", cost(&r.Cost))
-	add("counts", counts(&r.Counts))
+	add("counts", counts(r.CountStatus))
 	if r.Floor > 0 {
 		add("leaves", fmt.Sprintf("%d units of it to others", r.Floor))
 	}
@@ -148,12 +148,9 @@ func cost(c *policy.Cost) string {
 	return ""
 }
 
-func counts(c *policy.Counts) string {
-	if c.Attempts {
-		return "denied attempts too"
-	}
+func counts(statuses []policy.StatusRange) string {
 	var texts []string
-	for _, s := range c.Statuses {
+	for _, s := range statuses {
 		switch {
 		case s.From == s.To:
 			texts = append(texts, fmt.Sprint(s.From))
@@ -212,9 +209,9 @@ func waiting(r *policy.Rule) string {
 	case !delays:
 		return ""
 	}
-	text := fmt.Sprintf("for its turn; %d requests at once", r.Queue)
+	text := fmt.Sprintf("for its turn; %d requests at once", r.MaxWaiting)
 	if !isGlobal(r.Key) { // of one key for all, the queue is all its own
-		text += fmt.Sprintf(", %d of one key", r.QueuePerKey)
+		text += fmt.Sprintf(", %d of one key", r.MaxWaitingPerKey)
 	}
 	if r.MaxWait > 0 {
 		return fmt.Sprintf("up to %s %s", duration(r.MaxWait), text)
