@@ -172,7 +172,7 @@ func TestRulesAreMetByWhatReachesTheirHandlers(t *testing.T) {
 			if v := d.Decide(r); v.Allowed() == want {
 				allowed++
 			} else if target != "/public%2fx" {
-				t.Errorf("%s: %s: %s", name, target, v.Explain())
+				t.Errorf("%s: %s: %s", name, target, v.String())
 			}
 		}
 	}

@@ -318,7 +318,7 @@ func TestMarksOfTrustedProxies(t *testing.T) {
 			r := get("/", header, "X-Forwarded-For: 10.0.0.2")
 			r.RemoteAddr = peer
 			if v := d.Decide(r); v.Allowed() == (want && trusted) || ip.TrustsPeer(r) != trusted {
-				t.Errorf("%s of %s: %s", header, peer, v.Explain())
+				t.Errorf("%s of %s: %s", header, peer, v.String())
 			}
 		}
 	}

@@ -25,13 +25,13 @@ func TestBanByHand(t *testing.T) {
 	ctx := t.Context()
 	request := &policy.Attributes{ClientIP: netip.MustParseAddr("2001:db8::7"), Values: values{header: map[string]string{"X-User": "ann"}}}
 	if v := p.Decide(ctx, store, request); !v.Allowed() {
-		t.Fatalf("before: %s", v.Explain())
+		t.Fatalf("before: %s", v.String())
 	}
 	if err := p.Ban(ctx, store, time.Hour, "a", "2001:db8::1", "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if v := p.Decide(ctx, store, request); v.Allowed() || v.Reason != sluice.ReasonBanned || v.RetryAfter() <= 59*time.Minute {
-		t.Errorf("banned: %s", v.Explain())
+		t.Errorf("banned: %s", v.String())
 	}
 	// One who has no user is somebody else.
 	if err := p.Ban(ctx, store, time.Hour, "a", "192.0.2.1", ""); err != nil {
@@ -56,7 +56,7 @@ func TestBanByHand(t *testing.T) {
 		t.Errorf("listed %q, want %q", listed, want)
 	}
 	if v := p.Decide(ctx, store, request); !v.Allowed() {
-		t.Errorf("lifted: %s", v.Explain())
+		t.Errorf("lifted: %s", v.String())
 	}
 	if found, err := p.LiftBan(ctx, store, "a", "192.0.2.1", ""); err != nil || found {
 		t.Errorf("lifting what is none: %t, %v", found, err)

@@ -54,7 +54,7 @@ func BenchmarkDecide(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if v := p.Decide(b.Context(), store, a); len(v.Results) != 3 || !v.Allowed() {
-						b.Fatal(v.Explain())
+						b.Fatal(v.String())
 					}
 				}
 			})

@@ -79,12 +79,12 @@ func TestCountsStatuses(t *testing.T) {
 		v := p.Decide(t.Context(), store, &policy.Attributes{})
 		if status == 0 {
 			if v.Allowed() {
-				t.Errorf("a fourth attempt after three that failed: %s", v.Explain())
+				t.Errorf("a fourth attempt after three that failed: %s", v.String())
 			}
 			break
 		}
 		if !v.Allowed() {
-			t.Fatalf("attempt %d: %s", i, v.Explain())
+			t.Fatalf("attempt %d: %s", i, v.String())
 		}
 		if err := store.Settle(t.Context(), v.Charges()[0], v.Results[0].Actual(policy.Outcome{Status: status})); err != nil {
 			t.Fatal(err)

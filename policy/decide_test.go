@@ -363,7 +363,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	for i := range 3 {
 		v := p.Decide(t.Context(), store, &policy.Attributes{})
 		if v.Allowed() != (i < 2) {
-			t.Fatalf("request %d: %s", i, v.Explain())
+			t.Fatalf("request %d: %s", i, v.String())
 		}
 		held = append(held, v.Charges()...)
 	}
@@ -374,7 +374,7 @@ func TestConcurrencyLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v := p.Decide(t.Context(), store, &policy.Attributes{}); !v.Allowed() {
-		t.Error(v.Explain())
+		t.Error(v.String())
 	}
 }
 
@@ -432,7 +432,7 @@ func TestDecideAllocations(t *testing.T) {
 		store := mustMemory(t)
 		a := manyAttributes(1000)
 		if v := p.Decide(t.Context(), store, a); len(v.Results) != 3 {
-			t.Fatal(v.Explain())
+			t.Fatal(v.String())
 		}
 		if n := testing.AllocsPerRun(200, func() { p.Decide(context.Background(), store, a) }); n > 2 && !raceEnabled {
 			t.Errorf("%s: a decision of 3 rules allocates %v times; the most is 2", name, n)

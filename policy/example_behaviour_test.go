@@ -25,7 +25,7 @@ func decideAll(o policy.Options, requests ...policy.Attributes) {
 	}
 	for i := range requests {
 		v := p.Decide(context.Background(), store, &requests[i])
-		fmt.Println(v.Explain())
+		fmt.Println(v.String())
 	}
 }
 

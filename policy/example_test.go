@@ -118,13 +118,13 @@ func ExamplePolicy_Trace() {
 	}
 	t := p.Trace(&policy.Attributes{Method: "GET", Path: "/login/", ClientIP: netip.MustParseAddr("192.0.2.1")})
 	for _, r := range t.Rules {
-		if r.Unmet != "" {
-			fmt.Printf("%s is not met: %s\n", r.Rule.Name, r.Unmet)
+		if u := r.Unmet; u != nil {
+			fmt.Printf("%s is not met: the %s is %s, not %s\n", r.Rule.Name, u.Condition, u.Value, u.OneOf[0])
 			continue
 		}
-		fmt.Printf("%s counts for %s, by %v\n", r.Rule.Name, r.Key[0].Value, r.Met[0].Request.Limit)
+		fmt.Printf("%s counts for %s, by %v\n", r.Rule.Name, r.Key[0].Value, r.Results[0].Request.Limit)
 	}
 	// Output:
 	// per-client counts for 192.0.2.1, by per-client: token_bucket(100/m)
-	// login is not met: the method GET is not POST
+	// login is not met: the method is GET, not POST
 }

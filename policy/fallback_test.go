@@ -112,13 +112,13 @@ func TestSoftStoreError(t *testing.T) {
 		rules[0].OnStoreError, rules[1].OnStoreError = c.soft, c.hard
 		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 		if v.Action != c.action || v.Rule.Name != c.rule || (v.Degrade != nil) != (c.action == policy.Degrade) || !errors.Is(v.Err, broken) {
-			t.Errorf("%v and %v: %s", c.soft, c.hard, v.Explain())
+			t.Errorf("%v and %v: %s", c.soft, c.hard, v.String())
 		}
 	}
 	v := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("soft", 5, policy.Mark)}, OnStoreError: policy.FallbackDeny}).
 		Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 	if v.Action != policy.Mark || v.Rule != nil {
-		t.Errorf("a soft rule alone: %s", v.Explain())
+		t.Errorf("a soft rule alone: %s", v.String())
 	}
 }
 

@@ -197,7 +197,7 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%v, shadow %v: %v %v with %d questions", c.missing, c.shadow, v.Action, v.Reason, len(s.asked))
 		}
 		if c.missing == policy.MissingDeny && !c.shadow && (v.Missing == nil || v.Missing.String() != "header:X-Key" || v.Rule.Name != "r") {
-			t.Errorf("the verdict does not name what is missing: %s", v.Explain())
+			t.Errorf("the verdict does not name what is missing: %s", v.String())
 		}
 	}
 }
@@ -350,7 +350,7 @@ func TestTemplate(t *testing.T) {
 	}
 	a.Values = nil
 	if v := p.Decide(t.Context(), s, a); v.Reason != sluice.ReasonMissingKey || v.Missing.String() != "header:X" {
-		t.Errorf("without a part: %s", v.Explain())
+		t.Errorf("without a part: %s", v.String())
 	}
 	// A question gives the values of its parts.
 	if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Key: []string{"2001:db8:1:7::9", "b"}}); err != nil {

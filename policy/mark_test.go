@@ -78,14 +78,14 @@ func TestMarksAreAskedFirst(t *testing.T) {
 		}}
 		v := p.Decide(t.Context(), s, &policy.Attributes{Marked: c.marked})
 		if s.single != c.single || s.batch != c.batch || v.Action != c.action {
-			t.Errorf("%+v: %d questions and %d batches: %s", c, s.single, s.batch, v.Explain())
+			t.Errorf("%+v: %d questions and %d batches: %s", c, s.single, s.batch, v.String())
 		}
 	}
 	// An error of the first question is that of all.
 	broken := errors.New("broken")
 	v := p.Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 	if !errors.Is(v.Err, broken) || v.Reason != sluice.ReasonStoreError || len(v.Results) != 2 || len(v.Charges()) != 0 {
-		t.Errorf("a store that fails: %s", v.Explain())
+		t.Errorf("a store that fails: %s", v.String())
 	}
 	// One of the second leaves what the first took to the edge.
 	s := &stub{fails: func(rs []sluice.Request) error {
@@ -96,7 +96,7 @@ func TestMarksAreAskedFirst(t *testing.T) {
 	}}
 	v = p.Decide(t.Context(), s, &policy.Attributes{})
 	if !errors.Is(v.Err, broken) || len(v.Results) != 2 || len(v.Charges()) != 1 {
-		t.Errorf("a store that fails later: %s", v.Explain())
+		t.Errorf("a store that fails later: %s", v.String())
 	}
 }
 
@@ -110,7 +110,7 @@ func TestMarkOfRefused(t *testing.T) {
 	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("contract", 2, policy.Mark), refuse}}), mustMemory(t)
 	for i := range 4 {
 		if v := p.Decide(t.Context(), store, &policy.Attributes{}); v.Reason != sluice.ReasonMissingKey {
-			t.Errorf("request %d: %s", i, v.Explain())
+			t.Errorf("request %d: %s", i, v.String())
 		}
 	}
 	if n := remaining(t, p, store, "contract"); n != 2 {

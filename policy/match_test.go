@@ -223,7 +223,7 @@ func TestClasses(t *testing.T) {
 			met += m.Rule.Name + " "
 		}
 		if v.Class != c.class || v.Bypass != (c.class == "probe") || !v.Allowed() || met != c.met || p.ClassOf(&c.a) != c.class {
-			t.Errorf("%+v is of class %q, and meets %q: %s", c.a, v.Class, met, v.Explain())
+			t.Errorf("%+v is of class %q, and meets %q: %s", c.a, v.Class, met, v.String())
 		}
 	}
 }
@@ -278,7 +278,7 @@ func BenchmarkMatch(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if v := p.Decide(b.Context(), store, &kind.a); len(v.Results) != 1 {
-						b.Fatal(v.Explain())
+						b.Fatal(v.String())
 					}
 				}
 			})
@@ -300,7 +300,7 @@ func BenchmarkNetworks(b *testing.B) {
 				i += 0x9e3779b1
 				a := policy.Attributes{ClientIP: netip.AddrFrom4([4]byte{200, byte(i >> 24), byte(i >> 16), 200})}
 				if v := p.Decide(b.Context(), store, &a); v.Reason == sluice.ReasonListed {
-					b.Fatal(v.Explain())
+					b.Fatal(v.String())
 				}
 			}
 		})
@@ -316,7 +316,7 @@ func TestDecideRuleBypass(t *testing.T) {
 	s := &stub{}
 	v, err := mustPolicy(t, o).DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Class: "probe"})
 	if err != nil || !v.Allowed() || !v.Bypass || v.Class != "probe" || s.single > 0 {
-		t.Errorf("%v, %d questions: %s", err, s.single, v.Explain())
+		t.Errorf("%v, %d questions: %s", err, s.single, v.String())
 	}
 }
 

@@ -54,7 +54,7 @@ func TestOverrides(t *testing.T) {
 		}
 		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "tenants", Key: []string{c.tenant}})
 		if err != nil || v.Results[0].Request.Limit.Capacity() != c.numbers[0] {
-			t.Errorf("a question about %q: %v, %s", c.tenant, err, v.Explain())
+			t.Errorf("a question about %q: %v, %s", c.tenant, err, v.String())
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestOverridesKeepState(t *testing.T) {
 	} {
 		v := step.p.Decide(t.Context(), store, tenant("gold"))
 		if v.Allowed() != step.allowed || v.Tightest.Remaining != step.remaining {
-			t.Errorf("step %d: %s", i, v.Explain())
+			t.Errorf("step %d: %s", i, v.String())
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestLists(t *testing.T) {
 		s := &stub{keep: true}
 		v := p.Decide(t.Context(), s, a)
 		if v.Action != c.action || v.Reason != c.reason || len(s.asked) != c.asked || c.action == policy.Deny && v.Rule.Name != "r" {
-			t.Errorf("%q from %s: %s", c.tenant, c.addr, v.Explain())
+			t.Errorf("%q from %s: %s", c.tenant, c.addr, v.String())
 		}
 		if v.Allowed() && (v.Rule.Name != map[bool]string{true: "r", false: "all"}[c.asked == 2] || len(v.Charges()) != c.asked) {
 			t.Errorf("%q from %s: the tightest is %s, charged %d", c.tenant, c.addr, v.Rule.Name, len(v.Charges()))
@@ -185,15 +185,15 @@ func TestListsOfSoftRules(t *testing.T) {
 		s := &stub{}
 		v := p.Decide(t.Context(), s, from("192.0.2.1"))
 		if v.Action != action || s.single != 1 || v.Results[0].Listed != policy.ListDeny || len(v.Charges()) != 1 {
-			t.Errorf("%v: %s", action, v.Explain())
+			t.Errorf("%v: %s", action, v.String())
 		}
 		v = p.Decide(t.Context(), &stub{answer: func(r *sluice.Request) sluice.Decision { return sluice.Decision{Allowed: r.Limit.Name() == "all"} }}, from("198.51.100.1"))
 		if v.Action != policy.Allow {
-			t.Errorf("on the list to allow: %s", v.Explain())
+			t.Errorf("on the list to allow: %s", v.String())
 		}
 		alone := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
 		if v := alone.Decide(t.Context(), s, from("192.0.2.1")); v.Action != action || s.single != 1 {
-			t.Errorf("%v, alone: %s", action, v.Explain())
+			t.Errorf("%v, alone: %s", action, v.String())
 		}
 	}
 	// The mark of a list is one to other rules, too.
@@ -202,7 +202,7 @@ func TestListsOfSoftRules(t *testing.T) {
 	rule.DenyIPs, drop.Match.Marked = prefixes("192.0.2.0/24"), &marked
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule, drop}})
 	if v := p.Decide(t.Context(), &stub{}, from("192.0.2.1")); len(v.Results) != 2 {
-		t.Errorf("the mark of a list: %s", v.Explain())
+		t.Errorf("the mark of a list: %s", v.String())
 	}
 }
 
@@ -220,7 +220,7 @@ func BenchmarkOverrides(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if v := p.Decide(context.Background(), store, a); len(v.Results) != 1 || v.Results[0].Override != (n > 0) {
-					b.Fatal(v.Explain())
+					b.Fatal(v.String())
 				}
 			}
 		})

@@ -43,7 +43,7 @@ func TestReserved(t *testing.T) {
 	}
 	v := p.Peek(t.Context(), mustMemory(t), as("paying"))
 	if v.Tightest.Remaining != 8 || v.Results[0].Request.Floor != 2 || v.Class != "paying" {
-		t.Errorf("paying traffic: %s", v.Explain())
+		t.Errorf("paying traffic: %s", v.String())
 	}
 	for _, c := range []struct {
 		class string
@@ -51,7 +51,7 @@ func TestReserved(t *testing.T) {
 	}{{"", 4}, {"other", 4}, {"paying", 2}, {"critical", 0}} {
 		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "r", Class: c.class})
 		if err != nil || v.Results[1].Request.Floor != c.floor || v.Class != c.class {
-			t.Errorf("a question of class %q: %v, %s", c.class, err, v.Explain())
+			t.Errorf("a question of class %q: %v, %s", c.class, err, v.String())
 		}
 	}
 	var bad *policy.RuleRequestError
@@ -85,7 +85,7 @@ func TestReservedLaw(t *testing.T) {
 				may -= kept
 			}
 			if v.Allowed() != (taken+cost <= may) {
-				t.Fatalf("round %d: %s of %d, after %d of %d with %d kept: %s", round, method, cost, taken, capacity, kept, v.Explain())
+				t.Fatalf("round %d: %s of %d, after %d of %d with %d kept: %s", round, method, cost, taken, capacity, kept, v.String())
 			}
 			if v.Allowed() {
 				taken += cost

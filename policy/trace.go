@@ -4,94 +4,143 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/sluicehq/sluice"
 )
 
-// Trace is what a policy makes of a request before it asks a store: for those who
-// want to know which rules are met, and why the others are not. Unlike an Explain it holds
-// what the request says, its keys too.
+// Trace is what a policy makes of a request before it calls a store: which rules the request meets, and
+// which condition of each other rule fails. A Trace is data; programs put it into words. Unlike a Verdict
+// it contains values of the request, keys included.
 type Trace struct {
-	// Host, Path and ClientIP are those of the request, cleaned.
-	Host, Path string
-	ClientIP   netip.Addr
-	// Others are other paths that services take Path for, which count as well: see Paths. Most requests
+	// Method, Host, Path and ClientIP describe the request, cleaned.
+	Method, Host, Path string
+	ClientIP           netip.Addr
+	// Variants are the other path variants, which services may take Path for: see Paths. Most requests
 	// have none.
-	Others []string
+	Variants []string
 	// Class and Bypass are as in a Verdict.
 	Class  string
 	Bypass bool
 	// Rules are all rules of the policy, in their order.
 	Rules []TracedRule
-	// Default is what becomes of a request that no rule matches.
+	// Default is the action for a request that no rule matches.
 	Default Action
-	// Stray is the one of Path and Others that no rule matches, for which the Default refuses a
-	// request that meets rules otherwise. Empty if there is none.
+	// Stray is the path variant that no rule matches, if the Default therefore refuses a request that
+	// otherwise meets rules. Empty if there is none.
 	Stray string
 }
 
 // Met reports whether the request meets a rule.
 func (t *Trace) Met() bool {
-	for i := range t.Rules {
-		if t.Rules[i].Unmet == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Rules, func(r TracedRule) bool { return r.Unmet == nil })
 }
 
 // TracedRule is what one rule makes of a request.
 type TracedRule struct {
 	Rule *Rule
-	// Unmet says in words which condition failed first, as in "the method GET is
-	// not POST". It is empty if the request meets the rule.
-	Unmet string
-	// Path is the first of the paths by which the request meets the rule. Key and Met are for that
-	// one; another key that another path has is asked about too.
+	// Unmet is the first condition that fails; nil if the request meets the rule.
+	Unmet *Unmet
+	// Path is the first path variant by which the request meets the rule. Key and Results are for that
+	// variant; a decision also counts for the keys of other variants.
 	Path string
-	// Denied says why the rule does not let the request pass as it is, whatever its limits say;
-	// ReasonNone if it asks them.
+	// Denied is the reason why the rule limits the request whatever its limits say; ReasonNone if the
+	// limits decide.
 	Denied sluice.Reason
-	// Key are the parts of the key, with the values that the request has for them.
+	// Key holds the parts of the key, with the values that the request has for them.
 	Key []KeyValue
-	// Met are the questions to the store about the rule's limits, undecided.
-	Met []LimitResult
+	// Results are the requests to the store about the rule's limits, undecided.
+	Results []LimitResult
 }
 
-// KeyValue is a part of a key and its value, as the key holds it. OK is false if the
-// request lacks the part.
+// KeyValue is a part of a key and its value, as the key holds it. OK is false if the request lacks the
+// part.
 type KeyValue struct {
 	Part  Part
 	Value string
 	OK    bool
 }
 
-// Trace tells rule by rule what the policy makes of a request. It asks no store, so
-// that a request counts as marked only if an earlier hop has marked it.
+// Condition is a kind of condition of a rule.
+type Condition string
+
+// The conditions, in the order in which they are checked.
+const (
+	// ConditionBypass: the class of the request meets no rule. Name is the class.
+	ConditionBypass Condition = "bypass"
+	// ConditionHost, ConditionPath and ConditionMethod: Value is none of OneOf.
+	ConditionHost   Condition = "host"
+	ConditionPath   Condition = "path"
+	ConditionMethod Condition = "method"
+	// ConditionClass: the class of the request, Value, is another one.
+	ConditionClass Condition = "class"
+	// ConditionMarked: the request is not marked. Name is the rule that may still mark it, if any.
+	ConditionMarked Condition = "marked"
+	// ConditionUnmarked: the request is marked.
+	ConditionUnmarked Condition = "unmarked"
+	// ConditionHeader, ConditionCookie, ConditionQuery and ConditionAttribute: the value called Name is
+	// missing, or is Value and so neither one of OneOf nor begins with one of Prefixes. Without either, the
+	// value must be absent.
+	ConditionHeader    Condition = "header"
+	ConditionCookie    Condition = "cookie"
+	ConditionQuery     Condition = "query"
+	ConditionAttribute Condition = "attribute"
+	// ConditionClientIP: the client's address, Value, is in none of the networks.
+	ConditionClientIP Condition = "client_ip"
+	// ConditionIf: a Matcher does not match. Name is its text, if it is a fmt.Stringer.
+	ConditionIf Condition = "if"
+	// ConditionPressure: the pressure on the rule Name is less than AtLeast.
+	ConditionPressure Condition = "pressure"
+	// ConditionUnless: an exception matches: number Exception, from 1, of Exceptions.
+	ConditionUnless Condition = "unless"
+	// ConditionKey: the request lacks the part Name of the key, and skips the rule.
+	ConditionKey Condition = "key"
+)
+
+// Unmet is a condition of a rule that a request fails. Fields that the condition does not use are zero.
+type Unmet struct {
+	Condition Condition
+	// Name is the name of what the condition is about.
+	Name string
+	// Value is what the request has; Missing means that the request has no such value.
+	Value   string
+	Missing bool
+	// OneOf and Prefixes are what the condition accepts.
+	OneOf, Prefixes []string
+	// Pressure is the pressure on the rule Name, and AtLeast the pressure that the condition needs. Missing
+	// means that the pressure is unknown.
+	Pressure, AtLeast float64
+	// Exception counts from 1.
+	Exception, Exceptions int
+}
+
+// Trace returns rule by rule what the policy makes of a request. It calls no store, so a request counts
+// as marked only if an earlier hop has marked it.
 func (p *Policy) Trace(a *Attributes) Trace {
 	s := newScratch()
 	defer s.free()
 	var v Verdict
 	bypass := p.begin(s, a, &v)
 	clean := s.attributes
-	t := Trace{Host: clean.Host, Path: clean.Path, ClientIP: clean.ClientIP, Class: v.Class, Bypass: bypass, Default: p.fallback}
+	t := Trace{
+		Method: clean.Method, Host: clean.Host, Path: clean.Path, ClientIP: clean.ClientIP,
+		Class: v.Class, Bypass: bypass, Default: p.fallback,
+	}
 	t.Rules = make([]TracedRule, len(p.rules))
 	for i := range s.readings {
 		p.turn(s, i)
 		if i > 0 {
-			t.Others = append(t.Others, s.attributes.Path)
+			t.Variants = append(t.Variants, s.attributes.Path)
 		}
 		p.traceReading(&t, s, a)
 	}
 	if p.fallback != Deny || !t.Met() {
 		t.Stray = ""
 	}
-	t.tellMarks()
+	t.nameMarkers()
 	return t
 }
 
-// traceReading tells rule by rule what the policy makes of one reading of the path.
+// traceReading adds rule by rule what the policy makes of one path variant.
 func (p *Policy) traceReading(t *Trace, s *scratch, a *Attributes) {
 	bypass, met := p.bypasses(s.matching.class), false
 	patterns := make(map[int]int, len(p.rules))
@@ -101,13 +150,13 @@ func (p *Policy) traceReading(t *Trace, s *scratch, a *Attributes) {
 	for i, r := range p.rules {
 		tr := TracedRule{Rule: &r.Rule}
 		if bypass {
-			tr.Unmet = fmt.Sprintf("class %s meets no rule", s.matching.name)
-		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == "" {
+			tr.Unmet = &Unmet{Condition: ConditionBypass, Name: s.matching.name}
+		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == nil {
 			tr.Path = s.attributes.Path
 			p.traceMet(&tr, r, a, s.reading, patterns[i])
 		}
-		met = met || tr.Unmet == ""
-		if s.reading == 0 || tr.Unmet == "" && t.Rules[i].Unmet != "" {
+		met = met || tr.Unmet == nil
+		if s.reading == 0 || tr.Unmet == nil && t.Rules[i].Unmet != nil {
 			t.Rules[i] = tr
 		}
 	}
@@ -116,24 +165,22 @@ func (p *Policy) traceReading(t *Trace, s *scratch, a *Attributes) {
 	}
 }
 
-const notMarked = "the request is not marked"
-
-// tellMarks says of rules that are not met for want of a mark which one may set it.
-func (t *Trace) tellMarks() {
+// nameMarkers names, for rules that fail for want of a mark, the first rule that may set it.
+func (t *Trace) nameMarkers() {
 	i := slices.IndexFunc(t.Rules, func(r TracedRule) bool {
-		return r.Unmet == "" && r.Rule.WhenLimited.Action == Mark && !r.Rule.Shadow
+		return r.Unmet == nil && r.Rule.WhenLimited.Action == Mark && !r.Rule.Shadow
 	})
 	if i < 0 {
 		return
 	}
 	for j := range t.Rules {
-		if r := &t.Rules[j]; r.Unmet == notMarked {
-			r.Unmet += fmt.Sprintf(", unless rule %s does so", t.Rules[i].Rule.Name)
+		if u := t.Rules[j].Unmet; u != nil && u.Condition == ConditionMarked {
+			u.Name = t.Rules[i].Rule.Name
 		}
 	}
 }
 
-// traceMet fills in what a rule asks about a request that it matches.
+// traceMet fills in the key and the limits of a rule that the request matches.
 func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, pattern int) {
 	s := newScratch()
 	defer s.free()
@@ -158,42 +205,39 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, patte
 		case k.OK || k.Part.OnMissing == MissingShared:
 			continue
 		case k.Part.OnMissing == MissingSkip:
-			tr.Unmet = fmt.Sprintf("the key's part %s is missing, and such requests skip the rule", k.Part)
+			tr.Unmet = &Unmet{Condition: ConditionKey, Name: k.Part.String(), Missing: true}
 		default:
 			tr.Denied = sluice.ReasonMissingKey // of a rule that degrades or marks
 		}
 		return
 	}
 	s.fill(false)
-	tr.Met = s.met()
-	if len(tr.Met) > 0 && tr.Met[0].Listed == ListDeny {
-		tr.Denied = tr.Met[0].Decision.Reason
+	tr.Results = s.met()
+	if len(tr.Results) > 0 && tr.Results[0].Listed == ListDeny {
+		tr.Denied = tr.Results[0].Decision.Reason
 	}
 }
 
-// unmet says which condition of a match a request fails first, "" if it meets all.
-// It agrees with matchesAll.
-func (m *matcher) unmet(a *matching) string {
+// unmet returns the first condition of a match that a request fails, nil if it meets all. It agrees with
+// matchesAll.
+func (m *matcher) unmet(a *matching) *Unmet {
 	switch {
 	case !m.matchesHost(a.Host):
-		return fmt.Sprintf("the host %q is %s", a.Host, among(m.hosts))
+		return &Unmet{Condition: ConditionHost, Value: a.Host, OneOf: slices.Clone(m.hosts)}
 	case !m.matchesPath(a.Path):
-		var texts []string
+		u := &Unmet{Condition: ConditionPath, Value: a.Path}
 		for i := range m.patterns {
-			texts = append(texts, m.patterns[i].text)
+			u.OneOf = append(u.OneOf, m.patterns[i].text)
 		}
-		return fmt.Sprintf("the path %s is %s", a.Path, among(texts))
+		return u
 	case len(m.methods) > 0 && !slices.Contains(m.methods, a.Method):
-		return fmt.Sprintf("the method %s is %s", a.Method, among(m.methods))
+		return &Unmet{Condition: ConditionMethod, Value: a.Method, OneOf: slices.Clone(m.methods)}
 	case len(m.classes) > 0 && !slices.Contains(m.classes, a.class):
-		if a.name == "" {
-			return "the request is of no class"
-		}
-		return fmt.Sprintf("the class %s is another one", a.name)
+		return &Unmet{Condition: ConditionClass, Value: a.name, Missing: a.name == ""}
 	case m.marked != nil && *m.marked && !a.marked:
-		return notMarked
+		return &Unmet{Condition: ConditionMarked}
 	case m.marked != nil && *m.marked != a.marked:
-		return "the request is marked"
+		return &Unmet{Condition: ConditionUnmarked}
 	}
 	for i := range m.values {
 		if !m.values[i].matches(a.Attributes) {
@@ -201,69 +245,47 @@ func (m *matcher) unmet(a *matching) string {
 		}
 	}
 	if m.clients != nil && !m.clients.contains(a.ClientIP) {
-		if !a.ClientIP.IsValid() {
-			return "the address of the client is unknown"
+		u := &Unmet{Condition: ConditionClientIP, Missing: !a.ClientIP.IsValid()}
+		if !u.Missing {
+			u.Value = a.ClientIP.String()
 		}
-		return fmt.Sprintf("the client %s is in none of the networks", a.ClientIP)
+		return u
 	}
 	for _, c := range m.also {
 		if !a.meets(c) {
+			u := &Unmet{Condition: ConditionIf}
 			if named, ok := c.(fmt.Stringer); ok {
-				return fmt.Sprintf("the condition does not hold: %s", named)
+				u.Name = named.String()
 			}
-			return "a condition does not hold"
+			return u
 		}
 	}
 	if m.of != "" {
-		if a.pressure == nil {
-			return fmt.Sprintf("the pressure on rule %s is unknown, and is to be %v or more", m.of, m.pressure)
+		u := &Unmet{Condition: ConditionPressure, Name: m.of, AtLeast: m.pressure, Missing: a.pressure == nil}
+		if !u.Missing {
+			u.Pressure = a.pressure(m.of)
 		}
-		if now := a.pressure(m.of); now < m.pressure {
-			return fmt.Sprintf("the pressure on rule %s is %v, and is to be %v or more", m.of, now, m.pressure)
+		if u.Missing || u.Pressure < m.pressure {
+			return u
 		}
 	}
 	for i, u := range m.unless {
 		if u.matchesAll(a) {
-			if len(m.unless) == 1 {
-				return "its exception is for the request"
-			}
-			return fmt.Sprintf("exception %d of %d is for the request", i+1, len(m.unless))
+			return &Unmet{Condition: ConditionUnless, Exception: i + 1, Exceptions: len(m.unless)}
 		}
 	}
-	return ""
+	return nil
 }
 
-func (m *valueMatcher) unmet(a *Attributes) string {
+// sourceConditions are the conditions on values, by the source of the value.
+var sourceConditions = map[Source]Condition{
+	FromHeader: ConditionHeader, FromCookie: ConditionCookie, FromQuery: ConditionQuery, FromAttribute: ConditionAttribute,
+}
+
+func (m *valueMatcher) unmet(a *Attributes) *Unmet {
 	v, ok := a.value(m.source, m.Name)
-	switch {
-	case !ok:
-		return fmt.Sprintf("the %s %s is missing", nouns[m.source], m.Name)
-	case m.Absent:
-		return fmt.Sprintf("the %s %s is there", nouns[m.source], m.Name)
+	return &Unmet{
+		Condition: sourceConditions[m.source], Name: m.Name, Value: v, Missing: !ok,
+		OneOf: slices.Clone(m.OneOf), Prefixes: slices.Clone(m.Prefixes),
 	}
-	var wanted []string
-	for _, text := range m.OneOf {
-		wanted = append(wanted, fmt.Sprintf("%q", text))
-	}
-	for _, text := range m.Prefixes {
-		wanted = append(wanted, fmt.Sprintf("%q…", text))
-	}
-	return fmt.Sprintf("the %s %s is %q, %s", nouns[m.source], m.Name, v, among(wanted))
-}
-
-// nouns are what values of a source are called.
-var nouns = map[Source]string{FromHeader: "header", FromCookie: "cookie", FromQuery: "parameter", FromAttribute: "attribute"}
-
-// mostNamed is how many alternatives are told.
-const mostNamed = 5
-
-// among says that something is none of some texts.
-func among(texts []string) string {
-	switch {
-	case len(texts) == 1:
-		return "not " + texts[0]
-	case len(texts) > mostNamed:
-		return fmt.Sprintf("none of %s and %d more", strings.Join(texts[:mostNamed], ", "), len(texts)-mostNamed)
-	}
-	return "none of " + strings.Join(texts, ", ")
 }

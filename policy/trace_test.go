@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -16,8 +17,8 @@ type local struct{ fromLoopback }
 
 func (local) String() string { return "from this machine" }
 
-// TestTraceSaysWhatFailed tries each condition, and the words for its failure.
-func TestTraceSaysWhatFailed(t *testing.T) {
+// TestTraceNamesTheConditionThatFails tries each condition.
+func TestTraceNamesTheConditionThatFails(t *testing.T) {
 	yes, no := true, false
 	request := policy.Attributes{
 		Method: "GET", Host: "a.example.com:80", Path: "/b//c", ClientIP: netip.MustParseAddr("::ffff:192.0.2.1"),
@@ -25,30 +26,31 @@ func TestTraceSaysWhatFailed(t *testing.T) {
 	}
 	for _, c := range []struct {
 		match policy.Match
-		want  string
+		want  *policy.Unmet
 	}{
-		{policy.Match{}, ""},
-		{policy.Match{Hosts: []string{"b.example.com"}}, `the host "a.example.com" is not b.example.com`},
-		{policy.Match{Paths: []string{"/b/c"}}, ""},
-		{policy.Match{Paths: []string{"/b", "/c"}}, "the path /b/c is none of /b, /c"},
-		{policy.Match{Paths: []string{"/1", "/2", "/3", "/4", "/5", "/6"}}, "the path /b/c is none of /1, /2, /3, /4, /5 and 1 more"},
-		{policy.Match{Methods: []string{"POST"}, Marked: &yes}, "the method GET is not POST"},
-		{policy.Match{Classes: []string{"gold"}}, "the class plain is another one"},
-		{policy.Match{Marked: &yes}, "the request is not marked"},
-		{policy.Match{Marked: &no}, ""},
-		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"pro"}, Prefixes: []string{"gold"}}}}, `the header X-Plan is "free", none of "pro", "gold"…`},
-		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"pro"}}}}, `the header X-Plan is "free", not "pro"`},
-		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", Absent: true}}}, "the header X-Plan is there"},
-		{policy.Match{Cookies: []policy.ValueMatch{{Name: "s"}}}, "the cookie s is missing"},
-		{policy.Match{Queries: []policy.ValueMatch{{Name: "q"}, {Name: "r"}}}, "the parameter r is missing"},
-		{policy.Match{Attributes: []policy.ValueMatch{{Name: "tenant"}}}, "the attribute tenant is missing"},
-		{policy.Match{ClientIPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "the client 192.0.2.1 is in none of the networks"},
-		{policy.Match{If: []policy.Matcher{fromLoopback{}}}, "a condition does not hold"},
-		{policy.Match{If: []policy.Matcher{local{}}}, "the condition does not hold: from this machine"},
-		{policy.Match{Pressure: 0.9, PressureOf: "other"}, "the pressure on rule other is 0.5, and is to be 0.9 or more"},
-		{policy.Match{Pressure: 0.5, PressureOf: "other"}, ""},
-		{policy.Match{Unless: []policy.Match{{Methods: []string{"GET"}}}}, "its exception is for the request"},
-		{policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}, {Paths: []string{"/b/*"}}}}, "exception 2 of 2 is for the request"},
+		{policy.Match{}, nil},
+		{policy.Match{Hosts: []string{"b.example.com"}}, &policy.Unmet{Condition: policy.ConditionHost, Value: "a.example.com", OneOf: []string{"b.example.com"}}},
+		{policy.Match{Paths: []string{"/b/c"}}, nil},
+		{policy.Match{Paths: []string{"/b", "/c"}}, &policy.Unmet{Condition: policy.ConditionPath, Value: "/b/c", OneOf: []string{"/b", "/c"}}},
+		{policy.Match{Methods: []string{"POST"}, Marked: &yes}, &policy.Unmet{Condition: policy.ConditionMethod, Value: "GET", OneOf: []string{"POST"}}},
+		{policy.Match{Classes: []string{"gold"}}, &policy.Unmet{Condition: policy.ConditionClass, Value: "plain"}},
+		{policy.Match{Marked: &yes}, &policy.Unmet{Condition: policy.ConditionMarked}},
+		{policy.Match{Marked: &no}, nil},
+		{
+			policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"pro"}, Prefixes: []string{"gold"}}}},
+			&policy.Unmet{Condition: policy.ConditionHeader, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}, Prefixes: []string{"gold"}},
+		},
+		{policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", Absent: true}}}, &policy.Unmet{Condition: policy.ConditionHeader, Name: "X-Plan", Value: "free"}},
+		{policy.Match{Cookies: []policy.ValueMatch{{Name: "s"}}}, &policy.Unmet{Condition: policy.ConditionCookie, Name: "s", Missing: true}},
+		{policy.Match{Queries: []policy.ValueMatch{{Name: "q"}, {Name: "r"}}}, &policy.Unmet{Condition: policy.ConditionQuery, Name: "r", Missing: true}},
+		{policy.Match{Attributes: []policy.ValueMatch{{Name: "tenant"}}}, &policy.Unmet{Condition: policy.ConditionAttribute, Name: "tenant", Missing: true}},
+		{policy.Match{ClientIPs: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, &policy.Unmet{Condition: policy.ConditionClientIP, Value: "192.0.2.1"}},
+		{policy.Match{If: []policy.Matcher{fromLoopback{}}}, &policy.Unmet{Condition: policy.ConditionIf}},
+		{policy.Match{If: []policy.Matcher{local{}}}, &policy.Unmet{Condition: policy.ConditionIf, Name: "from this machine"}},
+		{policy.Match{Pressure: 0.9, PressureOf: "other"}, &policy.Unmet{Condition: policy.ConditionPressure, Name: "other", Pressure: 0.5, AtLeast: 0.9}},
+		{policy.Match{Pressure: 0.5, PressureOf: "other"}, nil},
+		{policy.Match{Unless: []policy.Match{{Methods: []string{"GET"}}}}, &policy.Unmet{Condition: policy.ConditionUnless, Exception: 1, Exceptions: 1}},
+		{policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}, {Paths: []string{"/b/*"}}}}, &policy.Unmet{Condition: policy.ConditionUnless, Exception: 2, Exceptions: 2}},
 	} {
 		p, err := policy.New(policy.Options{
 			Classes: []policy.Class{{Name: "gold", Match: policy.Match{Methods: []string{"PUT"}}}, {Name: "plain"}},
@@ -62,10 +64,10 @@ func TestTraceSaysWhatFailed(t *testing.T) {
 			t.Fatal(err)
 		}
 		trace := p.Trace(&request)
-		if got := trace.Rules[0].Unmet; got != c.want {
-			t.Errorf("%+v: %q, want %q", c.match, got, c.want)
+		if got := trace.Rules[0].Unmet; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v: %+v, want %+v", c.match, got, c.want)
 		}
-		if trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Met() != (c.want == "") {
+		if trace.Method != "GET" || trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Met() != (c.want == nil) {
 			t.Errorf("%+v", trace)
 		}
 	}
@@ -91,28 +93,27 @@ func TestTraceTellsKeysAndLists(t *testing.T) {
 	if len(r.Key) != 2 || r.Key[0].Value != "2001:db8::/64" || !r.Key[0].OK || r.Key[1].OK {
 		t.Errorf("key = %+v", r.Key)
 	}
-	if len(r.Met) != 1 || r.Met[0].Request.Cost != 2 || !r.Met[0].Request.Peek || r.Met[0].Request.Key != p.Meets(&a)[0].Request.Key {
-		t.Errorf("met = %+v", r.Met)
+	if len(r.Results) != 1 || r.Results[0].Request.Cost != 2 || !r.Results[0].Request.Peek || r.Results[0].Request.Key != p.Meets(&a)[0].Request.Key {
+		t.Errorf("results = %+v", r.Results)
 	}
 	a.ClientIP = netip.MustParseAddr("192.0.2.66")
-	if r := p.Trace(&a).Rules[0]; r.Denied != sluice.ReasonListed || r.Met[0].Listed != policy.ListDeny {
+	if r := p.Trace(&a).Rules[0]; r.Denied != sluice.ReasonListed || r.Results[0].Listed != policy.ListDeny {
 		t.Errorf("on a list: %+v", r)
 	}
 	a.ClientIP = netip.MustParseAddr("192.0.2.1")
-	if r := build(policy.Header("X-User").IfMissing(policy.MissingSkip)).Trace(&a).Rules[0]; r.Unmet != "the key's part header:X-User is missing, and such requests skip the rule" {
+	if r := build(policy.Header("X-User").IfMissing(policy.MissingSkip)).Trace(&a).Rules[0]; !reflect.DeepEqual(r.Unmet, &policy.Unmet{Condition: policy.ConditionKey, Name: "header:X-User", Missing: true}) {
 		t.Errorf("to be skipped: %+v", r)
 	}
-	if r := build(policy.Header("X-User").IfMissing(policy.MissingDeny)).Trace(&a).Rules[0]; r.Denied != sluice.ReasonMissingKey || r.Unmet != "" {
+	if r := build(policy.Header("X-User").IfMissing(policy.MissingDeny)).Trace(&a).Rules[0]; r.Denied != sluice.ReasonMissingKey || r.Unmet != nil {
 		t.Errorf("to be denied: %+v", r)
 	}
 	a.Path = "/free"
-	if trace := p.Trace(&a); !trace.Bypass || trace.Met() || trace.Rules[0].Unmet != "class free meets no rule" {
+	if trace := p.Trace(&a); !trace.Bypass || trace.Met() || !reflect.DeepEqual(trace.Rules[0].Unmet, &policy.Unmet{Condition: policy.ConditionBypass, Name: "free"}) {
 		t.Errorf("bypass: %+v", trace)
 	}
 }
 
-// A trace asks no store, so it cannot know whether a rule marks the request; it says
-// which one may.
+// A trace calls no store, so it cannot know whether a rule marks the request; it names the rule that may.
 func TestTraceNamesRulesThatMark(t *testing.T) {
 	yes := true
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{
@@ -122,11 +123,11 @@ func TestTraceNamesRulesThatMark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Trace(&policy.Attributes{}).Rules[1].Unmet; got != "the request is not marked, unless rule marks does so" {
-		t.Errorf("%q", got)
+	if got := p.Trace(&policy.Attributes{}).Rules[1].Unmet; !reflect.DeepEqual(got, &policy.Unmet{Condition: policy.ConditionMarked, Name: "marks"}) {
+		t.Errorf("%+v", got)
 	}
-	if got := p.Trace(&policy.Attributes{Marked: true}).Rules[1].Unmet; got != "" {
-		t.Errorf("of a marked request: %q", got)
+	if got := p.Trace(&policy.Attributes{Marked: true}).Rules[1].Unmet; got != nil {
+		t.Errorf("a marked request: %+v", got)
 	}
 }
 
@@ -143,7 +144,7 @@ func TestTraceOfAlwaysLimited(t *testing.T) {
 	}
 }
 
-// TestTraceAgreesWithDecisions: what a trace says is met is what a decision would ask.
+// TestTraceAgreesWithDecisions: a trace meets the rules whose limits a decision would charge.
 func TestTraceAgreesWithDecisions(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	pick := func(texts ...string) string { return texts[rnd.IntN(len(texts))] }
@@ -222,9 +223,9 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 				want = append(want, m.Rule.Name)
 			}
 			for _, r := range p.Trace(a).Rules {
-				if r.Unmet == "" {
+				if r.Unmet == nil {
 					got = append(got, r.Rule.Name)
-					if len(r.Met) != 1 || r.Met[0].Rule != r.Rule {
+					if len(r.Results) != 1 || r.Results[0].Rule != r.Rule {
 						t.Fatalf("%+v", r)
 					}
 				}

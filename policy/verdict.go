@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -122,4 +124,44 @@ func (m *LimitResult) tighter(o *LimitResult) bool {
 		return a.Limit > b.Limit // a smaller share remains
 	}
 	return a.ResetAfter > b.ResetAfter
+}
+
+// String returns the verdict in a line, for logs and tests: the action, why, and the numbers of the
+// tightest limit. It contains no key.
+func (v *Verdict) String() string {
+	var b strings.Builder
+	b.WriteString(v.Action.String())
+	switch {
+	case v.Bypass:
+		fmt.Fprintf(&b, ": class %s meets no rule", v.Class)
+	case v.Reason == sluice.ReasonNoRule:
+		b.WriteString(": no rule matches")
+	case v.Missing != nil:
+		fmt.Fprintf(&b, ": rule %s: the key's part %s is missing", v.Rule.Name, v.Missing)
+	case v.Err != nil && v.Reason == sluice.ReasonStoreError:
+		b.WriteString(": the store could not decide")
+		if v.Rule != nil {
+			fmt.Fprintf(&b, "; on_store_error of rule %s is %s", v.Rule.Name, v.Rule.OnStoreError)
+		}
+	case v.Err != nil:
+		fmt.Fprintf(&b, ": %v", v.Err)
+	case v.Action == Deny && v.Rule != nil:
+		fmt.Fprintf(&b, ": rule %s: %s", v.Rule.Name, v.Reason)
+	case v.Degrade != nil:
+		fmt.Fprintf(&b, ": rule %s", v.Degrade.Name)
+	case v.Mark != nil:
+		fmt.Fprintf(&b, ": rule %s", v.Mark.Name)
+	case v.Rule != nil:
+		fmt.Fprintf(&b, ": the tightest rule is %s", v.Rule.Name)
+	}
+	if v.TightestLimit != nil && v.Err == nil {
+		fmt.Fprintf(&b, ", %d of %d remain", v.Tightest.Remaining, v.Tightest.Limit)
+	}
+	if v.Delay > 0 {
+		fmt.Fprintf(&b, ", after a delay of %v", v.Delay)
+	}
+	if wait := v.RetryAfter(); wait > 0 {
+		fmt.Fprintf(&b, ", retry after %v", wait)
+	}
+	return b.String()
 }

@@ -96,7 +96,7 @@ func launchIn(tb testing.TB, dir, config string, env ...string) *server {
 	}
 	s := &server{tb: tb, urls: map[string]string{}, ended: make(chan struct{})}
 	s.client = &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	s.cmd = exec.Command(program, "serve", "-c", file)
+	s.cmd = exec.Command(program, "serve", file)
 	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stderr = s
 	out, err := s.cmd.StdoutPipe()

@@ -7,6 +7,7 @@ const (
 	anEdge  = "server/internal/*"
 	wireApp = "server/internal/app"
 	wireCLI = "server/internal/cli"
+	inWords = "server/internal/describe"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -40,7 +41,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, anEdge})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -69,7 +70,8 @@ var house = []room{
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
-	{anEdge, belowEdge, join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
+	{anEdge, join(belowEdge, []string{inWords}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"policyfile"}), nil, "checks works on public packages"},

@@ -31,7 +31,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 			return p
 		}
 		a.dropLeases(r.Context(), &v)
-		a.write(w, status, false, a.explain(&v))
+		a.write(w, status, false, a.decisionOf(&v))
 		return nil
 	}
 	h := heldBy(&v)
@@ -48,7 +48,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if v.Delay > 0 {
 		h.since = time.Time{} // its turn has not come
 	}
-	e := a.explain(&v)
+	e := a.decisionOf(&v)
 	e.opened = &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()}
 	a.write(w, status, true, e)
 	return nil

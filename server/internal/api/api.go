@@ -126,7 +126,7 @@ func New(o Options) (*API, error) {
 		"/v1/reset":     a.authorized(a.resetCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
 		pressurePath:    a.authorized(a.pressureCalls()),
-		"/openapi.yaml": {{http.MethodGet, describe}},
+		"/openapi.yaml": {{http.MethodGet, openAPI}},
 		"/":             {{http.MethodGet, a.index}},
 	}
 	return a, nil
@@ -226,7 +226,7 @@ func (a *API) paths() []string {
 	return paths
 }
 
-func describe(w http.ResponseWriter, _ *http.Request) *problem {
+func openAPI(w http.ResponseWriter, _ *http.Request) *problem {
 	h := w.Header()
 	h.Set("Content-Type", "application/yaml")
 	h.Set("Content-Length", strconv.Itoa(len(OpenAPI)))

@@ -34,7 +34,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 		return p
 	}
 	a.dropLeases(r.Context(), &v)
-	a.write(w, status, v.Allowed(), a.explain(&v))
+	a.write(w, status, v.Allowed(), a.decisionOf(&v))
 	return nil
 }
 
@@ -115,8 +115,8 @@ func deniedStatus(r *http.Request) (int, *problem) {
 	return status, nil
 }
 
-// write answers with an explanation.
-func (a *API) write(w http.ResponseWriter, denied int, allowed bool, e explanation) {
+// write answers with a decision.
+func (a *API) write(w http.ResponseWriter, denied int, allowed bool, e decision) {
 	status := http.StatusOK
 	if !allowed {
 		status = denied

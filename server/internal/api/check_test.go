@@ -26,12 +26,12 @@ func TestCheckExplainsWhatItDecides(t *testing.T) {
 	const who = `{"method": "GET", "path": "/a", "client_ip": "192.0.2.1"}`
 	r := s.want(true, "/v1/check", who)
 	if r.Rule != "per-client" || r.Limit != "per-client" || *r.Capacity != 2 || *r.Remaining != 1 || r.Reason != "" || r.Action != "allow" {
-		t.Errorf("allowed: %+v", r.explanation)
+		t.Errorf("allowed: %+v", r.decision)
 	}
 	s.want(true, "/v1/check", who)
 	r = s.want(false, "/v1/check", who)
 	if r.Rule != "per-client" || r.Reason != "limited" || r.Action != "deny" || *r.Remaining != 0 {
-		t.Errorf("denied: %+v", r.explanation)
+		t.Errorf("denied: %+v", r.decision)
 	}
 	if r.RetryAfterMS == nil || *r.RetryAfterMS < 1_790_000 || *r.RetryAfterMS > 1_800_000 || *r.RetryAfterSeconds*1000 < *r.RetryAfterMS {
 		t.Errorf("waits of a denial: %+v", r.waits)
@@ -116,7 +116,7 @@ rules:
 	s.want(true, "/v1/check", `{`+whole+`, "cookies": {"session": "other"}}`)
 	r := s.want(false, "/v1/check", `{"query": {"q": "1"}}`)
 	if r.Rule != "parts" || r.Missing != "cookie:session" || r.RetryAfterMS != nil {
-		t.Errorf("a request without its cookie: %+v", r.explanation)
+		t.Errorf("a request without its cookie: %+v", r.decision)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestARequestIsChargedToAllRulesOrToNone(t *testing.T) {
 	if wide := s.want(true, "/v1/peek", `{"rule": "wide", "key": "192.0.2.1"}`); *wide.Remaining != 98 {
 		t.Errorf("denied requests were charged to the other rule: %d of 100 remain", *wide.Remaining)
 	}
-	i := slices.IndexFunc(r.Limits, func(l limitMet) bool { return l.Rule == "trial" })
+	i := slices.IndexFunc(r.Limits, func(l limitDecision) bool { return l.Rule == "trial" })
 	if !r.Limits[i].Shadow || r.Limits[i].Allowed {
 		t.Errorf("the rule in shadow says %+v", r.Limits[i])
 	}
@@ -162,11 +162,11 @@ func TestRequestsThatNoRuleMatches(t *testing.T) {
 	const rules = "rules: [{name: login, match: {path: /login}, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"
 	r := serve(t, rules, nil).want(true, "/v1/check", `{"path": "/other"}`)
 	if r.Reason != "no-rule" || r.Rule != "" || len(r.Limits) != 0 {
-		t.Errorf("%+v", r.explanation)
+		t.Errorf("%+v", r.decision)
 	}
 	r = serve(t, "default: deny\n"+rules, nil).want(false, "/v1/check", `{"path": "/other"}`)
 	if r.Reason != "no-rule" || r.RetryAfterMS != nil {
-		t.Errorf("%+v", r.explanation)
+		t.Errorf("%+v", r.decision)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestAStoreThatFailsIsDecidedByTheRule(t *testing.T) {
 		})
 		r := s.want(allowed, "/v1/check", `{"client_ip": "192.0.2.1"}`)
 		if r.Reason != "store-error" || r.Rule != "per-client" || r.Capacity != nil {
-			t.Errorf("%s: %+v", fallback, r.explanation)
+			t.Errorf("%s: %+v", fallback, r.decision)
 		}
 	}
 }

@@ -43,7 +43,7 @@ rules:
 	} {
 		question := `{"path": "` + path + `", "client_ip": "192.0.2.1", "headers": {"X-Plan": "vip"}}`
 		if r := s.want(true, "/v1/check", question); r.Action != "allow" || r.Degrade != nil || r.Mark != nil || r.Class != "vip" {
-			t.Errorf("%s: %+v of what conforms", path, r.explanation)
+			t.Errorf("%s: %+v of what conforms", path, r.decision)
 		}
 		r := s.want(true, "/v1/check", question)
 		got := r.Degrade
@@ -51,7 +51,7 @@ rules:
 			got = r.Mark
 		}
 		if r.Action != want.action || got == nil {
-			t.Fatalf("%s: %+v, want %s", path, r.explanation, want.action)
+			t.Fatalf("%s: %+v, want %s", path, r.decision, want.action)
 		}
 		if got.Rule != want.how.Rule || got.Upstream != want.how.Upstream || got.Status != want.how.Status || !maps.Equal(got.RequestHeader, want.how.RequestHeader) {
 			t.Errorf("%s: %+v, want %+v", path, *got, want.how)
@@ -89,11 +89,11 @@ rules:
 	}
 	s.want(true, "/v1/check", `{"attributes": {"protocol": "smtp", "sender": "b@example.com"}}`)
 	if r := s.want(false, "/v1/check", `{"attributes": {"protocol": "smtp"}}`); r.Missing != "attribute:sender" {
-		t.Errorf("%+v, want the sender missing", r.explanation)
+		t.Errorf("%+v, want the sender missing", r.decision)
 	}
 	// Nobody says that the token was verified.
 	if r := s.want(false, "/v1/check", `{"path": "/user", "headers": {"Authorization": "Bearer e30.eyJzdWIiOiJib2IifQ.e30"}}`); r.Missing != "claim:sub" {
-		t.Errorf("%+v, want the claim missing", r.explanation)
+		t.Errorf("%+v, want the claim missing", r.decision)
 	}
 	s.want(true, "/v1/check", `{"path": "/marked"}`)
 	s.want(true, "/v1/check", `{"path": "/marked", "marked": false}`)

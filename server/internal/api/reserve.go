@@ -54,10 +54,10 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 			return p
 		}
 		a.dropLeases(r.Context(), &v)
-		a.write(w, status, false, a.explain(&v))
+		a.write(w, status, false, a.decisionOf(&v))
 		return nil
 	}
-	e := a.explain(&v)
+	e := a.decisionOf(&v)
 	e.opened = &opened{Token: a.tokens.open(heldBy(&v), ttl), ExpiresInMS: ttl.Milliseconds()}
 	a.write(w, status, true, e)
 	return nil

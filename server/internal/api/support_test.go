@@ -115,7 +115,7 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 type reply struct {
 	status int
 	header http.Header
-	explanation
+	decision
 	Field   string
 	Remedy  string
 	Detail  string

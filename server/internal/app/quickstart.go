@@ -49,7 +49,7 @@ func (a *App) announceQuickStart(w io.Writer) {
 			"  curl -si %s/\n\n", proxy, proxy)
 	}
 	fmt.Fprintf(w, "To protect a service of your own: sluice serve --upstream http://HOST:PORT,\n"+
-		"or with rules of your own: sluice serve -c FILE. Ctrl-C ends it.\n")
+		"or with rules of your own: sluice serve FILE. Ctrl-C ends it.\n")
 }
 
 // urlOf returns the URL of a listener for programs on this machine.

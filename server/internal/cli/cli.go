@@ -28,15 +28,15 @@ func Main() int {
 	// The first signal drains, and a later one ends the program at once.
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalGrace, stop) })
 	if err := newRoot().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, describe(err))
+		fmt.Fprintln(os.Stderr, describeError(err))
 		return 1
 	}
 	return 0
 }
 
-// describe names the program before an error; mistakes in files begin with their
+// describeError names the program before an error; mistakes in files begin with their
 // place, which editors and terminals find.
-func describe(err error) string {
+func describeError(err error) string {
 	text := strings.TrimRight(err.Error(), "\n")
 	var mistakes policyfile.Errors
 	if errors.As(err, &mistakes) || strings.HasPrefix(text, "sluice: ") {

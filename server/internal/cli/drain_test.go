@@ -53,7 +53,7 @@ func launch(t *testing.T, path, configuration string) *program {
 // run runs the program with a configuration file until it is ready.
 func run(t *testing.T, path, file string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(path, "serve", "-c", file), url: map[string]string{}, stderr: new(bytes.Buffer), exited: make(chan struct{})}
+	p := &program{t: t, cmd: exec.Command(path, "serve", file), url: map[string]string{}, stderr: new(bytes.Buffer), exited: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -13,28 +13,25 @@ import (
 func newServe() *cobra.Command {
 	var s settings
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Limit traffic, and answer decisions",
-		Long: "Limit the traffic that passes through a reverse proxy, and answer other programs'\n" +
-			"questions. Without a configuration it runs a quick-start policy in front of a\n" +
-			"built-in service.\n\n" +
-			"Each flag can be given in the environment: --listen-proxy is SLUICE_LISTEN_PROXY.\n" +
-			"Flags win over the environment, and that over the file. The admin token is taken\n" +
-			"from SLUICE_ADMIN_TOKEN or from a file, since flags are there for everybody to see.\n\n" +
-			"A configuration file that changes is read anew, and so it is on SIGHUP: its rules\n" +
-			"replace those before all at once, or nothing does if there is a mistake.\n\n" +
-			"SIGTERM or Ctrl-C lets the requests under way end; one that comes more\n" +
-			"than a second after the first does not wait.",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("serve takes no %q; give a configuration file as --config %[1]s", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "serve [FILE]",
+		Short: "Limit traffic as a proxy, and decide for other programs",
+		Long: "Limit the traffic that passes through a reverse proxy, and decide for other programs\n" +
+			"over HTTP. FILE is the configuration. Without one, a quick-start policy runs in front\n" +
+			"of a built-in service.\n\n" +
+			"Each flag can be set in the environment: --listen-proxy is SLUICE_LISTEN_PROXY, and\n" +
+			"FILE is SLUICE_CONFIG. Flags override the environment, which overrides the file. The\n" +
+			"admin token comes from SLUICE_ADMIN_TOKEN or from a file, because other users of the\n" +
+			"machine can see flags.\n\n" +
+			"The server reloads a configuration file when it changes, and on SIGHUP. The new rules\n" +
+			"replace the old rules all at once. A file with a mistake changes nothing.\n\n" +
+			"After SIGTERM or Ctrl-C, requests under way may end. A second signal, more than a\n" +
+			"second later, ends the program at once.",
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd.Flags()); err != nil {
 				return err
 			}
+			s.setFile(args)
 			reloads := newReloader(s.config)
 			defer reloads.close()
 			f, quickStart, err := s.load()

@@ -12,12 +12,13 @@ import (
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 // settings are the flags of serve. What is zero was not given.
 type settings struct {
-	config         string
+	config         string // the file; empty for the quick start
 	proxy          address
 	api            address
 	admin          address
@@ -31,7 +32,6 @@ type settings struct {
 func (s *settings) register(flags *pflag.FlagSet) {
 	s.logLevel.among = []string{"debug", "info", "warn", "error"}
 	s.logFormat.among = []string{"text", "json"}
-	flags.StringVarP(&s.config, "config", "c", "", "configuration `FILE`; without one, a quick-start policy")
 	flags.Var(&s.proxy, "listen-proxy", "where traffic comes in, `HOST:PORT` or off (default 127.0.0.1:8080)")
 	flags.Var(&s.api, "listen-api", "where decisions are asked for, `HOST:PORT` or off (default 127.0.0.1:8081)")
 	flags.Var(&s.admin, "listen-admin", "where operators look, `HOST:PORT` or off (default 127.0.0.1:9090)")
@@ -60,6 +60,23 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// oneFile accepts the name of one configuration file, or none.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s takes one file; write sluice %s", cmd.Name(), cmd.Use)
+	}
+	return nil
+}
+
+// setFile takes the file from the arguments, or from SLUICE_CONFIG.
+func (s *settings) setFile(args []string) {
+	if len(args) > 0 {
+		s.config = args[0]
+		return
+	}
+	s.config = os.Getenv("SLUICE_CONFIG")
 }
 
 // load reads the file, or the quick start, and puts the flags over it.

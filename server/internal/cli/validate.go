@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
-	"github.com/sluicehq/sluice/server/internal/words"
+	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/spf13/cobra"
 )
 
@@ -18,11 +18,11 @@ func newValidate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check configuration files",
-		Long: "Check configuration files: all that is wrong with them is printed at once, each\n" +
-			"mistake with its place and a remedy. The exit status is 0 if there is none, and then\n" +
-			"each rule is put into words, to be compared with what was meant.\n\n" +
-			"With --connect, the store that a file names is asked too: whether it can be reached,\n" +
-			"and whether this user may do there what limits need.",
+		Long: "Check configuration files. All mistakes are printed at once, each with its position\n" +
+			"and a remedy. A file without mistakes is described rule by rule, so that you can\n" +
+			"compare it with what you meant. The exit status is 0 if no file has a mistake.\n\n" +
+			"With --connect, the store of each file is checked too: whether the server can reach\n" +
+			"it, and whether its user has the permissions that limits need.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("validate needs a file: sluice validate FILE")
@@ -71,12 +71,12 @@ func newValidate() *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVar(&connect, "connect", false, "ask the store, too")
-	cmd.Flags().BoolVarP(&brief, "brief", "b", false, "leave the rules out")
+	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the store too")
+	cmd.Flags().BoolVarP(&brief, "brief", "b", false, "do not describe the rules")
 	return cmd
 }
 
-// describeRules puts classes and rules into words.
+// describeRules describes the classes and rules of a file.
 func describeRules(f *policyfile.File) (string, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {
@@ -86,23 +86,5 @@ func describeRules(f *policyfile.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	for i := range o.Classes {
-		fmt.Fprintf(&b, "  class %s: %s\n", o.Classes[i].Name, words.Class(&o.Classes[i]))
-	}
-	for _, r := range p.Rules() {
-		fmt.Fprintf(&b, "  rule %s\n", r.Name)
-		writeLines(&b, words.Rule(r, f.Store.Redis != nil))
-	}
-	if o.Default == policy.Deny {
-		b.WriteString("  what no rule is for is refused\n")
-	}
-	return b.String(), nil
-}
-
-// writeLines writes what is said of a rule.
-func writeLines(b *strings.Builder, lines []words.Line) {
-	for _, l := range lines {
-		fmt.Fprintf(b, "    %-10s %s\n", l.About, l.Text)
-	}
+	return describe.Policy(p, &o, f.Store.Redis != nil), nil
 }

@@ -1,4 +1,4 @@
-package words
+package describe
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Limit says what a limit lets pass, as in "100 a minute, up to 20 at once (token bucket)".
+// Limit describes what a limit lets pass, as in "100 a minute, up to 20 at once (token bucket)".
 func Limit(l *sluice.Limit) string {
 	switch a := l.Algorithm().(type) {
 	case sluice.TokenBucket:
@@ -19,19 +19,19 @@ func Limit(l *sluice.Limit) string {
 			if factor == 0 {
 				factor = 3
 			}
-			text += fmt.Sprintf(", after a pause %d times slower for %s", factor, duration(a.WarmUp))
+			text += fmt.Sprintf("; after a pause, %d times slower for %s", factor, duration(a.WarmUp))
 		}
 		if a.Debt > 0 {
-			text += fmt.Sprintf(", owing up to %d", a.Debt)
+			text += fmt.Sprintf("; may owe up to %d", a.Debt)
 		}
 		return text + " (token bucket)"
 	case sluice.LeakyBucket:
 		text := fmt.Sprintf("one at a time, %s", rate(a.Rate))
 		if a.Queue > 0 {
-			text += fmt.Sprintf("; %d wait their turn", a.Queue)
+			text += fmt.Sprintf("; %d more wait in a queue", a.Queue)
 		}
 		if a.Undelayed > 0 {
-			text += fmt.Sprintf(", %d of them pass at once", a.Undelayed)
+			text += fmt.Sprintf(", %d of them without a delay", a.Undelayed)
 		}
 		return text + " (leaky bucket)"
 	case sluice.FixedWindow:
@@ -43,25 +43,25 @@ func Limit(l *sluice.Limit) string {
 	case sluice.SlidingLog:
 		text := fmt.Sprintf("%d in any %s", a.Rate.Count(), period(a.Rate.Period()))
 		if a.MinInterval > 0 {
-			text += fmt.Sprintf(", %s apart at least", duration(a.MinInterval))
+			text += fmt.Sprintf(", at least %s apart", duration(a.MinInterval))
 		}
 		return text + attempts(a.CountDenied) + " (sliding log)"
 	case sluice.Concurrency:
 		text := fmt.Sprintf("%d in flight", a.Max)
 		if a.Queue > 0 {
-			text += fmt.Sprintf(", %d more wait for them", a.Queue)
+			text += fmt.Sprintf("; %d more wait in a queue", a.Queue)
 		}
 		ttl := a.TTL
 		if ttl == 0 {
 			ttl = time.Minute
 		}
-		return text + fmt.Sprintf("; a place is lost after %s (concurrency)", duration(ttl))
+		return text + fmt.Sprintf("; a lease ends after %s (concurrency)", duration(ttl))
 	default:
 		return l.Algorithm().String()
 	}
 }
 
-// attempts says whether denied attempts count.
+// attempts describes whether denied attempts count.
 func attempts(counted bool) string {
 	if counted {
 		return "; denied attempts count too"
@@ -77,14 +77,14 @@ func fixed(a sluice.FixedWindow) string {
 		if a.Zone != nil {
 			zone = a.Zone.String()
 		}
-		return fmt.Sprintf("%d each %v of the calendar in %s%s (fixed window)", count, a.Calendar, zone, too)
+		return fmt.Sprintf("%d in each calendar %v in %s%s (fixed window)", count, a.Calendar, zone, too)
 	case a.Opened:
-		return fmt.Sprintf("%d in the %s that a first request begins%s (fixed window)", count, period(a.Rate.Period()), too)
+		return fmt.Sprintf("%d in each %s, which begins with its first request%s (fixed window)", count, period(a.Rate.Period()), too)
 	}
-	return fmt.Sprintf("%d each %s by the clock%s (fixed window)", count, period(a.Rate.Period()), too)
+	return fmt.Sprintf("%d in each %s of the clock%s (fixed window)", count, period(a.Rate.Period()), too)
 }
 
-// rate says a rate, as in "100 a minute".
+// rate describes a rate, as in "100 a minute".
 func rate(r sluice.Rate) string {
 	switch p := period(r.Period()); p {
 	case "hour":
@@ -96,7 +96,7 @@ func rate(r sluice.Rate) string {
 	}
 }
 
-// period says a time that stands behind "any" or "each".
+// period describes a time that follows "any" or "each".
 func period(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d {
@@ -129,7 +129,7 @@ func duration(d time.Duration) string {
 	return text
 }
 
-// bytes says a rate of bytes, as in "1MB a second".
+// bytes describes a rate of bytes, as in "1MB a second".
 func bytes(r sluice.Rate) string {
 	n := r.Count()
 	text := strconv.FormatInt(n, 10) + "B"

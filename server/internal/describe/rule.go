@@ -1,4 +1,4 @@
-package words
+package describe
 
 import (
 	"cmp"
@@ -11,29 +11,51 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Line is one thing that a rule does: what it is about, and what is said of it.
-type Line struct{ About, Text string }
+// Policy describes the classes and rules of a policy made from o. Remote means that the store is on another
+// machine, and may fail.
+func Policy(p *policy.Policy, o *policy.Options, remote bool) string {
+	var b strings.Builder
+	for i := range o.Classes {
+		fmt.Fprintf(&b, "  class %s: %s\n", o.Classes[i].Name, class(&o.Classes[i]))
+	}
+	for _, r := range p.Rules() {
+		fmt.Fprintf(&b, "  rule %s\n", r.Name)
+		write(&b, rule(r, remote))
+	}
+	if o.Default == policy.Deny {
+		b.WriteString("  the default refuses requests that meet no rule\n")
+	}
+	return b.String()
+}
 
-// Rule says what a rule of a compiled policy does, line by line. remote says that the store is
-// one that may fail.
-func Rule(r *policy.Rule, remote bool) []Line {
-	lines := []Line{{"for", Match(&r.Match)}}
+// line is one thing that a rule does: its aspect, such as "each", and the text about it.
+type line struct{ about, text string }
+
+// write writes lines under the heading of a rule.
+func write(b *strings.Builder, lines []line) {
+	for _, l := range lines {
+		fmt.Fprintf(b, "    %-10s %s\n", l.about, l.text)
+	}
+}
+
+// rule describes what a rule of a compiled policy does, line by line.
+func rule(r *policy.Rule, remote bool) []line {
+	var lines []line
 	add := func(about, text string) {
 		if text != "" {
-			lines = append(lines, Line{about, text})
+			lines = append(lines, line{about, text})
 		}
 	}
-	if r.Shadow {
-		lines = append([]Line{{"in shadow", "decided and counted, and nothing of it enforced"}}, lines...)
-	}
+	add("in shadow", shadow(r))
+	add("for", Match(&r.Match))
 	switch global := isGlobal(r.Key); {
 	case !global:
 		add("each", key(r.Key))
 	case !r.Always:
-		add("all", "in one budget in common")
+		add("all", "share one budget")
 	}
 	if r.Always {
-		add("limits", "each of them, always")
+		add("limits", always)
 	}
 	for _, l := range r.Limits {
 		add("may", named(r, l))
@@ -44,21 +66,19 @@ func Rule(r *policy.Rule, remote bool) []Line {
 	add("costs", cost(&r.Cost))
 	add("counts", counts(r.CountStatus))
 	if r.Floor > 0 {
-		add("leaves", fmt.Sprintf("%d units of it to others", r.Floor))
+		add("leaves", fmt.Sprintf("%d units to others", r.Floor))
 	}
 	for i := range r.Reserved {
 		add("keeps", reserve(&r.Reserved[i]))
 	}
 	if n := len(r.Overrides); n > 0 {
-		add("except", fmt.Sprintf("%s with numbers of their own", count(n, "key")))
+		add("except", count(n, "key")+" with limits of their own")
 	}
-	add("passes", list(len(r.AllowKeys), len(r.AllowIPs)))
-	add("refuses", list(len(r.DenyKeys), len(r.DenyIPs)))
+	add("passes", list(len(r.AllowKeys), len(r.AllowIPs), "without limits"))
+	add("refuses", list(len(r.DenyKeys), len(r.DenyIPs), "always"))
 	add("waits", waiting(r))
 	add("paces", bandwidth(r.Bandwidth))
-	if len(r.Limits)+len(r.DenyKeys)+len(r.DenyIPs) > 0 || r.Always {
-		add("otherwise", response(&r.WhenLimited))
-	}
+	add("otherwise", otherwise(r))
 	add("bans", ban(r.Ban))
 	if remote {
 		add("store down", map[policy.Fallback]string{
@@ -68,16 +88,35 @@ func Rule(r *policy.Rule, remote bool) []Line {
 	return lines
 }
 
-// Class says what a class of traffic is.
-func Class(c *policy.Class) string {
+// always describes a rule that limits every request.
+const always = "every request, always"
+
+// shadow describes a rule in shadow; empty for other rules.
+func shadow(r *policy.Rule) string {
+	if r.Shadow {
+		return "decided and counted, but not enforced"
+	}
+	return ""
+}
+
+// otherwise describes what a rule does when it limits a request; empty for a rule that never does.
+func otherwise(r *policy.Rule) string {
+	if len(r.Limits)+len(r.DenyKeys)+len(r.DenyIPs) > 0 || r.Always {
+		return limitedAction(&r.WhenLimited)
+	}
+	return ""
+}
+
+// class describes a class of traffic.
+func class(c *policy.Class) string {
 	text := Match(&c.Match)
 	if c.Bypass {
-		text += "; they meet no rule"
+		text += "; they bypass all rules"
 	}
 	return text
 }
 
-// named says a limit, with its name if the rule has several.
+// named describes a limit, with its name if the rule has several.
 func named(r *policy.Rule, l *sluice.Limit) string {
 	if own, ok := strings.CutPrefix(l.Name(), r.Name+"/"); ok {
 		return fmt.Sprintf("%s, kept as %s/%s", Limit(l), r.Name, own)
@@ -90,19 +129,19 @@ func isGlobal(parts []policy.Part) bool {
 	return !slices.ContainsFunc(parts, func(p policy.Part) bool { return p.Source != policy.FromConstant })
 }
 
-// key says whom limits count for.
+// key describes whom limits count for.
 func key(parts []policy.Part) string {
 	var texts []string
 	for i := range parts {
 		if parts[i].Source != policy.FromConstant || len(parts) == 1 {
-			texts = append(texts, Part(&parts[i]))
+			texts = append(texts, part(&parts[i]))
 		}
 	}
 	return join(texts, " and ")
 }
 
-// Part says one part of a key.
-func Part(p *policy.Part) string {
+// part describes one part of a key.
+func part(p *policy.Part) string {
 	noun := map[policy.Source]string{
 		policy.FromHeader: "value of header %s", policy.FromCookie: "value of cookie %s", policy.FromQuery: "value of parameter %s",
 		policy.FromPath: "path", policy.FromParam: "{%s} of the path", policy.FromRoute: "pattern of the path", policy.FromMethod: "method",
@@ -119,9 +158,9 @@ func Part(p *policy.Part) string {
 	}
 	switch p.OnMissing {
 	case policy.MissingSkip:
-		noun += ", or not at all without one"
+		noun += " (without one, the rule is skipped)"
 	case policy.MissingDeny:
-		noun += ", which must be there"
+		noun += " (required)"
 	}
 	return noun
 }
@@ -129,18 +168,18 @@ func Part(p *policy.Part) string {
 func cost(c *policy.Cost) string {
 	upTo := ""
 	if c.Max > 0 {
-		upTo = fmt.Sprintf(", %d at most", c.Max)
+		upTo = fmt.Sprintf(", at most %d", c.Max)
 	}
-	estimate := fmt.Sprintf("; %d until that is known", max(1, c.Estimate))
+	estimate := fmt.Sprintf("; counted as %d until known", max(1, c.Estimate))
 	switch c.Source {
 	case policy.CostHeader:
-		return fmt.Sprintf("what header %s says%s, %d without it", c.Header, upTo, max(1, c.Units))
+		return fmt.Sprintf("the number in header %s%s; %d without it", c.Header, upTo, max(1, c.Units))
 	case policy.CostRequestBytes:
 		return "the bytes of the request" + upTo + estimate
 	case policy.CostResponseBytes:
 		return "the bytes of the response" + upTo + estimate
 	case policy.CostResponseHeader:
-		return fmt.Sprintf("what header %s of the response says%s%s", c.Header, upTo, estimate)
+		return fmt.Sprintf("the number in header %s of the response%s%s", c.Header, upTo, estimate)
 	}
 	if c.Units > 1 {
 		return fmt.Sprintf("%d units each", c.Units)
@@ -163,7 +202,7 @@ func counts(statuses []policy.StatusRange) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return "only those that are answered with " + or(texts)
+	return "only requests answered with " + or(texts)
 }
 
 func reserve(v *policy.Reserve) string {
@@ -174,7 +213,7 @@ func reserve(v *policy.Reserve) string {
 	return share + " for class " + or(v.For)
 }
 
-func list(keys, networks int) string {
+func list(keys, networks int, how string) string {
 	var texts []string
 	if keys > 0 {
 		texts = append(texts, count(keys, "key"))
@@ -185,7 +224,7 @@ func list(keys, networks int) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return join(texts, " and ") + " without asking"
+	return join(texts, " and ") + ", " + how
 }
 
 func waiting(r *policy.Rule) string {
@@ -209,9 +248,9 @@ func waiting(r *policy.Rule) string {
 	case !delays:
 		return ""
 	}
-	text := fmt.Sprintf("for its turn; %d requests at once", r.MaxWaiting)
-	if !isGlobal(r.Key) { // of one key for all, the queue is all its own
-		text += fmt.Sprintf(", %d of one key", r.MaxWaitingPerKey)
+	text := fmt.Sprintf("in a queue of %d requests", r.MaxWaiting)
+	if !isGlobal(r.Key) { // with one key for all, the whole queue is that key's
+		text += fmt.Sprintf(", %d per key", r.MaxWaitingPerKey)
 	}
 	if r.MaxWait > 0 {
 		return fmt.Sprintf("up to %s %s", duration(r.MaxWait), text)
@@ -233,11 +272,11 @@ func bandwidth(b *policy.Bandwidth) string {
 	return join(texts, ", ")
 }
 
-func response(r *policy.LimitedAction) string {
+func limitedAction(r *policy.LimitedAction) string {
 	body := ""
 	switch {
 	case r.Body != "":
-		body = " and a body of its own"
+		body = " and its own body"
 	case r.File != "":
 		body = " and the body in " + r.File
 	}
@@ -267,22 +306,22 @@ func ban(b *sluice.Ban) string {
 	case b == nil:
 		return ""
 	case b.After == 0:
-		return "by hand alone"
+		return "only by hand"
 	}
 	text := fmt.Sprintf("for %s after %s within %s", duration(b.For), count(int(b.After), "denial"), duration(cmp.Or(b.Within, b.For)))
 	for _, d := range b.Escalate {
 		text += ", then for " + duration(d)
 	}
 	if b.Forget > 0 {
-		text += fmt.Sprintf("; begins anew after %s of quiet", duration(b.Forget))
+		text += fmt.Sprintf("; the first one again after %s without a denial", duration(b.Forget))
 	}
 	if b.Prolong {
-		text += "; attempts begin it anew"
+		text += "; attempts restart it"
 	}
 	return text
 }
 
-// count says how many there are of something.
+// count describes a number of things.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

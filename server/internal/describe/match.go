@@ -1,4 +1,4 @@
-package words
+package describe
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Match says which requests a match is for, as in "GET or POST requests to /api and all below it".
+// Match describes which requests a match is for, as in "GET or POST requests to /api and all below it".
 func Match(m *policy.Match) string {
 	var b strings.Builder
 	if len(m.Methods) > 0 {
@@ -52,7 +52,7 @@ func Match(m *policy.Match) string {
 		if named, ok := c.(fmt.Stringer); ok {
 			also = append(also, "if "+named.String())
 		} else {
-			also = append(also, "if a condition of the program holds")
+			also = append(also, "if a condition of the program is true")
 		}
 	}
 	for _, text := range also {
@@ -73,7 +73,7 @@ func Match(m *policy.Match) string {
 	return b.String()
 }
 
-// path says a pattern.
+// path describes a pattern.
 func path(pattern string) string {
 	if pattern == "/**" {
 		return "any path"
@@ -101,7 +101,7 @@ func value(noun string, v *policy.ValueMatch) string {
 	return fmt.Sprintf("with %s %s of %s", noun, v.Name, or(texts))
 }
 
-// mostListed is how many of many are named.
+// mostListed bounds how many entries of a long list are named.
 const mostListed = 5
 
 func networks(all []netip.Prefix) string {

@@ -9,52 +9,53 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/describe"
 )
 
-// explanation is the answer of the calls that decide.
-type explanation struct {
+// decision is the answer of the calls that decide.
+type decision struct {
 	Allowed bool   `json:"allowed"`
 	Action  string `json:"action"`
 	// Reason says why, in a word; empty for a request that passes by its rules.
 	Reason string `json:"reason,omitempty"`
-	// Rule is the rule that decided, or the tightest one met.
+	// Rule is the rule that decided, or the tightest rule that the request met.
 	Rule string `json:"rule,omitempty"`
 	// Class is the request's class.
 	Class string `json:"class,omitempty"`
-	// Degrade and Mark are how a request that passes is to be handled.
+	// Degrade and Mark say how to handle a request that passes.
 	Degrade *handling `json:"degrade,omitempty"`
 	Mark    *handling `json:"mark,omitempty"`
-	// Answer is what the request gets, unless it is passed on.
+	// Answer is the response to the request, unless the request is passed on.
 	Answer *answer `json:"answer,omitempty"`
-	// Missing is the part of the rule's key for lack of which a request was denied.
+	// Missing is the part of the rule's key that the request lacked, if it was denied for that.
 	Missing string `json:"missing,omitempty"`
 	// Limit is the tightest limit that was met.
 	Limit     string `json:"limit,omitempty"`
 	Capacity  *int64 `json:"capacity,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 	waits
-	// Degraded says that what stands in for the store decided about one of the limits.
+	// Degraded means that a fallback decided about one of the limits, not the store.
 	Degraded bool `json:"degraded,omitempty"`
-	// Limits are all that were met.
-	Limits []limitMet `json:"limits"`
-	// Explanation says the same to a person.
+	// Limits are all limits that the request met.
+	Limits []limitDecision `json:"limits"`
+	// Explanation is the same in words.
 	Explanation string `json:"explanation"`
 	*opened
 }
 
-// handling is how a rule wants a request handled that passes, though its limits do not let it.
+// handling says how to handle a request that passes although its rule's limits deny it.
 type handling struct {
 	Rule string `json:"rule"`
 	// Upstream is where the request goes instead.
 	Upstream string `json:"upstream,omitempty"`
-	// Status is that of the answer it gets at once.
+	// Status is the status of the response that the request gets at once.
 	Status int `json:"status,omitempty"`
-	// RequestHeader are headers to set on the request that is passed on.
+	// RequestHeader contains headers to set on the request before it is passed on.
 	RequestHeader map[string]string `json:"request_header,omitempty"`
 }
 
-// handlingBy returns what a rule asks for, nil for none.
-func handlingBy(r *policy.Rule, met []policy.LimitResult) *handling {
+// handlingBy returns the handling that a rule asks for, nil without a rule.
+func handlingBy(r *policy.Rule, results []policy.LimitResult) *handling {
 	if r == nil {
 		return nil
 	}
@@ -65,8 +66,8 @@ func handlingBy(r *policy.Rule, met []policy.LimitResult) *handling {
 		return h
 	}
 	var wait time.Duration
-	for i := range met {
-		if m := &met[i]; m.Rule == r && !m.Decision.Allowed {
+	for i := range results {
+		if m := &results[i]; m.Rule == r && !m.Decision.Allowed {
 			wait = max(wait, m.Decision.RetryAfter)
 		}
 	}
@@ -78,28 +79,21 @@ func handlingBy(r *policy.Rule, met []policy.LimitResult) *handling {
 	return h
 }
 
-// opened is added for a reservation.
+// opened holds the fields that a reservation adds.
 type opened struct {
 	Token       string `json:"token"`
 	ExpiresInMS int64  `json:"expires_in_ms"`
 }
 
-// limitMet is one limit that a request met.
-type limitMet struct {
-	Rule      string `json:"rule"`
-	Limit     string `json:"limit"`
-	Algorithm string `json:"algorithm"`
+// limitDecision is the decision about one limit that a request met.
+type limitDecision struct {
+	Rule string `json:"rule"`
+	describe.LimitResult
 	// Key is the key's fingerprint.
-	Key string `json:"key"`
-	// Role says what follows from the decision.
-	Role string `json:"role"`
-	// Listed is the list of the rule that the key or the client is on.
-	Listed    string `json:"listed,omitempty"`
+	Key       string `json:"key"`
 	Allowed   bool   `json:"allowed"`
 	Reason    string `json:"reason,omitempty"`
 	Shadow    bool   `json:"shadow,omitempty"`
-	Cost      int64  `json:"cost"`
-	Floor     int64  `json:"floor,omitempty"`
 	Capacity  int64  `json:"capacity"`
 	Remaining int64  `json:"remaining"`
 	waits
@@ -111,12 +105,11 @@ type limitMet struct {
 type waits struct {
 	// DelayMS is how long an allowed request waits before it acts.
 	DelayMS int64 `json:"delay_ms"`
-	// RetryAfterMS is when a denied request may come back; it is left out where no
-	// wait would help.
+	// RetryAfterMS is when a denied request may come back; left out if no wait would help.
 	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
 	// RetryAfterSeconds is the same in whole seconds, as in a Retry-After header.
 	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
-	// ResetAfterMS is when the whole budget is back.
+	// ResetAfterMS is when the whole budget is available again.
 	ResetAfterMS int64 `json:"reset_after_ms"`
 }
 
@@ -137,9 +130,9 @@ func ceil(d, unit time.Duration) int64 {
 	return n
 }
 
-// explain writes a verdict down.
-func (a *API) explain(v *policy.Verdict) explanation {
-	e := explanation{
+// decisionOf returns the answer for a verdict.
+func (a *API) decisionOf(v *policy.Verdict) decision {
+	e := decision{
 		Allowed:     v.Allowed(),
 		Action:      v.Action.String(),
 		Reason:      v.Reason.String(),
@@ -147,8 +140,8 @@ func (a *API) explain(v *policy.Verdict) explanation {
 		Degrade:     handlingBy(v.Degrade, v.Results),
 		Mark:        handlingBy(v.Mark, v.Results),
 		Answer:      a.answerTo(v),
-		Limits:      make([]limitMet, 0, len(v.Results)),
-		Explanation: v.Explain(),
+		Limits:      make([]limitDecision, 0, len(v.Results)),
+		Explanation: describe.Verdict(v),
 	}
 	if v.Rule != nil {
 		e.Rule = v.Rule.Name
@@ -164,14 +157,13 @@ func (a *API) explain(v *policy.Verdict) explanation {
 	for i := range v.Results {
 		m := &v.Results[i]
 		d := &m.Decision
-		l := limitMet{
-			Rule: m.Rule.Name, Limit: m.Request.Limit.Name(), Algorithm: m.Request.Limit.Algorithm().String(),
-			Key: a.o.Fingerprint(m.Request.Key), Role: m.Role.String(), Listed: m.Listed.String(), Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow,
-			Cost: m.Request.Cost, Floor: m.Request.Floor, Capacity: d.Limit, Remaining: d.Remaining,
+		l := limitDecision{
+			Rule: m.Rule.Name, LimitResult: describe.NewLimitResult(m), Key: a.o.Fingerprint(m.Request.Key),
+			Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow, Capacity: d.Limit, Remaining: d.Remaining,
 			waits: waitsOf(d, d.Delay), Degraded: d.Degraded, Overflow: d.Overflow,
 		}
 		if v.Err != nil {
-			// Nothing was decided: there are no numbers.
+			// The store decided nothing, so there are no numbers.
 			l.Reason, l.Capacity = v.Reason.String(), m.Request.Limit.Capacity()
 		}
 		e.Degraded = e.Degraded || d.Degraded

@@ -1,0 +1,78 @@
+package policy_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// TestVerdictString: a verdict says its action, why, and the tightest numbers, and never a key.
+func TestVerdictString(t *testing.T) {
+	rules := named("a", "b")
+	rules[0].Shadow, rules[0].Floor = true, 3
+	rules[1].Key = []policy.Part{policy.Header("X-Key").IfMissing(policy.MissingDeny)}
+	p := mustPolicy(t, policy.Options{Rules: rules})
+	secret := &policy.Attributes{Values: values{header: map[string]string{"X-Key": "hunter2"}}}
+	deny := func(*sluice.Request) sluice.Decision { return denied(sluice.ReasonLimited, time.Second) }
+	wait := func(*sluice.Request) sluice.Decision {
+		return sluice.Decision{Allowed: true, Limit: 10, Remaining: 2, Delay: time.Second, ResetAfter: time.Minute, Degraded: true, Overflow: true}
+	}
+	for _, c := range []struct {
+		store *stub
+		a     *policy.Attributes
+		want  string
+	}{
+		{&stub{answer: deny}, secret, "deny: rule b: limited, 0 of 10 remain, retry after 1s"},
+		{&stub{answer: wait}, secret, "allow: the tightest rule is b, 2 of 10 remain, after a delay of 1s"},
+		{&stub{err: errors.New("broken")}, secret, "allow: the store could not decide; on_store_error of rule b is allow"},
+		{&stub{}, &policy.Attributes{}, "deny: rule b: the key's part header:X-Key is missing"},
+		{&stub{}, &policy.Attributes{Cost: -1, Values: secret.Values}, `deny: sluice: request to limit "a": the cost is negative; to give units back, settle or cancel their charge`},
+	} {
+		v := p.Decide(t.Context(), c.store, c.a)
+		if got := v.String(); got != c.want {
+			t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
+		}
+		if strings.Contains(v.String(), "hunter2") {
+			t.Error("the text holds the key")
+		}
+	}
+	if got := (&policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}).String(); got != "deny: no rule matches" {
+		t.Error(got)
+	}
+}
+
+// TestVerdictStringNamesTheRule: rules that degrade, mark or list, and classes that meet no rule, are named.
+func TestVerdictStringNamesTheRule(t *testing.T) {
+	probe := policy.Class{Name: "probe", Match: policy.Match{Paths: []string{"/probe"}}, Bypass: true}
+	rules := []policy.Rule{global("soft", 10, policy.Degrade), global("mark", 10, policy.Mark), global("hard", 10, policy.Deny)}
+	rules[2].DenyIPs = prefixes("198.51.100.0/24")
+	p := mustPolicy(t, policy.Options{Rules: rules, Classes: []policy.Class{probe}})
+	answer := func(denies string) *stub {
+		return &stub{answer: func(r *sluice.Request) sluice.Decision {
+			if r.Limit.Name() == denies {
+				return denied(sluice.ReasonLimited, time.Second)
+			}
+			return allowed(5, 10, 0)
+		}}
+	}
+	for _, c := range []struct {
+		store *stub
+		a     *policy.Attributes
+		want  string
+	}{
+		{answer("soft"), from("192.0.2.1"), "degrade: rule soft, 5 of 10 remain"},
+		{answer("mark"), from("192.0.2.1"), "mark: rule mark, 5 of 10 remain"},
+		{answer("hard"), from("192.0.2.1"), "deny: rule hard: limited, 0 of 10 remain, retry after 1s"},
+		{answer(""), from("198.51.100.7"), "deny: rule hard: listed"},
+		{answer(""), &policy.Attributes{Path: "/probe"}, "allow: class probe meets no rule"},
+	} {
+		v := p.Decide(t.Context(), c.store, c.a)
+		if got := v.String(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package describe
+
+import "github.com/sluicehq/sluice/policy"
+
+// LimitResult is the JSON of a limit that a request meets, and of what the request takes of it. It is part
+// of the answers of the decision API and of `sluice explain --json`.
+type LimitResult struct {
+	Limit     string `json:"limit"`
+	Algorithm string `json:"algorithm"`
+	// Role says what follows from the decision: enforced, advisory, shadow or candidate.
+	Role string `json:"role"`
+	// Listed is the list of the rule that the key or the client is on.
+	Listed   string `json:"listed,omitempty"`
+	Override bool   `json:"override,omitempty"`
+	Cost     int64  `json:"cost"`
+	// Settles means that the cost is known only after the response.
+	Settles bool  `json:"settles,omitempty"`
+	Floor   int64 `json:"floor,omitempty"`
+}
+
+// NewLimitResult returns the JSON of a limit that a request meets.
+func NewLimitResult(m *policy.LimitResult) LimitResult {
+	return LimitResult{
+		Limit: m.Request.Limit.Name(), Algorithm: m.Request.Limit.Algorithm().String(), Role: m.Role.String(), Listed: m.Listed.String(),
+		Override: m.Override, Cost: m.Request.Cost, Settles: m.Settles(), Floor: m.Request.Floor,
+	}
+}
+
+// Explanation is the JSON of a trace.
+type Explanation struct {
+	Method   string   `json:"method"`
+	Path     string   `json:"path"`
+	Variants []string `json:"path_variants,omitempty"`
+	Host     string   `json:"host"`
+	ClientIP string   `json:"client_ip"`
+	Class    string   `json:"class,omitempty"`
+	Bypass   bool     `json:"bypass,omitempty"`
+	Met      bool     `json:"met"`
+	Default  string   `json:"default"`
+	// Stray is the path variant that the default refuses.
+	Stray string          `json:"stray_path,omitempty"`
+	Rules []ExplainedRule `json:"rules"`
+}
+
+// ExplainedRule is the JSON of a rule in a trace.
+type ExplainedRule struct {
+	Rule string `json:"rule"`
+	Met  bool   `json:"met"`
+	// Path is the path variant by which the request meets the rule, if that is not the path.
+	Path string `json:"as_path,omitempty"`
+	// Failed is the condition that fails, in a word, and Because the same in words.
+	Failed  string `json:"failed,omitempty"`
+	Because string `json:"because,omitempty"`
+	// Limited is why the rule limits the request whatever its limits say.
+	Limited string          `json:"limited,omitempty"`
+	Action  string          `json:"action,omitempty"`
+	Shadow  bool            `json:"shadow,omitempty"`
+	Key     []ExplainedPart `json:"key,omitempty"`
+	Limits  []LimitResult   `json:"limits,omitempty"`
+}
+
+// ExplainedPart is the JSON of a part of a key.
+type ExplainedPart struct {
+	Part    string `json:"part"`
+	Value   string `json:"value"`
+	Missing bool   `json:"missing,omitempty"`
+}
+
+// NewExplanation returns the JSON of a trace. It contains values of the request.
+func NewExplanation(t *policy.Trace) *Explanation {
+	e := &Explanation{
+		Method: t.Method, Path: t.Path, Variants: t.Variants, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
+		Met: t.Met(), Default: t.Default.String(), Stray: t.Stray, Rules: []ExplainedRule{},
+	}
+	for i := range t.Rules {
+		r := &t.Rules[i]
+		x := ExplainedRule{Rule: r.Rule.Name, Met: r.Unmet == nil}
+		if x.Met {
+			if r.Path != t.Path {
+				x.Path = r.Path
+			}
+			x.Action, x.Shadow, x.Limited = r.Rule.WhenLimited.Action.String(), r.Rule.Shadow, r.Denied.String()
+		} else {
+			x.Failed, x.Because = string(r.Unmet.Condition), unmet(r.Unmet)
+		}
+		for _, k := range r.Key {
+			x.Key = append(x.Key, ExplainedPart{Part: k.Part.String(), Value: k.Value, Missing: !k.OK})
+		}
+		for j := range r.Results {
+			if r.Rule.Always {
+				x.Limited = "always"
+				break
+			}
+			x.Limits = append(x.Limits, NewLimitResult(&r.Results[j]))
+		}
+		e.Rules = append(e.Rules, x)
+	}
+	return e
+}

@@ -1,0 +1,90 @@
+package describe
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// TestUnmet: each condition that can fail has its words.
+func TestUnmet(t *testing.T) {
+	for _, c := range []struct {
+		unmet policy.Unmet
+		want  string
+	}{
+		{policy.Unmet{Condition: policy.ConditionBypass, Name: "free"}, "class free bypasses all rules"},
+		{policy.Unmet{Condition: policy.ConditionHost, Value: "a.example.com", OneOf: []string{"b.example.com"}}, `the host "a.example.com" is not b.example.com`},
+		{policy.Unmet{Condition: policy.ConditionPath, Value: "/b/c", OneOf: []string{"/b", "/c"}}, "the path /b/c is none of /b, /c"},
+		{
+			policy.Unmet{Condition: policy.ConditionPath, Value: "/b/c", OneOf: []string{"/1", "/2", "/3", "/4", "/5", "/6"}},
+			"the path /b/c is none of /1, /2, /3, /4, /5 and 1 more",
+		},
+		{policy.Unmet{Condition: policy.ConditionMethod, Value: "GET", OneOf: []string{"POST"}}, "the method GET is not POST"},
+		{policy.Unmet{Condition: policy.ConditionClass, Value: "plain"}, "the class plain is not the rule's"},
+		{policy.Unmet{Condition: policy.ConditionClass, Missing: true}, "the request has no class"},
+		{policy.Unmet{Condition: policy.ConditionMarked}, "the request is not marked"},
+		{policy.Unmet{Condition: policy.ConditionMarked, Name: "contract"}, "the request is not marked, unless rule contract marks it"},
+		{policy.Unmet{Condition: policy.ConditionUnmarked}, "the request is marked"},
+		{
+			policy.Unmet{Condition: policy.ConditionHeader, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}, Prefixes: []string{"gold"}},
+			`the header X-Plan is "free", none of "pro", "gold"…`,
+		},
+		{policy.Unmet{Condition: policy.ConditionHeader, Name: "X-Plan", Value: "free", OneOf: []string{"pro"}}, `the header X-Plan is "free", not "pro"`},
+		{policy.Unmet{Condition: policy.ConditionHeader, Name: "X-Plan", Value: "free"}, "the header X-Plan is present"},
+		{policy.Unmet{Condition: policy.ConditionCookie, Name: "s", Missing: true}, "the cookie s is missing"},
+		{policy.Unmet{Condition: policy.ConditionQuery, Name: "r", Missing: true}, "the parameter r is missing"},
+		{policy.Unmet{Condition: policy.ConditionAttribute, Name: "tenant", Missing: true}, "the attribute tenant is missing"},
+		{policy.Unmet{Condition: policy.ConditionClientIP, Value: "192.0.2.1"}, "the client 192.0.2.1 is in none of the networks"},
+		{policy.Unmet{Condition: policy.ConditionClientIP, Missing: true}, "the client's address is unknown"},
+		{policy.Unmet{Condition: policy.ConditionIf}, "a condition is false"},
+		{policy.Unmet{Condition: policy.ConditionIf, Name: "from this machine"}, "the condition is false: from this machine"},
+		{
+			policy.Unmet{Condition: policy.ConditionPressure, Name: "other", Pressure: 0.5, AtLeast: 0.9},
+			"the pressure on rule other is 0.5, and must be 0.9 or more",
+		},
+		{
+			policy.Unmet{Condition: policy.ConditionPressure, Name: "other", Missing: true, AtLeast: 0.9},
+			"the pressure on rule other is unknown, and must be 0.9 or more",
+		},
+		{policy.Unmet{Condition: policy.ConditionUnless, Exception: 1, Exceptions: 1}, "its exception matches"},
+		{policy.Unmet{Condition: policy.ConditionUnless, Exception: 2, Exceptions: 2}, "exception 2 of 2 matches"},
+		{
+			policy.Unmet{Condition: policy.ConditionKey, Name: "header:X-User", Missing: true},
+			"the key's part header:X-User is missing, and the rule skips such requests",
+		},
+	} {
+		if got := unmet(&c.unmet); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.unmet, got, c.want)
+		}
+	}
+}
+
+// A trace and a verdict describe a rule's limits in the same words, and as the same JSON.
+func TestTraceAndVerdictAgree(t *testing.T) {
+	rule := global("api", policy.Deny)
+	rule.Cost.Units, rule.Floor = 2, 1
+	rule.Candidate = perDay(5)
+	p := compiled(t, policy.Options{Rules: []policy.Rule{rule}})
+	a := policy.Attributes{Method: "GET", Path: "/", ClientIP: netip.MustParseAddr("192.0.2.1")}
+	trace := p.Trace(&a)
+	v := p.Decide(t.Context(), denying(""), &a)
+	var undecided []string
+	for line := range strings.Lines(Verdict(&v)) {
+		if !strings.HasPrefix(line, "    so ") {
+			undecided = append(undecided, strings.TrimSpace(line))
+		}
+	}
+	for _, line := range undecided[1:] {
+		if !strings.Contains(Trace(&trace), line) {
+			t.Errorf("the trace lacks %q:\n%s", line, Trace(&trace))
+		}
+	}
+	e := NewExplanation(&trace)
+	for i := range v.Results {
+		if got := NewLimitResult(&v.Results[i]); len(v.Results) != 2 || got != e.Rules[0].Limits[i] {
+			t.Errorf("the verdict has %+v, and the trace %+v", got, e.Rules[0].Limits[i])
+		}
+	}
+}
