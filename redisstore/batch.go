@@ -83,12 +83,14 @@ func batchScript(set uint) *script {
 	if set&^quickKinds == 0 {
 		texts = append(texts, batchQuick)
 	}
-	texts = append(texts, prelude)
+	needs, of := uint(0), []string(nil)
 	for i := range kinds {
 		if set&(1<<i) != 0 {
-			texts = append(texts, kinds[i].script)
+			needs |= kinds[i].needs
+			of = append(of, kinds[i].script)
 		}
 	}
+	texts = append(append(texts, prelude, fragmentsOf(needs)), of...)
 	sc := newScript(append(texts, batchMain)...)
 	batchScripts[set].Store(sc)
 	return sc

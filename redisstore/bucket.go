@@ -15,6 +15,7 @@ var (
 
 var bucketKind = kind{
 	script:  bucketScript,
+	needs:   needProduct | needTicks,
 	quick:   bucketQuick,
 	numbers: bucketNumbers,
 	read:    readBucket,

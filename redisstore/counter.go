@@ -16,6 +16,7 @@ var (
 var counterKind = kind{
 	word:    "counter",
 	script:  counterScript,
+	needs:   needProduct,
 	quick:   counterQuick,
 	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length, denied(p)} },
 	read:    readCounter,

@@ -18,6 +18,8 @@ type kind struct {
 	// script is the source of the algorithm, and quick what comes before all else in
 	// the script of a single request, for those that need none of it.
 	script, quick string
+	// needs are the fragments that script uses.
+	needs uint
 	// numbers returns those of a limit that its state depends on, without the kind.
 	numbers func(p *algo.Params) []int64
 	// read returns the state that an answer is computed from: one of two words, or

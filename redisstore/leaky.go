@@ -12,6 +12,7 @@ var leakyScript string
 var leakyKind = kind{
 	word:    "leaky",
 	script:  leakyScript,
+	needs:   needProduct | needTicks,
 	numbers: leakyNumbers,
 	read:    readLeaky,
 	den:     func(p *algo.Params) uint64 { return p.Leaky.Den },

@@ -19,6 +19,7 @@ var (
 var leasesKind = kind{
 	word:   "leases",
 	script: leasesScript,
+	needs:  needSets,
 	quick:  leasesQuick,
 	numbers: func(p *algo.Params) []int64 {
 		c := &p.Conc

@@ -18,6 +18,7 @@ var (
 var logKind = kind{
 	word:   "log",
 	script: logScript,
+	needs:  needSets,
 	quick:  logQuick,
 	numbers: func(p *algo.Params) []int64 {
 		return []int64{p.Log.Count, p.Log.Length, p.Log.MinInterval, denied(p)}

@@ -18,6 +18,12 @@ var (
 	nowText string
 	//go:embed scripts/prelude.lua
 	prelude string
+	//go:embed scripts/product.lua
+	productText string
+	//go:embed scripts/ticks.lua
+	ticksText string
+	//go:embed scripts/sets.lua
+	setsText string
 	//go:embed scripts/decide.lua
 	decideMain string
 	//go:embed scripts/batch.lua
@@ -52,11 +58,32 @@ var (
 	bansScript                   = newScript(nowText, bansMain)
 )
 
+// fragments are the texts that several kinds share.
+var fragments = [...]string{productText, ticksText, setsText}
+
+// Bits of kind.needs, in the order of fragments.
+const (
+	needProduct = 1 << iota
+	needTicks
+	needSets
+)
+
+// fragmentsOf returns the fragments that are needed, each once.
+func fragmentsOf(needs uint) string {
+	var b strings.Builder
+	for i, text := range fragments {
+		if needs&(1<<i) != 0 {
+			b.WriteString(text)
+		}
+	}
+	return b.String()
+}
+
 func compose() (decide, finish [len(kinds)]*script) {
 	for i := algo.KindBucket; int(i) < len(kinds); i++ {
 		k := &kinds[i]
-		decide[i] = newScript(nowText, k.quick, prelude, k.script, decideMain)
-		finish[i] = newScript(nowText, prelude, k.script, finishMain)
+		decide[i] = newScript(nowText, k.quick, prelude, fragmentsOf(k.needs), k.script, decideMain)
+		finish[i] = newScript(nowText, prelude, fragmentsOf(k.needs), k.script, finishMain)
 	}
 	return decide, finish
 }

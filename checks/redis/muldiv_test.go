@@ -10,15 +10,19 @@ import (
 
 // TestMuldiv: what the scripts multiply and divide is exact, in doubles.
 func TestMuldiv(t *testing.T) {
-	prelude, err := os.ReadFile("../../redisstore/scripts/prelude.lua")
-	if err != nil {
-		t.Fatal(err)
+	text := ""
+	for _, name := range []string{"prelude", "product"} {
+		fragment, err := os.ReadFile("../../redisstore/scripts/" + name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(fragment)
 	}
 	const (
 		most  = 1 << 53
 		cases = 1000
 	)
-	source := string(prelude) + `
+	source := text + `
 		local out = {}
 		for i = 1, #ARGV, 3 do
 			local a, b, c = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])

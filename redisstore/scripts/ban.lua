@@ -1,7 +1,7 @@
--- Bans a key by hand, or lifts its ban. KEYS: the ban's. ARGV[1]: for how many
+-- Bans a key by hand, or lifts its ban. KEYS: the ban's. ARGV[1]: the ban's length in
 -- microseconds, 0 to lift it. Replies with the server's time, and whether a ban was in
--- force. What is kept is what batch.lua keeps: the end, no denials, the level of a ban by
--- hand, and its length in seconds.
+-- force. The text at the key is as batch.lua writes it: the end, no denials, the level of
+-- a ban by hand, and the length in seconds.
 local key, length = KEYS[1], cmsgpack.unpack(ARGV[1])
 local raw, found = redis.call('GET', key), 0
 if raw then

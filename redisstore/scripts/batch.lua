@@ -1,32 +1,29 @@
--- Decides several requests as one: all are charged, or none is. KEYS: the states'
--- and the bans' keys, each once. ARGV[1]: a list for each request: the limit's numbers,
--- the request, flags (1 peek, 2 shadow), the index of its key, that of its ban's key
--- (0 for none) and its terms: after, within, forget, 1 to prolong it, and how long the
--- first ban lasts and those after it. Replies with the server's time, whether all pass,
--- and for each request the view it was decided upon, with the ban as it was then.
+-- Decides several requests as one: all are charged, or none is. KEYS: the keys of states
+-- and of bans, each once. ARGV[1]: a list for each request: the limit's numbers, the
+-- request, flags (1 peek, 2 shadow), the index of its state's key, that of its ban's key (0
+-- for none) and the ban's terms: after, within, forget, 1 to prolong it, and the lengths of
+-- the first ban and of later ones. Replies with the server's time, whether all pass, and
+-- for each request the view that it was decided upon, with the ban as it was then.
 local raws = redis.call('MGET', unpack(KEYS))
-local places, bans, requests = {}, {}, {}
+local entries, bans, requests = {}, {}, {}
 local replies = {}
 
--- state returns what is kept at a place as a request sees it, and whether it was
--- kept under other numbers. s is the state of the place, nil as it is in the server.
-local function state(place, r, s)
-  s = s or place.kept
+-- state returns the state of an entry as a request sees it, and whether it was kept under
+-- other numbers. s is the state so far, nil for the state that the server has.
+local function state(entry, r, s)
+  s = s or entry.kept
   if s == nil then
-    return place.kind.fresh(r.p), false
+    return entry.kind.fresh(r.p), false
   end
-  if differs(s.p, r.p) then
-    return place.kind.convert(s, r.p, now), true
-  end
-  return s, false
+  return under(entry.kind, s, r.p, now)
 end
 
--- A ban is a table that is not changed once it has been returned: its end, the denials
--- that count, the level and when that is forgotten. See algo.Ban.
-local byhand = 31
+-- A ban is a table that nobody changes after it was returned: its end, the denials that
+-- count, the level, and when the level is forgotten. See algo.Ban.
+local BY_HAND = 31
 
--- lasts returns how long a ban of some level lasts by some terms.
-local function lasts(terms, level)
+-- length_of returns how long a ban of some level lasts by some terms.
+local function length_of(terms, level)
   return terms[4 + max(1, min(level, #terms - 4))]
 end
 
@@ -35,17 +32,17 @@ local function banned(ban)
   return ban[2] == 0 and ban[1] > now
 end
 
--- settled returns the ban of a request; one that ends so far ahead that the clock must
--- have been set back is moved to the new time.
-local function settled(r)
+-- current returns the ban of a request. If its end is so far ahead that the clock must
+-- have been set back, the ban moves to the new time.
+local function current(r)
   local ban = r.ban.now
   if ban[1] <= now then
     return ban
   end
-  local length = lasts(r.terms, ban[3])
+  local length = length_of(r.terms, ban[3])
   if ban[2] > 0 then
     length = r.terms[2]
-  elseif ban[3] == byhand then
+  elseif ban[3] == BY_HAND then
     length = ban[4] * 1000000
   end
   if ban[1] - now > 2 * length then
@@ -54,10 +51,10 @@ local function settled(r)
   return ban
 end
 
--- attempted returns the ban of a request that it refuses.
+-- attempted returns a ban after it refused a request.
 local function attempted(ban, terms)
-  if terms[4] == 1 and ban[3] ~= byhand then
-    local till = now + lasts(terms, ban[3])
+  if terms[4] == 1 and ban[3] ~= BY_HAND then
+    local till = now + length_of(terms, ban[3])
     if till > ban[1] then
       return { till, ban[2], ban[3], ban[4] }
     end
@@ -70,10 +67,10 @@ local function denied(r)
   if r.ban == nil then
     return
   end
-  local ban, terms = settled(r), r.terms
+  local ban, terms = current(r), r.terms
   if terms[1] > 0 and not banned(ban) then
     local till, count, level, forget = unpack(ban)
-    if level == byhand or now >= till + forget * 1000000 then
+    if level == BY_HAND or now >= till + forget * 1000000 then
       level, forget = 0, 0
     end
     if now >= till then
@@ -87,19 +84,20 @@ local function denied(r)
       else
         level, forget = 0, 0
       end
-      till = now + lasts(terms, level)
+      till = now + length_of(terms, level)
     end
     ban = { till, count, level, forget }
   end
   r.ban.now = ban
 end
 
--- take decides a request for good, on its own.
+-- take decides a request on its own, for good.
 local function take(r)
-  local s, converted = state(r.place, r, r.place.now)
-  r.view = r.place.kind.view(s, r.q, now)
+  local entry = r.entry
+  local s, converted = state(entry, r, entry.now)
+  r.view = view(entry.kind, s, r.q, now)
   if r.ban ~= nil then
-    local ban = settled(r)
+    local ban = current(r)
     r.seen = ban
     local refused = banned(ban)
     if refused then
@@ -112,12 +110,12 @@ local function take(r)
       return
     end
   end
-  local allowed, after = r.place.kind.decide(s, r.q, now)
+  local allowed, after = entry.kind.decide(s, r.q, now)
   if r.peek then
     return
   end
-  if not converted and after ~= s or r.q[1] > 0 and converted and (allowed or not s.restamped) then
-    r.place.now = after
+  if moves(s, converted, r.q[1], allowed, after) then
+    entry.now = after
   end
   if not allowed then
     denied(r)
@@ -127,14 +125,19 @@ end
 for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   local p, q, flags, key, ban, terms = unpack(given)
   local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags >= 2 }
-  local place = places[key]
-  if place == nil then
+  local entry = entries[key]
+  if entry == nil then
     local kind = kinds[p[1]]
-    place = { key = KEYS[key], kind = kind, kept = kind.load(KEYS[key], raws[key], now), asked = 0 }
-    places[key] = place
+    entry = { key = KEYS[key], kind = kind, requests = 0 }
+    if kind.load then
+      entry.kept = kind.load(KEYS[key])
+    else
+      entry.kept = parsed(p, raws[key])
+    end
+    entries[key] = entry
   end
-  place.asked = place.asked + 1
-  r.place = place
+  entry.requests = entry.requests + 1
+  r.entry = entry
   if ban > 0 then
     if bans[ban] == nil then
       local b = { key = KEYS[ban], kept = { 0, 0, 0, 0 } }
@@ -149,19 +152,19 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   requests[i] = r
 end
 
--- What each would be answered if those before it had been charged.
+-- Decide each request as if those before it had been charged.
 local all = true
 for _, r in ipairs(requests) do
   if not r.shadow then
-    local place = r.place
-    local s, converted = state(place, r, place.tried)
-    local allowed, after = place.kind.decide(s, r.q, now)
-    r.view = place.kind.view(s, r.q, now)
-    if not r.peek and r.q[1] > 0 and (not converted and after ~= s or converted and (allowed or not s.restamped)) then
-      place.tried = after
+    local entry = r.entry
+    local s, converted = state(entry, r, entry.tried)
+    local allowed, after = entry.kind.decide(s, r.q, now)
+    r.view = view(entry.kind, s, r.q, now)
+    if not r.peek and r.q[1] > 0 and moves(s, converted, r.q[1], allowed, after) then
+      entry.tried = after
     end
     if r.ban ~= nil then
-      r.seen = settled(r)
+      r.seen = current(r)
       allowed = allowed and not banned(r.seen)
     end
     r.allowed = allowed
@@ -170,8 +173,8 @@ for _, r in ipairs(requests) do
 end
 
 if all then
-  for _, place in pairs(places) do
-    place.now = place.tried
+  for _, entry in pairs(entries) do
+    entry.now = entry.tried
   end
   for _, r in ipairs(requests) do
     if r.ban ~= nil and not r.shadow and not r.peek and r.q[1] > 0 then
@@ -182,16 +185,16 @@ else
   for _, r in ipairs(requests) do
     if not r.shadow and not r.peek and not r.allowed then
       local alone = false
-      if r.place.asked > 1 and not (r.ban ~= nil and banned(settled(r))) then
-        local s = state(r.place, r, r.place.now)
-        alone = r.place.kind.decide(s, r.q, now)
+      if r.entry.requests > 1 and not (r.ban ~= nil and banned(current(r))) then
+        local s = state(r.entry, r, r.entry.now)
+        alone = r.entry.kind.decide(s, r.q, now)
       end
       if alone then
-        denied(r) -- only for what those before it would have taken
+        denied(r) -- only because of what the requests before it would have taken
       else
-        local view, seen = r.view, r.seen
+        local text, seen = r.view, r.seen
         take(r)
-        r.view, r.seen = view, seen
+        r.view, r.seen = text, seen
       end
     end
   end
@@ -202,19 +205,20 @@ for _, r in ipairs(requests) do
   end
 end
 
-for _, place in pairs(places) do
-  if place.now ~= nil then
-    place.kind.save(place.key, place.now, now)
+for _, entry in pairs(entries) do
+  if entry.now ~= nil then
+    save(entry.kind, entry.key, entry.now, now)
   end
 end
 for _, b in pairs(bans) do
   local ban = b.now
   if differs(ban, b.kept) then
     local value, left = cmsgpack.pack(unpack(ban)), ban[1] - now
-    if ban[3] ~= byhand then
+    if ban[3] ~= BY_HAND then
       left = left + ban[4] * 1000000
     end
-    redis.call('SET', b.key, value, 'PX', px(left, now))
+    local ms = px(left, now)
+    redis.call('SET', b.key, value, 'PX', ms)
   end
 end
 

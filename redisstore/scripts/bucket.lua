@@ -1,33 +1,6 @@
--- The token bucket, as algo.Bucket. Numbers: kind, num, den, burst, debt, and the den
--- in the period of its rate, 0 if it takes longer to fill the bucket. A state is the
--- time it was last charged at, and what is missing from a full bucket: u units and f/den
--- of one. A bucket that has lent is kept with -f-1 in place of f.
+-- The token bucket, as algo.Bucket. Numbers: kind, num, den, burst, debt, and the den in
+-- the period of its rate. Its state is a level: see ticks.lua.
 do
-  local function state(p, at, u, f, lent)
-    return { p = p, at = at, u = u, f = f, lent = lent }
-  end
-
-  -- kept returns the state that the elements of its value stand for.
-  local function kept(_, at, u, f, ...)
-    if f < 0 then
-      return state({ ... }, at, u, -f - 1, true)
-    end
-    return state({ ... }, at, u, f, false)
-  end
-
-  local function value(s)
-    return cmsgpack.pack(1, s.at, s.u, s.lent and -s.f - 1 or s.f, unpack(s.p))
-  end
-
-  -- period returns how far time may go back before the clock counts as set back.
-  local function period(p)
-    if p[6] > 0 then
-      return p[6] * p[3]
-    end
-    local micros, rest = muldiv(p[4], p[3], p[2])
-    return rest > 0 and micros + 1 or micros
-  end
-
   -- bound returns what may be missing at most: 2^62 ticks, and less than 2^53 units.
   local function bound(p)
     local u, f = muldiv(2147483648, 2147483648, p[3])
@@ -43,30 +16,17 @@ do
     return u, f
   end
 
-  -- settled returns what is missing as of the question, whether the bucket has lent,
-  -- the time that is, and whether the clock was set back.
+  -- settled returns what is missing at the time of a request, whether the bucket has
+  -- lent, that time, and whether the clock was set back.
   local function settled(s, now)
-    local p, u, f = s.p, s.u, s.f
-    if now >= s.at then
-      u, f = decay(p, u, f, now - s.at)
-      return u, f, s.lent and u + f > 0, now, false
-    end
-    if s.at - now <= period(p) then
-      return u, f, s.lent, s.at, false
-    end
-    if u < p[4] then
-      u, f = p[4], 0
-    end
-    return u, f, s.lent, now, true
+    local u, f, at, setback = settled_level(s, now, s.p[4])
+    return u, f, s.lent and u + f > 0, at, setback
   end
 
   -- credited returns a state with so much less missing.
   local function credited(p, at, u, f, lent, gu, gf)
-    if not beyond(u, f, gu, gf) then
-      return state(p, at, 0, 0, false)
-    end
-    u, f = minus(p[3], u, f, gu, gf)
-    return state(p, at, u, f, lent)
+    u, f = lowered(p[3], u, f, gu, gf)
+    return level(p, at, u, f, lent and u + f > 0)
   end
 
   -- given returns what a charge took.
@@ -79,18 +39,18 @@ do
     return less(from[2], p[3], p[2], from[3])
   end
 
-  -- behind returns what was taken after a charge, which has not acted yet, by those who
-  -- wait; 0 or less if nothing was.
+  -- behind returns what waiting requests took after a charge that has not acted yet; 0 or
+  -- less if there are none.
   local function behind(p, c, at, u, f)
     local since, ou, of, held = at - c[3], c[4], c[5], p[4]
     if ou + of > 0 then
       held = held - c[2]
-      if held + ou < 0 then -- it left more than a bucket of these numbers holds
+      if held + ou < 0 then -- the charge left more than a bucket of these numbers holds
         return plus(p[3], u, f, muldiv(since, p[2], p[3]))
       end
     end
-    -- The charge left held + over missing, of which since has been refilled: all of
-    -- over but for the last microsecond at most, which keeps sums small.
+    -- The charge left held + over missing. Since then, all of over was refilled but for
+    -- the last microsecond at most, which keeps sums small.
     u = u - held
     local nu = 0
     local nf = 0
@@ -103,26 +63,19 @@ do
   end
 
   kinds[1] = {
-    fresh = function(p)
-      return state(p, 0, 0, 0, false)
-    end,
-
-    load = function(_, raw)
-      if not raw or string.byte(raw) ~= 1 then
-        return nil
-      end
-      local s = kept(cmsgpack.unpack(raw))
-      s.raw = raw
-      return s
-    end,
+    fresh = fresh_level,
+    parse = parse_level,
+    value = level_value,
+    left = left_of,
+    isfresh = is_fresh_level,
 
     convert = function(s, p, now)
       local from = s.p
       local u, f, lent, at = settled(s, now)
       if u + f == 0 then
-        return state(p, at, 0, 0, false) -- a full bucket stays full
+        return level(p, at, 0, 0, false) -- a full bucket stays full
       end
-      if not beyond(u, f, from[4], 0) then -- tokens are held: round down
+      if not beyond(u, f, from[4], 0) then -- the bucket holds tokens: round down
         u, f = minus(from[3], from[4], 0, u, f)
         f = muldiv(f, p[3], from[3])
         return credited(p, at, p[4], 0, lent, u, f)
@@ -134,15 +87,15 @@ do
       else
         u = u + p[4]
       end
-      -- At a higher rate, those who wait were told later moments.
-      return state(p, at, u, f, lent or faster(p, from))
+      -- At a higher rate, waiting requests were told later moments.
+      return level(p, at, u, f, lent or faster(p, from))
     end,
 
     decide = function(s, q, now)
       local p, cost = s.p, q[1]
       local u, f, lent, at, setback = settled(s, now)
       if setback then
-        s = state(p, at, u, f, lent)
+        s = level(p, at, u, f, lent)
       end
       local wait = q[3] - (at - now)
       if cost == 0 then -- passes unless the bucket owes
@@ -154,7 +107,7 @@ do
       end
       local free = room - u
       if cost < free or cost == free and f == 0 then
-        return true, state(p, at, u + cost, f, lent)
+        return true, level(p, at, u + cost, f, lent)
       end
       if wait <= 0 then
         return false, s
@@ -163,33 +116,8 @@ do
       if beyond(cost, f, mu - u, mf) or not within(p, u + cost - room, f, wait) then
         return false, s
       end
-      -- If it waits for a floor too, the level does not tell when it acts.
-      return true, state(p, at, u + cost, f, lent or q[2] > 0)
-    end,
-
-    view = function(s, _, now)
-      if s.u + s.f == 0 and s.at <= now then
-        return ''
-      end
-      return s.raw or value(s)
-    end,
-
-    save = function(key, s, now)
-      if s.u + s.f == 0 and s.at <= now then
-        redis.call('DEL', key)
-        return
-      end
-      local value = value(s)
-      local ms = px(filled(s.p, s.u, s.f) + s.at - now, now)
-      redis.call('SET', key, value, 'PX', ms)
-    end,
-
-    isfresh = function(s, now)
-      if now < s.at then
-        return false
-      end
-      local u, f = decay(s.p, s.u, s.f, now - s.at)
-      return u + f == 0
+      -- With a floor, the level does not show when the request acts.
+      return true, level(p, at, u + cost, f, lent or q[2] > 0)
     end,
 
     charge = function(c, from, p, now)
@@ -198,23 +126,14 @@ do
       if since > 0 and faster(from, p) then
         wu, wf = decay(from, ou, of, since - 1)
         if wu + wf == 0 then
-          return { c[1], c[2], c[3], 0, 0, c[6] } -- it has acted
+          return { c[1], c[2], c[3], 0, 0, c[6] } -- the charge has acted
         end
         wu, wf = bounded(from, muldiv(since, from[2], from[3]))
         wu, wf = scaled(wu, wf, from[3], p[3])
-        local iu, jf = bounded(p, muldiv(since, p[2], p[3]))
-        if beyond(wu, wf, iu, jf) then
-          wu, wf = minus(p[3], wu, wf, iu, jf)
-        else
-          wu, wf = 0, 0
-        end
+        wu, wf = lowered(p[3], wu, wf, bounded(p, muldiv(since, p[2], p[3])))
       end
       ou, of = bounded(p, ou, (muldiv(of, p[3], from[3])))
-      if beyond(ou, of, wu, wf) then
-        ou, of = minus(p[3], ou, of, wu, wf)
-      else
-        ou, of = 0, 0
-      end
+      ou, of = lowered(p[3], ou, of, wu, wf)
       return { c[1], c[2], c[3], ou, of, c[6] }
     end,
 
@@ -228,11 +147,11 @@ do
       if at > c[3] then
         local ou, of = decay(p, c[4], c[5], at - c[3] - 1)
         if ou + of == 0 then
-          return s -- it has acted
+          return s -- the charge has acted
         end
       end
       if lent and not waits then
-        return s -- who stands on it is not known
+        return s -- other requests may depend on the charge; which, is not known
       end
       local gu, gf = given(p, c)
       local bu, bf = behind(p, c, at, u, f)
@@ -249,18 +168,14 @@ do
     settle = function(s, c, actual, now)
       local p = s.p
       local u, f, lent, at = settled(s, now)
-      local more, left = min(actual, exact - 1) - c[1], p[4] + p[5] - u
+      local more = min(actual, exact - 1) - c[1]
       if more <= 0 then
         lent = lent or more < 0 and beyond(u, f, p[4], 0)
         return credited(p, at, u, f, lent, -more, 0)
       end
-      if left <= 0 then
-        return state(p, at, u, f, lent) -- all of it is forgiven
-      end
-      if more < left or more == left and f == 0 then
-        return state(p, at, u + more, f, lent)
-      end
-      return state(p, at, p[4] + p[5], 0, lent)
+      -- Beyond burst and debt, the cost is forgiven.
+      u, f = raised(u, f, more, p[4] + p[5])
+      return level(p, at, u, f, lent)
     end,
 
     undo = function(s, c, now)
@@ -277,10 +192,7 @@ do
       end
       if beyond(ru, rf, c[4], c[5]) then
         ru, rf = minus(p[3], ru, rf, c[4], c[5])
-        gu, gf = minus(p[3], gu, gf, ru, rf)
-        if gu < 0 then
-          gu, gf = 0, 0
-        end
+        gu, gf = lowered(p[3], gu, gf, ru, rf)
       end
       lent = lent or gu + gf > 0 and beyond(u, f, p[4], 0)
       return credited(p, at, u, f, lent, gu, gf)

@@ -1,6 +1,6 @@
--- Sliding counters: the units of the current window, and those of the one before,
--- weighted by the part of it that still counts. Numbers: kind, count, length, 1 if
--- denied attempts count. The value is
+-- Sliding counters: the units of the current window, and those of the window before,
+-- weighted by the part of it that still counts. Numbers: kind, count, length, 1 if denied
+-- attempts count. The text of a state is
 --   msgpack(6, number of the window, units of the one before, units, numbers...)
 do
   -- No window counts more, as in package algo.
@@ -10,8 +10,8 @@ do
     return { p = p, index = index, prev = prev, cur = cur }
   end
 
-  -- settled returns the window as of now, the units of the one before and its own, the
-  -- time to reckon from, and whether the clock was set back.
+  -- settled returns the window as of now, the units of the window before and its own, the
+  -- time to count from, and whether the clock was set back.
   local function settled(s, now)
     local p, index = s.p, s.index
     local i = floor(now / p[3])
@@ -37,47 +37,22 @@ do
     return rest > 0 and units + 1 or units
   end
 
-  -- left returns the time until s equals a fresh state, 0 or less if it does.
-  local function left(s, now)
-    local windows = s.cur > 0 and 2 or s.prev > 0 and 1 or 0
-    return (s.index + windows) * s.p[3] - now
-  end
-
-  local function encode(s)
-    return cmsgpack.pack(6, s.index, s.prev, s.cur, unpack(s.p))
-  end
-
-  local function settle(s, c, actual, now)
-    local p, change = s.p, actual - c[1]
-    local index, prev, cur, _, back = settled(s, now)
-    if back then
-      return s
-    end
-    local i = floor(c[3] / p[3])
-    if i > index and i * p[3] - now <= p[3] then -- a charge that cost nothing did not move the state
-      index, prev, cur = settled(s, c[3])
-    end
-    if i == index then
-      cur = max(0, min(cur + change, most))
-    elseif i == index - 1 then
-      prev = max(0, min(prev + change, most))
-    else
-      return s
-    end
-    return state(p, index, prev, cur)
-  end
-
   kinds[6] = {
     fresh = function(p)
       return { p = p, index = 0, prev = 0, cur = 0, raw = '' }
     end,
 
-    load = function(key, raw, now)
-      if not raw or string.byte(raw) ~= 6 then
-        return nil
-      end
-      local _, index, prev, cur, kind, count, length, denied = cmsgpack.unpack(raw)
-      return { p = { kind, count, length, denied }, index = index, prev = prev, cur = cur, raw = raw }
+    parse = function(_, index, prev, cur, ...)
+      return state({ ... }, index, prev, cur)
+    end,
+
+    value = function(s)
+      return cmsgpack.pack(6, s.index, s.prev, s.cur, unpack(s.p))
+    end,
+
+    left = function(s, now)
+      local windows = s.cur > 0 and 2 or s.prev > 0 and 1 or 0
+      return (s.index + windows) * s.p[3] - now
     end,
 
     convert = function(s, p, now)
@@ -95,45 +70,40 @@ do
     decide = function(s, q, now)
       local p, cost = s.p, q[1]
       local index, prev, cur, at, back = settled(s, now)
-      local kept = back and state(p, index, prev, cur) or s
+      if back then
+        s = state(p, index, prev, cur)
+      end
       local used = weighted(prev, at - index * p[3], p[3]) + cur
+      local allowed, counts = admits(q, p[2], used, p[4])
       if cost == 0 then
-        -- A clock that went back may weigh prev more than when cur was charged: what
-        -- is in debt is more than the count by itself.
-        return used <= p[2] or max(prev, cur) <= p[2] or p[4] == 1, kept
+        -- A clock that went back may weigh prev more than when cur was charged: only a
+        -- window that exceeds the count by itself is in debt.
+        return allowed or max(prev, cur) <= p[2], s
       end
-      local allowed = cost <= p[2] - q[2] - used
-      if not allowed and (p[4] == 0 or cost > p[2] - q[2]) then
-        return false, kept
+      if counts then
+        return allowed, state(p, index, prev, min(cur + cost, most))
       end
-      return allowed, state(p, index, prev, min(cur + cost, most))
+      return allowed, s
     end,
 
-    view = function(s, q, now)
-      return s.raw or encode(s)
-    end,
-
-    save = function(key, s, now)
-      local rest = left(s, now)
-      if rest <= 0 then
-        redis.call('DEL', key)
-        return
-      end
-      local value, ms = encode(s), px(rest, now)
-      redis.call('SET', key, value, 'PX', ms)
-    end,
-
-    isfresh = function(s, now)
-      return left(s, now) <= 0
-    end,
-
-    cancel = function(s, c, now)
-      if now > c[3] then
+    settle = function(s, c, actual, now)
+      local p, change = s.p, actual - c[1]
+      local index, prev, cur, _, back = settled(s, now)
+      if back then
         return s
       end
-      return settle(s, c, 0, now)
+      local i = floor(c[3] / p[3])
+      if i > index and i * p[3] - now <= p[3] then -- a charge that cost nothing did not move the state
+        index, prev, cur = settled(s, c[3])
+      end
+      if i == index then
+        cur = max(0, min(cur + change, most))
+      elseif i == index - 1 then
+        prev = max(0, min(prev + change, most))
+      else
+        return s
+      end
+      return state(p, index, prev, cur)
     end,
-
-    settle = settle,
   }
 end

@@ -1,33 +1,49 @@
--- Ends a reservation or a lease. KEYS: the state's key. ARGV: the numbers of the
--- charge's limit; the charge; 1 to cancel, 2 to settle, 3 to release, 4 to undo what
--- nobody has acted upon, and the actual cost or the latency. Replies with the server's
--- time and, of a release, whether there was such a lease.
+-- Ends a reservation or a lease. KEYS: the state's key. ARGV: the numbers of the charge's
+-- limit; the charge; how it ends, and the actual cost or the latency. Replies with the
+-- server's time and, for a release, whether there was such a lease.
+local CANCEL, SETTLE, UNDO = 1, 2, 4 -- 3: release
 local key, p, c = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
-local what, number = cmsgpack.unpack(ARGV[3])
+local how, number = cmsgpack.unpack(ARGV[3])
 local kind = kinds[p[1]]
 
-local s = loaded(kind, key, now)
+local s = loaded(p, key)
 if s == nil then
   s = kind.fresh(p)
 elseif differs(s.p, p) then
-  if kind.isfresh(s, now) then
+  local fresh
+  if kind.isfresh then
+    fresh = kind.isfresh(s, now)
+  else
+    fresh = kind.left(s, now) <= 0
+  end
+  if fresh then
     s = kind.convert(s, p, now)
   elseif kind.charge then
     c = kind.charge(c, p, s.p, now)
   end
 end
 
+-- undo gives back a charge that nobody has acted upon.
+local function undo()
+  if kind.undo then
+    return kind.undo(s, c, now)
+  end
+  return kind.settle(s, c, 0, now)
+end
+
 local found, after = true, s
-if what == 1 then
+if how == CANCEL and kind.cancel then
   after = kind.cancel(s, c, now)
-elseif what == 2 or what == 4 and not kind.undo then
+elseif how == CANCEL and now > c[3] then
+  after = s -- the charge has acted
+elseif how == CANCEL or how == UNDO then
+  after = undo()
+elseif how == SETTLE then
   after = kind.settle(s, c, number, now)
-elseif what == 4 then
-  after = kind.undo(s, c, now)
 else
   found, after = kind.release(s, c, number, now)
 end
 if after ~= s then
-  kind.save(key, after, now)
+  save(kind, key, after, now)
 end
 return cmsgpack.pack(now, found and 1 or 0)

@@ -1,37 +1,34 @@
--- The leases of a concurrency limit, algo.Concurrency. p: kind, max, queue, time to
--- live, latency.
+-- The leases of a concurrency limit, as algo.Concurrency. Numbers: kind, max, queue, time
+-- to live, latency.
 --
--- The state is a sorted set. Its first member, at score -inf, is the header; then
--- comes a member for each lease in order of arrival, and then one for each in order of
--- expiry:
+-- The state is a sorted set. Its first member, at score -inf, is the header. A member for
+-- each lease follows in order of arrival, and then one for each in order of expiry:
 --   the lease's 8 bytes            scored by (number · 2^17 + units) - 2^53, below 0
 --   its units in 3 bytes, those 8  scored by its expiry + shift
--- So a lease is found by its 8 bytes, and what is held, what has expired, and who
--- came before whom, by rank; where leases hold several units, those that have expired
--- since the last charge, or came before, are read a chunk at a time.
+-- So a lease is found by its 8 bytes. Ranks give the units held, the leases that have
+-- expired, and which of two leases came first. Where leases hold several units, the
+-- expired or the earlier ones are read a chunk at a time.
 --
--- When the clock is set back by more than a time to live, shift grows by as much in
--- place of all expiries: they stay as long after the new time as they were.
+-- When the clock is set back by more than a time to live, shift grows by as much instead
+-- of all expiries changing: they stay as long after the new time as they were.
 --
--- A state table holds the header, and what is to be done to the set:
---   key        where the set is; with blank, what is there does not count
---   at         time of the latest charge
---   latency    as releases reported it, at the time adapted, 0 for none
---   units      of all leases; count: of the leases; latest: the last score of an expiry
---   number     of the latest arrival
+-- A state table holds the header, and the changes to the set:
+--   key        where the set is; with blank, its content does not count
+--   at         the time of the latest charge
+--   latency    the latency that releases reported, at the time adapted, 0 for none
+--   units      units of all leases; count: how many leases; latest: the last expiry's score
+--   number     the number of the latest arrival
 --   gone       leases up to this score are dropped
---   renewed    scores of leases in the set that have others now
---   added      new leases, {8 bytes, units, score}
---   released   the lease that is removed
+--   renewed    new scores of leases in the set
+--   added      leases to add, {8 bytes, units, score}
+--   released   the lease to remove
 -- and what survey finds out at the time of the script.
 do
   local below = 9007199254740992
-  local place = 131072
-  -- Beyond these, arrivals and expiries are numbered anew.
+  local stride = 131072 -- of an arrival's number in its score
+  -- Beyond these, arrivals and expiries are renumbered.
   local mostNumber = 34359738368
   local mostShift = 2251799813685248
-  -- How many leases are read at once.
-  local chunk = 200
 
   local function fresh(p)
     return {
@@ -40,21 +37,15 @@ do
     }
   end
 
-  -- copy returns a table to be changed.
+  -- copy returns a table that may be changed.
   local function copy(s)
-    local t = {}
-    for k, v in pairs(s) do
-      t[k] = v
-    end
-    t.renewed, t.added = {}, { unpack(s.added) }
-    for k, v in pairs(s.renewed) do
-      t.renewed[k] = v
-    end
+    local t = copied(s)
+    t.renewed, t.added = copied(s.renewed), { unpack(s.added) }
     return t
   end
 
-  -- each calls f with the leases of the set that expire at scores from one to another,
-  -- in order, until it returns true.
+  -- each calls f with the leases of the set whose expiries have scores from one to another,
+  -- in order, until f returns true.
   local function each(s, from, to, f)
     if s.blank then
       return
@@ -72,8 +63,8 @@ do
     end
   end
 
-  -- survey finds out, once, by how much the clock was set back (jump), what score
-  -- means now (time), and how many leases (living) and units (alive) have not expired.
+  -- survey finds out, once, by how much the clock was set back (jump), which score means
+  -- now (time), and how many leases (living) and units (alive) have not expired.
   local function survey(s, now)
     if s.time then
       return
@@ -107,8 +98,8 @@ do
     s.alive, s.living = s.units - units, s.count - n
   end
 
-  -- find returns a lease that has not expired: its units, its score, its place among
-  -- those added, and its arrival's score.
+  -- find returns a lease that has not expired: its units, its score, its index among the
+  -- added ones, and its arrival's score.
   local function find(s, id)
     if #id < 8 then
       return nil
@@ -123,23 +114,24 @@ do
       return nil
     end
     arrival = tonumber(arrival)
-    local units = (arrival + below) % place
+    local units = (arrival + below) % stride
     local score = s.renewed[id] or tonumber(redis.call('ZSCORE', s.key, struct.pack('>I3', units) .. id))
     if score > s.time and score > s.gone then
       return units, score, nil, arrival
     end
   end
 
-  -- adaptedUntil returns when the latency is no longer that which releases reported.
-  local function adaptedUntil(s)
+  -- adapted_until returns when the reported latency stops to count.
+  local function adapted_until(s)
     return s.adapted > 0 and s.adapted + s.p[4] or 0
   end
 
+  -- latency returns the time that a unit is assumed to be held.
   local function latency(s, now)
-    return now + s.jump < adaptedUntil(s) and s.latency or s.p[5]
+    return now + s.jump < adapted_until(s) and s.latency or s.p[5]
   end
 
-  -- most returns the units that there may be, with those that are asked for.
+  -- most returns how many units there may be, with those of the request.
   local function most(p, unit, q)
     local all = p[2] + p[3]
     local spare, wait = min(q[2], all), q[3]
@@ -154,7 +146,7 @@ do
     return all - spare
   end
 
-  -- follow moves a table that nobody else has to the time of a clock that was set back.
+  -- follow moves a copy to the time of a clock that was set back.
   local function follow(t, now)
     if t.jump > 0 then
       t.at, t.shift, t.adapted = now, t.shift + t.jump, max(0, t.adapted - t.jump)
@@ -162,7 +154,7 @@ do
     end
   end
 
-  -- expire drops, from such a table, the leases that have expired.
+  -- expire drops the leases that have expired from a copy.
   local function expire(t, now)
     if t.living == 0 then
       t.blank, t.shift, t.number, t.gone, t.latest = true, 0, 0, -1, -1
@@ -223,7 +215,7 @@ do
     return at
   end
 
-  -- ahead returns the units of a lease and those that came before.
+  -- ahead returns the units of a lease and of the leases that came before it.
   local function ahead(s, id, index, arrival)
     local units = s.alive
     if index then
@@ -234,14 +226,14 @@ do
       end
       return units
     end
-    units = redis.call('ZRANK', s.key, id) -- so many have come, with the header before them
+    units = redis.call('ZRANK', s.key, id) -- the lease's number from 1, as the header comes first
     if s.units ~= s.count or s.gone >= 0 then
       local n = units
       units = 0
       for i = 1, n, chunk do
         local found = redis.call('ZRANGE', s.key, i, min(i + chunk - 1, n), 'WITHSCORES')
         for j = 2, #found, 2 do
-          units = units + (tonumber(found[j]) + below) % place
+          units = units + (tonumber(found[j]) + below) % stride
         end
       end
     end
@@ -289,9 +281,9 @@ do
     return s
   end
 
-  -- renumber gives all arrivals and expiries new scores, from which shift is gone:
-  -- once in 2^35 arrivals, or 70 years by which the clock was set back. The header
-  -- is not in the set meanwhile.
+  -- renumber gives all arrivals and expiries new scores, without shift. It is needed once
+  -- in 2^35 arrivals, or 70 years by which the clock was set back. The header is not in
+  -- the set meanwhile.
   local function renumber(key, shift)
     local n = redis.call('ZCARD', key) / 2
     for i = 0, 2 * n - 1, chunk do
@@ -301,7 +293,7 @@ do
         local score = tonumber(found[j + 1])
         local rank = i + (j - 1) / 2
         if rank < n then
-          score = (rank + 1) * place + (score + below) % place - below
+          score = (rank + 1) * stride + (score + below) % stride - below
         else
           score = score - shift
         end
@@ -312,7 +304,7 @@ do
     return n
   end
 
-  -- clear removes the leases that expire up to a score.
+  -- clear removes the leases whose expiries have scores up to one.
   local function clear(key, gone)
     while true do
       local found = redis.call('ZRANGEBYSCORE', key, 0, gone, 'LIMIT', 0, chunk)
@@ -330,7 +322,7 @@ do
 
   local function save(key, s, now)
     survey(s, now)
-    local ends = adaptedUntil(s)
+    local ends = adapted_until(s)
     if s.living == 0 and now + s.jump >= ends then
       redis.call('DEL', key)
       return
@@ -340,7 +332,7 @@ do
     else
       redis.call('ZREMRANGEBYRANK', key, 0, 0)
       for id, score in pairs(s.renewed) do
-        local units = (tonumber(redis.call('ZSCORE', key, id)) + below) % place
+        local units = (tonumber(redis.call('ZSCORE', key, id)) + below) % stride
         redis.call('ZADD', key, score, struct.pack('>I3', units) .. id)
       end
       if s.gone >= 0 then
@@ -354,7 +346,7 @@ do
     local added = {}
     for _, l in ipairs(s.added) do
       number = number + 1
-      added[#added + 1] = number * place + l[2] - below
+      added[#added + 1] = number * stride + l[2] - below
       added[#added + 1] = l[1]
       added[#added + 1] = l[3]
       added[#added + 1] = struct.pack('>I3', l[2]) .. l[1]
@@ -380,16 +372,11 @@ do
   end
 
   kinds[8] = {
-    sorted = true,
     fresh = fresh,
 
     load = function(key)
-      local found = redis.pcall('ZRANGE', key, 0, 0)
-      if found.err then
-        foreign(found)
-        return nil
-      end
-      if #found == 0 or string.byte(found[1]) ~= 8 then
+      local found = head(key, 8, 0)
+      if found == nil then
         return nil
       end
       local s = fresh(nil)
@@ -404,7 +391,7 @@ do
       survey(s, now)
       local t = copy(s)
       t.p, t.time = p, nil
-      if now + s.jump >= adaptedUntil(s) then
+      if now + s.jump >= adapted_until(s) then
         t.latency, t.adapted = 0, 0
       end
       return t
@@ -449,9 +436,10 @@ do
       return true, t
     end,
 
-    -- view is the member, time of the latest charge, latency and its time, units, the
-    -- latest expiry, and, of a member that holds a lease, 1 and the units up to and with its
-    -- own; of one that must wait, 0, how many units are missing, and when they expire.
+    -- view is the member, the time of the latest charge, the latency and its time, the
+    -- units, and the latest expiry. For a member that holds a lease, 1 and the units up to
+    -- and with its own follow. For a member that must wait, 0 follows, how many units are
+    -- missing, and when they expire.
     view = function(s, q, now)
       survey(s, now)
       local p, cost = s.p, q[1]
@@ -466,14 +454,14 @@ do
         local unit = latency(s, now)
         local held, _, index, arrival = find(s, q[4])
         if held then
-          if unit > 0 and s.alive > p[2] then -- or else there is no delay
+          if unit > 0 and s.alive > p[2] then -- otherwise there is no delay
             held = ahead(s, q[4], index, arrival)
           end
           return cmsgpack.pack(q[4], s.at, s.latency, s.adapted, s.alive, latest, 1, held)
         end
         local bound = most(p, unit, q)
         if cost > bound then
-          bound = most(p, p[5], q) -- when the latency is no longer the adapted one
+          bound = most(p, p[5], q) -- once the reported latency does not count any more
         end
         local need = s.alive - (bound - cost)
         if cost <= bound and need > 0 then
@@ -487,7 +475,7 @@ do
 
     isfresh = function(s, now)
       survey(s, now)
-      return s.living == 0 and now + s.jump >= adaptedUntil(s)
+      return s.living == 0 and now + s.jump >= adapted_until(s)
     end,
 
     cancel = cancel,

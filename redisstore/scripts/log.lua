@@ -1,37 +1,35 @@
--- The sliding log, algo.SlidingLog. p: kind, count, length, least interval, and 1 if
+-- The sliding log, as algo.SlidingLog. Numbers: kind, count, length, least interval, 1 if
 -- denied attempts count.
 --
--- The state is a sorted set. Its first member, at score -1, is p; then comes an entry
--- for each request, scored by its time. The member of an entry is the units logged
--- up to and with it, and its cost: so entries of one time are in the order in which
--- they came, and what was logged between any two is a difference. Nothing but a
--- settlement reads more of the set than some log n entries.
+-- The state is a sorted set. Its first member, at score -1, holds the numbers. An entry
+-- for each request follows, scored by its time. The member of an entry is the units logged
+-- up to and with it, and its cost. So entries of one time are in the order in which they
+-- came, and the units logged between any two are a difference. Only a settlement reads
+-- more of the set than about log n entries.
 --
--- A state table holds what is read first, and what is to be done to the set:
---   key      where the set is; with blank, what is there does not count
---   base     units logged before the oldest entry; total: up to the newest one
+-- A state table holds what is read first, and the changes to the set:
+--   key      where the set is; with blank, its content does not count
+--   base     units logged before the oldest entry; total: up to the newest
 --   oldest   the oldest entry; last: the time of the newest, nil if there is none
 --   low      entries before this time are dropped, and
 --   skip     so many of the oldest that are left
---   tail     entries that are added
---   edit     an entry that is replaced
---   fill     whether p is to be written
+--   tail     entries to add
+--   edit     an entry to replace
+--   fill     whether to write the numbers
 -- An entry is a table {time, units up to and with it, cost}.
 do
-  -- No entry counts for more: that is more than any limit has.
+  -- No entry counts more. No limit is as large.
   local mostCost = 131072
-  -- Where units are counted from; beyond these numbers they are counted anew.
+  -- Where units are counted from. Beyond the bounds below they are renumbered.
   local origin = 2251799813685248
   local leastUnits = 1125899906842624
   local mostUnits = 4503599627370496
-  -- How many entries are read at once.
-  local chunk = 200
 
   local function pack(upTo, cost)
     return struct.pack('>I7I3', upTo, cost)
   end
 
-  local function unpackEntry(member, score)
+  local function entry(member, score)
     local upTo, cost = struct.unpack('>I7I3', member)
     return { tonumber(score), upTo, cost }
   end
@@ -40,16 +38,14 @@ do
     return { p = p, blank = true, base = origin, total = origin, low = 0, skip = 0, tail = {} }
   end
 
+  -- copy returns a table that may be changed.
   local function copy(s)
-    local t = {}
-    for k, v in pairs(s) do
-      t[k] = v
-    end
+    local t = copied(s)
     t.tail = { unpack(s.tail) }
     return t
   end
 
-  -- push adds an entry to a table that nobody else has.
+  -- push adds an entry to a copy.
   local function push(t, at, cost)
     cost = min(cost, mostCost)
     t.total, t.last, t.start = t.total + cost, at, nil
@@ -58,9 +54,9 @@ do
     t.oldest = t.oldest or e
   end
 
-  -- reckon returns the time to reckon from, and whether the clock was set back by
-  -- more than a period.
-  local function reckon(s, now)
+  -- settled returns the time to count from, and whether the clock was set back by more
+  -- than a period.
+  local function settled(s, now)
     if s.last == nil or now >= s.last then
       return now, false
     elseif s.last - now > s.p[3] then
@@ -69,7 +65,7 @@ do
     return s.last, false
   end
 
-  -- first returns the first entry at a time or later. It is remembered.
+  -- first returns the first entry at a time or later, and remembers it.
   local function first(s, start)
     if s.last == nil or s.last < start then
       return nil
@@ -81,21 +77,21 @@ do
     local e
     if not s.blank then
       local found = redis.call('ZRANGEBYSCORE', s.key, start, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      e = found[1] and unpackEntry(found[1], found[2])
+      e = found[1] and entry(found[1], found[2])
     end
     s.start, s.first = start, e or s.tail[1]
     return s.first
   end
 
-  -- used returns the units logged at a time or later, and before.
+  -- used returns the units logged at a time or later, and those before it.
   local function used(s, start)
     local e = first(s, start)
     local before = e and e[2] - e[3] or s.total
     return s.total - before, before
   end
 
-  -- find returns the entry that brings the units logged to target, which is more than
-  -- base, and how many entries come before it; nil if no entry does.
+  -- find returns the entry that brings the units logged to target, and how many entries
+  -- come before it; nil if no entry does. target is more than base.
   local function find(s, target)
     local n, units = 0, s.tail[1] and s.tail[1][2] - s.tail[1][3] or s.total
     if not s.blank then
@@ -109,12 +105,12 @@ do
       end
       return nil
     end
-    -- At first as if all had cost the same.
+    -- The first guess assumes that all entries have the same cost.
     local low, high = 0, n - 1
     local i = min(high, floor((target - s.base - 1) / (units - s.base) * n))
     while low <= high do
       local found = redis.call('ZRANGE', s.key, i - n, i - n, 'WITHSCORES')
-      local e = unpackEntry(found[1], found[2])
+      local e = entry(found[1], found[2])
       if e[2] < target then
         low = i + 1
       elseif e[2] - e[3] >= target then
@@ -126,8 +122,8 @@ do
     end
   end
 
-  -- drop forgets the entries before a time; it returns t, which nobody else has, or
-  -- a fresh state. What is added is never dropped for its time, as it is the newest.
+  -- drop drops the entries before a time from a copy. It returns the copy, or a fresh
+  -- state. Entries to add are the newest, so that none of them is dropped for its time.
   local function drop(t, start)
     local e = first(t, start)
     if e == nil then
@@ -138,7 +134,7 @@ do
     return t
   end
 
-  -- prune forgets all but the entries that hold the newest count units.
+  -- prune drops all entries from a copy but those that hold the newest count units.
   local function prune(t, count)
     local target = t.total - count + 1
     if t.oldest == nil or t.oldest[2] >= target then
@@ -154,12 +150,13 @@ do
     t.oldest, t.base, t.start = e, e[2] - e[3], nil
   end
 
-  local function tooSoon(s, at, start)
+  -- too_soon reports whether the least interval has not passed.
+  local function too_soon(s, at, start)
     return s.last ~= nil and s.last >= start and at - s.last < s.p[4]
   end
 
-  -- shift adds to the units of all entries from one rank to another. The order in
-  -- which they are gone through keeps members unique.
+  -- shift adds to the units of all entries from one rank to another, in the order that
+  -- keeps members unique.
   local function shift(key, first, last, more)
     for done = 0, last - first, chunk do
       local from = first + done
@@ -179,9 +176,9 @@ do
     end
   end
 
-  -- replace gives an entry another time and cost; none if it costs nothing. The units
-  -- of those that follow change by as much, or of those before, which is the same to all
-  -- differences: O(k log n) for the k entries on the shorter side.
+  -- replace gives an entry another time and cost, or removes it if the cost is 0. The
+  -- units of all entries after it change by as much, or of all before it: the differences
+  -- stay the same. It takes O(k log n) for the k entries on the shorter side.
   local function replace(key, e, time, cost)
     local member = pack(e[2], e[3])
     local rank, last = redis.call('ZRANK', key, member), redis.call('ZCARD', key) - 1
@@ -204,8 +201,8 @@ do
     end
   end
 
-  -- logged returns the entry of a charge, nil if it has none: it costs nothing, or was
-  -- dropped, or the clock was set back.
+  -- logged returns the entry of a charge, nil if it has none: because the charge cost
+  -- nothing, its entry was dropped, or the clock was set back.
   local function logged(s, at, cost)
     if s.blank then
       return nil
@@ -214,7 +211,7 @@ do
     while true do
       local found = redis.call('ZRANGE', s.key, rank, rank + chunk - 1, 'WITHSCORES')
       for i = 1, #found, 2 do
-        local e = unpackEntry(found[i], found[i + 1])
+        local e = entry(found[i], found[i + 1])
         if e[1] ~= at then
           return nil
         elseif e[3] == cost then
@@ -230,9 +227,9 @@ do
 
   local function settle(s, c, actual, now)
     local p, cost, made = s.p, c[1], c[3]
-    local at, setBack = reckon(s, now)
+    local at, back = settled(s, now)
     local start = at - p[3] + 1
-    if setBack or made < start then
+    if back or made < start then
       return s
     end
     local t, e = copy(s), logged(s, made, cost)
@@ -242,7 +239,7 @@ do
     elseif actual <= cost or made - at > p[3] then
       return s
     else
-      -- The charge gets an entry, or adds to the next.
+      -- The charge gets an entry, or adds to the next one.
       local more = actual - cost
       t = drop(t, start)
       e = first(t, made)
@@ -253,7 +250,7 @@ do
         time = e[1]
       else -- no room: the last one counts for longer
         local found = redis.call('ZREVRANGE', t.key, 0, 0, 'WITHSCORES')
-        e = unpackEntry(found[1], found[2])
+        e = entry(found[1], found[2])
       end
       cost = min(e[3] + more, mostCost)
     end
@@ -265,19 +262,14 @@ do
   end
 
   kinds[7] = {
-    sorted = true,
     fresh = fresh,
 
     load = function(key)
-      local found = redis.pcall('ZRANGE', key, 0, 1, 'WITHSCORES')
-      if found.err then
-        foreign(found)
+      local found = head(key, 7, 1)
+      if found == nil or #found < 4 then
         return nil
       end
-      if #found < 4 or string.byte(found[1]) ~= 7 then
-        return nil
-      end
-      local oldest = unpackEntry(found[3], found[4])
+      local oldest = entry(found[3], found[4])
       local newest = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
       return {
         p = { cmsgpack.unpack(found[1]) }, key = key, low = 0, skip = 0, tail = {},
@@ -287,8 +279,8 @@ do
     end,
 
     convert = function(s, p, now)
-      local at, setBack = reckon(s, now)
-      if setBack then
+      local at, back = settled(s, now)
+      if back then
         local t = fresh(p)
         push(t, at, max(s.total - s.base, p[2]))
         return t
@@ -300,9 +292,9 @@ do
 
     decide = function(s, q, now)
       local p, cost = s.p, q[1]
-      local at, setBack = reckon(s, now)
+      local at, back = settled(s, now)
       local t = s
-      if setBack then
+      if back then
         t = fresh(p)
         push(t, at, max(s.total - s.base, p[2]))
       end
@@ -315,7 +307,7 @@ do
       if room < 0 then
         return false, t
       end
-      local allowed = units <= room and not tooSoon(t, at, start)
+      local allowed = units <= room and not too_soon(t, at, start)
       if not allowed and p[5] == 0 then
         return false, t
       end
@@ -327,12 +319,13 @@ do
       return allowed, t
     end,
 
-    -- view is the time of the newest entry and the units that count, and the entry with
-    -- which there is room for what is denied: its time, and the units up to and with it.
+    -- view is the time of the newest entry and the units that count. For a denied request
+    -- it also has the entry that must go before there is room: its time, and the units up
+    -- to and with it.
     view = function(s, q, now)
       local p, cost = s.p, q[1]
-      local at, setBack = reckon(s, now)
-      if setBack then
+      local at, back = settled(s, now)
+      if back then
         return cmsgpack.pack(s.last, s.total - s.base)
       end
       local start = at - p[3] + 1
@@ -341,7 +334,7 @@ do
       end
       local units, before = used(s, start)
       local room = cost == 0 and p[2] or p[2] - q[2] - cost
-      if room >= 0 and (units > room or tooSoon(s, at, start)) then
+      if room >= 0 and (units > room or too_soon(s, at, start)) then
         local gone = units - room + p[5] * cost
         local e = gone > 0 and find(s, before + gone)
         if e then
@@ -379,7 +372,7 @@ do
       if s.edit then
         replace(key, unpack(s.edit))
         last = tonumber(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
-        if last < 0 or last <= now - p[3] then -- below 0 if only p is left
+        if last < 0 or last <= now - p[3] then -- below 0 if only the numbers are left
           redis.call('DEL', key)
           return
         end
@@ -393,13 +386,6 @@ do
 
     isfresh = function(s, now)
       return s.last == nil or s.last <= now - s.p[3]
-    end,
-
-    cancel = function(s, c, now)
-      if now > c[3] then
-        return s
-      end
-      return settle(s, c, 0, now)
     end,
 
     settle = settle,

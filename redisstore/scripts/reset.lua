@@ -1,2 +1,2 @@
--- Forgets states and bans. KEYS: theirs. Replies with how many there were.
+-- Deletes states and bans. KEYS: theirs. Replies with how many there were.
 return cmsgpack.pack(redis.call('DEL', unpack(KEYS)))

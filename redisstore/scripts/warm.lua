@@ -2,8 +2,8 @@
 -- debt, the microseconds of the warm-up, how many times slower it starts, and how far time
 -- may go back. A state is the time of the last charge, the ticks owed and the warmth.
 --
--- These need up to 62 bits, and what is computed with them twice that: they are bigs,
--- lists of digits of 24 bits, the lowest first, without leading zeros. In values and
+-- Ticks and warmth need up to 62 bits, and their products twice that. So they are bigs:
+-- lists of digits of 24 bits, the lowest first, without leading zeros. In texts and
 -- charges, a big is two numbers: the low 48 bits, and the others.
 do
   local base = 16777216
@@ -104,8 +104,8 @@ do
     return trimmed(c)
   end
 
-  -- div returns a/b rounded down, and whether there was a remainder. Each digit is
-  -- guessed, at most two too low, and put right.
+  -- div returns a/b rounded down, and whether there was a remainder. It guesses each
+  -- digit, at most two too low, and corrects it.
   local function div(a, b)
     local q, r, d = {}, {}, approx(b)
     for i = #a, 1, -1 do
@@ -132,18 +132,7 @@ do
     return { p = p, at = at, owed = owed, warm = warm }
   end
 
-  -- kept returns the state that the elements of its value stand for.
-  local function kept(_, at, owed, owedhigh, warm, warmhigh, ...)
-    return state({ ... }, at, joined(owed, owedhigh), joined(warm, warmhigh))
-  end
-
-  local function value(s)
-    local owed, owedhigh = halves(s.owed)
-    local warm, warmhigh = halves(s.warm)
-    return cmsgpack.pack(2, s.at, owed, owedhigh, warm, warmhigh, unpack(s.p))
-  end
-
-  -- ticks returns those of so many units, 2^62 at most.
+  -- ticks returns how many ticks so many units are, 2^62 at most.
   local function ticks(p, units)
     return least(mul(big(units), big(p[3])), most62)
   end
@@ -153,14 +142,14 @@ do
     return mul(mul(big(units), big(p[3])), big(2 * (1 + p[7])))
   end
 
-  -- ramp returns the warmth of some share of Warm·Num units: that of all is 5 + cold
-  -- of them, and 4 of these are slow.
+  -- ramp returns the warmth of some shares of Warm·Num units. A warm limiter has 5 + cold
+  -- shares, of which 4 are slow.
   local function ramp(p, share)
     return mul(mul(big(p[6]), big(p[2])), big(share))
   end
 
-  -- settled returns the ticks owed and the warmth as of the question, the time that
-  -- is, and whether the clock was set back.
+  -- settled returns the ticks owed and the warmth at the time of a request, that time,
+  -- and whether the clock was set back.
   local function settled(s, now)
     local p, at, owed, warm = s.p, s.at, s.owed, s.warm
     if now < at then
@@ -177,8 +166,8 @@ do
     return {}, sub(warm, mul(sub(gone, owed), big(5 + p[7]))), now, false
   end
 
-  -- price returns the ticks that cost units take from a limiter of this warmth, and
-  -- the warmth after them.
+  -- price returns the ticks that cost units take from a limiter of this warmth, and the
+  -- warmth after that.
   local function price(p, cost, warm)
     local took, gained = ticks(p, cost), gain(p, cost)
     local after = least(add(warm, gained), ramp(p, 5 + p[7]))
@@ -192,8 +181,8 @@ do
     return add(took, divup(area, ramp(p, 16 * (1 + p[7])))), after
   end
 
-  -- givenback returns the state without a charge that acts at a moment, when over is
-  -- owed with it, if none stands behind it.
+  -- givenback returns the state without a charge that acts at a moment, if it is the last
+  -- one: over is what is owed with it.
   local function givenback(s, c, now, over, moment)
     local p = s.p
     local owed, warm, at, setback = settled(s, now)
@@ -212,24 +201,34 @@ do
     return state(p, at, sub(owed, took), before)
   end
 
-  -- isfresh reports whether nothing is owed and the limiter is cold.
-  local function isfresh(s, now)
-    local owed, warm, at = settled(s, now)
-    return at == now and #owed == 0 and #warm == 0
-  end
-
   kinds[2] = {
     fresh = function(p)
-      return state(p, 0, {}, {})
+      return { p = p, at = 0, owed = {}, warm = {}, raw = '' }
     end,
 
-    load = function(_, raw)
-      if not raw or string.byte(raw) ~= 2 then
-        return nil
+    parse = function(_, at, owed, owedhigh, warm, warmhigh, ...)
+      return state({ ... }, at, joined(owed, owedhigh), joined(warm, warmhigh))
+    end,
+
+    value = function(s)
+      local owed, owedhigh = halves(s.owed)
+      local warm, warmhigh = halves(s.warm)
+      return cmsgpack.pack(2, s.at, owed, owedhigh, warm, warmhigh, unpack(s.p))
+    end,
+
+    left = function(s, now)
+      if #s.owed + #s.warm == 0 and s.at <= now then
+        return 0
       end
-      local s = kept(cmsgpack.unpack(raw))
-      s.raw = raw
-      return s
+      local p = s.p
+      local idle = floor((approx(s.owed) + approx(s.warm) / (5 + p[7])) / p[2]) + 3
+      return min(idle, 1e15) + s.at - now
+    end,
+
+    -- isfresh reports whether nothing is owed and the limiter is cold.
+    isfresh = function(s, now)
+      local owed, warm, at = settled(s, now)
+      return at == now and #owed == 0 and #warm == 0
     end,
 
     convert = function(s, p, now)
@@ -262,27 +261,7 @@ do
       return true, state(p, at, add(owed, took), after)
     end,
 
-    view = function(s, _, now)
-      if #s.owed + #s.warm == 0 and s.at <= now then
-        return ''
-      end
-      return s.raw or value(s)
-    end,
-
-    save = function(key, s, now)
-      if #s.owed + #s.warm == 0 and s.at <= now then
-        redis.call('DEL', key)
-        return
-      end
-      local p, value = s.p, value(s)
-      local idle = floor((approx(s.owed) + approx(s.warm) / (5 + p[7])) / p[2]) + 3
-      local ms = px(min(idle, 1e15) + s.at - now, now)
-      redis.call('SET', key, value, 'PX', ms)
-    end,
-
-    isfresh = isfresh,
-
-    -- A reservation before its moment is given back if none stands behind it.
+    -- cancel gives back a reservation before its moment if it is the last one.
     cancel = function(s, c, now)
       local _, _, at = settled(s, now)
       if at > c[3] then
@@ -291,7 +270,7 @@ do
       return givenback(s, c, now, joined(c[5], c[4]), c[3])
     end,
 
-    -- Also after the charge's moment, as long as it is still paid for.
+    -- undo also works after the charge's moment, as long as the bucket still pays for it.
     undo = function(s, c, now)
       local over = joined(c[5], c[4])
       local _, _, at = settled(s, now)

@@ -1,15 +1,21 @@
 -- Fixed windows: aligned to multiples of their length, opened by the first charge, or
 -- those of a calendar. Numbers: kind, count, length (the longest of a calendar), form
--- (0 aligned, 1 opened, else what identifies the calendar), 1 if denied attempts count.
--- The value is
+-- (0 aligned, 1 opened, else the calendar's identity), 1 if denied attempts count. The
+-- text of a state is
 --   msgpack(4, end, units used, begin if under a calendar, numbers...)
--- so that nobody needs the calendar to know when its window began. When it ends is
--- told by the caller: q and c end with boundaries around the times that it expects.
+-- so that its begin is known without the calendar. For the end of a new window, q and c
+-- end with the calendar's boundaries around the times that the caller expects.
 do
   local OPENED = 1
 
-  -- period returns the begin and the end of the window that opens at or holds t, a
-  -- calendar's from the boundaries in list, which hold t if they hold now.
+  -- outside ends the script: the boundaries do not hold the server's time. Nothing was
+  -- written before.
+  local function outside(now)
+    error('sluice-outside:' .. string.format('%.0f', now), 0)
+  end
+
+  -- period returns the begin and the end of the window that opens at t or holds it. For a
+  -- calendar it looks into list, from first on.
   local function period(p, t, list, first, now)
     local length, form = p[3], p[4]
     if form == 0 then
@@ -37,9 +43,9 @@ do
     return { p = p, begins = 0, ends = 0, used = 0, raw = '' }
   end
 
-  -- resolve lets a state that was converted to a calendar learn its window: only a
-  -- request knows the boundaries. They hold what is two periods ahead of now; before a
-  -- window that begins later than after one, the clock was set back anyway.
+  -- resolve gives a state that was converted to a calendar its window: only a request has
+  -- the boundaries. They reach two periods beyond now. A window that begins later than one
+  -- period from now means that the clock was set back.
   local function resolve(s, q, now)
     if s.at then
       if s.at - now > 2 * s.p[3] then
@@ -50,8 +56,8 @@ do
     end
   end
 
-  -- settled returns the units used as of now, the time to reckon from, whether s is
-  -- the window of now, and whether the clock was set back.
+  -- settled returns the units used as of now, the time to count from, whether s is the
+  -- current window, and whether the clock was set back.
   local function settled(s, now)
     if now >= s.ends then
       return 0, now, false, false
@@ -62,7 +68,6 @@ do
     return max(s.used, s.p[2]), now, false, true
   end
 
-  -- left returns the time until s equals a fresh state, 0 or less if it does.
   local function left(s, now)
     if s.used == 0 and s.p[4] ~= OPENED then
       return s.begins - now
@@ -70,7 +75,7 @@ do
     return s.ends - now
   end
 
-  local function encode(s)
+  local function value(s)
     if s.p[4] > OPENED then
       return cmsgpack.pack(4, s.ends, s.used, s.begins, unpack(s.p))
     end
@@ -80,7 +85,7 @@ do
   local function settle(s, c, actual, now)
     local p, change = s.p, actual - c[1]
     if left(s, now) <= 0 then
-      -- No window is kept, but that of a charge that cost nothing may last.
+      -- No window is kept, but the window of a charge that cost nothing may not be over.
       if change > 0 and c[3] - now <= p[3] then
         local begins, ends = period(p, c[3], c, 7, now)
         if now < ends then
@@ -95,27 +100,17 @@ do
     return state(p, s.begins, s.ends, max(0, min(s.used + change, exact)))
   end
 
-  -- undo gives a charge back, and the window that it has opened.
-  local function undo(s, c, now)
-    s = settle(s, c, 0, now)
-    if s.used == 0 and s.p[4] == OPENED and s.begins == c[3] then
-      return fresh(s.p)
-    end
-    return s
-  end
-
   kinds[4] = {
     fresh = fresh,
+    value = value,
+    left = left,
+    settle = settle,
 
-    load = function(key, raw, now)
-      if not raw or string.byte(raw) ~= 4 then
-        return nil
-      end
-      local _, ends, used, n1, n2, n3, n4, n5, n6 = cmsgpack.unpack(raw)
+    parse = function(_, ends, used, n1, n2, n3, n4, n5, n6)
       if n6 then
-        return { p = { n2, n3, n4, n5, n6 }, begins = n1, ends = ends, used = used, raw = raw }
+        return state({ n2, n3, n4, n5, n6 }, n1, ends, used)
       end
-      return { p = { n1, n2, n3, n4, n5 }, begins = ends - n3, ends = ends, used = used, raw = raw }
+      return state({ n1, n2, n3, n4, n5 }, ends - n3, ends, used)
     end,
 
     convert = function(s, p, now)
@@ -141,45 +136,25 @@ do
       if back or not same and cost > 0 then
         begins, ends = period(p, at, q, 5, now)
       end
-      local kept = back and state(p, begins, ends, used) or s
-      if cost == 0 then
-        return used <= p[2] or p[5] == 1, kept
+      local allowed, counts = admits(q, p[2], used, p[5])
+      if counts then
+        return allowed, state(p, begins, ends, min(used + cost, exact))
       end
-      local allowed = cost <= p[2] - q[2] - used
-      if not allowed and (p[5] == 0 or cost > p[2] - q[2]) then
-        return false, kept
-      end
-      return allowed, state(p, begins, ends, min(used + cost, exact))
+      return allowed, back and state(p, begins, ends, used) or s
     end,
 
     view = function(s, q, now)
       resolve(s, q, now)
-      return s.raw or encode(s)
+      return s.raw or value(s)
     end,
 
-    save = function(key, s, now)
-      local rest = left(s, now)
-      if rest <= 0 then
-        redis.call('DEL', key)
-        return
+    -- undo also closes the window that the charge has opened.
+    undo = function(s, c, now)
+      s = settle(s, c, 0, now)
+      if s.used == 0 and s.p[4] == OPENED and s.begins == c[3] then
+        return fresh(s.p)
       end
-      local value, ms = encode(s), px(rest, now)
-      redis.call('SET', key, value, 'PX', ms)
+      return s
     end,
-
-    isfresh = function(s, now)
-      return left(s, now) <= 0
-    end,
-
-    cancel = function(s, c, now)
-      if now > c[3] then
-        return s
-      end
-      return undo(s, c, now)
-    end,
-
-    undo = undo,
-
-    settle = settle,
   }
 end
