@@ -219,7 +219,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	if next != sl.state {
 		sl.state = next
 	}
-	translate.Tell(d, v.params, &ans)
+	translate.Fill(d, v.params, &ans)
 	s.leave(sh, sl, tag, a.Now)
 	return true
 }

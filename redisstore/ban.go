@@ -1,6 +1,11 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -8,8 +13,211 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// withBan returns what a request is told whose ban was in a state when its limit
-// answered d.
+var _ sluice.Banner = (*Store)(nil)
+
+// BanKey bans a key by hand, for all programs that share the prefix. See sluice.Banner.
+func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+	if err := sluice.CheckBan(l, d); err != nil {
+		return err
+	}
+	_, err := s.ban(ctx, l, k, int64(d/time.Microsecond))
+	return err
+}
+
+// LiftBan ends the ban of a key. See sluice.Banner.
+func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
+	if l == nil {
+		return false, &sluice.RequestError{Problem: "has no limit"}
+	}
+	return s.ban(ctx, l, k, 0)
+}
+
+// ban bans a key for so many microseconds, or lifts its ban. It reports whether there was one.
+func (s *Store) ban(ctx context.Context, l *sluice.Limit, k sluice.Key, micros int64) (bool, error) {
+	keys := []string{s.banKey(s.limits.get(l), k)}
+	reply, err := s.run(ctx, banScript, keys, []string{string(appendInt(nil, micros))})
+	if err != nil {
+		return false, err
+	}
+	return readFound(reply)
+}
+
+const (
+	// scanCount is how many keys of the server one SCAN looks at, at least.
+	scanCount = 500
+	// pageTime is how long a page looks for bans among other keys.
+	pageTime = 10 * time.Millisecond
+)
+
+// ListBans returns a page of the bans in force. See sluice.Banner.
+//
+// It goes through all keys of the server with SCAN. A page ends after ten milliseconds, or
+// when it has at least as many bans as the query wants. A ban may be on two pages, and on
+// none while a cluster moves slots. Keys that are kept as a digest are listed as a digest.
+func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
+	var page sluice.BanPage
+	q, err := q.Complete()
+	if err != nil {
+		return page, err
+	}
+	if !isCursor(q.From) {
+		return page, &sluice.RequestError{Problem: "for bans: there is no page there; give Next of an earlier one"}
+	}
+	if s.closed.Load() {
+		return page, sluice.ErrClosed
+	}
+	match := globEscaper.Replace(s.names.prefix) + "{*}*!*"
+	page.Next = q.From
+	for began := time.Now(); ; {
+		keys, next, err := s.scan(ctx, page.Next, match, max(scanCount, q.Most))
+		if err == nil {
+			page.Bans, err = s.appendBans(ctx, page.Bans, keys)
+		}
+		if err != nil {
+			return sluice.BanPage{}, listError(err)
+		}
+		page.Next = next
+		if next == "" || len(page.Bans) >= q.Most || time.Since(began) > pageTime {
+			return page, nil
+		}
+	}
+}
+
+// globEscaper escapes what SCAN would take for a pattern.
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// listError adds to an error that the list of bans failed.
+func listError(err error) error {
+	if errors.Is(err, sluice.ErrClosed) || strings.HasPrefix(err.Error(), "redisstore: ") {
+		return err
+	}
+	return fmt.Errorf("redisstore: the list of bans: %w", err)
+}
+
+// scan runs SCAN once, from a cursor, which is empty at first. It returns the next cursor,
+// which is empty at the end. It goes through one master after the other: a cursor is a slot
+// of the master, and the master's cursor.
+func (s *Store) scan(ctx context.Context, from, match string, count int) (keys []string, next string, err error) {
+	slot, cursor, inside := readCursor(from)
+	if !inside {
+		if slot, err = s.masterAfter(ctx, -1); err != nil || slot < 0 {
+			return nil, "", err
+		}
+	}
+	keys, cursor, err = s.client.Scan(ctx, slotKey(slot), cursor, match, count)
+	if err != nil {
+		return nil, "", err
+	}
+	if cursor == 0 {
+		if slot, err = s.masterAfter(ctx, slot); err != nil || slot < 0 {
+			return keys, "", err
+		}
+	}
+	return keys, fmt.Sprintf("%d/%d", slot, cursor), nil
+}
+
+// masterAfter returns the first slot of the master that follows a slot, or -1.
+func (s *Store) masterAfter(ctx context.Context, slot int) (int, error) {
+	masters, err := s.client.Masters(ctx)
+	next := -1
+	for _, m := range masters {
+		if m.Slot > slot && (next < 0 || m.Slot < next) {
+			next = m.Slot
+		}
+	}
+	return next, err
+}
+
+// readCursor reads a cursor of scan.
+func readCursor(text string) (slot int, cursor uint64, ok bool) {
+	first, second, ok := strings.Cut(text, "/")
+	if !ok {
+		return 0, 0, false
+	}
+	slot, err := strconv.Atoi(first)
+	if err != nil || slot < 0 || slot >= slots {
+		return 0, 0, false
+	}
+	cursor, err = strconv.ParseUint(second, 10, 64)
+	return slot, cursor, err == nil
+}
+
+// isCursor reports whether scan can begin at a cursor.
+func isCursor(text string) bool {
+	_, _, ok := readCursor(text)
+	return ok || text == ""
+}
+
+// appendBans appends the bans in force among some keys of the server.
+func (s *Store) appendBans(ctx context.Context, bans []sluice.BannedKey, keys []string) ([]sluice.BannedKey, error) {
+	type found struct {
+		keys []string
+		bans []sluice.BannedKey
+	}
+	var slots []uint16 // in the order in which they were found
+	bySlot := map[uint16]*found{}
+	seen := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		b, ok := s.names.parseBan(key)
+		if !ok || seen[key] {
+			continue
+		}
+		seen[key] = true
+		slot := uint16(0)
+		if s.cluster {
+			slot = slotOf(key)
+		}
+		if bySlot[slot] == nil {
+			bySlot[slot] = &found{}
+			slots = append(slots, slot)
+		}
+		f := bySlot[slot]
+		f.keys, f.bans = append(f.keys, key), append(f.bans, b)
+	}
+	for _, slot := range slots {
+		f := bySlot[slot]
+		for len(f.keys) > 0 {
+			n := min(len(f.keys), maxBatch)
+			var err error
+			if bans, err = s.readBans(ctx, bans, f.keys[:n], f.bans[:n]); err != nil {
+				return nil, err
+			}
+			f.keys, f.bans = f.keys[n:], f.bans[n:]
+		}
+	}
+	return bans, nil
+}
+
+// readBans reads the bans at some keys of one slot, and appends those in force to bans. of
+// are these bans, without what only their state tells.
+func (s *Store) readBans(ctx context.Context, bans []sluice.BannedKey, keys []string, of []sluice.BannedKey) ([]sluice.BannedKey, error) {
+	reply, err := s.run(ctx, bansScript, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	in := reader{rest: reply}
+	now := in.count()
+	if in.list() != len(keys) {
+		in.fail()
+	}
+	for i := range of {
+		raw := in.text()
+		if in.err != nil {
+			return nil, in.err
+		}
+		kept := reader{rest: raw}
+		state := kept.ban()
+		b := of[i]
+		if raw == "" || kept.err != nil || !translate.InForce(&b, state, now) {
+			continue
+		}
+		bans = append(bans, b)
+	}
+	return bans, nil
+}
+
+// withBan returns the decision about a request whose limit decided d while its ban was in
+// a state.
 func withBan(terms *algo.Ban, state algo.State, d sluice.Decision, now int64) sluice.Decision {
 	if terms.Banned(state, now) > 0 {
 		return translate.Banned(terms.Attempted(state, now).T-now, &d)

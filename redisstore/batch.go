@@ -11,15 +11,15 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// maxBatch bounds the requests that are decided as one: a script holds up the server.
+// maxBatch bounds the requests of a batch, because a script blocks the server.
 const maxBatch = 1000
 
-// DecideAll answers several requests as one, by one call; on a cluster, by one for
-// each slot. See sluice.Store.
+// DecideAll decides several requests as one. See sluice.Store. It takes one call, or on a
+// cluster one for each slot.
 //
-// On a cluster with keys in several slots, these are decided in parallel, and what
-// was charged is given back if another slot denies. In between, others may be
-// denied for it. When the outcome in one slot is unknown, nothing is given back there.
+// On a cluster with keys in several slots, the slots are decided in parallel. If one of them
+// denies, what the others charged is given back; until then, other requests may be denied.
+// A slot whose outcome is unknown is not given back.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("redisstore: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
@@ -50,70 +50,62 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 
 // batch is requests whose keys are in one slot.
 type batch struct {
-	rs     []sluice.Request
-	asks   []algo.Request
-	limits []*limit
-	places []address
-	keys   []string
-	byKey  map[string]int // of many: their numbers
+	rs       []sluice.Request
+	requests []algo.Request
+	limits   []*limit
+	at       []address
+	keys     []string
+	byKey    map[string]int // the indexes of many keys
 
 	now   int64
 	all   bool
 	views []view
 }
 
-// address says which of the keys are those of a request: from 1, and 0 for no ban.
+// address holds the indexes of a request's keys, from 1. 0 means that there is no ban.
 type address struct{ state, ban int }
 
-// view is what a request was decided upon.
+// view is the state that a request was decided upon.
 type view struct {
 	text string
 	ban  algo.State
 }
 
-// batchScripts are those that have been asked for, by the set of their algorithms.
+// batchScripts are the scripts that were used so far, by the set of their algorithms.
 var batchScripts [1 << len(kinds)]atomic.Pointer[script]
 
-// batchScript returns the script that knows a set of algorithms.
+// batchScript returns the script for a set of algorithms.
 func batchScript(set uint) *script {
 	if sc := batchScripts[set].Load(); sc != nil {
 		return sc
 	}
-	texts := []string{nowText}
+	files := []string{"now"}
 	if set&^quickKinds == 0 {
-		texts = append(texts, batchQuick)
+		files = append(files, "batch_quick")
 	}
-	needs, of := uint(0), []string(nil)
-	for i := range kinds {
-		if set&(1<<i) != 0 {
-			needs |= kinds[i].needs
-			of = append(of, kinds[i].script)
-		}
-	}
-	texts = append(append(texts, prelude, fragmentsOf(needs)), of...)
-	sc := newScript(append(texts, batchMain)...)
+	sc := newScript(append(append(files, kindFiles(set)...), "batch")...)
 	batchScripts[set].Store(sc)
 	return sc
 }
 
-// decideSlot answers requests by one call.
+// decideSlot decides requests whose keys are in one slot.
 func (s *Store) decideSlot(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
-	b, err := s.ask(ctx, rs)
+	b, err := s.runBatch(ctx, rs)
 	if err != nil {
 		return err
 	}
-	return b.answer(out, b.all)
+	return b.decisions(out, b.all)
 }
 
-// ask calls the server.
-func (s *Store) ask(ctx context.Context, rs []sluice.Request) (*batch, error) {
+// runBatch decides requests by one call.
+func (s *Store) runBatch(ctx context.Context, rs []sluice.Request) (*batch, error) {
 	b := &batch{
-		rs: rs, asks: make([]algo.Request, len(rs)), limits: make([]*limit, len(rs)),
-		places: make([]address, len(rs)), keys: make([]string, 0, len(rs)),
+		rs: rs, requests: make([]algo.Request, len(rs)), limits: make([]*limit, len(rs)),
+		at: make([]address, len(rs)), keys: make([]string, 0, len(rs)),
 	}
 	set, calendars := uint(0), false
 	for i := range rs {
-		b.limits[i], b.asks[i] = s.limits.get(rs[i].Limit), ask(&rs[i])
+		b.limits[i], b.requests[i] = s.limits.get(rs[i].Limit), algoRequest(&rs[i])
 		set |= 1 << b.limits[i].params.Kind
 		calendars = calendars || b.limits[i].calendar()
 		b.address(s, i)
@@ -136,17 +128,18 @@ func (s *Store) ask(ctx context.Context, rs []sluice.Request) (*batch, error) {
 	return b, nil
 }
 
-// address says where the state and the ban of a request are.
+// address finds the keys of a request's state and ban.
 func (b *batch) address(s *Store, i int) {
 	r, l := &b.rs[i], b.limits[i]
 	stem := s.names.stem(r.Key)
-	b.places[i].state = b.index(stem + l.state)
+	b.at[i].state = b.index(stem + l.state)
 	if r.Ban != nil {
-		b.places[i].ban = b.index(stem + l.ban)
+		b.at[i].ban = b.index(stem + l.ban)
 	}
 }
 
-// args writes the requests as the script reads them, for calendars around a time.
+// args returns the requests as the script reads them, with the boundaries of calendars
+// around a time.
 func (b *batch) args(set uint, around int64) []string {
 	text := appendList(make([]byte, 0, 48*len(b.rs)), len(b.rs))
 	for i := range b.rs {
@@ -157,7 +150,7 @@ func (b *batch) args(set uint, around int64) []string {
 			items = 6
 		}
 		text = append(appendList(appendList(text, items), l.count), l.blob...)
-		text = appendQuestion(appendList(text, 4+len(bounds)), &b.asks[i], bounds)
+		text = appendRequest(appendList(text, 4+len(bounds)), &b.requests[i], bounds)
 		flags := int64(0)
 		if r.Peek {
 			flags |= 1
@@ -165,7 +158,7 @@ func (b *batch) args(set uint, around int64) []string {
 		if r.Shadow {
 			flags |= 2
 		}
-		for _, n := range [...]int64{flags, int64(b.places[i].state), int64(b.places[i].ban)} {
+		for _, n := range [...]int64{flags, int64(b.at[i].state), int64(b.at[i].ban)} {
 			text = appendInt(text, n)
 		}
 		if r.Ban != nil {
@@ -180,11 +173,11 @@ func (b *batch) args(set uint, around int64) []string {
 	return args
 }
 
-// quickKinds are the algorithms that batch_quick.lua knows.
+// quickKinds are the algorithms that batch_quick.lua decides.
 const quickKinds = 1<<algo.KindBucket | 1<<algo.KindFixedWindow | 1<<algo.KindSlidingCounter
 
-// plain reports whether the batch is one for batch_quick.lua, in which a denial changes
-// nothing: each request for some units of a key of its own, and nothing else.
+// plain reports whether batch_quick.lua may decide the batch: each request is for some
+// units of a key of its own and nothing else, and a denial changes nothing.
 func (b *batch) plain() bool {
 	if len(b.keys) != len(b.rs) {
 		return false
@@ -198,11 +191,11 @@ func (b *batch) plain() bool {
 	return true
 }
 
-// quickArgs appends what batch_quick.lua reads.
+// quickArgs appends the requests as batch_quick.lua reads them.
 func (b *batch) quickArgs(args []string) []string {
 	text := make([]byte, 0, 32*len(b.rs))
 	for i, l := range b.limits {
-		// The kind and three numbers, of what may be fewer.
+		// The kind and up to three more numbers.
 		in, n := reader{rest: l.blob}, [4]int64{}
 		for j := range min(l.count, len(n)) {
 			n[j] = in.int()
@@ -210,15 +203,15 @@ func (b *batch) quickArgs(args []string) []string {
 		for _, n := range n {
 			text = appendInt(text, n)
 		}
-		text = appendText(appendInt(text, min(b.asks[i].Cost, toomany)), l.blob)
+		text = appendText(appendInt(text, min(b.requests[i].Cost, tooMany)), l.blob)
 	}
 	return append(args, string(text))
 }
 
-// fewKeys are found sooner by looking through them than in a map.
+// fewKeys is how many keys are found faster by a search than in a map.
 const fewKeys = 16
 
-// index returns the number of a key among those of the call, from 1.
+// index returns the index of a key among the keys of the call, from 1. It adds a new key.
 func (b *batch) index(key string) int {
 	if len(b.keys) < fewKeys {
 		if i := slices.Index(b.keys, key); i >= 0 {
@@ -240,14 +233,14 @@ func (b *batch) index(key string) int {
 	return len(b.keys)
 }
 
-// What a reply says of a batch; that of batch_quick.lua adds quickReply, and has what was
-// kept at the keys, one after the other, in place of a list of views.
+// Flags of a reply about a batch. A reply of batch_quick.lua has quickReply, and the texts at
+// the keys, one after the other, in place of a list of views.
 const (
 	allPass    = 1
 	quickReply = 2
 )
 
-// quickWords returns how many numbers come before those of the limit in a value.
+// quickWords returns how many numbers come before the limit's numbers in a state's text.
 func quickWords(k algo.Kind) int {
 	if k == algo.KindFixedWindow {
 		return 3
@@ -279,18 +272,19 @@ func (b *batch) read(reply string) error {
 		default:
 			v.text = in.text()
 		}
-		b.asks[i].Now = b.now
+		b.requests[i].Now = b.now
 	}
 	return in.err
 }
 
-// answer tells each request its answer; allowed says that the batch was charged.
-func (b *batch) answer(out []sluice.Decision, allowed bool) error {
+// decisions computes the decision about each request. allowed reports whether the batch was
+// charged.
+func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 	verdict := true
 	for i := range b.rs {
 		r := &b.rs[i]
 		charged := (allowed || r.Shadow) && !r.Peek && (r.Cost > 0 || r.Shadow)
-		d, err := b.limits[i].answer(b.views[i].text, &b.asks[i], !charged)
+		d, err := b.limits[i].decision(b.views[i].text, &b.requests[i], !charged)
 		if err != nil {
 			return unknown(err)
 		}
@@ -312,8 +306,8 @@ func (b *batch) answer(out []sluice.Decision, allowed bool) error {
 	return nil
 }
 
-// lasts reports whether a batch may have changed what is not given back: the states of
-// shadows, what counts denials, and leases that were held before.
+// lasts reports whether a batch may have changed what cannot be given back: the states of
+// shadows, states and bans that count denials, and leases that were held before.
 func (b *batch) lasts() bool {
 	for i := range b.rs {
 		r := &b.rs[i]

@@ -5,40 +5,39 @@ import (
 	"errors"
 )
 
-// Client runs scripts on a Redis or Valkey server, or on the node of a cluster that
-// the keys belong to. It sends each call once and never again; to follow a redirection
-// of a cluster is not to send again. It is safe for concurrent use.
+// Client runs scripts on a Redis or Valkey server, or on the node of a cluster that the keys
+// belong to. It is safe for concurrent use.
 //
-// An error reply of the server is returned as a *ServerError. Any other error means
-// that nobody knows whether the script has run, unless it wraps ErrNotSent.
+// It sends each script at most once. Following a redirection of a cluster does not count as
+// sending again. It returns an error reply of the server as a *ServerError. After any other
+// error the script may have run, unless the error wraps ErrNotSent.
 type Client interface {
-	// EvalSHA runs the script that has this SHA-1 digest, which the server knows
-	// already or answers NOSCRIPT. The reply is one bulk string.
+	// EvalSHA runs the script with this SHA-1 digest. A server that does not have the
+	// script replies NOSCRIPT. Otherwise the reply is one bulk string.
 	EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error)
-	// Eval runs the script of this source.
+	// Eval runs the script with this source.
 	Eval(ctx context.Context, source string, keys, args []string) (string, error)
-	// Masters tells which servers hold keys: the masters of a cluster that have slots, or the
-	// one server.
+	// Masters returns the servers that hold keys: the masters of a cluster that have slots,
+	// or the only server.
 	Masters(ctx context.Context) ([]Master, error)
-	// Info returns the text of the INFO command, of the node that a key belongs to. As it
-	// changes nothing, it may be sent again.
+	// Info runs INFO on the node that a key belongs to, and returns its text. The client may
+	// send it again, because it changes nothing.
 	Info(ctx context.Context, key string) (string, error)
-	// Scan runs SCAN once, with MATCH and COUNT, on the node that a key belongs to. As it
-	// changes nothing, it may be sent again.
+	// Scan runs SCAN with MATCH and COUNT on the node that a key belongs to. The client may
+	// send it again, because it changes nothing.
 	Scan(ctx context.Context, key string, cursor uint64, match string, count int) (keys []string, next uint64, err error)
 }
 
 // Master is a server that holds keys.
 type Master struct {
-	// Address is what an operator knows a node of a cluster by, such as "10.0.0.1:6379".
-	// It is empty for one server, which the client's settings name.
+	// Address is the address of a node of a cluster, such as "10.0.0.1:6379". It is empty
+	// for a single server.
 	Address string
-	// Slot is the first slot of a cluster that it has.
+	// Slot is the master's first slot in a cluster.
 	Slot int
 }
 
-// ServerError is an error reply of the server: the script has not run, or has
-// changed nothing.
+// ServerError is an error reply of the server. The script has changed nothing.
 type ServerError struct {
 	// Text is the reply as the server wrote it, such as "OOM command not allowed…".
 	Text string
@@ -46,6 +45,6 @@ type ServerError struct {
 
 func (e *ServerError) Error() string { return "redisstore: the server answers: " + e.Text }
 
-// ErrNotSent in the chain of an error says that the call has surely not reached a
-// server, such as when a connection was refused.
+// ErrNotSent is in the chain of an error if the call has certainly not reached a server,
+// for example because the connection was refused.
 var ErrNotSent = errors.New("redisstore: the call was not sent")

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// What finish.lua is asked to do.
+// How finish.lua ends a charge.
 const (
 	finishCancel = iota + 1
 	finishSettle
@@ -34,7 +34,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	_, err := s.finish(ctx, &c, finishSettle, min(actual, 2*exact)) // more than any cost by all that is counted
+	_, err := s.finish(ctx, &c, finishSettle, min(actual, 2*exact)) // exceeds any cost by more than can be counted
 	return err
 }
 
@@ -50,7 +50,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	return err
 }
 
-// Reset forgets the state of a limit's key, and its ban.
+// Reset deletes the state of a limit's key, and its ban.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return &sluice.RequestError{Problem: "has no limit"}
@@ -60,7 +60,7 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	return err
 }
 
-// finish ends a charge. It reports whether a lease was found.
+// finish ends a charge. For a release, it reports whether there was such a lease.
 func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64) (bool, error) {
 	l := s.limits.get(c.Limit)
 	keys := []string{s.stateKey(l, c.Key)}
@@ -77,7 +77,7 @@ func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64
 	return readFound(reply)
 }
 
-// readFound reads a reply that says whether something was there, after the time.
+// readFound reads a reply of the server's time and whether something was there.
 func readFound(reply string) (bool, error) {
 	in := reader{rest: reply}
 	in.count() // the time
@@ -88,15 +88,15 @@ func readFound(reply string) (bool, error) {
 	return found, nil
 }
 
-// charge writes a charge as the scripts read it.
+// charge returns a charge as the scripts read it.
 func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 	den := uint64(1)
 	if f := kinds[l.params.Kind].den; f != nil {
 		den = f(l.params)
 	}
 	b := make([]byte, 0, 64)
-	b = appendInt(b, min(c.Cost, toomany))
-	b = appendInt(b, min(c.Floor, toomany))
+	b = appendInt(b, min(c.Cost, tooMany))
+	b = appendInt(b, min(c.Floor, tooMany))
 	b = appendInt(b, max(0, min(c.Receipt.At, exact)))
 	b = appendInt(b, int64(min(c.Receipt.Over/den, exact)))
 	b = appendInt(b, int64(c.Receipt.Over%den))
@@ -107,11 +107,11 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 	return string(b)
 }
 
-// maxUndo bounds the keys that are undone at once.
+// maxUndo bounds the keys that are undone in parallel.
 const maxUndo = 64
 
-// undo gives back all that a batch has charged: nobody has acted upon it. The keys are
-// undone at once, for the caller waits for it. It reports whether each of them was.
+// undo gives back all that a batch has charged, because nobody has acted upon it. It undoes
+// keys in parallel, because the caller waits. It reports whether all charges are undone.
 func (s *Store) undo(ctx context.Context, b *batch) bool {
 	var keys []int
 	byKey := make(map[int][]int)
@@ -119,7 +119,7 @@ func (s *Store) undo(ctx context.Context, b *batch) bool {
 		if r := &b.rs[i]; r.Peek || r.Shadow || r.Cost == 0 || b.renewed(i) {
 			continue
 		}
-		key := b.places[i].state
+		key := b.at[i].state
 		if byKey[key] == nil {
 			keys = append(keys, key)
 		}
@@ -141,22 +141,22 @@ func (s *Store) undo(ctx context.Context, b *batch) bool {
 	return !kept.Load()
 }
 
-// undoKey gives back what some requests of a batch, all for one key, have charged. It
-// reports whether the server has done all of it: if not, what was charged stays charged, and
-// too little is admitted, never too much.
+// undoKey gives back what some requests of a batch have charged, all for one key. It reports
+// whether the server has undone all of it. What is not undone stays charged: the limits admit
+// too little, never too much.
 func (s *Store) undoKey(ctx context.Context, b *batch, of []int) bool {
 	var charged [1]sluice.Decision
 	done := true
 	one := batch{now: b.now, all: true}
-	for _, i := range slices.Backward(of) { // the last one stands on those before it
-		one.rs, one.asks, one.limits, one.views = b.rs[i:i+1], b.asks[i:i+1], b.limits[i:i+1], b.views[i:i+1]
-		if one.answer(charged[:], true) != nil {
+	for _, i := range slices.Backward(of) { // later charges depend on earlier ones
+		one.rs, one.requests, one.limits, one.views = b.rs[i:i+1], b.requests[i:i+1], b.limits[i:i+1], b.views[i:i+1]
+		if one.decisions(charged[:], true) != nil {
 			done = false
 			continue
 		}
 		c := b.rs[i].Charge(&charged[0])
 		if p := b.limits[i].params; p.Kind == algo.KindBucket {
-			c.Receipt.Over = b.missing(i) // in place of what it waits for
+			c.Receipt.Over = b.missing(i) // instead of what it waits for
 		}
 		if _, err := s.finish(ctx, &c, finishUndo, 0); err != nil {
 			done = false
@@ -165,7 +165,7 @@ func (s *Store) undoKey(ctx context.Context, b *batch, of []int) bool {
 	return done
 }
 
-// renewed reports whether a request has renewed a lease that it held before.
+// renewed reports whether a request has renewed a lease that its member held before.
 func (b *batch) renewed(i int) bool {
 	p := b.limits[i].params
 	if p.Kind != algo.KindConcurrency {
@@ -176,7 +176,7 @@ func (b *batch) renewed(i int) bool {
 	return p.Conc.Holds(words, b.rs[i].Member)
 }
 
-// missing returns the ticks that were missing from a bucket before it was charged.
+// missing returns the ticks that were missing from a bucket before the charge.
 func (b *batch) missing(i int) uint64 {
 	p := b.limits[i].params
 	in := reader{rest: b.views[i].text}

@@ -4,32 +4,30 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// exact is the bound of the integers that scripts compute with, and toomany one that
-// they can tell from it, in place of all that is more than any limit has.
+// exact is the bound of the integers that scripts compute with. tooMany stands for all
+// larger numbers: scripts can distinguish it from exact, and no limit has as many.
 const (
 	exact   = 1 << 53
-	toomany = exact + 2
+	tooMany = exact + 2
 )
 
 // kind is how the state of one algorithm is kept.
 type kind struct {
-	// word tells the algorithm in the keys of its states. The one that is used most has none.
+	// word names the algorithm in the keys of its states. The most common one has none.
 	word string
-	// script is the source of the algorithm, and quick what comes before all else in
-	// the script of a single request, for those that need none of it.
+	// script is the file of the algorithm. quick is the file that decides most single
+	// requests, before the rest of the script runs.
 	script, quick string
-	// needs are the fragments that script uses.
-	needs uint
-	// numbers returns those of a limit that its state depends on, without the kind.
+	// numbers returns the numbers of a limit that its state depends on, without the kind.
 	numbers func(p *algo.Params) []int64
-	// read returns the state that an answer is computed from: one of two words, or
-	// words, as the algorithm has them. The view is empty for a fresh state.
+	// read returns the state in a view: as a State or as words, as the algorithm has it.
+	// The view is empty for a fresh state.
 	read func(r *reader, p *algo.Params) (algo.State, []uint64)
-	// den returns the ticks of one unit, by which what charges hold is split.
+	// den returns how many ticks a unit is; nil if the algorithm does not count in ticks.
 	den func(p *algo.Params) uint64
 }
 
-// kinds are those of package algo.
+// kinds are the algorithms of package algo.
 var kinds = [...]kind{
 	algo.KindBucket:         bucketKind,
 	algo.KindWarmBucket:     warmKind,
@@ -41,8 +39,8 @@ var kinds = [...]kind{
 	algo.KindConcurrency:    leasesKind,
 }
 
-// numbers returns those of a limit as scripts read them, the kind first, and how
-// many there are.
+// numbers returns the numbers of a limit as scripts read them, the kind first, and how many
+// there are.
 func numbers(p *algo.Params) (blob string, count int) {
 	all := kinds[p.Kind].numbers(p)
 	b := appendInt(nil, int64(p.Kind))
@@ -60,7 +58,15 @@ func denied(p *algo.Params) int64 {
 	return 0
 }
 
-// ticks joins whole units and a fraction.
-func ticks(units, fraction int64, den uint64) uint64 {
-	return uint64(units)*den + uint64(fraction)
+// holds reports whether a view holds a state, and reads its kind. The view of a fresh state
+// is empty.
+func (r *reader) holds(k algo.Kind) bool {
+	if !r.more() {
+		return false
+	}
+	if r.count() != int64(k) {
+		r.fail()
+		return false
+	}
+	return true
 }

@@ -1,50 +1,87 @@
 package redisstore
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// limit is what the store knows of a limit.
+// limit holds what the store has computed for a limit.
 type limit struct {
 	of     *sluice.Limit
 	params *algo.Params
-	state  string // what the keys of its states end with, after the stem
-	ban    string // what those of its bans do
+	state  string // the end of its states' keys, after the stem
+	ban    string // the end of its bans' keys
 	blob   string // the numbers, as scripts read them
-	count  int    // of the numbers
+	count  int    // how many numbers there are
 }
 
-// limits holds those that were asked for lately, so that a program that makes
-// limits on the fly fills nothing.
+// limits holds the limits that were used lately. It is bounded, because programs may make
+// limits all the time.
 type limits [1024]atomic.Pointer[limit]
 
 func (ls *limits) get(l *sluice.Limit) *limit {
-	place := &ls[l.ID()[0]%uint64(len(ls))]
-	if known := place.Load(); known != nil && known.of == l {
+	entry := &ls[l.ID()[0]%uint64(len(ls))]
+	if known := entry.Load(); known != nil && known.of == l {
 		return known
 	}
 	name := suffix(l)
 	known := &limit{of: l, params: l.Params(), ban: "!" + name}
 	known.state = kinds[known.params.Kind].word + ":" + name
 	known.blob, known.count = numbers(known.params)
-	place.Store(known)
+	entry.Store(known)
 	return known
 }
 
-// calendar reports whether the limit's windows are those of a calendar, so that its
-// scripts must be told boundaries.
+// decision computes the decision about a request from the view that the script decided
+// upon. A decision that takes nothing reports what could be taken now.
+func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decision, error) {
+	in := reader{rest: view}
+	state, words := kinds[l.params.Kind].read(&in, l.params)
+	if in.err != nil {
+		return sluice.Decision{}, in.err
+	}
+	var result algo.Result
+	if peek {
+		l.params.Peek(state, words, q, &result)
+	} else {
+		l.params.Evaluate(state, words, q, &result)
+	}
+	return translate.Decision(l.params, &result), nil
+}
+
+// calendar reports whether the limit's windows follow a calendar. Scripts need its
+// boundaries then.
 func (l *limit) calendar() bool {
 	return l.params.Kind == algo.KindFixedWindow && l.params.Fixed.Calendar != nil
 }
 
-// bounds returns those boundaries of the limit's calendar that are next to times; nil
-// if it follows none.
+// bounds returns the boundaries of the limit's calendar around some times; nil without a
+// calendar.
 func (l *limit) bounds(around ...int64) []int64 {
 	if !l.calendar() {
 		return nil
 	}
 	return bounds(l.params.Fixed.Calendar, around...)
+}
+
+// bounds returns, in order, the boundaries of the periods that hold some times, of the
+// period before each, and of three to come. If the times are far apart, boundaries between
+// them are missing. A script recognises that by the distance.
+func bounds(c *algo.Calendar, around ...int64) []int64 {
+	const ahead = 3
+	all := make([]int64, 0, (3+ahead)*len(around))
+	for _, t := range around {
+		start, end := c.Start(t), c.End(t)
+		all = append(all, c.Start(start-1), start, end)
+		for range ahead {
+			end = c.End(end)
+			all = append(all, end)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -62,7 +62,7 @@ func FuzzReply(f *testing.F) {
 			_ = s.DecideAll(t.Context(), []sluice.Request{r, r}, out)
 			_ = s.Cancel(t.Context(), r.Charge(&d))
 			known := s.limits.get(l)
-			_, _ = known.answer(reply, &algo.Request{Now: 1_700_000_000_000_000, Cost: 1, Member: 1}, false)
+			_, _ = known.decision(reply, &algo.Request{Now: 1_700_000_000_000_000, Cost: 1, Member: 1}, false)
 		}
 	})
 }

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/sha1"
-	_ "embed" // the scripts
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,83 +13,75 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-var (
-	//go:embed scripts/now.lua
-	nowText string
-	//go:embed scripts/prelude.lua
-	prelude string
-	//go:embed scripts/product.lua
-	productText string
-	//go:embed scripts/ticks.lua
-	ticksText string
-	//go:embed scripts/sets.lua
-	setsText string
-	//go:embed scripts/decide.lua
-	decideMain string
-	//go:embed scripts/batch.lua
-	batchMain string
-	//go:embed scripts/batch_quick.lua
-	batchQuick string
-	//go:embed scripts/finish.lua
-	finishMain string
-	//go:embed scripts/reset.lua
-	resetMain string
-	//go:embed scripts/ban.lua
-	banMain string
-	//go:embed scripts/bans.lua
-	bansMain string
-)
+//go:embed scripts/*.lua
+var sources embed.FS
 
-// script is a source, and the digest by which the server knows it.
+// script is a source, and the digest that the server names it by.
 type script struct{ source, sha string }
 
-func newScript(texts ...string) *script {
-	source := strings.Join(texts, "\n")
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // the server names scripts by it
-	return &script{source, hex.EncodeToString(sum[:])}
-}
-
-// The scripts of each algorithm: one decides a single request, one ends what that
-// has granted.
-var (
-	decideScripts, finishScripts = compose()
-	resetScript                  = newScript(resetMain)
-	banScript                    = newScript(nowText, prelude, banMain)
-	bansScript                   = newScript(nowText, bansMain)
-)
-
-// fragments are the texts that several kinds share.
-var fragments = [...]string{productText, ticksText, setsText}
-
-// Bits of kind.needs, in the order of fragments.
-const (
-	needProduct = 1 << iota
-	needTicks
-	needSets
-)
-
-// fragmentsOf returns the fragments that are needed, each once.
-func fragmentsOf(needs uint) string {
+// newScript joins some of the files in the folder scripts.
+func newScript(names ...string) *script {
 	var b strings.Builder
-	for i, text := range fragments {
-		if needs&(1<<i) != 0 {
-			b.WriteString(text)
+	for _, name := range names {
+		text, err := sources.ReadFile("scripts/" + name + ".lua")
+		if err != nil {
+			panic(err) // TestScripts makes all of them
 		}
+		b.Write(text)
+		b.WriteByte('\n')
 	}
-	return b.String()
+	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // the server names scripts by it
+	return &script{b.String(), hex.EncodeToString(sum[:])}
 }
 
-func compose() (decide, finish [len(kinds)]*script) {
+// The scripts of each algorithm: one decides a single request, the other ends a reservation
+// or a lease.
+var (
+	decideScripts, finishScripts = singleScripts()
+	resetScript                  = newScript("reset")
+	banScript                    = newScript("now", "prelude", "ban")
+	bansScript                   = newScript("now", "bans")
+)
+
+func singleScripts() (decide, finish [len(kinds)]*script) {
 	for i := algo.KindBucket; int(i) < len(kinds); i++ {
 		k := &kinds[i]
-		decide[i] = newScript(nowText, k.quick, prelude, fragmentsOf(k.needs), k.script, decideMain)
-		finish[i] = newScript(nowText, prelude, fragmentsOf(k.needs), k.script, finishMain)
+		begin := []string{"now"}
+		if k.quick != "" {
+			begin = append(begin, k.quick)
+		}
+		decide[i] = newScript(append(append(begin, kindFiles(1<<i)...), "decide")...)
+		finish[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "finish")...)
 	}
 	return decide, finish
 }
 
-// run runs a script: by its digest, and by its source if the server does not know
-// it. Nothing else is sent twice.
+// kindFiles returns the files for a set of algorithms: the prelude, the fragments that the
+// algorithms share, each once, and the algorithms.
+func kindFiles(set uint) []string {
+	files := []string{"prelude"}
+	for _, fragment := range [...]string{"product", "ticks", "sets"} {
+		if set&fragmentUsers[fragment] != 0 {
+			files = append(files, fragment)
+		}
+	}
+	for i := range kinds {
+		if set&(1<<i) != 0 {
+			files = append(files, kinds[i].script)
+		}
+	}
+	return files
+}
+
+// fragmentUsers are the sets of algorithms that use each fragment.
+var fragmentUsers = map[string]uint{
+	"product": 1<<algo.KindBucket | 1<<algo.KindLeaky | 1<<algo.KindSlidingCounter,
+	"ticks":   1<<algo.KindBucket | 1<<algo.KindLeaky,
+	"sets":    1<<algo.KindSlidingLog | 1<<algo.KindConcurrency,
+}
+
+// run runs a script by its digest, or by its source if the server does not have it. It
+// sends nothing else again.
 func (s *Store) run(ctx context.Context, sc *script, keys, args []string) (string, error) {
 	if s.closed.Load() {
 		return "", sluice.ErrClosed
@@ -108,7 +100,7 @@ func (s *Store) run(ctx context.Context, sc *script, keys, args []string) (strin
 	return "", failure(err)
 }
 
-// failure says of an error whether anything may have changed.
+// failure wraps a client's error, with sluice.ErrUnknownOutcome if something may have changed.
 func failure(err error) error {
 	var answer *ServerError
 	switch {

@@ -4,17 +4,59 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// Store keeps the state of limits in a Redis or Valkey server. It is safe for
-// concurrent use, by any number of processes.
+// Options are the settings of a store. The zero value is a good one.
+type Options struct {
+	// Prefix begins every key that the store writes. Programs that share limits need the
+	// same prefix. Up to 128 bytes without braces. Default: "sluice".
+	Prefix string
+	// Secret, if set, makes the store hash keys with HMAC-SHA-256, so that Redis holds no
+	// raw identifier. Programs that share limits need the same secret. At least 16 bytes.
+	Secret []byte
+	// Tenant, if set, returns the part of a key that chooses its slot in a cluster. All
+	// keys of a tenant are on one node then, and a batch of them is one call. Default: the
+	// key itself, so that all limits of a key share a slot.
+	Tenant func(k sluice.Key) string
+	// Clock returns this computer's time in microseconds since the Unix epoch. The store
+	// uses it to look up the boundaries of calendars; all decisions use the server's time.
+	// Default: the wall clock.
+	Clock func() int64
+	// Cluster must be true if the client speaks to a cluster: a batch takes one call for
+	// each slot then. New of packages rueidisstore and goredisstore sets it.
+	Cluster bool
+}
+
+// maxPrefix bounds the prefix, which every key repeats.
+const maxPrefix = 128
+
+func (o *Options) complete() error {
+	if o.Prefix == "" {
+		o.Prefix = "sluice"
+	}
+	if strings.ContainsAny(o.Prefix, "{}") || len(o.Prefix) > maxPrefix {
+		return fmt.Errorf("redisstore: Options.Prefix is %q; give up to %d bytes without braces, which choose the slot in a cluster", o.Prefix, maxPrefix)
+	}
+	if len(o.Secret) > 0 && len(o.Secret) < 16 {
+		return errors.New("redisstore: Options.Secret is shorter than 16 bytes, which can be guessed; give 16 random bytes or more")
+	}
+	if o.Clock == nil {
+		o.Clock = func() int64 { return time.Now().UnixMicro() }
+	}
+	return nil
+}
+
+// Store keeps the state of limits in a Redis or Valkey server. It is safe for concurrent
+// use, by any number of processes. Most programs make one with New of package rueidisstore.
 type Store struct {
 	client  Client
 	names   names
@@ -22,13 +64,13 @@ type Store struct {
 	limits  limits
 	clock   func() int64
 	closed  atomic.Bool
-	late    chan struct{} // holds one for each batch that is given back late
+	late    chan struct{} // holds a value for each batch that is given back late
 }
 
 var _ sluice.Store = (*Store)(nil)
 
-// New returns a store over a client. Most programs call that of package rueidisstore
-// or goredisstore, which bring the client.
+// New returns a store over a client. Most programs call New of package rueidisstore or
+// goredisstore instead, which bring the client.
 func New(c Client, o Options) (*Store, error) {
 	if c == nil {
 		return nil, errors.New("redisstore: New has no client; give one, or use package rueidisstore or goredisstore")
@@ -45,32 +87,32 @@ func New(c Client, o Options) (*Store, error) {
 	}, nil
 }
 
-// Close lets all methods return sluice.ErrClosed. It leaves the client and what the
-// server holds as they are.
+// Close makes all methods return sluice.ErrClosed. It does not close the client, and
+// deletes nothing on the server.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	return nil
 }
 
-// stateKey returns where the state of a limit's key is kept.
+// stateKey returns the server's key for the state of a limit's key.
 func (s *Store) stateKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.state }
 
-// banKey returns where its ban is kept: in the same slot.
+// banKey returns the server's key for the ban of a limit's key. It is in the same slot.
 func (s *Store) banKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.ban }
 
-// Decide answers one request, by one call.
+// Decide decides one request by one call. See sluice.Store.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
 	if err := r.Check(); err != nil {
 		return sluice.Decision{}, err
 	}
 	if r.Ban != nil {
 		var out [1]sluice.Decision
-		r.Shadow = true // alone it is decided for itself
+		r.Shadow = true // a single request is decided on its own
 		err := s.decideSlot(ctx, []sluice.Request{r}, out[:])
 		return out[0], err
 	}
 	l := s.limits.get(r.Limit)
-	a := ask(&r)
+	q := algoRequest(&r)
 	keys := [1]string{s.stateKey(l, r.Key)}
 	args := [3]string{l.blob, "", ""}
 	n := 2
@@ -78,22 +120,22 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 		args[2], n = "1", 3
 	}
 	sc := decideScripts[l.params.Kind]
-	args[1] = question(&a, s.bounds(l))
+	args[1] = requestText(&q, s.bounds(l))
 	reply, err := s.run(ctx, sc, keys[:], args[:n])
 	if now, ok := outside(err); ok {
-		args[1] = question(&a, l.bounds(now))
+		args[1] = requestText(&q, l.bounds(now))
 		reply, err = s.run(ctx, sc, keys[:], args[:n])
 	}
 	if err != nil {
 		return sluice.Decision{}, err
 	}
 	in := reader{rest: reply}
-	a.Now = in.count()
+	q.Now = in.count()
 	allowed := in.count() == 1
 	if in.err != nil {
 		return sluice.Decision{}, unknown(in.err)
 	}
-	d, err := l.answer(in.rest, &a, r.Peek)
+	d, err := l.decision(in.rest, &q, r.Peek)
 	if err == nil && d.Allowed != allowed {
 		err = errDisagree
 	}
@@ -103,14 +145,14 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	return d, nil
 }
 
-// errDisagree reports a script whose verdict is not that of package algo.
+// errDisagree reports that a script and package algo decide differently.
 var errDisagree = errors.New("redisstore: the server's verdict is not that of its state; do all programs that share the prefix use the same version?")
 
-// unknown says of an error that the request may have been charged.
+// unknown wraps an error after which the request may have been charged.
 func unknown(err error) error { return errors.Join(sluice.ErrUnknownOutcome, err) }
 
-// bounds returns the boundaries of a limit's calendar that are next to now, and to
-// other times, as far as this computer's clock can tell.
+// bounds returns the boundaries of a limit's calendar around now, by this computer's clock,
+// and around other times.
 func (s *Store) bounds(l *limit, others ...int64) []int64 {
 	if !l.calendar() {
 		return nil
@@ -118,9 +160,9 @@ func (s *Store) bounds(l *limit, others ...int64) []int64 {
 	return l.bounds(append(others, s.clock())...)
 }
 
-// outside returns the server's time, of an error that says that it lies beyond the
-// bounds of a calendar that the script was given. It has done nothing then, and is
-// called once more, with the bounds around that time.
+// outside returns the server's time from the error of a script that was given boundaries of
+// a calendar around another time. The script has done nothing, and is called once more with
+// the boundaries around that time.
 func outside(err error) (now int64, ok bool) {
 	var answer *ServerError
 	if !errors.As(err, &answer) {
@@ -137,40 +179,37 @@ func outside(err error) (now int64, ok bool) {
 	return now, err == nil
 }
 
-// ask puts a request in the terms of its algorithm, with numbers that the scripts compute exactly.
-func ask(r *sluice.Request) algo.Request {
-	a := translate.Request(r)
-	a.MaxWait = min(a.MaxWait, exact-1)
-	return a
+// algoRequest returns what a request asks of its algorithm, in numbers that scripts compute
+// exactly.
+func algoRequest(r *sluice.Request) algo.Request {
+	q := translate.Request(r)
+	q.MaxWait = min(q.MaxWait, exact-1)
+	return q
 }
 
-// plain is the question of most requests: one unit, and nothing else.
-var plain = encodeQuestion(&algo.Request{Cost: 1}, nil)
+// plainText is the text of most requests: one unit, and nothing else.
+var plainText = string(appendRequest(nil, &algo.Request{Cost: 1}, nil))
 
-// question writes a request as the scripts read it.
-func question(a *algo.Request, bounds []int64) string {
-	if a.Cost == 1 && a.Floor == 0 && a.MaxWait == 0 && a.Member == 0 && bounds == nil {
-		return plain
+// requestText returns a request as the scripts read it.
+func requestText(q *algo.Request, bounds []int64) string {
+	if q.Cost == 1 && q.Floor == 0 && q.MaxWait == 0 && q.Member == 0 && bounds == nil {
+		return plainText
 	}
-	return encodeQuestion(a, bounds)
+	return string(appendRequest(make([]byte, 0, 48), q, bounds))
 }
 
-func encodeQuestion(a *algo.Request, bounds []int64) string {
-	return string(appendQuestion(make([]byte, 0, 48), a, bounds))
-}
-
-func appendQuestion(b []byte, a *algo.Request, bounds []int64) []byte {
-	b = appendInt(b, min(a.Cost, toomany))
-	b = appendInt(b, min(a.Floor, toomany))
-	b = appendInt(b, max(-1, min(a.MaxWait, exact-1)))
-	b = appendMember(b, a.Member)
+func appendRequest(b []byte, q *algo.Request, bounds []int64) []byte {
+	b = appendInt(b, min(q.Cost, tooMany))
+	b = appendInt(b, min(q.Floor, tooMany))
+	b = appendInt(b, max(-1, min(q.MaxWait, exact-1)))
+	b = appendMember(b, q.Member)
 	for _, n := range bounds {
 		b = appendInt(b, n)
 	}
 	return b
 }
 
-// appendMember appends what identifies a lease.
+// appendMember appends the identity of a lease.
 func appendMember(b []byte, member uint64) []byte {
 	if member == 0 {
 		return appendText(b, "")

@@ -1,29 +1,21 @@
 package redisstore
 
 import (
-	_ "embed" // the scripts
 	"hash/fnv"
 	"time"
 
 	"github.com/sluicehq/sluice/algo"
 )
 
-var (
-	//go:embed scripts/window.lua
-	windowScript string
-	//go:embed scripts/window_quick.lua
-	windowQuick string
-)
-
 var windowKind = kind{
 	word:    "fixed",
-	script:  windowScript,
-	quick:   windowQuick,
+	script:  "window",
+	quick:   "window_quick",
 	numbers: windowNumbers,
 	read:    readWindow,
 }
 
-// The forms of windows in the scripts, where those of a calendar follow.
+// The forms of windows in the scripts. Calendars have the numbers from formCalendar on.
 const (
 	formAligned = iota
 	formOpened
@@ -41,9 +33,9 @@ func windowNumbers(p *algo.Params) []int64 {
 	return []int64{w.Count, w.Length, form, denied(p)}
 }
 
-// calendarID returns what tells a calendar from others: a state that was kept under
-// another one is converted. Zones are told apart by their names, and by their offsets
-// in a winter and a summer, for a fixed zone and that of the computer may have any name.
+// calendarID returns a number that distinguishes a calendar from others: scripts convert a
+// state that was kept under another calendar. Zones differ by their names, and by their
+// offsets in a winter and a summer, because a fixed zone and the local one may have any name.
 func calendarID(c *algo.Calendar) int64 {
 	id := fnv.New32a()
 	_, _ = id.Write([]byte{byte(c.Unit)})
@@ -55,12 +47,62 @@ func calendarID(c *algo.Calendar) int64 {
 	return int64(id.Sum32())
 }
 
-// readWindow reads the end of a window and what it has counted; the calendar of p
-// knows when it began.
+// readWindow reads the end of a window and its count. It leaves the begin: a calendar
+// computes it from the end.
 func readWindow(r *reader, _ *algo.Params) (algo.State, []uint64) {
 	if !r.holds(algo.KindFixedWindow) {
 		return algo.State{}, nil
 	}
 	end, used := r.count(), r.count()
 	return algo.State{T: end, V: uint64(used)}, nil
+}
+
+var cellsKind = kind{
+	word:   "sliding",
+	script: "cells",
+	quick:  "cells_quick",
+	numbers: func(p *algo.Params) []int64 {
+		return []int64{p.Cells.Count, p.Cells.Length, p.Cells.Cells, denied(p)}
+	},
+	read: readCells,
+}
+
+// readCells reads the number of the newest cell, and the units of cells, the newest first.
+func readCells(r *reader, p *algo.Params) (algo.State, []uint64) {
+	words := make([]uint64, p.Cells.Words())
+	if !r.holds(algo.KindSlidingWindow) {
+		return algo.State{}, words
+	}
+	newest, n := r.count(), r.list()
+	if n > int(p.Cells.Cells)+1 || newest < int64(n)-1 || newest > exact/(p.Cells.Length/p.Cells.Cells) {
+		r.fail()
+		return algo.State{}, words
+	}
+	cells := make([]uint64, n)
+	for i := range cells {
+		cells[i] = uint64(r.count())
+	}
+	p.Cells.Restore(words, newest, cells)
+	return algo.State{}, words
+}
+
+var counterKind = kind{
+	word:    "counter",
+	script:  "counter",
+	quick:   "counter_quick",
+	numbers: func(p *algo.Params) []int64 { return []int64{p.Counter.Count, p.Counter.Length, denied(p)} },
+	read:    readCounter,
+}
+
+// readCounter reads the number of a window, the units of the window before, and its own.
+func readCounter(r *reader, p *algo.Params) (algo.State, []uint64) {
+	if !r.holds(algo.KindSlidingCounter) {
+		return algo.State{}, nil
+	}
+	index, prev, cur := r.count(), r.count(), r.count()
+	if index > exact/p.Counter.Length || prev >= 1<<40 || cur >= 1<<40 {
+		r.fail()
+		return algo.State{}, nil
+	}
+	return p.Counter.Restore(index, uint64(prev), uint64(cur)), nil
 }

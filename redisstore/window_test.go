@@ -104,7 +104,7 @@ func FuzzWindowViews(f *testing.F) {
 	f.Fuzz(func(t *testing.T, view string, now, cost int64) {
 		for _, l := range windows() {
 			known := limit{of: l, params: l.Params()}
-			d, err := known.answer(view, &algo.Request{Now: now & (exact - 1), Cost: max(0, cost)}, false)
+			d, err := known.decision(view, &algo.Request{Now: now & (exact - 1), Cost: max(0, cost)}, false)
 			if d.Remaining < 0 || d.Remaining > l.Capacity() || err != nil && d != (sluice.Decision{}) {
 				t.Errorf("%v answers %+v, %v from %q", l, d, err, view)
 			}

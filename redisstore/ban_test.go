@@ -65,7 +65,7 @@ func TestScanGoesThroughAllMasters(t *testing.T) {
 	page := func(from string) string {
 		t.Helper()
 		keys, next, err := s.scan(t.Context(), from, "*", 10)
-		if err != nil || len(keys) != 1 || !isScanCursor(next) {
+		if err != nil || len(keys) != 1 || !isCursor(next) {
 			t.Fatalf("%q: %q, %q, %v", from, keys, next, err)
 		}
 		return next
@@ -85,7 +85,7 @@ func TestScanGoesThroughAllMasters(t *testing.T) {
 		t.Errorf("without masters: %v", err)
 	}
 	for _, from := range []string{"x", "1", "1/", "/1", "-1/0", "16384/0", "0/-1"} {
-		if isScanCursor(from) {
+		if isCursor(from) {
 			t.Errorf("%q is taken for a place", from)
 		}
 	}

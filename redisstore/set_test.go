@@ -65,7 +65,7 @@ func TestSetViews(t *testing.T) {
 			Allowed: true, Limit: 5, Remaining: 1, Delay: 3 * time.Second, ResetAfter: time.Minute, Receipt: sluice.Receipt{At: now},
 		}},
 	} {
-		got, err := row.limit.answer(row.view, &algo.Request{Now: now, Cost: row.cost, Member: 7}, false)
+		got, err := row.limit.decision(row.view, &algo.Request{Now: now, Cost: row.cost, Member: 7}, false)
 		if err != nil || got != row.want {
 			t.Errorf("%v, %q, cost %d: %+v, %v; want %+v", row.limit.params.Kind, row.view, row.cost, got, err, row.want)
 		}
@@ -94,7 +94,7 @@ func TestSetViewsRefused(t *testing.T) {
 		{setLimits[2], packed("", 1, 2, 3, 4, 5, 0, 2, 3, 4)},
 		{setLimits[2], packed("", 1, 2, 3, -4, 5)},
 	} {
-		if d, err := row.limit.answer(row.view, &algo.Request{Now: 10, Cost: 1, Member: 7}, false); err == nil {
+		if d, err := row.limit.decision(row.view, &algo.Request{Now: 10, Cost: 1, Member: 7}, false); err == nil {
 			t.Errorf("%v: %q is answered with %+v", row.limit.params.Kind, row.view, d)
 		}
 	}
