@@ -3,8 +3,10 @@ package policyfile
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"regexp"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
@@ -86,9 +88,6 @@ func (f *File) options(s *source) (policy.Options, []places) {
 	return o, where
 }
 
-// actions are the actions of rules.
-var actions = map[string]policy.Action{"": policy.Deny, "reject": policy.Deny, "degrade": policy.Degrade, "mark": policy.Mark}
-
 // rule makes a rule of the policy.
 func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule {
 	where.base = path
@@ -161,84 +160,122 @@ func build(s *source, given []Limit, field string, at func(int) string, where *p
 	return limits
 }
 
-// build makes what happens to a request.
-func (w *WhenLimited) build(f *File, s *source, path string, where *places) policy.LimitedAction {
-	for name := range w.Header {
-		where.set("WhenLimited.Header["+name+"]", path+".header."+name)
-	}
-	for name := range w.RequestHeader {
-		where.set("WhenLimited.RequestHeader["+name+"]", path+".request_header."+name)
-	}
-	p := policy.LimitedAction{
-		Status: w.Status, Header: w.Header, ContentType: w.ContentType, Body: w.Body, Upstream: w.Upstream, RequestHeader: w.RequestHeader,
-	}
-	var known bool
-	if p.Action, known = actions[w.Action]; !known {
-		s.follow(path+".action", quote(w.Action)+" is unknown", didYouMean(w.Action, []string{"reject", "degrade", "mark"}))
-		p.Action = policy.Deny
-	}
-	if w.File != "" || s.has(path+".file") {
-		if file, ok := f.file(s, path+".file", w.File); ok {
-			p.File = file.path
-		}
-	}
-	if problem, suggestion := checkURL(w.Upstream); problem != "" && w.Upstream != "" {
-		s.follow(path+".upstream", problem, suggestion)
-		p.Upstream = ""
-	}
-	return p
+// places knows which settings the fields of a rule, or of the policy itself, come from.
+type places struct {
+	base string // the path of the rule, empty for the policy
+	at   map[string]spot
+	// entries are those of long lists, by the field's name.
+	entries map[string][]spot
+	bad     bool // there are limits that could not be made
 }
 
-// build makes the part of a key.
-func (k *KeyPart) build(s *source, path string) policy.Part {
-	text := k.Part
-	if strings.HasPrefix(text, "{") {
-		text = "template:" + text
-	}
-	p, err := policy.ParsePart(text)
-	if err != nil {
-		at := path
-		if s.has(path + ".part") {
-			at += ".part"
-		}
-		word, name, named := strings.Cut(k.Part, ":")
-		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "claim:NAME", "attribute:NAME", "global", "constant:TEXT", "template:TEXT"}
-		switch {
-		case k.Part == "":
-			s.follow(at, "is missing", "give client_ip or another part")
-		case named && name == "":
-			s.follow(at, quote(k.Part)+" has no name", fmt.Sprintf("write %s:NAME", word))
-		case named && slices.Contains(parts, word):
-			s.follow(at, quote(k.Part)+" has a name, and takes none", "write "+word)
-		default:
-			words := make([]string, len(parts))
-			for i, w := range parts {
-				words[i], _, _ = strings.Cut(w, ":")
-			}
-			suggestion := "give " + oneOf(parts)
-			if w := nearest(word, words); w != "" {
-				suggestion = fmt.Sprintf("did you mean %q?", strings.TrimSuffix(w+":"+name, ":"))
-			}
-			if !named && slices.Contains(words, word) {
-				suggestion = fmt.Sprintf("write %s:NAME", word)
-			}
-			s.follow(at, quote(k.Part)+" is no part of a key", suggestion)
-		}
-		// A part that does not fail again.
-		p = policy.Global()
-	}
-	p.OnMissing, p.IPv6Prefix = k.OnMissing, k.IPv6Prefix
-	return p
+// spot is a setting, or a line of another file that it names.
+type spot struct {
+	path string
+	pos  Pos
+	file string // empty for the file itself
 }
 
-// keyParts returns how many values a key of the rule has.
-func (r *Rule) keyParts() (n int) {
-	for i := range r.Key {
-		if part := r.Key[i].Part; strings.HasPrefix(part, "{") || strings.HasPrefix(part, "template:") {
-			n += strings.Count(part, "{")
-		} else {
-			n++
-		}
+// set says where a field comes from.
+func (ps *places) set(field, path string) {
+	if ps.at == nil {
+		ps.at = map[string]spot{}
 	}
-	return n
+	ps.at[field] = spot{path: path}
+}
+
+// add says where the next entry of a list comes from.
+func (ps *places) add(field string, at spot) {
+	if ps.entries == nil {
+		ps.entries = map[string][]spot{}
+	}
+	ps.entries[field] = append(ps.entries[field], at)
+}
+
+var listField = regexp.MustCompile(`^(.*)\[(\d+)\]$`)
+
+// find returns the setting of a field.
+func (ps *places) find(field string) spot {
+	words := strings.Split(field, ".")
+	for n := len(words); n > 0; n-- {
+		at, known := ps.at[strings.Join(words[:n], ".")]
+		if !known && n == 1 {
+			if m := listField.FindStringSubmatch(words[0]); m != nil {
+				if i, _ := strconv.Atoi(m[2]); i < len(ps.entries[m[1]]) {
+					at, known = ps.entries[m[1]][i], true
+				}
+			}
+		}
+		if !known {
+			continue
+		}
+		if at.file == "" {
+			at.path += settingOfField(words[n:])
+		}
+		return at
+	}
+	if ps.base == "" && strings.HasPrefix(words[0], "Classes[") {
+		return spot{path: "classes" + strings.TrimPrefix(words[0], "Classes") + settingOfField(words[1:])}
+	}
+	return spot{path: strings.TrimPrefix(ps.base+settingOfField(words), ".")}
+}
+
+// settings are the names that fields of a policy have in a file, where they are not
+// the same in another spelling.
+var settings = map[string]string{
+	"Paths": "path", "Methods": "method", "Hosts": "host", "Headers": "header", "Cookies": "cookie", "Queries": "query",
+	"Attributes": "attribute", "ClientIPs": "client_ip", "Classes": "class", "Pressure": "pressure.at_least", "PressureOf": "pressure.of",
+	"AllowKeys": "allow.key", "DenyKeys": "deny.key", "AllowIPs": "allow.client_ip", "DenyIPs": "deny.client_ip",
+	"IPv6Prefix": "ipv6_prefix", "TTL": "ttl",
+}
+
+// settingOfField returns the path of a field below that of its rule.
+func settingOfField(words []string) string {
+	var b strings.Builder
+	for _, word := range words {
+		index := ""
+		if i := strings.IndexByte(word, '['); i >= 0 {
+			word, index = word[:i], word[i:]
+		}
+		name := settings[word]
+		if name == "" {
+			name = snake(word)
+		}
+		b.WriteString("." + name + index)
+	}
+	return b.String()
+}
+
+// snake writes "MaxWait" as "max_wait".
+func snake(word string) string {
+	var b strings.Builder
+	for i, r := range word {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// report reports a mistake that the policy has found.
+func (ps *places) report(s *source, e *policy.RuleError) {
+	if ps.bad && consequence(e.Field) {
+		return
+	}
+	problem := e.Problem
+	if e.Value != "" {
+		problem = quote(e.Value) + " " + problem
+	}
+	s.followSpot(ps.find(e.Field), problem, e.Remedy)
+}
+
+// consequence reports whether a mistake may follow from a limit or an expression that could not be made.
+func consequence(field string) bool {
+	top, _, _ := strings.Cut(field, ".")
+	switch top {
+	case "Limits", "Floor", "Cost", "Reserved", "Overrides":
+		return true
+	}
+	return top == "Match" && strings.Contains(field, "Unless")
 }

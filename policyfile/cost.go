@@ -1,6 +1,15 @@
 package policyfile
 
-import "github.com/sluicehq/sluice/policy"
+import (
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluicehq/sluice/policy"
+)
 
 // Cost is how many units a request takes: a number, or a mapping.
 type Cost struct {
@@ -19,3 +28,80 @@ type Cost struct {
 }
 
 func (*Cost) short(list bool) string { return single("units", list) }
+
+var statuses = regexp.MustCompile(`^(\d)xx$|^(\d{3})-(\d{3})$|^\d{3}$`)
+
+// readStatus reads 401, 4xx or 500-503.
+func readStatus(d *decoder, path string, n ast.Node, v reflect.Value) {
+	const example = "write it as in 401, 4xx or 500-503"
+	if isMapping(n) {
+		d.wrong(path, n, "a status")
+		return
+	}
+	text := n.GetToken().Value
+	if _, ok := n.(*ast.IntegerNode); !ok {
+		if text, ok = d.text(path, n); !ok {
+			return
+		}
+	}
+	m := statuses.FindStringSubmatch(text)
+	if m == nil {
+		suggestion := example
+		if lower := strings.ToLower(text); statuses.MatchString(lower) {
+			suggestion = "write " + lower
+		}
+		d.report(path, quote(text)+" is no status", suggestion)
+		return
+	}
+	number := func(s string) int {
+		i, _ := strconv.Atoi(s) // three digits at most
+		return i
+	}
+	r := policy.Status(number(text))
+	switch {
+	case m[1] != "":
+		r = policy.StatusRange{From: 100 * number(m[1]), To: 100*number(m[1]) + 99}
+	case m[2] != "":
+		r = policy.StatusRange{From: number(m[2]), To: number(m[3])}
+	}
+	if r.From < 100 || r.To > 599 || r.From > r.To {
+		d.report(path, quote(text)+" has no status from 100 to 599", example)
+		return
+	}
+	v.Set(reflect.ValueOf(r))
+}
+
+// Reserve keeps the last units of each of a rule's limits for some classes.
+type Reserve struct {
+	// Share is a percentage of each limit: 20%, up to 99%.
+	Share Share `yaml:"share"`
+	// Units are so many, instead of a share.
+	Units int64 `yaml:"units"`
+	// For are the names of the classes. Required.
+	For []string `yaml:"for"`
+}
+
+func (r *Reserve) build(s *source, path string) policy.Reserve {
+	p := policy.Reserve{Units: r.Units, For: r.For}
+	if r.Share == (Share{}) {
+		if r.Units == 0 {
+			if !s.at[path] {
+				s.follow(path+".share", "is missing", "give a share such as 20%, or units")
+			}
+			p.Units = 1 // so that nothing else is said of it
+		}
+		return p
+	}
+	const percent = 100
+	switch {
+	case percent*r.Share.Of%r.Share.Parts != 0:
+		s.follow(path+".share", r.Share.String()+" is no whole number of percent", "give one such as 20%")
+		p.Share, p.Units = 1, 0
+	case r.Share.Of == r.Share.Parts:
+		s.follow(path+".share", "is all of it", "give 99% or less, or deny other classes by a rule of their own")
+		p.Share, p.Units = 1, 0
+	default:
+		p.Share = int(percent * r.Share.Of / r.Share.Parts)
+	}
+	return p
+}

@@ -3,8 +3,12 @@ package policyfile
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
 )
 
 // Pos is a place in a file; both numbers begin at one. The zero Pos is none, as
@@ -113,4 +117,128 @@ func (es Errors) sort(name string) {
 		}
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Column, b.Pos.Column))
 	})
+}
+
+// maxShown is how much of an offending text is shown.
+const maxShown = 80
+
+// users finds users in URLs, of which there may be a password.
+var users = regexp.MustCompile(`://.*@`)
+
+func quote(text string) string {
+	return strconv.Quote(shorten(users.ReplaceAllString(text, "://***@")))
+}
+
+func quoteless(text string) string {
+	q := quote(text)
+	return q[1 : len(q)-1]
+}
+
+func shorten(text string) string {
+	if r := []rune(text); len(r) > maxShown {
+		return string(r[:maxShown]) + "…"
+	}
+	return text
+}
+
+// show names a value in an error, unless it is a secret.
+func show(path string, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.StringNode, *ast.LiteralNode:
+		if secret(path) {
+			return "a text"
+		}
+		text, _ := (&decoder{}).text(path, n)
+		return "the text " + quote(text)
+	default:
+		if secret(path) {
+			return "no text"
+		}
+		return quoteless(n.GetToken().Value)
+	}
+}
+
+// didYouMean suggests the word that is nearest to another one, or all there are.
+func didYouMean(word string, words []string) string {
+	if w := nearest(word, words); w != "" {
+		return fmt.Sprintf("did you mean %q?", w)
+	}
+	if len(words) == 0 || len(words) > 30 {
+		return ""
+	}
+	return "give " + oneOf(words)
+}
+
+// oneOf lists words as a choice.
+func oneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// nearest returns the word that another one was most likely meant to be, or "".
+func nearest(word string, words []string) string {
+	plain := func(s string) string {
+		return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
+	}
+	if bound := "max_" + word; slices.Contains(words, bound) {
+		return bound
+	}
+	best, least := "", len(plain(word))/3+1
+	for _, w := range words {
+		if d := distance(plain(word), plain(w)); d < least || d == least && best == "" && d <= len(plain(word))/3 {
+			best, least = w, d
+		}
+	}
+	if best != "" || len(word) < 2 {
+		return best
+	}
+	// A word that one alone contains or begins, as "ip" in "client_ip".
+	for _, w := range words {
+		if len(w) > 2 && len(word) > 2 && (strings.HasPrefix(word, w) || strings.HasPrefix(w, word)) || slices.Contains(strings.FieldsFunc(w, func(r rune) bool { return r == '_' || r == '-' }), strings.ToLower(word)) {
+			if best != "" {
+				return ""
+			}
+			best = w
+		}
+	}
+	return best
+}
+
+// maxWord bounds the words that are compared.
+const maxWord = 64
+
+// distance is how many letters must be inserted, removed, replaced or swapped with their
+// neighbor to make b of a.
+func distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord {
+		return max(len(a), len(b))
+	}
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
 }

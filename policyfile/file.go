@@ -1,7 +1,14 @@
 package policyfile
 
 import (
+	_ "embed"
+	"fmt"
+	"io"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
@@ -75,6 +82,108 @@ func (*File) unknown(p pair) string {
 	return ""
 }
 
+// Default returns what a file without settings says: all defaults, and no rules.
+func Default() *File {
+	return &File{
+		Version: 1,
+		Store:   Store{Memory: MemoryStore{WhenFull: "share"}},
+		Listen: Listen{
+			Proxy: Listener{Address: "127.0.0.1:8080"},
+			API:   Listener{Address: "127.0.0.1:8081"},
+			Admin: Listener{Address: "127.0.0.1:9090"},
+		},
+		Upstream: Upstream{
+			ConnectTimeout:  5 * time.Second,
+			ResponseTimeout: time.Minute,
+			IdleTimeout:     90 * time.Second,
+			PreserveHost:    true,
+		},
+		IPv6Prefix: 64,
+		Paths:      Paths{EncodedSlash: "keep"},
+		Headers:    HeadersIETF,
+		HTTP: HTTP{
+			MaxHeaderSize: 64 << 10,
+			MaxBodySize:   1 << 20,
+			HeaderTimeout: 10 * time.Second,
+			ReadTimeout:   30 * time.Second,
+			IdleTimeout:   2 * time.Minute,
+		},
+		Log:          Log{Level: "info", Format: "text", Sample: 10},
+		DrainTimeout: 30 * time.Second,
+		Default:      policy.Allow,
+		OnStoreError: policy.FallbackAllow,
+	}
+}
+
+// Load reads a file, and the other files that it names, which it looks for from the file's
+// folder. If there is something wrong with what they say, the error is an Errors.
+func Load(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	return parseIn(path, data, filepath.Dir(path))
+}
+
+// Parse reads a file's content; name is what errors call it. It reads no other files: to name one
+// by a path that is not absolute is a mistake here. If there is something wrong with it, the
+// error is an Errors.
+func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, "") }
+
+func parseIn(name string, data []byte, folder string) (*File, error) {
+	s := newSource(name, data)
+	root := s.tree(data)
+	if root == nil {
+		return nil, s.err()
+	}
+	f := Default()
+	s.decode(root, f)
+	f.source, f.included.folder = s, folder
+	if !s.full() {
+		f.check(s)
+		f.compile(s)
+	}
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Policy compiles the file's rules. It returns no error for a file that Parse has
+// returned and nobody has changed; otherwise the error is an Errors.
+func (f *File) Policy() (*policy.Policy, error) {
+	s := f.blank()
+	p := f.compile(s)
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Validate checks a file that a program has made or changed, as Parse checks one
+// that it has read. The error is an Errors.
+func (f *File) Validate() error {
+	s := f.blank()
+	f.check(s)
+	f.compile(s)
+	return s.err()
+}
+
+// blank returns the source with its places and without mistakes.
+func (f *File) blank() *source {
+	if f.source == nil {
+		return newSource("", nil)
+	}
+	s := *f.source
+	s.errs, s.at, s.broken = nil, map[string]bool{}, map[string]bool{}
+	return &s
+}
+
 // HeaderProfile names the headers that tell clients their limits.
 type HeaderProfile string
 
@@ -100,3 +209,40 @@ type Paths struct {
 	// StripParams removes what follows a semicolon in a segment.
 	StripParams bool `yaml:"strip_params"`
 }
+
+// Differences returns the settings in which two files differ, such as "rules" or
+// "listen.proxy.address", in the order of the documentation. Lists, and values that only one
+// of both has, are compared as a whole.
+func Differences(a, b *File) []string {
+	return differences("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
+}
+
+func differences(path string, a, b reflect.Value) (all []string) {
+	if a.Kind() == reflect.Pointer && !a.IsNil() && !b.IsNil() {
+		a, b = a.Elem(), b.Elem()
+	}
+	if a.Kind() != reflect.Struct || readers[a.Type()] != nil {
+		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			all = append(all, path)
+		}
+		return all
+	}
+	for i, name := range names(a.Type()) {
+		switch {
+		case name != "":
+			all = append(all, differences(child(path, name), a.Field(i), b.Field(i))...)
+		case a.Type().Field(i).IsExported() && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
+			all = append(all, path) // said by the form of its value, as tls: true
+		}
+	}
+	return all
+}
+
+//go:generate go test -run TestSchemaIsThatOfTheTypes -update .
+
+//go:embed schema.json
+var schema []byte
+
+// Schema returns the JSON Schema of files, for editors: what the types say, with their
+// documentation. What is right by it can still be wrong: Parse knows more.
+func Schema() []byte { return slices.Clone(schema) }

@@ -231,18 +231,3 @@ func parsePrefix(text string) (p netip.Prefix, problem, suggestion string) {
 	}
 	return p, "", ""
 }
-
-func readSize(d *decoder, path string, n ast.Node, v reflect.Value) {
-	text := n.GetToken().Value
-	if _, ok := n.(*ast.IntegerNode); !ok {
-		if text, ok = d.text(path, n); !ok {
-			return
-		}
-	}
-	s, ok := ParseSize(text)
-	if !ok {
-		d.report(path, fmt.Sprintf("%s is no size", quote(text)), "write it as in 4096, 64KiB, 16MiB or 1GiB")
-		return
-	}
-	v.SetInt(int64(s))
-}

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -76,33 +75,6 @@ func (*Rule) unknown(p pair) string {
 	return ""
 }
 
-// KeyPart is one part of a key: a text such as client_ip, or a mapping.
-type KeyPart struct {
-	// Part is client_ip, path, route, method, host, global, "header:NAME", "cookie:NAME",
-	// "query:NAME", "param:NAME", "claim:NAME", "attribute:NAME", "constant:TEXT", or a template
-	// of several: "{client_ip}/{header:X-Tenant}".
-	Part string `yaml:"part"`
-	// OnMissing is share, skip or deny. Default: share.
-	OnMissing policy.Missing `yaml:"on_missing"`
-	// IPv6Prefix is for client_ip. Default: that of the file.
-	IPv6Prefix int `yaml:"ipv6_prefix"`
-}
-
-func (*KeyPart) short(list bool) string { return single("part", list) }
-
-// unknown suggests "header:X-User" for {header: X-User}, which a space makes of it.
-func (*KeyPart) unknown(p pair) string {
-	text, ok := p.value.(*ast.StringNode)
-	if !ok {
-		return ""
-	}
-	part := p.name + ":" + text.Value
-	if _, err := policy.ParsePart(part); err != nil {
-		return ""
-	}
-	return fmt.Sprintf("write the part as one text, in quotes: %q", part)
-}
-
 // Ban refuses a key outright for a time, after too many denials or if it was banned by hand.
 type Ban struct {
 	// After is how many denials. Required, unless ByHand is set.
@@ -146,3 +118,75 @@ type WhenLimited struct {
 
 // Candidates are limits that are tried out.
 type Candidates []Limit
+
+// terms returns the terms of a ban as the policy has them.
+func (b *Ban) terms(s *source, path string, where *places) *sluice.Ban {
+	where.set("Ban.Escalate", path+".for")
+	for i := range b.For[min(1, len(b.For)):] {
+		where.set(fmt.Sprintf("Ban.Escalate[%d]", i), fmt.Sprintf("%s.for[%d]", path, i+1))
+	}
+	t := &sluice.Ban{After: b.After, Within: b.Within, Forget: b.Forget, Prolong: b.Prolong}
+	if len(b.For) > 0 {
+		t.For, t.Escalate = b.For[0], b.For[1:]
+	}
+	given := t.After != 0 || t.Within != 0 || len(b.For) > 0 || t.Forget != 0 || t.Prolong
+	switch {
+	case given && t.After == 0 && t.For == 0 && t.Within == 0 && t.Forget == 0 && !t.Prolong:
+		// To the policy these terms would be a ban by hand.
+		s.follow(path+".after", "is 0", "give 1 or more denials")
+	case !given && !b.ByHand:
+		s.follow(path, "says nothing", "write {after: 10, within: 1m, for: 1h}, or {by_hand: true} for bans by hand alone")
+	default:
+		return t
+	}
+	return &sluice.Ban{}
+}
+
+// Bandwidth paces the bytes of requests, of all requests of one key together.
+type Bandwidth struct {
+	// Down is the rate of what clients receive: 1MB/s. Default: no pacing.
+	Down ByteRate `yaml:"down"`
+	// Up is the rate of what clients send. Default: no pacing.
+	Up ByteRate `yaml:"up"`
+}
+
+func (b *Bandwidth) build(s *source, path string) *policy.Bandwidth {
+	if b == nil {
+		return nil
+	}
+	if *b == (Bandwidth{}) {
+		s.follow(path, "has no rate", "give down or up, such as 1MB/s")
+	}
+	return &policy.Bandwidth{Down: sluice.Rate(b.Down), Up: sluice.Rate(b.Up)}
+}
+
+// actions are the actions of rules.
+var actions = map[string]policy.Action{"": policy.Deny, "reject": policy.Deny, "degrade": policy.Degrade, "mark": policy.Mark}
+
+// build makes what happens to a request.
+func (w *WhenLimited) build(f *File, s *source, path string, where *places) policy.LimitedAction {
+	for name := range w.Header {
+		where.set("WhenLimited.Header["+name+"]", path+".header."+name)
+	}
+	for name := range w.RequestHeader {
+		where.set("WhenLimited.RequestHeader["+name+"]", path+".request_header."+name)
+	}
+	p := policy.LimitedAction{
+		Status: w.Status, Header: w.Header, ContentType: w.ContentType, Body: w.Body, Upstream: w.Upstream, RequestHeader: w.RequestHeader,
+	}
+	var known bool
+	if p.Action, known = actions[w.Action]; !known {
+		s.follow(path+".action", quote(w.Action)+" is unknown", didYouMean(w.Action, []string{"reject", "degrade", "mark"}))
+		p.Action = policy.Deny
+	}
+	if w.File != "" || s.has(path+".file") {
+		if file, ok := f.file(s, path+".file", w.File); ok {
+			p.File = file.path
+		}
+	}
+	if problem, suggestion := checkURL(w.Upstream); problem != "" && w.Upstream != "" {
+		s.follow(path+".upstream", problem, suggestion)
+		p.Upstream = ""
+	}
+	return p
+}

@@ -1,6 +1,11 @@
 package policyfile
 
-import "time"
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
 
 // Upstream is the service behind the proxy: its URL alone, or a mapping.
 type Upstream struct {
@@ -35,4 +40,51 @@ type UpstreamTLS struct {
 	ServerName string `yaml:"server_name"`
 	// Insecure trusts any certificate. For tests.
 	Insecure bool `yaml:"insecure_skip_verify"`
+}
+
+func (u *Upstream) check(s *source) {
+	path := "upstream"
+	if s.has("upstream.url") {
+		path = "upstream.url"
+	}
+	t := &u.TLS
+	if (t.Cert == "") != (t.Key == "") {
+		s.follow("upstream.tls", "has a certificate or a key alone", "give cert and key, or none of them")
+	}
+	if u.URL == "" {
+		if s.has("upstream") {
+			s.follow(path, "has no URL", "write it as in http://127.0.0.1:3000")
+		}
+		return
+	}
+	if problem, suggestion := checkURL(u.URL); problem != "" {
+		s.follow(path, problem, suggestion)
+	} else if strings.HasPrefix(strings.ToLower(u.URL), "http://") && *t != (UpstreamTLS{}) {
+		s.follow("upstream.tls", "is given, and the URL is http", "write https, or remove tls")
+	}
+}
+
+// checkURL reports why a text is no URL of a service.
+func checkURL(text string) (problem, suggestion string) {
+	shown := quote(text)
+	if strings.Contains(text, "@") { // there could be a password in front of it
+		shown = "the URL"
+	}
+	const example = "write it as in http://127.0.0.1:3000"
+	target, err := url.Parse(text)
+	switch {
+	case err == nil && target.Host != "" && target.User != nil:
+		return "the URL has a user in it", "remove what is before the @"
+	case !strings.Contains(text, "://"):
+		return shown + " has no scheme", fmt.Sprintf("write %s", quote("http://"+text))
+	case err != nil:
+		return shown + " is no URL", example
+	case target.Scheme != "http" && target.Scheme != "https":
+		return fmt.Sprintf("%s has the scheme %s", shown, quote(target.Scheme)), "give http or https"
+	case target.Hostname() == "":
+		return shown + " has no host", example
+	case target.RawQuery != "" || target.Fragment != "" || target.ForceQuery:
+		return shown + " has a query or fragment", "give the path at most"
+	}
+	return "", ""
 }

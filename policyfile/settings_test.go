@@ -120,3 +120,88 @@ func TestColonsInListsWithinBraces(t *testing.T) {
 		}
 	}
 }
+
+func TestScaleOut(t *testing.T) {
+	const head = "version: 1\nrules: [{name: api, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]\n"
+	for _, c := range []struct {
+		text string
+		hook *Webhook
+	}{
+		{"", nil},
+		{
+			"scale_out: {webhook: {url: https://ops.example.com/hook?token=1, secret_env: HOOK_SECRET}}\n",
+			&Webhook{URL: "https://ops.example.com/hook?token=1", SecretEnv: "HOOK_SECRET", Above: 0.8, Below: 0.5, For: 10 * time.Second},
+		},
+		{
+			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, rules: api, above: 90%, below: 0.9, for: 0, every: 1m}}\n",
+			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Rules: []string{"api"}, Above: 0.9, Below: 0.9, Every: time.Minute},
+		},
+		{
+			"scale_out: {webhook: {url: http://127.0.0.1:8000, secret_file: /run/s, above: 1500%, below: 10}}\n",
+			&Webhook{URL: "http://127.0.0.1:8000", SecretFile: "/run/s", Above: 15, Below: 10, For: 10 * time.Second},
+		},
+	} {
+		f, err := Parse("x.yaml", []byte(head+c.text))
+		if err != nil {
+			t.Errorf("%s%v", c.text, err)
+			continue
+		}
+		if !reflect.DeepEqual(f.ScaleOut.Webhook, c.hook) {
+			t.Errorf("%sgot %+v", c.text, f.ScaleOut.Webhook)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	const redis = "store: {redis: {addresses: [127.0.0.1:6379], tls: true}}\n"
+	for _, c := range []struct {
+		a, b string
+		want []string
+	}{
+		{"", "", nil},
+		{"listen: {api: 127.0.0.1:8081}\n", "# the same, in other words\nlisten:\n  api: {address: 127.0.0.1:8081}\n", nil},
+		{"listen: {api: 127.0.0.1:8081}\n", "listen: {api: off}\n", []string{"listen.api.address"}},
+		{"", "listen: {proxy: {address: 127.0.0.1:8080, tls: {cert: a, key: b}}}\n", []string{"listen.proxy.tls"}},
+		{"", redis, []string{"store.redis"}},
+		{redis, "store: {redis: {addresses: [127.0.0.1:6380], tls: {ca: x}}}\n", []string{"store.redis.addresses", "store.redis.tls.ca"}},
+		{redis, "store: {redis: {addresses: [127.0.0.1:6379]}}\n", []string{"store.redis.tls"}},
+		{"trusted_proxies: [10.0.0.0/8]\n", "trusted_proxies: [10.0.0.0/9]\njitter: 1s\n", []string{"trusted_proxies", "jitter"}},
+		{"", "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]\n", []string{"rules"}},
+	} {
+		var files [2]*File
+		for i, text := range []string{c.a, c.b} {
+			f, err := Parse("x.yaml", []byte("version: 1\n"+text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[i] = f
+		}
+		if got := Differences(files[0], files[1]); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q and %q differ in %q, want %q", c.a, c.b, got, c.want)
+		}
+		if got := Differences(files[1], files[0]); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q and %q, the other way round, differ in %q, want %q", c.b, c.a, got, c.want)
+		}
+	}
+}
+
+// A file that gives all settings differs from one that gives none in all of them.
+func TestDifferencesKnowAllSettings(t *testing.T) {
+	differ := map[string]bool{}
+	for _, name := range []string{"testdata/all.yaml", "testdata/all-rules.yaml"} {
+		all, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range Differences(all, Default()) {
+			for p := path; p != ""; p = parent(p) {
+				differ[p] = true
+			}
+		}
+	}
+	for _, name := range accepted(reflect.TypeFor[File]()) {
+		if !differ[name] && name != "version" {
+			t.Errorf("%s does not differ", name)
+		}
+	}
+}

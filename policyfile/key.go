@@ -1,0 +1,92 @@
+package policyfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// KeyPart is one part of a key: a text such as client_ip, or a mapping.
+type KeyPart struct {
+	// Part is client_ip, path, route, method, host, global, "header:NAME", "cookie:NAME",
+	// "query:NAME", "param:NAME", "claim:NAME", "attribute:NAME", "constant:TEXT", or a template
+	// of several: "{client_ip}/{header:X-Tenant}".
+	Part string `yaml:"part"`
+	// OnMissing is share, skip or deny. Default: share.
+	OnMissing policy.Missing `yaml:"on_missing"`
+	// IPv6Prefix is for client_ip. Default: that of the file.
+	IPv6Prefix int `yaml:"ipv6_prefix"`
+}
+
+func (*KeyPart) short(list bool) string { return single("part", list) }
+
+// unknown suggests "header:X-User" for {header: X-User}, which a space makes of it.
+func (*KeyPart) unknown(p pair) string {
+	text, ok := p.value.(*ast.StringNode)
+	if !ok {
+		return ""
+	}
+	part := p.name + ":" + text.Value
+	if _, err := policy.ParsePart(part); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("write the part as one text, in quotes: %q", part)
+}
+
+// build makes the part of a key.
+func (k *KeyPart) build(s *source, path string) policy.Part {
+	text := k.Part
+	if strings.HasPrefix(text, "{") {
+		text = "template:" + text
+	}
+	p, err := policy.ParsePart(text)
+	if err != nil {
+		at := path
+		if s.has(path + ".part") {
+			at += ".part"
+		}
+		word, name, named := strings.Cut(k.Part, ":")
+		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "claim:NAME", "attribute:NAME", "global", "constant:TEXT", "template:TEXT"}
+		switch {
+		case k.Part == "":
+			s.follow(at, "is missing", "give client_ip or another part")
+		case named && name == "":
+			s.follow(at, quote(k.Part)+" has no name", fmt.Sprintf("write %s:NAME", word))
+		case named && slices.Contains(parts, word):
+			s.follow(at, quote(k.Part)+" has a name, and takes none", "write "+word)
+		default:
+			words := make([]string, len(parts))
+			for i, w := range parts {
+				words[i], _, _ = strings.Cut(w, ":")
+			}
+			suggestion := "give " + oneOf(parts)
+			if w := nearest(word, words); w != "" {
+				suggestion = fmt.Sprintf("did you mean %q?", strings.TrimSuffix(w+":"+name, ":"))
+			}
+			if !named && slices.Contains(words, word) {
+				suggestion = fmt.Sprintf("write %s:NAME", word)
+			}
+			s.follow(at, quote(k.Part)+" is no part of a key", suggestion)
+		}
+		// A part that does not fail again.
+		p = policy.Global()
+	}
+	p.OnMissing, p.IPv6Prefix = k.OnMissing, k.IPv6Prefix
+	return p
+}
+
+// keyParts returns how many values a key of the rule has.
+func (r *Rule) keyParts() (n int) {
+	for i := range r.Key {
+		if part := r.Key[i].Part; strings.HasPrefix(part, "{") || strings.HasPrefix(part, "template:") {
+			n += strings.Count(part, "{")
+		} else {
+			n++
+		}
+	}
+	return n
+}

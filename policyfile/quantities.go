@@ -1,0 +1,232 @@
+package policyfile
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluicehq/sluice"
+)
+
+// Size is a number of bytes, written as a number or with a unit: 512B, 64KiB,
+// 64MiB, 1GiB, or kB, MB and GB for powers of a thousand.
+type Size int64
+
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"GiB", 1 << 30},
+	{"MiB", 1 << 20},
+	{"KiB", 1 << 10},
+	{"GB", 1e9},
+	{"MB", 1e6},
+	{"kB", 1e3},
+	{"B", 1},
+	{"", 1},
+}
+
+// ParseSize reads a size.
+func ParseSize(text string) (Size, bool) {
+	digits := strings.TrimRight(text, "BGKMik")
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	for _, u := range sizeUnits {
+		if text[len(digits):] == u.name {
+			return Size(n) * Size(u.bytes), int64(n) <= math.MaxInt64/u.bytes
+		}
+	}
+	return 0, false
+}
+
+// String returns the size in the largest unit of which it is a whole number.
+func (s Size) String() string {
+	for _, u := range sizeUnits {
+		if s != 0 && int64(s)%u.bytes == 0 && u.bytes&(u.bytes-1) == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return "0B"
+}
+
+func readSize(d *decoder, path string, n ast.Node, v reflect.Value) {
+	text := n.GetToken().Value
+	if _, ok := n.(*ast.IntegerNode); !ok {
+		if text, ok = d.text(path, n); !ok {
+			return
+		}
+	}
+	s, ok := ParseSize(text)
+	if !ok {
+		d.report(path, fmt.Sprintf("%s is no size", quote(text)), "write it as in 4096, 64KiB, 16MiB or 1GiB")
+		return
+	}
+	v.SetInt(int64(s))
+}
+
+// Share is a part of the whole, Of/Parts in lowest terms, more than zero and up to
+// one. It is written 1/4, 25% or 0.25. The zero Share is none.
+type Share struct {
+	Of, Parts int64
+}
+
+// maxParts bounds the parts of a share.
+const maxParts = 1_000_000
+
+// String returns the share as a fraction, such as 1/4.
+func (s Share) String() string { return fmt.Sprintf("%d/%d", s.Of, s.Parts) }
+
+// ParseShare reads a share. The problem says what is wrong with the text, and is
+// empty if it is one.
+func ParseShare(text string) (s Share, problem string) {
+	const longest = 32 // a number may be written with an exponent of its own
+	number, percent := strings.CutSuffix(text, "%")
+	r := new(big.Rat)
+	if len(text) > longest || strings.ContainsAny(number, "eEpPxXoObB_+ ") || percent && strings.Contains(number, "/") {
+		return s, "is no share"
+	}
+	if _, ok := r.SetString(number); !ok {
+		return s, "is no share"
+	}
+	if percent {
+		r.Quo(r, big.NewRat(100, 1))
+	}
+	switch {
+	case r.Sign() <= 0:
+		return s, "is nothing"
+	case r.Cmp(big.NewRat(1, 1)) > 0:
+		return s, "is more than all"
+	case r.Denom().Cmp(big.NewInt(maxParts)) > 0:
+		return s, fmt.Sprintf("has more than %d parts", maxParts)
+	}
+	return Share{r.Num().Int64(), r.Denom().Int64()}, ""
+}
+
+func readShare(d *decoder, path string, n ast.Node, v reflect.Value) {
+	var text string
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		text = n.GetToken().Value
+	default:
+		var ok bool
+		if text, ok = d.text(path, n); !ok {
+			return
+		}
+	}
+	s, problem := ParseShare(text)
+	if problem != "" {
+		remedy := "write it as in 1/4, 25% or 0.25"
+		if strings.HasPrefix(path, "store.") {
+			remedy += ": one of four servers has 1/4"
+		}
+		d.report(path, quote(text)+" "+problem, remedy)
+		return
+	}
+	v.Set(reflect.ValueOf(s))
+}
+
+// Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. In a file, one above 10 needs its
+// percent sign, for who writes 90 means nine tenths.
+type Ratio float64
+
+// mostPlain is the largest ratio that a file may have without a percent sign.
+const mostPlain = 10
+
+var ratios = regexp.MustCompile(`^\d{1,6}(\.\d{1,6})?%?$`)
+
+// ParseRatio reads a ratio.
+func ParseRatio(text string) (Ratio, bool) {
+	if !ratios.MatchString(text) {
+		return 0, false
+	}
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	if percent {
+		x /= 100
+	}
+	return Ratio(x), err == nil
+}
+
+func readRatio(d *decoder, path string, n ast.Node, v reflect.Value) {
+	text := n.GetToken().Value
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+	default:
+		var ok bool
+		if text, ok = d.text(path, n); !ok {
+			return
+		}
+	}
+	x, ok := ParseRatio(text)
+	if !ok {
+		d.report(path, quote(text)+" is no ratio", "write it as in 0.9, 1.5 or 90%")
+		return
+	}
+	if x > mostPlain && !strings.HasSuffix(text, "%") {
+		d.report(path, quote(text)+" means "+decimal(x*100)+"%", "write "+decimal(x)+"% or "+decimal(x/100))
+		return
+	}
+	v.SetFloat(float64(x))
+}
+
+// decimal writes a ratio without what dividing by a hundred leaves behind the last digit.
+func decimal(r Ratio) string { return strconv.FormatFloat(float64(r), 'g', 14, 64) }
+
+// String returns the ratio as a number.
+func (r Ratio) String() string { return fmt.Sprint(float64(r)) }
+
+// ByteRate is a number of bytes per period: 1MB/s, 64KiB/s, 10GB/h.
+type ByteRate sluice.Rate
+
+// String returns the rate in bytes.
+func (r ByteRate) String() string { return sluice.Rate(r).String() }
+
+var bits = regexp.MustCompile(`(?i)bits?\b|bps$`)
+
+// ParseByteRate reads a rate of bytes. The problem says what is wrong with the text,
+// and is empty if it is one.
+func ParseByteRate(text string) (r ByteRate, problem string) {
+	size, period, found := strings.Cut(text, "/")
+	if !found {
+		return r, "has no period"
+	}
+	bytes, ok := ParseSize(size)
+	if !ok || bytes < 1 {
+		return r, "needs a size of 1 byte or more before the slash"
+	}
+	rate, err := sluice.ParseRate("1/" + period)
+	if err != nil || period == "" {
+		return r, "needs a period of s, m, h, d or w after the slash"
+	}
+	return ByteRate(sluice.Per(int64(bytes), rate.Period())), ""
+}
+
+func readByteRate(d *decoder, path string, n ast.Node, v reflect.Value) {
+	if i, ok := n.(*ast.IntegerNode); ok {
+		text := quoteless(i.GetToken().Value)
+		d.report(path, text+" has no period", "write "+text+"B/s for bytes a second")
+		return
+	}
+	text, ok := d.text(path, n)
+	if !ok {
+		return
+	}
+	r, problem := ParseByteRate(text)
+	if problem != "" {
+		suggestion := "write it as in 1MB/s, 64KiB/s or 10GB/h"
+		if bits.MatchString(text) {
+			suggestion = "give bytes, an eighth of the bits, as in 1MB/s for 8 Mbit/s"
+		}
+		d.report(path, quote(text)+" "+problem, suggestion)
+		return
+	}
+	v.Set(reflect.ValueOf(r))
+}

@@ -1,0 +1,300 @@
+package policyfile
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Listen says where the server listens. Defaults are on loopback.
+type Listen struct {
+	// Proxy takes the traffic. Default: 127.0.0.1:8080.
+	Proxy Listener `yaml:"proxy"`
+	// API answers questions of other programs. Default: 127.0.0.1:8081.
+	API Listener `yaml:"api"`
+	// Admin serves health, metrics and the calls that change state. Default: 127.0.0.1:9090.
+	// Elsewhere than on loopback it needs an admin token.
+	Admin Listener `yaml:"admin"`
+}
+
+// Listener is an address, "host:port", or "off". To serve TLS, it is written as a mapping.
+type Listener struct {
+	// Address is host:port; empty if the listener is off.
+	Address string `yaml:"address"`
+	// TLS is the server's certificate; nil for plain HTTP.
+	TLS *TLS `yaml:"tls"`
+}
+
+func (*Listener) short(list bool) string { return single("address", list) }
+
+// Off reports whether the listener is turned off.
+func (l Listener) Off() bool { return l.Address == "" }
+
+// TLS is a listener's certificate.
+type TLS struct {
+	// Cert is the file of the certificate chain, in PEM. Required.
+	Cert string `yaml:"cert"`
+	// Key is the file of the private key, in PEM. Required.
+	Key string `yaml:"key"`
+	// MinVersion is "1.2" or "1.3". Default: 1.2.
+	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
+}
+
+// HTTP bounds what one client can make the server hold.
+type HTTP struct {
+	// MaxHeaderSize bounds the headers of a request. Default: 64KiB.
+	MaxHeaderSize Size `yaml:"max_header_size"`
+	// MaxBodySize bounds the body of a request to the API. Default: 1MiB.
+	MaxBodySize Size `yaml:"max_body_size"`
+	// MaxProxyBodySize bounds the body of a request through the proxy. Default: 0, unbounded,
+	// because bodies are streamed.
+	MaxProxyBodySize Size `yaml:"max_proxy_body_size"`
+	// HeaderTimeout is how long a client may take to send its headers. Default: 10s.
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
+	// ReadTimeout is how long a client may take to send a request to the API or the admin
+	// listener. Default: 30s.
+	ReadTimeout time.Duration `yaml:"read_timeout"`
+	// IdleTimeout is how long a connection may lie idle between requests. Default: 2m.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// MaxConnections bounds the connections of each listener. Default: 0, unbounded.
+	MaxConnections int `yaml:"max_connections"`
+}
+
+// Admin protects the calls that change state.
+type Admin struct {
+	// Token is the bearer token that they need.
+	Token string `yaml:"token"`
+	// TokenFile is a file that holds the token; white space around it is ignored. Give one of both.
+	TokenFile string `yaml:"token_file"`
+}
+
+// Log is the server's log.
+type Log struct {
+	// Level is debug, info, warn or error. Default: info.
+	Level string `yaml:"level" oneof:"debug info warn error"`
+	// Format is text or json. Default: text.
+	Format string `yaml:"format" oneof:"text json"`
+	// Sample is how many denials are logged a second, over all rules; the others
+	// are only counted. Default: 10; 0 logs none.
+	Sample int `yaml:"sample"`
+}
+
+// check checks all settings but the rules. It makes no difference between what a
+// file says and what a program has set.
+func (f *File) check(s *source) {
+	if f.source != nil && !s.has("version") {
+		s.follow("version", "is missing", `begin the file with "version: 1"`)
+	}
+	if f.Version != 1 {
+		s.follow("version", fmt.Sprintf("is %d, and this program reads 1", f.Version), "write version: 1")
+	}
+	if f.IPv6Prefix < 1 || f.IPv6Prefix > 128 {
+		s.follow("ipv6_prefix", fmt.Sprintf("is %d", f.IPv6Prefix), "give 1 to 128; 64 is what one customer usually holds")
+	}
+	if f.TrustMarks && len(f.TrustedProxies) == 0 {
+		s.follow("trust_marks", "believes the marks of trusted proxies, and there are none", "name under trusted_proxies the hops that mark, or leave it out")
+	}
+	f.checkStore(s)
+	f.checkListen(s)
+	f.checkAdmin(s)
+	f.Upstream.check(s)
+	f.checkScaleOut(s)
+	if f.HTTP.MaxHeaderSize < 1<<10 {
+		s.follow("http.max_header_size", fmt.Sprintf("is %v, too little for a request", f.HTTP.MaxHeaderSize), "give 1KiB or more")
+	}
+	if f.HTTP.MaxBodySize < 1 {
+		s.follow("http.max_body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
+	}
+	if f.HTTP.HeaderTimeout == 0 {
+		s.follow("http.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")
+	}
+}
+
+func (f *File) checkListen(s *source) {
+	at := map[string]string{}
+	for _, l := range []struct {
+		path string
+		*Listener
+	}{{"listen.proxy", &f.Listen.Proxy}, {"listen.api", &f.Listen.API}, {"listen.admin", &f.Listen.Admin}} {
+		if l.Address == "off" {
+			l.Address = ""
+		}
+		if l.TLS != nil {
+			l.TLS.check(s, l.path+".tls")
+		}
+		if l.Off() {
+			continue
+		}
+		path := l.path
+		if s.has(path + ".address") {
+			path += ".address"
+		}
+		host, port, problem := splitAddress(l.Address)
+		if problem != "" {
+			s.follow(path, quote(l.Address)+" "+problem, `write host:port as in 127.0.0.1:8080, or "off"`)
+			continue
+		}
+		if other := at[l.Address]; other != "" && port != 0 {
+			s.follow(path, fmt.Sprintf("%s is the address of %s too", quote(l.Address), other), "give each listener its own")
+		}
+		at[l.Address] = l.path
+		if l.path == "listen.admin" && !loopback(host) && f.Admin.Token == "" && f.Admin.TokenFile == "" && !s.at["admin"] {
+			s.follow(path, fmt.Sprintf("%s is reachable by others, and there is no token", quote(l.Address)), "listen on 127.0.0.1, or give admin.token_file")
+		}
+	}
+}
+
+// splitAddress reads host:port.
+func splitAddress(address string) (host string, port int, problem string) {
+	if strings.Contains(address, "://") {
+		return "", 0, "is a URL, and host:port is wanted"
+	}
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		if !strings.Contains(address, ":") {
+			return "", 0, "has no port"
+		}
+		return "", 0, "is no address"
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return "", 0, "has no port from 0 to 65535"
+	}
+	if strings.ContainsAny(host, " \t/*") {
+		return "", 0, "has no host that could be one"
+	}
+	return host, int(n), ""
+}
+
+// loopback reports whether only this machine reaches a host.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func (f *File) checkAdmin(s *source) {
+	if f.Admin.Token != "" && f.Admin.TokenFile != "" {
+		s.follow("admin.token_file", "is given, and admin.token is too", "give one of them")
+	}
+	if s.has("admin.token") && f.Admin.Token == "" {
+		s.follow("admin.token", "is empty", "give a token, or remove the line")
+	}
+	if f.Admin.Token != strings.TrimSpace(f.Admin.Token) {
+		s.follow("admin.token", "has white space around it", "remove it")
+	}
+}
+
+func (t *TLS) check(s *source, path string) {
+	if t.Cert == "" {
+		s.follow(path+".cert", "is missing", "give the file of the certificate, in PEM")
+	}
+	if t.Key == "" {
+		s.follow(path+".key", "is missing", "give the file of the private key, in PEM")
+	}
+}
+
+// ScaleOut names the programs that Sluice tells of the pressure on rules. Autoscalers read it from the
+// admin listener without any setting: see docs/scale-out.md.
+type ScaleOut struct {
+	// Webhook is told; nil for nobody.
+	Webhook *Webhook `yaml:"webhook"`
+}
+
+// Webhook is a program that is told when the pressure on a rule becomes high, and when
+// it no longer is.
+type Webhook struct {
+	// URL is where it is told, http or https. Required.
+	URL string `yaml:"url"`
+	// SecretFile is a file that holds the secret that signs messages; white space around it is ignored.
+	SecretFile string `yaml:"secret_file"`
+	// SecretEnv is the environment variable that holds it. Give one of both.
+	SecretEnv string `yaml:"secret_env"`
+	// Rules are the names of those that are looked at. Default: all.
+	Rules []string `yaml:"rules"`
+	// Above is the pressure, demand divided by limit, from which it is high. Default: 0.8.
+	Above Ratio `yaml:"above"`
+	// Below is the one under which it is no longer so. Default: 0.5.
+	Below Ratio `yaml:"below"`
+	// For is how long it must be there to count. Default: 10s.
+	For time.Duration `yaml:"for"`
+	// Every is how often a pressure that stays high is told again. Default: 0, never.
+	Every time.Duration `yaml:"every"`
+}
+
+// read fills in the defaults first.
+func (w *Webhook) read(d *decoder, path string, n ast.Node) {
+	*w = Webhook{Above: 0.8, Below: 0.5, For: 10 * time.Second}
+	d.object(path, n, reflect.ValueOf(w).Elem())
+}
+
+// unknown has a remedy for what a file must not hold.
+func (*Webhook) unknown(p pair) string {
+	if nearest(p.name, []string{"secret", "token", "key"}) != "" {
+		return "a secret has no place in this file; give secret_file or secret_env"
+	}
+	return ""
+}
+
+// checkScaleOut checks who is told. The URL is not shown: it may be known to few.
+func (f *File) checkScaleOut(s *source) {
+	w := f.ScaleOut.Webhook
+	if w == nil {
+		return
+	}
+	in := func(name string) string { return "scale_out.webhook." + name }
+	target, err := url.Parse(w.URL)
+	const example = "write it as in https://ops.example.com/hooks/scale"
+	switch {
+	case w.URL == "":
+		s.follow(in("url"), "is missing", example)
+	case err != nil:
+		s.follow(in("url"), "is no URL", example)
+	case target.Scheme != "http" && target.Scheme != "https":
+		s.follow(in("url"), "is no http and no https URL", example)
+	case target.Hostname() == "":
+		s.follow(in("url"), "has no host", example)
+	case target.User != nil:
+		s.follow(in("url"), "has a user in it", "remove what is before the @; messages are signed")
+	case target.Fragment != "":
+		s.follow(in("url"), "has a fragment, which is not sent", "remove what follows the #")
+	}
+	checkSecret(s, "scale_out.webhook", "secret", w.SecretFile, w.SecretEnv)
+	if w.SecretFile == "" && w.SecretEnv == "" {
+		s.follow(in("secret_file"), "is missing", "give secret_file or secret_env; openssl rand -hex 32 makes a secret")
+	}
+	switch {
+	case w.Above == 0:
+		s.follow(in("above"), "is 0, which any pressure is", "give one such as 0.8, for eight tenths of what a rule gives")
+	case w.Below == 0:
+		s.follow(in("below"), "is 0, and no pressure is less", "give one such as 0.5")
+	case w.Below > w.Above:
+		s.follow(in("below"), fmt.Sprintf("is %v, more than above, %v", w.Below, w.Above), "give less, so that a pressure between the two stays what it was")
+	}
+	if w.Rules != nil && len(w.Rules) == 0 {
+		s.follow(in("rules"), "is empty", "give the names of rules, or remove the line, which is for all")
+	}
+	names := make([]string, len(f.Rules))
+	for i := range f.Rules {
+		names[i] = f.Rules[i].Name
+	}
+	for i, name := range w.Rules {
+		at := fmt.Sprintf("%s[%d]", in("rules"), i)
+		switch {
+		case !slices.Contains(names, name):
+			s.follow(at, quote(name)+" is no rule", didYouMean(name, names))
+		case slices.Contains(w.Rules[:i], name):
+			s.follow(at, quote(name)+" is there twice", "remove one of them")
+		}
+	}
+}
