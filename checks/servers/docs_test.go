@@ -46,7 +46,7 @@ func TestQuickStart(t *testing.T) {
 }
 
 var (
-	configFlag = regexp.MustCompile(`-c (\S+)`)
+	configFile = regexp.MustCompile(`sluice serve ([a-z][\w.]*)`)
 	adminFlag  = regexp.MustCompile(`--listen-admin (\S+)`)
 )
 
@@ -57,7 +57,7 @@ func runCommands(t *testing.T, steps []block) int {
 	dir := t.TempDir()
 	config := ""
 	for _, step := range steps {
-		if m := configFlag.FindStringSubmatch(step.text); m != nil && config == "" {
+		if m := configFile.FindStringSubmatch(step.text); m != nil && config == "" {
 			config = filepath.Join(dir, m[1])
 		}
 	}
