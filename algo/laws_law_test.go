@@ -6,18 +6,6 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// subjects are all algorithms, with random numbers.
-var subjects = map[string]subject{
-	"token bucket":    bucket,
-	"warm bucket":     warmBucket,
-	"leaky bucket":    leaky,
-	"fixed window":    fixedWindow,
-	"sliding window":  slidingWindow,
-	"sliding counter": slidingCounter,
-	"sliding log":     slidingLog,
-	"concurrency":     concurrency,
-}
-
 // forAll checks a law of all algorithms.
 func forAll(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Params, q questions)) {
 	t.Helper()

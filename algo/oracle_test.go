@@ -3,78 +3,15 @@ package algo_test
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// oracle is an algorithm written from its definition, with rationals and lists,
-// sharing nothing with the code under test. It says only whether and when a question
-// passes; what is told besides follows from that, see expect.
-type oracle interface {
-	// ask answers a question and changes nothing.
-	ask(a algo.Request) (allowed bool, delay int64, reason algo.Reason)
-	// commit does what an answered question does to the state: a charge if it
-	// was allowed. ids tell charges apart.
-	commit(a algo.Request, allowed bool, id int)
-	// remaining is how many units a question like a could still take.
-	remaining(a algo.Request) int64
-	// fresh reports whether nothing can tell the state from a new one.
-	fresh(now int64) bool
-	settle(now int64, id int, actual int64)
-	cancel(now int64, id int)
-	clone() oracle
-}
-
-// expect answers a question by an oracle: the wait is the first time at which
-// the same question passes, the reset the first at which the state is fresh. It
-// returns the state after the question too.
-func expect(o oracle, a algo.Request, id int) (algo.Result, oracle) {
-	allowed, delay, reason := o.ask(a)
-	after := o.clone()
-	after.commit(a, allowed, id)
-	ans := algo.Result{
-		Allowed: allowed, Delay: delay, Reason: reason,
-		Remaining: after.remaining(a),
-		ResetAfter: first(func(t int64) bool {
-			return after.fresh(a.Now + t)
-		}),
-	}
-	if !allowed && reason != algo.Never {
-		ans.RetryAfter = first(func(t int64) bool {
-			b := a
-			b.Now += t
-			ok, _, _ := after.ask(b)
-			return ok
-		})
-	}
-	return ans, after
-}
-
-// first returns the first time from which on f holds.
-func first(f func(t int64) bool) int64 {
-	if f(0) {
-		return 0
-	}
-	low, high := int64(0), int64(1)
-	for !f(high) {
-		if high > 1<<62 {
-			return -1
-		}
-		low, high = high, 2*high
-	}
-	for low+1 < high {
-		if mid := low + (high-low)/2; f(mid) {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high
-}
-
-// questions bounds what a schedule asks for.
+// questions bounds the requests of a schedule.
 type questions struct {
 	pace
 	capacity int64
@@ -82,13 +19,13 @@ type questions struct {
 	floors, waits, ends bool
 	// back is the longest jump back of the clock.
 	back int64
-	// members is how many leases are told apart.
+	// members is how many leases there may be.
 	members int64
-	// cost and wait bound what is asked for, if they are positive.
+	// cost and wait bound the requests further, if they are positive.
 	cost, wait int64
 }
 
-// ask makes up a question.
+// ask makes up a request.
 func (q *questions) ask(c *chooser, now int64) algo.Request {
 	a := algo.Request{Now: now}
 	most := q.capacity
@@ -130,51 +67,55 @@ func (q *questions) ask(c *chooser, now int64) algo.Request {
 	return a
 }
 
-// subject makes up the numbers of an algorithm, its oracle and what to ask it.
-type subject func(c *chooser) (algo.Params, oracle, questions)
+// equals compares an algorithm with its oracle over random schedules.
+func equals(t *testing.T, weight int, s subject) {
+	t.Helper()
+	law(t, weight, func(t *testing.T, c *chooser) { agree(t, c, s) })
+}
 
-// agree runs a schedule against an algorithm and its oracle.
+// agree runs one schedule against an algorithm and its oracle.
 func agree(t *testing.T, c *chooser, s subject) {
 	t.Helper()
 	p, o, q := s(c)
 	m := newMachine(p)
 	var trail strings.Builder
-	charges := map[int]algo.Charge{}
-	var ids []int
+	type taken struct {
+		charge algo.Charge
+		of     oracle.Charge
+	}
+	var live []taken
 	now := c.one(0, 1, q.period, 5*q.period+3, 1_700_000_000_000_000)
-	for i := 0; i < 60 && c.more(); i++ {
+	for n := 0; n < 60 && c.more(); n++ {
 		now = max(0, now+c.step(q.pace, min(q.back, now)))
 		if now > 1<<53 {
 			return
 		}
-		if k := c.below(12); q.ends && k < 3 && len(ids) > 0 {
-			j := int(c.below(int64(len(ids))))
-			id := ids[j]
-			ids = append(ids[:j], ids[j+1:]...)
+		if k := c.below(12); q.ends && k < 3 && len(live) > 0 {
+			j := int(c.below(int64(len(live))))
+			e := live[j]
+			live = slices.Delete(live, j, j+1)
 			if k == 0 {
-				actual := c.one(0, charges[id].Cost, c.below(q.capacity+1), q.capacity+1, 2*q.capacity)
+				actual := c.one(0, e.charge.Cost, c.below(q.capacity+1), q.capacity+1, 2*q.capacity)
 				if q.cost > 0 {
 					actual = min(actual, 2*q.cost)
 				}
-				fmt.Fprintf(&trail, "%d settle %d (%+v) at %d\n", now, id, charges[id], actual)
-				m.settle(now, charges[id], actual)
-				o.settle(now, id, actual)
+				fmt.Fprintf(&trail, "%d settle %+v at %d\n", now, e.charge, actual)
+				m.settle(now, e.charge, actual)
+				o = o.Settle(now, e.of, actual)
 			} else {
-				fmt.Fprintf(&trail, "%d cancel %d (%+v)\n", now, id, charges[id])
-				m.cancel(now, charges[id])
-				o.cancel(now, id)
+				fmt.Fprintf(&trail, "%d cancel %+v\n", now, e.charge)
+				m.cancel(now, e.charge)
+				o = o.Cancel(now, e.of)
 			}
 			continue
 		}
 		a, peek := q.ask(c, now), c.oneIn(5)
-		fmt.Fprintf(&trail, "%d ask %d %+v peek=%v state %s", now, i, a, peek, m.state())
+		fmt.Fprintf(&trail, "%d request %+v peek=%v state %s", now, a, peek, m.state())
 		before := m.state()
 		got := m.decide(a, !peek)
-		want, after := expect(o, a, i)
+		want, of, after := decide(o, a, got)
 		fmt.Fprintf(&trail, " -> %+v\n", got)
-		if got.Allowed {
-			charges[i] = charge(a, got)
-		}
+		took := taken{charge(a, got), of}
 		got.At, got.Over = 0, 0
 		if got != want {
 			t.Errorf("after\n%s%s\ngot  %+v\nwant %+v", trail.String(), numbers(m.p), got, want)
@@ -188,14 +129,29 @@ func agree(t *testing.T, c *chooser, s subject) {
 			continue
 		}
 		o = after
-		if m.fresh(now) != o.fresh(now) {
-			t.Errorf("%s: fresh is %v in %s, want %v, after\n%s", numbers(m.p), m.fresh(now), m.state(), o.fresh(now), trail.String())
+		if m.fresh(now) != o.Fresh(now) {
+			t.Errorf("%s: fresh is %v in %s, want %v, after\n%s", numbers(m.p), m.fresh(now), m.state(), o.Fresh(now), trail.String())
 			return
 		}
 		if got.Allowed {
-			ids = append(ids, i)
+			live = append(live, took)
 		}
 	}
+}
+
+// decide returns the result, the charge and the state that the oracle expects.
+func decide(o oracle.State, a algo.Request, got algo.Result) (algo.Result, oracle.Charge, oracle.State) {
+	guess := oracle.Result{RetryAfter: got.RetryAfter, ResetAfter: got.ResetAfter}
+	d, c, after := oracle.Decide(o, oracle.Request(a), guess)
+	return algo.Result{
+		Allowed: d.Allowed, Reason: reasons[d.Reason], Remaining: d.Remaining,
+		Delay: d.Delay, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
+	}, c, after
+}
+
+// reasons are those of algo by those of the oracle.
+var reasons = map[oracle.Reason]algo.Reason{
+	oracle.None: algo.None, oracle.Limited: algo.Limited, oracle.TooSoon: algo.TooSoon, oracle.Never: algo.Never,
 }
 
 // fuzz lets the fuzzer choose the schedule.
@@ -206,32 +162,32 @@ func fuzz(f *testing.F, s subject) {
 	f.Fuzz(func(t *testing.T, data []byte) { agree(t, &chooser{data: data}, s) })
 }
 
-// largest returns the largest cost up to most that passes.
-func largest(most int64, passes func(cost int64) bool) int64 {
-	low, high := int64(0), most+1
-	for low+1 < high {
-		if mid := low + (high-low)/2; passes(mid) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return low
-}
-
 // rat returns a fraction.
-func rat(num, den int64) *big.Rat { return big.NewRat(num, den) }
+func rat(num, den int64) *big.Rat { return oracle.Rat(num, den) }
 
-// roundUp returns the least integer that is no less than r.
-func roundUp(r *big.Rat) *big.Int {
-	q, m := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
-	if m.Sign() > 0 {
-		q.Add(q, big.NewInt(1))
-	}
-	return q
-}
+func TestBucketEqualsOracle(t *testing.T)         { equals(t, 200, bucket) }
+func TestWarmBucketEqualsOracle(t *testing.T)     { equals(t, 150, warmBucket) }
+func TestLeakyEqualsOracle(t *testing.T)          { equals(t, 200, leaky) }
+func TestFixedWindowEqualsOracle(t *testing.T)    { equals(t, 300, fixedWindow) }
+func TestSlidingWindowEqualsOracle(t *testing.T)  { equals(t, 300, slidingWindow) }
+func TestSlidingCounterEqualsOracle(t *testing.T) { equals(t, 300, slidingCounter) }
+func TestSlidingLogEqualsOracle(t *testing.T)     { equals(t, 300, slidingLog) }
+func TestConcurrencyEqualsOracle(t *testing.T)    { equals(t, 300, concurrency) }
 
-// roundDown returns the greatest integer that is no more than r.
-func roundDown(r *big.Rat) *big.Int {
-	return new(big.Int).Div(r.Num(), r.Denom())
+func FuzzBucket(f *testing.F)         { fuzz(f, bucket) }
+func FuzzWarmBucket(f *testing.F)     { fuzz(f, warmBucket) }
+func FuzzLeaky(f *testing.F)          { fuzz(f, leaky) }
+func FuzzFixedWindow(f *testing.F)    { fuzz(f, fixedWindow) }
+func FuzzSlidingWindow(f *testing.F)  { fuzz(f, slidingWindow) }
+func FuzzSlidingCounter(f *testing.F) { fuzz(f, slidingCounter) }
+func FuzzSlidingLog(f *testing.F)     { fuzz(f, slidingLog) }
+func FuzzConcurrency(f *testing.F)    { fuzz(f, concurrency) }
+
+// TestSlidingWindowOfMostEqualsOracle counts denied attempts beyond what a state can count.
+func TestSlidingWindowOfMostEqualsOracle(t *testing.T) {
+	equals(t, 150, func(c *chooser) (algo.Params, oracle.State, questions) {
+		p, o, q := cellsOf(c.one(algo.MaxCount, algo.MaxCount-1, algo.MaxCount/3), 60_000_000, c.one(1, 3, 10), true)
+		q.ends = false // a charge gives back less if its cell has reached the most that a state counts
+		return p, o, q
+	})
 }

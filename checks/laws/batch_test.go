@@ -6,27 +6,28 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 )
 
 // item is one request of a batch.
 type item struct {
-	*place
+	*account
 	request sluice.Request
-	ask     ask
+	oracle  oracle.Request
 	id      int
 }
 
-// batch asks for several things at once.
+// batch sends several requests at once.
 func (p *player) batch() {
 	var items []item
 	for range rapid.IntRange(0, 4).Draw(p.T, "items") {
-		at := rapid.SampledFrom(p.places).Draw(p.T, "place")
+		at := rapid.SampledFrom(p.accounts).Draw(p.T, "account")
 		if at.hammer && holds(items, at) {
 			continue
 		}
 		p.ids++
-		it := item{place: at, id: p.ids}
-		it.request, it.ask = p.request(at)
+		it := item{account: at, id: p.ids}
+		it.request, it.oracle = p.request(at)
 		switch rapid.IntRange(0, 9).Draw(p.T, "mode") {
 		case 0:
 			it.request.Peek = true
@@ -46,13 +47,13 @@ func (p *player) batch() {
 	for i, it := range items {
 		all = all && (it.request.Shadow || got[i].Allowed)
 	}
-	for _, at := range p.places {
+	for _, at := range p.accounts {
 		if holds(items, at) {
 			p.narrow(at, "batch", got, func(c candidate) (any, candidate, bool) {
-				want, next := simulate(c, at, items, all)
+				want, next := simulate(c, at, items, got, all)
 				ok := true
 				for i, it := range items {
-					ok = ok && (it.place != at || same(got[i], want[i]))
+					ok = ok && (it.account != at || same(got[i], want[i]))
 				}
 				return want, next, ok
 			})
@@ -60,35 +61,35 @@ func (p *player) batch() {
 	}
 	for i, it := range items {
 		if got[i].Allowed && (all || it.request.Shadow) && !it.request.Peek {
-			p.taken = append(p.taken, taken{it.place, it.id, it.request.Charge(&got[i])})
+			p.taken = append(p.taken, taken{it.account, it.id, it.request.Charge(&got[i])})
 		}
 	}
 }
 
-func holds(items []item, at *place) bool {
+func holds(items []item, at *account) bool {
 	for _, it := range items {
-		if it.place == at {
+		if it.account == at {
 			return true
 		}
 	}
 	return false
 }
 
-// simulate returns the answers to the items about a place, and its state after
-// them; all says whether all items of the batch are allowed.
-func simulate(c candidate, at *place, items []item, all bool) ([]sluice.Decision, candidate) {
+// simulate returns the decisions about an account in a batch, and its state after the batch. all says
+// whether all items of the batch are allowed.
+func simulate(c candidate, at *account, items []item, got []sluice.Decision, all bool) ([]sluice.Decision, candidate) {
 	want := make([]sluice.Decision, len(items))
-	before := c.oracle // as if those before had been charged
+	before := c.State // as if the items before had been charged
 	for i, it := range items {
-		if it.place != at || it.request.Shadow {
+		if it.account != at || it.request.Shadow {
 			continue
 		}
-		want[i] = look(before, it.ask)
-		_, ch, next := before.decide(it.ask)
+		want[i] = peek(before, it.oracle, got[i])
+		taken, ch, next := decide(before, it.oracle, got[i])
 		switch {
 		case it.request.Peek:
 		case all:
-			want[i], _, _ = before.decide(it.ask)
+			want[i] = taken
 			before = next
 			c = c.after(it.id, ch, next)
 		case at.hammer && !want[i].Allowed:
@@ -98,8 +99,8 @@ func simulate(c candidate, at *place, items []item, all bool) ([]sluice.Decision
 		}
 	}
 	for i, it := range items {
-		if it.place == at && it.request.Shadow {
-			d, ch, next := c.decide(it.ask)
+		if it.account == at && it.request.Shadow {
+			d, ch, next := decide(c, it.oracle, got[i])
 			want[i] = d
 			c = c.after(it.id, ch, next)
 		}

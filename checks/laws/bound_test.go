@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 )
 
 // bound is the most units that act in an interval of so many microseconds, both
@@ -15,15 +16,17 @@ import (
 type bound func(length int64) (units int64, ok bool)
 
 func bucketBound(r sluice.Rate, burst int64) bound {
-	return func(length int64) (int64, bool) {
-		return burst + down(mul(perMicro(r), rat(length))), true
-	}
+	return func(length int64) (int64, bool) { return burst + gives(r, length), true }
 }
 
 func leakyBound(b sluice.LeakyBucket) bound {
-	return func(length int64) (int64, bool) {
-		return down(mul(perMicro(b.Rate), rat(length))) + 1 + b.Undelayed, true
-	}
+	return func(length int64) (int64, bool) { return gives(b.Rate, length) + 1 + b.Undelayed, true }
+}
+
+// gives returns the whole units that a rate gives in some microseconds.
+func gives(r sluice.Rate, length int64) int64 {
+	units := oracle.Rat(r.Count(), r.Period().Microseconds())
+	return oracle.Down(units.Mul(units, oracle.Rat(length, 1)))
 }
 
 // windowBound is the bound of an interval that is shorter than the period.
@@ -52,7 +55,7 @@ func bounds(t *rapid.T, k kind) {
 		if p.high >= fresh {
 			p.now = p.high
 		}
-		r, _ := p.request(p.places[0])
+		r, _ := p.request(p.accounts[0])
 		switch {
 		case queue:
 			r.Cost = min(r.Cost, 1) // more units leave one after another

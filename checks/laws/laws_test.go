@@ -12,15 +12,15 @@ import (
 // batches, ends of charges and resets.
 func play(t *rapid.T, p *player) {
 	p.back = rapid.IntRange(0, 2).Draw(t, "clock goes back") == 0
-	for _, at := range p.places {
+	for _, at := range p.accounts {
 		p.back = p.back && !at.leases
 	}
 	for range rapid.IntRange(1, 60).Draw(t, "operations") {
 		p.pass()
-		for _, at := range p.places {
+		for _, at := range p.accounts {
 			at.forget(p.now)
 		}
-		at := rapid.SampledFrom(p.places).Draw(t, "place")
+		at := rapid.SampledFrom(p.accounts).Draw(t, "account")
 		switch op := rapid.IntRange(0, 19).Draw(t, "operation"); {
 		case op < 11:
 			p.one(at)
@@ -72,7 +72,7 @@ func retry(t *rapid.T, k kind) {
 	s := k.draw(t)
 	p := newPlayer(t, s)
 	p.back = !s.leases && rapid.Bool().Draw(t, "clock goes back")
-	at := p.places[0]
+	at := p.accounts[0]
 	for range rapid.IntRange(1, 30).Draw(t, "requests") {
 		p.pass()
 		r, _ := p.request(at)

@@ -1,11 +1,13 @@
 package laws
 
 import (
+	"cmp"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 )
 
 const day = 24 * time.Hour
@@ -40,7 +42,7 @@ func countDenied(t *rapid.T) bool { return rapid.Bool().Draw(t, "count denied") 
 // subject is a limit with its oracle.
 type subject struct {
 	limit  *sluice.Limit
-	fresh  oracle
+	fresh  oracle.State
 	period int64 // of the rate; the clock goes back no further
 	leases bool
 	hammer bool // denied attempts are counted
@@ -54,7 +56,7 @@ type kind struct {
 }
 
 // limited makes the subject of an algorithm with valid numbers.
-func limited(t *rapid.T, a sluice.Algorithm, fresh oracle, r sluice.Rate, b bound) subject {
+func limited(t *rapid.T, a sluice.Algorithm, fresh oracle.State, r sluice.Rate, b bound) subject {
 	t.Helper()
 	l, err := sluice.NewLimit("law", a)
 	if err != nil {
@@ -63,6 +65,9 @@ func limited(t *rapid.T, a sluice.Algorithm, fresh oracle, r sluice.Rate, b boun
 	return subject{limit: l, fresh: fresh, period: r.Period().Microseconds(), bound: b}
 }
 
+// us returns the microseconds of a duration.
+func us(d time.Duration) int64 { return d.Microseconds() }
+
 var kinds = []kind{
 	{"token_bucket", func(t *rapid.T) subject {
 		a := sluice.TokenBucket{Rate: rate(t)}
@@ -70,8 +75,9 @@ var kinds = []kind{
 			a.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
 			a.Debt = rapid.Int64Range(0, 20).Draw(t, "debt")
 		}
-		fresh := newBucket(a)
-		return limited(t, a, fresh, a.Rate, bucketBound(a.Rate, fresh.(bucket).burst))
+		burst := cmp.Or(a.Burst, a.Rate.Count())
+		fresh := oracle.NewBucket(a.Rate.Count(), us(a.Rate.Period()), burst, cmp.Or(a.Debt, burst))
+		return limited(t, a, fresh, a.Rate, bucketBound(a.Rate, burst))
 	}},
 	{"token_bucket_warm_up", func(t *rapid.T) subject {
 		a := sluice.TokenBucket{
@@ -82,17 +88,18 @@ var kinds = []kind{
 		if rapid.Bool().Draw(t, "with cold factor") {
 			a.ColdFactor = rapid.Int64Range(2, 9).Draw(t, "cold factor")
 		}
-		return limited(t, a, newWarmBucket(a), a.Rate, bucketBound(a.Rate, a.Burst))
+		fresh := oracle.NewWarmBucket(a.Rate.Count(), us(a.Rate.Period()), a.Burst, a.Burst, us(a.WarmUp), cmp.Or(a.ColdFactor, 3))
+		return limited(t, a, fresh, a.Rate, bucketBound(a.Rate, a.Burst))
 	}},
 	{"leaky_bucket", func(t *rapid.T) subject {
 		a := sluice.LeakyBucket{Rate: rate(t), Queue: rapid.Int64Range(0, 12).Draw(t, "queue")}
 		a.Undelayed = rapid.Int64Range(0, a.Queue).Draw(t, "undelayed")
-		return limited(t, a, newLeaky(a), a.Rate, leakyBound(a))
+		return limited(t, a, oracle.NewLeaky(a.Rate.Count(), us(a.Rate.Period()), a.Queue, a.Undelayed), a.Rate, leakyBound(a))
 	}},
 	{"fixed_window", func(t *rapid.T) subject {
 		a := sluice.FixedWindow{Rate: rate(t), Opened: rapid.Bool().Draw(t, "opened")}
 		a.CountDenied = countDenied(t)
-		s := limited(t, a, newWindow(a), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()))
+		s := limited(t, a, oracle.NewWindow(a.Rate.Count(), us(a.Rate.Period()), a.Opened, a.CountDenied), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()))
 		s.hammer = a.CountDenied
 		return s
 	}},
@@ -102,13 +109,13 @@ var kinds = []kind{
 			a.Cells = 1
 		}
 		a.CountDenied = countDenied(t)
-		s := limited(t, a, newCells(a), a.Rate, windowBound(a.Rate, a.Rate.Count()))
+		s := limited(t, a, oracle.NewCells(a.Rate.Count(), us(a.Rate.Period()), int64(a.Cells), a.CountDenied), a.Rate, windowBound(a.Rate, a.Rate.Count()))
 		s.hammer = a.CountDenied
 		return s
 	}},
 	{"sliding_counter", func(t *rapid.T) subject {
 		a := sluice.SlidingCounter{Rate: rate(t), CountDenied: countDenied(t)}
-		s := limited(t, a, newCounter(a), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()-1))
+		s := limited(t, a, oracle.NewCounter(a.Rate.Count(), us(a.Rate.Period()), a.CountDenied), a.Rate, windowBound(a.Rate, 2*a.Rate.Count()-1))
 		s.hammer = a.CountDenied
 		return s
 	}},
@@ -117,7 +124,7 @@ var kinds = []kind{
 		if rapid.Bool().Draw(t, "with min interval") {
 			a.MinInterval = time.Duration(rapid.Int64Range(0, a.Rate.Period().Microseconds()).Draw(t, "min interval")) * time.Microsecond
 		}
-		s := limited(t, a, newLog(a), a.Rate, windowBound(a.Rate, a.Rate.Count()))
+		s := limited(t, a, oracle.NewLog(a.Rate.Count(), us(a.Rate.Period()), us(a.MinInterval), a.CountDenied), a.Rate, windowBound(a.Rate, a.Rate.Count()))
 		s.hammer = a.CountDenied
 		return s
 	}},
@@ -126,7 +133,7 @@ var kinds = []kind{
 			Max: rapid.Int64Range(1, 6).Draw(t, "max"), Queue: rapid.Int64Range(0, 3).Draw(t, "queue"),
 			TTL: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(t, "ttl"),
 		}
-		s := limited(t, a, newLeases(a), sluice.Every(a.TTL), nil)
+		s := limited(t, a, oracle.NewLeases(a.Max, a.Queue, us(a.TTL), us(a.Latency)), sluice.Every(a.TTL), nil)
 		s.leases = true
 		return s
 	}},

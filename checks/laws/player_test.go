@@ -12,63 +12,64 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/memory"
 )
 
-// candidate is a state that a key may have, with the charges that were made to it.
+// candidate is a state that a key may have, with the charges that it took.
 type candidate struct {
-	oracle
-	charges map[int]charge
+	oracle.State
+	charges map[int]oracle.Charge
 }
 
-// place is a key of a limit. A state that time has made equal to a fresh one may
-// be forgotten or not, which tells when the clock goes back: then a key has two
-// candidates, until an answer fits only one.
-type place struct {
+// account is a key of a limit. The store may forget a state that equals a fresh one, which makes a
+// difference when the clock goes back. Then the account has two candidates, until a decision fits only
+// one of them.
+type account struct {
 	*subject
 	key        sluice.Key
 	candidates []candidate
 }
 
 // forget adds a fresh state to the candidates, if one of them may be forgotten.
-func (p *place) forget(now int64) {
-	for _, c := range p.candidates {
-		if c.fresh(now) {
-			p.add(candidate{p.subject.fresh, maps.Clone(c.charges)})
+func (a *account) forget(now int64) {
+	for _, c := range a.candidates {
+		if c.Fresh(now) {
+			a.add(candidate{a.subject.fresh, maps.Clone(c.charges)})
 			return
 		}
 	}
 }
 
-// add adds a candidate unless it is there.
-func (p *place) add(c candidate) {
-	if !slices.ContainsFunc(p.candidates, func(d candidate) bool { return d.same(c.oracle) }) {
-		p.candidates = append(p.candidates, c)
+// add adds a candidate, unless it has an equal one.
+func (a *account) add(c candidate) {
+	if !slices.ContainsFunc(a.candidates, func(d candidate) bool { return d.Equal(c.State) }) {
+		a.candidates = append(a.candidates, c)
 	}
 }
 
 // taken is a charge that has not been ended.
 type taken struct {
-	*place
+	*account
 	id     int
 	charge sluice.Charge
 }
 
-// player asks a store and the oracles.
+// player sends the same requests to a store and to the oracles.
 type player struct {
 	*rapid.T
-	store  *memory.Store
-	now    int64
-	high   int64 // the latest time that was
-	period int64 // how far the clock may go back
-	back   bool
-	member uint64
-	ids    int
-	places []*place
-	taken  []taken
+	store    *memory.Store
+	now      int64
+	high     int64 // the latest time so far
+	period   int64 // how far the clock may go back
+	back     bool
+	member   uint64
+	ids      int
+	accounts []*account
+	taken    []taken
 }
 
-// newPlayer returns a player of some keys of limits.
+// newPlayer returns a player with two keys of each limit.
 func newPlayer(t *rapid.T, subjects ...subject) *player {
 	t.Helper()
 	p := &player{T: t, period: 1 << 62}
@@ -84,14 +85,14 @@ func newPlayer(t *rapid.T, subjects ...subject) *player {
 		p.period = min(p.period, subjects[i].period)
 		for _, key := range []string{"a", "b"} {
 			s := &subjects[i]
-			fresh := candidate{s.fresh, map[int]charge{}}
-			p.places = append(p.places, &place{s, sluice.StringKey(key), []candidate{fresh}})
+			fresh := candidate{s.fresh, map[int]oracle.Charge{}}
+			p.accounts = append(p.accounts, &account{s, sluice.StringKey(key), []candidate{fresh}})
 		}
 	}
 	return p
 }
 
-// pass lets time pass, or not, or turns it back a little.
+// pass moves the clock on, or not, or back a little.
 func (p *player) pass() {
 	step := rapid.Int64Range(0, 1).Draw(p.T, "step")
 	switch rapid.IntRange(0, 7).Draw(p.T, "pace") {
@@ -114,8 +115,8 @@ func (p *player) pass() {
 	p.high = max(p.high, p.now)
 }
 
-// request makes up a request about a place.
-func (p *player) request(at *place) (sluice.Request, ask) {
+// request makes up a request about an account, for the store and for the oracle.
+func (p *player) request(at *account) (sluice.Request, oracle.Request) {
 	capacity := at.limit.Capacity()
 	r := sluice.Request{Limit: at.limit, Key: at.key}
 	r.Cost = rapid.OneOf(
@@ -127,14 +128,14 @@ func (p *player) request(at *place) (sluice.Request, ask) {
 	if rapid.IntRange(0, 3).Draw(p.T, "with floor") == 0 {
 		r.Floor = rapid.Int64Range(0, capacity+1).Draw(p.T, "floor")
 	}
-	a := ask{now: p.now}
+	o := oracle.Request{Now: p.now}
 	switch rapid.IntRange(0, 7).Draw(p.T, "wait") {
 	case 0:
-		r.MaxWait, a.wait = sluice.NoWait, -1
+		r.MaxWait, o.MaxWait = sluice.NoWait, -1
 	case 1, 2, 3, 4:
 		if !at.leases {
-			a.wait = rapid.OneOf(rapid.Int64Range(1, at.period), rapid.Just(at.period)).Draw(p.T, "max wait")
-			r.MaxWait = micros(a.wait)
+			o.MaxWait = rapid.OneOf(rapid.Int64Range(1, at.period), rapid.Just(at.period)).Draw(p.T, "max wait")
+			r.MaxWait = micros(o.MaxWait)
 		}
 	}
 	if at.leases {
@@ -144,11 +145,11 @@ func (p *player) request(at *place) (sluice.Request, ask) {
 			r.Member = rapid.Uint64Range(1, p.member).Draw(p.T, "member")
 		}
 	}
-	a.cost, a.floor, a.member = r.Cost, r.Floor, r.Member
-	return r, a
+	o.Cost, o.Floor, o.Member = r.Cost, r.Floor, r.Member
+	return r, o
 }
 
-// decide asks the store.
+// decide sends a request to the store.
 func (p *player) decide(r sluice.Request) sluice.Decision {
 	p.Helper()
 	d, err := p.store.Decide(context.Background(), r)
@@ -158,13 +159,13 @@ func (p *player) decide(r sluice.Request) sluice.Decision {
 	return d
 }
 
-// narrow keeps the candidates that pass, and fails if none does.
-func (p *player) narrow(at *place, what string, got any, pass func(c candidate) (want any, next candidate, ok bool)) {
+// narrow keeps the candidates that fit, and fails if none does.
+func (p *player) narrow(at *account, what string, got any, fits func(c candidate) (want any, next candidate, ok bool)) {
 	p.Helper()
 	var left []candidate
 	var wants []any
 	for _, c := range at.candidates {
-		want, next, ok := pass(c)
+		want, next, ok := fits(c)
 		wants = append(wants, want)
 		if ok {
 			left = append(left, next)
@@ -179,31 +180,25 @@ func (p *player) narrow(at *place, what string, got any, pass func(c candidate) 
 	}
 }
 
-// same compares what callers see of a decision.
-func same(got, want sluice.Decision) bool {
-	want.Limit, got.Receipt = got.Limit, sluice.Receipt{}
-	return got == want
-}
-
 // after returns the candidate after a decision.
-func (c candidate) after(id int, ch charge, next oracle) candidate {
+func (c candidate) after(id int, ch oracle.Charge, next oracle.State) candidate {
 	charges := maps.Clone(c.charges)
 	charges[id] = ch
 	return candidate{next, charges}
 }
 
-// one asks for one thing.
-func (p *player) one(at *place) {
-	r, a := p.request(at)
+// one sends one request.
+func (p *player) one(at *account) {
+	r, o := p.request(at)
 	r.Peek = rapid.IntRange(0, 4).Draw(p.T, "peek") == 0
 	got := p.decide(r)
 	p.ids++
 	p.narrow(at, "request", got, func(c candidate) (any, candidate, bool) {
 		if r.Peek {
-			want := look(c, a)
+			want := peek(c, o, got)
 			return want, c, same(got, want)
 		}
-		want, ch, next := c.decide(a)
+		want, ch, next := decide(c, o, got)
 		return want, c.after(p.ids, ch, next), same(got, want)
 	})
 	if got.Allowed && !r.Peek {
@@ -221,7 +216,7 @@ func (p *player) end() {
 	p.taken = slices.Delete(p.taken, i, i+1)
 	_, log := e.limit.Algorithm().(sluice.SlidingLog)
 	if log && (e.hammer || e.charge.Cost == 0) {
-		return // an attempt may have pushed it out
+		return // a later attempt may have removed its entry
 	}
 	ctx := context.Background()
 	var err error
@@ -232,21 +227,20 @@ func (p *player) end() {
 		if lost {
 			err = nil
 		}
-		p.narrow(e.place, "release", lost, func(c candidate) (any, candidate, bool) {
-			held := c.oracle.(leases).as(p.now)
-			_, ok := held.held[e.charge.Member]
-			return !ok, candidate{c.cancel(p.now, charge{ask: ask{cost: 1, member: e.charge.Member}}), c.charges}, ok != lost
+		p.narrow(e.account, "release", lost, func(c candidate) (any, candidate, bool) {
+			held, next := c.State.(oracle.Leases).Release(p.now, e.charge.Member)
+			return !held, candidate{next, c.charges}, held != lost
 		})
 	case verb == 0 || e.leases:
 		err = p.store.Cancel(ctx, e.charge)
-		p.narrow(e.place, "cancel", nil, func(c candidate) (any, candidate, bool) {
-			return nil, candidate{c.cancel(p.now, c.charges[e.id]), c.charges}, true
+		p.narrow(e.account, "cancel", nil, func(c candidate) (any, candidate, bool) {
+			return nil, candidate{c.Cancel(p.now, c.charges[e.id]), c.charges}, true
 		})
 	default:
 		actual := rapid.Int64Range(0, 2*e.charge.Cost+2).Draw(p.T, "actual")
 		err = p.store.Settle(ctx, e.charge, actual)
-		p.narrow(e.place, "settle", nil, func(c candidate) (any, candidate, bool) {
-			return nil, candidate{c.settle(p.now, c.charges[e.id], actual), c.charges}, true
+		p.narrow(e.account, "settle", nil, func(c candidate) (any, candidate, bool) {
+			return nil, candidate{c.Settle(p.now, c.charges[e.id], actual), c.charges}, true
 		})
 	}
 	if err != nil {
@@ -254,13 +248,13 @@ func (p *player) end() {
 	}
 }
 
-// reset forgets a key, and the charges that were made to it.
-func (p *player) reset(at *place) {
+// reset resets a key, and drops its charges.
+func (p *player) reset(at *account) {
 	if err := p.store.Reset(context.Background(), at.limit, at.key); err != nil {
 		p.Fatal(err)
 	}
-	at.candidates = []candidate{{at.subject.fresh, map[int]charge{}}}
-	p.taken = slices.DeleteFunc(p.taken, func(e taken) bool { return e.place == at })
+	at.candidates = []candidate{{at.subject.fresh, map[int]oracle.Charge{}}}
+	p.taken = slices.DeleteFunc(p.taken, func(e taken) bool { return e.account == at })
 }
 
 // seed adds some random inputs to a corpus.

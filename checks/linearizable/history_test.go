@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 	"github.com/sluicehq/sluice/memory"
 )
 
@@ -28,7 +29,7 @@ const (
 type subject struct {
 	name      string
 	algorithm sluice.Algorithm
-	fresh     state
+	fresh     oracle.State
 	waits     bool // a request may wait for longer than the limit offers by itself
 	ends      bool // charges are cancelled and settled
 	leases    bool // charges are released

@@ -2,50 +2,77 @@ package linearizable
 
 import (
 	"math"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// histories is how many are recorded of each algorithm and kind.
-const histories = 200
+// histories returns how many histories are recorded of each algorithm and kind.
+func histories() int {
+	if os.Getenv("SLUICE_SOAK") != "" {
+		return 1000
+	}
+	return 50
+}
 
 // patience is how long a check may take; one that takes longer is a failure.
 const patience = 20 * time.Second
+
+// The numbers of the limits. All of them make whole microseconds.
+const (
+	unit   = 1000 // microseconds per unit
+	period = 1_000_000
+
+	burst = 8
+	debt  = 3
+
+	leakyQueue = 6
+	undelayed  = 2
+
+	count  = 8 // of a window or log
+	length = 8 * unit
+	cells  = 4
+
+	most    = 4 // of a concurrency limit
+	inQueue = 2
+	ttl     = 8 * unit
+)
 
 var rate = sluice.PerSecond(1000)
 
 var subjects = []subject{
 	{
-		name: "token_bucket", algorithm: sluice.TokenBucket{Rate: rate, Burst: burst, Debt: bucketDebt},
-		fresh: bucket{}, waits: true, ends: true,
+		name: "token_bucket", algorithm: sluice.TokenBucket{Rate: rate, Burst: burst, Debt: debt},
+		fresh: oracle.NewBucket(rate.Count(), period, burst, debt), waits: true, ends: true,
 	},
 	{
 		name: "token_bucket_warm_up",
 		algorithm: sluice.TokenBucket{
-			Rate: rate, Burst: burst, Debt: bucketDebt, WarmUp: 10 * time.Millisecond, ColdFactor: 3,
+			Rate: rate, Burst: burst, Debt: debt, WarmUp: 10 * time.Millisecond, ColdFactor: 3,
 		},
-		fresh: warmBucket{}, waits: true, ends: true,
+		fresh: oracle.NewWarmBucket(rate.Count(), period, burst, debt, 10*unit, 3), waits: true, ends: true,
 	},
 	{
 		name: "leaky_bucket", algorithm: sluice.LeakyBucket{Rate: rate, Queue: leakyQueue, Undelayed: undelayed},
-		fresh: leaky{}, waits: true, ends: true,
+		fresh: oracle.NewLeaky(rate.Count(), period, leakyQueue, undelayed), waits: true, ends: true,
 	},
-	{name: "fixed_window", algorithm: sluice.FixedWindow{Rate: window8}, fresh: window{}, ends: true},
+	{name: "fixed_window", algorithm: sluice.FixedWindow{Rate: window8}, fresh: oracle.NewWindow(count, length, false, false), ends: true},
 	{
 		name: "fixed_window_opened", algorithm: sluice.FixedWindow{Rate: window8, Opened: true},
-		fresh: window{opened: true}, ends: true,
+		fresh: oracle.NewWindow(count, length, true, false), ends: true,
 	},
-	{name: "sliding_window", algorithm: sluice.SlidingWindow{Rate: window8, Cells: cells}, fresh: ring{}, ends: true},
-	{name: "sliding_counter", algorithm: sluice.SlidingCounter{Rate: window8}, fresh: counter{}, ends: true},
-	{name: "sliding_log", algorithm: sluice.SlidingLog{Rate: window8}, fresh: requests{}, ends: true},
+	{name: "sliding_window", algorithm: sluice.SlidingWindow{Rate: window8, Cells: cells}, fresh: oracle.NewCells(count, length, cells, false), ends: true},
+	{name: "sliding_counter", algorithm: sluice.SlidingCounter{Rate: window8}, fresh: oracle.NewCounter(count, length, false), ends: true},
+	{name: "sliding_log", algorithm: sluice.SlidingLog{Rate: window8}, fresh: oracle.NewLog(count, length, 0, false), ends: true},
 	{
 		name:      "concurrency",
 		algorithm: sluice.Concurrency{Max: most, Queue: inQueue, TTL: ttl * time.Microsecond},
-		fresh:     leases{}, ends: true, leases: true,
+		fresh:     oracle.NewLeases(most, inQueue, ttl, 0), ends: true, leases: true,
 	},
 }
 
@@ -122,7 +149,7 @@ func TestKeys(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			model := keyModel(s.fresh)
-			for i := range histories {
+			for i := range histories() {
 				p := planned(i)
 				check(t, model, record(t, &s, p, unwrapped), p)
 			}
@@ -137,7 +164,7 @@ func TestBatches(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			model := pairModel(s.fresh)
-			for i := range histories {
+			for i := range histories() {
 				p := planned(i)
 				p.batches = true
 				check(t, model, record(t, &s, p, unwrapped), p)

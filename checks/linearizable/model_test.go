@@ -7,41 +7,46 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// state is what a model knows of one key: a comparable value that is never
-// changed. All units are worth a thousand microseconds, so that all is whole.
-type state interface {
-	// advance returns the state as of a time that is not earlier.
-	advance(now int64) state
-	// decide answers a question and returns the state after it.
-	decide(a ask) (sluice.Decision, state)
-	// cancel gives a charge back.
-	cancel(c charge) state
-	// settle replaces the cost of a charge.
-	settle(c charge, actual int64) state
-	// release ends a lease, and reports whether there was one.
-	release(member uint64) (bool, state)
+// charge is what an allowed request took, as its caller knows it.
+type charge struct {
+	ask
+	at, delay, reset int64
+	over             uint64        // of the receipt
+	store            sluice.Charge // for the store
 }
 
-// noLease is embedded in the states that hold no leases.
-type noLease struct{}
-
-func (noLease) release(uint64) (bool, state) { panic("no lease") }
-
-// ask is a question about a key.
+// ask is a request about a key.
 type ask struct {
 	cost, floor int64
 	wait        int64 // microseconds; 0 for what the limit offers
 	member      uint64
 }
 
-// charge is what an allowed question took, as its caller knows it.
-type charge struct {
-	ask
-	at, delay, reset int64
-	over             uint64        // of the receipt
-	store            sluice.Charge // for the store
+// request returns the request for the oracle.
+func (a ask) request(now int64) oracle.Request {
+	return oracle.Request{Now: now, Cost: a.cost, Floor: a.floor, MaxWait: a.wait, Member: a.member}
+}
+
+// oracle returns the charge for the oracle. All rates give a unit in a whole number of microseconds, so
+// that what the caller knows is exact.
+func (c charge) oracle(s oracle.State) oracle.Charge {
+	o := oracle.Charge{
+		Cost: c.cost, Floor: c.floor, At: c.at, Member: c.member,
+		Act: oracle.Rat(c.at+c.delay, 1), End: oracle.Rat(c.at+c.reset, 1),
+	}
+	switch s.(type) {
+	case oracle.Bucket:
+		if c.delay == 0 {
+			o.Floor = 0
+		}
+	case oracle.WarmBucket:
+		// The receipt holds what is owed a microsecond before the charge acts.
+		o.End = oracle.Rat(c.at+c.delay+int64(c.over)-1, 1)
+	}
+	return o
 }
 
 type verb uint8
@@ -74,92 +79,73 @@ type result struct {
 	lost      bool // the lease was
 }
 
-// limited is a denial for now.
-func limited(remaining, retry, reset int64) sluice.Decision {
-	return sluice.Decision{
-		Reason: sluice.ReasonLimited, Remaining: max(remaining, 0),
-		RetryAfter: micros(retry), ResetAfter: micros(reset),
-	}
-}
-
-// never is a denial for good.
-func never(remaining, reset int64) sluice.Decision {
-	return sluice.Decision{Reason: sluice.ReasonNever, Remaining: max(remaining, 0), ResetAfter: micros(reset)}
-}
-
-// allowed is a pass.
-func allowed(remaining, delay, reset int64) sluice.Decision {
-	return sluice.Decision{Allowed: true, Remaining: max(remaining, 0), Delay: micros(delay), ResetAfter: micros(reset)}
-}
-
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// look answers as decide, and says what could be taken.
-func look(s state, a ask) sluice.Decision {
-	d, _ := s.decide(a)
-	if d.Allowed && a.cost > 0 {
-		a.cost = 0
-		none, _ := s.decide(a)
-		d.Remaining = none.Remaining
-	}
-	return d
+// reasons are those of the oracle by those of a decision.
+var reasons = map[sluice.Reason]oracle.Reason{
+	sluice.ReasonNone: oracle.None, sluice.ReasonLimited: oracle.Limited,
+	sluice.ReasonTooSoon: oracle.TooSoon, sluice.ReasonNever: oracle.Never,
 }
 
-// same compares an answer of the store with that of the model, which knows neither
-// the capacity nor receipts.
-func same(got, want sluice.Decision) bool {
-	want.Limit, got.Receipt = got.Limit, sluice.Receipt{}
-	return got == want
+// fits reports whether a decision of the store is right, and returns the state after it.
+func fits(s oracle.State, a ask, now int64, d sluice.Decision, peek bool) (bool, oracle.State) {
+	return oracle.Fits(s, a.request(now), oracle.Result{
+		Allowed: d.Allowed, Reason: reasons[d.Reason], Remaining: d.Remaining, Delay: d.Delay.Microseconds(),
+		RetryAfter: d.RetryAfter.Microseconds(), ResetAfter: d.ResetAfter.Microseconds(),
+	}, peek)
 }
 
 // step is the model of one key.
-func step(fresh, s state, in *call, out *result) (bool, state) {
-	s = s.advance(in.now)
+func step(fresh, s oracle.State, in *call, out *result) (bool, oracle.State) {
 	switch in.verb {
-	case take:
-		d, next := s.decide(in.asks[0])
-		return same(out.decisions[0], d), next
-	case peek:
-		return same(out.decisions[0], look(s, in.asks[0])), s
+	case take, peek:
+		return fits(s, in.asks[0], in.now, out.decisions[0], in.verb == peek)
 	case reset:
-		return true, fresh.advance(in.now)
+		return true, fresh
 	case cancel:
-		return true, s.cancel(in.charge)
+		return true, s.Cancel(in.now, in.charge.oracle(s))
 	case settle:
-		return true, s.settle(in.charge, in.actual)
+		return true, s.Settle(in.now, in.charge.oracle(s), in.actual)
 	default:
-		held, next := s.release(in.charge.member)
+		held, next := s.(oracle.Leases).Release(in.now, in.charge.member)
 		return held == !out.lost, next
 	}
 }
 
-// pair is the state of two keys that batches ask about.
-type pair [2]state
+// pair is the state of the two keys of batches.
+type pair [2]oracle.State
 
 // step is the model of two keys.
-func (p pair) step(fresh state, in *call, out *result) (bool, pair) {
+func (p pair) step(fresh oracle.State, in *call, out *result) (bool, pair) {
 	if in.verb != batch {
 		ok, next := step(fresh, p[in.key], in, out)
 		p[in.key] = next
 		return ok, p
 	}
-	var want [2]sluice.Decision
-	var next pair
-	for i := range p {
-		p[i] = p[i].advance(in.now)
-		want[i], next[i] = p[i].decide(in.asks[i])
+	all := true
+	for i, s := range p {
+		ok, _, _ := s.Allows(in.asks[i].request(in.now))
+		all = all && ok
 	}
-	if !want[0].Allowed || !want[1].Allowed {
-		next = p
-		for i := range p {
-			want[i] = look(p[i], in.asks[i])
+	for i, s := range p {
+		ok, next := fits(s, in.asks[i], in.now, out.decisions[i], !all)
+		if !ok {
+			return false, p
 		}
+		p[i] = next
 	}
-	return same(out.decisions[0], want[0]) && same(out.decisions[1], want[1]), next
+	return true, p
+}
+
+func equal(a, b any) bool { return a.(oracle.State).Equal(b.(oracle.State)) }
+
+func equalPairs(a, b any) bool {
+	p, q := a.(pair), b.(pair)
+	return p[0].Equal(q[0]) && p[1].Equal(q[1])
 }
 
 // keyModel checks the calls about each key on their own.
-func keyModel(fresh state) porcupine.Model {
+func keyModel(fresh oracle.State) porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 			parts := make([][]porcupine.Operation, keys)
@@ -170,15 +156,19 @@ func keyModel(fresh state) porcupine.Model {
 			return parts
 		},
 		Init: func() any { return fresh },
-		Step: func(s, in, out any) (bool, any) { return step(fresh, s.(state), in.(*call), out.(*result)) },
+		Step: func(s, in, out any) (bool, any) {
+			return step(fresh, s.(oracle.State), in.(*call), out.(*result))
+		},
+		Equal: equal,
 	}
 }
 
 // pairModel checks the calls about two keys, and both, together.
-func pairModel(fresh state) porcupine.Model {
+func pairModel(fresh oracle.State) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return pair{fresh, fresh} },
-		Step: func(s, in, out any) (bool, any) { return s.(pair).step(fresh, in.(*call), out.(*result)) },
+		Init:  func() any { return pair{fresh, fresh} },
+		Step:  func(s, in, out any) (bool, any) { return s.(pair).step(fresh, in.(*call), out.(*result)) },
+		Equal: equalPairs,
 	}
 }
 

@@ -1,0 +1,221 @@
+// Package oracle computes what each algorithm must decide, from the definition of the algorithm. It
+// uses rational numbers and plain lists, and imports nothing of the code that tests compare with it.
+// No program uses it.
+//
+// A State is a value: its methods change nothing and return the state after them. Times are in
+// microseconds, and no time is negative.
+package oracle
+
+import "math/big"
+
+// Request is one request to a limit.
+type Request struct {
+	Now  int64
+	Cost int64
+	// Floor is how many units must remain.
+	Floor int64
+	// MaxWait is the longest delay. Zero is what the algorithm offers by itself, and less is no delay.
+	MaxWait int64
+	// Member is the identity of a lease.
+	Member uint64
+}
+
+// longest returns the longest delay of a request to an algorithm that offers none by itself.
+func (r Request) longest() int64 { return max(r.MaxWait, 0) }
+
+// beyond reports whether a request is for more than count units above its floor. It can never pass,
+// and it does not count as an attempt.
+func (r Request) beyond(count int64) bool { return r.Floor > count || r.Cost > count-r.Floor }
+
+// Reason says why a request was denied.
+type Reason uint8
+
+// The reasons.
+const (
+	None    Reason = iota // the request is allowed
+	Limited               // later it will pass
+	TooSoon               // the last request was less than the smallest interval ago
+	Never                 // it cannot pass at any time
+)
+
+// Result is the decision about one request.
+type Result struct {
+	Allowed    bool
+	Reason     Reason
+	Remaining  int64
+	Delay      int64
+	RetryAfter int64
+	ResetAfter int64
+}
+
+// Charge is what an allowed request took.
+type Charge struct {
+	Cost, Floor int64
+	// At is when it was charged. It is later than the request if the clock had gone back.
+	At     int64
+	Member uint64
+	// Act is when it acts, before rounding.
+	Act *big.Rat
+	// End is when a bucket would have been empty after it, or the next permit free.
+	End *big.Rat
+}
+
+// State is the state of one key under one limit. It defines whether and when a request passes; the
+// rest of a Result follows from that, see Decide.
+type State interface {
+	// Allows decides a request: whether it passes, its delay, and the reason if it does not pass.
+	Allows(r Request) (allowed bool, delay int64, reason Reason)
+	// Take returns the state after a request, and the charge if the request was allowed.
+	Take(r Request, allowed bool) (State, Charge)
+	// Remaining returns how many units a request like r could take.
+	Remaining(r Request) int64
+	// Fresh reports whether the state equals that of a new key.
+	Fresh(now int64) bool
+	// Settle replaces the cost of a charge.
+	Settle(now int64, c Charge, actual int64) State
+	// Cancel gives a charge back.
+	Cancel(now int64, c Charge) State
+	// Equal reports whether another state of the same limit is the same.
+	Equal(s State) bool
+}
+
+// Decide decides a request. RetryAfter is the first time at which the same request would pass, and
+// ResetAfter the first at which the state is fresh. The search for them begins at the times of guess,
+// such as those of the result that a test compares: a right guess makes it short.
+func Decide(s State, r Request, guess Result) (Result, Charge, State) {
+	allowed, delay, reason := s.Allows(r)
+	after, c := s.Take(r, allowed)
+	return Result{
+		Allowed: allowed, Delay: delay, Reason: reason,
+		Remaining:  after.Remaining(r),
+		ResetAfter: resetAfter(after, r.Now, guess.ResetAfter),
+		RetryAfter: retryAfter(after, r, allowed, reason, guess.RetryAfter),
+	}, c, after
+}
+
+// Peek decides a request and takes nothing. Remaining is what could be taken instead.
+func Peek(s State, r Request, guess Result) Result {
+	d, _, _ := Decide(s, r, guess)
+	if d.Allowed && r.Cost > 0 {
+		d.Remaining = free(s, r)
+	}
+	return d
+}
+
+// Fits reports whether a result is the one that Decide or, for a peek, Peek returns, and returns the
+// state after the request. It is faster than they are.
+func Fits(s State, r Request, got Result, peek bool) (ok bool, after State) {
+	allowed, delay, reason := s.Allows(r)
+	if got.Allowed != allowed || got.Delay != delay || got.Reason != reason {
+		return false, s
+	}
+	after, _ = s.Take(r, allowed)
+	left := after.Remaining(r)
+	if peek && allowed && r.Cost > 0 {
+		left = free(s, r)
+	}
+	ok = got.Remaining == left && got.ResetAfter == resetAfter(after, r.Now, got.ResetAfter) &&
+		got.RetryAfter == retryAfter(after, r, allowed, reason, got.RetryAfter)
+	if peek {
+		after = s
+	}
+	return ok, after
+}
+
+// free returns what a request could take at most.
+func free(s State, r Request) int64 {
+	r.Cost, r.Member = 0, 0
+	return s.Remaining(r)
+}
+
+func resetAfter(s State, now, guess int64) int64 {
+	return first(guess, func(t int64) bool { return s.Fresh(now + t) })
+}
+
+func retryAfter(s State, r Request, allowed bool, reason Reason, guess int64) int64 {
+	if allowed || reason == Never {
+		return 0
+	}
+	return first(guess, func(t int64) bool {
+		later := r
+		later.Now += t
+		ok, _, _ := s.Allows(later)
+		return ok
+	})
+}
+
+// first returns the first time from which on f holds, or -1 if there is none.
+func first(guess int64, f func(t int64) bool) int64 {
+	if guess >= 0 && f(guess) && (guess == 0 || !f(guess-1)) {
+		return guess
+	}
+	if f(0) {
+		return 0
+	}
+	low, high := int64(0), int64(1)
+	for !f(high) {
+		if high > 1<<60 {
+			return -1
+		}
+		low, high = high, 2*high
+	}
+	for low+1 < high {
+		if mid := low + (high-low)/2; f(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+// largest returns the largest cost up to most that passes.
+func largest(most int64, passes func(cost int64) bool) int64 {
+	low, high := int64(0), most+1
+	for low+1 < high {
+		if mid := low + (high-low)/2; passes(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// Rat returns a fraction.
+func Rat(num, den int64) *big.Rat { return big.NewRat(num, den) }
+
+// Up rounds a fraction up.
+func Up(r *big.Rat) int64 { return ceil(r).Int64() }
+
+func ceil(r *big.Rat) *big.Int {
+	q, m := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+	if m.Sign() > 0 {
+		q.Add(q, big.NewInt(1))
+	}
+	return q
+}
+
+// Down rounds a fraction down.
+func Down(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
+
+func whole(n int64) *big.Rat     { return new(big.Rat).SetInt64(n) }
+func add(a, b *big.Rat) *big.Rat { return new(big.Rat).Add(a, b) }
+func sub(a, b *big.Rat) *big.Rat { return new(big.Rat).Sub(a, b) }
+func mul(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
+func quo(a, b *big.Rat) *big.Rat { return new(big.Rat).Quo(a, b) }
+func less(a, b *big.Rat) bool    { return a.Cmp(b) < 0 }
+
+func smaller(a, b *big.Rat) *big.Rat {
+	if less(b, a) {
+		return b
+	}
+	return a
+}
+
+func larger(a, b *big.Rat) *big.Rat {
+	if less(a, b) {
+		return b
+	}
+	return a
+}

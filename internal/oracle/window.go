@@ -1,0 +1,109 @@
+package oracle
+
+// Window is a fixed window. It keeps one window and the units charged in it.
+type Window struct {
+	count, length       int64
+	opened, countDenied bool
+
+	open       bool
+	start, end int64
+	used       int64
+}
+
+// NewWindow returns a fixed window of count units. It opens with a request, or at multiples of its
+// length.
+func NewWindow(count, length int64, opened, countDenied bool) Window {
+	return Window{count: count, length: length, opened: opened, countDenied: countDenied}
+}
+
+// at returns the window at a time, and whether the clock was set back.
+func (w Window) at(now int64) (_ Window, setBack bool) {
+	if w.open && now < w.end && w.start-now <= w.length {
+		return w, false
+	}
+	setBack = w.open && now < w.end
+	n := w
+	n.open, n.used, n.start = setBack, 0, now
+	if !w.opened {
+		n.start = now / w.length * w.length
+	}
+	n.end = n.start + w.length
+	if setBack {
+		n.used = max(w.used, w.count)
+	}
+	return n, setBack
+}
+
+// Allows implements State.
+func (w Window) Allows(r Request) (bool, int64, Reason) {
+	w, _ = w.at(r.Now)
+	switch {
+	case r.Cost == 0 && (w.used <= w.count || w.countDenied):
+		return true, 0, None
+	case r.Cost > 0 && r.Cost > w.count-r.Floor:
+		return false, 0, Never
+	case r.Cost > 0 && w.used <= w.count-r.Floor-r.Cost:
+		return true, 0, None
+	}
+	return false, 0, Limited
+}
+
+// Take implements State.
+func (w Window) Take(r Request, allowed bool) (State, Charge) {
+	now, setBack := w.at(r.Now)
+	if setBack {
+		w = now
+	}
+	if r.Cost > 0 && (allowed || w.countDenied && !r.beyond(w.count)) {
+		w = now
+		w.open = true
+		w.used += r.Cost
+	}
+	return w, Charge{Cost: r.Cost, At: max(r.Now, now.start)}
+}
+
+// Remaining implements State.
+func (w Window) Remaining(r Request) int64 {
+	if r.Floor > w.count {
+		return 0
+	}
+	w, _ = w.at(r.Now)
+	return max(0, w.count-r.Floor-w.used)
+}
+
+// Fresh implements State.
+func (w Window) Fresh(now int64) bool {
+	return !w.open || now >= w.end || w.used == 0 && !w.opened && now >= w.start
+}
+
+// Settle implements State.
+func (w Window) Settle(now int64, c Charge, actual int64) State {
+	if w.Fresh(now) {
+		// No window is kept, or an empty one. The charge opens its window: one of no cost has not.
+		fresh := NewWindow(w.count, w.length, w.opened, w.countDenied)
+		if f, _ := fresh.at(c.At); actual > c.Cost && now < f.end && c.At-now <= w.length {
+			f.open, f.used = true, actual-c.Cost
+			return f
+		}
+		return w
+	}
+	if c.At >= w.start && c.At < w.end {
+		w.used = max(0, w.used+actual-c.Cost)
+	}
+	return w
+}
+
+// Cancel implements State.
+func (w Window) Cancel(now int64, c Charge) State {
+	if now > c.At {
+		return w
+	}
+	w = w.Settle(now, c, 0).(Window)
+	if w.opened && w.used == 0 && w.start == c.At {
+		w.open = false // as before the charge
+	}
+	return w
+}
+
+// Equal implements State.
+func (w Window) Equal(s State) bool { return w == s.(Window) }
