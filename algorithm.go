@@ -11,56 +11,59 @@ import (
 // Algorithm is one of TokenBucket, LeakyBucket, FixedWindow, SlidingWindow,
 // SlidingCounter, SlidingLog and Concurrency.
 type Algorithm interface {
-	// String returns the algorithm's name and all its numbers.
+	// String returns the algorithm's name and numbers. Numbers that equal their default are
+	// left out, so that two spellings of one algorithm have one text.
 	String() string
-	// compile checks the numbers and computes those that stores use.
+	// complete returns the algorithm with the defaults filled in.
+	complete() Algorithm
+	// compile checks the numbers and computes the numbers that stores use.
 	compile(p *algo.Params) *LimitError
 }
 
-// TokenBucket lets bursts pass and bounds the rate: a bucket that starts full
-// holds up to Burst tokens and is refilled at Rate; a request takes its cost or
-// nothing. Over any interval W it admits at most burst + ⌊rate·W⌋ units.
+// TokenBucket allows bursts and bounds the rate. A bucket starts full, holds up to Burst
+// tokens and is refilled at Rate; a request takes its cost in tokens, or none. Over any
+// interval W it admits at most burst + ⌊rate·W⌋ units.
 type TokenBucket struct {
 	Rate Rate
 	// Burst is the size of the bucket. Default: the count of Rate.
 	Burst int64
-	// Debt is how many units a settlement may leave the bucket owing; what is
-	// beyond is forgiven. Default: Burst.
+	// Debt is how many units a settlement may leave the bucket owing; a larger debt is
+	// forgiven. Default: Burst.
 	Debt int64
-	// WarmUp, if positive, starts a limiter that was idle at a slower rate, and
-	// ramps up to Rate within this time, after Guava's SmoothWarmingUp. It saves no
-	// burst then: a request of up to Burst units passes as soon as its predecessors are paid for.
+	// WarmUp, if positive, starts an idle limiter at a slower rate, which rises to Rate
+	// within this time, as Guava's SmoothWarmingUp does. The bucket saves no burst then: a
+	// request of up to Burst units passes as soon as the requests before it are paid for.
 	WarmUp time.Duration
 	// ColdFactor is how many times slower a cold limiter starts. Default: 3.
 	ColdFactor int64
 }
 
-// LeakyBucket smooths: requests leave one at a time at Rate, and up to Queue
-// wait their turn; the decision carries the delay. Over any interval W at most
-// ⌊rate·W⌋ + 1 units depart, and the undelayed part on top.
+// LeakyBucket smooths: requests leave one at a time at Rate. Up to Queue units wait their
+// turn; the decision carries the delay. Over any interval W at most ⌊rate·W⌋ + 1 units
+// depart, plus the Undelayed units.
 type LeakyBucket struct {
 	Rate Rate
-	// Queue is how many units may wait. Zero refuses all that cannot leave at once.
+	// Queue is how many units may wait. With zero, a unit that cannot leave at once is denied.
 	Queue int64
-	// Undelayed is how many units of the queue pass without delay, as nginx's
-	// delay=N; with Undelayed equal to Queue it is nginx's nodelay.
+	// Undelayed is how many units of the queue pass without delay, as in nginx's
+	// delay=N. With Undelayed equal to Queue it is nginx's nodelay.
 	Undelayed int64
 }
 
-// FixedWindow counts the units of one window after another, each of up to the
-// count of Rate. An interval that straddles a boundary may see twice that.
+// FixedWindow counts the units of consecutive windows, and admits up to the count of Rate in
+// each. An interval that straddles a boundary may see twice that.
 type FixedWindow struct {
 	Rate Rate
-	// Opened lets a window begin with the first request after the last one ended;
-	// otherwise windows begin at multiples of the period since the epoch (UTC).
+	// Opened begins a window with the first request after the last window ended.
+	// Without it windows begin at multiples of the period since the epoch (UTC).
 	Opened bool
 	// Calendar, if set, makes the windows days, weeks or months of a time zone;
 	// the period of Rate is ignored.
 	Calendar CalendarUnit
 	// Zone is the time zone of Calendar. Default: UTC.
 	Zone *time.Location
-	// CountDenied counts denied attempts too: who asks for more than is left in a
-	// window takes what is left. The next one begins with nothing counted.
+	// CountDenied counts denied attempts too: a denied attempt uses up the rest of its
+	// window. The next window begins with nothing counted.
 	CountDenied bool
 }
 
@@ -74,35 +77,35 @@ const (
 	CalendarMonth = algo.Month
 )
 
-// SlidingWindow counts units in cells of a part of the period, and counts the
-// cell that is leaving as a whole: no interval of one period ever sees more than the
-// count of Rate. A steady caller gets count·N/(N+1) a period, or a little less.
+// SlidingWindow counts units in cells, each a part of the period. It counts the oldest
+// cell as a whole until it has left: no interval of one period ever sees more than the count
+// of Rate. A steady client gets count·N/(N+1) units a period, or a little less.
 type SlidingWindow struct {
 	Rate Rate
 	// Cells is N, the number of cells of a period, up to 256. Default: 10, or the
-	// nearest larger number that divides the period.
+	// next larger number that divides the period.
 	Cells int
-	// CountDenied counts denied attempts too: who keeps hammering stays blocked.
+	// CountDenied counts denied attempts too: a client that keeps trying stays denied.
 	CountDenied bool
 }
 
-// SlidingCounter approximates a sliding window by two fixed ones, the earlier
-// weighted and rounded up. An interval of one period may see 2·count − 1 units
-// in the worst case. Its state is the smallest of all windows that slide.
+// SlidingCounter approximates a sliding window by two fixed windows; the earlier one is
+// weighted and rounded up. An interval of one period may see 2·count − 1 units in the worst
+// case. It has the smallest state of all sliding windows.
 type SlidingCounter struct {
 	Rate Rate
-	// CountDenied counts denied attempts too: who keeps hammering stays blocked. They
-	// weigh in the next window as all do, so that many of them block for most of it.
+	// CountDenied counts denied attempts too: a client that keeps trying stays denied. Denied
+	// attempts weigh in the next window like allowed ones: many of them block most of it.
 	CountDenied bool
 }
 
-// SlidingLog remembers the time of each request: exact over every interval of a
+// SlidingLog remembers the time of each request: it is exact over every interval of one
 // period. Its state grows with the count, which is at most 65,536.
 type SlidingLog struct {
 	Rate Rate
 	// MinInterval is the least time between two requests, up to the period.
 	MinInterval time.Duration
-	// CountDenied logs denied attempts too: who keeps hammering stays blocked.
+	// CountDenied logs denied attempts too: a client that keeps trying stays denied.
 	CountDenied bool
 }
 
@@ -110,27 +113,107 @@ type SlidingLog struct {
 type Concurrency struct {
 	// Max is how many units may be in flight; Max + Queue is at most 65,536.
 	Max int64
-	// Queue is how many more may wait for one of them to end.
+	// Queue is how many more units may wait for units in flight to end.
 	Queue int64
-	// TTL is how long a lease lasts unless it is released or renewed: what a
-	// crashed holder costs. Default: one minute.
+	// TTL is how long a lease lasts unless it is released or renewed. It bounds how long the
+	// lease of a crashed client is in the way. Default: one minute.
 	TTL time.Duration
-	// Latency is how long a request is taken to last when the delay of those in
-	// the queue is estimated; it adapts to what releases report. Zero estimates no delay.
+	// Latency is how long a request is first assumed to last, to estimate the delay of requests
+	// in the queue. It adapts to the latencies that releases report. Default: 100 ms with
+	// a Queue, none without.
 	Latency time.Duration
 }
 
-var (
-	_ Algorithm = TokenBucket{}
-	_ Algorithm = LeakyBucket{}
-	_ Algorithm = FixedWindow{}
-	_ Algorithm = SlidingWindow{}
-	_ Algorithm = SlidingCounter{}
-	_ Algorithm = SlidingLog{}
-	_ Algorithm = Concurrency{}
+// Defaults of the algorithms.
+const (
+	defaultColdFactor = 3
+	defaultCells      = 10
+	defaultTTL        = time.Minute
+	defaultLatency    = 100 * time.Millisecond
 )
 
-// describe joins the name of an algorithm and those of its numbers that are set.
+func (t TokenBucket) complete() Algorithm {
+	if t.Burst == 0 {
+		t.Burst = t.defaultBurst()
+	}
+	if t.Debt == 0 {
+		t.Debt = t.defaultDebt()
+	}
+	if t.ColdFactor == 0 && t.WarmUp > 0 {
+		t.ColdFactor = defaultColdFactor
+	}
+	return t
+}
+
+func (t TokenBucket) defaultBurst() int64 { return min(t.Rate.count, algo.MaxUnits-1) }
+
+// defaultDebt returns the default debt of a bucket that has its Burst.
+func (t TokenBucket) defaultDebt() int64 { return min(t.Burst, algo.MaxUnits-t.Burst) }
+
+func (b LeakyBucket) complete() Algorithm { return b }
+
+func (w FixedWindow) complete() Algorithm {
+	if w.Calendar != 0 {
+		w.Rate.period = lengthOf(w.Calendar)
+		if w.Zone == nil {
+			w.Zone = time.UTC
+		}
+	}
+	return w
+}
+
+// lengthOf returns the usual length of a calendar's period: 30 days for a month.
+func lengthOf(u CalendarUnit) time.Duration {
+	switch u {
+	case CalendarDay:
+		return day
+	case CalendarWeek:
+		return week
+	default:
+		return 30 * day
+	}
+}
+
+func (w SlidingWindow) complete() Algorithm {
+	if w.Cells == 0 {
+		w.Cells = w.defaultCells()
+	}
+	return w
+}
+
+func (w SlidingWindow) defaultCells() int {
+	for cells := defaultCells; cells <= algo.MaxCells; cells++ {
+		if w.Rate.micros()%int64(cells) == 0 {
+			return cells
+		}
+	}
+	return 1
+}
+
+func (c SlidingCounter) complete() Algorithm { return c }
+
+func (l SlidingLog) complete() Algorithm { return l }
+
+func (c Concurrency) complete() Algorithm {
+	if c.TTL == 0 {
+		c.TTL = defaultTTL
+	}
+	if c.Latency == 0 {
+		c.Latency = c.defaultLatency()
+	}
+	return c
+}
+
+// defaultLatency returns a latency that lets requests in a queue see that they are in it:
+// without one, their estimated delay would be zero.
+func (c Concurrency) defaultLatency() time.Duration {
+	if c.Queue == 0 {
+		return 0
+	}
+	return defaultLatency
+}
+
+// describe joins the name of an algorithm and its numbers, without the empty ones.
 func describe(name string, numbers ...string) string {
 	set := numbers[:0]
 	for _, n := range numbers {
@@ -141,10 +224,10 @@ func describe(name string, numbers ...string) string {
 	return name + "(" + strings.Join(set, " ") + ")"
 }
 
-// number writes a number unless it is zero.
-func number[T comparable](name string, v T) string {
+// number writes a number, unless it is zero or the default.
+func number[T comparable](name string, v, byDefault T) string {
 	var zero T
-	if v == zero {
+	if v == zero || v == byDefault {
 		return ""
 	}
 	return fmt.Sprintf("%s=%v", name, v)
@@ -158,38 +241,39 @@ func starts(opened bool) string {
 	return "starts=first_request"
 }
 
+func flag(name string, set bool) string { return number(name, set, false) }
+
 func (t TokenBucket) String() string {
-	return describe("token_bucket", t.Rate.String(), number("burst", t.Burst), number("debt", t.Debt),
-		number("warm_up", t.WarmUp), number("cold_factor", t.ColdFactor))
+	c := t.complete().(TokenBucket)
+	return describe("token_bucket", t.Rate.String(), number("burst", t.Burst, c.defaultBurst()), number("debt", t.Debt, c.defaultDebt()),
+		number("warm_up", t.WarmUp, 0), number("cold_factor", t.ColdFactor, defaultColdFactor))
 }
 
 func (b LeakyBucket) String() string {
-	return describe("leaky_bucket", b.Rate.String(), number("queue", b.Queue), number("undelayed", b.Undelayed))
+	return describe("leaky_bucket", b.Rate.String(), number("queue", b.Queue, 0), number("undelayed", b.Undelayed, 0))
 }
 
 func (w FixedWindow) String() string {
 	if w.Calendar != 0 {
-		zone := w.Zone
-		if zone == nil {
-			zone = time.UTC
-		}
-		return describe("fixed_window", fmt.Sprintf("%d/%v", w.Rate.count, w.Calendar), "zone="+zone.String(), number("count_denied", w.CountDenied))
+		zone := w.complete().(FixedWindow).Zone
+		return describe("fixed_window", fmt.Sprintf("%d/%v", w.Rate.count, w.Calendar), "zone="+zone.String(), flag("count_denied", w.CountDenied))
 	}
-	return describe("fixed_window", w.Rate.String(), starts(w.Opened), number("count_denied", w.CountDenied))
+	return describe("fixed_window", w.Rate.String(), starts(w.Opened), flag("count_denied", w.CountDenied))
 }
 
 func (w SlidingWindow) String() string {
-	return describe("sliding_window", w.Rate.String(), number("cells", w.Cells), number("count_denied", w.CountDenied))
+	return describe("sliding_window", w.Rate.String(), number("cells", w.Cells, w.defaultCells()), flag("count_denied", w.CountDenied))
 }
 
 func (c SlidingCounter) String() string {
-	return describe("sliding_counter", c.Rate.String(), number("count_denied", c.CountDenied))
+	return describe("sliding_counter", c.Rate.String(), flag("count_denied", c.CountDenied))
 }
 
 func (l SlidingLog) String() string {
-	return describe("sliding_log", l.Rate.String(), number("min_interval", l.MinInterval), number("count_denied", l.CountDenied))
+	return describe("sliding_log", l.Rate.String(), number("min_interval", l.MinInterval, 0), flag("count_denied", l.CountDenied))
 }
 
 func (c Concurrency) String() string {
-	return describe("concurrency", number("max", c.Max), number("queue", c.Queue), number("ttl", c.TTL), number("latency", c.Latency))
+	return describe("concurrency", number("max", c.Max, 0), number("queue", c.Queue, 0), number("ttl", c.TTL, defaultTTL),
+		number("latency", c.Latency, c.defaultLatency()))
 }

@@ -8,35 +8,35 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// Ban says when and for how long a key that runs over its limit is refused
-// outright. The zero Ban bans nobody by itself, but lets a key be banned by hand: see Banner.
+// Ban says when and for how long a key that exceeds its limit is refused outright. The zero
+// Ban bans nobody by itself, but enforces bans made by hand: see Banner.
 type Ban struct {
-	// After is how many denials within Within lead to a ban, 1 to 100,000,000. Zero, with
-	// nothing else set, leaves bans to who makes them by hand.
+	// After is how many denials within Within lead to a ban, 1 to 100,000,000. With zero, and
+	// nothing else set, only bans made by hand are enforced.
 	After int64
-	// Within is the time in which denials add up, from the first one. Zero means For.
+	// Within is the time in which denials add up, from the first one. Default: For.
 	Within time.Duration
-	// For is how long the ban lasts, or the first one if they escalate.
+	// For is how long a ban lasts; the first ban, if bans escalate.
 	For time.Duration
-	// Escalate is how long the second ban in a row lasts, the third and so on; the last time
-	// stands for all further ones. Up to 16. Nil: all bans last For.
+	// Escalate is how long the second ban in a row lasts, the third and so on; all further bans
+	// last as long as the last of these. Up to 16 times. Nil: all bans last For.
 	Escalate []time.Duration
-	// Forget is how long a key must have been quiet for its next ban to be a first one
-	// again: neither banned nor with a denial that counts. It is rounded up to
-	// seconds. Zero means the longest time that a ban lasts. Only bans that escalate have it.
+	// Forget is how long a key must be quiet, neither banned nor denied, until its next ban
+	// counts as a first one. It is rounded up to seconds. Only bans that escalate have it.
+	// Default: the longest time that a ban lasts.
 	Forget time.Duration
-	// Prolong lets each attempt of a banned key begin its ban anew. Without it, attempts
-	// do not prolong a ban. Those by hand are never prolonged.
+	// Prolong restarts the ban with each attempt of the banned key. Bans made by hand are
+	// never prolonged.
 	Prolong bool
 }
 
-// BanError reports terms that make no ban.
+// BanError reports an invalid field of a Ban.
 type BanError struct {
-	// Field is the one at fault, such as "For" or "Escalate[1]".
+	// Field is the invalid field, such as "For" or "Escalate[1]".
 	Field string
 	// Problem says what is wrong.
 	Problem string
-	// Remedy says what would be right.
+	// Remedy says how to correct it.
 	Remedy string
 }
 
@@ -44,8 +44,8 @@ func (e *BanError) Error() string {
 	return "sluice: ban: " + e.Field + " " + withRemedy(e.Problem, e.Remedy)
 }
 
-// Check reports why no request can have these terms: the errors joined, a *BanError for each
-// mistake, or nil.
+// Check reports what is invalid: the errors joined, a *BanError for each mistake. It returns
+// nil for a valid ban.
 func (b *Ban) Check() error {
 	var errs []error
 	fail := func(field, problem, remedy string) {
@@ -80,29 +80,7 @@ func (b *Ban) Check() error {
 	case b.Forget < 0 || b.Forget > maxPeriod:
 		fail("Forget", is(b.Forget), "give 0 to 100 years")
 	case b.Forget > 0 && len(b.Escalate) == 0:
-		fail("Forget", is(b.Forget)+", and all bans last as long", "leave it out, or say how they escalate")
+		fail("Forget", is(b.Forget)+", but the bans do not escalate", "leave it out, or let the bans escalate")
 	}
 	return errors.Join(errs...)
-}
-
-// Terms returns what stores decide by.
-func (b *Ban) Terms() algo.Ban {
-	t := algo.Ban{
-		After: b.After, Within: int64(b.Within / time.Microsecond), For: int64(b.For / time.Microsecond),
-		Escalate: b.Escalate, Prolong: b.Prolong,
-	}
-	if t.Within == 0 {
-		t.Within = t.For
-	}
-	if len(b.Escalate) > 0 {
-		forget := b.Forget
-		if forget == 0 {
-			forget = b.For
-			for _, d := range b.Escalate {
-				forget = max(forget, d)
-			}
-		}
-		t.Forget = int64((forget + time.Second - 1) / time.Second)
-	}
-	return t
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// The most units and the longest times that limits accept.
+// The largest numbers that limits accept.
 const (
 	maxCold = 100
 	maxTTL  = 30 * day
@@ -56,8 +56,8 @@ func checkRate(r Rate) *LimitError {
 	return nil
 }
 
-// pace reduces a rate for exact counting of units, which may depend on the count
-// of the rate. When they do not fit, the error names the nearest rate with which they do.
+// pace reduces a rate for exact counting of units. How many units depends on the count of
+// the rate. If they do not fit, the error names the nearest rate with which they fit.
 func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	if err := checkRate(r); err != nil {
 		return algo.Pace{}, err
@@ -72,8 +72,8 @@ func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	}))
 }
 
-// nearest returns the rate of the same period with the count nearest to r's that
-// is accepted: a multiple of a large divisor of the period.
+// nearest returns the accepted rate of the same period whose count is nearest to r's: a
+// multiple of a large divisor of the period.
 func nearest(r Rate, accepted func(count int64) bool) Rate {
 	best := Rate{}
 	for _, g := range divisors(r.micros()) {
@@ -90,8 +90,8 @@ func nearest(r Rate, accepted func(count int64) bool) Rate {
 	return best
 }
 
-// divisors returns the divisors of n, those of its prime factors beyond 2¹⁶ taken
-// together: of a period that rough, a near rate will do.
+// divisors returns the divisors of n. It takes the prime factors beyond 2¹⁶ as one factor: for
+// such a period a rate that is merely near is good enough.
 func divisors(n int64) []int64 {
 	all := []int64{1}
 	grow := func(factor int64, times int) {
@@ -119,20 +119,11 @@ func apart(a, b Rate) int64 {
 	return max(a.count-b.count, b.count-a.count)
 }
 
-// complete fills in the defaults for a rate of count units.
-func (t TokenBucket) complete(count int64) TokenBucket {
-	if t.Burst == 0 {
-		t.Burst = min(count, algo.MaxUnits-1)
-	}
-	if t.Debt == 0 {
-		t.Debt = min(t.Burst, algo.MaxUnits-t.Burst)
-	}
-	return t
-}
-
-// units returns the most units that a bucket of such a rate can miss.
+// units returns the most units that may be missing from such a bucket, if its rate has
+// that count.
 func (t TokenBucket) units(count int64) int64 {
-	t = t.complete(count)
+	t.Rate.count = count
+	t = t.complete().(TokenBucket)
 	return t.Burst + t.Debt
 }
 
@@ -141,7 +132,7 @@ func (t TokenBucket) compile(p *algo.Params) *LimitError {
 		return err
 	}
 	units := t.units
-	t = t.complete(t.Rate.count)
+	t = t.complete().(TokenBucket)
 	if err := first(between("Burst", t.Burst, 1, algo.MaxUnits-1), between("Debt", t.Debt, 1, algo.MaxUnits-t.Burst)); err != nil {
 		return err
 	}
@@ -157,9 +148,6 @@ func (t TokenBucket) compile(p *algo.Params) *LimitError {
 		p.Kind = algo.KindBucket
 		p.Bucket = algo.NewBucket(pace, t.Rate.micros(), t.Burst, t.Debt)
 		return nil
-	}
-	if t.ColdFactor == 0 {
-		t.ColdFactor = 3
 	}
 	if err := first(
 		duration("WarmUp", t.WarmUp, time.Millisecond, day),
@@ -202,13 +190,10 @@ func (w FixedWindow) compile(p *algo.Params) *LimitError {
 		if w.Opened {
 			return refuse("Opened", "is given, and a calendar too", "give one of them")
 		}
-		if w.Zone == nil {
-			w.Zone = time.UTC
-		}
 		if err := between("Rate", w.Rate.count, 1, maxUnits); err != nil {
 			return err
 		}
-		c := &algo.Calendar{Unit: w.Calendar, Zone: w.Zone}
+		c := &algo.Calendar{Unit: w.Calendar, Zone: w.complete().(FixedWindow).Zone}
 		p.Fixed = algo.FixedWindow{Count: w.Rate.count, Length: c.Longest(), CountDenied: w.CountDenied, Calendar: c}
 		return nil
 	}
@@ -226,14 +211,7 @@ func (w SlidingWindow) compile(p *algo.Params) *LimitError {
 	if err := first(checkRate(w.Rate), between("Cells", int64(w.Cells), 0, algo.MaxCells)); err != nil {
 		return err
 	}
-	length, cells := w.Rate.micros(), int64(w.Cells)
-	if cells == 0 {
-		for cells = 10; cells <= algo.MaxCells && length%cells != 0; cells++ {
-		}
-		if cells > algo.MaxCells {
-			cells = 1
-		}
-	}
+	length, cells := w.Rate.micros(), int64(w.complete().(SlidingWindow).Cells)
 	if length%cells != 0 {
 		return refuse("Cells", fmt.Sprintf("is %d, which does not divide %v into whole microseconds", cells, w.Rate.period),
 			"give a divisor of it, or none for the default")
@@ -284,9 +262,7 @@ func (l SlidingLog) compile(p *algo.Params) *LimitError {
 }
 
 func (c Concurrency) compile(p *algo.Params) *LimitError {
-	if c.TTL == 0 {
-		c.TTL = time.Minute
-	}
+	c = c.complete().(Concurrency)
 	if err := first(
 		between("Max", c.Max, 1, algo.MaxConcurrency),
 		between("Queue", c.Queue, 0, algo.MaxConcurrency-c.Max),

@@ -2,36 +2,36 @@ package sluice
 
 import "time"
 
-// Reason says why a request was decided as it was.
+// Reason says why a request was denied.
 type Reason uint8
 
 // The reasons.
 const (
 	// ReasonNone: the request passes.
 	ReasonNone Reason = iota
-	// ReasonLimited: the budget does not hold the cost now.
+	// ReasonLimited: the limit has fewer units left than the cost.
 	ReasonLimited
-	// ReasonTooSoon: the least interval since the last request has not passed.
+	// ReasonTooSoon: the minimum interval since the last request has not passed.
 	ReasonTooSoon
-	// ReasonNever: the cost is more than the limit could ever give.
+	// ReasonNever: the cost is more than the limit can ever give.
 	ReasonNever
-	// ReasonBanned: the key ran over too often and is refused for a time.
+	// ReasonBanned: the key is banned.
 	ReasonBanned
-	// ReasonTableFull: the store holds as many keys as it may and takes no new ones.
+	// ReasonTableFull: the store is full and takes no new keys.
 	ReasonTableFull
 	// ReasonNoRule: no rule matches the request.
 	ReasonNoRule
 	// ReasonStoreError: the store could not decide.
 	ReasonStoreError
-	// ReasonMissingKey: the request lacks a part of the key, and must not.
+	// ReasonMissingKey: the request lacks a required part of the key.
 	ReasonMissingKey
-	// ReasonListed: the key or the client is on a list of those to refuse.
+	// ReasonListed: the key or the client is on a deny list.
 	ReasonListed
 )
 
 var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key", "listed"}
 
-// String returns the reason in a word, empty for ReasonNone.
+// String returns the reason as a word, empty for ReasonNone.
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
 		return reasonNames[r]
@@ -39,40 +39,32 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// MarshalText writes the reason as String does.
+// MarshalText returns the text of String.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// Decision is the answer to a Request.
+// Decision is what a store decides about a Request.
 type Decision struct {
 	// Allowed says that the request may pass, after Delay.
 	Allowed bool
 	// Reason says why it may not.
 	Reason Reason
-	// Degraded says that the answer does not come from the store that was asked,
-	// but from what stands in for it while it is down.
+	// Degraded says that a fallback decided, because the store was down.
 	Degraded bool
-	// Overflow says that the key shares its budget with others, because the store
-	// holds as many keys as it may.
+	// Overflow says that the key shares its units with other keys, because the store is
+	// full.
 	Overflow bool
 
-	// Limit is the most units the limit can hold at once.
+	// Limit is the Capacity of the limit: the most units that it can give at once.
 	Limit int64
 	// Remaining is how many units the caller can still take now, after its floor.
 	Remaining int64
 	// Delay is how long an allowed request must wait before it acts.
 	Delay time.Duration
-	// RetryAfter is when the same request would be allowed, if nobody else asks.
-	// Zero when it is allowed, and when it never will be.
+	// RetryAfter is the time until the same request would be allowed, if the key makes no
+	// other request. It is zero if the request is allowed, and if it never can be.
 	RetryAfter time.Duration
-	// ResetAfter is when the key's whole budget is back, if nobody asks.
+	// ResetAfter is the time until the key has all its units again, if it makes no request.
 	ResetAfter time.Duration
-	// Receipt is what the store needs to settle or cancel the charge.
+	// Receipt is what the store needs to settle or cancel the charge. Only stores read it.
 	Receipt Receipt
-}
-
-// Receipt says when a charge was made, in the terms of its algorithm. Only
-// stores read it.
-type Receipt struct {
-	At   int64
-	Over uint64
 }

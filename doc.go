@@ -1,19 +1,42 @@
 // Package sluice decides whether a request may pass now, later, or not at all.
 //
-// A [Limit] is an algorithm and its numbers, a [Key] is whom it counts for, and a
-// [Store] keeps the state: package memory for one process. Most programs
-// hold a [Limiter], which is a store and one limit:
+// A [Limit] is an algorithm and its numbers. A [Key] says whom the limit counts for. A [Store]
+// keeps the state. Most programs hold a [Limiter], which joins a store and one limit. The
+// shortest way to one is memory.NewLimiter, which keeps its state in this process:
+//
+//	limiter, err := memory.NewLimiter("100/m")
+//	…
+//	d, err := limiter.Allow(ctx, sluice.StringKey(user))
+//	if !d.Allowed {
+//		// come back after d.RetryAfter
+//	}
+//
+// With a store and a limit of your own:
 //
 //	limit, err := sluice.NewLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
 //	…
 //	limiter := sluice.NewLimiter(store, limit)
-//	d, err := limiter.Allow(ctx, sluice.StringKey(user))
 //
-// and ask with Allow whether a request may pass, with Wait for one that can
-// wait, with Reserve for one that says itself how long. A denial is a Decision
-// and no error: an error means that nothing was decided.
+// Allow decides at once, Wait blocks until the request may pass, and Reserve takes units ahead
+// of time. Acquire takes a lease of a concurrency limit. Each takes one unit; AllowN, WaitN,
+// ReserveN and AcquireN take n.
 //
-// All algorithms are exact: no fraction of a unit is lost or minted, whatever
-// the schedule of requests. What each of them admits over an interval is stated
-// with its type.
+// A denial is a Decision, not an error. An error means that nothing was decided.
+//
+// All algorithms are exact: no fraction of a unit is lost or invented, whatever the schedule
+// of requests. The documentation of each algorithm says how much it admits over an interval.
+//
+// # For authors of stores
+//
+// Programs that use a store need none of the following. A store of your own implements [Store],
+// and may implement [Taker] and [Banner] too. Package storetest is its contract: it runs against
+// any store. These parts serve a store:
+//
+//   - [Request.Check] reports an invalid request. [Limit.Params] has the numbers of the limit
+//     for package algo, which computes the decisions. [Ban.Terms] has the numbers of a ban.
+//   - [Limit.ID] identifies the states of a limit, and [Limit.NameID] its bans. [Key.Text] and
+//     [Key.Len] identify a key; [EncodedKey] and [AppendKeyPart] make one of encoded parts.
+//   - A [Decision] carries a [Receipt]. [Request.Charge] makes a [Charge] of it, which Cancel,
+//     Settle and Release get.
+//   - [DenialError] reports a batch that was denied although a part of it could not be decided.
 package sluice

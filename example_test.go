@@ -120,7 +120,7 @@ func ExampleLimiter_Peek() {
 	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.PerHour(10)}))
 	key := sluice.StringKey("alice")
 	for range 2 {
-		d, err := limiter.Peek(context.Background(), key, 3)
+		d, err := limiter.PeekN(context.Background(), key, 3)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func ExampleLimiter_Reserve() {
 	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("jobs", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 2}))
 	key := sluice.StringKey("alice")
 	for _, wait := range []time.Duration{0, 5 * time.Second, 3 * time.Second} {
-		r, err := limiter.Reserve(context.Background(), key, 2, wait)
+		r, err := limiter.ReserveN(context.Background(), key, 2, wait)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -150,12 +150,12 @@ func ExampleLimiter_Reserve() {
 func ExampleReservation_Cancel() {
 	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("jobs", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 5}))
 	ctx, key := context.Background(), sluice.StringKey("alice")
-	r, err := limiter.Reserve(ctx, key, 4, 0)
+	r, err := limiter.ReserveN(ctx, key, 4, 0)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(r.Cancel(ctx))
-	d, err := limiter.Peek(ctx, key, 0)
+	d, err := limiter.PeekN(ctx, key, 0)
 	fmt.Println(d.Remaining, err)
 	fmt.Println(errors.Is(r.Cancel(ctx), sluice.ErrEnded))
 	// Output:
@@ -169,7 +169,7 @@ func ExampleReservation_Cancel() {
 func ExampleReservation_Settle() {
 	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("tokens", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}))
 	ctx, key := context.Background(), sluice.StringKey("alice")
-	r, err := limiter.Reserve(ctx, key, 400, 0)
+	r, err := limiter.ReserveN(ctx, key, 400, 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func ExampleReservation_Settle() {
 	if err := r.Settle(ctx, 150); err != nil {
 		log.Fatal(err)
 	}
-	d, err := limiter.Peek(ctx, key, 0)
+	d, err := limiter.PeekN(ctx, key, 0)
 	fmt.Println(d.Remaining, err)
 	// Output:
 	// 600
@@ -191,11 +191,11 @@ func ExampleLimiter_Wait() {
 	}
 	limiter := sluice.NewLimiter(store, sluice.MustLimit("mail", sluice.TokenBucket{Rate: sluice.Every(time.Millisecond), Burst: 1}))
 	for range 3 { // the second and the third wait a millisecond each
-		if err := limiter.Wait(context.Background(), sluice.StringKey("alice"), 1); err != nil {
+		if err := limiter.Wait(context.Background(), sluice.StringKey("alice")); err != nil {
 			log.Fatal(err)
 		}
 	}
-	err = limiter.Wait(context.Background(), sluice.StringKey("alice"), 2)
+	err = limiter.WaitN(context.Background(), sluice.StringKey("alice"), 2)
 	fmt.Println(errors.Is(err, sluice.ErrNever))
 	// Output: true
 }
@@ -203,19 +203,22 @@ func ExampleLimiter_Wait() {
 func ExampleLimiter_Acquire() {
 	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("uploads", sluice.Concurrency{Max: 1}))
 	ctx, key := context.Background(), sluice.StringKey("alice")
-	lease, _, err := limiter.Acquire(ctx, key, 1)
+	lease, err := limiter.Acquire(ctx, key)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, d, err := limiter.Acquire(ctx, key, 1)
-	fmt.Println(d.Allowed, err)
+	second, err := limiter.Acquire(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.OK(), second.OK(), second.Decision().Reason)
 	if err := lease.Release(ctx); err != nil {
 		log.Fatal(err)
 	}
-	_, d, err = limiter.Acquire(ctx, key, 1)
-	fmt.Println(d.Allowed, err)
+	third, err := limiter.Acquire(ctx, key)
+	fmt.Println(third.OK(), err)
 	// Output:
-	// false <nil>
+	// true false limited
 	// true <nil>
 }
 
@@ -228,7 +231,7 @@ func ExampleLimiter_SetLimit() {
 	if err := limiter.SetLimit(sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(60), Burst: 5})); err != nil {
 		log.Fatal(err)
 	}
-	d, err := limiter.Peek(ctx, key, 0)
+	d, err := limiter.PeekN(ctx, key, 0)
 	fmt.Println(d.Remaining, "of", d.Limit, err)
 	// Output: 5 of 5 <nil>
 }

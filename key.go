@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Key says whom a limit counts for: an address, a user, or a combination of
-// such parts. Different parts make different keys, whatever bytes they hold: a key of
-// "a:b" and "c" is not one of "a" and "b:c". The zero Key has no parts: one
-// for everybody.
+// Key says whom a limit counts for: an address, a user, or a combination of such parts.
+// Different parts make different keys, whatever bytes they hold: the key of "a:b" and "c" is
+// not the key of "a" and "b:c". The zero Key has no parts: it is one key for everybody.
 //
 // A Key is a value, cheap to copy, and compares with ==.
 type Key struct {
-	// text is the only part, or all of them, each with its length before it.
+	// text is the only part, or all of them, each after its length.
 	text  string
 	parts int
 }
@@ -39,24 +38,7 @@ func NewKey(parts ...string) Key {
 	return Key{string(text), len(parts)}
 }
 
-// AppendKeyPart appends a part to the encoding of a key of two or more, for
-// callers of EncodedKey.
-func AppendKeyPart(dst []byte, part string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(part)))
-	return append(dst, part...)
-}
-
-// EncodedKey returns the key whose parts were encoded by AppendKeyPart. With one
-// part the text is that part, without its length.
-func EncodedKey(text string, parts int) Key { return Key{text, parts} }
-
-// Len returns the number of parts.
-func (k Key) Len() int { return k.parts }
-
-// Text returns the encoding of the parts. Together with Len it identifies the key.
-func (k Key) Text() string { return k.text }
-
-// Parts returns the parts, or nil if the text of an EncodedKey is no encoding.
+// Parts returns the parts. It returns nil if the text of an EncodedKey is not an encoding.
 func (k Key) Parts() []string {
 	switch {
 	case k.parts <= 0:
@@ -80,6 +62,6 @@ func (k Key) Parts() []string {
 	return parts
 }
 
-// String returns the parts for a person to read. Logs should not hold it: a key
-// may be an address or a secret.
+// String returns the parts for a person to read. Keep it out of logs: a key may be an
+// address or a secret.
 func (k Key) String() string { return strings.Join(k.Parts(), " · ") }

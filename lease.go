@@ -6,26 +6,36 @@ import (
 	"time"
 )
 
-// Lease is units of a concurrency limit, held until Release or until its time to
-// live ends. It is safe for concurrent use.
+// Lease is units of a concurrency limit, held until Release or until the limit's TTL ends.
+// OK reports whether the units were taken. It is safe for concurrent use.
 type Lease struct {
-	store   Store
-	request Request
-	charge  Charge
-	granted time.Time
-	ended   atomic.Bool
+	store    Store
+	request  Request
+	decision Decision
+	granted  time.Time
+	ended    atomic.Bool
 }
 
-func newLease(store Store, r Request, d *Decision) *Lease {
-	// Who is queued begins after its delay: waiting is no work.
-	return &Lease{store: store, request: r, charge: r.Charge(d), granted: time.Now().Add(d.Delay)}
+func newLease(store Store, r *Request, d Decision) *Lease {
+	// A request in the queue begins after its delay: waiting is not work.
+	return &Lease{store: store, request: *r, decision: d, granted: time.Now().Add(d.Delay)}
 }
 
-// Renew prolongs the lease by a whole time to live. The decision's Delay is the
-// estimated wait of one that is still queued, zero for one that may run.
+// Decision returns the decision about the lease. A denied lease holds nothing.
+func (l *Lease) Decision() Decision { return l.decision }
+
+// OK reports whether the units were taken.
+func (l *Lease) OK() bool { return l.decision.Allowed }
+
+// Renew prolongs the lease to a whole TTL from now. The Delay of the new decision is the
+// estimated wait while the request is still in the queue, and zero once it may run.
 //
-// A lease that was lost is taken anew if there is room.
+// Renew takes a lost lease again if there is room, and returns ErrLeaseLost if there is none.
+// A denied lease cannot be renewed.
 func (l *Lease) Renew(ctx context.Context) (Decision, error) {
+	if !l.decision.Allowed {
+		return Decision{}, &RequestError{Limit: l.request.Limit.Name(), Problem: "a lease that was denied holds nothing to renew; acquire another one"}
+	}
 	if l.ended.Load() {
 		return Decision{}, ErrEnded
 	}
@@ -36,9 +46,14 @@ func (l *Lease) Renew(ctx context.Context) (Decision, error) {
 	return d, err
 }
 
-// Release gives the units back and reports how long they were held, from which
-// the limit learns what a place in its queue costs. It returns ErrLeaseLost if the lease
-// had ended by itself, and ErrEnded the second time.
+// Release gives the units back, and reports to the limit how long they were held. The limit
+// estimates the delays of its queue from that. Release returns ErrLeaseLost if the TTL had
+// ended before, and ErrEnded the second time. It does nothing for a denied lease.
 func (l *Lease) Release(ctx context.Context) error {
-	return end(&l.ended, func() error { return l.store.Release(ctx, l.charge, max(0, time.Since(l.granted))) })
+	if !l.decision.Allowed {
+		return nil
+	}
+	return end(&l.ended, func() error {
+		return l.store.Release(ctx, l.request.Charge(&l.decision), max(0, time.Since(l.granted)))
+	})
 }

@@ -13,9 +13,12 @@ func TestAcquire(t *testing.T) {
 		ctx := b.Context()
 		acquire := func(n int64, delay time.Duration) *sluice.Lease {
 			b.Helper()
-			l, d, err := b.Acquire(ctx, b.key, n)
-			if err != nil || (l != nil) != d.Allowed || d.Allowed != (delay >= 0) || d.Delay != max(delay, 0) {
-				b.Fatalf("%d units: %+v, %v, want a delay of %v", n, d, err, delay)
+			l, err := b.AcquireN(ctx, b.key, n)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if d := l.Decision(); l.OK() != d.Allowed || d.Allowed != (delay >= 0) || d.Delay != max(delay, 0) {
+				b.Fatalf("%d units: %+v, want a delay of %v", n, d, delay)
 			}
 			return l
 		}
@@ -27,7 +30,13 @@ func TestAcquire(t *testing.T) {
 		}
 		acquire(4, -1)
 		first, queued := acquire(2, 0), acquire(1, time.Second)
-		acquire(1, -1)
+		denied := acquire(1, -1)
+		release(denied, nil)
+		release(denied, nil)
+		var bad *sluice.RequestError
+		if _, err := denied.Renew(ctx); !errors.As(err, &bad) {
+			b.Errorf("renewed a denied lease: %v", err)
+		}
 		if d, err := queued.Renew(ctx); err != nil || d.Delay != time.Second {
 			b.Fatalf("%+v, %v", d, err)
 		}
@@ -43,7 +52,7 @@ func TestAcquire(t *testing.T) {
 		pass(time.Minute)
 		release(queued, sluice.ErrLeaseLost)
 		release(queued, sluice.ErrEnded)
-		if d, err := other.Renew(ctx); err != nil || !d.Allowed { // lost, and taken anew
+		if d, err := other.Renew(ctx); err != nil || !d.Allowed { // lost, and taken again
 			b.Errorf("%+v, %v", d, err)
 		}
 		acquire(1, time.Second)

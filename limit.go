@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"math/bits"
+	"time"
 
 	"github.com/sluicehq/sluice/algo"
 )
@@ -11,18 +14,19 @@ import (
 // maxUnits bounds every count of units.
 const maxUnits = algo.MaxCount
 
-// kindShift puts the algorithm into the highest bits of an ID, which stores keep that cut
-// it short.
+// kindShift puts the algorithm into the highest bits of an ID: a store may keep only these.
 const kindShift = 56
 
 // Limit is a name, an algorithm and its numbers: an immutable, validated value.
-// State is kept per name, algorithm and key. Two limits of one name and algorithm are two
-// versions of the same limit: the state of a key is converted to the numbers it is asked with,
-// keeping what has been used. Two of one name and different algorithms count apart, each for
-// itself, and share their bans.
+//
+// State is kept per name, algorithm and key. Two limits with the same name and algorithm are
+// versions of one limit: a request converts the state of its key to the numbers of its own
+// version, and what the key has used stays used. Two limits with the same name and different
+// algorithms count separately and share their bans.
 type Limit struct {
 	name      string
 	algorithm Algorithm
+	rate      Rate
 	params    algo.Params
 	id        [2]uint64
 	nameID    [2]uint64
@@ -30,22 +34,24 @@ type Limit struct {
 	leaseless uint64
 }
 
-// NewLimit makes a limit. Without a name it is identified by its numbers. The
-// error is a *LimitError.
+// NewLimit returns a limit. A limit without a name is identified by its algorithm and its
+// numbers, defaults included. The error is a *LimitError.
 func NewLimit(name string, a Algorithm) (*Limit, error) {
 	if a == nil {
 		return nil, &LimitError{Limit: name, Field: "Algorithm", Problem: "is missing", Remedy: "give one such as sluice.TokenBucket"}
 	}
-	l := &Limit{name: name, algorithm: a}
+	l := &Limit{name: name}
 	if err := a.compile(&l.params); err != nil {
 		err.Limit = name
 		return nil, err
 	}
-	if l.params.Kind != algo.KindConcurrency {
+	l.algorithm = a.complete()
+	l.rate = rateOf(l.algorithm)
+	if !l.IsConcurrency() {
 		l.leaseless = 1
 	}
 	if name == "" {
-		l.name = a.String()
+		l.name = l.algorithm.String()
 	}
 	sum := sha256.Sum256([]byte(l.name))
 	l.nameID = [2]uint64{binary.LittleEndian.Uint64(sum[:8]), binary.LittleEndian.Uint64(sum[8:16])}
@@ -62,31 +68,88 @@ func MustLimit(name string, a Algorithm) *Limit {
 	return l
 }
 
-// Name returns the name under which, with the algorithm, the limit's state is kept.
+// Name returns the name of the limit. A limit without one has the text of its algorithm and
+// numbers as its name.
 func (l *Limit) Name() string { return l.name }
 
-// Algorithm returns the algorithm and its numbers, as NewLimit was given them.
+// IsNamed reports whether the limit has a name of its own, not the text of its numbers.
+func (l *Limit) IsNamed() bool { return l.name != l.algorithm.String() }
+
+// Algorithm returns the algorithm and its numbers, with the defaults filled in.
 func (l *Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Capacity returns the most units that the limit can hold at once: the burst,
-// the count of a window, the places in a queue and beyond.
+// Capacity returns the most units that the limit can give at once: the burst of a bucket,
+// the count of a window, the units in flight and in the queue.
 func (l *Limit) Capacity() int64 { return l.params.Capacity }
 
-// Params returns the numbers as stores compute with them. They are not to be changed.
-func (l *Limit) Params() *algo.Params { return &l.params }
+// Rate returns the rate at which the limit gives units. For the windows of a calendar it is
+// the count per day, per week or per 30 days. A concurrency limit has the zero Rate.
+func (l *Limit) Rate() Rate { return l.rate }
 
-// ID returns 128 bits that identify the name and the algorithm, whatever its numbers: what
-// states are kept under. A token bucket with a warm-up is another algorithm than one without.
-func (l *Limit) ID() [2]uint64 { return l.id }
+// TimeToFull returns the time in which the Rate gives the whole Capacity, rounded up: the
+// period of a window, the time to fill a bucket. It is zero for a concurrency limit.
+func (l *Limit) TimeToFull() time.Duration {
+	if l.rate.IsZero() {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.rate.period))
+	if hi >= uint64(l.rate.count) {
+		return math.MaxInt64
+	}
+	d, rest := bits.Div64(hi, lo, uint64(l.rate.count))
+	if rest > 0 {
+		d++
+	}
+	return time.Duration(min(d, math.MaxInt64))
+}
 
-// NameID returns 128 bits that identify the name alone: what bans are kept under. Their
-// first half is that of ID, so that a store can keep the two together.
-func (l *Limit) NameID() [2]uint64 { return l.nameID }
+// IsConcurrency reports whether the limit bounds the units in flight. Its requests take
+// leases, which are released or end with their TTL.
+func (l *Limit) IsConcurrency() bool { return l.params.Kind == algo.KindConcurrency }
+
+// LeaseTTL returns how long a lease of a concurrency limit lasts unless it is released or
+// renewed. It is zero for all other limits, which have no leases.
+func (l *Limit) LeaseTTL() time.Duration {
+	return time.Duration(l.params.Conc.TTL) * time.Microsecond
+}
+
+// Delays reports whether the limit may allow a request with a delay although the request has
+// no MaxWait, as a leaky bucket with a queue does.
+func (l *Limit) Delays() bool {
+	switch a := l.algorithm.(type) {
+	case LeakyBucket:
+		return a.Queue > a.Undelayed
+	case Concurrency:
+		return a.Queue > 0
+	default:
+		return false
+	}
+}
 
 // String returns the name and the numbers.
 func (l *Limit) String() string {
-	if text := l.algorithm.String(); text != l.name {
-		return fmt.Sprintf("%s: %s", l.name, text)
+	if l.IsNamed() {
+		return fmt.Sprintf("%s: %s", l.name, l.algorithm)
 	}
 	return l.name
+}
+
+// rateOf returns the rate of an algorithm, the zero Rate for a concurrency limit.
+func rateOf(a Algorithm) Rate {
+	switch a := a.(type) {
+	case TokenBucket:
+		return a.Rate
+	case LeakyBucket:
+		return a.Rate
+	case FixedWindow:
+		return a.Rate
+	case SlidingWindow:
+		return a.Rate
+	case SlidingCounter:
+		return a.Rate
+	case SlidingLog:
+		return a.Rate
+	default:
+		return Rate{}
+	}
 }

@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
 )
 
 // rate reads a rate that is right.
@@ -206,10 +208,10 @@ func TestLimit(t *testing.T) {
 		t.Errorf("an unnamed limit is %q, %q", unnamed.Name(), unnamed)
 	}
 	if unnamed.ID() != same.ID() || unnamed.ID() == other.ID() || unnamed.ID() == named.ID() {
-		t.Error("limits are told apart by more or less than their names")
+		t.Error("limits differ by more or less than their names")
 	}
-	if named.Algorithm() != (sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20}) {
-		t.Errorf("the algorithm is %v", named.Algorithm())
+	if !named.IsNamed() || unnamed.IsNamed() {
+		t.Error("only the first limit has a name of its own")
 	}
 	for _, step := range []struct {
 		algorithm sluice.Algorithm
@@ -243,7 +245,126 @@ func TestLimit(t *testing.T) {
 	sluice.MustLimit("", sluice.TokenBucket{})
 }
 
-// TestLimitIDs: an ID tells name and algorithm, whatever the numbers, and a NameID the name alone.
+// TestLimitDefaults: a limit has the defaults filled in, and is the same limit as one for which
+// they were written out.
+func TestLimitDefaults(t *testing.T) {
+	const most = algo.MaxUnits
+	for _, step := range []struct {
+		given, want sluice.Algorithm
+		name        string
+	}{
+		{
+			sluice.TokenBucket{Rate: rate(t, "5/s")},
+			sluice.TokenBucket{Rate: rate(t, "5/s"), Burst: 5, Debt: 5}, "token_bucket(5/s)",
+		},
+		{
+			sluice.TokenBucket{Rate: rate(t, "5/s"), Burst: 7, WarmUp: time.Second},
+			sluice.TokenBucket{Rate: rate(t, "5/s"), Burst: 7, Debt: 7, WarmUp: time.Second, ColdFactor: 3}, "token_bucket(5/s burst=7 warm_up=1s)",
+		},
+		{
+			sluice.TokenBucket{Rate: sluice.Per(most, time.Microsecond)},
+			sluice.TokenBucket{Rate: sluice.Per(most, time.Microsecond), Burst: most - 1, Debt: 1},
+			fmt.Sprintf("token_bucket(%d/us)", int64(most)),
+		},
+		{
+			sluice.LeakyBucket{Rate: rate(t, "5/s")},
+			sluice.LeakyBucket{Rate: rate(t, "5/s")}, "leaky_bucket(5/s)",
+		},
+		{
+			sluice.FixedWindow{Rate: rate(t, "5/s"), Calendar: sluice.CalendarWeek},
+			sluice.FixedWindow{Rate: rate(t, "5/w"), Calendar: sluice.CalendarWeek, Zone: time.UTC}, "fixed_window(5/week zone=UTC)",
+		},
+		{
+			sluice.SlidingWindow{Rate: rate(t, "5/m")},
+			sluice.SlidingWindow{Rate: rate(t, "5/m"), Cells: 10}, "sliding_window(5/m)",
+		},
+		{
+			sluice.SlidingCounter{Rate: rate(t, "5/m")},
+			sluice.SlidingCounter{Rate: rate(t, "5/m")}, "sliding_counter(5/m)",
+		},
+		{
+			sluice.SlidingLog{Rate: rate(t, "5/m")},
+			sluice.SlidingLog{Rate: rate(t, "5/m")}, "sliding_log(5/m)",
+		},
+		{
+			sluice.Concurrency{Max: 5},
+			sluice.Concurrency{Max: 5, TTL: time.Minute}, "concurrency(max=5)",
+		},
+		{
+			sluice.Concurrency{Max: 5, Queue: 2},
+			sluice.Concurrency{Max: 5, Queue: 2, TTL: time.Minute, Latency: 100 * time.Millisecond}, "concurrency(max=5 queue=2)",
+		},
+	} {
+		short, long := sluice.MustLimit("", step.given), sluice.MustLimit("", step.want)
+		if short.Algorithm() != step.want || long.Algorithm() != step.want {
+			t.Errorf("%v is %+v, and written out %+v, want %+v", step.given, short.Algorithm(), long.Algorithm(), step.want)
+		}
+		if short.Name() != step.name || long.Name() != step.name || short.ID() != long.ID() {
+			t.Errorf("%q and %q, want both %q", short.Name(), long.Name(), step.name)
+		}
+		if fmt.Sprint(short.Params()) != fmt.Sprint(long.Params()) && short.Params().Fixed.Calendar == nil {
+			t.Errorf("%v: %+v and %+v", short, short.Params(), long.Params())
+		}
+	}
+}
+
+// TestTwoSpellingsShareState charges one key under a limit and under the same limit with
+// its defaults written out.
+func TestTwoSpellingsShareState(t *testing.T) {
+	b := newBench(t, sluice.TokenBucket{Rate: sluice.PerDay(10)})
+	if _, err := b.AllowN(b.Context(), b.key, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SetLimit(sluice.MustLimit("test", sluice.TokenBucket{Rate: sluice.PerDay(10), Burst: 10, Debt: 10})); err != nil {
+		t.Fatal(err)
+	}
+	b.remain(6)
+}
+
+// TestLimitQuestions checks what a limit reports about its algorithm.
+func TestLimitQuestions(t *testing.T) {
+	const longest = 100 * 365 * 24 * time.Hour
+	for _, step := range []struct {
+		algorithm sluice.Algorithm
+		rate      string
+		full      time.Duration
+		ttl       time.Duration
+		delays    bool
+	}{
+		{sluice.TokenBucket{Rate: rate(t, "5/s")}, "5/s", time.Second, 0, false},
+		{sluice.TokenBucket{Rate: rate(t, "5/s"), Burst: 12}, "5/s", 2400 * time.Millisecond, 0, false},
+		{sluice.TokenBucket{Rate: rate(t, "3/s"), Burst: 1}, "3/s", 333_333_334, 0, false},
+		{sluice.TokenBucket{Rate: rate(t, "5/s"), WarmUp: time.Second}, "5/s", time.Second, 0, false},
+		{sluice.TokenBucket{Rate: sluice.Every(longest), Burst: 3}, "1/36500d", 1<<63 - 1, 0, false},
+		{sluice.TokenBucket{Rate: sluice.Every(longest), Burst: 1 << 9}, "1/36500d", 1<<63 - 1, 0, false},
+		{sluice.LeakyBucket{Rate: rate(t, "5/s")}, "5/s", 200 * time.Millisecond, 0, false},
+		{sluice.LeakyBucket{Rate: rate(t, "5/s"), Queue: 9, Undelayed: 9}, "5/s", 2 * time.Second, 0, false},
+		{sluice.LeakyBucket{Rate: rate(t, "5/s"), Queue: 9, Undelayed: 8}, "5/s", 2 * time.Second, 0, true},
+		{sluice.FixedWindow{Rate: rate(t, "5/m")}, "5/m", time.Minute, 0, false},
+		{sluice.FixedWindow{Rate: rate(t, "5/m"), Calendar: sluice.CalendarDay}, "5/d", 24 * time.Hour, 0, false},
+		{sluice.FixedWindow{Rate: rate(t, "5/m"), Calendar: sluice.CalendarWeek}, "5/w", 7 * 24 * time.Hour, 0, false},
+		{sluice.FixedWindow{Rate: rate(t, "5/m"), Calendar: sluice.CalendarMonth}, "5/30d", 30 * 24 * time.Hour, 0, false},
+		{sluice.SlidingWindow{Rate: rate(t, "5/m")}, "5/m", time.Minute, 0, false},
+		{sluice.SlidingCounter{Rate: rate(t, "5/m")}, "5/m", time.Minute, 0, false},
+		{sluice.SlidingLog{Rate: rate(t, "5/m")}, "5/m", time.Minute, 0, false},
+		{sluice.Concurrency{Max: 5}, "", 0, time.Minute, false},
+		{sluice.Concurrency{Max: 5, Queue: 1, TTL: time.Second}, "", 0, time.Second, true},
+	} {
+		l, text := sluice.MustLimit("", step.algorithm), ""
+		if !l.Rate().IsZero() {
+			text = l.Rate().String()
+		}
+		if text != step.rate || l.TimeToFull() != step.full {
+			t.Errorf("%v: rate %q, full after %v; want %q, %v", l, text, l.TimeToFull(), step.rate, step.full)
+		}
+		if l.LeaseTTL() != step.ttl || l.IsConcurrency() != (step.ttl > 0) || l.Delays() != step.delays {
+			t.Errorf("%v: leases %v for %v, delays %v", l, l.IsConcurrency(), l.LeaseTTL(), l.Delays())
+		}
+	}
+}
+
+// TestLimitIDs: an ID identifies name and algorithm, whatever the numbers; a NameID identifies
+// the name alone.
 func TestLimitIDs(t *testing.T) {
 	algorithms := []sluice.Algorithm{
 		sluice.TokenBucket{Rate: sluice.PerSecond(5)},

@@ -13,8 +13,10 @@ import (
 )
 
 // Limiter is a store and one limit: what most programs hold. Most callers want
-// Allow; those that can wait, Wait; those that plan ahead, Reserve. For a
-// concurrency limit it is Acquire.
+// [Limiter.Allow]. Callers that can wait want [Limiter.Wait]; callers that plan ahead want
+// [Limiter.Reserve]. A concurrency limit needs [Limiter.Acquire].
+//
+// Each of these methods takes one unit. Its twin with an N takes n units or none.
 //
 // A Limiter is safe for concurrent use, for any number of keys.
 type Limiter struct {
@@ -38,10 +40,12 @@ func NewLimiter(store Store, limit *Limit) *Limiter {
 // Limit returns the limit in force.
 func (l *Limiter) Limit() *Limit { return l.limit.Load() }
 
-// SetLimit changes the numbers of the limit while it is used. What keys have
-// used stays used: their states are settled under the old numbers and clamped to the new
-// ones, each with its next request. The new limit must have the name of the old one. Under
-// another algorithm keys begin anew, and their bans hold.
+// SetLimit changes the numbers of the limit while it is in use. The new limit must have the
+// name of the old one.
+//
+// What keys have used stays used: the next request of each key settles its state under the
+// old numbers and clamps it to the new ones. Under another algorithm keys start fresh, and
+// their bans hold.
 func (l *Limiter) SetLimit(limit *Limit) error {
 	if old := l.Limit(); limit.Name() != old.Name() {
 		return &LimitError{
@@ -54,23 +58,29 @@ func (l *Limiter) SetLimit(limit *Limit) error {
 	return nil
 }
 
-// Allow asks for one unit; it is shorthand for AllowN(ctx, key, 1).
+// Allow takes one unit, if the limit allows it now. It is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 	// In these words it is cheap enough to be inlined, which saves a copy of d.
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, 1)
 	return
 }
 
-// AllowN takes n units or nothing. A decision that is allowed with a Delay, by a
-// leaky bucket, has taken its turn: the caller waits for as long before it acts.
+// AllowN takes n units, or none. A leaky bucket may allow the request with a Delay: the
+// request has its turn in the queue then, and the caller waits for the Delay before it acts.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, n)
 	return
 }
 
-// Peek answers as AllowN would, and takes nothing. Remaining is what could be
-// taken now.
-func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (Decision, error) {
+// Peek returns what Allow would decide, and takes nothing. It is shorthand for
+// PeekN(ctx, key, 1).
+func (l *Limiter) Peek(ctx context.Context, key Key) (Decision, error) {
+	return l.PeekN(ctx, key, 1)
+}
+
+// PeekN returns what AllowN would decide, and takes nothing. Remaining is what could be taken
+// now.
+func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error) {
 	return l.store.Decide(ctx, Request{Limit: l.limit.Load(), Key: key, Cost: n, Peek: true})
 }
 
@@ -79,12 +89,18 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	return l.store.Reset(ctx, l.limit.Load(), key)
 }
 
-// Reserve takes n units ahead of time, if they can be had within maxWait: the
-// caller acts after the reservation's Delay. A token bucket goes into debt for it;
-// a leaky bucket gives a place in its queue; windows and logs reserve only what is there now.
+// Reserve takes one unit ahead of time. It is shorthand for ReserveN(ctx, key, 1, maxWait).
+func (l *Limiter) Reserve(ctx context.Context, key Key, maxWait time.Duration) (*Reservation, error) {
+	return l.ReserveN(ctx, key, 1, maxWait)
+}
+
+// ReserveN takes n units ahead of time, if they become available within maxWait. The caller
+// acts after the Delay of the reservation's Decision. A token bucket goes into debt for the
+// units; a leaky bucket gives a turn in its queue; windows and logs reserve only what is
+// available now.
 //
-// If the decision is a denial, the reservation has taken nothing and need not be ended.
-func (l *Limiter) Reserve(ctx context.Context, key Key, n int64, maxWait time.Duration) (*Reservation, error) {
+// A denied reservation has taken nothing and need not be ended.
+func (l *Limiter) ReserveN(ctx context.Context, key Key, n int64, maxWait time.Duration) (*Reservation, error) {
 	r := Request{Limit: l.limit.Load(), Key: key, Cost: n, MaxWait: maxWait}
 	if maxWait <= 0 {
 		r.MaxWait = NoWait
@@ -96,17 +112,21 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, n int64, maxWait time.Du
 	return newReservation(l.store, &r, d), nil
 }
 
-// forever is the longest wait: one that no deadline bounds.
+// forever is the longest wait, which no deadline bounds.
 const forever = time.Duration(math.MaxInt64)
 
-// Wait takes n units as soon as they can be had and returns when the caller may
-// act. It fails at once, and takes nothing, with ErrNever if the cost can never fit and
-// with ErrDeadline if the wait would last beyond the context's deadline. If the
-// context ends while it waits, it gives back what it took and returns the context's error.
+// Wait takes one unit as soon as it is available. It is shorthand for WaitN(ctx, key, 1).
+func (l *Limiter) Wait(ctx context.Context, key Key) error { return l.WaitN(ctx, key, 1) }
+
+// WaitN takes n units as soon as they are available, and returns when the caller may act.
 //
-// Those who wait for a bucket act in the order in which they asked. Windows and
-// logs make no reservations: who waits for one asks again when its time has come.
-func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
+// It fails at once and takes nothing if waiting is useless: with ErrNever if n can never fit,
+// and with ErrDeadline if the wait would outlast the context's deadline. If the context ends
+// during the wait, WaitN gives back what it took and returns the context's error.
+//
+// Callers that wait for a bucket act in the order of their calls. Windows and logs make no
+// reservations: WaitN retries when they have room.
+func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -115,14 +135,14 @@ func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
 		if deadline, ok := ctx.Deadline(); ok {
 			left = time.Until(deadline)
 		}
-		r, err := l.Reserve(ctx, key, n, left)
+		r, err := l.ReserveN(ctx, key, n, left)
 		if err != nil {
 			return err
 		}
 		d := r.Decision()
 		if d.Allowed {
 			if err := sleep(ctx, d.Delay); err != nil {
-				// The units go back, also when the context has ended.
+				// The units go back although the context has ended.
 				return errors.Join(err, r.Cancel(context.WithoutCancel(ctx)))
 			}
 			return nil
@@ -134,7 +154,7 @@ func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
 			return ErrDeadline
 		}
 		if left < forever {
-			if err := l.worth(ctx, r, left-d.RetryAfter); err != nil {
+			if err := l.checkRetry(ctx, r, left-d.RetryAfter); err != nil {
 				return err
 			}
 		}
@@ -144,14 +164,14 @@ func (l *Limiter) Wait(ctx context.Context, key Key, n int64) error {
 	}
 }
 
-// worth reports with ErrDeadline that who was denied a place in a queue, and comes
-// back when told, would not get one that is early enough in what is left then.
-func (l *Limiter) worth(ctx context.Context, r *Reservation, left time.Duration) error {
+// checkRetry returns ErrDeadline if the retry of a denied reservation would fail: a retry
+// after RetryAfter would get a turn in the queue, but not within the time left then.
+func (l *Limiter) checkRetry(ctx context.Context, r *Reservation, left time.Duration) error {
 	c := &r.charge
 	switch c.Limit.params.Kind {
 	case algo.KindBucket, algo.KindWarmBucket, algo.KindLeaky:
 	default:
-		return nil // those who wait for others have no place in a queue
+		return nil // the others have no queue
 	}
 	d, err := l.store.Decide(ctx, Request{
 		Limit: c.Limit, Key: c.Key, Cost: c.Cost, MaxWait: max(left, time.Microsecond), Peek: true,
@@ -177,19 +197,27 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Acquire takes n units of a concurrency limit until the lease is released. If
-// the decision is a denial, there is no lease and nothing to release; a Delay is the
-// estimated wait of a request that is queued, see Lease.Renew.
-func (l *Limiter) Acquire(ctx context.Context, key Key, n int64) (*Lease, Decision, error) {
+// Acquire takes one unit of a concurrency limit. It is shorthand for AcquireN(ctx, key, 1).
+func (l *Limiter) Acquire(ctx context.Context, key Key) (*Lease, error) {
+	return l.AcquireN(ctx, key, 1)
+}
+
+// AcquireN takes n units of a concurrency limit, or none. The caller holds them until it
+// releases the lease. Only a concurrency limit has leases; AcquireN fails with ErrUnsupported
+// for the others.
+//
+// The lease's Decision says whether the units were taken. Its Delay is the estimated wait of a
+// request in the queue, see [Lease.Renew]. A denied lease holds nothing and need not be
+// released.
+func (l *Limiter) AcquireN(ctx context.Context, key Key, n int64) (*Lease, error) {
 	limit := l.limit.Load()
-	if limit.params.Kind != algo.KindConcurrency {
-		return nil, Decision{}, fmt.Errorf("%w: limit %q has no leases", ErrUnsupported, limit.Name())
+	if !limit.IsConcurrency() {
+		return nil, fmt.Errorf("%w: limit %q has no leases", ErrUnsupported, limit.Name())
 	}
 	r := Request{Limit: limit, Key: key, Cost: n, Member: rand.Uint64()}
 	d, err := l.store.Decide(ctx, r)
-	if err != nil || !d.Allowed {
-		return nil, d, err
+	if err != nil {
+		return nil, err
 	}
-	lease := newLease(l.store, r, &d)
-	return lease, d, nil
+	return newLease(l.store, &r, d), nil
 }

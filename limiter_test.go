@@ -46,7 +46,7 @@ func (b *bench) allows(n int64, want bool) sluice.Decision {
 // reserves checks the delay of a reservation, negative for one that is denied.
 func (b *bench) reserves(n int64, maxWait, want time.Duration) *sluice.Reservation {
 	b.Helper()
-	r, err := b.Reserve(b.Context(), b.key, n, maxWait)
+	r, err := b.ReserveN(b.Context(), b.key, n, maxWait)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (b *bench) reserves(n int64, maxWait, want time.Duration) *sluice.Reservati
 func (b *bench) waits(ctx context.Context, n int64, took time.Duration, want error) {
 	b.Helper()
 	start := time.Now()
-	if err := b.Wait(ctx, b.key, n); !errors.Is(err, want) {
+	if err := b.WaitN(ctx, b.key, n); !errors.Is(err, want) {
 		b.Fatalf("waiting for %d: %v, want %v", n, err, want)
 	}
 	if got := time.Since(start); got != took {
@@ -70,7 +70,7 @@ func (b *bench) waits(ctx context.Context, n int64, took time.Duration, want err
 
 func (b *bench) remain(want int64) {
 	b.Helper()
-	d, err := b.Peek(b.Context(), b.key, 0)
+	d, err := b.PeekN(b.Context(), b.key, 0)
 	if err != nil || d.Remaining != want {
 		b.Fatalf("%+v, %v, want %d to remain", d, err, want)
 	}
@@ -138,7 +138,7 @@ func TestWaitFailsAtOnceWhenTheDeadlineIsTooNear(t *testing.T) {
 // reserveDelay returns how long one waits for n units now.
 func (b *bench) reserveDelay(n int64) time.Duration {
 	b.Helper()
-	r, err := b.Reserve(b.Context(), b.key, n, time.Hour)
+	r, err := b.ReserveN(b.Context(), b.key, n, time.Hour)
 	if err != nil || !r.OK() {
 		b.Fatalf("%+v, %v", r.Decision(), err)
 	}
@@ -188,7 +188,7 @@ func TestWaitersActInOrder(t *testing.T) {
 		var mu sync.Mutex
 		for i := range 5 {
 			wg.Go(func() {
-				if err := b.Wait(b.Context(), b.key, 1); err != nil {
+				if err := b.Wait(b.Context(), b.key); err != nil {
 					b.Error(err)
 				}
 				mu.Lock()
@@ -209,12 +209,12 @@ func TestWaitersActInOrder(t *testing.T) {
 func TestPeekWritesNothing(t *testing.T) {
 	bubble(t, tenASecond, func(b *bench) {
 		for range 10 {
-			if d, err := b.Peek(b.Context(), b.key, 3); err != nil || !d.Allowed {
+			if d, err := b.PeekN(b.Context(), b.key, 3); err != nil || !d.Allowed {
 				b.Fatalf("%+v, %v", d, err)
 			}
 		}
 		b.remain(3)
-		if d, err := b.Peek(b.Context(), b.key, 4); err != nil || d.Allowed || d.Reason != sluice.ReasonNever {
+		if d, err := b.PeekN(b.Context(), b.key, 4); err != nil || d.Allowed || d.Reason != sluice.ReasonNever {
 			b.Errorf("%+v, %v", d, err)
 		}
 	})
@@ -256,13 +256,13 @@ func TestErrorsOfRequests(t *testing.T) {
 		if _, err := b.AllowN(b.Context(), b.key, -1); !errors.As(err, &bad) {
 			b.Errorf("a negative cost: %v", err)
 		}
-		if _, err := b.Reserve(b.Context(), b.key, -1, 0); !errors.As(err, &bad) {
+		if _, err := b.ReserveN(b.Context(), b.key, -1, 0); !errors.As(err, &bad) {
 			b.Errorf("a negative reservation: %v", err)
 		}
-		if err := b.Wait(b.Context(), b.key, -1); !errors.As(err, &bad) {
+		if err := b.WaitN(b.Context(), b.key, -1); !errors.As(err, &bad) {
 			b.Errorf("a negative wait: %v", err)
 		}
-		if _, _, err := b.Acquire(b.Context(), b.key, 1); !errors.Is(err, sluice.ErrUnsupported) {
+		if _, err := b.Acquire(b.Context(), b.key); !errors.Is(err, sluice.ErrUnsupported) {
 			b.Errorf("a lease of a bucket: %v", err)
 		}
 		b.remain(3)
@@ -293,14 +293,14 @@ func TestEndsThatFail(t *testing.T) {
 		buckets := sluice.NewLimiter(f, sluice.MustLimit("buckets", tenASecond))
 		leases := sluice.NewLimiter(f, sluice.MustLimit("leases", sluice.Concurrency{Max: 9}))
 		reserve := func() *sluice.Reservation {
-			r, err := buckets.Reserve(ctx, sluice.Key{}, 1, 0)
+			r, err := buckets.Reserve(ctx, sluice.Key{}, 0)
 			if err != nil || !r.OK() {
 				t.Fatal(r, err)
 			}
 			return r
 		}
 		cancelled, settled := reserve(), reserve()
-		lease, _, err := leases.Acquire(ctx, sluice.Key{}, 1)
+		lease, err := leases.Acquire(ctx, sluice.Key{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rate is a count of units per period of time, such as 100 per minute. It is a
-// rational number and kept as one. The zero Rate is no rate, which every limit refuses.
+// Rate is a count of units per period of time, such as 100 per minute. It is an exact
+// rational number. Every limit refuses the zero Rate.
 type Rate struct {
 	count  int64
 	period time.Duration
@@ -17,18 +17,16 @@ type Rate struct {
 // maxPeriod bounds the period of a rate.
 const maxPeriod = 100 * 365 * 24 * time.Hour
 
-// day and week are not in package time, for lack of daylight saving; a rate
-// counts days of 24 hours.
+// Package time has no day, because of daylight saving; a rate counts days of 24 hours.
 const (
 	day  = 24 * time.Hour
 	week = 7 * day
 )
 
-// Per returns the rate of n units per period. Numbers that make no rate are
-// reported by NewLimit.
+// Per returns the rate of n units per period. NewLimit reports invalid numbers.
 func Per(n int64, period time.Duration) Rate {
 	if period%time.Microsecond != 0 && period > 0 && n > 0 && n < 1<<50 {
-		// Time is counted in microseconds: n per d ns is 1000·n per d µs.
+		// Sluice counts time in microseconds: n per d ns is 1000·n per d µs.
 		count, ns := 1000*n, int64(period)
 		g := gcd(count, ns)
 		if ns/g <= int64(maxPeriod/time.Microsecond) {
@@ -38,24 +36,24 @@ func Per(n int64, period time.Duration) Rate {
 	return Rate{n, period}
 }
 
-// PerSecond returns the rate of n units a second.
+// PerSecond returns the rate of n units per second.
 func PerSecond(n int64) Rate { return Rate{n, time.Second} }
 
-// PerMinute returns the rate of n units a minute.
+// PerMinute returns the rate of n units per minute.
 func PerMinute(n int64) Rate { return Rate{n, time.Minute} }
 
-// PerHour returns the rate of n units an hour.
+// PerHour returns the rate of n units per hour.
 func PerHour(n int64) Rate { return Rate{n, time.Hour} }
 
-// PerDay returns the rate of n units in 24 hours.
+// PerDay returns the rate of n units per 24 hours.
 func PerDay(n int64) Rate { return Rate{n, day} }
 
-// Every returns the rate of one unit each interval.
+// Every returns the rate of one unit per interval.
 func Every(interval time.Duration) Rate { return Per(1, interval) }
 
-// ParseRate reads a rate written as count/period. The period is one of s, m, h,
-// d and w, or a number of them ("10/30s"), or of ms or us; a number alone counts
-// seconds ("100/300"). The error is a *RateError.
+// ParseRate parses a rate written as count/period. The period is s, m, h, d or w, a number of
+// them ("10/30s"), or a number of ms or us; a bare number counts seconds ("100/300"). The error
+// is a *RateError.
 func ParseRate(text string) (Rate, error) {
 	fail := func(problem string) (Rate, error) {
 		return Rate{}, &RateError{Text: text, Problem: problem}
@@ -87,23 +85,23 @@ func ParseRate(text string) (Rate, error) {
 	return Rate{n, time.Duration(times) * unit}, nil
 }
 
-// parseCount reads digits alone: strconv.ParseInt would take a sign.
+// parseCount parses digits only: strconv.ParseInt would accept a sign.
 func parseCount(s string) (int64, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	return int64(n), err
 }
 
-// Count returns the units of the rate's period.
+// Count returns the number of units per period.
 func (r Rate) Count() int64 { return r.count }
 
-// Period returns the time in which Count units are given.
+// Period returns the time in which the rate gives Count units.
 func (r Rate) Period() time.Duration { return r.period }
 
 // IsZero reports whether r is the zero Rate.
 func (r Rate) IsZero() bool { return r == Rate{} }
 
-// String returns the rate as ParseRate reads it; a period of less than a
-// microsecond, which no limit accepts, is written as a time.Duration.
+// String returns the rate in the form that ParseRate accepts. It writes a period of less than
+// a microsecond, which no limit accepts, as a time.Duration.
 func (r Rate) String() string {
 	for _, u := range []struct {
 		unit time.Duration
@@ -119,16 +117,16 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.count, r.period)
 }
 
-// MarshalText writes the rate as String does.
+// MarshalText returns the text of String.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a rate as ParseRate does.
+// UnmarshalText parses a rate as ParseRate does.
 func (r *Rate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseRate(string(text))
 	return err
 }
 
-// check returns what is wrong with r and what would be right.
+// check returns why a limit cannot have the rate r, and how to correct it.
 func (r Rate) check() (problem, remedy string) {
 	switch {
 	case r.IsZero():

@@ -6,10 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Reservation is units taken ahead of time. It is ended once: by acting after its
-// delay, which needs no call, by Cancel, or by Settle when the cost turns
-// out to be another one. An end that fails, and changed nothing, can be tried again.
-// It is safe for concurrent use.
+// Reservation is units taken ahead of time. OK reports whether they were taken. The caller
+// acts after the Delay of the Decision.
+//
+// A reservation ends once: by Cancel, by Settle if the actual cost differs, or by acting, which
+// needs no call. After an end that failed and changed nothing, the caller can retry. It is safe
+// for concurrent use.
 type Reservation struct {
 	store    Store
 	charge   Charge
@@ -21,15 +23,15 @@ func newReservation(store Store, r *Request, d Decision) *Reservation {
 	return &Reservation{store: store, charge: r.Charge(&d), decision: d}
 }
 
-// Decision returns the answer; if it is a denial, nothing was taken.
+// Decision returns the decision about the reservation. A denied reservation took nothing.
 func (r *Reservation) Decision() Decision { return r.decision }
 
 // OK reports whether the units were taken.
 func (r *Reservation) OK() bool { return r.decision.Allowed }
 
-// Cancel gives the units back before the moment at which the reservation acts, less what later
-// reservations stand on; after that moment it gives back nothing. The second end of a
-// reservation is ErrEnded. Of a reservation that was denied there is nothing to cancel.
+// Cancel gives back the units, except those on which later reservations rely. After the moment
+// at which the reservation acts, it gives back nothing. It returns ErrEnded if the reservation
+// has already ended, and does nothing for a denied reservation.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.decision.Allowed {
 		return nil
@@ -37,8 +39,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return end(&r.ended, func() error { return r.store.Cancel(ctx, r.charge) })
 }
 
-// end ends what can be ended once: by a call that succeeds, or of which nobody
-// knows whether it did. A call that changed nothing may be made again.
+// end calls a function that ends a reservation or a lease, once. The caller may retry only if
+// the call surely changed nothing.
 func end(ended *atomic.Bool, call func() error) error {
 	if ended.Swap(true) {
 		return ErrEnded
@@ -50,9 +52,9 @@ func end(ended *atomic.Bool, call func() error) error {
 	return err
 }
 
-// Settle replaces the cost by what it turned out to be, now: a token bucket is
-// credited up to its burst, or charged into its debt; a window or log while the
-// charge still counts; a leaky bucket while nobody stands behind.
+// Settle replaces the cost by the actual cost, at the moment of the call. A token bucket is
+// credited up to its burst, or charged into its debt. A window or a log changes while the
+// charge still counts. A leaky bucket changes while no later request is in its queue.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return &RequestError{Limit: r.charge.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}

@@ -87,7 +87,7 @@ func TestSettle(t *testing.T) {
 			if err := r.Settle(b.Context(), step.actual); err != nil {
 				b.Fatalf("%v: %v", step.algorithm, err)
 			}
-			d, err := b.Peek(b.Context(), b.key, 0)
+			d, err := b.PeekN(b.Context(), b.key, 0)
 			if err != nil || d.Remaining != step.remain {
 				b.Errorf("%v: %d settled at %d leaves %d, want %d", step.algorithm, step.cost, step.actual, d.Remaining, step.remain)
 			}

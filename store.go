@@ -2,48 +2,155 @@ package sluice
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"time"
+
+	"github.com/sluicehq/sluice/algo"
 )
 
-// Store keeps the state of limits and owns the clock. All methods are safe for
-// concurrent use, and the decisions about one key are linearizable. Package storetest
-// holds the contract as tests.
+// Store keeps the state of limits and owns the clock. Most programs pass one to [NewLimiter] and
+// call the Limiter. All methods are safe for concurrent use, and the decisions about one key
+// are linearizable. Package storetest holds this contract as tests.
 //
-// A denial is a Decision. An error means that nothing was decided or changed, or
-// wraps ErrUnknownOutcome.
+// A denial is a Decision. An error means that nothing was decided or changed, unless it wraps
+// ErrUnknownOutcome.
 type Store interface {
-	// Decide answers one request.
+	// Decide decides one request.
 	Decide(ctx context.Context, r Request) (Decision, error)
-	// DecideAll answers several requests as one: all are charged, or none is. The
-	// answers are written to out, which is as long as rs. A request that asks
-	// twice for the same limit and key adds up. Requests that Peek take nothing but can
-	// deny; those that Shadow are decided and charged on their own. If any answer but
-	// that of a shadow is a denial, nothing was charged, and the others say what each
-	// limit would have answered alone. An error may be a *DenialError.
+	// DecideAll decides several requests as one: all are charged, or none is. It writes the
+	// decisions to out, which is as long as rs. Two requests with the same limit and key add up.
+	//
+	// A request with Peek takes nothing but can deny the batch. A request with Shadow is
+	// decided and charged on its own. If any decision other than a shadow's is a denial,
+	// nothing was charged, and each other decision is that of its limit alone. An error may be
+	// a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
-	// Cancel gives back what a charge took, before the moment it acts, less what
-	// later charges stand on; after that moment, nothing. A lease is released.
+	// Cancel gives back what a charge took, except the part on which later charges rely. After
+	// the moment at which the charge acts, it gives back nothing. A lease is released.
 	Cancel(ctx context.Context, c Charge) error
-	// Settle replaces the cost of a charge by what it turned out to be.
+	// Settle replaces the cost of a charge by the actual cost.
 	Settle(ctx context.Context, c Charge, actual int64) error
-	// Release ends a lease of a concurrency limit, which was held for latency. It
-	// returns ErrLeaseLost if the lease had ended by itself.
+	// Release ends a lease of a concurrency limit, which was held for latency. It returns
+	// ErrLeaseLost if the lease had ended by itself.
 	Release(ctx context.Context, c Charge, latency time.Duration) error
-	// Reset forgets the state of a limit's key, and its ban, which is that of its name: what
-	// another algorithm has counted under the name stays.
+	// Reset forgets the state of a limit's key, and the ban of the key under the limit's name.
+	// State that another algorithm has under the same name stays.
 	Reset(ctx context.Context, l *Limit, k Key) error
 }
 
-// Taker is a Store that also answers the plainest of requests, for some units of a limit and
-// nothing else, as Decide would. Its arguments fit into registers, which saves a tenth of the
-// time of a decision in memory. A Limiter uses it where there is one.
+// Taker is a Store that also decides the simplest requests: some units of a limit and nothing
+// else. Take returns what Decide would return. Its arguments fit into registers, which saves a
+// tenth of the time of a decision in memory. A Limiter calls Take if its store has it.
 type Taker interface {
 	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
 }
 
-// taker is a Taker over any store.
+// taker makes a Taker of any store.
 type taker struct{ Store }
 
 func (t taker) Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error) {
 	return t.Decide(ctx, Request{Limit: l, Key: k, Cost: cost})
+}
+
+// Receipt says when a charge was made, in the terms of its algorithm. Only stores read it.
+type Receipt struct {
+	At   int64
+	Over uint64
+}
+
+// Charge says what a decision took. A store needs it to settle or cancel the decision.
+type Charge struct {
+	Limit       *Limit
+	Key         Key
+	Cost, Floor int64
+	Member      uint64
+	Receipt     Receipt
+}
+
+// Charge returns the charge that d, a decision about r, has made.
+func (r *Request) Charge(d *Decision) Charge {
+	return Charge{r.Limit, r.Key, r.Cost, r.Floor, r.Member, d.Receipt}
+}
+
+// Check reports why a store cannot decide r, with a *RequestError. It returns nil for a valid
+// request. A store calls it before it decides.
+func (r *Request) Check() error {
+	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 {
+		return nil
+	}
+	return r.problem()
+}
+
+func (r *Request) problem() error {
+	if r.Limit == nil {
+		return &RequestError{Problem: "has no limit"}
+	}
+	fail := func(problem string) error { return &RequestError{Limit: r.Limit.Name(), Problem: problem} }
+	switch {
+	case r.Cost < 0:
+		return fail("the cost is negative; to give units back, settle or cancel their reservation")
+	case r.Floor < 0:
+		return fail("the floor is negative; give 0 or more")
+	case r.Limit.IsConcurrency() && r.Member == 0 && r.Cost > 0 && !r.Peek:
+		return fail("a concurrency limit grants leases, and each needs a Member of its own; use Limiter.Acquire")
+	}
+	if r.Ban != nil {
+		if err := r.Ban.Check(); err != nil {
+			var bad *BanError // the first one
+			errors.As(err, &bad)
+			return fail("a ban's " + bad.Field + " " + withRemedy(bad.Problem, bad.Remedy))
+		}
+	}
+	return nil
+}
+
+// Params returns the numbers with which stores compute. Do not change them.
+func (l *Limit) Params() *algo.Params { return &l.params }
+
+// ID returns 128 bits that identify the name and the algorithm, whatever the numbers. Stores
+// keep states under it. A token bucket with a warm-up and one without are two algorithms.
+func (l *Limit) ID() [2]uint64 { return l.id }
+
+// NameID returns 128 bits that identify the name alone. Stores keep bans under it. Its first
+// half equals that of ID, so that a store can keep the two together.
+func (l *Limit) NameID() [2]uint64 { return l.nameID }
+
+// Terms returns the numbers with which stores decide about a ban.
+func (b *Ban) Terms() algo.Ban {
+	t := algo.Ban{
+		After: b.After, Within: int64(b.Within / time.Microsecond), For: int64(b.For / time.Microsecond),
+		Escalate: b.Escalate, Prolong: b.Prolong,
+	}
+	if t.Within == 0 {
+		t.Within = t.For
+	}
+	if len(b.Escalate) > 0 {
+		forget := b.Forget
+		if forget == 0 {
+			forget = b.For
+			for _, d := range b.Escalate {
+				forget = max(forget, d)
+			}
+		}
+		t.Forget = int64((forget + time.Second - 1) / time.Second)
+	}
+	return t
+}
+
+// Len returns the number of the key's parts.
+func (k Key) Len() int { return k.parts }
+
+// Text returns the encoding of the key's parts. Text and Len together identify the key.
+func (k Key) Text() string { return k.text }
+
+// EncodedKey returns the key whose parts AppendKeyPart has encoded. The text of a single part
+// is the part itself, without its length.
+func EncodedKey(text string, parts int) Key { return Key{text, parts} }
+
+// AppendKeyPart appends a part to the encoding of a key with two or more parts, for
+// EncodedKey.
+func AppendKeyPart(dst []byte, part string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(part)))
+	return append(dst, part...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -89,13 +88,4 @@ func (g *Gate) tell(ctx context.Context, err error) {
 // isLease reports whether a decision granted a lease.
 func isLease(m *policy.LimitResult) bool {
 	return m.Request.Member != 0 && m.Decision.Allowed && !m.Returned && m.Request.Cost > 0 && !m.Request.Peek
-}
-
-// concurrencyOf returns a limit's numbers, with the time to live of its leases.
-func concurrencyOf(l *sluice.Limit) sluice.Concurrency {
-	c, _ := l.Algorithm().(sluice.Concurrency)
-	if c.TTL == 0 {
-		c.TTL = defaultTTL
-	}
-	return c
 }

@@ -47,7 +47,7 @@ func (g *Gate) endLater(charges []sluice.Charge, one ending) {
 	a := &again{gate: g, charges: charges, one: one, pause: firstAgain}
 	var lives time.Duration
 	for i := range charges {
-		lives = max(lives, concurrencyOf(charges[i].Limit).TTL)
+		lives = max(lives, charges[i].Limit.LeaseTTL())
 	}
 	a.until = time.Now().Add(lives)
 	a.later()

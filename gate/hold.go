@@ -9,9 +9,6 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// defaultTTL is that of sluice.Concurrency.
-const defaultTTL = time.Minute
-
 // leastLatency is what a lease was held for at least: limits whose latency has come down to
 // nothing would estimate no delay for those who must wait.
 const leastLatency = 2 * time.Microsecond
@@ -45,7 +42,7 @@ func (g *Gate) hold(ctx context.Context, v *policy.Verdict) *hold {
 		}
 		h.requests = append(h.requests, m.Request)
 		h.charges = append(h.charges, m.Request.Charge(&m.Decision))
-		h.interval = min(h.interval, concurrencyOf(m.Request.Limit).TTL/2)
+		h.interval = min(h.interval, m.Request.Limit.LeaseTTL()/2)
 	}
 	if h != nil {
 		h.began = time.Now()

@@ -93,8 +93,7 @@ func (p *pressures) gauge(m *policy.LimitResult, window, now time.Duration) *gau
 			gauges = append(gauges, g)
 		}
 	}
-	_, inFlight := m.Request.Limit.Algorithm().(sluice.Concurrency)
-	g := &gauge{limit: name, window: window, mean: inFlight}
+	g := &gauge{limit: name, window: window, mean: m.Request.Limit.IsConcurrency()}
 	gauges = append(gauges, g)
 	r.gauges.Store(&gauges)
 	return g
@@ -153,38 +152,12 @@ type capacity struct {
 }
 
 func capacityOf(l *sluice.Limit) capacity {
-	per := func(r sluice.Rate, units int64) capacity {
-		c := capacity{units: float64(r.Count()), period: r.Period(), fill: r.Period()}
-		if units > r.Count() {
-			c.fill = time.Duration(min(float64(units)/c.units*float64(r.Period()), math.MaxInt64/4))
-		}
-		return c
+	if c, ok := l.Algorithm().(sluice.Concurrency); ok {
+		return capacity{units: float64(c.Max), inFlight: true}
 	}
-	switch a := l.Algorithm().(type) {
-	case sluice.TokenBucket:
-		return per(a.Rate, l.Capacity())
-	case sluice.LeakyBucket:
-		return per(a.Rate, l.Capacity())
-	case sluice.FixedWindow:
-		c := per(a.Rate, 0)
-		switch a.Calendar {
-		case sluice.CalendarDay:
-			c.period = 24 * time.Hour
-		case sluice.CalendarWeek:
-			c.period = 7 * 24 * time.Hour
-		case sluice.CalendarMonth:
-			c.period = 30 * 24 * time.Hour
-		}
-		c.fill = c.period
-		return c
-	case sluice.SlidingWindow:
-		return per(a.Rate, 0)
-	case sluice.SlidingCounter:
-		return per(a.Rate, 0)
-	case sluice.SlidingLog:
-		return per(a.Rate, 0)
-	case sluice.Concurrency:
-		return capacity{units: float64(a.Max), inFlight: true}
+	r := l.Rate()
+	return capacity{
+		units: float64(r.Count()), period: r.Period(),
+		fill: min(max(l.TimeToFull(), r.Period()), math.MaxInt64/4),
 	}
-	return capacity{}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 var _ sluice.Banner = (*Store)(nil)
@@ -14,7 +15,7 @@ var _ sluice.Banner = (*Store)(nil)
 // the store is down it gives an error: other processes would not know. A store that is no
 // Banner gives one that wraps errors.ErrUnsupported.
 func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
-	if err := sluice.CheckBan(l, d); err != nil {
+	if err := translate.CheckBan(l, d); err != nil {
 		return err
 	}
 	c := s.newCall(banKey)

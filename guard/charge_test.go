@@ -19,7 +19,7 @@ func TestReservationsAcrossAnOutage(t *testing.T) {
 		l := sluice.NewLimiter(h, window)
 		reserve := func(n int64, degraded bool) *sluice.Reservation {
 			t.Helper()
-			r, err := l.Reserve(ctx, key, n, 0)
+			r, err := l.ReserveN(ctx, key, n, 0)
 			if err != nil || !r.OK() || r.Decision().Degraded != degraded {
 				t.Fatalf("%+v, %v", r, err)
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/internal/translate"
 )
 
 const (
@@ -42,7 +41,7 @@ func (s *Store) doubt(r *sluice.Request, err error) {
 	}
 	d := &doubt{
 		store: s, id: s.leases.id(r.Limit, r.Key, r.Member), charge: r.Charge(&sluice.Decision{}),
-		until: time.Now().Add(translate.Duration(r.Limit.Params().Conc.TTL)), pause: firstDoubt,
+		until: time.Now().Add(r.Limit.LeaseTTL()), pause: firstDoubt,
 	}
 	d.later()
 }

@@ -71,7 +71,7 @@ func Example() {
 	shared.cut = false
 	for store.State() != guard.Closed { // until a probe has succeeded
 		<-time.After(10 * time.Millisecond)
-		_, _ = api.Peek(context.Background(), sluice.StringKey("192.0.2.1"), 1)
+		_, _ = api.Peek(context.Background(), sluice.StringKey("192.0.2.1"))
 	}
 	ask(api)
 	// Output:

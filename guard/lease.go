@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
-	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // leases remembers who granted the leases that are held, for the time to live of
@@ -69,7 +67,7 @@ const sweep = 4
 
 // put remembers a lease that d granted or renewed, in answer to a question asked at a time.
 func (ls *leases) put(id leaseID, r *sluice.Request, d *sluice.Decision, by layer, asked time.Time) {
-	ttl := translate.Duration(r.Limit.Params().Conc.TTL)
+	ttl := r.Limit.LeaseTTL()
 	receipt, _ := unmark(d.Receipt)
 	now := time.Now()
 	ls.mu.Lock()
@@ -104,11 +102,9 @@ func (ls *leases) drop(id leaseID) {
 	delete(ls.held, id)
 }
 
-func isConcurrency(l *sluice.Limit) bool { return l.Params().Kind == algo.KindConcurrency }
-
 // takesLease reports whether a request is for a lease, or renews one.
 func takesLease(r *sluice.Request) bool {
-	return r.Member != 0 && r.Cost > 0 && r.Limit != nil && isConcurrency(r.Limit)
+	return r.Member != 0 && r.Cost > 0 && r.Limit != nil && r.Limit.IsConcurrency()
 }
 
 // decideLease answers a request for a lease. One that is held is renewed by who granted it.
@@ -151,7 +147,7 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 // about. Whoever holds it goes on: what runs cannot be undone. Where the ladder says
 // Deny, it does so until the store may have given it to another.
 func (s *Store) hold(id leaseID, r *sluice.Request, held lease, now time.Time) sluice.Decision {
-	ttl := translate.Duration(r.Limit.Params().Conc.TTL)
+	ttl := r.Limit.LeaseTTL()
 	ends := now.Add(ttl)
 	if s.fallbackOf(r.Limit) == Deny {
 		if !now.Before(held.sure) {
@@ -207,7 +203,7 @@ func (s *Store) grantor(c *sluice.Charge) layer {
 	if c.Limit == nil {
 		return byStore
 	}
-	if c.Member != 0 && isConcurrency(c.Limit) {
+	if c.Member != 0 && c.Limit.IsConcurrency() {
 		// A lease that was lost and taken anew may be another layer's.
 		held, ok := s.leases.get(s.leases.id(c.Limit, c.Key, c.Member), time.Now())
 		if ok && held.by != by {
@@ -226,7 +222,7 @@ func (s *Store) grantor(c *sluice.Charge) layer {
 // ended forgets a lease that has ended. One that could not be released can be
 // released again.
 func (s *Store) ended(l *sluice.Limit, c *sluice.Charge, err error) {
-	if l != nil && c.Member != 0 && isConcurrency(l) && (err == nil || errors.Is(err, sluice.ErrLeaseLost)) {
+	if l != nil && c.Member != 0 && l.IsConcurrency() && (err == nil || errors.Is(err, sluice.ErrLeaseLost)) {
 		s.leases.drop(s.leases.id(l, c.Key, c.Member))
 	}
 }

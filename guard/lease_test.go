@@ -22,9 +22,9 @@ func held(t *testing.T, s sluice.Store, l *sluice.Limit) int64 {
 // acquire takes a lease through a Limiter.
 func (h *house) acquire(l *sluice.Limit, degraded bool) *sluice.Lease {
 	h.Helper()
-	lease, d, err := sluice.NewLimiter(h, l).Acquire(h.Context(), key, 1)
-	if err != nil || lease == nil || d.Degraded != degraded {
-		h.Fatalf("acquiring: %+v, %v", d, err)
+	lease, err := sluice.NewLimiter(h, l).Acquire(h.Context(), key)
+	if err != nil || !lease.OK() || lease.Decision().Degraded != degraded {
+		h.Fatalf("acquiring: %+v, %v", lease, err)
 	}
 	return lease
 }
@@ -157,8 +157,12 @@ func TestLeaseOfTheLocalStore(t *testing.T) {
 		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 2}})
 		h.outage()
 		a, b := h.acquire(leases, true), h.acquire(leases, true)
-		if none, d, err := sluice.NewLimiter(h, leases).Acquire(t.Context(), key, 1); err != nil || none != nil || !d.Degraded || d.Limit != 2 {
-			t.Errorf("beyond the share: %+v, %v", d, err)
+		denied, err := sluice.NewLimiter(h, leases).Acquire(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := denied.Decision(); d.Allowed || !d.Degraded || d.Limit != 2 {
+			t.Errorf("beyond the share: %+v", d)
 		}
 		h.recovery()
 		for range 3 {

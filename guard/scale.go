@@ -100,17 +100,10 @@ const (
 func (s Share) algorithms(a sluice.Algorithm) []sluice.Algorithm {
 	switch a := a.(type) {
 	case sluice.TokenBucket:
-		if a.Burst == 0 {
-			a.Burst = a.Rate.Count()
-		}
-		if a.Debt == 0 {
-			a.Debt = a.Burst
-		}
 		a.Burst, a.Debt = s.some(a.Burst), s.some(a.Debt)
 		most := int64(algo.MaxCount)
 		if a.WarmUp > 0 { // see algo.WarmFits
-			cold := max(a.ColdFactor, 3)
-			most = min(most, algo.MaxTicks/(16*cold*(5+cold))/int64(a.WarmUp/time.Microsecond))
+			most = min(most, algo.MaxTicks/(16*a.ColdFactor*(5+a.ColdFactor))/int64(a.WarmUp/time.Microsecond))
 		}
 		return s.paced(a.Rate, a.Burst+a.Debt, most, func(r sluice.Rate) sluice.Algorithm {
 			a.Rate = r

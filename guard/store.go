@@ -167,7 +167,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	switch {
 	case actual < 0:
 		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
-	case isConcurrency(c.Limit):
+	case c.Limit.IsConcurrency():
 		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
 	}
 	return nil
@@ -183,7 +183,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	case byStore:
 		err = s.end(ctx, release, &c, 0, latency)
 	default:
-		if !isConcurrency(c.Limit) {
+		if !c.Limit.IsConcurrency() {
 			err = fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
 		}
 	}

@@ -87,7 +87,7 @@ func TestClientGoneGivesAllBack(t *testing.T) {
 		h := wrap(t, d, httplimit.Options{OnError: func(_ *http.Request, err error) { t.Error(err) }}, nothing)
 		left := func() (n [3]int64) {
 			for i, l := range []*sluice.Limit{queue, daily, flight} {
-				d, err := sluice.NewLimiter(store, l).Peek(t.Context(), sluice.StringKey("all"), 0)
+				d, err := sluice.NewLimiter(store, l).PeekN(t.Context(), sluice.StringKey("all"), 0)
 				if err != nil {
 					t.Fatal(err)
 				}

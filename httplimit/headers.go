@@ -143,7 +143,7 @@ func retryAfter(v *policy.Verdict) time.Duration {
 // told the shortest wait that can be written, or that of what else refuses them.
 func told(v *policy.Verdict) time.Duration {
 	wait := v.RetryAfter()
-	if v.TightestLimit == nil || v.Reason == sluice.ReasonBanned || !isConcurrency(v.TightestLimit) {
+	if v.TightestLimit == nil || v.Reason == sluice.ReasonBanned || !v.TightestLimit.IsConcurrency() {
 		return wait
 	}
 	wait = min(wait, time.Second)
@@ -152,7 +152,7 @@ func told(v *policy.Verdict) time.Duration {
 		if m.Role != policy.RoleEnforced || m.Decision.Allowed || m.Request.Limit == nil {
 			continue
 		}
-		if m.Decision.Reason == sluice.ReasonBanned || !isConcurrency(m.Request.Limit) {
+		if m.Decision.Reason == sluice.ReasonBanned || !m.Request.Limit.IsConcurrency() {
 			wait = max(wait, m.Decision.RetryAfter)
 		}
 	}

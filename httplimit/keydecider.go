@@ -17,8 +17,7 @@ type KeyOptions struct {
 	// Store keeps the state of the limits. Required.
 	Store sluice.Store
 	// Limits are what each key may have: one limit or more, with different names. A
-	// request passes if all let it, and is charged to all or to none. Of a concurrency limit
-	// with a queue, the latency is 100 ms unless it says. Required.
+	// request passes if all let it, and is charged to all or to none. Required.
 	Limits []*sluice.Limit
 	// Key are the parts of the request that tell clients apart, such as PeerIP, or
 	// a Header and the Method. Two requests have one key only if all parts are
@@ -93,28 +92,10 @@ func NewKeyDecider(o KeyOptions) (*KeyDecider, error) {
 	}
 	d := &KeyDecider{o: o}
 	for _, l := range o.Limits {
-		l, err := estimating(l)
-		if err != nil {
-			return nil, fmt.Errorf("httplimit: KeyOptions.Limits: %w", err)
-		}
 		d.requests = append(d.requests, sluice.Request{Limit: l, Cost: 1, MaxWait: o.MaxWait, Ban: o.Ban})
-		d.leases = d.leases || isConcurrency(l)
+		d.leases = d.leases || l.IsConcurrency()
 	}
 	return d, nil
-}
-
-// defaultLatency is how long requests are taken to last at first where a limit does not say.
-const defaultLatency = 100 * time.Millisecond
-
-// estimating returns a limit that tells those in its queue that they are in it: a concurrency limit
-// without a latency estimates no delay for them, and they would not wait.
-func estimating(l *sluice.Limit) (*sluice.Limit, error) {
-	c, ok := l.Algorithm().(sluice.Concurrency)
-	if !ok || c.Queue == 0 || c.Latency != 0 {
-		return l, nil
-	}
-	c.Latency = defaultLatency
-	return sluice.NewLimit(l.Name(), c)
 }
 
 // Store returns the store of the options.
@@ -146,7 +127,7 @@ func (d *KeyDecider) Decide(r *http.Request) policy.Verdict {
 func (d *KeyDecider) ask(i int, key sluice.Key, cost int64) sluice.Request {
 	q := d.requests[i]
 	q.Key, q.Cost = key, cost
-	if d.leases && isConcurrency(q.Limit) {
+	if d.leases && q.Limit.IsConcurrency() {
 		q.Member = 1 + rand.Uint64N(1<<64-1)
 	}
 	return q
@@ -252,10 +233,4 @@ func tighter(a, b *sluice.Decision) bool {
 		return a.Reason == sluice.ReasonNever
 	}
 	return a.RetryAfter > b.RetryAfter
-}
-
-// isConcurrency reports whether a limit grants leases.
-func isConcurrency(l *sluice.Limit) bool {
-	_, ok := l.Algorithm().(sluice.Concurrency)
-	return ok
 }

@@ -44,7 +44,7 @@ func status(h http.Handler) int {
 
 func remaining(tb testing.TB, store sluice.Store, a sluice.Algorithm) int64 {
 	tb.Helper()
-	d, err := sluice.NewLimiter(store, sluice.MustLimit("l", a)).Peek(tb.Context(), sluice.StringKey("all"), 0)
+	d, err := sluice.NewLimiter(store, sluice.MustLimit("l", a)).PeekN(tb.Context(), sluice.StringKey("all"), 0)
 	if err != nil {
 		tb.Fatal(err)
 	}

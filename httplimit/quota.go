@@ -25,41 +25,25 @@ type quota struct {
 }
 
 func newQuota(l *sluice.Limit) *quota {
-	units, window := l.Capacity(), time.Duration(0)
+	// Of a bucket, the window is the time in which it fills: the same rate as the
+	// limit's, and never less than remains.
+	units, window := min(l.Capacity(), maxInteger), l.TimeToFull()
 	q := &quota{}
 	unit := ""
 	switch a := l.Algorithm().(type) {
 	case sluice.TokenBucket:
-		// A whole bucket, and the time in which it fills: the same rate as the
-		// limit's, and never less than remains.
-		window = scale(units, a.Rate)
 		if a.WarmUp == 0 {
 			q.count, q.period = uint64(a.Rate.Count()), a.Rate.Period()
 		}
 	case sluice.LeakyBucket:
-		window = scale(units, a.Rate)
 		q.count, q.period = uint64(a.Rate.Count()), a.Rate.Period()
 	case sluice.FixedWindow:
-		switch a.Calendar {
-		case sluice.CalendarDay:
-			window = 24 * time.Hour
-		case sluice.CalendarWeek:
-			window = 7 * 24 * time.Hour
-		case sluice.CalendarMonth:
-			// Months differ; the window may be left out.
-		default:
-			window = a.Rate.Period()
+		if a.Calendar == sluice.CalendarMonth {
+			window = 0 // months differ; the window may be left out
 		}
-	case sluice.SlidingWindow:
-		window = a.Rate.Period()
-	case sluice.SlidingCounter:
-		window = a.Rate.Period()
-	case sluice.SlidingLog:
-		window = a.Rate.Period()
 	case sluice.Concurrency:
 		unit = `;qu="concurrent-requests"`
 	}
-	units = min(units, maxInteger)
 	name := string(appendString(nil, l.Name()))
 	q.remaining = name + ";r="
 	q.policy = name + ";q=" + strconv.FormatInt(units, 10) + unit
@@ -71,11 +55,6 @@ func newQuota(l *sluice.Limit) *quota {
 	}
 	q.envoy += ";name=" + name
 	return q
-}
-
-// scale returns the time in which a rate gives so many units.
-func scale(units int64, r sluice.Rate) time.Duration {
-	return mulDiv(uint64(units), r.Period(), uint64(r.Count()))
 }
 
 // mulDiv returns n·d/count, rounded up, or the longest time if it is more.

@@ -89,7 +89,7 @@ func (sh *shard) unnote(id banID) {
 
 // BanKey bans a key by hand. See sluice.Banner. It fails if there is no room at all.
 func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
-	if err := sluice.CheckBan(l, d); err != nil {
+	if err := translate.CheckBan(l, d); err != nil {
 		return err
 	}
 	p, now, err := s.lock(l, k)
@@ -129,7 +129,7 @@ func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool,
 // found no room are not listed: see Stats.Unlisted.
 func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	var page sluice.BanPage
-	q, err := q.Complete()
+	q, err := translate.CompleteBanQuery(q)
 	if err != nil {
 		return page, err
 	}

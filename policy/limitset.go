@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -34,11 +33,11 @@ func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limit
 	set := &limitSet{override: override}
 	for _, l := range limits {
 		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced})
-		set.kinds = append(set.kinds, askKind{isLease(l), r.role})
+		set.kinds = append(set.kinds, askKind{l.IsConcurrency(), r.role})
 	}
 	for _, l := range r.Candidate {
 		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true})
-		set.kinds = append(set.kinds, askKind{isLease(l), RoleCandidate})
+		set.kinds = append(set.kinds, askKind{l.IsConcurrency(), RoleCandidate})
 	}
 	if len(r.Reserved) == 0 {
 		return set
@@ -59,11 +58,6 @@ func (set *limitSet) floor(i, class int) int64 {
 		return set.asks[i].Floor
 	}
 	return set.floors[class+1][i]
-}
-
-func isLease(l *sluice.Limit) bool {
-	_, ok := l.Algorithm().(sluice.Concurrency)
-	return ok
 }
 
 // roleOf returns what the limits of a rule are for.
@@ -88,7 +82,7 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 			c.report(at, "", fault{"is nil", "make it with sluice.NewLimit"})
 			continue
 		}
-		own, given := l.Name(), l.Name() != l.Algorithm().String()
+		own, given := l.Name(), l.IsNamed()
 		switch {
 		case !given && i == 0 && field == "Limits":
 			own = ""
@@ -111,23 +105,13 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 	return named
 }
 
-// defaultLatency is how long requests are taken to last at first where a limit with a queue does not say.
-const defaultLatency = 100 * time.Millisecond
-
 // named makes a limit of a rule under the name that its state has.
 func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
-	if flight, lease := a.(sluice.Concurrency); lease {
-		if r.Cost.Source.estimates() {
-			c.report(at, "", fault{
-				fmt.Sprintf("is %v, which needs a cost that is known before the request, and the cost is from %v", a, r.Cost.Source),
-				"put it in a rule of its own",
-			})
-		}
-		if flight.Queue > 0 && flight.Latency == 0 {
-			// Without an estimate of their wait, those in the queue would not know that they are in it.
-			flight.Latency = defaultLatency
-			a = flight
-		}
+	if _, lease := a.(sluice.Concurrency); lease && r.Cost.Source.estimates() {
+		c.report(at, "", fault{
+			fmt.Sprintf("is %v, which needs a cost that is known before the request, and the cost is from %v", a, r.Cost.Source),
+			"put it in a rule of its own",
+		})
 	}
 	l, err := sluice.NewLimit(name, a)
 	var bad *sluice.LimitError
@@ -165,7 +149,7 @@ func (c *compiler) addOverrides(r *rule) {
 		}
 		for j, l := range o.Limits {
 			own := strings.TrimPrefix(strings.TrimPrefix(r.Limits[j].Name(), r.Name), "/")
-			if l.Name() != l.Algorithm().String() && l.Name() != own {
+			if l.IsNamed() && l.Name() != own {
 				c.report(fmt.Sprintf("%s.Limits[%d].Name", at, j), l.Name(), fault{
 					fmt.Sprintf("is not the name of the rule's limit, %q", own), "leave it out, because the limits of an override have the names of the rule's",
 				})

@@ -17,7 +17,7 @@ var _ sluice.Banner = (*Store)(nil)
 
 // BanKey bans a key by hand, for all programs that share the prefix. See sluice.Banner.
 func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
-	if err := sluice.CheckBan(l, d); err != nil {
+	if err := translate.CheckBan(l, d); err != nil {
 		return err
 	}
 	_, err := s.ban(ctx, l, k, int64(d/time.Microsecond))
@@ -56,7 +56,7 @@ const (
 // none while a cluster moves slots. Keys that are kept as a digest are listed as a digest.
 func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	var page sluice.BanPage
-	q, err := q.Complete()
+	q, err := translate.CompleteBanQuery(q)
 	if err != nil {
 		return page, err
 	}

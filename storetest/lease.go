@@ -77,12 +77,12 @@ func leases(s *subject) {
 	// Through a Limiter.
 	ctx := context.Background()
 	lim := sluice.NewLimiter(s.store, limit("acquire", sluice.Concurrency{Max: 1, TTL: time.Second}))
-	lease, d, err := lim.Acquire(ctx, key, 1)
-	if err != nil || lease == nil {
-		s.Fatalf("acquiring: %+v, %v", d, err)
+	lease, err := lim.Acquire(ctx, key)
+	if err != nil || !lease.OK() {
+		s.Fatalf("acquiring: %+v, %v", lease, err)
 	}
-	if again, d, err := lim.Acquire(ctx, key, 1); err != nil || again != nil || d.Allowed {
-		s.Fatalf("acquiring what is taken: %+v, %v", d, err)
+	if denied, err := lim.Acquire(ctx, key); err != nil || denied.OK() || denied.Release(ctx) != nil {
+		s.Fatalf("acquiring what is taken: %+v, %v", denied, err)
 	}
 	s.clock.Advance(900 * time.Millisecond)
 	if d, err := lease.Renew(ctx); err != nil || !d.Allowed {
@@ -95,8 +95,8 @@ func leases(s *subject) {
 	if err := lease.Release(ctx); !errors.Is(err, sluice.ErrEnded) {
 		s.Errorf("releasing twice: got %v, want ErrEnded", err)
 	}
-	lease, _, err = lim.Acquire(ctx, key, 1)
-	if err != nil || lease == nil {
+	lease, err = lim.Acquire(ctx, key)
+	if err != nil || !lease.OK() {
 		s.Fatalf("acquiring what was released: %v", err)
 	}
 	s.clock.Advance(time.Second)

@@ -166,7 +166,7 @@ func endOnce(s *subject) {
 			func(r *sluice.Reservation) error { return r.Cancel(ctx) },
 			func(r *sluice.Reservation) error { return r.Settle(ctx, 1) },
 		} {
-			r, err := lim.Reserve(ctx, key, 2, time.Hour)
+			r, err := lim.ReserveN(ctx, key, 2, time.Hour)
 			if err != nil || !r.OK() {
 				s.Fatalf("reserving: %v, %+v", err, r)
 			}

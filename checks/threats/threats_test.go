@@ -197,7 +197,7 @@ func TestCosts(t *testing.T) {
 				s.Errorf("a cost of %d is allowed", n)
 			}
 		}
-		if d, err := l.Peek(s.Context(), sluice.Key{}, 1); err != nil || d.Remaining != 10 {
+		if d, err := l.Peek(s.Context(), sluice.Key{}); err != nil || d.Remaining != 10 {
 			s.Errorf("afterwards: %+v, %v", d, err)
 		}
 	})

@@ -38,7 +38,7 @@ func redisBucket(w *world) (stepper, error) {
 			}
 			return int64(0), err
 		case "balance":
-			d, err := l.Peek(w.Context(), s.key(), 0)
+			d, err := l.PeekN(w.Context(), s.key(), 0)
 			return d.Remaining, err
 		}
 		return unknown(s)
@@ -86,7 +86,7 @@ func takes(w *world, l *sluice.Limiter) stepper {
 			}
 			return passed, nil
 		case "balance":
-			d, err := l.Peek(w.Context(), s.key(), 0)
+			d, err := l.PeekN(w.Context(), s.key(), 0)
 			return d.Remaining, err
 		}
 		return unknown(s)

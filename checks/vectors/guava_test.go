@@ -62,7 +62,7 @@ func guavaWarmUp(w *world) (stepper, error) {
 		return nil, err
 	}
 	take := func(n int64, longest time.Duration) (sluice.Decision, error) {
-		r, err := l.Reserve(w.Context(), sluice.Key{}, n, longest)
+		r, err := l.ReserveN(w.Context(), sluice.Key{}, n, longest)
 		if err != nil {
 			return sluice.Decision{}, err
 		}
@@ -120,7 +120,7 @@ func (b *bursty) bucket(rate float64) sluice.TokenBucket {
 
 // take waits until the debt is paid, and then takes n permits.
 func (b *bursty) take(n int64, longest time.Duration) (sluice.Decision, error) {
-	r, err := b.Reserve(b.Context(), sluice.Key{}, 0, longest)
+	r, err := b.ReserveN(b.Context(), sluice.Key{}, 0, longest)
 	if err != nil || !r.OK() {
 		return sluice.Decision{}, err
 	}
@@ -129,7 +129,7 @@ func (b *bursty) take(n int64, longest time.Duration) (sluice.Decision, error) {
 
 // setRate changes the rate and keeps the time until the bucket is full.
 func (b *bursty) setRate(rate float64) error {
-	d, err := b.Peek(b.Context(), sluice.Key{}, 0)
+	d, err := b.PeekN(b.Context(), sluice.Key{}, 0)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (b *bursty) restore(full time.Duration) error {
 	owed := max(0, math.Ceil((full-time.Second).Seconds()*rate-1e-6))
 	past := b.now() + int64((full-time.Second-span(owed/rate, time.Second))/time.Microsecond)
 	return b.at(past, func() error {
-		r, err := b.Reserve(b.Context(), sluice.Key{}, b.Limit().Capacity(), 0)
+		r, err := b.ReserveN(b.Context(), sluice.Key{}, b.Limit().Capacity(), 0)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func guavaWarmUpTime(w *world) {
 			for split := range 3 {
 				key, waited := sluice.StringKey(fmt.Sprint(split)), time.Duration(0)
 				take := func(n int64) {
-					r, err := l.Reserve(w.Context(), key, n, math.MaxInt64)
+					r, err := l.ReserveN(w.Context(), key, n, math.MaxInt64)
 					if err != nil || !r.OK() {
 						w.Fatalf("%v, %v", r, err)
 					}

@@ -46,7 +46,7 @@ func restyReq(w *world) (stepper, error) {
 		switch s.text("op") {
 		case "incoming":
 			if !s.flag("commit", true) {
-				d, err := l.Peek(w.Context(), k, s.n())
+				d, err := l.PeekN(w.Context(), k, s.n())
 				return queued(d, a.Rate), err
 			}
 			d, err := q.take(k, s.n())
@@ -90,12 +90,12 @@ type reqQueue struct {
 }
 
 func (q *reqQueue) take(k sluice.Key, n int64) (sluice.Decision, error) {
-	before, err := q.Peek(q.Context(), k, 0)
+	before, err := q.PeekN(q.Context(), k, 0)
 	if err != nil {
 		return before, err
 	}
 	// The queue alone bounds the wait.
-	r, err := q.Reserve(q.Context(), k, n, forever)
+	r, err := q.ReserveN(q.Context(), k, n, forever)
 	if err != nil {
 		return sluice.Decision{}, err
 	}
@@ -119,7 +119,7 @@ func (q *reqQueue) giveBack(k sluice.Key) error {
 	if err := last.Cancel(q.Context()); err != nil {
 		return err
 	}
-	after, err := q.Peek(q.Context(), k, 0)
+	after, err := q.PeekN(q.Context(), k, 0)
 	if err == nil && q.now() == last.at && after != last.before {
 		q.Errorf("after giving back: %+v, before takenCall: %+v", after, last.before)
 	}

@@ -23,10 +23,10 @@ func restyCount(w *world) (stepper, error) {
 		switch s.text("op") {
 		case "incoming":
 			if !s.flag("commit", true) {
-				d, err := l.Peek(w.Context(), k, s.n())
+				d, err := l.PeekN(w.Context(), k, s.n())
 				return passed(d, d.Remaining-s.n()), err
 			}
-			r, err := l.Reserve(w.Context(), k, s.n(), 0)
+			r, err := l.ReserveN(w.Context(), k, s.n(), 0)
 			if err != nil {
 				return nil, err
 			}
@@ -41,7 +41,7 @@ func restyCount(w *world) (stepper, error) {
 				}
 				taken[k] = taken[k][:n-1]
 			}
-			d, err := l.Peek(w.Context(), k, 0)
+			d, err := l.PeekN(w.Context(), k, 0)
 			return d.Remaining, err
 		}
 		return unknown(s)

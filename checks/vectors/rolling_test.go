@@ -54,7 +54,7 @@ func (r *rolling) step(s fields) (any, error) {
 		d, _, err := r.act(k)
 		return !d.Allowed, err
 	case "would":
-		d, err := r.all.Peek(r.Context(), k, 1)
+		d, err := r.all.Peek(r.Context(), k)
 		return !d.Allowed, err
 	case "limit_info":
 		d, info, err := r.act(k)
@@ -95,11 +95,11 @@ func (r *rolling) step(s fields) (any, error) {
 
 // look returns which rules would block an action.
 func (r *rolling) look(k sluice.Key) (fields, error) {
-	count, err := r.count.Peek(r.Context(), k, 1)
+	count, err := r.count.Peek(r.Context(), k)
 	if err != nil {
 		return nil, err
 	}
-	gap, err := r.gap.Peek(r.Context(), k, 1)
+	gap, err := r.gap.Peek(r.Context(), k)
 	return fields{"blockedDueToCount": !count.Allowed, "blockedDueToMinDifference": !gap.Allowed}, err
 }
 
@@ -134,7 +134,7 @@ func (r *rolling) would(k sluice.Key) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.all.Peek(r.Context(), k, 1)
+	d, err := r.all.Peek(r.Context(), k)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (r *rolling) would(k sluice.Key) (any, error) {
 	if !d.Allowed {
 		return info, r.until(k, d, info)
 	}
-	made, err := r.all.Reserve(r.Context(), k, 1, 0)
+	made, err := r.all.Reserve(r.Context(), k, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (r *rolling) until(k sluice.Key, d sluice.Decision, info fields) error {
 	ms := sort.Search(int(up(r.interval, time.Millisecond)), func(ms int) bool {
 		var d sluice.Decision
 		err := r.at(r.now()+1000*int64(ms), func() (err error) {
-			d, err = r.all.Peek(r.Context(), k, 1)
+			d, err = r.all.Peek(r.Context(), k)
 			return err
 		})
 		if err != nil {

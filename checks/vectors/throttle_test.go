@@ -98,7 +98,7 @@ func throttleHistory(w *world) (stepper, error) {
 			return fields{"status": int64(429), "Retry-After": up(d.RetryAfter, time.Second)}, nil
 		}
 		// The reset is when the oldest request leaves the window.
-		next, err := l.Peek(w.Context(), s.key(), d.Remaining+1)
+		next, err := l.PeekN(w.Context(), s.key(), d.Remaining+1)
 		return fields{
 			"status":                 int64(200),
 			"X-Rate-Limit-Limit":     d.Limit,

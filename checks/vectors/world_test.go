@@ -192,7 +192,7 @@ func change(l *sluice.Limiter, a sluice.Algorithm) error {
 // takes a unit and gives it back.
 func (w *world) convert(l *sluice.Limiter, k sluice.Key, now int64) error {
 	return w.at(now, func() error {
-		r, err := l.Reserve(w.Context(), k, 1, forever)
+		r, err := l.Reserve(w.Context(), k, forever)
 		if err != nil {
 			return err
 		}

@@ -128,7 +128,7 @@ func (x *xTime) take(n int64, longest time.Duration) (*sluice.Reservation, error
 		}
 		return &sluice.Reservation{}, err
 	}
-	r, err := x.Reserve(x.Context(), sluice.Key{}, n, longest)
+	r, err := x.ReserveN(x.Context(), sluice.Key{}, n, longest)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (x *xTime) take(n int64, longest time.Duration) (*sluice.Reservation, error
 // tokens returns the units in the bucket, which are negative for a debt. It is the burst minus the
 // units that refill until the bucket is full.
 func (x *xTime) tokens() (float64, error) {
-	d, err := x.Peek(x.Context(), sluice.Key{}, 0)
+	d, err := x.PeekN(x.Context(), sluice.Key{}, 0)
 	tokens := float64(x.bucket.Burst-x.floor) - d.ResetAfter.Seconds()*inSecond(x.bucket.Rate)
 	near := inSecond(x.bucket.Rate) * 1e-6
 	if whole := math.Round(tokens); math.Abs(tokens-whole) <= near {
@@ -180,7 +180,7 @@ const late = 2 * time.Second
 func (w *world) waits(ctx context.Context, l *sluice.Limiter, n int64, want error, least, most time.Duration) {
 	w.Helper()
 	began := time.Now()
-	err := l.Wait(ctx, sluice.Key{}, n)
+	err := l.WaitN(ctx, sluice.Key{}, n)
 	if took := time.Since(began); !errors.Is(err, want) || want == nil && err != nil || took < least || took > most {
 		w.Errorf("waiting for %d: %v after %v; want %v after %v to %v", n, err, took, want, least, most)
 	}

@@ -65,7 +65,7 @@ func CheckSettle(c *sluice.Charge, actual int64) error {
 	switch {
 	case actual < 0:
 		return &sluice.RequestError{Limit: c.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
-	case c.Limit.Params().Kind == algo.KindConcurrency:
+	case c.Limit.IsConcurrency():
 		return fmt.Errorf("%w: limit %q grants leases, which are released, not settled", sluice.ErrUnsupported, c.Limit.Name())
 	}
 	return nil
@@ -76,7 +76,7 @@ func CheckRelease(c *sluice.Charge) error {
 	if err := CheckCancel(c); err != nil {
 		return err
 	}
-	if c.Limit.Params().Kind != algo.KindConcurrency {
+	if !c.Limit.IsConcurrency() {
 		return fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
 	}
 	return nil
@@ -122,4 +122,28 @@ func InForce(b *sluice.BannedKey, state algo.State, now int64) bool {
 		b.InRow = int(c.Level)
 	}
 	return true
+}
+
+// CheckBan reports why a store cannot ban a key by hand for a time, with a
+// *sluice.RequestError. It returns nil for a valid ban.
+func CheckBan(l *sluice.Limit, d time.Duration) error {
+	const longest = 100 * 365 * 24 * time.Hour
+	switch {
+	case l == nil:
+		return &sluice.RequestError{Problem: "has no limit"}
+	case d < time.Millisecond || d > longest:
+		return &sluice.RequestError{Limit: l.Name(), Problem: fmt.Sprintf("a ban lasts for %v; give a millisecond to 100 years", d)}
+	}
+	return nil
+}
+
+// CompleteBanQuery returns the query with the default filled in, or a *sluice.RequestError.
+func CompleteBanQuery(q sluice.BanQuery) (sluice.BanQuery, error) {
+	switch {
+	case q.Most == 0:
+		q.Most = 100
+	case q.Most < 0 || q.Most > 1000:
+		return q, &sluice.RequestError{Problem: fmt.Sprintf("for a page of %d bans: give 1 to 1000", q.Most)}
+	}
+	return q, nil
 }

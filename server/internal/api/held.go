@@ -63,11 +63,7 @@ func (h *held) lifetime() (ttl time.Duration, leases bool) {
 		if h.charges[i].lease == nil {
 			continue
 		}
-		one := time.Minute // the default of sluice.Concurrency
-		if c, ok := h.charges[i].Limit.Algorithm().(sluice.Concurrency); ok && c.TTL > 0 {
-			one = c.TTL
-		}
-		if !leases || one < ttl {
+		if one := h.charges[i].Limit.LeaseTTL(); !leases || one < ttl {
 			ttl, leases = one, true
 		}
 	}

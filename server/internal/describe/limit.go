@@ -15,13 +15,9 @@ func Limit(l *sluice.Limit) string {
 	case sluice.TokenBucket:
 		text := fmt.Sprintf("%s, up to %d at once", rate(a.Rate), l.Capacity())
 		if a.WarmUp > 0 {
-			factor := a.ColdFactor
-			if factor == 0 {
-				factor = 3
-			}
-			text += fmt.Sprintf("; after a pause, %d times slower for %s", factor, duration(a.WarmUp))
+			text += fmt.Sprintf("; after a pause, %d times slower for %s", a.ColdFactor, duration(a.WarmUp))
 		}
-		if a.Debt > 0 {
+		if a.Debt != a.Burst {
 			text += fmt.Sprintf("; may owe up to %d", a.Debt)
 		}
 		return text + " (token bucket)"
@@ -51,11 +47,7 @@ func Limit(l *sluice.Limit) string {
 		if a.Queue > 0 {
 			text += fmt.Sprintf("; %d more wait in a queue", a.Queue)
 		}
-		ttl := a.TTL
-		if ttl == 0 {
-			ttl = time.Minute
-		}
-		return text + fmt.Sprintf("; a lease ends after %s (concurrency)", duration(ttl))
+		return text + fmt.Sprintf("; a lease ends after %s (concurrency)", duration(a.TTL))
 	default:
 		return l.Algorithm().String()
 	}
@@ -73,11 +65,7 @@ func fixed(a sluice.FixedWindow) string {
 	count, too := a.Rate.Count(), attempts(a.CountDenied)
 	switch {
 	case a.Calendar != 0:
-		zone := "UTC"
-		if a.Zone != nil {
-			zone = a.Zone.String()
-		}
-		return fmt.Sprintf("%d in each calendar %v in %s%s (fixed window)", count, a.Calendar, zone, too)
+		return fmt.Sprintf("%d in each calendar %v in %s%s (fixed window)", count, a.Calendar, a.Zone, too)
 	case a.Opened:
 		return fmt.Sprintf("%d in each %s, which begins with its first request%s (fixed window)", count, period(a.Rate.Period()), too)
 	}

@@ -228,17 +228,7 @@ func list(keys, networks int, how string) string {
 }
 
 func waiting(r *policy.Rule) string {
-	delays := r.MaxWait > 0
-	for _, l := range r.Limits {
-		switch a := l.Algorithm().(type) {
-		case sluice.LeakyBucket:
-			delays = delays || a.Queue > 0
-		case sluice.Concurrency:
-			delays = delays || a.Queue > 0
-		case sluice.TokenBucket:
-			delays = delays || a.WarmUp > 0
-		}
-	}
+	delays := r.MaxWait > 0 || slices.ContainsFunc(r.Limits, (*sluice.Limit).Delays)
 	advisory := r.WhenLimited.Action == policy.Mark || r.WhenLimited.Action == policy.Degrade
 	switch {
 	case r.Always || advisory:
