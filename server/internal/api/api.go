@@ -142,6 +142,9 @@ func (a *API) Open() int { return a.tokens.len() }
 // Expired returns how many reservations nobody ended in time.
 func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
+// Peek is the call /v1/peek, for the admin listener.
+func (a *API) Peek() http.Handler { return a.handler([]call{{http.MethodPost, a.peek}}) }
+
 // Reset is the call /v1/reset without authorization, for a listener that has its
 // own.
 func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }

@@ -247,6 +247,7 @@ func (a *App) admin() http.Handler {
 		Detail: a.detail,
 		Pages: map[string]http.Handler{
 			"/metrics":            a.metrics.Handler(),
+			"/v1/peek":            a.api.Peek(),
 			"/v1/reset":           a.api.Reset(),
 			"/v1/bans":            a.api.Bans(),
 			"/v1/pressure":        a.api.Pressure(),

@@ -7,42 +7,26 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// about is what the commands for bans have in common.
-const about = "The server is that of SLUICE_SERVER, or on this machine where the admin listener is\n" +
-	"by default. With a store that servers share, it is enough to tell one of them. Each flag\n" +
-	"about the server can be given in the environment: --server is SLUICE_SERVER. The admin token\n" +
-	"is taken from SLUICE_ADMIN_TOKEN or from a file."
-
-// keyedRule is the key of a rule as a command names it.
-type keyedRule struct {
-	Rule string   `json:"rule"`
-	Key  []string `json:"key"`
-}
-
 func newBan() *cobra.Command {
 	var c client
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use:   "ban RULE [KEY...] --for TIME",
-		Short: "Refuse a key of a rule outright for a time",
-		Long: "Refuse a key of a rule outright for a time, in a server that runs. The key is given by the\n" +
-			"values of the rule's key, in their order. The rule must have a ban in the policy, be it\n" +
-			"{by_hand: true}. A ban takes the place of one in force.\n\n" + about,
+		Short: "Refuse all requests of a key for a time",
+		Long: "Refuse all requests of a key of a rule for a time, in a running server. The rule must have\n" +
+			"a ban in the policy; {by_hand: true} is enough. The ban replaces a ban in force.\n\n" + aboutKeys + about,
 		Example: "  sluice ban login 192.0.2.1 --for 1h\n  sluice ban per-user 192.0.2.1 ann --for 24h",
 		Args:    needsRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if length < time.Millisecond {
-				return errors.New("it is not said for how long; give --for 1h or another time of a millisecond or more")
+				return errors.New("ban needs a time: give --for 1h, or another time of a millisecond or more")
 			}
 			q := struct {
 				keyedRule
@@ -56,7 +40,7 @@ func newBan() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", 0, "`TIME` that the ban lasts, such as 1h")
+	cmd.Flags().DurationVar(&length, "for", 0, "`TIME` until the ban ends, such as 1h")
 	c.register(cmd)
 	return cmd
 }
@@ -66,8 +50,8 @@ func newUnban() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unban RULE [KEY...]",
 		Short: "End the ban of a key",
-		Long: "End the ban of a key of a rule, in a server that runs, whether denials led to it or\n" +
-			"somebody made it. What led to it is forgotten. The key is given as to sluice ban.\n\n" + about,
+		Long: "End the ban of a key of a rule, in a running server, whether denials caused it or somebody\n" +
+			"made it. The denials that caused it are forgotten.\n\n" + aboutKeys + about,
 		Example: "  sluice unban login 192.0.2.1",
 		Args:    needsRule,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,9 +89,9 @@ func newBans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bans",
 		Short: "List the keys that are banned",
-		Long: "List the keys that are banned, in a server that runs: the rule and the key as sluice unban\n" +
-			"takes them, how long the ban still lasts, and what led to it. Those whose key the store\n" +
-			"does not keep are listed by a digest, in angle brackets.\n\n" + about,
+		Long: "List the banned keys of a running server: the rule and the key as sluice unban takes them,\n" +
+			"the time until the ban ends, and its cause. A key whose text the store does not keep is\n" +
+			"listed as a digest in angle brackets.\n\n" + about,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := c.bans(cmd)
@@ -126,7 +110,7 @@ func newBans() *cobra.Command {
 			return printBans(cmd.OutOrStdout(), all)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each, as the API has it")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each ban")
 	c.register(cmd)
 	return cmd
 }
@@ -159,7 +143,7 @@ func (c *client) bans(cmd *cobra.Command) ([]bannedKey, error) {
 
 func printBans(out io.Writer, all []bannedKey) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "nobody is banned")
+		_, err := fmt.Fprintln(out, "no key is banned")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -181,34 +165,4 @@ func printBans(out io.Writer, all []bannedKey) error {
 		fmt.Fprintf(w, "%v\t%s\t%s\t%s\n", left, why, printable(b.Rule), key)
 	}
 	return w.Flush()
-}
-
-// plainText is what a shell and a reader take as it is.
-var plainText = regexp.MustCompile(`^[A-Za-z0-9._:/@+=,%-]+$`)
-
-// keyText writes the values of a key as arguments.
-func keyText(values []string) string {
-	if len(values) == 0 {
-		return "everybody"
-	}
-	words := make([]string, len(values))
-	for i, v := range values {
-		switch {
-		case plainText.MatchString(v):
-			words[i] = v
-		case printable(v) == v && !strings.ContainsAny(v, `'\`):
-			words[i] = "'" + v + "'"
-		default:
-			words[i] = strconv.Quote(v)
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-// needsRule asks for the name of a rule.
-func needsRule(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("%s needs the name of a rule: sluice %s", cmd.Name(), cmd.Use)
-	}
-	return nil
 }

@@ -55,6 +55,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newValidate(), newExplain(), newSchema(), newBan(), newUnban(), newBans(), newVersion())
+	root.AddCommand(newServe(), newValidate(), newExplain(), newSchema(),
+		newPeek(), newReset(), newBan(), newUnban(), newBans(), newVersion())
 	return root
 }

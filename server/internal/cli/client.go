@@ -102,9 +102,14 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 		return c.refused(res.StatusCode, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s answers what is none of Sluice's answers; is it the URL of the admin listener or the API?", c.server)
+		return c.strange()
 	}
 	return nil
+}
+
+// strange reports an answer that Sluice does not give.
+func (c *client) strange() error {
+	return fmt.Errorf("the answer of %s is not from Sluice; give the URL of the admin listener, or of the API", c.server)
 }
 
 // noRedirect follows nobody, for who is redirected to would be told the token.

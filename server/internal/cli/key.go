@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	// aboutKeys describes the arguments of the commands about one key.
+	aboutKeys = "RULE is the name of a rule, and KEY the values of the rule's key, in their order. A rule with\n" +
+		"one budget for everybody has no KEY.\n\n"
+
+	// about describes the flags of the commands that call a running server.
+	about = "The server is SLUICE_SERVER, or else the admin listener at its default address. Servers that\n" +
+		"share a store give the same answers, so call any of them. Each flag about the server can be set\n" +
+		"in the environment: --server is SLUICE_SERVER. The admin token comes from SLUICE_ADMIN_TOKEN or\n" +
+		"from a file."
+)
+
+// keyedRule is the key of a rule as a command names it.
+type keyedRule struct {
+	Rule string   `json:"rule"`
+	Key  []string `json:"key"`
+}
+
+// needsRule requires the name of a rule.
+func needsRule(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%s needs the name of a rule: sluice %s", cmd.Name(), cmd.Use)
+	}
+	return nil
+}
+
+// plainText is text that shells and readers take literally.
+var plainText = regexp.MustCompile(`^[A-Za-z0-9._:/@+=,%-]+$`)
+
+// keyText writes the values of a key as arguments.
+func keyText(values []string) string {
+	if len(values) == 0 {
+		return "everybody"
+	}
+	words := make([]string, len(values))
+	for i, v := range values {
+		switch {
+		case plainText.MatchString(v):
+			words[i] = v
+		case printable(v) == v && !strings.ContainsAny(v, `'\`):
+			words[i] = "'" + v + "'"
+		default:
+			words[i] = strconv.Quote(v)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func newPeek() *cobra.Command {
+	var c client
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "peek RULE [KEY...]",
+		Short: "Show what is left for a key of a rule",
+		Long: "Show what is left for a key of a rule now, in a running server: for each limit of the rule the\n" +
+			"units that are left, when the next request would pass, when the limit is full again, and\n" +
+			"whether a ban is in force. Nothing is counted. FULL IN includes the next request, if it passes.\n\n" + aboutKeys + about,
+		Example: "  sluice peek login 192.0.2.1\n  sluice peek per-user 192.0.2.1 ann",
+		Args:    needsRule,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer json.RawMessage
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/peek", keyedRule{args[0], args[1:]}, &answer); err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", answer)
+				return err
+			}
+			var p peeked
+			if err := json.Unmarshal(answer, &p); err != nil {
+				return c.strange()
+			}
+			return p.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the server's answer, in JSON")
+	c.register(cmd)
+	return cmd
+}
+
+// peeked is what a server answers to a peek.
+type peeked struct {
+	Allowed bool
+	Reason  string
+	Limits  []struct {
+		state
+		Limit  string
+		Role   string
+		Listed string
+	}
+}
+
+// state is what a server answers about a key of a limit.
+type state struct {
+	Allowed      bool   `json:"allowed"`
+	Reason       string `json:"reason"`
+	Capacity     int64  `json:"capacity"`
+	Remaining    int64  `json:"remaining"`
+	RetryAfterMS *int64 `json:"retry_after_ms"`
+	ResetAfterMS int64  `json:"reset_after_ms"`
+	Degraded     bool   `json:"degraded"`
+	Overflow     bool   `json:"overflow"`
+}
+
+// word describes whether the next request would pass.
+func (s *state) word() string {
+	word := "allowed"
+	if !s.Allowed {
+		word = "denied: " + printable(s.Reason)
+	}
+	if s.Degraded {
+		word += ", decided by a fallback"
+	}
+	if s.Overflow {
+		word += ", in a shared budget"
+	}
+	return word
+}
+
+// retryAfter describes when the next request would pass.
+func (s *state) retryAfter() string {
+	switch {
+	case s.Allowed:
+		return "now"
+	case s.RetryAfterMS == nil:
+		return "-"
+	default:
+		return millis(*s.RetryAfterMS)
+	}
+}
+
+// fullIn describes when the limit is full again. The server counts the next request in, if it passes.
+func (s *state) fullIn() string {
+	if s.Remaining == s.Capacity {
+		return "now"
+	}
+	return millis(s.ResetAfterMS)
+}
+
+// millis writes milliseconds, in seconds if there are some.
+func millis(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	if d > time.Second {
+		d = d.Round(time.Second)
+	}
+	return d.String()
+}
+
+func (p *peeked) print(out io.Writer) error {
+	if len(p.Limits) == 0 {
+		verdict := "passes: no limit applies"
+		if !p.Allowed {
+			verdict = "denied: " + printable(p.Reason)
+		}
+		_, err := fmt.Fprintln(out, verdict)
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LEFT\tOF\tPASSES IN\tFULL IN\tLIMIT\tSTATE") // Flush reports errors
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		word := l.word()
+		if l.Listed != "" {
+			word = "on the " + printable(l.Listed) + " list"
+		}
+		if l.Role != "enforced" {
+			word += " (" + printable(l.Role) + ")"
+		}
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", l.Remaining, l.Capacity, l.retryAfter(), l.fullIn(), printable(l.Limit), word)
+	}
+	return w.Flush()
+}
+
+func newReset() *cobra.Command {
+	var c client
+	cmd := &cobra.Command{
+		Use:   "reset RULE [KEY...]",
+		Short: "Forget what a key of a rule has used, and its bans",
+		Long: "Forget what a key of a rule has used, and its bans, in a running server. All limits of the\n" +
+			"rule are full again for the key. Units in flight of a concurrency limit no longer count.\n\n" + aboutKeys + about,
+		Example: "  sluice reset login 192.0.2.1",
+		Args:    needsRule,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q := keyedRule{args[0], args[1:]}
+			var answer struct{ Reset bool }
+			if err := c.call(cmd.Context(), http.MethodPost, "/v1/reset", q, &answer); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "reset for %s: %s\n", q.Rule, keyText(q.Key))
+			return err
+		},
+	}
+	c.register(cmd)
+	return cmd
+}
