@@ -2,30 +2,45 @@ package sluice_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestReadmeSnippetIsTheExample finds the README's Go code, line for line, in the
-// example that is run.
-func TestReadmeSnippetIsTheExample(t *testing.T) {
-	readme := read(t, "README.md")
-	example := read(t, "example_readme_test.go")
-	snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme, -1)
-	if len(snippets) != 1 {
-		t.Fatalf("the README has %d Go snippets, want 1", len(snippets))
-	}
-	var indented strings.Builder
-	for line := range strings.Lines(snippets[0][1]) {
-		if line != "\n" {
-			indented.WriteString("\t")
+// TestSnippetsAreExamples finds the Go code of the README and the guide, line for line, in examples
+// that are run.
+func TestSnippetsAreExamples(t *testing.T) {
+	var examples strings.Builder
+	for _, pattern := range []string{"example*_test.go", "*/example*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no file matches %s: %v", pattern, err)
 		}
-		indented.WriteString(line)
+		for _, file := range files {
+			examples.WriteString(trimmed(read(t, file)))
+		}
 	}
-	if !strings.Contains(example, indented.String()) {
-		t.Errorf("the README's snippet is not the example:\n%s", indented.String())
+	for page, least := range map[string]int{"README.md": 1, "docs/guide.md": 10} {
+		snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, page), -1)
+		if len(snippets) < least {
+			t.Errorf("%s has %d Go snippets, want %d or more", page, len(snippets), least)
+		}
+		for _, s := range snippets {
+			if !strings.Contains(examples.String(), trimmed(s[1])) {
+				t.Errorf("no example has this snippet of %s:\n%s", page, s[1])
+			}
+		}
 	}
+}
+
+// trimmed returns the lines of a text without their indentation.
+func trimmed(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return b.String()
 }
 
 // TestReadmeLinksExist follows the README's links to files.

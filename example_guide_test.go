@@ -1,0 +1,187 @@
+package sluice_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// The snippets of docs/guide.md are in these examples, line for line.
+
+func Example_wait() {
+	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("mail", sluice.TokenBucket{Rate: sluice.PerHour(1), Burst: 1}))
+	ctx, key := context.Background(), sluice.StringKey("alice")
+	send := func() { fmt.Println("sent") }
+	for range 2 {
+		func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if err := limiter.Wait(ctx, key); err != nil {
+				fmt.Println(err) // ErrDeadline: the turn would come after the deadline
+				return
+			}
+			send()
+		}()
+	}
+	// Output:
+	// sent
+	// sluice: the wait would last beyond the deadline
+}
+
+func Example_reserve() {
+	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("tokens", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}))
+	ctx, key := context.Background(), sluice.StringKey("alice")
+	complete := func() int64 { return 150 }
+
+	r, err := limiter.ReserveN(ctx, key, 400, 0) // an estimate
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !r.OK() {
+		fmt.Println("come back in", r.Decision().RetryAfter)
+		return
+	}
+	used := complete()
+	if err := r.Settle(ctx, used); err != nil {
+		log.Fatal(err)
+	}
+
+	d, err := limiter.Peek(ctx, key)
+	fmt.Println(d.Remaining, "left", err)
+	// Output: 850 left <nil>
+}
+
+func Example_acquire() {
+	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("reports", sluice.Concurrency{Max: 2}))
+	ctx, key := context.Background(), sluice.StringKey("alice")
+	report := func() { fmt.Println("done") }
+
+	lease, err := limiter.Acquire(ctx, key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if !lease.OK() {
+		fmt.Println("too many at once")
+		return
+	}
+	report()
+	if err := lease.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output: done
+}
+
+func Example_algorithm() {
+	store := newStore()
+	ctx, key := context.Background(), sluice.StringKey("alice")
+
+	limit, err := sluice.NewLimit("login", sluice.SlidingLog{Rate: sluice.PerMinute(5), MinInterval: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := sluice.NewLimiter(store, limit)
+
+	for range 2 {
+		d, err := limiter.Allow(ctx, key)
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter, err)
+	}
+	// Output:
+	// true 4 0s <nil>
+	// false 4 1s <nil>
+}
+
+func Example_severalLimits() {
+	store := newStore()
+	ctx := context.Background()
+
+	perUser := sluice.MustLimit("user", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
+	everybody := sluice.MustLimit("all", sluice.TokenBucket{Rate: sluice.PerMinute(1000)})
+	requests := []sluice.Request{
+		{Limit: perUser, Key: sluice.StringKey("alice"), Cost: 1},
+		{Limit: everybody, Cost: 1},
+	}
+	decisions := make([]sluice.Decision, len(requests))
+	if err := store.DecideAll(ctx, requests, decisions); err != nil {
+		log.Fatal(err)
+	}
+	allowed := decisions[0].Allowed && decisions[1].Allowed
+
+	fmt.Println(allowed, decisions[0].Remaining, decisions[1].Remaining)
+	// Output: true 9 999
+}
+
+func Example_policy() {
+	store := newStore()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+
+	rules, err := policy.New(policy.Options{Rules: []policy.Rule{
+		{
+			Name:   "per-client",
+			Match:  policy.Match{Paths: []string{"/api/**"}},
+			Key:    []policy.Part{policy.ClientIP()},
+			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})},
+		},
+		{
+			Name:         "login",
+			Match:        policy.Match{Paths: []string{"/login"}, Methods: []string{"POST"}},
+			Key:          []policy.Part{policy.ClientIP(), policy.Header("X-Account").IfMissing(policy.MissingDeny)},
+			Limits:       []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(1)})},
+			OnStoreError: policy.FallbackDeny,
+		},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: store})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := httplimit.New(decider, httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limiter.Wrap(mux)
+
+	for _, request := range []string{"GET /api/orders", "POST /login", "POST //login/", "GET /other"} {
+		method, path, _ := strings.Cut(request, " ")
+		r := httptest.NewRequest(method, path, nil)
+		r.Header.Set("X-Account", "alice")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(request, w.Code)
+	}
+	// Output:
+	// GET /api/orders 200
+	// POST /login 200
+	// POST //login/ 429
+	// GET /other 200
+}
+
+func Example_clock() {
+	ctx, key := context.Background(), sluice.StringKey("alice")
+
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	store, err := memory.New(memory.Options{Clock: func() int64 { return now.UnixMicro() }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter := sluice.NewLimiter(store, sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1)}))
+	for range 2 {
+		d, err := limiter.Allow(ctx, key)
+		fmt.Println(d.Allowed, err)
+		now = now.Add(time.Minute)
+	}
+	// Output:
+	// true <nil>
+	// true <nil>
+}
