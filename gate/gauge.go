@@ -1,51 +1,53 @@
 package gate
 
 import (
+	"hash/maphash"
 	"math"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
 )
 
-// parts is into how many a window is divided: that many are counted apart, the current one, and
-// the oldest in proportion to what the window still holds of it.
+// parts is the number of cells that a window is divided into. Besides these and the current cell,
+// the oldest cell counts in proportion to its part that is still in the window.
 const parts = 10
 
-// gauge measures the demand for one limit over its window. What is told while a part of the
-// window gives way to the next may be lost.
+// gauge measures the demand for one limit over its window. Demand that is added while one cell
+// replaces another may be lost.
 type gauge struct {
 	limit  string
 	window time.Duration
-	mean   bool // of what was told, instead of the sum
-	slots  [parts + 1]slot
+	mean   bool // of the demands, instead of their sum
+	cells  [parts + 1]cell
 	keys   atomic.Pointer[keySet]
 }
 
-// slot is what was told in one part of the window.
-type slot struct {
-	number atomic.Int64 // of the part, counted from 1
-	demand atomic.Int64 // in parts of unit
+// cell is the demand in one part of the window.
+type cell struct {
+	number atomic.Int64 // of the cell, counted from 1
+	demand atomic.Int64 // in fractions of unit
 	count  atomic.Int64
 }
 
-// unit is the demand of all that a window gives; mostDemand is what one request can add.
+// unit is the demand that equals the limit; mostDemand is the most that one request can add.
 const (
 	unit       = 1 << 40
 	mostDemand = 1 << 52
 )
 
-func (g *gauge) part(now time.Duration) int64 { return int64(now/(g.window/parts)) + 1 }
+func (g *gauge) cell(now time.Duration) int64 { return int64(now/(g.window/parts)) + 1 }
 
 func (g *gauge) add(now time.Duration, demand float64) {
-	number := g.part(now)
-	s := &g.slots[number%(parts+1)]
+	number := g.cell(now)
+	s := &g.cells[number%(parts+1)]
 	if old := s.number.Load(); old != number && s.number.CompareAndSwap(old, number) {
 		s.demand.Store(0)
 		s.count.Store(0)
 	}
 	if s.demand.Load() < math.MaxInt64/2 {
-		// Rounded up: what is all of a limit, taken together, is to be no less.
+		// Rounded up, so that demands that add up to a limit are never counted as less.
 		s.demand.Add(int64(math.Ceil(min(demand*unit, mostDemand))))
 	}
 	s.count.Add(1)
@@ -53,11 +55,11 @@ func (g *gauge) add(now time.Duration, demand float64) {
 
 // read returns the demand.
 func (g *gauge) read(now time.Duration) float64 {
-	number, width := g.part(now), g.window/parts
+	number, width := g.cell(now), g.window/parts
 	passed := float64(now%width) / float64(width)
 	demand, count := 0.0, 0.0
-	for i := range g.slots {
-		s := &g.slots[i]
+	for i := range g.cells {
+		s := &g.cells[i]
 		weight := 1.0
 		switch age := number - s.number.Load(); {
 		case age < 0 || age > parts:
@@ -80,23 +82,81 @@ func (g *gauge) read(now time.Duration) float64 {
 	return demand
 }
 
-// isIdle reports whether nothing was told for two windows.
+// isIdle reports whether there was no demand for two windows.
 func (g *gauge) isIdle(now time.Duration) bool {
-	number := g.part(now)
-	for i := range g.slots {
-		if number-g.slots[i].number.Load() <= 2*parts {
+	number := g.cell(now)
+	for i := range g.cells {
+		if number-g.cells[i].number.Load() <= 2*parts {
 			return false
 		}
 	}
 	return true
 }
 
-// meet tells that a key was active.
-func (g *gauge) meet(now time.Duration, k sluice.Key) {
+// see counts a key as active.
+func (g *gauge) see(now time.Duration, k sluice.Key) {
 	keys := g.keys.Load()
 	if keys == nil {
 		g.keys.CompareAndSwap(nil, newKeySet())
 		keys = g.keys.Load()
 	}
 	keys.add(int64(now/g.window), k)
+}
+
+// keySet estimates how many keys were active in a window, by linear counting: each key sets a
+// bit, and the number of set bits gives the estimate.
+type keySet struct {
+	seed maphash.Seed
+	// sets are for windows with even and odd numbers.
+	sets [2]bitSet
+}
+
+const bitWords = 256
+
+type bitSet struct {
+	window atomic.Int64
+	set    atomic.Int64 // bits that are set
+	words  [bitWords]atomic.Uint64
+}
+
+func newKeySet() *keySet {
+	s := &keySet{seed: maphash.MakeSeed()}
+	for i := range s.sets {
+		s.sets[i].window.Store(math.MinInt64)
+	}
+	return s
+}
+
+func (s *keySet) add(window int64, k sluice.Key) {
+	b := &s.sets[window&1]
+	if old := b.window.Load(); old != window && b.window.CompareAndSwap(old, window) {
+		b.set.Store(0)
+		for i := range b.words {
+			b.words[i].Store(0)
+		}
+	}
+	h := maphash.String(s.seed, k.Text()) + uint64(k.Len())
+	bit := uint64(1) << (h & 63)
+	w := &b.words[h>>6%bitWords]
+	if w.Load()&bit == 0 && bits.OnesCount64(w.Or(bit)&bit) == 0 {
+		b.set.Add(1)
+	}
+}
+
+// active returns how many keys were active in the window, or the one before if they were more.
+func (s *keySet) active(window int64) float64 {
+	most := 1.0
+	for i := range s.sets {
+		b := &s.sets[i]
+		if w := b.window.Load(); w == window || w == window-1 {
+			most = max(most, b.estimate())
+		}
+	}
+	return most
+}
+
+func (b *bitSet) estimate() float64 {
+	const all = 64 * bitWords
+	free := max(1, all-float64(b.set.Load()))
+	return math.Round(all * math.Log(all/free))
 }

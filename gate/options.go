@@ -60,8 +60,8 @@ func (o *Options) complete() error {
 }
 
 // most returns how long a request may wait for a limit: negative for not at all.
-func (o *Options) most(m *policy.LimitResult) time.Duration {
-	most := m.Request.MaxWait
+func (o *Options) most(r *policy.LimitResult) time.Duration {
+	most := r.Request.MaxWait
 	switch {
 	case most == 0 && o.MaxDelay != 0:
 		return o.MaxDelay

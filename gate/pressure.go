@@ -10,8 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// pressures knows the demand for the limits of rules, by the rules' names, which outlive
-// changes of a policy.
+// pressures are the gauges of all rules, by the rules' names, which outlive changes of a policy.
 type pressures struct {
 	window time.Duration
 	share  float64
@@ -20,17 +19,17 @@ type pressures struct {
 	rules sync.Map // string → *rulePressure
 	mu    sync.Mutex
 	count int
-	sweep int // at how many rules those are forgotten that nobody meets any more
+	sweep int // at how many rules the idle ones are forgotten
 }
 
-// leastSweep is how many rules are kept before any is forgotten.
+// leastSweep is how many rules are kept before idle ones are forgotten.
 const leastSweep = 1024
 
 func (p *pressures) init(window time.Duration, share float64) {
 	p.window, p.share, p.start, p.sweep = window, share, time.Now(), leastSweep
 }
 
-// now is the time that pressure is measured in; never zero.
+// now returns the time since the start, never zero.
 func (p *pressures) now() time.Duration { return time.Since(p.start) + 1 }
 
 // rulePressure are the gauges of a rule's limits.
@@ -39,67 +38,67 @@ type rulePressure struct {
 	gauges atomic.Pointer[[]*gauge]
 }
 
-// observe tells of a request to a limit.
-func (p *pressures) observe(m *policy.LimitResult, now time.Duration, decided bool) {
-	if m.Request.Cost <= 0 || m.Request.Peek {
+// observe counts a request to a limit.
+func (p *pressures) observe(r *policy.LimitResult, now time.Duration, decided bool) {
+	if r.Request.Cost <= 0 || r.Request.Peek {
 		return
 	}
-	capacity := capacityOf(m.Request.Limit)
+	capacity := capacityOf(r.Request.Limit)
 	if capacity.units <= 0 || capacity.inFlight && !decided {
 		return
 	}
 	window := max(p.window, capacity.fill)
-	g := p.gauge(m, window, now)
+	g := p.gauge(r, window, now)
 	if capacity.inFlight {
-		wanted := m.Request.Limit.Capacity() - m.Request.Floor - m.Decision.Remaining
-		if m.Request.MaxWait == sluice.NoWait {
-			wanted = int64(capacity.units) - m.Request.Floor - m.Decision.Remaining
+		wanted := r.Request.Limit.Capacity() - r.Request.Floor - r.Decision.Remaining
+		if r.Request.MaxWait == sluice.NoWait {
+			wanted = int64(capacity.units) - r.Request.Floor - r.Decision.Remaining
 		}
-		if !m.Decision.Allowed {
-			wanted += m.Request.Cost
+		if !r.Decision.Allowed {
+			wanted += r.Request.Cost
 		}
 		g.add(now, float64(max(0, wanted))/capacity.units)
 		return
 	}
-	g.add(now, float64(m.Request.Cost)/(capacity.units*float64(g.window)/float64(capacity.period)))
-	if m.Rule != nil && !isShared(m.Rule) {
-		g.meet(now, m.Request.Key)
+	g.add(now, float64(r.Request.Cost)/(capacity.units*float64(g.window)/float64(capacity.period)))
+	if r.Rule != nil && !hasOneKey(r.Rule) {
+		g.see(now, r.Request.Key)
 	}
 }
 
 // gauge returns the gauge of a limit.
-func (p *pressures) gauge(m *policy.LimitResult, window, now time.Duration) *gauge {
-	var r *rulePressure
-	if known, ok := p.rules.Load(m.Rule.Name); ok {
-		r = known.(*rulePressure)
+func (p *pressures) gauge(r *policy.LimitResult, window, now time.Duration) *gauge {
+	var rule *rulePressure
+	if known, ok := p.rules.Load(r.Rule.Name); ok {
+		rule = known.(*rulePressure)
 	} else {
-		r = p.add(m.Rule.Name, now)
+		rule = p.add(r.Rule.Name, now)
 	}
-	name := m.Request.Limit.Name()
-	for _, g := range *r.gauges.Load() {
-		if g.limit == name && (g.window == window || m.Override) {
+	name := r.Request.Limit.Name()
+	for _, g := range *rule.gauges.Load() {
+		if g.limit == name && (g.window == window || r.Override) {
 			return g
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// Those of a limit whose window has changed, or that is gone, give way.
-	gauges := make([]*gauge, 0, 1+len(*r.gauges.Load()))
-	for _, g := range *r.gauges.Load() {
-		if g.limit == name && (g.window == window || m.Override) {
+	rule.mu.Lock()
+	defer rule.mu.Unlock()
+	// Gauges of a limit whose window has changed, and idle gauges, are dropped.
+	gauges := make([]*gauge, 0, 1+len(*rule.gauges.Load()))
+	for _, g := range *rule.gauges.Load() {
+		if g.limit == name && (g.window == window || r.Override) {
 			return g
 		}
 		if g.limit != name && !g.isIdle(now) {
 			gauges = append(gauges, g)
 		}
 	}
-	g := &gauge{limit: name, window: window, mean: m.Request.Limit.IsConcurrency()}
+	g := &gauge{limit: name, window: window, mean: r.Request.Limit.IsConcurrency()}
 	gauges = append(gauges, g)
-	r.gauges.Store(&gauges)
+	rule.gauges.Store(&gauges)
 	return g
 }
 
-// add makes room for a rule, and forgets those that nobody has met for long when there are many.
+// add adds a rule. When there are many, it forgets idle ones.
 func (p *pressures) add(rule string, now time.Duration) *rulePressure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,18 +135,31 @@ func (p *pressures) of(rule string) float64 {
 	for _, g := range *r.(*rulePressure).gauges.Load() {
 		pressure := g.read(now)
 		if !g.mean {
-			pressure /= p.share // what is in flight is known of all processes
+			pressure /= p.share // units in flight are counted for all processes
 		}
 		most = max(most, pressure)
 	}
 	return most
 }
 
+// forget drops the rules that are gone.
+func (p *pressures) forget(gone func(rule string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules.Range(func(name, _ any) bool {
+		if gone(name.(string)) {
+			p.rules.Delete(name)
+			p.count--
+		}
+		return true
+	})
+}
+
 // capacity is what a limit gives.
 type capacity struct {
-	units    float64       // a period, or in flight
-	period   time.Duration // zero for what is in flight
-	fill     time.Duration // in which it gives all that it can hold
+	units    float64       // per period, or in flight
+	period   time.Duration // zero for units in flight
+	fill     time.Duration // in which an empty limit becomes full
 	inFlight bool
 }
 

@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -13,7 +12,6 @@ const (
 	// mostDoubts bounds how many leases are in doubt. Those beyond end by themselves.
 	mostDoubts = 1 << 14
 	// firstDoubt is after how long a lease in doubt is ended, by when what was on its way to the store has arrived.
-	// Pauses between attempts grow, and differ by half, so that a store that comes back is not asked all at once.
 	firstDoubt = time.Second
 	lastDoubt  = 2 * time.Second
 )
@@ -25,8 +23,6 @@ type doubt struct {
 	store  *Store
 	id     leaseID
 	charge sluice.Charge
-	until  time.Time // when it has ended by itself
-	pause  time.Duration
 }
 
 // doubt takes in what came of a question for a lease that nobody held. If there are too many to remember, it
@@ -35,15 +31,9 @@ func (s *Store) doubt(r *sluice.Request, err error) {
 	if r.Peek || !takesLease(r) || !errors.Is(err, sluice.ErrUnknownOutcome) || s.leases.full() {
 		return
 	}
-	if s.doubts.Add(1) > mostDoubts {
-		s.doubts.Add(-1)
-		return
-	}
-	d := &doubt{
-		store: s, id: s.leases.id(r.Limit, r.Key, r.Member), charge: r.Charge(&sluice.Decision{}),
-		until: time.Now().Add(r.Limit.LeaseTTL()), pause: firstDoubt,
-	}
-	d.later()
+	d := &doubt{store: s, id: s.leases.id(r.Limit, r.Key, r.Member), charge: r.Charge(&sluice.Decision{})}
+	until := time.Now().Add(r.Limit.LeaseTTL()) // it has ended by itself then
+	s.doubts.Start(until, d.settle)
 }
 
 // doubtAll takes in what came of a batch. Leases that are held were asked for before.
@@ -63,18 +53,11 @@ func (s *Store) doubtAll(rs []sluice.Request, err error) {
 	}
 }
 
-func (d *doubt) later() { time.AfterFunc(d.pause/2+rand.N(d.pause), d.settle) }
-
-// settle ends the lease, unless it was asked for again and granted.
-func (d *doubt) settle() {
-	now := time.Now()
-	if held, ok := d.store.leases.get(d.id, now); ok && held.by != byStore || !ok && !d.store.leases.full() {
+// settle ends the lease, unless it was asked for again and granted. It reports whether nothing is left to do.
+func (d *doubt) settle() (done bool) {
+	if held, ok := d.store.leases.get(d.id, time.Now()); ok && held.by != byStore || !ok && !d.store.leases.full() {
 		err := d.store.end(context.Background(), cancelCharge, &d.charge, 0, 0)
-		if err != nil && !isAnswer(err) && now.Before(d.until) {
-			d.pause = min(2*d.pause, lastDoubt)
-			d.later()
-			return
-		}
+		return err == nil || isAnswer(err)
 	}
-	d.store.doubts.Add(-1)
+	return true
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/retry"
 )
 
 // Store is a sluice.Store over one that may fail. Decisions give no error for that:
@@ -27,7 +28,7 @@ type Store struct {
 	scaler    scaler
 	leases    leases
 	calls     sync.Pool // *call
-	doubts    atomic.Int64
+	doubts    retry.Later
 
 	inFlight                                   atomic.Int64
 	shed, refused, givenUp, failed, late, slow atomic.Uint64
@@ -41,7 +42,7 @@ func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{o: o}
+	s := &Store{o: o, doubts: retry.Later{Most: mostDoubts, First: firstDoubt, Last: lastDoubt}}
 	s.breaker.init(&o)
 	s.deadlines.init(o.Deadline)
 	s.scaler.share = o.Share

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -16,15 +15,14 @@ import (
 const statusGone = 499
 
 // serveOther carries out a verdict that needs more than headers. What the gate said of it is
-// the pass and err, and ctx is what it was given.
-func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, pass *gate.Admission, err error) {
+// the admission and err, and ctx is what it was given.
+func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, admission *gate.Admission, err error) {
 	gone := isGone(r)
-	left := gone && errors.Is(v.Err, context.Canceled) // which is no error of the store
-	if v.Err != nil && !left && (err == nil || errors.Is(err, gate.ErrDenied) || v.Reason == sluice.ReasonStoreError) {
+	if v.Err != nil && !(gone && v.Abandoned()) {
 		m.o.OnError(r, v.Err)
 	}
 	if (v.Err != nil || err != nil) && gone {
-		pass.Leave(ctx, policy.Outcome{Status: statusGone})
+		admission.Leave(ctx, policy.Outcome{Status: statusGone})
 		w.WriteHeader(statusGone)
 		return
 	}
@@ -43,20 +41,20 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 	if len(v.Paced) > 0 {
 		next = m.paced(&v, next)
 	}
-	if pass == nil {
+	if admission == nil {
 		next.ServeHTTP(w, r)
 		return
 	}
-	handle(ctx, w, r, next, &v, pass)
+	handle(ctx, w, r, next, &v, admission)
 }
 
 // isGone reports whether the client has gone away. A deadline is the server's own.
 func isGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
 // handle runs the handler and ends what the request holds, with what became of it.
-func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, pass *gate.Admission) {
-	if !pass.Settles() {
-		defer pass.Leave(ctx, policy.Outcome{})
+func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, admission *gate.Admission) {
+	if !admission.Settles() {
+		defer admission.Leave(ctx, policy.Outcome{})
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -80,7 +78,7 @@ func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next ht
 		if r.Method == http.MethodHead {
 			o.ResponseBytes = 0 // whatever the handler wrote
 		}
-		pass.Leave(ctx, o)
+		admission.Leave(ctx, o)
 	}()
 	next.ServeHTTP(w, r)
 	panicked = false

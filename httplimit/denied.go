@@ -17,7 +17,7 @@ func Status(v *policy.Verdict) int {
 	switch {
 	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
 		return v.Rule.WhenLimited.Status
-	case v.Missing != nil, isInvalid(v.Err), errors.Is(v.Err, errTarget):
+	case v.Missing != nil, isInvalid(v.Err), errors.Is(v.Refused, errTarget):
 		return http.StatusBadRequest
 	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonListed:
 		return http.StatusForbidden

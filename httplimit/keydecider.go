@@ -214,7 +214,10 @@ func fold(met []policy.LimitResult) policy.Verdict {
 	t := &met[tightest]
 	v := policy.Verdict{Reason: t.Decision.Reason, Tightest: t.Decision, TightestLimit: t.Request.Limit, Delay: delay, Results: met}
 	if !t.Decision.Allowed {
-		v.Action, v.Delay = policy.Deny, 0
+		v.Deny(t.Decision.Reason, nil, t)
+		for i := range met {
+			met[i].Uncharged = met[i].Decision.Allowed
+		}
 	}
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
@@ -60,16 +61,30 @@ var errTarget = errors.New("httplimit: the target of the request is no path")
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if r.URL != nil && r.URL.Opaque != "" {
-		m.o.OnDenied(w, r, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: errTarget})
+		v := policy.Verdict{Refused: errTarget}
+		v.Deny(sluice.ReasonNever, nil, nil)
+		m.observe(r, v, 0)
+		m.o.OnDenied(w, r, &v)
 		return
 	}
+	var began time.Time
+	if m.o.OnVerdict != nil {
+		began = time.Now()
+	}
 	v, came := m.decider.Decide(r), r
+	var took time.Duration
+	if m.o.OnVerdict != nil {
+		took = time.Since(began)
+	}
 	ctx := r.Context()
 	if isInvolved(&v) || m.o.Counts != nil {
 		ctx = requestContext{ctx, r}
 	}
-	pass, err := m.gate.Enter(ctx, &v)
-	if pass == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
+	admission, err := m.gate.Enter(ctx, &v)
+	if m.o.OnVerdict != nil {
+		m.observe(r, v, took)
+	}
+	if admission == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
 		// Most requests, and little of the cost of the others.
 		m.headers.Set(w.Header(), &v)
 		r = passed(r, &v, m.decider.Reserved(r))
@@ -80,7 +95,14 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	m.serveOther(ctx, w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
 		keepForm(came, r)
-	}), v, pass, err)
+	}), v, admission, err)
+}
+
+// observe reports the final verdict, a copy of it so that most verdicts stay on the stack.
+func (m *Middleware) observe(r *http.Request, v policy.Verdict, took time.Duration) {
+	if m.o.OnVerdict != nil {
+		m.o.OnVerdict(r, &v, took)
+	}
 }
 
 // keepForm gives the request that came the form that was read of a copy: the server removes the

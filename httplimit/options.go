@@ -51,6 +51,11 @@ type Options struct {
 	// Context lets handlers read the verdict by FromContext, at the price of a copy
 	// of the request. Default: they cannot.
 	Context bool
+	// OnVerdict is called once for each request, with the verdict that is final: after the request
+	// has waited, or was refused because it could not wait, and before it is handled or refused. took
+	// is how long the decision took, without the wait. It is for metrics and logs; it must
+	// not keep or change the verdict, and must be safe for concurrent use. Default: not called.
+	OnVerdict func(r *http.Request, v *policy.Verdict, took time.Duration)
 	// OnError is told of errors of the store, of those while charges are canceled,
 	// settled or released too, and of answers that the defaults of OnDenied and OnDegraded cannot
 	// give as the rules say. No request fails for the latter two. It must be safe for

@@ -50,7 +50,7 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Missing.Name != "" {
 			p.Detail = "The request lacks " + v.Missing.Name + ", by which it is counted."
 		}
-	case errors.Is(v.Err, errTarget):
+	case errors.Is(v.Refused, errTarget):
 		p.Detail = "The request asks for no path."
 	case isInvalid(v.Err):
 		p.Detail = "The request's cost is less than nothing."
@@ -146,5 +146,5 @@ func isInvalid(err error) bool {
 // isBusy reports whether it is not the client who is at fault.
 func isBusy(v *policy.Verdict) bool {
 	return v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull ||
-		v.Err != nil && (errors.Is(v.Err, gate.ErrTooManyWaiting) || errors.Is(v.Err, sluice.ErrDeadline))
+		v.Refused != nil && (errors.Is(v.Refused, gate.ErrTooManyWaiting) || errors.Is(v.Refused, sluice.ErrDeadline))
 }

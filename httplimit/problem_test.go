@@ -19,7 +19,7 @@ func TestProblems(t *testing.T) {
 	other := sluice.MustLimit("other", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	denied := func(reason sluice.Reason, err error) *policy.Verdict {
 		v := verdict(0, met(limit, sluice.Decision{Reason: reason, Limit: 5}), met(other, sluice.Decision{Allowed: true, Limit: 5}))
-		v.Err = err
+		v.Refused = err
 		return v
 	}
 	daily := []string{"daily"}

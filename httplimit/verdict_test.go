@@ -3,8 +3,11 @@ package httplimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,4 +172,42 @@ func TestTimeToMoreAboveFloor(t *testing.T) {
 		}
 		clock += 3e6
 	}
+}
+
+// OnVerdict is called once for each request, with what became of it: after the wait, and before it is handled.
+func TestOnVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var seen []string
+		see := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, what)
+		}
+		start := time.Now()
+		o := httplimit.Options{OnVerdict: func(_ *http.Request, v *policy.Verdict, took time.Duration) {
+			see(fmt.Sprint(v.Action, errors.Is(v.Refused, sluice.ErrDeadline), time.Since(start), took))
+		}}
+		h := limited(t, bubbleStore(t), sluice.LeakyBucket{Rate: sluice.PerSecond(1), Queue: 2}, o,
+			func(http.ResponseWriter, *http.Request) { see("handled") })
+		begin(h, get("/"))
+		begin(h, get("/"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		begin(h, get("/").WithContext(ctx))
+		begin(h, get("/"))
+		begin(h, get("/"))
+		<-time.After(time.Minute)
+		synctest.Wait()
+		opaque := get("/")
+		opaque.URL.Opaque = "//host/login"
+		h.ServeHTTP(httptest.NewRecorder(), opaque)
+		want := []string{
+			"allow false 0s 0s", "handled", "deny true 0s 0s", "deny false 0s 0s",
+			"allow false 1s 0s", "handled", "allow false 2s 0s", "handled", "deny false 1m0s 0s",
+		}
+		if !slices.Equal(seen, want) {
+			t.Errorf("got %q; want %q", seen, want)
+		}
+	})
 }

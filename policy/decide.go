@@ -256,7 +256,7 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 			continue
 		}
 		m := LimitResult{Request: s.requests[i], Decision: s.decisions[i], Role: RoleAdvisory}
-		m.giveBack(ctx, store)
+		_ = m.GiveBack(ctx, store)
 	}
 }
 
@@ -265,23 +265,9 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Role == RoleAdvisory {
-			m.giveBack(ctx, store)
+			_ = m.GiveBack(ctx, store)
 		}
 	}
-}
-
-func (m *LimitResult) giveBack(ctx context.Context, store sluice.Store) {
-	if !m.charged(Deny) {
-		return
-	}
-	ctx = context.WithoutCancel(ctx)
-	var err error
-	if charge := m.Request.Charge(&m.Decision); charge.Member != 0 {
-		err = store.Cancel(ctx, charge)
-	} else {
-		err = store.Settle(ctx, charge, 0)
-	}
-	m.Returned = err == nil
 }
 
 // fail makes the verdict of a store that could not decide.
@@ -311,12 +297,14 @@ func (v *Verdict) fail(err error) {
 			v.Rule = m.Rule
 		}
 		denied := decided && !m.Decision.Allowed // for certain: see sluice.DenialError
-		if denied && !refused {
-			v.Reason, v.Tightest, v.TightestLimit = m.Decision.Reason, m.Decision, m.Request.Limit
+		switch {
+		case denied && !refused:
+			v.Deny(m.Decision.Reason, m.Rule, m)
+		case refused || denied || m.Rule.OnStoreError == FallbackDeny:
+			v.Deny(v.Reason, m.Rule, nil)
+		default:
+			continue
 		}
-		if refused || denied || m.Rule.OnStoreError == FallbackDeny {
-			v.Action, v.Rule, v.Degrade, v.Mark, v.Paced = Deny, m.Rule, nil, nil, nil
-			return
-		}
+		return
 	}
 }

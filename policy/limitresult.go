@@ -1,8 +1,12 @@
 package policy
 
-import "github.com/sluicehq/sluice"
+import (
+	"context"
 
-// LimitResult is one limit that a request met.
+	"github.com/sluicehq/sluice"
+)
+
+// LimitResult is what one limit decided about a request.
 type LimitResult struct {
 	// Rule is the rule whose limit it is.
 	Rule *Rule
@@ -17,8 +21,11 @@ type LimitResult struct {
 	Listed List
 	// Override says that the numbers are those of one of the rule's Overrides.
 	Override bool
-	// Returned says that what the decision took was given back, for a rule that enforces its
-	// limits refused the request.
+	// Uncharged says that the limit would let the request pass, and was not charged because
+	// another limit denied it.
+	Uncharged bool
+	// Returned says that the limit was charged, and the charge has been given back because the
+	// request was refused after all.
 	Returned bool
 }
 
@@ -85,8 +92,33 @@ func (m *LimitResult) action() Action {
 	}
 }
 
-// charged reports whether the limit was charged, in a batch with this outcome, and
-// what was taken has not been given back.
-func (m *LimitResult) charged(batch Action) bool {
-	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && !m.Returned && (batch != Deny || m.Request.Shadow)
+// Charged reports whether the limit was charged and the charge has not been given back.
+func (m *LimitResult) Charged() bool {
+	return m.Decision.Allowed && m.Request.Cost > 0 && !m.Request.Peek && !m.Uncharged && !m.Returned
+}
+
+// IsLease reports whether the charge is a lease of a concurrency limit.
+func (m *LimitResult) IsLease() bool { return m.Request.Member != 0 && m.Charged() }
+
+// Charge returns the charge, for the store to settle, cancel or release. It is of use only
+// if the limit is Charged.
+func (m *LimitResult) Charge() sluice.Charge { return m.Request.Charge(&m.Decision) }
+
+// GiveBack gives the charge of a request back that is not handled, and sets Returned. It does
+// nothing for a limit that is not Charged. The end of ctx does not stop it. After an error the
+// limit is still Charged.
+func (m *LimitResult) GiveBack(ctx context.Context, store sluice.Store) error {
+	if !m.Charged() {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	var err error
+	if m.IsLease() || m.Decision.Delay > 0 {
+		err = store.Cancel(ctx, m.Charge())
+	} else {
+		// The charge acted at once, and Cancel returns only what acts later.
+		err = store.Settle(ctx, m.Charge(), 0)
+	}
+	m.Returned = err == nil
+	return err
 }

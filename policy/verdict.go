@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,6 +46,9 @@ type Verdict struct {
 	Missing *Part
 	// Err is the store's error, if it could not decide.
 	Err error
+	// Refused says why an edge refuses a request that the rules let pass: it is a *gate.Error for
+	// a request that could not wait. Nil for all other requests.
+	Refused error
 }
 
 // Allowed reports whether the request passes, be it degraded or marked.
@@ -52,14 +57,31 @@ func (v *Verdict) Allowed() bool { return v.Action != Deny }
 // RetryAfter is when a denied request may come back, zero if it never may.
 func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 
+// Deny turns the verdict into a denial by a rule, nil for none, with nothing left of what holds
+// only for requests that pass. The decision of result fills the headers; a nil result leaves
+// them as they are.
+func (v *Verdict) Deny(reason sluice.Reason, rule *Rule, result *LimitResult) {
+	v.Action, v.Reason, v.Rule = Deny, reason, rule
+	v.Delay, v.Degrade, v.Mark, v.Paced = 0, nil, nil, nil
+	if result != nil {
+		v.Tightest, v.TightestLimit = result.Decision, result.Request.Limit
+	}
+}
+
+// Abandoned reports whether the client left before the store had decided, or while its request
+// waited. Nobody is left to be answered, and neither a limit nor the store is at fault.
+func (v *Verdict) Abandoned() bool {
+	return errors.Is(v.Err, context.Canceled) || errors.Is(v.Refused, context.Canceled)
+}
+
 // Charges returns what the decision took, for a store to settle, cancel or
 // release: one charge for each limit that was charged. That can be some of a denied
 // request too, by rules in shadow, and by others if giving back what they took has failed.
 func (v *Verdict) Charges() []sluice.Charge {
 	var charges []sluice.Charge
 	for i := range v.Results {
-		if m := &v.Results[i]; m.charged(v.Action) {
-			charges = append(charges, m.Request.Charge(&m.Decision))
+		if m := &v.Results[i]; m.Charged() {
+			charges = append(charges, m.Charge())
 		}
 	}
 	return charges
@@ -98,10 +120,15 @@ func (v *Verdict) fold() {
 		return
 	}
 	m := &v.Results[tightest]
-	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
 	if !m.Decision.Allowed {
-		v.Action, v.Delay, v.Degrade, v.Mark, v.Paced = Deny, 0, nil, nil, nil
+		v.Deny(m.Decision.Reason, m.Rule, m)
+		for i := range v.Results {
+			// A shadow request is charged by itself, whatever the others say.
+			v.Results[i].Uncharged = v.Results[i].Decision.Allowed && !v.Results[i].Request.Shadow
+		}
+		return
 	}
+	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
 }
 
 // tighter reports whether m binds its client more than o does. Of equals, the one

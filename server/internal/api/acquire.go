@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
 )
 
 // acquire decides and charges, and opens a token for the places in concurrency
@@ -38,7 +39,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	ttl, leases := h.lifetime()
 	if !leases {
 		a.tokens.unbook()
-		a.giveBack(r.Context(), h)
+		a.giveBack(r.Context(), &v)
 		return &problem{
 			Status: http.StatusConflict, Title: "Nothing to hold",
 			Detail: "None of the limits that were met bounds what is in flight, so there is no place to acquire; what was charged has been given back.",
@@ -54,12 +55,11 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// giveBack ends what nobody has acted upon.
-func (a *API) giveBack(ctx context.Context, h held) {
-	ctx = context.WithoutCancel(ctx)
-	for _, c := range h.charges {
-		// What cannot be given back is too little admitted, not too much.
-		_ = a.o.Store.Settle(ctx, c.Charge, 0)
+// giveBack gives back the charges of a verdict that nobody has acted upon.
+func (a *API) giveBack(ctx context.Context, v *policy.Verdict) {
+	for i := range v.Results {
+		// A charge that cannot be given back admits too little, not too much.
+		_ = v.Results[i].GiveBack(ctx, a.o.Store)
 	}
 }
 

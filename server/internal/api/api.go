@@ -38,21 +38,12 @@ type Decider interface {
 	ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error)
 }
 
-// Ender ends what decisions began; a sluice.Store is one.
-type Ender interface {
-	Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) // of leases, which it renews
-	Cancel(ctx context.Context, c sluice.Charge) error
-	Settle(ctx context.Context, c sluice.Charge, actual int64) error
-	Release(ctx context.Context, c sluice.Charge, latency time.Duration) error
-	Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error
-}
-
 // Options say what an API answers from.
 type Options struct {
 	// Decider decides. Required.
 	Decider Decider
 	// Store ends reservations and resets keys. Required.
-	Store Ender
+	Store sluice.Store
 	// Fingerprint names a key without telling it. Required.
 	Fingerprint func(sluice.Key) string
 	// Headers tell clients their limits, in the answers that requests get. Default: the IETF's.

@@ -26,27 +26,19 @@ type charge struct {
 // heldBy returns what a verdict took.
 func heldBy(v *policy.Verdict) held {
 	h := held{since: time.Now()}
-	for _, c := range v.Charges() {
-		one := charge{Charge: c}
-		for i := range v.Results {
-			if r := &v.Results[i].Request; r.Limit == c.Limit && r.Key == c.Key {
-				cost := v.Results[i].Rule.Cost
-				one.fixed = cost.Units != 0 || cost.Header != ""
-				one.lease = leaseOf(&v.Results[i])
-			}
+	for i := range v.Results {
+		r := &v.Results[i]
+		if !r.Charged() {
+			continue
+		}
+		one := charge{Charge: r.Charge(), fixed: r.Rule.Cost.Units != 0 || r.Rule.Cost.Header != ""}
+		if r.IsLease() {
+			renewal := r.Request
+			one.lease = &renewal
 		}
 		h.charges = append(h.charges, one)
 	}
 	return h
-}
-
-// leaseOf returns the request to renew the lease that a limit has granted, or nil.
-func leaseOf(m *policy.LimitResult) *sluice.Request {
-	if m.Request.Member == 0 {
-		return nil
-	}
-	r := m.Request
-	return &r
 }
 
 // lasted returns how long the work has lasted.

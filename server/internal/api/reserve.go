@@ -66,10 +66,10 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 // dropLeases gives back the places in concurrency limits that a verdict took, for
 // an answer that comes without a token to end them with.
 func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
-	for _, c := range v.Charges() {
-		if c.Member != 0 {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.IsLease() {
 			// A lease that stays has a time to live of its own.
-			_ = a.o.Store.Cancel(context.WithoutCancel(ctx), c)
+			_ = r.GiveBack(ctx, a.o.Store)
 		}
 	}
 }

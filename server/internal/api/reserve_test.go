@@ -216,7 +216,7 @@ func TestBadReservationsTakeNothing(t *testing.T) {
 }
 
 // endless is a store that cannot end what it began.
-type endless struct{ Ender }
+type endless struct{ sluice.Store }
 
 func (endless) Settle(context.Context, sluice.Charge, int64) error { return errBroken }
 

@@ -23,20 +23,26 @@ type engine struct {
 	denials *telemetry.Denials
 }
 
-var (
-	_ api.Decider       = (*engine)(nil)
-	_ httplimit.Decider = proxied{}
-)
+var _ api.Decider = (*engine)(nil)
 
-func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, began time.Time) {
-	e.metrics.Observe(edge, v, time.Since(began))
+// observe counts and logs the final verdict about a request.
+func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, took time.Duration) {
+	e.metrics.Observe(edge, v, took)
 	e.denials.Observe(edge, v)
+}
+
+// limiter returns the proxy's middleware. What it decides is counted and logged once the gate has
+// let the request pass or refused it.
+func (e *engine) limiter(o httplimit.Options) (*httplimit.Middleware, error) {
+	o.Gate = e.gate
+	o.OnVerdict = func(_ *http.Request, v *policy.Verdict, took time.Duration) { e.observe(telemetry.EdgeProxy, v, took) }
+	return httplimit.New(e.decider, o)
 }
 
 // answered is what becomes of a verdict that the API gives to another program, which carries
 // it out.
 func (e *engine) answered(v *policy.Verdict, began time.Time) {
-	e.observe(telemetry.EdgeAPI, v, began)
+	e.observe(telemetry.EdgeAPI, v, time.Since(began))
 	e.gate.Observe(v)
 }
 
@@ -83,20 +89,3 @@ func (e *engine) ruleNames() []string {
 func (e *engine) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return e.decider.Policy().Reset(ctx, e.store, rule, key...)
 }
-
-// proxied is the engine as the proxy's middleware asks it.
-type proxied struct{ *engine }
-
-// Decide decides about a request that came in.
-func (p proxied) Decide(r *http.Request) policy.Verdict {
-	began := time.Now()
-	v := p.decider.Decide(r)
-	p.observe(telemetry.EdgeProxy, &v, began)
-	return v
-}
-
-// Reserved are the headers that only the rules set on requests.
-func (p proxied) Reserved(r *http.Request) []string { return p.decider.Reserved(r) }
-
-// Store is where what the verdicts took is ended.
-func (p proxied) Store() sluice.Store { return p.store }

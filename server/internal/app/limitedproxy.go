@@ -60,7 +60,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	if err := a.fallbacks.Set(a.engine.decider.Policy()); err != nil {
 		return nil, err
 	}
-	limiter, err := httplimit.New(proxied{a.engine}, httplimit.Options{
+	limiter, err := a.engine.limiter(httplimit.Options{
 		Headers: headersOf(f),
 		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 			proxy.Refuse(w, r)
@@ -71,7 +71,6 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 			a.answerFailed(httplimit.WriteDegraded(w, r, v))
 		},
 		Fallback: a.fallbacks.Handler,
-		Gate:     a.gate,
 		OnError:  func(_ *http.Request, err error) { a.storeFailed(err) },
 	})
 	if err != nil {

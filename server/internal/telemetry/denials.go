@@ -27,7 +27,7 @@ func NewDenials(logger *slog.Logger, perSecond int, fingerprint func(sluice.Key)
 
 // Observe logs a verdict if it is a denial and its turn.
 func (d *Denials) Observe(e Edge, v *policy.Verdict) {
-	if v.Allowed() {
+	if v.Allowed() || v.Abandoned() {
 		return
 	}
 	hidden, ok := d.sampler.Take(d.now())

@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -146,7 +144,7 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 // Observe counts one verdict, unless the client has left meanwhile: that is no error of the store, and it was
 // told nothing.
 func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
-	if errors.Is(v.Err, context.Canceled) {
+	if v.Abandoned() {
 		return
 	}
 	if seconds := m.seconds[e]; seconds != nil {

@@ -1,0 +1,59 @@
+package retry_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice/internal/retry"
+)
+
+// Attempts are repeated after growing pauses until one succeeds.
+func TestLaterRepeatsUntilDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := retry.Later{Most: 1, First: time.Second, Last: 4 * time.Second}
+		began, attempts := time.Now(), []time.Duration{}
+		if !l.Start(began.Add(time.Hour), func() bool {
+			attempts = append(attempts, time.Since(began))
+			return len(attempts) == 5
+		}) {
+			t.Fatal("there was no room for the first")
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if len(attempts) != 5 || l.Pending() != 0 {
+			t.Fatalf("attempts after %v; %d are pending", attempts, l.Pending())
+		}
+		last := time.Duration(0)
+		for i, pause := range []time.Duration{1, 2, 4, 4, 4} {
+			if took := attempts[i] - last; took < pause*time.Second/2 || took > pause*time.Second*3/2 {
+				t.Errorf("attempt %d came after a pause of %v", i, took)
+			}
+			last = attempts[i]
+		}
+	})
+}
+
+// An attempt is not repeated after its time, and gives its room to another one.
+func TestLaterEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := retry.Later{Most: 2, First: time.Second, Last: time.Second}
+		var attempts atomic.Int64
+		fails := func() bool { attempts.Add(1); return false }
+		until := time.Now().Add(10 * time.Second)
+		if !l.Start(until, fails) || !l.Start(until, fails) || l.Start(until, fails) {
+			t.Error("there is room for two")
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if n := attempts.Load(); n < 12 || n > 42 || l.Pending() != 0 {
+			t.Errorf("%d attempts; %d are pending", n, l.Pending())
+		}
+		if !l.Start(time.Now(), fails) {
+			t.Error("there is no room when all have ended")
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+	})
+}
