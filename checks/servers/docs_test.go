@@ -108,10 +108,17 @@ func runCommands(t *testing.T, steps []block) int {
 	return ran
 }
 
-var dates = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+var (
+	dates     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	durations = regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+s\b`)
+	spaces    = regexp.MustCompile(` +`)
+)
 
-// undated is a text without its dates.
-func undated(text string) string { return dates.ReplaceAllString(text, "DATE") }
+// undated returns a text without its dates, durations and columns.
+func undated(text string) string {
+	text = durations.ReplaceAllString(dates.ReplaceAllString(text, "DATE"), "DURATION")
+	return spaces.ReplaceAllString(text, " ")
+}
 
 // otherPorts returns what puts free ports in place of those of the page.
 func otherPorts(t *testing.T, ports ...string) func(string) string {

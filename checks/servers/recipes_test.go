@@ -37,7 +37,7 @@ func TestRecipes(t *testing.T) {
 			}
 		})
 	}
-	if recipes < 6 {
+	if recipes < 7 {
 		t.Errorf("the page has %d recipes", recipes)
 	}
 }
