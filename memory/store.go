@@ -55,6 +55,29 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
+// NewLimiter returns a limiter for a rate such as "100/m", over a store of its own in this
+// process. Each key gets a token bucket of that rate, which starts full and holds the rate's
+// count: here bursts of up to 100 units, and 100 more per minute.
+//
+// It is the short form for programs that need one limit. For another algorithm, or for limits
+// that share a store, use New and sluice.NewLimiter. The error is a *sluice.RateError or a
+// *sluice.LimitError.
+func NewLimiter(rate string) (*sluice.Limiter, error) {
+	r, err := sluice.ParseRate(rate)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := sluice.NewLimit("", sluice.TokenBucket{Rate: r})
+	if err != nil {
+		return nil, err
+	}
+	store, err := New(Options{})
+	if err != nil {
+		return nil, err
+	}
+	return sluice.NewLimiter(store, limit), nil
+}
+
 // Close frees the states. The store runs nothing in the background: a store that
 // is not closed leaks nothing. All methods return sluice.ErrClosed afterwards.
 func (s *Store) Close() error {

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -82,5 +83,27 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 				t.Errorf("%v: %s allocates %v times", l, name, n)
 			}
 		}
+	}
+}
+
+// TestNewLimiter makes a limiter of a rate, and refuses texts that make no limit.
+func TestNewLimiter(t *testing.T) {
+	l, err := memory.NewLimiter("3/d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Limit().Algorithm(); got != (sluice.TokenBucket{Rate: sluice.PerDay(3), Burst: 3, Debt: 3}) {
+		t.Errorf("the limit is %v", got)
+	}
+	if d, err := l.AllowN(t.Context(), sluice.StringKey("key"), 3); err != nil || !d.Allowed || d.Remaining != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	var bad *sluice.RateError
+	if _, err := memory.NewLimiter("often"); !errors.As(err, &bad) {
+		t.Errorf("a text that is not a rate: %v", err)
+	}
+	var refused *sluice.LimitError
+	if _, err := memory.NewLimiter("99999999999999999/s"); !errors.As(err, &refused) {
+		t.Errorf("a rate that no limit accepts: %v", err)
 	}
 }
