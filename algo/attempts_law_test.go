@@ -46,9 +46,9 @@ func TestHammeringStaysBlocked(t *testing.T) {
 				return
 			}
 			m.grow(now)
-			ans := m.decide(algo.Request{Now: now, Cost: 1}, true)
-			if ans.Allowed || ans.Remaining != 0 && ans.Reason == algo.Limited {
-				t.Errorf("%s: attempt %d, %d apart at most, got %+v in %s", numbers(&p), i, gap, ans, m.state())
+			res := m.decide(algo.Request{Now: now, Cost: 1}, true)
+			if res.Allowed || res.Remaining != 0 && res.Reason == algo.Limited {
+				t.Errorf("%s: attempt %d, %d apart at most, got %+v in %s", numbers(&p), i, gap, res, m.state())
 				return
 			}
 		}
@@ -62,14 +62,14 @@ func TestAttemptsTakeAllThatIsLeft(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now += c.step(q.pace, 0)
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			m.grow(now)
-			if ans := m.decide(a, true); ans.Reason != algo.Limited {
+			if res := m.decide(a, true); res.Reason != algo.Limited {
 				continue
 			}
 			floor := max(a.Floor, c.below(q.capacity+1))
-			if ans := m.decide(algo.Request{Now: now, Cost: 1, Floor: floor}, false); ans.Allowed || ans.Remaining != 0 {
-				t.Errorf("%s: after %+v was denied, one unit above %d got %+v", numbers(&p), a, floor, ans)
+			if res := m.decide(algo.Request{Now: now, Cost: 1, Floor: floor}, false); res.Allowed || res.Remaining != 0 {
+				t.Errorf("%s: after %+v was denied, one unit above %d got %+v", numbers(&p), a, floor, res)
 				return
 			}
 		}
@@ -84,11 +84,11 @@ func TestAttemptsAreAsOthers(t *testing.T) {
 		now := begin(c, q)
 		for range 60 {
 			now = max(0, now+c.step(q.pace, min(now, q.period)))
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			for _, m := range []*machine{counts, plain} {
 				m.grow(now)
 			}
-			if ans := plain.decide(a, false); ans.Reason == algo.Limited || ans.Reason == algo.TooSoon {
+			if res := plain.decide(a, false); res.Reason == algo.Limited || res.Reason == algo.TooSoon {
 				continue
 			}
 			x, y := counts.decide(a, true), plain.decide(a, true)
@@ -116,19 +116,19 @@ func TestAttemptsBeyondWhatIsCounted(t *testing.T) {
 			step = 0 // its window would end
 		}
 		m.decide(algo.Request{Now: now, Cost: p.Capacity}, true)
-		var ans algo.Result
+		var res algo.Result
 		for range 400 {
-			ans = m.decide(algo.Request{Now: now, Cost: p.Capacity}, true)
-			if ans.Allowed || ans.Remaining != 0 || ans.RetryAfter <= 0 || ans.RetryAfter > 2*second {
-				t.Fatalf("%s: %+v", numbers(&p), ans)
+			res = m.decide(algo.Request{Now: now, Cost: p.Capacity}, true)
+			if res.Allowed || res.Remaining != 0 || res.RetryAfter <= 0 || res.RetryAfter > 2*second {
+				t.Fatalf("%s: %+v", numbers(&p), res)
 			}
 			now += step
 		}
-		a := algo.Request{Now: now - step + ans.RetryAfter, Cost: p.Capacity}
-		onTime := m.decide(a, false)
-		a.Now--
-		if early := m.decide(a, false); !onTime.Allowed || early.Allowed {
-			t.Errorf("%s: told %+v; then %+v, before it %+v", numbers(&p), ans, onTime, early)
+		req := algo.Request{Now: now - step + res.RetryAfter, Cost: p.Capacity}
+		onTime := m.decide(req, false)
+		req.Now--
+		if early := m.decide(req, false); !onTime.Allowed || early.Allowed {
+			t.Errorf("%s: told %+v; then %+v, before it %+v", numbers(&p), res, onTime, early)
 		}
 	}
 }

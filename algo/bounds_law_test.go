@@ -41,7 +41,7 @@ func linear(start, count, period int64) func(*big.Rat) *big.Rat {
 
 // schedule asks random questions, the clock going back by a period at most, and
 // tells of each charge that was made.
-func schedule(c *chooser, q questions, m *machine, asked func(a algo.Request, ans algo.Result)) {
+func schedule(c *chooser, q questions, m *machine, asked func(req algo.Request, res algo.Result)) {
 	now := begin(c, q)
 	latest := now
 	for range 60 {
@@ -49,12 +49,12 @@ func schedule(c *chooser, q questions, m *machine, asked func(a algo.Request, an
 		if now > 1<<53 {
 			return
 		}
-		a := q.ask(c, now)
-		ans := m.decide(a, true)
-		if ans.Allowed && a.Cost > 0 || m.p.CountsDenied() {
+		a := q.request(c, now)
+		res := m.decide(a, true)
+		if res.Allowed && a.Cost > 0 || m.p.CountsDenied() {
 			latest = max(latest, now) // the state knows this time
 		}
-		asked(a, ans)
+		asked(a, res)
 		if m.p.Kind == algo.KindBucket || m.p.Kind == algo.KindLeaky {
 			latest = max(latest, m.s.T) // ends of reservations are known too
 		}
@@ -75,18 +75,18 @@ func TestBucketBound(t *testing.T) {
 		live := map[int]algo.Charge{}
 		var acts []departure
 		n := 0
-		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-			if ans.Allowed && a.Cost > 0 {
-				live[n] = charge(a, ans)
+		schedule(c, q, m, func(req algo.Request, res algo.Result) {
+			if res.Allowed && req.Cost > 0 {
+				live[n] = charge(req, res)
 			}
 			n++
 			for c.oneIn(3) && len(live) > 0 {
 				id := slices.Sorted(keys(live))[c.below(int64(len(live)))]
 				ch := live[id]
-				if max(a.Now, m.s.T) > ch.At+p.Bucket.Wait(ch.Over) {
+				if max(req.Now, m.s.T) > ch.At+p.Bucket.Wait(ch.Over) {
 					acts = append(acts, departure{moment(p.Bucket.Pace, ch), ch.Cost}) // too late: it has acted
 				}
-				m.cancel(a.Now, ch)
+				m.cancel(req.Now, ch)
 				delete(live, id)
 			}
 		})
@@ -119,9 +119,9 @@ func TestBucketBoundWhileManyCancel(t *testing.T) {
 				delete(live, id)
 				continue
 			}
-			a := algo.Request{Now: now, Cost: c.one(1, 1+c.below(burst), burst), MaxWait: 1 << 40}
-			if ans := m.decide(a, true); ans.Allowed {
-				live[i] = charge(a, ans)
+			req := algo.Request{Now: now, Cost: c.one(1, 1+c.below(burst), burst), MaxWait: 1 << 40}
+			if res := m.decide(req, true); res.Allowed {
+				live[i] = charge(req, res)
 			}
 		}
 		for _, ch := range live {
@@ -157,18 +157,18 @@ func TestBucketRefundsComeOnTop(t *testing.T) {
 		m := newMachine(newBucket(count, period, burst, debt))
 		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst}
 		var took, net []departure
-		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-			if !ans.Allowed || a.Cost == 0 {
+		schedule(c, q, m, func(req algo.Request, res algo.Result) {
+			if !res.Allowed || req.Cost == 0 {
 				return
 			}
-			at := rat(ans.At, 1)
-			took = append(took, departure{at, a.Cost})
-			net = append(net, departure{at, a.Cost})
+			at := rat(res.At, 1)
+			took = append(took, departure{at, req.Cost})
+			net = append(net, departure{at, req.Cost})
 			if c.oneIn(2) {
-				actual := c.below(2*a.Cost + 1)
-				m.settle(ans.At, charge(a, ans), actual)
-				if actual < a.Cost {
-					net = append(net, departure{at, actual - a.Cost})
+				actual := c.below(2*req.Cost + 1)
+				m.settle(res.At, charge(req, res), actual)
+				if actual < req.Cost {
+					net = append(net, departure{at, actual - req.Cost})
 				}
 			}
 		})
@@ -198,9 +198,9 @@ func TestWarmBucketBound(t *testing.T) {
 		p, _, q := warmBucket(c)
 		m := newMachine(p)
 		var acts []departure
-		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-			if ans.Allowed && a.Cost > 0 {
-				acts = append(acts, departure{rat(max(ans.At, a.Now+ans.Delay), 1), a.Cost})
+		schedule(c, q, m, func(req algo.Request, res algo.Result) {
+			if res.Allowed && req.Cost > 0 {
+				acts = append(acts, departure{rat(max(res.At, req.Now+res.Delay), 1), req.Cost})
 			}
 		})
 		// Moments are rounded up to microseconds.
@@ -229,15 +229,15 @@ func TestLeakyBound(t *testing.T) {
 		}
 		var tail []queued
 		n := 0
-		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-			if ans.Allowed && a.Cost > 0 {
+		schedule(c, q, m, func(req algo.Request, res algo.Result) {
+			if res.Allowed && req.Cost > 0 {
 				n++
-				tail = append(tail, queued{n, charge(a, ans)})
-				for k := range a.Cost {
+				tail = append(tail, queued{n, charge(req, res)})
+				for k := range req.Cost {
 					ahead := new(big.Rat).SetFrac(
-						new(big.Int).SetUint64(ans.Over-uint64(k+1)*b.Den), new(big.Int).SetUint64(b.Den))
+						new(big.Int).SetUint64(res.Over-uint64(k+1)*b.Den), new(big.Int).SetUint64(b.Den))
 					late := ahead.Sub(ahead, rat(b.Undelayed, 1))
-					at := rat(ans.At, 1)
+					at := rat(res.At, 1)
 					if late.Sign() > 0 {
 						late.Mul(late, new(big.Rat).SetFrac64(int64(b.Den), int64(b.Num)))
 						at.Add(at, late)
@@ -245,8 +245,8 @@ func TestLeakyBound(t *testing.T) {
 					acts = append(acts, departure{at, 1})
 				}
 			}
-			if last := len(tail) - 1; c.oneIn(5) && last >= 0 && tail[last].ch.At == a.Now && ans.Delay > 0 {
-				m.cancel(a.Now, tail[last].ch) // at once: none of it has left
+			if last := len(tail) - 1; c.oneIn(5) && last >= 0 && tail[last].ch.At == req.Now && res.Delay > 0 {
+				m.cancel(req.Now, tail[last].ch) // at once: none of it has left
 				acts = acts[:len(acts)-int(tail[last].ch.Cost)]
 				tail = tail[:last]
 			}
@@ -278,9 +278,9 @@ func TestWindowBounds(t *testing.T) {
 				p, _, q := s.subject(c)
 				m := newMachine(p)
 				var at, units []int64
-				schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-					if ans.Allowed && a.Cost > 0 {
-						at, units = append(at, ans.At), append(units, a.Cost)
+				schedule(c, q, m, func(req algo.Request, res algo.Result) {
+					if res.Allowed && req.Cost > 0 {
+						at, units = append(at, res.At), append(units, req.Cost)
 					}
 				})
 				for i := range at {
@@ -304,12 +304,12 @@ func TestFixedWindowHoldsItsCount(t *testing.T) {
 		p, _, q := fixedWindow(c)
 		m := newMachine(p)
 		sums := map[int64]int64{}
-		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-			if !ans.Allowed || a.Cost == 0 {
+		schedule(c, q, m, func(req algo.Request, res algo.Result) {
+			if !res.Allowed || req.Cost == 0 {
 				return
 			}
-			end := a.Now + ans.ResetAfter
-			if sums[end] += a.Cost; sums[end] > p.Capacity {
+			end := req.Now + res.ResetAfter
+			if sums[end] += req.Cost; sums[end] > p.Capacity {
 				t.Errorf("%s: the window until %d holds %d", numbers(&p), end, sums[end])
 			}
 		})
@@ -322,12 +322,12 @@ func TestLogKeepsDistance(t *testing.T) {
 		p, _, q := slidingLog(c)
 		m := newMachine(p)
 		last := int64(-1) << 60
-		schedule(c, q, m, func(a algo.Request, ans algo.Result) {
-			if ans.Allowed && a.Cost > 0 {
-				if ans.At-last < p.Log.MinInterval {
-					t.Errorf("%+v: %d after %d", p.Log, ans.At, last)
+		schedule(c, q, m, func(req algo.Request, res algo.Result) {
+			if res.Allowed && req.Cost > 0 {
+				if res.At-last < p.Log.MinInterval {
+					t.Errorf("%+v: %d after %d", p.Log, res.At, last)
 				}
-				last = ans.At
+				last = res.At
 			}
 		})
 	})
@@ -343,15 +343,15 @@ func TestConcurrencyBound(t *testing.T) {
 		leases := map[uint64]held{}
 		for range 80 {
 			now += c.step(q.pace, 0)
-			a := q.ask(c, now)
-			ans := m.decide(a, true)
+			a := q.request(c, now)
+			res := m.decide(a, true)
 			for member, l := range leases {
 				if l.until <= now {
 					delete(leases, member)
 				}
 			}
 			running := int64(0)
-			if ans.Allowed && a.Cost > 0 {
+			if res.Allowed && a.Cost > 0 {
 				l, ok := leases[a.Member]
 				if !ok {
 					l.units = a.Cost

@@ -1,6 +1,8 @@
 package algo
 
-import "math/bits"
+import (
+	"math/bits"
+)
 
 // Bucket is the token bucket: Burst tokens at most, refilled at Pace, starting
 // full. A request takes its cost in tokens or nothing. Over any interval W it
@@ -67,56 +69,56 @@ func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, se
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
-func (b *Bucket) Decide(s State, a Request) (State, Result) {
-	var ans Result
-	s = b.decide(s, &a, &ans)
-	return s, ans
+func (b *Bucket) Decide(s State, req Request) (State, Result) {
+	var res Result
+	s = b.decide(s, &req, &res)
+	return s, res
 }
 
 // decide is Decide without copies of what is large.
-func (b *Bucket) decide(s State, a *Request, ans *Result) State {
-	at, back := a.Now, int64(0)
+func (b *Bucket) decide(s State, req *Request, res *Result) State {
+	at, back := req.Now, int64(0)
 	missing, mark := s.V, uint64(0)
 	if passed := at - s.T; passed >= 0 && missing < lent {
 		missing = b.decay(missing, passed)
 	} else {
 		var setBack bool
-		if missing, mark, at, setBack = b.settled(s, a.Now); setBack {
+		if missing, mark, at, setBack = b.settled(s, req.Now); setBack {
 			s = State{at, missing | mark}
 		}
-		back = at - a.Now
+		back = at - req.Now
 	}
 	room := b.full
-	if a.Floor > 0 {
-		room -= uint64(min(a.Floor, b.Burst)) * b.Den
+	if req.Floor > 0 {
+		room -= uint64(min(req.Floor, b.Burst)) * b.Den
 	}
-	if a.Cost == 0 {
-		b.look(missing, room, at, a, ans)
+	if req.Cost == 0 {
+		b.look(missing, room, at, req, res)
 		return s
 	}
-	if a.Cost > b.Burst-a.Floor {
-		*ans = Result{Reason: Never, Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
+	if req.Cost > b.Burst-req.Floor {
+		*res = Result{Reason: Never, Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
 		return s
 	}
-	after := missing + uint64(a.Cost)*b.Den
+	after := missing + uint64(req.Cost)*b.Den
 	if after <= room {
-		*ans = Result{Allowed: true, Remaining: b.remaining(after, room), ResetAfter: b.wait(after) + back, At: at}
+		*res = Result{Allowed: true, Remaining: b.remaining(after, room), ResetAfter: b.wait(after) + back, At: at}
 		return State{at, after | mark}
 	}
 	over := after - room
 	wait := b.wait(over) + back
-	if wait <= a.MaxWait && after <= b.bound {
-		*ans = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
-		if a.Floor > 0 {
+	if wait <= req.MaxWait && after <= b.bound {
+		*res = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
+		if req.Floor > 0 {
 			mark = lent // it waits for its floor too, which the level does not tell
 		}
 		return State{at, after | mark}
 	}
-	retry := wait - max(a.MaxWait, 0)
+	retry := wait - max(req.MaxWait, 0)
 	if after > b.bound {
 		retry = max(retry, b.wait(after-b.bound)+back)
 	}
-	*ans = Result{
+	*res = Result{
 		Reason: Limited, Remaining: b.remaining(missing, room),
 		RetryAfter: retry, ResetAfter: b.wait(missing) + back,
 	}
@@ -124,18 +126,18 @@ func (b *Bucket) decide(s State, a *Request, ans *Result) State {
 }
 
 // look answers a question that costs nothing: it passes unless the bucket owes.
-func (b *Bucket) look(missing, room uint64, at int64, a *Request, ans *Result) {
-	back := at - a.Now
-	*ans = Result{Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
+func (b *Bucket) look(missing, room uint64, at int64, req *Request, res *Result) {
+	back := at - req.Now
+	*res = Result{Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
 	if missing <= b.full {
-		ans.Allowed, ans.At = true, at
+		res.Allowed, res.At = true, at
 		return
 	}
 	over := missing - b.full
-	if wait := b.wait(over) + back; wait <= a.MaxWait {
-		ans.Allowed, ans.At, ans.Over, ans.Delay = true, at, over, wait
+	if wait := b.wait(over) + back; wait <= req.MaxWait {
+		res.Allowed, res.At, res.Over, res.Delay = true, at, over, wait
 	} else {
-		ans.Reason, ans.RetryAfter = Limited, wait-max(a.MaxWait, 0)
+		res.Reason, res.RetryAfter = Limited, wait-max(req.MaxWait, 0)
 	}
 }
 
@@ -275,4 +277,65 @@ func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
 func (b *Bucket) refilled(micros int64) uint64 {
 	n, _ := mulDiv(uint64(micros), b.Num, 1)
 	return min(n, b.bound)
+}
+
+// Take is Decide for the plainest of questions: a cost that can fit, no floor, no
+// wait, and no time that goes back. It returns the state to keep and 0, or, if the
+// cost is not there, the state as of now and the ticks that are short. plain is
+// false if Decide is to be asked.
+//
+// All of it passes in registers.
+func (b *Bucket) Take(s State, now, cost int64) (next State, short uint64, plain bool) {
+	missing, passed := s.V, now-s.T
+	// The highest bit of one of both: time that goes back, or a bucket that has lent.
+	if passed|int64(missing) < 0 || cost < 1 || cost > b.Burst {
+		return s, 0, false
+	}
+	if hi, lo := bits.Mul64(uint64(passed), b.Num); hi != 0 || lo >= missing {
+		missing = 0
+	} else {
+		missing -= lo
+	}
+	after := missing + uint64(cost)*b.Den
+	if after > b.full {
+		return State{now, missing}, after - b.full, true
+	}
+	return State{now, after}, 0, true
+}
+
+// Held returns the whole tokens in a bucket, for a state that Take has just returned.
+func (b *Bucket) Held(s State) int64 { return b.remaining(s.V, b.full) }
+
+// Full returns the microseconds until a bucket is full, for a state that Take has
+// just returned.
+func (b *Bucket) Full(s State) int64 { return b.wait(s.V) }
+
+// Wait returns the microseconds until ticks that are short are there.
+func (b *Bucket) Wait(short uint64) int64 { return b.wait(short) }
+
+// Missing returns the ticks that are missing from a full bucket at a time.
+func (b *Bucket) Missing(s State, now int64) uint64 {
+	missing, _, _, _ := b.settled(s, now)
+	return missing
+}
+
+// Undo gives back a charge on which nobody has acted, as if it had never been made,
+// or a little less: c.Over holds the ticks that were missing before it. Without the charge the
+// bucket might have been full meanwhile; what would have run over then is not given back.
+func (b *Bucket) Undo(s State, now int64, c Charge) State {
+	missing, mark, at, setBack := b.settled(s, now)
+	if setBack || at < c.At {
+		return s
+	}
+	give, refilled := b.ticks(c.Cost), b.refilled(at-c.At)
+	if refilled == b.bound {
+		return s
+	}
+	if refilled > c.Over {
+		give -= min(give, refilled-c.Over)
+	}
+	if missing > b.full && give > 0 {
+		mark = lent // those who wait were told later moments
+	}
+	return credited(at, missing, give, mark)
 }

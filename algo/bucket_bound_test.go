@@ -20,25 +20,25 @@ func TestBucketOwesNoMoreThanItsBound(t *testing.T) {
 	} {
 		p := newBucket(c.count, c.period, c.burst, 1)
 		var s algo.State
-		var ans algo.Result
-		a := algo.Request{Now: 1, MaxWait: math.MaxInt64}
-		for a.Cost = c.burst; a.Cost > 0; a.Cost /= 2 {
-			for ans.Reason = algo.None; ans.Reason == algo.None; {
-				s, ans = p.Bucket.Decide(s, a)
+		var res algo.Result
+		req := algo.Request{Now: 1, MaxWait: math.MaxInt64}
+		for req.Cost = c.burst; req.Cost > 0; req.Cost /= 2 {
+			for res.Reason = algo.None; res.Reason == algo.None; {
+				s, res = p.Bucket.Decide(s, req)
 			}
 		}
-		a.Cost = 1
-		if s.V != c.most || ans.RetryAfter < 1 {
-			t.Errorf("%d/%d: %d ticks are missing, want %d; %+v", c.count, c.period, s.V, c.most, ans)
+		req.Cost = 1
+		if s.V != c.most || res.RetryAfter < 1 {
+			t.Errorf("%d/%d: %d ticks are missing, want %d; %+v", c.count, c.period, s.V, c.most, res)
 		}
-		early := a
-		early.Now += ans.RetryAfter - 1
+		early := req
+		early.Now += res.RetryAfter - 1
 		if _, again := p.Bucket.Decide(s, early); again.Allowed {
 			t.Errorf("%d/%d: passes a microsecond early", c.count, c.period)
 		}
-		a.Now += ans.RetryAfter
-		if _, again := p.Bucket.Decide(s, a); !again.Allowed {
-			t.Errorf("%d/%d: does not pass after %d", c.count, c.period, ans.RetryAfter)
+		req.Now += res.RetryAfter
+		if _, again := p.Bucket.Decide(s, req); !again.Allowed {
+			t.Errorf("%d/%d: does not pass after %d", c.count, c.period, res.RetryAfter)
 		}
 	}
 }

@@ -110,26 +110,26 @@ func TestCalendarWindow(t *testing.T) {
 			sums := map[int64]int64{}
 			for range 60 {
 				now += c.one(0, 1, 3_600_000_000, -3_600_000_000, 7*3_600_000_000)
-				a := algo.Request{Now: now, Cost: 1 + c.below(3)}
+				req := algo.Request{Now: now, Cost: 1 + c.below(3)}
 				before := s
-				var ans algo.Result
-				if s, ans = w.Decide(s, a); !ans.Allowed {
-					if before.T <= now || ans.RetryAfter != before.T-now {
-						t.Errorf("%s at %d: %+v from %v", name, now, ans, before)
+				var res algo.Result
+				if s, res = w.Decide(s, req); !res.Allowed {
+					if before.T <= now || res.RetryAfter != before.T-now {
+						t.Errorf("%s at %d: %+v from %v", name, now, res, before)
 					}
 					continue
 				}
-				if end := now + ans.ResetAfter; cal.Start(end) != end {
+				if end := now + res.ResetAfter; cal.Start(end) != end {
 					t.Errorf("%s: the window ends at %d, which is no boundary", name, end)
-				} else if sums[end] += a.Cost; sums[end] > 3 {
+				} else if sums[end] += req.Cost; sums[end] > 3 {
 					t.Errorf("%s: the day until %d holds %d", name, end, sums[end])
 				}
 				if c.oneIn(4) { // give it back
-					ch := charge(a, ans)
+					ch := charge(req, res)
 					if s = w.Settle(s, now, ch, 0); s.V != before.V && before.T > now {
 						t.Errorf("%s: %v became %v", name, before, s)
 					}
-					sums[now+ans.ResetAfter] -= a.Cost
+					sums[now+res.ResetAfter] -= req.Cost
 				}
 			}
 		})

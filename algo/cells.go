@@ -86,58 +86,58 @@ func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 
 // Decide answers one question. With commit the state is moved, by a denial only
 // with CountDenied; without, nothing is written.
-func (c *SlidingWindow) Decide(w []uint64, a Request, commit bool) Result {
-	index, used, at, setBack := c.settled(w, a.Now)
+func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
+	index, used, at, setBack := c.settled(w, req.Now)
 	if setBack && commit {
 		c.collapse(w, index, used)
 	}
-	limit := c.Count - a.Floor
-	ans := Result{Remaining: left(c.Count, a.Floor, used)}
+	limit := c.Count - req.Floor
+	res := Result{Remaining: left(c.Count, req.Floor, used)}
 	if used > 0 {
-		ans.ResetAfter = c.leaves(w, index, used, 0) - a.Now
+		res.ResetAfter = c.leaves(w, index, used, 0) - req.Now
 		if setBack {
-			ans.ResetAfter = (index+c.Cells+1)*c.cell() - a.Now
+			res.ResetAfter = (index+c.Cells+1)*c.cell() - req.Now
 		}
 	}
-	if start := index * c.cell(); used == 0 && start > a.Now {
-		ans.ResetAfter = start - a.Now // the clock went back before cells with nothing in them
+	if start := index * c.cell(); used == 0 && start > req.Now {
+		res.ResetAfter = start - req.Now // the clock went back before cells with nothing in them
 	}
-	if a.Cost == 0 {
+	if req.Cost == 0 {
 		limit = c.Count // passes unless in debt
 		if c.CountDenied {
 			limit = max(limit, int64(used))
 		}
-	} else if a.Cost > limit {
-		ans.Reason = Never
-		return ans
+	} else if req.Cost > limit {
+		res.Reason = Never
+		return res
 	}
-	if room := limit - a.Cost; int64(used) > room {
+	if room := limit - req.Cost; int64(used) > room {
 		counted := used
 		if c.CountDenied {
 			// Answer as of cells that hold this attempt, which is more than was left.
-			counted += uint64(a.Cost)
-			ans.Remaining, ans.ResetAfter = 0, (index+c.Cells+1)*c.cell()-a.Now
+			counted += uint64(req.Cost)
+			res.Remaining, res.ResetAfter = 0, (index+c.Cells+1)*c.cell()-req.Now
 		}
-		ans.Reason, ans.RetryAfter = Limited, c.leaves(w, index, counted, uint64(room))-a.Now
+		res.Reason, res.RetryAfter = Limited, c.leaves(w, index, counted, uint64(room))-req.Now
 		if setBack {
-			ans.RetryAfter = ans.ResetAfter
+			res.RetryAfter = res.ResetAfter
 		}
 		if c.CountDenied && commit {
-			c.attempt(w, index, used, uint64(a.Cost))
+			c.attempt(w, index, used, uint64(req.Cost))
 		}
-		return ans
+		return res
 	}
-	ans.Allowed, ans.At = true, at
-	if a.Cost == 0 {
-		return ans
+	res.Allowed, res.At = true, at
+	if req.Cost == 0 {
+		return res
 	}
-	ans.Remaining -= a.Cost
-	ans.ResetAfter = (index+c.Cells+1)*c.cell() - a.Now
+	res.Remaining -= req.Cost
+	res.ResetAfter = (index+c.Cells+1)*c.cell() - req.Now
 	if commit {
-		c.advance(w, index, used+uint64(a.Cost))
-		*c.at(w, index) += uint64(a.Cost)
+		c.advance(w, index, used+uint64(req.Cost))
+		*c.at(w, index) += uint64(req.Cost)
 	}
-	return ans
+	return res
 }
 
 // Restore writes into w, which is all zeros, the state of which the number of the

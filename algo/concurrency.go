@@ -130,14 +130,14 @@ func (c *Concurrency) estimate(latency, units int64) int64 {
 }
 
 // limit returns the most units there may be, with those asked for.
-func (c *Concurrency) limit(latency int64, a *Request) int64 {
+func (c *Concurrency) limit(latency int64, req *Request) int64 {
 	most := c.Max + c.Queue
-	floor := min(a.Floor, most)
+	floor := min(req.Floor, most)
 	switch {
-	case a.MaxWait < 0:
+	case req.MaxWait < 0:
 		return c.Max - floor
-	case a.MaxWait > 0 && latency > 0:
-		if turns := a.MaxWait / latency; turns < most/c.Max {
+	case req.MaxWait > 0 && latency > 0:
+		if turns := req.MaxWait / latency; turns < most/c.Max {
 			return min(most-floor, (turns+1)*c.Max)
 		}
 	}
@@ -147,11 +147,11 @@ func (c *Concurrency) limit(latency int64, a *Request) int64 {
 // Decide answers one question. A member that holds a lease renews it, and is
 // told the delay of its place in the queue. With commit the state is moved,
 // except by a denial; without, nothing is written.
-func (c *Concurrency) Decide(w []uint64, a Request, commit bool) Result {
+func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 	if commit {
-		c.follow(w, a.Now)
+		c.follow(w, req.Now)
 	}
-	now := a.Now + c.jump(w, a.Now)
+	now := req.Now + c.jump(w, req.Now)
 	units, ahead, held := int64(0), int64(0), -1
 	busy := c.adaptedUntil(w)
 	for i := range int(w[concLeases]) {
@@ -161,51 +161,51 @@ func (c *Concurrency) Decide(w []uint64, a Request, commit bool) Result {
 		}
 		busy = max(busy, int64(l[leaseExpiry]))
 		units += int64(l[leaseUnits])
-		if l[leaseMember] == a.Member {
+		if l[leaseMember] == req.Member {
 			held, ahead = i, units
 		}
 	}
 	latency := c.latency(w, now)
-	limit := c.limit(latency, &a)
-	ans := Result{Remaining: max(0, limit-units), ResetAfter: max(0, busy-now)}
-	if a.Cost == 0 {
-		ans.Allowed, ans.At = true, a.Now
-		return ans
+	limit := c.limit(latency, &req)
+	res := Result{Remaining: max(0, limit-units), ResetAfter: max(0, busy-now)}
+	if req.Cost == 0 {
+		res.Allowed, res.At = true, req.Now
+		return res
 	}
 	if held >= 0 {
-		ans.Allowed, ans.At = true, a.Now
-		ans.Delay = c.estimate(latency, ahead)
-		ans.ResetAfter = max(ans.ResetAfter, c.TTL)
+		res.Allowed, res.At = true, req.Now
+		res.Delay = c.estimate(latency, ahead)
+		res.ResetAfter = max(res.ResetAfter, c.TTL)
 		if commit {
 			l := lease(w, held)
-			l[leaseExpiry] = max(l[leaseExpiry], uint64(a.Now+c.TTL))
-			c.expire(w, a.Now)
+			l[leaseExpiry] = max(l[leaseExpiry], uint64(req.Now+c.TTL))
+			c.expire(w, req.Now)
 		}
-		return ans
+		return res
 	}
-	if a.Cost > limit || units > limit-a.Cost {
-		switch later := c.limit(c.Latency, &a); {
-		case a.Cost <= limit:
-			ans.Reason, ans.RetryAfter = Limited, c.frees(w, units, limit-a.Cost, now)-now
-		case a.Cost <= later: // than the adapted latency
-			ans.Reason = Limited
-			ans.RetryAfter = max(c.frees(w, units, later-a.Cost, now), c.adaptedUntil(w)) - now
+	if req.Cost > limit || units > limit-req.Cost {
+		switch later := c.limit(c.Latency, &req); {
+		case req.Cost <= limit:
+			res.Reason, res.RetryAfter = Limited, c.frees(w, units, limit-req.Cost, now)-now
+		case req.Cost <= later: // than the adapted latency
+			res.Reason = Limited
+			res.RetryAfter = max(c.frees(w, units, later-req.Cost, now), c.adaptedUntil(w)) - now
 		default:
-			ans.Reason = Never
+			res.Reason = Never
 		}
-		return ans
+		return res
 	}
-	ans.Allowed, ans.At = true, a.Now
-	ans.Delay = c.estimate(latency, units+a.Cost)
-	ans.Remaining -= a.Cost
-	ans.ResetAfter = max(ans.ResetAfter, c.TTL)
+	res.Allowed, res.At = true, req.Now
+	res.Delay = c.estimate(latency, units+req.Cost)
+	res.Remaining -= req.Cost
+	res.ResetAfter = max(res.ResetAfter, c.TTL)
 	if commit {
-		c.expire(w, a.Now)
+		c.expire(w, req.Now)
 		l := lease(w, int(w[concLeases]))
-		l[leaseMember], l[leaseExpiry], l[leaseUnits] = a.Member, uint64(a.Now+c.TTL), uint64(a.Cost)
+		l[leaseMember], l[leaseExpiry], l[leaseUnits] = req.Member, uint64(req.Now+c.TTL), uint64(req.Cost)
 		w[concLeases]++
 	}
-	return ans
+	return res
 }
 
 // Holds reports whether a member holds a lease that the state knows of, ended or not.

@@ -17,7 +17,7 @@ func TestConvertToTheSameNumbers(t *testing.T) {
 			if c.oneIn(3) {
 				converted.convert(p, now)
 			}
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			x, y := kept.decide(a, true), converted.decide(a, true)
 			if x != y {
 				t.Errorf("%s: %+v is answered %+v, after a conversion %+v", numbers(&p), a, x, y)
@@ -52,7 +52,7 @@ func TestConvertKeepsWhatIsUsed(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for i := range 30 {
 			now += c.step(pace{q.unit, q.unit}, 0)
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			a.Member = uint64(i + 1)
 			m.decide(a, true)
 		}
@@ -77,7 +77,7 @@ func TestConvertOfFreshIsFresh(t *testing.T) {
 				m, now := newMachine(p), begin(c, q)
 				for range 10 {
 					now += c.step(q.pace, 0)
-					m.decide(q.ask(c, now), true)
+					m.decide(q.request(c, now), true)
 				}
 				now += m.decide(algo.Request{Now: now, Member: 1 << 40}, true).ResetAfter
 				m.convert(to, now)
@@ -98,7 +98,7 @@ func TestConvertBucket(t *testing.T) {
 		now := begin(c, q)
 		for range 20 {
 			now += c.step(q.pace, 0)
-			m.decide(q.ask(c, now), true)
+			m.decide(q.request(c, now), true)
 		}
 		if m.fresh(now) {
 			return // and stays so, see above
@@ -128,7 +128,7 @@ func TestConvertLeaky(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for range 20 {
 			now += c.step(pace{q.unit, q.unit}, 0)
-			m.decide(q.ask(c, now), true)
+			m.decide(q.request(c, now), true)
 		}
 		work := unitsOf(m, now)
 		to, _, _ := leaky(c)
@@ -160,9 +160,9 @@ func TestConvertWarmBucket(t *testing.T) {
 		})
 		now := int64(1_700_000_000_000_000)
 		for _, delay := range []int64{0, 1_752_500, 1_257_500} {
-			ans := m.decide(algo.Request{Now: now, Cost: 1, MaxWait: 1 << 40}, true)
-			if ans.Delay != delay {
-				t.Fatalf("delayed by %d, want %d", ans.Delay, delay)
+			res := m.decide(algo.Request{Now: now, Cost: 1, MaxWait: 1 << 40}, true)
+			if res.Delay != delay {
+				t.Fatalf("delayed by %d, want %d", res.Delay, delay)
 			}
 			now += delay
 		}
@@ -171,8 +171,8 @@ func TestConvertWarmBucket(t *testing.T) {
 			Kind: algo.KindWarmBucket, Capacity: 1,
 			Warm: algo.NewWarmBucket(to, 1_000_000, 1, 1, 4_000_000, step.cold),
 		}, now)
-		if ans := m.decide(algo.Request{Now: now, Cost: 1, MaxWait: 1 << 40}, true); ans.Delay != step.first {
-			t.Errorf("at %d/s the next is delayed by %d, want %d", step.count, ans.Delay, step.first)
+		if res := m.decide(algo.Request{Now: now, Cost: 1, MaxWait: 1 << 40}, true); res.Delay != step.first {
+			t.Errorf("at %d/s the next is delayed by %d, want %d", step.count, res.Delay, step.first)
 		}
 	}
 }

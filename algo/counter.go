@@ -74,57 +74,57 @@ func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back, or with CountDenied.
-func (c *SlidingCounter) Decide(s State, a Request) (State, Result) {
-	var ans Result
-	s = c.decide(s, &a, &ans)
-	return s, ans
+func (c *SlidingCounter) Decide(s State, req Request) (State, Result) {
+	var res Result
+	s = c.decide(s, &req, &res)
+	return s, res
 }
 
 // decide is Decide without copies of what is large.
-func (c *SlidingCounter) decide(s State, a *Request, ans *Result) State {
-	index, prev, cur, at, setBack := c.settled(s, a.Now)
+func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
+	index, prev, cur, at, setBack := c.settled(s, req.Now)
 	kept := s
 	if setBack {
 		kept = c.pack(index, prev, cur)
 	}
 	start := index * c.Length
 	used := c.weighted(prev, at-start) + int64(cur)
-	*ans = Result{Remaining: left(c.Count, a.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, a.Now)}
-	limit := c.Count - a.Floor
-	if a.Cost == 0 {
+	*res = Result{Remaining: left(c.Count, req.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, req.Now)}
+	limit := c.Count - req.Floor
+	if req.Cost == 0 {
 		// Passes unless in debt: a clock that went back may weigh the earlier
 		// window more than it did when the current one was charged.
 		limit = max(c.Count, used)
 		if max(prev, cur) > uint64(c.Count) && !c.CountDenied {
 			limit = c.Count
 		}
-	} else if a.Cost > limit {
-		ans.Reason = Never
+	} else if req.Cost > limit {
+		res.Reason = Never
 		return kept
 	}
-	if room := limit - a.Cost; used > room {
-		ans.Reason = Limited
+	if room := limit - req.Cost; used > room {
+		res.Reason = Limited
 		if c.CountDenied {
 			// Answer as of a window that holds this attempt, which is more than was left.
-			cur = min(cur+uint64(a.Cost), counterMax)
+			cur = min(cur+uint64(req.Cost), counterMax)
 			kept = c.pack(index, prev, cur)
-			ans.Remaining, ans.ResetAfter = 0, c.reset(index, prev, cur, a.Now)
+			res.Remaining, res.ResetAfter = 0, c.reset(index, prev, cur, req.Now)
 		}
 		switch {
 		case int64(cur) <= room:
-			ans.RetryAfter = start + c.until(prev, room-int64(cur)) - a.Now
+			res.RetryAfter = start + c.until(prev, room-int64(cur)) - req.Now
 		default:
-			ans.RetryAfter = start + c.Length + c.until(cur, room) - a.Now
+			res.RetryAfter = start + c.Length + c.until(cur, room) - req.Now
 		}
 		return kept
 	}
-	ans.Allowed, ans.At = true, at
-	if a.Cost == 0 {
+	res.Allowed, res.At = true, at
+	if req.Cost == 0 {
 		return kept
 	}
-	cur += uint64(a.Cost)
-	ans.Remaining -= a.Cost
-	ans.ResetAfter = c.reset(index, prev, cur, a.Now)
+	cur += uint64(req.Cost)
+	res.Remaining -= req.Cost
+	res.ResetAfter = c.reset(index, prev, cur, req.Now)
 	return c.pack(index, prev, cur)
 }
 

@@ -25,19 +25,19 @@ func newMachine(p algo.Params) *machine {
 	return m
 }
 
-func (m *machine) decide(a algo.Request, commit bool) algo.Result {
+func (m *machine) decide(req algo.Request, commit bool) algo.Result {
 	if m.p.Inline() {
-		var ans algo.Result
-		s := m.p.DecideState(m.s, &a, &ans)
+		var res algo.Result
+		s := m.p.DecideState(m.s, &req, &res)
 		if commit {
 			m.s = s
 		}
-		return ans
+		return res
 	}
 	if commit {
-		m.grow(a.Now)
+		m.grow(req.Now)
 	}
-	return m.p.DecideWords(m.w, a, commit)
+	return m.p.DecideWords(m.w, req, commit)
 }
 
 // grow makes room for one more charge.
@@ -91,8 +91,8 @@ func (m *machine) convert(p algo.Params, now int64) {
 func (m *machine) state() string { return fmt.Sprint(m.s, m.w) }
 
 // charge is what an allowed question took.
-func charge(a algo.Request, ans algo.Result) algo.Charge {
-	return algo.Charge{Cost: a.Cost, Floor: a.Floor, At: ans.At, Over: ans.Over, Member: a.Member}
+func charge(req algo.Request, res algo.Result) algo.Charge {
+	return algo.Charge{Cost: req.Cost, Floor: req.Floor, At: res.At, Over: res.Over, Member: req.Member}
 }
 
 // numbers writes down those numbers of a limit that are used.

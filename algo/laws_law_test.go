@@ -34,10 +34,10 @@ func TestDenialChangesNothing(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now += c.step(q.pace, 0)
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			m.grow(now)
 			before := m.state()
-			if ans := m.decide(a, true); !ans.Allowed && m.state() != before && (!p.CountsDenied() || ans.Reason == algo.Never) {
+			if res := m.decide(a, true); !res.Allowed && m.state() != before && (!p.CountsDenied() || res.Reason == algo.Never) {
 				t.Errorf("%s: denied %+v, but %s became %s", numbers(&p), a, before, m.state())
 				return
 			}
@@ -53,13 +53,13 @@ func TestAllowMovesByTheCost(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for i := range 60 {
 			now += c.step(q.pace, 0)
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			a.Member = uint64(i + 1)
 			a.MaxWait = 0
 			before := look(m, now, 0).Remaining
-			ans := m.decide(a, true)
+			res := m.decide(a, true)
 			after := look(m, now, 0).Remaining
-			if ans.Allowed && before-after != a.Cost {
+			if res.Allowed && before-after != a.Cost {
 				t.Errorf("%s: %+v took %d of %d", numbers(&p), a, before-after, before)
 				return
 			}
@@ -77,22 +77,22 @@ func TestRetryAfter(t *testing.T) {
 			if now > 1<<53 {
 				return
 			}
-			a := q.ask(c, now)
-			ans := m.decide(a, true)
-			if ans.Allowed || ans.Reason == algo.Never {
-				if ans.RetryAfter != 0 {
-					t.Errorf("%s: %+v is told to retry: %+v", numbers(&p), a, ans)
+			a := q.request(c, now)
+			res := m.decide(a, true)
+			if res.Allowed || res.Reason == algo.Never {
+				if res.RetryAfter != 0 {
+					t.Errorf("%s: %+v is told to retry: %+v", numbers(&p), a, res)
 					return
 				}
 				continue
 			}
 			b := a
-			b.Now += ans.RetryAfter
+			b.Now += res.RetryAfter
 			onTime := m.decide(b, false)
 			b.Now--
 			early := m.decide(b, false)
 			if !onTime.Allowed || early.Allowed && p.Kind != algo.KindConcurrency {
-				t.Errorf("%s: %+v was told %+v; at that time %+v, before it %+v", numbers(&p), a, ans, onTime, early)
+				t.Errorf("%s: %+v was told %+v; at that time %+v, before it %+v", numbers(&p), a, res, onTime, early)
 				return
 			}
 		}
@@ -105,12 +105,12 @@ func TestNoCostPasses(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			a.MaxWait = 0
 			m.decide(a, true)
 			a.Cost = 0
-			if ans := m.decide(a, c.oneIn(2)); !ans.Allowed && p.Kind != algo.KindWarmBucket {
-				t.Errorf("%s: %+v was denied: %+v", numbers(&p), a, ans)
+			if res := m.decide(a, c.oneIn(2)); !res.Allowed && p.Kind != algo.KindWarmBucket {
+				t.Errorf("%s: %+v was denied: %+v", numbers(&p), a, res)
 				return
 			}
 		}
@@ -127,9 +127,9 @@ func TestNever(t *testing.T) {
 			cost = c.one(cost, max(1, q.capacity-floor+1))
 		}
 		for range 5 {
-			ans := m.decide(algo.Request{Now: now, Cost: cost, Floor: floor, Member: 1}, true)
-			if ans.Allowed || ans.Reason != algo.Never || ans.RetryAfter != 0 {
-				t.Errorf("%s: cost %d above floor %d got %+v", numbers(&p), cost, floor, ans)
+			res := m.decide(algo.Request{Now: now, Cost: cost, Floor: floor, Member: 1}, true)
+			if res.Allowed || res.Reason != algo.Never || res.RetryAfter != 0 {
+				t.Errorf("%s: cost %d above floor %d got %+v", numbers(&p), cost, floor, res)
 				return
 			}
 			now += c.one(q.unit, q.period, 100*q.period)
@@ -144,7 +144,7 @@ func TestFloor(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for i := range 40 {
 			now += c.step(q.pace, 0)
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			a.Floor, a.MaxWait, a.Member = 0, 0, uint64(i+1)
 			m.decide(a, true)
 			floor := c.one(1, c.below(q.capacity+1), q.capacity, 1<<63-1)
@@ -185,7 +185,7 @@ func TestFreshMayBeForgotten(t *testing.T) {
 					return
 				}
 			}
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			x, y := kept.decide(a, true), swept.decide(a, true)
 			if x != y {
 				t.Errorf("%s: %+v is answered %+v from %s, %+v from what was forgotten at %d, %s", numbers(&p), a, x, kept.state(), y, since, swept.state())
@@ -223,13 +223,13 @@ func TestClockSetBackLocksNobodyOut(t *testing.T) {
 		}
 		back := c.one(1, q.unit, c.below(q.period), q.period, q.period+1, 2*q.period+1, 3*q.period, now-c.below(q.period))
 		now = max(0, now-back)
-		ans := m.decide(algo.Request{Now: now, Cost: c.one(1, q.capacity), Member: 1 << 40}, true)
+		res := m.decide(algo.Request{Now: now, Cost: c.one(1, q.capacity), Member: 1 << 40}, true)
 		most := longest(&p, q)
 		if back <= 2*q.period {
 			most += q.period
 		}
-		if ans.RetryAfter > most {
-			t.Errorf("%s: set back by %d, one waits for %d of %d", numbers(&p), back, ans.RetryAfter, most)
+		if res.RetryAfter > most {
+			t.Errorf("%s: set back by %d, one waits for %d of %d", numbers(&p), back, res.RetryAfter, most)
 		}
 	})
 }
@@ -246,8 +246,8 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 			return
 		}
 		now -= 2*q.period + 1 + c.below(q.period)
-		if ans := m.decide(algo.Request{Now: now, Cost: 1}, c.oneIn(2)); ans.Allowed {
-			t.Errorf("%s: after the jump %+v", numbers(&p), ans)
+		if res := m.decide(algo.Request{Now: now, Cost: 1}, c.oneIn(2)); res.Allowed {
+			t.Errorf("%s: after the jump %+v", numbers(&p), res)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestPeek(t *testing.T) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
-			a := q.ask(c, now)
+			a := q.request(c, now)
 			before := m.state()
 			var got algo.Result
 			p.Peek(m.s, m.w, &a, &got)

@@ -36,33 +36,33 @@ func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBac
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back.
-func (b *LeakyBucket) Decide(s State, a Request) (State, Result) {
-	var ans Result
-	s = b.decide(s, &a, &ans)
-	return s, ans
+func (b *LeakyBucket) Decide(s State, req Request) (State, Result) {
+	var res Result
+	s = b.decide(s, &req, &res)
+	return s, res
 }
 
 // decide is Decide without copies of what is large.
-func (b *LeakyBucket) decide(s State, a *Request, ans *Result) State {
-	work, at, setBack := b.settled(s, a.Now)
+func (b *LeakyBucket) decide(s State, req *Request, res *Result) State {
+	work, at, setBack := b.settled(s, req.Now)
 	kept := s
 	if setBack {
 		kept = State{at, work}
 	}
-	back := at - a.Now
+	back := at - req.Now
 	// places is the number of units that may be in the house with this request:
 	// the one that is leaving and those that wait.
-	places := b.Queue + 1 - a.Floor
-	*ans = Result{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, a)}
-	if a.Cost == 0 {
-		ans.Allowed, ans.At, ans.Over = true, at, work
+	places := b.Queue + 1 - req.Floor
+	*res = Result{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, req)}
+	if req.Cost == 0 {
+		res.Allowed, res.At, res.Over = true, at, work
 		return kept
 	}
-	if a.Cost > places {
-		ans.Reason = Never
+	if req.Cost > places {
+		res.Reason = Never
 		return kept
 	}
-	own := uint64(a.Cost-1) * b.Den // the last unit leaves after these
+	own := uint64(req.Cost-1) * b.Den // the last unit leaves after these
 	ahead := work + own
 	room := uint64(places-1) * b.Den
 	retry := int64(0)
@@ -73,21 +73,21 @@ func (b *LeakyBucket) decide(s State, a *Request, ans *Result) State {
 	if delay > 0 {
 		delay += back
 	}
-	if longest := max(a.MaxWait, 0); a.MaxWait != 0 && delay > longest {
+	if longest := max(req.MaxWait, 0); req.MaxWait != 0 && delay > longest {
 		retry = max(retry, delay-longest)
 		if b.delay(own) > longest {
-			ans.Reason = Never
+			res.Reason = Never
 			return kept
 		}
 	}
 	if retry > 0 {
-		ans.Reason, ans.RetryAfter = Limited, retry
+		res.Reason, res.RetryAfter = Limited, retry
 		return kept
 	}
 	after := ahead + b.Den
-	ans.Allowed, ans.Delay, ans.At, ans.Over = true, delay, at, after
-	ans.Remaining = b.remaining(after, places, back, a)
-	ans.ResetAfter = b.wait(after) + back
+	res.Allowed, res.Delay, res.At, res.Over = true, delay, at, after
+	res.Remaining = b.remaining(after, places, back, req)
+	res.ResetAfter = b.wait(after) + back
 	return State{at, after}
 }
 
@@ -101,13 +101,13 @@ func (b *LeakyBucket) delay(ahead uint64) int64 {
 
 // remaining is how many units would be admitted now: the largest c with
 // work + (c−1) units no more than places−1 units, nor than what leaves in time.
-func (b *LeakyBucket) remaining(work uint64, places, back int64, a *Request) int64 {
+func (b *LeakyBucket) remaining(work uint64, places, back int64, req *Request) int64 {
 	if places <= 0 {
 		return 0
 	}
 	room := uint64(places-1) * b.Den
-	if a.MaxWait != 0 {
-		gone, _ := mulDiv(uint64(max(max(a.MaxWait, 0)-back, 0)), b.Num, 1)
+	if req.MaxWait != 0 {
+		gone, _ := mulDiv(uint64(max(max(req.MaxWait, 0)-back, 0)), b.Num, 1)
 		room = min(room, uint64(b.Undelayed)*b.Den+gone)
 	}
 	if work > room {

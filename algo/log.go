@@ -130,9 +130,9 @@ func (l *SlidingLog) Move(dst, src []uint64) {
 
 // Decide answers one question. With commit the state is moved, by a denial only
 // with CountDenied; without, nothing is written.
-func (l *SlidingLog) Decide(w []uint64, a Request, commit bool) Result {
+func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 	r := openLog(w)
-	first, at, setBack := l.settled(&r, a.Now)
+	first, at, setBack := l.settled(&r, req.Now)
 	if setBack {
 		used := max(r.total()-r.upTo(0), uint64(l.Count))
 		if !commit { // answer from a copy
@@ -144,49 +144,49 @@ func (l *SlidingLog) Decide(w []uint64, a Request, commit bool) Result {
 		r.push(at, used)
 	}
 	used := r.total() - r.upTo(first)
-	limit := l.Count - a.Floor
-	ans := Result{Remaining: left(l.Count, a.Floor, used)}
+	limit := l.Count - req.Floor
+	res := Result{Remaining: left(l.Count, req.Floor, used)}
 	if r.len > first {
-		ans.ResetAfter = r.time(r.len-1) + l.Length - a.Now
+		res.ResetAfter = r.time(r.len-1) + l.Length - req.Now
 	}
 	switch {
-	case a.Cost == 0:
+	case req.Cost == 0:
 		if used <= uint64(l.Count) || l.CountDenied {
-			ans.Allowed, ans.At = true, at
-			return ans
+			res.Allowed, res.At = true, at
+			return res
 		}
 		limit = l.Count
-	case a.Cost > limit:
-		ans.Reason = Never
-		return ans
+	case req.Cost > limit:
+		res.Reason = Never
+		return res
 	}
 	last := int64(-1)
 	if r.len > first {
 		last = r.time(r.len - 1)
 	}
-	room := limit - a.Cost
+	room := limit - req.Cost
 	switch {
 	case int64(used) > room:
-		ans.Reason = Limited
+		res.Reason = Limited
 	case last >= 0 && at-last < l.MinInterval:
-		ans.Reason = TooSoon
+		res.Reason = TooSoon
 	default:
-		ans.Allowed, ans.At = true, at
-		ans.Remaining -= a.Cost
-		ans.ResetAfter = at + l.Length - a.Now
+		res.Allowed, res.At = true, at
+		res.Remaining -= req.Cost
+		res.ResetAfter = at + l.Length - req.Now
 		if commit {
 			r.drop(first)
-			r.push(at, uint64(a.Cost))
+			r.push(at, uint64(req.Cost))
 		}
-		return ans
+		return res
 	}
 	retry := int64(0)
-	if l.CountDenied && a.Cost > 0 {
+	if l.CountDenied && req.Cost > 0 {
 		// Answer as of a log that holds this attempt.
-		used += uint64(a.Cost)
+		used += uint64(req.Cost)
 		last = at
-		ans.Remaining = left(l.Count, a.Floor, used)
-		ans.ResetAfter = at + l.Length - a.Now
+		res.Remaining = left(l.Count, req.Floor, used)
+		res.ResetAfter = at + l.Length - req.Now
 		retry = at + l.Length
 	}
 	if int64(used) > room {
@@ -197,17 +197,17 @@ func (l *SlidingLog) Decide(w []uint64, a Request, commit bool) Result {
 	} else {
 		retry = 0
 	}
-	if a.Cost > 0 { // who takes nothing keeps no distance
+	if req.Cost > 0 { // who takes nothing keeps no distance
 		retry = max(retry, last+l.MinInterval)
 	}
-	ans.RetryAfter = retry - a.Now
-	if l.CountDenied && commit && a.Cost > 0 {
+	res.RetryAfter = retry - req.Now
+	if l.CountDenied && commit && req.Cost > 0 {
 		r.drop(first)
 		// The newest Count units alone decide from here on.
 		r.drop(r.search(func(i int) bool { return r.total()-r.entry(i)[1] < uint64(l.Count) }))
-		r.push(at, uint64(a.Cost))
+		r.push(at, uint64(req.Cost))
 	}
-	return ans
+	return res
 }
 
 // Fresh reports whether no entry counts any more.

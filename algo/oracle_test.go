@@ -25,27 +25,27 @@ type questions struct {
 	cost, wait int64
 }
 
-// ask makes up a request.
-func (q *questions) ask(c *chooser, now int64) algo.Request {
-	a := algo.Request{Now: now}
+// request makes up a request.
+func (q *questions) request(c *chooser, now int64) algo.Request {
+	req := algo.Request{Now: now}
 	most := q.capacity
 	if q.cost > 0 {
 		most = min(most, q.cost)
 	}
 	switch k := c.below(10); {
 	case k < 5:
-		a.Cost = 1
+		req.Cost = 1
 	case k < 6:
-		a.Cost = 0
+		req.Cost = 0
 	case k < 8:
-		a.Cost = 1 + c.below(most)
+		req.Cost = 1 + c.below(most)
 	case k < 9:
-		a.Cost = most
+		req.Cost = most
 	default:
-		a.Cost = c.one(most+1, 1+c.below(min(most, 3)), 1<<62, 1<<63-1)
+		req.Cost = c.one(most+1, 1+c.below(min(most, 3)), 1<<62, 1<<63-1)
 	}
 	if q.floors && c.oneIn(4) {
-		a.Floor = c.one(1, c.below(q.capacity+1), q.capacity, q.capacity+1, 1<<63-1)
+		req.Floor = c.one(1, c.below(q.capacity+1), q.capacity, q.capacity+1, 1<<63-1)
 	}
 	if q.waits {
 		longest := 3 * q.period
@@ -54,17 +54,17 @@ func (q *questions) ask(c *chooser, now int64) algo.Request {
 		}
 		switch c.below(4) {
 		case 0:
-			a.MaxWait = c.one(-1, -1<<63)
+			req.MaxWait = c.one(-1, -1<<63)
 		case 1:
-			a.MaxWait = c.one(1, q.unit, 1+c.below(longest))
+			req.MaxWait = c.one(1, q.unit, 1+c.below(longest))
 		case 2:
-			a.MaxWait = c.one(longest, 1<<62)
+			req.MaxWait = c.one(longest, 1<<62)
 		}
 	}
 	if q.members > 0 {
-		a.Member = 1 + uint64(c.below(q.members))
+		req.Member = 1 + uint64(c.below(q.members))
 	}
-	return a
+	return req
 }
 
 // equals compares an algorithm with its oracle over random schedules.
@@ -109,7 +109,7 @@ func agree(t *testing.T, c *chooser, s subject) {
 			}
 			continue
 		}
-		a, peek := q.ask(c, now), c.oneIn(5)
+		a, peek := q.request(c, now), c.oneIn(5)
 		fmt.Fprintf(&trail, "%d request %+v peek=%v state %s", now, a, peek, m.state())
 		before := m.state()
 		got := m.decide(a, !peek)
@@ -140,9 +140,9 @@ func agree(t *testing.T, c *chooser, s subject) {
 }
 
 // decide returns the result, the charge and the state that the oracle expects.
-func decide(o oracle.State, a algo.Request, got algo.Result) (algo.Result, oracle.Charge, oracle.State) {
+func decide(o oracle.State, req algo.Request, got algo.Result) (algo.Result, oracle.Charge, oracle.State) {
 	guess := oracle.Result{RetryAfter: got.RetryAfter, ResetAfter: got.ResetAfter}
-	d, c, after := oracle.Decide(o, oracle.Request(a), guess)
+	d, c, after := oracle.Decide(o, oracle.Request(req), guess)
 	return algo.Result{
 		Allowed: d.Allowed, Reason: reasons[d.Reason], Remaining: d.Remaining,
 		Delay: d.Delay, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,

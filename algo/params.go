@@ -62,58 +62,58 @@ func (p *Params) Inline() bool {
 
 // DecideState answers one question from a state of an inline kind, as the Decide of
 // that kind, without copies of what is large.
-func (p *Params) DecideState(s State, a *Request, ans *Result) State {
+func (p *Params) DecideState(s State, req *Request, res *Result) State {
 	switch p.Kind {
 	case KindBucket:
-		return p.Bucket.decide(s, a, ans)
+		return p.Bucket.decide(s, req, res)
 	case KindLeaky:
-		return p.Leaky.decide(s, a, ans)
+		return p.Leaky.decide(s, req, res)
 	case KindFixedWindow:
-		return p.Fixed.decide(s, a, ans)
+		return p.Fixed.decide(s, req, res)
 	default:
-		return p.Counter.decide(s, a, ans)
+		return p.Counter.decide(s, req, res)
 	}
 }
 
 // DecideWords answers one question from the state of a kind that is not inline,
 // which has room for what the answer adds.
-func (p *Params) DecideWords(w []uint64, a Request, commit bool) Result {
+func (p *Params) DecideWords(w []uint64, req Request, commit bool) Result {
 	switch p.Kind {
 	case KindWarmBucket:
-		return p.Warm.Decide(w, a, commit)
+		return p.Warm.Decide(w, req, commit)
 	case KindSlidingWindow:
-		return p.Cells.Decide(w, a, commit)
+		return p.Cells.Decide(w, req, commit)
 	case KindSlidingLog:
-		return p.Log.Decide(w, a, commit)
+		return p.Log.Decide(w, req, commit)
 	default:
-		return p.Conc.Decide(w, a, commit)
+		return p.Conc.Decide(w, req, commit)
 	}
 }
 
 // Evaluate answers one request, about the state s of an inline kind or about the words w
 // of another, and writes nothing but the answer.
-func (p *Params) Evaluate(s State, w []uint64, a *Request, ans *Result) {
+func (p *Params) Evaluate(s State, w []uint64, req *Request, res *Result) {
 	if p.Inline() {
-		p.DecideState(s, a, ans)
+		p.DecideState(s, req, res)
 	} else {
-		*ans = p.DecideWords(w, *a, false)
+		*res = p.DecideWords(w, *req, false)
 	}
 }
 
 // Peek answers, like Result, a question that takes nothing: what remains is what could be
 // taken now, as if the question had been about no unit.
-func (p *Params) Peek(s State, w []uint64, a *Request, ans *Result) {
-	p.Evaluate(s, w, a, ans)
-	if !ans.Allowed || a.Cost == 0 {
+func (p *Params) Peek(s State, w []uint64, req *Request, res *Result) {
+	p.Evaluate(s, w, req, res)
+	if !res.Allowed || req.Cost == 0 {
 		return
 	}
-	none := Request{Now: a.Now, Floor: a.Floor, MaxWait: a.MaxWait}
+	none := Request{Now: req.Now, Floor: req.Floor, MaxWait: req.MaxWait}
 	if p.Inline() {
 		var left Result
 		p.DecideState(s, &none, &left)
-		ans.Remaining = left.Remaining
+		res.Remaining = left.Remaining
 	} else {
-		ans.Remaining = p.DecideWords(w, none, false).Remaining
+		res.Remaining = p.DecideWords(w, none, false).Remaining
 	}
 }
 

@@ -261,9 +261,9 @@ func TestCancelUnderOtherNumbers(t *testing.T) {
 	} {
 		m := newMachine(newBucket(step.from, 1_000_000, 2, 2))
 		take := func(now int64) (algo.Charge, int64) {
-			a := algo.Request{Now: now, Cost: 2, MaxWait: 1 << 40}
-			ans := m.decide(a, true)
-			return charge(a, ans), ans.Delay
+			req := algo.Request{Now: now, Cost: 2, MaxWait: 1 << 40}
+			res := m.decide(req, true)
+			return charge(req, res), res.Delay
 		}
 		take(0)
 		c, _ := take(0)
@@ -288,8 +288,39 @@ func TestLogWithoutRoom(t *testing.T) {
 	free := l.Decide(w, algo.Request{Now: 1050}, false)
 	l.Settle(w, 1060, algo.Charge{At: free.At}, 4)
 	for now, remain := range map[int64]int64{1060: 5, 1100: 5, 1149: 5, 1150: 10} {
-		if ans := l.Decide(w, algo.Request{Now: now}, false); ans.Remaining != remain {
-			t.Errorf("at %d %d remain, want %d", now, ans.Remaining, remain)
+		if res := l.Decide(w, algo.Request{Now: now}, false); res.Remaining != remain {
+			t.Errorf("at %d %d remain, want %d", now, res.Remaining, remain)
 		}
 	}
+}
+
+// TestWarmCancelOnceActed cancels a reservation that has acted. What was taken
+// behind it has been given back since, which leaves the wait that it left but not the
+// warmth: its moment is not to be inferred from that.
+func TestWarmCancelOnceActed(t *testing.T) {
+	b := algo.NewWarmBucket(algo.NewPace(1, 1000), 1000, 8, 8, 10_000, 3)
+	for name, end := range map[string]func(w []uint64, c algo.Charge){
+		"cancel": func(w []uint64, c algo.Charge) { b.Cancel(w, 50_000, c) },
+		"settle": func(w []uint64, c algo.Charge) { b.Settle(w, 50_000, c, 0) },
+	} {
+		w := make([]uint64, algo.WarmWords)
+		first := algo.Request{Now: 50_000, Cost: 5}
+		took := b.Decide(w, first, true)
+		behind := algo.Request{Now: 50_000, Cost: 5, MaxWait: 20_000}
+		waits := b.Decide(w, behind, true)
+		if !took.Allowed || took.Delay != 0 || !waits.Allowed || waits.Delay != 10_000 {
+			t.Fatalf("%s: %+v, then %+v", name, took, waits)
+		}
+		end(w, charged(behind, waits))
+		look := algo.Request{Now: 50_001, Cost: 1}
+		before := b.Decide(w, look, false)
+		b.Cancel(w, 50_001, charged(first, took))
+		if after := b.Decide(w, look, false); after != before {
+			t.Errorf("%s: %+v was given back after it had acted: %+v", name, before, after)
+		}
+	}
+}
+
+func charged(req algo.Request, res algo.Result) algo.Charge {
+	return algo.Charge{Cost: req.Cost, Floor: req.Floor, At: res.At, Over: res.Over}
 }

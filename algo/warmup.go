@@ -100,46 +100,46 @@ func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
 
 // Decide answers one question. With commit the state is moved, except by a
 // denial; without, nothing is written.
-func (b *WarmBucket) Decide(w []uint64, a Request, commit bool) Result {
-	owed, warm, at, setBack := b.settled(w, a.Now)
+func (b *WarmBucket) Decide(w []uint64, req Request, commit bool) Result {
+	owed, warm, at, setBack := b.settled(w, req.Now)
 	if setBack && commit {
 		w[warmAt], w[warmOwed] = uint64(at), owed
 	}
-	ans := Result{ResetAfter: b.idle(owed, warm) + (at - a.Now)}
+	res := Result{ResetAfter: b.idle(owed, warm) + (at - req.Now)}
 	if owed == 0 {
-		ans.Remaining = max(0, b.Burst-a.Floor)
+		res.Remaining = max(0, b.Burst-req.Floor)
 	}
-	if a.Cost > b.Burst-a.Floor && a.Cost > 0 {
-		ans.Reason = Never
-		return ans
+	if req.Cost > b.Burst-req.Floor && req.Cost > 0 {
+		res.Reason = Never
+		return res
 	}
 	wait := b.wait(owed)
 	if owed > 0 {
-		wait += at - a.Now
+		wait += at - req.Now
 	}
-	if wait > max(a.MaxWait, 0) || owed > MaxTicks/2 {
-		ans.Reason = Limited
-		ans.RetryAfter = wait - max(a.MaxWait, 0)
+	if wait > max(req.MaxWait, 0) || owed > MaxTicks/2 {
+		res.Reason = Limited
+		res.RetryAfter = wait - max(req.MaxWait, 0)
 		if owed > MaxTicks/2 {
-			ans.RetryAfter = max(ans.RetryAfter, b.wait(owed-MaxTicks/2)+(at-a.Now))
+			res.RetryAfter = max(res.RetryAfter, b.wait(owed-MaxTicks/2)+(at-req.Now))
 		}
-		return ans
+		return res
 	}
-	ans.Allowed, ans.Delay, ans.At = true, wait, at
-	if a.Cost == 0 {
-		return ans
+	res.Allowed, res.Delay, res.At = true, wait, at
+	if req.Cost == 0 {
+		return res
 	}
-	ticks, after := b.price(a.Cost, warm)
+	ticks, after := b.price(req.Cost, warm)
 	next := owed + ticks
 	// Its charge says when it acts and what is owed a microsecond before, with it.
 	wait = b.wait(owed)
-	ans.At, ans.Over = at+wait, b.decay(next+b.Num, wait)
-	ans.Remaining = 0
-	ans.ResetAfter = b.idle(next, after) + (at - a.Now)
+	res.At, res.Over = at+wait, b.decay(next+b.Num, wait)
+	res.Remaining = 0
+	res.ResetAfter = b.idle(next, after) + (at - req.Now)
 	if commit {
 		w[warmAt], w[warmOwed], w[warmth] = uint64(at), next, after
 	}
-	return ans
+	return res
 }
 
 // idle returns how long a limiter must be idle to be a cold one.

@@ -47,50 +47,50 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 
 // Decide answers one question. The state returned is the one to keep; on a
 // denial it differs from s only when the clock was set back, or with CountDenied.
-func (w *FixedWindow) Decide(s State, a Request) (State, Result) {
-	var ans Result
-	s = w.decide(s, &a, &ans)
-	return s, ans
+func (w *FixedWindow) Decide(s State, req Request) (State, Result) {
+	var res Result
+	s = w.decide(s, &req, &res)
+	return s, res
 }
 
 // decide is Decide without copies of what is large.
-func (w *FixedWindow) decide(s State, a *Request, ans *Result) State {
-	end, used, at, setBack := w.settled(s, a.Now)
+func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
+	end, used, at, setBack := w.settled(s, req.Now)
 	kept := s
 	if setBack {
 		kept = State{end, used}
 	}
-	*ans = Result{Remaining: left(w.Count, a.Floor, used)}
+	*res = Result{Remaining: left(w.Count, req.Floor, used)}
 	switch {
-	case a.Now >= kept.T:
+	case req.Now >= kept.T:
 	case used > 0 || w.Opened:
-		ans.ResetAfter = end - a.Now
-	case at > a.Now: // the clock went back before a window with nothing in it
-		ans.ResetAfter = at - a.Now
+		res.ResetAfter = end - req.Now
+	case at > req.Now: // the clock went back before a window with nothing in it
+		res.ResetAfter = at - req.Now
 	}
 	switch {
-	case a.Cost == 0:
+	case req.Cost == 0:
 		if used > uint64(w.Count) && !w.CountDenied {
-			ans.Reason, ans.RetryAfter = Limited, end-a.Now
+			res.Reason, res.RetryAfter = Limited, end-req.Now
 			return kept
 		}
-		ans.Allowed, ans.At = true, at
+		res.Allowed, res.At = true, at
 		return kept
-	case a.Cost > w.Count-a.Floor:
-		ans.Reason = Never
+	case req.Cost > w.Count-req.Floor:
+		res.Reason = Never
 		return kept
-	case a.Cost > ans.Remaining:
-		ans.Reason, ans.RetryAfter = Limited, end-a.Now
+	case req.Cost > res.Remaining:
+		res.Reason, res.RetryAfter = Limited, end-req.Now
 		if w.CountDenied {
-			ans.Remaining = 0 // the attempt is more than was left
-			return State{end, min(used+uint64(a.Cost), MaxCount)}
+			res.Remaining = 0 // the attempt is more than was left
+			return State{end, min(used+uint64(req.Cost), MaxCount)}
 		}
 		return kept
 	}
-	ans.Allowed, ans.At = true, at
-	ans.Remaining -= a.Cost
-	ans.ResetAfter = end - a.Now
-	return State{end, used + uint64(a.Cost)}
+	res.Allowed, res.At = true, at
+	res.Remaining -= req.Cost
+	res.ResetAfter = end - req.Now
+	return State{end, used + uint64(req.Cost)}
 }
 
 // Fresh reports whether nothing is counted any more.

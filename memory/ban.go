@@ -1,54 +1,234 @@
 package memory
 
 import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // banState returns the state of a ban as of now, and what is kept of it.
-func (sh *shard) banState(bp *place, terms *algo.Ban, now int64) (state, kept algo.State) {
-	if sl := sh.lookup(bp); sl != nil {
-		kept = sl.state
+func (sh *shard) banState(bp *location, terms *algo.Ban, now int64) (state, kept algo.State) {
+	if e := sh.lookup(bp); e != nil {
+		kept = e.state
 	}
 	return terms.Settled(kept, now), kept
 }
 
 // decideBan answers a request whose key may be banned, or become so: bp is the
 // place of its ban.
-func (sh *shard) decideBan(p *place, bp place, r *sluice.Request, a *algo.Request) sluice.Decision {
+func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *algo.Request) sluice.Decision {
 	terms := r.Ban.Terms()
-	state, kept := sh.banState(&bp, &terms, a.Now)
-	end := terms.Banned(state, a.Now)
+	state, kept := sh.banState(&bp, &terms, req.Now)
+	end := terms.Banned(state, req.Now)
 	if end > 0 {
-		state = terms.Attempted(state, a.Now)
+		state = terms.Attempted(state, req.Now)
 		end = state.T
 	}
 	if state != kept && !r.Peek {
-		sh.putBan(&bp, r.Limit, r.Key, state, a.Now)
+		sh.putBan(&bp, r.Limit, r.Key, state, req.Now)
 	}
 	if end > 0 {
-		d := sh.decideLimit(p, true, a)
-		return translate.Banned(end-a.Now, &d)
+		d := sh.decideLimit(p, true, req)
+		return translate.Banned(end-req.Now, &d)
 	}
-	d := sh.decideLimit(p, r.Peek, a)
-	if state, counts := translate.Denied(&terms, state, &d, a.Now); counts && !r.Peek {
-		sh.putBan(&bp, r.Limit, r.Key, state, a.Now)
+	d := sh.decideLimit(p, r.Peek, req)
+	if state, counts := translate.Denied(&terms, state, &d, req.Now); counts && !r.Peek {
+		sh.putBan(&bp, r.Limit, r.Key, state, req.Now)
 	}
 	return d
 }
 
 // putBan keeps the state of a ban. If there is no room, the denial that it would
 // count stands all the same.
-func (sh *shard) putBan(bp *place, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
-	sl := sh.lookup(bp)
-	if sl == nil {
-		if sl = sh.add(bp, now, false); sl == nil {
+func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
+	e := sh.lookup(bp)
+	if e == nil {
+		if e = sh.add(bp, now, false); e == nil {
 			return
 		}
 	}
-	sl.state = state
+	e.state = state
 	if (&algo.Ban{}).Banned(state, now) > 0 {
 		sh.note(bp.banID(), l.Name(), k)
 	}
+}
+
+// Entries hold hashes of keys. To list those that are banned, each shard keeps the texts
+// of their keys aside, in a share of the store's bytes. A ban for whose text there is no
+// room holds all the same.
+
+var _ sluice.Banner = (*Store)(nil)
+
+const (
+	// bannedShare is which part of the bytes the texts may take.
+	bannedShare = 16
+	// bannedBytes is about what a text takes beside itself, in a map that is at its emptiest.
+	bannedBytes = 320
+	// longestBanned is the longest text of a key that is kept; of others, a digest is.
+	longestBanned = 256
+)
+
+// banID identifies the entry of a ban in its shard.
+type banID struct{ key, tag uint64 }
+
+func (p *location) banID() banID { return banID{p.key, p.tag} }
+
+func (a banID) compare(b banID) int {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag))
+}
+
+// bannedKey is what a ban is listed as.
+type bannedKey struct {
+	limit  string
+	key    sluice.Key
+	digest string
+}
+
+func (b *bannedKey) bytes() int64 { return int64(bannedBytes + len(b.key.Text()) + len(b.digest)) }
+
+// note keeps whose ban it is.
+func (sh *shard) note(id banID, limit string, k sluice.Key) {
+	if _, ok := sh.banned[id]; ok {
+		return
+	}
+	b := bannedKey{limit: limit}
+	if text := k.Text(); len(text) > longestBanned {
+		sum := sha256.Sum256([]byte(text))
+		b.digest = "#" + base64.RawURLEncoding.EncodeToString(sum[:])
+	} else {
+		// A part of a request's text would keep all of it.
+		b.key = sluice.EncodedKey(strings.Clone(text), k.Len())
+	}
+	n := b.bytes()
+	if s := sh.store; s.banned.Add(n) > s.maxBytes/bannedShare || !s.grow(n) {
+		s.banned.Add(-n)
+		sh.unlisted++
+		return
+	}
+	if sh.banned == nil {
+		sh.banned = make(map[banID]bannedKey)
+	}
+	sh.banned[id] = b
+}
+
+// unnote forgets a ban whose entry is given up.
+func (sh *shard) unnote(id banID) {
+	b, ok := sh.banned[id]
+	if !ok {
+		return
+	}
+	if delete(sh.banned, id); len(sh.banned) == 0 {
+		sh.banned = nil // a map keeps its size
+	}
+	sh.store.banned.Add(-b.bytes())
+	sh.store.bytes.Add(-b.bytes())
+}
+
+// BanKey bans a key by hand. See sluice.Banner. It fails if there is no room at all.
+func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+	if err := translate.CheckBan(l, d); err != nil {
+		return err
+	}
+	p, now, err := s.lock(l, k)
+	if err != nil {
+		return err
+	}
+	defer p.shard.unlock()
+	b := p.ban()
+	if p.shard.lookup(&b) == nil && p.shard.add(&b, now, true) == nil {
+		return errors.New("memory: there is no room for the ban; raise Options.MaxBytes")
+	}
+	p.shard.putBan(&b, l, k, algo.BannedByHand(now, int64(d/time.Microsecond)), now)
+	return nil
+}
+
+// LiftBan ends the ban of a key. See sluice.Banner.
+func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
+	if l == nil {
+		return false, &sluice.RequestError{Problem: "has no limit"}
+	}
+	p, now, err := s.lock(l, k)
+	if err != nil {
+		return false, err
+	}
+	defer p.shard.unlock()
+	b := p.ban()
+	e := p.shard.lookup(&b)
+	if e == nil {
+		return false, nil
+	}
+	found := (&algo.Ban{}).Banned(e.state, now) > 0
+	p.shard.remove(&b)
+	return found, nil
+}
+
+// ListBans returns a page of the bans in force. See sluice.Banner. Those whose texts
+// found no room are not listed: see Stats.Unlisted.
+func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
+	var page sluice.BanPage
+	q, err := translate.CompleteBanQuery(q)
+	if err != nil {
+		return page, err
+	}
+	number, after := 0, banID{}
+	if q.From != "" {
+		if _, err := fmt.Sscanf(q.From, "%x.%x.%x", &number, &after.key, &after.tag); err != nil || number < 0 || number >= len(s.shards) {
+			return page, &sluice.RequestError{Problem: "for bans: there is no page there; give Next of an earlier one"}
+		}
+	}
+	for ; number < len(s.shards); number++ {
+		listed, err := s.shards[number].listBans(after)
+		if err != nil {
+			return page, err
+		}
+		slices.SortFunc(listed, func(a, b listedBan) int { return a.id.compare(b.id) })
+		for i := range listed {
+			page.Bans = append(page.Bans, listed[i].ban)
+			if len(page.Bans) == q.Most {
+				page.Next = fmt.Sprintf("%x.%x.%x", number, listed[i].id.key, listed[i].id.tag)
+				return page, nil
+			}
+		}
+		after = banID{}
+	}
+	return page, nil
+}
+
+// listedBan is a ban with its place in the order of pages.
+type listedBan struct {
+	id  banID
+	ban sluice.BannedKey
+}
+
+// listBans returns the bans in force of a shard that come after a place.
+func (sh *shard) listBans(after banID) ([]listedBan, error) {
+	sh.lock()
+	defer sh.unlock()
+	if sh.closed {
+		return nil, sluice.ErrClosed
+	}
+	now := sh.store.now()
+	var listed []listedBan
+	for id, b := range sh.banned {
+		if id.compare(after) <= 0 {
+			continue
+		}
+		e := sh.lookup(&location{key: id.key, tag: id.tag})
+		ban := sluice.BannedKey{Limit: b.limit, Key: b.key, Digest: b.digest}
+		if e == nil || !translate.InForce(&ban, e.state, now) {
+			continue
+		}
+		listed = append(listed, listedBan{id, ban})
+	}
+	return listed, nil
 }

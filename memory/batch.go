@@ -18,10 +18,10 @@ type batch struct {
 
 // item is one request of a batch.
 type item struct {
-	place
-	ask  algo.Request
-	ban  place // of the request's own key
-	full bool  // there was no room: place is that of the shared budget
+	location
+	req  algo.Request
+	ban  location // of the request's own key
+	full bool     // there was no room: location is that of the shared budget
 	// first is the item with the same place that comes first, itself if none does.
 	first int
 	// twice says that another item has the same place.
@@ -45,7 +45,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 			return err
 		}
 	}
-	if s.decideTogether(rs, out) {
+	if s.decideFastBatch(rs, out) {
 		return nil
 	}
 	return s.decideBatch(rs, out)
@@ -99,9 +99,9 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 		b.items, b.shards = b.items[:0], b.shards[:0]
 		for i := range rs {
 			v := s.version(rs[i].Limit)
-			it := item{place: s.locate(v, rs[i].Key), ask: translate.Request(&rs[i]), first: i}
+			it := item{location: s.locate(v, rs[i].Key), req: translate.Request(&rs[i]), first: i}
 			if rs[i].Ban != nil {
-				it.ban = it.place.ban()
+				it.ban = it.location.ban()
 			}
 			for j := range b.items {
 				o := &b.items[j]
@@ -135,26 +135,26 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 		}
 		now := s.now()
 		for i := range b.items {
-			b.items[i].ask.Now = now
+			b.items[i].req.Now = now
 		}
 		return nil
 	}
 }
 
-// prepare makes slots, with room, for all keys that may need one, so that charging them cannot
-// fail. Slots that are not used are swept later. Before, it sweeps for each key to come, for it
+// prepare makes entries, with room, for all keys that may need one, so that charging them cannot
+// fail. Entries that are not used are swept later. Before, it sweeps for each key to come, for it
 // is not to be done once some are prepared: tables would fill at their far end.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
-		now := b.items[0].ask.Now
+		now := b.items[0].req.Now
 		if now >= sh.nextUpkeep.Load() {
 			sh.dueUpkeep(now)
 		}
-		sh.upkeep(moveSlots, sweepSlots, now)
+		sh.upkeep(moveEntries, sweepEntries, now)
 	}
 	for i := range b.items {
-		if it := &b.items[i]; !rs[i].Peek && rs[i].Cost > 0 && it.shard.lookup(&it.place) == nil {
-			it.shard.upkeep(moveSlots, sweepSlots, it.ask.Now)
+		if it := &b.items[i]; !rs[i].Peek && rs[i].Cost > 0 && it.shard.lookup(&it.location) == nil {
+			it.shard.upkeep(moveEntries, sweepEntries, it.req.Now)
 		}
 	}
 	for _, sh := range b.shards {
@@ -165,9 +165,9 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 		if !b.charges(i, rs) || it.full {
 			continue
 		}
-		if !it.shard.prepare(&it.place, it.ask.Now) && !s.denyWhenFull {
-			o := s.overflow(&it.place)
-			if it.shard.sharedSlot(&o, it.ask.Now) != nil {
+		if !it.shard.prepare(&it.location, it.req.Now) && !s.denyWhenFull {
+			o := s.overflow(&it.location)
+			if it.shard.sharedEntry(&o, it.req.Now) != nil {
 				b.share(i, &o)
 			}
 		}
@@ -176,12 +176,12 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 
 // share lets an item, and all that have its place, be decided on the budget at o,
 // which those of other keys may share.
-func (b *batch) share(i int, o *place) {
+func (b *batch) share(i int, o *location) {
 	first := b.items[i].first
 	for j := range b.items {
 		if it := &b.items[j]; it.first == first {
 			v := it.v
-			it.place, it.full = *o, true
+			it.location, it.full = *o, true
 			it.v, it.tag = v, makeTag(o.tag, v.index)
 		}
 	}
@@ -203,16 +203,16 @@ func (b *batch) share(i int, o *place) {
 	}
 }
 
-// prepare makes a slot for a place, with room for one more charge. What is kept
+// prepare makes an entry for a place, with room for one more charge. What is kept
 // under other numbers stays as it is: the batch may yet be denied.
-func (sh *shard) prepare(p *place, now int64) bool {
-	sl := sh.lookup(p)
-	if sl == nil {
-		if sl = sh.add(p, now, false); sl == nil {
+func (sh *shard) prepare(p *location, now int64) bool {
+	e := sh.lookup(p)
+	if e == nil {
+		if e = sh.add(p, now, false); e == nil {
 			return false
 		}
 	}
-	return p.v.params.Inline() || sl.version() != p.v.index || sh.ensureBlock(p.v.params, sl, now, false)
+	return p.v.params.Inline() || e.version() != p.v.index || sh.ensureBlock(p.v.params, e, now, false)
 }
 
 // charges reports whether an item takes something if the batch is allowed.
@@ -229,8 +229,8 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 		if !b.charges(i, rs) {
 			continue
 		}
-		sl := it.shard.lookup(&it.place)
-		if sl == nil || sl.version() == it.v.index {
+		e := it.shard.lookup(&it.location)
+		if e == nil || e.version() == it.v.index {
 			continue
 		}
 		later := false
@@ -240,8 +240,8 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 		if later {
 			continue // what comes before it is charged in other terms, to the state as it is
 		}
-		if !it.shard.convert(it.v, sl, it.ask.Now) ||
-			!it.v.params.Inline() && !it.shard.ensureBlock(it.v.params, sl, it.ask.Now, false) {
+		if !it.shard.convert(it.v, e, it.req.Now) ||
+			!it.v.params.Inline() && !it.shard.ensureBlock(it.v.params, e, it.req.Now, false) {
 			out[i], ok = noRoom(it.v), false
 		}
 	}
@@ -252,9 +252,9 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 // budget is shared.
 func (it *item) decide(r *sluice.Request) sluice.Decision {
 	if r.Ban != nil {
-		return it.shard.decideBan(&it.place, it.ban, r, &it.ask)
+		return it.shard.decideBan(&it.location, it.ban, r, &it.req)
 	}
-	return it.shard.decideLimit(&it.place, r.Peek, &it.ask)
+	return it.shard.decideLimit(&it.location, r.Peek, &it.req)
 }
 
 // peek answers one request as it would be if those before it had been charged.
@@ -269,12 +269,12 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 		return it.mark(b.replay(i, rs))
 	}
 	terms := r.Ban.Terms()
-	state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
+	state, _ := it.shard.banState(&it.ban, &terms, it.req.Now)
 	d := b.replay(i, rs)
-	if terms.Banned(state, it.ask.Now) > 0 {
-		return translate.Banned(terms.Attempted(state, it.ask.Now).T-it.ask.Now, &d)
+	if terms.Banned(state, it.req.Now) > 0 {
+		return translate.Banned(terms.Attempted(state, it.req.Now).T-it.req.Now, &d)
 	}
-	translate.Denied(&terms, state, &d, it.ask.Now)
+	translate.Denied(&terms, state, &d, it.req.Now)
 	return it.mark(d)
 }
 
@@ -282,17 +282,17 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 // in the terms of its own version.
 func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	it := &b.items[i]
-	c := it.shard.copyOf(&it.place, 4*len(rs))
+	c := it.shard.copyOf(&it.location, 4*len(rs))
 	for j := it.first; j < i; j++ {
 		o := &b.items[j]
-		if o.first != it.first || !b.charges(j, rs) || c.keeps(o.v.params, &o.ask) {
+		if o.first != it.first || !b.charges(j, rs) || c.keeps(o.v.params, &o.req) {
 			continue
 		}
-		c.convert(o.v.params, o.ask.Now)
-		c.charge(&o.ask)
+		c.convert(o.v.params, o.req.Now)
+		c.charge(&o.req)
 	}
-	c.convert(it.v.params, it.ask.Now)
-	return c.peek(it.v, &it.ask)
+	c.convert(it.v.params, it.req.Now)
+	return c.peek(it.v, &it.req)
 }
 
 // denied lets bans, and logs that count them, know of a denial. One that comes
@@ -307,10 +307,10 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 	}
 	if alone.Ban != nil {
 		terms := alone.Ban.Terms()
-		state, _ := it.shard.banState(&it.ban, &terms, it.ask.Now)
+		state, _ := it.shard.banState(&it.ban, &terms, it.req.Now)
 		told := *d
-		if state, counts := translate.Denied(&terms, state, &told, it.ask.Now); counts {
-			it.shard.putBan(&it.ban, alone.Limit, alone.Key, state, it.ask.Now)
+		if state, counts := translate.Denied(&terms, state, &told, it.req.Now); counts {
+			it.shard.putBan(&it.ban, alone.Limit, alone.Key, state, it.req.Now)
 		}
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// A slot whose state does not fit refers to a block of the shard's slab: T holds
+// An entry whose state does not fit refers to a block of the shard's slab: T holds
 // the reference, zero for none yet, and V the class of its size.
 
-// words returns the block of a slot that has one.
-func (sh *shard) words(sl *slot) []uint64 {
-	return sh.slab.block(uint64(sl.state.T), int(sl.state.V))
+// words returns the block of an entry that has one.
+func (sh *shard) words(e *entry) []uint64 {
+	return sh.slab.block(uint64(e.state.T), int(e.state.V))
 }
 
 // takeBlock returns a block of zeros, or no reference if there is no room.
@@ -23,75 +23,75 @@ func (sh *shard) takeBlock(class int, reserve bool) uint64 {
 	return sh.slab.take(class)
 }
 
-// freeBlock gives the block of a slot back, if it has one.
-func (sh *shard) freeBlock(sl *slot) {
-	if sl.state.T == 0 {
+// freeBlock gives the block of an entry back, if it has one.
+func (sh *shard) freeBlock(e *entry) {
+	if e.state.T == 0 {
 		return
 	}
-	sh.store.bytes.Add(-sh.slab.give(uint64(sl.state.T), int(sl.state.V)))
-	sl.state = algo.State{}
+	sh.store.bytes.Add(-sh.slab.give(uint64(e.state.T), int(e.state.V)))
+	e.state = algo.State{}
 }
 
-// ensureBlock gives a slot a block with room for one more charge. It reports
+// ensureBlock gives an entry a block with room for one more charge. It reports
 // whether there was room for it.
-func (sh *shard) ensureBlock(p *algo.Params, sl *slot, now int64, reserve bool) bool {
+func (sh *shard) ensureBlock(p *algo.Params, e *entry, now int64, reserve bool) bool {
 	least, most := p.Words()
-	if sl.state.T == 0 {
+	if e.state.T == 0 {
 		class := blockClass(least)
 		ref := sh.takeBlock(class, reserve)
 		if ref == 0 {
 			return false
 		}
-		sl.state = algo.State{T: int64(ref), V: uint64(class)}
+		e.state = algo.State{T: int64(ref), V: uint64(class)}
 		return true
 	}
-	w := sh.words(sl)
+	w := sh.words(e)
 	if len(w) >= most || !p.FullWords(w, now) {
 		return true
 	}
-	class := int(sl.state.V) + 1
+	class := int(e.state.V) + 1
 	ref := sh.takeBlock(class, reserve)
 	if ref == 0 {
 		return false
 	}
 	p.MoveWords(sh.slab.block(ref, class), w)
-	sh.freeBlock(sl)
-	sl.state = algo.State{T: int64(ref), V: uint64(class)}
+	sh.freeBlock(e)
+	e.state = algo.State{T: int64(ref), V: uint64(class)}
 	return true
 }
 
 // restamps reports whether convert would lose the times of what is used.
-func (sh *shard) restamps(v *version, sl *slot, now int64) bool {
-	from := sh.store.versions.at(sl.version()).params
+func (sh *shard) restamps(v *version, e *entry, now int64) bool {
+	from := sh.store.versions.at(e.version()).params
 	if v.params.Inline() {
-		return v.params.RestampsState(from, sl.state, now)
+		return v.params.RestampsState(from, e.state, now)
 	}
-	return sl.state.T != 0 && v.params.RestampsWords(from, sh.words(sl), now)
+	return e.state.T != 0 && v.params.RestampsWords(from, sh.words(e), now)
 }
 
-// convert puts the state of a slot, written under other numbers of the same
+// convert puts the state of an entry, written under other numbers of the same
 // limit, in those of v. It reports whether there was room for it.
-func (sh *shard) convert(v *version, sl *slot, now int64) bool {
-	from := sh.store.versions.at(sl.version())
+func (sh *shard) convert(v *version, e *entry, now int64) bool {
+	from := sh.store.versions.at(e.version())
 	switch {
 	case *from.params == *v.params:
 		// A limit that was made again: nothing is settled, so that a denial moves nothing.
 	case v.params.Inline():
-		sl.state = v.params.ConvertState(from.params, sl.state, now)
-	case sl.state.T != 0:
-		old := sh.words(sl)
+		e.state = v.params.ConvertState(from.params, e.state, now)
+	case e.state.T != 0:
+		old := sh.words(e)
 		least, _ := v.params.Words()
-		class := max(blockClass(least), int(sl.state.V))
+		class := max(blockClass(least), int(e.state.V))
 		ref := sh.takeBlock(class, false)
 		if ref == 0 {
 			return false
 		}
 		v.params.ConvertWords(from.params, sh.slab.block(ref, class), old, now)
-		sh.freeBlock(sl)
-		sl.state = algo.State{T: int64(ref), V: uint64(class)}
+		sh.freeBlock(e)
+		e.state = algo.State{T: int64(ref), V: uint64(class)}
 	}
-	sl.retag(makeTag(sl.tag.Load(), v.index))
-	from.slots.Add(-1)
-	v.slots.Add(1)
+	e.retag(makeTag(e.tag.Load(), v.index))
+	from.entries.Add(-1)
+	v.entries.Add(1)
 	return true
 }

@@ -65,7 +65,7 @@ func TestDeniedKeyStaysDenied(t *testing.T) {
 	if st.EvictedLive != 0 || st.Overflow == 0 || overflow == 0 {
 		t.Errorf("after ten times the keys: %+v, %d decisions say Overflow", st, overflow)
 	}
-	if st.Keys < bound/slotBytes/2 {
+	if st.Keys < bound/entryBytes/2 {
 		t.Errorf("%d keys in %d bytes: the bound is not used", st.Keys, bound)
 	}
 	// What is counted is what is there, but for what the runtime itself needs.
@@ -93,7 +93,7 @@ func full(t *testing.T, now *int64, deny bool) *Store {
 	l := lasting("filler", 1)
 	for i := 0; s.Stats().Overflow == 0; i++ {
 		take(t, s, l, numbered(i), 1)
-		if i > 10*leastBytes/slotBytes {
+		if i > 10*leastBytes/entryBytes {
 			t.Fatal("the store does not fill up")
 		}
 	}
@@ -276,7 +276,7 @@ func TestStateThatCannotGrow(t *testing.T) {
 	now += micros(time.Hour) - int64(granted)/2 // half of its entries have left
 	for i := range granted / 2 {
 		if d := take(t, s, l, numbered(1), 1); !d.Allowed {
-			t.Fatalf("unit %d in the place of another: %+v", i, d)
+			t.Fatalf("unit %d in the location of another: %+v", i, d)
 		}
 	}
 }
@@ -344,8 +344,8 @@ func TestHashFlooding(t *testing.T) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		most = max(most, sh.keys())
-		for j := range sh.now.slots {
-			if key := sh.now.slots[j].key.Load(); key != 0 {
+		for j := range sh.now.entries {
+			if key := sh.now.entries[j].key.Load(); key != 0 {
 				farthest = max(farthest, j-sh.now.home(key))
 			}
 		}
@@ -354,6 +354,6 @@ func TestHashFlooding(t *testing.T) {
 		t.Errorf("%d keys in one shard; the mean is %d", most, mean)
 	}
 	if farthest > slack {
-		t.Errorf("a key lies %d slots from its home", farthest)
+		t.Errorf("a key lies %d entries from its home", farthest)
 	}
 }

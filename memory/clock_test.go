@@ -77,12 +77,12 @@ func TestStaleTimes(t *testing.T) {
 	take(t, s, l, numbered(0), 1)
 	p := s.locate(s.version(l), numbered(0))
 	p.shard.lock()
-	sl := p.shard.lookup(&p)
+	e := p.shard.lookup(&p)
 	p.shard.unlock()
 	for round := range 200 {
-		// Somebody holds the slot, while two others have read the time and wait.
-		if !sl.lock(p.tag) {
-			t.Fatal("the slot has another tag")
+		// Somebody holds the entry, while two others have read the time and wait.
+		if !e.lock(p.tag) {
+			t.Fatal("the entry has another tag")
 		}
 		var wg sync.WaitGroup
 		var ready atomic.Int64
@@ -101,11 +101,11 @@ func TestStaleTimes(t *testing.T) {
 		for spins := 0; ready.Load() < 2 || spins < 100; spins++ {
 			runtime.Gosched()
 		}
-		// The wall clock is found a minute ahead, and the slot is charged then.
+		// The wall clock is found a minute ahead, and the entry is charged then.
 		now := s.clock.now()
 		s.clock.follow(now+micros(time.Minute), now)
-		sl.state.T, sl.state.V = s.clock.now(), 1
-		sl.unlock(p.tag)
+		e.state.T, e.state.V = s.clock.now(), 1
+		e.unlock(p.tag)
 		wg.Wait()
 	}
 }

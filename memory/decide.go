@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -8,122 +9,237 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// decide answers one request with the shard locked.
-func (sh *shard) decide(p *place, r *sluice.Request, a *algo.Request) sluice.Decision {
-	if r.Ban != nil {
-		return sh.decideBan(p, p.ban(), r, a)
+// Decide answers one request. It does not allocate for limits whose state is of fixed size.
+func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, err error) {
+	if err := r.Check(); err != nil {
+		return d, err
 	}
-	return sh.decideLimit(p, r.Peek, a)
+	v := s.versions.cached(r.Limit)
+	if v == nil {
+		v = s.version(r.Limit)
+	}
+	if v.inline && !r.Peek && r.Ban == nil && s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), &d) {
+		return d, nil
+	}
+	return s.decideSlow(&r)
+}
+
+// Take answers a request for cost units and nothing else. See sluice.Taker.
+func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
+	if l != nil && cost >= 0 {
+		v := s.versions.cached(l)
+		if v != nil && v.inline && s.decideFast(v, k, cost, 0, 0, &d) {
+			return d, nil
+		}
+	}
+	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
+}
+
+// decideFast answers a request about a key that has an entry, in the published
+// table, of the request's version, whose state is inline: it locks that entry alone. It
+// reports false if the shard must be locked.
+func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) bool {
+	key := s.hashKey(v, k)
+	sh := s.shardOf(key)
+	t := sh.table.Load()
+	entries := t.entries
+	i := t.home(key)
+	prefetch(&entries[i])
+	tag := s.hashTag(v, k)
+	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait}
+	if s.asked == nil {
+		req.Now = s.clock.now() // before the entry is locked, to hold it for less
+	}
+	i = t.first(i, key)
+	for entries[i].tag.Load()&^lockBit != tag {
+		if i++; entries[i].key.Load() != key {
+			return false
+		}
+	}
+	e := &entries[i]
+	if !e.lock(tag) {
+		return false
+	}
+	if sh.frozen.Load() || e.key.Load() != key || v.retired.Load() {
+		// The entry may have been moved since: then it has another tag.
+		e.tag.CompareAndSwap(tag|lockBit, tag)
+		return false
+	}
+	if b := v.bucket; b != nil && floor|maxWait == 0 && s.asked == nil {
+		if next, short, plain := b.Take(e.state, req.Now, cost); plain {
+			if short == 0 {
+				e.state = next
+				d.Allowed = true
+				d.Receipt.At = next.T
+			} else {
+				d.Reason = sluice.ReasonLimited
+				d.RetryAfter = translate.Duration(b.Wait(short))
+			}
+			d.Limit = b.Burst
+			d.Remaining = b.Held(next)
+			d.ResetAfter = translate.Duration(b.Full(next))
+			s.leave(sh, e, tag, req.Now)
+			return true
+		}
+	}
+	if s.asked != nil || req.Now < v.params.LatestState(e.state) {
+		req.Now = s.now()
+	}
+	var res algo.Result
+	next := v.params.DecideState(e.state, &req, &res)
+	if next != e.state {
+		e.state = next
+	}
+	translate.Fill(d, v.params, &res)
+	s.leave(sh, e, tag, req.Now)
+	return true
+}
+
+// leave unlocks the entry of a decision that has been told: unlocking waits for
+// what was written, and the caller reads it at once.
+func (s *Store) leave(sh *shard, e *entry, tag uint64, now int64) {
+	e.unlock(tag)
+	if now >= sh.nextUpkeep.Load() {
+		sh.seeToUpkeep(now)
+	}
+}
+
+// decideSlow answers any request with the shard locked.
+func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
+	p, now, err := s.lock(r.Limit, r.Key)
+	if err != nil {
+		return d, err
+	}
+	req := translate.Request(r)
+	req.Now = now
+	sh := p.shard
+	sh.worked = 0
+	d = sh.decide(&p, r, &req)
+	// Keys that have not been moved yet come here until they are.
+	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
+		sh.dueUpkeep(now)
+		sh.upkeep(moveEntries, sweepHard, now)
+	}
+	sh.unlock()
+	return d, nil
+}
+
+// decide answers one request with the shard locked.
+func (sh *shard) decide(p *location, r *sluice.Request, req *algo.Request) sluice.Decision {
+	if r.Ban != nil {
+		return sh.decideBan(p, p.ban(), r, req)
+	}
+	return sh.decideLimit(p, r.Peek, req)
 }
 
 // decideLimit answers one request, bans aside.
-func (sh *shard) decideLimit(p *place, peek bool, a *algo.Request) sluice.Decision {
-	sl := sh.lookup(p)
-	if sl == nil {
-		return sh.decideNew(p, peek, a)
+func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.Decision {
+	e := sh.lookup(p)
+	if e == nil {
+		return sh.decideNew(p, peek, req)
 	}
-	if sl.version() != p.v.index {
-		if peek || a.Cost == 0 {
-			return sh.peekOther(p.v, sl, a)
+	if e.version() != p.v.index {
+		if peek || req.Cost == 0 {
+			return sh.peekOther(p.v, e, req)
 		}
-		if sh.restamps(p.v, sl, a.Now) {
+		if sh.restamps(p.v, e, req.Now) {
 			// What another version denies does not keep what is used from leaving.
-			if d := sh.peekOther(p.v, sl, a); !d.Allowed {
+			if d := sh.peekOther(p.v, e, req); !d.Allowed {
 				return d
 			}
 		}
-		if !sh.convert(p.v, sl, a.Now) {
+		if !sh.convert(p.v, e, req.Now) {
 			return noRoom(p.v)
 		}
 	}
-	return sh.decideSlot(p.v, sl, peek, a)
+	return sh.decideEntry(p.v, e, peek, req)
 }
 
-// decideSlot answers from a slot of the request's own version.
-func (sh *shard) decideSlot(v *version, sl *slot, peek bool, a *algo.Request) sluice.Decision {
+// decideEntry answers from an entry of the request's own version.
+func (sh *shard) decideEntry(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
 	switch {
 	case peek:
-		return sh.peekSlot(v, sl, a)
+		return sh.peekEntry(v, e, req)
 	case !v.params.Inline():
-		if !sh.ensureBlock(v.params, sl, a.Now, false) {
+		if !sh.ensureBlock(v.params, e, req.Now, false) {
 			return noRoom(v)
 		}
-		ans := v.params.DecideWords(sh.words(sl), *a, true)
-		return translate.Decision(v.params, &ans)
+		res := v.params.DecideWords(sh.words(e), *req, true)
+		return translate.Decision(v.params, &res)
 	}
-	var ans algo.Result
-	next := v.params.DecideState(sl.state, a, &ans)
-	if next != sl.state {
-		sl.state = next
+	var res algo.Result
+	next := v.params.DecideState(e.state, req, &res)
+	if next != e.state {
+		e.state = next
 	}
-	return translate.Decision(v.params, &ans)
+	return translate.Decision(v.params, &res)
 }
 
-// peekSlot answers from a slot of the request's own version and writes nothing.
-func (sh *shard) peekSlot(v *version, sl *slot, a *algo.Request) sluice.Decision {
+// peekEntry answers from an entry of the request's own version and writes nothing.
+func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decision {
 	var w []uint64
 	switch {
 	case v.params.Inline():
-	case sl.state.T == 0:
+	case e.state.T == 0:
 		least, _ := v.params.Words()
 		w = make([]uint64, least)
 	default:
-		w = sh.words(sl)
+		w = sh.words(e)
 	}
-	return peekState(v, sl.state, w, a)
+	return peekState(v, e.state, w, req)
 }
 
-// peekOther answers from a slot that was written under other numbers, and leaves
+// peekOther answers from an entry that was written under other numbers, and leaves
 // it as it is.
-func (sh *shard) peekOther(v *version, sl *slot, a *algo.Request) sluice.Decision {
-	from := sh.store.versions.at(sl.version()).params
+func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decision {
+	from := sh.store.versions.at(e.version()).params
 	if v.params.Inline() {
-		return peekState(v, v.params.ConvertState(from, sl.state, a.Now), nil, a)
+		return peekState(v, v.params.ConvertState(from, e.state, req.Now), nil, req)
 	}
 	least, _ := v.params.Words()
 	w := make([]uint64, least)
-	if sl.state.T != 0 {
-		old := sh.words(sl)
+	if e.state.T != 0 {
+		old := sh.words(e)
 		w = make([]uint64, max(least, len(old)))
-		v.params.ConvertWords(from, w, old, a.Now)
+		v.params.ConvertWords(from, w, old, req.Now)
 	}
-	return peekState(v, algo.State{}, w, a)
+	return peekState(v, algo.State{}, w, req)
 }
 
 // peekState answers from a state, or from words, and writes nothing.
-func peekState(v *version, s algo.State, w []uint64, a *algo.Request) sluice.Decision {
-	var ans algo.Result
-	v.params.Peek(s, w, a, &ans)
-	return translate.Decision(v.params, &ans)
+func peekState(v *version, s algo.State, w []uint64, req *algo.Request) sluice.Decision {
+	var res algo.Result
+	v.params.Peek(s, w, req, &res)
+	return translate.Decision(v.params, &res)
 }
 
-// decideNew answers for a key that has no slot, and gives it one if the answer
+// decideNew answers for a key that has no entry, and gives it one if the answer
 // leaves it in another state than a fresh one.
-func (sh *shard) decideNew(p *place, peek bool, a *algo.Request) sluice.Decision {
-	if peek || a.Cost == 0 {
-		return sh.peekSlot(p.v, &slot{}, a)
+func (sh *shard) decideNew(p *location, peek bool, req *algo.Request) sluice.Decision {
+	if peek || req.Cost == 0 {
+		return sh.peekEntry(p.v, &entry{}, req)
 	}
 	if !p.v.params.Inline() {
-		sl := sh.add(p, a.Now, false)
-		if sl != nil && !sh.ensureBlock(p.v.params, sl, a.Now, false) {
+		e := sh.add(p, req.Now, false)
+		if e != nil && !sh.ensureBlock(p.v.params, e, req.Now, false) {
 			sh.remove(p)
-			sl = nil
+			e = nil
 		}
-		if sl == nil {
-			return sh.decideFull(p, a)
+		if e == nil {
+			return sh.decideFull(p, req)
 		}
-		return sh.decideSlot(p.v, sl, false, a)
+		return sh.decideEntry(p.v, e, false, req)
 	}
-	var ans algo.Result
-	state := p.v.params.DecideState(algo.State{}, a, &ans)
+	var res algo.Result
+	state := p.v.params.DecideState(algo.State{}, req, &res)
 	if state != (algo.State{}) {
-		sl := sh.add(p, a.Now, false)
-		if sl == nil {
-			return sh.decideFull(p, a)
+		e := sh.add(p, req.Now, false)
+		if e == nil {
+			return sh.decideFull(p, req)
 		}
-		sl.state = state
+		e.state = state
 	}
-	return translate.Decision(p.v.params, &ans)
+	return translate.Decision(p.v.params, &res)
 }
 
 // noRoom denies for lack of memory.
@@ -132,17 +248,17 @@ func noRoom(v *version) sluice.Decision {
 }
 
 // decideFull answers for a new key when there is no room for it.
-func (sh *shard) decideFull(p *place, a *algo.Request) sluice.Decision {
+func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
 	sh.shared++
 	if sh.store.denyWhenFull {
 		return noRoom(p.v)
 	}
 	o := sh.store.overflow(p)
-	sl := sh.sharedSlot(&o, a.Now)
-	if sl == nil {
+	e := sh.sharedEntry(&o, req.Now)
+	if e == nil {
 		return noRoom(p.v)
 	}
-	d := sh.decideSlot(o.v, sl, false, a)
+	d := sh.decideEntry(o.v, e, false, req)
 	d.Overflow = true
 	if d.Allowed {
 		d.Receipt.At = ^d.Receipt.At // ends where it was charged
@@ -150,18 +266,18 @@ func (sh *shard) decideFull(p *place, a *algo.Request) sluice.Decision {
 	return d
 }
 
-// sharedSlot returns the slot of the budget that new keys of a limit share.
-func (sh *shard) sharedSlot(o *place, now int64) *slot {
-	sl := sh.lookup(o)
-	if sl == nil {
-		if sl = sh.add(o, now, true); sl == nil {
+// sharedEntry returns the entry of the budget that new keys of a limit share.
+func (sh *shard) sharedEntry(o *location, now int64) *entry {
+	e := sh.lookup(o)
+	if e == nil {
+		if e = sh.add(o, now, true); e == nil {
 			return nil
 		}
-	} else if sl.version() != o.v.index && !sh.convert(o.v, sl, now) {
+	} else if e.version() != o.v.index && !sh.convert(o.v, e, now) {
 		return nil
 	}
-	if !o.v.params.Inline() && !sh.ensureBlock(o.v.params, sl, now, true) {
+	if !o.v.params.Inline() && !sh.ensureBlock(o.v.params, e, now, true) {
 		return nil
 	}
-	return sl
+	return e
 }

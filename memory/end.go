@@ -14,11 +14,11 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
 	}
-	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
+	return s.end(&c, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
-			sl.state = v.params.CancelState(sl.state, now, charge)
+			e.state = v.params.CancelState(e.state, now, charge)
 		} else {
-			v.params.CancelWords(sh.words(sl), now, charge)
+			v.params.CancelWords(sh.words(e), now, charge)
 		}
 		return nil
 	})
@@ -29,12 +29,12 @@ func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	return s.end(&c, func(sh *shard, v *version, sl *slot, now int64, charge algo.Charge) error {
+	return s.end(&c, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
-			sl.state = v.params.SettleState(sl.state, now, charge, actual)
+			e.state = v.params.SettleState(e.state, now, charge, actual)
 			return nil
 		}
-		v.params.SettleWords(sh.words(sl), now, charge, actual)
+		v.params.SettleWords(sh.words(e), now, charge, actual)
 		return nil
 	})
 }
@@ -45,8 +45,8 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 		return err
 	}
 	lost := true
-	err := s.end(&c, func(sh *shard, v *version, sl *slot, now int64, _ algo.Charge) error {
-		lost = !v.params.Conc.Release(sh.words(sl), now, c.Member, int64(latency/time.Microsecond))
+	err := s.end(&c, func(sh *shard, v *version, e *entry, now int64, _ algo.Charge) error {
+		lost = !v.params.Conc.Release(sh.words(e), now, c.Member, int64(latency/time.Microsecond))
 		return nil
 	})
 	if err == nil && lost {
@@ -58,7 +58,7 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 // end finds the state that was charged, in the terms of the charge's limit, and lets f change
 // it. A state that is not there any more is a fresh one, which no charge is left in, unless a
 // settlement charges more: then it is made.
-func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, algo.Charge) error) error {
+func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, algo.Charge) error) error {
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {
 		return err
@@ -69,28 +69,28 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *slot, int64, alg
 		charge.At = ^charge.At
 		p = s.overflow(&p)
 	}
-	sl := p.shard.lookup(&p)
-	if sl == nil {
-		if sl = p.shard.add(&p, now, false); sl == nil {
+	e := p.shard.lookup(&p)
+	if e == nil {
+		if e = p.shard.add(&p, now, false); e == nil {
 			return nil
 		}
 	}
 	v := p.v
 	switch {
-	case sl.version() == v.index:
-	case p.shard.fresh(sl, now):
+	case e.version() == v.index:
+	case p.shard.fresh(e, now):
 		// As if it had been forgotten already.
-		if !p.shard.convert(v, sl, now) {
+		if !p.shard.convert(v, e, now) {
 			return nil
 		}
 	default:
-		v = s.versions.at(sl.version())
+		v = s.versions.at(e.version())
 		charge = convertCharge(p.v.params, v.params, charge, now)
 	}
-	if !v.params.Inline() && !p.shard.ensureBlock(v.params, sl, now, false) && sl.state.T == 0 {
+	if !v.params.Inline() && !p.shard.ensureBlock(v.params, e, now, false) && e.state.T == 0 {
 		return nil
 	}
-	return f(p.shard, v, sl, now, charge)
+	return f(p.shard, v, e, now, charge)
 }
 
 // convertCharge puts the ticks of a charge in those of other numbers of its limit.
@@ -105,7 +105,7 @@ func convertCharge(from, to *algo.Params, c algo.Charge, now int64) algo.Charge 
 }
 
 // lock returns the place of a limit's key with its shard locked, and the time.
-func (s *Store) lock(l *sluice.Limit, k sluice.Key) (place, int64, error) {
+func (s *Store) lock(l *sluice.Limit, k sluice.Key) (location, int64, error) {
 	for {
 		v := s.version(l)
 		p := s.locate(v, k)
@@ -113,7 +113,7 @@ func (s *Store) lock(l *sluice.Limit, k sluice.Key) (place, int64, error) {
 		switch {
 		case p.shard.closed:
 			p.shard.unlock()
-			return place{}, 0, sluice.ErrClosed
+			return location{}, 0, sluice.ErrClosed
 		case v.retired.Load():
 			p.shard.unlock()
 			s.forget(v)

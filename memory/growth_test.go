@@ -1,11 +1,15 @@
 package memory
 
 import (
+	"context"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice"
 )
 
-// worked returns the slots that were moved or swept since it was called last.
+// worked returns the entries that were moved or swept since it was called last.
 func worked(s *Store) int {
 	sum := 0
 	for i := range s.shards {
@@ -16,7 +20,7 @@ func worked(s *Store) int {
 }
 
 // TestGrowthIsIncremental fills a store, and lets it run empty again: no operation
-// moves or sweeps more than maxWork slots, and while a table is being moved, all keys
+// moves or sweeps more than maxWork entries, and while a table is being moved, all keys
 // are found.
 func TestGrowthIsIncremental(t *testing.T) {
 	t.Parallel()
@@ -30,7 +34,7 @@ func TestGrowthIsIncremental(t *testing.T) {
 			t.Fatalf("key %d: %+v, want %d to remain", i, d, remaining)
 		}
 		if n := worked(s); n > maxWork {
-			t.Fatalf("one operation moved or swept %d slots; the most is %d", n, maxWork)
+			t.Fatalf("one operation moved or swept %d entries; the most is %d", n, maxWork)
 		}
 		for j := range s.shards {
 			if s.shards[j].old != nil {
@@ -86,7 +90,7 @@ func TestGrowthKeepsEveryState(t *testing.T) {
 			}
 		}
 		if n := worked(s); n > 2*maxWork {
-			t.Fatalf("two operations moved or swept %d slots; the most is %d each", n, maxWork)
+			t.Fatalf("two operations moved or swept %d entries; the most is %d each", n, maxWork)
 		}
 	}
 	checkInvariants(t, s)
@@ -97,5 +101,34 @@ func TestGrowthKeepsEveryState(t *testing.T) {
 		if d := take(t, s, l, numbered(i), 0); d.Remaining != 2-int64(i%3) {
 			t.Fatalf("key %d: %+v", i, d)
 		}
+	}
+}
+
+// TestBatchesOfNewKeysFindRoom: keys that come in batches, and are as new again soon
+// after, are swept as fast as they come. Else the far end of a table fills up while the
+// whole of it is nowhere near full.
+func TestBatchesOfNewKeysFindRoom(t *testing.T) {
+	t.Parallel()
+	for _, perBatch := range []int{2, 8, 20, 100} {
+		now := int64(start)
+		s := open(t, &now, Options{Shards: 8})
+		out := make([]sluice.Decision, perBatch)
+		for i := range 100_000 / perBatch {
+			now += 500
+			rs := make([]sluice.Request, perBatch)
+			for j := range rs {
+				l := sluice.MustLimit("limit-"+strconv.Itoa(i/4)+"-"+strconv.Itoa(j), sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000)})
+				rs[j] = sluice.Request{Limit: l, Key: numbered(i), Cost: 1}
+			}
+			if err := s.DecideAll(context.Background(), rs, out); err != nil {
+				t.Fatal(err)
+			}
+			for j, d := range out {
+				if !d.Allowed || d.Overflow {
+					t.Fatalf("batch %d of %d, request %d: %+v, %+v", i, perBatch, j, d, s.Stats())
+				}
+			}
+		}
+		checkInvariants(t, s)
 	}
 }

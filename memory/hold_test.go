@@ -11,19 +11,19 @@ import (
 )
 
 // TestARetagWaitsForTheLockBit: a tag is never written over the lock bit of who has
-// just taken it, or two would hold the slot once the tag comes back.
+// just taken it, or two would hold the entry once the tag comes back.
 func TestARetagWaitsForTheLockBit(t *testing.T) {
-	var sl slot
+	var e entry
 	tag, other := makeTag(1<<40, 2), makeTag(1<<40, 3)
-	sl.put(7, tag, algo.State{})
-	if !sl.lock(tag) {
-		t.Fatal("the slot cannot be locked")
+	e.put(7, tag, algo.State{})
+	if !e.lock(tag) {
+		t.Fatal("the entry cannot be locked")
 	}
 	retagged := make(chan struct{})
 	go func() {
 		defer close(retagged)
-		sl.retag(other)
-		sl.retag(tag)
+		e.retag(other)
+		e.retag(tag)
 	}()
 	for range 1000 {
 		select {
@@ -31,19 +31,19 @@ func TestARetagWaitsForTheLockBit(t *testing.T) {
 			t.Fatal("the tag was changed under the lock bit")
 		default:
 		}
-		if got := sl.tag.Load(); got != tag|lockBit {
+		if got := e.tag.Load(); got != tag|lockBit {
 			t.Fatalf("the tag is %x, and was locked as %x", got, tag|lockBit)
 		}
 	}
-	sl.unlock(tag)
+	e.unlock(tag)
 	<-retagged
-	if got := sl.tag.Load(); got != tag {
+	if got := e.tag.Load(); got != tag {
 		t.Errorf("the tag is %x, want %x", got, tag)
 	}
 }
 
 // TestVersionsInTurnAdmitNoMore asks for one key under two versions of its limit at
-// once, so that its slot is retagged all the time.
+// once, so that its entry is retagged all the time.
 func TestVersionsInTurnAdmitNoMore(t *testing.T) {
 	const burst = 3000
 	s, err := New(Options{})

@@ -33,7 +33,7 @@ func invariants(s *Store) error {
 		for id, b := range sh.banned {
 			bytes += b.bytes()
 			banned += b.bytes()
-			if sl := sh.lookup(&place{key: id.key, tag: id.tag}); sl == nil || sl.version() != banVersion {
+			if e := sh.lookup(&location{key: id.key, tag: id.tag}); e == nil || e.version() != banVersion {
 				return fmt.Errorf("shard %d: a ban of %q is listed that is not there", i, b.limit)
 			}
 		}
@@ -53,18 +53,18 @@ func invariants(s *Store) error {
 	for i, v := range *s.versions.byID.Load() {
 		switch {
 		case v == nil && counts[uint64(i)] > 0 && i != banVersion:
-			return fmt.Errorf("%d slots refer to the version %d, which was given up", counts[uint64(i)], i)
+			return fmt.Errorf("%d entries refer to the version %d, which was given up", counts[uint64(i)], i)
 		case v == nil:
 		case v.index != uint64(i) || v.retired.Load() || s.versions.byLimit[v.limit] != v:
 			return fmt.Errorf("version %d is not itself", i)
-		case v.slots.Load() != counts[uint64(i)]:
-			return fmt.Errorf("version %d counts %d slots; there are %d", i, v.slots.Load(), counts[uint64(i)])
+		case v.entries.Load() != counts[uint64(i)]:
+			return fmt.Errorf("version %d counts %d entries; there are %d", i, v.entries.Load(), counts[uint64(i)])
 		}
 	}
 	return nil
 }
 
-// invariants adds to counts how many slots refer to each version.
+// invariants adds to counts how many entries refer to each version.
 func (sh *shard) invariants(counts map[uint64]int64) error {
 	if sh.table.Load() != sh.now {
 		return fmt.Errorf("another table is published")
@@ -86,15 +86,15 @@ func (sh *shard) invariants(counts map[uint64]int64) error {
 	return sh.slab.check(blocks)
 }
 
-// checkTable checks one table, of which the slots before from have been moved.
+// checkTable checks one table, of which the entries before from have been moved.
 func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]int64, blocks map[uint64]int) error {
-	used, run := 0, from // run is where the occupied slots before this one begin
-	for i := range t.slots {
-		sl := &t.slots[i]
-		key, tag := sl.key.Load(), sl.tag.Load()
+	used, run := 0, from // run is where the occupied entries before this one begin
+	for i := range t.entries {
+		e := &t.entries[i]
+		key, tag := e.key.Load(), e.tag.Load()
 		if key == 0 {
-			if tag != 0 || sl.state.T != 0 || sl.state.V != 0 {
-				return fmt.Errorf("slot %d is empty and has a state", i)
+			if tag != 0 || e.state.T != 0 || e.state.V != 0 {
+				return fmt.Errorf("entry %d is empty and has a state", i)
 			}
 			run = i + 1
 			continue
@@ -102,43 +102,43 @@ func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]
 		used++
 		switch home := t.home(key); {
 		case i < from:
-			return fmt.Errorf("slot %d was moved and is not empty", i)
-		case i == len(t.slots)-1:
-			return fmt.Errorf("the last slot is not empty")
+			return fmt.Errorf("entry %d was moved and is not empty", i)
+		case i == len(t.entries)-1:
+			return fmt.Errorf("the last entry is not empty")
 		case tag&lockBit != 0:
-			return fmt.Errorf("slot %d is locked", i)
+			return fmt.Errorf("entry %d is locked", i)
 		case key < *last:
-			return fmt.Errorf("slot %d has key %x, after %x", i, key, *last)
+			return fmt.Errorf("entry %d has key %x, after %x", i, key, *last)
 		case home > i || home < run && from < run:
-			return fmt.Errorf("slot %d has a key whose home is %d, with a gap before %d", i, home, run)
+			return fmt.Errorf("entry %d has a key whose home is %d, with a gap before %d", i, home, run)
 		case sh.store.shardOf(key) != sh:
-			return fmt.Errorf("slot %d has a key of another shard", i)
+			return fmt.Errorf("entry %d has a key of another shard", i)
 		}
-		for j := i - 1; j >= 0 && t.slots[j].key.Load() == key; j-- {
-			if sameHash(t.slots[j].tag.Load(), tag) {
-				return fmt.Errorf("slots %d and %d have the same key", j, i)
+		for j := i - 1; j >= 0 && t.entries[j].key.Load() == key; j-- {
+			if sameHash(t.entries[j].tag.Load(), tag) {
+				return fmt.Errorf("entries %d and %d have the same key", j, i)
 			}
 		}
 		*last = key
-		version := sl.version()
+		version := e.version()
 		counts[version]++
 		if version == banVersion {
 			continue
 		}
 		v := sh.store.versions.at(version)
 		if v == nil {
-			return fmt.Errorf("slot %d refers to version %d, which was given up", i, version)
+			return fmt.Errorf("entry %d refers to version %d, which was given up", i, version)
 		}
-		if !v.params.Inline() && sl.state.T != 0 {
-			ref := uint64(sl.state.T)
+		if !v.params.Inline() && e.state.T != 0 {
+			ref := uint64(e.state.T)
 			if _, ok := blocks[ref]; ok {
-				return fmt.Errorf("slot %d has the block %x of another", i, ref)
+				return fmt.Errorf("entry %d has the block %x of another", i, ref)
 			}
-			blocks[ref] = int(sl.state.V)
+			blocks[ref] = int(e.state.V)
 		}
 	}
 	if used != t.used {
-		return fmt.Errorf("%d slots are counted as used, and %d are", t.used, used)
+		return fmt.Errorf("%d entries are counted as used, and %d are", t.used, used)
 	}
 	return nil
 }

@@ -89,13 +89,13 @@ func (st *modelState) under(p *algo.Params, now int64) *modelState {
 	return next
 }
 
-func (st *modelState) decide(a algo.Request) algo.Result {
+func (st *modelState) decide(req algo.Request) algo.Result {
 	if !st.params.Inline() {
-		return st.params.DecideWords(st.words, a, true)
+		return st.params.DecideWords(st.words, req, true)
 	}
-	var ans algo.Result
-	st.state = st.params.DecideState(st.state, &a, &ans)
-	return ans
+	var res algo.Result
+	st.state = st.params.DecideState(st.state, &req, &res)
+	return res
 }
 
 // get returns the state that a request is decided on.
@@ -149,23 +149,23 @@ func (m *model) decide(r *sluice.Request) sluice.Decision {
 
 func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 	id, v := identify(r.Limit, r.Key), &version{params: r.Limit.Params()}
-	a := translate.Request(r)
-	a.Now = *m.now
+	req := translate.Request(r)
+	req.Now = *m.now
 	st := m.get(r.Limit, r.Key)
 	if peek || r.Cost == 0 {
 		c := st.copy()
-		ans := c.decide(a)
-		if ans.Allowed {
-			a.Cost = 0
-			ans.Remaining = st.copy().decide(a).Remaining
+		res := c.decide(req)
+		if res.Allowed {
+			req.Cost = 0
+			res.Remaining = st.copy().decide(req).Remaining
 		}
-		return translate.Decision(v.params, &ans)
+		return translate.Decision(v.params, &res)
 	}
-	ans := st.decide(a)
-	if old := m.states[id]; ans.Allowed || old == nil || !old.restamps(v.params, *m.now) {
+	res := st.decide(req)
+	if old := m.states[id]; res.Allowed || old == nil || !old.restamps(v.params, *m.now) {
 		m.states[id] = st
 	}
-	return translate.Decision(v.params, &ans)
+	return translate.Decision(v.params, &res)
 }
 
 // decideAll answers a batch: on a copy of everything, kept if all are allowed.

@@ -19,7 +19,7 @@ type Options struct {
 	// each CPU, 8 at least.
 	Shards int
 	// Clock tells the time in microseconds since the epoch. It is read on each
-	// decision, with a slot or a shard locked: it must not block, nor call the store.
+	// decision, with an entry or a shard locked: it must not block, nor call the store.
 	// Default: the wall clock when the store was made, and the monotonic clock since,
 	// which never goes back and follows the wall clock when that is found ahead.
 	Clock func() int64

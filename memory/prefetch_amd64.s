@@ -1,8 +1,8 @@
 #include "textflag.h"
 
-// func prefetch(sl *slot)
+// func prefetch(e *entry)
 TEXT ·prefetch(SB), NOSPLIT, $0-8
-	MOVQ sl+0(FP), AX
+	MOVQ e+0(FP), AX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	RET

@@ -3,4 +3,4 @@
 package memory
 
 // prefetch does nothing where there is no instruction for it.
-func prefetch(*slot) {}
+func prefetch(*entry) {}

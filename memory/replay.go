@@ -15,22 +15,22 @@ type replica struct {
 }
 
 // copyOf returns a copy of the state of a place, with so much room.
-func (sh *shard) copyOf(p *place, room int) replica {
+func (sh *shard) copyOf(p *location, room int) replica {
 	c := replica{params: p.v.params, room: room}
-	sl := sh.lookup(p)
-	if sl != nil {
-		c.params = sh.store.versions.at(sl.version()).params
+	e := sh.lookup(p)
+	if e != nil {
+		c.params = sh.store.versions.at(e.version()).params
 	}
 	switch {
 	case c.params.Inline():
-		if sl != nil {
-			c.state = sl.state
+		if e != nil {
+			c.state = e.state
 		}
-	case sl == nil || sl.state.T == 0:
+	case e == nil || e.state.T == 0:
 		least, _ := c.params.Words()
 		c.words = make([]uint64, least+room)
 	default:
-		old := sh.words(sl)
+		old := sh.words(e)
 		c.words = make([]uint64, len(old)+room)
 		c.params.MoveWords(c.words, old)
 	}
@@ -39,18 +39,18 @@ func (sh *shard) copyOf(p *place, room int) replica {
 
 // keeps reports whether the copy stays what it is, for a request that is denied under
 // numbers that lose times.
-func (c *replica) keeps(p *algo.Params, a *algo.Request) bool {
-	if !c.restamps(p, a.Now) {
+func (c *replica) keeps(p *algo.Params, req *algo.Request) bool {
+	if !c.restamps(p, req.Now) {
 		return false
 	}
 	anew := *c
-	anew.convert(p, a.Now)
+	anew.convert(p, req.Now)
 	if p.Inline() {
-		var ans algo.Result
-		p.DecideState(anew.state, a, &ans)
-		return !ans.Allowed
+		var res algo.Result
+		p.DecideState(anew.state, req, &res)
+		return !res.Allowed
 	}
-	return !p.DecideWords(anew.words, *a, false).Allowed
+	return !p.DecideWords(anew.words, *req, false).Allowed
 }
 
 // restamps reports whether convert would lose the times of what is used.
@@ -79,15 +79,15 @@ func (c *replica) convert(p *algo.Params, now int64) {
 }
 
 // charge decides on the copy for good.
-func (c *replica) charge(a *algo.Request) {
+func (c *replica) charge(req *algo.Request) {
 	if c.params.Inline() {
-		c.state = c.params.DecideState(c.state, a, new(algo.Result))
+		c.state = c.params.DecideState(c.state, req, new(algo.Result))
 		return
 	}
-	c.params.DecideWords(c.words, *a, true)
+	c.params.DecideWords(c.words, *req, true)
 }
 
 // peek answers from the copy.
-func (c *replica) peek(v *version, a *algo.Request) sluice.Decision {
-	return peekState(v, c.state, c.words, a)
+func (c *replica) peek(v *version, req *algo.Request) sluice.Decision {
+	return peekState(v, c.state, c.words, req)
 }

@@ -9,11 +9,11 @@ import (
 
 // shard is a part of the keys.
 //
-// Most decisions are about a key that has a slot: they find it in the published
-// table and lock that slot alone (see Store.decideFast). All else locks the shard:
+// Most decisions are about a key that has an entry: they find it in the published
+// table and lock that entry alone (see Store.decideFast). All else locks the shard:
 // it takes the mutex, which keeps others out, and freezes the shard, which keeps
-// slots from being locked. Who locks a slot looks at frozen afterwards, and who freezes the shard
-// looks at the lock bits of slots afterwards, so that one of the two sees the other.
+// entries from being locked. Who locks an entry looks at frozen afterwards, and who freezes the shard
+// looks at the lock bits of entries afterwards, so that one of the two sees the other.
 type shard struct {
 	// What quick decisions read, in a line that is seldom written.
 	table      atomic.Pointer[table] // where keys are, or are being moved to
@@ -37,14 +37,14 @@ type shard struct {
 	pinned bool
 	closed bool
 	shared uint64 // decisions that shared a budget, or were denied, for lack of room
-	worked int    // slots moved or swept by the last operation that did
+	worked int    // entries moved or swept by the last operation that did
 
 	banned   map[banID]bannedKey // of all bans that can be listed
 	unlisted uint64              // bans for which there was no room there
 	_        [64]byte
 }
 
-// lock keeps everybody else out of the shard, but for who is in a slot.
+// lock keeps everybody else out of the shard, but for who is in an entry.
 func (sh *shard) lock() {
 	sh.mu.Lock()
 	sh.frozen.Store(true)
@@ -99,17 +99,17 @@ func (sh *shard) tableOf(key uint64) (*table, int) {
 	return sh.now, sh.now.home(key)
 }
 
-// lookup returns the slot of a place, held, or nil.
-func (sh *shard) lookup(p *place) *slot {
+// lookup returns the entry of a place, held, or nil.
+func (sh *shard) lookup(p *location) *entry {
 	t, from := sh.tableOf(p.key)
 	if i, ok := t.find(from, p.key, p.tag); ok {
-		t.slots[i].hold()
-		return &t.slots[i]
+		t.entries[i].hold()
+		return &t.entries[i]
 	}
 	return nil
 }
 
-// keys returns the number of keys that have a slot.
+// keys returns the number of keys that have an entry.
 func (sh *shard) keys() int {
 	if sh.old != nil {
 		return sh.now.used + sh.old.used
@@ -117,47 +117,47 @@ func (sh *shard) keys() int {
 	return sh.now.used
 }
 
-// fresh reports whether time has made a slot equal to one of a new key.
-func (sh *shard) fresh(sl *slot, now int64) bool {
-	sl.hold()
-	index := sl.version()
+// fresh reports whether time has made an entry equal to one of a new key.
+func (sh *shard) fresh(e *entry, now int64) bool {
+	e.hold()
+	index := e.version()
 	if index == banVersion {
-		return (&algo.Ban{}).Fresh(sl.state, now)
+		return (&algo.Ban{}).Fresh(e.state, now)
 	}
 	p := sh.store.versions.at(index).params
 	if p.Inline() {
-		return p.FreshState(sl.state, now)
+		return p.FreshState(e.state, now)
 	}
-	return sl.state.T == 0 || p.FreshWords(sh.words(sl), now)
+	return e.state.T == 0 || p.FreshWords(sh.words(e), now)
 }
 
-// drop forgets what a slot that is about to be removed refers to.
-func (sh *shard) drop(sl *slot) {
-	index := sl.version()
+// drop forgets what an entry that is about to be removed refers to.
+func (sh *shard) drop(e *entry) {
+	index := e.version()
 	if index == banVersion {
-		sh.unnote(banID{sl.key.Load(), sl.tag.Load()})
+		sh.unnote(banID{e.key.Load(), e.tag.Load()})
 		return
 	}
 	v := sh.store.versions.at(index)
 	if !v.params.Inline() {
-		sh.freeBlock(sl)
+		sh.freeBlock(e)
 	}
-	v.slots.Add(-1)
+	v.entries.Add(-1)
 }
 
 // remove forgets a place.
-func (sh *shard) remove(p *place) {
+func (sh *shard) remove(p *location) {
 	t, from := sh.tableOf(p.key)
 	if i, ok := t.find(from, p.key, p.tag); ok {
-		t.slots[i].hold()
-		sh.drop(&t.slots[i])
+		t.entries[i].hold()
+		sh.drop(&t.entries[i])
 		t.remove(i)
 	}
 }
 
-// add returns a new slot for a place, or nil if there is no room. A place in
+// add returns a new entry for a place, or nil if there is no room. A place in
 // reserve may use the last of the table.
-func (sh *shard) add(p *place, now int64, reserve bool) *slot {
+func (sh *shard) add(p *location, now int64, reserve bool) *entry {
 	if !sh.makeRoom(now) && (!reserve || uint64(sh.keys())*lastDen >= sh.now.size*lastNum) {
 		return nil
 	}
@@ -168,14 +168,14 @@ func (sh *shard) add(p *place, now int64, reserve bool) *slot {
 			return nil
 		}
 		// What is left of the old table has no place for it: the growth ends here.
-		sh.move(len(t.slots), now)
+		sh.move(len(t.entries), now)
 		t = sh.now
 		if i, _ = t.find(t.home(p.key), p.key, p.tag); !t.insert(i, p.key, p.tag, algo.State{}) {
 			return nil
 		}
 	}
 	if p.tag>>1&versionMask != banVersion {
-		p.v.slots.Add(1)
+		p.v.entries.Add(1)
 	}
-	return &t.slots[i]
+	return &t.entries[i]
 }

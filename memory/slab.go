@@ -2,7 +2,7 @@ package memory
 
 import "math/bits"
 
-// slab holds the states that do not fit into a slot, as blocks of words in
+// slab holds the states that do not fit into an entry, as blocks of words in
 // pointer-free chunks. Blocks come in sizes of powers of two; freed ones are
 // linked through their first word.
 type slab struct {
@@ -10,7 +10,7 @@ type slab struct {
 	spare  []uint32 // places in chunks that hold none
 	free   [blockClasses]uint64
 	tail   int // first unused word of the last small chunk
-	last   int // its place, -1 for none
+	last   int // its location, -1 for none
 	bytes  int64
 	live   int // blocks that are taken
 }

@@ -1,14 +1,12 @@
 package memory
 
 import (
-	"context"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/algo"
-	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // Store keeps the state of limits in this process. It is safe for concurrent use.
@@ -90,69 +88,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// place is where the state of a limit's key belongs.
-type place struct {
-	key, tag uint64
-	v        *version
-	shard    *shard
-}
-
-// locate hashes a key, together with the identity of its limit.
-func (s *Store) locate(v *version, k sluice.Key) place {
-	key := s.hashKey(v, k)
-	return place{key, s.hashTag(v, k), v, s.shardOf(key)}
-}
-
-// hashKey returns the first half of the identity, which tells shard and position: that
-// of the name, under all algorithms.
-func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
-	// The number of parts is a part of the identity.
-	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
-	if h == 0 {
-		return 1 // zero marks an empty slot
-	}
-	return h
-}
-
-// hashTag returns the second half, which tells the algorithm too, with the version.
-func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
-	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
-}
-
-// shardOf returns the shard of a key: by its low bits, for the high ones tell
-// the position in the table.
-func (s *Store) shardOf(key uint64) *shard {
-	return &s.shards[key&uint64(len(s.shards)-1)]
-}
-
-// ban returns the place of a key's ban, which is that of all algorithms under the limit's
-// name: in the same shard, under the same lock.
-func (p place) ban() place {
-	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
-	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
-	return p
-}
-
-// overflow returns the place of the budget that new keys of a limit share, one
-// in each shard.
-func (s *Store) overflow(p *place) place {
-	o := *p
-	o.key = p.shard.aside(p.v.id[0] ^ 0xbb67ae8584caa73b)
-	o.tag = makeTag(p.v.id[1], p.v.index)
-	return o
-}
-
-// aside returns a key that differs from the one given in no more than the bits
-// that tell the shard, which are this one's.
-func (sh *shard) aside(key uint64) uint64 {
-	mask := uint64(len(sh.store.shards) - 1)
-	if key = key&^mask | uint64(sh.number); key == 0 {
-		return mask + 1
-	}
-	return key
-}
-
-// now tells the time. Called with a slot or a shard locked, it is no earlier than
+// now tells the time. Called with an entry or a shard locked, it is no earlier than
 // any state there, unless Options.Clock has gone back.
 func (s *Store) now() int64 {
 	if s.asked != nil {
@@ -161,117 +97,75 @@ func (s *Store) now() int64 {
 	return s.clock.now()
 }
 
-// Decide answers one request. It does not allocate for limits whose state is of fixed size.
-func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, err error) {
-	if err := r.Check(); err != nil {
-		return d, err
-	}
-	v := s.versions.cached(r.Limit)
-	if v == nil {
-		v = s.version(r.Limit)
-	}
-	if v.inline && !r.Peek && r.Ban == nil && s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), &d) {
-		return d, nil
-	}
-	return s.decideSlow(&r)
+// The memory of a shard without its keys, and of what finds limits, rounded up.
+const (
+	shardBytes = 1 << 9
+	cacheBytes = 1 << 14
+)
+
+// Stats are figures about a store.
+type Stats struct {
+	// Keys is the number of states that are held: one for each limit and key that
+	// is not equal to a fresh one, and some that are but have not been swept yet.
+	Keys int64
+	// Bytes is the memory of the store: tables, slabs, and what they need.
+	Bytes int64
+	// EvictedLive counts states that were forgotten before they were equal to a
+	// fresh one. It is always zero: the store has no code that does so.
+	EvictedLive int64
+	// Overflow counts decisions about new keys for which there was no room: they
+	// shared a budget, or were denied.
+	Overflow int64
+	// Unlisted counts bans that hold and are not listed, for their keys' texts found no
+	// room: these may take a sixteenth of the bytes.
+	Unlisted int64
+	// Limits is the number of versions of limits that states are kept for.
+	Limits int64
 }
 
-// Take answers a request for cost units and nothing else. See sluice.Taker.
-func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
-	if l != nil && cost >= 0 {
-		v := s.versions.cached(l)
-		if v != nil && v.inline && s.decideFast(v, k, cost, 0, 0, &d) {
-			return d, nil
-		}
+// Stats returns the figures as of now. It locks one shard after the other.
+func (s *Store) Stats() Stats {
+	st := Stats{Bytes: s.bytes.Load()}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		st.Keys += int64(sh.keys())
+		st.Overflow += int64(sh.shared)
+		st.Unlisted += int64(sh.unlisted)
+		sh.mu.Unlock()
 	}
-	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
+	s.versions.mu.Lock()
+	st.Limits = int64(len(s.versions.byLimit))
+	s.versions.mu.Unlock()
+	return st
 }
 
-// decideFast answers a request about a key that has a slot, in the published
-// table, of the request's version, whose state is inline: it locks that slot alone. It
-// reports false if the shard must be locked.
-func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) bool {
-	key := s.hashKey(v, k)
-	sh := s.shardOf(key)
-	t := sh.table.Load()
-	slots := t.slots
-	i := t.home(key)
-	prefetch(&slots[i])
-	tag := s.hashTag(v, k)
-	a := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait}
-	if s.asked == nil {
-		a.Now = s.clock.now() // before the slot is locked, to hold it for less
-	}
-	i = t.first(i, key)
-	for slots[i].tag.Load()&^lockBit != tag {
-		if i++; slots[i].key.Load() != key {
-			return false
-		}
-	}
-	sl := &slots[i]
-	if !sl.lock(tag) {
-		return false
-	}
-	if sh.frozen.Load() || sl.key.Load() != key || v.retired.Load() {
-		// The slot may have been moved since: then it has another tag.
-		sl.tag.CompareAndSwap(tag|lockBit, tag)
-		return false
-	}
-	if b := v.bucket; b != nil && floor|maxWait == 0 && s.asked == nil {
-		if next, short, plain := b.Take(sl.state, a.Now, cost); plain {
-			if short == 0 {
-				sl.state = next
-				d.Allowed = true
-				d.Receipt.At = next.T
-			} else {
-				d.Reason = sluice.ReasonLimited
-				d.RetryAfter = translate.Duration(b.Wait(short))
-			}
-			d.Limit = b.Burst
-			d.Remaining = b.Held(next)
-			d.ResetAfter = translate.Duration(b.Full(next))
-			s.leave(sh, sl, tag, a.Now)
-			return true
-		}
-	}
-	if s.asked != nil || a.Now < v.params.LatestState(sl.state) {
-		a.Now = s.now()
-	}
-	var ans algo.Result
-	next := v.params.DecideState(sl.state, &a, &ans)
-	if next != sl.state {
-		sl.state = next
-	}
-	translate.Fill(d, v.params, &ans)
-	s.leave(sh, sl, tag, a.Now)
-	return true
+// clock tells the time in microseconds since the epoch: the wall clock as it was
+// when anchored, and the monotonic clock since. It never goes back. When the wall
+// clock is found ahead, after a correction or a suspension, the anchor is moved forward.
+type clock struct {
+	start  time.Time    // the monotonic clock's zero
+	anchor atomic.Int64 // wall microseconds at start
 }
 
-// leave unlocks the slot of a decision that has been told: unlocking waits for
-// what was written, and the caller reads it at once.
-func (s *Store) leave(sh *shard, sl *slot, tag uint64, now int64) {
-	sl.unlock(tag)
-	if now >= sh.nextUpkeep.Load() {
-		sh.seeToUpkeep(now)
-	}
+// tolerance is how many microseconds ahead the wall clock must be to move the anchor.
+const tolerance = 1000
+
+func (c *clock) init() {
+	c.start = time.Now()
+	c.anchor.Store(c.start.UnixMicro())
 }
 
-// decideSlow answers any request with the shard locked.
-func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
-	p, now, err := s.lock(r.Limit, r.Key)
-	if err != nil {
-		return d, err
+// now reads the monotonic clock.
+func (c *clock) now() int64 {
+	return c.anchor.Load() + int64(time.Since(c.start))/1000
+}
+
+// follow moves the anchor forward if the wall clock is ahead of now.
+func (c *clock) follow(wall, now int64) {
+	if ahead := wall - now; ahead > tolerance {
+		anchor := c.anchor.Load()
+		// Who comes second finds the anchor moved, and looks again another time.
+		c.anchor.CompareAndSwap(anchor, anchor+ahead)
 	}
-	a := translate.Request(r)
-	a.Now = now
-	sh := p.shard
-	sh.worked = 0
-	d = sh.decide(&p, r, &a)
-	// Keys that have not been moved yet come here until they are.
-	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
-		sh.dueUpkeep(now)
-		sh.upkeep(moveSlots, sweepHard, now)
-	}
-	sh.unlock()
-	return d, nil
 }

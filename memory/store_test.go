@@ -8,7 +8,15 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/storetest"
 )
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
+		t.Helper()
+		return newStore(t, memory.Options{Clock: clock.Now})
+	}, storetest.TimeGoesBack())
+}
 
 // TestOptions: numbers that make no store are refused with what would be right.
 func TestOptions(t *testing.T) {

@@ -41,7 +41,7 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 			now += 10_000
 			sh.lock()
 			for range 10 { // the table may be moved meanwhile
-				sh.upkeep(len(sh.now.slots)+keys*8, 2*len(sh.now.slots), now)
+				sh.upkeep(len(sh.now.entries)+keys*8, 2*len(sh.now.entries), now)
 			}
 			sh.unlock()
 			live := 0
@@ -117,7 +117,7 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 				t.Fatalf("%d keys left, new key %d: %+v", left, i, d)
 			}
 			if n := worked(s); n > maxWork {
-				t.Fatalf("%d keys left, new key %d: %d slots moved or swept; the most is %d", left, i, n, maxWork)
+				t.Fatalf("%d keys left, new key %d: %d entries moved or swept; the most is %d", left, i, n, maxWork)
 			}
 			if i%5000 == 0 {
 				checkInvariants(t, s)

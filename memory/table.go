@@ -8,10 +8,10 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// slot is one key's place: 128 bits that identify the key and the version of its
-// limit, and 16 bytes of state. Two slots fill a cache line.
-type slot struct {
-	// key is the first half of the identity; zero marks an empty slot.
+// entry is one key's place: 128 bits that identify the key and the version of its
+// limit, and 16 bytes of state. Two entries fill a cache line.
+type entry struct {
+	// key is the first half of the identity; zero marks an empty entry.
 	key atomic.Uint64
 	// tag is the second half: 40 bits of hash, 23 of a version, and the lock bit.
 	tag atomic.Uint64
@@ -21,7 +21,7 @@ type slot struct {
 }
 
 const (
-	slotBytes   = 32
+	entryBytes  = 32
 	lockBit     = 1
 	hashShift   = 24
 	versionMask = 1<<23 - 1
@@ -36,21 +36,21 @@ func makeTag(hash, version uint64) uint64 {
 func sameHash(a, b uint64) bool { return a>>hashShift == b>>hashShift }
 
 // version returns the index of the version that the state was written under.
-func (sl *slot) version() uint64 { return sl.tag.Load() >> 1 & versionMask }
+func (e *entry) version() uint64 { return e.tag.Load() >> 1 & versionMask }
 
-// lock takes the lock bit of a slot that has this tag, and waits for it if need
-// be. It reports false if the slot has another one.
-func (sl *slot) lock(tag uint64) bool {
-	return sl.tag.CompareAndSwap(tag, tag|lockBit) || sl.wait(tag)
+// lock takes the lock bit of an entry that has this tag, and waits for it if need
+// be. It reports false if the entry has another one.
+func (e *entry) lock(tag uint64) bool {
+	return e.tag.CompareAndSwap(tag, tag|lockBit) || e.wait(tag)
 }
 
-// wait is lock for a slot that somebody holds. It looks at the slot now and then
+// wait is lock for an entry that somebody holds. It looks at the entry now and then
 // only, for each look takes its cache line from the one who is about to give it back.
-func (sl *slot) wait(tag uint64) bool {
+func (e *entry) wait(tag uint64) bool {
 	for looks := 1; ; looks++ {
-		switch sl.tag.Load() {
+		switch e.tag.Load() {
 		case tag:
-			if sl.tag.CompareAndSwap(tag, tag|lockBit) {
+			if e.tag.CompareAndSwap(tag, tag|lockBit) {
 				return true
 			}
 		case tag | lockBit:
@@ -71,60 +71,60 @@ func (sl *slot) wait(tag uint64) bool {
 const betweenLooks = 32
 
 // unlock gives the lock bit back.
-func (sl *slot) unlock(tag uint64) { sl.tag.Store(tag) }
+func (e *entry) unlock(tag uint64) { e.tag.Store(tag) }
 
 // hold waits until nobody holds the lock bit. With the shard frozen, nobody who
 // takes it then keeps it.
-func (sl *slot) hold() {
-	for spins := 1; sl.tag.Load()&lockBit != 0; spins++ {
+func (e *entry) hold() {
+	for spins := 1; e.tag.Load()&lockBit != 0; spins++ {
 		if spins%64 == 0 {
 			runtime.Gosched()
 		}
 	}
 }
 
-// retag changes the tag of a slot in a frozen shard. Who has just taken the lock
+// retag changes the tag of an entry in a frozen shard. Who has just taken the lock
 // bit, and has yet to see that the shard is frozen, must find it again to give it
 // back: it is never written over.
-func (sl *slot) retag(tag uint64) {
+func (e *entry) retag(tag uint64) {
 	for {
-		sl.hold()
-		if old := sl.tag.Load() &^ lockBit; sl.tag.CompareAndSwap(old, tag&^lockBit) {
+		e.hold()
+		if old := e.tag.Load() &^ lockBit; e.tag.CompareAndSwap(old, tag&^lockBit) {
 			return
 		}
 	}
 }
 
-// put fills a slot in a frozen shard.
-func (sl *slot) put(key, tag uint64, state algo.State) {
-	sl.retag(tag)
-	sl.key.Store(key)
-	sl.state = state
+// put fills an entry in a frozen shard.
+func (e *entry) put(key, tag uint64, state algo.State) {
+	e.retag(tag)
+	e.key.Store(key)
+	e.state = state
 }
 
-// table is an open-addressing table with linear probing whose slots are kept in
+// table is an open-addressing table with linear probing whose entries are kept in
 // the order of their keys (Amble and Knuth, "Ordered hash tables", 1974). A key's
 // home is its share of the capacity, so that home positions have the same order:
 // a search ends at the first larger key, and moving into a table of any other size goes
 // through both in one pass.
 type table struct {
-	slots []slot
-	size  uint64 // homes are below; the slots beyond take what is displaced
-	used  int
+	entries []entry
+	size    uint64 // homes are below; the entries beyond take what is displaced
+	used    int
 }
 
-// slack is how many slots a table has beyond its homes. At the highest load the
+// slack is how many entries a table has beyond its homes. At the highest load the
 // displacement of the last key exceeds it about once in 10¹⁴ tables.
 const slack = 96
 
 func newTable(size uint64) *table {
-	return &table{slots: make([]slot, size+min(size, slack)+1), size: size}
+	return &table{entries: make([]entry, size+min(size, slack)+1), size: size}
 }
 
 // tableBytes returns the memory of a table of some size, as the allocator rounds it up.
 func tableBytes(size uint64) int64 {
 	const page = 8192
-	n := int64(size+min(size, slack)+1)*slotBytes + 64
+	n := int64(size+min(size, slack)+1)*entryBytes + 64
 	if n > page {
 		return (n + page - 1) / page * page
 	}
@@ -140,10 +140,10 @@ func (t *table) home(key uint64) int {
 }
 
 // first returns the position of the first key that is not less, from a position
-// on. The last slot is always empty and ends every search.
+// on. The last entry is always empty and ends every search.
 func (t *table) first(i int, key uint64) int {
-	// An empty slot's key, zero, less one is larger than any.
-	for t.slots[i].key.Load()-1 < key-1 {
+	// An empty entry's key, zero, less one is larger than any.
+	for t.entries[i].key.Load()-1 < key-1 {
 		i++
 	}
 	return i
@@ -151,11 +151,11 @@ func (t *table) first(i int, key uint64) int {
 
 // find returns the position of a key, or the one to insert it at.
 func (t *table) find(from int, key, tag uint64) (i int, ok bool) {
-	slots := t.slots
-	for i = from; slots[i].key.Load()-1 < key-1; i++ {
+	entries := t.entries
+	for i = from; entries[i].key.Load()-1 < key-1; i++ {
 	}
-	for ; slots[i].key.Load() == key; i++ {
-		if sameHash(slots[i].tag.Load(), tag) {
+	for ; entries[i].key.Load() == key; i++ {
+		if sameHash(entries[i].tag.Load(), tag) {
 			return i, true
 		}
 	}
@@ -167,36 +167,36 @@ func (t *table) find(from int, key, tag uint64) (i int, ok bool) {
 // frozen.
 func (t *table) insert(i int, key, tag uint64, state algo.State) bool {
 	end := i
-	for t.slots[end].key.Load() != 0 {
+	for t.entries[end].key.Load() != 0 {
 		end++
 	}
-	if end == len(t.slots)-1 {
+	if end == len(t.entries)-1 {
 		return false
 	}
 	for ; end > i; end-- {
 		t.shift(end, end-1)
 	}
-	t.slots[i].put(key, tag, state)
+	t.entries[i].put(key, tag, state)
 	t.used++
 	return true
 }
 
-// remove empties a slot and closes the gap.
+// remove empties an entry and closes the gap.
 func (t *table) remove(i int) {
-	t.slots[i].hold()
+	t.entries[i].hold()
 	for ; ; i++ {
-		if next := t.slots[i+1].key.Load(); next == 0 || t.home(next) > i {
+		if next := t.entries[i+1].key.Load(); next == 0 || t.home(next) > i {
 			break
 		}
 		t.shift(i, i+1)
 	}
-	t.slots[i].put(0, 0, algo.State{})
+	t.entries[i].put(0, 0, algo.State{})
 	t.used--
 }
 
-// shift copies the slot at from to its neighbour.
+// shift copies the entry at from to its neighbour.
 func (t *table) shift(to, from int) {
-	sl := &t.slots[from]
-	sl.hold()
-	t.slots[to].put(sl.key.Load(), sl.tag.Load(), sl.state)
+	e := &t.entries[from]
+	e.hold()
+	t.entries[to].put(e.key.Load(), e.tag.Load(), e.state)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// entry identifies a slot of the table's model.
-type entry struct{ key, hash uint64 }
+// modelKey identifies an entry of the table's model.
+type modelKey struct{ key, hash uint64 }
 
 // TestTableAgainstMap puts random keys into a table and takes them out again, many of
 // them with the same first half, and finds what a map holds.
@@ -18,7 +18,7 @@ func TestTableAgainstMap(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		size := uint64(8 << r.IntN(6))
 		tab := newTable(size)
-		model := make(map[entry]algo.State)
+		model := make(map[modelKey]algo.State)
 		firsts := make([]uint64, 1+r.IntN(int(size)))
 		for i := range firsts {
 			firsts[i] = r.Uint64() | 1
@@ -27,36 +27,36 @@ func TestTableAgainstMap(t *testing.T) {
 			}
 		}
 		for range 3000 {
-			e := entry{firsts[r.IntN(len(firsts))], uint64(r.IntN(3))}
-			tag := makeTag(e.hash<<hashShift, uint64(2+r.IntN(3)))
-			i, found := tab.find(tab.home(e.key), e.key, tag)
-			state, want := model[e]
-			if found != want || found && tab.slots[i].state != state {
-				t.Fatalf("seed %d: find %v: %v, %v; want %v, %v", seed, e, found, tab.slots[i].state, want, state)
+			id := modelKey{firsts[r.IntN(len(firsts))], uint64(r.IntN(3))}
+			tag := makeTag(id.hash<<hashShift, uint64(2+r.IntN(3)))
+			i, found := tab.find(tab.home(id.key), id.key, tag)
+			state, want := model[id]
+			if found != want || found && tab.entries[i].state != state {
+				t.Fatalf("seed %d: find %v: %v, %v; want %v, %v", seed, id, found, tab.entries[i].state, want, state)
 			}
 			switch {
 			case found && r.IntN(2) == 0:
 				tab.remove(i)
-				delete(model, e)
+				delete(model, id)
 			case found:
-				tab.slots[i].state.V++
+				tab.entries[i].state.V++
 				state.V++
-				model[e] = state
+				model[id] = state
 			case uint64(len(model))*fullDen < size*fullNum:
 				state = algo.State{T: r.Int64(), V: r.Uint64()}
-				if !tab.insert(i, e.key, tag, state) {
+				if !tab.insert(i, id.key, tag, state) {
 					t.Fatalf("seed %d: no room for %d keys of %d", seed, len(model)+1, size)
 				}
-				model[e] = state
+				model[id] = state
 			}
 			if tab.used != len(model) {
-				t.Fatalf("seed %d: %d slots used, want %d", seed, tab.used, len(model))
+				t.Fatalf("seed %d: %d entries used, want %d", seed, tab.used, len(model))
 			}
 		}
 	}
 }
 
-// TestFullTable: a table that has no slot left refuses a key, and keeps those it has.
+// TestFullTable: a table that has no entry left refuses a key, and keeps those it has.
 func TestFullTable(t *testing.T) {
 	t.Parallel()
 	tab := newTable(8)
@@ -84,7 +84,7 @@ func TestFullTable(t *testing.T) {
 }
 
 // TestShardAgainstMap adds and removes keys while their table is moved into
-// others of random sizes, a few slots at a time.
+// others of random sizes, a few entries at a time.
 func TestShardAgainstMap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -97,26 +97,26 @@ func TestShardAgainstMap(t *testing.T) {
 		for i := range firsts {
 			firsts[i] = r.Uint64() | 1
 		}
-		model := make(map[entry]uint64)
+		model := make(map[modelKey]uint64)
 		for i := range 6000 {
 			sh.lock()
-			e := entry{firsts[r.IntN(len(firsts))], uint64(r.IntN(2))}
-			p := place{e.key, makeTag(e.hash<<hashShift, v.index), v, sh}
-			sl := sh.lookup(&p)
-			want, ok := model[e]
-			if (sl != nil) != ok || ok && sl.state.V != want {
-				t.Fatalf("seed %d, step %d: found %v, want %v", seed, i, sl, ok)
+			id := modelKey{firsts[r.IntN(len(firsts))], uint64(r.IntN(2))}
+			p := location{id.key, makeTag(id.hash<<hashShift, v.index), v, sh}
+			e := sh.lookup(&p)
+			want, ok := model[id]
+			if (e != nil) != ok || ok && e.state.V != want {
+				t.Fatalf("seed %d, step %d: found %v, want %v", seed, i, e, ok)
 			}
 			switch n := r.IntN(10); {
-			case n < 5 && sl == nil:
-				if sl = sh.add(&p, now, false); sl == nil {
+			case n < 5 && e == nil:
+				if e = sh.add(&p, now, false); e == nil {
 					t.Fatalf("seed %d, step %d: no room for a key, with %d", seed, i, len(model))
 				}
-				sl.state = algo.State{T: now, V: uint64(i + 1)}
-				model[e] = uint64(i + 1)
-			case n < 7 && sl != nil:
+				e.state = algo.State{T: now, V: uint64(i + 1)}
+				model[id] = uint64(i + 1)
+			case n < 7 && e != nil:
 				sh.remove(&p)
-				delete(model, e)
+				delete(model, id)
 			case n == 7 && sh.old == nil:
 				size := uint64(len(model))*2 + uint64(r.IntN(2000))
 				if s.grow(tableBytes(size + firstSize)) {

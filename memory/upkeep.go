@@ -13,21 +13,21 @@ const (
 	loadNum, loadDen = 4, 5
 	fullNum, fullDen = 9, 10
 	lastNum, lastDen = 19, 20
-	// moveSlots is how many slots of the old table an operation looks at that adds
+	// moveEntries is how many entries of the old table an operation looks at that adds
 	// a key or sees to upkeep.
-	moveSlots = 64
-	// sweepSlots is how many slots an operation sweeps that adds a key, sweepHard
+	moveEntries = 64
+	// sweepEntries is how many entries an operation sweeps that adds a key, sweepHard
 	// one for which there is no room, or that sees to upkeep.
-	sweepSlots, sweepHard = 4, 64
+	sweepEntries, sweepHard = 4, 64
 	// quickUpkeep is how many microseconds pass between the upkeeps that quick
 	// decisions see to.
 	quickUpkeep = 100
 )
 
-// maxWork bounds the slots that one operation moves or sweeps.
-const maxWork = moveSlots + sweepHard
+// maxWork bounds the entries that one operation moves or sweeps.
+const maxWork = moveEntries + sweepHard
 
-// upkeep carries a growth on, or sweeps, a few slots.
+// upkeep carries a growth on, or sweeps, a few entries.
 func (sh *shard) upkeep(move, sweep int, now int64) {
 	sh.worked = 0
 	if sh.old != nil {
@@ -46,7 +46,7 @@ func (sh *shard) seeToUpkeep(now int64) {
 	sh.frozen.Store(true)
 	sh.dueUpkeep(now)
 	if !sh.closed {
-		sh.upkeep(moveSlots, sweepHard, now)
+		sh.upkeep(moveEntries, sweepHard, now)
 	}
 	sh.unlock()
 }
@@ -68,7 +68,7 @@ func (s *Store) followWall() {
 // makeRoom prepares for one more key: it carries growth on, begins it, and sweeps.
 // It reports whether there is room.
 func (sh *shard) makeRoom(now int64) bool {
-	sh.upkeep(moveSlots, sweepSlots, now)
+	sh.upkeep(moveEntries, sweepEntries, now)
 	if sh.old == nil && uint64(sh.now.used)*loadDen >= sh.now.size*loadNum {
 		size := sh.now.size + max(sh.now.size/4, firstSize)
 		if sh.now.size <= 1024 {
@@ -76,14 +76,14 @@ func (sh *shard) makeRoom(now int64) bool {
 		}
 		if sh.store.grow(tableBytes(size)) {
 			sh.resize(size)
-			sh.move(moveSlots, now)
+			sh.move(moveEntries, now)
 		}
 	}
 	if uint64(sh.keys())*fullDen < sh.now.size*fullNum {
 		return true
 	}
 	if sh.old != nil {
-		return sh.keys() < sh.now.used+len(sh.now.slots) // as long as both hold out
+		return sh.keys() < sh.now.used+len(sh.now.entries) // as long as both hold out
 	}
 	sh.sweep(sweepHard, now)
 	return uint64(sh.now.used)*fullDen < sh.now.size*fullNum
@@ -106,13 +106,13 @@ func (sh *shard) resize(size uint64) {
 	sh.sweepAt = 0
 }
 
-// move moves the keys of the next n slots of the old table. States that are
+// move moves the keys of the next n entries of the old table. States that are
 // equal to fresh ones stay behind.
 func (sh *shard) move(n int, now int64) {
 	old := sh.old
 	for old.used > 0 {
-		sl := &old.slots[sh.oldest]
-		key := sl.key.Load()
+		e := &old.entries[sh.oldest]
+		key := e.key.Load()
 		// Keys that share the first half of their identity move together.
 		if n--; n < 0 && (key != sh.moved || key == 0) {
 			return
@@ -122,25 +122,25 @@ func (sh *shard) move(n int, now int64) {
 		if key == 0 {
 			continue
 		}
-		sl.hold()
+		e.hold()
 		sh.moved = key
 		old.used--
-		if !sh.pinned && sh.fresh(sl, now) {
-			sh.drop(sl)
+		if !sh.pinned && sh.fresh(e, now) {
+			sh.drop(e)
 		} else {
-			tag := sl.tag.Load()
+			tag := e.tag.Load()
 			i, _ := sh.now.find(sh.now.home(key), key, tag)
-			if !sh.now.insert(i, key, tag, sl.state) {
+			if !sh.now.insert(i, key, tag, e.state) {
 				panic("memory: a table has no room for the keys of a smaller one")
 			}
 		}
-		sl.put(0, 0, algo.State{})
+		e.put(0, 0, algo.State{})
 	}
 	sh.store.bytes.Add(-old.bytes())
 	sh.old = nil
 }
 
-// sweep removes those of the next n slots that are equal to fresh ones, and
+// sweep removes those of the next n entries that are equal to fresh ones, and
 // begins to shrink a table that is almost empty.
 func (sh *shard) sweep(n int, now int64) {
 	if sh.pinned || sh.old != nil {
@@ -148,7 +148,7 @@ func (sh *shard) sweep(n int, now int64) {
 	}
 	t := sh.now
 	for ; n > 0; n-- {
-		if sh.sweepAt >= len(t.slots) {
+		if sh.sweepAt >= len(t.entries) {
 			sh.sweepAt = 0
 			sh.shrink()
 			if sh.old != nil {
@@ -156,9 +156,9 @@ func (sh *shard) sweep(n int, now int64) {
 			}
 		}
 		sh.worked++
-		sl := &t.slots[sh.sweepAt]
-		if sl.key.Load() != 0 && sh.fresh(sl, now) {
-			sh.drop(sl)
+		e := &t.entries[sh.sweepAt]
+		if e.key.Load() != 0 && sh.fresh(e, now) {
+			sh.drop(e)
 			t.remove(sh.sweepAt)
 			continue
 		}
@@ -167,9 +167,9 @@ func (sh *shard) sweep(n int, now int64) {
 }
 
 // shrink begins to move the keys of a table that is less than an eighth full. The new one has
-// room for those that come while the old one is gone through, one for each moveSlots of it.
+// room for those that come while the old one is gone through, one for each moveEntries of it.
 func (sh *shard) shrink() {
-	size := max(firstSize, 2*(uint64(sh.now.used)+uint64(len(sh.now.slots))/moveSlots))
+	size := max(firstSize, 2*(uint64(sh.now.used)+uint64(len(sh.now.entries))/moveEntries))
 	if sh.now.size > 16*firstSize && uint64(sh.now.used) < sh.now.size/8 && sh.store.grow(tableBytes(size)) {
 		sh.resize(size)
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// version is a limit as this store knows it: slots refer to it by its index, so
-// that what is kept in a slot can be swept, and converted when the limit is asked for
+// version is a limit as this store knows it: entries refer to it by its index, so
+// that what is kept in an entry can be swept, and converted when the limit is asked for
 // with other numbers.
 type version struct {
 	limit  *sluice.Limit
 	params *algo.Params
-	inline bool         // its state fits into a slot
+	inline bool         // its state fits into an entry
 	bucket *algo.Bucket // of a token bucket without warm-up, nil for others
 	id     [2]uint64    // of the limit's name and algorithm
 	index  uint64
@@ -23,14 +23,14 @@ type version struct {
 	// algorithm is what of id is not the name's.
 	algorithm uint64
 	_         [64]byte // what is read often, and what is written often
-	// slots counts those that refer to the version.
-	slots atomic.Int64
+	// entries counts those that refer to the version.
+	entries atomic.Int64
 }
 
-// banVersion is the index of the slots that hold bans.
+// banVersion is the index of the entries that hold bans.
 const banVersion = 1
 
-// versions knows the limits that a store has been asked for. Those that no slot
+// versions knows the limits that a store has been asked for. Those that no entry
 // refers to are given up when new ones come.
 type versions struct {
 	cache [1024]atomic.Pointer[version]
@@ -94,7 +94,7 @@ func (s *Store) register(l *sluice.Limit) *version {
 	if v.params.Kind == algo.KindBucket {
 		v.bucket = &v.params.Bucket
 	}
-	// Places that nobody can look at are written in place: no slot refers to the
+	// Places that nobody can look at are written in place: no entry refers to the
 	// version yet.
 	all := *vs.byID.Load()
 	if n := len(vs.free); n > 0 {
@@ -110,8 +110,8 @@ func (s *Store) register(l *sluice.Limit) *version {
 	return v
 }
 
-// retire gives up the versions that no slot refers to. With all shards locked,
-// nobody is about to make a slot that does: who comes later sees the mark.
+// retire gives up the versions that no entry refers to. With all shards locked,
+// nobody is about to make an entry that does: who comes later sees the mark.
 func (s *Store) retire() {
 	vs := &s.versions
 	for i := range s.shards {
@@ -119,7 +119,7 @@ func (s *Store) retire() {
 	}
 	all := *vs.byID.Load()
 	for l, v := range vs.byLimit {
-		if v.slots.Load() == 0 {
+		if v.entries.Load() == 0 {
 			v.retired.Store(true)
 			delete(vs.byLimit, l)
 			all[v.index] = nil

@@ -88,7 +88,7 @@ func TestRetiredVersionIsRegisteredAnew(t *testing.T) {
 		s.retire()
 		s.versions.mu.Unlock()
 		if !v.retired.Load() {
-			t.Fatal("a version that no slot refers to was not given up")
+			t.Fatal("a version that no entry refers to was not given up")
 		}
 		s.versions.cache[v.id[0]%uint64(len(s.versions.cache))].Store(v) // as one who comes late does
 		done := make(chan error, 1)

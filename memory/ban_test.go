@@ -59,7 +59,7 @@ func TestBannedKeysAreBounded(t *testing.T) {
 		sh := &s.shards[i]
 		sh.lock()
 		for range 200 {
-			sh.upkeep(moveSlots, sweepHard, now)
+			sh.upkeep(moveEntries, sweepHard, now)
 		}
 		sh.unlock()
 	}

@@ -51,7 +51,7 @@ func TestTogetherAsInBatches(t *testing.T) {
 			}
 		}
 		got, want := make([]sluice.Decision, len(rs)), make([]sluice.Decision, len(rs))
-		if one.decideTogether(rs, got) {
+		if one.decideFastBatch(rs, got) {
 			quick++
 		} else if err := one.decideBatch(rs, got); err != nil {
 			t.Fatal(err)

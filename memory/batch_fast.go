@@ -9,12 +9,12 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// maxTogether is how many requests of a batch are decided with their slots locked alone.
-const maxTogether = 8
+// maxFastBatch is how many requests of a batch are decided with their entries locked alone.
+const maxFastBatch = 8
 
 // member is one request of such a batch.
 type member struct {
-	slot     *slot
+	entry    *entry
 	shard    *shard
 	v        *version
 	key, tag uint64
@@ -22,19 +22,19 @@ type member struct {
 	request  int
 }
 
-// members are those of a batch, in the order in which slots are locked.
+// members are those of a batch, in the order in which entries are locked.
 type members []member
 
-// decideTogether is DecideAll for most batches: a few requests for some units and nothing else,
-// about different keys that have slots, in the published tables, of the requests' versions,
-// whose states are inline. It locks these slots alone, as decideFast does, in the order of
+// decideFastBatch is DecideAll for most batches: a few requests for some units and nothing else,
+// about different keys that have entries, in the published tables, of the requests' versions,
+// whose states are inline. It locks these entries alone, as decideFast does, in the order of
 // their identity, so that no two batches wait for each other. It reports false if shards must
 // be locked; nothing has changed then.
-func (s *Store) decideTogether(rs []sluice.Request, out []sluice.Decision) bool {
-	if len(rs) > maxTogether {
+func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool {
+	if len(rs) > maxFastBatch {
 		return false
 	}
-	var room [maxTogether]member
+	var room [maxFastBatch]member
 	ms := members(room[:len(rs)])
 	for i := range rs {
 		r := &rs[i]
@@ -46,7 +46,7 @@ func (s *Store) decideTogether(rs []sluice.Request, out []sluice.Decision) bool 
 		m.v, m.request = v, i
 		m.key, m.tag = s.hashKey(v, r.Key), s.hashTag(v, r.Key)
 		m.shard = s.shardOf(m.key)
-		if m.slot = m.find(); m.slot == nil {
+		if m.entry = m.find(); m.entry == nil {
 			return false
 		}
 	}
@@ -60,8 +60,8 @@ func (s *Store) decideTogether(rs []sluice.Request, out []sluice.Decision) bool 
 	allowed := ms.decide(now, rs, out)
 	for i := range ms {
 		// Of a batch that is denied, what was denied may be counted.
-		if m := &ms[i]; (allowed || !out[m.request].Allowed) && m.next != m.slot.state {
-			m.slot.state = m.next
+		if m := &ms[i]; (allowed || !out[m.request].Allowed) && m.next != m.entry.state {
+			m.entry.state = m.next
 		}
 	}
 	ms.unlock()
@@ -78,31 +78,31 @@ func (s *Store) decideTogether(rs []sluice.Request, out []sluice.Decision) bool 
 	return true
 }
 
-// find returns the slot of the member's key in the published table, or nil.
-func (m *member) find() *slot {
+// find returns the entry of the member's key in the published table, or nil.
+func (m *member) find() *entry {
 	t := m.shard.table.Load()
 	i := t.first(t.home(m.key), m.key)
-	for t.slots[i].key.Load() == m.key {
-		if t.slots[i].tag.Load()&^lockBit == m.tag {
-			return &t.slots[i]
+	for t.entries[i].key.Load() == m.key {
+		if t.entries[i].tag.Load()&^lockBit == m.tag {
+			return &t.entries[i]
 		}
 		i++
 	}
 	return nil
 }
 
-// lock locks the slots of all members, which are sorted, or none if one of them cannot be.
+// lock locks the entries of all members, which are sorted, or none if one of them cannot be.
 func (ms members) lock() bool {
 	for i := range ms {
 		m := &ms[i]
-		// A slot that is asked for twice must not be waited for.
-		if i > 0 && m.slot == ms[i-1].slot || !m.slot.lock(m.tag) {
+		// An entry that is asked for twice must not be waited for.
+		if i > 0 && m.entry == ms[i-1].entry || !m.entry.lock(m.tag) {
 			ms[:i].unlock()
 			return false
 		}
-		if m.shard.frozen.Load() || m.slot.key.Load() != m.key || m.v.retired.Load() {
-			// The slot may have been moved since: then it has another tag.
-			m.slot.tag.CompareAndSwap(m.tag|lockBit, m.tag)
+		if m.shard.frozen.Load() || m.entry.key.Load() != m.key || m.v.retired.Load() {
+			// The entry may have been moved since: then it has another tag.
+			m.entry.tag.CompareAndSwap(m.tag|lockBit, m.tag)
 			ms[:i].unlock()
 			return false
 		}
@@ -112,7 +112,7 @@ func (ms members) lock() bool {
 
 func (ms members) unlock() {
 	for i := range ms {
-		ms[i].slot.unlock(ms[i].tag)
+		ms[i].entry.unlock(ms[i].tag)
 	}
 }
 
@@ -122,21 +122,21 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 	allowed := true
 	for i := range ms {
 		m := &ms[i]
-		a := translate.Request(&rs[m.request])
-		a.Now = now
-		var ans algo.Result
-		m.next = m.v.params.DecideState(m.slot.state, &a, &ans)
-		out[m.request] = translate.Decision(m.v.params, &ans)
-		allowed = allowed && ans.Allowed
+		req := translate.Request(&rs[m.request])
+		req.Now = now
+		var res algo.Result
+		m.next = m.v.params.DecideState(m.entry.state, &req, &res)
+		out[m.request] = translate.Decision(m.v.params, &res)
+		allowed = allowed && res.Allowed
 	}
 	if allowed {
 		return true
 	}
 	for i := range ms {
 		if d := &out[ms[i].request]; d.Allowed {
-			a := translate.Request(&rs[ms[i].request])
-			a.Now = now
-			*d = peekState(ms[i].v, ms[i].slot.state, nil, &a)
+			req := translate.Request(&rs[ms[i].request])
+			req.Now = now
+			*d = peekState(ms[i].v, ms[i].entry.state, nil, &req)
 		}
 	}
 	return false

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/storetest"
 )
 
@@ -24,4 +26,24 @@ func TestClock(t *testing.T) {
 			t.Errorf("the clock says %v and %d, want %v", got, c.Now(), step.want)
 		}
 	}
+}
+
+// The test of a store whose time can be given, and may go back.
+func ExampleRun() {
+	testContract := func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
+			t.Helper()
+			s, err := memory.New(memory.Options{Clock: clock.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return s
+		}, storetest.TimeGoesBack())
+	}
+	_ = testContract
 }

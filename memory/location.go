@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/sluicehq/sluice"
+)
+
+// place is where the state of a limit's key belongs.
+type location struct {
+	key, tag uint64
+	v        *version
+	shard    *shard
+}
+
+// locate hashes a key, together with the identity of its limit.
+func (s *Store) locate(v *version, k sluice.Key) location {
+	key := s.hashKey(v, k)
+	return location{key, s.hashTag(v, k), v, s.shardOf(key)}
+}
+
+// hashKey returns the first half of the identity, which tells shard and position: that
+// of the name, under all algorithms.
+func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
+	// The number of parts is a part of the identity.
+	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
+	if h == 0 {
+		return 1 // zero marks an empty entry
+	}
+	return h
+}
+
+// hashTag returns the second half, which tells the algorithm too, with the version.
+func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
+	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
+}
+
+// shardOf returns the shard of a key: by its low bits, for the high ones tell
+// the position in the table.
+func (s *Store) shardOf(key uint64) *shard {
+	return &s.shards[key&uint64(len(s.shards)-1)]
+}
+
+// ban returns the place of a key's ban, which is that of all algorithms under the limit's
+// name: in the same shard, under the same lock.
+func (p location) ban() location {
+	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
+	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
+	return p
+}
+
+// overflow returns the place of the budget that new keys of a limit share, one
+// in each shard.
+func (s *Store) overflow(p *location) location {
+	o := *p
+	o.key = p.shard.aside(p.v.id[0] ^ 0xbb67ae8584caa73b)
+	o.tag = makeTag(p.v.id[1], p.v.index)
+	return o
+}
+
+// aside returns a key that differs from the one given in no more than the bits
+// that tell the shard, which are this one's.
+func (sh *shard) aside(key uint64) uint64 {
+	mask := uint64(len(sh.store.shards) - 1)
+	if key = key&^mask | uint64(sh.number); key == 0 {
+		return mask + 1
+	}
+	return key
+}
+
+// folded is a seeded hash by folded multiplication, as in wyhash (Wang Yi, 2019):
+// eight bytes at a time are combined with a secret and multiplied, and the halves of the
+// product are combined. It is half the identity of a key; the other half is another hash.
+type folded struct{ seed [4]uint64 }
+
+func newFolded() folded {
+	var f folded
+	for i := range f.seed {
+		f.seed[i] = rand.Uint64() | 1
+	}
+	return f
+}
+
+// fold multiplies two words into one.
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+func (f *folded) hash(text string) uint64 {
+	n := len(text)
+	h := f.seed[0] ^ uint64(n)
+	if n >= 8 {
+		i := 0
+		for ; i+16 < n; i += 16 {
+			h = fold(word(text[i:])^f.seed[1], word(text[i+8:])^h)
+		}
+		if i+8 < n {
+			h = fold(word(text[i:])^f.seed[2], h)
+		}
+		// The last eight bytes, which may overlap those before.
+		return fold(word(text[n-8:])^f.seed[3], h)
+	}
+	var tail uint64
+	for i := range n {
+		tail = tail<<8 | uint64(text[i])
+	}
+	return fold(tail^f.seed[3], h)
+}
+
+// word reads eight bytes.
+func word(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
