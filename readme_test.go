@@ -12,7 +12,7 @@ import (
 // that are run.
 func TestSnippetsAreExamples(t *testing.T) {
 	var examples strings.Builder
-	for _, pattern := range []string{"example*_test.go", "*/example*_test.go"} {
+	for _, pattern := range []string{"example*_test.go", "*/example*_test.go", "examples/*/main.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no file matches %s: %v", pattern, err)

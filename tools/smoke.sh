@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the first command of README.md as a newcomer would and sends it real requests.
-# Some must pass, some must be limited with a Retry-After, and the server must end
-# cleanly on SIGTERM.
+# Runs the command of README.md that starts the server, as a newcomer would, and
+# sends it real requests. Some must pass, some must be limited with a Retry-After,
+# and the server must end cleanly on SIGTERM.
 . "$(dirname "$0")/lib.sh"
 
 proxy=http://127.0.0.1:8080/
@@ -10,9 +10,8 @@ requests=40
 
 need curl curl ca-certificates
 
-# The first line of the first fenced block, without a prompt.
-command=$(awk '/^```/ { if (inside) exit; inside = 1; next } inside && NF && !/^#/ { sub(/^\$ /, ""); print; exit }' README.md)
-[ -n "$command" ] || die "README.md has no command in its first fenced block"
+# The first line that runs the server: the line before it clones the repository.
+command=$(grep -m 1 '^go run ' README.md) || die "README.md has no line that begins with go run"
 
 work=$(mktemp -d)
 started=

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// The body of this example is the one in the README.
-func Example() {
+// The first limiter of docs/guide.md, in its long form.
+func Example_limiter() {
 	store, err := memory.New(memory.Options{})
 	if err != nil {
 		log.Fatal(err)
