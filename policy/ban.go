@@ -99,14 +99,15 @@ func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQ
 		x.BannedKey = page.Bans[i]
 		x.Rule, _, _ = strings.Cut(x.Limit, "/") // see compiler.nameLimits
 		if x.Digest == "" {
-			x.Values = p.valuesOf(x.Rule, x.Key)
+			x.Values = p.KeyValues(x.Rule, x.Key)
 		}
 	}
 	return bans, page.Next, nil
 }
 
-// valuesOf returns the values of a key of a rule as a RuleRequest has them.
-func (p *Policy) valuesOf(rule string, k sluice.Key) []string {
+// KeyValues returns the values of a key of a rule as a RuleRequest has them. A request that lacked a part has
+// an empty value for it.
+func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
 	parts := k.Parts()
 	r := p.byName[rule]
 	// A key that lacks some has one part more; see makeKey.

@@ -36,6 +36,8 @@ type Decider interface {
 	Ban(ctx context.Context, d time.Duration, rule string, key ...string) error
 	LiftBan(ctx context.Context, rule string, key ...string) (bool, error)
 	ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error)
+	// KeyValues returns the values of a key of a rule, as DecideRule takes them.
+	KeyValues(rule string, k sluice.Key) []string
 }
 
 // Options say what an API answers from.
@@ -50,10 +52,13 @@ type Options struct {
 	Headers *httplimit.Headers
 	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
 	Pressure func(rule string) float64
+	// DeniedKeys returns the keys of a rule, or of all rules for an empty name, that were denied lately: the
+	// latest denial first, at most so many, and whether there are more. Required.
+	DeniedKeys func(rule string, most int) (keys []DeniedKey, more bool)
 	// AnswerFailed is told why a request cannot get the answer that its rule says. Optional.
 	AnswerFailed func(error)
-	// Authorize reports why a request may not do what is for operators: reset keys, read the
-	// pressure on rules, and list, make and lift bans. Default: none may.
+	// Authorize returns an error for a request that may not make calls for operators: reset and list keys,
+	// read the pressure on rules, and list, make and lift bans. Default: none may.
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
 	MaxBody int64
@@ -79,8 +84,8 @@ var _ http.Handler = (*API)(nil)
 
 // New returns an API.
 func New(o Options) (*API, error) {
-	if o.Decider == nil || o.Store == nil || o.Fingerprint == nil || o.Pressure == nil {
-		return nil, errors.New("api: Decider, Store, Fingerprint and Pressure are required")
+	if o.Decider == nil || o.Store == nil || o.Fingerprint == nil || o.Pressure == nil || o.DeniedKeys == nil {
+		return nil, errors.New("api: Decider, Store, Fingerprint, Pressure and DeniedKeys are required")
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) error {
@@ -116,6 +121,7 @@ func New(o Options) (*API, error) {
 		"/v1/release":   {{http.MethodPost, a.release}},
 		"/v1/reset":     a.authorized(a.resetCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
+		"/v1/keys":      a.authorized(a.keyCalls()),
 		pressurePath:    a.authorized(a.pressureCalls()),
 		"/openapi.yaml": {{http.MethodGet, openAPI}},
 		"/":             {{http.MethodGet, a.index}},

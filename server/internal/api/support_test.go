@@ -65,6 +65,8 @@ func (d decider) ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.Bann
 	return d.policy.ListBans(ctx, d.store, q)
 }
 
+func (d decider) KeyValues(rule string, k sluice.Key) []string { return d.policy.KeyValues(rule, k) }
+
 // service is an API that listens.
 type service struct {
 	t   *testing.T
@@ -95,6 +97,7 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 		Decider: decider{p, store}, Store: store,
 		Fingerprint: func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) },
 	}
+	o.DeniedKeys = func(string, int) ([]DeniedKey, bool) { return nil, false }
 	o.Pressure = func(rule string) float64 { return float64(len(rule)) / 4 }
 	if change != nil {
 		change(&o)

@@ -145,6 +145,7 @@ func (a *App) assemble() error {
 		gate:    a.gate,
 		metrics: a.metrics,
 		denials: telemetry.NewDenials(a.logger, f.Log.Sample, fingerprints.Fingerprint),
+		denied:  telemetry.NewDeniedKeys(fingerprints.Fingerprint),
 	}
 	authorize := func(*http.Request) error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
@@ -157,7 +158,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure,
+		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys,
 		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
@@ -250,6 +251,7 @@ func (a *App) admin() http.Handler {
 			"/v1/peek":            a.api.Peek(),
 			"/v1/reset":           a.api.Reset(),
 			"/v1/bans":            a.api.Bans(),
+			"/v1/keys":            a.api.Keys(),
 			"/v1/pressure":        a.api.Pressure(),
 			"/v1/pressure/{rule}": a.api.Pressure(),
 		},

@@ -24,6 +24,11 @@ func (e *engine) ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.Bann
 	return e.decider.Policy().ListBans(ctx, e.store, q)
 }
 
+// KeyValues returns the values of a key of a rule.
+func (e *engine) KeyValues(rule string, k sluice.Key) []string {
+	return e.decider.Policy().KeyValues(rule, k)
+}
+
 var _ sluice.Banner = (*remote)(nil)
 
 // BanKey bans a key of a limit by hand.

@@ -21,6 +21,7 @@ type engine struct {
 	gate    *gate.Gate
 	metrics *telemetry.Metrics
 	denials *telemetry.Denials
+	denied  *telemetry.DeniedKeys
 }
 
 var _ api.Decider = (*engine)(nil)
@@ -29,6 +30,7 @@ var _ api.Decider = (*engine)(nil)
 func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, took time.Duration) {
 	e.metrics.Observe(edge, v, took)
 	e.denials.Observe(edge, v)
+	e.denied.Observe(v)
 }
 
 // limiter returns the proxy's middleware. What it decides is counted and logged once the gate has
@@ -83,6 +85,16 @@ func (e *engine) ruleNames() []string {
 		names[i] = r.Name
 	}
 	return names
+}
+
+// deniedKeys returns the keys that were denied lately, as the API lists them.
+func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
+	keys, more := e.denied.List(rule, most)
+	listed := make([]api.DeniedKey, len(keys))
+	for i := range keys {
+		listed[i] = api.DeniedKey(keys[i])
+	}
+	return listed, more
 }
 
 // ResetRule forgets a key of a rule.

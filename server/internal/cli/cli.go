@@ -56,6 +56,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newServe(), newValidate(), newExplain(), newSchema(),
-		newPeek(), newReset(), newBan(), newUnban(), newBans(), newVersion())
+		newPeek(), newReset(), newKeys(), newBan(), newUnban(), newBans(), newVersion())
 	return root
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -208,4 +209,124 @@ func newReset() *cobra.Command {
 	}
 	c.register(cmd)
 	return cmd
+}
+
+// deniedKey is a key as the server lists it.
+type deniedKey struct {
+	Rule    string   `json:"rule"`
+	Key     []string `json:"key"`
+	Digest  string   `json:"digest"`
+	Limit   string   `json:"limit"`
+	Role    string   `json:"role"`
+	Reason  string   `json:"reason"`
+	Denials uint64   `json:"denials"`
+	LastMS  int64    `json:"last_ms"`
+	Now     *state   `json:"now"`
+}
+
+func newKeys() *cobra.Command {
+	var c client
+	var most int
+	var limited, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "keys [RULE]",
+		Short: "List the keys that were denied lately, and what is left for them",
+		Long: "List the keys that a running server denied lately: how often, why, and what is left for each of\n" +
+			"them now. Without RULE, the keys of all rules are listed. The latest denial comes first.\n\n" +
+			"A server remembers up to 4096 keys, for an hour after their last denial, since it started.\n" +
+			"Servers that share a store each remember the keys that they denied themselves. Keys that were\n" +
+			"never denied are not listed; sluice peek shows any key. A key whose text is too long to be kept\n" +
+			"is listed as a digest in angle brackets, as in the log.\n\n" + about,
+		Example: "  sluice keys login\n  sluice keys --limited",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{"most": {strconv.Itoa(most)}}
+			if len(args) > 0 {
+				query.Set("rule", args[0])
+			}
+			var answer struct {
+				Keys []json.RawMessage
+				More bool
+			}
+			if err := c.call(cmd.Context(), http.MethodGet, "/v1/keys?"+query.Encode(), nil, &answer); err != nil {
+				return err
+			}
+			l := keyList{json: asJSON, limited: limited}
+			for _, text := range answer.Keys {
+				if err := l.add(text); err != nil {
+					return c.strange()
+				}
+			}
+			if err := l.print(cmd.OutOrStdout()); err != nil || !answer.More {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE those of one rule\n")
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&most, "most", 100, "`NUMBER` of keys to list at most, up to 1000")
+	cmd.Flags().BoolVar(&limited, "limited", false, "list only keys whose next request would be denied now")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each key")
+	c.register(cmd)
+	return cmd
+}
+
+// keyList is the list that the command prints.
+type keyList struct {
+	json, limited bool
+	texts         []json.RawMessage
+	keys          []deniedKey
+}
+
+// add adds a key of the server's answer.
+func (l *keyList) add(text json.RawMessage) error {
+	var k deniedKey
+	if err := json.Unmarshal(text, &k); err != nil {
+		return err
+	}
+	if !l.limited || k.Now != nil && !k.Now.Allowed {
+		l.texts, l.keys = append(l.texts, text), append(l.keys, k)
+	}
+	return nil
+}
+
+func (l *keyList) print(out io.Writer) error {
+	if l.json {
+		for _, text := range l.texts {
+			if _, err := fmt.Fprintf(out, "%s\n", text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(l.keys) == 0 {
+		which := "was denied lately"
+		if l.limited {
+			which = "is limited now"
+		}
+		_, err := fmt.Fprintf(out, "no key %s\n", which)
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LEFT\tOF\tPASSES IN\tDENIED\tLAST\tWHY\tRULE\tKEY") // Flush reports errors
+	for i := range l.keys {
+		k := &l.keys[i]
+		left, of, passes := "-", "-", "-"
+		if k.Now != nil {
+			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), k.Now.retryAfter()
+		}
+		why := printable(k.Reason)
+		if k.Role != "enforced" {
+			why += " (" + printable(k.Role) + ")"
+		}
+		if k.Limit != k.Rule {
+			why += " by " + printable(k.Limit)
+		}
+		key := keyText(k.Key)
+		if k.Key == nil {
+			key = "<" + printable(k.Digest) + ">"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s ago\t%s\t%s\t%s\n", left, of, passes, k.Denials, millis(k.LastMS), why, printable(k.Rule), key)
+	}
+	return w.Flush()
 }

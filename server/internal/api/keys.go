@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// DeniedKey is a key of a rule that was denied lately.
+type DeniedKey struct {
+	Rule string
+	// Key is the key; zero if its text was too long to be kept.
+	Key sluice.Key
+	// Digest is the fingerprint of the key, as in the log.
+	Digest string
+	// Limit, Role and Reason are those of the last denial.
+	Limit  string
+	Role   policy.Role
+	Reason sluice.Reason
+	// Denials counts the denials, and Last is when the last one was.
+	Denials uint64
+	Last    time.Time
+}
+
+// mostKeys bounds a list of keys. Each key costs one call of the store.
+const mostKeys = 1000
+
+// keys is the list of keys that were denied lately.
+type keys struct {
+	Keys []deniedKey `json:"keys"`
+	// More means that there are keys beyond those that were asked for.
+	More bool `json:"more,omitempty"`
+}
+
+// deniedKey is one of them: its last denial, and what is left for it now.
+type deniedKey struct {
+	Rule string `json:"rule"`
+	// Key holds the values of the rule's key; left out if the key was too long to be kept.
+	Key    []string `json:"key,omitzero"`
+	Digest string   `json:"digest"`
+	Limit  string   `json:"limit"`
+	Role   string   `json:"role"`
+	Reason string   `json:"reason"`
+	// Denials counts the denials by this server, and LastMS is how long ago the last one was.
+	Denials uint64 `json:"denials"`
+	LastMS  int64  `json:"last_ms"`
+	// Now is what is left; left out if the store did not answer, or the rule or the key is gone.
+	Now *leftNow `json:"now,omitempty"`
+}
+
+// leftNow is what a request of a key would get now.
+type leftNow struct {
+	Allowed   bool   `json:"allowed"`
+	Reason    string `json:"reason,omitempty"`
+	Capacity  int64  `json:"capacity"`
+	Remaining int64  `json:"remaining"`
+	waits
+}
+
+// Keys is the call /v1/keys without authorization, for a listener that has its own.
+func (a *API) Keys() http.Handler { return a.handler(a.keyCalls()) }
+
+func (a *API) keyCalls() []call { return []call{{http.MethodGet, a.listKeys}} }
+
+// listKeys answers with the keys that were denied lately, and what is left for each of them now.
+func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
+	rule, most, p := a.keyQuery(r.URL.Query())
+	if p != nil {
+		return p
+	}
+	denied, more := a.o.DeniedKeys(rule, most)
+	answer := keys{Keys: make([]deniedKey, len(denied)), More: more}
+	for i := range denied {
+		answer.Keys[i] = a.deniedKey(r.Context(), &denied[i])
+	}
+	writeJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// deniedKey returns a key with what is left for it now.
+func (a *API) deniedKey(ctx context.Context, k *DeniedKey) deniedKey {
+	listed := deniedKey{
+		Rule: k.Rule, Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(), Reason: k.Reason.String(),
+		Denials: k.Denials, LastMS: max(0, time.Since(k.Last).Milliseconds()),
+	}
+	if listed.Key = a.o.Decider.KeyValues(k.Rule, k.Key); listed.Key == nil {
+		return listed
+	}
+	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: listed.Key, Peek: true})
+	if err != nil || v.Err != nil {
+		return listed
+	}
+	for i := range v.Results {
+		m := &v.Results[i]
+		if m.Listed != policy.NotListed || m.Role == policy.RoleCandidate {
+			continue
+		}
+		if d := &m.Decision; listed.Now == nil || tighter(d, listed.Now) {
+			listed.Now = &leftNow{
+				Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: d.Limit, Remaining: d.Remaining, waits: waitsOf(d, d.Delay),
+			}
+		}
+	}
+	return listed
+}
+
+// tighter reports whether a decision leaves less than another one.
+func tighter(d *sluice.Decision, than *leftNow) bool {
+	if d.Allowed != than.Allowed {
+		return than.Allowed
+	}
+	if !d.Allowed && than.RetryAfterMS != nil {
+		return ceil(d.RetryAfter, time.Millisecond) > *than.RetryAfterMS
+	}
+	return d.Allowed && d.Remaining < than.Remaining
+}
+
+// keyQuery reads which keys are asked for.
+func (a *API) keyQuery(values url.Values) (rule string, most int, p *problem) {
+	for name := range values {
+		if name != "rule" && name != "most" {
+			return "", 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameters are rule and most")
+		}
+	}
+	rule, most = values.Get("rule"), 100
+	rules := a.o.Decider.Rules()
+	if rule != "" && !slices.ContainsFunc(rules, func(r *policy.Rule) bool { return r.Name == rule }) {
+		return "", 0, invalid("?rule", fmt.Sprintf("There is no rule %.64q.", rule), "the rules are "+namesOf(rules))
+	}
+	if text := values.Get("most"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostKeys {
+			return "", 0, invalid("?most", fmt.Sprintf("%.32q is not a number of keys.", text), fmt.Sprintf("give a number from 1 to %d, or leave it out for 100", mostKeys))
+		}
+		most = n
+	}
+	return rule, most, nil
+}

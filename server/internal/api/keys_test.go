@@ -1,0 +1,96 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// listed makes the call that lists keys.
+func (s *service) listed(query string) (status int, list keys, text string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/v1/keys"+query, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := s.described.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if res.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(body, &list); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return res.StatusCode, list, string(body)
+}
+
+// The list has each key's last denial, and what is left for it now, in the store.
+func TestListsDeniedKeys(t *testing.T) {
+	var wanted string
+	var most int
+	denied := []DeniedKey{
+		{
+			Rule: "strict", Key: sluice.StringKey("192.0.2.1"), Digest: "0123456789abcdef", Limit: "strict",
+			Role: policy.RoleEnforced, Reason: sluice.ReasonLimited, Denials: 3, Last: time.Now().Add(-time.Second),
+		},
+		{Rule: "plain", Digest: "fedcba9876543210", Limit: "plain", Role: policy.RoleShadow, Reason: sluice.ReasonTooSoon, Denials: 1, Last: time.Now()},
+		{Rule: "gone", Key: sluice.StringKey("x"), Digest: "fedcba9876543210", Limit: "gone", Reason: sluice.ReasonLimited, Denials: 1, Last: time.Now()},
+	}
+	s := serve(t, bannable, func(o *Options) {
+		operators(o)
+		o.DeniedKeys = func(rule string, n int) ([]DeniedKey, bool) {
+			wanted, most = rule, n
+			return denied, true
+		}
+	})
+	s.want(true, "/v1/check", `{"rule": "strict", "key": "192.0.2.1"}`)
+	status, list, text := s.listed("?rule=strict&most=3")
+	if status != http.StatusOK || len(list.Keys) != 3 || !list.More || wanted != "strict" || most != 3 {
+		t.Fatalf("%d %s; asked for %q, %d", status, text, wanted, most)
+	}
+	k := list.Keys[0]
+	if k.Key[0] != "192.0.2.1" || k.Denials != 3 || k.LastMS < 1000 || k.Reason != "limited" || k.Role != "enforced" {
+		t.Errorf("%+v", k)
+	}
+	if k.Now == nil || k.Now.Allowed || k.Now.Remaining != 0 || k.Now.Capacity != 1 || k.Now.RetryAfterMS == nil {
+		t.Errorf("now: %+v", k.Now)
+	}
+	if k := list.Keys[1]; k.Key != nil || k.Now != nil || k.Role != "shadow" {
+		t.Errorf("a key that is not kept: %+v", k)
+	}
+	if k := list.Keys[2]; k.Now != nil {
+		t.Errorf("a key of a rule that is gone: %+v", k)
+	}
+	// Looking takes nothing, and the default is 100 keys of all rules.
+	denied = nil
+	if status, list, _ := s.listed(""); status != http.StatusOK || len(list.Keys) > 0 || wanted != "" || most != 100 {
+		t.Errorf("%d %+v; asked for %q, %d", status, list, wanted, most)
+	}
+}
+
+func TestListsDeniedKeysOnlyAsAsked(t *testing.T) {
+	s := serve(t, bannable, operators)
+	for query, want := range map[string]string{
+		"?rule=none": "?rule", "?most=0": "?most", "?most=1001": "?most", "?most=x": "?most", "?from=1": "?from",
+	} {
+		status, _, text := s.listed(query)
+		var p problem
+		if err := json.Unmarshal([]byte(text), &p); err != nil || status != http.StatusBadRequest || p.Field != want {
+			t.Errorf("%s: %d %s", query, status, text)
+		}
+	}
+	if status, _, text := serve(t, bannable, nil).listed(""); status != http.StatusUnauthorized {
+		t.Errorf("without authorization: %d %s", status, text)
+	}
+}
