@@ -43,7 +43,7 @@ bench: ## Measure against peers and floors, and check the bars (ARGS="…" for i
 
 .PHONY: bench-redis
 bench-redis: ## The same for limits in Redis: floors, peers and bars over one server (ARGS="…" for its flags)
-	go -C checks run ./cmd/bench-redis $(ARGS)
+	go -C checks run ./cmd/bench -part redis $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)

@@ -1,5 +1,4 @@
-// Package peers puts other rate limiters of the Go world behind one small
-// interface, each configured as its documentation recommends for one process
-// and unbounded in keys, so that they can be measured beside ours. It is for
-// the benchmarks only.
+// Package peers puts other rate limiters of the Go world behind small interfaces, so that the
+// benchmarks can measure them beside Sluice. Each is configured as its documentation recommends: a
+// Peer for one process and unbounded in keys, a RedisPeer with its state in Redis.
 package peers

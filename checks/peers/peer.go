@@ -1,8 +1,11 @@
 package peers
 
 import (
+	"context"
 	"net/http"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Limit is what a subject is asked to enforce for each key. Subjects take from
@@ -81,3 +84,32 @@ func All() []Peer {
 		},
 	}
 }
+
+// RedisLimiter is a limiter at work whose state is in Redis. It is safe for concurrent use.
+type RedisLimiter interface {
+	// Take takes one unit for key and reports whether it was admitted.
+	Take(ctx context.Context, key string) (bool, error)
+}
+
+// RedisPeer is a limiter over Redis that can be made.
+type RedisPeer struct {
+	Name   string // as the tables show it
+	Module string // the Go module it comes from
+
+	// New makes one over a server. Its connections are those of client, if the
+	// peer can use them, and else its own, which end ends.
+	New func(client *redis.Client, l Limit) (limiter RedisLimiter, end func() error, err error)
+}
+
+// AllRedis returns every peer over Redis.
+func AllRedis() []RedisPeer {
+	return []RedisPeer{
+		{"go-redis/redis_rate", "github.com/go-redis/redis_rate/v10", newRedisRate},
+		{"ulule/limiter", "github.com/ulule/limiter/v3", newUluleRedis},
+		{"sethvargo/go-redisstore", "github.com/sethvargo/go-redisstore", newSethvargoRedis},
+		{"throttled", "github.com/throttled/throttled/v2", newThrottledRedis},
+	}
+}
+
+// nothing ends a peer that holds nothing of its own.
+func nothing() error { return nil }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 
+	redigo "github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
 	"github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/sethvargo/go-redisstore"
 )
 
 // sethvargo is a store of fixed windows, one per key, that open with the
@@ -40,4 +43,31 @@ func sethvargoMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
 		return nil, err
 	}
 	return m.Handle, nil
+}
+
+// sethvargoRedis is a store of fixed windows, one per key, that open with the key's
+// first request.
+type sethvargoRedis struct{ store limiter.Store }
+
+// newSethvargoRedis brings a pool that waits for a connection and keeps it, with as
+// many as the other peers have. The pool that the store makes for itself opens
+// a connection for each request, sends a PING before each script, and fails
+// with more than 100 callers.
+func newSethvargoRedis(client *redis.Client, l Limit) (RedisLimiter, func() error, error) {
+	o := client.Options()
+	s, err := redisstore.NewWithPool(&redisstore.Config{Tokens: uint64(l.Burst), Interval: l.Window}, &redigo.Pool{
+		MaxActive: o.PoolSize,
+		MaxIdle:   o.PoolSize,
+		Wait:      true,
+		Dial:      func() (redigo.Conn, error) { return redigo.Dial(o.Network, o.Addr) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return sethvargoRedis{s}, func() error { return s.Close(context.Background()) }, nil
+}
+
+func (s sethvargoRedis) Take(ctx context.Context, key string) (bool, error) {
+	_, _, _, ok, err := s.store.Take(ctx, key)
+	return ok, err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
@@ -52,4 +54,25 @@ func throttledMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
 		VaryBy:      &throttled.VaryBy{RemoteAddr: true},
 	}
 	return h.RateLimit, nil
+}
+
+// gcraRedis is throttled's generic cell rate algorithm: it reads, decides itself,
+// and writes if nobody else wrote meanwhile, which it tries ten times.
+type gcraRedis struct{ limiter *throttled.GCRARateLimiterCtx }
+
+func newThrottledRedis(client *redis.Client, l Limit) (RedisLimiter, func() error, error) {
+	store, err := goredisstore.NewCtx(client, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
+		MaxRate:  throttled.PerDuration(1, l.Every),
+		MaxBurst: l.Burst - 1,
+	})
+	return gcraRedis{limiter}, nothing, err
+}
+
+func (g gcraRedis) Take(ctx context.Context, key string) (bool, error) {
+	limited, _, err := g.limiter.RateLimitCtx(ctx, key, 1)
+	return !limited && err == nil, err
 }

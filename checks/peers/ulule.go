@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
+	ululestore "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
 // ulule is a store of fixed windows that open with the key's first request.
@@ -34,4 +36,20 @@ func (u ulule) Close() {}
 
 func ululeMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
 	return stdlib.NewMiddleware(newUluleLimiter(l)).Handler, nil
+}
+
+// ululeRedis is a store of fixed windows that open with the key's first request.
+type ululeRedis struct{ limiter *limiter.Limiter }
+
+func newUluleRedis(client *redis.Client, l Limit) (RedisLimiter, func() error, error) {
+	s, err := ululestore.NewStore(client)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ululeRedis{limiter.New(s, limiter.Rate{Period: l.Window, Limit: int64(l.Burst)})}, nothing, nil
+}
+
+func (u ululeRedis) Take(ctx context.Context, key string) (bool, error) {
+	c, err := u.limiter.Get(ctx, key)
+	return !c.Reached && err == nil, err
 }

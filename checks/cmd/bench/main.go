@@ -1,65 +1,215 @@
-// Command bench measures everything the speed and memory bars speak of, in one
-// run: our memory store and net/http middleware, the floors of package floor
-// and the peers of package peers. It prints the figures and whether each bar
-// holds, and exits with status 1 if one does not.
+// Command bench measures everything that the bars on speed and memory need. It prints the figures and
+// whether each bar holds. Option -part chooses what it measures:
 //
-//	go -C checks run ./cmd/bench [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
+//   - memory: decisions in memory, beside floors and peers;
+//   - http: the net/http middleware, beside those of peers;
+//   - redis: decisions in Redis, over one server that it starts.
 //
-// A full run takes about six minutes on two cores and 4 GB. Nothing else
-// should run on the machine.
+// The usage is
+//
+//	go -C checks run ./cmd/bench [-part memory,http] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
+//	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
+//
+// A full run of memory and http takes about six minutes on two cores and 4 GB, and one of redis about
+// three. Nothing else should run on the machine. Bars of memory and http that do not hold make the exit
+// status 1, bars of redis with -check.
 package main
 
 import (
+	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
+	"os/signal"
+	"regexp"
+	"runtime/pprof"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice/checks/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/inprocess"
+	"github.com/sluicehq/sluice/checks/cmd/bench/overredis"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// memoryLimit keeps a run whose collector is off from filling the machine.
-const memoryLimit = 10 << 30
+// command is the command line.
+type command struct {
+	flags               *flag.FlagSet
+	memory, http, redis bool
+	quick, check        bool
+	only                *regexp.Regexp
+	out, profile        string
+	duration            time.Duration
+	callers             []int
+}
 
-func run(args []string, stdout, stderr io.Writer) error {
-	cmd := figures.NewCommand("bench", stderr)
-	if err := cmd.Parse(args); err != nil {
-		return err
-	}
-	debug.SetMemoryLimit(memoryLimit)
-	b := &bench{size: full, match: cmd.Only, progress: stderr, results: figures.Results{}}
-	if cmd.Quick {
-		b.size = short
-	}
-	endProfile, err := cmd.Profile()
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	defer endProfile()
-	start := time.Now()
-	for _, p := range parts {
-		begun := time.Now()
-		if err := p.measure(b); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		fmt.Fprintf(stderr, "%-10s %5.1f s\n", p.name, time.Since(begun).Seconds())
-	}
-	fmt.Fprintf(stderr, "%-10s %5.1f s\n\n", "all", time.Since(start).Seconds())
-
-	bars := judge(b.results)
-	if err := cmd.Publish(renderReport(b, cmd.Line(), bars), stdout); err != nil {
+	end, err := c.startProfile()
+	if err != nil {
 		return err
 	}
-	if n := figures.Failed(bars); n > 0 {
-		return fmt.Errorf("%d of %d bars do not hold", n, len(bars))
+	defer end()
+	var texts []string
+	failed, all := 0, 0
+	report := func(r *figures.Report, err error, strict bool) error {
+		if err != nil {
+			return err
+		}
+		texts = append(texts, r.Text(c.line()))
+		if strict {
+			failed, all = failed+figures.Failed(r.Bars), all+len(r.Bars)
+		}
+		return nil
+	}
+	if c.memory || c.http {
+		r, err := inprocess.Measure(inprocess.Options{Memory: c.memory, HTTP: c.http, Quick: c.quick, Only: c.only, Progress: stderr})
+		if err := report(r, err, true); err != nil {
+			return err
+		}
+	}
+	if c.redis {
+		r, err := overredis.Measure(ctx, overredis.Options{
+			Quick: c.quick, Duration: c.duration, Callers: c.callers, Only: c.only, Progress: stderr,
+		})
+		if err := report(r, err, c.check); err != nil {
+			return err
+		}
+	}
+	if err := c.publish(strings.Join(texts, "\n"), stdout); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d bars do not hold", failed, all)
 	}
 	return nil
+}
+
+// parse reads the command line, which holds flags only.
+func parse(args []string, stderr io.Writer) (*command, error) {
+	c := &command{flags: flag.NewFlagSet("bench", flag.ContinueOnError)}
+	c.flags.SetOutput(stderr)
+	var parts, only, callers string
+	c.flags.StringVar(&parts, "part", "memory,http", "the `parts` to measure, of memory, http and redis")
+	c.flags.BoolVar(&c.quick, "quick", false, "a short run with fewer keys, which shows that all works; its figures mean little")
+	c.flags.StringVar(&only, "only", "", "measure only the `part/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'")
+	c.flags.StringVar(&c.out, "o", "", "also write the report to this `file`, in Markdown")
+	c.flags.StringVar(&c.profile, "cpuprofile", "", "write a processor profile of this program to this `file`")
+	c.flags.DurationVar(&c.duration, "duration", 2*time.Second, "redis: how long each subject is measured in each cell of a table, over all rounds; 50ms with -quick")
+	c.flags.StringVar(&callers, "callers", "1,16,64,256", "redis: the numbers of callers at once, which are the `columns` of the tables")
+	c.flags.BoolVar(&c.check, "check", false, "redis: exit with status 1 if a bar does not hold")
+	if err := c.flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if c.flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q; see -help", c.flags.Arg(0))
+	}
+	for part := range strings.SplitSeq(parts, ",") {
+		switch part {
+		case "memory":
+			c.memory = true
+		case "http":
+			c.http = true
+		case "redis":
+			c.redis = true
+		default:
+			return nil, fmt.Errorf("-part %q: choose from memory, http and redis", parts)
+		}
+	}
+	given := map[string]bool{}
+	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, name := range []string{"duration", "callers", "check"} {
+		if given[name] && !c.redis {
+			return nil, fmt.Errorf("-%s needs -part redis", name)
+		}
+	}
+	if c.duration <= 0 {
+		return nil, fmt.Errorf("-duration %v: give a positive duration, such as 2s", c.duration)
+	}
+	if !given["duration"] {
+		c.duration = 0 // as the run's size has it
+	}
+	var err error
+	if c.callers, err = parseCallers(callers); err != nil {
+		return nil, err
+	}
+	if c.only, err = regexp.Compile(only); err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
+	return c, nil
+}
+
+// parseCallers reads numbers that are separated by commas.
+func parseCallers(text string) ([]int, error) {
+	var all []int
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > 4096 {
+			return nil, fmt.Errorf("-callers %q: %q is not a number from 1 to 4096", text, word)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// startProfile starts the profile, if there is to be one. end ends it.
+func (c *command) startProfile() (end func(), err error) {
+	if c.profile == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(c.profile)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close() // whoever reads the profile sees that it is incomplete
+	}, nil
+}
+
+// publish writes the report to the output, and to the file of -o.
+func (c *command) publish(report string, stdout io.Writer) error {
+	if _, err := io.WriteString(stdout, report); err != nil {
+		return err
+	}
+	if c.out == "" {
+		return nil
+	}
+	return os.WriteFile(c.out, []byte(report), 0o644)
+}
+
+// line returns the command line that measures the same. It omits the flags that do not change what is
+// measured.
+func (c *command) line() string {
+	line := "go -C checks run ./cmd/bench"
+	c.flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "o", "cpuprofile", "check":
+		case "quick":
+			line += " -quick"
+		case "only":
+			line += " -only '" + f.Value.String() + "'"
+		default:
+			line += " -" + f.Name + " " + f.Value.String()
+		}
+	})
+	return line
 }

@@ -1,0 +1,56 @@
+package inprocess
+
+import (
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+)
+
+// contender is a subject in a race: take runs one goroutine's share of a turn.
+type contender struct {
+	name string
+	ops  int // decisions per goroutine and turn
+	take func(goroutine, ops int)
+}
+
+// race gives every contender its turn in each round, on so many goroutines at
+// once, and returns for each what a decision took: the nanoseconds a goroutine
+// spends on one. Whatever disturbs the machine so disturbs all alike; who
+// begins changes from round to round. A first round warms up and is not
+// counted.
+//
+// Garbage is collected between rounds and never inside a turn, which is
+// to the advantage of those who make any.
+func (b *bench) race(goroutines int, contenders []contender) map[string]figures.Stat {
+	if len(contenders) == 0 {
+		return nil
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	times := map[string][]float64{}
+	for round := range b.rounds + 1 {
+		runtime.GC()
+		b.quiet = append(b.quiet, figures.Quiet())
+		for i := range contenders {
+			c := contenders[(i+round)%len(contenders)]
+			took := figures.Turn(goroutines, func(g int) { c.take(g, c.ops) })
+			if round > 0 {
+				times[c.name] = append(times[c.name], float64(took.Nanoseconds())/float64(c.ops))
+			}
+		}
+	}
+	stats := map[string]figures.Stat{}
+	for name, values := range times {
+		stats[name] = figures.Summarize(values)
+	}
+	return stats
+}
+
+// opsFor returns how many operations of each goroutine fill a turn of the
+// given length.
+func opsFor(length time.Duration, goroutines int, work func(goroutine, ops int)) int {
+	const trial = 20_000
+	took := figures.Turn(goroutines, func(g int) { work(g, trial) })
+	return max(trial, int(trial*length/max(took, 1)))
+}

@@ -1,0 +1,88 @@
+package overredis
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+)
+
+// judge compares the results with every bar.
+func judge(r figures.Results) []figures.Bar {
+	bars := make([]figures.Bar, 0, 9)
+	for _, n := range full.callers {
+		bars = append(bars, speed(r, fmt.Sprintf("%d callers, rueidis: ≥ 0.9 × the minimal script's decisions/s", n), cell("keys", n), sluiceName, minimalName, 0.9))
+	}
+	at := cell("keys", barCallers)
+	return append(
+		bars,
+		speed(r, fmt.Sprintf("%d callers, rueidis: ≥ 1.8 × redis_rate", barCallers), at, sluiceName, redisRateName, 1.8),
+		noSlower(r),
+		cost(r, fmt.Sprintf("%d callers: ≤ 1.15 × the minimal script's time in the server", barCallers), at, sluiceName, minimalName, 1.15),
+		cost(r, fmt.Sprintf("%d callers, 4 limits at once: ≤ 1.5 × the time of MGET + 4 SET PX in the server", barCallers), cell("batch", barCallers), sluiceBatchName, floorBatchName, 1.5),
+		memory(r),
+	)
+}
+
+// speed holds if one subject decides at least factor × as often as another.
+func speed(r figures.Results, promise, metric, subject, over string, factor float64) figures.Bar {
+	ratio, ok := r.Ratio(metric, subject, over)
+	if !ok {
+		return figures.Bar{Promise: promise}
+	}
+	return figures.Bar{
+		Promise:  promise,
+		Found:    fmt.Sprintf("%s/s : %s/s = %s", thousands(r[metric][subject].Median), thousands(r[metric][over].Median), ratio.Text(2)),
+		Measured: true, Holds: ratio.Median >= factor,
+	}
+}
+
+// cost holds if a decision of one subject takes at most factor × the time in
+// scripts of another's.
+func cost(r figures.Results, promise, cell, subject, over string, factor float64) figures.Bar {
+	metric := metricOf(cell, metricScript)
+	ratio, ok := r.Ratio(metric, subject, over)
+	if !ok {
+		return figures.Bar{Promise: promise}
+	}
+	found := fmt.Sprintf("%.2f µs : %.2f µs = %s", r[metric][subject].Median, r[metric][over].Median, ratio.Text(2))
+	if whole, ok := r.Ratio(metricOf(cell, metricServer), subject, over); ok {
+		found += fmt.Sprintf("; the whole process %s", whole.Text(2))
+	}
+	return figures.Bar{Promise: promise, Found: found, Measured: true, Holds: ratio.Median <= factor}
+}
+
+// noSlower holds if ours through go-redis is not slower than redis_rate with any
+// number of callers. It tells the worst.
+func noSlower(r figures.Results) figures.Bar {
+	bar := figures.Bar{Promise: "go-redis: not slower than redis_rate, with 1 to 256 callers"}
+	worst := 0.0
+	for _, n := range full.callers {
+		metric := cell("keys", n)
+		ratio, ok := r.Ratio(metric, sluiceGoName, redisRateName)
+		if !ok || bar.Measured && ratio.Median >= worst {
+			continue
+		}
+		worst = ratio.Median
+		bar.Measured, bar.Holds = true, worst >= 1
+		bar.Found = fmt.Sprintf("%d callers: %s/s : %s/s = %s", n,
+			thousands(r[metric][sluiceGoName].Median), thousands(r[metric][redisRateName].Median), ratio.Text(2))
+	}
+	return bar
+}
+
+// memory holds if ours takes at most 32 bytes more. They are whole ones: what is
+// behind the point is the server's own books.
+func memory(r figures.Results) figures.Bar {
+	bar := figures.Bar{Promise: "bytes per key in the server: ≤ the minimal script's + 32"}
+	us, ok1 := r.Median(metricUsed, sluiceName)
+	least, ok2 := r.Median(metricUsed, minimalName)
+	if ok1 && ok2 {
+		bar.Measured, bar.Holds = true, math.Round(us-least) <= 32
+		bar.Found = fmt.Sprintf("%.1f B : %.1f B = + %.1f", us, least, us-least)
+	}
+	return bar
+}
+
+// thousands writes a number of decisions.
+func thousands(perSecond float64) string { return fmt.Sprintf("%.1fk", perSecond/1000) }
