@@ -30,13 +30,14 @@ func (c *client) do(ctx context.Context, command *redis.StringCmd) (string, erro
 		return command.Val(), nil
 	}
 	err = o.explain(err)
-	c.doubt(ctx, err)
+	c.refresh(ctx, err)
 	return "", err
 }
 
-// doubt lets the client of a cluster ask who owns the slots, after a call that nobody
-// has answered: the node may be gone. Go-redis would do so only before it repeats a command.
-func (c *client) doubt(ctx context.Context, err error) {
+// refresh makes the client of a cluster look up the owners of slots after a call without a
+// reply, because the node may be gone. By itself, go-redis looks them up only before it
+// repeats a command.
+func (c *client) refresh(ctx context.Context, err error) {
 	cluster, ok := c.redis.(*redis.ClusterClient)
 	var reply *redisstore.ServerError
 	if ok && !errors.As(err, &reply) && !errors.Is(err, context.Canceled) {
@@ -56,41 +57,41 @@ func script(ctx context.Context, name, text string, keys, args []string) *redis.
 	}
 	command := redis.NewStringCmd(ctx, words...)
 	if len(keys) > 0 {
-		// What a cluster routes by. Without the number of steps, go-redis asks a server
-		// for it, and waits up to 5 s for that, whatever the context says.
+		// A cluster is routed by the first key. Without the step count, go-redis requests it
+		// from a server, and waits up to 5 s for the reply, even if the context ends before.
 		command.SetFirstKeyPos(3)
 		command.SetStepCount(1)
 	}
 	return command
 }
 
-// once is a command that go-redis sends once. MaxRetries alone does not see to that:
-// the client of a cluster repeats what failed as often as it may follow redirections.
+// once is a command that go-redis sends once. MaxRetries is not enough for that: the client
+// of a cluster repeats a failed command as often as it may follow redirections.
 type once struct {
 	*redis.StringCmd
-	asked bool // for its arguments
+	read bool // its arguments were read
 }
 
-// NoRetry is what go-redis asks before it repeats a command.
+// NoRetry reports that go-redis must not repeat the command.
 func (*once) NoRetry() bool { return true }
 
-// Args is what go-redis asks for when it writes a command to a connection, and in a
-// cluster also to find the node. No server has seen what nobody has asked for.
+// Args returns the arguments. Go-redis reads them to write the command to a connection, and
+// in a cluster also to find the node. A command that was not read was not sent.
 func (o *once) Args() []any {
-	o.asked = true
+	o.read = true
 	return o.StringCmd.Args()
 }
 
-// explain turns an error of go-redis into one of redisstore.
+// explain turns an error of go-redis into an error of redisstore.
 func (o *once) explain(err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) && !errors.Is(err, redis.Nil) {
 		return &redisstore.ServerError{Text: reply.Error()}
 	}
-	// A connection is made before a command is written, and in a cluster also to the
-	// next node after one refused it.
+	// Go-redis connects before it writes a command, and in a cluster also to the next node
+	// after a node has refused the command.
 	var dial *net.OpError
-	if !o.asked || errors.As(err, &dial) && dial.Op == "dial" {
+	if !o.read || errors.As(err, &dial) && dial.Op == "dial" {
 		return fmt.Errorf("%w: %w", redisstore.ErrNotSent, err)
 	}
 	return err

@@ -13,12 +13,12 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestExplain tells which errors of go-redis say that a call was not sent. Error
-// replies come from real servers, in checks/redis.
+// TestExplain checks which errors of go-redis mean that a call was not sent. Error replies
+// come from real servers, in checks/redis.
 func TestExplain(t *testing.T) {
 	tests := []struct {
 		err     error
-		asked   bool // for the arguments of the command
+		read    bool // the arguments were read
 		notSent bool
 	}{
 		{context.DeadlineExceeded, false, true},
@@ -30,10 +30,10 @@ func TestExplain(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, true, true}, // in a cluster
 	}
 	for _, test := range tests {
-		o := &once{asked: test.asked}
+		o := &once{read: test.read}
 		got := o.explain(test.err)
 		if errors.Is(got, redisstore.ErrNotSent) != test.notSent {
-			t.Errorf("%v, asked %v: not sent is %v; want %v", test.err, test.asked, !test.notSent, test.notSent)
+			t.Errorf("%v, read %v: not sent is %v; want %v", test.err, test.read, !test.notSent, test.notSent)
 		}
 		if !errors.Is(got, test.err) {
 			t.Errorf("%v does not wrap %v", got, test.err)
@@ -45,8 +45,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestNoConnectionLeft is a call that waits in vain for the only connection, which
-// goes to a server that says nothing.
+// TestNoConnectionLeft is a call that waits in vain for the only connection. That one goes to
+// a server that does not answer.
 func TestNoConnectionLeft(t *testing.T) {
 	var listener net.ListenConfig
 	silent, err := listener.Listen(t.Context(), "tcp", "127.0.0.1:0")

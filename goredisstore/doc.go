@@ -1,8 +1,17 @@
-// Package goredisstore keeps the state of limits in Redis or Valkey through a client
-// of the library go-redis. Package rueidisstore is faster; this one is for
-// programs that have a go-redis client already.
+// Package goredisstore keeps the state of limits in Redis or Valkey through a client of the
+// library go-redis. It is for programs that have such a client already; package
+// rueidisstore is faster.
 //
-// A script is sent once, whatever becomes of the connection, and again only where
-// the server has refused to run it: without the source after NOSCRIPT, and to another
-// node where a cluster says so.
+// [New] takes a client that sends no command again and heeds the deadlines of contexts. The
+// client of a program usually does neither. [Derive] makes a suitable client from it, to the
+// same servers:
+//
+//	own, err := goredisstore.Derive(client)
+//	…
+//	defer own.Close()
+//	store, err := goredisstore.New(own, redisstore.Options{})
+//
+// A script is sent once, whatever happens to the connection. It is sent again only if the
+// server has refused to run it: with its source after NOSCRIPT, and to another node if a
+// cluster redirects it.
 package goredisstore

@@ -14,8 +14,8 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// A refused connection is tried again five times, a tenth of a second apart, which
-// is of no use to calls with short deadlines: DialerRetries turns that off.
+// By default, go-redis tries a refused connection five times, a tenth of a second apart.
+// Calls with short deadlines cannot wait for that: DialerRetries 1 makes it one try.
 func ExampleNew() {
 	client := redis.NewClient(&redis.Options{
 		Addr:                  "127.0.0.1:6379",
@@ -40,16 +40,33 @@ func ExampleNew() {
 	_ = client.Close() // the program ends
 }
 
-// A client that repeats commands is refused, and the error says what to change.
+// A client that the program has already, with the defaults of go-redis, would send commands
+// again. Derive makes a second one from it that does not.
+func ExampleDerive() {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	defer client.Close()
+
+	own, err := goredisstore.Derive(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer own.Close()
+	store, err := goredisstore.New(own, redisstore.Options{Prefix: "shop"})
+	fmt.Println(store != nil, err)
+	// Output:
+	// true <nil>
+}
+
+// New refuses a client that repeats commands, and the error says what to do.
 func ExampleNew_retries() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	_, err := goredisstore.New(client, redisstore.Options{})
 	fmt.Println(err)
 	// Output:
-	// goredisstore: the client sends a command up to 3 times again, which charges twice: set MaxRetries to -1 in its options
+	// goredisstore: the client sends a command up to 3 times again, which charges twice: set MaxRetries to -1 in its options, or pass what Derive makes from it
 }
 
-// The client of a cluster does not retry unless told to.
+// The client of a cluster does not repeat commands by default.
 func ExampleNew_cluster() {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:                 []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"},
@@ -61,7 +78,7 @@ func ExampleNew_cluster() {
 	// <nil>
 }
 
-// Sentinels say who the master is, also after another became it.
+// Sentinels report the address of the master, also after a failover.
 func ExampleNew_sentinel() {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName:            "mymaster",
@@ -75,7 +92,7 @@ func ExampleNew_sentinel() {
 	// <nil>
 }
 
-// The user needs no more than what package redisstore says.
+// docs/redis.acl lists the permissions that the user needs.
 func ExampleNew_tlsAndUser() {
 	client := redis.NewClient(&redis.Options{
 		Addr:                  "redis.example.com:6380",

@@ -49,7 +49,7 @@ func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 		return []redisstore.Master{{}}, nil
 	}
 	command := redis.NewClusterSlotsCmd(ctx, "cluster", "slots") // CLUSTER SHARDS is not there before Redis 7
-	command.SetStepCount(1)                                      // or go-redis asks a server for it
+	command.SetStepCount(1)                                      // otherwise go-redis requests it from a server
 	_ = cluster.Process(ctx, command)                            // the command has the error
 	ranges, err := command.Result()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 		}
 		m := redisstore.Master{Address: node.Addr, Slot: r.Start}
 		if m.Address == "" || strings.HasPrefix(m.Address, ":") {
-			m.Address = node.ID // it knows no address of its own
+			m.Address = node.ID // the node does not have its own address
 		}
 		known[node.ID] = len(all)
 		all = append(all, m)
@@ -76,10 +76,10 @@ func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 	return all, nil
 }
 
-// explainRead turns the error of a command that changes nothing into one of redisstore.
+// explainRead turns the error of a command that changes nothing into an error of redisstore.
 func explainRead(err error) error {
 	if err == nil {
 		return nil
 	}
-	return (&once{asked: true}).explain(err)
+	return (&once{read: true}).explain(err)
 }

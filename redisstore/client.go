@@ -11,6 +11,8 @@ import (
 // It sends each script at most once. Following a redirection of a cluster does not count as
 // sending again. It returns an error reply of the server as a *ServerError. After any other
 // error the script may have run, unless the error wraps ErrNotSent.
+//
+// A client that is an io.Closer belongs to its store: Close of the store closes it.
 type Client interface {
 	// EvalSHA runs the script with this SHA-1 digest. A server that does not have the
 	// script replies NOSCRIPT. Otherwise the reply is one bulk string.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -87,10 +88,15 @@ func New(c Client, o Options) (*Store, error) {
 	}, nil
 }
 
-// Close makes all methods return sluice.ErrClosed. It does not close the client, and
-// deletes nothing on the server.
+// Close makes all methods return sluice.ErrClosed, and closes the client if it is an
+// io.Closer. It deletes nothing on the server.
 func (s *Store) Close() error {
-	s.closed.Store(true)
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if c, ok := s.client.(io.Closer); ok {
+		return c.Close()
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 
 	"github.com/redis/rueidis"
@@ -11,25 +12,76 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-var _ redisstore.Client = (*client)(nil)
+// New connects to a server, a cluster or sentinels, and returns a store over them. It detects
+// whether there is a cluster. Close of the store closes the connections.
+//
+// ConnLifetime must be 0. New disables the client's cache, which scripts cannot use. The
+// context of a decision needs a deadline: by itself, rueidis detects a server that does not
+// answer only after ten seconds.
+func New(client rueidis.ClientOption, o redisstore.Options) (*redisstore.Store, error) {
+	c, err := NewClient(client)
+	if err != nil {
+		return nil, err
+	}
+	o.Cluster = c.Cluster()
+	s, err := redisstore.New(c, o)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return s, nil
+}
 
-// client sends scripts with commands that rueidis does not repeat.
-type client struct {
+// Client is a redisstore.Client over rueidis. It is safe for concurrent use. Most programs
+// need only New.
+type Client struct {
 	redis rueidis.Client
 	lane  *lane
 }
 
-func (c *client) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
+var (
+	_ redisstore.Client = (*Client)(nil)
+	_ io.Closer         = (*Client)(nil)
+)
+
+// NewClient connects as New does. It is for programs that wrap the client before they call
+// redisstore.New: with Options.Cluster set to what Cluster returns.
+func NewClient(o rueidis.ClientOption) (*Client, error) {
+	if o.ConnLifetime > 0 {
+		// When the lifetime ends, rueidis sends again whatever was not answered within a
+		// second, including scripts that may have run.
+		return nil, errors.New("rueidisstore: with a ConnLifetime, rueidis sends calls again that may have run, which charges twice: set no ConnLifetime")
+	}
+	o.DisableCache = true
+	c, err := rueidis.NewClient(o)
+	if err != nil {
+		return nil, fmt.Errorf("rueidisstore: cannot connect: %w", explain(err))
+	}
+	roomy := o.RingScaleEachConn == 0 || o.RingScaleEachConn >= rueidis.DefaultRingScale
+	return &Client{redis: c, lane: newLane(roomy && c.Mode() == rueidis.ClientModeStandalone)}, nil
+}
+
+// Cluster reports whether the client speaks to a cluster.
+func (c *Client) Cluster() bool { return c.redis.Mode() == rueidis.ClientModeCluster }
+
+// Close closes the connections. Calls in progress fail.
+func (c *Client) Close() error {
+	c.redis.Close()
+	return nil
+}
+
+// EvalSHA implements redisstore.Client.
+func (c *Client) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
 	return c.do(ctx, c.redis.B().Evalsha().Sha1(sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
-func (c *client) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
+// Eval implements redisstore.Client.
+func (c *Client) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
 	return c.do(ctx, c.redis.B().Eval().Script(source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
-// do makes a call and returns when it has, or when the context ends.
-func (c *client) do(ctx context.Context, command rueidis.Completed) (string, error) {
-	reply, err := c.ask(ctx, command)
+// do makes a call whose reply is a string. It returns no later than its context ends.
+func (c *Client) do(ctx context.Context, command rueidis.Completed) (string, error) {
+	reply, err := c.call(ctx, command)
 	if err != nil {
 		return "", err
 	}
@@ -40,8 +92,8 @@ func (c *client) do(ctx context.Context, command rueidis.Completed) (string, err
 	return text, nil
 }
 
-// ask is do for any reply that is no error.
-func (c *client) ask(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
+// call makes a call with any reply. See lane for the goroutine that it runs in.
+func (c *Client) call(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	var none rueidis.RedisResult
 	if err := ctx.Err(); err != nil {
 		return none, notSent(err)
@@ -73,13 +125,13 @@ func (c *client) ask(ctx context.Context, command rueidis.Completed) (rueidis.Re
 	}
 }
 
-// outcome is what a call came to.
+// outcome is the result of a call.
 type outcome struct {
 	reply rueidis.RedisResult
 	err   error
 }
 
-func (c *client) send(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
+func (c *Client) send(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	reply := c.redis.Do(ctx, command)
 	if err := reply.Error(); err != nil {
 		return reply, explain(err)
@@ -87,14 +139,14 @@ func (c *client) send(ctx context.Context, command rueidis.Completed) (rueidis.R
 	return reply, nil
 }
 
-// explain turns an error of rueidis into one of redisstore.
+// explain turns an error of rueidis into an error of redisstore.
 func explain(err error) error {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		return &redisstore.ServerError{Text: reply.Error()}
 	}
-	// Rueidis gives a call to a connection after it was made, and in a cluster to the
-	// next node after one refused it. Its ErrClosing tells nothing: calls that were
-	// under way end with it, too.
+	// Rueidis connects before it sends a call, and in a cluster also to the next node after
+	// a node has refused the call. Its ErrClosing does not show whether a call was sent:
+	// calls in progress end with it, too.
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, rueidis.ErrNoSlot) {
 		return notSent(err)

@@ -8,14 +8,15 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestExplain tells which errors of rueidis say that a call was not sent. Error
-// replies come from real servers, in checks/redis.
+// TestExplain checks which errors of rueidis mean that a call was not sent. Error replies
+// come from real servers, in checks/redis.
 func TestExplain(t *testing.T) {
 	tests := []struct {
 		err     error
@@ -47,9 +48,15 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestNewWithoutClient(t *testing.T) {
-	_, err := New(nil, redisstore.Options{})
-	if err == nil || !strings.HasPrefix(err.Error(), "rueidisstore: ") {
-		t.Fatalf("New(nil) returns %v", err)
+// TestLifetimeIsRefused: with a lifetime of connections, scripts could be sent twice. Nothing
+// is dialed.
+func TestLifetimeIsRefused(t *testing.T) {
+	o := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}, ConnLifetime: time.Hour}
+	if _, err := New(o, redisstore.Options{}); err == nil || !strings.Contains(err.Error(), "set no ConnLifetime") {
+		t.Fatalf("New returns %v", err)
+	}
+	o.ConnLifetime = 0
+	if _, err := New(o, redisstore.Options{}); !errors.Is(err, redisstore.ErrNotSent) || !strings.HasPrefix(err.Error(), "rueidisstore: cannot connect: ") {
+		t.Fatalf("without a server, New returns %v", err)
 	}
 }

@@ -1,9 +1,12 @@
-// Package rueidisstore keeps the state of limits in Redis or Valkey through a client
-// of the library rueidis, which sends the calls of many goroutines over few
-// connections. It is the recommended way to use package redisstore; package
-// goredisstore is the other.
+// Package rueidisstore keeps the state of limits in Redis or Valkey through the library
+// rueidis, which sends the calls of many goroutines over few connections. It is the
+// recommended way to use package redisstore; package goredisstore is the other.
 //
-// A script is sent once, whatever becomes of the connection, and again only where
-// the server has refused to run it: without the source after NOSCRIPT, and to another
-// node where a cluster says so.
+// [New] takes the options of a rueidis client and connects. It does not take a client that
+// exists already, because a client does not show whether it may send a script twice. The
+// store has connections of its own, and its Close closes them.
+//
+// A script is sent once, whatever happens to the connection. It is sent again only if the
+// server has refused to run it: with its source after NOSCRIPT, and to another node if a
+// cluster redirects it.
 package rueidisstore

@@ -16,15 +16,11 @@ import (
 
 // The store of docs/guide.md: one of four processes that share a Redis.
 func Example_guide() {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, DisableCache: true})
+	shared, err := rueidisstore.New(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}}, redisstore.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer client.Close()
-	shared, err := rueidisstore.New(client, redisstore.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	defer shared.Close()
 	local, err := memory.New(memory.Options{})
 	if err != nil {
 		log.Fatal(err)

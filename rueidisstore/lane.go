@@ -9,29 +9,28 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// A lane tells which calls may run in the goroutine of their caller. Rueidis can hold
-// a caller for longer than the context allows: while its queue to a silent server is
-// full (1,024 calls that nobody answered), and while it dials for someone else. A
-// goroutine for every call would cost a third of the throughput, so calls get one
-// only where there is doubt.
+// A lane decides which calls may run in the goroutine of their caller. Rueidis can block a
+// caller for longer than its context: while the queue to a server that does not answer is
+// full (1,024 calls), and while it dials for another caller. A goroutine for each call would
+// cost a third of the throughput. So a call gets one only if the server is in doubt.
 type lane struct {
-	simple   bool      // one server, for which rueidis does not dial in the background
-	start    time.Time // what the times below count from
+	simple   bool      // a single server, for which rueidis does not dial in the background
+	start    time.Time // the times below count from here
 	answered atomic.Int64
 	failed   atomic.Int64
 	direct   atomic.Int32  // calls that run in their caller's goroutine
-	apart    chan struct{} // holds one for each call that does not
+	apart    chan struct{} // holds a value for each call in a goroutine of its own
 }
 
 const (
-	// Together they fit into one queue of rueidis, so that a direct call finds room.
+	// Together these fit into one queue of rueidis, so that a direct call finds room.
 	maxDirect = 512
 	maxApart  = 512
 
 	// A server that has not answered lately is in doubt.
 	lately = 100 * time.Millisecond
-	// After a failure it is in doubt for longer than rueidis takes, unless told
-	// otherwise, to give up a connection (10 s) and a dial (5 s).
+	// After a failure it is in doubt for longer than rueidis takes by default to give up a
+	// connection (10 s) and a dial (5 s).
 	doubt = 20 * time.Second
 )
 
@@ -42,10 +41,10 @@ func newLane(simple bool) *lane {
 	return l
 }
 
-// now is the time that the other methods take.
+// now returns the time for the other methods.
 func (l *lane) now() time.Duration { return time.Since(l.start) }
 
-// enter takes a place among the direct calls, which leave gives back.
+// enter reports whether a call may run directly. The caller must call leave after it.
 func (l *lane) enter(now time.Duration) bool {
 	calm := l.simple && now-time.Duration(l.answered.Load()) < lately && now-time.Duration(l.failed.Load()) >= doubt
 	if !calm {
@@ -60,7 +59,7 @@ func (l *lane) enter(now time.Duration) bool {
 
 func (l *lane) leave() { l.direct.Add(-1) }
 
-// note learns from what a call that began at that time came to.
+// note records the outcome of a call that began at a time.
 func (l *lane) note(began time.Duration, err error) {
 	if err == nil || isReply(err) {
 		l.answered.Store(int64(began))

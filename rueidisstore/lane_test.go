@@ -12,23 +12,23 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestLaneDoubt walks through what a server may do, and says when a call may still
-// run in its caller's goroutine.
+// TestLaneDoubt is a table of what a server may do, and whether a call may still run in its
+// caller's goroutine.
 func TestLaneDoubt(t *testing.T) {
 	const ms = time.Millisecond
 	denied := &redisstore.ServerError{Text: "NOSCRIPT"}
 	l := newLane(true)
 	steps := []struct {
 		at   time.Duration
-		note bool // note this outcome, before asking
+		note bool // note this outcome before the call
 		err  error
 		want bool
 	}{
 		{at: 0, want: false}, // nothing is known yet
 		{at: 1 * ms, note: true, err: nil, want: true},
 		{at: 100 * ms, want: true},
-		{at: 101 * ms, want: false},                                   // nobody asked for long
-		{at: 102 * ms, note: true, err: denied, want: true},           // an error is an answer
+		{at: 101 * ms, want: false},                                   // no call for long
+		{at: 102 * ms, note: true, err: denied, want: true},           // an error reply is a reply
 		{at: 103 * ms, note: true, err: context.Canceled, want: true}, // the caller's choice
 	}
 	for i, s := range steps {
@@ -42,7 +42,7 @@ func TestLaneDoubt(t *testing.T) {
 		}
 	}
 
-	// What fails is noted at the time at which it failed, and stays in mind.
+	// A failure is noted at its own time, and stays in mind.
 	for _, err := range []error{io.EOF, context.DeadlineExceeded, notSent(io.EOF)} {
 		l := newLane(true)
 		l.note(0, err)
@@ -78,13 +78,13 @@ func TestLaneIsBounded(t *testing.T) {
 	}
 	l.leave()
 	if !l.enter(1) {
-		t.Fatal("a place that was given back is lost")
+		t.Fatal("a direct call that has ended still counts")
 	}
 }
 
-// TestFullApart is a caller that finds all places taken.
+// TestFullApart is a call while all goroutines for calls are taken.
 func TestFullApart(t *testing.T) {
-	c := &client{lane: newLane(false)}
+	c := &Client{lane: newLane(false)}
 	for range maxApart {
 		c.lane.apart <- struct{}{}
 	}

@@ -11,27 +11,25 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// errSlots reports a reply that is not what CLUSTER SLOTS promises.
+// errSlots reports a reply to CLUSTER SLOTS that cannot be read.
 var errSlots = errors.New("rueidisstore: the cluster's slots cannot be read")
 
-func (c *client) clustered() bool { return c.redis.Mode() == rueidis.ClientModeCluster }
-
-// at sends a command that names no key to the node of a cluster that a key belongs to.
-func (c *client) at(key string, command rueidis.Completed) rueidis.Completed {
-	if c.clustered() {
+// at sends a command without keys to the node of a cluster that a key belongs to.
+func (c *Client) at(key string, command rueidis.Completed) rueidis.Completed {
+	if c.Cluster() {
 		return command.SetSlot(key)
 	}
 	return command
 }
 
 // Info implements redisstore.Client.
-func (c *client) Info(ctx context.Context, key string) (string, error) {
+func (c *Client) Info(ctx context.Context, key string) (string, error) {
 	return c.do(ctx, c.at(key, c.redis.B().Info().Build()))
 }
 
 // Scan implements redisstore.Client.
-func (c *client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) ([]string, uint64, error) {
-	reply, err := c.ask(ctx, c.at(key, c.redis.B().Scan().Cursor(cursor).Match(match).Count(int64(count)).Build()))
+func (c *Client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) ([]string, uint64, error) {
+	reply, err := c.call(ctx, c.at(key, c.redis.B().Scan().Cursor(cursor).Match(match).Count(int64(count)).Build()))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -40,11 +38,11 @@ func (c *client) Scan(ctx context.Context, key string, cursor uint64, match stri
 }
 
 // Masters implements redisstore.Client.
-func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
-	if !c.clustered() {
+func (c *Client) Masters(ctx context.Context) ([]redisstore.Master, error) {
+	if !c.Cluster() {
 		return []redisstore.Master{{}}, nil
 	}
-	reply, err := c.ask(ctx, c.redis.B().ClusterSlots().Build())
+	reply, err := c.call(ctx, c.redis.B().ClusterSlots().Build())
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +67,8 @@ func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 	return all, nil
 }
 
-// readRange reads an entry of CLUSTER SLOTS: the first and the last slot, and the nodes, the
-// master before its replicas, each with its address, its port and its name in the cluster.
+// readRange reads an entry of CLUSTER SLOTS: the first and the last slot, and the nodes. The
+// master comes before its replicas. Each node has an address, a port, and a name in the cluster.
 func readRange(r *rueidis.RedisMessage) (m redisstore.Master, id string, err error) {
 	parts, err := r.ToArray()
 	if err != nil || len(parts) < 3 {
@@ -87,7 +85,7 @@ func readRange(r *rueidis.RedisMessage) (m redisstore.Master, id string, err err
 	if id, err = node[2].ToString(); err != nil {
 		return m, "", errSlots
 	}
-	// A node that knows no address of its own tells none.
+	// A node may not have an address of its own; its reply has none then.
 	host, _ := node[0].ToString()
 	port, err := node[1].AsInt64()
 	if err != nil {

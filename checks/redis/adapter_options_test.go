@@ -42,15 +42,12 @@ func TestAdapterLifetime(t *testing.T) {
 	for _, k := range kinds {
 		for _, lifetime := range []time.Duration{0, time.Hour} {
 			t.Run(k.name+" "+lifetime.String(), func(t *testing.T) {
-				k.o.DisableCache = true
 				k.o.ConnLifetime = lifetime
-				c, err := rueidis.NewClient(k.o)
-				if err != nil {
-					t.Fatal(err)
+				s, err := rueidisstore.New(k.o, redisstore.Options{})
+				if err == nil {
+					defer s.Close()
 				}
-				defer c.Close()
-				_, err = rueidisstore.New(c, redisstore.Options{})
-				if refused := err != nil && strings.Contains(err.Error(), "set no ConnLifetime"); refused != (lifetime > 0) {
+				if refused := err != nil && strings.Contains(err.Error(), "set no ConnLifetime"); refused != (lifetime > 0) || (err == nil) != (lifetime == 0) {
 					t.Fatalf("with a lifetime of %v, New returns %v", lifetime, err)
 				}
 			})

@@ -48,19 +48,37 @@ type adapter struct {
 }
 
 var adapters = []adapter{
-	adapterOf("rueidis", dialRueidis, rueidisstore.NewClient, rueidisstore.New),
-	adapterOf("goredis", dialGoredis, goredisstore.NewClient, goredisstore.New),
+	{
+		name: "rueidis",
+		dial: func(tb testing.TB, r adapterRoute) redisstore.Client {
+			tb.Helper()
+			c, err := rueidisstore.NewClient(rueidisOptions(r))
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { _ = c.Close() })
+			return c
+		},
+		open: func(tb testing.TB, r adapterRoute, o redisstore.Options) *redisstore.Store {
+			tb.Helper()
+			s, err := rueidisstore.New(rueidisOptions(r), o)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			tb.Cleanup(func() { _ = s.Close() })
+			return s
+		},
+	},
+	goredisAdapter("goredis", dialGoredis),
 }
 
-// adapterOf puts together what works on one library's clients.
-func adapterOf[C any](name string, dial func(testing.TB, adapterRoute) C,
-	wrap func(C) (redisstore.Client, error), open func(C, redisstore.Options) (*redisstore.Store, error),
-) adapter {
+// goredisAdapter returns the adapter for the clients that dial returns.
+func goredisAdapter(name string, dial func(testing.TB, adapterRoute) goredis.UniversalClient) adapter {
 	return adapter{
 		name: name,
 		dial: func(tb testing.TB, r adapterRoute) redisstore.Client {
 			tb.Helper()
-			c, err := wrap(dial(tb, r))
+			c, err := goredisstore.NewClient(dial(tb, r))
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -68,7 +86,7 @@ func adapterOf[C any](name string, dial func(testing.TB, adapterRoute) C,
 		},
 		open: func(tb testing.TB, r adapterRoute, o redisstore.Options) *redisstore.Store {
 			tb.Helper()
-			s, err := open(dial(tb, r), o)
+			s, err := goredisstore.New(dial(tb, r), o)
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -77,14 +95,12 @@ func adapterOf[C any](name string, dial func(testing.TB, adapterRoute) C,
 	}
 }
 
-func dialRueidis(tb testing.TB, r adapterRoute) rueidis.Client {
-	tb.Helper()
+func rueidisOptions(r adapterRoute) rueidis.ClientOption {
 	o := rueidis.ClientOption{
-		InitAddress:  r.addrs,
-		TLSConfig:    r.tls,
-		Username:     r.user,
-		Password:     r.password,
-		DisableCache: true,
+		InitAddress: r.addrs,
+		TLSConfig:   r.tls,
+		Username:    r.user,
+		Password:    r.password,
 	}
 	o.Sentinel.MasterSet = r.master
 	switch {
@@ -97,20 +113,21 @@ func dialRueidis(tb testing.TB, r adapterRoute) rueidis.Client {
 			return d.DialContext(ctx, "unix", path)
 		}
 	}
-	c, err := rueidis.NewClient(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	return c
+	return o
 }
 
 func dialGoredis(tb testing.TB, r adapterRoute) goredis.UniversalClient {
 	tb.Helper()
+	return goredisClient(tb, r, -1, true)
+}
+
+// goredisClient returns a client with these retries, and with or without deadlines of contexts.
+func goredisClient(tb testing.TB, r adapterRoute, retries int, deadlines bool) goredis.UniversalClient {
+	tb.Helper()
 	var c goredis.UniversalClient
 	switch {
 	case r.cluster:
-		o := &goredis.ClusterOptions{Addrs: r.addrs, Username: r.user, Password: r.password, ContextTimeoutEnabled: true}
+		o := &goredis.ClusterOptions{Addrs: r.addrs, Username: r.user, Password: r.password, MaxRetries: retries, ContextTimeoutEnabled: deadlines}
 		if r.through != nil {
 			o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) { return r.dial(ctx, addr) }
 		}
@@ -118,12 +135,12 @@ func dialGoredis(tb testing.TB, r adapterRoute) goredis.UniversalClient {
 	case r.master != "":
 		c = goredis.NewFailoverClient(&goredis.FailoverOptions{
 			SentinelAddrs: r.addrs, MasterName: r.master, Username: r.user, Password: r.password,
-			MaxRetries: -1, ContextTimeoutEnabled: true,
+			MaxRetries: retries, ContextTimeoutEnabled: deadlines,
 		})
 	default:
 		c = goredis.NewClient(&goredis.Options{
 			Network: r.network, Addr: r.addrs[0], TLSConfig: r.tls, Username: r.user, Password: r.password,
-			MaxRetries: -1, ContextTimeoutEnabled: true,
+			MaxRetries: retries, ContextTimeoutEnabled: deadlines,
 		})
 	}
 	tb.Cleanup(func() {

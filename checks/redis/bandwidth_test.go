@@ -14,8 +14,6 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/bandwidth"
 	"github.com/sluicehq/sluice/checks/redistest"
-	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // TestBandwidth paces the bytes of a key whose connections are in two processes, as two stores
@@ -29,10 +27,7 @@ func TestBandwidth(t *testing.T) {
 	}
 	var stores [2]sluice.Store
 	for i := range stores {
-		var err error
-		if stores[i], err = rueidisstore.New(connect(t, server.Addr()), redisstore.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		stores[i] = connectStore(t, server.Addr())
 	}
 	for _, rate := range []int64{1_000_000, 100_000_000, 1_000_000_000} {
 		t.Run(strconv.FormatInt(rate, 10), func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 	"github.com/sluicehq/sluice/storetest"
 )
 
@@ -17,14 +16,10 @@ import (
 func TestContractOnACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	client := connect(t, cluster.Addrs()...)
-	plain, err := rueidisstore.NewClient(client)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var stores atomic.Int64
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
 		t.Helper()
-		s, err := redisstore.New(redistest.WithClock(plain, clock.Now), redisstore.Options{
+		s, err := redisstore.New(redistest.WithClock(client, clock.Now), redisstore.Options{
 			Prefix: fmt.Sprintf("contract-%d", stores.Add(1)), Cluster: true,
 		})
 		if err != nil {

@@ -15,17 +15,26 @@ import (
 	"github.com/sluicehq/sluice/storetest"
 )
 
-// connect returns a client of rueidis to addresses.
-func connect(tb testing.TB, addresses ...string) rueidis.Client {
+// connect returns a client to addresses.
+func connect(tb testing.TB, addresses ...string) *rueidisstore.Client {
 	tb.Helper()
-	c, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: addresses, DisableCache: true, DisableRetry: true,
-	})
+	c, err := rueidisstore.NewClient(rueidis.ClientOption{InitAddress: addresses, DisableRetry: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(c.Close)
+	tb.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// connectStore returns a store at addresses.
+func connectStore(tb testing.TB, addresses ...string) *redisstore.Store {
+	tb.Helper()
+	c := connect(tb, addresses...)
+	s, err := redisstore.New(c, redisstore.Options{Cluster: c.Cluster()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
 }
 
 // TestContract runs the whole contract of a store against a real server, with the
@@ -37,11 +46,7 @@ func TestContract(t *testing.T) {
 	factory := func(t *testing.T, clock *storetest.Clock) sluice.Store {
 		t.Helper()
 		o := redisstore.Options{Prefix: fmt.Sprintf("contract-%d", stores.Add(1))}
-		plain, err := rueidisstore.NewClient(client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := redisstore.New(redistest.WithClock(plain, clock.Now), o)
+		s, err := redisstore.New(redistest.WithClock(client, clock.Now), o)
 		if err != nil {
 			t.Fatal(err)
 		}

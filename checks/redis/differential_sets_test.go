@@ -13,13 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // twins are a memory store and a Redis store that are asked the same at the same
@@ -95,19 +92,15 @@ func unhurried(seed uint64) []string {
 
 // newTwins returns stores for a walk. Numbers in the scripts may be changed, to come
 // to their ends sooner.
-func newTwins(t *testing.T, client rueidis.Client, seed uint64, change ...string) *twins {
+func newTwins(t *testing.T, client redisstore.Client, seed uint64, change ...string) *twins {
 	t.Helper()
 	w := &twins{T: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1_750_000_000_000_000 + int64(seed)*999_983}
 	var err error
 	if w.memory, err = memory.New(memory.Options{Shards: 1, Clock: func() int64 { return w.now }}); err != nil {
 		t.Fatal(err)
 	}
-	plain, err := rueidisstore.NewClient(client)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = w.memory.Close() })
-	changed := rewritten{redistest.WithClock(plain, func() int64 { return w.now }), strings.NewReplacer(change...)}
+	changed := rewritten{redistest.WithClock(client, func() int64 { return w.now }), strings.NewReplacer(change...)}
 	prefix := strings.ReplaceAll(fmt.Sprintf("%s-%d", t.Name(), seed), "/", "-")
 	if w.redis, err = redisstore.New(changed, redisstore.Options{Prefix: prefix}); err != nil {
 		t.Fatal(err)

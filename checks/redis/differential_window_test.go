@@ -17,7 +17,6 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 	"github.com/sluicehq/sluice/storetest"
 )
 
@@ -26,10 +25,7 @@ import (
 // are asked in turns: each turn is a live change of numbers, or of the algorithm.
 func TestWindowsDecideAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := rueidisstore.NewClient(connect(t, server.Addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := connect(t, server.Addr())
 	const month = 30 * 24 * time.Hour
 	const gigabyte = 1 << 30
 	zoned := func(n int64, unit sluice.CalendarUnit, zone string) sluice.FixedWindow {

@@ -50,19 +50,15 @@ func attempts() error {
 	if err != nil {
 		return err
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{os.Getenv("SLUICE_REDIS")}, DisableCache: true, DisableRetry: true,
-	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	store, err := rueidisstore.New(client, redisstore.Options{
+	store, err := rueidisstore.New(rueidis.ClientOption{
+		InitAddress: []string{os.Getenv("SLUICE_REDIS")}, DisableRetry: true,
+	}, redisstore.Options{
 		Clock: func() int64 { return time.Now().Add(skew).UnixMicro() },
 	})
 	if err != nil {
 		return err
 	}
+	defer store.Close()
 	out := json.NewEncoder(os.Stdout)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		round, err := strconv.Atoi(in.Text())

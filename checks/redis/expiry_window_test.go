@@ -8,17 +8,13 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // TestWindowsExpireWhenFresh: the server forgets the states of windows, cells and
 // counters some 20 milliseconds after they equal fresh ones, and not before.
 func TestWindowsExpireWhenFresh(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := rueidisstore.NewClient(connect(t, server.Addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := connect(t, server.Addr())
 	rate := sluice.Per(100, 10_007*time.Millisecond)
 	for i, a := range []sluice.Algorithm{
 		sluice.FixedWindow{Rate: rate},

@@ -16,8 +16,6 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // gates runs a test with what gates carry out, over HTTP: with a store in memory, and with one that two
@@ -56,11 +54,7 @@ func gates(t *testing.T, test func(t *testing.T, services func(rule policy.Rule,
 		server := redistest.Start(t)
 		test(t, func(rule policy.Rule, h http.HandlerFunc) (all [2]*httptest.Server) {
 			for i := range all {
-				store, err := rueidisstore.New(connect(t, server.Addr()), redisstore.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				all[i] = serve(t, store, rule, h)
+				all[i] = serve(t, connectStore(t, server.Addr()), rule, h)
 			}
 			return all
 		})
@@ -151,8 +145,8 @@ func TestGateConcurrency(t *testing.T) {
 func TestGateSettles(t *testing.T) {
 	gates(t, func(t *testing.T, services func(policy.Rule, http.HandlerFunc) [2]*httptest.Server) {
 		s := services(policy.Rule{
-			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(1000)})},
-			Cost:   policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 300, Max: 700},
+			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(1000)})},
+			Cost:        policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 300, Max: 700},
 			CountStatus: []policy.StatusRange{{From: 200, To: 299}},
 		}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Tokens", "100")

@@ -69,17 +69,13 @@ func (f *flights) free(ctx context.Context) (int64, error) {
 
 // holder is a process that takes all places, tells so, and holds them as long as it lives.
 func holder() error {
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{os.Getenv("SLUICE_REDIS")}, DisableCache: true, DisableRetry: true,
-	})
+	store, err := rueidisstore.New(rueidis.ClientOption{
+		InitAddress: []string{os.Getenv("SLUICE_REDIS")}, DisableRetry: true,
+	}, redisstore.Options{})
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	store, err := rueidisstore.New(client, redisstore.Options{})
-	if err != nil {
-		return err
-	}
+	defer store.Close()
 	f, err := newFlights(store)
 	if err != nil {
 		return err
@@ -101,10 +97,7 @@ func holder() error {
 // within their time to live when it is killed. Then who is queued elsewhere runs.
 func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 	server := redistest.Start(t)
-	store, err := rueidisstore.New(connect(t, server.Addr()), redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := connectStore(t, server.Addr())
 	f, err := newFlights(store)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // rolloutCapacities are those of the old and the new version of a limit.
@@ -43,11 +42,7 @@ func TestRolloutOfAnotherAlgorithm(t *testing.T) {
 	server := redistest.Start(t)
 	var programs [2]*redisstore.Store // each has a client of its own
 	for i := range programs {
-		s, err := rueidisstore.New(connect(t, server.Addr()), redisstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		programs[i] = s
+		programs[i] = connectStore(t, server.Addr())
 	}
 	for i, before := range rolloutAlgorithms {
 		for j, after := range rolloutAlgorithms {

@@ -9,7 +9,6 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // together is a client that holds up what undoes a charge until so many do.
@@ -42,11 +41,7 @@ func (c *together) EvalSHA(ctx context.Context, sha string, keys, args []string)
 // TestKeysAreUndoneAtOnce: one after the other, many would not be undone by the deadline.
 func TestKeysAreUndoneAtOnce(t *testing.T) {
 	const limits = 20
-	plain, err := rueidisstore.NewClient(connect(t, redistest.Start(t).Addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &together{Client: plain, await: limits, all: make(chan struct{})}
+	c := &together{Client: connect(t, redistest.Start(t).Addr()), await: limits, all: make(chan struct{})}
 	s, err := redisstore.New(c, redisstore.Options{Cluster: true})
 	if err != nil {
 		t.Fatal(err)

@@ -6,18 +6,13 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/redistest"
-	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/rueidisstore"
 )
 
 // TestUndoKeepsALeaseThatWasHeld: a batch over slots that renews a lease, and is denied
 // in another slot, does not end the lease.
 func TestUndoKeepsALeaseThatWasHeld(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
-	store, err := rueidisstore.New(connect(t, cluster.Addrs()...), redisstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := connectStore(t, cluster.Addrs()...)
 	leases := sluice.MustLimit("leases", sluice.Concurrency{Max: 1, TTL: time.Minute})
 	spent := sluice.MustLimit("spent", sluice.TokenBucket{Rate: sluice.PerDay(1)})
 	lease := sluice.Request{Limit: leases, Key: sluice.StringKey("a"), Cost: 1, Member: 7}

@@ -41,15 +41,11 @@ func overBoth(t *testing.T, o policy.Options, h http.HandlerFunc, test func(s *s
 		test(serve(t, store, o, h))
 	})
 	t.Run("redis", func(t *testing.T) {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}, DisableCache: true, DisableRetry: true})
+		store, err := rueidisstore.New(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr()}, DisableRetry: true}, redisstore.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(client.Close)
-		store, err := rueidisstore.New(client, redisstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		t.Cleanup(func() { _ = store.Close() })
 		test(serve(t, store, o, h))
 	})
 }

@@ -47,17 +47,17 @@ type world struct {
 // worlds makes worlds in memory and on one Redis server.
 type worlds struct {
 	server *redistest.Server
-	client rueidis.Client
+	client *rueidisstore.Client
 }
 
 func newWorlds(t *testing.T) *worlds {
 	t.Helper()
 	server := redistest.Start(t)
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, DisableRetry: true})
+	client, err := rueidisstore.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableRetry: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(client.Close)
+	t.Cleanup(func() { _ = client.Close() })
 	return &worlds{server, client}
 }
 
@@ -85,16 +85,15 @@ func (ws *worlds) run(t *testing.T, v *vector, how replay) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		w := newWorld(t, v, prefix, how)
-		client, err := rueidisstore.NewClient(ws.client)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var client redisstore.Client = ws.client
 		if !how.realClock {
 			client = redistest.WithClock(client, w.now)
 		}
-		if w.store, err = redisstore.New(client, redisstore.Options{Prefix: prefix}); err != nil {
+		store, err := redisstore.New(client, redisstore.Options{Prefix: prefix})
+		if err != nil {
 			t.Fatal(err)
 		}
+		w.store = store
 		w.server = ws.server
 		how.run(w)
 		keys, err := ws.server.KeysWithoutTTL(t.Context())

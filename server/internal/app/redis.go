@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/memory"
@@ -60,7 +59,7 @@ type redis struct {
 	once    sync.Once
 	// Of the client, once there is one; the watch sets them.
 	cut  context.CancelFunc
-	conn rueidis.Client
+	conn *rueidisstore.Client
 }
 
 // newRedis makes the store. It waits for the first connection, but not for long: a
@@ -159,7 +158,7 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 		network = "unix"
 	}
 	o.DialCtxFn = dialer(life, network, func(address string) { r.dialed.Store(address) })
-	client, err := rueidis.NewClient(o)
+	client, err := rueidisstore.NewClient(o)
 	var store *redisstore.Store
 	if err == nil {
 		store, err = r.open(client)
@@ -178,7 +177,7 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 		}
 		cut()
 		if client != nil {
-			client.Close()
+			_ = client.Close()
 		}
 		return report, r.explain(err)
 	}
@@ -196,16 +195,18 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 func (r *redis) disconnect() {
 	if r.conn != nil {
 		r.cut() // a call that hangs would hold up Close
-		r.conn.Close()
+		_ = r.conn.Close()
 	}
 }
 
 // open puts a store over a client that is what the configuration says.
-func (r *redis) open(c rueidis.Client) (*redisstore.Store, error) {
-	if clustered := c.Mode() == rueidis.ClientModeCluster; r.file.Cluster && !clustered {
+func (r *redis) open(c *rueidisstore.Client) (*redisstore.Store, error) {
+	if r.file.Cluster && !c.Cluster() {
 		return nil, &misfitError{errors.New("the server is no node of a cluster; remove cluster: true")}
 	}
-	s, err := rueidisstore.New(c, r.options)
+	o := r.options
+	o.Cluster = c.Cluster()
+	s, err := redisstore.New(c, o)
 	if err != nil {
 		return nil, &misfitError{err} // of the settings
 	}

@@ -116,6 +116,7 @@ func Measure(ctx context.Context, o Options) (*figures.Report, error) {
 // clients are the connections that subjects share: all that use one library use
 // the same ones, with the settings its documentation gives.
 type clients struct {
+	options rueidis.ClientOption // of our store, which connects by itself
 	rueidis rueidis.Client
 	redis   *redis.Client
 }
@@ -150,9 +151,8 @@ func (b *bench) connect(ctx context.Context) error {
 		Addr: b.server.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true,
 	})
 	b.poolSize = b.clients.redis.Options().PoolSize
-	b.clients.rueidis, err = rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{b.server.Addr()}, DisableCache: true,
-	})
+	b.clients.options = rueidis.ClientOption{InitAddress: []string{b.server.Addr()}, DisableCache: true}
+	b.clients.rueidis, err = rueidis.NewClient(b.clients.options)
 	return err
 }
 

@@ -64,7 +64,7 @@ func tokenBucket(name string, l peers.Limit) (*sluice.Limit, error) {
 // overRueidis and overRedis are our store over either client, as its
 // documentation begins with it.
 func overRueidis(c clients) (*redisstore.Store, error) {
-	return rueidisstore.New(c.rueidis, redisstore.Options{})
+	return rueidisstore.New(c.options, redisstore.Options{})
 }
 
 func overRedis(c clients) (*redisstore.Store, error) {
