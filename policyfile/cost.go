@@ -13,18 +13,19 @@ import (
 
 // Cost is how many units a request takes: a number, or a mapping.
 type Cost struct {
-	// Units is a constant; with a header of requests, the cost of a request without it.
-	Units int64 `yaml:"units"`
-	// Source is constant, header, request_bytes, response_bytes or response_header. What
-	// is known only after is settled then. Default: header if Header is given, otherwise constant.
+	// Units is the cost itself or, with a header of requests, the cost of a request without the
+	// header. Default: 1.
+	Units int64 `yaml:"units" unit:"units"`
+	// Source is where the cost comes from. A cost that is known only afterwards is settled
+	// then. Default: header if header is given, otherwise constant.
 	Source policy.CostSource `yaml:"source"`
-	// Header is a header that holds the cost, of the request or of the response. Of
-	// requests, clients must not be able to set it.
+	// Header is the header that holds the cost, of the request or of the response. Clients must not be
+	// able to set a header of requests. Default: none.
 	Header string `yaml:"header"`
-	// Estimate is taken before the cost is known. Default: 1.
-	Estimate int64 `yaml:"estimate"`
-	// Max caps what a header or a size says. Default: 0, no cap.
-	Max int64 `yaml:"max"`
+	// Estimate is taken while the cost is not known. Default: 1.
+	Estimate int64 `yaml:"estimate" unit:"units"`
+	// Max caps a cost from a header or a size. 0 means no cap. Default: 0.
+	Max int64 `yaml:"max" unit:"units"`
 }
 
 func (*Cost) short(list bool) string { return single("units", list) }
@@ -71,13 +72,13 @@ func readStatus(d *decoder, path string, n ast.Node, v reflect.Value) {
 	v.Set(reflect.ValueOf(r))
 }
 
-// Reserve keeps the last units of each of a rule's limits for some classes.
+// Reserve keeps the last units of each limit of a rule for some classes. Give share or units.
 type Reserve struct {
-	// Share is a percentage of each limit: 20%, up to 99%.
+	// Share is a whole percentage of each limit, up to 99%.
 	Share Share `yaml:"share"`
-	// Units are so many, instead of a share.
-	Units int64 `yaml:"units"`
-	// For are the names of the classes. Required.
+	// Units is a number of units, instead of a share.
+	Units int64 `yaml:"units" unit:"units"`
+	// For holds the names of the classes. Required.
 	For []string `yaml:"for"`
 }
 

@@ -102,3 +102,22 @@ func TestPoliciesAreOfExamples(t *testing.T) {
 		t.Errorf("docs/policies.md shows %d rules and classes", shown)
 	}
 }
+
+// TestConfigurationExamples loads the files that docs/configuration.md shows, and finds every setting
+// of the schema in one of them. The page takes the example of each setting from them.
+func TestConfigurationExamples(t *testing.T) {
+	files, err := filepath.Glob("testdata/configuration/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		f, err := policyfile.Load(name)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		if _, err := f.Policy(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

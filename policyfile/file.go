@@ -14,59 +14,56 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// File is what a file says, with defaults in place of what it does not say.
-// Load and Parse return only files that are valid.
+// File is the content of a configuration file, with defaults for settings that it lacks.
 type File struct {
-	// Version is that of the format: 1. Required.
+	// Version is the version of the format, always 1. Required.
 	Version int `yaml:"version"`
-	// Store says where state is kept. Default: memory.
+	// Store is where the server keeps what keys have used. Default: "memory".
 	Store Store `yaml:"store"`
-	// Listen says where the server listens.
+	// Listen holds the addresses at which the server listens.
 	Listen Listen `yaml:"listen"`
-	// Upstream is the service behind the proxy. Without it the server has a built-in
-	// echo handler there.
+	// Upstream is the service behind the proxy. Default: a built-in service that echoes requests.
 	Upstream Upstream `yaml:"upstream"`
-	// TrustedProxies are the addresses whose forwarding headers are believed: single
-	// addresses or networks. Default: none, so that the client is the peer.
+	// TrustedProxies are addresses and networks of proxies whose forwarding headers are believed.
+	// Default: none, so the client is the peer of the connection.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// TrustMarks believes what the trusted proxies say became of a request there: one with
-	// Sluice-Marked, or with a header in which rules of this file mark, counts as marked, and
-	// it, and the other headers that rules set on requests, are passed on. From everybody else
-	// they are removed. It is for proxies that remove them from what their own clients send, as
-	// Sluice does with Sluice-Marked, Sluice-Degraded and the headers of its own rules.
-	// Default: false.
+	// TrustMarks believes the marks that trusted proxies set on requests: Sluice-Marked, and the
+	// headers in which rules of this file mark. These headers, and others that rules set on requests,
+	// are then passed on. Sluice removes them from requests of all other clients. Trust only proxies that
+	// remove such headers from what their own clients send, as Sluice does. Default: false.
 	TrustMarks bool `yaml:"trust_marks"`
-	// IPv6Prefix is how many bits of an IPv6 client address count. Default: 64.
-	IPv6Prefix int `yaml:"ipv6_prefix"`
-	// Paths says how paths are cleaned before they are matched.
+	// IPv6Prefix is how many leading bits of an IPv6 address identify a client. Default: 64.
+	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`
+	// Paths holds how paths are cleaned before they are matched.
 	Paths Paths `yaml:"paths"`
-	// Headers is the profile of headers that tell clients their limits. Default: ietf.
+	// Headers selects the response headers that inform clients of their limits. With x-ratelimit they are
+	// X-RateLimit-Limit, -Remaining and -Reset, with x-rate-limit the same in another spelling, and
+	// with ietf RateLimit and RateLimit-Policy. With none, a denial still has Retry-After. Default: ietf.
 	Headers HeaderProfile `yaml:"headers" oneof:"ietf x-ratelimit x-rate-limit none"`
-	// Jitter is the most that is added at random to the times that clients are told, so
-	// that they do not all come back at once. Default: 0.
+	// Jitter is the longest time that is added at random to Retry-After and similar headers, so that
+	// clients do not all return at once. Default: 0s.
 	Jitter time.Duration `yaml:"jitter"`
 	// HTTP bounds what one client can make the server hold.
 	HTTP HTTP `yaml:"http"`
 	// Admin protects the calls that change state.
 	Admin Admin `yaml:"admin"`
-	// Log is the server's log.
+	// Log configures the server's log.
 	Log Log `yaml:"log"`
-	// ScaleOut tells the platform of the pressure on rules.
+	// ScaleOut informs other programs of the pressure on rules.
 	ScaleOut ScaleOut `yaml:"scale_out"`
-	// DrainTimeout is how long requests in flight may take to end after SIGTERM.
-	// Default: 30s.
+	// DrainTimeout is how long requests in flight may take to end after SIGTERM. Default: 30s.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
-	// Default is what becomes of a request that no rule matches. Default: allow.
+	// Default is what happens to a request that no rule matches. Default: allow.
 	Default policy.Action `yaml:"default"`
-	// OnStoreError is for the rules that do not say: allow, deny or local. With the
-	// memory store, which does not fail, it is of no effect. Default: allow.
+	// OnStoreError applies to rules without their own on_store_error. It has no effect with the memory
+	// store, which does not fail. With local, each server limits by itself; see store.redis.local. Default: allow.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
-	// Shadow puts all rules in shadow: what they decide is counted and explained, and nothing
-	// is enforced. Default: false.
+	// Shadow sets shadow for all rules: decisions are counted and explained, not enforced.
+	// Default: false.
 	Shadow bool `yaml:"shadow"`
-	// Classes are kinds of traffic, which rules can match and keep shares for.
+	// Classes are kinds of traffic. Rules can match classes and reserve shares for them.
 	Classes []Class `yaml:"classes"`
-	// Rules are the policy.
+	// Rules are the policy. Every rule that matches a request must let it pass. Default: none.
 	Rules []Rule `yaml:"rules"`
 
 	source   *source
@@ -199,14 +196,14 @@ const (
 	HeadersNone HeaderProfile = "none"
 )
 
-// Paths says how paths are cleaned; see policy.Paths.
+// Paths holds how paths are cleaned before they are matched.
 type Paths struct {
-	// IgnoreCase is for services that route without regard to case.
+	// IgnoreCase matches paths without regard to case, for services that route so. Default: false.
 	IgnoreCase bool `yaml:"ignore_case"`
-	// EncodedSlash is "keep" or "decode": whether %2F is part of its segment or
-	// parts two. Default: keep.
+	// EncodedSlash is what %2F means in a path: keep makes it part of its segment, decode splits the
+	// segment in two. Default: keep.
 	EncodedSlash string `yaml:"encoded_slash" oneof:"keep decode"`
-	// StripParams removes what follows a semicolon in a segment.
+	// StripParams removes what follows a semicolon in a segment. Default: false.
 	StripParams bool `yaml:"strip_params"`
 }
 

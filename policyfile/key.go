@@ -12,14 +12,15 @@ import (
 
 // KeyPart is one part of a key: a text such as client_ip, or a mapping.
 type KeyPart struct {
-	// Part is client_ip, path, route, method, host, global, "header:NAME", "cookie:NAME",
-	// "query:NAME", "param:NAME", "claim:NAME", "attribute:NAME", "constant:TEXT", or a template
-	// of several: "{client_ip}/{header:X-Tenant}".
+	// Part is one of client_ip, path, route, method, host, global, header:NAME, cookie:NAME,
+	// query:NAME, param:NAME, claim:NAME, attribute:NAME and constant:TEXT. Or it is a template
+	// of several, such as "{client_ip}/{header:X-Tenant}".
 	Part string `yaml:"part"`
-	// OnMissing is share, skip or deny. Default: share.
+	// OnMissing is what happens to a request that lacks the part: such requests share one key, skip
+	// the rule, or are denied. Default: share.
 	OnMissing policy.Missing `yaml:"on_missing"`
-	// IPv6Prefix is for client_ip. Default: that of the file.
-	IPv6Prefix int `yaml:"ipv6_prefix"`
+	// IPv6Prefix is how many leading bits of an IPv6 address count, for client_ip only. Default: the file's ipv6_prefix.
+	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`
 }
 
 func (*KeyPart) short(list bool) string { return single("part", list) }

@@ -12,54 +12,55 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Limit is an algorithm and its numbers. Which numbers an algorithm takes is in
-// its type's documentation in package sluice; others are errors.
+// Limit is an algorithm and its numbers. Each algorithm takes some of the numbers; the others
+// are errors.
 type Limit struct {
-	// Name tells the limit from others of its rule. Default: its number.
+	// Name distinguishes the limit from others of its rule. Default: its position in the list, from 1.
 	Name string `yaml:"name"`
-	// Algorithm is token_bucket, leaky_bucket, fixed_window, sliding_window,
-	// sliding_counter, sliding_log or concurrency. Required.
+	// Algorithm is how the limit counts. token_bucket is a good choice for most rules. Required.
 	Algorithm string `yaml:"algorithm" oneof:"token_bucket leaky_bucket fixed_window sliding_window sliding_counter sliding_log concurrency"`
-	// Rate is a count per period: 100/m, 5/s, 10/30s. Required, except for concurrency.
+	// Rate is a count per period. Every algorithm except concurrency needs it.
 	Rate sluice.Rate `yaml:"rate"`
 
-	// Burst is the size of a token bucket. Default: the rate's count.
-	Burst int64 `yaml:"burst"`
-	// Debt is how much a token bucket may owe. Default: Burst.
-	Debt int64 `yaml:"debt"`
-	// WarmUp is the time in which an idle token bucket comes up to its rate.
+	// Burst is the size of a token bucket. Default: the count of the rate.
+	Burst int64 `yaml:"burst" unit:"units"`
+	// Debt is how many units a token bucket may owe, for reservations and costs known afterwards. Default: the burst.
+	Debt int64 `yaml:"debt" unit:"units"`
+	// WarmUp is the time in which an idle token bucket reaches its full rate. Default: 0s.
 	WarmUp time.Duration `yaml:"warm_up"`
-	// ColdFactor is how many times slower it starts. Default: 3.
-	ColdFactor int64 `yaml:"cold_factor"`
+	// ColdFactor is how many times slower an idle token bucket with warm_up starts. Default: 3.
+	ColdFactor int64 `yaml:"cold_factor" unit:"times"`
 
-	// Queue is how many may wait, of a leaky bucket or a concurrency limit.
-	Queue int64 `yaml:"queue"`
-	// Undelayed is how many of a leaky bucket's queue pass at once.
-	Undelayed int64 `yaml:"undelayed"`
+	// Queue is how many units may wait for their turn, in a leaky bucket or a concurrency limit. Default: 0.
+	Queue int64 `yaml:"queue" unit:"units"`
+	// Undelayed is how many units in the queue of a leaky bucket pass without delay. Default: 0.
+	Undelayed int64 `yaml:"undelayed" unit:"units"`
 
-	// Starts says when fixed windows start: aligned, at multiples of the period since 1970 in UTC, or
-	// first_request, with the first request after the window before. Default: aligned.
+	// Starts is when fixed windows start: aligned to multiples of the period since 1970 in UTC, or with the
+	// first_request after the window before. Default: aligned.
 	Starts string `yaml:"starts" oneof:"aligned first_request"`
-	// Calendar makes fixed windows a day, week or month of a time zone. The rate's
-	// period must be 1d, 1w or 30d then.
+	// Calendar makes fixed windows a day, week or month of a time zone. The period of the rate
+	// must be 1d, 1w or 30d then. Default: none.
 	Calendar string `yaml:"calendar" oneof:"day week month"`
-	// Zone is the calendar's time zone, such as Europe/Berlin. Default: UTC.
+	// Zone is the time zone of the calendar, such as Europe/Berlin. Default: "UTC".
 	Zone string `yaml:"zone"`
 
-	// Cells is in how many parts a sliding window moves. Default: 10.
-	Cells int `yaml:"cells"`
+	// Cells is the number of parts in which a sliding window moves. More cells follow the rate more closely and take more
+	// memory per key. Default: 10.
+	Cells int `yaml:"cells" unit:"cells"`
 
-	// MinInterval is the least time between two requests of a sliding log.
+	// MinInterval is the least time between two requests in a sliding log. Default: 0s.
 	MinInterval time.Duration `yaml:"min_interval"`
-	// CountDenied makes a fixed or sliding window, a sliding counter or a sliding log
-	// count denied attempts too.
+	// CountDenied counts denied attempts too, in a fixed window, sliding window, sliding counter or sliding
+	// log. A client that keeps trying then stays limited. Default: false.
 	CountDenied bool `yaml:"count_denied"`
 
-	// Max is how many may be in flight. Required for concurrency.
-	Max int64 `yaml:"max"`
-	// TTL is how long a lease of a concurrency limit lasts. Default: 1m.
+	// Max is how many units may be in flight at once. A concurrency limit needs it.
+	Max int64 `yaml:"max" unit:"units"`
+	// TTL is how long the lease of a request in flight lasts without renewal. Default: 1m.
 	TTL time.Duration `yaml:"ttl"`
-	// Latency is how long a request in flight is taken to last at first.
+	// Latency is how long requests in flight are estimated to last before the limit has measured them.
+	// Default: 100ms with a queue.
 	Latency time.Duration `yaml:"latency"`
 }
 

@@ -18,15 +18,15 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// List are keys and clients that a rule lets pass, or refuses, without asking its limits.
+// List holds keys and clients that a rule lets pass, or refuses, without its limits.
 type List struct {
-	// Key are keys, each a value, or a list of them if the rule's key has several parts.
+	// Key lists keys. If the rule's key has several parts, each entry is a list of their values. Default: none.
 	Key [][]string `yaml:"key"`
-	// KeyFile is a file of keys, one a line: of several parts, with commas between them, as CSV.
+	// KeyFile is a file of keys, one per line. Several parts are separated by commas, as CSV. Default: none.
 	KeyFile string `yaml:"key_file"`
-	// ClientIP are addresses and networks.
+	// ClientIP lists addresses and networks. Default: none.
 	ClientIP []netip.Prefix `yaml:"client_ip"`
-	// ClientIPFile is a file of them, one a line. Text after a # is a comment.
+	// ClientIPFile is a file of addresses and networks, one per line. Text after # is a comment. Default: none.
 	ClientIPFile string `yaml:"client_ip_file"`
 }
 

@@ -9,67 +9,68 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Match says which requests meet a rule. What is given must all match; of a
-// list, one entry.
+// Match selects requests. All given conditions must hold. If a condition is a list, one entry of it
+// must hold.
 type Match struct {
-	// Path are patterns such as /login, /users/* and /api/**; see policy.Match.
+	// Path lists patterns such as /login, /users/*, /users/{id} and /api/**. Default: any path.
 	Path []string `yaml:"path"`
-	// Method are methods.
+	// Method lists methods such as GET. GET includes HEAD. Default: any method.
 	Method []string `yaml:"method"`
-	// Host are names, or *.example.com for all below one.
+	// Host lists names, or *.example.com for all names below one. Default: any host.
 	Host []string `yaml:"host"`
-	// Header are conditions on headers, by name. All must hold.
+	// Header holds conditions on headers, by name. All must hold. Default: none.
 	Header map[string]ValueMatch `yaml:"header"`
-	// Cookie are conditions on cookies, by name.
+	// Cookie holds conditions on cookies, by name. Default: none.
 	Cookie map[string]ValueMatch `yaml:"cookie"`
-	// Query are conditions on parameters of the query, by name.
+	// Query holds conditions on parameters of the query, by name. Default: none.
 	Query map[string]ValueMatch `yaml:"query"`
-	// Attribute are conditions on what only an edge of another protocol knows, by name.
+	// Attribute holds conditions on values that the API receives beside a request, by name. Default: none.
 	Attribute map[string]ValueMatch `yaml:"attribute"`
-	// ClientIP are addresses and networks of clients.
+	// ClientIP lists addresses and networks of clients. Default: any address.
 	ClientIP []netip.Prefix `yaml:"client_ip"`
-	// Class are names of classes, see Class.
+	// Class lists names of classes. Default: any class.
 	Class []string `yaml:"class"`
-	// Marked asks that the request be marked, or not: by an earlier hop or by a rule that marks.
+	// Marked is true for requests that an earlier proxy or rule marked, false for all others.
+	// Default: either.
 	Marked *bool `yaml:"marked"`
-	// Pressure asks that another rule be under pressure.
+	// Pressure holds while another rule is under pressure. Default: none.
 	Pressure *Pressure `yaml:"pressure"`
-	// If are expressions, all of which must hold; see Expression.
+	// If lists expressions, all of which must hold; see docs/policies.md. Default: none.
 	If []string `yaml:"if"`
-	// Unless are exceptions: a request that one of them matches does not match.
+	// Unless lists exceptions: a request that one of them matches is not selected. Default: none.
 	Unless []Match `yaml:"unless"`
 }
 
 // ValueMatch is a condition on a header, cookie, parameter or attribute: a value, a list
 // of values, "*" for any value, or a mapping.
 type ValueMatch struct {
-	// Is are values, one of which it must have.
+	// Is lists the accepted values. Default: any value.
 	Is []string `yaml:"is"`
-	// Prefix are beginnings, one of which it must have.
+	// Prefix lists beginnings of accepted values. Default: none.
 	Prefix []string `yaml:"prefix"`
-	// Present says whether it must be there, or must not.
+	// Present is false if the request must not have the value. Default: true.
 	Present *bool `yaml:"present"`
 }
 
 func (*ValueMatch) short(bool) string { return "is" }
 
-// Pressure asks that so much be demanded of a rule.
+// Pressure holds while the demand on a rule is high.
 type Pressure struct {
 	// Of is the name of the rule. Required.
 	Of string `yaml:"of"`
 	// AtLeast is the demand divided by what the rule's limits give: 0.9, or 90%, for nine
-	// tenths of it. Required.
+	// tenths. Required.
 	AtLeast Ratio `yaml:"at_least"`
 }
 
-// Class is a kind of traffic, which rules can match and keep shares for. A request
-// is of the first class that matches it, or of none.
+// Class is a kind of traffic, which rules can match and reserve shares for. A request
+// has the first class that matches it, or none.
 type Class struct {
 	// Name is unique in the file. Required.
 	Name string `yaml:"name"`
-	// Match says which requests are of the class. Default: all that are of no class above.
+	// Match selects the requests of the class. Default: all requests that no class above matches.
 	Match Match `yaml:"match"`
-	// Bypass lets the class pass without meeting any rule. Default: false.
+	// Bypass lets the requests of the class pass without any rule. Default: false.
 	Bypass bool `yaml:"bypass"`
 }
 

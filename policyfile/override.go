@@ -14,14 +14,14 @@ import (
 
 // Overrides are other numbers for some keys of a rule: a list, the name of a file, or both.
 //
-// The file is a table of comma-separated values. Its first line names the columns: "key", as
-// often as the rule's key has parts, and then numbers such as "rate" and "burst". Of a rule with several
-// limits, numbers are named with their limit: "2.rate" for the second, or "daily.rate" for
-// the one called so. An empty field leaves the rule's own number.
+// The file is a table of comma-separated values. Its first line names the columns: key, once for each part
+// of the rule's key, and then numbers such as rate and burst. If the rule has several
+// limits, the limit is in the name of the column: 2.rate for the second one, or daily.rate for
+// the limit named daily. An empty field leaves the rule's own number.
 type Overrides struct {
-	// File is the file of the table.
+	// File is the file of the table. Its path is relative to this file. Default: none.
 	File string `yaml:"file"`
-	// List is the list.
+	// List holds overrides. Default: none.
 	List []Override `yaml:"list"`
 }
 
@@ -32,35 +32,35 @@ func (*Overrides) short(list bool) string {
 	return "file"
 }
 
-// Override is what one key has instead of the rule's numbers.
+// Override holds the numbers of one key, instead of the rule's. Give limit or limits.
 type Override struct {
 	// Key is the value of each part of the rule's key. Required.
 	Key []string `yaml:"key"`
-	// Limit is for the rule's only limit, or Limits are for all of them, in their
-	// order. One of both is required.
-	Limit  *Numbers  `yaml:"limit"`
+	// Limit is for the only limit of the rule.
+	Limit *Numbers `yaml:"limit"`
+	// Limits are for all limits of the rule, in their order. {} leaves a limit as it is.
 	Limits []Numbers `yaml:"limits"`
 }
 
-// Numbers are those of a limit that a key can have for itself. What is not given
-// is as in the rule's limit.
+// Numbers are the numbers of a limit that can be overridden. The rule's limit has the
+// defaults.
 type Numbers struct {
-	// Rate is that of the limit.
+	// Rate is a count per period.
 	Rate sluice.Rate `yaml:"rate"`
 	// Burst is the size of a token bucket.
-	Burst int64 `yaml:"burst"`
-	// Debt is how much a token bucket may owe.
-	Debt int64 `yaml:"debt"`
-	// WarmUp is the time in which an idle token bucket comes up to its rate.
+	Burst int64 `yaml:"burst" unit:"units"`
+	// Debt is how many units a token bucket may owe.
+	Debt int64 `yaml:"debt" unit:"units"`
+	// WarmUp is the time in which an idle token bucket reaches its full rate.
 	WarmUp time.Duration `yaml:"warm_up"`
-	// Queue is how many may wait, of a leaky bucket or a concurrency limit.
-	Queue int64 `yaml:"queue"`
-	// Undelayed is how many of a leaky bucket's queue pass at once.
-	Undelayed int64 `yaml:"undelayed"`
-	// MinInterval is the least time between two requests of a sliding log.
+	// Queue is how many units may wait for their turn, in a leaky bucket or a concurrency limit.
+	Queue int64 `yaml:"queue" unit:"units"`
+	// Undelayed is how many units in the queue of a leaky bucket pass without delay.
+	Undelayed int64 `yaml:"undelayed" unit:"units"`
+	// MinInterval is the least time between two requests in a sliding log.
 	MinInterval time.Duration `yaml:"min_interval"`
-	// Max is how many may be in flight.
-	Max int64 `yaml:"max"`
+	// Max is how many units may be in flight at once.
+	Max int64 `yaml:"max" unit:"units"`
 }
 
 // over returns a limit with these numbers in place of its own. given tells which are there.

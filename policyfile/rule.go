@@ -8,55 +8,58 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Rule is one rule of the policy; see policy.Rule.
+// Rule is one rule of the policy: which requests it matches, what it counts them by, and the limits.
 type Rule struct {
-	// Name is unique in the file. Required.
+	// Name is unique in the file: letters, digits, dots, dashes and underscores. What keys
+	// have used is kept under the name. Required.
 	Name string `yaml:"name"`
-	// Match says which requests meet the rule. Default: all.
+	// Match selects the requests of the rule. Default: all requests.
 	Match Match `yaml:"match"`
-	// Key are the parts of the key, each a text such as client_ip or "header:X-User",
-	// or a mapping. Required, unless Always is set.
+	// Key is what the limits count by: one part or more. Each part is a text such as client_ip
+	// or header:X-User, or a mapping. The part global makes one budget for all requests. Required, unless always is set.
 	Key []KeyPart `yaml:"key"`
-	// Limit is the only limit, or Limits are several. One of both is required, unless there
-	// is a Bandwidth or Always is set.
-	Limit  *Limit  `yaml:"limit"`
+	// Limit is the only limit of the rule. A rule has limit or limits, unless it has a bandwidth or
+	// always is set.
+	Limit *Limit `yaml:"limit"`
+	// Limits are several limits. A request passes only if all of them let it pass.
 	Limits []Limit `yaml:"limits"`
-	// Always limits each request that the rule meets, without limits. Default: false.
+	// Always limits each request that the rule matches, without a limit. Default: false.
 	Always bool `yaml:"always"`
-	// Candidate are limits that are tried out beside the others, in shadow.
+	// Candidate holds limits to try out beside the others. They are decided, counted and explained,
+	// not enforced. Default: none.
 	Candidate Candidates `yaml:"candidate"`
-	// Overrides are other numbers for some keys.
+	// Overrides are other numbers for some keys: a list, the name of a CSV file, or both. Default: none.
 	Overrides Overrides `yaml:"overrides"`
-	// Allow are keys and clients that pass without asking the limits.
+	// Allow lists keys and clients that pass without the limits. Default: none.
 	Allow *List `yaml:"allow"`
-	// Deny are keys and clients that are refused. It wins over Allow.
+	// Deny lists keys and clients that are refused. Deny wins over allow. Default: none.
 	Deny *List `yaml:"deny"`
 	// Cost is how many units a request takes: a number, or a mapping. Default: 1.
 	Cost Cost `yaml:"cost"`
-	// CountStatus counts only requests whose response has one of these statuses: 401, 4xx, 500-503.
-	// Default: any response counts. Denied requests are counted by limits with count_denied.
+	// CountStatus counts only requests whose response has one of these statuses. The units are taken
+	// before the request is passed on, and given back if its status is another. Default: any response counts.
 	CountStatus []policy.StatusRange `yaml:"count_status"`
-	// Floor is how many units must remain after the take. Default: 0.
-	Floor int64 `yaml:"floor"`
-	// Reserved keeps the last units of each limit for classes of traffic.
+	// Floor is how many units must remain for others after a request took its cost. Default: 0.
+	Floor int64 `yaml:"floor" unit:"units"`
+	// Reserved keeps the last units of each limit for classes of traffic. Default: none.
 	Reserved []Reserve `yaml:"reserved"`
-	// MaxWait is the longest delay that is acceptable; "0s" refuses any. Default:
-	// what each limit offers by itself.
+	// MaxWait is the longest time that a request may wait for its turn. 0s lets none
+	// wait. Default: what each limit offers.
 	MaxWait *time.Duration `yaml:"max_wait"`
-	// MaxWaiting is how many requests may wait at once for this rule in one process. Default: 1024.
-	MaxWaiting int `yaml:"max_waiting"`
+	// MaxWaiting is how many requests of the rule may wait at once in one process. Default: 1024.
+	MaxWaiting int `yaml:"max_waiting" unit:"requests"`
 	// MaxWaitingPerKey is how many of them may have the same key. Default: a quarter of max_waiting.
-	MaxWaitingPerKey int `yaml:"max_waiting_per_key"`
-	// Bandwidth paces the bytes of each key's requests.
+	MaxWaitingPerKey int `yaml:"max_waiting_per_key" unit:"requests"`
+	// Bandwidth paces the bytes of each key's requests. Default: none.
 	Bandwidth *Bandwidth `yaml:"bandwidth"`
-	// Ban refuses a key outright for a time after too many denials.
+	// Ban refuses a key for a time after too many denials. Default: none.
 	Ban *Ban `yaml:"ban"`
-	// Shadow decides, counts and explains, and enforces nothing.
+	// Shadow counts and explains what the rule decides, and does not enforce it. Default: false.
 	Shadow bool `yaml:"shadow"`
 	// WhenLimited is what happens to a request that the limits do not let pass.
 	WhenLimited WhenLimited `yaml:"when_limited"`
-	// OnStoreError is allow, deny or local: what becomes of a request while the store
-	// does not answer. Default: that of the file.
+	// OnStoreError is what happens to a request while the store does not answer. With local, each
+	// server limits by itself; see store.redis.local. Default: the file's on_store_error.
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
 }
 
@@ -75,44 +78,44 @@ func (*Rule) unknown(p pair) string {
 	return ""
 }
 
-// Ban refuses a key outright for a time, after too many denials or if it was banned by hand.
+// Ban refuses a key for a time, after too many denials or when an operator bans it.
 type Ban struct {
-	// After is how many denials. Required, unless ByHand is set.
-	After int64 `yaml:"after"`
-	// Within is the time in which they add up. Default: the first time of For.
+	// After is how many denials lead to a ban. Required, unless by_hand is set.
+	After int64 `yaml:"after" unit:"denials"`
+	// Within is the time in which denials add up. Default: the first time of for.
 	Within time.Duration `yaml:"within"`
-	// For is how long the ban lasts: one time, or a list for bans in a row, of which the last
-	// stands for all further ones. Required, unless ByHand is set.
+	// For is how long a ban lasts: one time, or a list for consecutive bans. The last time of the list
+	// applies to all further bans. Required, unless by_hand is set.
 	For []time.Duration `yaml:"for"`
-	// Forget is how long a key must be quiet for its next ban to be a first one again.
-	// Default: the longest time of For. Only with several.
+	// Forget is how long a key must be quiet until its next ban counts as the first again. It
+	// needs several times in for. Default: the longest time of for.
 	Forget time.Duration `yaml:"forget"`
-	// Prolong lets each attempt of a banned key begin its ban anew. Default: false.
+	// Prolong restarts a ban with each attempt of the banned key. Default: false.
 	Prolong bool `yaml:"prolong"`
-	// ByHand lets keys be banned by hand, as sluice ban does. With terms for denials they can
-	// be so anyway; without, bans are by hand alone.
+	// ByHand lets operators ban keys although the rule has no terms for denials. With such terms they
+	// can do so anyway. Default: false.
 	ByHand bool `yaml:"by_hand"`
 }
 
-// WhenLimited is what happens to a request that a rule does not let pass as it is.
+// WhenLimited is what happens to a request that the limits of a rule do not let pass.
 type WhenLimited struct {
-	// Action is reject, degrade or mark. Default: reject.
+	// Action refuses the request, serves it with less, or passes it on with a mark. Default: reject.
 	Action string `yaml:"action" oneof:"reject degrade mark"`
-	// Status is that of the answer: 400 to 599 to reject, default 429; 200 to 599 to degrade, default 200.
+	// Status is the status of the answer: 400 to 599 to reject, 200 to 599 to degrade. Default: 429 to reject, 200 to degrade.
 	Status int `yaml:"status"`
-	// Header are headers of the answer.
+	// Header holds headers of the answer. Default: none.
 	Header map[string]string `yaml:"header"`
-	// ContentType is that of the body. Default: text/plain; charset=utf-8.
+	// ContentType is the media type of body or file. Default: "text/plain; charset=utf-8".
 	ContentType string `yaml:"content_type"`
-	// Body is that of the answer. In it, and in headers, {wait} stands for the seconds after which to
-	// come back, and {rule} for the rule's name. Default: a problem document.
+	// Body is the body of the answer. In body and header, {wait} is replaced by the seconds to wait, and
+	// {rule} by the rule's name. Default: a problem document in JSON.
 	Body string `yaml:"body"`
-	// File is a file that is the answer's body instead, seen from this one.
+	// File is a file whose content is the body of the answer. Its path is relative to this file. Default: none.
 	File string `yaml:"file"`
-	// Upstream is where a degraded request goes instead: a URL.
+	// Upstream is the URL of the service that gets degraded requests. Default: none.
 	Upstream string `yaml:"upstream"`
-	// RequestHeader are headers of a degraded or marked request that is passed on. Clients cannot
-	// send them. Default: Sluice-Degraded or Sluice-Marked, with the rule's name.
+	// RequestHeader holds headers to set on degraded or marked requests that are passed on. Sluice removes them
+	// from what clients send. Default: Sluice-Degraded or Sluice-Marked, with the rule's name.
 	RequestHeader map[string]string `yaml:"request_header"`
 }
 
@@ -142,11 +145,11 @@ func (b *Ban) terms(s *source, path string, where *places) *sluice.Ban {
 	return &sluice.Ban{}
 }
 
-// Bandwidth paces the bytes of requests, of all requests of one key together.
+// Bandwidth paces the bytes of requests. All requests with the same key share it.
 type Bandwidth struct {
-	// Down is the rate of what clients receive: 1MB/s. Default: no pacing.
+	// Down is the rate of bytes to clients. Default: no pacing.
 	Down ByteRate `yaml:"down"`
-	// Up is the rate of what clients send. Default: no pacing.
+	// Up is the rate of bytes from clients. Default: no pacing.
 	Up ByteRate `yaml:"up"`
 }
 

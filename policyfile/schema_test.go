@@ -3,6 +3,7 @@ package policyfile
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,32 +29,107 @@ import (
 )
 
 // schemaOf makes the schema by the same reflection by which the decoder reads: fields
-// and their tags, short forms, lists of one. The types' documentation becomes that of the schema.
+// and their tags, short forms, lists of one. The comments of the types become its descriptions, and
+// what they say of defaults becomes the schema's defaults.
 type schemaOf struct {
 	t    *testing.T
-	docs map[string]string // of types, and of their fields as "Type.Field"
-	defs map[string]any
+	docs map[string]string // the comments of types, and of fields as "Type.Field"
+	defs ordered
+
+	values ordered // definitions of value types, which come last
 }
 
 type object = map[string]any
+
+// ordered is an object whose members keep their order, so that the schema, and the page that is made from it,
+// have the order of the types.
+type ordered struct {
+	keys   []string
+	values object
+}
+
+func (o *ordered) set(key string, value any) {
+	if o.values == nil {
+		o.values = object{}
+	}
+	if _, there := o.values[key]; !there {
+		o.keys = append(o.keys, key)
+	}
+	o.values[key] = value
+}
+
+func (o ordered) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, key := range o.keys {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%q:", key)
+		if err := e.Encode(o.values[key]); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
 
 func anyOf(of ...any) object { return object{"anyOf": of} }
 
 func text(pattern string) object { return object{"type": "string", "pattern": pattern} }
 
-// texts are the forms of the types that have readers of their own. A pattern may take more than
-// the reader, but not less; TestPatternsTakeWhatReadersTake holds them to it.
-var texts = map[reflect.Type]object{
-	reflect.TypeFor[time.Duration](): anyOf(object{"const": 0}, text(`^[-+]?(0|([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+)$`)),
-	reflect.TypeFor[sluice.Rate]():   text(`^[0-9_]+/[0-9_]*(us|ms|s|m|h|d|w)?$`),
-	reflect.TypeFor[netip.Prefix]():  text(`^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$`),
-	reflect.TypeFor[Size]():          anyOf(object{"type": "integer", "minimum": 0}, text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?$`)),
-	reflect.TypeFor[ByteRate]():      text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?/[0-9_]*(us|ms|s|m|h|d|w)?$`),
-	reflect.TypeFor[Share]():         anyOf(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
-	reflect.TypeFor[Ratio]():         anyOf(object{"type": "number", "minimum": 0, "maximum": mostPlain}, text(ratios.String())),
-	reflect.TypeFor[policy.StatusRange](): anyOf(object{"type": "integer", "minimum": 100, "maximum": 599},
-		text(statuses.String())),
+// valueTypes are the types of values that have readers of their own, with the names that they have in the schema. A
+// pattern may accept more than the reader, but not less; TestPatternsTakeWhatReadersTake checks that.
+var valueTypes = []struct {
+	name string
+	of   reflect.Type
+	doc  string
+	form object
+}{
+	{
+		"Duration", reflect.TypeFor[time.Duration](), "a time such as 500ms, 10s, 5m or 1h30m; the longest unit is h",
+		anyOf(object{"const": 0}, text(`^[-+]?(0|([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+)$`)),
+	},
+	{
+		"Rate", reflect.TypeFor[sluice.Rate](), "a count per period: 100/m, 5/s, 10/30s; the units are us, ms, s, m, h, d and w",
+		text(`^[0-9_]+/[0-9_]*(us|ms|s|m|h|d|w)?$`),
+	},
+	{
+		"Size", reflect.TypeFor[Size](), "a number of bytes: 4096, 512B, 64KiB, 16MiB, 1GiB, or kB, MB and GB for powers of a thousand",
+		anyOf(object{"type": "integer", "minimum": 0}, text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?$`)),
+	},
+	{
+		"ByteRate", reflect.TypeFor[ByteRate](), "a number of bytes per period: 1MB/s, 64KiB/s, 10GB/h",
+		text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?/[0-9_]*(us|ms|s|m|h|d|w)?$`),
+	},
+	{
+		"Share", reflect.TypeFor[Share](), "a part of the whole, more than 0 and up to 1: 1/4, 25% or 0.25",
+		anyOf(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
+	},
+	{
+		"Ratio", reflect.TypeFor[Ratio](), "a number of 0 or more: 0.9, 1.5 or 90%; above 10 it needs the percent sign",
+		anyOf(object{"type": "number", "minimum": 0, "maximum": mostPlain}, text(ratios.String())),
+	},
+	{
+		"Network", reflect.TypeFor[netip.Prefix](), "an address or a network: 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32",
+		text(`^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$`),
+	},
+	{
+		"Status", reflect.TypeFor[policy.StatusRange](), "a status or a range of statuses: 401, 4xx or 500-503",
+		anyOf(object{"type": "integer", "minimum": 100, "maximum": 599}, text(statuses.String())),
+	},
 }
+
+// texts are the forms of these types.
+var texts = func() map[reflect.Type]object {
+	forms := map[reflect.Type]object{}
+	for _, v := range valueTypes {
+		forms[v.of] = v.form
+	}
+	return forms
+}()
 
 // forms are those of the types that read themselves. Given their fields, as a mapping has them, it returns all
 // forms that they have.
@@ -67,8 +144,13 @@ func forms() map[reflect.Type]func(g *schemaOf, fields object) object {
 
 // of returns the schema of a type.
 func (g *schemaOf) of(t reflect.Type) object {
-	if form := texts[t]; form != nil {
-		return form
+	for _, v := range valueTypes {
+		if v.of == t {
+			form := maps.Clone(v.form)
+			form["description"] = v.doc
+			g.values.set(v.name, form)
+			return object{"$ref": "#/definitions/" + v.name}
+		}
 	}
 	if known := wordsOf[t]; known != nil {
 		return object{"enum": slices.DeleteFunc(slices.Clone(known), func(s string) bool { return s == "" })}
@@ -110,11 +192,11 @@ func (g *schemaOf) of(t reflect.Type) object {
 // object returns a reference to the schema of a struct.
 func (g *schemaOf) object(t reflect.Type) object {
 	ref := object{"$ref": "#/definitions/" + t.Name()}
-	if _, made := g.defs[t.Name()]; made {
+	if _, made := g.defs.values[t.Name()]; made {
 		return ref
 	}
-	g.defs[t.Name()] = nil // in the making
-	properties, required := object{}, []string{}
+	g.defs.set(t.Name(), nil) // being made
+	properties, required := ordered{}, []string{}
 	for i, name := range names(t) {
 		if name == "" {
 			continue
@@ -125,20 +207,29 @@ func (g *schemaOf) object(t reflect.Type) object {
 			p = object{"enum": known}
 		}
 		doc := g.docs[t.Name()+"."+f.Name]
+		if doc == "" {
+			g.t.Errorf("%s.%s has no comment", t.Name(), f.Name)
+		}
 		if rest, ok := strings.CutPrefix(doc, f.Name+" "); ok {
 			doc = name + " " + rest
+		} else {
+			g.t.Errorf("the comment of %s.%s does not begin with its name", t.Name(), f.Name)
 		}
-		if regexp.MustCompile(`\bRequired\.`).MatchString(doc) {
-			required = append(required, name)
+		if rest := strings.TrimSuffix(doc, " Required."); rest != doc {
+			doc, required = rest, append(required, name)
 		}
-		if doc != "" {
-			if p["$ref"] != nil { // beside which nothing counts
-				p = object{"allOf": []any{p}}
-			}
-			p = maps.Clone(p)
-			p["description"] = doc
+		if p["$ref"] != nil { // beside which nothing counts
+			p = object{"allOf": []any{p}}
 		}
-		properties[name] = p
+		p = maps.Clone(p)
+		if value, rest, ok := literalDefault(f, doc); ok {
+			p["default"], doc = value, rest
+		}
+		if unit := f.Tag.Get("unit"); unit != "" {
+			p["x-unit"] = unit
+		}
+		p["description"] = doc
+		properties.set(name, p)
 	}
 	fields := object{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(required) > 0 {
@@ -155,7 +246,7 @@ func (g *schemaOf) object(t reflect.Type) object {
 			if field == "" {
 				continue
 			}
-			p := properties[field]
+			p := properties.values[field]
 			if !slices.ContainsFunc(short, func(x any) bool { return reflect.DeepEqual(x, p) }) {
 				short = append(short, p)
 			}
@@ -169,8 +260,42 @@ func (g *schemaOf) object(t reflect.Type) object {
 		all = maps.Clone(all)
 		all["description"] = doc
 	}
-	g.defs[t.Name()] = all
+	g.defs.set(t.Name(), all)
 	return ref
+}
+
+var defaults = regexp.MustCompile(` ?\bDefault: (.+?)\.(?: |$)`)
+
+// literalDefault returns the default that a comment names if it is a value that a file may have, and
+// the comment without it. Defaults in other words stay in the description.
+func literalDefault(f reflect.StructField, doc string) (value any, rest string, ok bool) {
+	m := defaults.FindStringSubmatch(doc)
+	if m == nil {
+		return nil, doc, false
+	}
+	rest = strings.TrimSpace(strings.Replace(doc, m[0], " ", 1))
+	words := append(strings.Fields(f.Tag.Get("oneof")), wordsOf[f.Type]...)
+	word, quoted := m[1], strings.HasPrefix(m[1], `"`)
+	switch {
+	case quoted:
+		return strings.Trim(word, `"`), rest, true
+	case slices.Contains(words, word):
+		return word, rest, true
+	case word == "true" || word == "false":
+		return word == "true", rest, true
+	}
+	if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+		return n, rest, true
+	}
+	if x, err := strconv.ParseFloat(word, 64); err == nil {
+		return x, rest, true
+	}
+	for _, pattern := range patternsOf(texts[f.Type]) {
+		if pattern.MatchString(word) {
+			return word, rest, true
+		}
+	}
+	return nil, doc, false
 }
 
 // documentation reads the comments of the package's types and fields.
@@ -213,10 +338,13 @@ func documentation(t *testing.T) map[string]string {
 // TestSchemaIsThatOfTheTypes: go generate writes schema.json, and this test notices
 // when it was not done.
 func TestSchemaIsThatOfTheTypes(t *testing.T) {
-	g := &schemaOf{t: t, docs: documentation(t), defs: object{}}
+	g := &schemaOf{t: t, docs: documentation(t)}
 	root := g.of(reflect.TypeFor[File]())
-	if len(g.docs) < 100 || len(g.defs) < 20 {
-		t.Fatalf("found %d comments and %d types", len(g.docs), len(g.defs))
+	if len(g.docs) < 100 || len(g.defs.keys) < 20 {
+		t.Fatalf("found %d comments and %d types", len(g.docs), len(g.defs.keys))
+	}
+	for _, name := range g.values.keys {
+		g.defs.set(name, g.values.values[name])
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -284,4 +412,117 @@ func patternsOf(form object) (all []*regexp.Regexp) {
 		all = append(all, patternsOf(x.(object))...)
 	}
 	return all
+}
+
+// within are files that lack one setting of a definition, %s, so that TestDefaults can give it or leave it out.
+var within = map[string]string{
+	"File":        "%s",
+	"MemoryStore": "store: {memory: {%s}}",
+	"RedisStore":  "store: {redis: {addresses: [127.0.0.1:6379], %s}}",
+	"Listen":      "listen: {%s}",
+	"TLS":         "listen: {proxy: {address: 127.0.0.1:1, tls: {cert: a, key: b, %s}}}",
+	"Upstream":    "upstream: {url: http://127.0.0.1:3000, %s}",
+	"UpstreamTLS": "upstream: {url: https://127.0.0.1:3000, tls: {%s}}",
+	"Paths":       "paths: {%s}",
+	"HTTP":        "http: {%s}",
+	"Log":         "log: {%s}",
+	"Webhook":     "scale_out: {webhook: {url: http://127.0.0.1:1, secret_env: A, %s}}",
+	"Class":       "classes: [{name: a, match: {path: /a}, %s}]",
+	"ValueMatch":  "rules: [{name: a, match: {header: {X-A: {%s}}}, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]",
+	"Rule":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, %s}]",
+	"KeyPart":     "rules: [{name: a, key: {part: client_ip, %s}, limit: {algorithm: token_bucket, rate: 5/s}}]",
+	"Cost":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {%s}}]",
+	"Ban":         "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
+	"WhenLimited": "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, when_limited: {body: a, %s}}]",
+
+	"Limit.starts":       "rules: [{name: a, key: global, limit: {algorithm: fixed_window, rate: 5/s, %s}}]",
+	"Limit.count_denied": "rules: [{name: a, key: global, limit: {algorithm: sliding_log, rate: 5/s, %s}}]",
+	"Limit.min_interval": "rules: [{name: a, key: global, limit: {algorithm: sliding_log, rate: 5/s, %s}}]",
+	"Limit.zone":         "rules: [{name: a, key: global, limit: {algorithm: fixed_window, rate: 5/d, calendar: day, %s}}]",
+	"Limit.cells":        "rules: [{name: a, key: global, limit: {algorithm: sliding_window, rate: 5/s, %s}}]",
+	"Limit.queue":        "rules: [{name: a, key: global, limit: {algorithm: leaky_bucket, rate: 5/s, %s}}]",
+	"Limit.undelayed":    "rules: [{name: a, key: global, limit: {algorithm: leaky_bucket, rate: 5/s, queue: 5, %s}}]",
+	"Limit.ttl":          "rules: [{name: a, key: global, limit: {algorithm: concurrency, max: 5, %s}}]",
+	"Limit.warm_up":      "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s, %s}}]",
+	"Limit.cold_factor":  "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s, warm_up: 1s, %s}}]",
+	"Cost.estimate":      "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {source: request_bytes, %s}}]",
+	"Cost.units":         "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {header: X-A, %s}}]",
+	"Cost.max":           "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {header: X-A, %s}}]",
+}
+
+// elsewhere are defaults that other packages fill in when they use a setting: memory, policy and the server's edges.
+var elsewhere = []string{"MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version"}
+
+// TestDefaults: a setting with the default that the schema has for it is the same as no setting.
+func TestDefaults(t *testing.T) {
+	var s struct {
+		Definitions map[string]struct {
+			Properties map[string]struct{ Default any }
+			AnyOf      []struct {
+				Properties map[string]struct{ Default any }
+			}
+		}
+	}
+	if err := json.Unmarshal(Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for name, d := range s.Definitions {
+		properties := d.Properties
+		for _, form := range d.AnyOf {
+			if form.Properties != nil {
+				properties = form.Properties
+			}
+		}
+		for setting, p := range properties {
+			at := name + "." + setting
+			file := within[at]
+			if file == "" {
+				file = within[name]
+			}
+			switch {
+			case p.Default == nil || slices.Contains(elsewhere, at):
+				continue
+			case file == "":
+				t.Errorf("%s has a default, and within has no file for it", at)
+				continue
+			}
+			tried++
+			value, err := json.Marshal(p.Default)
+			if err != nil {
+				t.Fatal(err)
+			}
+			without := effect(t, fmt.Sprintf(file, ""))
+			if with := effect(t, fmt.Sprintf(file, setting+": "+string(value))); !reflect.DeepEqual(with, without) {
+				t.Errorf("%s: %s is not the default:\n%+v\n%+v", at, value, with, without)
+			}
+		}
+	}
+	if tried < 40 {
+		t.Errorf("only %d settings have a default", tried)
+	}
+}
+
+// effect returns what a file means: its settings, and its rules as the policy has them.
+func effect(t *testing.T, text string) any {
+	t.Helper()
+	f, err := Parse("x.yaml", []byte("version: 1\n"+text+"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.source, f.Rules, f.included = nil, nil, included{}
+	var rules []policy.Rule
+	for _, r := range p.Rules() {
+		rules = append(rules, *r)
+		last := &rules[len(rules)-1]
+		last.Limits = nil
+		for _, l := range r.Limits {
+			last.Candidate = append(last.Candidate, sluice.MustLimit("", l.Algorithm())) // the names are not of interest
+		}
+	}
+	return []any{*f, rules}
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Listen says where the server listens. Defaults are on loopback.
+// Listen holds the addresses at which the server listens. The defaults are on loopback.
 type Listen struct {
-	// Proxy takes the traffic. Default: 127.0.0.1:8080.
+	// Proxy takes the traffic and passes it on to the upstream. Default: "127.0.0.1:8080".
 	Proxy Listener `yaml:"proxy"`
-	// API answers questions of other programs. Default: 127.0.0.1:8081.
+	// API decides requests of other programs. Default: "127.0.0.1:8081".
 	API Listener `yaml:"api"`
-	// Admin serves health, metrics and the calls that change state. Default: 127.0.0.1:9090.
-	// Elsewhere than on loopback it needs an admin token.
+	// Admin serves health, metrics and the calls that change state. At an address other than loopback
+	// it needs an admin token. Default: "127.0.0.1:9090".
 	Admin Listener `yaml:"admin"`
 }
 
-// Listener is an address, "host:port", or "off". To serve TLS, it is written as a mapping.
+// Listener is an address, host:port, or off. To serve TLS, write it as a mapping.
 type Listener struct {
-	// Address is host:port; empty if the listener is off.
+	// Address is the host and port, such as 127.0.0.1:8080, or off.
 	Address string `yaml:"address"`
-	// TLS is the server's certificate; nil for plain HTTP.
+	// TLS is the server's certificate. Default: none, for plain HTTP.
 	TLS *TLS `yaml:"tls"`
 }
 
@@ -44,47 +44,47 @@ type TLS struct {
 	Cert string `yaml:"cert"`
 	// Key is the file of the private key, in PEM. Required.
 	Key string `yaml:"key"`
-	// MinVersion is "1.2" or "1.3". Default: 1.2.
+	// MinVersion is the lowest version of TLS that clients may use. Default: 1.2.
 	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
 }
 
 // HTTP bounds what one client can make the server hold.
 type HTTP struct {
-	// MaxHeaderSize bounds the headers of a request. Default: 64KiB.
+	// MaxHeaderSize bounds the headers of a request. It is at least 1KiB. Default: 64KiB.
 	MaxHeaderSize Size `yaml:"max_header_size"`
 	// MaxBodySize bounds the body of a request to the API. Default: 1MiB.
 	MaxBodySize Size `yaml:"max_body_size"`
-	// MaxProxyBodySize bounds the body of a request through the proxy. Default: 0, unbounded,
-	// because bodies are streamed.
+	// MaxProxyBodySize bounds the body of a request through the proxy, which streams bodies.
+	// 0 means unbounded. Default: 0.
 	MaxProxyBodySize Size `yaml:"max_proxy_body_size"`
 	// HeaderTimeout is how long a client may take to send its headers. Default: 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// ReadTimeout is how long a client may take to send a request to the API or the admin
 	// listener. Default: 30s.
 	ReadTimeout time.Duration `yaml:"read_timeout"`
-	// IdleTimeout is how long a connection may lie idle between requests. Default: 2m.
+	// IdleTimeout is how long a connection may be idle between requests. Default: 2m.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxConnections bounds the connections of each listener. Default: 0, unbounded.
-	MaxConnections int `yaml:"max_connections"`
+	// MaxConnections bounds the connections of each listener. 0 means unbounded. Default: 0.
+	MaxConnections int `yaml:"max_connections" unit:"connections"`
 }
 
-// Admin protects the calls that change state.
+// Admin protects the calls that change state. Give token_file or token, not both.
 type Admin struct {
-	// Token is the bearer token that they need.
+	// Token is the bearer token of these calls. Prefer token_file: a file is easier to protect. Default: none.
 	Token string `yaml:"token"`
-	// TokenFile is a file that holds the token; white space around it is ignored. Give one of both.
+	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
 	TokenFile string `yaml:"token_file"`
 }
 
-// Log is the server's log.
+// Log configures the server's log.
 type Log struct {
-	// Level is debug, info, warn or error. Default: info.
+	// Level is the least severe level that is logged. Default: info.
 	Level string `yaml:"level" oneof:"debug info warn error"`
-	// Format is text or json. Default: text.
+	// Format is the form of each line. Default: text.
 	Format string `yaml:"format" oneof:"text json"`
-	// Sample is how many denials are logged a second, over all rules; the others
-	// are only counted. Default: 10; 0 logs none.
-	Sample int `yaml:"sample"`
+	// Sample is how many denials are logged per second, for all rules together. The others
+	// are only counted. 0 logs none. Default: 10.
+	Sample int `yaml:"sample" unit:"denials per second"`
 }
 
 // check checks all settings but the rules. It makes no difference between what a
@@ -204,31 +204,32 @@ func (t *TLS) check(s *source, path string) {
 	}
 }
 
-// ScaleOut names the programs that Sluice tells of the pressure on rules. Autoscalers read it from the
+// ScaleOut names programs that Sluice informs of the pressure on rules. Autoscalers read the pressure from the
 // admin listener without any setting: see docs/scale-out.md.
 type ScaleOut struct {
-	// Webhook is told; nil for nobody.
+	// Webhook is a program that receives a message when pressure becomes high or ends. Default: none.
 	Webhook *Webhook `yaml:"webhook"`
 }
 
-// Webhook is a program that is told when the pressure on a rule becomes high, and when
-// it no longer is.
+// Webhook is a program that receives a message when the pressure on a rule becomes high, and when
+// it ends. The pressure is the demand divided by the limit.
 type Webhook struct {
-	// URL is where it is told, http or https. Required.
+	// URL is where messages are sent, http or https. Required.
 	URL string `yaml:"url"`
-	// SecretFile is a file that holds the secret that signs messages; white space around it is ignored.
+	// SecretFile is a file that holds the secret that signs messages. White space around it is
+	// ignored. Give secret_file or secret_env.
 	SecretFile string `yaml:"secret_file"`
-	// SecretEnv is the environment variable that holds it. Give one of both.
+	// SecretEnv is the environment variable that holds the secret.
 	SecretEnv string `yaml:"secret_env"`
-	// Rules are the names of those that are looked at. Default: all.
+	// Rules are the names of the rules whose pressure is watched. Default: all.
 	Rules []string `yaml:"rules"`
-	// Above is the pressure, demand divided by limit, from which it is high. Default: 0.8.
+	// Above is the pressure from which it is high. Default: 0.8.
 	Above Ratio `yaml:"above"`
-	// Below is the one under which it is no longer so. Default: 0.5.
+	// Below is the pressure below which it is no longer high. Default: 0.5.
 	Below Ratio `yaml:"below"`
-	// For is how long it must be there to count. Default: 10s.
+	// For is how long the pressure must last before a message is sent. Default: 10s.
 	For time.Duration `yaml:"for"`
-	// Every is how often a pressure that stays high is told again. Default: 0, never.
+	// Every is how often the message is repeated while the pressure stays high. 0 means never. Default: 0s.
 	Every time.Duration `yaml:"every"`
 }
 

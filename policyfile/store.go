@@ -8,11 +8,11 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Store says where state is kept: "memory" alone, or one store with its settings.
+// Store is where state is kept: memory, or one store with its settings.
 type Store struct {
 	// Memory keeps state in the server's own process.
 	Memory MemoryStore `yaml:"memory"`
-	// Redis keeps it in Redis or Valkey; nil for memory.
+	// Redis keeps state in Redis or Valkey, which servers can share. Default: none, for memory.
 	Redis *RedisStore `yaml:"redis"`
 }
 
@@ -29,95 +29,97 @@ func (st *Store) read(d *decoder, path string, n ast.Node) {
 	}
 }
 
-// MemoryStore are the settings of the memory store.
+// MemoryStore holds the settings of the memory store.
 type MemoryStore struct {
-	// MaxSize bounds the memory of all state. Zero is the store's own default.
+	// MaxSize bounds the memory of all state. Default: 256MiB.
 	MaxSize Size `yaml:"max_size"`
-	// WhenFull is what new keys get when no more fit: "share", a budget in common,
-	// or "deny". Default: share.
+	// WhenFull is what happens to new keys when no more state fits: with share, they share one
+	// budget per limit; with deny, they are denied. Default: share.
 	WhenFull string `yaml:"when_full" oneof:"share deny"`
 }
 
-// RedisStore are the settings of a store in Redis or Valkey, which any number of
-// processes share. See docs/redis.md.
+// RedisStore holds the settings of a store in Redis or Valkey, which any number of
+// servers share. See docs/redis.md.
 type RedisStore struct {
-	// Addresses are host:port of the server, or of some nodes of a cluster. Required,
-	// but for a Socket or a Sentinel.
+	// Addresses are the host:port of the server, or of some nodes of a cluster. Required, unless socket or
+	// sentinel is given.
 	Addresses []string `yaml:"addresses"`
-	// Socket is the path of the server's Unix socket, in place of an address.
+	// Socket is the path of the server's Unix socket, instead of addresses. Default: none.
 	Socket string `yaml:"socket"`
-	// Cluster says that the server is a node of a cluster.
+	// Cluster is true for the nodes of a cluster. Default: false.
 	Cluster bool `yaml:"cluster"`
-	// Sentinel says whom to ask for the address of the server; nil for nobody.
+	// Sentinel finds the address of the server by Redis Sentinel. Default: none.
 	Sentinel *Sentinel `yaml:"sentinel"`
-	// TLS is for servers and sentinels that speak it: true, or a mapping.
+	// TLS is true, or a mapping, for servers and sentinels that use TLS. Default: false.
 	TLS RedisTLS `yaml:"tls"`
-	// User is the user of the server's ACL. Default: its default user.
+	// User is a user of the server's ACL. Default: the server's default user.
 	User string `yaml:"user"`
-	// PasswordFile is a file that holds the password; white space around it is ignored.
+	// PasswordFile is a file that holds the password. White space around it is ignored. Give
+	// password_file, password_env or neither. Default: none.
 	PasswordFile string `yaml:"password_file"`
-	// PasswordEnv is the environment variable that holds it. Give one of both, or none.
+	// PasswordEnv is the environment variable that holds the password. Default: none.
 	PasswordEnv string `yaml:"password_env"`
 	// Database is the number of the database. Default: 0.
 	Database int `yaml:"database"`
-	// Prefix begins every key. Servers that share limits have the same. Default: sluice.
+	// Prefix begins every key. Servers that share limits have the same prefix. Default: "sluice".
 	Prefix string `yaml:"prefix"`
-	// HashKeys stores keys hashed under a secret; nil stores them as they are.
+	// HashKeys stores keys hashed under a secret. Default: none, so keys are stored as they are.
 	HashKeys *HashKeys `yaml:"hash_keys"`
-	// Tenant is the number, from 1, of the key's part that chooses the slot in a
-	// cluster; every rule's key must have that many. Default: 0, the whole key.
-	Tenant int `yaml:"tenant"`
-	// Deadline is how long a call may take before on_store_error answers, 1ms to 1m.
-	// Default: 50ms.
+	// Tenant is the number of the part of keys that selects the slot in a cluster, counted from 1.
+	// The key of every rule must have that many parts. Default: the whole key.
+	Tenant int `yaml:"tenant" unit:"number of a part"`
+	// Deadline is how long a call may take before on_store_error applies, 1ms to 1m. Default: 50ms.
 	Deadline time.Duration `yaml:"deadline"`
-	// InFlight is how many calls may be under way; beyond, on_store_error answers at
+	// InFlight is how many calls may be in flight. Beyond that, on_store_error applies at
 	// once. Default: 1024.
-	InFlight int `yaml:"in_flight"`
+	InFlight int `yaml:"in_flight" unit:"calls"`
 	// Local is for rules with on_store_error: local.
 	Local LocalStore `yaml:"local"`
 }
 
-// Sentinel says whom to ask for the address of the server.
+// Sentinel finds the address of the server by Redis Sentinel.
 type Sentinel struct {
-	// Master is the name under which the sentinels know the server. Required.
+	// Master is the name of the server in the configuration of the sentinels. Required.
 	Master string `yaml:"master"`
-	// Addresses are host:port of the sentinels. Required.
+	// Addresses are the host:port of the sentinels. Required.
 	Addresses []string `yaml:"addresses"`
-	// User, PasswordFile and PasswordEnv are for the sentinels themselves. Default: none.
-	User         string `yaml:"user"`
+	// User is the user for the sentinels themselves. Default: none.
+	User string `yaml:"user"`
+	// PasswordFile is a file that holds the password for the sentinels. Default: none.
 	PasswordFile string `yaml:"password_file"`
-	PasswordEnv  string `yaml:"password_env"`
+	// PasswordEnv is the environment variable that holds this password. Default: none.
+	PasswordEnv string `yaml:"password_env"`
 }
 
-// RedisTLS says whom to trust, and who we are. TLS is 1.2 at least.
+// RedisTLS holds the certificates for a server that uses TLS 1.2 or later.
 type RedisTLS struct {
-	// Enabled says that the server speaks TLS; any of the others does, too.
+	// Enabled is true if the server uses TLS. Any other setting of TLS implies it.
 	Enabled bool
-	// CA is a file of certificates, in PEM, to trust in place of the system's.
+	// CA is a file of certificates, in PEM, to trust instead of the system's. Default: the system's.
 	CA string `yaml:"ca"`
-	// Cert and Key are files, in PEM, of our own certificate. Give both or none.
+	// Cert is the file of Sluice's own certificate, in PEM. Give cert and key, or neither. Default: none.
 	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
-	// ServerName is the name to expect in the server's certificate. Default: the host
-	// of the address.
+	// Key is the file of the private key of cert, in PEM. Default: none.
+	Key string `yaml:"key"`
+	// ServerName is the name to expect in the server's certificate. Default: the host of the address.
 	ServerName string `yaml:"server_name"`
 }
 
-// HashKeys says where the secret is under which keys are hashed. It has 16 bytes or
-// more, and is the same for all servers that share limits.
+// HashKeys holds the secret under which keys are hashed. The secret has 16 bytes or
+// more, and all servers that share limits have the same. Give secret_file or secret_env.
 type HashKeys struct {
-	// SecretFile is a file that holds the secret; white space around it is ignored.
+	// SecretFile is a file that holds the secret. White space around it is ignored.
 	SecretFile string `yaml:"secret_file"`
-	// SecretEnv is the environment variable that holds it. Give one of both.
+	// SecretEnv is the environment variable that holds the secret.
 	SecretEnv string `yaml:"secret_env"`
 }
 
-// LocalStore are the settings of what stands in for the store while it is down.
+// LocalStore holds the settings of the fallback that limits in this process while Redis does not answer.
 type LocalStore struct {
-	// Share is how much of each limit this server may admit by itself, such as 1/4 for one
-	// of four. Required where a rule has on_store_error: local.
+	// Share is the part of each limit that this server may admit by itself, such as 1/4 for one
+	// of four servers. Required where a rule has on_store_error: local.
 	Share Share `yaml:"share"`
-	// MaxSize bounds its memory. Zero is the memory store's own default.
+	// MaxSize bounds the memory of the fallback. Default: 256MiB.
 	MaxSize Size `yaml:"max_size"`
 }
 

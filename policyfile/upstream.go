@@ -7,38 +7,39 @@ import (
 	"time"
 )
 
-// Upstream is the service behind the proxy: its URL alone, or a mapping.
+// Upstream is the service behind the proxy: its URL, or a mapping.
 type Upstream struct {
-	// URL is http or https, with a host and maybe a path that is put before that of the request.
+	// URL is an http or https URL with a host. A path in it is put before the path of each request.
 	URL string `yaml:"url"`
 	// ConnectTimeout is how long a connection may take to open. Default: 5s.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
-	// ResponseTimeout is how long the headers of the response may take. Default: 60s;
-	// 0 waits for as long as the client does.
+	// ResponseTimeout is how long the headers of the response may take. 0s waits for as long as the
+	// client does. Default: 1m.
 	ResponseTimeout time.Duration `yaml:"response_timeout"`
 	// IdleTimeout is how long an idle connection is kept. Default: 90s.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxConnections bounds the connections to the upstream; requests wait for one.
-	// Default: 0, unbounded.
-	MaxConnections int `yaml:"max_connections"`
+	// MaxConnections bounds the connections to the upstream. Requests wait for a free one. 0 means
+	// unbounded. Default: 0.
+	MaxConnections int `yaml:"max_connections" unit:"connections"`
 	// PreserveHost passes the client's Host header on. Default: true.
 	PreserveHost bool `yaml:"preserve_host"`
-	// TLS is for https.
+	// TLS is for an https upstream.
 	TLS UpstreamTLS `yaml:"tls"`
 }
 
 func (*Upstream) short(list bool) string { return single("url", list) }
 
-// UpstreamTLS says whom to trust, and who we are.
+// UpstreamTLS holds the certificates for an https upstream.
 type UpstreamTLS struct {
-	// CA is a file of certificates, in PEM, to trust in place of the system's.
+	// CA is a file of certificates, in PEM, to trust instead of the system's. Default: the system's.
 	CA string `yaml:"ca"`
-	// Cert and Key are files, in PEM, of our own certificate. Give both or none.
+	// Cert is the file of Sluice's own certificate, in PEM. Give cert and key, or neither. Default: none.
 	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
-	// ServerName is the name to expect in the upstream's certificate. Default: the host of URL.
+	// Key is the file of the private key of cert, in PEM. Default: none.
+	Key string `yaml:"key"`
+	// ServerName is the name to expect in the upstream's certificate. Default: the host of the URL.
 	ServerName string `yaml:"server_name"`
-	// Insecure trusts any certificate. For tests.
+	// Insecure trusts any certificate. Use it only in tests. Default: false.
 	Insecure bool `yaml:"insecure_skip_verify"`
 }
 

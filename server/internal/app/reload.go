@@ -17,6 +17,10 @@ import (
 // made from. For the others it has to start anew.
 var live = []string{"version", "rules", "classes", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
 
+// LiveSettings returns the names of the settings that can change while the server runs. All others
+// need a restart.
+func LiveSettings() []string { return slices.Clone(live) }
+
 // reloads knows which configuration is in force, and what became of the last one.
 type reloads struct {
 	one sync.Mutex // held by the Reload that is under way

@@ -42,11 +42,16 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` that requests under way have to end (default 30s)")
 }
 
+// variable returns the environment variable of a flag.
+func variable(f *pflag.Flag) string {
+	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
 // fromEnvironment gives flags that were not set their value in the environment.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		name := variable(f)
 		text, ok := os.LookupEnv(name)
 		if !ok || text == "" || f.Changed || f.Name == "help" {
 			return
