@@ -14,11 +14,13 @@ var (
 	namedTest = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	codeLink  = regexp.MustCompile("\\[`([\\w.]+)`\\]\\(([^)]+\\.go)\\)")
 	unslugged = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // TestLinks follows every link between files of the repository, with its heading, on every page of
-// the documentation, and finds every test that a page names.
+// the documentation. It finds every test that a page names, and every declaration that a page links
+// to its file.
 func TestLinks(t *testing.T) {
 	repo := os.DirFS("../..")
 	tests := map[string]bool{}
@@ -64,6 +66,14 @@ func TestLinks(t *testing.T) {
 			}
 			if page, ok := pages[target]; ok && anchor != "" && !anchors(page)[anchor] {
 				t.Errorf("%s links to %s, but %s has no such heading", name, l[1], target)
+			}
+		}
+		for _, l := range codeLink.FindAllStringSubmatch(text, -1) {
+			source, err := fs.ReadFile(repo, path.Join(path.Dir(name), l[2]))
+			short := l[1][strings.LastIndex(l[1], ".")+1:]
+			declared := regexp.MustCompile(`(?m)^(func|type|var) (\([^)]*\) )?` + short + `\b`)
+			if err != nil || !declared.Match(source) {
+				t.Errorf("%s: %s does not declare %s (%v)", name, l[2], l[1], err)
 			}
 		}
 		for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
