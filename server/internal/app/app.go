@@ -101,7 +101,7 @@ func New(o Options) (*App, error) {
 	}
 	a := &App{
 		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()},
-		errorLog: telemetry.NewSampler(storeErrors), answerLog: telemetry.NewSampler(answerErrors),
+		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
 	}
 	if err := a.assemble(); err != nil {
 		a.Close()
@@ -344,5 +344,26 @@ func (a *App) release() {
 	}
 	if a.redis != nil {
 		a.redis.close()
+	}
+}
+
+// errorsPerSecond bounds how many errors of one kind are logged each second.
+const errorsPerSecond = 10
+
+// storeFailed logs an error of the store for which no request failed, a few a second.
+func (a *App) storeFailed(err error) {
+	if hidden, ok := a.errorLog.Take(time.Now()); ok {
+		a.logger.Error("the store failed", "error", err, "not_logged", hidden)
+	}
+}
+
+// answerFailed logs why a request did not get the answer that its rule says, if there is an
+// error: a file that was there when the configuration was read is gone, or may not be read.
+func (a *App) answerFailed(err error) {
+	if err == nil {
+		return
+	}
+	if hidden, ok := a.answerLog.Take(time.Now()); ok {
+		a.logger.Error("an answer cannot be given; a problem document is sent in its place", "error", err, "not_logged", hidden)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/api"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
@@ -100,4 +101,45 @@ func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
 // ResetRule forgets a key of a rule.
 func (e *engine) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return e.decider.Policy().Reset(ctx, e.store, rule, key...)
+}
+
+// Ban bans a key of a rule by hand.
+func (e *engine) Ban(ctx context.Context, d time.Duration, rule string, key ...string) error {
+	return e.decider.Policy().Ban(ctx, e.store, d, rule, key...)
+}
+
+// LiftBan ends the ban of a key of a rule.
+func (e *engine) LiftBan(ctx context.Context, rule string, key ...string) (bool, error) {
+	return e.decider.Policy().LiftBan(ctx, e.store, rule, key...)
+}
+
+// ListBans returns a page of the bans in force.
+func (e *engine) ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error) {
+	return e.decider.Policy().ListBans(ctx, e.store, q)
+}
+
+// KeyValues returns the values of a key of a rule.
+func (e *engine) KeyValues(rule string, k sluice.Key) []string {
+	return e.decider.Policy().KeyValues(rule, k)
+}
+
+// compile makes the policy of a configuration. Its rules can ask for the pressure on others.
+func (a *App) compile(f *policyfile.File) (*policy.Policy, error) {
+	o, err := f.PolicyOptions()
+	if err != nil {
+		return nil, err
+	}
+	o.Pressure = a.pressure
+	return policy.New(o)
+}
+
+// openGate makes the gate that all edges have in common, over the store.
+func (a *App) openGate() (err error) {
+	o := gate.Options{Window: a.o.Window, OnError: func(_ context.Context, err error) { a.storeFailed(err) }}
+	if r := a.file.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
+		// One of several processes sees that part of the demand.
+		o.Share = float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)
+	}
+	a.gate, err = gate.New(a.store, o)
+	return err
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -41,22 +40,6 @@ func upper(name string) string {
 		}
 	}
 	return string(b)
-}
-
-// serverTLS reads a listener's certificate, nil without one.
-func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
-	if t == nil {
-		return nil, nil //nolint:nilnil // plain HTTP is no error
-	}
-	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("the %s listener: its certificate: %w; give PEM files that belong together as tls.cert and tls.key", name, err)
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	if t.MinVersion == "1.3" {
-		config.MinVersion = tls.VersionTLS13
-	}
-	return config, nil
 }
 
 // boundedListener accepts a bounded number of connections at once; those beyond

@@ -82,3 +82,28 @@ func (r *remote) end(do func(*redisstore.Store) error) error {
 	defer func() { r.observe(time.Since(began)) }()
 	return do(s)
 }
+
+var _ sluice.Banner = (*remote)(nil)
+
+// BanKey bans a key of a limit by hand.
+func (r *remote) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+	return r.end(func(s *redisstore.Store) error { return s.BanKey(ctx, l, k, d) })
+}
+
+// LiftBan ends the ban of a key of a limit.
+func (r *remote) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (found bool, err error) {
+	err = r.end(func(s *redisstore.Store) (err error) {
+		found, err = s.LiftBan(ctx, l, k)
+		return err
+	})
+	return found, err
+}
+
+// ListBans returns a page of the bans in force.
+func (r *remote) ListBans(ctx context.Context, q sluice.BanQuery) (page sluice.BanPage, err error) {
+	err = r.end(func(s *redisstore.Store) (err error) {
+		page, err = s.ListBans(ctx, q)
+		return err
+	})
+	return page, err
+}

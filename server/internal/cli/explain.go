@@ -1,10 +1,20 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
 
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/spf13/cobra"
 )
@@ -58,4 +68,131 @@ func newExplain() *cobra.Command {
 	flags.BoolVar(&q.marked, "marked", false, "the request is marked")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// question is a request as the command line describes it.
+type question struct {
+	path, method, host, clientIP string
+	headers, cookies, queries    []string
+	attributes, pressures        []string
+	marked                       bool
+}
+
+// read makes the policy, and the request that it is asked about.
+func (q *question) read(ctx context.Context, f *policyfile.File) (*policy.Policy, *policy.Attributes, error) {
+	o, err := f.PolicyOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Pressure, err = q.pressure(f); err != nil {
+		return nil, nil, err
+	}
+	p, err := policy.New(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := q.request(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies})
+	if err != nil {
+		return nil, nil, err
+	}
+	a := httplimit.Attributes(r, ip)
+	a.Marked = q.marked || f.TrustMarks && ip.TrustsPeer(r) && httplimit.HasMark(r, p)
+	if a.Values, err = q.withAttributes(a.Values); err != nil {
+		return nil, nil, err
+	}
+	return p, &a, nil
+}
+
+// attributed are the named parts of an HTTP request, and attributes that it cannot have.
+type attributed struct {
+	policy.Values
+	policy.ClaimValues
+	attributes map[string]string
+}
+
+func (a attributed) Attribute(name string) (string, bool) {
+	value, ok := a.attributes[name]
+	return value, ok
+}
+
+func (q *question) withAttributes(v policy.Values) (policy.Values, error) {
+	a := attributed{Values: v, attributes: map[string]string{}}
+	a.ClaimValues, _ = v.(policy.ClaimValues) // those of HTTP requests are
+	for _, text := range q.attributes {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--attribute is %q; write it as in protocol=smtp", text)
+		}
+		a.attributes[name] = value
+	}
+	return a, nil
+}
+
+// request makes the request.
+func (q *question) request(ctx context.Context) (*http.Request, error) {
+	if !strings.HasPrefix(q.path, "/") {
+		return nil, fmt.Errorf("--path is %q; begin it with a slash", q.path)
+	}
+	addr, err := netip.ParseAddr(q.clientIP)
+	if err != nil {
+		return nil, fmt.Errorf("--client-ip is %q; give an address such as 192.0.2.1", q.clientIP)
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, "http://localhost"+q.path, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("--path or --method: %w", err)
+	}
+	r.Host, r.RemoteAddr = q.host, net.JoinHostPort(addr.String(), "1")
+	for _, text := range q.headers {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("--header is %q; write it as in 'X-User: ann'", text)
+		}
+		if strings.EqualFold(name, "Host") {
+			return nil, errors.New("--header is that of the host; give --host")
+		}
+		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	for _, text := range q.cookies {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--cookie is %q; write it as in session=abc", text)
+		}
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	for _, text := range q.queries {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--query is %q; write it as in q=abc", text)
+		}
+		r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&"+url.QueryEscape(name)+"="+url.QueryEscape(value), "&")
+	}
+	return r, nil
+}
+
+// pressure reads the pressures on rules; nil if none is given.
+func (q *question) pressure(f *policyfile.File) (func(string) float64, error) {
+	if len(q.pressures) == 0 {
+		return nil, nil //nolint:nilnil // that nobody knows is no error
+	}
+	known := map[string]bool{}
+	for i := range f.Rules {
+		known[f.Rules[i].Name] = true
+	}
+	of := map[string]float64{}
+	for _, text := range q.pressures {
+		name, number, _ := strings.Cut(text, "=")
+		ratio, ok := policyfile.ParseRatio(number)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("--pressure is %q; write it as in login=0.9", text)
+		case !known[name]:
+			return nil, fmt.Errorf("--pressure is of %q, which is no rule; give the name of one", name)
+		}
+		of[name] = float64(ratio)
+	}
+	return func(rule string) float64 { return of[rule] }, nil
 }

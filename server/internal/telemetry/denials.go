@@ -2,7 +2,13 @@ package telemetry
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -67,4 +73,59 @@ func tightest(v *policy.Verdict) *policy.LimitResult {
 		}
 	}
 	return nil
+}
+
+// Fingerprinter names keys without telling them: the same key has the same
+// fingerprint for as long as the process runs, and nobody without the seed can try
+// out which key it is.
+type Fingerprinter struct {
+	seed [32]byte
+}
+
+// NewFingerprinter returns a fingerprinter with a seed of its own.
+func NewFingerprinter() *Fingerprinter {
+	f := &Fingerprinter{}
+	// Read never fails: it ends the program where there is no randomness.
+	_, _ = rand.Read(f.seed[:])
+	return f
+}
+
+// Fingerprint returns 16 hexadecimal digits.
+func (f *Fingerprinter) Fingerprint(k sluice.Key) string {
+	h := hmac.New(sha256.New, f.seed[:])
+	h.Write(binary.AppendUvarint(nil, uint64(k.Len())))
+	h.Write([]byte(k.Text()))
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Sampler bounds how many lines a log gets: the first few of each second. It is
+// safe for concurrent use.
+type Sampler struct {
+	perSecond int
+
+	mu     sync.Mutex
+	second time.Time // when the current second began
+	lines  int       // lines written in it
+	hidden int       // what was left out since the last line
+}
+
+// NewSampler returns a sampler of up to perSecond lines a second; zero lets none
+// pass.
+func NewSampler(perSecond int) *Sampler { return &Sampler{perSecond: perSecond} }
+
+// Take asks whether a line may be written now, and how many were left out since
+// the last one.
+func (s *Sampler) Take(now time.Time) (hidden int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since := now.Sub(s.second); since >= time.Second || since < 0 {
+		s.second, s.lines = now, 0
+	}
+	if s.lines >= s.perSecond {
+		s.hidden++
+		return 0, false
+	}
+	s.lines++
+	hidden, s.hidden = s.hidden, 0
+	return hidden, true
 }

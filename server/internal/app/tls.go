@@ -9,6 +9,22 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 )
 
+// serverTLS reads a listener's certificate, nil without one.
+func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
+	if t == nil {
+		return nil, nil //nolint:nilnil // plain HTTP is no error
+	}
+	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("the %s listener: its certificate: %w; give PEM files that belong together as tls.cert and tls.key", name, err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	if t.MinVersion == "1.3" {
+		config.MinVersion = tls.VersionTLS13
+	}
+	return config, nil
+}
+
 // clientTLS reads whom to trust at the other side, and who we are. Errors name the
 // setting.
 func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {

@@ -7,6 +7,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/webhook"
 )
 
+// pressure returns the pressure on a rule, which the gate measures for all edges.
+func (a *App) pressure(rule string) float64 { return a.gate.Pressure(rule) }
+
 // openWebhook makes what tells a webhook of the pressure on rules, if there is one.
 func (a *App) openWebhook() error {
 	f := a.file.ScaleOut.Webhook
