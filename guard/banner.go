@@ -11,9 +11,9 @@ import (
 
 var _ sluice.Banner = (*Store)(nil)
 
-// BanKey bans a key by hand, in the store and then in the local one. See sluice.Banner. While
-// the store is down it gives an error: other processes would not know. A store that is no
-// Banner gives one that wraps errors.ErrUnsupported.
+// BanKey bans a key by hand, in the store and then in the local store. See sluice.Banner.
+// While the store is down it returns an error, because the ban would not reach other
+// processes. If the store is not a Banner, the error wraps errors.ErrUnsupported.
 func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
 	if err := translate.CheckBan(l, d); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 	c := s.newCall(banKey)
 	defer s.free(c)
 	c.limit, c.key, c.lasts = l, k, d
-	if _, err := s.ask(ctx, c); err != nil {
+	if _, err := s.call(ctx, c); err != nil {
 		return err
 	}
 	if local, ok := s.o.Local.(sluice.Banner); ok {
@@ -30,7 +30,8 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 	return nil
 }
 
-// LiftBan ends the ban of a key, in the store and then in the local one. See sluice.Banner.
+// LiftBan ends the ban of a key, in the store and then in the local store. See
+// sluice.Banner.
 func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
 	if l == nil {
 		return false, errNoLimit()
@@ -38,7 +39,7 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 	c := s.newCall(liftBan)
 	defer s.free(c)
 	c.limit, c.key = l, k
-	if _, err := s.ask(ctx, c); err != nil {
+	if _, err := s.call(ctx, c); err != nil {
 		return false, err
 	}
 	found := c.found
@@ -49,21 +50,22 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 	return found, nil
 }
 
-// ListBans returns a page of the store's bans. See sluice.Banner. The local one's are not
-// among them. That a list fails, such as for lack of permission, or takes long, opens no breaker.
+// ListBans returns a page of the store's bans. See sluice.Banner. Bans of the local store are
+// not listed. A list that fails, for example without permission, or is slow, does not open the
+// breaker.
 func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	c := s.newCall(listBans)
 	defer s.free(c)
 	c.query = q
-	if _, err := s.ask(ctx, c); err != nil {
+	if _, err := s.call(ctx, c); err != nil {
 		return sluice.BanPage{}, err
 	}
 	return c.page, nil
 }
 
-// listed takes in a list of bans. One that comes says that the store is there, and one that
-// does not, or late, says nothing about its decisions.
-func (s *Store) listed(ctx context.Context, c *call, p pass) error {
+// listed reports a list of bans to the breaker. A list in time counts as a success. Any other
+// outcome does not count, because it shows nothing about decisions.
+func (s *Store) listed(ctx context.Context, c *call, p permit) error {
 	if !c.left && c.err == nil {
 		s.breaker.succeed(p)
 		return nil

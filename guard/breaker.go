@@ -8,36 +8,62 @@ import (
 	"time"
 )
 
-// breaker decides whether the store is asked. A call that passes costs two loads.
+// State is the state of the circuit breaker.
+type State uint8
+
+// The states.
+const (
+	// Closed: the guard calls the store.
+	Closed State = iota
+	// Open: the store fails. The guard does not call it until some time has passed.
+	Open
+	// HalfOpen: one call, the probe, is in progress. All other requests fall back.
+	HalfOpen
+)
+
+// String returns the state as one word.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Open:
+		return "open"
+	default:
+		return "half-open"
+	}
+}
+
+// breaker decides whether the guard calls the store. A permit costs two loads while it is
+// closed.
 type breaker struct {
 	failures uint64
 	retry    time.Duration
 	hook     func(from, to State, why error)
 
-	// word is the state in the low two bits, and above it the number of changes of it.
-	// What a call says counts only for the state in which it was made.
+	// word is the state in the low two bits, and above it how often the state has changed.
+	// The outcome of a call counts only for the state in which the call began.
 	word   atomic.Uint64
 	streak atomic.Uint64 // failures in a row, in this state
-	good   atomic.Uint64 // calls that did not fail, ever
+	good   atomic.Uint64 // calls that did not fail, in all states
 	opened atomic.Uint64 // from closed
 
 	mu    sync.Mutex
 	since time.Time // of the state
 	next  time.Time // when a probe may be made, while open
 	last  error
-	// Of the calls since the first failure within window:
+	// The failures within window, since the first one of them.
 	first  time.Time
 	failed uint64
-	goodAt uint64 // good, before it
+	goodAt uint64 // good, before the first failure
 
-	queue      []transition // not delivered yet
+	pending    []transition // not delivered yet
 	delivering bool
 }
 
-// window is how long a failure counts for the ratio of failures.
+// window is how long a failure counts in the ratio of failures.
 const window = time.Second
 
-// errGivenUp is why the breaker opens again without a failure.
+// errGivenUp is the reason when the breaker opens again without a failure.
 var errGivenUp = errors.New("guard: the caller of the probe gave up before the store answered")
 
 type transition struct {
@@ -45,8 +71,8 @@ type transition struct {
 	why      error
 }
 
-// pass is what a call may do, and what it says counts for.
-type pass struct {
+// permit allows one call of the store. Its outcome must be reported to the breaker.
+type permit struct {
 	word  uint64
 	probe bool
 }
@@ -56,7 +82,7 @@ func (b *breaker) init(o *Options) {
 	b.since = time.Now()
 }
 
-// stats fills in what the breaker knows.
+// stats fills in the figures of the breaker.
 func (b *breaker) stats(st *Stats) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,12 +94,13 @@ func stateOf(word uint64) State { return State(word & 3) }
 
 func (b *breaker) state() State { return stateOf(b.word.Load()) }
 
-// enter asks for a pass. Who gets that of a probe delivers.
-func (b *breaker) enter() (p pass, ok bool) {
+// enter returns a permit, if the store may be called. The caller that gets the permit of a
+// probe must call deliver.
+func (b *breaker) enter() (p permit, ok bool) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed:
-		return pass{word: word}, true
+		return permit{word: word}, true
 	case Open:
 		return b.probe()
 	default:
@@ -81,22 +108,22 @@ func (b *breaker) enter() (p pass, ok bool) {
 	}
 }
 
-// probe asks for the pass of the probe.
-func (b *breaker) probe() (p pass, ok bool) {
+// probe returns the permit of the probe, if it is time for one.
+func (b *breaker) probe() (p permit, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	if b.state() != Open || now.Before(b.next) {
 		return p, false
 	}
-	return pass{b.move(HalfOpen, now, nil), true}, true
+	return permit{b.move(HalfOpen, now, nil), true}, true
 }
 
-// succeed takes in a call that did not fail.
-func (b *breaker) succeed(p pass) {
+// succeed reports that a call did not fail.
+func (b *breaker) succeed(p permit) {
 	b.good.Add(1)
 	if !p.probe {
-		// A failure may come in between: it is forgotten with those before.
+		// A failure may come in between. It is forgotten with the earlier ones.
 		if b.streak.Load() != 0 && b.word.Load() == p.word {
 			b.streak.Store(0)
 		}
@@ -105,8 +132,8 @@ func (b *breaker) succeed(p pass) {
 	b.end(Closed, nil, 0)
 }
 
-// fail takes in a call that failed.
-func (b *breaker) fail(p pass, why error) {
+// fail reports that a call failed.
+func (b *breaker) fail(p permit, why error) {
 	if p.probe {
 		b.end(Open, why, b.pause())
 		return
@@ -134,20 +161,20 @@ func (b *breaker) fail(p pass, why error) {
 	b.deliver()
 }
 
-// giveUp takes in a call that says nothing: its caller left.
-func (b *breaker) giveUp(p pass) {
+// giveUp reports that a call has no outcome, because its caller left.
+func (b *breaker) giveUp(p permit) {
 	if p.probe {
 		b.end(Open, errGivenUp, 0)
 	}
 }
 
-// end moves on from the state of the probe, which nobody else does.
+// end leaves the state HalfOpen. Only the outcome of the probe does that.
 func (b *breaker) end(to State, why error, pause time.Duration) {
 	b.mu.Lock()
 	now := time.Now()
 	if to == Open {
 		b.next = now.Add(pause)
-		if why != errGivenUp { //nolint:errorlint // it is given as it is
+		if why != errGivenUp { //nolint:errorlint // it is never wrapped
 			b.last = why
 		}
 	}
@@ -156,14 +183,14 @@ func (b *breaker) end(to State, why error, pause time.Duration) {
 	b.deliver()
 }
 
-// pause returns a random time until the next probe: processes that lost the same
-// store do not come back as one.
+// pause returns a random time until the next probe, so that processes that lost the same
+// store do not return to it all at once.
 func (b *breaker) pause() time.Duration {
 	half := b.retry / 2
 	return half + rand.N(b.retry-half)
 }
 
-// untilNext returns the time until the store may be asked again.
+// untilNext returns the time until the store may be called again.
 func (b *breaker) untilNext() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +200,8 @@ func (b *breaker) untilNext() time.Duration {
 	return max(0, time.Until(b.next))
 }
 
-// move changes the state and returns the new word. b.mu is held; who unlocks it delivers.
+// move changes the state and returns the new word. The caller holds b.mu, and calls deliver
+// after it has unlocked it.
 func (b *breaker) move(to State, now time.Time, why error) uint64 {
 	old := b.word.Load()
 	word := old&^3 + 4 | uint64(to)
@@ -181,13 +209,13 @@ func (b *breaker) move(to State, now time.Time, why error) uint64 {
 	b.streak.Store(0)
 	b.failed, b.since = 0, now
 	if b.hook != nil {
-		b.queue = append(b.queue, transition{stateOf(old), to, why})
+		b.pending = append(b.pending, transition{stateOf(old), to, why})
 	}
 	return word
 }
 
-// deliver tells the hook what is queued. One goroutine delivers at a time, so that
-// the order is that of the changes; what others queue meanwhile, it delivers too.
+// deliver calls the hook for all pending transitions, in order. One goroutine delivers at a
+// time; it also delivers what others add meanwhile.
 func (b *breaker) deliver() {
 	if b.hook == nil {
 		return
@@ -202,15 +230,15 @@ func (b *breaker) deliver() {
 		b.delivering = false
 		b.mu.Unlock()
 	}()
-	for len(b.queue) > 0 {
-		t := b.queue[0]
-		b.queue = b.queue[1:]
-		b.tell(t)
+	for len(b.pending) > 0 {
+		t := b.pending[0]
+		b.pending = b.pending[1:]
+		b.callHook(t)
 	}
 }
 
-// tell calls the hook with b.mu unlocked.
-func (b *breaker) tell(t transition) {
+// callHook calls the hook with b.mu unlocked.
+func (b *breaker) callHook(t transition) {
 	b.mu.Unlock()
 	defer b.mu.Lock()
 	b.hook(t.from, t.to, t.why)

@@ -25,17 +25,17 @@ const (
 	listBans
 )
 
-// call is one call of the store: its arguments and what came of it. Whoever made a
-// call that was left behind never looks at it again.
+// call is one call of the store: its arguments and its results. A call that was left behind is
+// not read or used again.
 type call struct {
 	op   op
 	ctx  context.Context
-	done chan struct{} // of room for one; the call has returned
-	left bool
+	done chan struct{} // has room for one value; the call has returned
+	left bool          // the call was left behind
 
 	request   sluice.Request
 	decision  sluice.Decision
-	requests  []sluice.Request // copies: a call that was left behind still reads and writes
+	requests  []sluice.Request // copies: a call that was left behind still uses them
 	decisions []sluice.Decision
 	charge    sluice.Charge
 	actual    int64
@@ -58,10 +58,10 @@ func (s *Store) newCall(op op) *call {
 	return c
 }
 
-// keepRequests is the largest batch that is kept for the next one.
+// keepRequests is the largest batch whose memory is used again.
 const keepRequests = 64
 
-// free gives a call back for the next one.
+// free lets a later call use the memory of a call.
 func (s *Store) free(c *call) {
 	if c.left || cap(c.requests) > keepRequests {
 		return
@@ -71,7 +71,7 @@ func (s *Store) free(c *call) {
 	s.calls.Put(c)
 }
 
-// errGoexit is the value of a store that has ended the goroutine of a call.
+// errGoexit is the value of a PanicError if the store has ended the goroutine of a call.
 var errGoexit = errors.New("it called runtime.Goexit")
 
 // run makes the call.
@@ -103,7 +103,7 @@ func (c *call) run(store sluice.Store) {
 	returned = true
 }
 
-// runBan makes a call of a store that may be a sluice.Banner.
+// runBan makes a call about bans.
 func (c *call) runBan(store sluice.Store) {
 	b, ok := store.(sluice.Banner)
 	if !ok {
@@ -120,7 +120,7 @@ func (c *call) runBan(store sluice.Store) {
 	}
 }
 
-// runAlone makes the call on a goroutine of its own.
+// runAlone makes the call. It is the goroutine of the call.
 func (s *Store) runAlone(c *call) {
 	defer func() { // also if the store ends the goroutine
 		s.inFlight.Add(-1)
@@ -129,9 +129,9 @@ func (s *Store) runAlone(c *call) {
 	c.run(s.o.Store)
 }
 
-// runHere makes the call on that of its caller. If the store ends it, nobody is left to
-// take in what that says.
-func (s *Store) runHere(c *call, p pass) {
+// runHere makes the call on the goroutine of its caller. If the store ends the goroutine,
+// runHere reports the failure itself.
+func (s *Store) runHere(c *call, p permit) {
 	returned := false
 	defer func() {
 		s.inFlight.Add(-1)
@@ -144,10 +144,10 @@ func (s *Store) runHere(c *call, p pass) {
 	returned = true
 }
 
-// ask makes a call of the store, if it may be asked, and takes in what that says of
-// it. down says that the store did not answer the question, and err why; otherwise
-// err is the store's answer, or the caller's own context has ended.
-func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
+// call makes a call of the store, if the breaker permits it, and reports the outcome to the
+// breaker. down means that the store did not answer, and err is the reason. Otherwise err is
+// the store's answer, or the caller's own context has ended.
+func (s *Store) call(ctx context.Context, c *call) (down bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -191,13 +191,13 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 		s.givenUp.Add(1)
 		switch {
 		case took >= s.o.Slow, cancel == nil && bound.Err() != nil:
-			s.breaker.fail(p, ErrSlow) // whoever left, it had its time
+			s.breaker.fail(p, ErrSlow) // it had its time, although the caller left
 		case took >= s.o.Deadline/patience && s.breaker.good.Load() == good:
-			s.breaker.fail(p, ErrLate) // it answered nobody else meanwhile
+			s.breaker.fail(p, ErrLate) // it answered no other call meanwhile
 		default:
 			s.breaker.giveUp(p)
 		}
-		return false, callers(ctx, c)
+		return false, callerError(ctx, c)
 	}
 	s.failed.Add(1)
 	if bound.Err() != nil {
@@ -210,31 +210,31 @@ func (s *Store) ask(ctx context.Context, c *call) (down bool, err error) {
 	return true, err
 }
 
-// patience is the part of the deadline after which a caller that leaves says something of
-// a store that answered nobody while it waited. Otherwise a store that is gone would be
-// asked for ever by callers whose own deadlines are shorter than the guard's. Who leaves earlier
-// says nothing: callers choose their deadlines, and could open the breaker by them.
+// patience is the part of the deadline after which the call of a caller that leaves counts as
+// failed, if the store answered no call meanwhile. Otherwise callers with shorter deadlines
+// than the guard's would call a dead store forever. A caller that leaves earlier does not
+// count: callers choose their deadlines, and could open the breaker by them.
 const patience = 4
 
-// announce tells the hook that a probe is made, which is not if the hook panics.
-func (s *Store) announce(p pass) {
-	told := false
+// announce calls the hook before a probe. If the hook panics, there is no probe.
+func (s *Store) announce(p permit) {
+	delivered := false
 	defer func() {
-		if !told {
+		if !delivered {
 			s.inFlight.Add(-1)
 			s.breaker.giveUp(p)
 		}
 	}()
 	s.breaker.deliver()
-	told = true
+	delivered = true
 }
 
-// lastWord is how long a batch may take after its deadline to say what was denied in part: it
-// knows of those who do not answer only then.
+// lastWord is how long a batch may take after its deadline to report what was denied in part:
+// the store detects only then which of its servers did not answer.
 const lastWord = time.Millisecond
 
-// wait waits for the call, its deadline or the end of its caller's context, and
-// leaves it behind then.
+// wait waits for the call, its deadline, or the end of its caller's context. It leaves a call
+// behind that has not returned.
 func (c *call) wait(caller context.Context) {
 	select {
 	case <-c.done:
@@ -259,8 +259,8 @@ func (c *call) wait(caller context.Context) {
 	}
 }
 
-// answered takes in a call that the store answered.
-func (s *Store) answered(p pass, took time.Duration) {
+// answered reports a call that the store answered to the breaker.
+func (s *Store) answered(p permit, took time.Duration) {
 	if took <= s.o.Slow {
 		s.breaker.succeed(p)
 		return
@@ -269,8 +269,8 @@ func (s *Store) answered(p pass, took time.Duration) {
 	s.breaker.fail(p, fmt.Errorf("%w: it took %v", ErrSlow, took))
 }
 
-// callers returns the error of a call whose caller's own context has ended.
-func callers(ctx context.Context, c *call) error {
+// callerError returns the error of a call whose caller's own context has ended.
+func callerError(ctx context.Context, c *call) error {
 	switch cause := ctx.Err(); {
 	case c.left:
 		return fmt.Errorf("guard: left the store's call: %w: %w", cause, sluice.ErrUnknownOutcome)
@@ -279,4 +279,45 @@ func callers(ctx context.Context, c *call) error {
 	default:
 		return fmt.Errorf("guard: %w: %w", cause, c.err)
 	}
+}
+
+// Errors for errors.Is. Decisions do not return them, because the fallback decides. Ends of
+// charges, resets and calls about bans do.
+var (
+	// ErrOpen: the breaker is open, and the store was not called.
+	ErrOpen = errors.New("guard: the store is failing and is not called until a probe succeeds; try again in a second")
+	// ErrBusy: too many calls are in flight, and the store was not called.
+	ErrBusy = errors.New("guard: too many calls of the store are in flight; try again in a second")
+	// ErrLate: the store did not return by the deadline. The error also wraps
+	// sluice.ErrUnknownOutcome, unless the store reports that nothing was changed.
+	ErrLate = errors.New("guard: the store did not answer in time")
+	// ErrSlow: the store returned, but took longer than Options.Slow. Only
+	// Options.OnTransition and Stats.Last report it.
+	ErrSlow = errors.New("guard: the store is slow")
+)
+
+// errLate is ErrLate about a call that was left behind.
+var errLate = fmt.Errorf("%w: %w", ErrLate, sluice.ErrUnknownOutcome)
+
+// errNoBanner reports a store that is not a sluice.Banner.
+var errNoBanner = fmt.Errorf("guard: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
+
+// PanicError reports a store that panicked. What it did before is unknown.
+type PanicError struct {
+	// Value is the value of the panic.
+	Value any
+	// Stack is the stack of the goroutine.
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("guard: the store panicked: %v", e.Value) }
+
+// Unwrap returns sluice.ErrUnknownOutcome.
+func (e *PanicError) Unwrap() error { return sluice.ErrUnknownOutcome }
+
+// isAnswer reports whether an error is a valid answer of a working store.
+func isAnswer(err error) bool {
+	var request *sluice.RequestError
+	return errors.As(err, &request) || errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrEnded) ||
+		errors.Is(err, sluice.ErrLeaseLost) || errors.Is(err, sluice.ErrClosed) || errors.Is(err, errNoBanner)
 }

@@ -6,70 +6,70 @@ import (
 	"time"
 )
 
-// deadlines gives calls their contexts. A context with a timer for each call costs
-// more than all else that a guard does, so calls that begin at about the same time share one.
+// deadlines gives calls their contexts. A context with a timer for each call would cost more
+// than everything else in a guard. So calls that begin at about the same time share one.
 type deadlines struct {
 	length time.Duration
 	base   time.Time
-	slot   atomic.Pointer[slot]
+	last   atomic.Pointer[shared]
 }
 
-// slot is a short time and the context of the calls that begin in it. It is that of
-// the first one: the others have a little less.
-type slot struct {
+// shared is the context of the calls that begin in a short time. It ends at the deadline of
+// the first one; the others have a little less.
+type shared struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	until  time.Duration // since base
+	until  time.Duration // calls that begin before this time since base share the context
 }
 
-// slots is how many slots there are in the time of a call.
-const slots = 32
+// perDeadline is how many shared contexts begin in the time of a call.
+const perDeadline = 32
 
 func (ds *deadlines) init(length time.Duration) {
 	ds.length, ds.base = length, time.Now()
-	ds.slot.Store(&slot{})
+	ds.last.Store(&shared{})
 }
 
-// bound returns the context of a call that begins now, for a caller with a context.
-// It has the caller's values, and ends at the deadline, or at the caller's own if that is
-// before. That the caller is cancelled does not end the call: who leaves a call behind need not
-// leave its outcome open, for the time that is left of a deadline.
+// bound returns the context of a call that begins now, for a caller with a context. It has
+// the caller's values. It ends at the deadline, or at the caller's own deadline if that is
+// earlier. It does not end when the caller is cancelled: the call may use the rest of its
+// time, so that its outcome does not stay unknown.
 func (ds *deadlines) bound(ctx context.Context, now time.Time) (context.Context, context.CancelFunc) {
 	if own, ok := ctx.Deadline(); ok && own.Before(now.Add(ds.length)) {
 		return context.WithDeadline(ctx, now.Add(ds.length))
 	}
-	shared := ds.at(now)
+	common := ds.at(now)
 	if ctx == context.Background() {
-		return shared, nil
+		return common, nil
 	}
-	return &bounded{shared, ctx}, nil
+	return &bounded{common, ctx}, nil
 }
 
-// at returns the context that ends a call's time after now.
+// at returns the shared context of a call that begins now.
 func (ds *deadlines) at(now time.Time) context.Context {
 	since := now.Sub(ds.base)
 	for {
-		sl := ds.slot.Load()
-		if since < sl.until {
-			return sl.ctx
+		last := ds.last.Load()
+		if since < last.until {
+			return last.ctx
 		}
-		next := &slot{until: since + ds.length/slots}
+		next := &shared{until: since + ds.length/perDeadline}
 		next.ctx, next.cancel = context.WithDeadline(context.Background(), now.Add(ds.length))
-		if ds.slot.CompareAndSwap(sl, next) {
+		if ds.last.CompareAndSwap(last, next) {
 			return next.ctx
 		}
 		next.cancel()
 	}
 }
 
-// bounded is a shared context with the values of a caller's.
+// bounded is a shared context with the values of a caller's context.
 type bounded struct {
 	context.Context
 	caller context.Context
 }
 
-// Value asks the shared context first: it has no values, but package context finds
-// by this how to end contexts that are made of this one, without a goroutine for each.
+// Value looks into the shared context first. That one has no values, but package context uses
+// Value to end derived contexts without a goroutine for each.
 func (b *bounded) Value(key any) any {
 	if v := b.Context.Value(key); v != nil {
 		return v

@@ -1,15 +1,15 @@
-// Package guard stands over a [sluice.Store] that may fail, such as one on a
-// network, and answers in its place while it does.
+// Package guard wraps a [sluice.Store] that may fail, such as one on a network, and decides
+// by a fallback while the store does not.
 //
-// Each call has a deadline, also when the store ignores it; the calls in flight are
-// bounded; and a circuit breaker stops asking a store that fails or is slow, until a
-// probe succeeds. What the store does not decide is decided by the ladder, per limit: [Local]
-// limits in this process, to its share of the limit; [Allow] lets pass; [Deny] refuses. Such a
-// decision says Degraded.
+// Each call of the store has a deadline, even if the store ignores it. The calls in flight
+// are bounded. A circuit breaker stops calling a store that fails or is slow, until a probe
+// succeeds. What the store does not decide, the [Fallback] of the limit decides: [Local]
+// limits in this process, to its share of the limit; [Allow] lets pass; [Deny] refuses. The
+// decision is Degraded then.
 //
-// A call whose reply is lost is never made again: the ladder answers. What was
-// taken goes back to the layer that granted it: a lease or reservation of the store to the
-// store, and one that stands in for it to where it came from, also when the store is back.
+// A call whose reply is lost is never repeated: the fallback decides. Leases and reservations
+// end where they were granted: those of the store in the store, and those of the local store
+// there, also when the store is back.
 //
-// See docs/adr/0010.
+// docs/adr/0010 tells why it is made like this.
 package guard

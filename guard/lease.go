@@ -10,8 +10,51 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// leases remembers who granted the leases that are held, for the time to live of
-// each: a request does not tell a renewal from a new lease.
+// layer is what granted a charge.
+type layer uint8
+
+const (
+	byStore layer = iota
+	byLocal
+	byNobody // Allow
+)
+
+// Receipts of algorithms are times in microseconds, or complements of times. So the three
+// highest bits of At are equal until the year 75,000. This package flips the second or the
+// third bit of a receipt that the local store or Allow granted.
+const (
+	localBit  = 1 << 62
+	nobodyBit = 1 << 61
+)
+
+// mark returns the receipt of a charge that a layer granted.
+func mark(r sluice.Receipt, by layer) sluice.Receipt {
+	switch by {
+	case byLocal:
+		r.At ^= localBit
+	case byNobody:
+		r.At ^= nobodyBit
+	}
+	return r
+}
+
+// unmark returns the layer that granted the charge of a receipt, and the original receipt.
+func unmark(r sluice.Receipt) (sluice.Receipt, layer) {
+	sign := r.At >> 63
+	switch {
+	case (r.At^sign)&localBit != 0:
+		r.At ^= localBit
+		return r, byLocal
+	case (r.At^sign)&nobodyBit != 0:
+		r.At ^= nobodyBit
+		return r, byNobody
+	default:
+		return r, byStore
+	}
+}
+
+// leases remembers which layer granted each lease, for the lease's time to live. A request does
+// not show whether it renews a lease.
 type leases struct {
 	seed maphash.Seed
 	most int
@@ -20,19 +63,19 @@ type leases struct {
 	held map[leaseID]lease
 }
 
-// leaseID tells leases apart: by limit, key and member.
+// leaseID identifies a lease by its limit, key and member.
 type leaseID struct {
 	limit       [2]uint64
 	key, member uint64
 }
 
-// lease is one that was granted and has neither been released nor ended.
+// lease is a lease that was granted and has neither been released nor expired.
 type lease struct {
 	by      layer
 	receipt sluice.Receipt // unmarked
-	delay   time.Duration  // of its place in the queue, as last told
+	delay   time.Duration  // of its turn in the queue, as decided last
 	ends    time.Time
-	// sure is when it ends for the store, unless renewed, whatever else happens.
+	// sure is when it ends in the store without a renewal.
 	sure time.Time
 }
 
@@ -51,7 +94,7 @@ func (ls *leases) len() int {
 	return len(ls.held)
 }
 
-// full reports whether leases may be held that are not remembered.
+// full reports whether there may be leases that are not remembered.
 func (ls *leases) full() bool { return ls.len() >= ls.most }
 
 // get returns a lease that is held.
@@ -62,11 +105,11 @@ func (ls *leases) get(id leaseID, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.ends)
 }
 
-// sweep is how many leases are looked at with each that is remembered.
+// sweep is how many leases put looks at to drop expired ones.
 const sweep = 4
 
-// put remembers a lease that d granted or renewed, in answer to a question asked at a time.
-func (ls *leases) put(id leaseID, r *sluice.Request, d *sluice.Decision, by layer, asked time.Time) {
+// put remembers a lease that d granted or renewed. The request began at began.
+func (ls *leases) put(id leaseID, r *sluice.Request, d *sluice.Decision, by layer, began time.Time) {
 	ttl := r.Limit.LeaseTTL()
 	receipt, _ := unmark(d.Receipt)
 	now := time.Now()
@@ -82,11 +125,11 @@ func (ls *leases) put(id leaseID, r *sluice.Request, d *sluice.Decision, by laye
 		}
 	}
 	if _, known := ls.held[id]; known || len(ls.held) < ls.most {
-		ls.held[id] = lease{by: by, receipt: receipt, delay: d.Delay, ends: now.Add(ttl), sure: asked.Add(ttl)}
+		ls.held[id] = lease{by: by, receipt: receipt, delay: d.Delay, ends: now.Add(ttl), sure: began.Add(ttl)}
 	}
 }
 
-// prolong prolongs a lease that is held, as its layer could not be asked.
+// prolong prolongs a lease whose layer cannot be called.
 func (ls *leases) prolong(id leaseID, ends time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -102,12 +145,12 @@ func (ls *leases) drop(id leaseID) {
 	delete(ls.held, id)
 }
 
-// takesLease reports whether a request is for a lease, or renews one.
+// takesLease reports whether a request takes or renews a lease.
 func takesLease(r *sluice.Request) bool {
 	return r.Member != 0 && r.Cost > 0 && r.Limit != nil && r.Limit.IsConcurrency()
 }
 
-// decideLease answers a request for a lease. One that is held is renewed by who granted it.
+// decideLease decides a request for a lease. The layer that granted a lease renews it.
 func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.Decision, err error) {
 	now := time.Now()
 	id := s.leases.id(r.Limit, r.Key, r.Member)
@@ -121,7 +164,7 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 	default:
 		by = byStore
 		var down bool
-		d, down, err = s.askOne(ctx, r)
+		d, down, err = s.decideOne(ctx, r)
 		if !renews {
 			s.doubt(r, err)
 		}
@@ -131,7 +174,7 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 		if renews {
 			return s.hold(id, r, held, now), nil
 		}
-		d, by, err = s.standIn(ctx, r, err)
+		d, by, err = s.fallBack(ctx, r, err)
 	}
 	switch {
 	case err != nil || r.Peek:
@@ -143,9 +186,9 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 	return d, err
 }
 
-// hold answers the renewal of a lease that the store granted and cannot be asked
-// about. Whoever holds it goes on: what runs cannot be undone. Where the ladder says
-// Deny, it does so until the store may have given it to another.
+// hold decides the renewal of a lease of the store while the store cannot be called. The
+// member keeps the lease, because what runs cannot be undone. With the fallback Deny, it keeps
+// the lease only until the store may have granted it to another member.
 func (s *Store) hold(id leaseID, r *sluice.Request, held lease, now time.Time) sluice.Decision {
 	ttl := r.Limit.LeaseTTL()
 	ends := now.Add(ttl)
@@ -169,8 +212,8 @@ func (s *Store) hold(id leaseID, r *sluice.Request, held lease, now time.Time) s
 	}
 }
 
-// rememberAll remembers the leases that a batch of the store granted. What stood in for
-// it held some of them: those have moved.
+// rememberAll remembers the leases that a batch of the store granted. Leases that a fallback
+// held before have moved to the store.
 func (s *Store) rememberAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) {
 	leases, allowed := false, true
 	for i := range rs {
@@ -190,13 +233,13 @@ func (s *Store) rememberAll(ctx context.Context, rs []sluice.Request, out []slui
 		if held, ok := s.leases.get(id, now); ok && held.by == byLocal {
 			c := r.Charge(&sluice.Decision{Receipt: held.receipt})
 			s.localCharge(&c)
-			_ = s.o.Local.Cancel(ctx, c) // one that is not released ends by itself
+			_ = s.o.Local.Cancel(ctx, c) // otherwise it ends by itself
 		}
 		s.leases.put(id, r, &out[i], byStore, now)
 	}
 }
 
-// grantor returns who granted a charge, and puts it in the terms of that layer.
+// grantor returns the layer that granted a charge, and turns it into a charge of that layer.
 func (s *Store) grantor(c *sluice.Charge) layer {
 	receipt, by := unmark(c.Receipt)
 	c.Receipt = receipt
@@ -204,7 +247,7 @@ func (s *Store) grantor(c *sluice.Charge) layer {
 		return byStore
 	}
 	if c.Member != 0 && c.Limit.IsConcurrency() {
-		// A lease that was lost and taken anew may be another layer's.
+		// A lease that was lost and taken again may be another layer's.
 		held, ok := s.leases.get(s.leases.id(c.Limit, c.Key, c.Member), time.Now())
 		if ok && held.by != by {
 			by, c.Receipt = held.by, held.receipt
@@ -212,23 +255,80 @@ func (s *Store) grantor(c *sluice.Charge) layer {
 	}
 	if by == byLocal {
 		if s.o.Local == nil {
-			return byNobody // another guard's
+			return byNobody // granted by another guard
 		}
 		s.localCharge(c)
 	}
 	return by
 }
 
-// ended forgets a lease that has ended. One that could not be released can be
-// released again.
+// ended drops a lease that has ended. A lease that could not be released can be released
+// again.
 func (s *Store) ended(l *sluice.Limit, c *sluice.Charge, err error) {
 	if l != nil && c.Member != 0 && l.IsConcurrency() && (err == nil || errors.Is(err, sluice.ErrLeaseLost)) {
 		s.leases.drop(s.leases.id(l, c.Key, c.Member))
 	}
 }
 
-// localCharge puts a charge in the terms of the local version of its limit.
+// localCharge turns a charge into one under the local version of its limit.
 func (s *Store) localCharge(c *sluice.Charge) {
 	scaled := s.scaler.limit(c.Limit)
 	c.Limit, c.Floor = scaled, s.scaler.floor(c.Limit, scaled, c.Floor)
+}
+
+const (
+	// mostDoubts bounds how many leases are in doubt. More end by themselves.
+	mostDoubts = 1 << 14
+	// firstDoubt is when the guard ends a lease in doubt. A call on its way to the store
+	// has arrived by then.
+	firstDoubt = time.Second
+	lastDoubt  = 2 * time.Second
+)
+
+// doubt is a lease that the store may have granted without the caller's knowledge, because the
+// reply was late or lost. The guard ends it. Otherwise the store would count it for its whole
+// time to live.
+type doubt struct {
+	store  *Store
+	id     leaseID
+	charge sluice.Charge
+}
+
+// doubt ends a lease that a request may have taken in vain. The member did not hold it before.
+// If there are more leases than the guard remembers, the member may hold it: then it is left
+// to its time to live.
+func (s *Store) doubt(r *sluice.Request, err error) {
+	if r.Peek || !takesLease(r) || !errors.Is(err, sluice.ErrUnknownOutcome) || s.leases.full() {
+		return
+	}
+	d := &doubt{store: s, id: s.leases.id(r.Limit, r.Key, r.Member), charge: r.Charge(&sluice.Decision{})}
+	until := time.Now().Add(r.Limit.LeaseTTL()) // it has ended by itself then
+	s.doubts.Start(until, d.settle)
+}
+
+// doubtAll does as doubt for a batch. Leases that members held before are not in doubt.
+func (s *Store) doubtAll(rs []sluice.Request, err error) {
+	if !errors.Is(err, sluice.ErrUnknownOutcome) {
+		return
+	}
+	now := time.Now()
+	for i := range rs {
+		r := &rs[i]
+		if !takesLease(r) {
+			continue
+		}
+		if _, held := s.leases.get(s.leases.id(r.Limit, r.Key, r.Member), now); !held {
+			s.doubt(r, err)
+		}
+	}
+}
+
+// settle ends the lease, unless a later request got it. It reports whether nothing is left to
+// do.
+func (d *doubt) settle() (done bool) {
+	if held, ok := d.store.leases.get(d.id, time.Now()); ok && held.by != byStore || !ok && !d.store.leases.full() {
+		err := d.store.end(context.Background(), cancelCharge, &d.charge, 0, 0)
+		return err == nil || isAnswer(err)
+	}
+	return true
 }

@@ -8,62 +8,60 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Options make a Store. Those without a default must be given.
+// Options are the settings of a Store. An option without a default is required.
 type Options struct {
-	// Store is the store to guard. Its receipts must be those of package algo: times
-	// in microseconds, or their complement. Another guard's are not.
+	// Store is the store to guard. It must not be a guard itself. Its receipts must be those
+	// of package algo: times in microseconds, or their complements.
 	Store sluice.Store
-	// Local decides what is to be limited locally: a bounded store in this process,
-	// such as one of package memory. It is asked without a deadline and must not block. It
-	// may be used otherwise too: the guard's limits have names of their own there. Default: none,
-	// and what is to be limited locally passes.
+	// Local decides for the fallback Local. It is a bounded store in this process, such as
+	// memory.New returns. It must not block, because it is called without a deadline. It may
+	// have other users: the guard's limits have names of their own there. Default: none, and
+	// the fallback Local allows.
 	Local sluice.Store
 	// Share is how much of a limit Local may admit by itself, such as 1/4 for one of
 	// four processes. Default: 1/1, so that N processes admit up to N times the limit
 	// while the store is down.
 	Share Share
-	// Fallback says what stands in for the store, for each limit. It is called for each
-	// decision that the store did not make, by many at once. Default: Default for all.
-	// See Store.SetFallback.
+	// Fallback returns the fallback of each limit. It is called for each decision that the
+	// store did not make, and must be safe for concurrent use. Default: Default for all
+	// limits. See Store.SetFallback.
 	Fallback func(l *sluice.Limit) Fallback
-	// Default is for the limits that Fallback leaves to it. Default: Local if there is
-	// one, else Allow.
+	// Default is the fallback of limits for which Fallback returns Default. Default: Local if
+	// Options.Local is set, otherwise Allow.
 	Default Fallback
 
-	// Deadline is how long a call of the store may take, or up to a 32nd less, for calls
-	// that begin at about the same time share a timer. An answer comes within it, and what it
-	// takes to be scheduled. A caller whose own deadline is earlier gets an error then, not
-	// the ladder's answer, until the breaker has opened: give less than callers have.
-	// Default: 50ms.
+	// Deadline is how long a call of the store may take. It may be up to a 32nd less, because
+	// calls that begin at about the same time share a timer. It should be less than the
+	// deadlines of callers: a caller whose own deadline is earlier gets an error then, until
+	// the breaker has opened, and no decision of the fallback. Default: 50ms.
 	Deadline time.Duration
-	// Slow is how long a call may take to be none of a failing store: one that takes
-	// longer counts as failed for the breaker, though its answer is used. Default: Deadline.
+	// Slow is how long a call may take without counting as failed. The answer of a slower
+	// call is used, but the breaker counts a failure. Default: Deadline.
 	Slow time.Duration
-	// MaxInFlight is how many calls of the store there may be at once, also counting those
-	// whose deadline has passed and that have not returned. Beyond, the ladder answers at
-	// once. Default: 1024.
+	// MaxInFlight is how many calls of the store may be in flight, including calls that have
+	// not returned by their deadline. Beyond that, the fallback decides at once. Default: 1024.
 	MaxInFlight int
-	// Failures is how many calls in a row fail before the breaker opens. It also opens
-	// when, of the calls since the first failure within a second, that many failed and no
-	// more succeeded. Default: 10.
+	// Failures is how many calls in a row must fail to open the breaker. It also opens when
+	// as many calls failed within a second, and no more calls succeeded since the first of
+	// these failures. Default: 10.
 	Failures int
-	// Retry is the longest time after which the breaker lets a call pass as a probe: the
-	// next one after a random time of half of it to all. Default: 500ms, with which
-	// recovery is seen within 600ms of the first call.
+	// Retry is the longest time that an open breaker waits before the next request probes the
+	// store. The time is random, from a half of Retry to all of it. Default: 500ms, with which
+	// a recovery is detected within 600ms of the first request.
 	Retry time.Duration
-	// Inline makes calls of the store on the goroutine of the caller, which is cheaper,
-	// and trusts the store to return when its context ends: at the deadline, or at that of the
-	// caller's context; a caller that is cancelled waits for the answer. Otherwise each call has a
-	// goroutine of its own, which the caller leaves behind then.
+	// Inline calls the store on the goroutine of the caller, which is cheaper. The store must
+	// return when its context ends: at the deadline, or at the caller's own deadline. A caller
+	// that is cancelled still waits for the store. Without Inline, each call has a goroutine
+	// of its own, and the caller leaves it behind. Default: false.
 	Inline bool
-	// MaxLeases is how many leases are remembered for the layer that granted them. Renewals
-	// of those beyond are taken for new leases when that layer cannot be asked. Default: 100,000,
-	// which take up to 20 MB.
+	// MaxLeases is how many leases the guard remembers, with the layer that granted each.
+	// While that layer cannot be called, renewals of other leases count as new leases. Default:
+	// 100,000, which take up to 20 MB.
 	MaxLeases int
 
-	// OnTransition is told each change of the breaker's state, in order, one after
-	// another and outside of locks, by one of the callers, who waits for it: it should return
-	// at once. why is the failure that led to it, nil for a recovery. Default: none.
+	// OnTransition is called for each change of the breaker's state, in order and one at a
+	// time. A caller of the store waits for it, so it should return at once. why is the
+	// failure that led to the change, nil for a recovery. Default: none.
 	OnTransition func(from, to State, why error)
 }
 
@@ -82,7 +80,7 @@ func (o *Options) complete() error {
 	}
 	for _, s := range []sluice.Store{o.Store, o.Local} {
 		if _, ok := s.(*Store); ok {
-			return errors.New("guard: Store or Local is a guard itself, whose receipts could not be told apart; give the store that it guards")
+			return errors.New("guard: Store or Local is a guard itself, whose receipts could not be distinguished; give the store that it guards")
 		}
 	}
 	if o.Share == (Share{}) {

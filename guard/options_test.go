@@ -58,9 +58,9 @@ func TestParseShare(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "is no number", "x": "is no number", "1/0": "is no number", "1/4%": "is no number", "1e-1": "is no number", "0x1/0x2": "is no number",
+		"": "is not a number", "x": "is not a number", "1/0": "is not a number", "1/4%": "is not a number", "1e-1": "is not a number", "0x1/0x2": "is not a number",
 		"0": "give more than 0", "-1/2": "give more than 0", "5/4": "up to 1", "101%": "up to 1", "1/1000001": "of no more than 1000000 parts",
-		"0.0000001": "of no more than", "0.1234567890123456789012345": "too many digits", strings.Repeat("0", 33): "is no number",
+		"0.0000001": "of no more than", "0.1234567890123456789012345": "too many digits", strings.Repeat("0", 33): "is not a number",
 	} {
 		if got, err := guard.ParseShare(text); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "guard: share ") {
 			t.Errorf("%q: got %v, %v, want %q", text, got, err, want)

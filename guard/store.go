@@ -11,15 +11,15 @@ import (
 	"github.com/sluicehq/sluice/internal/retry"
 )
 
-// Store is a sluice.Store over one that may fail. Decisions give no error for that:
-// what stands in for the store makes them, and they say Degraded. Ends of reservations and
-// leases, and resets, that the store cannot make do give an error: those that changed nothing
-// can be tried again, see sluice.Reservation.
+// Store is a sluice.Store that wraps a store that may fail. While that store fails, decisions
+// do not return errors: the fallback of the limit decides, and the decision is Degraded. Ends
+// of reservations and leases, and resets, do return an error then. If nothing was changed,
+// they can be tried again; see sluice.Reservation. A Store is safe for concurrent use.
 //
-// It is no sluice.Taker: what that saves is a hundredth of what a call of a store
-// that may fail takes. It is safe for concurrent use. The goroutines of calls end with these, and the
-// store is asked again when a caller comes; by itself, the guard ends leases of which it does not know whether the
-// store granted them.
+// It is not a sluice.Taker, which would save a hundredth of the time of a call. The goroutine
+// of a call ends with the call, and only requests make the guard call the store again. There
+// is one exception: the guard ends leases by itself if the store may have granted them
+// without the caller's knowledge.
 type Store struct {
 	o         Options
 	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
@@ -37,7 +37,7 @@ type Store struct {
 
 var _ sluice.Store = (*Store)(nil)
 
-// New returns a store that guards another.
+// New returns a store that guards Options.Store.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -52,29 +52,40 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// SetFallback replaces Options.Fallback, as when a policy was loaded anew. Decisions
-// that are under way may still ask the old one. Nil leaves all limits to Options.Default.
-func (s *Store) SetFallback(f func(l *sluice.Limit) Fallback) { s.fallback.Store(&f) }
-
-// fallbackOf returns what stands in for the store for a limit.
-func (s *Store) fallbackOf(l *sluice.Limit) Fallback {
-	f := Default
-	if ask := *s.fallback.Load(); ask != nil {
-		f = ask(l)
-	}
-	if f == Default || f > Deny {
-		f = s.o.Default
-	}
-	if f == Local && s.o.Local == nil {
-		return Allow // see docs/adr/0006
-	}
-	return f
-}
-
-// State returns the state of the circuit breaker. It stays Open until somebody asks.
+// State returns the state of the circuit breaker. It stays Open until the next request.
 func (s *Store) State() State { return s.breaker.state() }
 
-// Stats returns the figures as of now. They are read one after another.
+// Stats are figures about a Store since it was made.
+type Stats struct {
+	// State is the state of the breaker, and Since the time of its last change.
+	State State
+	Since time.Time
+	// InFlight is how many calls of the store have not returned.
+	InFlight int
+	// Leases is how many leases are remembered.
+	Leases int
+
+	// Answered counts the calls that the store answered, including the Slow ones.
+	Answered, Slow uint64
+	// Failed counts the calls that returned an error or did not return in time, including
+	// the Late ones.
+	Failed, Late uint64
+	// GivenUp counts the calls whose caller's own context ended.
+	GivenUp uint64
+	// Refused counts the calls that the open breaker prevented, and Shed the calls that were
+	// not made because too many were in flight.
+	Refused, Shed uint64
+	// Local, Allowed and Denied count the decisions of each fallback. Held counts the
+	// decisions about leases that the store had granted before it failed. Each request of a
+	// batch counts.
+	Local, Allowed, Denied, Held uint64
+	// Opened counts how often the breaker changed from Closed to Open.
+	Opened uint64
+	// Last is the last failure, nil if there was none.
+	Last error
+}
+
+// Stats returns the current figures. It reads them one after another.
 func (s *Store) Stats() Stats {
 	st := Stats{
 		InFlight: int(s.inFlight.Load()),
@@ -95,33 +106,32 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Decide answers one request. See sluice.Store.
+// Decide decides one request. See sluice.Store.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
 	if takesLease(&r) {
 		return s.decideLease(ctx, &r)
 	}
-	d, down, err := s.askOne(ctx, &r)
+	d, down, err := s.decideOne(ctx, &r)
 	if down {
-		d, _, err = s.standIn(ctx, &r, err)
+		d, _, err = s.fallBack(ctx, &r, err)
 	}
 	return d, err
 }
 
-// askOne puts one request to the store.
-func (s *Store) askOne(ctx context.Context, r *sluice.Request) (d sluice.Decision, down bool, err error) {
+// decideOne lets the store decide one request.
+func (s *Store) decideOne(ctx context.Context, r *sluice.Request) (d sluice.Decision, down bool, err error) {
 	c := s.newCall(decide)
 	defer s.free(c)
 	c.request = *r
-	if down, err = s.ask(ctx, c); err == nil {
+	if down, err = s.call(ctx, c); err == nil {
 		d = c.decision
 	}
 	return d, down, err
 }
 
-// DecideAll answers several requests as one. See sluice.Store. What the store does not
-// decide is decided by the ladder of each: if one is denied outright, or one of those that are
-// limited locally is denied, nothing is charged. A lease that is asked for again in a batch
-// belongs to who answers the batch.
+// DecideAll decides several requests as one. See sluice.Store. If the store does not decide,
+// the fallback of each request does. Nothing is charged if one of them is denied. A lease that
+// a batch renews belongs to the layer that decides the batch.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("guard: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
@@ -130,11 +140,11 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	defer s.free(c)
 	c.requests = append(c.requests[:0], rs...)
 	c.decisions = append(c.decisions[:0], out...)
-	down, err := s.ask(ctx, c)
+	down, err := s.call(ctx, c)
 	s.doubtAll(rs, err)
 	switch {
 	case down:
-		return s.standInAll(ctx, rs, out, err)
+		return s.fallBackAll(ctx, rs, out, err)
 	case err != nil:
 		return err
 	}
@@ -143,7 +153,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	return nil
 }
 
-// Cancel gives back what a charge took, to who granted it. See sluice.Store.
+// Cancel gives back what a charge took, where it was granted. See sluice.Store.
 func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	var err error
 	limit := c.Limit
@@ -157,7 +167,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	return err
 }
 
-// Settle replaces the cost of a charge, where it was made. See sluice.Store.
+// Settle replaces the cost of a charge, where it was granted. See sluice.Store.
 func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
 	switch s.grantor(&c) {
 	case byLocal:
@@ -174,7 +184,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	return nil
 }
 
-// Release ends a lease, where it is held. See sluice.Store.
+// Release ends a lease, where it was granted. See sluice.Store.
 func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
 	var err error
 	limit := c.Limit
@@ -197,12 +207,12 @@ func (s *Store) end(ctx context.Context, op op, charge *sluice.Charge, actual in
 	c := s.newCall(op)
 	defer s.free(c)
 	c.charge, c.actual, c.latency = *charge, actual, latency
-	_, err := s.ask(ctx, c)
+	_, err := s.call(ctx, c)
 	return err
 }
 
-// Reset forgets the state of a limit's key, and its ban, in the store and then in the
-// local one.
+// Reset deletes the state of a limit's key, and its ban, in the store and then in the local
+// store.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return errNoLimit()
@@ -210,7 +220,7 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	c := s.newCall(reset)
 	defer s.free(c)
 	c.limit, c.key = l, k
-	if _, err := s.ask(ctx, c); err != nil || s.o.Local == nil {
+	if _, err := s.call(ctx, c); err != nil || s.o.Local == nil {
 		return err
 	}
 	return s.o.Local.Reset(ctx, s.scaler.limit(l), k)
