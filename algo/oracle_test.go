@@ -149,7 +149,7 @@ func decide(o oracle.State, req algo.Request, got algo.Result) (algo.Result, ora
 	}, c, after
 }
 
-// reasons are those of algo by those of the oracle.
+// reasons are the reasons of a Result for the oracle's words.
 var reasons = map[oracle.Reason]algo.Reason{
 	oracle.None: algo.None, oracle.Limited: algo.Limited, oracle.TooSoon: algo.TooSoon, oracle.Never: algo.Never,
 }

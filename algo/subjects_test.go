@@ -20,7 +20,7 @@ var subjects = map[string]subject{
 	"concurrency":     concurrency,
 }
 
-// rateNumbers makes up a rate: a small one, at which requests meet often, or one that must be accepted.
+// rateNumbers makes up a rate: a small one, so that requests often compete, or one that must be accepted.
 func rateNumbers(c *chooser) (count, period int64) {
 	const day = 86_400_000_000
 	switch c.below(14) {

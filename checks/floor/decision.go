@@ -10,19 +10,17 @@ import (
 // recordsPerLine is how many 32-byte records a 64-byte cache line holds.
 const recordsPerLine = 2
 
-// Decision is floor-decision: the least a token bucket per key can cost whose
-// keys cannot be confused and whose clock is read. One decision is
+// Decision is floor-decision: the smallest cost of a token bucket per key that reads the clock and
+// cannot confuse two keys. One decision is
 //
 //   - two seeded 64-bit hashes of the key, which are its identity;
-//   - one read of the monotonic clock;
+//   - one reading of the monotonic clock;
 //   - the search for both hashes within a cache line;
 //   - one compare-and-swap of the 8-byte state in that line.
 //
-// The state is the moment at which the bucket will be full again: a token
-// bucket in one word. A decision that denies changes nothing, so it does the
-// same work without the compare-and-swap; where a floor is asked for that
-// writes its line, compare with decisions that admit. It is safe for
-// concurrent use.
+// The state is the time at which the bucket will be full again: a token bucket in one word. A denial
+// changes nothing, so it does the same work without the compare-and-swap. To compare with a limiter that
+// writes its line, use decisions that admit. It is safe for concurrent use.
 type Decision struct {
 	records     []record
 	mask        uint64 // over records
@@ -32,8 +30,8 @@ type Decision struct {
 	every, full int64 // nanoseconds: for one unit, for the whole burst
 }
 
-// record is 32 bytes without pointers, of which 24 are used. An id0 of 0
-// marks a free one; an id1 of 0, one that is being claimed.
+// A record is 32 bytes without pointers, of which 24 are used. A free record has an id0 of 0. While a
+// goroutine claims a record, its id1 is 0.
 type record struct {
 	id0, id1 atomic.Uint64
 	fullAt   atomic.Int64 // nanoseconds since the anchor
@@ -78,10 +76,9 @@ func (d *Decision) takeAt(now int64, key string) bool {
 	}
 }
 
-// find returns the record of the identity, claiming a free one for a new
-// identity, or nil if the table is full. It looks through a whole line before
-// the next. A fresh bucket is full at the anchor, which is what a free
-// record says already.
+// find returns the record of an identity, or nil if the table is full. It claims a free record for a new
+// identity, and searches a whole line before the next. A free record already has the state of a fresh
+// bucket, which is full at the anchor.
 func (d *Decision) find(id0, id1 uint64) *record {
 	id0, id1 = nonZero(id0), nonZero(id1)
 	line := id0 & d.mask &^ (recordsPerLine - 1)
@@ -106,7 +103,7 @@ func (d *Decision) find(id0, id1 uint64) *record {
 	return nil
 }
 
-// secondHash returns id1, waiting for whoever is just claiming the record.
+// secondHash returns id1. It waits for a goroutine that is claiming the record.
 func (r *record) secondHash() uint64 {
 	for {
 		if id1 := r.id1.Load(); id1 != 0 {
@@ -122,5 +119,5 @@ func (d *Decision) Len() int { return len(d.records) }
 // Bytes is what the records occupy.
 func (d *Decision) Bytes() int { return len(d.records) * 32 }
 
-// Close does nothing; it makes a Decision a subject like any other.
+// Close does nothing. The benchmark needs it.
 func (d *Decision) Close() {}

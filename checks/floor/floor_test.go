@@ -10,20 +10,20 @@ import (
 )
 
 func TestSizes(t *testing.T) {
-	if got := unsafe.Sizeof(slot{}); got != 16 {
-		t.Errorf("a slot has %d bytes, want 16", got)
+	if got := unsafe.Sizeof(entry{}); got != 16 {
+		t.Errorf("an entry has %d bytes, want 16", got)
 	}
 	if got := unsafe.Sizeof(record{}); got != 32 {
 		t.Errorf("a record has %d bytes, want 32", got)
 	}
-	for _, c := range []struct{ ask, want int }{{0, 4}, {4, 4}, {5, 8}, {1000, 1024}} {
-		if got := NewTable(c.ask, 1).Len(); got != c.want {
-			t.Errorf("a table of %d slots has %d, want %d", c.ask, got, c.want)
+	for _, c := range []struct{ least, want int }{{0, 4}, {4, 4}, {5, 8}, {1000, 1024}} {
+		if got := NewTable(c.least, 1).Len(); got != c.want {
+			t.Errorf("a table of %d entries has %d, want %d", c.least, got, c.want)
 		}
 	}
 	table, decision := NewTable(1024, 1), NewDecision(1024, time.Hour, 1)
 	if got := table.Bytes(); got != 16<<10 {
-		t.Errorf("1024 slots occupy %d bytes", got)
+		t.Errorf("1024 entries occupy %d bytes", got)
 	}
 	if got := decision.Bytes(); got != 32<<10 || decision.Len() != 1024 {
 		t.Errorf("%d records occupy %d bytes", decision.Len(), got)
@@ -32,15 +32,15 @@ func TestSizes(t *testing.T) {
 
 type taker interface{ Take(key string) bool }
 
-func floors(slots, burst int) map[string]taker {
+func floors(entries, burst int) map[string]taker {
 	return map[string]taker{
-		"table":    NewTable(slots, uint64(burst)),
-		"decision": NewDecision(slots, time.Hour, burst),
+		"table":    NewTable(entries, uint64(burst)),
+		"decision": NewDecision(entries, time.Hour, burst),
 	}
 }
 
-// Each of many keys gets exactly its burst, though all goroutines want all of
-// it and new keys are claimed at the same time.
+// TestExactCounts takes more than the burst of many keys, from several goroutines at once, while new keys
+// are claimed. Each key gets exactly its burst.
 func TestExactCounts(t *testing.T) {
 	const keys, burst, goroutines = 3000, 5, 8
 	for name, f := range floors(2*keys, burst) {
@@ -92,17 +92,17 @@ func TestOneHotKey(t *testing.T) {
 	}
 }
 
-// A full table denies new keys and still knows those it has.
+// TestFull checks that a full table denies new keys and keeps the others.
 func TestFull(t *testing.T) {
 	for name, f := range floors(8, 1000) {
 		t.Run(name, func(t *testing.T) {
 			for i := range 8 {
 				if !f.Take(fmt.Sprint("key-", i)) {
-					t.Errorf("key %d was denied a free slot", i)
+					t.Errorf("key %d was denied a free entry", i)
 				}
 			}
 			if f.Take("one more") {
-				t.Error("a ninth key found a place among eight")
+				t.Error("a table of eight entries has a ninth key")
 			}
 			for i := range 8 {
 				if !f.Take(fmt.Sprint("key-", i)) {

@@ -78,7 +78,7 @@ func (m *MinimalGo) Take(ctx context.Context, key string) (bool, error) {
 // Return1 runs a script that does nothing.
 type Return1 struct{ script script }
 
-// NewReturn1 returns a limit that admits all there is.
+// NewReturn1 returns a limit that admits every request.
 func NewReturn1(ctx context.Context, client rueidis.Client) (*Return1, error) {
 	s, err := load(ctx, client, return1Source)
 	return &Return1{s}, err
@@ -114,7 +114,7 @@ func (b *Batch) Take(ctx context.Context, key string) (bool, error) {
 	return err == nil || rueidis.IsRedisNil(err), ignoreNil(err)
 }
 
-// ignoreNil lets a state that was not there be no error.
+// ignoreNil returns no error for a state that did not exist.
 func ignoreNil(err error) error {
 	if rueidis.IsRedisNil(err) {
 		return nil
@@ -122,24 +122,24 @@ func ignoreNil(err error) error {
 	return err
 }
 
-// script is a script that a server knows.
+// A script is a script that a server has loaded.
 type script struct {
 	client rueidis.Client
 	sha    string
 }
 
-// load makes a script known to the server.
+// load loads a script into the server.
 func load(ctx context.Context, client rueidis.Client, source string) (script, error) {
 	sha, err := client.Do(ctx, client.B().ScriptLoad().Script(source).Build()).ToString()
 	return script{client, sha}, err
 }
 
-// run runs the script once, whatever comes of it.
+// run runs the script once, without retries.
 func (s script) run(ctx context.Context, keys, args []string) rueidis.RedisResult {
 	return s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
-// goScript is a script that is run with go-redis.
+// A goScript is a script that go-redis runs.
 type goScript struct {
 	client redis.UniversalClient
 	sha    string

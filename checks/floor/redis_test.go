@@ -30,8 +30,8 @@ func connect(t *testing.T) (*redistest.Server, rueidis.Client, *redis.Client) {
 	return server, c, g
 }
 
-// The minimal script is a limit indeed: it admits its burst, then denies, says
-// what remains and when to come back, and its states go by themselves.
+// TestMinimalLimits checks that the minimal script is a limit: it admits its burst, then denies, and
+// reports what remains and when to retry. Its states expire.
 func TestMinimalLimits(t *testing.T) {
 	server, c, g := connect(t)
 	const burst = 3
@@ -79,7 +79,7 @@ func TestMinimalLimits(t *testing.T) {
 	}
 }
 
-// Units come back with the server's time.
+// TestMinimalRefills checks that units come back with the server's time.
 func TestMinimalRefills(t *testing.T) {
 	_, c, _ := connect(t)
 	m, err := NewMinimal(t.Context(), c, time.Millisecond, 1)
@@ -137,7 +137,7 @@ func TestBatchWritesFourStates(t *testing.T) {
 	}
 }
 
-// A server that is gone is an error, and admits nothing.
+// TestRedisFloorsReportErrors checks that a dead server is an error, and admits nothing.
 func TestRedisFloorsReportErrors(t *testing.T) {
 	server, c, g := connect(t)
 	m, err1 := NewMinimal(t.Context(), c, time.Hour, 1)

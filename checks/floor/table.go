@@ -5,36 +5,35 @@ import (
 	"sync/atomic"
 )
 
-// slotsPerLine is how many 16-byte slots a 64-byte cache line holds.
-const slotsPerLine = 4
+// entriesPerLine is how many 16-byte entries a 64-byte cache line holds.
+const entriesPerLine = 4
 
-// Table is floor-table: a key may take burst units, ever. One decision is
-// one 64-bit seeded hash, the search for that hash within a cache line, and
-// one compare-and-swap of the 8-byte count beside it. It is safe for
-// concurrent use. Two keys of one hash share a count: 64 bits are too few for
-// an identity, which is one of the things a real store must pay for.
+// Table is floor-table: each key may take burst units, ever. One decision is one 64-bit seeded hash, the
+// search for it within a cache line, and one compare-and-swap of the 8-byte count beside it. It is safe
+// for concurrent use. Two keys with the same hash share a count: 64 bits are too few for an identity,
+// which a real store must pay for.
 type Table struct {
-	slots []slot
-	mask  uint64 // over slots
-	seed  maphash.Seed
-	burst uint64
+	entries []entry
+	mask    uint64 // over entries
+	seed    maphash.Seed
+	burst   uint64
 }
 
-// slot is 16 bytes without pointers. A hash of 0 marks a free one.
-type slot struct {
+// An entry is 16 bytes without pointers. A free entry has a hash of 0.
+type entry struct {
 	hash  atomic.Uint64
 	taken atomic.Uint64
 }
 
-// NewTable returns a table of at least the given number of slots, rounded up
+// NewTable returns a table of at least the given number of entries, rounded up
 // to a power of two. For one cache line per decision, fill at most half.
-func NewTable(slots int, burst uint64) *Table {
-	n := roundUp(slots, slotsPerLine)
+func NewTable(entries int, burst uint64) *Table {
+	n := roundUp(entries, entriesPerLine)
 	return &Table{
-		slots: make([]slot, n),
-		mask:  uint64(n - 1),
-		seed:  maphash.MakeSeed(),
-		burst: burst,
+		entries: make([]entry, n),
+		mask:    uint64(n - 1),
+		seed:    maphash.MakeSeed(),
+		burst:   burst,
 	}
 }
 
@@ -55,15 +54,15 @@ func (t *Table) Take(key string) bool {
 	}
 }
 
-// find returns the slot of hash, claiming a free one for a new hash, or nil
-// if the table is full. It looks through a whole line before the next.
-func (t *Table) find(hash uint64) *slot {
+// find returns the entry of a hash, or nil if the table is full. It claims a free entry for a new hash,
+// and searches a whole line before the next.
+func (t *Table) find(hash uint64) *entry {
 	hash = nonZero(hash)
-	line := hash & t.mask &^ (slotsPerLine - 1)
-	first := hash & (slotsPerLine - 1)
-	for range len(t.slots) / slotsPerLine {
-		for i := range uint64(slotsPerLine) {
-			s := &t.slots[line|(first+i)&(slotsPerLine-1)]
+	line := hash & t.mask &^ (entriesPerLine - 1)
+	first := hash & (entriesPerLine - 1)
+	for range len(t.entries) / entriesPerLine {
+		for i := range uint64(entriesPerLine) {
+			s := &t.entries[line|(first+i)&(entriesPerLine-1)]
 			switch s.hash.Load() {
 			case hash:
 				return s
@@ -73,21 +72,21 @@ func (t *Table) find(hash uint64) *slot {
 				}
 			}
 		}
-		line = (line + slotsPerLine) & t.mask
+		line = (line + entriesPerLine) & t.mask
 	}
 	return nil
 }
 
-// Len is the number of slots.
-func (t *Table) Len() int { return len(t.slots) }
+// Len is the number of entries.
+func (t *Table) Len() int { return len(t.entries) }
 
-// Bytes is what the slots occupy.
-func (t *Table) Bytes() int { return len(t.slots) * 16 }
+// Bytes is what the entries occupy.
+func (t *Table) Bytes() int { return len(t.entries) * 16 }
 
-// Close does nothing; it makes a Table a subject like any other.
+// Close does nothing. The benchmark needs it.
 func (t *Table) Close() {}
 
-// nonZero keeps 0 free for marking an empty slot.
+// nonZero keeps 0 for empty entries.
 func nonZero(hash uint64) uint64 {
 	if hash == 0 {
 		return 1

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// item is one request of a batch.
+// An item is one request of a batch.
 type item struct {
 	*account
 	request sluice.Request

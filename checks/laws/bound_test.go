@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// bound is the most units that act in an interval of so many microseconds, both
-// ends included; false if the algorithm promises nothing about intervals that long.
+// A bound returns the most units that may act in an interval of some microseconds, both ends included.
+// It returns false if the algorithm promises nothing about so long an interval.
 type bound func(length int64) (units int64, ok bool)
 
 func bucketBound(r sluice.Rate, burst int64) bound {
@@ -29,20 +29,20 @@ func gives(r sluice.Rate, length int64) int64 {
 	return oracle.Down(units.Mul(units, oracle.Rat(length, 1)))
 }
 
-// windowBound is the bound of an interval that is shorter than the period.
+// windowBound bounds intervals that are shorter than the period.
 func windowBound(r sluice.Rate, units int64) bound {
 	return func(length int64) (int64, bool) {
 		return units, length < r.Period().Microseconds()
 	}
 }
 
-// act is what was admitted, and when it acts, within a microsecond: delays are
+// An act is the units of an admitted request, and when they act, to within a microsecond: delays are
 // rounded up.
 type act struct{ from, to, units int64 }
 
-// bounds checks that no interval of a random schedule sees more than it may. When
-// the clock goes back, the latest time counts at which the key was charged. It goes back
-// only as long as the state may not be forgotten: with it goes the time.
+// bounds checks that no interval of a random schedule exceeds its bound. If the clock goes back, a charge
+// counts at the latest time at which the key was charged. The clock goes back only while the store must
+// keep the state, because the state holds that time.
 func bounds(t *rapid.T, k kind) {
 	s := k.draw(t)
 	p := newPlayer(t, s)
@@ -58,7 +58,7 @@ func bounds(t *rapid.T, k kind) {
 		r, _ := p.request(p.accounts[0])
 		switch {
 		case queue:
-			r.Cost = min(r.Cost, 1) // more units leave one after another
+			r.Cost = min(r.Cost, 1) // several units leave one after another
 		case p.back:
 			r.MaxWait = 0
 		}
@@ -96,8 +96,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// bounded returns the kinds that bound what an interval sees: concurrency bounds
-// what is held at once.
+// bounded returns the kinds that bound what acts in an interval. Concurrency bounds what is held at once.
 func bounded() []kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.name == "concurrency" })
 }

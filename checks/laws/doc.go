@@ -1,5 +1,4 @@
-// Package laws holds the memory store, through its API, to what docs/semantics.md
-// says, with random limits, schedules and requests: its tests compare each answer with
-// oracles that compute in rationals, and check the laws that need no oracle, such
-// as the most that any interval may see. Each is a native fuzz target too.
+// Package laws checks the memory store against docs/semantics.md, through its API, with random limits,
+// schedules and requests. Its tests compare each decision with the oracle, and check the laws that need
+// no oracle, such as the bound of every interval. Each test is a native fuzz target too.
 package laws

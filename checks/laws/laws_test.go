@@ -1,6 +1,8 @@
 package laws
 
 import (
+	"flag"
+	"os"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,8 +10,18 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// play compares a store with the oracles over a random schedule of takes, peeks,
-// batches, ends of charges and resets.
+// TestMain checks each law more often than rapid's default, unless RAPID_CHECKS sets how often.
+func TestMain(m *testing.M) {
+	if os.Getenv("RAPID_CHECKS") == "" {
+		if err := flag.Set("rapid.checks", "500"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// play compares a store with the oracle over a random schedule of takes, peeks, batches, ends of charges
+// and resets.
 func play(t *rapid.T, p *player) {
 	p.back = rapid.IntRange(0, 2).Draw(t, "clock goes back") == 0
 	for _, at := range p.accounts {
@@ -34,7 +46,7 @@ func play(t *rapid.T, p *player) {
 	}
 }
 
-// named gives a subject a limit of its own name, for two in one store.
+// named gives the limit of a subject another name, so that two subjects fit into one store.
 func named(t *rapid.T, s subject, name string) subject {
 	t.Helper()
 	l, err := sluice.NewLimit(name, s.limit.Algorithm())
@@ -66,8 +78,8 @@ func FuzzOracle(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(mixed))
 }
 
-// retry checks that who comes back at retry after is admitted, without other
-// traffic, and a microsecond earlier is not.
+// retry checks that a request passes again after RetryAfter, without other traffic, and not a microsecond
+// earlier.
 func retry(t *rapid.T, k kind) {
 	s := k.draw(t)
 	p := newPlayer(t, s)

@@ -22,7 +22,7 @@ var accepted = []sluice.Rate{
 	sluice.PerSecond(100_000_000),
 }
 
-// smallRate draws a rate of few units, at which requests meet often.
+// smallRate draws a rate of few units, so that requests often compete.
 func smallRate(t *rapid.T) sluice.Rate {
 	unit := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 7 * time.Second, time.Hour}).Draw(t, "period")
 	return sluice.Per(rapid.Int64Range(1, 12).Draw(t, "count"), unit)
@@ -39,23 +39,23 @@ func rate(t *rapid.T) sluice.Rate {
 // countDenied draws whether denied attempts are counted.
 func countDenied(t *rapid.T) bool { return rapid.Bool().Draw(t, "count denied") }
 
-// subject is a limit with its oracle.
+// A subject is a limit with its oracle.
 type subject struct {
 	limit  *sluice.Limit
 	fresh  oracle.State
-	period int64 // of the rate; the clock goes back no further
+	period int64 // the period of the rate; the clock goes back no further
 	leases bool
 	hammer bool // denied attempts are counted
 	bound  bound
 }
 
-// kind draws limits of one algorithm.
+// A kind draws limits of one algorithm.
 type kind struct {
 	name string
 	draw func(t *rapid.T) subject
 }
 
-// limited makes the subject of an algorithm with valid numbers.
+// limited returns the subject of an algorithm with valid numbers.
 func limited(t *rapid.T, a sluice.Algorithm, fresh oracle.State, r sluice.Rate, b bound) subject {
 	t.Helper()
 	l, err := sluice.NewLimit("law", a)

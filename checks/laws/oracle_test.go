@@ -18,12 +18,12 @@ func peek(s oracle.State, r oracle.Request, got sluice.Decision) sluice.Decision
 	return decision(oracle.Peek(s, r, guess(got)))
 }
 
-// guess returns the times of the store's decision, which are where the oracle begins its search.
+// guess returns the times of the store's decision, where the oracle begins its search.
 func guess(got sluice.Decision) oracle.Result {
 	return oracle.Result{RetryAfter: us(got.RetryAfter), ResetAfter: us(got.ResetAfter)}
 }
 
-// reasons are those of a decision by those of the oracle.
+// reasons are the reasons of a decision for the oracle's words.
 var reasons = map[oracle.Reason]sluice.Reason{
 	oracle.None: sluice.ReasonNone, oracle.Limited: sluice.ReasonLimited,
 	oracle.TooSoon: sluice.ReasonTooSoon, oracle.Never: sluice.ReasonNever,
@@ -36,7 +36,7 @@ func decision(d oracle.Result) sluice.Decision {
 	}
 }
 
-// same compares what callers see of a decision. The oracle knows neither capacities nor receipts.
+// same compares what callers see of a decision. The oracle has neither capacities nor receipts.
 func same(got, want sluice.Decision) bool {
 	want.Limit, got.Receipt = got.Limit, sluice.Receipt{}
 	return got == want

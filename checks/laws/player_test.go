@@ -16,13 +16,13 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// candidate is a state that a key may have, with the charges that it took.
+// A candidate is a state that a key may have, with the charges that it took.
 type candidate struct {
 	oracle.State
 	charges map[int]oracle.Charge
 }
 
-// account is a key of a limit. The store may forget a state that equals a fresh one, which makes a
+// An account is a key of a limit. The store may forget a state that equals a fresh one, which makes a
 // difference when the clock goes back. Then the account has two candidates, until a decision fits only
 // one of them.
 type account struct {
@@ -48,14 +48,14 @@ func (a *account) add(c candidate) {
 	}
 }
 
-// taken is a charge that has not been ended.
+// A taken charge is one that has not been ended.
 type taken struct {
 	*account
 	id     int
 	charge sluice.Charge
 }
 
-// player sends the same requests to a store and to the oracles.
+// A player sends the same requests to a store and to the oracles.
 type player struct {
 	*rapid.T
 	store    *memory.Store
@@ -257,7 +257,7 @@ func (p *player) reset(at *account) {
 	p.taken = slices.DeleteFunc(p.taken, func(e taken) bool { return e.account == at })
 }
 
-// seed adds some random inputs to a corpus.
+// seed adds random inputs to a corpus.
 func seed(f *testing.F) {
 	f.Helper()
 	for n := range uint64(8) {

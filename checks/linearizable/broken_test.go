@@ -11,13 +11,13 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// broken is a store that knows whether its answers have been wrong.
+// A broken store reports whether its results have been wrong.
 type broken interface {
 	sluice.Store
 	wrong() bool
 }
 
-// forgetful is a store that loses the first charge that is made.
+// forgetful is a store that loses the first charge.
 type forgetful struct {
 	sluice.Store
 	lost atomic.Bool
@@ -39,7 +39,7 @@ func (f *forgetful) Decide(ctx context.Context, r sluice.Request) (sluice.Decisi
 	return f.Store.Decide(ctx, r)
 }
 
-// torn is a store that decides batches one request at a time.
+// torn is a store that decides the requests of a batch one after the other.
 type torn struct {
 	sluice.Store
 	part atomic.Bool
@@ -61,12 +61,12 @@ func (s *torn) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.
 	return nil
 }
 
-// stale is a store that answers the peeks about each key as it answered the first.
+// stale is a store that answers every peek at a key as it answered the first one.
 type stale struct {
 	sluice.Store
 	mu    sync.Mutex
 	first map[string]sluice.Decision
-	last  map[string]bool // whether the last answer was wrong, after all others returned
+	last  map[string]bool // whether the last answer was wrong
 }
 
 func (s *stale) wrong() bool {
@@ -94,8 +94,7 @@ func (s *stale) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	return d, err
 }
 
-// TestBrokenStores holds the checks themselves to account: each history in which
-// a store was wrong must be found out.
+// TestBrokenStores checks the checks: they must find each history in which a store was wrong.
 func TestBrokenStores(t *testing.T) {
 	stores := []struct {
 		name    string
@@ -105,7 +104,7 @@ func TestBrokenStores(t *testing.T) {
 		{"loses a charge", false, func(s sluice.Store) broken { return &forgetful{Store: s} }},
 		{"loses a charge between batches", true, func(s sluice.Store) broken { return &forgetful{Store: s} }},
 		{"charges a part of a batch", true, func(s sluice.Store) broken { return &torn{Store: s} }},
-		{"tells what was", false, func(s sluice.Store) broken {
+		{"answers with old results", false, func(s sluice.Store) broken {
 			return &stale{Store: s, first: map[string]sluice.Decision{}, last: map[string]bool{}}
 		}},
 	}

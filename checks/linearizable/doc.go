@@ -1,8 +1,7 @@
-// Package linearizable holds the memory store to the promise that decisions about
-// one key are linearizable, and batches over all their keys: its tests record
-// histories of concurrent callers, and Porcupine looks for an order of their calls, in
-// keeping with real time, in which models of a few lines give the same answers.
+// Package linearizable checks that decisions of the memory store about one key are linearizable, and
+// batches over all their keys. Its tests record histories of concurrent callers. Porcupine looks for an
+// order of the calls that keeps real time, and in which the oracle gives the same results.
 //
-// Time is that of the test. It stands still in most histories; in the others it
-// moves when no call is under way, so that each call has one time.
+// The test moves the clock. In most histories it does not move. In the others it moves while no call
+// runs, so that each call has one time.
 package linearizable

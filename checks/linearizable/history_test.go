@@ -21,28 +21,28 @@ import (
 // The size of a history.
 const (
 	callers    = 8
-	operations = 50 // of each caller
+	operations = 50 // per caller
 	keys       = 4
 )
 
-// subject is an algorithm, its model, and what callers do with it.
+// A subject is an algorithm, its model, and what callers do with it.
 type subject struct {
 	name      string
 	algorithm sluice.Algorithm
 	fresh     oracle.State
 	waits     bool // a request may wait for longer than the limit offers by itself
-	ends      bool // charges are cancelled and settled
-	leases    bool // charges are released
+	ends      bool // callers cancel and settle charges
+	leases    bool // callers release charges
 }
 
-// plan says what a history is like.
+// A plan says what a history is like.
 type plan struct {
 	seed    uint64
 	phases  int // between which time passes
 	batches bool
 	resets  bool
 	ends    bool
-	costly  bool // nothing but takes that cost something, and peeks
+	costly  bool // only peeks, and takes that cost something
 }
 
 // recorder runs the callers of one history.
@@ -52,15 +52,15 @@ type recorder struct {
 	store   sluice.Store
 	limit   *sluice.Limit
 	keys    []sluice.Key
-	now     atomic.Int64 // of the store
-	order   atomic.Int64 // of calls and returns
+	now     atomic.Int64 // the store's clock
+	order   atomic.Int64 // counts calls and returns
 	member  atomic.Uint64
 	errs    chan error
 	mu      sync.Mutex
 	history []porcupine.Operation
 }
 
-// record returns the history of callers of a store on a limit of its own.
+// record returns the history of some callers of a store.
 func record(t *testing.T, s *subject, p plan, wrap func(sluice.Store) sluice.Store) []porcupine.Operation {
 	t.Helper()
 	r := &recorder{subject: *s, plan: p, limit: sluice.MustLimit(s.name, s.algorithm), errs: make(chan error, 1)}
@@ -69,7 +69,7 @@ func record(t *testing.T, s *subject, p plan, wrap func(sluice.Store) sluice.Sto
 	r.now.Store(start + random.Int64N(2*length))
 	reads := rand.Uint64()
 	store, err := memory.New(memory.Options{MaxBytes: 4 << 20, Shards: 1 + int(p.seed%2), Clock: func() int64 {
-		// Others run while a slot or shard is locked.
+		// Other callers run while an entry or a shard is locked.
 		if n := atomic.AddUint64(&reads, 0x9e3779b97f4a7c15); n>>62 == 0 {
 			runtime.Gosched()
 		}
@@ -106,7 +106,7 @@ func record(t *testing.T, s *subject, p plan, wrap func(sluice.Store) sluice.Sto
 	}
 	last := caller{recorder: r, id: callers, random: random}
 	for k := range r.keys {
-		last.do(&call{verb: peek, key: k, asks: [2]ask{{cost: 1}}})
+		last.do(&call{verb: peek, key: k, requests: [2]request{{cost: 1}}})
 	}
 	select {
 	case err := <-r.errs:
@@ -119,7 +119,7 @@ func record(t *testing.T, s *subject, p plan, wrap func(sluice.Store) sluice.Sto
 	return r.history
 }
 
-// caller makes one call after another.
+// A caller makes one call after another.
 type caller struct {
 	*recorder
 	id      int
@@ -127,7 +127,7 @@ type caller struct {
 	charges []held
 }
 
-// held is a charge that its caller may end.
+// A held charge is one that its caller may still end.
 type held struct {
 	charge
 	key int
@@ -136,36 +136,35 @@ type held struct {
 // one returns one of some values.
 func one[T any](c *caller, values ...T) T { return values[c.random.IntN(len(values))] }
 
-// ask makes up a question.
-func (c *caller) ask() ask {
-	a := ask{cost: one[int64](c, 1, 1, 1, 2, 2, 3, 5)}
+// request makes up a request.
+func (c *caller) request() request {
+	r := request{cost: one[int64](c, 1, 1, 1, 2, 2, 3, 5)}
 	if c.costly {
-		return c.identify(a)
+		return c.identify(r)
 	}
-	a.cost = one(c, a.cost, a.cost, a.cost, a.cost, a.cost, 0, 11)
-	a.floor = one[int64](c, 0, 0, 0, 2, 3)
+	r.cost = one(c, r.cost, r.cost, r.cost, r.cost, r.cost, 0, 11)
+	r.floor = one[int64](c, 0, 0, 0, 2, 3)
 	if c.waits {
-		a.wait = one[int64](c, 0, 0, 0, unit, 3*unit)
+		r.wait = one[int64](c, 0, 0, 0, unit, 3*unit)
 	}
-	return c.identify(a)
+	return c.identify(r)
 }
 
-// identify gives the question of a lease a member of its own, or that of a lease that
-// the caller holds.
-func (c *caller) identify(a ask) ask {
+// identify gives a request for a lease a new member, or the member of a lease that the caller holds.
+func (c *caller) identify(r request) request {
 	if !c.leases {
-		return a
+		return r
 	}
-	a.member = c.member.Add(1)
+	r.member = c.member.Add(1)
 	if !c.costly && len(c.charges) > 0 && c.random.IntN(8) == 0 {
-		a.member = one(c, c.charges...).member
+		r.member = one(c, c.charges...).member
 	}
-	return a
+	return r
 }
 
 // call makes up a call and makes it.
 func (c *caller) call() {
-	in := &call{verb: take, key: c.random.IntN(len(c.keys)), asks: [2]ask{c.ask(), {}}}
+	in := &call{verb: take, key: c.random.IntN(len(c.keys)), requests: [2]request{c.request(), {}}}
 	dice := c.random.IntN(20)
 	switch {
 	case dice < 3:
@@ -182,14 +181,14 @@ func (c *caller) call() {
 		if c.leases {
 			in.verb = one(c, release, release, cancel)
 			if c.random.IntN(6) == 0 {
-				c.charges = append(c.charges, h) // to be released twice
+				c.charges = append(c.charges, h) // to release it twice
 			}
 		}
 		if !c.resets && !c.leases && h.cost == 0 || c.resets && in.verb == settle {
 			in.actual = min(in.actual, h.cost)
 		}
 	case dice < 14 && c.batches:
-		in.verb, in.asks[1] = batch, c.ask()
+		in.verb, in.requests[1] = batch, c.request()
 	}
 	c.do(in)
 }
@@ -201,10 +200,10 @@ func (c *caller) do(in *call) {
 	in.now = c.now.Load()
 	requests := [2]sluice.Request{}
 	for i := range requests {
-		a := in.asks[i]
+		r := in.requests[i]
 		requests[i] = sluice.Request{
-			Limit: c.limit, Key: c.keys[min(i, len(c.keys)-1)], Cost: a.cost, Floor: a.floor, MaxWait: micros(a.wait),
-			Member: a.member, Peek: in.verb == peek,
+			Limit: c.limit, Key: c.keys[min(i, len(c.keys)-1)], Cost: r.cost, Floor: r.floor, MaxWait: micros(r.wait),
+			Member: r.member, Peek: in.verb == peek,
 		}
 	}
 	if in.verb != batch {
@@ -254,10 +253,10 @@ func (c *caller) do(in *call) {
 	c.history = append(c.history, porcupine.Operation{ClientId: c.id, Input: in, Call: called, Output: out, Return: returned})
 }
 
-// keep remembers a charge, to end it later.
+// keep keeps a charge, so that the caller can end it later.
 func (c *caller) keep(in *call, r *sluice.Request, d *sluice.Decision, key, i int) {
 	c.charges = append(c.charges, held{key: key, charge: charge{
-		ask: in.asks[i], at: in.now, delay: d.Delay.Microseconds(), reset: d.ResetAfter.Microseconds(),
+		request: in.requests[i], at: in.now, delay: d.Delay.Microseconds(), reset: d.ResetAfter.Microseconds(),
 		over: d.Receipt.Over, store: r.Charge(d),
 	}})
 }

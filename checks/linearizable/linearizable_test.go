@@ -20,7 +20,7 @@ func histories() int {
 	return 50
 }
 
-// patience is how long a check may take; one that takes longer is a failure.
+// patience is how long a check may take. A longer check fails.
 const patience = 20 * time.Second
 
 // The numbers of the limits. All of them make whole microseconds.
@@ -34,11 +34,11 @@ const (
 	leakyQueue = 6
 	undelayed  = 2
 
-	count  = 8 // of a window or log
+	count  = 8 // per window or log
 	length = 8 * unit
 	cells  = 4
 
-	most    = 4 // of a concurrency limit
+	most    = 4 // units at once under a concurrency limit
 	inQueue = 2
 	ttl     = 8 * unit
 )
@@ -79,7 +79,7 @@ var subjects = []subject{
 // window8 is the rate of all windows and logs.
 var window8 = sluice.Per(count, length*time.Microsecond)
 
-// unwrapped is the store itself.
+// unwrapped returns the store itself.
 func unwrapped(s sluice.Store) sluice.Store { return s }
 
 // check fails the test unless the history is linearizable.
@@ -109,7 +109,7 @@ func check(t *testing.T, model porcupine.Model, history []porcupine.Operation, p
 	t.FailNow()
 }
 
-// explain logs the longest order that was found, and the calls of which none could come next.
+// explain logs the longest order that was found, and the calls that cannot come next.
 func explain(t *testing.T, longest, part []porcupine.Operation) {
 	t.Helper()
 	ordered := map[any]bool{}
@@ -117,7 +117,7 @@ func explain(t *testing.T, longest, part []porcupine.Operation) {
 		ordered[o.Input] = true
 		t.Log(describe(o))
 	}
-	t.Log("may be followed by none of:")
+	t.Log("none of these can follow:")
 	soonest := int64(math.MaxInt64)
 	for _, o := range part {
 		if !ordered[o.Input] {
@@ -131,9 +131,9 @@ func explain(t *testing.T, longest, part []porcupine.Operation) {
 	}
 }
 
-// planned returns the plan of one of the histories. Time stands still in three of
-// four of them; those whose keys are reset settle at no more than the cost, for
-// what of a charge is left to be settled after that is not the caller's to know.
+// planned returns the plan of one history. In three of four histories, the clock does not move. In a
+// history that resets keys, callers settle at no more than the cost: after a reset, a caller cannot see
+// how much of its charge is left.
 func planned(i int) plan {
 	p := plan{seed: uint64(i), phases: 1, resets: i%2 == 0, ends: true}
 	if i%4 == 3 || i%8 == 0 {
@@ -142,7 +142,7 @@ func planned(i int) plan {
 	return p
 }
 
-// TestKeys checks what callers are told about each key.
+// TestKeys checks the decisions about each key.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects {
@@ -157,7 +157,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestBatches checks what callers are told who also ask about two keys at once.
+// TestBatches checks the decisions of callers that also send batches over two keys.
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects {

@@ -10,29 +10,29 @@ import (
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// charge is what an allowed request took, as its caller knows it.
+// A charge is what an allowed request took, as far as its caller can see it.
 type charge struct {
-	ask
+	request
 	at, delay, reset int64
 	over             uint64        // of the receipt
 	store            sluice.Charge // for the store
 }
 
-// ask is a request about a key.
-type ask struct {
+// A request takes units of a key.
+type request struct {
 	cost, floor int64
 	wait        int64 // microseconds; 0 for what the limit offers
 	member      uint64
 }
 
-// request returns the request for the oracle.
-func (a ask) request(now int64) oracle.Request {
-	return oracle.Request{Now: now, Cost: a.cost, Floor: a.floor, MaxWait: a.wait, Member: a.member}
+// oracle returns the request for the oracle.
+func (r request) oracle(now int64) oracle.Request {
+	return oracle.Request{Now: now, Cost: r.cost, Floor: r.floor, MaxWait: r.wait, Member: r.member}
 }
 
-// oracle returns the charge for the oracle. All rates give a unit in a whole number of microseconds, so
-// that what the caller knows is exact.
-func (c charge) oracle(s oracle.State) oracle.Charge {
+// taken returns the charge for the oracle. All rates give a unit in a whole number of microseconds, so
+// that the caller's figures are exact.
+func (c charge) taken(s oracle.State) oracle.Charge {
 	o := oracle.Charge{
 		Cost: c.cost, Floor: c.floor, At: c.at, Member: c.member,
 		Act: oracle.Rat(c.at+c.delay, 1), End: oracle.Rat(c.at+c.reset, 1),
@@ -43,7 +43,7 @@ func (c charge) oracle(s oracle.State) oracle.Charge {
 			o.Floor = 0
 		}
 	case oracle.WarmBucket:
-		// The receipt holds what is owed a microsecond before the charge acts.
+		// The receipt holds the debt one microsecond before the charge acts.
 		o.End = oracle.Rat(c.at+c.delay+int64(c.over)-1, 1)
 	}
 	return o
@@ -58,38 +58,38 @@ const (
 	cancel
 	settle
 	release
-	batch // one question about each of two keys
+	batch // one request to each of two keys
 )
 
 var verbs = [...]string{"take", "peek", "reset", "cancel", "settle", "release", "batch"}
 
-// call is one call of a caller.
+// A call is one call of a caller.
 type call struct {
-	verb   verb
-	key    int
-	now    int64
-	asks   [2]ask // a batch asks twice, others once
-	charge charge
-	actual int64
+	verb     verb
+	key      int
+	now      int64
+	requests [2]request // a batch has two, other calls one
+	charge   charge
+	actual   int64
 }
 
-// result is what a call returned.
+// A result is what a call returned.
 type result struct {
 	decisions [2]sluice.Decision
-	lost      bool // the lease was
+	lost      bool // the lease had ended by itself
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// reasons are those of the oracle by those of a decision.
+// reasons are the oracle's words for the reasons of a decision.
 var reasons = map[sluice.Reason]oracle.Reason{
 	sluice.ReasonNone: oracle.None, sluice.ReasonLimited: oracle.Limited,
 	sluice.ReasonTooSoon: oracle.TooSoon, sluice.ReasonNever: oracle.Never,
 }
 
 // fits reports whether a decision of the store is right, and returns the state after it.
-func fits(s oracle.State, a ask, now int64, d sluice.Decision, peek bool) (bool, oracle.State) {
-	return oracle.Fits(s, a.request(now), oracle.Result{
+func fits(s oracle.State, r request, now int64, d sluice.Decision, peek bool) (bool, oracle.State) {
+	return oracle.Fits(s, r.oracle(now), oracle.Result{
 		Allowed: d.Allowed, Reason: reasons[d.Reason], Remaining: d.Remaining, Delay: d.Delay.Microseconds(),
 		RetryAfter: d.RetryAfter.Microseconds(), ResetAfter: d.ResetAfter.Microseconds(),
 	}, peek)
@@ -99,13 +99,13 @@ func fits(s oracle.State, a ask, now int64, d sluice.Decision, peek bool) (bool,
 func step(fresh, s oracle.State, in *call, out *result) (bool, oracle.State) {
 	switch in.verb {
 	case take, peek:
-		return fits(s, in.asks[0], in.now, out.decisions[0], in.verb == peek)
+		return fits(s, in.requests[0], in.now, out.decisions[0], in.verb == peek)
 	case reset:
 		return true, fresh
 	case cancel:
-		return true, s.Cancel(in.now, in.charge.oracle(s))
+		return true, s.Cancel(in.now, in.charge.taken(s))
 	case settle:
-		return true, s.Settle(in.now, in.charge.oracle(s), in.actual)
+		return true, s.Settle(in.now, in.charge.taken(s), in.actual)
 	default:
 		held, next := s.(oracle.Leases).Release(in.now, in.charge.member)
 		return held == !out.lost, next
@@ -124,11 +124,11 @@ func (p pair) step(fresh oracle.State, in *call, out *result) (bool, pair) {
 	}
 	all := true
 	for i, s := range p {
-		ok, _, _ := s.Allows(in.asks[i].request(in.now))
+		ok, _, _ := s.Allows(in.requests[i].oracle(in.now))
 		all = all && ok
 	}
 	for i, s := range p {
-		ok, next := fits(s, in.asks[i], in.now, out.decisions[i], !all)
+		ok, next := fits(s, in.requests[i], in.now, out.decisions[i], !all)
 		if !ok {
 			return false, p
 		}
@@ -144,7 +144,7 @@ func equalPairs(a, b any) bool {
 	return p[0].Equal(q[0]) && p[1].Equal(q[1])
 }
 
-// keyModel checks the calls about each key on their own.
+// keyModel checks the calls of each key separately.
 func keyModel(fresh oracle.State) porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -163,7 +163,7 @@ func keyModel(fresh oracle.State) porcupine.Model {
 	}
 }
 
-// pairModel checks the calls about two keys, and both, together.
+// pairModel checks the calls of two keys together, because batches use both.
 func pairModel(fresh oracle.State) porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return pair{fresh, fresh} },
@@ -178,13 +178,13 @@ func describe(o porcupine.Operation) string {
 	text := fmt.Sprintf("[%d, %d] caller %d at %d: %s key %d", o.Call, o.Return, o.ClientId, in.now, verbs[in.verb], in.key)
 	switch in.verb {
 	case take, peek:
-		return text + fmt.Sprintf(" %+v: %+v", in.asks[0], out.decisions[0])
+		return text + fmt.Sprintf(" %+v: %+v", in.requests[0], out.decisions[0])
 	case batch:
-		return text + fmt.Sprintf(" %+v: %+v", in.asks, out.decisions)
+		return text + fmt.Sprintf(" %+v: %+v", in.requests, out.decisions)
 	case reset:
 		return text
 	default:
 		c := in.charge
-		return text + fmt.Sprintf(" %+v of %d, delay %d, to %d: lost %v", c.ask, c.at, c.delay, in.actual, out.lost)
+		return text + fmt.Sprintf(" %+v of %d, delay %d, to %d: lost %v", c.request, c.at, c.delay, in.actual, out.lost)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// mutexMap makes a keyed limiter of a limiter for one key, as most services
-// do by hand: a map under a mutex, which is held for the look-up only.
+// mutexMap makes a keyed limiter from limiters for one key, as most services do by hand: a map under a
+// mutex, which it holds only during the look-up.
 type mutexMap[L any] struct {
 	mu   sync.Mutex
 	keys map[string]L

@@ -8,11 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Limit is what a subject is asked to enforce for each key. Subjects take from
-// it what their algorithm knows.
+// Limit is what a subject enforces for each key. A subject uses the fields that its algorithm needs.
 type Limit struct {
-	// Burst is how many units a key may take at once. Limiters that count
-	// windows admit this many per Window.
+	// Burst is how many units a key may take at once. A limiter that counts
+	// windows admits this many per Window.
 	Burst int
 
 	// Every is the time in which a token bucket gets one unit back. For
@@ -23,19 +22,19 @@ type Limit struct {
 	Window time.Duration
 }
 
-// perSecond is the rate of a token bucket under l.
+// perSecond returns the rate of a token bucket under l.
 func (l Limit) perSecond() float64 { return 1 / l.Every.Seconds() }
 
-// Limiter is a limiter at work. It is safe for concurrent use.
+// Limiter is a running limiter. It is safe for concurrent use.
 type Limiter interface {
 	// Take takes one unit for key and reports whether it was admitted.
 	Take(key string) bool
 
-	// Close ends what the limiter runs in the background.
+	// Close ends the background work of the limiter.
 	Close()
 }
 
-// Peer is a limiter that can be made.
+// A Peer makes limiters of one kind.
 type Peer struct {
 	Name   string // as the tables show it
 	Module string // the Go module it comes from
@@ -85,19 +84,19 @@ func All() []Peer {
 	}
 }
 
-// RedisLimiter is a limiter at work whose state is in Redis. It is safe for concurrent use.
+// RedisLimiter is a running limiter whose state is in Redis. It is safe for concurrent use.
 type RedisLimiter interface {
 	// Take takes one unit for key and reports whether it was admitted.
 	Take(ctx context.Context, key string) (bool, error)
 }
 
-// RedisPeer is a limiter over Redis that can be made.
+// A RedisPeer makes limiters of one kind over Redis.
 type RedisPeer struct {
 	Name   string // as the tables show it
 	Module string // the Go module it comes from
 
-	// New makes one over a server. Its connections are those of client, if the
-	// peer can use them, and else its own, which end ends.
+	// New makes one over the server of client. The limiter uses the connections of
+	// client if it can, and otherwise its own, which end closes.
 	New func(client *redis.Client, l Limit) (limiter RedisLimiter, end func() error, err error)
 }
 
@@ -111,5 +110,5 @@ func AllRedis() []RedisPeer {
 	}
 }
 
-// nothing ends a peer that holds nothing of its own.
+// nothing ends a limiter that has no connections of its own.
 func nothing() error { return nil }

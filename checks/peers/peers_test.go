@@ -14,13 +14,13 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// slow gives nothing back while a test runs.
+// slow returns a limit that refills nothing while a test runs.
 func slow(burst int) Limit {
 	return Limit{Burst: burst, Every: time.Hour, Window: 24 * time.Hour}
 }
 
-// Every adapter admits its burst for each key and then denies. This is what
-// makes their speeds comparable; it is no test of the peers.
+// TestAdaptersLimit checks that every adapter admits its burst for each key and then denies, so that their
+// speeds are comparable. It does not test the peers.
 func TestAdaptersLimit(t *testing.T) {
 	const burst, keys = 20, 50
 	for _, p := range All() {
@@ -107,8 +107,7 @@ func TestMiddlewaresLimit(t *testing.T) {
 	}
 }
 
-// Every adapter admits its burst for each key and then denies. This is what
-// makes their speeds comparable; it is no test of the peers.
+// TestRedisAdaptersLimit does the same for the adapters over Redis.
 func TestRedisAdaptersLimit(t *testing.T) {
 	const burst, keys = 5, 10
 	server := redistest.Start(t)
@@ -144,7 +143,7 @@ func TestRedisAdaptersLimit(t *testing.T) {
 	}
 }
 
-// A limiter whose server is gone tells so, and admits nothing.
+// TestRedisAdaptersReportErrors checks that a dead server is an error, and admits nothing.
 func TestRedisAdaptersReportErrors(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1})

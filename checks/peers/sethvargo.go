@@ -49,10 +49,9 @@ func sethvargoMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
 // first request.
 type sethvargoRedis struct{ store limiter.Store }
 
-// newSethvargoRedis brings a pool that waits for a connection and keeps it, with as
-// many as the other peers have. The pool that the store makes for itself opens
-// a connection for each request, sends a PING before each script, and fails
-// with more than 100 callers.
+// newSethvargoRedis uses a pool that waits for connections and keeps them, with as many connections as
+// the other peers have. The store's own pool opens a connection per request, sends a PING before each
+// script, and fails with more than 100 callers.
 func newSethvargoRedis(client *redis.Client, l Limit) (RedisLimiter, func() error, error) {
 	o := client.Options()
 	s, err := redisstore.NewWithPool(&redisstore.Config{Tokens: uint64(l.Burst), Interval: l.Window}, &redigo.Pool{

@@ -11,8 +11,8 @@ import (
 )
 
 // gcra is throttled's generic cell rate algorithm over its memory store,
-// unbounded: with a bound it forgets the least recently used key, denied or
-// not.
+// unbounded: with a bound it forgets the least recently used key, even if it is
+// denied.
 type gcra struct{ limiter *throttled.GCRARateLimiterCtx }
 
 func newThrottled(l Limit) (Limiter, error) {
@@ -20,7 +20,7 @@ func newThrottled(l Limit) (Limiter, error) {
 	return gcra{limiter}, err
 }
 
-// NewThrottledLRU returns throttled bounded to so many keys.
+// NewThrottledLRU returns throttled bounded to maxKeys keys.
 func NewThrottledLRU(l Limit, maxKeys int) (Limiter, error) {
 	limiter, err := newGCRA(l, maxKeys)
 	return gcra{limiter}, err
@@ -56,8 +56,8 @@ func throttledMiddleware(l Limit) (func(http.Handler) http.Handler, error) {
 	return h.RateLimit, nil
 }
 
-// gcraRedis is throttled's generic cell rate algorithm: it reads, decides itself,
-// and writes if nobody else wrote meanwhile, which it tries ten times.
+// gcraRedis is throttled's generic cell rate algorithm: it reads, decides in this
+// process, and writes if the value has not changed. It tries ten times.
 type gcraRedis struct{ limiter *throttled.GCRARateLimiterCtx }
 
 func newThrottledRedis(client *redis.Client, l Limit) (RedisLimiter, func() error, error) {

@@ -1,3 +1,3 @@
-// Package threats does to a limited service what attackers do, over connections, with a store
-// in memory and with a real Redis.
+// Package threats attacks a limited service over connections, as attackers do, with a store in memory and
+// with a real Redis.
 package threats

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicehq/sluice/rueidisstore"
 )
 
-// A service is limited by a policy, and believes X-Forwarded-For of this machine.
+// A service is limited by a policy, and trusts X-Forwarded-For from this machine.
 type service struct {
 	*testing.T
 	store  sluice.Store
@@ -25,7 +25,7 @@ type service struct {
 	server *httptest.Server
 }
 
-// overBoth runs a test of a service over each store.
+// overBoth tests a service over each store.
 func overBoth(t *testing.T, o policy.Options, h http.HandlerFunc, test func(s *service)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
@@ -78,8 +78,8 @@ func serve(t *testing.T, store sluice.Store, o policy.Options, h http.HandlerFun
 	return &service{t, store, p, s}
 }
 
-// ask sends a GET with headers, "Name: value", as they are written, and returns the status.
-func (s *service) ask(path string, headers ...string) int {
+// get sends a GET and returns the status. Headers are written as "Name: value" and sent unchanged.
+func (s *service) get(path string, headers ...string) int {
 	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.server.URL, http.NoBody)
 	if err != nil {

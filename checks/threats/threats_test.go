@@ -20,8 +20,8 @@ func hourly(n int64) []*sluice.Limit {
 	return []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(n)})}
 }
 
-// TestSpoofedAddresses: a client behind a trusted proxy that writes elements of its own before the one that the
-// proxy adds has one budget, and takes nothing of those whose addresses it writes.
+// TestSpoofedAddresses writes false addresses before the address that a trusted proxy adds. The client
+// keeps its one budget, and takes nothing from the clients with those addresses.
 func TestSpoofedAddresses(t *testing.T) {
 	rules := []policy.Rule{{Name: "client", Key: []policy.Part{policy.ClientIP()}, Limits: hourly(3)}}
 	overBoth(t, policy.Options{Rules: rules}, nothing, func(s *service) {
@@ -35,42 +35,42 @@ func TestSpoofedAddresses(t *testing.T) {
 			if i%2 == 0 {
 				lines = append([]string{"X-Forwarded-For: " + strings.Join(made, ",")}, "X-Forwarded-For: 198.51.100.1")
 			}
-			if got, ok := s.ask("/", lines...), i < 3; (got == http.StatusOK) != ok {
+			if got, ok := s.get("/", lines...), i < 3; (got == http.StatusOK) != ok {
 				s.Fatalf("request %d, %q: %d", i, lines, got)
 			}
 		}
-		if got := s.ask("/", "X-Forwarded-For: 203.0.113.7"); got != http.StatusOK {
+		if got := s.get("/", "X-Forwarded-For: 203.0.113.7"); got != http.StatusOK {
 			s.Errorf("the victim gets %d", got)
 		}
 	})
 }
 
-// TestRotatedAddresses: all addresses of a /64, and all spellings of an IPv4 address, have one budget; two IPv4
-// addresses have two.
+// TestRotatedAddresses uses many addresses of a /64, and many spellings of an IPv4 address. Each set has
+// one budget. Two IPv4 addresses have two.
 func TestRotatedAddresses(t *testing.T) {
 	rules := []policy.Rule{{Name: "client", Key: []policy.Part{policy.ClientIP()}, Limits: hourly(5)}}
 	overBoth(t, policy.Options{Rules: rules}, nothing, func(s *service) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		for i := range 60 {
 			a := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 7, byte(rng.Uint32()), byte(rng.Uint32()), 12: byte(rng.Uint32()), 15: byte(i)})
-			if got := s.ask("/", "X-Forwarded-For: "+a.String()); (got == http.StatusOK) != (i < 5) {
+			if got := s.get("/", "X-Forwarded-For: "+a.String()); (got == http.StatusOK) != (i < 5) {
 				s.Fatalf("address %d, %v: %d", i, a, got)
 			}
 		}
 		for i, text := range []string{
 			"192.0.2.1", "::ffff:192.0.2.1", "[::ffff:192.0.2.1]:9", "::FFFF:C000:201", "0:0:0:0:0:ffff:192.0.2.1", "192.0.2.1:4711", `"192.0.2.1"`, "::ffff:192.0.2.1%eth0",
 		} {
-			if got := s.ask("/", "X-Forwarded-For: "+text); (got == http.StatusOK) != (i < 5) {
+			if got := s.get("/", "X-Forwarded-For: "+text); (got == http.StatusOK) != (i < 5) {
 				s.Errorf("spelling %d, %s: %d", i, text, got)
 			}
 		}
-		if got := s.ask("/", "X-Forwarded-For: 192.0.2.2"); got != http.StatusOK {
+		if got := s.get("/", "X-Forwarded-For: 192.0.2.2"); got != http.StatusOK {
 			s.Errorf("another IPv4 address: %d", got)
 		}
 	})
 }
 
-// TestBanEvasionBySpelling: a key that is banned is banned in all its spellings.
+// TestBanEvasionBySpelling checks that a banned key is banned in all its spellings.
 func TestBanEvasionBySpelling(t *testing.T) {
 	ban := &sluice.Ban{After: 1, For: time.Hour}
 	rules := []policy.Rule{
@@ -85,10 +85,10 @@ func TestBanEvasionBySpelling(t *testing.T) {
 			return []string{"X-Forwarded-For: " + client, "Host: " + host, user}
 		}
 		for i, want := range []int{200, 429} {
-			if got := s.ask("/login", lines("192.0.2.1", "shop.example", "X-User: eve")...); got != want {
+			if got := s.get("/login", lines("192.0.2.1", "shop.example", "X-User: eve")...); got != want {
 				s.Fatalf("request %d: %d", i, got)
 			}
-			if got := s.ask("/six", "X-Forwarded-For: 2001:db8::1"); got != want {
+			if got := s.get("/six", "X-Forwarded-For: 2001:db8::1"); got != want {
 				s.Fatalf("request %d over IPv6: %d", i, got)
 			}
 		}
@@ -101,30 +101,30 @@ func TestBanEvasionBySpelling(t *testing.T) {
 			{"/login?x=1", "192.0.2.1", "shop.example", "X-User: \t eve "},
 			{"/./login", `"[::ffff:c000:201]:1"`, "shop.example", "X-User: eve"},
 		} {
-			if got := s.ask(c.path, lines(c.client, c.host, c.user)...); got != http.StatusTooManyRequests {
+			if got := s.get(c.path, lines(c.client, c.host, c.user)...); got != http.StatusTooManyRequests {
 				s.Errorf("spelling %d, %+v: %d", i, c, got)
 			}
 		}
 		for _, client := range []string{"2001:db8::2", "2001:DB8:0:0:ffff::1", "[2001:db8::3]:1", "2001:0db8::1", "2001:db8::9%x"} {
-			if got := s.ask("/six", "X-Forwarded-For: "+client); got != http.StatusTooManyRequests {
+			if got := s.get("/six", "X-Forwarded-For: "+client); got != http.StatusTooManyRequests {
 				s.Errorf("%s: %d", client, got)
 			}
 		}
-		// Others are not in it.
-		if got := s.ask("/login", lines("192.0.2.1", "shop.example", "X-User: adam")...); got != http.StatusOK {
+		// Other users are not banned.
+		if got := s.get("/login", lines("192.0.2.1", "shop.example", "X-User: adam")...); got != http.StatusOK {
 			s.Errorf("another user: %d", got)
 		}
 	})
 }
 
-// TestCosts: no cost that a client or a service tells gives units back, runs over or passes as
-// none; a request that costs more than there can ever be is refused, and changes nothing.
+// TestCosts sends costs in headers of requests and responses. No cost gives units back, overflows, or
+// counts as zero. A request that costs more than the capacity is refused, and changes nothing.
 func TestCosts(t *testing.T) {
 	rules := []policy.Rule{
 		{Name: "header", Match: policy.Match{Paths: []string{"/in"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(100), Cost: policy.Cost{Header: "X-Cost", Units: 2}},
 		{Name: "capped", Match: policy.Match{Paths: []string{"/capped"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(100), Cost: policy.Cost{Header: "X-Cost", Units: 2, Max: 7}},
 		{
-			Name: "told", Match: policy.Match{Paths: []string{"/out"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(1000),
+			Name: "response", Match: policy.Match{Paths: []string{"/out"}}, Key: []policy.Part{policy.Global()}, Limits: hourly(1000),
 			Cost: policy.Cost{Source: policy.CostResponseHeader, Header: "X-Tokens", Estimate: 3, Max: 20},
 		},
 	}
@@ -159,7 +159,7 @@ func TestCosts(t *testing.T) {
 			{"/in", []string{"X-Cost: 18446744073709551617"}, 200, 2},
 			{"/in", []string{"X_Cost: 1"}, 200, 2},
 			{"/in", []string{"x-cost: 3"}, 200, 3},
-			{"/in", []string{"X-Cost: 3", "X-Cost: 1"}, 200, 3}, // the first, as handlers read it
+			{"/in", []string{"X-Cost: 3", "X-Cost: 1"}, 200, 3}, // the first one, as handlers read it
 			{"/in", []string{"Connection: X-Cost", "X-Cost: 4"}, 200, 4},
 			{"/in", []string{"X-Cost: " + huge}, 400, 0},
 			{"/in", []string{"X-Cost: 9007199254740993"}, 400, 0},
@@ -169,12 +169,12 @@ func TestCosts(t *testing.T) {
 			{"/out", []string{"X-Reply: 12"}, 200, 12},
 			{"/out", []string{"X-Reply: -12"}, 200, 3},
 			{"/out", []string{"X-Reply: " + huge}, 200, 20},
-			{"/out", []string{"X-Tokens: 0", "X-Reply: 5"}, 200, 5}, // the client's own is not the service's
+			{"/out", []string{"X-Tokens: 0", "X-Reply: 5"}, 200, 5}, // only the header of the response counts
 		} {
 			before := left(c.path)
-			got := s.ask(c.path, c.lines...)
+			got := s.get(c.path, c.lines...)
 			var used int64
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // settled soon after the answer
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); { // it is settled soon after the response
 				if used = before - left(c.path); used == c.cost {
 					break
 				}
@@ -184,12 +184,12 @@ func TestCosts(t *testing.T) {
 			}
 		}
 	})
-	// Below the policy, a negative cost or one beyond counting is an error, of both stores.
+	// Without a policy, both stores return an error for a negative cost and for one that is too large.
 	overBoth(t, policy.Options{Rules: rules}, nothing, func(s *service) {
 		l := sluice.NewLimiter(s.store, sluice.MustLimit("direct", sluice.TokenBucket{Rate: sluice.PerHour(10)}))
 		for _, n := range []int64{-1, math.MinInt64, -1 << 53} {
 			if _, err := l.AllowN(s.Context(), sluice.Key{}, n); err == nil {
-				s.Errorf("a cost of %d is no error", n)
+				s.Errorf("a cost of %d is not an error", n)
 			}
 		}
 		for _, n := range []int64{math.MaxInt64, 1 << 53, 11} {
@@ -203,8 +203,8 @@ func TestCosts(t *testing.T) {
 	})
 }
 
-// TestMissingKey: who leaves the key out shares a budget with nobody who gives one, is refused,
-// or meets no rule, as the rule says.
+// TestMissingKey sends requests without the key. The rule says whether they share one budget, are
+// denied, or skip the rule. No request with a key shares their budget.
 func TestMissingKey(t *testing.T) {
 	user := policy.Header("X-User")
 	at := func(path string) policy.Match { return policy.Match{Paths: []string{path}} }
@@ -217,20 +217,21 @@ func TestMissingKey(t *testing.T) {
 		absent, empty := []string{}, []string{"X-User: "}
 		for i, lines := range [][]string{absent, empty, absent, empty} {
 			for path, ok := range map[string]bool{"/share": i < 2, "/deny": false, "/skip": true} {
-				if got := s.ask(path, lines...); (got == http.StatusOK) != ok {
+				if got := s.get(path, lines...); (got == http.StatusOK) != ok {
 					s.Errorf("request %d to %s without a key: %d", i, path, got)
 				}
 			}
 		}
 		for _, name := range []string{"missing", "+", "-", "(missing)", "global", "1", "0"} {
-			if got := s.ask("/share", "X-User: "+name); got != http.StatusOK {
-				s.Errorf("user %q has the budget of those without a name: %d", name, got)
+			if got := s.get("/share", "X-User: "+name); got != http.StatusOK {
+				s.Errorf("user %q has the budget of requests without a user: %d", name, got)
 			}
 		}
 	})
 }
 
-// TestDelimiterInjection: values that run into each other are other keys.
+// TestDelimiterInjection checks that pairs of values are different keys, even if their texts joined are
+// equal.
 func TestDelimiterInjection(t *testing.T) {
 	key := []policy.Part{policy.Header("X-A"), policy.Header("X-B")}
 	overBoth(t, policy.Options{Rules: []policy.Rule{{Name: "pair", Key: key, Limits: hourly(1)}}}, nothing, func(s *service) {
@@ -238,7 +239,7 @@ func TestDelimiterInjection(t *testing.T) {
 		for _, a := range pieces {
 			for _, b := range pieces {
 				lines := []string{"X-A: " + a, "X-B: " + b}
-				if first, second := s.ask("/", lines...), s.ask("/", lines...); first != http.StatusOK || second == http.StatusOK {
+				if first, second := s.get("/", lines...), s.get("/", lines...); first != http.StatusOK || second == http.StatusOK {
 					s.Fatalf("%s: %d, then %d", fmt.Sprint(lines), first, second)
 				}
 			}

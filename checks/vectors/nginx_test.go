@@ -88,8 +88,8 @@ func nginxZones(w *world) {
 		queries []string
 		want    []int
 	}{
-		{"fast alone", []string{"fast=a", "fast=a"}, []int{200, 200}},
-		{"slow alone", []string{"slow=a", "slow=a"}, []int{200, 503}},
+		{"only fast", []string{"fast=a", "fast=a"}, []int{200, 200}},
+		{"only slow", []string{"slow=a", "slow=a"}, []int{200, 503}},
 		{"both", []string{"slow=b&fast=b", "slow=b&fast=b"}, []int{200, 503}},
 		{"an empty key", []string{"slow=&fast=", "slow=&fast=", ""}, []int{200, 200, 200}},
 		// A denial of the slow zone charges nothing to the fast one.

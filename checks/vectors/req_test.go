@@ -94,7 +94,7 @@ func (q *reqQueue) take(k sluice.Key, n int64) (sluice.Decision, error) {
 	if err != nil {
 		return before, err
 	}
-	// The queue alone bounds the wait.
+	// Only the queue bounds the wait.
 	r, err := q.ReserveN(q.Context(), k, n, forever)
 	if err != nil {
 		return sluice.Decision{}, err
@@ -244,7 +244,7 @@ func withinAMillisecond(w *world) {
 	}
 }
 
-// redisRefused uses a client of the caller. If no server listens, the error says so.
+// redisRefused uses a client of the caller. If no server listens, the error is "connection refused".
 func redisRefused(w *world) {
 	l := w.mustLimiter("own", sluice.LeakyBucket{Rate: sluice.PerSecond(2)})
 	for i, want := range []bool{true, false, false, true, false} {

@@ -136,8 +136,8 @@ func (c *conns) leave(k sluice.Key, end func(sluice.Charge) error) (any, error) 
 	return d.Limit - d.Remaining, err
 }
 
-// unitDelay returns the delay of one turn: it divides the delay of the last place in the queue by
-// its turns.
+// unitDelay returns the delay of one turn: it divides the delay of the last turn in the queue by
+// the number of turns.
 func (c *conns) unitDelay(k sluice.Key) (any, error) {
 	a := c.limit.Algorithm().(sluice.Concurrency)
 	peek := sluice.Request{Limit: c.limit, Key: k, Peek: true}

@@ -89,7 +89,7 @@ func (w *world) replaySteps() (reason string) {
 }
 
 // refused returns the result of a call that failed, in the words of vectors. It returns nil for a
-// rate that is refused though the vector is no defect. A defect whose limit is refused is broken.
+// rate that is refused although the vector is not a defect. A defect whose limit is refused is broken.
 func (w *world) refused(err error) any {
 	w.Helper()
 	var limit *sluice.LimitError

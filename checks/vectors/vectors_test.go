@@ -53,7 +53,7 @@ func (v *vector) bounds() (fewest, most float64, err error) {
 type replay struct {
 	name      string
 	run       func(w *world)
-	start     int64 // of the clock, in microseconds
+	start     int64 // the first time of the clock, in microseconds
 	realClock bool  // the store's own clock runs
 }
 
@@ -157,7 +157,7 @@ var listed = map[string]string{
 	"XT-25": noSuchRate,
 }
 
-// TestVectors replays the vectors of our file, or of the one that SLUICE_VECTORS names. Every vector
+// TestVectors replays the vectors of our file, or of the file that SLUICE_VECTORS names. Every vector
 // of our file is replayed, or listed with a reason.
 func TestVectors(t *testing.T) {
 	file, own := vectorFile(t)

@@ -22,7 +22,7 @@ type world struct {
 	v      *vector
 	store  sluice.Store
 	server *redistest.Server // nil in memory
-	prefix string            // of the keys in Redis
+	prefix string            // all keys in Redis begin with it
 	clock  atomic.Int64      // in microseconds; a vector on the real clock does not use it
 
 	// The rest is for vectors that have steps.

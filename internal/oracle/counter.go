@@ -33,8 +33,8 @@ func (c Counter) at(now int64) (window, prev, cur, at int64, setBack bool) {
 	return window, c.units[window-1], c.units[window], now, false
 }
 
-// used returns the units that count at a time: those of the current window, and those of the window
-// before in the part that the sliding window covers, rounded up.
+// used returns the units that count at a time. It adds to the current window the covered part of the
+// window before it, rounded up.
 func (c Counter) used(now int64) int64 {
 	window, prev, cur, at, _ := c.at(now)
 	covered := Rat(c.length-(at-window*c.length), c.length)

@@ -14,7 +14,8 @@ type Request struct {
 	Cost int64
 	// Floor is how many units must remain.
 	Floor int64
-	// MaxWait is the longest delay. Zero is what the algorithm offers by itself, and less is no delay.
+	// MaxWait is the longest delay. Zero accepts what the algorithm offers by itself, and a negative one
+	// accepts no delay.
 	MaxWait int64
 	// Member is the identity of a lease.
 	Member uint64
@@ -69,7 +70,7 @@ type State interface {
 	Take(r Request, allowed bool) (State, Charge)
 	// Remaining returns how many units a request like r could take.
 	Remaining(r Request) int64
-	// Fresh reports whether the state equals that of a new key.
+	// Fresh reports whether the state equals the state of a new key.
 	Fresh(now int64) bool
 	// Settle replaces the cost of a charge.
 	Settle(now int64, c Charge, actual int64) State
@@ -81,7 +82,7 @@ type State interface {
 
 // Decide decides a request. RetryAfter is the first time at which the same request would pass, and
 // ResetAfter the first at which the state is fresh. The search for them begins at the times of guess,
-// such as those of the result that a test compares: a right guess makes it short.
+// for which a test uses the result under test: a right guess makes the search short.
 func Decide(s State, r Request, guess Result) (Result, Charge, State) {
 	allowed, delay, reason := s.Allows(r)
 	after, c := s.Take(r, allowed)
@@ -102,8 +103,8 @@ func Peek(s State, r Request, guess Result) Result {
 	return d
 }
 
-// Fits reports whether a result is the one that Decide or, for a peek, Peek returns, and returns the
-// state after the request. It is faster than they are.
+// Fits reports whether Decide returns this result, or Peek for a peek. It returns the state after the
+// request, too. It is faster than they are.
 func Fits(s State, r Request, got Result, peek bool) (ok bool, after State) {
 	allowed, delay, reason := s.Allows(r)
 	if got.Allowed != allowed || got.Delay != delay || got.Reason != reason {

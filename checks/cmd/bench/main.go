@@ -181,7 +181,7 @@ func (c *command) startProfile() (end func(), err error) {
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		_ = f.Close() // whoever reads the profile sees that it is incomplete
+		_ = f.Close() // an incomplete profile is seen when it is read
 	}, nil
 }
 

@@ -32,7 +32,7 @@ func TestRatioNeedsBothFigures(t *testing.T) {
 	r := Results{}
 	r.Set("speed", "a", Once(6))
 	if _, ok := r.Ratio("speed", "a", "b"); ok {
-		t.Error("a ratio over nothing")
+		t.Error("a ratio without a second figure")
 	}
 	r.Set("speed", "b", Once(4))
 	if got, ok := r.Ratio("speed", "a", "b"); !ok || got.Text(1) != "1.5" {
@@ -44,7 +44,7 @@ func TestRatioNeedsBothFigures(t *testing.T) {
 	}
 }
 
-// A machine that is slow in one round is so for both.
+// TestRatiosAreTakenRoundByRound checks that a slow round does not change a ratio.
 func TestRatiosAreTakenRoundByRound(t *testing.T) {
 	for _, c := range []struct {
 		s, o []float64
@@ -87,7 +87,7 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// Every bucket begins after the one before it ends.
+// TestBucketsAreWithoutGaps checks that every bucket begins after the end of the bucket before it.
 func TestBucketsAreWithoutGaps(t *testing.T) {
 	for i := range buckets {
 		last := upperBound(i)
@@ -124,7 +124,7 @@ func TestQuantiles(t *testing.T) {
 	}
 	whole.Reset()
 	if got := whole.Quantile(0.5); got != 0 {
-		t.Errorf("half of nothing is %v", got)
+		t.Errorf("the median without durations is %v", got)
 	}
 }
 

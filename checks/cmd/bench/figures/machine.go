@@ -45,7 +45,7 @@ func Versions(modules []string) Table {
 }
 
 // Quiet measures how much of the machine this process gets. It returns the speed of each of two
-// goroutines that only compute, divided by the speed of one alone. That is 1 on a quiet machine of two
+// goroutines that only compute, divided by the speed of only one. That is 1 on a quiet machine of two
 // cores, and one half if another process takes a core.
 func Quiet() float64 {
 	alone := spin(1)

@@ -30,9 +30,8 @@ func judge(r figures.Results) []figures.Bar {
 	}
 }
 
-// floorMetric returns the metric of floor-decision that another is compared
-// with. The floor is defined by a line written, so denials, with which it
-// writes nothing, are compared with admissions.
+// floorMetric returns the metric of floor-decision to compare with. The floor's definition includes one
+// line written. Its denials write nothing, so denials are compared with its admissions.
 func floorMetric(metric string) string {
 	if kind, ok := strings.CutPrefix(metric, "denied-"); ok {
 		return "hot-" + kind

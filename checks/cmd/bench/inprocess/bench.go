@@ -56,7 +56,7 @@ const goroutines = 2
 type Options struct {
 	// Memory and HTTP choose parts: decisions in memory, and the net/http middleware.
 	Memory, HTTP bool
-	// Quick asks for a short run.
+	// Quick makes the run short.
 	Quick bool
 	// Only matches the part/subject pairs to measure.
 	Only *regexp.Regexp

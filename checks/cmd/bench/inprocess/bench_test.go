@@ -52,7 +52,8 @@ func TestDrawsStayInRange(t *testing.T) {
 	}
 }
 
-// Figures at a bar hold, figures just beyond it do not, and none is neither.
+// TestJudge checks that figures at a bar hold, that figures just beyond it do not, and that a bar without
+// figures is not measured.
 func TestJudge(t *testing.T) {
 	measured := func(excess float64) figures.Results {
 		r := figures.Results{}

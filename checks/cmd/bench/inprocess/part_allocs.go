@@ -38,14 +38,14 @@ func measureAllocsOf(b *bench, s subject) error {
 		known.take(l)
 	}
 	each := float64(mallocs()-before) / (keys * rounds)
-	if each < 0.001 { // the runtime's own, now and then
+	if each < 0.001 { // the runtime itself allocates now and then
 		each = 0
 	}
 	b.results.Set("allocs", s.name, figures.Once(each))
 	return nil
 }
 
-// mallocs returns how many objects were ever allocated.
+// mallocs returns how many objects have been allocated so far.
 func mallocs() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

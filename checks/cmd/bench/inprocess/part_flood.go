@@ -8,31 +8,29 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// floodLimit admits a key once an hour, so that no key of a flood is as good
-// as new before its end.
+// floodLimit admits a key once an hour, so that no key of a flood is fresh again before the flood ends.
 var floodLimit = peers.Limit{Burst: 1, Every: time.Hour, Window: 24 * time.Hour}
 
-// floodSamples is how often the memory is looked at, and the denied key asks.
+// floodSamples is how often the memory is measured, and the denied key sends a request.
 const floodSamples = 50
 
-// bounded is a limiter that promises to stay within a bound.
+// A bounded limiter promises to stay within a bound.
 type bounded struct {
 	name string
 	open func(l peers.Limit, bytes int) (peers.Limiter, error)
 }
 
-// boundedStores returns ours and, for comparison, one that forgets the least
-// recently used key.
+// boundedStores returns ours and, for comparison, a store that forgets the least recently used key.
 func boundedStores() []bounded {
 	return append(sluiceBounded(), bounded{"throttled, LRU", func(l peers.Limit, bytes int) (peers.Limiter, error) {
-		const perKey = 260 // roughly what one takes, list and all
+		const perKey = 260 // roughly, with its part of the list
 		return peers.NewThrottledLRU(l, bytes/perKey)
 	}})
 }
 
-// measureFlood throws many keys at bounded stores: does the memory stay within
-// the bound, and do keys that were denied before stay denied, the one that keeps
-// asking and the one that asks only at the end?
+// measureFlood sends many keys to bounded stores. It measures whether the memory stays within the bound,
+// and whether two denied keys stay denied: a persistent key that sends requests all the time, and a
+// patient key that sends one at the end.
 func measureFlood(b *bench) error {
 	for _, s := range boundedStores() {
 		if !b.wants("flood", s.name) {
@@ -52,7 +50,7 @@ func measureFloodOf(b *bench, s bounded) error {
 		return err
 	}
 	defer l.Close()
-	const persistent, patient = "asks again and again", "asks again at the end"
+	const persistent, patient = "persistent", "patient"
 	for _, denied := range []string{persistent, patient} {
 		if !l.Take(denied) || l.Take(denied) {
 			return fmt.Errorf("a limit of one admits none or two")

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// measureGC times collections while our store holds many keys, and while
-// floor-tables of the same bytes are all there is.
+// measureGC times collections while our store holds many keys, and then while only floor-tables of the
+// same bytes exist.
 func measureGC(b *bench) error {
 	for _, s := range sluiceSubjects() {
 		if !b.wants("gc", s.name) {
@@ -34,7 +34,7 @@ func measureGC(b *bench) error {
 	return nil
 }
 
-// measureGCOf returns the bytes the subject held.
+// measureGCOf times collections and returns the bytes of the subject.
 func measureGCOf(b *bench, s subject) (int64, error) {
 	base := liveHeap()
 	l, err := s.open(liveLimit, b.gcKeys)

@@ -8,9 +8,9 @@ import (
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 )
 
-// measureHeap fills each keyed subject from n to 2n live keys and averages the
-// live heap per key, sampled after a collection at evenly spaced points. On
-// the way, at n keys, it times a collection. One subject's keys are alive at a time.
+// measureHeap fills each keyed subject from n to 2n live keys. It averages the live heap per key after
+// collections at evenly spaced points, and times one collection at n keys. Only one subject is open at a
+// time.
 func measureHeap(b *bench) error {
 	for _, s := range subjects() {
 		if s.kind == bound || !s.keyed || !b.wants("heap", s.name) {
@@ -22,15 +22,15 @@ func measureHeap(b *bench) error {
 	}
 	for _, f := range []struct {
 		name string
-		size int // bytes of a slot
+		size int // bytes of an entry
 	}{{floorTable, 16}, {floorDecision, 32}} {
 		if b.wants("heap", f.name) {
 			// Of fixed size, and at most half full.
-			slots := 1
-			for slots < 2*b.heapKeys {
-				slots *= 2
+			entries := 1
+			for entries < 2*b.heapKeys {
+				entries *= 2
 			}
-			b.results.Set("heap", f.name, figures.Once(float64(slots*f.size)/float64(b.heapKeys)))
+			b.results.Set("heap", f.name, figures.Once(float64(entries*f.size)/float64(b.heapKeys)))
 		}
 	}
 	return nil
@@ -67,15 +67,15 @@ func measureHeapOf(b *bench, s subject) error {
 		sum += each
 	}
 	st := figures.Summarize(perKey)
-	st.Median = sum / float64(len(perKey)) // the bar speaks of the average
+	st.Median = sum / float64(len(perKey)) // the bar is on the average
 	b.results.Set("heap", s.name, st)
 	return nil
 }
 
-// liveHeap collects garbage and returns the bytes of what is left.
+// liveHeap collects garbage and returns the live bytes.
 func liveHeap() int64 {
 	runtime.GC()
-	runtime.GC() // what finalizers of the first released
+	runtime.GC() // frees what the finalizers of the first released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -7,14 +7,13 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// hotLimit never denies one key during a run; deniedLimit always does, once
-// it is used up.
+// hotLimit never denies one key during a run. deniedLimit always denies once it is used up.
 var (
 	hotLimit    = peers.Limit{Burst: 100_000_000, Every: time.Microsecond, Window: 24 * time.Hour}
 	deniedLimit = peers.Limit{Burst: 10, Every: time.Hour, Window: 24 * time.Hour}
 )
 
-// hotCase is one way of asking for one key.
+// A hotCase is one way to send requests of one key.
 type hotCase struct {
 	metric     string
 	goroutines int
@@ -44,7 +43,7 @@ func measureHotCase(b *bench, c hotCase) error {
 	var contenders []contender
 	wrong := map[string]*atomic.Int64{}
 	for _, s := range subjects() {
-		// floor-table knows no time, and nothing of it is like a denial.
+		// floor-table has no clock, so it has nothing to compare with a denial.
 		if !b.wants(c.metric, s.name) || !c.admitted && s.name == floorTable {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 // httpLimit never denies during a run.
 var httpLimit = peers.Limit{Burst: 100_000_000, Every: time.Millisecond, Window: 24 * time.Hour}
 
-// middleware is a net/http middleware to be measured.
+// A middleware is a net/http middleware to measure.
 type middleware struct {
 	name string
 	open func(peers.Limit) (func(http.Handler) http.Handler, error)
@@ -89,7 +89,7 @@ func measureHTTP(b *bench) error {
 // bareSuffix marks the figure of the bare handler beside a middleware.
 const bareSuffix = " (bare)"
 
-// bare returns a handler that does nothing but set these headers.
+// bare returns a handler that only sets these headers.
 func bare(headers http.Header) http.Handler {
 	type field struct{ name, value string }
 	var fields []field

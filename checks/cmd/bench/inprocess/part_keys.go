@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// liveLimit never denies during a run and keeps each key live: a unit taken
-// comes back after ten minutes, so no key is as good as new before the end.
+// liveLimit never denies during a run and keeps each key live: a unit comes back after ten minutes, so
+// that no key is fresh again before the end.
 var liveLimit = peers.Limit{Burst: 10_000_000, Every: 10 * time.Minute, Window: 24 * time.Hour}
 
 // measureKeys times decisions over a million live keys, with both draws.
@@ -73,15 +73,14 @@ func measureKeys(b *bench) error {
 	return nil
 }
 
-// tolerate accounts for answers that were not those the limit demands: an
-// error for us and the floors, a note for a peer.
+// tolerate handles wrong decisions. They are an error of ours and of the floors, and a note about a peer.
 func (b *bench) tolerate(metric string, c contender, wrong int64) error {
 	if wrong == 0 {
 		return nil
 	}
 	if !isPeer(c.name) {
-		return fmt.Errorf("%s: %d wrong answers in %s", c.name, wrong, metric)
+		return fmt.Errorf("%s: %d wrong decisions in %s", c.name, wrong, metric)
 	}
-	b.note("%s gave %d answers in %s that its limit does not demand; an error counts as a denial.", c.name, wrong, metric)
+	b.note("%s made %d wrong decisions in %s; an error counts as a denial.", c.name, wrong, metric)
 	return nil
 }

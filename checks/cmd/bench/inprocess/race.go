@@ -8,21 +8,19 @@ import (
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 )
 
-// contender is a subject in a race: take runs one goroutine's share of a turn.
+// A contender is a subject in a race. take runs one goroutine's share of a turn.
 type contender struct {
 	name string
 	ops  int // decisions per goroutine and turn
 	take func(goroutine, ops int)
 }
 
-// race gives every contender its turn in each round, on so many goroutines at
-// once, and returns for each what a decision took: the nanoseconds a goroutine
-// spends on one. Whatever disturbs the machine so disturbs all alike; who
-// begins changes from round to round. A first round warms up and is not
-// counted.
+// race gives every contender its turn in each round, so that a disturbance of the machine affects all of
+// them. It returns the nanoseconds that a goroutine spends on one decision. Each round begins with another
+// contender. A first round warms up and does not count.
 //
-// Garbage is collected between rounds and never inside a turn, which is
-// to the advantage of those who make any.
+// Garbage is collected between rounds and never inside a turn, which favours contenders that make
+// garbage.
 func (b *bench) race(goroutines int, contenders []contender) map[string]figures.Stat {
 	if len(contenders) == 0 {
 		return nil

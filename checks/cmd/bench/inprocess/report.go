@@ -31,7 +31,7 @@ one full collection at %d keys; allocations of a decision on a known key. The fl
 		b.heapPoints, b.heapKeys, 2*b.heapKeys, b.heapKeys), memoryTable(b.results))
 	r.Add(fmt.Sprintf("A collection with %d keys", b.gcKeys), "", gcTable(b.results))
 	r.Add(fmt.Sprintf("A flood of %d keys", b.floodKeys),
-		fmt.Sprintf(`Two keys are used up, and then every other key sends one request. Of the two, one sends %d more requests
+		fmt.Sprintf(`Two keys are used up, and then every other key sends one request. One of the two sends %d more requests
 on the way, the other only one at the end; neither may be admitted.`, floodSamples),
 		floodTable(b.results))
 	r.Add("net/http middleware", fmt.Sprintf(`One goroutine, %d client addresses, a writer that discards. Bare is a handler that only sets the headers

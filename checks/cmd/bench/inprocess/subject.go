@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// kind tells what a subject is there for.
+// kind is the role of a subject.
 type kind int
 
 const (
@@ -17,7 +17,7 @@ const (
 	peer
 )
 
-// subject is a limiter to be measured.
+// A subject is a limiter to measure.
 type subject struct {
 	name  string
 	kind  kind
@@ -28,13 +28,13 @@ type subject struct {
 	open func(l peers.Limit, keys int) (peers.Limiter, error)
 }
 
-// The names of the floors, which the bars speak of.
+// The names of the floors. Bars use them.
 const (
 	floorTable    = "floor-table"
 	floorDecision = "floor-decision"
 )
 
-// subjects returns all there are: ours first, then floors, then peers.
+// subjects returns all subjects: ours first, then floors, then peers.
 func subjects() []subject {
 	all := sluiceSubjects()
 	all = append(all,
@@ -52,8 +52,8 @@ func subjects() []subject {
 	return all
 }
 
-// isPeer reports whether the subject is a peer, isKeyedPeer whether it is one
-// that keeps keys itself.
+// isPeer reports whether a subject is a peer. isKeyedPeer reports whether it is a peer that keeps its keys
+// itself.
 func isPeer(name string) bool {
 	return has(name, func(s subject) bool { return s.kind == peer })
 }
@@ -71,10 +71,10 @@ func has(name string, property func(subject) bool) bool {
 	return false
 }
 
-// limiters are those that are open at the same time.
+// limiters are open at the same time.
 type limiters []peers.Limiter
 
-// add opens one more.
+// add opens one more limiter.
 func (ls *limiters) add(s subject, l peers.Limit, keys int) (peers.Limiter, error) {
 	limiter, err := s.open(l, keys)
 	if err != nil {

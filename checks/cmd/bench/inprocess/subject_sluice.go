@@ -14,7 +14,7 @@ import (
 // sluiceName is our store in the tables, with its token bucket.
 const sluiceName = "sluice"
 
-// roomy is a bound no measurement reaches but those about the bound.
+// roomy is a bound that only the measurements of the bound reach.
 const roomy = 8 << 30
 
 // store is our memory store with one limit.
@@ -62,8 +62,7 @@ func sluiceSubjects() []subject {
 	}}}
 }
 
-// growingAlgorithms are those whose states have no fixed size: they are
-// measured with the others, but the bar does not speak of them.
+// growingAlgorithms have states without a fixed size. They are measured with the others, but have no bar.
 var growingAlgorithms = []string{"sluice, sliding log", "sluice, concurrency"}
 
 // sluiceAlgorithms returns our store with each of the other algorithms.
@@ -98,8 +97,8 @@ func sluiceBounded() []bounded {
 	}}}
 }
 
-// sluiceMiddlewares returns our middleware as its documentation begins with it:
-// one limit, keyed by the client's address, with the default headers.
+// sluiceMiddlewares returns our middleware in its simplest form: one limit, keyed by the client's address,
+// with the default headers.
 func sluiceMiddlewares() []middleware {
 	return []middleware{{sluiceName, func(l peers.Limit) (func(http.Handler) http.Handler, error) {
 		s, err := newStore(roomy, tokenBucket(l))

@@ -37,8 +37,8 @@ func speed(r figures.Results, promise, metric, subject, over string, factor floa
 	}
 }
 
-// cost holds if a decision of one subject takes at most factor × the time in
-// scripts of another's.
+// cost holds if a decision of one subject takes at most factor × the time in scripts of a decision of
+// another.
 func cost(r figures.Results, promise, cell, subject, over string, factor float64) figures.Bar {
 	metric := metricOf(cell, metricScript)
 	ratio, ok := r.Ratio(metric, subject, over)
@@ -52,8 +52,8 @@ func cost(r figures.Results, promise, cell, subject, over string, factor float64
 	return figures.Bar{Promise: promise, Found: found, Measured: true, Holds: ratio.Median <= factor}
 }
 
-// noSlower holds if ours through go-redis is not slower than redis_rate with any
-// number of callers. It tells the worst.
+// noSlower holds if ours through go-redis is not slower than redis_rate with any number of callers. It
+// reports the worst ratio.
 func noSlower(r figures.Results) figures.Bar {
 	bar := figures.Bar{Promise: "go-redis: not slower than redis_rate, with 1 to 256 callers"}
 	worst := 0.0
@@ -71,8 +71,7 @@ func noSlower(r figures.Results) figures.Bar {
 	return bar
 }
 
-// memory holds if ours takes at most 32 bytes more. They are whole ones: what is
-// behind the point is the server's own books.
+// memory holds if ours takes at most 32 bytes more, rounded: the server's bookkeeping adds fractions.
 func memory(r figures.Results) figures.Bar {
 	bar := figures.Bar{Promise: "bytes per key in the server: ≤ the minimal script's + 32"}
 	us, ok1 := r.Median(metricUsed, sluiceName)
@@ -84,5 +83,5 @@ func memory(r figures.Results) figures.Bar {
 	return bar
 }
 
-// thousands writes a number of decisions.
+// thousands returns a number of decisions as text.
 func thousands(perSecond float64) string { return fmt.Sprintf("%.1fk", perSecond/1000) }

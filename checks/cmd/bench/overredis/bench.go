@@ -23,7 +23,7 @@ type bench struct {
 	size
 	match    *regexp.Regexp
 	server   *redistest.Server
-	version  string // of the server
+	version  string // the server's name and version
 	clients  clients
 	results  figures.Results
 	quiet    []float64         // the results of figures.Quiet, one per round
@@ -34,12 +34,12 @@ type bench struct {
 
 // size is how much a run measures.
 type size struct {
-	duration   time.Duration // of a cell, over all rounds
+	duration   time.Duration // per cell, over all rounds
 	rounds     int           // how often each subject takes its turn
 	callers    []int         // how many callers there are at once, one cell each
-	keys       int           // that decisions are spread over
-	memoryKeys int           // that are alive while the memory is measured
-	rest       time.Duration // before that: the server looks at each connection once a second
+	keys       int           // how many keys the decisions are about
+	memoryKeys int           // how many keys are live while the memory is measured
+	rest       time.Duration // how long the memory must stay the same: the server updates each connection once a second
 }
 
 var full = size{
@@ -57,7 +57,7 @@ const barCallers = 64
 
 // Options say what to measure.
 type Options struct {
-	// Quick asks for a short run.
+	// Quick makes the run short.
 	Quick bool
 	// Duration is how long each subject is measured in each cell of a table, over all rounds. Zero is 2 s,
 	// and 50 ms for a short run.
@@ -113,8 +113,8 @@ func Measure(ctx context.Context, o Options) (*figures.Report, error) {
 	return b.report(), nil
 }
 
-// clients are the connections that subjects share: all that use one library use
-// the same ones, with the settings its documentation gives.
+// clients are the connections that subjects share. All subjects of a library use the same client, with
+// the settings of its documentation.
 type clients struct {
 	options rueidis.ClientOption // of our store, which connects by itself
 	rueidis rueidis.Client
@@ -179,5 +179,5 @@ func (b *bench) flush(ctx context.Context) error {
 	return err
 }
 
-// cell is the name of a part's metrics with so many callers.
+// cell returns the name of a part's metrics with some number of callers.
 func cell(part string, callers int) string { return fmt.Sprintf("%s-%d", part, callers) }

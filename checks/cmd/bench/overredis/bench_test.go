@@ -22,7 +22,8 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// Figures at a bar hold, figures just beyond it do not, and none is neither.
+// TestJudge checks that figures at a bar hold, that figures just beyond it do not, and that a bar without
+// figures is not measured.
 func TestJudge(t *testing.T) {
 	measured := func(excess float64) figures.Results {
 		r := figures.Results{}
@@ -57,8 +58,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The bar about go-redis tells of the number of callers with which it holds least.
-func TestNoSlowerTellsTheWorst(t *testing.T) {
+// TestNoSlowerReportsTheWorst checks that the bar on go-redis reports its worst ratio.
+func TestNoSlowerReportsTheWorst(t *testing.T) {
 	r := figures.Results{}
 	for n, us := range map[int]float64{1: 120, 16: 90, 64: 130, 256: 95} {
 		r.Set(cell("keys", n), sluiceGoName, figures.Once(us*1000))
@@ -70,8 +71,8 @@ func TestNoSlowerTellsTheWorst(t *testing.T) {
 	}
 }
 
-// What a turn found becomes rates and shares; a script's time is told only of
-// those that run one script for each call.
+// TestRecord checks how the outcome of a turn becomes rates and shares. The time in scripts is recorded
+// only if each call was one script.
 func TestRecord(t *testing.T) {
 	b := &bench{results: figures.Results{}, failed: map[string]string{}}
 	turn := func(decided, errs int, scripts int64) outcome {
@@ -105,24 +106,24 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	if s, ok := b.results["keys-1-script"]["two scripts"]; ok {
-		t.Errorf("the time of two scripts is told as that of one: %v", s)
+		t.Errorf("the time of two scripts is recorded for one: %v", s)
 	}
 	if got := b.failed["keys-1-two scripts"]; got != "busy" {
 		t.Errorf("the first error is %q", got)
 	}
 }
 
-// limiterFunc is a limiter that is not there.
+// limiterFunc is a limiter without a server.
 type limiterFunc func(key string) (bool, error)
 
 func (f limiterFunc) Take(_ context.Context, key string) (bool, error) { return f(key) }
 
-// A turn counts what happens after the warm-up, and only that.
+// TestTurnCounts checks that a turn counts only what happens after the warm-up.
 func TestTurnCounts(t *testing.T) {
 	const admitted, denied, failed = "admitted", "denied", "failed"
-	asked := map[string]int{} // by the one caller
+	taken := map[string]int{} // by the one caller
 	l := newLoad(limiterFunc(func(key string) (bool, error) {
-		asked[key]++
+		taken[key]++
 		if key == failed {
 			return false, errors.New(failed)
 		}
@@ -132,7 +133,7 @@ func TestTurnCounts(t *testing.T) {
 	spent := usage{process: time.Second, scripts: time.Minute, calls: 7}
 	o, err := l.turn(t.Context(), time.Millisecond, 5*time.Millisecond, func() (usage, error) {
 		if warm == nil {
-			warm = maps.Clone(asked)
+			warm = maps.Clone(taken)
 			return usage{}, nil
 		}
 		return spent, nil
@@ -141,11 +142,11 @@ func TestTurnCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(warm) == 0 {
-		t.Error("nothing was asked in the warm-up")
+		t.Error("the warm-up sends no request")
 	}
-	counted := func(key string) int { return asked[key] - warm[key] }
+	counted := func(key string) int { return taken[key] - warm[key] }
 	if o.decided != counted(admitted)+counted(denied) || o.denied != counted(denied) || o.errors != counted(failed) {
-		t.Errorf("counted %+v, asked %v after %v", o.tally, asked, warm)
+		t.Errorf("counted %+v of %v after %v", o.tally, taken, warm)
 	}
 	if (o.err != nil) != (o.errors > 0) || o.server != spent || o.took < 5*time.Millisecond || o.p50 > o.p99 {
 		t.Errorf("got %+v", o)

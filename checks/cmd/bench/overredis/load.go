@@ -29,7 +29,7 @@ type caller struct {
 // tally counts results.
 type tally struct {
 	decided int // results without an error
-	denied  int // of those
+	denied  int // results that were denials
 	errors  int
 	err     error // the first one
 }
@@ -64,7 +64,7 @@ func newLoad(l peers.RedisLimiter, keys []string, callers int) *load {
 type outcome struct {
 	tally
 	took     time.Duration
-	p50, p99 time.Duration // of all results
+	p50, p99 time.Duration // over all results
 	server   usage         // what the server spent
 }
 
@@ -144,7 +144,7 @@ type usage struct {
 	process time.Duration
 
 	// scripts is the time in evalsha and eval, from INFO commandstats. It includes the commands that
-	// the scripts call, but not the reading of the call and the sending of the reply.
+	// the scripts call, but not the time to read the call and to send the reply.
 	scripts time.Duration
 	calls   int64 // of scripts
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// memoryLimit is an everyday limit: 100 an hour, of which two are taken, so that
-// a state holds fractions. It lives long enough to be weighed.
+// memoryLimit is a common limit: 100 per hour. Each key takes two units, so that its state holds fractions
+// and lives until it is measured.
 var memoryLimit = peers.Limit{Burst: 100, Every: 36 * time.Second, Window: time.Hour}
 
-// memorySample is how many keys are looked at one by one.
+// memorySample is how many keys are measured one by one.
 const memorySample = 100
 
-// The metrics of memory, which has no cells.
+// The metrics of memory. It has no cells.
 const (
-	metricUsed    = "memory-used"     // bytes of used_memory for each key asked for
-	metricUsage   = "memory-usage"    // bytes that MEMORY USAGE tells, which leaves out the table of TTLs
+	metricUsed    = "memory-used"     // bytes of used_memory per key
+	metricUsage   = "memory-usage"    // bytes by MEMORY USAGE, which omits the table of TTLs
 	metricKeyText = "memory-key-text" // bytes of the text of the server's key
-	metricValue   = "memory-value"    // bytes of its value, if that is a string
+	metricValue   = "memory-value"    // bytes of its value, if it is a string
 )
 
-// measureMemory weighs the states of many keys.
+// measureMemory measures the memory of many keys.
 func measureMemory(ctx context.Context, b *bench) error {
 	for i, s := range subjects() {
-		// Both clients keep the same, and a script that does nothing keeps nothing.
+		// Both clients keep the same states, and a script that does nothing keeps none.
 		if s.name == sluiceGoName || s.name == minimalGoName || s.name == return1Name || !b.wants("memory", s.name) {
 			continue
 		}
@@ -48,9 +48,9 @@ func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
 		return err
 	}
 	if end != nil {
-		defer func() { _ = end() }() // what it holds is gone with the server
+		defer func() { _ = end() }() // the server takes its state with it
 	}
-	// What the first decisions bring, as connections and scripts, is no key's.
+	// The first decisions add connections and scripts, which do not belong to a key.
 	keys := keysOf(i, b.memoryKeys)
 	if err := fill(ctx, limiter, keys[:b.memoryKeys/100]); err != nil {
 		return err
@@ -75,13 +75,12 @@ func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
 	return b.sample(ctx, s.name)
 }
 
-// footprint returns the memory in use, without what connections take, once it
-// has stayed the same for a while: tables that grow take room twice until all
-// entries have moved.
+// footprint returns the memory in use without connections, after it has stayed the same for a while: a
+// table that grows exists twice until all entries have moved.
 func (b *bench) footprint(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	// Longer than a turn of the server's cron, which moves entries.
+	// The interval is longer than that of the server's cron, which moves entries.
 	tick := time.NewTicker(150 * time.Millisecond)
 	defer tick.Stop()
 	last, since := int64(-1), time.Now()
@@ -90,7 +89,7 @@ func (b *bench) footprint(ctx context.Context) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The server's own books move by some hundred bytes.
+		// The server's bookkeeping varies by some hundred bytes.
 		if last < 0 || max(used-last, last-used) > 4096 {
 			since = time.Now()
 		} else if time.Since(since) >= b.rest {
@@ -115,7 +114,7 @@ func (b *bench) usedMemory(ctx context.Context) (int64, error) {
 	return used - connections, errors.Join(err1, err2)
 }
 
-// sample looks at some of the keys.
+// sample measures some of the keys.
 func (b *bench) sample(ctx context.Context, subject string) error {
 	conn, err := b.server.Dial(ctx)
 	if err != nil {
@@ -138,7 +137,7 @@ func (b *bench) sample(ctx context.Context, subject string) error {
 		}
 		n, ok := bytes.(int64)
 		if !ok {
-			return fmt.Errorf("key %s went while it was looked at", name)
+			return fmt.Errorf("key %s expired before it was measured", name)
 		}
 		usage = append(usage, float64(n))
 		text = append(text, float64(len(name)))
@@ -146,7 +145,7 @@ func (b *bench) sample(ctx context.Context, subject string) error {
 			n, _ := length.(int64)
 			value = append(value, float64(n))
 		} else if reply := redistest.Error(""); !errors.As(err, &reply) {
-			return err // and no key of another type
+			return err // the key has the right type
 		}
 		b.keyText[subject] = name
 	}
@@ -158,7 +157,7 @@ func (b *bench) sample(ctx context.Context, subject string) error {
 	return nil
 }
 
-// fill has a limiter take one unit of each key.
+// fill takes one unit of each key from a limiter.
 func fill(ctx context.Context, l peers.RedisLimiter, keys []string) error {
 	const workers = 64
 	var wg sync.WaitGroup

@@ -10,17 +10,17 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// The metrics of a cell are its name and one of these, after a dash; the name
-// alone is the decisions per second.
+// The name of a metric is the name of its cell, a dash, and one of these. The name of the cell without
+// them is the decisions per second.
 const (
-	metricP50    = "p50"    // µs, of all answers
+	metricP50    = "p50"    // µs, over all results
 	metricP99    = "p99"    // µs
 	metricScript = "script" // µs of the server in scripts, per decision of one script
 	metricServer = "server" // µs of the server's processor, per decision
-	metricErrors = "errors" // of a hundred calls
+	metricErrors = "errors" // errors in a hundred calls
 )
 
-// contender is a subject in a race.
+// A contender is a subject in a race.
 type contender struct {
 	name    string
 	limiter peers.RedisLimiter

@@ -30,7 +30,7 @@ admit everything, and every decision writes.`, b.rounds, b.duration/time.Duratio
 	r.Add(fmt.Sprintf("Latency over %d keys", b.keys), "µs until the result: the median, and the 99th of 100.", b.latencies("keys"))
 	r.Add("Latency on one hot key", "", b.latencies("hot"))
 	r.Add("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: what INFO commandstats reports of evalsha
-per call; it includes the commands that a script calls, but not the reading of the call and the sending of the reply. Of the
+per call; it includes the commands that a script calls, but not the time to read the call and to send the reply. In the
 process: used_cpu_user and used_cpu_sys of INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
 	r.Add("Four limits at once", fmt.Sprintf("One rule with four limits, decided in one call, with %d callers; the same measures.", barCallers),
 		b.costs(cell("batch", barCallers), batchSubjects(), floorBatchName))
@@ -92,7 +92,7 @@ func (b *bench) latencies(part string) figures.Table {
 
 // costs returns the table of what decisions cost in the server.
 func (b *bench) costs(cell string, among []subject, over string) figures.Table {
-	t := figures.Table{{"", "in the script, µs", "×", "of the process, µs", "×", "decisions, k/s"}}
+	t := figures.Table{{"", "in the script, µs", "×", "in the process, µs", "×", "decisions, k/s"}}
 	for _, s := range among {
 		row := []string{s.name, "", "", "", "", ""}
 		for i, metric := range []string{metricScript, metricServer} {

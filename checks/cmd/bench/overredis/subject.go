@@ -7,15 +7,15 @@ import (
 	"github.com/sluicehq/sluice/checks/peers"
 )
 
-// subject is a limiter to be measured.
+// A subject is a limiter to measure.
 type subject struct {
 	name string
 
-	// open makes one. It ends with end, which may be nil.
+	// open makes one. end closes it, and may be nil.
 	open func(ctx context.Context, c clients, l peers.Limit) (limiter peers.RedisLimiter, end func() error, err error)
 }
 
-// The names that the bars speak of.
+// The names that bars use.
 const (
 	sluiceName    = "sluice, rueidis"
 	sluiceGoName  = "sluice, go-redis"
@@ -28,8 +28,8 @@ const (
 	floorBatchName  = "MGET + 4 SET"
 )
 
-// subjects returns all there are. Those that the bars compare are neighbours, in
-// the tables and in time.
+// subjects returns all subjects. Subjects that the bars compare are next to each other, in the tables and
+// in time.
 func subjects() []subject {
 	all := []subject{
 		{sluiceName, openSingle(overRueidis)},
@@ -46,7 +46,7 @@ func subjects() []subject {
 	return all
 }
 
-// batchSubjects returns those that decide four limits of a key at once.
+// batchSubjects returns the subjects that decide four limits of a key at once.
 func batchSubjects() []subject {
 	return []subject{{sluiceBatchName, openBatch}, {floorBatchName, openFloorBatch}}
 }

@@ -20,14 +20,14 @@ func (s single) Take(ctx context.Context, key string) (bool, error) {
 	return d.Allowed && err == nil, err
 }
 
-// batch is our store with several limits that are decided as one.
+// batch is our store with several limits, decided together.
 type batch struct {
 	store  *redisstore.Store
 	limits []*sluice.Limit
 	pool   sync.Pool // of *calls
 }
 
-// calls is the memory of one batch, which its caller keeps, as package policy does.
+// calls is the memory of one batch. Its caller keeps it, as package policy does.
 type calls struct {
 	requests  []sluice.Request
 	decisions []sluice.Decision
@@ -56,13 +56,12 @@ func (b *batch) Take(ctx context.Context, key string) (bool, error) {
 	return true, nil
 }
 
-// tokenBucket returns a limit with a name such as users give.
+// tokenBucket returns a limit with a typical name.
 func tokenBucket(name string, l peers.Limit) (*sluice.Limit, error) {
 	return sluice.NewLimit(name, sluice.TokenBucket{Rate: sluice.Every(l.Every), Burst: int64(l.Burst)})
 }
 
-// overRueidis and overRedis are our store over either client, as its
-// documentation begins with it.
+// overRueidis and overRedis return our store over either client, with default options.
 func overRueidis(c clients) (*redisstore.Store, error) {
 	return rueidisstore.New(c.options, redisstore.Options{})
 }
