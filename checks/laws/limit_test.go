@@ -131,9 +131,14 @@ var kinds = []kind{
 	{"concurrency", func(t *rapid.T) subject {
 		a := sluice.Concurrency{
 			Max: rapid.Int64Range(1, 6).Draw(t, "max"), Queue: rapid.Int64Range(0, 3).Draw(t, "queue"),
-			TTL: rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(t, "ttl"),
+			TTL:     rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second}).Draw(t, "ttl"),
+			Latency: rapid.SampledFrom([]time.Duration{0, time.Millisecond}).Draw(t, "latency"),
 		}
-		s := limited(t, a, oracle.NewLeases(a.Max, a.Queue, us(a.TTL), us(a.Latency)), sluice.Every(a.TTL), nil)
+		latency := a.Latency
+		if latency == 0 && a.Queue > 0 {
+			latency = 100 * time.Millisecond
+		}
+		s := limited(t, a, oracle.NewLeases(a.Max, a.Queue, us(a.TTL), us(latency)), sluice.Every(a.TTL), nil)
 		s.leases = true
 		return s
 	}},

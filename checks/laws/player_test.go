@@ -222,13 +222,14 @@ func (p *player) end() {
 	var err error
 	switch verb := rapid.IntRange(0, 2).Draw(p.T, "end"); {
 	case e.leases && verb > 0:
-		err = p.store.Release(ctx, e.charge, 0)
+		latency := rapid.Int64Range(0, 3000).Draw(p.T, "latency")
+		err = p.store.Release(ctx, e.charge, micros(latency))
 		lost := errors.Is(err, sluice.ErrLeaseLost)
 		if lost {
 			err = nil
 		}
 		p.narrow(e.account, "release", lost, func(c candidate) (any, candidate, bool) {
-			held, next := c.State.(oracle.Leases).Release(p.now, e.charge.Member)
+			held, next := c.State.(oracle.Leases).Release(p.now, e.charge.Member, latency)
 			return !held, candidate{next, c.charges}, held != lost
 		})
 	case verb == 0 || e.leases:

@@ -224,7 +224,7 @@ func (c *caller) do(in *call) {
 	case settle:
 		err = c.store.Settle(ctx, in.charge.store, in.actual)
 	case release:
-		err = c.store.Release(ctx, in.charge.store, time.Millisecond)
+		err = c.store.Release(ctx, in.charge.store, micros(heldFor))
 		if out.lost = errors.Is(err, sluice.ErrLeaseLost); out.lost {
 			err = nil
 		}

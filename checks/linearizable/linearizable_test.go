@@ -41,6 +41,8 @@ const (
 	most    = 4 // units at once under a concurrency limit
 	inQueue = 2
 	ttl     = 8 * unit
+	latency = 2 * unit
+	heldFor = unit // as releases report it
 )
 
 var rate = sluice.PerSecond(1000)
@@ -71,8 +73,8 @@ var subjects = []subject{
 	{name: "sliding_log", algorithm: sluice.SlidingLog{Rate: window8}, fresh: oracle.NewLog(count, length, 0, false), ends: true},
 	{
 		name:      "concurrency",
-		algorithm: sluice.Concurrency{Max: most, Queue: inQueue, TTL: ttl * time.Microsecond},
-		fresh:     oracle.NewLeases(most, inQueue, ttl, 0), ends: true, leases: true,
+		algorithm: sluice.Concurrency{Max: most, Queue: inQueue, TTL: ttl * time.Microsecond, Latency: latency * time.Microsecond},
+		fresh:     oracle.NewLeases(most, inQueue, ttl, latency), ends: true, leases: true,
 	},
 }
 

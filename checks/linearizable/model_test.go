@@ -107,7 +107,7 @@ func step(fresh, s oracle.State, in *call, out *result) (bool, oracle.State) {
 	case settle:
 		return true, s.Settle(in.now, in.charge.taken(s), in.actual)
 	default:
-		held, next := s.(oracle.Leases).Release(in.now, in.charge.member)
+		held, next := s.(oracle.Leases).Release(in.now, in.charge.member, heldFor)
 		return held == !out.lost, next
 	}
 }

@@ -8,6 +8,9 @@ type Leases struct {
 
 	held []lease
 	last int64
+	// adapted is the latency that releases have reported, and adaptedAt when the last one did; zero if
+	// none has within a TTL.
+	adapted, adaptedAt int64
 }
 
 type lease struct {
@@ -15,8 +18,8 @@ type lease struct {
 	until, cost int64
 }
 
-// NewLeases returns a concurrency limit of most units, behind which queue units may wait. A turn in the
-// queue takes latency.
+// NewLeases returns a concurrency limit of most units, behind which queue units may wait. At first, a turn
+// in the queue takes latency. Each release that reports a latency moves it half of the way.
 func NewLeases(most, queue, ttl, latency int64) Leases {
 	return Leases{most: most, queue: queue, ttl: ttl, latency: latency}
 }
@@ -36,9 +39,20 @@ func (l Leases) at(now int64) Leases {
 	}
 	l.held = held
 	if setBack {
-		l.last = now
+		l.last, l.adaptedAt = now, max(0, l.adaptedAt-back)
+	}
+	if l.adaptedAt == 0 || l.adaptedAt+l.ttl <= now {
+		l.adapted, l.adaptedAt = 0, 0
 	}
 	return l
+}
+
+// turn returns how long a turn in the queue takes.
+func (l Leases) turn() int64 {
+	if l.adaptedAt > 0 {
+		return l.adapted
+	}
+	return l.latency
 }
 
 func (l Leases) used() (sum int64) {
@@ -53,7 +67,7 @@ func (l Leases) delay(units int64) int64 {
 	if units <= l.most {
 		return 0
 	}
-	return l.latency * ((units - 1) / l.most)
+	return l.turn() * ((units - 1) / l.most)
 }
 
 // fits reports whether a request passes with which so many units are held.
@@ -111,7 +125,7 @@ func (l Leases) Take(r Request, allowed bool) (State, Charge) {
 // shifted returns the leases after the clock was set back: each lasts as long as before.
 func (l Leases) shifted(now int64) Leases {
 	back := l.last - now
-	l.held, l.last = slices.Clone(l.held), now
+	l.held, l.last, l.adaptedAt = slices.Clone(l.held), now, max(0, l.adaptedAt-back)
 	for i := range l.held {
 		l.held[i].until -= back
 	}
@@ -130,7 +144,10 @@ func (l Leases) Remaining(r Request) int64 {
 }
 
 // Fresh implements State.
-func (l Leases) Fresh(now int64) bool { return len(l.at(now).held) == 0 }
+func (l Leases) Fresh(now int64) bool {
+	l = l.at(now)
+	return len(l.held) == 0 && l.adaptedAt == 0
+}
 
 // Settle implements State: a lease cannot be settled.
 func (l Leases) Settle(int64, Charge, int64) State { return l }
@@ -140,12 +157,11 @@ func (l Leases) Cancel(now int64, c Charge) State {
 	if c.Cost == 0 {
 		return l
 	}
-	_, l = l.Release(now, c.Member)
+	_, l = l.end(now, c.Member)
 	return l
 }
 
-// Release ends the lease of a member, and reports whether it was held.
-func (l Leases) Release(now int64, member uint64) (bool, Leases) {
+func (l Leases) end(now int64, member uint64) (bool, Leases) {
 	l = l.at(now)
 	i := l.find(member)
 	if i >= 0 {
@@ -154,8 +170,17 @@ func (l Leases) Release(now int64, member uint64) (bool, Leases) {
 	return i >= 0, l
 }
 
+// Release ends the lease of a member, which was held for latency. It reports whether the lease was held.
+func (l Leases) Release(now int64, member uint64, latency int64) (bool, Leases) {
+	held, l := l.end(now, member)
+	if held && l.latency > 0 {
+		l.adapted, l.adaptedAt, l.last = (l.turn()+latency)/2, max(now, 1), max(l.last, now)
+	}
+	return held, l
+}
+
 // Equal implements State.
 func (l Leases) Equal(s State) bool {
 	o := s.(Leases)
-	return l.last == o.last && slices.Equal(l.held, o.held)
+	return l.last == o.last && l.adapted == o.adapted && l.adaptedAt == o.adaptedAt && slices.Equal(l.held, o.held)
 }
