@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 FUZZTIME ?= 10s
-STEPS ?= 1000000
+TIMES ?= 200
 ROUNDS ?= 10
 
 .PHONY: help
@@ -18,7 +18,7 @@ build: ## Build bin/sluice
 	go build -trimpath -o bin/sluice ./server/cmd/sluice
 
 .PHONY: test
-test: ## Set up what tests need and run those of every module with -race (ARGS="-run Name" to pick)
+test: ## Set up what tests need and run those of every module (ARGS="-run Name" to pick)
 	@tools/test.sh $(ARGS)
 
 .PHONY: lint
@@ -50,8 +50,8 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 	@tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: soak
-soak: ## Run the differential tests for STEPS (default 1000000) and faults for ROUNDS (10); hours
-	@tools/soak.sh $(STEPS) $(ROUNDS)
+soak: ## Repeat what tests repeat TIMES as often (default 200) and run the faults ROUNDS times (10); hours
+	@tools/soak.sh $(TIMES) $(ROUNDS)
 
 .PHONY: cover
 cover: ## Measure test coverage

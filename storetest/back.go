@@ -98,7 +98,7 @@ func backRandom(s *subject) {
 			s.clock.Advance(24 * time.Hour)
 			forward, admitted := time.Duration(0), int64(0)
 			latest := s.clock.Now()
-			for i := range 500 {
+			for i := range s.suite.random(500) {
 				jump := pause(r, 300*time.Millisecond)
 				switch r.IntN(6) {
 				case 0:

@@ -113,7 +113,7 @@ func convertRandom(s *subject) {
 			r := source(5)
 			const most = 8
 			var admitted []event
-			for i := range 500 {
+			for i := range s.suite.random(500) {
 				s.clock.Advance(pause(r, 300*time.Millisecond))
 				l := limit("l", alg(3+r.Int64N(most-2)))
 				q := s.complete(sluice.Request{Limit: l, Key: key, Cost: r.Int64N(3)})

@@ -49,7 +49,7 @@ func peek(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
 		r := source(2)
-		for i := range 200 {
+		for i := range s.suite.random(200) {
 			s.clock.Advance(pause(r, 400*time.Millisecond))
 			q := sluice.Request{Limit: l, Key: key, Cost: r.Int64N(4), Floor: r.Int64N(3), MaxWait: waits[r.IntN(len(waits))]}
 			q = s.complete(q)

@@ -13,7 +13,7 @@ func laws(s *subject) {
 		l := c.limit()
 		r := source(1)
 		var admitted []event
-		for i := range 400 {
+		for i := range s.suite.random(400) {
 			s.clock.Advance(pause(r, 700*time.Millisecond))
 			cost := 1 + r.Int64N(3)
 			before := s.view(l, key)

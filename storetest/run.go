@@ -28,12 +28,22 @@ func Attempts(n int) Option {
 	return func(s *suite) { s.attempts = n }
 }
 
+// Percent sets how many random requests Run makes, in percent of what it makes of a
+// store in memory, for stores that are slower. Default: 100.
+func Percent(n int) Option {
+	return func(s *suite) { s.percent = n }
+}
+
 // suite is one run of the contract.
 type suite struct {
 	factory  Factory
 	attempts int
+	percent  int
 	back     bool
 }
+
+// random returns how many random requests to make where a store in memory gets n.
+func (s *suite) random(n int) int { return max(1, n*s.percent/100) }
 
 // clause is one promise of the contract.
 type clause struct {
@@ -125,7 +135,7 @@ var backward = []clause{
 // each promise.
 func Run(t *testing.T, factory Factory, options ...Option) {
 	t.Helper()
-	s := &suite{factory: factory, attempts: 10_000}
+	s := &suite{factory: factory, attempts: 10_000, percent: 100}
 	for _, o := range options {
 		o(s)
 	}

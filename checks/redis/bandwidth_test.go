@@ -13,7 +13,9 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/bandwidth"
+	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/redisstore"
 )
 
 // TestBandwidth paces the bytes of a key whose connections are in two processes, as two stores
@@ -27,7 +29,7 @@ func TestBandwidth(t *testing.T) {
 	}
 	var stores [2]sluice.Store
 	for i := range stores {
-		stores[i] = connectStore(t, server.Addr())
+		stores[i] = adapters.Rueidis.Open(t, adapters.ToSocket(server), redisstore.Options{})
 	}
 	for _, rate := range []int64{1_000_000, 100_000_000, 1_000_000_000} {
 		t.Run(strconv.FormatInt(rate, 10), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -15,17 +16,18 @@ import (
 // TestCheckAsksEveryMaster: of a cluster, one master evicts, and then the user may do too little
 // there. The check names it, and no replica.
 func TestCheckAsksEveryMaster(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1, redistest.ACL("user default off"))
-	words := aclUser(t, "sluice-cluster")
+	words := adapters.DocumentedUser(t, "sluice-cluster")
 	for _, s := range cluster.Nodes {
-		setUser(t, s, "user", words)
+		adapters.SetUser(t, s, "user", words)
 	}
 	for _, s := range cluster.Nodes[3:] { // replicas, which hold no limits of their own
 		if _, err := s.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-random"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	route := adapterRoute{cluster: true, addrs: cluster.Addrs(), user: "user", password: "CHANGE-ME"}
+	route := adapters.ToCluster(cluster).As("user")
 	options := map[string]redisstore.Options{
 		"plain":  {},
 		"hashed": {Secret: []byte("0123456789abcdef")},
@@ -38,10 +40,10 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eachAdapter(t, func(t *testing.T, a adapter) {
+	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
 		for name, o := range options {
 			before := scriptCalls(t, cluster)
-			r, err := a.open(t, route, o).Check(within(t, soon))
+			r, err := a.Open(t, route, o).Check(redistest.Within(t, redistest.Soon))
 			if err != nil || len(r.Warnings) > 0 || strings.Contains(r.Server, ",") {
 				t.Errorf("%s: of a cluster that is well it says %+v, %v", name, r, err)
 			}
@@ -51,40 +53,41 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 				}
 			}
 		}
-		store := a.open(t, route, redisstore.Options{})
+		store := a.Open(t, route, redisstore.Options{})
 
 		config("allkeys-lru")
-		r, err := store.Check(within(t, soon))
+		r, err := store.Check(redistest.Within(t, redistest.Soon))
 		if err != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the master "+one.Addr()+": maxmemory-policy is allkeys-lru") {
 			t.Errorf("of one that evicts it says %q, %v", r.Warnings, err)
 		}
 		config("noeviction")
 
-		setUser(t, one, "user", slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "+zadd" }))
-		_, err = store.Check(within(t, soon))
+		adapters.SetUser(t, one, "user", slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "+zadd" }))
+		_, err = store.Check(redistest.Within(t, redistest.Soon))
 		wantMisfit(t, err, "the master "+one.Addr()+": the user lacks a permission")
-		setUser(t, one, "user", words)
+		adapters.SetUser(t, one, "user", words)
 	})
 }
 
 // TestCheckOfASilentMaster: one that does not answer holds up no other, and a cluster of which
 // none answers is no cluster.
 func TestCheckOfASilentMaster(t *testing.T) {
-	eachAdapter(t, func(t *testing.T, a adapter) {
-		p := startProxied(t)
-		store := a.open(t, p.route, redisstore.Options{})
-		if r, err := store.Check(within(t, soon)); err != nil || len(r.Warnings) > 0 {
+	t.Parallel()
+	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
+		p := adapters.StartProxied(t)
+		store := a.Open(t, p.Route, redisstore.Options{})
+		if r, err := store.Check(redistest.Within(t, redistest.Soon)); err != nil || len(r.Warnings) > 0 {
 			t.Fatalf("of a cluster that is well it says %+v, %v", r, err)
 		}
 		one := p.Nodes[1]
-		if err := p.proxies[one].Hold(); err != nil {
+		if err := p.Proxies[one].Hold(); err != nil {
 			t.Fatal(err)
 		}
 		var r redisstore.Report
 		err := redisstore.ErrNotSent
 		for range 50 { // the silent one may be asked who has the slots, and then nobody knows
 			began := time.Now()
-			if r, err = store.Check(within(t, time.Second+time.Second/2)); err == nil {
+			if r, err = store.Check(redistest.Within(t, time.Second+time.Second/2)); err == nil {
 				t.Logf("it took %v", time.Since(began))
 				break
 			}
@@ -92,13 +95,13 @@ func TestCheckOfASilentMaster(t *testing.T) {
 		if err != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the master "+one.Addr()+": ") {
 			t.Errorf("of one that is silent it says %q, %v", r.Warnings, err)
 		}
-		for _, proxy := range p.proxies {
+		for _, proxy := range p.Proxies {
 			if err := proxy.Hold(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var misfit *redisstore.MisfitError
-		if _, err := store.Check(within(t, time.Second)); err == nil || errors.As(err, &misfit) {
+		if _, err := store.Check(redistest.Within(t, time.Second)); err == nil || errors.As(err, &misfit) {
 			t.Errorf("of one where all are silent it says %v", err)
 		}
 	})

@@ -116,6 +116,7 @@ func attemptRound(store *redisstore.Store, round int) (int64, error) {
 // TestExactAcrossProcesses: of 8 processes that share one server, with clocks up to an
 // hour apart, each round of a fresh key admits exactly the limit.
 func TestExactAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	processes := make([]*process, exactProcesses)
 	for i := range processes {

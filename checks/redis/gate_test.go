@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/redisstore"
 )
 
 // gates runs a test with what gates carry out, over HTTP: with a store in memory, and with one that two
@@ -54,7 +56,8 @@ func gates(t *testing.T, test func(t *testing.T, services func(rule policy.Rule,
 		server := redistest.Start(t)
 		test(t, func(rule policy.Rule, h http.HandlerFunc) (all [2]*httptest.Server) {
 			for i := range all {
-				all[i] = serve(t, connectStore(t, server.Addr()), rule, h)
+				store := adapters.Rueidis.Open(t, adapters.ToSocket(server), redisstore.Options{})
+				all[i] = serve(t, store, rule, h)
 			}
 			return all
 		})
@@ -76,8 +79,21 @@ func fetch(ctx context.Context, s *httptest.Server, path string) (int, string, e
 	return res.StatusCode, string(body), err
 }
 
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); !ok(); <-tick.C {
+		if time.Since(began) > redistest.Soon {
+			t.Fatalf("%s did not happen", what)
+		}
+	}
+}
+
 // TestGateDelay: requests to two services wait for their turns in one queue.
 func TestGateDelay(t *testing.T) {
+	t.Parallel()
 	gates(t, func(t *testing.T, services func(policy.Rule, http.HandlerFunc) [2]*httptest.Server) {
 		var mu sync.Mutex
 		var at []time.Time
@@ -113,29 +129,37 @@ func TestGateDelay(t *testing.T) {
 // TestGateConcurrency: what two services have in flight is bounded together, and who is queued
 // runs when a place is free, wherever it was freed.
 func TestGateConcurrency(t *testing.T) {
+	t.Parallel()
 	gates(t, func(t *testing.T, services func(policy.Rule, http.HandlerFunc) [2]*httptest.Server) {
+		const requests, places = 24, 3
 		var running, most, handled atomic.Int64
+		end := make(chan struct{}) // one request that runs
 		s := services(policy.Rule{
-			Limits:  []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 3, Queue: 30, Latency: 20 * time.Millisecond})},
+			Limits:  []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: places, Queue: 30, Latency: 20 * time.Millisecond})},
 			MaxWait: 30 * time.Second,
 		}, func(http.ResponseWriter, *http.Request) {
 			n := running.Add(1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			}
-			<-time.After(20 * time.Millisecond)
+			<-end
 			handled.Add(1)
 			running.Add(-1)
 		})
 		var all sync.WaitGroup
-		for i := range 24 {
+		for i := range requests {
 			all.Go(func() {
 				if code, body, err := fetch(t.Context(), s[i%2], "/"); code != http.StatusOK || err != nil {
 					t.Errorf("%d %s %v", code, body, err)
 				}
 			})
 		}
+		for left := int64(requests); left > 0; left-- {
+			eventually(t, "a request for each place", func() bool { return running.Load() >= min(places, left) })
+			end <- struct{}{}
+			eventually(t, "the end of a request", func() bool { return handled.Load() == requests-left+1 })
+		}
 		all.Wait()
-		if most.Load() > 3 || handled.Load() != 24 {
+		if most.Load() > places || handled.Load() != requests {
 			t.Errorf("%d ran at once; %d were handled", most.Load(), handled.Load())
 		}
 	})
@@ -143,6 +167,7 @@ func TestGateConcurrency(t *testing.T) {
 
 // TestGateSettles: what is known only after a response is settled then.
 func TestGateSettles(t *testing.T) {
+	t.Parallel()
 	gates(t, func(t *testing.T, services func(policy.Rule, http.HandlerFunc) [2]*httptest.Server) {
 		s := services(policy.Rule{
 			Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(1000)})},

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
@@ -96,8 +97,9 @@ func holder() error {
 // TestAKilledProcessFreesItsPlaces: its leases are renewed while it lives, however long that is, and lost
 // within their time to live when it is killed. Then who is queued elsewhere runs.
 func TestAKilledProcessFreesItsPlaces(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
-	store := connectStore(t, server.Addr())
+	store := adapters.Rueidis.Open(t, adapters.ToSocket(server), redisstore.Options{})
 	f, err := newFlights(store)
 	if err != nil {
 		t.Fatal(err)

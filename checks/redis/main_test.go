@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/sluicehq/sluice/checks/redistest"
 )
 
 // childEnv names what a process that a test has started does in place of tests.
@@ -18,6 +20,7 @@ var children = map[string]func() error{
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
+		redistest.Parallel(8) // tests mostly wait for servers
 		os.Exit(m.Run())
 	}
 	if err := children[name](); err != nil {

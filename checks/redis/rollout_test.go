@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -39,10 +40,12 @@ var rolloutAlgorithms = []struct {
 // one has another algorithm under the same name, each admits exactly what its own limit
 // says: together no more than the sum. Who rolls back finds all of it used.
 func TestRolloutOfAnotherAlgorithm(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var programs [2]*redisstore.Store // each has a client of its own
 	for i := range programs {
-		programs[i] = connectStore(t, server.Addr())
+		s := adapters.Rueidis.Open(t, adapters.ToSocket(server), redisstore.Options{})
+		programs[i] = s
 	}
 	for i, before := range rolloutAlgorithms {
 		for j, after := range rolloutAlgorithms {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -40,8 +41,10 @@ func (c *together) EvalSHA(ctx context.Context, sha string, keys, args []string)
 
 // TestKeysAreUndoneAtOnce: one after the other, many would not be undone by the deadline.
 func TestKeysAreUndoneAtOnce(t *testing.T) {
+	t.Parallel()
 	const limits = 20
-	c := &together{Client: connect(t, redistest.Start(t).Addr()), await: limits, all: make(chan struct{})}
+	plain := adapters.Rueidis.Dial(t, adapters.ToSocket(redistest.Start(t)))
+	c := &together{Client: plain, await: limits, all: make(chan struct{})}
 	s, err := redisstore.New(c, redisstore.Options{Cluster: true})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +61,7 @@ func TestKeysAreUndoneAtOnce(t *testing.T) {
 		}
 	}
 	out := make([]sluice.Decision, len(rs))
-	if err := s.DecideAll(within(t, soon), rs, out); err != nil || out[0].Allowed {
+	if err := s.DecideAll(redistest.Within(t, redistest.Soon), rs, out); err != nil || out[0].Allowed {
 		t.Fatal(out[0], err)
 	}
 	for _, r := range rs[1:] {

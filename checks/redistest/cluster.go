@@ -26,7 +26,7 @@ type Cluster struct {
 // replica takes over within another second or two.
 func StartCluster(tb testing.TB, masters, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
-	c, err := NewCluster(masters, replicas, opts...)
+	c, err := NewCluster(masters, replicas, forTest(tb, opts)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

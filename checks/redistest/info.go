@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -110,4 +111,14 @@ func (s *Server) KeysWithoutTTL(ctx context.Context) ([]string, error) {
 		keys[i] = fmt.Sprint(key)
 	}
 	return keys, nil
+}
+
+// CheckTTL fails a test if a key on some servers would stay for ever.
+func CheckTTL(tb testing.TB, servers ...*Server) {
+	tb.Helper()
+	for _, s := range servers {
+		if keys, err := s.KeysWithoutTTL(Within(tb, Soon)); err != nil || len(keys) > 0 {
+			tb.Errorf("keys without a time to live at %s: %q, %v", s.Addr(), keys, err)
+		}
+	}
 }

@@ -6,9 +6,9 @@ import "strings"
 type Option func(*options)
 
 type options struct {
+	program  string   // empty: the one that program finds
 	lines    []string // of the configuration file
 	acl      []string // of the ACL file; nil: no file
-	unix     bool
 	tls      bool
 	cluster  bool
 	sentinel bool
@@ -18,11 +18,6 @@ type options struct {
 // come last, so they override what the harness says.
 func Config(lines ...string) Option {
 	return func(o *options) { o.lines = append(o.lines, lines...) }
-}
-
-// UnixSocket makes the server listen on Server.Socket as well.
-func UnixSocket() Option {
-	return func(o *options) { o.unix = true }
 }
 
 // TLS makes the server listen with TLS on Server.TLSAddr as well, with a certificate
@@ -67,10 +62,9 @@ func (o *options) configuration(dir string, p ports) string {
 			"appendonly no",
 			"repl-diskless-sync yes",
 			"repl-diskless-sync-delay 0",
+			"unixsocket "+socketIn(dir),
+			"unixsocketperm 700",
 		)
-	}
-	if o.unix {
-		lines = append(lines, "unixsocket "+socketIn(dir), "unixsocketperm 700")
 	}
 	if o.tls {
 		lines = append(lines,

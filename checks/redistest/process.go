@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -127,3 +128,14 @@ func until(ctx context.Context, what string, ask func(context.Context) error) er
 
 // A finalError ends the wait of until.
 type finalError struct{ error }
+
+// Soon is much longer than a call takes that nothing disturbs.
+const Soon = 10 * time.Second
+
+// Within returns a context for a call that must end within a time.
+func Within(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), d)
+	tb.Cleanup(cancel)
+	return ctx
+}

@@ -34,7 +34,7 @@ type Sentinels struct {
 // later. Options go to the master and the replica.
 func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	tb.Helper()
-	s, err := NewSentinels(opts...)
+	s, err := NewSentinels(forTest(tb, opts)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func (s *Sentinels) start(opts []Option) error {
 		)
 	}
 	for range 3 {
-		one, err := start(&options{sentinel: true, lines: lines})
+		one, err := start(&options{program: master.opts.program, sentinel: true, lines: lines})
 		if err != nil {
 			return err
 		}

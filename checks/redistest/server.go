@@ -17,7 +17,7 @@ import (
 // A Server is one server process. Its methods are safe for concurrent use.
 type Server struct {
 	Port   int
-	Socket string // the Unix socket, with the option UnixSocket
+	Socket string // the Unix socket; a sentinel has none
 
 	opts    *options
 	dir     string
@@ -33,7 +33,7 @@ type Server struct {
 // server's log.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	s, err := New(opts...)
+	s, err := New(forTest(tb, opts)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (s *Server) startAnywhere() (err error) {
 	if s.Port, err = strconv.Atoi(s.ports.plain); err != nil {
 		return fmt.Errorf("redistest: %w", err)
 	}
-	if s.opts.unix {
+	if !s.opts.sentinel {
 		s.Socket = socketIn(s.dir)
 	}
 	if s.opts.tls {
@@ -176,9 +176,12 @@ func (s *Server) Restart() error {
 
 // Launch is Restart that does not wait: the server may still be loading.
 func (s *Server) Launch() error {
-	name, err := program()
-	if err != nil {
-		return err
+	name := s.opts.program
+	if name == "" {
+		var err error
+		if name, err = program(); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +192,12 @@ func (s *Server) Launch() error {
 	if s.opts.sentinel {
 		args = append(args, "--sentinel")
 	}
-	s.proc, err = launch(s.log, name, args...)
-	return err
+	p, err := launch(s.log, name, args...)
+	if err != nil {
+		return err
+	}
+	s.proc = p
+	return nil
 }
 
 // WaitReady returns when the server answers commands, and an error when the context
@@ -232,10 +239,15 @@ func (s *Server) Close() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// Dial connects to the server as a user who may do everything. Close the connection.
+// Dial connects to the server as a user who may do everything, over its Unix socket, which
+// takes a third less processor time. Close the connection.
 func (s *Server) Dial(ctx context.Context) (*Conn, error) {
+	network, addr := "unix", s.Socket
+	if s.opts.sentinel {
+		network, addr = "tcp", s.Addr()
+	}
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", s.Addr())
+	c, err := d.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}

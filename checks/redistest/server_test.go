@@ -201,7 +201,7 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestUnixSocket(t *testing.T) {
-	s := Start(t, UnixSocket())
+	s := Start(t)
 	c, err := net.Dial("unix", s.Socket)
 	if err != nil {
 		t.Fatal(err)

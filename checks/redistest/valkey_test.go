@@ -5,13 +5,41 @@ import (
 	"testing"
 )
 
-func TestValkey(t *testing.T) { //nolint:tparallel // it sets the environment, which only its subtests see
-	Valkey(t)
-	t.Run("of a subtest", func(t *testing.T) {
+// TestValkey: the servers of a test and of its subtests are those of valkey-server,
+// and those of a test beside it are not.
+func TestValkey(t *testing.T) {
+	t.Parallel()
+	name := func(t *testing.T, s *Server) string {
+		t.Helper()
+		info, err := s.Info(short(t), "server")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info["server_name"]
+	}
+	t.Run("with", func(t *testing.T) {
 		t.Parallel()
-		info, err := Start(t).Info(short(t), "server")
-		if err != nil || info["server_name"] != "valkey" {
-			t.Errorf("the server is %q, %v", info["server_name"], err)
+		Valkey(t)
+		t.Run("a subtest", func(t *testing.T) {
+			t.Parallel()
+			if got := name(t, Start(t)); got != "valkey" {
+				t.Errorf("the server is %q", got)
+			}
+		})
+		t.Run("sentinels", func(t *testing.T) {
+			t.Parallel()
+			s := StartSentinels(t)
+			for _, one := range s.all() {
+				if got := name(t, one); got != "valkey" {
+					t.Errorf("the server is %q", got)
+				}
+			}
+		})
+	})
+	t.Run("without", func(t *testing.T) {
+		t.Parallel()
+		if OverValkey(t) {
+			t.Error("the test runs over Valkey")
 		}
 	})
 }

@@ -80,7 +80,7 @@ func exercise(t *testing.T, s *server) {
 }
 
 func TestUnixSocket(t *testing.T) {
-	r := redistest.Start(t, redistest.UnixSocket())
+	r := redistest.Start(t)
 	exercise(t, serve(t, "store: {redis: {socket: '"+r.Socket+"', database: 3}}\n"+every))
 	if got, err := r.Text(t.Context(), "INFO", "keyspace"); err != nil || strings.Contains(got, "db0") {
 		t.Errorf("keys in database 0: %q, %v", got, err)

@@ -1,28 +1,34 @@
-// Testall runs the tests of several modules and counts them in one sum.
+// Testall runs the tests of several modules at once and counts them in one sum.
 //
 // Usage, in the folder that holds the modules:
 //
 //	testall folder... [-- flags of go test]
 //
-// A module outside the workspace is tested on its own. Testall prints a line
-// for each package that has tests, the output of what failed, and at the end
+// A module outside the workspace is tested separately. The tables in plan.go say
+// which tests run without the race detector and which packages start first. Testall
+// prints a line for each package that has tests, the output of what failed, the
+// slowest tests, and at the end
 //
 //	N passed, N failed
 //
-// where tests are the top-level ones. It exits with status 1 if anything
-// failed, be it a test or a build.
+// where tests are the top-level ones. It exits with status 1 if a test or a
+// build failed.
 package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 
 	"golang.org/x/mod/modfile"
 )
+
+// slowest is how many tests the run lists at its end.
+const slowest = 10
 
 func main() {
 	modules, flags := os.Args[1:], []string(nil)
@@ -33,20 +39,55 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: testall folder... [-- flags of go test]")
 		os.Exit(2)
 	}
-	joined, err := workspace()
+	sum := newSummary(os.Stdout)
+	chains, err := planned(modules, picks(flags))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testall:", err)
 		os.Exit(1)
 	}
-	sum := newSummary(os.Stdout)
-	for _, dir := range modules {
-		fmt.Printf("\n== %s\n", dir)
-		sum.broken(dir, goTest(dir, slices.Contains(joined, dir), flags, sum))
+	var all sync.WaitGroup
+	for _, chain := range chains {
+		all.Go(func() {
+			for _, r := range chain {
+				events := sum.stream(r.name)
+				events.end(r.test(flags, events))
+			}
+		})
 	}
+	all.Wait()
 	fmt.Println()
-	if !sum.close() {
+	if !sum.close(slowest) {
 		os.Exit(1)
 	}
+}
+
+// planned finds the packages of the modules and returns what tests them, in chains of
+// runs.
+func planned(modules []string, picked bool) ([][]run, error) {
+	joined, err := workspace()
+	if err != nil {
+		return nil, err
+	}
+	var inside []string // patterns
+	var outside []run
+	for _, dir := range modules {
+		if slices.Contains(joined, dir) {
+			inside = append(inside, "./"+filepath.ToSlash(filepath.Join(dir, "...")))
+			continue
+		}
+		outside = append(outside, run{name: dir, dir: dir, env: []string{"GOWORK=off"}, packages: []string{"./..."}})
+	}
+	chains := [][]run{outside}
+	if len(inside) > 0 {
+		packages, err := list(inside)
+		if err != nil {
+			return nil, err
+		}
+		chains = plan(packages, picked)
+		last := len(chains) - 1
+		chains[last] = append(chains[last], outside...)
+	}
+	return chains, nil
 }
 
 // workspace returns the folders that go.work joins.
@@ -66,15 +107,13 @@ func workspace() ([]string, error) {
 	return dirs, nil
 }
 
-// goTest runs the tests of one module and gives their events to the summary.
-func goTest(dir string, joined bool, flags []string, events io.Writer) error {
-	args := append([]string{"test", "-json"}, flags...)
-	cmd := exec.Command("go", append(args, "./...")...)
-	cmd.Dir = dir
-	if !joined {
-		cmd.Env = append(os.Environ(), "GOWORK=off")
-	}
-	cmd.Stdout = events
+// list returns the import paths that patterns match.
+func list(patterns []string) ([]string, error) {
+	cmd := exec.Command("go", append([]string{"list", "-e"}, patterns...)...)
 	cmd.Stderr = os.Stderr
-	return cmd.Run()
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	return strings.Fields(string(out)), nil
 }

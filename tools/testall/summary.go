@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // event is what `go test -json` writes a line of; see go doc test2json.
@@ -20,40 +22,74 @@ type event struct {
 	Elapsed    float64
 }
 
-// summary reads events, as an io.Writer, and counts. The zero value is not
-// usable; newSummary makes one. It is not safe for concurrent use.
+// A summary counts the tests of several runs. The zero value is not usable;
+// newSummary makes one. It is safe for concurrent use.
 type summary struct {
-	out     io.Writer
-	partial []byte // a line that has not ended yet
+	mu  sync.Mutex
+	out io.Writer
 
 	passed, failed int
-
-	output   map[string]*strings.Builder // by package and top-level test
-	packages map[string]*tally
-	failures int // of tests and packages in the module at hand
+	times          []timed
 }
 
-// tally is what one package has come to.
+// A tally is the result of one package.
 type tally struct{ passed, failed int }
 
+// A timed is a top-level test and how long it took, in seconds.
+type timed struct {
+	name    string
+	seconds float64
+}
+
 func newSummary(out io.Writer) *summary {
-	return &summary{out: out, output: map[string]*strings.Builder{}, packages: map[string]*tally{}}
+	return &summary{out: out}
+}
+
+// A stream reads the events of one run, as an io.Writer, for a summary. It is for
+// one goroutine.
+type stream struct {
+	s        *summary
+	name     string
+	partial  []byte                      // a line that has not ended yet
+	failures int                         // of tests and packages
+	output   map[string]*strings.Builder // by package and top-level test
+	packages map[string]*tally
+}
+
+// stream returns the reader of one run's events. The caller must call end.
+func (s *summary) stream(name string) *stream {
+	return &stream{s: s, name: name, output: map[string]*strings.Builder{}, packages: map[string]*tally{}}
 }
 
 // Write takes a piece of the stream of events.
-func (s *summary) Write(p []byte) (int, error) {
-	s.partial = append(s.partial, p...)
+func (r *stream) Write(p []byte) (int, error) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.partial = append(r.partial, p...)
 	for {
-		line, rest, found := bytes.Cut(s.partial, []byte("\n"))
+		line, rest, found := bytes.Cut(r.partial, []byte("\n"))
 		if !found {
 			return len(p), nil
 		}
-		s.line(line)
-		s.partial = rest
+		r.line(line)
+		r.partial = rest
 	}
 }
 
-func (s *summary) line(line []byte) {
+// end closes a run whose `go test` returned err. An error without an event, such
+// as a go.mod that cannot be read, is one failure.
+func (r *stream) end(err error) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if err != nil && r.failures == 0 {
+		r.s.failed++
+		fmt.Fprintf(r.s.out, "FAIL  %s: go test: %v\n", r.name, err)
+	}
+}
+
+// line reads one event.
+func (r *stream) line(line []byte) {
+	s := r.s
 	var e event
 	if json.Unmarshal(line, &e) != nil || e.Action == "" {
 		fmt.Fprintf(s.out, "%s\n", line) // not an event: the go command itself speaks
@@ -65,49 +101,52 @@ func (s *summary) line(line []byte) {
 	case e.Action == "build-output":
 		fmt.Fprint(s.out, e.Output)
 	case e.Action == "output":
-		s.buffer(key).WriteString(e.Output)
+		r.buffer(key).WriteString(e.Output)
 	case e.Test == "":
-		s.packageEnds(e)
+		r.packageEnds(e)
 	case isSub: // counted, and shown, with its top-level test
 	case e.Action == "pass":
 		s.passed++
-		s.tally(e.Package).passed++
-		delete(s.output, key)
+		r.tally(e.Package).passed++
+		s.times = append(s.times, timed{e.Package + " " + e.Test, e.Elapsed})
+		delete(r.output, key)
 	case e.Action == "skip":
-		delete(s.output, key)
+		delete(r.output, key)
 	case e.Action == "fail":
 		s.failed++
-		s.failures++
-		s.tally(e.Package).failed++
-		fmt.Fprint(s.out, s.buffer(key))
-		delete(s.output, key)
+		r.tally(e.Package).failed++
+		s.times = append(s.times, timed{e.Package + " " + e.Test, e.Elapsed})
+		fmt.Fprint(s.out, r.buffer(key))
+		delete(r.output, key)
+		r.failures++
 	}
 }
 
 // packageEnds prints the package's line. A package that failed without a failed
 // test did not build, or its program died; that is one failure.
-func (s *summary) packageEnds(e event) {
+func (r *stream) packageEnds(e event) {
+	s := r.s
 	key := e.Package + " "
-	t := s.tally(e.Package)
+	t := r.tally(e.Package)
 	switch e.Action {
 	case "pass":
 		if t.passed > 0 {
 			cached := ""
-			if strings.Contains(s.buffer(key).String(), "(cached)") {
+			if strings.Contains(r.buffer(key).String(), "(cached)") {
 				cached = ", cached"
 			}
 			fmt.Fprintf(s.out, "ok    %s: %d passed (%.1f s%s)\n", e.Package, t.passed, e.Elapsed, cached)
 		}
 	case "fail":
-		s.failures++
+		r.failures++
 		if t.failed == 0 {
 			s.failed++
 		}
 		// A test that ran when the program died never ended: show it. Sorted, the
 		// package's own output comes first.
-		for _, k := range slices.Sorted(maps.Keys(s.output)) {
+		for _, k := range slices.Sorted(maps.Keys(r.output)) {
 			if strings.HasPrefix(k, key) {
-				fmt.Fprint(s.out, s.output[k])
+				fmt.Fprint(s.out, r.output[k])
 			}
 		}
 		fmt.Fprintf(s.out, "FAIL  %s: %d passed, %d failed (%.1f s)\n", e.Package, t.passed, max(t.failed, 1), e.Elapsed)
@@ -115,40 +154,40 @@ func (s *summary) packageEnds(e event) {
 	default:
 		return
 	}
-	for k := range s.output {
+	for k := range r.output {
 		if strings.HasPrefix(k, key) {
-			delete(s.output, k)
+			delete(r.output, k)
 		}
 	}
-	delete(s.packages, e.Package)
+	delete(r.packages, e.Package)
 }
 
-// broken ends a module whose `go test` returned err. An error that no event
-// told of, such as a go.mod that cannot be read, is one failure.
-func (s *summary) broken(module string, err error) {
-	if err != nil && s.failures == 0 {
-		s.failed++
-		fmt.Fprintf(s.out, "FAIL  %s: go test: %v\n", module, err)
+// close prints the slowest tests and the sum, and reports whether all is well.
+func (s *summary) close(slowest int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortStableFunc(s.times, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	if n := min(slowest, len(s.times)); n > 0 {
+		fmt.Fprintf(s.out, "The slowest tests:\n")
+		for _, t := range s.times[:n] {
+			fmt.Fprintf(s.out, "%7.1f s  %s\n", t.seconds, t.name)
+		}
+		fmt.Fprintln(s.out)
 	}
-	s.failures = 0
-}
-
-// close prints the sum and reports whether all is well.
-func (s *summary) close() bool {
 	fmt.Fprintf(s.out, "%d passed, %d failed\n", s.passed, s.failed)
 	return s.failed == 0
 }
 
-func (s *summary) buffer(key string) *strings.Builder {
-	if s.output[key] == nil {
-		s.output[key] = new(strings.Builder)
+func (r *stream) buffer(key string) *strings.Builder {
+	if r.output[key] == nil {
+		r.output[key] = new(strings.Builder)
 	}
-	return s.output[key]
+	return r.output[key]
 }
 
-func (s *summary) tally(pkg string) *tally {
-	if s.packages[pkg] == nil {
-		s.packages[pkg] = new(tally)
+func (r *stream) tally(pkg string) *tally {
+	if r.packages[pkg] == nil {
+		r.packages[pkg] = new(tally)
 	}
-	return s.packages[pkg]
+	return r.packages[pkg]
 }

@@ -20,12 +20,12 @@ func TestSummary(t *testing.T) {
 			events: []string{
 				`{"Action":"output","Package":"p","Test":"TestA","Output":"quiet\n"}`,
 				`{"Action":"pass","Package":"p","Test":"TestA/one"}`,
-				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA","Elapsed":0.4}`,
 				`{"Action":"skip","Package":"p","Test":"TestB"}`,
 				`{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}`,
 				`{"Action":"pass","Package":"p","Elapsed":0.5}`,
 			},
-			want: []string{"ok    p: 1 passed (0.5 s, cached)\n", "\n1 passed, 0 failed\n"},
+			want: []string{"ok    p: 1 passed (0.5 s, cached)\n", "The slowest tests:\n    0.4 s  p TestA\n\n1 passed, 0 failed\n"},
 			not:  []string{"quiet"},
 			ok:   true,
 		},
@@ -69,15 +69,16 @@ func TestSummary(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
 			s := newSummary(&out)
+			events := s.stream("m")
 			stream := strings.Join(tc.events, "\n") + "\n"
 			for half := range 2 { // in two pieces, cut anywhere
 				cut := len(stream) / 3
-				if _, err := s.Write([]byte([]string{stream[:cut], stream[cut:]}[half])); err != nil {
+				if _, err := events.Write([]byte([]string{stream[:cut], stream[cut:]}[half])); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s.broken("m", tc.err)
-			if ok := s.close(); ok != tc.ok {
+			events.end(tc.err)
+			if ok := s.close(10); ok != tc.ok {
 				t.Errorf("close() = %v, want %v", ok, tc.ok)
 			}
 			got := "\n" + out.String()
@@ -92,5 +93,34 @@ func TestSummary(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlowest: two runs whose events mix are one sum, and only the slowest tests
+// are listed, the slowest first.
+func TestSlowest(t *testing.T) {
+	var out strings.Builder
+	s := newSummary(&out)
+	first, second := s.stream("first"), s.stream("second")
+	for _, step := range []struct {
+		to   *stream
+		text string
+	}{
+		{first, `{"Action":"pass","Package":"p","Test":"TestA","Elapsed":1}` + "\n" + `{"Action":"pa`},
+		{second, `{"Action":"fail","Package":"q","Test":"TestB","Elapsed":3}` + "\n"},
+		{first, `ss","Package":"p","Test":"TestC","Elapsed":2}` + "\n"},
+	} {
+		if _, err := step.to.Write([]byte(step.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.end(nil)
+	second.end(errors.New("exit status 1")) // an event has told of it
+	if s.close(2) {
+		t.Error("close() = true with a failed test")
+	}
+	want := "The slowest tests:\n    3.0 s  q TestB\n    2.0 s  p TestC\n\n2 passed, 1 failed\n"
+	if got := out.String(); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 }

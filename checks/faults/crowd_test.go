@@ -1,0 +1,240 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// A crowd asks for the units of some keys, alone, in batches of one key, and in batches
+// of two, and counts what it was granted.
+type crowd struct {
+	*testing.T
+	limit  *sluice.Limit // of few units, of which nothing comes back meanwhile
+	roomy  *sluice.Limit
+	keys   []sluice.Key
+	counts []crowdCount // of a key
+
+	mu     sync.Mutex
+	errors map[string]int // what callers were told, in short
+	answer []time.Time    // of a key: the last time that the store answered
+	late   time.Duration  // the most by which the scheduler was late for run
+
+	begun atomic.Int64 // calls of run
+}
+
+// crowdCount is what became of a key. Units of calls whose outcome is unknown may be taken.
+type crowdCount struct{ admitted, unknown, degraded atomic.Int64 }
+
+func newCrowd(t *testing.T, keys int, units int64) *crowd {
+	t.Helper()
+	c := &crowd{
+		T:      t,
+		limit:  sluice.MustLimit("crowd", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: units}),
+		roomy:  sluice.MustLimit("crowd roomy", sluice.SlidingLog{Rate: sluice.PerDay(50_000)}),
+		counts: make([]crowdCount, keys),
+		answer: make([]time.Time, keys),
+		errors: make(map[string]int),
+	}
+	for i := range keys {
+		c.keys = append(c.keys, sluice.StringKey(fmt.Sprint("crowd ", i)))
+	}
+	return c
+}
+
+// slotKey is what the slot of a key is found by.
+func slotKey(k sluice.Key) string { return "{" + k.Text() + "}" }
+
+// ask makes the n-th call.
+func (c *crowd) ask(ctx context.Context, s sluice.Store, n int) {
+	i := n % len(c.keys)
+	j := (i + 1 + n/len(c.keys)%(len(c.keys)-1)) % len(c.keys) // another
+	r := sluice.Request{Limit: c.limit, Key: c.keys[i], Cost: 1}
+	asked, out := []int{i}, make([]sluice.Decision, 2)
+	var err error
+	switch n / len(c.keys) % 4 {
+	case 0, 1:
+		out[0], err = s.Decide(ctx, r)
+		out = out[:1]
+	case 2:
+		err = s.DecideAll(ctx, []sluice.Request{r, {Limit: c.roomy, Key: r.Key, Cost: 1}}, out)
+	case 3:
+		asked = append(asked, j)
+		err = s.DecideAll(ctx, []sluice.Request{r, {Limit: c.limit, Key: c.keys[j], Cost: 1}}, out)
+	}
+	c.note(asked, out, err)
+}
+
+// note counts what came of a call for a unit of some keys.
+func (c *crowd) note(asked []int, out []sluice.Decision, err error) {
+	if err != nil {
+		c.noteError(asked, err)
+		return
+	}
+	allowed, degraded := true, false
+	for i := range out {
+		allowed = allowed && out[i].Allowed
+		degraded = degraded || out[i].Degraded
+	}
+	for _, i := range asked {
+		switch {
+		case degraded && allowed:
+			c.Error("what is to be denied without the store was allowed")
+		case degraded:
+			c.counts[i].degraded.Add(1)
+			c.counts[i].unknown.Add(1) // the reply may have been lost
+		case allowed:
+			c.counts[i].admitted.Add(1)
+		}
+	}
+	if !degraded {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, i := range asked {
+			c.answer[i] = time.Now()
+		}
+	}
+}
+
+func (c *crowd) noteError(asked []int, err error) {
+	var reply *redisstore.ServerError
+	text := err.Error()
+	if errors.As(err, &reply) {
+		text, _, _ = strings.Cut(reply.Text, " ")
+	}
+	for _, i := range asked {
+		c.counts[i].unknown.Add(1)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errors[text]++
+}
+
+// told returns what callers were told, and forgets it.
+func (c *crowd) told() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.errors
+	c.errors = make(map[string]int)
+	return all
+}
+
+// run asks at a rate, with calls that do not wait for each other, until stop is closed
+// and all have returned.
+func (c *crowd) run(stop <-chan struct{}, rate float64, stores ...sluice.Store) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	began := time.Now()
+	asked, last := 0, began
+	for {
+		select {
+		case <-tick.C:
+		case <-stop:
+			return
+		}
+		c.mu.Lock()
+		c.late = max(c.late, time.Since(last))
+		last = time.Now()
+		c.mu.Unlock()
+		for due := int(time.Since(began).Seconds() * rate); asked < due; asked++ {
+			n := asked
+			c.begun.Add(1)
+			calls.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), redistest.Soon)
+				defer cancel()
+				c.ask(ctx, stores[n/len(c.keys)%len(stores)], n)
+			})
+		}
+	}
+}
+
+// awaitCalls returns when run has begun so many calls more.
+func (c *crowd) awaitCalls(n int64) {
+	c.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for due := c.begun.Load() + n; c.begun.Load() < due; {
+		select {
+		case <-tick.C:
+		case <-c.Context().Done():
+			c.Fatal("the test has ended")
+		}
+	}
+}
+
+// lateness returns the most by which the scheduler of a busy machine was late so far.
+func (c *crowd) lateness() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.late
+}
+
+// drain asks for what is left of every key, one unit at a time and until all of it is gone.
+func (c *crowd) drain(s sluice.Store) {
+	c.Helper()
+	for i, k := range c.keys {
+		for {
+			d, err := s.Decide(redistest.Within(c, redistest.Soon), sluice.Request{Limit: c.limit, Key: k, Cost: 1})
+			if err != nil || d.Degraded {
+				c.Fatalf("%+v, %v", d, err)
+			}
+			if !d.Allowed {
+				break
+			}
+			c.counts[i].admitted.Add(1)
+		}
+	}
+}
+
+// guarded puts a guard over a store, which denies in its place.
+func guarded(t *testing.T, s sluice.Store) *guard.Store {
+	t.Helper()
+	g, err := guard.New(guard.Options{Store: s, Deadline: loadDeadline, Default: guard.Deny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// await returns when the store has answered for each of some keys since a time.
+func (c *crowd) await(since time.Time, of func(i int) bool) time.Duration {
+	c.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for range 4000 {
+		c.mu.Lock()
+		all := true
+		for i, at := range c.answer {
+			all = all && (!of(i) || at.After(since))
+		}
+		c.mu.Unlock()
+		if all {
+			return time.Since(since)
+		}
+		<-tick.C
+	}
+	c.Fatal("the store does not answer any more")
+	return 0
+}
+
+// checkClusterTTL holds every key on the masters of a cluster to have an end.
+func checkClusterTTL(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	masters, err := cluster.Masters(redistest.Within(t, redistest.Soon))
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.CheckTTL(t, masters...)
+}

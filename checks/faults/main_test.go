@@ -1,0 +1,13 @@
+package faults
+
+import (
+	"os"
+	"testing"
+
+	"github.com/sluicehq/sluice/checks/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Parallel(8) // tests mostly wait for servers
+	os.Exit(m.Run())
+}

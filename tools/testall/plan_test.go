@@ -1,0 +1,95 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// TestPlan: each package is in the run that the tables say, early packages come first, and a
+// run without packages is left out.
+func TestPlan(t *testing.T) {
+	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults"}
+	for _, tc := range []struct {
+		packages []string
+		picked   bool
+		want     map[string][]string // of a run
+	}{
+		{all, false, map[string][]string{
+			"with the race detector":    {"checks/faults", "."},
+			"without the race detector": {"algo", "memory"},
+			"lone tests":                {"."},
+			"crowded tests":             {"memory"},
+		}},
+		{all, true, map[string][]string{
+			"with the race detector":    {"checks/faults", "."},
+			"without the race detector": {"algo", "memory"},
+		}},
+		{all[1:2], false, map[string][]string{"without the race detector": {"algo"}}},
+	} {
+		got := map[string][]string{}
+		for _, chain := range plan(tc.packages, tc.picked) {
+			for _, r := range chain {
+				for _, p := range r.packages {
+					got[r.name] = append(got[r.name], room(p))
+				}
+				if raced := r.name == "with the race detector" || r.name == "crowded tests"; r.race != raced || r.dir != "." {
+					t.Errorf("%s: %+v", r.name, r)
+				}
+			}
+		}
+		if !maps.EqualFunc(got, tc.want, slices.Equal) {
+			t.Errorf("%v, picked %v: got %v, want %v", tc.packages, tc.picked, got, tc.want)
+		}
+	}
+}
+
+func TestPicks(t *testing.T) {
+	for flag, want := range map[string]bool{"-run": true, "--run=TestA": true, "-skip=TestB": true, "-race": false, "-count": false, "TestRun": false} {
+		if got := picks([]string{"-v", flag}); got != want {
+			t.Errorf("%s picks tests: %v, want %v", flag, got, want)
+		}
+	}
+}
+
+// TestTablesNameTests: a package or a test that has moved does not stay in the tables.
+func TestTablesNameTests(t *testing.T) {
+	source := func(room string) (text []byte) {
+		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(room), "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests: %v", room, err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, b...)
+		}
+		return text
+	}
+	for _, room := range append(slices.Sorted(maps.Keys(plain)), early...) {
+		source(room)
+	}
+	for room, reason := range plain {
+		if reason == "" {
+			t.Errorf("%s has no reason to run without the race detector", room)
+		}
+	}
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone} {
+		for room, tests := range table {
+			if _, found := plain[room]; found != (name == "crowded") {
+				t.Errorf("%s must not be in the table %s", room, name)
+			}
+			text := source(room)
+			for _, test := range tests {
+				if !regexp.MustCompile(`(?m)^func ` + test + `\(`).Match(text) {
+					t.Errorf("there is no %s in %s", test, room)
+				}
+			}
+		}
+	}
+}
