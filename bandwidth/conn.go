@@ -12,13 +12,13 @@ import (
 
 // ConnOptions are the flows of a Conn.
 type ConnOptions struct {
-	// Read bound what is read, and Write what is written. Default: no bound.
+	// Read bounds what is read, and Write what is written. Default: no bound.
 	Read, Write []Flow
 }
 
-// Conn is a net.Conn that moves bytes no faster than its flows let it. Its deadlines
-// hold for the time that bytes wait, too; after one that has passed, and was set anew, it goes on. It
-// is safe for concurrent use.
+// Conn is a net.Conn that moves bytes no faster than its flows let it. Its deadlines also
+// bound the time that bytes wait. After a deadline has passed, a new one lets it go on. It is
+// safe for concurrent use.
 type Conn struct {
 	net.Conn
 	cancel context.CancelFunc
@@ -44,7 +44,7 @@ func NewConn(ctx context.Context, c net.Conn, o ConnOptions) *Conn {
 	}
 }
 
-// Read is as that of a Reader.
+// Read reads as a Reader does.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -52,7 +52,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, c.closedError(err)
 }
 
-// Write is as that of a Writer.
+// Write writes as a Writer does.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -60,7 +60,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, c.closedError(err)
 }
 
-// ReadFrom is as that of a Writer.
+// ReadFrom writes as a Writer does.
 func (c *Conn) ReadFrom(src io.Reader) (int64, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -68,7 +68,7 @@ func (c *Conn) ReadFrom(src io.Reader) (int64, error) {
 	return n, c.closedError(err)
 }
 
-// closedError puts the error of connections for that of meters.
+// closedError returns the error of a closed connection instead of a meter's error.
 func (c *Conn) closedError(err error) error {
 	if err != nil && c.closed.Load() && (errors.Is(err, io.ErrClosedPipe) || errors.Is(err, context.Canceled)) {
 		return net.ErrClosed
@@ -76,8 +76,8 @@ func (c *Conn) closedError(err error) error {
 	return err
 }
 
-// Close closes the connection, ends what waits, and gives back what was paid for and
-// has not moved.
+// Close closes the connection, ends reads and writes that wait, and gives back the prepaid
+// bytes that have not moved.
 func (c *Conn) Close() error {
 	c.closed.Store(true)
 	err := c.Conn.Close()
@@ -85,8 +85,8 @@ func (c *Conn) Close() error {
 	return errors.Join(err, c.reader.Close(), c.writer.Close())
 }
 
-// CloseWrite ends what is written, of connections that can do so alone. Others
-// return errors.ErrUnsupported.
+// CloseWrite closes the writing side, if the wrapped connection can do so. Otherwise it
+// returns errors.ErrUnsupported.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -94,21 +94,71 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// SetDeadline sets the deadlines of reads and of writes.
+// SetDeadline sets the deadlines of reads and writes.
 func (c *Conn) SetDeadline(at time.Time) error {
 	c.reader.meter.cut.set(at)
 	c.writer.meter.cut.set(at)
 	return c.Conn.SetDeadline(at)
 }
 
-// SetReadDeadline sets that of reads, those that wait included.
+// SetReadDeadline sets the deadline of reads, including a read that waits.
 func (c *Conn) SetReadDeadline(at time.Time) error {
 	c.reader.meter.cut.set(at)
 	return c.Conn.SetReadDeadline(at)
 }
 
-// SetWriteDeadline sets that of writes, those that wait included.
+// SetWriteDeadline sets the deadline of writes, including a write that waits.
 func (c *Conn) SetWriteDeadline(at time.Time) error {
 	c.writer.meter.cut.set(at)
 	return c.Conn.SetWriteDeadline(at)
+}
+
+// deadline is the deadline of one direction of a Conn. It may change while a read or a write
+// waits.
+type deadline struct {
+	mu    sync.Mutex
+	at    time.Time
+	timer *time.Timer
+	done  chan struct{} // closed when it has passed
+}
+
+func newDeadline() *deadline { return &deadline{done: make(chan struct{})} }
+
+// set changes the deadline; the zero time is none.
+func (d *deadline) set(at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = at
+	if d.timer != nil && !d.timer.Stop() {
+		<-d.done // its function runs, or has run
+	}
+	d.timer = nil
+	select {
+	case <-d.done:
+		d.done = make(chan struct{})
+	default:
+	}
+	if at.IsZero() {
+		return
+	}
+	done := d.done
+	if left := time.Until(at); left > 0 {
+		d.timer = time.AfterFunc(left, func() { close(done) })
+	} else {
+		close(done)
+	}
+}
+
+func (d *deadline) time() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.at
+}
+
+// passed returns a channel that is closed when the deadline passes, also if the deadline moves
+// before that.
+func (d *deadline) passed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.done
 }

@@ -21,14 +21,14 @@ const (
 type Options struct {
 	// Store keeps what each key has used. Required.
 	Store sluice.Store
-	// Name is the name under which the store keeps it. Limiters of one name share the
-	// budgets of their keys. Default: the numbers.
+	// Name is the name of the limit in the store. Limiters with the same name share the
+	// budgets of their keys. Default: a name from the numbers.
 	Name string
 	// Rate is how many bytes each key may move. Required.
 	Rate sluice.Rate
-	// OnStoreError is told why the store has not decided, with the context of who moves bytes.
-	// What it returns fails the read or write, and nil lets a chunk pass that is not paid for.
-	// It must be safe for concurrent use. Default: the error itself.
+	// OnStoreError is called when the store fails, with the context of the reader or writer.
+	// The read or write fails with the error that it returns. If it returns nil, a chunk moves
+	// without payment. It must be safe for concurrent use. Default: return the error.
 	OnStoreError func(ctx context.Context, err error) error
 }
 
@@ -42,11 +42,11 @@ type Limiter struct {
 	onError func(ctx context.Context, err error) error
 }
 
-// NewLimiter returns a limiter. The error says which option is wrong, and of a rate
-// that cannot be counted is a *sluice.LimitError.
+// NewLimiter returns a limiter. For a rate that cannot be counted, the error is a
+// *sluice.LimitError.
 func NewLimiter(o Options) (*Limiter, error) {
 	if o.Store == nil {
-		return nil, errors.New("bandwidth: Options.Store is missing; give one such as memory.New makes")
+		return nil, errors.New("bandwidth: Options.Store is missing; give one, such as memory.New returns")
 	}
 	if o.OnStoreError == nil {
 		o.OnStoreError = func(_ context.Context, err error) error { return err }
@@ -67,10 +67,10 @@ func NewLimiter(o Options) (*Limiter, error) {
 // Rate returns the rate of bytes.
 func (l *Limiter) Rate() sluice.Rate { return l.rate }
 
-// Limit returns the limit that the store is asked about: a token bucket of bytes.
+// Limit returns the limit that the store decides: a token bucket of bytes.
 func (l *Limiter) Limit() *sluice.Limit { return l.limit }
 
-// Flow returns what a key may move, which all connections of the key share.
+// Flow returns the bytes of a key, which all connections of the key share.
 func (l *Limiter) Flow(key sluice.Key) Flow { return Flow{l, key} }
 
 // Flow is the bytes of one key. It is a value, and safe for concurrent use. The zero
@@ -83,8 +83,8 @@ type Flow struct {
 // IsZero reports whether f is the zero Flow.
 func (f Flow) IsZero() bool { return f.limiter == nil }
 
-// bytesIn returns how many whole bytes a rate gives in some time, 1 at least. Of
-// a rate that is none it returns 1, and leaves the complaint to who checks rates.
+// bytesIn returns how many whole bytes a rate gives in some time, 1 at least. For an invalid
+// rate it returns 1; NewLimit reports the mistake.
 func bytesIn(r sluice.Rate, d time.Duration) int64 {
 	if r.Count() < 1 || r.Period() < 1 {
 		return 1
@@ -97,5 +97,21 @@ func bytesIn(r sluice.Rate, d time.Duration) int64 {
 	return int64(min(max(n, 1), mostBytes))
 }
 
-// mostBytes bounds what is moved at once where memory and limits would not: 4 GiB.
+// mostBytes bounds how many bytes move at once: 4 GiB.
 const mostBytes = 1 << 32
+
+// errDeadline reports bytes that may move only after the context's deadline.
+var errDeadline = fmt.Errorf("bandwidth: the context ends before these bytes may move: %w (%w)",
+	sluice.ErrDeadline, context.DeadlineExceeded)
+
+// RefusedError reports that the store refuses bytes, and a wait does not help.
+type RefusedError struct {
+	// Limit is the name of the limiter.
+	Limit string
+	// Reason is the reason of the store's decision.
+	Reason sluice.Reason
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("bandwidth: the store lets no bytes of limit %q pass: %v", e.Limit, e.Reason)
+}

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Reader reads no faster than its flows let it. It is for one goroutine at a time,
-// but for Close.
+// Reader reads no faster than its flows let it. One goroutine at a time may use it, except
+// that any may call Close.
 //
-// It is not an io.WriterTo: what reads from it, io.Copy included, reads piece by piece.
+// It is not an io.WriterTo, so that io.Copy reads piece by piece.
 type Reader struct {
 	r     io.Reader
 	meter *meter
@@ -16,18 +16,19 @@ type Reader struct {
 
 var _ io.ReadCloser = (*Reader)(nil)
 
-// NewReader returns a reader of r that all flows bound. Bytes that r gives are paid for and
-// waited for before they are handed on, so r is read a chunk ahead. When ctx ends, a read that
-// waits for its turn returns the bytes it has and the context's error; one that would wait
-// beyond the context's deadline does so at once, with sluice.ErrDeadline. A read that waits for
-// r lasts until r returns.
+// NewReader returns a reader of r that all flows bound. It reads a chunk from r, pays for it,
+// and returns it when it may move.
+//
+// When ctx ends, a read that waits for its turn returns the bytes it has, and the context's
+// error. A read that would wait beyond the context's deadline does so at once, with
+// sluice.ErrDeadline. A read that waits for r lasts until r returns.
 func NewReader(ctx context.Context, r io.Reader, flows ...Flow) *Reader {
 	return &Reader{r, newMeter(ctx, nil, flows)}
 }
 
 // Read reads up to len(p) bytes, and no more than a chunk.
 func (r *Reader) Read(p []byte) (int, error) {
-	// What an earlier read that was cut short has left to be paid.
+	// An earlier read that was cut short may owe bytes.
 	if err := r.meter.take(0); err != nil {
 		return 0, err
 	}
@@ -44,7 +45,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives back what was paid for and not read, a chunk at most. It does not
-// close what is read from. Reads afterwards return io.ErrClosedPipe. It is safe to call while a read
-// lasts, and more than once.
+// Close gives back the prepaid bytes that were not read, at most a chunk. It does not close the
+// wrapped reader. Later reads return io.ErrClosedPipe. Close may be called during a read, and
+// more than once.
 func (r *Reader) Close() error { return r.meter.close() }

@@ -18,13 +18,13 @@ type failing struct {
 	sluice.Store
 	answer sluice.Decision
 	err    error
-	asked  int
+	calls  int
 	// opens is when it lets pass.
 	opens time.Time
 }
 
 func (s *failing) Decide(context.Context, sluice.Request) (sluice.Decision, error) {
-	s.asked++
+	s.calls++
 	if !s.opens.IsZero() && !time.Now().Before(s.opens) {
 		return sluice.Decision{Allowed: true}, nil
 	}
@@ -68,9 +68,9 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// TestStandIn paces by what stands in for a store that is down: at the share of this process,
+// TestFallback paces by the fallback of a store that is down: at the share of this process,
 // which holds less than a chunk, or not at all.
-func TestStandIn(t *testing.T) {
+func TestFallback(t *testing.T) {
 	down := &failing{err: errors.New("the store is down")}
 	rate := sluice.PerSecond(1 * mB)
 	for name, make := range movers {
@@ -116,14 +116,14 @@ func TestRefusedForNow(t *testing.T) {
 		if n, err := bandwidth.NewWriter(t.Context(), io.Discard, l.Flow(key)).Write(buffer(9)); n != 9 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		if d := time.Since(began); d != 3*time.Second || s.asked != 4 {
-			t.Errorf("it took %v and %d questions", d, s.asked)
+		if d := time.Since(began); d != 3*time.Second || s.calls != 4 {
+			t.Errorf("it took %v and %d calls", d, s.calls)
 		}
 	})
 }
 
-// TestAsksSeldom counts the questions to the store: one a chunk.
-func TestAsksSeldom(t *testing.T) {
+// TestCallsSeldom counts the calls of the store: one a chunk.
+func TestCallsSeldom(t *testing.T) {
 	for name, make := range movers {
 		s := &failing{answer: sluice.Decision{Allowed: true}}
 		l := limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(100 * mB)})
@@ -133,9 +133,9 @@ func TestAsksSeldom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// 10 MB, and 2 MB a chunk; the first pays for itself. A test that is held up asks once more.
-		if s.asked < 6 || s.asked > 15 {
-			t.Errorf("%s: asked %d times", name, s.asked)
+		// 10 MB, and 2 MB a chunk; the first pays for itself. A test that is held up calls once more.
+		if s.calls < 6 || s.calls > 15 {
+			t.Errorf("%s: %d calls", name, s.calls)
 		}
 	}
 }

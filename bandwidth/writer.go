@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Writer writes no faster than its flows let it. It is for one goroutine at a time,
-// but for Close.
+// Writer writes no faster than its flows let it. One goroutine at a time may use it, except
+// that any may call Close.
 type Writer struct {
 	w     io.Writer
 	meter *meter
@@ -18,11 +18,12 @@ var (
 	_ io.ReaderFrom  = (*Writer)(nil)
 )
 
-// NewWriter returns a writer to w that all flows bound. Bytes are waited for before
-// they are written, so a large write is many writes of a chunk. When ctx ends, a write that waits
-// for its turn returns the context's error; one that would wait beyond the context's
-// deadline does so at once, with sluice.ErrDeadline. A write that w does not take
-// lasts until w returns.
+// NewWriter returns a writer to w that all flows bound. It waits before it writes, so that a
+// large write becomes many writes of a chunk.
+//
+// When ctx ends, a write that waits for its turn returns the context's error. A write that
+// would wait beyond the context's deadline does so at once, with sluice.ErrDeadline. A write
+// that waits for w lasts until w returns.
 func NewWriter(ctx context.Context, w io.Writer, flows ...Flow) *Writer {
 	return &Writer{w, newMeter(ctx, nil, flows)}
 }
@@ -50,25 +51,25 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 }
 
-// take pays for n bytes that are written next, or for none.
+// take pays for n bytes that are written next, or for none if it fails.
 func (w *Writer) take(n int64) error {
 	err := w.meter.take(n)
 	if err != nil {
-		// Nothing was written. What cannot be given back is lost.
+		// Nothing was written. If settle fails, the bytes are lost.
 		w.meter.back(n)
 		_ = w.meter.settle()
 	}
 	return err
 }
 
-// ReadFrom writes what it reads from src until that ends. It lets the ReadFrom of w
-// move the bytes where there is one, a chunk at a time: files are still sent by the kernel.
+// ReadFrom writes what it reads from src, until the end of src. If w has a method ReadFrom, that
+// one moves the bytes, a chunk at a time: so the kernel still sends files.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	to, ok := w.w.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
-	// A limit around src would hide that it is a file.
+	// A limit around src would hide that src is a file.
 	limited, ok := src.(*io.LimitedReader)
 	if ok {
 		src = limited.R
@@ -92,7 +93,7 @@ func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	return done, nil
 }
 
-// Close gives back what was paid for and not written, a chunk at most. It does not
-// close what is written to. Writes afterwards return io.ErrClosedPipe. It is safe to call while
-// a write lasts, and more than once.
+// Close gives back the prepaid bytes that were not written, at most a chunk. It does not close
+// the wrapped writer. Later writes return io.ErrClosedPipe. Close may be called during a write,
+// and more than once.
 func (w *Writer) Close() error { return w.meter.close() }
