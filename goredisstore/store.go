@@ -59,7 +59,7 @@ func unsuitable(c redis.UniversalClient) error {
 
 // Derive returns a client to the same servers as another one, with the options that New
 // requires: MaxRetries -1, ContextTimeoutEnabled true, and DialerRetries 1, so that a call
-// does not wait for a server that is down. All other options are those of the other client.
+// does not wait for a server that is down. All other options are the same.
 //
 // It works for clients of one server, of a cluster, and of sentinels, and needs no
 // connection. The derived client has a pool of its own, without the other client's hooks, and

@@ -8,8 +8,8 @@
 // decision is Degraded then.
 //
 // A call whose reply is lost is never repeated: the fallback decides. Leases and reservations
-// end where they were granted: those of the store in the store, and those of the local store
-// there, also when the store is back.
+// end where they were granted: in the store or in the local store, also when the store is
+// back.
 //
-// docs/adr/0010 tells why it is made like this.
+// docs/adr/0010 explains why it is made like this.
 package guard

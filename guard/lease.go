@@ -73,7 +73,7 @@ type leaseID struct {
 type lease struct {
 	by      layer
 	receipt sluice.Receipt // unmarked
-	delay   time.Duration  // of its turn in the queue, as decided last
+	delay   time.Duration  // until its turn in the queue, as decided last
 	ends    time.Time
 	// sure is when it ends in the store without a renewal.
 	sure time.Time

@@ -10,8 +10,8 @@ import (
 
 // Options are the settings of a Store. An option without a default is required.
 type Options struct {
-	// Store is the store to guard. It must not be a guard itself. Its receipts must be those
-	// of package algo: times in microseconds, or their complements.
+	// Store is the store to guard. It must not be a guard itself. Its receipts must
+	// come from package algo: times in microseconds, or their complements.
 	Store sluice.Store
 	// Local decides for the fallback Local. It is a bounded store in this process, such as
 	// memory.New returns. It must not block, because it is called without a deadline. It may

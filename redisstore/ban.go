@@ -188,8 +188,8 @@ func (s *Store) appendBans(ctx context.Context, bans []sluice.BannedKey, keys []
 	return bans, nil
 }
 
-// readBans reads the bans at some keys of one slot, and appends those in force to bans. of
-// are these bans, without what only their state tells.
+// readBans reads the bans at some keys of one slot, and appends the bans in force. of
+// are these bans, without what only their state contains.
 func (s *Store) readBans(ctx context.Context, bans []sluice.BannedKey, keys []string, of []sluice.BannedKey) ([]sluice.BannedKey, error) {
 	reply, err := s.run(ctx, bansScript, keys, nil)
 	if err != nil {

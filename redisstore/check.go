@@ -15,37 +15,38 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Report is what Check has found.
+// Report is the result of Check.
 type Report struct {
-	// Server is the program and its version, such as "redis 7.0.15". Where the masters of a
-	// cluster differ, it is all of them, as in "redis 7.0.15, valkey 8.0.1".
+	// Server is the program and its version, such as "redis 7.0.15". If the masters of a
+	// cluster differ, it lists all of them, as in "redis 7.0.15, valkey 8.0.1".
 	Server string
-	// Warnings say what works, and will not always. Empty is good.
+	// Warnings describe what works now, but will not always. Without problems it is empty.
 	Warnings []string
 }
 
-// MisfitError says that a server cannot hold limits as it is, or as its user is: no waiting
-// mends that.
+// MisfitError reports that the server, or its user, is set up so that it cannot hold limits. A
+// retry does not help.
 type MisfitError struct {
 	text string
-	err  error // the server's reply, if it was one that told
+	err  error // the server's reply, if that showed the problem
 }
 
 func (e *MisfitError) Error() string { return e.text }
 func (e *MisfitError) Unwrap() error { return e.err }
 
-// The oldest versions that have all that the scripts need: 5.0 lets a script that asks
-// for the time write.
+// oldestMajor is the oldest version that has all that the scripts need. From 5.0 on, a script
+// may write after it has read the time.
 const oldestMajor = 5
 
-// masterPatience is how long one of several masters may take to be checked, at least: it is three
-// quarters of the time until the caller's deadline, if that is longer.
+// masterPatience is how long the check of one of several masters may take. If three quarters of
+// the time until the caller's deadline are longer, it may take that long.
 const masterPatience = time.Second
 
-// Check asks the server, or each master of a cluster, whether it can hold limits, and decides
-// some there under keys of its own. It is for the start of a program. An error means that the
-// store cannot work, and says what to do: a *MisfitError if it will not pass by itself. A
-// master that does not answer while others do is a warning.
+// Check checks whether the server, or each master of a cluster, can hold limits. It also decides
+// some requests there, under keys of its own. Programs call it when they start.
+//
+// An error means that the store cannot work, and contains the remedy. It is a *MisfitError if a
+// retry does not help. A master that does not answer while others do is only a warning.
 func (s *Store) Check(ctx context.Context) (Report, error) {
 	masters, err := s.client.Masters(ctx)
 	if err != nil {
@@ -63,7 +64,7 @@ func (s *Store) Check(ctx context.Context) (Report, error) {
 	return summary(found)
 }
 
-// checkMasters asks all at once, so that one that is silent holds up no other.
+// checkMasters checks all masters in parallel, so that a silent one does not delay the others.
 func (s *Store) checkMasters(ctx context.Context, masters []Master, found []finding) {
 	patience := masterPatience
 	if deadline, ok := ctx.Deadline(); ok {
@@ -78,15 +79,15 @@ func (s *Store) checkMasters(ctx context.Context, masters []Master, found []find
 	all.Wait()
 }
 
-// finding is what the check of one master has come to.
+// finding is the result of the check of one master.
 type finding struct {
-	address  string // of a node of a cluster
+	address  string // the address of a node of a cluster
 	server   string
 	warnings []string
 	err      error
 }
 
-// summary puts what was found into one report.
+// summary joins findings into one report.
 func summary(found []finding) (Report, error) {
 	var r Report
 	var passing error
@@ -96,7 +97,7 @@ func summary(found []finding) (Report, error) {
 			r.Server = strings.TrimPrefix(r.Server+", "+f.server, ", ")
 		}
 	}
-	where := map[string][]string{} // the addresses that a warning is about
+	where := map[string][]string{} // the addresses of the masters with a warning
 	for _, f := range found {
 		var misfit *MisfitError
 		switch {
@@ -116,18 +117,18 @@ func summary(found []finding) (Report, error) {
 		return Report{Server: r.Server}, passing
 	}
 	for _, w := range slices.Sorted(maps.Keys(where)) {
-		r.Warnings = append(r.Warnings, place(where[w])+w)
+		r.Warnings = append(r.Warnings, subject(where[w])+w)
 	}
 	return r, nil
 }
 
-// maxPlaces is how many nodes of a cluster are named at most.
-const maxPlaces = 3
+// maxNamed is how many nodes of a cluster a warning names.
+const maxNamed = 3
 
-// place names masters, for what is said about them; it is empty for a server that is none of
-// a cluster.
-func place(addresses []string) string {
-	named := addresses[:min(len(addresses), maxPlaces)]
+// subject returns the beginning of a text about some masters. For a server that is not in a
+// cluster it is empty.
+func subject(addresses []string) string {
+	named := addresses[:min(len(addresses), maxNamed)]
 	more := len(addresses) - len(named)
 	switch {
 	case addresses[0] == "":
@@ -141,10 +142,10 @@ func place(addresses []string) string {
 	}
 }
 
-// checkMaster asks one server.
+// checkMaster checks one server.
 func (s *Store) checkMaster(ctx context.Context, m Master) finding {
 	f := finding{address: m.Address}
-	at := place([]string{m.Address})
+	at := subject([]string{m.Address})
 	text, err := s.client.Info(ctx, slotKey(m.Slot))
 	if err != nil {
 		f.err = explain(err, at)
@@ -170,7 +171,7 @@ func (s *Store) checkMaster(ctx context.Context, m Master) finding {
 	return f
 }
 
-// misfit says what is wrong with a server for good, if anything is.
+// misfit returns what is permanently wrong with a server, or an empty text.
 func (s *Store) misfit(in info) string {
 	switch major := in.major(); {
 	case major > 0 && major < oldestMajor:
@@ -184,8 +185,8 @@ func (s *Store) misfit(in info) string {
 	}
 }
 
-// probe decides on one server, under limits of its own, whose states end soon: one for each way
-// in which state is kept.
+// probe decides requests on one server, under limits of its own whose states end soon. There is
+// one limit for each way to keep state.
 func (s *Store) probe(ctx context.Context, m Master) error {
 	k := sluice.StringKey("sluice check")
 	if m.Address != "" {
@@ -217,19 +218,19 @@ func (s *Store) probe(ctx context.Context, m Master) error {
 	return nil
 }
 
-const noPermission = "the user lacks a permission; docs/redis.md has the rule of the least that is needed"
+const noPermission = "the user lacks a permission; docs/redis.md lists those that are needed"
 
-// explain adds the remedy to the errors that an operator can do something about, and the place.
+// explain adds the remedy to an error, if an operator can mend it, and the master's address.
 func explain(err error, at string) error {
 	var answer *ServerError
 	if !errors.As(err, &answer) {
-		return placed(err, at)
+		return about(err, at)
 	}
 	for _, known := range []struct {
 		sign, remedy string
 		lasts        bool
 	}{
-		{"NOAUTH", "the server asks for a password; give one", true},
+		{"NOAUTH", "the server requires a password; give one", true},
 		{"WRONGPASS", "the user or the password is wrong", true},
 		{"NOPERM", noPermission, true},
 		{"The user executing the script", noPermission, true}, // Redis 7.0
@@ -249,11 +250,11 @@ func explain(err error, at string) error {
 		}
 		return fmt.Errorf("redisstore: %s%s: %w", at, known.remedy, err)
 	}
-	return placed(err, at)
+	return about(err, at)
 }
 
-// placed names the place of an error, if it is not the only one.
-func placed(err error, at string) error {
+// about adds the master's address to an error, if there are several masters.
+func about(err error, at string) error {
 	switch {
 	case at == "":
 		return err
@@ -277,8 +278,8 @@ func readInfo(text string) info {
 	return in
 }
 
-// server returns the program and its version. Valkey tells its own version beside
-// the one of Redis that it is compatible with.
+// server returns the program and its version. Valkey reports its own version, and that of the
+// compatible Redis.
 func (in info) server() string {
 	if v := in["valkey_version"]; v != "" {
 		return "valkey " + v
@@ -292,7 +293,7 @@ func (in info) major() int {
 	return n
 }
 
-// evictionWarnings says what the server does with states when its memory is full.
+// evictionWarnings returns a warning if the server evicts states when its memory is full.
 func (in info) evictionWarnings() []string {
 	policy := in["maxmemory_policy"]
 	switch {
@@ -301,6 +302,6 @@ func (in info) evictionWarnings() []string {
 	case in["maxmemory"] == "0":
 		return []string{"maxmemory-policy is " + policy + ", which takes effect as soon as maxmemory is set, and then forgets keys that are limited; set it to noeviction"}
 	default:
-		return []string{"maxmemory-policy is " + policy + ", which forgets keys that are limited when the memory is full, so that they start anew; set it to noeviction, and let on_store_error say what happens then"}
+		return []string{"maxmemory-policy is " + policy + ", which forgets keys that are limited when the memory is full, so that they start again; set it to noeviction, and let on_store_error decide then"}
 	}
 }

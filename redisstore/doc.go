@@ -4,8 +4,8 @@
 //
 // A decision is one call of a script, and one round trip. The script reads the server's time
 // once, decides, and writes the state with its time to live. It replies with the state that
-// it decided upon. Package algo computes the decision from that state here. So the numbers
-// are those of the memory store, and each decision of a script is checked.
+// it decided upon. Package algo computes the decision from that state here. So all numbers
+// equal the numbers of the memory store, and each decision of a script is checked.
 //
-// docs/redis.md tells how to run it, and docs/adr/0009 why it is made like this.
+// docs/redis.md describes how to run it, and docs/adr/0009 why it is made like this.
 package redisstore

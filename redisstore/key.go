@@ -14,30 +14,29 @@ import (
 // A key of the server is
 //
 //	prefix{key}:limit          the state of a limit's key, of a token bucket
-//	prefix{key}fixed:limit     that of another algorithm: see the words of kinds
-//	prefix{key}!limit          the ban, whatever the algorithm
+//	prefix{key}fixed:limit     the same for another algorithm: see the words of kinds
+//	prefix{key}!limit          the ban, for all algorithms
 //	prefix{tenant}key}:limit   with Options.Tenant
 //
-// What stands in the braces chooses the slot in a cluster: all limits of a key,
-// and their bans, are in one. A key of several parts has their number after the
-// brace, before the word. No two keys are written alike, whatever bytes they hold: a
-// closing brace in a key is escaped, and what comes before the colon is digits and letters.
+// The text in braces chooses the slot in a cluster, so that all limits of a key and their bans
+// share a slot. A key of several parts has the number of parts after the brace, before the
+// word. Different keys always have different texts: a closing brace in a key is escaped, and
+// only digits and letters precede the colon.
 
-// Longer texts are stored as a digest, so that what a client sends does not fill
-// the server.
+// Longer texts are stored as a digest, so that clients cannot fill the server.
 const (
 	maxKeyText  = 160
 	maxNameText = 64
 )
 
-// names writes the keys of the server.
+// names makes the keys of the server.
 type names struct {
 	prefix string
 	secret []byte
 	tenant func(sluice.Key) string
 }
 
-// stem returns what the keys of all limits of a key begin with.
+// stem returns the common beginning of all server keys of a limit's key.
 func (n *names) stem(k sluice.Key) string {
 	b := make([]byte, 0, len(n.prefix)+len(k.Text())+len("{}12")+len("%#")+43)
 	b = append(append(b, n.prefix...), '{')
@@ -51,8 +50,8 @@ func (n *names) stem(k sluice.Key) string {
 	return string(b)
 }
 
-// appendText appends a text in which there is no closing brace and that is not
-// empty: a percent sign escapes, and before another sign stands for a digest.
+// appendText appends a text so that it has no closing brace and is not empty. A percent sign
+// escapes; "%!" and "%#" begin a digest.
 func (n *names) appendText(b []byte, domain, text string) []byte {
 	switch {
 	case len(n.secret) > 0:
@@ -80,7 +79,7 @@ func (n *names) appendText(b []byte, domain, text string) []byte {
 	return b
 }
 
-// parseBan reads the key of a ban: whose it is, and of which limit.
+// parseBan reads the server's key of a ban: the banned key, and the limit.
 func (n *names) parseBan(text string) (b sluice.BannedKey, ok bool) {
 	text, ok = strings.CutPrefix(text, n.prefix+"{")
 	if ok && n.tenant != nil {
@@ -113,7 +112,7 @@ func (n *names) parseBan(text string) (b sluice.BannedKey, ok bool) {
 // unescaper undoes what appendText escapes.
 var unescaper = strings.NewReplacer("%25", "%", "%7D", "}")
 
-// suffix returns what the keys of a limit end with, after ':' or '!': its name.
+// suffix returns the end of a limit's server keys, after ':' or '!': its name.
 func suffix(l *sluice.Limit) string {
 	name := l.Name()
 	if len(name) <= maxNameText && !strings.HasPrefix(name, "#") {

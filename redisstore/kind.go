@@ -4,7 +4,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// exact is the bound of the integers that scripts compute with. tooMany stands for all
+// exact is the bound of the integers that scripts compute with. tooMany replaces all
 // larger numbers: scripts can distinguish it from exact, and no limit has as many.
 const (
 	exact   = 1 << 53

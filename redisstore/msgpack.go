@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// What goes to the scripts and comes back is msgpack, as far as they need it:
-// integers, strings, and lists of them.
+// Arguments and replies of scripts are msgpack: integers, strings, and lists of them.
 
 // appendInt appends an integer in its shortest form, as the server's cmsgpack does.
 func appendInt(b []byte, n int64) []byte {
@@ -58,7 +57,7 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// appendList appends the head of a list of so many.
+// appendList appends the head of a list of n items.
 func appendList(b []byte, n int) []byte {
 	if n <= 15 {
 		return append(b, 0x90|byte(n))
@@ -66,7 +65,7 @@ func appendList(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint16(append(b, 0xdc), uint16(n))
 }
 
-// errReply reports a reply that is none of ours.
+// errReply reports a reply that our scripts never give.
 var errReply = errors.New("redisstore: the reply cannot be read; is another program writing under the prefix?")
 
 // reader reads msgpack. After the first error it reads zeros.
@@ -75,7 +74,7 @@ type reader struct {
 	err  error
 }
 
-// fail ends the reading.
+// fail sets the error, and drops the rest.
 func (r *reader) fail() {
 	r.rest, r.err = "", errReply
 }
@@ -94,7 +93,7 @@ func (r *reader) next(n int) string {
 	return s
 }
 
-// bytes reads a number of so many bytes, the highest first.
+// bytes reads a number of n bytes, the highest first.
 func (r *reader) bytes(n int) (v uint64) {
 	for _, b := range []byte(r.next(n)) {
 		v = v<<8 | uint64(b)
@@ -158,7 +157,7 @@ func (r *reader) text() string {
 	return ""
 }
 
-// ints skips so many integers, or nil, and returns the text of them.
+// ints skips n integers, or nil, and returns their text.
 func (r *reader) ints(n int) string {
 	if strings.HasPrefix(r.rest, "\xc0") {
 		r.next(1)
@@ -171,7 +170,7 @@ func (r *reader) ints(n int) string {
 	return before[:len(before)-len(r.rest)]
 }
 
-// list reads the head of a list, and returns how long it is.
+// list reads the head of a list, and returns its length.
 func (r *reader) list() int {
 	head := r.bytes(1)
 	switch {

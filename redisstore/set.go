@@ -7,7 +7,7 @@ import (
 )
 
 // logKind keeps a sliding log as a sorted set of its entries. A view has one or two of
-// them: the newest, and the one that must go before there is room.
+// them: the newest, and the last one that must go before there is room.
 var logKind = kind{
 	word:   "log",
 	script: "log",
@@ -56,7 +56,7 @@ var leasesKind = kind{
 	read: readLeases,
 }
 
-// readLeases reads the member that asks for a lease, the time of the latest charge, the
+// readLeases reads the member of the request, the time of the latest charge, the
 // reported latency and when it was reported, the units held, and until when. More follows
 // if the member holds a lease or must wait for one.
 func readLeases(r *reader, p *algo.Params) (algo.State, []uint64) {

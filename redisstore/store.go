@@ -152,7 +152,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 }
 
 // errDisagree reports that a script and package algo decide differently.
-var errDisagree = errors.New("redisstore: the server's verdict is not that of its state; do all programs that share the prefix use the same version?")
+var errDisagree = errors.New("redisstore: the server's verdict does not follow from its state; do all programs that share the prefix use the same version?")
 
 // unknown wraps an error after which the request may have been charged.
 func unknown(err error) error { return errors.Join(sluice.ErrUnknownOutcome, err) }
@@ -185,7 +185,7 @@ func outside(err error) (now int64, ok bool) {
 	return now, err == nil
 }
 
-// algoRequest returns what a request asks of its algorithm, in numbers that scripts compute
+// algoRequest returns a request for its algorithm, in numbers that scripts compute
 // exactly.
 func algoRequest(r *sluice.Request) algo.Request {
 	q := translate.Request(r)

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/rueidisstore"
 )
 
-// The addresses are those of one server, or of some nodes of a cluster. New detects which.
+// InitAddress has the address of one server, or of some nodes of a cluster. New detects which.
 func ExampleNew() {
 	store, err := rueidisstore.New(rueidis.ClientOption{
 		InitAddress: []string{"127.0.0.1:6379"},

@@ -1,5 +1,5 @@
 // Package translate holds what our stores do alike, wherever they keep their state: it
-// turns requests into those of package algo, and the results of package algo into decisions.
+// turns requests into requests of package algo, and results of package algo into decisions.
 package translate
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// Request returns what a request asks of its algorithm, without the time.
+// Request returns a request for its algorithm, without the time.
 func Request(r *sluice.Request) algo.Request {
 	return algo.Request{Cost: r.Cost, Floor: r.Floor, MaxWait: MaxWait(r.MaxWait), Member: r.Member}
 }

@@ -1,7 +1,7 @@
 -- Decides several requests as one: all are charged, or none is. KEYS: the keys of states
 -- and of bans, each once. ARGV[1]: a list for each request: the limit's numbers, the
--- request, flags (1 peek, 2 shadow), the index of its state's key, that of its ban's key (0
--- for none) and the ban's terms: after, within, forget, 1 to prolong it, and the lengths of
+-- request, flags (1 peek, 2 shadow), the indexes of its state's key and of its ban's
+-- key (0 for none) and the ban's terms: after, within, forget, 1 to prolong it, and the lengths of
 -- the first ban and of later ones. Replies with the server's time, whether all pass, and
 -- for each request the view that it was decided upon, with the ban as it was then.
 local raws = redis.call('MGET', unpack(KEYS))

@@ -49,8 +49,8 @@ do
         return plus(p[3], u, f, muldiv(since, p[2], p[3]))
       end
     end
-    -- The charge left held + over missing. Since then, all of over was refilled but for
-    -- the last microsecond at most, which keeps sums small.
+    -- The charge left held + over missing. Since then, all of over was refilled except
+    -- for the last microsecond at most, which keeps sums small.
     u = u - held
     local nu = 0
     local nf = 0
@@ -87,7 +87,7 @@ do
       else
         u = u + p[4]
       end
-      -- At a higher rate, waiting requests were told later moments.
+      -- At a higher rate, waiting requests were promised later moments.
       return level(p, at, u, f, lent or faster(p, from))
     end,
 

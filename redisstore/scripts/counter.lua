@@ -1,4 +1,4 @@
--- Sliding counters: the units of the current window, and those of the window before,
+-- Sliding counters: the units of the current window, and the units of the window before,
 -- weighted by the part of it that still counts. Numbers: kind, count, length, 1 if denied
 -- attempts count. The text of a state is
 --   msgpack(6, number of the window, units of the one before, units, numbers...)

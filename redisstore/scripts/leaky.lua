@@ -49,7 +49,7 @@ do
       if cost == 0 then
         return true, s
       end
-      -- The units that may be present: the one that is leaving and the waiting ones.
+      -- The units that may be present: the leaving unit and the waiting ones.
       local room = p[4] + 1 - q[2]
       if cost > room then
         return false, s

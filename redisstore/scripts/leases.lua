@@ -131,7 +131,7 @@ do
     return now + s.jump < adapted_until(s) and s.latency or s.p[5]
   end
 
-  -- most returns how many units there may be, with those of the request.
+  -- most returns how many units there may be, with the units of the request.
   local function most(p, unit, q)
     local all = p[2] + p[3]
     local spare, wait = min(q[2], all), q[3]

@@ -83,7 +83,7 @@ do
     return s.first
   end
 
-  -- used returns the units logged at a time or later, and those before it.
+  -- used returns the units logged at a time or later, and the units before it.
   local function used(s, start)
     local e = first(s, start)
     local before = e and e[2] - e[3] or s.total

@@ -66,7 +66,7 @@ end
 -- Each algorithm has keys of its own. If another program has written to one of them, the
 -- script treats the key as unused: an error would leave the key without a limit.
 
--- foreign accepts the error reply of a reading command if the key holds a value of
+-- foreign accepts the error reply of a command that reads, if the key holds a value of
 -- another type. Any other error, such as a missing permission, ends the script: a state
 -- that cannot be read is not a missing state. Nothing was written before.
 local function foreign(reply)

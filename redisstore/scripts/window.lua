@@ -1,5 +1,5 @@
 -- Fixed windows: aligned to multiples of their length, opened by the first charge, or
--- those of a calendar. Numbers: kind, count, length (the longest of a calendar), form
+-- periods of a calendar. Numbers: kind, count, length (the longest of a calendar), form
 -- (0 aligned, 1 opened, else the calendar's identity), 1 if denied attempts count. The
 -- text of a state is
 --   msgpack(4, end, units used, begin if under a calendar, numbers...)
@@ -27,7 +27,7 @@ do
     end
     for i = first, #list - 1 do
       local begins, ends = list[i], list[i + 1]
-      -- Boundaries that are further apart are not those of one period.
+      -- Boundaries that are further apart do not belong to one period.
       if begins <= t and t < ends and ends - begins < 1.5 * length then
         return begins, ends
       end
