@@ -79,10 +79,6 @@ func agree(t *testing.T, c *chooser, s subject) {
 	p, o, q := s(c)
 	m := newMachine(p)
 	var trail strings.Builder
-	type taken struct {
-		charge algo.Charge
-		of     oracle.Charge
-	}
 	var live []taken
 	now := c.one(0, 1, q.period, 5*q.period+3, 1_700_000_000_000_000)
 	for n := 0; n < 60 && c.more(); n++ {
@@ -94,18 +90,8 @@ func agree(t *testing.T, c *chooser, s subject) {
 			j := int(c.below(int64(len(live))))
 			e := live[j]
 			live = slices.Delete(live, j, j+1)
-			if k == 0 {
-				actual := c.one(0, e.charge.Cost, c.below(q.capacity+1), q.capacity+1, 2*q.capacity)
-				if q.cost > 0 {
-					actual = min(actual, 2*q.cost)
-				}
-				fmt.Fprintf(&trail, "%d settle %+v at %d\n", now, e.charge, actual)
-				m.settle(now, e.charge, actual)
-				o = o.Settle(now, e.of, actual)
-			} else {
-				fmt.Fprintf(&trail, "%d cancel %+v\n", now, e.charge)
-				m.cancel(now, e.charge)
-				o = o.Cancel(now, e.of)
+			if o = e.end(t, c, m, o, &q, now, k == 0, &trail); o == nil {
+				return
 			}
 			continue
 		}
@@ -139,6 +125,46 @@ func agree(t *testing.T, c *chooser, s subject) {
 	}
 }
 
+// taken is a charge of the algorithm and of its oracle.
+type taken struct {
+	charge algo.Charge
+	of     oracle.Charge
+}
+
+// end ends a charge: it cancels, settles or releases it. It returns the state after that, and nil if the
+// algorithm and the oracle differ.
+func (e *taken) end(t *testing.T, c *chooser, m *machine, o oracle.State, q *questions, now int64, settle bool, trail *strings.Builder) oracle.State {
+	t.Helper()
+	leases, isLeases := o.(oracle.Leases)
+	switch {
+	case settle && isLeases && !q.waits:
+		latency := c.below(3 * q.unit)
+		fmt.Fprintf(trail, "%d release %+v after %d\n", now, e.charge, latency)
+		if e.charge.Cost == 0 {
+			return o // it holds no lease
+		}
+		got := m.p.Conc.Release(m.w, now, e.charge.Member, latency)
+		want, next := leases.Release(now, e.charge.Member, latency)
+		if got != want {
+			t.Errorf("a lease was held: %v, want %v, after\n%s", got, want, trail.String())
+			return nil
+		}
+		return next
+	case settle:
+		actual := c.one(0, e.charge.Cost, c.below(q.capacity+1), q.capacity+1, 2*q.capacity)
+		if q.cost > 0 {
+			actual = min(actual, 2*q.cost)
+		}
+		fmt.Fprintf(trail, "%d settle %+v at %d\n", now, e.charge, actual)
+		m.settle(now, e.charge, actual)
+		return o.Settle(now, e.of, actual)
+	default:
+		fmt.Fprintf(trail, "%d cancel %+v\n", now, e.charge)
+		m.cancel(now, e.charge)
+		return o.Cancel(now, e.of)
+	}
+}
+
 // decide returns the result, the charge and the state that the oracle expects.
 func decide(o oracle.State, req algo.Request, got algo.Result) (algo.Result, oracle.Charge, oracle.State) {
 	guess := oracle.Result{RetryAfter: got.RetryAfter, ResetAfter: got.ResetAfter}
@@ -165,14 +191,14 @@ func fuzz(f *testing.F, s subject) {
 // rat returns a fraction.
 func rat(num, den int64) *big.Rat { return oracle.Rat(num, den) }
 
-func TestBucketEqualsOracle(t *testing.T)         { equals(t, 200, bucket) }
-func TestWarmBucketEqualsOracle(t *testing.T)     { equals(t, 150, warmBucket) }
-func TestLeakyEqualsOracle(t *testing.T)          { equals(t, 200, leaky) }
-func TestFixedWindowEqualsOracle(t *testing.T)    { equals(t, 300, fixedWindow) }
-func TestSlidingWindowEqualsOracle(t *testing.T)  { equals(t, 300, slidingWindow) }
-func TestSlidingCounterEqualsOracle(t *testing.T) { equals(t, 300, slidingCounter) }
-func TestSlidingLogEqualsOracle(t *testing.T)     { equals(t, 300, slidingLog) }
-func TestConcurrencyEqualsOracle(t *testing.T)    { equals(t, 300, concurrency) }
+func TestBucketEqualsOracle(t *testing.T)         { equals(t, 1000, bucket) }
+func TestWarmBucketEqualsOracle(t *testing.T)     { equals(t, 500, warmBucket) }
+func TestLeakyEqualsOracle(t *testing.T)          { equals(t, 600, leaky) }
+func TestFixedWindowEqualsOracle(t *testing.T)    { equals(t, 600, fixedWindow) }
+func TestSlidingWindowEqualsOracle(t *testing.T)  { equals(t, 600, slidingWindow) }
+func TestSlidingCounterEqualsOracle(t *testing.T) { equals(t, 600, slidingCounter) }
+func TestSlidingLogEqualsOracle(t *testing.T)     { equals(t, 600, slidingLog) }
+func TestConcurrencyEqualsOracle(t *testing.T)    { equals(t, 600, concurrency) }
 
 func FuzzBucket(f *testing.F)         { fuzz(f, bucket) }
 func FuzzWarmBucket(f *testing.F)     { fuzz(f, warmBucket) }

@@ -8,8 +8,8 @@ type Leases struct {
 
 	held []lease
 	last int64
-	// adapted is the latency that releases have reported, and adaptedAt when the last one did; zero if
-	// none has within a TTL.
+	// adapted is the latency that releases have reported, and adaptedAt when the last one did, or zero. It
+	// counts for one TTL.
 	adapted, adaptedAt int64
 }
 
@@ -41,15 +41,15 @@ func (l Leases) at(now int64) Leases {
 	if setBack {
 		l.last, l.adaptedAt = now, max(0, l.adaptedAt-back)
 	}
-	if l.adaptedAt == 0 || l.adaptedAt+l.ttl <= now {
-		l.adapted, l.adaptedAt = 0, 0
-	}
 	return l
 }
 
-// turn returns how long a turn in the queue takes.
-func (l Leases) turn() int64 {
-	if l.adaptedAt > 0 {
+// adapts reports whether the latency that releases have reported counts at a time.
+func (l Leases) adapts(now int64) bool { return l.adaptedAt > 0 && now < l.adaptedAt+l.ttl }
+
+// turn returns how long a turn in the queue takes at a time.
+func (l Leases) turn(now int64) int64 {
+	if l.adapts(now) {
 		return l.adapted
 	}
 	return l.latency
@@ -63,11 +63,11 @@ func (l Leases) used() (sum int64) {
 }
 
 // delay returns the delay of a request with which so many units are held.
-func (l Leases) delay(units int64) int64 {
+func (l Leases) delay(now, units int64) int64 {
 	if units <= l.most {
 		return 0
 	}
-	return l.turn() * ((units - 1) / l.most)
+	return l.turn(now) * ((units - 1) / l.most)
 }
 
 // fits reports whether a request passes with which so many units are held.
@@ -76,7 +76,7 @@ func (l Leases) fits(r Request, units int64) bool {
 	if r.MaxWait < 0 {
 		most = l.most
 	}
-	return r.Floor <= most && units <= most-r.Floor && (r.MaxWait <= 0 || l.delay(units) <= r.MaxWait)
+	return r.Floor <= most && units <= most-r.Floor && (r.MaxWait <= 0 || l.delay(r.Now, units) <= r.MaxWait)
 }
 
 // Allows implements State.
@@ -93,13 +93,13 @@ func (l Leases) Allows(r Request) (bool, int64, Reason) {
 	case r.Cost == 0:
 		return true, 0, None
 	case ahead > 0:
-		return true, l.delay(ahead), None
+		return true, l.delay(r.Now, ahead), None
 	case r.Cost > l.most+l.queue || !l.fits(r, r.Cost):
 		return false, 0, Never
 	case !l.fits(r, units+r.Cost):
 		return false, 0, Limited
 	}
-	return true, l.delay(units + r.Cost), None
+	return true, l.delay(r.Now, units+r.Cost), None
 }
 
 // Take implements State.
@@ -146,7 +146,7 @@ func (l Leases) Remaining(r Request) int64 {
 // Fresh implements State.
 func (l Leases) Fresh(now int64) bool {
 	l = l.at(now)
-	return len(l.held) == 0 && l.adaptedAt == 0
+	return len(l.held) == 0 && !l.adapts(now)
 }
 
 // Settle implements State: a lease cannot be settled.
@@ -174,7 +174,7 @@ func (l Leases) end(now int64, member uint64) (bool, Leases) {
 func (l Leases) Release(now int64, member uint64, latency int64) (bool, Leases) {
 	held, l := l.end(now, member)
 	if held && l.latency > 0 {
-		l.adapted, l.adaptedAt, l.last = (l.turn()+latency)/2, max(now, 1), max(l.last, now)
+		l.adapted, l.adaptedAt, l.last = (l.turn(now)+latency)/2, max(now, 1), max(l.last, now)
 	}
 	return held, l
 }
