@@ -2,43 +2,43 @@ package algo
 
 import "time"
 
-// Ban refuses a key outright for a time after it was denied too often: After
-// denials within Within lead to For, and further ones in a row to the times of
-// Escalate. After of zero bans nobody: the key may be banned by hand.
+// Ban refuses a key outright for a time after too many denials: After denials within Within lead
+// to a ban of For, and further bans in a row last as Escalate says. With After zero only bans
+// made by hand are enforced.
 //
-// The state holds the end of the ban, or of the period that counts denials (T), and
-// the rest as BanCount packs it (V).
+// The state holds the end of the ban, or of the period in which denials are counted (T); BanCount
+// packs the rest (V).
 type Ban struct {
 	After       int64
 	Within, For int64 // microseconds
-	// Escalate are how long the second ban in a row lasts, and those after it; the last
-	// one stands for all further ones.
+	// Escalate is how long the second ban in a row lasts, and the bans after it; the last entry
+	// holds for all further bans.
 	Escalate []time.Duration
-	// Forget is how many seconds after its end a ban, or the last period of denials, is
-	// one in a row with the next.
+	// Forget is how many seconds a key must be quiet until the next ban is not in a row with the
+	// last ban or the last period of denials.
 	Forget int64
-	// Prolong lets attempts begin the ban anew.
+	// Prolong restarts the ban with each attempt.
 	Prolong bool
 }
 
-// BanCount is what a state holds of a ban beside its end.
+// BanCount is the part of a ban's state that is not its end.
 type BanCount struct {
-	// Count are the denials that count, zero during a ban.
+	// Count is the number of denials that count; zero during a ban.
 	Count int64
-	// Level tells which ban in a row the latest one is, from 1: zero for none, or if bans do
-	// not escalate; BanByHand for one that is not from denials.
+	// Level is the number of the latest ban in its row, from 1. Zero: there is none, or bans do
+	// not escalate. BanByHand: a ban that was made by hand.
 	Level int64
-	// Forget is how many seconds after T the level is forgotten. Of a ban by hand, it is
-	// how long it lasts, rounded up.
+	// Forget is how many seconds after T the level is forgotten. For a ban by hand it is how long
+	// the ban lasts, rounded up.
 	Forget int64
 }
 
 const (
-	// BanByHand is the level of a ban that somebody has made.
+	// BanByHand is the level of a ban that was made by hand.
 	BanByHand = 1<<banLevelBits - 1
 	// MaxBanDenials is the largest Ban.After.
 	MaxBanDenials = 100_000_000
-	// MaxBanTimes is the most times of Ban.Escalate.
+	// MaxBanTimes bounds the length of Ban.Escalate.
 	MaxBanTimes = 16
 	// MaxBanForget is the longest Ban.Forget.
 	MaxBanForget = 1<<banForgetBits - 1
@@ -50,12 +50,12 @@ const (
 	second        = 1_000_000 // microseconds
 )
 
-// Pack returns the V of a state.
+// Pack returns the count as the V of a state.
 func (c BanCount) Pack() uint64 {
 	return uint64(c.Count)<<(banLevelBits+banForgetBits) | uint64(c.Forget)<<banLevelBits | uint64(c.Level)
 }
 
-// CountOf returns what the V of a ban's state holds.
+// CountOf returns the count in the V of a ban's state.
 func CountOf(v uint64) BanCount {
 	return BanCount{
 		Count:  int64(v >> (banLevelBits + banForgetBits)),
@@ -64,12 +64,12 @@ func CountOf(v uint64) BanCount {
 	}
 }
 
-// BannedByHand returns the state of a key that is banned by hand, for so many microseconds.
+// BannedByHand returns the state of a key that is banned by hand for micros microseconds.
 func BannedByHand(now, length int64) State {
 	return State{T: now + length, V: BanCount{Level: BanByHand, Forget: (length + second - 1) / second}.Pack()}
 }
 
-// length returns how long a ban of some level lasts.
+// length returns how long a ban of a level lasts.
 func (b *Ban) length(level int64) int64 {
 	if n := int64(len(b.Escalate)); level > 1 && n > 0 {
 		return int64(b.Escalate[min(level, n+1)-2] / time.Microsecond)
@@ -77,8 +77,8 @@ func (b *Ban) length(level int64) int64 {
 	return b.For
 }
 
-// Settled returns the state as of now. One that ends so far ahead that the clock
-// must have been set back is moved to the new time.
+// Settled returns the state as of now. If it ends so far ahead that the clock must have been set
+// back, it is moved to the new time.
 func (b *Ban) Settled(s State, now int64) State {
 	if s.T <= now {
 		return s
@@ -97,7 +97,7 @@ func (b *Ban) Settled(s State, now int64) State {
 	return s
 }
 
-// Banned returns the end of the ban that is in force, or zero.
+// Banned returns the end of the ban in force, or zero.
 func (b *Ban) Banned(s State, now int64) int64 {
 	if s.T > now && CountOf(s.V).Count == 0 {
 		return s.T
@@ -105,8 +105,8 @@ func (b *Ban) Banned(s State, now int64) int64 {
 	return 0
 }
 
-// Attempted returns the state of a key after an attempt that its ban, if it is in
-// force, refused.
+// Attempted returns the state after an attempt of the key. If its ban is in force, it has refused
+// the attempt.
 func (b *Ban) Attempted(s State, now int64) State {
 	if !b.Prolong || b.Banned(s, now) == 0 {
 		return s
@@ -137,7 +137,7 @@ func (b *Ban) Denied(s State, now int64) State {
 	return s
 }
 
-// next returns the count of a ban that comes after one of some level.
+// next returns the count of the ban that follows a ban of a level.
 func (b *Ban) next(level int64) BanCount {
 	if len(b.Escalate) == 0 {
 		return BanCount{}
@@ -145,11 +145,11 @@ func (b *Ban) next(level int64) BanCount {
 	return BanCount{Level: min(level, int64(len(b.Escalate))) + 1, Forget: b.Forget}
 }
 
-// Fresh reports whether there is no ban, no denial that counts, and no ban that
-// the next one would be in a row with.
+// Fresh reports whether the state equals that of a key that was never denied: no ban, no denial
+// that counts, and no ban with which the next one would be in a row.
 func (b *Ban) Fresh(s State, now int64) bool { return now >= BanForgotten(s) }
 
-// BanForgotten returns when the state of a ban equals that of a key never denied.
+// BanForgotten returns when a ban's state becomes equal to that of a key that was never denied.
 func BanForgotten(s State) int64 {
 	if c := CountOf(s.V); c.Level != BanByHand {
 		return s.T + c.Forget*second

@@ -4,14 +4,14 @@ import (
 	"math/bits"
 )
 
-// Bucket is the token bucket: Burst tokens at most, refilled at Pace, starting
-// full. A request takes its cost in tokens or nothing. Over any interval W it
-// admits at most burst + ⌊rate·W⌋ units.
+// Bucket is the token bucket: it holds at most Burst tokens, is refilled at Pace, and starts
+// full. A request takes its cost in tokens, or nothing. Over any interval W it admits at most
+// burst + ⌊rate·W⌋ units.
 //
-// It is the "continuous-state leaky bucket as a meter" of ITU-T I.371: the state
-// counts the ticks missing from a full bucket (V) at a time (T), so that zero is
-// a full one. A bucket that owes has more missing than it holds, up to MaxUnits or
-// MaxTicks. The highest bit of V marks a bucket that has lent, see Cancel.
+// It is the "continuous-state leaky bucket as a meter" of ITU-T I.371: the state counts the ticks
+// missing from a full bucket (V) at a time (T), so that zero is a full bucket. A bucket in debt
+// misses more than it can hold, up to MaxUnits or MaxTicks. The highest bit of V marks a bucket
+// that has lent, see Cancel.
 type Bucket struct {
 	Pace
 	Burst int64
@@ -24,8 +24,8 @@ type Bucket struct {
 	period int64
 }
 
-// NewBucket makes a token bucket. period is the rate's own, in microseconds.
-// The caller has checked that burst+debt units fit (Pace.Fits).
+// NewBucket makes a token bucket. period is that of the rate, in microseconds. The caller has
+// checked that burst+debt units fit (Pace.Fits).
 func NewBucket(p Pace, period, burst, debt int64) Bucket {
 	b := Bucket{
 		Pace: p, Burst: burst, Debt: debt,
@@ -36,12 +36,12 @@ func NewBucket(p Pace, period, burst, debt int64) Bucket {
 	return b
 }
 
-// Period returns how far time may go back before the clock counts as set back: the
-// rate's period, or the time it takes to fill the bucket, if that is longer.
+// Period returns how far time may go back before the clock counts as set back: the rate's period,
+// or the time to fill the bucket, whichever is longer.
 func (b *Bucket) Period() int64 { return b.period }
 
-// Restore returns the state of a bucket that was last charged at a time, of the ticks
-// that are missing from it, and of whether it has lent.
+// Restore returns the state of a bucket from the time at which it was last charged, the ticks
+// missing then, and whether it has lent.
 func (b *Bucket) Restore(at int64, missing uint64, hasLent bool) State {
 	if hasLent {
 		missing |= lent
@@ -49,12 +49,11 @@ func (b *Bucket) Restore(at int64, missing uint64, hasLent bool) State {
 	return State{at, missing}
 }
 
-// lent is the bit of a bucket whose level no longer tells when the last of its
-// reservations acts.
+// lent is the bit of a bucket whose level no longer shows when its last reservation acts.
 const lent = 1 << 63
 
-// settled returns the ticks missing as of the question, the bit of a bucket that
-// has lent, and the time that is.
+// settled returns the ticks missing as of the request, the lent bit, and the time for which they
+// hold.
 func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(s.T, now, b.period)
 	missing, mark = s.V&^lent, s.V&lent
@@ -62,20 +61,20 @@ func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, se
 		return max(missing, b.full), mark, now, true
 	}
 	if missing = b.decay(missing, passed); missing == 0 {
-		mark = 0 // full again: all who waited have acted
+		mark = 0 // full again: all reservations have acted
 	}
 	return missing, mark, at, false
 }
 
-// Decide answers one question. The state returned is the one to keep; on a
-// denial it differs from s only when the clock was set back.
+// Decide decides one request. The caller keeps the returned state; after a denial it differs from
+// s only if the clock was set back.
 func (b *Bucket) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = b.decide(s, &req, &res)
 	return s, res
 }
 
-// decide is Decide without copies of what is large.
+// decide is Decide without copying large values.
 func (b *Bucket) decide(s State, req *Request, res *Result) State {
 	at, back := req.Now, int64(0)
 	missing, mark := s.V, uint64(0)
@@ -110,7 +109,7 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 	if wait <= req.MaxWait && after <= b.bound {
 		*res = Result{Allowed: true, Delay: wait, ResetAfter: b.wait(after) + back, At: at, Over: over}
 		if req.Floor > 0 {
-			mark = lent // it waits for its floor too, which the level does not tell
+			mark = lent // it waits for its floor too, which the level does not show
 		}
 		return State{at, after | mark}
 	}
@@ -125,7 +124,7 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 	return s
 }
 
-// look answers a question that costs nothing: it passes unless the bucket owes.
+// look decides a request without cost: it passes unless the bucket is in debt.
 func (b *Bucket) look(missing, room uint64, at int64, req *Request, res *Result) {
 	back := at - req.Now
 	*res = Result{Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
@@ -153,21 +152,20 @@ func (b *Bucket) Fresh(s State, now int64) bool {
 	return now >= s.T && b.decay(s.V&^lent, now-s.T) == 0
 }
 
-// Cancel gives back what a reservation took, less what later reservations
-// stand on: tokens that were refilled for them and are not there twice. After the
-// reservation's moment it gives back nothing. As x/time/rate's CancelAt.
+// Cancel gives back what a reservation took, except the part on which later reservations rely:
+// tokens that were refilled for them and do not exist twice. After the reservation's moment it
+// gives back nothing. CancelAt of x/time/rate does the same.
 //
-// Once a part was given back, later reservations act above the level, and two
-// words do not tell by how much: the bucket has lent. The same when a reservation
-// waits for a floor. Until such a bucket has been full again, a reservation that others
-// stand on gives back nothing.
+// Once a part was given back, later reservations act above the level, and two words cannot hold
+// by how much: the bucket has lent. The same holds for a reservation that waits for a floor.
+// Until such a bucket is full again, a reservation gives back nothing if others may rely on it.
 func (b *Bucket) Cancel(s State, now int64, c Charge) State {
 	missing, mark, at, setBack := b.settled(s, now)
 	if c.Cost == 0 || setBack || at > c.At && b.decay(c.Over, at-c.At-1) == 0 {
 		return s
 	}
 	if mark != 0 && c.Over == 0 {
-		return s // who stands on it is not known
+		return s // it is not known who relies on it
 	}
 	give := b.ticks(c.Cost)
 	if after := b.after(c, at, missing); after > 0 {
@@ -180,7 +178,7 @@ func (b *Bucket) Cancel(s State, now int64, c Charge) State {
 	return credited(at, missing, give, mark)
 }
 
-// credited returns a state with so many fewer ticks missing.
+// credited returns a state with give fewer ticks missing.
 func credited(at int64, missing, give, mark uint64) State {
 	if give >= missing {
 		return State{T: at}
@@ -188,14 +186,14 @@ func credited(at int64, missing, give, mark uint64) State {
 	return State{at, (missing - give) | mark}
 }
 
-// after returns the ticks that were taken after a charge, which has not acted, by
-// those who wait.
+// after returns the ticks that waiting requests took after a charge that has not acted.
 func (b *Bucket) after(c Charge, at int64, missing uint64) uint64 {
-	// The charge left so many ticks missing; one that waits for no floor, that or fewer.
+	// The charge left this many ticks missing; without a floor, this many or fewer.
 	taken := b.full
 	if c.Over > 0 {
 		taken += c.Over
-		// Under the numbers it was made with, more may have been held than a full bucket.
+		// The bucket may have held more than a full one now: the charge has the numbers of its
+		// time.
 		hi, floor := bits.Mul64(uint64(c.Floor), b.Den)
 		if hi != 0 || floor > taken {
 			floor = taken
@@ -203,18 +201,18 @@ func (b *Bucket) after(c Charge, at int64, missing uint64) uint64 {
 		taken -= floor
 	}
 	if at < c.At {
-		return MaxTicks // the clock was set back since
+		return MaxTicks // the clock was set back after the charge
 	}
-	gone := uint64(at-c.At) * b.Num // what it waits for, and what a microsecond refills, at most
+	gone := uint64(at-c.At) * b.Num // the wait of the charge, plus at most one microsecond of refill
 	if missing+gone <= taken {
 		return 0
 	}
 	return missing + gone - taken
 }
 
-// Settle replaces the cost of a charge by the actual one, at the moment of
-// settling: a surplus is credited up to a full bucket, the rest is charged, into
-// debt up to b.Debt; what is beyond is forgiven.
+// Settle replaces the cost of a charge by the actual cost, at the moment of settling. A surplus
+// is credited up to a full bucket. A shortfall is charged, into debt up to b.Debt; the rest is
+// forgiven.
 func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 	missing, mark, at, _ := b.settled(s, now)
 	actual = min(actual, MaxUnits)
@@ -228,13 +226,13 @@ func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 	return State{at, max(missing, min(missing+more, b.most)) | mark}
 }
 
-// Convert returns the state that from's state s is under these numbers: settled
-// under the old, the tokens kept, clamped to the new burst, as x/time/rate's
-// SetLimitAt and SetBurstAt. A full bucket stays full.
+// Convert returns the state that from's state s becomes under these numbers: settled under the
+// old numbers, the tokens kept and clamped to the new burst, as SetLimitAt and SetBurstAt of
+// x/time/rate do. A full bucket stays full.
 func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 	missing, mark, at, _ := from.settled(s, now)
 	if missing == 0 {
-		return State{T: at} // a full one may be forgotten, and stays a fresh one
+		return State{T: at} // a full bucket may be forgotten, and stays fresh
 	}
 	if missing <= from.full { // tokens held: round down
 		held, _ := mulDiv(from.full-missing, b.Den, from.Den)
@@ -244,7 +242,7 @@ func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 		return State{at, (b.full - held) | mark}
 	}
 	if b.faster(from) {
-		mark = lent // those who wait were told later moments
+		mark = lent // waiting requests got later moments
 	}
 	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), b.bound) | mark}
 }
@@ -256,9 +254,9 @@ func (b *Bucket) faster(from *Bucket) bool {
 	return hi > fromHi || hi == fromHi && lo > fromLo
 }
 
-// ConvertCharge puts a charge that was made under from's numbers in ticks of
-// these. When the rate changed since is not known: what was refilled is taken to be that of
-// the faster one, so that no more is given back than what no later reservation stands on.
+// ConvertCharge converts a charge made under from's numbers to ticks of these numbers. It is not
+// known when the rate changed. So it assumes that the faster rate refilled the bucket: it never
+// gives back units on which later reservations rely.
 func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
 	since, faster := now-c.At, from.faster(b)
 	if since > 0 && faster && from.decay(c.Over, since-1) == 0 {
@@ -273,21 +271,21 @@ func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
 	return c
 }
 
-// refilled returns the ticks that come back in some time, no more than may be missing.
+// refilled returns the ticks that come back in some time, at most the ticks that can be missing.
 func (b *Bucket) refilled(micros int64) uint64 {
 	n, _ := mulDiv(uint64(micros), b.Num, 1)
 	return min(n, b.bound)
 }
 
-// Take is Decide for the plainest of questions: a cost that can fit, no floor, no
-// wait, and no time that goes back. It returns the state to keep and 0, or, if the
-// cost is not there, the state as of now and the ticks that are short. plain is
-// false if Decide is to be asked.
+// Take is Decide for the simplest requests: the cost can fit, there is no floor and no wait, and
+// time does not go back. It returns the state to keep and 0. If the tokens do not suffice, it
+// returns the state as of now and the ticks that are short. plain is false if the caller must
+// call Decide.
 //
-// All of it passes in registers.
+// All arguments and results pass in registers.
 func (b *Bucket) Take(s State, now, cost int64) (next State, short uint64, plain bool) {
 	missing, passed := s.V, now-s.T
-	// The highest bit of one of both: time that goes back, or a bucket that has lent.
+	// The highest bit is set if time goes back, or if the bucket has lent.
 	if passed|int64(missing) < 0 || cost < 1 || cost > b.Burst {
 		return s, 0, false
 	}
@@ -303,14 +301,13 @@ func (b *Bucket) Take(s State, now, cost int64) (next State, short uint64, plain
 	return State{now, after}, 0, true
 }
 
-// Held returns the whole tokens in a bucket, for a state that Take has just returned.
+// Held returns the whole tokens in a bucket, for a state that Take has returned.
 func (b *Bucket) Held(s State) int64 { return b.remaining(s.V, b.full) }
 
-// Full returns the microseconds until a bucket is full, for a state that Take has
-// just returned.
+// Full returns the microseconds until a bucket is full, for a state that Take has returned.
 func (b *Bucket) Full(s State) int64 { return b.wait(s.V) }
 
-// Wait returns the microseconds until ticks that are short are there.
+// Wait returns the microseconds until the short ticks are refilled.
 func (b *Bucket) Wait(short uint64) int64 { return b.wait(short) }
 
 // Missing returns the ticks that are missing from a full bucket at a time.
@@ -319,9 +316,9 @@ func (b *Bucket) Missing(s State, now int64) uint64 {
 	return missing
 }
 
-// Undo gives back a charge on which nobody has acted, as if it had never been made,
-// or a little less: c.Over holds the ticks that were missing before it. Without the charge the
-// bucket might have been full meanwhile; what would have run over then is not given back.
+// Undo gives back a charge on which nobody has acted, as if it had never been made, or slightly
+// less. c.Over holds the ticks that were missing before the charge. Without the charge the bucket
+// might have become full since; Undo does not give back what would have overflowed.
 func (b *Bucket) Undo(s State, now int64, c Charge) State {
 	missing, mark, at, setBack := b.settled(s, now)
 	if setBack || at < c.At {
@@ -335,7 +332,7 @@ func (b *Bucket) Undo(s State, now int64, c Charge) State {
 		give -= min(give, refilled-c.Over)
 	}
 	if missing > b.full && give > 0 {
-		mark = lent // those who wait were told later moments
+		mark = lent // waiting requests got later moments
 	}
 	return credited(at, missing, give, mark)
 }

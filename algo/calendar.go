@@ -22,15 +22,15 @@ func (u Unit) String() string {
 	return "unknown"
 }
 
-// Calendar tells the boundaries of days, weeks (from Monday) or months in a
-// time zone. A day of 22 to 26 hours is one day.
+// Calendar computes the boundaries of days, weeks (from Monday) or months in a time zone. A day
+// of 22 to 26 hours is one day.
 type Calendar struct {
 	Unit Unit
 	Zone *time.Location
 }
 
-// Longest returns the length of the longest period, in microseconds. Troll in
-// Antarctica sets its clocks by two hours, others by one at most.
+// Longest returns the length of the longest period, in microseconds. The station Troll in
+// Antarctica changes its clocks by two hours, other places by at most one.
 func (c *Calendar) Longest() int64 {
 	const hour = 3600e6
 	switch c.Unit {
@@ -43,7 +43,7 @@ func (c *Calendar) Longest() int64 {
 	}
 }
 
-// shortest returns a time that no period is shorter than, in microseconds.
+// shortest returns a lower bound of the length of a period, in microseconds.
 func (c *Calendar) shortest() int64 {
 	const hour = 3600e6
 	switch c.Unit {
@@ -56,12 +56,12 @@ func (c *Calendar) shortest() int64 {
 	}
 }
 
-// Start returns the beginning of the period that holds now.
+// Start returns the beginning of the period that contains now.
 func (c *Calendar) Start(now int64) int64 {
 	return c.boundary(now, 0)
 }
 
-// End returns the end of the period that holds now.
+// End returns the end of the period that contains now.
 func (c *Calendar) End(now int64) int64 {
 	return c.boundary(now, 1)
 }
@@ -79,11 +79,11 @@ func (c *Calendar) boundary(now int64, next int) int64 {
 	}
 }
 
-// midnight returns the first moment of a day. Where a change of the clock skips
-// midnight, or repeats it, time.Date may answer with another moment; where it skips
-// the day, as Samoa did, the first moment after it counts.
+// midnight returns the first moment of a day. A change of the clock may skip midnight or repeat
+// it, and time.Date may return another moment then. It may skip the whole day, as in Samoa; then
+// the first moment after it counts.
 func (c *Calendar) midnight(y int, m time.Month, d int) int64 {
-	const step = 15 * time.Minute // all changes of clocks are multiples
+	const step = 15 * time.Minute // all clock changes are multiples of it
 	want := date(time.Date(y, m, d, 0, 0, 0, 0, time.UTC))
 	t := time.Date(y, m, d, 0, 0, 0, 0, c.Zone)
 	for date(t) < want {

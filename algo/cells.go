@@ -1,13 +1,14 @@
 package algo
 
-// SlidingWindow counts units in cells of Length/N: the N cells of one window,
-// and the one that is leaving. No interval of one window's length ever holds more
-// than Count. A steady caller gets count·N/(N+1) a window, or a little less. With
-// CountDenied the units of a denied attempt are counted too, so that who keeps hammering
-// stays blocked; questions of no cost always pass then, as attempts cannot be told from debt.
+// SlidingWindow counts units in cells of Length/N: the N cells of one window, and the cell that
+// is leaving. No interval of one window's length ever holds more than Count. A steady client gets
+// count·N/(N+1) per window, or slightly less.
 //
-// Its state has N+3 words: the number of the newest cell, the sum of all, MaxCount at
-// most, and the cells as a ring.
+// With CountDenied it counts the units of a denied attempt too, so that a client that keeps
+// trying stays denied. Requests without cost always pass then, because an attempt cannot be distinguished from debt.
+//
+// Its state has N+3 words: the number of the newest cell, the sum of all cells, at most MaxCount,
+// and the cells as a ring.
 type SlidingWindow struct {
 	Count       int64
 	Length      int64 // microseconds, a multiple of Cells
@@ -24,7 +25,7 @@ const (
 	cellsFirst
 )
 
-// Words is the size of a SlidingWindow's state.
+// Words returns the size of a SlidingWindow's state.
 func (c *SlidingWindow) Words() int { return cellsFirst + int(c.Cells) + 1 }
 
 func (c *SlidingWindow) cell() int64 { return c.Length / c.Cells }
@@ -33,8 +34,8 @@ func (c *SlidingWindow) at(w []uint64, index int64) *uint64 {
 	return &w[cellsFirst+index%(c.Cells+1)]
 }
 
-// settled returns the newest cell as of the question, the units that still
-// count, and the time to reckon from.
+// settled returns the newest cell as of the request, the units that still count, and the time
+// from which to compute.
 func (c *SlidingWindow) settled(w []uint64, now int64) (index int64, used uint64, at int64, setBack bool) {
 	newest := int64(w[cellsIndex])
 	index = now / c.cell()
@@ -64,15 +65,15 @@ func (c *SlidingWindow) advance(w []uint64, index int64, used uint64) {
 	w[cellsIndex], w[cellsSum] = uint64(index), used
 }
 
-// collapse forgets all cells but one.
+// collapse clears all cells but one.
 func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64) {
 	clear(w)
 	w[cellsIndex], w[cellsSum] = uint64(index), used
 	*c.at(w, index) = used
 }
 
-// attempt counts the units of a denied attempt. Beyond MaxCount in all, the oldest units
-// give way: the newest decide when there is room again.
+// attempt counts the units of a denied attempt. Above a total of MaxCount it drops the oldest
+// units: the newest ones decide when there is room again.
 func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 	over := used + cost - min(used+cost, MaxCount)
 	c.advance(w, index, used+cost-over)
@@ -84,8 +85,8 @@ func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 	*c.at(w, index) += cost
 }
 
-// Decide answers one question. With commit the state is moved, by a denial only
-// with CountDenied; without, nothing is written.
+// Decide decides one request. With commit it updates the state; a denial changes it only with
+// CountDenied. Without commit it writes nothing.
 func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	index, used, at, setBack := c.settled(w, req.Now)
 	if setBack && commit {
@@ -100,7 +101,7 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 		}
 	}
 	if start := index * c.cell(); used == 0 && start > req.Now {
-		res.ResetAfter = start - req.Now // the clock went back before cells with nothing in them
+		res.ResetAfter = start - req.Now // the clock went back to before empty cells
 	}
 	if req.Cost == 0 {
 		limit = c.Count // passes unless in debt
@@ -114,7 +115,7 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	if room := limit - req.Cost; int64(used) > room {
 		counted := used
 		if c.CountDenied {
-			// Answer as of cells that hold this attempt, which is more than was left.
+			// Decide as if the cells already held this attempt: it exceeds what was left.
 			counted += uint64(req.Cost)
 			res.Remaining, res.ResetAfter = 0, (index+c.Cells+1)*c.cell()-req.Now
 		}
@@ -140,9 +141,8 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	return res
 }
 
-// Restore writes into w, which is all zeros, the state of which the number of the
-// newest cell is known, and the units of cells, the newest first. There are Cells+1 at
-// most, and none before the epoch.
+// Restore writes into w, which is all zeros, the state with this newest cell and these units, the
+// newest first. There are at most Cells+1 cells, and none before the epoch.
 func (c *SlidingWindow) Restore(w []uint64, newest int64, cells []uint64) {
 	w[cellsIndex] = uint64(newest)
 	for i, units := range cells {
@@ -151,8 +151,7 @@ func (c *SlidingWindow) Restore(w []uint64, newest int64, cells []uint64) {
 	}
 }
 
-// leaves returns when so many cells have left the window that no more than room
-// units are counted.
+// leaves returns when enough cells have left the window that at most room units are counted.
 func (c *SlidingWindow) leaves(w []uint64, index int64, used, room uint64) int64 {
 	newest := int64(w[cellsIndex])
 	for i := index - c.Cells; i <= newest; i++ {
@@ -173,14 +172,14 @@ func (c *SlidingWindow) Fresh(w []uint64, now int64) bool {
 	return used == 0 && index == now/c.cell()
 }
 
-// Cancel gives a charge back at the moment it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made; later, nothing.
 func (c *SlidingWindow) Cancel(w []uint64, now int64, ch Charge) {
 	if now <= ch.At {
 		c.Settle(w, now, ch, 0)
 	}
 }
 
-// Settle replaces the cost of a charge by the actual one while its cell counts.
+// Settle replaces the cost of a charge by the actual cost, while its cell counts.
 func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	index, used, _, setBack := c.settled(w, now)
 	i := ch.At / c.cell()
@@ -203,15 +202,15 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	}
 }
 
-// Restamps reports whether Convert counts as of now what from's state has counted
-// before: who does so again and again keeps it from ever leaving.
+// Restamps reports whether Convert moves units that were counted earlier to now. If that happened
+// again and again, they would never leave.
 func (c *SlidingWindow) Restamps(from *SlidingWindow, w []uint64, now int64) bool {
 	_, _, _, setBack := from.settled(w, now) //nolint:dogsled // nothing else matters
 	return (from.Length != c.Length || from.Cells != c.Cells) && !setBack
 }
 
-// Convert writes into w the state that from's state is under these numbers. When
-// the cells change, what is counted now is counted as of now.
+// Convert writes into w the state that from's state becomes under these numbers. If the cells
+// change, the units that count now are counted as of now.
 func (c *SlidingWindow) Convert(from *SlidingWindow, w, old []uint64, now int64) {
 	index, used, at, setBack := from.settled(old, now)
 	if from.Length == c.Length && from.Cells == c.Cells {

@@ -1,16 +1,16 @@
 package algo
 
-// Concurrency bounds what is in flight at once: up to Max units run, up to Queue
-// more wait for one of them to end. Each request holds a lease until it is released,
-// or until TTL after it was granted or renewed. When the clock is set back by more
-// than TTL, leases end as long after the new time as they would have after the latest charge.
+// Concurrency bounds how many units are in flight at once: up to Max units run, and up to Queue
+// more units wait for running ones to end. Each request holds a lease until it is released, or
+// until TTL after it was granted or renewed. If the clock is set back by more than a TTL, leases
+// keep the time that they had left at the latest charge.
 //
-// A request that must queue is told an estimate of its wait, as
-// lua-resty-limit-traffic's limit.conn: Latency · ⌊(units − 1)/Max⌋, where the
-// latency adapts to what releases report; an adapted one is kept for a TTL.
+// A request that must wait gets an estimate of its delay, as in limit.conn of
+// lua-resty-limit-traffic: Latency · ⌊(units − 1)/Max⌋. The latency adapts to what releases
+// report; an adapted latency is kept for a TTL.
 //
-// The state is a header of four words (leases, time of the latest charge, adapted
-// latency, its time) and three for each lease in order of arrival: member, expiry, units.
+// The state is a header of four words (number of leases, time of the latest charge, adapted
+// latency, its time) and three words for each lease in order of arrival: member, expiry, units.
 type Concurrency struct {
 	Max, Queue int64
 	TTL        int64 // microseconds
@@ -35,10 +35,10 @@ const (
 	leaseWords
 )
 
-// Words is the size of a Concurrency's state that has room for leases.
+// Words returns the size of a Concurrency's state that has room for leases.
 func (c *Concurrency) Words(leases int) int { return concFirst + leaseWords*leases }
 
-// Leases is the most leases a state ever needs room for.
+// Leases returns the most leases for which a state ever needs room.
 func (c *Concurrency) Leases() int { return int(c.Max + c.Queue) }
 
 func lease(w []uint64, i int) []uint64 { return w[concFirst+leaseWords*i:][:leaseWords] }
@@ -61,8 +61,8 @@ func (c *Concurrency) Full(w []uint64, now int64) bool {
 // Move copies a state into a larger slice of zeros.
 func (c *Concurrency) Move(dst, src []uint64) { copy(dst, src[:c.Words(int(src[concLeases]))]) }
 
-// jump returns by how much the clock was set back since the latest charge, zero
-// if it is no more than a TTL.
+// jump returns by how much the clock was set back since the latest charge. It is zero up to a
+// TTL.
 func (c *Concurrency) jump(w []uint64, now int64) int64 {
 	if back := int64(w[concAt]) - now; back > c.TTL {
 		return back
@@ -105,7 +105,7 @@ func (c *Concurrency) expire(w []uint64, now int64) {
 	w[concAt] = max(w[concAt], uint64(now))
 }
 
-// adaptedUntil returns when the latency is no longer that which releases reported.
+// adaptedUntil returns when the adapted latency expires.
 func (c *Concurrency) adaptedUntil(w []uint64) int64 {
 	if at := int64(w[concLatencyAt]); at > 0 {
 		return at + c.TTL
@@ -120,7 +120,7 @@ func (c *Concurrency) latency(w []uint64, now int64) int64 {
 	return c.Latency
 }
 
-// estimate returns the delay of a request that makes it so many units.
+// estimate returns the delay of a request with which there are units units.
 func (c *Concurrency) estimate(latency, units int64) int64 {
 	if units <= c.Max {
 		return 0
@@ -129,7 +129,7 @@ func (c *Concurrency) estimate(latency, units int64) int64 {
 	return int64(delay)
 }
 
-// limit returns the most units there may be, with those asked for.
+// limit returns the most units that there may be, including the request's own.
 func (c *Concurrency) limit(latency int64, req *Request) int64 {
 	most := c.Max + c.Queue
 	floor := min(req.Floor, most)
@@ -144,9 +144,9 @@ func (c *Concurrency) limit(latency int64, req *Request) int64 {
 	return most - floor
 }
 
-// Decide answers one question. A member that holds a lease renews it, and is
-// told the delay of its place in the queue. With commit the state is moved,
-// except by a denial; without, nothing is written.
+// Decide decides one request. A member that already holds a lease renews it and gets the delay of
+// its turn in the queue. With commit it updates the state, except after a denial. Without commit
+// it writes nothing.
 func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 	if commit {
 		c.follow(w, req.Now)
@@ -208,7 +208,7 @@ func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 	return res
 }
 
-// Holds reports whether a member holds a lease that the state knows of, ended or not.
+// Holds reports whether the state has a lease of this member, ended or not.
 func (c *Concurrency) Holds(w []uint64, member uint64) bool {
 	for i := range int(w[concLeases]) {
 		if lease(w, i)[leaseMember] == member {
@@ -218,8 +218,8 @@ func (c *Concurrency) Holds(w []uint64, member uint64) bool {
 	return false
 }
 
-// frees returns when so many leases have expired, if none is released before,
-// that no more than room units are left.
+// frees returns when enough leases have expired that no more than room units are left, if none is
+// released before.
 func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
 	at := now
 	for units > room {
@@ -242,8 +242,8 @@ func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
 	return at
 }
 
-// Release ends a member's lease and reports how long it was held, which moves the
-// latency half way there; negative reports nothing. It reports whether there was one.
+// Release ends a member's lease and reports how long it was held, which moves the latency half
+// way there. A negative time reports nothing. It returns whether the member had a lease.
 func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int64) bool {
 	c.follow(w, now)
 	found := false
@@ -265,7 +265,7 @@ func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int6
 	return found
 }
 
-// Fresh reports whether no lease is held and no adapted latency is known.
+// Fresh reports whether no lease is held and no latency is adapted.
 func (c *Concurrency) Fresh(w []uint64, now int64) bool {
 	now += c.jump(w, now)
 	for i := range int(w[concLeases]) {
@@ -276,8 +276,8 @@ func (c *Concurrency) Fresh(w []uint64, now int64) bool {
 	return now >= c.adaptedUntil(w)
 }
 
-// Convert writes into w, a slice of zeros, the state that from's state is under
-// these numbers: the leases stay, and the adapted latency if it was still known.
+// Convert writes into w, a slice of zeros, the state that from's state becomes under these
+// numbers: the leases stay, and so does an adapted latency that has not expired.
 func (c *Concurrency) Convert(from *Concurrency, w, old []uint64, now int64) {
 	c.Move(w, old)
 	if now+from.jump(old, now) >= from.adaptedUntil(old) {

@@ -1,27 +1,29 @@
 package algo
 
-// SlidingCounter approximates a sliding window by two fixed ones: the units of
-// the current window, plus those of the one before, weighted by the part of it
-// that the sliding window still covers and rounded up. It admits up to
-// 2·count − 1 over an interval of one window in the worst case. With CountDenied the
-// units of a denied attempt are counted in the current window too, and weigh in the next
-// as others do; questions of no cost always pass then, as attempts cannot be told from debt.
+// SlidingCounter approximates a sliding window by two fixed windows: the units of the current
+// window, plus the units of the earlier one, weighted by the part of it that the sliding window
+// still covers, and rounded up. In the worst case it admits 2·count − 1 units over an interval of
+// one window.
 //
-// The state packs the number of the window (48 bits) with the counts of the
-// one before and of the current one (40 bits each).
+// With CountDenied it counts the units of a denied attempt in the current window too; they weigh
+// in the next window like all others. Requests without cost always pass then, because an attempt
+// cannot be distinguished from debt.
+//
+// The state packs the number of the window (48 bits) with the counts of the earlier and of the
+// current window (40 bits each).
 type SlidingCounter struct {
 	Count       int64
 	Length      int64 // microseconds, MinCounterLength at least
 	CountDenied bool
 }
 
-// The bounds of a SlidingCounter, for its state to fit into two words.
+// The bounds of a SlidingCounter, which make its state fit into two words.
 const (
 	MaxCounterCount  = 1<<39 - 1
 	MinCounterLength = 1000
 )
 
-// counterMax bounds what one window counts: more than any limit lets pass in two.
+// counterMax bounds the count of one window: more than any limit admits in two.
 const counterMax = 1<<40 - 1
 
 func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
@@ -33,13 +35,13 @@ func (c *SlidingCounter) pack(index int64, prev, cur uint64) State {
 	return State{T: int64(uint64(index)<<16 | prev>>24), V: prev<<40 | cur}
 }
 
-// Restore returns the state of which the number of the window is known, below
-// 2^47, and what it and the one before have counted, below 2^40 each.
+// Restore returns the state with this window number, below 2^47, and the counts of this window
+// and the earlier one, below 2^40 each.
 func (c *SlidingCounter) Restore(index int64, prev, cur uint64) State {
 	return c.pack(index, prev, cur)
 }
 
-// settled returns the two windows as of the question and the time to reckon from.
+// settled returns the two windows as of the request and the time from which to compute.
 func (c *SlidingCounter) settled(s State, now int64) (index int64, prev, cur uint64, at int64, setBack bool) {
 	index, prev, cur = c.unpack(s)
 	switch i := now / c.Length; {
@@ -58,12 +60,12 @@ func (c *SlidingCounter) settled(s State, now int64) (index int64, prev, cur uin
 	}
 }
 
-// weighted returns what the window before still counts at a time into the current one.
+// weighted returns how much of the earlier window still counts at a time into the current one.
 func (c *SlidingCounter) weighted(prev uint64, into int64) int64 {
 	return int64(mulDivUp(prev, uint64(c.Length-into), uint64(c.Length)))
 }
 
-// until returns how far into a window its predecessor's weight has fallen to room.
+// until returns how far into a window the weight of the earlier one has fallen to room.
 func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 	if int64(prev) <= room {
 		return 0
@@ -72,15 +74,15 @@ func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 	return c.Length - int64(covered)
 }
 
-// Decide answers one question. The state returned is the one to keep; on a
-// denial it differs from s only when the clock was set back, or with CountDenied.
+// Decide decides one request. The caller keeps the returned state; after a denial it differs from
+// s only if the clock was set back, or with CountDenied.
 func (c *SlidingCounter) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = c.decide(s, &req, &res)
 	return s, res
 }
 
-// decide is Decide without copies of what is large.
+// decide is Decide without copying large values.
 func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	index, prev, cur, at, setBack := c.settled(s, req.Now)
 	kept := s
@@ -92,8 +94,8 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	*res = Result{Remaining: left(c.Count, req.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, req.Now)}
 	limit := c.Count - req.Floor
 	if req.Cost == 0 {
-		// Passes unless in debt: a clock that went back may weigh the earlier
-		// window more than it did when the current one was charged.
+		// It passes unless in debt: after the clock went back, the earlier window may weigh more
+		// than when the current one was charged.
 		limit = max(c.Count, used)
 		if max(prev, cur) > uint64(c.Count) && !c.CountDenied {
 			limit = c.Count
@@ -105,7 +107,7 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	if room := limit - req.Cost; used > room {
 		res.Reason = Limited
 		if c.CountDenied {
-			// Answer as of a window that holds this attempt, which is more than was left.
+			// Decide as if the window already held this attempt: it exceeds what was left.
 			cur = min(cur+uint64(req.Cost), counterMax)
 			kept = c.pack(index, prev, cur)
 			res.Remaining, res.ResetAfter = 0, c.reset(index, prev, cur, req.Now)
@@ -135,7 +137,7 @@ func (c *SlidingCounter) reset(index int64, prev, cur uint64, now int64) int64 {
 	case prev > 0:
 		return (index+1)*c.Length - now
 	default:
-		return max(0, index*c.Length-now) // nothing is left in windows that the clock went back before
+		return max(0, index*c.Length-now) // both windows are empty, and the clock went back to before them
 	}
 }
 
@@ -145,7 +147,7 @@ func (c *SlidingCounter) Fresh(s State, now int64) bool {
 	return c.reset(index, prev, cur, now) <= 0
 }
 
-// Cancel gives a charge back at the moment it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made; later, nothing.
 func (c *SlidingCounter) Cancel(s State, now int64, ch Charge) State {
 	if now > ch.At {
 		return s
@@ -153,7 +155,7 @@ func (c *SlidingCounter) Cancel(s State, now int64, ch Charge) State {
 	return c.Settle(s, now, ch, 0)
 }
 
-// Settle replaces the cost of a charge by the actual one while its window counts.
+// Settle replaces the cost of a charge by the actual cost, while its window counts.
 func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) State {
 	index, prev, cur, _, setBack := c.settled(s, now)
 	if setBack {
@@ -166,7 +168,7 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 		return min(n+uint64(actual-ch.Cost), counterMax)
 	}
 	i := ch.At / c.Length
-	if i > index && i*c.Length-now <= c.Length { // a charge that cost nothing did not move the state
+	if i > index && i*c.Length-now <= c.Length { // a charge without cost did not move the state
 		index, prev, cur, _, _ = c.settled(s, ch.At)
 	}
 	switch i {
@@ -180,15 +182,15 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 	return c.pack(index, prev, cur)
 }
 
-// Restamps reports whether Convert counts as of now what from's state s has counted
-// before: who does so again and again keeps it from ever leaving.
+// Restamps reports whether Convert moves units that were counted earlier to now. If that happened
+// again and again, they would never leave.
 func (c *SlidingCounter) Restamps(from *SlidingCounter, s State, now int64) bool {
 	_, _, _, _, setBack := from.settled(s, now) //nolint:dogsled // nothing else matters
 	return from.Length != c.Length && !setBack
 }
 
-// Convert returns the state that from's state s is under these numbers. When the
-// length changes, what is counted now is counted as of now.
+// Convert returns the state that from's state s becomes under these numbers. If the length
+// changes, the units that count now are counted as of now.
 func (c *SlidingCounter) Convert(from *SlidingCounter, s State, now int64) State {
 	index, prev, cur, at, _ := from.settled(s, now)
 	if from.Length == c.Length {

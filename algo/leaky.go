@@ -1,10 +1,9 @@
 package algo
 
-// LeakyBucket is the leaky bucket as a queue: requests leave one at a time at
-// Pace, and up to Queue of them wait their turn; the answer carries the delay. The
-// first Undelayed units of the queue leave at once, as nginx's "delay=" and
-// "nodelay". Over any interval W at most ⌊rate·W⌋ + 1 units depart, and the
-// undelayed part on top.
+// LeakyBucket is the leaky bucket as a queue: requests leave one at a time at Pace. Up to Queue
+// of them wait their turn; the result carries the delay. The first Undelayed units of the queue
+// leave at once, as with nginx's "delay=" and "nodelay". Over any interval W at most ⌊rate·W⌋ + 1
+// units depart, plus the undelayed ones.
 //
 // The state counts the ticks of work in the queue (V) at a time (T).
 type LeakyBucket struct {
@@ -22,8 +21,8 @@ func NewLeakyBucket(p Pace, period, queue, undelayed int64) LeakyBucket {
 	return b
 }
 
-// Period returns how far time may go back before the clock counts as set back: the
-// rate's period, or the time it takes to empty the bucket, if that is longer.
+// Period returns how far time may go back before the clock counts as set back: the rate's period,
+// or the time to empty the bucket, whichever is longer.
 func (b *LeakyBucket) Period() int64 { return b.period }
 
 func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBack bool) {
@@ -34,15 +33,15 @@ func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBac
 	return b.decay(s.V, passed), at, false
 }
 
-// Decide answers one question. The state returned is the one to keep; on a
-// denial it differs from s only when the clock was set back.
+// Decide decides one request. The caller keeps the returned state; after a denial it differs from
+// s only if the clock was set back.
 func (b *LeakyBucket) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = b.decide(s, &req, &res)
 	return s, res
 }
 
-// decide is Decide without copies of what is large.
+// decide is Decide without copying large values.
 func (b *LeakyBucket) decide(s State, req *Request, res *Result) State {
 	work, at, setBack := b.settled(s, req.Now)
 	kept := s
@@ -50,8 +49,8 @@ func (b *LeakyBucket) decide(s State, req *Request, res *Result) State {
 		kept = State{at, work}
 	}
 	back := at - req.Now
-	// places is the number of units that may be in the house with this request:
-	// the one that is leaving and those that wait.
+	// places is the number of units that the bucket may hold with this request: the unit that is
+	// leaving and those that wait.
 	places := b.Queue + 1 - req.Floor
 	*res = Result{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, req)}
 	if req.Cost == 0 {
@@ -91,7 +90,7 @@ func (b *LeakyBucket) decide(s State, req *Request, res *Result) State {
 	return State{at, after}
 }
 
-// delay returns how long a unit waits that has this much work ahead of it.
+// delay returns how long a unit waits behind this much work.
 func (b *LeakyBucket) delay(ahead uint64) int64 {
 	if free := uint64(b.Undelayed) * b.Den; ahead > free {
 		return b.wait(ahead - free)
@@ -99,8 +98,8 @@ func (b *LeakyBucket) delay(ahead uint64) int64 {
 	return 0
 }
 
-// remaining is how many units would be admitted now: the largest c with
-// work + (c−1) units no more than places−1 units, nor than what leaves in time.
+// remaining returns how many units would be admitted now: the largest c for which work + (c−1)
+// units are at most places−1 units, and leave in time.
 func (b *LeakyBucket) remaining(work uint64, places, back int64, req *Request) int64 {
 	if places <= 0 {
 		return 0
@@ -116,12 +115,12 @@ func (b *LeakyBucket) remaining(work uint64, places, back int64, req *Request) i
 	return int64((room-work)/b.Den) + 1
 }
 
-// Fresh reports whether nothing is left in the bucket.
+// Fresh reports whether the bucket is empty.
 func (b *LeakyBucket) Fresh(s State, now int64) bool {
 	return now >= s.T && b.decay(s.V, now-s.T) == 0
 }
 
-// Cancel gives back a reservation before it departs, if none stands behind it.
+// Cancel gives back a reservation before it departs, if it is the last one in the queue.
 func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
 	if c.Cost == 0 {
 		return s
@@ -135,8 +134,8 @@ func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
 	return b.Settle(s, now, c, 0)
 }
 
-// Settle replaces the cost of a charge by the actual one, if it is still the
-// tail of the queue: those behind it have been promised their moments.
+// Settle replaces the cost of a charge by the actual cost, if the charge is the last one in the
+// queue: requests behind it have been promised their moments.
 func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
 	work, at, setBack := b.settled(s, now)
 	if setBack || work == 0 || at < c.At || work != b.decay(c.Over, at-c.At) {
@@ -150,14 +149,14 @@ func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
 	return State{at, max(work, min(work+more, b.queue+b.Den))}
 }
 
-// Convert returns the state that from's state s is under these numbers: the
-// units in the queue stay, at the new rate.
+// Convert returns the state that from's state s becomes under these numbers: the units in the
+// queue stay, at the new rate.
 func (b *LeakyBucket) Convert(from *LeakyBucket, s State, now int64) State {
 	work, at, _ := from.settled(s, now)
 	return State{at, mulDivUp(work, b.Den, from.Den)}
 }
 
-// ConvertCharge puts a charge that was made under from's numbers in ticks of these.
+// ConvertCharge converts a charge made under from's numbers to ticks of these numbers.
 func (b *LeakyBucket) ConvertCharge(from *LeakyBucket, c Charge) Charge {
 	c.Over = mulDivUp(c.Over, b.Den, from.Den)
 	return c

@@ -1,14 +1,14 @@
 package algo
 
-// SlidingLog remembers when each unit was taken: exact over every interval. No
-// interval of Length holds more than Count units, nor two requests less than
-// MinInterval apart. With CountDenied a denied attempt is logged too, so that who keeps
-// hammering stays blocked; questions of no cost always pass then, as attempts cannot be
-// told from debt.
+// SlidingLog remembers when each unit was taken: it is exact over every interval. No interval of
+// Length holds more than Count units, and no two requests are less than MinInterval apart.
 //
-// Its state is a ring of entries in a slice that its owner grows: a header
-// of two words (first entry and number of entries; units logged before the
-// first one), then a time and the units logged up to and with it for each entry.
+// With CountDenied it logs a denied attempt too, so that a client that keeps trying stays denied.
+// Requests without cost always pass then, because an attempt cannot be distinguished from debt.
+//
+// Its state is a ring of entries in a slice that its owner grows. A header of two words holds the
+// first entry with the number of entries, and the units logged before the first entry. Each entry
+// holds a time and the units logged up to and including it.
 type SlidingLog struct {
 	Count       int64
 	Length      int64 // microseconds
@@ -16,7 +16,7 @@ type SlidingLog struct {
 	CountDenied bool
 }
 
-// MaxLogCount bounds the Count of a SlidingLog: its state holds an entry for each request.
+// MaxLogCount bounds the Count of a SlidingLog: its state has an entry for each request.
 const MaxLogCount = 1 << 16
 
 const (
@@ -25,10 +25,10 @@ const (
 	logEntries
 )
 
-// Words is the size of a SlidingLog's state that has room for entries.
+// Words returns the size of a SlidingLog's state that has room for entries.
 func (l *SlidingLog) Words(entries int) int { return logEntries + 2*entries }
 
-// Entries is the most entries a state ever needs room for.
+// Entries returns the most entries for which a state ever needs room.
 func (l *SlidingLog) Entries() int { return int(l.Count) + 1 }
 
 // logRing reads and writes a state's ring.
@@ -63,8 +63,8 @@ func (r *logRing) upTo(i int) uint64 {
 
 func (r *logRing) total() uint64 { return r.upTo(r.len) }
 
-// search returns the first entry for which after is true; it is false for all
-// entries before and true for all that follow.
+// search returns the first entry for which after is true. It must be false for all entries before
+// that one and true for all entries after it.
 func (r *logRing) search(after func(i int) bool) int {
 	lo, hi := 0, r.len
 	for lo < hi {
@@ -77,7 +77,7 @@ func (r *logRing) search(after func(i int) bool) int {
 	return lo
 }
 
-// drop forgets the first n entries.
+// drop removes the first n entries.
 func (r *logRing) drop(n int) {
 	if n == 0 {
 		return
@@ -97,7 +97,7 @@ func (r *logRing) push(at int64, cost uint64) {
 
 func (r *logRing) save() { r.w[logHead] = uint64(r.head)<<32 | uint64(r.len) }
 
-// settled returns the first entry that counts and the time to reckon from.
+// settled returns the first entry that counts and the time from which to compute.
 func (l *SlidingLog) settled(r *logRing, now int64) (first int, at int64, setBack bool) {
 	at = now
 	if r.len > 0 {
@@ -109,8 +109,8 @@ func (l *SlidingLog) settled(r *logRing, now int64) (first int, at int64, setBac
 	return r.search(func(i int) bool { return r.time(i) > at-l.Length }), at, false
 }
 
-// Full reports whether the state has no room for another entry at this time; its
-// owner then moves it to a larger slice, unless it has room for Entries already.
+// Full reports whether the state has no room for another entry at this time. Its owner then moves
+// it to a larger slice, unless it already has room for Entries.
 func (l *SlidingLog) Full(w []uint64, now int64) bool {
 	r := openLog(w)
 	first, _, _ := l.settled(&r, now)
@@ -128,14 +128,14 @@ func (l *SlidingLog) Move(dst, src []uint64) {
 	to.save()
 }
 
-// Decide answers one question. With commit the state is moved, by a denial only
-// with CountDenied; without, nothing is written.
+// Decide decides one request. With commit it updates the state; a denial changes it only with
+// CountDenied. Without commit it writes nothing.
 func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 	r := openLog(w)
 	first, at, setBack := l.settled(&r, req.Now)
 	if setBack {
 		used := max(r.total()-r.upTo(0), uint64(l.Count))
-		if !commit { // answer from a copy
+		if !commit { // work on a copy
 			var words [logEntries + 2*1]uint64
 			r = openLog(words[:])
 		}
@@ -182,7 +182,7 @@ func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 	}
 	retry := int64(0)
 	if l.CountDenied && req.Cost > 0 {
-		// Answer as of a log that holds this attempt.
+		// Decide as if the log already held this attempt.
 		used += uint64(req.Cost)
 		last = at
 		res.Remaining = left(l.Count, req.Floor, used)
@@ -197,13 +197,13 @@ func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 	} else {
 		retry = 0
 	}
-	if req.Cost > 0 { // who takes nothing keeps no distance
+	if req.Cost > 0 { // a request that takes nothing need not keep the interval
 		retry = max(retry, last+l.MinInterval)
 	}
 	res.RetryAfter = retry - req.Now
 	if l.CountDenied && commit && req.Cost > 0 {
 		r.drop(first)
-		// The newest Count units alone decide from here on.
+		// From here on only the newest Count units decide.
 		r.drop(r.search(func(i int) bool { return r.total()-r.entry(i)[1] < uint64(l.Count) }))
 		r.push(at, uint64(req.Cost))
 	}
@@ -216,16 +216,16 @@ func (l *SlidingLog) Fresh(w []uint64, now int64) bool {
 	return r.len == 0 || r.time(r.len-1) <= now-l.Length
 }
 
-// Cancel gives a charge back at the moment it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made; later, nothing.
 func (l *SlidingLog) Cancel(w []uint64, now int64, c Charge) {
 	if now <= c.At {
 		l.Settle(w, now, c, 0)
 	}
 }
 
-// Settle replaces the cost of a charge by the actual one while it counts; at no
-// cost its entry is removed. A charge that has no entry, for it cost nothing, gets one,
-// or adds to the next.
+// Settle replaces the cost of a charge by the actual cost, while it counts. With an actual cost
+// of 0 it removes the entry. A charge without an entry, because it cost nothing, gets one or adds
+// to the next one.
 func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	r := openLog(w)
 	first, at, setBack := l.settled(&r, now)
@@ -243,7 +243,7 @@ func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	if i < first {
 		return
 	}
-	more := uint64(min(actual, MaxCount)) - uint64(c.Cost) // wraps round for a surplus
+	more := uint64(min(actual, MaxCount)) - uint64(c.Cost) // wraps around for a surplus
 	if actual > 0 {
 		for ; i < r.len; i++ {
 			r.entry(i)[1] += more
@@ -259,7 +259,7 @@ func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	r.save()
 }
 
-// charge logs what a charge without an entry turned out to cost.
+// charge logs the actual cost of a charge that has no entry.
 func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual int64) {
 	if actual <= c.Cost || c.At <= at-l.Length || c.At-at > l.Length {
 		return
@@ -273,15 +273,15 @@ func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual in
 			return
 		}
 		i = r.len - 1
-		r.entry(i)[0] = uint64(c.At) // no room: the last one counts for longer
+		r.entry(i)[0] = uint64(c.At) // there is no room: the last entry counts for longer
 	}
 	for ; i < r.len; i++ {
 		r.entry(i)[1] += more
 	}
 }
 
-// Convert writes into w, a slice of zeros, the state that from's state is under
-// these numbers: the entries that count stay.
+// Convert writes into w, a slice of zeros, the state that from's state becomes under these
+// numbers: the entries that count stay.
 func (l *SlidingLog) Convert(from *SlidingLog, w, old []uint64, now int64) {
 	src, dst := openLog(old), openLog(w)
 	first, at, setBack := from.settled(&src, now)

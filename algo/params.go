@@ -15,11 +15,11 @@ const (
 	KindConcurrency
 )
 
-// Params are the numbers of one limit, ready to compute with: the Kind and the
-// algorithm of that kind; the others are unused.
+// Params are the numbers of one limit, ready to compute with. Only the field of the algorithm
+// that Kind names is used.
 type Params struct {
 	Kind Kind
-	// Capacity is the most units that the limit can hold at once.
+	// Capacity is the most units that the limit can give at once.
 	Capacity int64
 
 	Bucket  Bucket
@@ -32,8 +32,7 @@ type Params struct {
 	Conc    Concurrency
 }
 
-// CountsDenied reports whether denied attempts are counted, so that a denial moves the
-// state.
+// CountsDenied reports whether denied attempts are counted: a denial changes the state then.
 func (p *Params) CountsDenied() bool {
 	switch p.Kind {
 	case KindFixedWindow:
@@ -49,7 +48,7 @@ func (p *Params) CountsDenied() bool {
 	}
 }
 
-// Inline reports whether the state of this kind is a State; the others are
+// Inline reports whether the state of this kind is a State. The states of the other kinds are
 // slices of words.
 func (p *Params) Inline() bool {
 	switch p.Kind {
@@ -60,8 +59,8 @@ func (p *Params) Inline() bool {
 	}
 }
 
-// DecideState answers one question from a state of an inline kind, as the Decide of
-// that kind, without copies of what is large.
+// DecideState decides one request from a state of an inline kind, as the Decide of that kind,
+// without copying large values.
 func (p *Params) DecideState(s State, req *Request, res *Result) State {
 	switch p.Kind {
 	case KindBucket:
@@ -75,8 +74,8 @@ func (p *Params) DecideState(s State, req *Request, res *Result) State {
 	}
 }
 
-// DecideWords answers one question from the state of a kind that is not inline,
-// which has room for what the answer adds.
+// DecideWords decides one request from the state of a kind that is not inline. The state has room
+// for what the decision adds.
 func (p *Params) DecideWords(w []uint64, req Request, commit bool) Result {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -90,8 +89,8 @@ func (p *Params) DecideWords(w []uint64, req Request, commit bool) Result {
 	}
 }
 
-// Evaluate answers one request, about the state s of an inline kind or about the words w
-// of another, and writes nothing but the answer.
+// Evaluate decides one request and changes no state. s is the state of an inline kind, w the
+// state of another kind.
 func (p *Params) Evaluate(s State, w []uint64, req *Request, res *Result) {
 	if p.Inline() {
 		p.DecideState(s, req, res)
@@ -100,8 +99,8 @@ func (p *Params) Evaluate(s State, w []uint64, req *Request, res *Result) {
 	}
 }
 
-// Peek answers, like Result, a question that takes nothing: what remains is what could be
-// taken now, as if the question had been about no unit.
+// Peek is Evaluate for a request that takes nothing: Remaining is what could be taken now, as if
+// the request had no cost.
 func (p *Params) Peek(s State, w []uint64, req *Request, res *Result) {
 	p.Evaluate(s, w, req, res)
 	if !res.Allowed || req.Cost == 0 {
@@ -131,8 +130,7 @@ func (p *Params) FreshState(s State, now int64) bool {
 	}
 }
 
-// FreshWords reports whether the state of a kind that is not inline equals a
-// fresh one.
+// FreshWords reports whether the state of a kind that is not inline equals a fresh one.
 func (p *Params) FreshWords(w []uint64, now int64) bool {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -146,8 +144,8 @@ func (p *Params) FreshWords(w []uint64, now int64) bool {
 	}
 }
 
-// ConvertState returns the state that from's s is under the numbers of p, which
-// is of the same inline kind.
+// ConvertState returns the state that s, written under the numbers from, becomes under the
+// numbers p of the same inline kind.
 func (p *Params) ConvertState(from *Params, s State, now int64) State {
 	switch p.Kind {
 	case KindBucket:
@@ -161,9 +159,9 @@ func (p *Params) ConvertState(from *Params, s State, now int64) State {
 	}
 }
 
-// RestampsState reports whether ConvertState loses the times of what is used, which it
-// takes for used now. A denial should not do that: under two versions of a limit in turn,
-// nothing would be allowed again.
+// RestampsState reports whether ConvertState loses the times of used units and counts them as
+// used now. A denial should not do that: if two versions of a limit alternated, nothing would
+// ever be allowed again.
 func (p *Params) RestampsState(from *Params, s State, now int64) bool {
 	return p.Kind == KindSlidingCounter && p.Counter.Restamps(&from.Counter, s, now)
 }
@@ -173,8 +171,8 @@ func (p *Params) RestampsWords(from *Params, w []uint64, now int64) bool {
 	return p.Kind == KindSlidingWindow && p.Cells.Restamps(&from.Cells, w, now)
 }
 
-// ConvertWords writes into w, which is all zeros and no shorter than old, the
-// state that from's old is under the numbers of p, which is of the same kind.
+// ConvertWords writes into w the state that old, written under the numbers from, becomes under
+// the numbers p of the same kind. w is all zeros and no shorter than old.
 func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -189,7 +187,7 @@ func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
 	}
 }
 
-// Words returns the least and the most size of a state of a kind that is not inline.
+// Words returns the smallest and the largest size of a state of a kind that is not inline.
 func (p *Params) Words() (least, most int) {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -203,7 +201,7 @@ func (p *Params) Words() (least, most int) {
 	}
 }
 
-// FullWords reports whether a state has no room for what another charge may add.
+// FullWords reports whether a state has no room for another charge.
 func (p *Params) FullWords(w []uint64, now int64) bool {
 	switch p.Kind {
 	case KindSlidingLog:
@@ -255,8 +253,8 @@ func (p *Params) CancelState(s State, now int64, c Charge) State {
 	}
 }
 
-// SettleWords replaces the cost of a charge in a state that is not inline; a
-// lease cannot be settled.
+// SettleWords replaces the cost of a charge in a state that is not inline. A lease cannot be
+// settled.
 func (p *Params) SettleWords(w []uint64, now int64, c Charge, actual int64) {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -278,14 +276,14 @@ func (p *Params) CancelWords(w []uint64, now int64, c Charge) {
 	case KindSlidingLog:
 		p.Log.Cancel(w, now, c)
 	case KindConcurrency:
-		if c.Cost > 0 { // what cost nothing holds no lease
+		if c.Cost > 0 { // a request without cost holds no lease
 			p.Conc.Release(w, now, c.Member, -1)
 		}
 	}
 }
 
-// LatestState returns the latest time that a state of an inline kind knows of. A
-// question asked before is one whose time went back.
+// LatestState returns the latest time in a state of an inline kind. For a request with an earlier
+// time, the clock went back.
 func (p *Params) LatestState(s State) int64 {
 	switch p.Kind {
 	case KindBucket, KindLeaky:

@@ -5,8 +5,8 @@ import "math/bits"
 // MaxTicks bounds every amount of ticks, so that the sum of two never overflows.
 const MaxTicks = 1 << 62
 
-// MaxUnits bounds the units that a bucket misses, and those of a cost that a
-// settlement tells: up to it, integers are exact in the doubles that other stores compute with.
+// MaxUnits bounds the units missing from a bucket, and the cost of a settlement. Integers up to
+// it are exact in the floating-point numbers with which other stores compute.
 const MaxUnits = 1<<53 - 1
 
 // Pace is a rate reduced to its lowest terms: Num units are refilled every Den
@@ -23,7 +23,7 @@ func NewPace(count, period int64) Pace {
 	return Pace{n / a, d / a}
 }
 
-// decay returns what is left of ticks after passed microseconds.
+// decay returns how many of ticks are left after passed microseconds.
 func (p Pace) decay(ticks uint64, passed int64) uint64 {
 	hi, lo := bits.Mul64(uint64(passed), p.Num)
 	if hi != 0 || lo >= ticks {
@@ -43,10 +43,10 @@ func (p Pace) wait(ticks uint64) int64 {
 	return int64((ticks-1)/p.Num) + 1
 }
 
-// Time returns the microseconds it takes to refill units, which fit, rounded up.
+// Time returns the microseconds it takes to refill units, rounded up. The units must fit.
 func (p Pace) Time(units int64) int64 { return p.wait(uint64(units) * p.Den) }
 
-// ticks returns those of units, which may be more than fit: MaxTicks then.
+// ticks returns the ticks of units, at most MaxTicks.
 func (p Pace) ticks(units int64) uint64 {
 	n, _ := mulDiv(uint64(units), p.Den, 1)
 	return n

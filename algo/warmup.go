@@ -1,16 +1,15 @@
 package algo
 
-// WarmBucket is a token bucket with a cold start, after Guava's SmoothWarmingUp:
-// a limiter that has been idle hands out its units Cold times slower than the
-// stable rate and ramps up to it while it is used; after Warm microseconds without use it is
-// cold again. It saves no burst: each request of up to Burst units passes once
-// its predecessors are paid for, and is paid for by its successors. Over any
-// interval W it admits at most burst + ⌊rate·W⌋ units.
+// WarmBucket is a token bucket with a cold start, after Guava's SmoothWarmingUp. An idle limiter
+// hands out units Cold times slower than the stable rate, and speeds up to the stable rate while
+// it is used. After Warm microseconds without use it is cold again. It saves no burst: each
+// request of up to Burst units passes once the requests before it are paid for, and the requests
+// after it pay for it. Over any interval W it admits at most burst + ⌊rate·W⌋ units.
 //
-// Its state is three words: the time of the last charge, the ticks still to be
-// paid, and the warmth gained. In warmth, one unit is 2·(1+Cold)·Den and one
-// microsecond of idleness loses (5+Cold)·Num, which makes the capacity and the threshold of
-// Guava's ramp whole: Warm·Num·(5+Cold), above Warm·Num·(1+Cold).
+// Its state is three words: the time of the last charge, the ticks still to be paid, and the
+// warmth gained. In warmth, one unit is 2·(1+Cold)·Den, and one idle microsecond loses
+// (5+Cold)·Num. So the capacity and the threshold of Guava's ramp are whole numbers:
+// Warm·Num·(5+Cold), above Warm·Num·(1+Cold).
 type WarmBucket struct {
 	Pace
 	Burst, Debt int64
@@ -20,7 +19,7 @@ type WarmBucket struct {
 	burst, debt uint64 // Burst, Debt in ticks
 	unit        uint64 // one unit in warmth
 	most        uint64 // the stored units of a cold limiter, in warmth
-	ramp        uint64 // those of them that are slow, in warmth
+	ramp        uint64 // the slow part of them, in warmth
 	period      int64
 }
 
@@ -33,8 +32,8 @@ const (
 	warmth
 )
 
-// NewWarmBucket makes a token bucket with a cold start. The caller has checked
-// that WarmFits, and that burst+debt units do.
+// NewWarmBucket makes a token bucket with a cold start. The caller has checked WarmFits, and that
+// burst+debt units fit.
 func NewWarmBucket(p Pace, period, burst, debt, warm, cold int64) WarmBucket {
 	b := WarmBucket{
 		Pace: p, Burst: burst, Debt: debt, Warm: warm, Cold: cold,
@@ -48,8 +47,8 @@ func NewWarmBucket(p Pace, period, burst, debt, warm, cold int64) WarmBucket {
 	return b
 }
 
-// WarmFits reports whether a ramp of warm microseconds from cold times the
-// stable interval can be computed exactly at this pace.
+// WarmFits reports whether this pace can exactly compute a ramp of warm microseconds that starts
+// at cold times the stable interval.
 func WarmFits(p Pace, warm, cold int64) bool {
 	most, _ := mulDiv(uint64(warm), p.Num, 1)
 	most, _ = mulDiv(most, uint64(16*(5+cold)), 1)
@@ -58,11 +57,11 @@ func WarmFits(p Pace, warm, cold int64) bool {
 	return most < MaxTicks && unit < MaxTicks && work < MaxTicks
 }
 
-// Period returns how far time may go back before the clock counts as set back: the
-// rate's period, the time that Burst units take or the warm-up, whichever is the longest.
+// Period returns how far time may go back before the clock counts as set back: the rate's period,
+// the time that Burst units take, or the warm-up, whichever is longest.
 func (b *WarmBucket) Period() int64 { return b.period }
 
-// settled returns the ticks owed and the warmth as of the question.
+// settled returns the ticks owed and the warmth as of the request.
 func (b *WarmBucket) settled(w []uint64, now int64) (owed, warm uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(int64(w[warmAt]), now, b.period)
 	owed, warm = w[warmOwed], w[warmth]
@@ -73,15 +72,15 @@ func (b *WarmBucket) settled(w []uint64, now int64) (owed, warm uint64, at int64
 	if passed < free {
 		return b.decay(owed, passed), warm, at, false
 	}
-	// What is left of the last microsecond of the debt already cools.
+	// The rest of the microsecond in which the debt ends already cools.
 	spare := uint64(free)*b.Num - owed
 	cooled, _ := mulDiv(uint64(passed-free), b.Num, 1)
 	cooled, _ = mulDiv(min(cooled+spare, MaxTicks), uint64(5+b.Cold), 1)
 	return 0, warm - min(warm, cooled), at, false
 }
 
-// price returns the ticks that cost units take from a limiter of this warmth,
-// and the warmth after them.
+// price returns the ticks that cost units take from a limiter of this warmth, and the warmth
+// after them.
 func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
 	ticks = b.ticks(cost)
 	gain, _ := mulDiv(uint64(cost), b.unit, 1)
@@ -90,16 +89,16 @@ func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
 	if warm >= b.ramp {
 		return ticks, after
 	}
-	// The mean of the interval over the slow part, times its length: the area
-	// under the ramp.
+	// The extra ticks are the mean interval over the slow part, times its length: the area under
+	// the ramp.
 	slow := b.ramp - warm
 	part := min(gain, slow)
 	extra := mulDivUp(part*uint64(b.Cold-1), 2*slow-part, 16*uint64(1+b.Cold)*uint64(b.Warm)*b.Num)
 	return ticks + extra, after
 }
 
-// Decide answers one question. With commit the state is moved, except by a
-// denial; without, nothing is written.
+// Decide decides one request. With commit it updates the state, except after a denial. Without
+// commit it writes nothing.
 func (b *WarmBucket) Decide(w []uint64, req Request, commit bool) Result {
 	owed, warm, at, setBack := b.settled(w, req.Now)
 	if setBack && commit {
@@ -131,7 +130,8 @@ func (b *WarmBucket) Decide(w []uint64, req Request, commit bool) Result {
 	}
 	ticks, after := b.price(req.Cost, warm)
 	next := owed + ticks
-	// Its charge says when it acts and what is owed a microsecond before, with it.
+	// The charge says when it acts, and what is owed one microsecond before that, its own ticks
+	// included.
 	wait = b.wait(owed)
 	res.At, res.Over = at+wait, b.decay(next+b.Num, wait)
 	res.Remaining = 0
@@ -142,7 +142,7 @@ func (b *WarmBucket) Decide(w []uint64, req Request, commit bool) Result {
 	return res
 }
 
-// idle returns how long a limiter must be idle to be a cold one.
+// idle returns how long a limiter must be idle until it is cold.
 func (b *WarmBucket) idle(owed, warm uint64) int64 {
 	cool := uint64(5 + b.Cold)
 	return b.wait(owed + (warm+cool-1)/cool)
@@ -154,9 +154,9 @@ func (b *WarmBucket) Fresh(w []uint64, now int64) bool {
 	return at == now && owed == 0 && warm == 0
 }
 
-// Cancel gives back a reservation before its moment, if none stands behind it: the
-// wait of its successor and the warmth. One that left the limiter all warm gives
-// back the wait at the stable rate, and no warmth: how cold it was is not known any more.
+// Cancel gives back a reservation before its moment, if it is the last one: the wait of the next
+// request, and the warmth. A reservation that left the limiter fully warm gives back the wait at
+// the stable rate and no warmth: it is not known how cold the limiter was before.
 func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 	owed, warm, at, setBack := b.settled(w, now)
 	if c.Cost == 0 || setBack || at > c.At || owed == 0 || b.decay(owed+b.Num, c.At-at) != c.Over {
@@ -171,7 +171,7 @@ func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed-min(owed, ticks), before
 }
 
-// Settle replaces the cost of a charge by the actual one, at the stable rate.
+// Settle replaces the cost of a charge by the actual cost, at the stable rate.
 func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
 	owed, warm, at, _ := b.settled(w, now)
 	actual = min(actual, MaxUnits)
@@ -191,8 +191,8 @@ func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
 	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed, warm
 }
 
-// Convert rewrites from's state for these numbers: what is owed is owed for the
-// same time, the warmth keeps its share.
+// Convert rewrites from's state for these numbers: the debt lasts as long as before, and the
+// warmth keeps its share.
 func (b *WarmBucket) Convert(from *WarmBucket, w []uint64, now int64) {
 	owed, warm, at, _ := from.settled(w, now)
 	owed = mulDivUp(owed, b.Num, from.Num)

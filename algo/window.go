@@ -1,26 +1,26 @@
 package algo
 
-// FixedWindow counts the units of one window after another: Count at most in
-// each. Over an interval that straddles a boundary it admits up to 2·count.
+// FixedWindow counts the units of consecutive windows and admits at most Count in each. Over an
+// interval that straddles a boundary it admits up to 2·count.
 //
-// Windows are aligned to multiples of Length since the epoch, or opened by the
-// first charge, or those of a Calendar. With CountDenied the units of a denied attempt
-// are counted too, up to MaxCount; questions of no cost always pass then, as attempts
-// cannot be told from debt. The state holds the end of the window (T) and the units
-// counted in it (V).
+// Windows are aligned to multiples of Length since the epoch, or opened by their first charge, or
+// periods of a Calendar. With CountDenied it counts the units of a denied attempt too, up to
+// MaxCount. Requests without cost always pass then, because an attempt cannot be distinguished
+// from debt.
+//
+// The state holds the end of the window (T) and the units counted in it (V).
 type FixedWindow struct {
 	Count       int64
-	Length      int64 // microseconds; the longest one of a calendar
+	Length      int64 // microseconds; with a calendar, the longest period
 	Opened      bool
 	CountDenied bool
 	*Calendar
 }
 
-// MaxCount bounds what a window counts, so that sums never overflow: more than any
-// limit lets pass.
+// MaxCount bounds the count of a window, so that sums never overflow. No limit admits as much.
 const MaxCount = 1 << 53
 
-// end returns the end of the window that opens at or holds now.
+// end returns the end of the window that begins at now or contains it.
 func (w *FixedWindow) end(now int64) int64 {
 	switch {
 	case w.Calendar != nil:
@@ -32,8 +32,8 @@ func (w *FixedWindow) end(now int64) int64 {
 	}
 }
 
-// settled returns the window as of the question: its end, the units used in it,
-// and the time to reckon from.
+// settled returns the window as of the request: its end, the units used in it, and the time from
+// which to compute.
 func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at int64, setBack bool) {
 	if now >= s.T {
 		return w.end(now), 0, now, false
@@ -45,15 +45,15 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 	return w.end(now), max(s.V, uint64(w.Count)), now, true
 }
 
-// Decide answers one question. The state returned is the one to keep; on a
-// denial it differs from s only when the clock was set back, or with CountDenied.
+// Decide decides one request. The caller keeps the returned state; after a denial it differs from
+// s only if the clock was set back, or with CountDenied.
 func (w *FixedWindow) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = w.decide(s, &req, &res)
 	return s, res
 }
 
-// decide is Decide without copies of what is large.
+// decide is Decide without copying large values.
 func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	end, used, at, setBack := w.settled(s, req.Now)
 	kept := s
@@ -65,7 +65,7 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	case req.Now >= kept.T:
 	case used > 0 || w.Opened:
 		res.ResetAfter = end - req.Now
-	case at > req.Now: // the clock went back before a window with nothing in it
+	case at > req.Now: // the clock went back to before an empty window
 		res.ResetAfter = at - req.Now
 	}
 	switch {
@@ -82,7 +82,7 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	case req.Cost > res.Remaining:
 		res.Reason, res.RetryAfter = Limited, end-req.Now
 		if w.CountDenied {
-			res.Remaining = 0 // the attempt is more than was left
+			res.Remaining = 0 // the attempt exceeds what was left
 			return State{end, min(used+uint64(req.Cost), MaxCount)}
 		}
 		return kept
@@ -93,12 +93,12 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	return State{end, used + uint64(req.Cost)}
 }
 
-// Fresh reports whether nothing is counted any more.
+// Fresh reports whether nothing counts any more.
 func (w *FixedWindow) Fresh(s State, now int64) bool {
 	return now >= s.T || s.V == 0 && !w.Opened && now >= w.startBefore(s.T, now)
 }
 
-// Cancel gives a charge back at the moment it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made; later, nothing.
 func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 	if now > c.At {
 		return s
@@ -110,11 +110,11 @@ func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 	return s
 }
 
-// Settle replaces the cost of a charge by the actual one while its window counts.
-// A window that was opened ends at its time, even if nothing is left in it.
+// Settle replaces the cost of a charge by the actual cost, while its window counts. An opened
+// window ends at its time, even if nothing is left in it.
 func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
 	if w.Fresh(s, now) {
-		// No window is kept, but that of a charge that cost nothing may last.
+		// No window is kept, but the window of a charge without cost may still last.
 		if end := w.end(c.At); actual > c.Cost && now < end && c.At-now <= w.Length {
 			return State{end, uint64(min(actual-c.Cost, MaxCount))}
 		}
@@ -131,8 +131,8 @@ func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
 	return s
 }
 
-// startBefore returns the start of the window that ends at end, or any time in it
-// that is no later than now: the calendar is asked only if it must be.
+// startBefore returns the start of the window that ends at end, or any time in that window that
+// is not later than now. So it needs the calendar only rarely.
 func (w *FixedWindow) startBefore(end, now int64) int64 {
 	if w.Calendar != nil {
 		if sure := end - w.Calendar.shortest(); now >= sure {
@@ -149,9 +149,9 @@ func (w *FixedWindow) startOf(end int64) int64 {
 	return end - w.Length
 }
 
-// Convert returns the state that from's state s is under these numbers: the
-// units counted stay, until the new window ends. One that is opened ends no later than
-// the old one, unless the clock was set back.
+// Convert returns the state that from's state s becomes under these numbers: the counted units
+// stay until the new window ends. An opened window ends no later than the old one, unless the
+// clock was set back.
 func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {
 	end, used, at, setBack := from.settled(s, now)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// banState returns the state of a ban as of now, and what is kept of it.
+// banState returns the state of a ban as of now, and the state in the table.
 func (sh *shard) banState(bp *location, terms *algo.Ban, now int64) (state, kept algo.State) {
 	if e := sh.lookup(bp); e != nil {
 		kept = e.state
@@ -24,8 +24,8 @@ func (sh *shard) banState(bp *location, terms *algo.Ban, now int64) (state, kept
 	return terms.Settled(kept, now), kept
 }
 
-// decideBan answers a request whose key may be banned, or become so: bp is the
-// place of its ban.
+// decideBan decides a request whose key may be banned now or by this request. bp is the location
+// of its ban.
 func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *algo.Request) sluice.Decision {
 	terms := r.Ban.Terms()
 	state, kept := sh.banState(&bp, &terms, req.Now)
@@ -48,8 +48,7 @@ func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *alg
 	return d
 }
 
-// putBan keeps the state of a ban. If there is no room, the denial that it would
-// count stands all the same.
+// putBan stores the state of a ban. If there is no room, the denial is not counted, but stands.
 func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
 	e := sh.lookup(bp)
 	if e == nil {
@@ -59,22 +58,21 @@ func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.
 	}
 	e.state = state
 	if (&algo.Ban{}).Banned(state, now) > 0 {
-		sh.note(bp.banID(), l.Name(), k)
+		sh.keepText(bp.banID(), l.Name(), k)
 	}
 }
 
-// Entries hold hashes of keys. To list those that are banned, each shard keeps the texts
-// of their keys aside, in a share of the store's bytes. A ban for whose text there is no
-// room holds all the same.
+// Entries hold hashes of keys. To list banned keys, each shard keeps their texts, in a share of
+// the store's bytes. A ban is enforced even if there is no room for the text of its key.
 
 var _ sluice.Banner = (*Store)(nil)
 
 const (
-	// bannedShare is which part of the bytes the texts may take.
+	// bannedShare is the part of the bytes that the texts may take: one in so many.
 	bannedShare = 16
-	// bannedBytes is about what a text takes beside itself, in a map that is at its emptiest.
+	// bannedBytes is about what a text takes beside its own length, in a map at its emptiest.
 	bannedBytes = 320
-	// longestBanned is the longest text of a key that is kept; of others, a digest is.
+	// longestBanned is the longest text of a key that is kept. A digest replaces longer texts.
 	longestBanned = 256
 )
 
@@ -87,7 +85,7 @@ func (a banID) compare(b banID) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag))
 }
 
-// bannedKey is what a ban is listed as.
+// bannedKey is what a list of bans shows.
 type bannedKey struct {
 	limit  string
 	key    sluice.Key
@@ -96,8 +94,8 @@ type bannedKey struct {
 
 func (b *bannedKey) bytes() int64 { return int64(bannedBytes + len(b.key.Text()) + len(b.digest)) }
 
-// note keeps whose ban it is.
-func (sh *shard) note(id banID, limit string, k sluice.Key) {
+// keepText keeps the text of a banned key.
+func (sh *shard) keepText(id banID, limit string, k sluice.Key) {
 	if _, ok := sh.banned[id]; ok {
 		return
 	}
@@ -106,7 +104,7 @@ func (sh *shard) note(id banID, limit string, k sluice.Key) {
 		sum := sha256.Sum256([]byte(text))
 		b.digest = "#" + base64.RawURLEncoding.EncodeToString(sum[:])
 	} else {
-		// A part of a request's text would keep all of it.
+		// A part of a request's text would keep the whole text in memory.
 		b.key = sluice.EncodedKey(strings.Clone(text), k.Len())
 	}
 	n := b.bytes()
@@ -121,20 +119,20 @@ func (sh *shard) note(id banID, limit string, k sluice.Key) {
 	sh.banned[id] = b
 }
 
-// unnote forgets a ban whose entry is given up.
-func (sh *shard) unnote(id banID) {
+// dropText removes the text of a ban whose entry is removed.
+func (sh *shard) dropText(id banID) {
 	b, ok := sh.banned[id]
 	if !ok {
 		return
 	}
 	if delete(sh.banned, id); len(sh.banned) == 0 {
-		sh.banned = nil // a map keeps its size
+		sh.banned = nil // a map never shrinks
 	}
 	sh.store.banned.Add(-b.bytes())
 	sh.store.bytes.Add(-b.bytes())
 }
 
-// BanKey bans a key by hand. See sluice.Banner. It fails if there is no room at all.
+// BanKey bans a key by hand. See sluice.Banner. It fails if the store has no room at all.
 func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
 	if err := translate.CheckBan(l, d); err != nil {
 		return err
@@ -172,8 +170,8 @@ func (s *Store) LiftBan(_ context.Context, l *sluice.Limit, k sluice.Key) (bool,
 	return found, nil
 }
 
-// ListBans returns a page of the bans in force. See sluice.Banner. Those whose texts
-// found no room are not listed: see Stats.Unlisted.
+// ListBans returns a page of the bans in force. See sluice.Banner. A ban is not listed if there
+// was no room for its text: see Stats.Unlisted.
 func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	var page sluice.BanPage
 	q, err := translate.CompleteBanQuery(q)
@@ -183,7 +181,7 @@ func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, 
 	number, after := 0, banID{}
 	if q.From != "" {
 		if _, err := fmt.Sscanf(q.From, "%x.%x.%x", &number, &after.key, &after.tag); err != nil || number < 0 || number >= len(s.shards) {
-			return page, &sluice.RequestError{Problem: "for bans: there is no page there; give Next of an earlier one"}
+			return page, &sluice.RequestError{Problem: "for bans: From is not the Next of a page; give one, or leave it empty"}
 		}
 	}
 	for ; number < len(s.shards); number++ {
@@ -204,13 +202,13 @@ func (s *Store) ListBans(_ context.Context, q sluice.BanQuery) (sluice.BanPage, 
 	return page, nil
 }
 
-// listedBan is a ban with its place in the order of pages.
+// listedBan is a ban with its position in the order of pages.
 type listedBan struct {
 	id  banID
 	ban sluice.BannedKey
 }
 
-// listBans returns the bans in force of a shard that come after a place.
+// listBans returns the bans in force of a shard that come after a position.
 func (sh *shard) listBans(after banID) ([]listedBan, error) {
 	sh.lock()
 	defer sh.unlock()

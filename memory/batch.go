@@ -21,14 +21,14 @@ type item struct {
 	location
 	req  algo.Request
 	ban  location // of the request's own key
-	full bool     // there was no room: location is that of the shared budget
-	// first is the item with the same place that comes first, itself if none does.
+	full bool     // there was no room: location is that of the shared state
+	// first is the index of the first item with the same location, which may be this one.
 	first int
-	// twice says that another item has the same place.
+	// twice says that another item has the same location.
 	twice bool
 }
 
-// DecideAll answers several requests as one. See sluice.Store.
+// DecideAll decides several requests as one. See sluice.Store.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("memory: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
@@ -51,8 +51,8 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	return s.decideBatch(rs, out)
 }
 
-// decideBatch is DecideAll for any batch. All its shards are locked, in order; what
-// each request would be answered is found out first, and then all are charged, or none.
+// decideBatch is DecideAll for any batch. It locks all shards of the batch, in order. It finds
+// out what each decision would be, and then charges all requests, or none.
 func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	b := s.scratch.Get().(*batch)
 	defer s.scratch.Put(b)
@@ -93,7 +93,7 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	return nil
 }
 
-// lockAll finds the places of all requests and locks their shards.
+// lockAll finds the locations of all requests and locks their shards.
 func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 	for {
 		b.items, b.shards = b.items[:0], b.shards[:0]
@@ -141,14 +141,14 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 	}
 }
 
-// prepare makes entries, with room, for all keys that may need one, so that charging them cannot
-// fail. Entries that are not used are swept later. Before, it sweeps for each key to come, for it
-// is not to be done once some are prepared: tables would fill at their far end.
+// prepare adds entries, with room, for all keys that may need one, so that charging them cannot
+// fail. Unused entries are swept later. It sweeps for each new key first: it must not sweep once
+// entries are prepared, and without sweeping the far end of a table would fill up.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
 		now := b.items[0].req.Now
 		if now >= sh.nextUpkeep.Load() {
-			sh.dueUpkeep(now)
+			sh.scheduleUpkeep(now)
 		}
 		sh.upkeep(moveEntries, sweepEntries, now)
 	}
@@ -174,8 +174,8 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	}
 }
 
-// share lets an item, and all that have its place, be decided on the budget at o,
-// which those of other keys may share.
+// share makes an item, and all items with its location, use the shared state at o, which items of
+// other keys may use too.
 func (b *batch) share(i int, o *location) {
 	first := b.items[i].first
 	for j := range b.items {
@@ -203,8 +203,8 @@ func (b *batch) share(i int, o *location) {
 	}
 }
 
-// prepare makes an entry for a place, with room for one more charge. What is kept
-// under other numbers stays as it is: the batch may yet be denied.
+// prepare adds an entry for a location, with room for one more charge. A state under other
+// numbers stays as it is: the batch may still be denied.
 func (sh *shard) prepare(p *location, now int64) bool {
 	e := sh.lookup(p)
 	if e == nil {
@@ -215,13 +215,13 @@ func (sh *shard) prepare(p *location, now int64) bool {
 	return p.v.params.Inline() || e.version() != p.v.index || sh.ensureBlock(p.v.params, e, now, false)
 }
 
-// charges reports whether an item takes something if the batch is allowed.
+// charges reports whether an item is charged if the batch is allowed.
 func (b *batch) charges(i int, rs []sluice.Request) bool {
 	return !rs[i].Peek && !rs[i].Shadow && rs[i].Cost > 0
 }
 
-// convert puts what is about to be charged in the terms of the version that is
-// charged first. It reports whether there was room for it.
+// convert converts each state that will be charged to the version that charges it first. It
+// returns whether there was room.
 func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 	ok := true
 	for i := range b.items {
@@ -238,7 +238,7 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 			later = b.items[j].first == it.first && b.charges(j, rs)
 		}
 		if later {
-			continue // what comes before it is charged in other terms, to the state as it is
+			continue // an earlier item converts it, to its own version
 		}
 		if !it.shard.convert(it.v, e, it.req.Now) ||
 			!it.v.params.Inline() && !it.shard.ensureBlock(it.v.params, e, it.req.Now, false) {
@@ -248,8 +248,8 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 	return ok
 }
 
-// decide answers an item's request. Its ban is that of its own key, also when its
-// budget is shared.
+// decide decides an item's request. The ban is that of the item's own key, even if its state is
+// shared.
 func (it *item) decide(r *sluice.Request) sluice.Decision {
 	if r.Ban != nil {
 		return it.shard.decideBan(&it.location, it.ban, r, &it.req)
@@ -257,7 +257,7 @@ func (it *item) decide(r *sluice.Request) sluice.Decision {
 	return it.shard.decideLimit(&it.location, r.Peek, &it.req)
 }
 
-// peek answers one request as it would be if those before it had been charged.
+// peek returns the decision about one request as if the requests before it had been charged.
 func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 	it := &b.items[i]
 	r := rs[i]
@@ -278,8 +278,8 @@ func (b *batch) peek(i int, rs []sluice.Request) sluice.Decision {
 	return it.mark(d)
 }
 
-// replay decides on a copy of the state all requests to one place, up to i, each
-// in the terms of its own version.
+// replay decides all requests to one location up to i on a copy of the state, each under its own
+// version.
 func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	it := &b.items[i]
 	c := it.shard.copyOf(&it.location, 4*len(rs))
@@ -295,8 +295,8 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 	return c.peek(it.v, &it.req)
 }
 
-// denied lets bans, and logs that count them, know of a denial. One that comes
-// only from what those before it would have taken, and have not, is told to the ban alone.
+// denied counts a denial in the ban, and in states that count denials. If the request is denied
+// only because of requests before it, which are not charged, only the ban counts it.
 func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 	it := &b.items[i]
 	alone := rs[i]
@@ -315,7 +315,7 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 	}
 }
 
-// mark says of a decision that it was made on a shared budget.
+// mark sets Overflow in a decision that used a shared state.
 func (it *item) mark(d sluice.Decision) sluice.Decision {
 	if it.full {
 		d.Overflow = true
@@ -334,7 +334,7 @@ func (b *batch) unlock() {
 	}
 }
 
-// reset forgets what would keep limits and states from being collected.
+// reset clears references that would keep limits and states in memory.
 func (b *batch) reset() {
 	clear(b.items)
 	clear(b.shards)

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// maxFastBatch is how many requests of a batch are decided with their entries locked alone.
+// maxFastBatch is the largest batch that is decided with only its entries locked.
 const maxFastBatch = 8
 
 // member is one request of such a batch.
@@ -22,14 +22,14 @@ type member struct {
 	request  int
 }
 
-// members are those of a batch, in the order in which entries are locked.
+// members are the members of a batch, in the order in which entries are locked.
 type members []member
 
-// decideFastBatch is DecideAll for most batches: a few requests for some units and nothing else,
-// about different keys that have entries, in the published tables, of the requests' versions,
-// whose states are inline. It locks these entries alone, as decideFast does, in the order of
-// their identity, so that no two batches wait for each other. It reports false if shards must
-// be locked; nothing has changed then.
+// decideFastBatch is DecideAll for most batches: few requests, each for some units and nothing
+// else, with different keys. The published tables must have an entry for each, with the request's
+// version and an inline state. It locks only these entries, as decideFast does, in the order of
+// their identities, so that no two batches wait for each other. If shards must be locked, it
+// returns false and has changed nothing.
 func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool {
 	if len(rs) > maxFastBatch {
 		return false
@@ -59,7 +59,7 @@ func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool
 	now := s.now()
 	allowed := ms.decide(now, rs, out)
 	for i := range ms {
-		// Of a batch that is denied, what was denied may be counted.
+		// In a denied batch, a state may still count the denied request.
 		if m := &ms[i]; (allowed || !out[m.request].Allowed) && m.next != m.entry.state {
 			m.entry.state = m.next
 		}
@@ -72,7 +72,7 @@ func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool
 	}
 	for i := range ms {
 		if sh := ms[i].shard; now >= sh.nextUpkeep.Load() {
-			sh.seeToUpkeep(now)
+			sh.tryUpkeep(now)
 		}
 	}
 	return true
@@ -91,17 +91,17 @@ func (m *member) find() *entry {
 	return nil
 }
 
-// lock locks the entries of all members, which are sorted, or none if one of them cannot be.
+// lock locks the entries of all members, which are sorted. It locks none if one of them fails.
 func (ms members) lock() bool {
 	for i := range ms {
 		m := &ms[i]
-		// An entry that is asked for twice must not be waited for.
+		// Never wait for an entry that this batch has locked already.
 		if i > 0 && m.entry == ms[i-1].entry || !m.entry.lock(m.tag) {
 			ms[:i].unlock()
 			return false
 		}
 		if m.shard.frozen.Load() || m.entry.key.Load() != m.key || m.v.retired.Load() {
-			// The entry may have been moved since: then it has another tag.
+			// The entry may have moved since: then it has another tag.
 			m.entry.tag.CompareAndSwap(m.tag|lockBit, m.tag)
 			ms[:i].unlock()
 			return false
@@ -116,8 +116,8 @@ func (ms members) unlock() {
 	}
 }
 
-// decide answers all requests and finds the states that follow. It reports whether all
-// are allowed. Otherwise, those that are say what could be taken now.
+// decide decides all requests and computes the next states. It reports whether all are allowed.
+// If not, each allowed decision says what its request could take now.
 func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) bool {
 	allowed := true
 	for i := range ms {

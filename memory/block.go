@@ -4,15 +4,15 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// An entry whose state does not fit refers to a block of the shard's slab: T holds
-// the reference, zero for none yet, and V the class of its size.
+// An entry whose state does not fit refers to a block of the shard's slab. T holds the reference,
+// zero if there is none yet, and V the class of its size.
 
-// words returns the block of an entry that has one.
+// words returns the block of an entry. The entry must have one.
 func (sh *shard) words(e *entry) []uint64 {
 	return sh.slab.block(uint64(e.state.T), int(e.state.V))
 }
 
-// takeBlock returns a block of zeros, or no reference if there is no room.
+// takeBlock returns a reference to a block of zeros, or 0 if there is no room.
 func (sh *shard) takeBlock(class int, reserve bool) uint64 {
 	if n := sh.slab.need(class); n > 0 && !sh.store.grow(n) {
 		if !reserve {
@@ -23,7 +23,7 @@ func (sh *shard) takeBlock(class int, reserve bool) uint64 {
 	return sh.slab.take(class)
 }
 
-// freeBlock gives the block of an entry back, if it has one.
+// freeBlock frees the block of an entry, if it has one.
 func (sh *shard) freeBlock(e *entry) {
 	if e.state.T == 0 {
 		return
@@ -32,8 +32,8 @@ func (sh *shard) freeBlock(e *entry) {
 	e.state = algo.State{}
 }
 
-// ensureBlock gives an entry a block with room for one more charge. It reports
-// whether there was room for it.
+// ensureBlock gives an entry a block with room for one more charge. It returns whether there was
+// room.
 func (sh *shard) ensureBlock(p *algo.Params, e *entry, now int64, reserve bool) bool {
 	least, most := p.Words()
 	if e.state.T == 0 {
@@ -60,7 +60,7 @@ func (sh *shard) ensureBlock(p *algo.Params, e *entry, now int64, reserve bool) 
 	return true
 }
 
-// restamps reports whether convert would lose the times of what is used.
+// restamps reports whether convert would lose the times of used units.
 func (sh *shard) restamps(v *version, e *entry, now int64) bool {
 	from := sh.store.versions.at(e.version()).params
 	if v.params.Inline() {
@@ -69,13 +69,13 @@ func (sh *shard) restamps(v *version, e *entry, now int64) bool {
 	return e.state.T != 0 && v.params.RestampsWords(from, sh.words(e), now)
 }
 
-// convert puts the state of an entry, written under other numbers of the same
-// limit, in those of v. It reports whether there was room for it.
+// convert converts the state of an entry, written under other numbers of the same limit, to the
+// numbers of v. It returns whether there was room.
 func (sh *shard) convert(v *version, e *entry, now int64) bool {
 	from := sh.store.versions.at(e.version())
 	switch {
 	case *from.params == *v.params:
-		// A limit that was made again: nothing is settled, so that a denial moves nothing.
+		// The same numbers: settle nothing, so that a denial changes nothing.
 	case v.params.Inline():
 		e.state = v.params.ConvertState(from.params, e.state, now)
 	case e.state.T != 0:

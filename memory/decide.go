@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// Decide answers one request. It does not allocate for limits whose state is of fixed size.
+// Decide decides one request. It does not allocate for limits whose state has a fixed size.
 func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, err error) {
 	if err := r.Check(); err != nil {
 		return d, err
@@ -24,7 +24,7 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	return s.decideSlow(&r)
 }
 
-// Take answers a request for cost units and nothing else. See sluice.Taker.
+// Take decides a request for cost units and nothing else. See sluice.Taker.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
 	if l != nil && cost >= 0 {
 		v := s.versions.cached(l)
@@ -35,9 +35,9 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
 }
 
-// decideFast answers a request about a key that has an entry, in the published
-// table, of the request's version, whose state is inline: it locks that entry alone. It
-// reports false if the shard must be locked.
+// decideFast decides a request if the published table has an entry for its key, with the
+// request's version and an inline state. It locks that entry only. It returns false if the shard
+// must be locked.
 func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) bool {
 	key := s.hashKey(v, k)
 	sh := s.shardOf(key)
@@ -47,7 +47,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	prefetch(&entries[i])
 	tag := s.hashTag(v, k)
 	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait}
-	if s.asked == nil {
+	if s.clockFunc == nil {
 		req.Now = s.clock.now() // before the entry is locked, to hold it for less
 	}
 	i = t.first(i, key)
@@ -61,11 +61,11 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 		return false
 	}
 	if sh.frozen.Load() || e.key.Load() != key || v.retired.Load() {
-		// The entry may have been moved since: then it has another tag.
+		// The entry may have moved since: then it has another tag.
 		e.tag.CompareAndSwap(tag|lockBit, tag)
 		return false
 	}
-	if b := v.bucket; b != nil && floor|maxWait == 0 && s.asked == nil {
+	if b := v.bucket; b != nil && floor|maxWait == 0 && s.clockFunc == nil {
 		if next, short, plain := b.Take(e.state, req.Now, cost); plain {
 			if short == 0 {
 				e.state = next
@@ -82,7 +82,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 			return true
 		}
 	}
-	if s.asked != nil || req.Now < v.params.LatestState(e.state) {
+	if s.clockFunc != nil || req.Now < v.params.LatestState(e.state) {
 		req.Now = s.now()
 	}
 	var res algo.Result
@@ -95,16 +95,16 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	return true
 }
 
-// leave unlocks the entry of a decision that has been told: unlocking waits for
-// what was written, and the caller reads it at once.
+// leave unlocks the entry after the decision was written out: unlocking waits for earlier writes,
+// and the caller reads the decision at once.
 func (s *Store) leave(sh *shard, e *entry, tag uint64, now int64) {
 	e.unlock(tag)
 	if now >= sh.nextUpkeep.Load() {
-		sh.seeToUpkeep(now)
+		sh.tryUpkeep(now)
 	}
 }
 
-// decideSlow answers any request with the shard locked.
+// decideSlow decides any request with the shard locked.
 func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	p, now, err := s.lock(r.Limit, r.Key)
 	if err != nil {
@@ -115,16 +115,16 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	sh := p.shard
 	sh.worked = 0
 	d = sh.decide(&p, r, &req)
-	// Keys that have not been moved yet come here until they are.
+	// Keys that have not been moved yet come here until they are moved.
 	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
-		sh.dueUpkeep(now)
+		sh.scheduleUpkeep(now)
 		sh.upkeep(moveEntries, sweepHard, now)
 	}
 	sh.unlock()
 	return d, nil
 }
 
-// decide answers one request with the shard locked.
+// decide decides one request with the shard locked.
 func (sh *shard) decide(p *location, r *sluice.Request, req *algo.Request) sluice.Decision {
 	if r.Ban != nil {
 		return sh.decideBan(p, p.ban(), r, req)
@@ -132,7 +132,7 @@ func (sh *shard) decide(p *location, r *sluice.Request, req *algo.Request) sluic
 	return sh.decideLimit(p, r.Peek, req)
 }
 
-// decideLimit answers one request, bans aside.
+// decideLimit decides one request without regard to bans.
 func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.Decision {
 	e := sh.lookup(p)
 	if e == nil {
@@ -143,7 +143,7 @@ func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.D
 			return sh.peekOther(p.v, e, req)
 		}
 		if sh.restamps(p.v, e, req.Now) {
-			// What another version denies does not keep what is used from leaving.
+			// A denial under another version must not keep used units from expiring.
 			if d := sh.peekOther(p.v, e, req); !d.Allowed {
 				return d
 			}
@@ -155,7 +155,7 @@ func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.D
 	return sh.decideEntry(p.v, e, peek, req)
 }
 
-// decideEntry answers from an entry of the request's own version.
+// decideEntry decides from an entry of the request's own version.
 func (sh *shard) decideEntry(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
 	switch {
 	case peek:
@@ -175,7 +175,7 @@ func (sh *shard) decideEntry(v *version, e *entry, peek bool, req *algo.Request)
 	return translate.Decision(v.params, &res)
 }
 
-// peekEntry answers from an entry of the request's own version and writes nothing.
+// peekEntry decides from an entry of the request's own version and writes nothing.
 func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decision {
 	var w []uint64
 	switch {
@@ -189,8 +189,7 @@ func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decis
 	return peekState(v, e.state, w, req)
 }
 
-// peekOther answers from an entry that was written under other numbers, and leaves
-// it as it is.
+// peekOther decides from an entry that was written under other numbers, and does not change it.
 func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decision {
 	from := sh.store.versions.at(e.version()).params
 	if v.params.Inline() {
@@ -206,15 +205,15 @@ func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decis
 	return peekState(v, algo.State{}, w, req)
 }
 
-// peekState answers from a state, or from words, and writes nothing.
+// peekState decides from a state, or from words, and writes nothing.
 func peekState(v *version, s algo.State, w []uint64, req *algo.Request) sluice.Decision {
 	var res algo.Result
 	v.params.Peek(s, w, req, &res)
 	return translate.Decision(v.params, &res)
 }
 
-// decideNew answers for a key that has no entry, and gives it one if the answer
-// leaves it in another state than a fresh one.
+// decideNew decides for a key that has no entry, and adds one if the new state differs from a
+// fresh one.
 func (sh *shard) decideNew(p *location, peek bool, req *algo.Request) sluice.Decision {
 	if peek || req.Cost == 0 {
 		return sh.peekEntry(p.v, &entry{}, req)
@@ -247,7 +246,7 @@ func noRoom(v *version) sluice.Decision {
 	return sluice.Decision{Reason: sluice.ReasonTableFull, Limit: v.params.Capacity, RetryAfter: time.Second}
 }
 
-// decideFull answers for a new key when there is no room for it.
+// decideFull decides for a new key when there is no room for it.
 func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
 	sh.shared++
 	if sh.store.denyWhenFull {
@@ -261,12 +260,12 @@ func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
 	d := sh.decideEntry(o.v, e, false, req)
 	d.Overflow = true
 	if d.Allowed {
-		d.Receipt.At = ^d.Receipt.At // ends where it was charged
+		d.Receipt.At = ^d.Receipt.At // marks a charge to the shared state
 	}
 	return d
 }
 
-// sharedEntry returns the entry of the budget that new keys of a limit share.
+// sharedEntry returns the entry of the state that new keys of a limit share.
 func (sh *shard) sharedEntry(o *location, now int64) *entry {
 	e := sh.lookup(o)
 	if e == nil {

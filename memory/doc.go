@@ -1,14 +1,13 @@
-// Package memory keeps the state of limits in this process: bounded, exact, and
-// free of allocation and of work for the garbage collector, however many keys come.
+// Package memory keeps the state of limits in this process: bounded, exact, and without
+// allocation or work for the garbage collector, however many keys there are. The shortest way to
+// use it is NewLimiter.
 //
-// Keys are spread over shards by a seeded hash, each a table of 32-byte entries
-// under a lock of its own. An entry holds 128 bits of identity, of the key and of the
-// limit's version, and the state itself; states that need more than two words
-// lie in slabs. Tables grow a few entries at a time with the operations that use them.
-// Nothing runs in the background: states that time has made equal to fresh ones
-// are swept by the operations too.
+// A seeded hash spreads the keys over shards. Each shard is a table of 32-byte entries under a
+// lock of its own. An entry holds 128 bits that identify the key and the limit's version, and the
+// state itself; a state of more than two words is kept in a slab. A table grows a few entries at
+// a time, with the operations that use it. Nothing runs in the background: operations also sweep
+// states that time has made equal to fresh ones.
 //
-// When the bound is reached and no fresh-equal state can be given up, new keys share
-// one budget for each limit, or are denied, as Options say. A key that has used
-// some of its budget is never forgotten.
+// If the bound is reached and no state equals a fresh one, new keys share one state per limit, or
+// are denied, as Options say. A key that has used some of its units is never forgotten.
 package memory

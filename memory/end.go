@@ -24,7 +24,7 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 	})
 }
 
-// Settle replaces the cost of a charge by the actual one. See sluice.Store.
+// Settle replaces the cost of a charge by the actual cost. See sluice.Store.
 func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
@@ -55,9 +55,9 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 	return err
 }
 
-// end finds the state that was charged, in the terms of the charge's limit, and lets f change
-// it. A state that is not there any more is a fresh one, which no charge is left in, unless a
-// settlement charges more: then it is made.
+// end finds the charged state and the charge in its terms, and calls f to change it. If the state
+// is gone, it was equal to a fresh one, and the charge no longer counts. Then f gets a fresh
+// state, because a settlement may charge more.
 func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, algo.Charge) error) error {
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, al
 	}
 	defer p.shard.unlock()
 	charge := algo.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Over: c.Receipt.Over, Member: c.Member}
-	if charge.At < 0 { // it was charged to the budget that new keys share
+	if charge.At < 0 { // it was charged to the shared state
 		charge.At = ^charge.At
 		p = s.overflow(&p)
 	}
@@ -79,7 +79,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, al
 	switch {
 	case e.version() == v.index:
 	case p.shard.fresh(e, now):
-		// As if it had been forgotten already.
+		// As if it had already been forgotten.
 		if !p.shard.convert(v, e, now) {
 			return nil
 		}
@@ -93,7 +93,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, al
 	return f(p.shard, v, e, now, charge)
 }
 
-// convertCharge puts the ticks of a charge in those of other numbers of its limit.
+// convertCharge converts the ticks of a charge to those of other numbers of its limit.
 func convertCharge(from, to *algo.Params, c algo.Charge, now int64) algo.Charge {
 	switch to.Kind {
 	case algo.KindBucket:
@@ -104,7 +104,7 @@ func convertCharge(from, to *algo.Params, c algo.Charge, now int64) algo.Charge 
 	return c
 }
 
-// lock returns the place of a limit's key with its shard locked, and the time.
+// lock returns the location of a limit's key with its shard locked, and the time.
 func (s *Store) lock(l *sluice.Limit, k sluice.Key) (location, int64, error) {
 	for {
 		v := s.version(l)

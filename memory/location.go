@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// place is where the state of a limit's key belongs.
+// location says where the state of a limit's key belongs.
 type location struct {
 	key, tag uint64
 	v        *version
@@ -21,8 +21,8 @@ func (s *Store) locate(v *version, k sluice.Key) location {
 	return location{key, s.hashTag(v, k), v, s.shardOf(key)}
 }
 
-// hashKey returns the first half of the identity, which tells shard and position: that
-// of the name, under all algorithms.
+// hashKey returns the first half of the identity, from which the shard and the position follow.
+// It depends on the limit's name, not on its algorithm.
 func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
 	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
@@ -32,27 +32,27 @@ func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	return h
 }
 
-// hashTag returns the second half, which tells the algorithm too, with the version.
+// hashTag returns the second half of the identity, which depends on the algorithm too, together
+// with the version.
 func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
 	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
 }
 
-// shardOf returns the shard of a key: by its low bits, for the high ones tell
-// the position in the table.
+// shardOf returns the shard of a key by its low bits; the high bits give the position in the
+// table.
 func (s *Store) shardOf(key uint64) *shard {
 	return &s.shards[key&uint64(len(s.shards)-1)]
 }
 
-// ban returns the place of a key's ban, which is that of all algorithms under the limit's
-// name: in the same shard, under the same lock.
+// ban returns the location of a key's ban. All algorithms under the limit's name have it in
+// common, in the same shard and under the same lock.
 func (p location) ban() location {
 	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
 	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
 	return p
 }
 
-// overflow returns the place of the budget that new keys of a limit share, one
-// in each shard.
+// overflow returns the location of the state that new keys of a limit share: one in each shard.
 func (s *Store) overflow(p *location) location {
 	o := *p
 	o.key = p.shard.aside(p.v.id[0] ^ 0xbb67ae8584caa73b)
@@ -60,8 +60,7 @@ func (s *Store) overflow(p *location) location {
 	return o
 }
 
-// aside returns a key that differs from the one given in no more than the bits
-// that tell the shard, which are this one's.
+// aside returns the given key moved to this shard: only the bits that give the shard differ.
 func (sh *shard) aside(key uint64) uint64 {
 	mask := uint64(len(sh.store.shards) - 1)
 	if key = key&^mask | uint64(sh.number); key == 0 {
@@ -70,9 +69,9 @@ func (sh *shard) aside(key uint64) uint64 {
 	return key
 }
 
-// folded is a seeded hash by folded multiplication, as in wyhash (Wang Yi, 2019):
-// eight bytes at a time are combined with a secret and multiplied, and the halves of the
-// product are combined. It is half the identity of a key; the other half is another hash.
+// folded is a seeded hash by folded multiplication, as in wyhash (Wang Yi, 2019). It combines
+// eight bytes at a time with a secret, multiplies, and combines the halves of the product. It
+// makes one half of a key's identity; another hash makes the other half.
 type folded struct{ seed [4]uint64 }
 
 func newFolded() folded {
@@ -100,7 +99,7 @@ func (f *folded) hash(text string) uint64 {
 		if i+8 < n {
 			h = fold(word(text[i:])^f.seed[2], h)
 		}
-		// The last eight bytes, which may overlap those before.
+		// The last eight bytes, which may overlap the bytes before.
 		return fold(word(text[n-8:])^f.seed[3], h)
 	}
 	var tail uint64

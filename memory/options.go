@@ -7,21 +7,20 @@ import (
 
 // Options are the settings of a Store. The zero Options are the defaults.
 type Options struct {
-	// MaxBytes bounds the memory of all states, old and new tables of a growing
-	// shard included. Default: 256 MiB, which holds some six million keys. The least is 1 MiB.
+	// MaxBytes bounds the memory of all states, including the old and the new table of a growing
+	// shard. The minimum is 1 MiB. Default: 256 MiB, which holds some six million keys.
 	MaxBytes int64
-	// DenyWhenFull denies new keys, with sluice.ReasonTableFull, when the bound is
-	// reached and no state can be given up. Otherwise they share one budget for each
-	// limit, and their decisions say Overflow.
+	// DenyWhenFull denies new keys, with sluice.ReasonTableFull, when the bound is reached and no
+	// state can be swept. Without it, new keys share one state per limit, and their decisions
+	// have Overflow set.
 	DenyWhenFull bool
-	// Shards is the number of tables, each with a lock of its own, rounded up to a
-	// power of two. Decisions about keys that are there lock no table. Default: 4 for
-	// each CPU, 8 at least.
+	// Shards is the number of tables, each with a lock of its own, rounded up to a power of two.
+	// Decisions about keys that have an entry lock no table. Default: 4 per CPU, at least 8.
 	Shards int
-	// Clock tells the time in microseconds since the epoch. It is read on each
-	// decision, with an entry or a shard locked: it must not block, nor call the store.
-	// Default: the wall clock when the store was made, and the monotonic clock since,
-	// which never goes back and follows the wall clock when that is found ahead.
+	// Clock returns the time in microseconds since the epoch. It is called for each decision,
+	// with an entry or a shard locked: it must not block, and must not call the store. Default:
+	// the wall clock when the store was made plus the monotonic clock since then. The default
+	// never goes back, and follows the wall clock if that is ahead.
 	Clock func() int64
 }
 

@@ -2,9 +2,8 @@
 
 package memory
 
-// prefetch asks for the cache line of an entry and the next one, and does not wait
-// for them: they come while the clock is read, past which the processor loads
-// nothing ahead of time.
+// prefetch requests the cache lines of an entry and the next one, and does not wait for them.
+// They arrive while the clock is read; the processor loads nothing ahead past that.
 //
 //go:noescape
 func prefetch(e *entry)

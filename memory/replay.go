@@ -5,16 +5,16 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// replica is a copy of the state of a place, to find out what requests will be
-// answered when others before them have been charged.
+// replica is a copy of a state, to find out what later requests of a batch will get once earlier
+// ones are charged.
 type replica struct {
 	params *algo.Params
 	state  algo.State
 	words  []uint64 // of a kind that is not inline
-	room   int      // words beyond the state, for what is charged to the copy
+	room   int      // words beyond the state, for charges to the copy
 }
 
-// copyOf returns a copy of the state of a place, with so much room.
+// copyOf returns a copy of the state at a location, with room for so many more words.
 func (sh *shard) copyOf(p *location, room int) replica {
 	c := replica{params: p.v.params, room: room}
 	e := sh.lookup(p)
@@ -37,8 +37,8 @@ func (sh *shard) copyOf(p *location, room int) replica {
 	return c
 }
 
-// keeps reports whether the copy stays what it is, for a request that is denied under
-// numbers that lose times.
+// keeps reports whether the copy must not be converted: the request is denied, under numbers that
+// lose times.
 func (c *replica) keeps(p *algo.Params, req *algo.Request) bool {
 	if !c.restamps(p, req.Now) {
 		return false
@@ -53,7 +53,7 @@ func (c *replica) keeps(p *algo.Params, req *algo.Request) bool {
 	return !p.DecideWords(anew.words, *req, false).Allowed
 }
 
-// restamps reports whether convert would lose the times of what is used.
+// restamps reports whether convert would lose the times of used units.
 func (c *replica) restamps(p *algo.Params, now int64) bool {
 	if p.Inline() {
 		return p.RestampsState(c.params, c.state, now)
@@ -61,7 +61,7 @@ func (c *replica) restamps(p *algo.Params, now int64) bool {
 	return p.RestampsWords(c.params, c.words, now)
 }
 
-// convert puts the copy in the terms of other numbers of its limit.
+// convert converts the copy to other numbers of its limit.
 func (c *replica) convert(p *algo.Params, now int64) {
 	from := c.params
 	if p == from {
@@ -78,7 +78,7 @@ func (c *replica) convert(p *algo.Params, now int64) {
 	p.ConvertWords(from, c.words, old, now)
 }
 
-// charge decides on the copy for good.
+// charge decides on the copy and changes it.
 func (c *replica) charge(req *algo.Request) {
 	if c.params.Inline() {
 		c.state = c.params.DecideState(c.state, req, new(algo.Result))
@@ -87,7 +87,7 @@ func (c *replica) charge(req *algo.Request) {
 	c.params.DecideWords(c.words, *req, true)
 }
 
-// peek answers from the copy.
+// peek decides on the copy and does not change it.
 func (c *replica) peek(v *version, req *algo.Request) sluice.Decision {
 	return peekState(v, c.state, c.words, req)
 }

@@ -9,23 +9,23 @@ import (
 
 // shard is a part of the keys.
 //
-// Most decisions are about a key that has an entry: they find it in the published
-// table and lock that entry alone (see Store.decideFast). All else locks the shard:
-// it takes the mutex, which keeps others out, and freezes the shard, which keeps
-// entries from being locked. Who locks an entry looks at frozen afterwards, and who freezes the shard
-// looks at the lock bits of entries afterwards, so that one of the two sees the other.
+// Most decisions are about a key that has an entry: they find it in the published table and lock
+// that entry only (see Store.decideFast). All other operations lock the shard: they take the
+// mutex, which excludes each other, and freeze the shard, which keeps decisions from locking
+// entries. A decision first locks its entry and then reads frozen; an operation first sets frozen
+// and then reads the lock bits. So one of the two sees the other.
 type shard struct {
-	// What quick decisions read, in a line that is seldom written.
+	// What fast decisions read, in a cache line that is seldom written.
 	table      atomic.Pointer[table] // where keys are, or are being moved to
 	frozen     atomic.Bool
-	nextUpkeep atomic.Int64 // when a quick decision is to see to upkeep
+	nextUpkeep atomic.Int64 // when a fast decision next does upkeep
 	_          [40]byte
 
 	mu    sync.Mutex
 	store *Store
-	now   *table // what is published in table
-	// old is the table that keys are being moved from, if there is one: those
-	// above moved are in it, at oldest or beyond.
+	now   *table // the table published in table
+	// old is the table from which keys are being moved, if there is one. Keys above moved are
+	// still in it, at oldest or beyond.
 	old    *table
 	oldest int
 	moved  uint64
@@ -33,18 +33,18 @@ type shard struct {
 	slab    slab
 	sweepAt int
 	number  int
-	// pinned keeps fresh-equal states: a batch has prepared some.
+	// pinned keeps states that equal fresh ones, because a batch has prepared entries.
 	pinned bool
 	closed bool
-	shared uint64 // decisions that shared a budget, or were denied, for lack of room
-	worked int    // entries moved or swept by the last operation that did
+	shared uint64 // decisions that shared a state, or were denied, for lack of room
+	worked int    // entries moved or swept by the last operation that did so
 
-	banned   map[banID]bannedKey // of all bans that can be listed
-	unlisted uint64              // bans for which there was no room there
+	banned   map[banID]bannedKey // the bans that can be listed
+	unlisted uint64              // bans without room in banned
 	_        [64]byte
 }
 
-// lock keeps everybody else out of the shard, but for who is in an entry.
+// lock keeps all others out of the shard, except decisions that already hold an entry.
 func (sh *shard) lock() {
 	sh.mu.Lock()
 	sh.frozen.Store(true)
@@ -68,8 +68,7 @@ func (sh *shard) init(s *Store, number int) {
 	s.bytes.Add(sh.now.bytes())
 }
 
-// noKeys is the table of shards that are closed: quick decisions may still look
-// into it, and find nothing.
+// noKeys is the table of closed shards: fast decisions may still look into it and find nothing.
 var noKeys = newTable(firstSize)
 
 func (sh *shard) close() {
@@ -91,7 +90,8 @@ func (sh *shard) close() {
 	sh.old, sh.slab = nil, slab{last: -1}
 }
 
-// tableOf returns the table that a key belongs to, and where to begin to look for it.
+// tableOf returns the table to which a key belongs, and the position at which to begin the
+// search.
 func (sh *shard) tableOf(key uint64) (*table, int) {
 	if sh.old != nil && key > sh.moved {
 		return sh.old, max(sh.old.home(key), sh.oldest)
@@ -99,7 +99,7 @@ func (sh *shard) tableOf(key uint64) (*table, int) {
 	return sh.now, sh.now.home(key)
 }
 
-// lookup returns the entry of a place, held, or nil.
+// lookup returns the entry at a location, unlocked, or nil.
 func (sh *shard) lookup(p *location) *entry {
 	t, from := sh.tableOf(p.key)
 	if i, ok := t.find(from, p.key, p.tag); ok {
@@ -117,7 +117,7 @@ func (sh *shard) keys() int {
 	return sh.now.used
 }
 
-// fresh reports whether time has made an entry equal to one of a new key.
+// fresh reports whether time has made an entry equal to that of a new key.
 func (sh *shard) fresh(e *entry, now int64) bool {
 	e.hold()
 	index := e.version()
@@ -131,11 +131,11 @@ func (sh *shard) fresh(e *entry, now int64) bool {
 	return e.state.T == 0 || p.FreshWords(sh.words(e), now)
 }
 
-// drop forgets what an entry that is about to be removed refers to.
+// drop releases what an entry refers to, before it is removed.
 func (sh *shard) drop(e *entry) {
 	index := e.version()
 	if index == banVersion {
-		sh.unnote(banID{e.key.Load(), e.tag.Load()})
+		sh.dropText(banID{e.key.Load(), e.tag.Load()})
 		return
 	}
 	v := sh.store.versions.at(index)
@@ -145,7 +145,7 @@ func (sh *shard) drop(e *entry) {
 	v.entries.Add(-1)
 }
 
-// remove forgets a place.
+// remove removes the entry at a location.
 func (sh *shard) remove(p *location) {
 	t, from := sh.tableOf(p.key)
 	if i, ok := t.find(from, p.key, p.tag); ok {
@@ -155,8 +155,8 @@ func (sh *shard) remove(p *location) {
 	}
 }
 
-// add returns a new entry for a place, or nil if there is no room. A place in
-// reserve may use the last of the table.
+// add returns a new entry for a location, or nil if there is no room. With reserve it may use the
+// last part of the table.
 func (sh *shard) add(p *location, now int64, reserve bool) *entry {
 	if !sh.makeRoom(now) && (!reserve || uint64(sh.keys())*lastDen >= sh.now.size*lastNum) {
 		return nil
@@ -167,7 +167,7 @@ func (sh *shard) add(p *location, now int64, reserve bool) *entry {
 		if t != sh.old {
 			return nil
 		}
-		// What is left of the old table has no place for it: the growth ends here.
+		// The rest of the old table has no room for it: the growth ends here.
 		sh.move(len(t.entries), now)
 		t = sh.now
 		if i, _ = t.find(t.home(p.key), p.key, p.tag); !t.insert(i, p.key, p.tag, algo.State{}) {

@@ -2,17 +2,16 @@ package memory
 
 import "math/bits"
 
-// slab holds the states that do not fit into an entry, as blocks of words in
-// pointer-free chunks. Blocks come in sizes of powers of two; freed ones are
-// linked through their first word.
+// slab holds the states that do not fit into an entry, as blocks of words in pointer-free chunks.
+// The sizes of blocks are powers of two. Free blocks are linked through their first word.
 type slab struct {
 	chunks [][]uint64
-	spare  []uint32 // places in chunks that hold none
+	spare  []uint32 // unused indexes in chunks
 	free   [blockClasses]uint64
 	tail   int // first unused word of the last small chunk
-	last   int // its location, -1 for none
+	last   int // index of the last small chunk, -1 for none
 	bytes  int64
-	live   int // blocks that are taken
+	live   int // blocks in use
 }
 
 const (
@@ -22,12 +21,12 @@ const (
 	largestChunk  = 1 << 13
 )
 
-// A ref is a block's place plus one: zero is none.
+// A ref is a block's position plus one: zero means none.
 func makeRef(chunk, offset int) uint64 { return uint64(chunk)<<32 | uint64(offset+1) }
 
 func splitRef(ref uint64) (chunk, offset int) { return int(ref >> 32), int(ref&0xffffffff) - 1 }
 
-// blockClass returns the class of the smallest block that holds words.
+// blockClass returns the class of the smallest block that holds this many words.
 func blockClass(words int) int {
 	return max(smallestBlock, bits.Len(uint(words-1)))
 }
@@ -38,7 +37,7 @@ func (s *slab) block(ref uint64, class int) []uint64 {
 	return s.chunks[chunk][offset : offset+1<<class : offset+1<<class]
 }
 
-// need returns by how many bytes the slab grows if it gives a block of a class.
+// need returns by how many bytes the slab grows if it hands out a block of a class.
 func (s *slab) need(class int) int64 {
 	switch words := 1 << class; {
 	case s.free[class] != 0:
@@ -64,7 +63,7 @@ func (s *slab) nextChunk(words int) int {
 	return n
 }
 
-// take returns a block of a class, all zeros.
+// take hands out a block of a class, all zeros.
 func (s *slab) take(class int) uint64 {
 	words := 1 << class
 	s.live++
@@ -99,11 +98,11 @@ func (s *slab) addChunk(words int) int {
 	return len(s.chunks) - 1
 }
 
-// give takes a block back. A block with a chunk of its own is released to the
-// garbage collector; give returns the bytes by which the slab shrank.
+// give takes a block back and returns by how many bytes the slab shrank. A block with a chunk of
+// its own is released to the garbage collector.
 func (s *slab) give(ref uint64, class int) int64 {
 	if s.live--; s.live == 0 && s.bytes > 8*largestChunk {
-		// Nothing is left of what is more than a chunk: another limit, of another
+		// No block is in use: release the chunks, because another limit, with states of another
 		// size, may need the memory.
 		n := s.bytes
 		*s = slab{last: -1}

@@ -11,14 +11,14 @@ import (
 
 // Store keeps the state of limits in this process. It is safe for concurrent use.
 type Store struct {
-	seed   maphash.Seed
-	second folded
-	shards []shard
-	clock  clock
-	asked  func() int64 // Options.Clock
+	seed      maphash.Seed
+	second    folded
+	shards    []shard
+	clock     clock
+	clockFunc func() int64 // Options.Clock
 
 	bytes        atomic.Int64
-	banned       atomic.Int64 // those of them that texts of banned keys take
+	banned       atomic.Int64 // the part of bytes that the texts of banned keys take
 	maxBytes     int64
 	denyWhenFull bool
 	versions     versions
@@ -39,7 +39,7 @@ func New(o Options) (*Store, error) {
 		seed:         maphash.MakeSeed(),
 		second:       newFolded(),
 		shards:       make([]shard, o.Shards),
-		asked:        o.Clock,
+		clockFunc:    o.Clock,
 		maxBytes:     o.MaxBytes,
 		denyWhenFull: o.DenyWhenFull,
 	}
@@ -76,8 +76,8 @@ func NewLimiter(rate string) (*sluice.Limiter, error) {
 	return sluice.NewLimiter(store, limit), nil
 }
 
-// Close frees the states. The store runs nothing in the background: a store that
-// is not closed leaks nothing. All methods return sluice.ErrClosed afterwards.
+// Close frees the states. All methods return sluice.ErrClosed afterwards. The store runs nothing
+// in the background: a store that is not closed leaks nothing.
 func (s *Store) Close() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -88,42 +88,42 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// now tells the time. Called with an entry or a shard locked, it is no earlier than
-// any state there, unless Options.Clock has gone back.
+// now returns the time. Read with an entry or a shard locked, it is no earlier than the times in
+// any state there, unless Options.Clock went back.
 func (s *Store) now() int64 {
-	if s.asked != nil {
-		return s.asked()
+	if s.clockFunc != nil {
+		return s.clockFunc()
 	}
 	return s.clock.now()
 }
 
-// The memory of a shard without its keys, and of what finds limits, rounded up.
+// The memory of a shard without its keys, and of the cache of limits, rounded up.
 const (
 	shardBytes = 1 << 9
 	cacheBytes = 1 << 14
 )
 
-// Stats are figures about a store.
+// Stats are the figures of a store.
 type Stats struct {
-	// Keys is the number of states that are held: one for each limit and key that
-	// is not equal to a fresh one, and some that are but have not been swept yet.
+	// Keys is the number of states in memory: one for each limit and key whose state differs from
+	// a fresh one, and states that equal a fresh one but have not been swept yet.
 	Keys int64
 	// Bytes is the memory of the store: tables, slabs, and what they need.
 	Bytes int64
-	// EvictedLive counts states that were forgotten before they were equal to a
-	// fresh one. It is always zero: the store has no code that does so.
+	// EvictedLive counts states that were forgotten before they were equal to a fresh one. It is
+	// always zero: the store has no code that does so.
 	EvictedLive int64
-	// Overflow counts decisions about new keys for which there was no room: they
-	// shared a budget, or were denied.
+	// Overflow counts decisions about new keys for which there was no room: the key shared a
+	// state, or was denied.
 	Overflow int64
-	// Unlisted counts bans that hold and are not listed, for their keys' texts found no
-	// room: these may take a sixteenth of the bytes.
+	// Unlisted counts bans that are enforced but not listed, because there was no room for the
+	// texts of their keys. These texts may take a sixteenth of the bytes.
 	Unlisted int64
-	// Limits is the number of versions of limits that states are kept for.
+	// Limits is the number of versions of limits for which states are kept.
 	Limits int64
 }
 
-// Stats returns the figures as of now. It locks one shard after the other.
+// Stats returns the current figures. It locks one shard after the other.
 func (s *Store) Stats() Stats {
 	st := Stats{Bytes: s.bytes.Load()}
 	for i := range s.shards {
@@ -140,15 +140,15 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// clock tells the time in microseconds since the epoch: the wall clock as it was
-// when anchored, and the monotonic clock since. It never goes back. When the wall
-// clock is found ahead, after a correction or a suspension, the anchor is moved forward.
+// clock returns the time in microseconds since the epoch: the wall clock at the anchor plus the
+// monotonic clock since then. It never goes back. If the wall clock is ahead, after a correction
+// or a suspension, the anchor moves forward.
 type clock struct {
 	start  time.Time    // the monotonic clock's zero
 	anchor atomic.Int64 // wall microseconds at start
 }
 
-// tolerance is how many microseconds ahead the wall clock must be to move the anchor.
+// tolerance is how many microseconds ahead the wall clock must be before the anchor moves.
 const tolerance = 1000
 
 func (c *clock) init() {
@@ -165,7 +165,7 @@ func (c *clock) now() int64 {
 func (c *clock) follow(wall, now int64) {
 	if ahead := wall - now; ahead > tolerance {
 		anchor := c.anchor.Load()
-		// Who comes second finds the anchor moved, and looks again another time.
+		// The loser of a race finds the anchor moved, and retries another time.
 		c.anchor.CompareAndSwap(anchor, anchor+ahead)
 	}
 }

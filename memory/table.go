@@ -8,15 +8,15 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// entry is one key's place: 128 bits that identify the key and the version of its
-// limit, and 16 bytes of state. Two entries fill a cache line.
+// entry is the state of one key: 128 bits that identify the key and the version of its limit, and
+// 16 bytes of state. Two entries fill a cache line.
 type entry struct {
 	// key is the first half of the identity; zero marks an empty entry.
 	key atomic.Uint64
 	// tag is the second half: 40 bits of hash, 23 of a version, and the lock bit.
 	tag atomic.Uint64
-	// state belongs to who holds the lock bit, or the shard's mutex and has found
-	// the bit clear.
+	// state belongs to the holder of the lock bit, or to the holder of the shard's mutex once it
+	// has found the bit clear.
 	state algo.State
 }
 
@@ -32,20 +32,20 @@ func makeTag(hash, version uint64) uint64 {
 	return hash>>hashShift<<hashShift | version<<1
 }
 
-// sameHash reports whether two tags differ by no more than version and lock.
+// sameHash reports whether two tags differ only in version and lock.
 func sameHash(a, b uint64) bool { return a>>hashShift == b>>hashShift }
 
-// version returns the index of the version that the state was written under.
+// version returns the index of the version under which the state was written.
 func (e *entry) version() uint64 { return e.tag.Load() >> 1 & versionMask }
 
-// lock takes the lock bit of an entry that has this tag, and waits for it if need
-// be. It reports false if the entry has another one.
+// lock takes the lock bit of an entry with this tag, and waits for it if necessary. It returns
+// false if the entry has another tag.
 func (e *entry) lock(tag uint64) bool {
 	return e.tag.CompareAndSwap(tag, tag|lockBit) || e.wait(tag)
 }
 
-// wait is lock for an entry that somebody holds. It looks at the entry now and then
-// only, for each look takes its cache line from the one who is about to give it back.
+// wait is lock for an entry that another goroutine holds. It reads the entry only now and then:
+// each read takes the cache line away from the goroutine that is about to unlock it.
 func (e *entry) wait(tag uint64) bool {
 	for looks := 1; ; looks++ {
 		switch e.tag.Load() {
@@ -61,20 +61,19 @@ func (e *entry) wait(tag uint64) bool {
 			runtime.Gosched()
 		}
 		for range betweenLooks {
-			// Nothing here is left out by the compiler: a loop is kept.
+			// The compiler keeps an empty loop.
 		}
 	}
 }
 
-// betweenLooks is how many rounds of an empty loop pass between two looks, some
-// ten nanoseconds.
+// betweenLooks is how many rounds of an empty loop pass between two reads: some ten nanoseconds.
 const betweenLooks = 32
 
-// unlock gives the lock bit back.
+// unlock clears the lock bit.
 func (e *entry) unlock(tag uint64) { e.tag.Store(tag) }
 
-// hold waits until nobody holds the lock bit. With the shard frozen, nobody who
-// takes it then keeps it.
+// hold waits until the lock bit is clear. In a frozen shard, nobody who takes it afterwards keeps
+// it.
 func (e *entry) hold() {
 	for spins := 1; e.tag.Load()&lockBit != 0; spins++ {
 		if spins%64 == 0 {
@@ -83,9 +82,9 @@ func (e *entry) hold() {
 	}
 }
 
-// retag changes the tag of an entry in a frozen shard. Who has just taken the lock
-// bit, and has yet to see that the shard is frozen, must find it again to give it
-// back: it is never written over.
+// retag changes the tag of an entry in a frozen shard. A goroutine may have just taken the lock
+// bit, and not yet seen that the shard is frozen. It must find its bit again to clear it: retag
+// never overwrites a lock bit.
 func (e *entry) retag(tag uint64) {
 	for {
 		e.hold()
@@ -102,33 +101,32 @@ func (e *entry) put(key, tag uint64, state algo.State) {
 	e.state = state
 }
 
-// table is an open-addressing table with linear probing whose entries are kept in
-// the order of their keys (Amble and Knuth, "Ordered hash tables", 1974). A key's
-// home is its share of the capacity, so that home positions have the same order:
-// a search ends at the first larger key, and moving into a table of any other size goes
-// through both in one pass.
+// table is an open-addressing table with linear probing, whose entries are in the order of their
+// keys (Amble and Knuth, "Ordered hash tables", 1974). A key's home is its share of the capacity,
+// so homes have the same order. A search ends at the first larger key. Moving into a table of
+// another size goes through both tables in one pass.
 type table struct {
 	entries []entry
-	size    uint64 // homes are below; the entries beyond take what is displaced
+	size    uint64 // homes are below it; the entries beyond hold displaced keys
 	used    int
 }
 
-// slack is how many entries a table has beyond its homes. At the highest load the
-// displacement of the last key exceeds it about once in 10¹⁴ tables.
+// slack is how many entries a table has beyond its homes. At the highest load the displacement of
+// the last key exceeds it in about one of 10¹⁴ tables.
 const slack = 96
 
 func newTable(size uint64) *table {
 	return &table{entries: make([]entry, size+min(size, slack)+1), size: size}
 }
 
-// tableBytes returns the memory of a table of some size, as the allocator rounds it up.
+// tableBytes returns the memory of a table of a size, as the allocator rounds it up.
 func tableBytes(size uint64) int64 {
 	const page = 8192
 	n := int64(size+min(size, slack)+1)*entryBytes + 64
 	if n > page {
 		return (n + page - 1) / page * page
 	}
-	return n + n/4 // its size classes are up to a quarter apart
+	return n + n/4 // the allocator's size classes are up to a quarter apart
 }
 
 func (t *table) bytes() int64 { return tableBytes(t.size) }
@@ -139,17 +137,17 @@ func (t *table) home(key uint64) int {
 	return int(hi)
 }
 
-// first returns the position of the first key that is not less, from a position
-// on. The last entry is always empty and ends every search.
+// first returns the position of the first key that is not less than key, from position i on. The
+// last entry is always empty and ends every search.
 func (t *table) first(i int, key uint64) int {
-	// An empty entry's key, zero, less one is larger than any.
+	// An empty entry's key, zero, minus one is larger than any other.
 	for t.entries[i].key.Load()-1 < key-1 {
 		i++
 	}
 	return i
 }
 
-// find returns the position of a key, or the one to insert it at.
+// find returns the position of a key, or the position at which to insert it.
 func (t *table) find(from int, key, tag uint64) (i int, ok bool) {
 	entries := t.entries
 	for i = from; entries[i].key.Load()-1 < key-1; i++ {
@@ -162,9 +160,8 @@ func (t *table) find(from int, key, tag uint64) (i int, ok bool) {
 	return i, false
 }
 
-// insert puts a key at a position that find returned, and moves those from there
-// on. It reports whether the table had any room left. Like remove it needs the shard
-// frozen.
+// insert puts a key at a position that find returned, and moves the following keys. It returns
+// whether the table had room. Like remove, it needs the shard frozen.
 func (t *table) insert(i int, key, tag uint64, state algo.State) bool {
 	end := i
 	for t.entries[end].key.Load() != 0 {

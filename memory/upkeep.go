@@ -8,26 +8,25 @@ import (
 
 const (
 	firstSize = 8
-	// A table is enlarged by a quarter when it is four fifths full, and filled to
-	// nine tenths when it may not be; shared budgets may use half of the rest.
+	// A table grows by a quarter when it is four fifths full. If it may not grow, it is filled to
+	// nine tenths; shared states may use half of the rest.
 	loadNum, loadDen = 4, 5
 	fullNum, fullDen = 9, 10
 	lastNum, lastDen = 19, 20
-	// moveEntries is how many entries of the old table an operation looks at that adds
-	// a key or sees to upkeep.
+	// moveEntries is how many entries of the old table an operation moves that adds a key or does
+	// upkeep.
 	moveEntries = 64
-	// sweepEntries is how many entries an operation sweeps that adds a key, sweepHard
-	// one for which there is no room, or that sees to upkeep.
+	// sweepEntries is how many entries an operation sweeps that adds a key. sweepHard is the
+	// number for an operation that finds no room, or that does upkeep.
 	sweepEntries, sweepHard = 4, 64
-	// quickUpkeep is how many microseconds pass between the upkeeps that quick
-	// decisions see to.
+	// quickUpkeep is how many microseconds pass between the upkeeps of fast decisions.
 	quickUpkeep = 100
 )
 
 // maxWork bounds the entries that one operation moves or sweeps.
 const maxWork = moveEntries + sweepHard
 
-// upkeep carries a growth on, or sweeps, a few entries.
+// upkeep continues a growth, or sweeps, a few entries.
 func (sh *shard) upkeep(move, sweep int, now int64) {
 	sh.worked = 0
 	if sh.old != nil {
@@ -37,36 +36,36 @@ func (sh *shard) upkeep(move, sweep int, now int64) {
 	}
 }
 
-// seeToUpkeep carries a growth on, or sweeps, now and then, in the course of
-// operations that have no need of it.
-func (sh *shard) seeToUpkeep(now int64) {
+// tryUpkeep does some upkeep in the course of a fast decision, which does not need it itself. It
+// does nothing if the shard is locked.
+func (sh *shard) tryUpkeep(now int64) {
 	if !sh.mu.TryLock() {
-		return // somebody else is at it
+		return // another goroutine does it
 	}
 	sh.frozen.Store(true)
-	sh.dueUpkeep(now)
+	sh.scheduleUpkeep(now)
 	if !sh.closed {
 		sh.upkeep(moveEntries, sweepHard, now)
 	}
 	sh.unlock()
 }
 
-// dueUpkeep says when upkeep is due again, and looks at the wall clock meanwhile.
-func (sh *shard) dueUpkeep(now int64) {
+// scheduleUpkeep sets when upkeep is next due, and checks the wall clock.
+func (sh *shard) scheduleUpkeep(now int64) {
 	sh.nextUpkeep.Store(now + quickUpkeep)
 	sh.store.followWall()
 }
 
-// followWall lets the store's clock follow the wall clock forward.
+// followWall moves the store's clock forward if the wall clock is ahead.
 func (s *Store) followWall() {
-	if s.asked == nil {
+	if s.clockFunc == nil {
 		now := s.clock.now()
 		s.clock.follow(time.Now().UnixMicro(), now)
 	}
 }
 
-// makeRoom prepares for one more key: it carries growth on, begins it, and sweeps.
-// It reports whether there is room.
+// makeRoom prepares for one more key: it continues or begins a growth, and sweeps. It returns
+// whether there is room.
 func (sh *shard) makeRoom(now int64) bool {
 	sh.upkeep(moveEntries, sweepEntries, now)
 	if sh.old == nil && uint64(sh.now.used)*loadDen >= sh.now.size*loadNum {
@@ -83,13 +82,14 @@ func (sh *shard) makeRoom(now int64) bool {
 		return true
 	}
 	if sh.old != nil {
-		return sh.keys() < sh.now.used+len(sh.now.entries) // as long as both hold out
+		return sh.keys() < sh.now.used+len(sh.now.entries) // as long as both tables have room
 	}
 	sh.sweep(sweepHard, now)
 	return uint64(sh.now.used)*fullDen < sh.now.size*fullNum
 }
 
-// grow takes bytes from the store's bound, or none.
+// grow takes bytes from the store's bound. It returns false and takes nothing if there are too
+// few.
 func (s *Store) grow(n int64) bool {
 	if s.bytes.Add(n) <= s.maxBytes {
 		return true
@@ -98,16 +98,15 @@ func (s *Store) grow(n int64) bool {
 	return false
 }
 
-// resize begins to move all keys into a table of another size, whose bytes are
-// taken already.
+// resize begins to move all keys into a table of another size, whose bytes the caller has taken.
 func (sh *shard) resize(size uint64) {
 	sh.old, sh.oldest, sh.moved = sh.now, 0, 0
 	sh.publish(newTable(size))
 	sh.sweepAt = 0
 }
 
-// move moves the keys of the next n entries of the old table. States that are
-// equal to fresh ones stay behind.
+// move moves the keys of the next n entries of the old table. It drops states that are equal to
+// fresh ones.
 func (sh *shard) move(n int, now int64) {
 	old := sh.old
 	for old.used > 0 {
@@ -140,8 +139,8 @@ func (sh *shard) move(n int, now int64) {
 	sh.old = nil
 }
 
-// sweep removes those of the next n entries that are equal to fresh ones, and
-// begins to shrink a table that is almost empty.
+// sweep removes those of the next n entries that are equal to fresh ones. It begins to shrink a
+// table that is almost empty.
 func (sh *shard) sweep(n int, now int64) {
 	if sh.pinned || sh.old != nil {
 		return
@@ -166,8 +165,8 @@ func (sh *shard) sweep(n int, now int64) {
 	}
 }
 
-// shrink begins to move the keys of a table that is less than an eighth full. The new one has
-// room for those that come while the old one is gone through, one for each moveEntries of it.
+// shrink begins to move the keys of a table that is less than an eighth full. The new table has
+// room for the keys that arrive during the move: one for each moveEntries entries of the old one.
 func (sh *shard) shrink() {
 	size := max(firstSize, 2*(uint64(sh.now.used)+uint64(len(sh.now.entries))/moveEntries))
 	if sh.now.size > 16*firstSize && uint64(sh.now.used) < sh.now.size/8 && sh.store.grow(tableBytes(size)) {

@@ -8,38 +8,37 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// version is a limit as this store knows it: entries refer to it by its index, so
-// that what is kept in an entry can be swept, and converted when the limit is asked for
-// with other numbers.
+// version is this store's record of a limit. Entries refer to it by its index, so that a state
+// can be swept, and converted when its key is requested under other numbers.
 type version struct {
 	limit  *sluice.Limit
 	params *algo.Params
 	inline bool         // its state fits into an entry
-	bucket *algo.Bucket // of a token bucket without warm-up, nil for others
+	bucket *algo.Bucket // of a token bucket without warm-up, otherwise nil
 	id     [2]uint64    // of the limit's name and algorithm
 	index  uint64
-	// retired is set, with all shards locked, when index has been given up.
+	// retired is set, with all shards locked, when the index is given up.
 	retired atomic.Bool
-	// algorithm is what of id is not the name's.
+	// algorithm is the part of id that does not come from the name.
 	algorithm uint64
-	_         [64]byte // what is read often, and what is written often
-	// entries counts those that refer to the version.
+	_         [64]byte // separates fields that are read often from one that is written often
+	// entries counts the entries that refer to the version.
 	entries atomic.Int64
 }
 
 // banVersion is the index of the entries that hold bans.
 const banVersion = 1
 
-// versions knows the limits that a store has been asked for. Those that no entry
-// refers to are given up when new ones come.
+// versions are the limits that a store has seen. Versions to which no entry refers are given up
+// when new ones arrive.
 type versions struct {
 	cache [1024]atomic.Pointer[version]
-	byID  atomic.Pointer[[]*version] // by index; nil where there is none
+	byID  atomic.Pointer[[]*version] // by index; nil for unused indexes
 
 	mu      sync.Mutex
 	byLimit map[*sluice.Limit]*version
 	free    []uint64
-	// retireAt is the number of versions at which unused ones are looked for.
+	// retireAt is the number of versions at which unused ones are retired.
 	retireAt int
 }
 
@@ -52,7 +51,7 @@ func (vs *versions) init() {
 // at returns the version with an index.
 func (vs *versions) at(index uint64) *version { return (*vs.byID.Load())[index] }
 
-// cached returns what the store knows a limit by, if it was asked for lately.
+// cached returns the version of a limit if it was used lately, or nil.
 func (vs *versions) cached(l *sluice.Limit) *version {
 	if v := vs.cache[l.ID()[0]%uint64(len(vs.cache))].Load(); v != nil && v.limit == l {
 		return v
@@ -60,7 +59,7 @@ func (vs *versions) cached(l *sluice.Limit) *version {
 	return nil
 }
 
-// version returns what the store knows a limit by.
+// version returns the version of a limit.
 func (s *Store) version(l *sluice.Limit) *version {
 	v := s.versions.cached(l)
 	if v == nil {
@@ -70,8 +69,8 @@ func (s *Store) version(l *sluice.Limit) *version {
 	return v
 }
 
-// forget drops a retired version from the cache, where a goroutine that was about
-// to ask for it may have put it back.
+// forget removes a retired version from the cache. A goroutine that was about to use it may have
+// put it back.
 func (s *Store) forget(v *version) {
 	s.versions.cache[v.id[0]%uint64(len(s.versions.cache))].CompareAndSwap(v, nil)
 }
@@ -94,8 +93,7 @@ func (s *Store) register(l *sluice.Limit) *version {
 	if v.params.Kind == algo.KindBucket {
 		v.bucket = &v.params.Bucket
 	}
-	// Places that nobody can look at are written in place: no entry refers to the
-	// version yet.
+	// An unused index can be written in place: no entry refers to it yet.
 	all := *vs.byID.Load()
 	if n := len(vs.free); n > 0 {
 		v.index = vs.free[n-1]
@@ -110,8 +108,8 @@ func (s *Store) register(l *sluice.Limit) *version {
 	return v
 }
 
-// retire gives up the versions that no entry refers to. With all shards locked,
-// nobody is about to make an entry that does: who comes later sees the mark.
+// retire gives up the versions to which no entry refers. With all shards locked, nobody is adding
+// an entry that refers to one; later requests see the retired mark.
 func (s *Store) retire() {
 	vs := &s.versions
 	for i := range s.shards {

@@ -61,7 +61,7 @@ func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage
 		return page, err
 	}
 	if !isCursor(q.From) {
-		return page, &sluice.RequestError{Problem: "for bans: there is no page there; give Next of an earlier one"}
+		return page, &sluice.RequestError{Problem: "for bans: From is not the Next of a page; give one, or leave it empty"}
 	}
 	if s.closed.Load() {
 		return page, sluice.ErrClosed
