@@ -14,7 +14,7 @@ var counting = map[string]subject{
 	"sliding log":     slidingLog,
 }
 
-// withDenied returns numbers with denied attempts counted, or not.
+// withDenied returns the numbers with denied attempts counted, or not counted.
 func withDenied(p algo.Params, counted bool) algo.Params {
 	p.Fixed.CountDenied, p.Cells.CountDenied = counted, counted
 	p.Counter.CountDenied, p.Log.CountDenied = counted, counted
@@ -33,8 +33,9 @@ func forCounting(t *testing.T, n int, holds func(t *testing.T, c *chooser, p alg
 	}
 }
 
-// TestHammeringStaysBlocked: who has taken all and asks for a unit more often than the
-// limit gives one gets none, however long that goes on: of a fixed window, none before its end.
+// TestHammeringStaysBlocked: a client that has taken everything, and tries for a unit more often
+// than the limit gives one, gets none, however long it tries. A fixed window gives none before
+// its end.
 func TestHammeringStaysBlocked(t *testing.T) {
 	forCounting(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)
@@ -55,8 +56,8 @@ func TestHammeringStaysBlocked(t *testing.T) {
 	})
 }
 
-// TestAttemptsTakeAllThatIsLeft: after a denial for want of units nobody without a smaller
-// floor gets any, at that moment.
+// TestAttemptsTakeAllThatIsLeft: after a denial for lack of units, no request with the same or a
+// larger floor gets any at that moment.
 func TestAttemptsTakeAllThatIsLeft(t *testing.T) {
 	forCounting(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)
@@ -76,7 +77,7 @@ func TestAttemptsTakeAllThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreAsOthers: as long as nothing is denied, counting what is denied changes
+// TestAttemptsAreAsOthers: as long as nothing is denied, counting denied attempts changes
 // nothing.
 func TestAttemptsAreAsOthers(t *testing.T) {
 	forCounting(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
@@ -100,8 +101,8 @@ func TestAttemptsAreAsOthers(t *testing.T) {
 	})
 }
 
-// TestAttemptsBeyondWhatIsCounted: states that have counted all they can go on to deny,
-// and say when they will not.
+// TestAttemptsBeyondWhatIsCounted: states at the maximum of their count still deny, and say when
+// they will allow.
 func TestAttemptsBeyondWhatIsCounted(t *testing.T) {
 	const start, second = 1_700_000_000_500_000, 1_000_000
 	for _, p := range []algo.Params{

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// departure is some units that were admitted, and when they act.
+// departure is some admitted units and the moment at which they act.
 type departure struct {
 	at    *big.Rat
 	units int64
@@ -39,8 +39,8 @@ func linear(start, count, period int64) func(*big.Rat) *big.Rat {
 	}
 }
 
-// schedule asks random questions, the clock going back by a period at most, and
-// tells of each charge that was made.
+// schedule makes random requests, with a clock that goes back by at most one period, and reports
+// each charge.
 func schedule(c *chooser, q questions, m *machine, asked func(req algo.Request, res algo.Result)) {
 	now := begin(c, q)
 	latest := now
@@ -61,8 +61,8 @@ func schedule(c *chooser, q questions, m *machine, asked func(req algo.Request, 
 	}
 }
 
-// TestBucketBound: over any interval no more acts than burst + rate·W, at the
-// moments at which reservations act, whatever is cancelled and in which order.
+// TestBucketBound: over any interval at most burst + rate·W units act, at the moments at which
+// reservations act, whatever is cancelled and in whichever order.
 func TestBucketBound(t *testing.T) {
 	law(t, 400, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
@@ -99,8 +99,8 @@ func TestBucketBound(t *testing.T) {
 	})
 }
 
-// TestBucketBoundWhileManyCancel reserves far ahead and cancels in any order, so
-// that reservations stand upon others that were given back in part.
+// TestBucketBoundWhileManyCancel reserves far ahead and cancels in any order, so that
+// reservations rely on others that were partly given back.
 func TestBucketBoundWhileManyCancel(t *testing.T) {
 	law(t, 1000, func(t *testing.T, c *chooser) {
 		count, period, burst := 1+c.below(3), 1+c.below(20), 1+c.below(12)
@@ -149,8 +149,8 @@ func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
 	}
 }
 
-// TestBucketRefundsComeOnTop: with settlements, no interval holds more charges
-// than burst + rate·W and what was refunded in it.
+// TestBucketRefundsComeOnTop: with settlements, no interval holds more charges than burst +
+// rate·W plus the refunds in it.
 func TestBucketRefundsComeOnTop(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
@@ -172,7 +172,7 @@ func TestBucketRefundsComeOnTop(t *testing.T) {
 				}
 			}
 		})
-		// All is settled in the microsecond it was charged in, so that the net charges of
+		// Everything is settled in the microsecond of its charge, so that the net charges of
 		// intervals are bounded.
 		if over := worst(merge(net), linear(burst, count, period)); over.Sign() > 0 {
 			t.Errorf("%d/%d burst %d: %s too many, of %v", count, period, burst, over.FloatString(3), took)
@@ -180,7 +180,7 @@ func TestBucketRefundsComeOnTop(t *testing.T) {
 	})
 }
 
-// merge adds up what departs at the same time.
+// merge adds up units that depart at the same time.
 func merge(ds []departure) (sums []departure) {
 	for _, d := range ds {
 		if n := len(sums); n > 0 && sums[n-1].at.Cmp(d.at) == 0 {
@@ -212,8 +212,8 @@ func TestWarmBucketBound(t *testing.T) {
 	})
 }
 
-// TestLeakyBound: over any interval no more leaves than rate·W + 1 and the
-// undelayed part, unit by unit.
+// TestLeakyBound: over any interval at most rate·W + 1 units leave, plus the undelayed ones, unit
+// by unit.
 func TestLeakyBound(t *testing.T) {
 	law(t, 300, func(t *testing.T, c *chooser) {
 		p, _, q := leaky(c)
@@ -257,8 +257,8 @@ func TestLeakyBound(t *testing.T) {
 	})
 }
 
-// TestWindowBounds: what the windows, counters and logs admit over any interval
-// of one period.
+// TestWindowBounds bounds what the windows, counters and logs admit over any interval of one
+// period.
 func TestWindowBounds(t *testing.T) {
 	type most func(p *algo.Params) int64
 	twice := func(p *algo.Params) int64 { return 2 * p.Capacity }
@@ -316,7 +316,7 @@ func TestFixedWindowHoldsItsCount(t *testing.T) {
 	})
 }
 
-// TestLogKeepsDistance: no two requests are less than the least interval apart.
+// TestLogKeepsDistance: no two requests are less than the minimum interval apart.
 func TestLogKeepsDistance(t *testing.T) {
 	law(t, 150, func(t *testing.T, c *chooser) {
 		p, _, q := slidingLog(c)
@@ -333,8 +333,8 @@ func TestLogKeepsDistance(t *testing.T) {
 	})
 }
 
-// TestConcurrencyBound: no more units hold leases than may, and no more than Max
-// of those that accept no queue.
+// TestConcurrencyBound: the units with leases never exceed their maximum, nor Max if the requests
+// accept no queue.
 func TestConcurrencyBound(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		p, _, q := concurrency(c)

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// TestBucketOwesNoMoreThanItsBound: what waits is refused beyond so many units, or so
-// many ticks, and passes when RetryAfter says.
+// TestBucketOwesNoMoreThanItsBound: beyond the most units, or the most ticks, a waiting request
+// is denied, and passes when RetryAfter says.
 func TestBucketOwesNoMoreThanItsBound(t *testing.T) {
 	for _, c := range []struct {
 		count, period, burst int64
@@ -43,8 +43,8 @@ func TestBucketOwesNoMoreThanItsBound(t *testing.T) {
 	}
 }
 
-// TestEndsOfForeignCharges: what a charge holds that was made under other numbers may
-// be more than these can count.
+// TestEndsOfForeignCharges: a charge made under other numbers may hold more than these numbers
+// can count.
 func TestEndsOfForeignCharges(t *testing.T) {
 	const huge = 1 << 52
 	slow := newBucket(1, 3_000_000_000_000_001, 10, 10)
@@ -58,7 +58,7 @@ func TestEndsOfForeignCharges(t *testing.T) {
 		{"a settlement for more", slow.Bucket.Settle(short, 100, algo.Charge{Cost: 1, At: 100}, math.MaxInt64), 20 * slow.Bucket.Den},
 		{"a reservation on which nobody stands", slow.Bucket.Cancel(short, 100, algo.Charge{Cost: huge, At: 100, Over: 2 * slow.Bucket.Den}), 0},
 		{
-			// It left less missing than nothing: all that is missing was taken after it.
+			// It left less missing than nothing: everything that is missing was taken after it.
 			"a floor beyond the burst",
 			slow.Bucket.Cancel(short, 100, algo.Charge{Cost: 13, Floor: huge, At: 100, Over: 2 * slow.Bucket.Den}), 11 * slow.Bucket.Den,
 		},
@@ -74,7 +74,7 @@ func TestEndsOfForeignCharges(t *testing.T) {
 	}
 }
 
-// TestConvertedChargeThatHasActed gives nothing back, however long ago it was.
+// TestConvertedChargeThatHasActed gives nothing back, however old the charge is.
 func TestConvertedChargeThatHasActed(t *testing.T) {
 	from, to := newBucket(algo.MaxUnits, 1, 1<<50, 1), newBucket(1, 1<<40, 1, 1)
 	c := algo.Charge{Cost: 1, At: 100, Over: 1 << 50}
@@ -85,7 +85,7 @@ func TestConvertedChargeThatHasActed(t *testing.T) {
 	}
 }
 
-// TestConvertedWorkIsBounded: rounding up stops at the most ticks there are.
+// TestConvertedWorkIsBounded: rounding up stops at MaxTicks.
 func TestConvertedWorkIsBounded(t *testing.T) {
 	from, to := queueOf(1, 3, 1<<52, 0), queueOf(1, 1<<42, 1, 0)
 	for _, work := range []uint64{3 << 20, 3<<20 + 1, 3 << 50} {

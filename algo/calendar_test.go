@@ -23,8 +23,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return z
 }
 
-// TestCalendarHasNoGaps: periods follow each other, begin at the first moment of
-// their first day, and are no longer than they say.
+// TestCalendarHasNoGaps: periods are consecutive, begin at the first moment of their first day,
+// and are no longer than Longest.
 func TestCalendarHasNoGaps(t *testing.T) {
 	for _, name := range zones {
 		z := zone(t, name)
@@ -48,8 +48,8 @@ func TestCalendarHasNoGaps(t *testing.T) {
 	}
 }
 
-// boundary reports whether a period begins between two moments that follow each
-// other. Samoa had no December 30 in 2011.
+// boundary reports whether a period begins between two consecutive moments. Samoa had no December
+// 30 in 2011.
 func boundary(unit algo.Unit, before, after time.Time) bool {
 	if before.YearDay() == after.YearDay() {
 		return false
@@ -98,8 +98,8 @@ func parse(t *testing.T, text string) int64 {
 	return at.UnixMicro()
 }
 
-// TestCalendarWindow: a window of the calendar holds its count, also when the
-// clock goes back over its start.
+// TestCalendarWindow: a window of the calendar holds its count, also if the clock goes back over
+// its start.
 func TestCalendarWindow(t *testing.T) {
 	for _, name := range zones {
 		cal := &algo.Calendar{Unit: algo.Day, Zone: zone(t, name)}

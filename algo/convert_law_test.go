@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// TestConvertToTheSameNumbers changes no later answer.
+// TestConvertToTheSameNumbers: it changes no later result.
 func TestConvertToTheSameNumbers(t *testing.T) {
 	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		kept, converted, now := newMachine(p), newMachine(p), begin(c, q)
@@ -27,8 +27,8 @@ func TestConvertToTheSameNumbers(t *testing.T) {
 	})
 }
 
-// TestConvertKeepsWhatIsUsed: of windows, logs and leases that change their count,
-// what has been used stays used.
+// TestConvertKeepsWhatIsUsed: if windows, logs and leases change their count, used units stay
+// used.
 func TestConvertKeepsWhatIsUsed(t *testing.T) {
 	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		to := p
@@ -59,15 +59,15 @@ func TestConvertKeepsWhatIsUsed(t *testing.T) {
 		used := p.Capacity - look(m, now, 0).Remaining
 		m.convert(to, now)
 		got, want := look(m, now, 0).Remaining, max(0, to.Capacity-used)
-		// More than the capacity may be counted, of denied attempts.
+		// Denied attempts may count beyond the capacity.
 		if got > want || got < want && used < p.Capacity {
 			t.Errorf("%s: %d are used; of %d remain %d", numbers(&p), used, to.Capacity, got)
 		}
 	})
 }
 
-// TestConvertOfFreshIsFresh: a state that may be forgotten stays a fresh one under
-// other numbers, or forgetting it would tell.
+// TestConvertOfFreshIsFresh: a state that may be forgotten stays fresh under other numbers.
+// Otherwise forgetting it would change results.
 func TestConvertOfFreshIsFresh(t *testing.T) {
 	for name, s := range subjects {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestConvertOfFreshIsFresh(t *testing.T) {
 	}
 }
 
-// TestConvertBucket: tokens are kept up to the new burst, what is owed stays owed.
+// TestConvertBucket: tokens are kept up to the new burst, and debt stays debt.
 func TestConvertBucket(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
@@ -106,7 +106,7 @@ func TestConvertBucket(t *testing.T) {
 		o := tokensOf(m, now)
 		count, period, burst, debt = bucketNumbers(c)
 		m.convert(newBucket(count, period, burst, debt), now)
-		// No more than before, and less by a tick at most.
+		// Never more than before, and at most a tick less.
 		got := tokensOf(m, now)
 		if least := rat(burst, 1); o.Cmp(least.Sub(least, rat(algo.MaxTicks, int64(m.p.Bucket.Den)))) < 0 {
 			return // more than any state can owe
@@ -143,7 +143,7 @@ func TestConvertLeaky(t *testing.T) {
 	})
 }
 
-// TestConvertWarmBucket: what is owed takes as long, the warmth keeps its share.
+// TestConvertWarmBucket: the debt takes as long as before, and the warmth keeps its share.
 func TestConvertWarmBucket(t *testing.T) {
 	for _, step := range []struct {
 		count, cold      int64
@@ -177,8 +177,8 @@ func TestConvertWarmBucket(t *testing.T) {
 	}
 }
 
-// TestConvertToAnOpenedWindow keeps the end of the old window, if it comes earlier;
-// under a clock that was set back the new one begins anew.
+// TestConvertToAnOpenedWindow keeps the end of the old window if it comes earlier. After the
+// clock was set back, the new window starts fresh.
 func TestConvertToAnOpenedWindow(t *testing.T) {
 	const hour = 3_600_000_000
 	day := &algo.Calendar{Unit: algo.Day, Zone: time.UTC}
@@ -198,7 +198,7 @@ func TestConvertToAnOpenedWindow(t *testing.T) {
 	}
 }
 
-// TestRestoreCells makes a state from what it holds.
+// TestRestoreCells makes a state from its contents.
 func TestRestoreCells(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		cells := algo.SlidingWindow{Count: 1000, Length: 70, Cells: 7}
@@ -223,7 +223,7 @@ func TestRestoreCells(t *testing.T) {
 	})
 }
 
-// TestRestoreCounter makes states from what they hold.
+// TestRestoreCounter makes states from their contents.
 func TestRestoreCounter(t *testing.T) {
 	const start = 1_700_000_000_000_000
 	c := algo.SlidingCounter{Count: 10, Length: 1_000_000}

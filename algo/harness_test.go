@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// machine is a limit with the state of one key, asked as a store asks it.
+// machine is a limit with the state of one key, used as a store uses it.
 type machine struct {
 	p *algo.Params
 	s algo.State
@@ -73,7 +73,7 @@ func (m *machine) fresh(now int64) bool {
 	return m.p.FreshWords(m.w, now)
 }
 
-// convert gives the key's limit other numbers.
+// convert changes the numbers of the key's limit.
 func (m *machine) convert(p algo.Params, now int64) {
 	from := m.p
 	m.p = &p
@@ -87,15 +87,15 @@ func (m *machine) convert(p algo.Params, now int64) {
 	m.w = w
 }
 
-// state writes the state down, to compare it.
+// state returns the state as text, to compare it.
 func (m *machine) state() string { return fmt.Sprint(m.s, m.w) }
 
-// charge is what an allowed question took.
+// charge returns what an allowed request took.
 func charge(req algo.Request, res algo.Result) algo.Charge {
 	return algo.Charge{Cost: req.Cost, Floor: req.Floor, At: res.At, Over: res.Over, Member: req.Member}
 }
 
-// numbers writes down those numbers of a limit that are used.
+// numbers returns the used numbers of a limit as text.
 func numbers(p *algo.Params) string {
 	switch p.Kind {
 	case algo.KindBucket:
@@ -150,8 +150,8 @@ func (c *chooser) oneIn(n int64) bool { return c.below(n) == 0 }
 // pace describes the times that matter to a limit: those of one unit and of all.
 type pace struct{ unit, period int64 }
 
-// step returns how much time passes before the next question: none, a tick,
-// around what matters, very much; back, if allowed, by a little or by much.
+// step returns how much time passes before the next request: none, a tick, about one of the times
+// that matter, or very much; or back, if allowed, by a little or by much.
 func (c *chooser) step(p pace, back int64) int64 {
 	switch k := c.below(20); {
 	case k < 6:
@@ -177,9 +177,9 @@ func (c *chooser) step(p pace, back int64) int64 {
 	}
 }
 
-// law runs a property on random choices. What is usual is a few dozen times, to be
-// quick; -quickchecks=10000 runs it a hundred times as often. n is the weight of
-// the law among the others.
+// law checks a property on random choices. It usually runs a few dozen times, to be quick;
+// -quickchecks=10000 runs it a hundred times as often. n is the weight of the law among the
+// others.
 func law(t *testing.T, n int, holds func(t *testing.T, c *chooser)) {
 	t.Helper()
 	f := func(seed int64) bool {

@@ -8,9 +8,9 @@ import (
 // Wait returns the microseconds it takes to refill ticks.
 func (p Pace) Wait(ticks uint64) int64 { return p.wait(ticks) }
 
-// TestTakeAnswersAsDecide asks both the same questions: where Take answers, Decide
-// answers the same; where it does not, the question is not a plain one.
-func TestTakeAnswersAsDecide(t *testing.T) {
+// TestTakeDecidesAsDecide gives both the same requests. Where Take decides, Decide decides the
+// same; otherwise the request is not a simple one.
+func TestTakeDecidesAsDecide(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	taken := 0
 	for range 20_000 {
@@ -51,8 +51,8 @@ func TestTakeAnswersAsDecide(t *testing.T) {
 	}
 }
 
-// TestWindowSettleOfFresh: whether a state that equals a fresh one was forgotten makes no
-// difference to a charge of a later window, which a clock that was set back has left ahead.
+// TestWindowSettleOfFresh: a clock that was set back has left a window ahead whose state equals a
+// fresh one. A charge of that window settles the same whether the state was forgotten or not.
 func TestWindowSettleOfFresh(t *testing.T) {
 	w := FixedWindow{Count: 5, Length: 1_000_000}
 	const now = 50_500_000

@@ -24,7 +24,7 @@ func begin(c *chooser, q questions) int64 {
 	return c.one(0, q.period, 1_700_000_000_000_000) + c.below(q.period+1)
 }
 
-// look asks what remains, and takes nothing.
+// look returns what remains, and takes nothing.
 func look(m *machine, now, floor int64) algo.Result {
 	return m.decide(algo.Request{Now: now, Floor: floor, Member: 1 << 40}, false)
 }
@@ -67,8 +67,8 @@ func TestAllowMovesByTheCost(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: who comes back at the time told is admitted, a microsecond
-// earlier is not.
+// TestRetryAfter: a client that comes back after RetryAfter is admitted, and a microsecond
+// earlier it is not.
 func TestRetryAfter(t *testing.T) {
 	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)
@@ -99,7 +99,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestNoCostPasses: a question of no cost passes, unless the key is in debt.
+// TestNoCostPasses: a request without cost passes, unless the key is in debt.
 func TestNoCostPasses(t *testing.T) {
 	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)
@@ -137,8 +137,7 @@ func TestNever(t *testing.T) {
 	})
 }
 
-// TestFloor: what remains is what is left above the floor, and taking more than
-// that is denied.
+// TestFloor: Remaining is what is left above the floor, and a request for more is denied.
 func TestFloor(t *testing.T) {
 	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)
@@ -163,8 +162,8 @@ func TestFloor(t *testing.T) {
 	})
 }
 
-// TestFreshMayBeForgotten: no later question tells a state that time has made
-// fresh from one that was forgotten.
+// TestFreshMayBeForgotten: no later request distinguishes a state that time has made fresh from
+// one that was forgotten.
 func TestFreshMayBeForgotten(t *testing.T) {
 	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		kept, now := newMachine(p), begin(c, q)
@@ -175,8 +174,7 @@ func TestFreshMayBeForgotten(t *testing.T) {
 				swept, since = newMachine(p), now
 			}
 			if i%20 == 19 {
-				// Not a peek: after a jump of the clock it would tell of a state that it
-				// does not write.
+				// No peek: after a jump of the clock it would see a state that it does not write.
 				nothing := algo.Request{Now: now, Member: 1 << 40}
 				swept.decide(nothing, true)
 				now += kept.decide(nothing, true).ResetAfter
@@ -195,7 +193,7 @@ func TestFreshMayBeForgotten(t *testing.T) {
 	})
 }
 
-// longest is the longest wait that a limit asks for, for all of its capacity.
+// longest is the longest wait of a limit, for its whole capacity.
 func longest(p *algo.Params, q questions) int64 {
 	switch p.Kind {
 	case algo.KindSlidingWindow:
@@ -203,15 +201,15 @@ func longest(p *algo.Params, q questions) int64 {
 	case algo.KindSlidingCounter:
 		return 2 * p.Counter.Length
 	case algo.KindWarmBucket:
-		// The last request was paid for at the slowest.
+		// The last request was paid for at the slowest rate.
 		return (p.Warm.Cold + 1) * (q.period + 1)
 	default:
 		return q.period
 	}
 }
 
-// TestClockSetBackLocksNobodyOut: whatever time it becomes, the wait grows by a
-// period at most, and not at all when the clock was set back by more.
+// TestClockSetBackLocksNobodyOut: whatever the new time is, the wait grows by at most one period,
+// and not at all if the clock was set back by more.
 func TestClockSetBackLocksNobodyOut(t *testing.T) {
 	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), 1_000*q.period+c.below(q.period)
@@ -234,8 +232,8 @@ func TestClockSetBackLocksNobodyOut(t *testing.T) {
 	})
 }
 
-// TestClockSetBackMintsNothing: right after the clock was set back by more than a
-// period, nothing can be taken.
+// TestClockSetBackMintsNothing: right after the clock was set back by more than a period, nothing
+// can be taken.
 func TestClockSetBackMintsNothing(t *testing.T) {
 	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		if p.Kind == algo.KindConcurrency {
@@ -252,7 +250,8 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 	})
 }
 
-// TestPeek answers as a decision does, changes nothing and tells what could be taken now.
+// TestPeek: a peek decides as a decision does, changes nothing, and reports what could be taken
+// now.
 func TestPeek(t *testing.T) {
 	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
 		m, now := newMachine(p), begin(c, q)

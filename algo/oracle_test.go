@@ -15,7 +15,7 @@ import (
 type questions struct {
 	pace
 	capacity int64
-	// floors, waits and ends say what the schedule may use.
+	// floors, waits and ends say what the schedule may contain.
 	floors, waits, ends bool
 	// back is the longest jump back of the clock.
 	back int64
@@ -25,7 +25,7 @@ type questions struct {
 	cost, wait int64
 }
 
-// request makes up a request.
+// request makes a random request.
 func (q *questions) request(c *chooser, now int64) algo.Request {
 	req := algo.Request{Now: now}
 	most := q.capacity
@@ -175,7 +175,7 @@ func decide(o oracle.State, req algo.Request, got algo.Result) (algo.Result, ora
 	}, c, after
 }
 
-// reasons are the reasons of a Result for the oracle's words.
+// reasons maps the reasons of the oracle to those of algo.
 var reasons = map[oracle.Reason]algo.Reason{
 	oracle.None: algo.None, oracle.Limited: algo.Limited, oracle.TooSoon: algo.TooSoon, oracle.Never: algo.Never,
 }

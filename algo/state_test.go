@@ -31,7 +31,7 @@ func lessRefill(amount *big.Rat, p algo.Pace, passed int64) *big.Rat {
 	return refill.Sub(amount, refill)
 }
 
-// TestPace reduces rates to their lowest terms and tells what fits.
+// TestPace reduces rates to their lowest terms and checks what fits.
 func TestPace(t *testing.T) {
 	const day = 86_400_000_000
 	for _, step := range []struct {
@@ -59,8 +59,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestConcurrencyLatency: the latency goes half way to what each release reports,
-// and is forgotten after a TTL.
+// TestConcurrencyLatency: the latency goes half way to what each release reports, and is
+// forgotten after a TTL.
 func TestConcurrencyLatency(t *testing.T) {
 	c := &algo.Concurrency{Max: 1, Queue: 9, TTL: 60_000_000, Latency: 1_000_000}
 	w := make([]uint64, c.Words(10))
@@ -92,8 +92,7 @@ func TestConcurrencyLatency(t *testing.T) {
 	}
 }
 
-// TestBan: who is denied too often is refused for a time, which attempts do not
-// prolong.
+// TestBan: a key that is denied too often is refused for a time, which attempts do not prolong.
 func TestBan(t *testing.T) {
 	b := algo.Ban{After: 3, Within: 100, For: 1000}
 	var s algo.State
@@ -129,8 +128,8 @@ func TestBan(t *testing.T) {
 	}
 }
 
-// TestBanFollowsAClockThatWasSetBack: neither a ban nor a count lasts for more than
-// its time after the jump.
+// TestBanFollowsAClockThatWasSetBack: after the jump, neither a ban nor a count lasts longer than
+// its time.
 func TestBanFollowsAClockThatWasSetBack(t *testing.T) {
 	b := algo.Ban{After: 2, Within: 100, For: 1000}
 	counting := algo.BanCount{Count: 1}.Pack()
@@ -155,8 +154,8 @@ func TestBanFollowsAClockThatWasSetBack(t *testing.T) {
 	}
 }
 
-// TestBanEscalates: bans in a row last longer each time, up to the last time, and
-// begin anew when the key was quiet for long enough.
+// TestBanEscalates: bans in a row last longer each time, up to the last time. The row ends when
+// the key was quiet for long enough.
 func TestBanEscalates(t *testing.T) {
 	const s = 1_000_000
 	b := algo.Ban{After: 2, Within: s, For: 10 * s, Escalate: []time.Duration{time.Minute, time.Hour}, Forget: 100}
@@ -178,12 +177,12 @@ func TestBanEscalates(t *testing.T) {
 	}
 	now++
 	ban(10)
-	// Denials that lead to no ban keep the row alive for as long as they count, and then some.
+	// Denials that lead to no ban keep the row alive while they count, and for Forget after that.
 	now += 100*s - 1
 	state = b.Denied(state, now)
 	now += s + 100*s - 1
 	ban(60)
-	// One by hand begins a new row.
+	// A ban by hand begins a new row.
 	state = algo.BannedByHand(now, 7*s)
 	if c := algo.CountOf(state.V); b.Banned(state, now) != now+7*s || c.Level != algo.BanByHand || !b.Fresh(state, now+7*s) {
 		t.Errorf("by hand: %+v, %+v", state, c)
@@ -192,7 +191,7 @@ func TestBanEscalates(t *testing.T) {
 	ban(10)
 }
 
-// TestBanProlonged: only who asks for it lets attempts prolong a ban, and never one by hand.
+// TestBanProlonged: attempts prolong a ban only with Prolong, and never a ban by hand.
 func TestBanProlonged(t *testing.T) {
 	b := algo.Ban{After: 1, Within: 10, For: 1000, Escalate: []time.Duration{2 * time.Millisecond}, Forget: 1, Prolong: true}
 	state := b.Denied(algo.State{}, 0)
@@ -225,7 +224,7 @@ func TestBanByHandOnly(t *testing.T) {
 	}
 }
 
-// TestBanCountPacks: all that a state may hold comes back.
+// TestBanCountPacks: every possible content of a state survives packing.
 func TestBanCountPacks(t *testing.T) {
 	for _, c := range []algo.BanCount{
 		{},
@@ -241,8 +240,8 @@ func TestBanCountPacks(t *testing.T) {
 	}
 }
 
-// TestCancelUnderOtherNumbers gives back no more than what no later reservation
-// stands on, also when the rate was changed in between.
+// TestCancelUnderOtherNumbers never gives back units on which later reservations rely, even if
+// the rate changed in between.
 func TestCancelUnderOtherNumbers(t *testing.T) {
 	const ms = 1000
 	for _, step := range []struct {
@@ -256,7 +255,7 @@ func TestCancelUnderOtherNumbers(t *testing.T) {
 		{name: "the last one, slower", from: 10, to: 5, wait: 400 * ms},
 		{name: "one below", from: 5, to: 10, later: true, wait: 600 * ms},
 		{name: "one below, slower", from: 10, to: 5, later: true, wait: 1200 * ms},
-		// When the rate rose is not known: another one may stand on it.
+		// It is not known when the rate rose: another reservation may rely on it.
 		{name: "later", from: 5, to: 10, at: 200 * ms, wait: 300 * ms},
 	} {
 		m := newMachine(newBucket(step.from, 1_000_000, 2, 2))
@@ -279,8 +278,8 @@ func TestCancelUnderOtherNumbers(t *testing.T) {
 	}
 }
 
-// TestLogWithoutRoom: what a reservation of no cost turned out to cost is counted
-// with the latest entry if there is no room for one more.
+// TestLogWithoutRoom: if there is no room for another entry, a settlement of a reservation
+// without cost is counted with the latest entry.
 func TestLogWithoutRoom(t *testing.T) {
 	l := &algo.SlidingLog{Count: 10, Length: 100}
 	w := make([]uint64, l.Words(1))
@@ -294,9 +293,9 @@ func TestLogWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestWarmCancelOnceActed cancels a reservation that has acted. What was taken
-// behind it has been given back since, which leaves the wait that it left but not the
-// warmth: its moment is not to be inferred from that.
+// TestWarmCancelOnceActed cancels a reservation that has acted. A later reservation was given
+// back before, which left the wait unchanged but not the warmth. So the moment of the reservation
+// does not follow from the state.
 func TestWarmCancelOnceActed(t *testing.T) {
 	b := algo.NewWarmBucket(algo.NewPace(1, 1000), 1000, 8, 8, 10_000, 3)
 	for name, end := range map[string]func(w []uint64, c algo.Charge){

@@ -5,7 +5,7 @@ import (
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// subject makes up the numbers of an algorithm, its oracle, and what a schedule may use.
+// subject is the random numbers of an algorithm, its oracle, and what a schedule may contain.
 type subject func(c *chooser) (algo.Params, oracle.State, questions)
 
 // subjects are all algorithms, with random numbers.
@@ -43,7 +43,7 @@ func rateNumbers(c *chooser) (count, period int64) {
 	}
 }
 
-// bucketNumbers makes up the numbers of a token bucket.
+// bucketNumbers makes the numbers of a token bucket.
 func bucketNumbers(c *chooser) (count, period, burst, debt int64) {
 	count, period = rateNumbers(c)
 	burst = c.one(1, 2, count, 1+c.below(count), 1+c.below(20))

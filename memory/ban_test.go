@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestBannedKeysAreBounded bans more keys than there is room to list: all bans hold, and
-// the others know of nothing.
+// TestBannedKeysAreBounded bans more keys than there is room to list: all bans hold, and Unlisted
+// counts the bans that are not listed.
 func TestBannedKeysAreBounded(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{MaxBytes: 2 << 20, Shards: 8})
@@ -49,7 +49,7 @@ func TestBannedKeysAreBounded(t *testing.T) {
 	}
 	checkInvariants(t, s)
 
-	// When they have ended, and are swept, their texts are given up too.
+	// Once they have ended and are swept, their texts are dropped too.
 	now += time.Minute.Microseconds()
 	for i := range 10 * keys {
 		take(t, s, l, numbered(i%7), 0)
@@ -80,7 +80,7 @@ func TestBannedKeysAreBounded(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestResetForgetsWhoWasBanned gives up the text with the ban.
+// TestResetForgetsWhoWasBanned drops the text together with the ban.
 func TestResetForgetsWhoWasBanned(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{})
@@ -101,7 +101,7 @@ func TestResetForgetsWhoWasBanned(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestBansDoNotAllocate: to look after a ban, to count a denial and to refuse costs no garbage.
+// TestBansDoNotAllocate: checking a ban, counting a denial and refusing a key make no garbage.
 func TestBansDoNotAllocate(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{})

@@ -11,10 +11,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestTogetherAsInBatches asks two stores the same, one of which locks shards for every batch.
-// Their time does not go back, for they forget states that equal fresh ones at different
-// moments.
-func TestTogetherAsInBatches(t *testing.T) {
+// TestFastBatchDecidesAsAnyOther gives two stores the same batches; one of them locks shards for
+// each batch. Their time does not go back, because they forget fresh states at different moments.
+func TestFastBatchDecidesAsAnyOther(t *testing.T) {
 	limits := []*sluice.Limit{
 		sluice.MustLimit("bucket", sluice.TokenBucket{Rate: sluice.PerSecond(3), Burst: 5}),
 		sluice.MustLimit("leaky", sluice.LeakyBucket{Rate: sluice.PerSecond(7), Queue: 4}),
@@ -67,12 +66,13 @@ func TestTogetherAsInBatches(t *testing.T) {
 		}
 	}
 	if quick < 5_000 || denied < 2_000 || denied > 12_000 {
-		t.Errorf("%d batches were decided together and %d denied: too few to tell", quick, denied)
+		t.Errorf("%d batches were decided by the fast path and %d denied: too few", quick, denied)
 	}
 }
 
-// TestTogetherCompete lets batches name the same keys in any order, beside single requests, growth and sweeps.
-func TestTogetherCompete(t *testing.T) {
+// TestFastBatchesCompete runs batches with the same keys in any order, beside single requests,
+// growth and sweeps.
+func TestFastBatchesCompete(t *testing.T) {
 	const keys, units, askers, rounds = 6, 2_000, 4, 3_000
 	s, err := New(Options{Shards: 2})
 	if err != nil {
@@ -126,8 +126,8 @@ func TestTogetherCompete(t *testing.T) {
 	}
 }
 
-// TestTogetherTwice asks for one key twice in a batch, which must not wait for itself.
-func TestTogetherTwice(t *testing.T) {
+// TestFastBatchWithOneKeyTwice: a batch must not wait for an entry that it has locked.
+func TestFastBatchWithOneKeyTwice(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{})
 	limit := lasting("twice", 5)

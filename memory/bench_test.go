@@ -24,7 +24,7 @@ func newStore(tb testing.TB, o memory.Options) *memory.Store {
 	return s
 }
 
-// The algorithms with numbers that admit all of a benchmark's requests.
+// The algorithms, with numbers that allow all requests of a benchmark.
 var generous = []sluice.Algorithm{
 	sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000},
 	sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000, WarmUp: 1e9},
@@ -94,7 +94,7 @@ func BenchmarkUniform(b *testing.B) {
 	})
 }
 
-// BenchmarkBatch decides batches of three limits for a key of each, as policies do.
+// BenchmarkBatch decides batches under three limits, each with a key of its own, as policies do.
 func BenchmarkBatch(b *testing.B) {
 	s := newStore(b, memory.Options{})
 	var rs [3]sluice.Request

@@ -18,8 +18,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestDeniedKeyStaysDenied floods a bounded store with ten times the keys that it
-// holds: its memory stays inside the bound, and a key that is denied stays so.
+// TestDeniedKeyStaysDenied floods a bounded store with ten times the keys that it holds: its
+// memory stays within the bound, and a denied key stays denied.
 func TestDeniedKeyStaysDenied(t *testing.T) {
 	const bound = leastBytes
 	now := int64(start)
@@ -68,11 +68,11 @@ func TestDeniedKeyStaysDenied(t *testing.T) {
 	if st.Keys < bound/entryBytes/2 {
 		t.Errorf("%d keys in %d bytes: the bound is not used", st.Keys, bound)
 	}
-	// What is counted is what is there, but for what the runtime itself needs.
+	// The store counts the real memory, except what the runtime itself needs.
 	if used := heap() - before; used > bound+bound/8 {
 		t.Errorf("%d bytes of heap; %d are counted, of a bound of %d", used, st.Bytes, bound)
 	}
-	// Three days later all are fresh, and new keys have budgets of their own again.
+	// Three days later all states are fresh, and new keys have units of their own again.
 	now += micros(72 * time.Hour)
 	for i := range 2 * capacity {
 		now += 1000
@@ -100,8 +100,8 @@ func full(t *testing.T, now *int64, deny bool) *Store {
 	return s
 }
 
-// TestNewKeysShareWhenFull: with no room left, new keys of a limit share one
-// budget, which is kept apart from those of other limits and of keys that are known.
+// TestNewKeysShareWhenFull: with no room left, new keys of a limit share one state. Other limits
+// and known keys are not affected.
 func TestNewKeysShareWhenFull(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -123,7 +123,7 @@ func TestNewKeysShareWhenFull(t *testing.T) {
 			t.Errorf("%v, the new key beyond the budget that is shared: %+v", l, d)
 		}
 	}
-	// What was charged there is given back there.
+	// A charge to the shared state is given back to the shared state.
 	l := lasting("ends", 5)
 	charges := make([]sluice.Charge, 3)
 	for i := range charges {
@@ -146,8 +146,8 @@ func TestNewKeysShareWhenFull(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestBatchesWhenFull: a batch over new keys that share a budget is granted no more
-// than it holds, and takes all or nothing.
+// TestBatchesWhenFull: a batch over new keys that share a state gets no more than it holds, and
+// takes all or nothing.
 func TestBatchesWhenFull(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -183,7 +183,7 @@ func TestBatchesWhenFull(t *testing.T) {
 				t.Fatalf("%v: %d of three new keys pass, with two units left", l, n)
 			}
 			if n := batch(4, 4, 5, 5); n != 2 {
-				t.Fatalf("%v: %d of two new keys, asked for twice, pass with two units left", l, n)
+				t.Fatalf("%v: %d of two new keys, requested twice, pass with two units left", l, n)
 			}
 		}
 		if n := batch(4, 5); n != 2 {
@@ -193,7 +193,7 @@ func TestBatchesWhenFull(t *testing.T) {
 			t.Fatalf("%v: %d of two new keys pass, with nothing left", l, n)
 		}
 	}
-	// A known key is charged for itself, or not at all if a new one is denied.
+	// A known key is charged on its own state, and not at all if a new key is denied.
 	l := lasting("both", 1)
 	take(t, s, l, numbered(1), 1)
 	rs := []sluice.Request{{Limit: filler, Key: numbered(0)}, {Limit: l, Key: numbered(2), Cost: 1}}
@@ -207,8 +207,8 @@ func TestBatchesWhenFull(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestNewKeysAreDeniedWhenFull: if the options say so, new keys are denied for lack
-// of room, alone and in batches, and charge nothing.
+// TestNewKeysAreDeniedWhenFull: with DenyWhenFull, new keys are denied for lack of room, alone
+// and in batches, and charge nothing.
 func TestNewKeysAreDeniedWhenFull(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -246,8 +246,8 @@ func TestNewKeysAreDeniedWhenFull(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestStateThatCannotGrow: a state that would need more memory than there is denies,
-// and serves again when there is room in it.
+// TestStateThatCannotGrow: a state that needs more memory than there is denies, and allows again
+// when it has room.
 func TestStateThatCannotGrow(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -281,7 +281,7 @@ func TestStateThatCannotGrow(t *testing.T) {
 	}
 }
 
-// fnv1a carries a 32-bit FNV-1a hash on over 8 bytes.
+// fnv1a continues a 32-bit FNV-1a hash over 8 bytes.
 func fnv1a(h uint32, block uint64) uint32 {
 	for range 8 {
 		h = (h ^ uint32(block&0xff)) * 16777619
@@ -290,8 +290,8 @@ func fnv1a(h uint32, block uint64) uint32 {
 	return h
 }
 
-// collisions returns 2ⁿ texts that have the same 32-bit FNV-1a hash: of each of n
-// pairs of blocks, one after the other, one is chosen.
+// collisions returns 2ⁿ texts with the same 32-bit FNV-1a hash: each chooses one of two blocks, n
+// times.
 func collisions(n int) []string {
 	texts := []string{""}
 	h := uint32(2166136261)
@@ -318,8 +318,7 @@ func collisions(n int) []string {
 	return texts
 }
 
-// TestHashFlooding: keys that were chosen to collide under a hash without a seed are
-// spread as any others.
+// TestHashFlooding: keys that collide under a hash without a seed are spread like all others.
 func TestHashFlooding(t *testing.T) {
 	t.Parallel()
 	texts := collisions(17)[:100_000]

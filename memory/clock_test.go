@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestClockFollowsForwardOnly: a wall clock that is found ahead moves the time, one
-// that is behind, or ahead by little, does not.
+// TestClockFollowsForwardOnly: a wall clock that is ahead moves the time; one that is behind, or
+// ahead by little, does not.
 func TestClockFollowsForwardOnly(t *testing.T) {
 	var c clock
 	c.init()
@@ -43,7 +43,7 @@ func TestClockFollowsForwardOnly(t *testing.T) {
 	}
 }
 
-// TestClockNeverGoesBack: whatever the wall clock does, nobody sees time go back.
+// TestClockNeverGoesBack: whatever the wall clock does, time never goes back for anybody.
 func TestClockNeverGoesBack(t *testing.T) {
 	var c clock
 	c.init()
@@ -65,14 +65,14 @@ func TestClockNeverGoesBack(t *testing.T) {
 	wg.Wait()
 }
 
-// TestStaleTimes: who reads the time, and decides after others who have read it
-// much later, is not taken to have set the clock back.
+// TestStaleTimes: a decision may use a time that was read long before the times of other
+// decisions. That does not count as a clock that was set back.
 func TestStaleTimes(t *testing.T) {
 	s, err := New(Options{Shards: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A clock that was set back would empty the bucket; nothing else could.
+	// Only a clock that was set back would empty the bucket.
 	l := sluice.MustLimit("stale", sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000), Burst: 1_000_000})
 	take(t, s, l, numbered(0), 1)
 	p := s.locate(s.version(l), numbered(0))
@@ -80,7 +80,7 @@ func TestStaleTimes(t *testing.T) {
 	e := p.shard.lookup(&p)
 	p.shard.unlock()
 	for round := range 200 {
-		// Somebody holds the entry, while two others have read the time and wait.
+		// One goroutine holds the entry, while two others have read the time and wait.
 		if !e.lock(p.tag) {
 			t.Fatal("the entry has another tag")
 		}
@@ -101,7 +101,7 @@ func TestStaleTimes(t *testing.T) {
 		for spins := 0; ready.Load() < 2 || spins < 100; spins++ {
 			runtime.Gosched()
 		}
-		// The wall clock is found a minute ahead, and the entry is charged then.
+		// The wall clock is a minute ahead, and then the entry is charged.
 		now := s.clock.now()
 		s.clock.follow(now+micros(time.Minute), now)
 		e.state.T, e.state.V = s.clock.now(), 1
@@ -110,8 +110,8 @@ func TestStaleTimes(t *testing.T) {
 	}
 }
 
-// TestCloseFreesAndLeavesNobody: a closed store keeps neither goroutines nor states.
-func TestCloseFreesAndLeavesNobody(t *testing.T) {
+// TestCloseFreesStates: a closed store keeps neither goroutines nor states.
+func TestCloseFreesStates(t *testing.T) {
 	goroutines, before := runtime.NumGoroutine(), heap()
 	s, err := New(Options{})
 	if err != nil {

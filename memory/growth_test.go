@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// worked returns the entries that were moved or swept since it was called last.
+// worked returns the number of entries moved or swept since the last call.
 func worked(s *Store) int {
 	sum := 0
 	for i := range s.shards {
@@ -19,9 +19,8 @@ func worked(s *Store) int {
 	return sum
 }
 
-// TestGrowthIsIncremental fills a store, and lets it run empty again: no operation
-// moves or sweeps more than maxWork entries, and while a table is being moved, all keys
-// are found.
+// TestGrowthIsIncremental fills a store and lets it become empty again. No operation moves or
+// sweeps more than maxWork entries, and all keys are found while a table is being moved.
 func TestGrowthIsIncremental(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -74,8 +73,8 @@ func TestGrowthIsIncremental(t *testing.T) {
 	}
 }
 
-// TestGrowthKeepsEveryState fills a store with states that last, through many
-// growths, and finds each as it was left.
+// TestGrowthKeepsEveryState fills a store with lasting states, through many growths, and finds
+// each unchanged.
 func TestGrowthKeepsEveryState(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -104,9 +103,9 @@ func TestGrowthKeepsEveryState(t *testing.T) {
 	}
 }
 
-// TestBatchesOfNewKeysFindRoom: keys that come in batches, and are as new again soon
-// after, are swept as fast as they come. Else the far end of a table fills up while the
-// whole of it is nowhere near full.
+// TestBatchesOfNewKeysFindRoom: keys that come in batches and soon equal new ones are swept as
+// fast as they come. Otherwise the far end of a table would fill up while the rest is nearly
+// empty.
 func TestBatchesOfNewKeysFindRoom(t *testing.T) {
 	t.Parallel()
 	for _, perBatch := range []int{2, 8, 20, 100} {

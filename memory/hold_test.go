@@ -10,9 +10,9 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// TestARetagWaitsForTheLockBit: a tag is never written over the lock bit of who has
-// just taken it, or two would hold the entry once the tag comes back.
-func TestARetagWaitsForTheLockBit(t *testing.T) {
+// TestRetagWaitsForTheLockBit: a tag is never written over a lock bit that was just taken.
+// Otherwise two goroutines would hold the entry once the tag comes back.
+func TestRetagWaitsForTheLockBit(t *testing.T) {
 	var e entry
 	tag, other := makeTag(1<<40, 2), makeTag(1<<40, 3)
 	e.put(7, tag, algo.State{})
@@ -42,8 +42,8 @@ func TestARetagWaitsForTheLockBit(t *testing.T) {
 	}
 }
 
-// TestVersionsInTurnAdmitNoMore asks for one key under two versions of its limit at
-// once, so that its entry is retagged all the time.
+// TestVersionsInTurnAdmitNoMore uses one key under two versions of its limit at once, so that its
+// entry is retagged all the time.
 func TestVersionsInTurnAdmitNoMore(t *testing.T) {
 	const burst = 3000
 	s, err := New(Options{})
@@ -76,8 +76,8 @@ func TestVersionsInTurnAdmitNoMore(t *testing.T) {
 	}
 }
 
-// TestLongWaitsAreTold: waits that a time.Duration cannot hold are told as the longest.
-func TestLongWaitsAreTold(t *testing.T) {
+// TestLongWaitsAreClamped: a wait that a time.Duration cannot hold is the longest time.Duration.
+func TestLongWaitsAreClamped(t *testing.T) {
 	s, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +91,8 @@ func TestLongWaitsAreTold(t *testing.T) {
 	}
 }
 
-// TestMemoryOfOneSizeServesAnother: what states of one size took is there for others
-// once they are forgotten.
+// TestMemoryOfOneSizeServesAnother: memory of states of one size is available to states of
+// another size once they are forgotten.
 func TestMemoryOfOneSizeServesAnother(t *testing.T) {
 	var s slab
 	s.last = -1

@@ -9,10 +9,10 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// start is the time that tests begin at, in microseconds since the epoch.
+// start is the time at which tests begin, in microseconds since the epoch.
 const start = 1_900_000_000_000_000
 
-// open returns a store whose time is that of *now, and checks its invariants at the end.
+// open returns a store whose clock reads *now, and checks its invariants at the end.
 func open(tb testing.TB, now *int64, o Options) *Store {
 	tb.Helper()
 	o.Clock = func() int64 { return *now }
@@ -29,7 +29,7 @@ func open(tb testing.TB, now *int64, o Options) *Store {
 	return s
 }
 
-// take asks for cost units.
+// take decides a request for cost units.
 func take(tb testing.TB, s *Store, l *sluice.Limit, k sluice.Key, cost int64) sluice.Decision {
 	tb.Helper()
 	d, err := s.Decide(context.Background(), sluice.Request{Limit: l, Key: k, Cost: cost})
@@ -42,12 +42,12 @@ func take(tb testing.TB, s *Store, l *sluice.Limit, k sluice.Key, cost int64) sl
 // numbered returns the key of a number.
 func numbered(i int) sluice.Key { return sluice.StringKey("user-" + strconv.Itoa(i)) }
 
-// lasting is a limit whose states are not fresh again for days.
+// lasting returns a limit whose states are not fresh again for days.
 func lasting(name string, units int64) *sluice.Limit {
 	return sluice.MustLimit(name, sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: units})
 }
 
-// brief is a limit whose states are fresh again after a second.
+// brief returns a limit whose states are fresh again after a second.
 func brief(name string, units int64) *sluice.Limit {
 	return sluice.MustLimit(name, sluice.TokenBucket{Rate: sluice.PerSecond(units), Burst: units})
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// checkInvariants fails the test unless all that a store relies on holds. Nobody
-// may be using the store meanwhile.
+// checkInvariants fails the test unless all invariants of the store hold. No other goroutine may
+// use the store meanwhile.
 func checkInvariants(tb testing.TB, s *Store) {
 	tb.Helper()
 	if err := invariants(s); err != nil {
@@ -86,7 +86,7 @@ func (sh *shard) invariants(counts map[uint64]int64) error {
 	return sh.slab.check(blocks)
 }
 
-// checkTable checks one table, of which the entries before from have been moved.
+// checkTable checks one table. The entries before from have been moved.
 func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]int64, blocks map[uint64]int) error {
 	used, run := 0, from // run is where the occupied entries before this one begin
 	for i := range t.entries {
@@ -143,8 +143,8 @@ func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]
 	return nil
 }
 
-// check checks that the blocks in use and the free ones lie apart and inside
-// the chunks, and that the chunks are what is counted.
+// check checks that used and free blocks are disjoint and inside the chunks, and that the chunks
+// match the counts.
 func (s *slab) check(blocks map[uint64]int) error {
 	taken := make([][]bool, len(s.chunks))
 	bytes := int64(0)

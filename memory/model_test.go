@@ -8,16 +8,16 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// model is a store as simple as can be: a map of states that grows for ever and
-// forgets nothing, one request after the other. What it answers is right by the
-// algorithms alone: a Store that answers otherwise has lost or mixed up a state.
+// model is the simplest possible store: a map of states that grows without bound and forgets
+// nothing, one request after the other. The algorithms alone determine its decisions. A Store
+// that decides otherwise has lost or mixed up a state.
 type model struct {
 	now    *int64
 	states map[identity]*modelState
 	bans   map[banIdentity]algo.State
 }
 
-// identity is what states are kept under, and banIdentity what bans are.
+// identity identifies a state, and banIdentity a ban.
 type (
 	identity struct {
 		banIdentity
@@ -66,7 +66,7 @@ func (st *modelState) fresh(now int64) bool {
 	return st.params.FreshWords(st.words, now)
 }
 
-// restamps reports whether the terms of other numbers lose the times of what is used.
+// restamps reports whether under would lose the times of used units.
 func (st *modelState) restamps(p *algo.Params, now int64) bool {
 	if p.Inline() {
 		return p.RestampsState(st.params, st.state, now)
@@ -74,7 +74,7 @@ func (st *modelState) restamps(p *algo.Params, now int64) bool {
 	return p.RestampsWords(st.params, st.words, now)
 }
 
-// under returns the state in the terms of other numbers.
+// under returns the state converted to other numbers.
 func (st *modelState) under(p *algo.Params, now int64) *modelState {
 	if st.params == p {
 		return st
@@ -98,7 +98,7 @@ func (st *modelState) decide(req algo.Request) algo.Result {
 	return res
 }
 
-// get returns the state that a request is decided on.
+// get returns the state with which a request is decided.
 func (m *model) get(l *sluice.Limit, k sluice.Key) *modelState {
 	p := l.Params()
 	if st := m.states[identify(l, k)]; st != nil {
@@ -107,7 +107,7 @@ func (m *model) get(l *sluice.Limit, k sluice.Key) *modelState {
 	return freshState(p)
 }
 
-// decide answers a request and keeps what it charges.
+// decide decides a request and keeps what it charges.
 func (m *model) decide(r *sluice.Request) sluice.Decision {
 	if r.Ban == nil {
 		return m.decideLimit(r, r.Peek)
@@ -168,7 +168,7 @@ func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 	return translate.Decision(v.params, &res)
 }
 
-// decideAll answers a batch: on a copy of everything, kept if all are allowed.
+// decideAll decides a batch on a copy of everything, which it keeps if all requests are allowed.
 func (m *model) decideAll(rs []sluice.Request) []sluice.Decision {
 	out := make([]sluice.Decision, len(rs))
 	trial := m.copy()
@@ -182,7 +182,7 @@ func (m *model) decideAll(rs []sluice.Request) []sluice.Decision {
 		out[i] = trial.decide(&r)
 		allowed = allowed && out[i].Allowed
 		if !rs[i].Peek && rs[i].Cost > 0 {
-			// Those that follow find it charged, as far as it could be.
+			// The requests after it find it charged, as far as possible.
 			r = rs[i]
 			r.Ban = nil
 			trial.decide(&r)
@@ -208,7 +208,7 @@ func (m *model) decideAll(rs []sluice.Request) []sluice.Decision {
 	return out
 }
 
-// denied counts what a batch has denied.
+// denied counts the denials of a batch.
 func (m *model) denied(rs []sluice.Request, i int) {
 	alone := rs[i]
 	alone.Peek = true

@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestSlabAgainstModel takes blocks of all sizes and gives them back: none lies in
-// another, each comes as zeros, and the slab grows by what it says it needs.
+// TestSlabAgainstModel takes and frees blocks of all sizes: no two overlap, each comes as zeros,
+// and the slab grows by as much as it says.
 func TestSlabAgainstModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -66,7 +66,7 @@ func TestSlabAgainstModel(t *testing.T) {
 	}
 }
 
-// TestBlockClass: a class holds what is asked for, and the one below does not.
+// TestBlockClass: the class of a size is the smallest one that holds it.
 func TestBlockClass(t *testing.T) {
 	t.Parallel()
 	for words := 1; words <= 1<<18; words = words*3/2 + 1 {
@@ -76,9 +76,9 @@ func TestBlockClass(t *testing.T) {
 	}
 }
 
-// TestBlocksAreUsedAgain: states that come and go need no more memory the tenth
-// time than the second.
-func TestBlocksAreUsedAgain(t *testing.T) {
+// TestBlocksAreReused: states that come and go need no more memory the tenth time than the
+// second.
+func TestBlocksAreReused(t *testing.T) {
 	t.Parallel()
 	for _, a := range []sluice.Algorithm{
 		sluice.SlidingLog{Rate: sluice.PerSecond(60)},
@@ -105,7 +105,7 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 			if round%3 == 0 {
 				checkInvariants(t, s)
 			}
-			// All of them go, by time or by a reset.
+			// All of them disappear, by time or by a reset.
 			now += micros(time.Minute)
 			for i := range 200 {
 				if round%2 == 0 {
@@ -121,8 +121,8 @@ func TestBlocksAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestLargeBlocksAreReleased: a state that has grown to a chunk of its own gives
-// its memory back when it goes.
+// TestLargeBlocksAreReleased: a state with a chunk of its own frees its memory when it
+// disappears.
 func TestLargeBlocksAreReleased(t *testing.T) {
 	t.Parallel()
 	now := int64(start)

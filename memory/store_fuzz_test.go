@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// fuzzLimits are versions of some limits, of all algorithms; small, so that their
-// bounds are met often.
+// fuzzLimits are versions of some limits of all algorithms. They are small, so that their bounds
+// are often reached.
 var fuzzLimits = func() (ls []*sluice.Limit) {
 	for i, as := range [][]sluice.Algorithm{
 		{
@@ -48,7 +48,7 @@ var fuzzLimits = func() (ls []*sluice.Limit) {
 	return ls
 }()
 
-// script reads operations from bytes; when they are used up, it reads zeros.
+// script reads operations from bytes; after the end it reads zeros.
 type script struct {
 	bytes []byte
 }
@@ -227,8 +227,8 @@ func play(tb testing.TB, bytes []byte) {
 	p.look()
 }
 
-// FuzzStore plays operations on a store that forgets, moves and shares its states,
-// and on one that keeps them in a map for ever: both answer the same.
+// FuzzStore plays operations on a store that forgets, moves and shares its states, and on one
+// that keeps them in a map forever: both decide the same.
 func FuzzStore(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(noise(seed, 300))

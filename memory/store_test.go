@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 	}, storetest.TimeGoesBack())
 }
 
-// TestOptions: numbers that make no store are refused with what would be right.
+// TestOptions: invalid options are refused, and the error says how to correct them.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		options memory.Options
@@ -47,8 +47,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestOwnClock: without a clock in the options, time is that of the machine.
-func TestOwnClock(t *testing.T) {
+// TestDefaultClock: without a clock in the options, the store uses that of the machine.
+func TestDefaultClock(t *testing.T) {
 	s := newStore(t, memory.Options{})
 	l := sluice.MustLimit("own", sluice.TokenBucket{Rate: sluice.PerHour(10), Burst: 10})
 	var d sluice.Decision
@@ -67,8 +67,8 @@ func TestOwnClock(t *testing.T) {
 	}
 }
 
-// TestDecisionsDoNotAllocate: for limits whose state is of fixed size, whatever is
-// asked about a key that is known.
+// TestDecisionsDoNotAllocate: for limits whose state has a fixed size, no request about a known
+// key allocates.
 func TestDecisionsDoNotAllocate(t *testing.T) {
 	now := int64(1_900_000_000_000_000)
 	s := newStore(t, memory.Options{Clock: func() int64 { return now }})
@@ -94,7 +94,7 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestNewLimiter makes a limiter of a rate, and refuses texts that make no limit.
+// TestNewLimiter makes a limiter from a rate, and refuses invalid texts.
 func TestNewLimiter(t *testing.T) {
 	l, err := memory.NewLimiter("3/d")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestOnlyFreshStatesAreForgotten sweeps states of all algorithms as time passes:
-// each is there until it equals a fresh one, and gone soon afterwards.
+// TestOnlyFreshStatesAreForgotten sweeps states of all algorithms as time passes: each stays
+// until it equals a fresh one, and disappears soon afterwards.
 func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 	t.Parallel()
 	for _, a := range []sluice.Algorithm{
@@ -65,8 +65,8 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestSweepsAndShrinks: a store that nobody but a few keys ask gives the memory of the
-// others back.
+// TestSweepsAndShrinks: a store of which only a few keys are still used frees the memory of the
+// others.
 func TestSweepsAndShrinks(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -87,8 +87,8 @@ func TestSweepsAndShrinks(t *testing.T) {
 	}
 }
 
-// TestKeysComeWhileATableShrinks: a table that was large and is almost empty
-// shrinks, and new keys come at once: all of them have room.
+// TestKeysComeWhileATableShrinks: a large table that is almost empty shrinks while new keys
+// arrive: all of them have room.
 func TestKeysComeWhileATableShrinks(t *testing.T) {
 	t.Parallel()
 	for _, left := range []int{1, 300} {
@@ -104,8 +104,8 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 		now += micros(time.Minute)
 		sh := &s.shards[0]
 		large := sh.now.size
-		// A pass over the table that begins when all but a few are fresh, up to the
-		// beginning of another table.
+		// A pass over the table begins when all but a few states are fresh, and lasts until
+		// another table begins.
 		sh.sweepAt = 0
 		for sh.old == nil && sh.now.size == large {
 			sh.lock()
@@ -131,7 +131,7 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 	}
 }
 
-// TestBansAreSwept: what counts denials, and bans that have ended, are forgotten too.
+// TestBansAreSwept: counts of denials, and bans that have ended, are forgotten too.
 func TestBansAreSwept(t *testing.T) {
 	t.Parallel()
 	now := int64(start)

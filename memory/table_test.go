@@ -10,8 +10,8 @@ import (
 // modelKey identifies an entry of the table's model.
 type modelKey struct{ key, hash uint64 }
 
-// TestTableAgainstMap puts random keys into a table and takes them out again, many of
-// them with the same first half, and finds what a map holds.
+// TestTableAgainstMap inserts and removes random keys, many with the same first half, and
+// compares the table with a map.
 func TestTableAgainstMap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(30) {
@@ -56,7 +56,7 @@ func TestTableAgainstMap(t *testing.T) {
 	}
 }
 
-// TestFullTable: a table that has no entry left refuses a key, and keeps those it has.
+// TestFullTable: a table without a free entry refuses a key and keeps those it has.
 func TestFullTable(t *testing.T) {
 	t.Parallel()
 	tab := newTable(8)
@@ -83,8 +83,8 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// TestShardAgainstMap adds and removes keys while their table is moved into
-// others of random sizes, a few entries at a time.
+// TestShardAgainstMap adds and removes keys while their table is moved into others of random
+// sizes, a few entries at a time.
 func TestShardAgainstMap(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {

@@ -11,8 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestVersionsRetire: a hundred thousand limits that are used for a moment leave
-// nothing behind.
+// TestVersionsRetire: a hundred thousand limits, each used for a moment, leave nothing behind.
 func TestVersionsRetire(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -32,7 +31,7 @@ func TestVersionsRetire(t *testing.T) {
 		}
 	}
 	if n := len(*s.versions.byID.Load()); most > 2000 || n > 2000 {
-		t.Errorf("%d limits at once, %d places for them", most, n)
+		t.Errorf("%d limits at once, %d indexes for them", most, n)
 	}
 	if d := take(t, s, lasts, numbered(0), 0); d.Remaining != 4 {
 		t.Errorf("the limit that was there before: %+v", d)
@@ -42,8 +41,8 @@ func TestVersionsRetire(t *testing.T) {
 	}
 }
 
-// TestLimitMadeForEachRequest: a limit that is made anew for each request is the
-// same limit, and leaves nothing behind either.
+// TestLimitMadeForEachRequest: limits that are made again for each request, with the same
+// numbers, are one limit and leave nothing behind either.
 func TestLimitMadeForEachRequest(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
@@ -55,13 +54,13 @@ func TestLimitMadeForEachRequest(t *testing.T) {
 		}
 	}
 	if n := s.Stats().Limits; n > 1000 {
-		t.Errorf("%d limits are kept for one", n)
+		t.Errorf("%d limits are kept instead of one", n)
 	}
 }
 
-// TestRetiredVersionIsRegisteredAnew: whoever has found a limit just before it was
-// given up, and puts it where others find it, keeps nobody from using the limit.
-func TestRetiredVersionIsRegisteredAnew(t *testing.T) {
+// TestRetiredVersionIsRegisteredAgain: a goroutine may find a version just before it is retired,
+// and put it back into the cache. The limit can still be used.
+func TestRetiredVersionIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
 	now := int64(start)
 	s := open(t, &now, Options{Shards: 1})
@@ -99,13 +98,13 @@ func TestRetiredVersionIsRegisteredAnew(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatal("a retired version is looked for without end")
+			t.Fatal("a retired version is looked up forever")
 		}
 	}
 }
 
-// TestLimitsComeAndGoConcurrently: while limits are registered and given up, what
-// others have charged is kept.
+// TestLimitsComeAndGoConcurrently: while limits are registered and retired, charges to other
+// limits are kept.
 func TestLimitsComeAndGoConcurrently(t *testing.T) {
 	t.Parallel()
 	s, err := New(Options{Shards: 4, Clock: func() int64 { return start }})
@@ -146,7 +145,7 @@ func TestLimitsComeAndGoConcurrently(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// A limit that was made again, with the same numbers, is no change of them: what it denies moves nothing.
+// A limit that was made again with the same numbers is unchanged: its denials change no state.
 func TestSameNumbersAgain(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{})
