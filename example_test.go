@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// newStore returns a store for the examples whose clock stands still, so that
-// what they print does not depend on how long they take.
+// newStore returns a store for the examples. Its clock stands still, so that the output does not
+// depend on how long an example takes.
 func newStore() *memory.Store {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	store, err := memory.New(memory.Options{Clock: func() int64 { return now }})
@@ -52,7 +52,8 @@ func ExampleNewLimit() {
 	// sluice: limit "login": Rate is 0 units a period; give 1 or more
 }
 
-// Who keeps hammering stays blocked, for denied attempts count; who waits as told is let in.
+// A client that keeps trying stays denied, because denied attempts count; a client that waits for
+// RetryAfter is allowed.
 func ExampleSlidingWindow() {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	store, err := memory.New(memory.Options{Clock: func() int64 { return now }})
@@ -164,8 +165,8 @@ func ExampleReservation_Cancel() {
 	// true
 }
 
-// A model's answer costs as many tokens as it turns out to have: reserve what is
-// likely, and settle.
+// A model's answer costs as many tokens as it turns out to have: reserve the likely cost, and
+// settle the actual one.
 func ExampleReservation_Settle() {
 	limiter := sluice.NewLimiter(newStore(), sluice.MustLimit("tokens", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}))
 	ctx, key := context.Background(), sluice.StringKey("alice")

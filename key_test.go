@@ -61,8 +61,7 @@ func TestEncodedKey(t *testing.T) {
 	}
 }
 
-// TestKeysDiffer: a million tuples over the delimiters that others join keys with
-// make a million keys.
+// TestKeysDiffer: a million tuples with the usual delimiters in them make a million keys.
 func TestKeysDiffer(t *testing.T) {
 	const n = 1_000_000
 	alphabet := []byte("_:/{}\x00\x01a")
@@ -100,7 +99,7 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// FuzzKey: the parts of a key are those it was made of.
+// FuzzKey: the parts of a key are the parts from which it was made.
 func FuzzKey(f *testing.F) {
 	f.Add([]byte("\x01a\x02b:c"))
 	f.Add([]byte("\x00\x00"))
@@ -118,7 +117,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzEncodedKey: what is read from a text encodes to that text.
+// FuzzEncodedKey: the parts read from a text encode to that text.
 func FuzzEncodedKey(f *testing.F) {
 	f.Add("\x01a\x01b", 2)
 	f.Add("", 0)
@@ -138,7 +137,7 @@ func FuzzEncodedKey(f *testing.F) {
 	})
 }
 
-// canonical writes the lengths of an encoding in their shortest form.
+// canonical returns the encoding with its lengths in their shortest form.
 func canonical(text string) (out []byte) {
 	for rest := []byte(text); len(rest) > 0; {
 		size, n := binary.Uvarint(rest)

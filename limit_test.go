@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// rate reads a rate that is right.
+// rate parses a valid rate.
 func rate(tb testing.TB, text string) sluice.Rate {
 	tb.Helper()
 	r, err := sluice.ParseRate(text)
@@ -23,8 +23,7 @@ func rate(tb testing.TB, text string) sluice.Rate {
 	return r
 }
 
-// TestRatesThatMustBeAccepted are those that other limiters count inexactly or
-// refuse.
+// TestRatesThatMustBeAccepted has rates that other limiters count inexactly or refuse.
 func TestRatesThatMustBeAccepted(t *testing.T) {
 	for _, r := range []sluice.Rate{
 		sluice.PerDay(1 << 30), sluice.Per(100<<30, 30*24*time.Hour), sluice.PerDay(1_000_000),
@@ -52,8 +51,7 @@ func TestRatesThatMustBeAccepted(t *testing.T) {
 	}
 }
 
-// TestLargestBuckets: the default debt of a burst that leaves little room for one is
-// what is left.
+// TestLargestBuckets: if a burst leaves little room for a debt, the default debt takes that room.
 func TestLargestBuckets(t *testing.T) {
 	const most = 1<<53 - 2
 	p := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.Per(1<<53, time.Microsecond)}).Params()
@@ -146,13 +144,13 @@ func TestNewLimitRefuses(t *testing.T) {
 	}
 }
 
-// TestNearestIsAccepted: the rate that an error names is accepted in place of the
-// refused one, and there is no nearer one a unit away.
+// TestNearestIsAccepted: the rate that an error names is accepted, and no accepted rate is a unit
+// nearer.
 func TestNearestIsAccepted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	units := func() int64 { return 1 + r.Int64N(1<<r.IntN(53)) }
 	period := func() time.Duration {
-		// Multiples of milliseconds and longer, so that there is something to share.
+		// Use multiples of milliseconds and longer, so that count and period can share factors.
 		return time.Duration(1+r.Int64N(400)) * []time.Duration{
 			time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour,
 		}[r.IntN(5)]

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// bench is a limiter over a store of its own, with what tests ask of it. In a
-// synctest bubble its clock is the bubble's.
+// bench is a limiter over a store of its own, with helpers for tests. In a synctest bubble its
+// clock is the bubble's.
 type bench struct {
 	*testing.T
 	*sluice.Limiter
@@ -43,7 +43,7 @@ func (b *bench) allows(n int64, want bool) sluice.Decision {
 	return d
 }
 
-// reserves checks the delay of a reservation, negative for one that is denied.
+// reserves checks the delay of a reservation; a negative delay stands for a denial.
 func (b *bench) reserves(n int64, maxWait, want time.Duration) *sluice.Reservation {
 	b.Helper()
 	r, err := b.ReserveN(b.Context(), b.key, n, maxWait)
@@ -76,7 +76,7 @@ func (b *bench) remain(want int64) {
 	}
 }
 
-// bubble runs a test with a clock that moves when all wait.
+// bubble runs a test with a clock that moves when all goroutines wait.
 func bubble(t *testing.T, a sluice.Algorithm, f func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(newBench(t, a)) })
@@ -135,7 +135,7 @@ func TestWaitFailsAtOnceWhenTheDeadlineIsTooNear(t *testing.T) {
 	}
 }
 
-// reserveDelay returns how long one waits for n units now.
+// reserveDelay returns how long n units would have to wait now.
 func (b *bench) reserveDelay(n int64) time.Duration {
 	b.Helper()
 	r, err := b.ReserveN(b.Context(), b.key, n, time.Hour)
@@ -148,7 +148,7 @@ func (b *bench) reserveDelay(n int64) time.Duration {
 	return r.Decision().Delay
 }
 
-// TestWaitForAWindow asks again when the time has come.
+// TestWaitForAWindow retries when the window has room.
 func TestWaitForAWindow(t *testing.T) {
 	bubble(t, sluice.FixedWindow{Rate: sluice.PerSecond(2), Opened: true}, func(b *bench) {
 		b.waits(b.Context(), 2, 0, nil)
@@ -161,15 +161,15 @@ func TestWaitForAWindow(t *testing.T) {
 	})
 }
 
-// TestWaitForAQueue: a leaky bucket gives a place, and one that is full a place
-// when there is one.
+// TestWaitForAQueue: a leaky bucket gives a turn in its queue, and a full one gives it once there
+// is room.
 func TestWaitForAQueue(t *testing.T) {
 	bubble(t, sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 1}, func(b *bench) {
 		b.waits(b.Context(), 1, 0, nil)
 		b.waits(b.Context(), 1, 100*time.Millisecond, nil)
 		b.reserves(1, time.Second, 100*time.Millisecond)
 		b.waits(b.Context(), 1, 200*time.Millisecond, nil)
-		// The queue is full now for 100 ms; a place in it lasts another 100 ms.
+		// The queue is full for 100 ms; a turn in it lasts another 100 ms.
 		b.reserves(1, time.Second, 100*time.Millisecond)
 		ctx, cancel := context.WithTimeout(b.Context(), 199*time.Millisecond)
 		defer cancel()
@@ -269,7 +269,7 @@ func TestErrorsOfRequests(t *testing.T) {
 	})
 }
 
-// flaky is a store whose ends of reservations fail.
+// flaky is a store that fails to end reservations and leases.
 type flaky struct {
 	sluice.Store
 	err error
@@ -279,8 +279,8 @@ func (f *flaky) Cancel(context.Context, sluice.Charge) error                 { r
 func (f *flaky) Settle(context.Context, sluice.Charge, int64) error          { return f.err }
 func (f *flaky) Release(context.Context, sluice.Charge, time.Duration) error { return f.err }
 
-// TestEndsThatFail: an end that changed nothing can be tried again, one of which
-// that is not known, can not.
+// TestEndsThatFail: an end that changed nothing can be retried. An end with an unknown outcome
+// cannot.
 func TestEndsThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, err := memory.New(memory.Options{})

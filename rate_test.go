@@ -80,7 +80,7 @@ func TestPer(t *testing.T) {
 		{sluice.PerDay(5), sluice.Per(5, 24*time.Hour), "5/d"},
 		{sluice.Every(time.Minute), sluice.Per(1, time.Minute), "1/m"},
 		{sluice.Every(1500 * time.Microsecond), sluice.Per(1, 1500*time.Microsecond), "1/1500us"},
-		// Time is counted in microseconds; shorter periods are the same rates over longer ones.
+		// Time is counted in microseconds; shorter periods become longer ones with the same rate.
 		{sluice.Every(time.Nanosecond), sluice.Per(1000, time.Microsecond), "1000/us"},
 		{sluice.Every(1500 * time.Nanosecond), sluice.Per(2, 3*time.Microsecond), "2/3us"},
 		{sluice.Per(7, 333*time.Nanosecond), sluice.Per(7000, 333*time.Microsecond), "7000/333us"},
@@ -95,8 +95,8 @@ func TestPer(t *testing.T) {
 	}
 }
 
-// TestRatesThatAreNone: what is no rate is refused when a limit is made.
-func TestRatesThatAreNone(t *testing.T) {
+// TestInvalidRates: NewLimit refuses invalid rates.
+func TestInvalidRates(t *testing.T) {
 	for _, r := range []sluice.Rate{
 		{},
 		sluice.PerSecond(0), sluice.PerSecond(-1), sluice.Per(1, 0), sluice.Per(1, -time.Second), sluice.Every(-1),
@@ -135,7 +135,7 @@ func TestRateText(t *testing.T) {
 	}
 }
 
-// FuzzParseRate: what is read is written and read again as the same rate.
+// FuzzParseRate: a parsed rate parses to the same rate from its text.
 func FuzzParseRate(f *testing.F) {
 	for _, text := range []string{"100/m", "5/s", "10/30s", "300/d", "20/h", "100/300", "1/w", "3/250ms", "9/7us", "x/m", "10/x"} {
 		f.Add(text)

@@ -95,7 +95,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleIntoDebt: what a bucket owes is paid before anything passes.
+// TestSettleIntoDebt: nothing passes before a bucket has paid its debt.
 func TestSettleIntoDebt(t *testing.T) {
 	bubble(t, sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2, Debt: 5}, func(b *bench) {
 		r := b.reserves(1, 0, 0)

@@ -129,7 +129,7 @@ func TestAttemptsBeyondWhatIsCounted(t *testing.T) {
 		onTime := m.decide(req, false)
 		req.Now--
 		if early := m.decide(req, false); !onTime.Allowed || early.Allowed {
-			t.Errorf("%s: told %+v; then %+v, before it %+v", numbers(&p), res, onTime, early)
+			t.Errorf("%s: got %+v; then %+v, before it %+v", numbers(&p), res, onTime, early)
 		}
 	}
 }

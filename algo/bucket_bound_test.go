@@ -56,7 +56,7 @@ func TestEndsOfForeignCharges(t *testing.T) {
 	}{
 		{"a settlement for less", slow.Bucket.Settle(short, 100, algo.Charge{Cost: huge, At: 100}, 1), 0},
 		{"a settlement for more", slow.Bucket.Settle(short, 100, algo.Charge{Cost: 1, At: 100}, math.MaxInt64), 20 * slow.Bucket.Den},
-		{"a reservation on which nobody stands", slow.Bucket.Cancel(short, 100, algo.Charge{Cost: huge, At: 100, Over: 2 * slow.Bucket.Den}), 0},
+		{"a reservation on which no other relies", slow.Bucket.Cancel(short, 100, algo.Charge{Cost: huge, At: 100, Over: 2 * slow.Bucket.Den}), 0},
 		{
 			// It left less missing than nothing: everything that is missing was taken after it.
 			"a floor beyond the burst",

@@ -81,7 +81,7 @@ func TestRetryAfter(t *testing.T) {
 			res := m.decide(a, true)
 			if res.Allowed || res.Reason == algo.Never {
 				if res.RetryAfter != 0 {
-					t.Errorf("%s: %+v is told to retry: %+v", numbers(&p), a, res)
+					t.Errorf("%s: %+v must retry: %+v", numbers(&p), a, res)
 					return
 				}
 				continue
@@ -92,7 +92,7 @@ func TestRetryAfter(t *testing.T) {
 			b.Now--
 			early := m.decide(b, false)
 			if !onTime.Allowed || early.Allowed && p.Kind != algo.KindConcurrency {
-				t.Errorf("%s: %+v was told %+v; at that time %+v, before it %+v", numbers(&p), a, res, onTime, early)
+				t.Errorf("%s: %+v got %+v; at that time %+v, before it %+v", numbers(&p), a, res, onTime, early)
 				return
 			}
 		}
@@ -267,7 +267,7 @@ func TestPeek(t *testing.T) {
 				want.Remaining = m.decide(none, false).Remaining
 			}
 			if got != want || m.state() != before {
-				t.Errorf("%s: %+v is told %+v, want %+v; %s became %s", numbers(&p), a, got, want, before, m.state())
+				t.Errorf("%s: %+v got %+v, want %+v; %s became %s", numbers(&p), a, got, want, before, m.state())
 				return
 			}
 			m.decide(a, true)
