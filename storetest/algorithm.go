@@ -9,8 +9,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// What follows is about limits of one name and different algorithms, as when a rule is given
-// another one: old and new programs ask in turn for a while. Each algorithm counts for itself.
+// The following tests use limits of one name and different algorithms, as when a rule's algorithm
+// changes: old and new programs use the limit in turn for a while. Each algorithm counts
+// separately.
 
 // eachPair runs a test as a subtest for each sample, with all samples of other algorithms.
 func (s *subject) eachPair(samples []sample, test func(s *subject, c, other sample)) {
@@ -27,7 +28,7 @@ func (s *subject) eachPair(samples []sample, test func(s *subject, c, other samp
 }
 
 // algorithms: under one name, each algorithm decides as it would under a name of its own,
-// whatever is done under the other.
+// whatever happens under the other one.
 func algorithms(s *subject) {
 	s.eachPair(samples, func(s *subject, c, other sample) {
 		w := &algorithmWalk{subject: s, rnd: source(1)}
@@ -40,7 +41,7 @@ func algorithms(s *subject) {
 	})
 }
 
-// algorithmWalk does the same under a shared name and under names of their own.
+// algorithmWalk makes the same requests under a shared name and under separate names.
 type algorithmWalk struct {
 	*subject
 	rnd         *rand.Rand
@@ -66,7 +67,7 @@ func (w *algorithmWalk) step() {
 		r := w.request(w.shared[i])
 		theirs := r
 		theirs.Limit = w.own[i]
-		got, want := w.ask(r), w.ask(theirs)
+		got, want := w.decide(r), w.decide(theirs)
 		w.same(got, want, "%d units of %v, and under a name of its own", r.Cost, r.Limit)
 		w.took(&r, &theirs, &got, &want)
 	}
@@ -105,7 +106,7 @@ func (w *algorithmWalk) batch() {
 	}
 }
 
-// took keeps a charge to be ended.
+// took remembers a charge, to end it later.
 func (w *algorithmWalk) took(r, theirs *sluice.Request, got, want *sluice.Decision) {
 	if got.Allowed && !r.Peek && r.Cost > 0 {
 		w.charges = append(w.charges, [2]sluice.Charge{r.Charge(got), theirs.Charge(want)})
@@ -131,9 +132,9 @@ func (w *algorithmWalk) end() {
 	}
 }
 
-// algorithmsInTurn: asked for in turn under two algorithms, a key is admitted what each of
-// them holds and no more. Who goes back to the first one finds what it has counted, until
-// that would be forgotten anyway.
+// algorithmsInTurn: a key that is used in turn under two algorithms gets what each of them holds
+// and no more. Back under the first algorithm it finds the units it has used, until they would
+// expire anyway.
 func algorithmsInTurn(s *subject) {
 	s.eachPair(only(notPaced), func(s *subject, c, other sample) {
 		ls := [2]*sluice.Limit{c.limit(), other.limit()}
@@ -155,8 +156,8 @@ func algorithmsInTurn(s *subject) {
 	})
 }
 
-// algorithmsEnd: what ends a charge is done to the algorithm that was charged, and a reset
-// forgets that of its limit alone.
+// algorithmsEnd: the end of a charge changes the algorithm that was charged, and a reset forgets
+// only that of its limit.
 func algorithmsEnd(s *subject) {
 	s.eachPair(only(notPaced), func(s *subject, c, other sample) {
 		l, beside := c.limit(), other.limit()
@@ -177,11 +178,11 @@ func algorithmsEnd(s *subject) {
 	})
 }
 
-// algorithmsBatch: a batch may ask under two algorithms: both are charged, or none.
+// algorithmsBatch: a batch may use two algorithms: both are charged, or none.
 func algorithmsBatch(s *subject) {
 	s.eachPair(only(notPaced), func(s *subject, c, other sample) {
 		ls := [2]*sluice.Limit{c.limit(), other.limit()}
-		ask := func(costs ...int64) (out []sluice.Decision) {
+		decide := func(costs ...int64) (out []sluice.Decision) {
 			s.Helper()
 			var rs []sluice.Request
 			for i, cost := range costs {
@@ -189,7 +190,7 @@ func algorithmsBatch(s *subject) {
 			}
 			return s.batch(rs...)
 		}
-		for i, d := range ask(3, 2) {
+		for i, d := range decide(3, 2) {
 			s.allowed(d, "request %d of a batch under %v and %v", i, ls[0], ls[1])
 			s.remaining(ls[i], key, []int64{2, 3}[i], "after a batch under both")
 		}
@@ -197,7 +198,7 @@ func algorithmsBatch(s *subject) {
 			return
 		}
 		before := [2]view{s.view(ls[0], key), s.view(ls[1], key)}
-		for i, out := range [][]sluice.Decision{ask(3, 1), ask(1, 4), ask(2, 2, 0, 2)} {
+		for i, out := range [][]sluice.Decision{decide(3, 1), decide(1, 4), decide(2, 2, 0, 2)} {
 			if passed := [2]bool{out[0].Allowed, out[1].Allowed}; passed != [2]bool{i > 0, i != 1} {
 				s.Fatalf("batch %d under %v and %v: %+v", i, ls[0], ls[1], out)
 			}
@@ -205,7 +206,7 @@ func algorithmsBatch(s *subject) {
 				s.unmoved(before[j], l, key, "batch %d, which was denied", i)
 			}
 		}
-		for i, d := range ask(1, 2, 1, 1) {
+		for i, d := range decide(1, 2, 1, 1) {
 			s.allowed(d, "request %d for the rest of both", i)
 		}
 		for _, l := range ls {
@@ -214,8 +215,8 @@ func algorithmsBatch(s *subject) {
 	})
 }
 
-// algorithmsBans: a ban is of the name: it holds whatever the algorithm, what is denied under
-// two of them adds up, and who lifts it, or resets the key, under one lifts it for all.
+// algorithmsBans: a ban belongs to the name and holds under every algorithm. Denials under two
+// algorithms add up. To lift the ban, or to reset the key, under one algorithm lifts it for all.
 func algorithmsBans(s *subject) {
 	bucket := limit("bans", sluice.TokenBucket{Rate: sluice.PerHour(1)})
 	window := limit("bans", sluice.FixedWindow{Rate: sluice.PerHour(1)})
@@ -228,7 +229,7 @@ func algorithmsBans(s *subject) {
 	banned := func(when string) {
 		s.Helper()
 		for _, l := range all {
-			d := s.ask(request(l))
+			d := s.decide(request(l))
 			s.denied(d, sluice.ReasonBanned, "%v, %s", l, when)
 			if d.RetryAfter < time.Minute {
 				s.Errorf("%v, %s: banned for %v, want a minute", l, when, d.RetryAfter)
@@ -240,7 +241,7 @@ func algorithmsBans(s *subject) {
 		for _, l := range all {
 			r := request(l)
 			r.Peek = true
-			if d := s.ask(r); d.Reason == sluice.ReasonBanned {
+			if d := s.decide(r); d.Reason == sluice.ReasonBanned {
 				s.Errorf("%v, %s: %+v", l, when, d)
 			}
 		}
@@ -249,7 +250,7 @@ func algorithmsBans(s *subject) {
 		s.take(l, key, 1)
 	}
 	for _, l := range all {
-		s.denied(s.ask(request(l)), sluice.ReasonLimited, "a denial under each")
+		s.denied(s.decide(request(l)), sluice.ReasonLimited, "a denial under each")
 	}
 	banned("after a denial under each")
 	s.reset(window, key)
@@ -258,7 +259,7 @@ func algorithmsBans(s *subject) {
 	s.remaining(bucket, key, 0, "after a reset of the window")
 	s.remaining(log, key, 0, "after a reset of the window")
 
-	// In a batch, too.
+	// The same in a batch.
 	s.take(window, key, 1)
 	out := s.batch(request(bucket), request(window), request(log))
 	for i, d := range out {
@@ -286,7 +287,7 @@ func algorithmsBans(s *subject) {
 	banned("banned by hand")
 }
 
-// minInterval: two requests are at least the interval apart, whatever is left.
+// minInterval: two requests are at least the interval apart, however many units are left.
 func minInterval(s *subject) {
 	l := limit("interval", sluice.SlidingLog{Rate: sluice.PerSecond(5), MinInterval: 100 * time.Millisecond})
 	s.allowed(s.take(l, key, 2), "the first request")
@@ -300,11 +301,11 @@ func minInterval(s *subject) {
 	s.same(s.take(l, key, 1), want, "a microsecond before the interval has passed")
 	s.clock.Advance(us)
 	s.allowed(s.take(l, key, 3), "when it has passed")
-	// Both the interval and the budget must allow: the later one tells.
+	// Both the interval and the units must suffice: RetryAfter is the later moment.
 	if d := s.take(l, key, 1); d.Reason != sluice.ReasonLimited || d.RetryAfter != 900*time.Millisecond {
 		s.Errorf("with nothing left: %+v", d)
 	}
-	// A batch cannot ask twice: one of them would come too soon.
+	// A batch cannot take twice: the second request would come too soon.
 	s.clock.Advance(5 * time.Second)
 	before := s.view(l, key)
 	r := sluice.Request{Limit: l, Key: key, Cost: 1}

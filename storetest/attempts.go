@@ -7,13 +7,13 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// countDenied: with CountDenied a denied attempt counts as one that passed, so
-// that whoever keeps hammering stays blocked, and whoever waits is let in.
+// countDenied: with CountDenied a denied attempt counts like an allowed one, so that a client
+// that keeps trying stays denied, and a client that waits is allowed.
 func countDenied(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := s.full(c)
 		_, fixed := c.algorithm.(sluice.FixedWindow)
-		// Five seconds of an attempt every 100 ms: none passes.
+		// Five seconds with an attempt every 100 ms: all are denied.
 		var last sluice.Decision
 		for i := range 50 {
 			s.clock.Advance(100 * time.Millisecond)
@@ -30,16 +30,16 @@ func countDenied(s *subject) {
 			s.Fatalf("no window has begun in five seconds: %+v", last)
 		}
 		s.clock.Advance(last.RetryAfter)
-		s.allowed(s.take(l, key, 1), "after a pause of the time that was told")
+		s.allowed(s.take(l, key, 1), "after RetryAfter")
 	})
-	// What has been denied takes what is left.
+	// A denied attempt uses up what is left.
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := c.limit()
 		s.allowed(s.take(l, key, 3), "three units")
 		s.denied(s.take(l, key, 3), sluice.ReasonLimited, "three of two that are left")
 		s.denied(s.take(l, key, 1), sluice.ReasonLimited, "one of none")
 	})
-	// Without it, a denial leaves nothing.
+	// Without CountDenied, a denial leaves no trace.
 	plain := limit("plain", sluice.SlidingLog{Rate: sluice.PerSecond(2)})
 	s.take(plain, key, 2)
 	for range 10 {
@@ -50,28 +50,28 @@ func countDenied(s *subject) {
 	s.remaining(plain, key, 2, "a second after the charge, denials in between")
 }
 
-// countDeniedNot: a peek that is denied is no attempt, nor is a cost that never passes, nor
-// what a ban refuses. A cost of zero passes.
+// countDeniedNot: a denied peek is not an attempt, nor is a cost that never passes, nor a request
+// that a ban refuses. A cost of zero passes.
 func countDeniedNot(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := s.full(c)
 		banned := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{After: 1, For: 20 * time.Second}}
-		s.denied(s.ask(banned), sluice.ReasonLimited, "the denial that bans")
+		s.denied(s.decide(banned), sluice.ReasonLimited, "the denial that bans")
 		before := s.view(l, key)
 		for range 5 {
 			s.denied(s.peek(l, key, 1), sluice.ReasonLimited, "a peek")
 			s.denied(s.take(l, key, capacity+1), sluice.ReasonNever, "more units than the limit has")
 			s.denied(s.take(l, key, math.MaxInt64), sluice.ReasonNever, "more units than any limit has")
-			s.denied(s.ask(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: capacity}), sluice.ReasonNever, "a unit above a floor of all")
-			s.denied(s.ask(banned), sluice.ReasonBanned, "an attempt while banned")
+			s.denied(s.decide(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: capacity}), sluice.ReasonNever, "a unit above a floor of all")
+			s.denied(s.decide(banned), sluice.ReasonBanned, "an attempt while banned")
 			s.allowed(s.take(l, key, 0), "no unit")
 		}
 		s.unmoved(before, l, key, "what is no attempt")
 	})
 }
 
-// countDeniedBatch: of a batch that is denied, what would be denied by itself counts as an
-// attempt, and nothing else.
+// countDeniedBatch: in a denied batch, a request that would be denied by itself counts as an
+// attempt, and no other.
 func countDeniedBatch(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := c.limit()
@@ -99,8 +99,8 @@ func countDeniedBatch(s *subject) {
 	})
 }
 
-// altered returns an algorithm with another count in the same time, and denied attempts
-// counted or not.
+// altered returns an algorithm with another count in the same time, with denied attempts counted
+// or not.
 func altered(a sluice.Algorithm, count int64, denied bool) sluice.Algorithm {
 	switch a := a.(type) {
 	case sluice.FixedWindow:
@@ -119,8 +119,8 @@ func altered(a sluice.Algorithm, count int64, denied bool) sluice.Algorithm {
 	return a
 }
 
-// countDeniedCharges: charges are given back, attempts are not. What has been counted stays
-// so when the limit's numbers change, also when attempts count no more: then it is a debt.
+// countDeniedCharges: charges are given back, attempts are not. Counted attempts stay counted
+// when the limit's numbers change, even if attempts no longer count: then they are a debt.
 func countDeniedCharges(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := c.limit()
@@ -141,6 +141,6 @@ func countDeniedCharges(s *subject) {
 		larger := limit(l.Name(), altered(c.algorithm, 20, true))
 		s.remaining(larger, key, 11, "five units and an attempt at four, of twenty")
 		plain := limit(l.Name(), altered(c.algorithm, capacity, false))
-		s.denied(s.take(plain, key, 0), sluice.ReasonLimited, "no unit, of who owes four")
+		s.denied(s.take(plain, key, 0), sluice.ReasonLimited, "no unit, with a debt of four")
 	})
 }

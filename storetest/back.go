@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// backSlightly: a clock that goes back by less than a period is answered as of
-// the latest time; nothing is refilled twice, and the wait includes the difference.
+// backSlightly: after the clock goes back by less than a period, requests are decided as of the
+// latest time. Nothing is refilled twice, and the wait includes the difference.
 func backSlightly(s *subject) {
 	s.each(only(func(c sample) bool { return !c.lease && !c.countsDenied }), func(s *subject, c sample) {
 		s.clock.Advance(700 * time.Millisecond)
@@ -23,12 +23,12 @@ func backSlightly(s *subject) {
 		s.clock.Advance(600 * time.Millisecond)
 		s.same(s.take(l, key, 1), d, "a unit, when the time is right again")
 		s.clock.Advance(d.RetryAfter)
-		s.allowed(s.take(l, key, 1), "a unit, when it was told to come back")
+		s.allowed(s.take(l, key, 1), "a unit, after RetryAfter")
 	})
 }
 
-// backFar: a clock that is set back by more than a period mints nothing, and
-// nobody is locked out for more than a period.
+// backFar: a clock that is set back by more than a period gives nobody extra units, and locks
+// nobody out for more than a period.
 func backFar(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		s.clock.Advance(24 * time.Hour)
@@ -38,22 +38,22 @@ func backFar(s *subject) {
 		d := s.take(l, key, 1)
 		s.denied(d, sluice.ReasonLimited, "a unit of an empty key, with the clock set back")
 		s.same(seen, d, "the peek and the decision, with the clock set back")
-		// Two of a second each, or a window and the one that slides out of it.
+		// Two units of one second each, or a window and the one that slides out of it.
 		if d.RetryAfter > 3*time.Second || d.ResetAfter > 4*time.Second {
 			s.Errorf("locked out by a clock that was set back: %+v", d)
 		}
 		s.clock.Advance(d.RetryAfter)
-		s.allowed(s.take(l, key, 1), "a unit, when it was told to come back")
+		s.allowed(s.take(l, key, 1), "a unit, after RetryAfter")
 		s.clock.Advance(5 * time.Second)
 		s.remaining(l, key, capacity, "some seconds later")
-		// Forward again: what was charged meanwhile counts as long as it does.
+		// Forward again: units charged meanwhile count for their usual time.
 		s.allowed(s.take(l, key, capacity), "all of it")
 		s.clock.Advance(12 * time.Hour)
 		s.remaining(l, key, capacity, "half a day later")
 	})
 }
 
-// backLeases: a lease ends a time to live after the clock was set back at the latest.
+// backLeases: a lease ends at most a TTL after the clock was set back.
 func backLeases(s *subject) {
 	l := limit("leases", sluice.Concurrency{Max: 2, TTL: time.Second})
 	first := s.charge(sluice.Request{Limit: l, Key: key, Cost: 1})
@@ -69,26 +69,26 @@ func backLeases(s *subject) {
 	s.remaining(l, key, 2, "two seconds later")
 }
 
-// backBans: a ban ends a time of its length after the clock was set back at the latest.
+// backBans: a ban ends at most its length after the clock was set back.
 func backBans(s *subject) {
 	l := limit("bans", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{After: 1, For: 10 * time.Second}}
-	s.ask(r)
-	s.ask(r)
-	s.denied(s.ask(r), sluice.ReasonBanned, "a banned key")
+	s.decide(r)
+	s.decide(r)
+	s.denied(s.decide(r), sluice.ReasonBanned, "a banned key")
 	s.clock.Advance(-time.Hour)
-	s.take(l, key, 1) // asks after no ban, and lets the window follow the clock
-	d := s.ask(r)
+	s.take(l, key, 1) // ignores the ban, and lets the window follow the clock
+	d := s.decide(r)
 	s.denied(d, sluice.ReasonBanned, "a banned key, with the clock set back")
 	if d.RetryAfter > 20*time.Second {
 		s.Errorf("banned for longer than the ban and the period before it: %+v", d)
 	}
 	s.clock.Advance(d.RetryAfter)
-	s.allowed(s.ask(r), "when the ban has ended")
+	s.allowed(s.decide(r), "when the ban has ended")
 }
 
-// backRandom: however the clock jumps, no more is admitted than with one that had
-// run on for as long, and whoever waits as told is let in.
+// backRandom: however the clock jumps, no more is admitted than under a clock that ran on for as
+// long, and a client that waits for RetryAfter is allowed.
 func backRandom(s *subject) {
 	for _, c := range only(func(c sample) bool { return !c.lease && !c.countsDenied }) {
 		s.Run(c.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func backRandom(s *subject) {
 				}
 				before := s.clock.Now()
 				s.clock.Advance(jump)
-				// Time counts as passed when the clock goes forward, from wherever it was.
+				// Time counts as passed if the clock goes forward, from wherever it was.
 				if now := s.clock.Now(); now > before {
 					forward += time.Duration(now-before) * time.Microsecond
 				}

@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// bans: after so many denials a key is refused outright for a time, which its
-// attempts do not prolong. Peeks do not count. A reset lifts the ban.
+// bans: after a number of denials a key is refused outright for a time, which its attempts do not
+// prolong. Peeks do not count. A reset lifts the ban.
 func bans(s *subject) {
 	s.each(only(notCountingDenied), func(s *subject, c sample) {
 		l := c.limit()
@@ -16,22 +16,22 @@ func bans(s *subject) {
 		p := r
 		p.Peek, p.Member = true, 0
 		r.Cost = capacity
-		s.allowed(s.ask(r), "the whole capacity")
+		s.allowed(s.decide(r), "the whole capacity")
 		r.Cost = 1
 		attempt := func() sluice.Decision {
 			s.Helper()
 			r.Member = 0
-			return s.ask(r)
+			return s.decide(r)
 		}
 		for range 5 {
-			s.denied(s.ask(p), sluice.ReasonLimited, "a peek")
+			s.denied(s.decide(p), sluice.ReasonLimited, "a peek")
 		}
 		s.denied(attempt(), sluice.ReasonLimited, "the first denial")
 		s.denied(attempt(), sluice.ReasonLimited, "the second denial")
 		for range 5 {
-			s.denied(s.ask(p), sluice.ReasonLimited, "a peek, two denials after the budget")
+			s.denied(s.decide(p), sluice.ReasonLimited, "a peek, two denials after the budget")
 		}
-		foreseen := s.ask(p)
+		foreseen := s.decide(p)
 		d := attempt()
 		s.denied(d, sluice.ReasonLimited, "the third denial")
 		s.same(foreseen, d, "the peek and the third denial")
@@ -47,21 +47,21 @@ func bans(s *subject) {
 		if d.RetryAfter != time.Second || d.Remaining != 0 || d.Limit != capacity {
 			s.Errorf("an attempt a second before the end: %+v", d)
 		}
-		s.same(s.ask(p), d, "a peek while banned")
+		s.same(s.decide(p), d, "a peek while banned")
 		p0 := p
 		p0.Cost = 0
-		s.denied(s.ask(p0), sluice.ReasonBanned, "no unit, while banned")
-		// The ban is of the key: without its terms it is not asked after.
+		s.denied(s.decide(p0), sluice.ReasonBanned, "no unit, while banned")
+		// Only requests that carry a ban see it.
 		s.allowed(s.peek(l, key, 1), "a request that knows of no ban")
 		other := p
 		other.Key = sluice.StringKey("198.51.100.7")
-		s.allowed(s.ask(other), "another key")
+		s.allowed(s.decide(other), "another key")
 		s.clock.Advance(time.Second - us)
 		s.denied(attempt(), sluice.ReasonBanned, "a microsecond before the end")
 		s.clock.Advance(us)
 		s.allowed(attempt(), "when the ban has ended")
 
-		// A reset lifts it, and what has been denied does not count on.
+		// A reset lifts it, and forgets the earlier denials.
 		s.reset(l, key)
 		s.take(l, key, capacity)
 		for range 3 {
@@ -78,30 +78,30 @@ func banWindow(s *subject) {
 	l := limit("window", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	terms := &sluice.Ban{After: 3, Within: 10 * time.Second, For: time.Minute}
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: terms}
-	s.allowed(s.ask(r), "the only unit")
-	for i := range 4 { // two denials, and the third too late
-		s.denied(s.ask(r), sluice.ReasonLimited, "round %d, the first denial", i)
+	s.allowed(s.decide(r), "the only unit")
+	for i := range 4 { // two denials, and the third comes too late
+		s.denied(s.decide(r), sluice.ReasonLimited, "round %d, the first denial", i)
 		s.clock.Advance(9 * time.Second)
-		s.denied(s.ask(r), sluice.ReasonLimited, "round %d, the second denial, 9s later", i)
+		s.denied(s.decide(r), sluice.ReasonLimited, "round %d, the second denial, 9s later", i)
 		s.clock.Advance(time.Second)
 	}
-	s.ask(r)
+	s.decide(r)
 	s.clock.Advance(9 * time.Second)
-	s.ask(r)
-	s.ask(r)
-	s.denied(s.ask(r), sluice.ReasonBanned, "after three within 10s")
+	s.decide(r)
+	s.decide(r)
+	s.denied(s.decide(r), sluice.ReasonBanned, "after three within 10s")
 	s.clock.Advance(time.Minute)
 	// A ban that has ended leaves no denials behind.
-	s.denied(s.ask(r), sluice.ReasonLimited, "the first denial after the ban")
-	s.denied(s.ask(r), sluice.ReasonLimited, "the second denial after the ban")
+	s.denied(s.decide(r), sluice.ReasonLimited, "the first denial after the ban")
+	s.denied(s.decide(r), sluice.ReasonLimited, "the second denial after the ban")
 
 	once := sluice.Request{Limit: l, Key: sluice.StringKey("once"), Cost: 1, Ban: &sluice.Ban{After: 1, For: time.Minute}}
-	s.allowed(s.ask(once), "the only unit")
-	s.denied(s.ask(once), sluice.ReasonLimited, "the denial that bans at once")
-	s.denied(s.ask(once), sluice.ReasonBanned, "after it")
+	s.allowed(s.decide(once), "the only unit")
+	s.denied(s.decide(once), sluice.ReasonLimited, "the denial that bans at once")
+	s.denied(s.decide(once), sluice.ReasonBanned, "after it")
 }
 
-// banRetry: whoever comes back when a denial or a ban has said is let in.
+// banRetry: a client that comes back after the RetryAfter of a denial or a ban is allowed.
 func banRetry(s *subject) {
 	s.each(only(func(c sample) bool { return !c.countsDenied }), func(s *subject, c sample) {
 		for _, terms := range []*sluice.Ban{
@@ -110,13 +110,13 @@ func banRetry(s *subject) {
 		} {
 			l := s.full(c)
 			for i := range 4 {
-				d := s.ask(s.complete(sluice.Request{Limit: l, Key: key, Cost: 3, Ban: terms}))
+				d := s.decide(s.complete(sluice.Request{Limit: l, Key: key, Cost: 3, Ban: terms}))
 				if d.Allowed || d.RetryAfter <= 0 || d.ResetAfter < d.RetryAfter {
 					s.Fatalf("attempt %d, ban for %v: %+v", i, terms.For, d)
 				}
 				now := s.clock.Now()
 				s.clock.Advance(d.RetryAfter)
-				if e := s.ask(sluice.Request{Limit: l, Key: key, Cost: 3, Ban: terms, Peek: true}); !e.Allowed {
+				if e := s.decide(sluice.Request{Limit: l, Key: key, Cost: 3, Ban: terms, Peek: true}); !e.Allowed {
 					s.Fatalf("attempt %d, ban for %v: %+v, and then still %+v", i, terms.For, d, e)
 				}
 				s.clock.Set(now)
@@ -126,8 +126,8 @@ func banRetry(s *subject) {
 	})
 }
 
-// banBatch: what a batch denies by itself counts towards a ban, also when it
-// comes from asking twice; what would have passed does not.
+// banBatch: denials of a batch count towards a ban if each request would be denied by itself, or
+// by the batch's other requests for the same key. Requests that would have passed do not count.
 func banBatch(s *subject) {
 	terms := &sluice.Ban{After: 2, For: time.Minute}
 	empty := limit("empty", sluice.FixedWindow{Rate: sluice.PerHour(1)})
@@ -148,7 +148,7 @@ func banBatch(s *subject) {
 	}
 	s.unmoved(before, open, key, "batches that were denied")
 	for range 3 {
-		s.allowed(s.ask(a), "a limit that denied nothing")
+		s.allowed(s.decide(a), "a limit that denied nothing")
 	}
 
 	twice := limit("twice", sluice.FixedWindow{Rate: sluice.PerHour(5)})
@@ -160,31 +160,31 @@ func banBatch(s *subject) {
 		}
 	}
 	s.unmoved(before, twice, key, "batches that were denied")
-	s.denied(s.ask(r), sluice.ReasonBanned, "after two denials of such batches")
+	s.denied(s.decide(r), sluice.ReasonBanned, "after two denials of such batches")
 }
 
-// banEscalates: bans in a row last longer each time, and who was quiet for long enough
-// begins anew.
+// banEscalates: bans in a row last longer each time; after a quiet time the next ban is a first
+// one again.
 func banEscalates(s *subject) {
 	l := limit("escalates", sluice.FixedWindow{Rate: sluice.PerDay(1)})
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{
 		After: 2, Within: 5 * time.Second, For: 10 * time.Second,
 		Escalate: []time.Duration{time.Minute, time.Hour}, Forget: 100 * time.Second,
 	}}
-	s.allowed(s.ask(r), "the only unit")
+	s.allowed(s.decide(r), "the only unit")
 	ban := func(want time.Duration, after string) {
 		s.Helper()
-		s.denied(s.ask(r), sluice.ReasonLimited, "the first denial %s", after)
-		s.ask(r)
+		s.denied(s.decide(r), sluice.ReasonLimited, "the first denial %s", after)
+		s.decide(r)
 		p := r
 		p.Peek = true
-		d := s.ask(p)
+		d := s.decide(p)
 		s.denied(d, sluice.ReasonBanned, "after two denials %s", after)
-		// The window may end later than the ban; the ban's own end is seen without it.
+		// The window may end later than the ban; look at the ban alone.
 		s.clock.Advance(want - us)
-		s.denied(s.ask(r), sluice.ReasonBanned, "a microsecond before the end %s", after)
+		s.denied(s.decide(r), sluice.ReasonBanned, "a microsecond before the end %s", after)
 		s.clock.Advance(us)
-		s.denied(s.ask(p), sluice.ReasonLimited, "at the end %s", after)
+		s.denied(s.decide(p), sluice.ReasonLimited, "at the end %s", after)
 	}
 	ban(10*time.Second, "of the first ban")
 	ban(time.Minute, "of the second")
@@ -193,15 +193,15 @@ func banEscalates(s *subject) {
 	ban(time.Hour, "of the fourth")
 	s.clock.Advance(100 * time.Second)
 	ban(10*time.Second, "of one when the row is forgotten")
-	s.denied(s.ask(r), sluice.ReasonLimited, "a denial that leads to no ban")
+	s.denied(s.decide(r), sluice.ReasonLimited, "a denial that leads to no ban")
 	s.clock.Advance(105*time.Second - us)
 	ban(time.Minute, "of one that the denial is between")
 	s.reset(l, key)
-	s.allowed(s.ask(r), "the only unit after a reset")
+	s.allowed(s.decide(r), "the only unit after a reset")
 	ban(10*time.Second, "of one after a reset")
 }
 
-// banProlonged: attempts prolong a ban only if that is asked for, and peeks never do.
+// banProlonged: attempts prolong a ban only with Prolong, and peeks never do.
 func banProlonged(s *subject) {
 	l := limit("prolong", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	open := sluice.Request{Limit: limit("open", sluice.FixedWindow{Rate: sluice.PerHour(9)}), Key: key, Cost: 1}
@@ -210,20 +210,20 @@ func banProlonged(s *subject) {
 		r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{After: 1, For: 10 * time.Second, Prolong: prolong}}
 		p := r
 		p.Peek = true
-		s.allowed(s.ask(r), "the only unit")
-		s.denied(s.ask(r), sluice.ReasonLimited, "the denial that bans")
+		s.allowed(s.decide(r), "the only unit")
+		s.denied(s.decide(r), sluice.ReasonLimited, "the denial that bans")
 		for i, ask := range []func() sluice.Decision{
-			func() sluice.Decision { return s.ask(r) },
+			func() sluice.Decision { return s.decide(r) },
 			func() sluice.Decision { return s.batch(open, r)[1] },
 			func() sluice.Decision { return s.batch(r, r)[1] },
 		} {
 			s.clock.Advance(3 * time.Second)
-			foreseen := s.ask(p)
+			foreseen := s.decide(p)
 			d := ask()
 			s.denied(d, sluice.ReasonBanned, "attempt %d while banned, prolong %t", i, prolong)
 			s.same(foreseen, d, "the peek and the attempt")
 			for range 5 {
-				s.ask(p)
+				s.decide(p)
 			}
 		}
 		s.clock.Advance(time.Second)
@@ -231,20 +231,20 @@ func banProlonged(s *subject) {
 			s.clock.Advance(9 * time.Second)
 		}
 		s.clock.Advance(-us)
-		s.denied(s.ask(p), sluice.ReasonBanned, "a microsecond before the end, prolong %t", prolong)
+		s.denied(s.decide(p), sluice.ReasonBanned, "a microsecond before the end, prolong %t", prolong)
 		s.clock.Advance(us)
-		s.denied(s.ask(p), sluice.ReasonLimited, "at the end, prolong %t", prolong)
+		s.denied(s.decide(p), sluice.ReasonLimited, "at the end, prolong %t", prolong)
 	}
 }
 
-// banByHandOnly: terms that say nothing ban nobody.
+// banByHandOnly: the zero Ban bans nobody.
 func banByHandOnly(s *subject) {
 	l := limit("hand", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{}}
-	s.allowed(s.ask(r), "the only unit")
+	s.allowed(s.decide(r), "the only unit")
 	for range 20 {
-		s.denied(s.ask(r), sluice.ReasonLimited, "a denial")
+		s.denied(s.decide(r), sluice.ReasonLimited, "a denial")
 	}
 	s.clock.Advance(time.Hour)
-	s.allowed(s.ask(r), "in the next window")
+	s.allowed(s.decide(r), "in the next window")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// What follows holds for stores that are Banners; of others it asks nothing.
+// The following tests are for Banners; they check nothing about other stores.
 
 // listed returns all bans, page by page.
 func (s *subject) listed(b sluice.Banner, most int) []sluice.BannedKey {
@@ -32,7 +32,7 @@ func (s *subject) listed(b sluice.Banner, most int) []sluice.BannedKey {
 	}
 }
 
-// banByHand: a key is banned and let in by hand, whatever its budget says.
+// banByHand: a key is banned and let in by hand, however many units it has left.
 func banByHand(s *subject) {
 	b, ok := s.store.(sluice.Banner)
 	if !ok {
@@ -51,7 +51,7 @@ func banByHand(s *subject) {
 			}
 			s.clock.Advance(4 * time.Second)
 			for range 3 {
-				d := s.ask(r)
+				d := s.decide(r)
 				s.denied(d, sluice.ReasonBanned, "a key that is banned by hand")
 				if d.RetryAfter != 6*time.Second {
 					s.Errorf("banned for another %v, want 6s", d.RetryAfter)
@@ -63,12 +63,12 @@ func banByHand(s *subject) {
 			other := r
 			other.Key = sluice.StringKey("198.51.100.7")
 			other.Peek = true
-			s.allowed(s.ask(other), "another key")
+			s.allowed(s.decide(other), "another key")
 			s.allowed(s.peek(l, key, 1), "a request that looks after no ban")
 			s.clock.Advance(6*time.Second - us)
-			s.denied(s.ask(r), sluice.ReasonBanned, "a microsecond before the end")
+			s.denied(s.decide(r), sluice.ReasonBanned, "a microsecond before the end")
 			s.clock.Advance(us)
-			s.allowed(s.ask(r), "when the ban has ended")
+			s.allowed(s.decide(r), "when the ban has ended")
 
 			if err := b.BanKey(ctx, l, key, time.Hour); err != nil {
 				s.Fatalf("BanKey: %v", err)
@@ -76,7 +76,7 @@ func banByHand(s *subject) {
 			if err := b.BanKey(ctx, l, key, time.Minute); err != nil {
 				s.Fatalf("BanKey: %v", err)
 			}
-			if d := s.ask(r); d.RetryAfter != time.Minute {
+			if d := s.decide(r); d.RetryAfter != time.Minute {
 				s.Errorf("the second ban lasts for %v, want a minute: it takes the place of the first", d.RetryAfter)
 			}
 			for i, want := range []bool{true, false} {
@@ -86,29 +86,29 @@ func banByHand(s *subject) {
 			}
 			p := r
 			p.Peek = true
-			if d := s.ask(p); d.Reason == sluice.ReasonBanned {
+			if d := s.decide(p); d.Reason == sluice.ReasonBanned {
 				s.Errorf("when the ban was lifted: %+v", d)
 			}
 			s.reset(l, key)
 		}
 	})
-	// One that denials have led to is lifted too, with what led to it.
+	// A ban that denials have led to is lifted too, together with those denials.
 	l := limit("lift", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{
 		After: 2, For: time.Minute, Escalate: []time.Duration{2 * time.Minute}, Forget: time.Hour,
 	}}
 	for round := range 2 {
-		s.ask(r)
-		s.ask(r)
-		s.ask(r)
-		s.denied(s.ask(r), sluice.ReasonBanned, "after two denials")
+		s.decide(r)
+		s.decide(r)
+		s.decide(r)
+		s.denied(s.decide(r), sluice.ReasonBanned, "after two denials")
 		if all := s.listed(b, 0); len(all) != 1 || all[0].InRow != 1 || all[0].ByHand {
 			s.Errorf("round %d: %+v", round, all)
 		}
 		if found, err := b.LiftBan(ctx, l, key); err != nil || !found {
 			s.Errorf("lifting it: %t, %v", found, err)
 		}
-		s.denied(s.ask(r), sluice.ReasonLimited, "when it was lifted")
+		s.denied(s.decide(r), sluice.ReasonLimited, "when it was lifted")
 		if found, err := b.LiftBan(ctx, l, key); err != nil || found {
 			s.Errorf("lifting what is none yet: %t, %v", found, err)
 		}
@@ -133,7 +133,7 @@ func banByHand(s *subject) {
 	}
 }
 
-// banList: all bans in force are listed, in pages, as whose they are.
+// banList: all bans in force are listed, in pages, with their limits and keys.
 func banList(s *subject) {
 	b, ok := s.store.(sluice.Banner)
 	if !ok {
@@ -169,12 +169,12 @@ func banList(s *subject) {
 			}
 		} else {
 			r := sluice.Request{Limit: l, Key: k, Cost: 2, Ban: &sluice.Ban{After: 1, For: time.Hour}}
-			s.denied(s.ask(r), sluice.ReasonNever, "what is too much")
+			s.denied(s.decide(r), sluice.ReasonNever, "what is too much")
 		}
 		want[id{l.Name(), k}] = i%3 == 0
-		// What is only counted is no ban, and one that has ended neither.
+		// A count of denials is not a ban, nor is a ban that has ended.
 		r := sluice.Request{Limit: l, Key: sluice.NewKey(k.Text(), "counted"), Cost: 2, Ban: &sluice.Ban{After: 2, For: time.Hour}}
-		s.ask(r)
+		s.decide(r)
 		if err := b.BanKey(ctx, l, sluice.NewKey(k.Text(), "over"), time.Second); err != nil {
 			s.Fatalf("BanKey: %v", err)
 		}
@@ -193,7 +193,7 @@ func banList(s *subject) {
 				continue
 			}
 			if x.Key == long {
-				digests++ // a store may keep it all
+				digests++ // a store may keep all texts
 				continue
 			}
 			at := id{x.Limit, x.Key}

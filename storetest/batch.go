@@ -11,10 +11,10 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// named returns a limit of its own for each sample.
+// named returns a limit with a name of its own for each sample.
 func named(c sample) *sluice.Limit { return limit(c.name, c.algorithm) }
 
-// oneOfEach are requests of one unit of each sample.
+// oneOfEach returns a request for one unit of each sample.
 func oneOfEach(cs []sample, k sluice.Key) []sluice.Request {
 	var rs []sluice.Request
 	for _, c := range cs {
@@ -23,7 +23,7 @@ func oneOfEach(cs []sample, k sluice.Key) []sluice.Request {
 	return rs
 }
 
-// views looks at the keys of all requests.
+// views views the keys of all requests.
 func (s *subject) views(rs []sluice.Request) []view {
 	s.Helper()
 	var vs []view
@@ -33,8 +33,8 @@ func (s *subject) views(rs []sluice.Request) []view {
 	return vs
 }
 
-// batches: a batch over all algorithms charges all or none, and its decisions are
-// in the order of its requests.
+// batches: a batch over all algorithms charges all or none, and its decisions are in the order of
+// its requests.
 func batches(s *subject) {
 	for _, c := range samples {
 		s.Run(c.name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func batches(s *subject) {
 					continue
 				}
 				s.unmoved(before[i], r.Limit, r.Key, "a batch that was denied")
-				// What passes by itself is told as a peek tells it.
+				// A request that passes by itself gets the decision of a peek.
 				if out[i].Allowed {
 					s.same(out[i], before[i][1], "request %d of a batch that was denied", i)
 				}
@@ -102,11 +102,11 @@ func batchDuplicates(s *subject) {
 	})
 }
 
-// batchDenials: a batch that is denied moves nothing, whatever stands together in it.
+// batchDenials: a denied batch changes no state, whatever is in it.
 func batchDenials(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		if c.countsDenied {
-			return // batches holds what it counts
+			return // batches checks what such a batch counts
 		}
 		l := c.limit()
 		for used := range int64(capacity + 1) {
@@ -133,8 +133,8 @@ func batchDenials(s *subject) {
 	})
 }
 
-// batchPeeks: a peek in a batch takes nothing, can deny, and sees what those
-// before it take.
+// batchPeeks: a peek in a batch takes nothing, can deny, and sees what the requests before it
+// take.
 func batchPeeks(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		l, free := c.limit(), limit("free", sluice.FixedWindow{Rate: sluice.PerHour(9)})
@@ -170,8 +170,8 @@ func batchPeeks(s *subject) {
 	})
 }
 
-// batchVersions: a batch may ask for a key under old and new numbers of a limit:
-// all are decided on the one state that it has.
+// batchVersions: a batch may use a key under old and new numbers of a limit: all requests are
+// decided on its one state.
 func batchVersions(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {
@@ -212,8 +212,8 @@ func batchVersions(s *subject) {
 	}
 }
 
-// batchErrors: a batch with a request that makes no sense, or without room for its
-// answers, changes nothing; one without requests is none.
+// batchErrors: a batch with an invalid request, or with too short an out, changes nothing. A
+// batch without requests succeeds.
 func batchErrors(s *subject) {
 	ctx := context.Background()
 	l := samples[0].limit()
@@ -243,7 +243,7 @@ func batchErrors(s *subject) {
 	}
 }
 
-// batchLarge: a batch may hold many requests, for other keys and for the same.
+// batchLarge: a batch may hold many requests, for different keys and for the same one.
 func batchLarge(s *subject) {
 	l := limit("large", sluice.TokenBucket{Rate: sluice.PerHour(1), Burst: 3})
 	var rs []sluice.Request
@@ -262,7 +262,7 @@ func batchLarge(s *subject) {
 	for k, n := range taken {
 		s.remaining(l, k, 3-n, "after a batch of %d", len(rs))
 	}
-	// One too many: none of them.
+	// One too many: none is charged.
 	for k := range taken {
 		s.reset(l, k)
 	}
@@ -278,8 +278,8 @@ func batchLarge(s *subject) {
 	}
 }
 
-// batchRandom: what a batch decides is what its requests would be told one after
-// the other by another store, and a batch that is denied leaves all as it was.
+// batchRandom: a batch decides as another store decides its requests one after the other, and a
+// denied batch leaves everything unchanged.
 func batchRandom(s *subject) {
 	twin := s.twin()
 	cs := only(notCountingDenied)
@@ -306,7 +306,7 @@ func batchRandom(s *subject) {
 		}
 		passed++
 		for j, q := range rs {
-			s.same(out[j], twin.ask(q), "batch %d, request %d of %d, %v, cost %d", i, j, len(rs), q.Limit, q.Cost)
+			s.same(out[j], twin.decide(q), "batch %d, request %d of %d, %v, cost %d", i, j, len(rs), q.Limit, q.Cost)
 			if q.Cost > 0 && !q.Peek && s.view(q.Limit, q.Key) == before[j] && q.Member == 0 {
 				s.Fatalf("batch %d, request %d of %d, %v, cost %d: not charged", i, j, len(rs), q.Limit, q.Cost)
 			}

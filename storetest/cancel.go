@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// cancel: what is given back at the moment it was taken leaves no trace.
+// cancel: a cancellation at the moment of the charge leaves no trace.
 func cancel(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		l := c.limit()
@@ -31,8 +31,8 @@ func cancel(s *subject) {
 	})
 }
 
-// cancelBound: over every interval, what acts and is not canceled stays within
-// a token bucket's bound, whatever else is reserved and canceled meanwhile.
+// cancelBound: over every interval, the units that act and are not cancelled stay within a token
+// bucket's bound, whatever else is reserved and cancelled meanwhile.
 func cancelBound(s *subject) {
 	type held struct {
 		charge sluice.Charge
@@ -60,7 +60,7 @@ func cancelBound(s *subject) {
 			}
 			waiting = kept
 			q := sluice.Request{Limit: l, Key: key, Cost: 1 + r.Int64N(bucket.Burst), MaxWait: 3 * time.Second}
-			if d := s.ask(q); d.Allowed {
+			if d := s.decide(q); d.Allowed {
 				h := held{q.Charge(&d), now + int64(d.Delay/us)}
 				waiting = append(waiting, h)
 			}
@@ -110,7 +110,7 @@ func cancelLate(s *subject) {
 		s.clock.Advance(50 * time.Millisecond)
 		before := s.view(l, key)
 		s.cancel(first)
-		s.unmoved(before, l, key, "canceling a turn behind which another stands")
+		s.unmoved(before, l, key, "cancelling a turn with another one behind it")
 		s.cancel(last)
 		if d := s.take(l, key, 1); !d.Allowed || d.Delay != 250*time.Millisecond {
 			s.Errorf("the turn after three, of which half a one has left: %+v", d)
@@ -118,8 +118,7 @@ func cancelLate(s *subject) {
 	})
 }
 
-// cancelFloor: the debt that a reservation's cancellation leaves to later ones is
-// reckoned from its floor.
+// cancelFloor: the units that a cancellation leaves to later reservations depend on its floor.
 func cancelFloor(s *subject) {
 	l := limit("floor", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 4})
 	narrow := limit("floor", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 1})
@@ -127,11 +126,11 @@ func cancelFloor(s *subject) {
 	s.charge(r)
 	second := s.charge(r)
 	s.charge(r)
-	s.cancel(second) // the third acts 200 ms after it, on all that it took
-	if d := s.ask(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: 2, MaxWait: time.Hour}); d.Delay != 500*time.Millisecond {
+	s.cancel(second) // the third one acts 200 ms later, on all units that it took
+	if d := s.decide(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: 2, MaxWait: time.Hour}); d.Delay != 500*time.Millisecond {
 		s.Errorf("after canceling the second of three: %+v", d)
 	}
-	// In a smaller bucket than the floor, all of it is floor: three units are owed,
+	// In a bucket smaller than the floor, the floor is the whole bucket: three units are owed,
 	// and none is given back.
 	s.take(narrow, key, 1)
 	s.cancel(second)

@@ -14,11 +14,11 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// goroutines is how many ask at once.
+// goroutines is the number of concurrent callers.
 const goroutines = 64
 
-// parallel runs f in so many goroutines and waits for them; what has not ended
-// after minutes is taken to be a deadlock.
+// parallel runs f in that many goroutines and waits for them. It reports a deadlock if they take
+// minutes.
 func (s *subject) parallel(n int, f func(i int)) {
 	s.Helper()
 	var wg sync.WaitGroup
@@ -39,7 +39,7 @@ func (s *subject) parallel(n int, f func(i int)) {
 	}
 }
 
-// exact: of many who ask at once on a frozen clock, exactly the limit's units are admitted.
+// exact: many concurrent callers on a frozen clock are allowed exactly the limit's units.
 func exact(s *subject) {
 	const units = 1000
 	for _, c := range []struct {
@@ -80,8 +80,8 @@ func exact(s *subject) {
 	}
 }
 
-// concurrentBatches: batches over the same keys in opposite orders end, charge all
-// or none, and admit exactly what the tightest limit holds.
+// concurrentBatches: batches over the same keys in opposite orders end, charge all or none, and
+// admit exactly what the tightest limit holds.
 func concurrentBatches(s *subject) {
 	limits := []*sluice.Limit{
 		limit("a", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 500}),
@@ -113,7 +113,7 @@ func concurrentBatches(s *subject) {
 			if allowed {
 				admitted.Add(1)
 			}
-			// In between, a single unit of one key of the roomiest limit.
+			// In between, take a single unit of one key of the largest limit.
 			if r.IntN(50) == 0 {
 				if d, err := s.store.Decide(context.Background(), sluice.Request{Limit: limits[2], Key: ks[0], Cost: 1}); err == nil && d.Allowed {
 					other.Add(1)
@@ -138,8 +138,8 @@ func concurrentBatches(s *subject) {
 	}
 }
 
-// concurrentCancel: what many take and give back at one moment is whole again; of
-// a queue, only the tail is given back.
+// concurrentCancel: units that many callers take and give back at one moment are all back; a
+// queue gives back only its tail.
 func concurrentCancel(s *subject) {
 	for _, c := range only(func(c sample) bool { return !c.paced && c.limit().Params().Kind != algo.KindLeaky }) {
 		s.Run(c.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func concurrentCancel(s *subject) {
 	}
 }
 
-// concurrentLeases: no more leases are held at once than there are.
+// concurrentLeases: never more leases are held at once than the limit allows.
 func concurrentLeases(s *subject) {
 	l := limit("leases", sluice.Concurrency{Max: 7, TTL: time.Hour})
 	var held, most, failed atomic.Int64
@@ -196,8 +196,8 @@ func concurrentLeases(s *subject) {
 	s.remaining(l, key, 7, "after all were released")
 }
 
-// concurrentSetLimit: while a limit's numbers change, no more is admitted than
-// the largest of them, and no charge is lost.
+// concurrentSetLimit: while a limit's numbers change, no more is admitted than the largest of
+// them allows, and no charge is lost.
 func concurrentSetLimit(s *subject) {
 	for _, c := range []struct {
 		name string
@@ -213,8 +213,8 @@ func concurrentSetLimit(s *subject) {
 			s := s.suite.subject(t)
 			large, small := limit("set", c.alg(600)), limit("set", c.alg(500))
 			lim := sluice.NewLimiter(s.store, large)
-			// A bucket that is full under the smaller numbers is full under the
-			// larger ones too: with one unit taken that is over.
+			// A bucket that is full under the smaller numbers is full under the larger ones too;
+			// taking one unit prevents that.
 			s.take(small, key, 1)
 			attempts := max(s.suite.attempts/200, 50)
 			var admitted, failed atomic.Int64
@@ -250,7 +250,7 @@ func concurrentSetLimit(s *subject) {
 	}
 }
 
-// closed: a store that can be closed answers nothing afterwards.
+// closed: a closed store decides nothing any more.
 func closed(s *subject) {
 	closer, ok := s.store.(io.Closer)
 	if !ok {
@@ -261,7 +261,7 @@ func closed(s *subject) {
 	leases := limit("leases", sluice.Concurrency{Max: 5})
 	charge := s.charge(sluice.Request{Limit: l, Key: key, Cost: 1})
 	lease := s.charge(sluice.Request{Limit: leases, Key: key, Cost: 1})
-	// Those who are asking when it is closed get an answer or the error.
+	// Callers that are active when it is closed get a decision or the error.
 	var wrong atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 8 {

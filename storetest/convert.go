@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// resized are the algorithms with n units, five of which are back in a second
-// where the algorithm refills.
+// resized are the algorithms with n units, five of which come back in a second if the algorithm
+// refills.
 var resized = map[string]func(n int64) sluice.Algorithm{
 	"token_bucket": func(n int64) sluice.Algorithm { return sluice.TokenBucket{Rate: fivePerSecond, Burst: n} },
 	"leaky_bucket": func(n int64) sluice.Algorithm { return sluice.LeakyBucket{Rate: fivePerSecond, Queue: n - 1} },
@@ -23,8 +23,8 @@ var resized = map[string]func(n int64) sluice.Algorithm{
 	"concurrency":     func(n int64) sluice.Algorithm { return sluice.Concurrency{Max: n, TTL: time.Second} },
 }
 
-// convert: a limit that changes its numbers keeps what its keys have used; a
-// token bucket keeps what it holds, up to its new size.
+// convert: when a limit's numbers change, used units stay used; a token bucket keeps its tokens,
+// up to its new size.
 func convert(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {
@@ -47,13 +47,13 @@ func convert(s *subject) {
 			s.denied(s.take(l, key, 1), sluice.ReasonLimited, "one more under five again")
 			s.denied(s.take(smaller, key, 1), sluice.ReasonLimited, "one more under two")
 
-			// A state that time has made fresh is a fresh one under all numbers:
-			// whether a store has forgotten it meanwhile makes no difference.
+			// A state that time has made fresh is fresh under all numbers: it makes no difference
+			// whether a store has forgotten it.
 			s.clock.Advance(time.Minute)
 			s.remaining(larger, key, 10, "a minute later, under ten")
 			s.allowed(s.take(larger, key, 10), "all of ten, a minute later")
 
-			// Another key is not touched.
+			// Another key is not affected.
 			other := sluice.StringKey("198.51.100.7")
 			s.take(smaller, other, 1)
 			s.remaining(smaller, other, 1, "another key")
@@ -65,7 +65,7 @@ func convert(s *subject) {
 		fast := limit("rate", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 5})
 		s.take(slow, key, 5)
 		s.clock.Advance(500 * time.Millisecond)
-		// Until it is asked for with the new rate, it is refilled at the old one.
+		// Until the first request with the new rate, it refills at the old one.
 		if d := s.take(fast, key, 1); !d.Allowed || d.Remaining != 1 || d.ResetAfter != 350*time.Millisecond {
 			s.Errorf("half a second at five a second, then one taken: %+v", d)
 		}
@@ -104,8 +104,8 @@ func convert(s *subject) {
 	})
 }
 
-// convertRandom: through any changes of its numbers, a limit admits no more than
-// the largest of them, and a peek tells what the decision under new numbers will be.
+// convertRandom: whatever the changes of its numbers, a limit admits no more than the largest of
+// them allows, and a peek agrees with the decision under new numbers.
 func convertRandom(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {
@@ -119,8 +119,8 @@ func convertRandom(s *subject) {
 				q := s.complete(sluice.Request{Limit: l, Key: key, Cost: r.Int64N(3)})
 				p := q
 				p.Peek = true
-				seen, left := s.ask(p), s.peek(l, key, 0).Remaining
-				got := s.ask(q)
+				seen, left := s.decide(p), s.peek(l, key, 0).Remaining
+				got := s.decide(q)
 				s.foreseen(seen, got, seen.Remaining)
 				if got.Allowed && seen.Remaining != left || left > l.Capacity() {
 					s.Fatalf("request %d of %d under %v: %d remain, and %d", i, q.Cost, l, seen.Remaining, left)
@@ -160,8 +160,8 @@ var prolonged = map[string]func(n int64) sluice.Algorithm{
 
 func every(n int64) sluice.Rate { return sluice.Per(5*n, time.Duration(n)*time.Second) }
 
-// convertInTurn: while programs of two versions ask, as in a deployment, what is used
-// leaves as it does under one of them: denials do not keep it.
+// convertInTurn: programs of two versions use a key in turn, as in a deployment. Used units
+// expire as they do under one version: denials do not keep them.
 func convertInTurn(s *subject) {
 	for name, alg := range prolonged {
 		for _, batch := range []bool{false, true} {
@@ -193,8 +193,8 @@ func convertInTurn(s *subject) {
 	}
 }
 
-// convertCharge: what was charged under other numbers of a limit can be settled
-// and canceled under the new ones, and gives back no more than it took.
+// convertCharge: a charge made under other numbers of a limit can be settled and cancelled under
+// the new ones, and gives back no more than it took.
 func convertCharge(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {

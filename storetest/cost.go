@@ -10,8 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// zeroCost: a cost of zero passes, also of a key that has nothing left, and
-// leaves no trace.
+// zeroCost: a cost of zero passes, even for a key that has nothing left, and leaves no trace.
 func zeroCost(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		l := c.limit()
@@ -42,7 +41,7 @@ func zeroCost(s *subject) {
 	})
 }
 
-// never: a cost beyond the capacity never passes, says so, and moves nothing.
+// never: a cost beyond the capacity never passes, has the reason never, and changes nothing.
 func never(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
@@ -53,7 +52,7 @@ func never(s *subject) {
 			before := s.view(l, key)
 			for _, cost := range []int64{capacity + 1, 1 << 40, math.MaxInt64} {
 				for _, wait := range []time.Duration{0, sluice.NoWait, time.Hour, math.MaxInt64} {
-					d := s.ask(sluice.Request{Limit: l, Key: key, Cost: cost, MaxWait: wait})
+					d := s.decide(sluice.Request{Limit: l, Key: key, Cost: cost, MaxWait: wait})
 					s.denied(d, sluice.ReasonNever, "%d units of %d", cost, capacity)
 					if d.RetryAfter != 0 {
 						s.Errorf("%d units of %d will never pass, and may come back after %v", cost, capacity, d.RetryAfter)
@@ -65,8 +64,8 @@ func never(s *subject) {
 	})
 }
 
-// longTimes: times beyond what a time.Duration holds, some 292 years, are told as
-// ones that are as long as that, not as negative or short ones.
+// longTimes: a time beyond what a time.Duration holds, some 292 years, becomes the longest
+// Duration, not a negative or short one.
 func longTimes(s *subject) {
 	const century = 36500 * 24 * time.Hour
 	for burst := int64(2); burst < 700; burst = burst*5/4 + 1 {
@@ -89,7 +88,7 @@ func longTimes(s *subject) {
 	}
 }
 
-// refused: a request that makes no sense is a RequestError, and changes nothing.
+// refused: an invalid request is a RequestError and changes nothing.
 func refused(s *subject) {
 	ctx := context.Background()
 	wrong := func(err error, format string, args ...any) {

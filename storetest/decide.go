@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// denial: a denial is a decision and no error, and says when to come back.
+// denial: a denial is a decision, not an error, and says when to come back.
 func denial(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := s.full(c)
@@ -43,8 +43,8 @@ func frozen(s *subject) {
 	})
 }
 
-// peek: a peek answers as the decision that follows, and takes nothing, however
-// often it is asked.
+// peek: a peek decides as the following decision does, and takes nothing, however often it is
+// repeated.
 func peek(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
@@ -56,12 +56,12 @@ func peek(s *subject) {
 			p := q
 			p.Peek = true
 			before := s.view(l, key)
-			seen := s.ask(p)
-			again := s.ask(p)
+			seen := s.decide(p)
+			again := s.decide(p)
 			s.same(again, seen, "request %d, a second peek", i)
 			s.unmoved(before, l, key, "request %d, a peek of %d over %d", i, q.Cost, q.Floor)
-			got := s.ask(q)
-			seen.Remaining, got.Remaining = 0, 0 // a peek tells what could be taken, a decision what is left
+			got := s.decide(q)
+			seen.Remaining, got.Remaining = 0, 0 // a peek has what could be taken, a decision what is left
 			s.same(seen, got, "request %d, a peek of %d over %d within %v", i, q.Cost, q.Floor, q.MaxWait)
 		}
 	})
@@ -70,7 +70,7 @@ func peek(s *subject) {
 // waits are the longest delays that random requests accept.
 var waits = []time.Duration{0, 0, sluice.NoWait, 300 * time.Millisecond, time.Hour}
 
-// take: a store that is a sluice.Taker answers as its Decide does.
+// take: a store that is a sluice.Taker decides as its Decide does.
 func take(s *subject) {
 	taker, ok := s.store.(sluice.Taker)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package storetest holds the contract that every [sluice.Store] keeps, as
-// tests. Whoever writes a store runs it from a test of their own:
+// Package storetest is the contract of every [sluice.Store], as tests. Authors of stores run it
+// in a test of their own:
 //
 //	func TestContract(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
@@ -11,6 +11,6 @@
 //
 //	go test -run 'TestContract/Batches'
 //
-// Time is virtual: no test waits. A store whose time is that of a server needs a
-// way, for tests, to be told another one.
+// Time is virtual: no test waits. A store that uses the time of a server needs a way to replace
+// that time in tests.
 package storetest

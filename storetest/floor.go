@@ -6,48 +6,48 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// floor: a request leaves its floor to others, and what remains is told after it.
+// floor: a request leaves its floor to others, and Remaining is what is left above it.
 func floor(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		l := c.limit()
-		ask := func(cost, floor int64, peek bool) sluice.Decision {
-			return s.ask(sluice.Request{Limit: l, Key: key, Cost: cost, Floor: floor, Peek: peek})
+		decide := func(cost, floor int64, peek bool) sluice.Decision {
+			return s.decide(sluice.Request{Limit: l, Key: key, Cost: cost, Floor: floor, Peek: peek})
 		}
 		for floor := range int64(capacity + 1) {
 			for cost := range int64(2) {
-				if d := ask(cost, floor, true); d.Remaining != capacity-floor {
+				if d := decide(cost, floor, true); d.Remaining != capacity-floor {
 					s.Fatalf("peek of cost %d, floor %d, fresh: %d remain, want %d", cost, floor, d.Remaining, capacity-floor)
 				}
 			}
 		}
-		d := ask(2, 2, false)
+		d := decide(2, 2, false)
 		s.allowed(d, "2 units over a floor of 2")
 		if d.Remaining != 1 {
 			s.Errorf("%d remain over the floor, want 1", d.Remaining)
 		}
 		before := s.view(l, key)
 		if !c.countsDenied {
-			s.denied(ask(2, 2, false), sluice.ReasonLimited, "2 units over a floor of 2, of which 1 is left")
+			s.denied(decide(2, 2, false), sluice.ReasonLimited, "2 units over a floor of 2, of which 1 is left")
 			s.unmoved(before, l, key, "a denial")
 		}
-		s.allowed(ask(1, 2, false), "the unit over the floor")
-		s.allowed(ask(0, 2, false), "no unit, at the floor")
-		s.allowed(ask(2, 0, false), "the floor itself, without a floor")
+		s.allowed(decide(1, 2, false), "the unit over the floor")
+		s.allowed(decide(0, 2, false), "no unit, at the floor")
+		s.allowed(decide(2, 0, false), "the floor itself, without a floor")
 		s.remaining(l, key, 0, "after all of them")
 	})
 	s.each(only(func(c sample) bool { return c.paced }), func(s *subject, c sample) {
 		l := c.limit()
-		d := s.ask(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: 2, Peek: true})
+		d := s.decide(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: 2, Peek: true})
 		if !d.Allowed || d.Remaining != capacity-2 {
 			s.Errorf("peek over a floor of 2, fresh: %+v", d)
 		}
-		s.denied(s.ask(sluice.Request{Limit: l, Key: key, Cost: 4, Floor: 2}), sluice.ReasonNever, "4 units over a floor of 2")
-		s.allowed(s.ask(sluice.Request{Limit: l, Key: key, Cost: 3, Floor: 2}), "3 units over a floor of 2")
+		s.denied(s.decide(sluice.Request{Limit: l, Key: key, Cost: 4, Floor: 2}), sluice.ReasonNever, "4 units over a floor of 2")
+		s.allowed(s.decide(sluice.Request{Limit: l, Key: key, Cost: 3, Floor: 2}), "3 units over a floor of 2")
 	})
 }
 
-// floorBeyondCapacity: a floor that leaves nothing denies any cost for good; it
-// takes nothing, and no sum of it overflows.
+// floorBeyondCapacity: a floor that leaves nothing denies any cost for good. It takes nothing,
+// and no sum with it overflows.
 func floorBeyondCapacity(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
@@ -58,13 +58,13 @@ func floorBeyondCapacity(s *subject) {
 			before := s.view(l, key)
 			for _, floor := range []int64{capacity, capacity + 1, math.MaxInt64} {
 				r := sluice.Request{Limit: l, Key: key, Cost: 1, Floor: floor}
-				d := s.ask(r)
+				d := s.decide(r)
 				s.denied(d, sluice.ReasonNever, "a unit over a floor of %d", floor)
 				if d.Remaining != 0 || d.RetryAfter != 0 {
 					s.Errorf("a unit over a floor of %d: %+v", floor, d)
 				}
 				if r.Cost = 0; !used || !c.paced {
-					s.allowed(s.ask(r), "no unit, with a floor of %d", floor)
+					s.allowed(s.decide(r), "no unit, with a floor of %d", floor)
 				}
 			}
 			s.unmoved(before, l, key, "requests over such floors")

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// reset: a reset forgets what a key has used, of this limit and key alone.
+// reset: a reset forgets the used units of one limit and key.
 func reset(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l, other := s.full(c), limit("other", c.algorithm)
@@ -21,7 +21,7 @@ func reset(s *subject) {
 		}
 		s.remaining(l, neighbor, 0, "another key")
 		s.remaining(other, key, 0, "another limit")
-		s.reset(l, sluice.StringKey("never seen")) // is no error
+		s.reset(l, sluice.StringKey("never seen")) // is not an error
 		s.allowed(s.take(l, key, capacity), "the whole capacity again")
 	})
 	s.Run("charge", func(t *testing.T) {
@@ -38,8 +38,8 @@ func reset(s *subject) {
 	})
 }
 
-// keys: keys of different parts count apart, whatever bytes they hold, and equal
-// ones together, however they were made.
+// keys: keys of different parts count separately, whatever bytes they hold. Equal keys count
+// together, however they were made.
 func keys(s *subject) {
 	l := limit("keys", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	pieces := []string{"", "a", "b", ":", "_", "/", "{", "}", "{a}", "\x00", "\x01", "\x01a", "é", "a:b", " ", "%", "*", "\r\n", "\xff"}
@@ -76,20 +76,20 @@ func keys(s *subject) {
 	s.denied(s.take(l, sluice.Key{}, 1), sluice.ReasonLimited, "the zero key, which is that of no parts")
 	encoded := sluice.AppendKeyPart(sluice.AppendKeyPart(nil, "a"), "b")
 	s.denied(s.take(l, sluice.EncodedKey(string(encoded), 2), 1), sluice.ReasonLimited, "a key of two parts, encoded by its caller")
-	// Whoever resets one of them resets no other.
+	// A reset of one of them resets no other.
 	s.reset(l, sluice.NewKey("a", "b"))
 	s.allowed(s.take(l, sluice.NewKey("a", "b"), 1), "the key that was reset")
 	s.denied(s.take(l, sluice.StringKey("a:b"), 1), sluice.ReasonLimited, "one that looks like it")
 }
 
-// names: limits of different names count apart, those of one name together; one
-// without a name is known by its numbers.
+// names: limits of different names count separately, those of one name together; a limit without
+// a name is identified by its numbers.
 func names(s *subject) {
 	bucket := sluice.FixedWindow{Rate: sluice.PerHour(1)}
 	a, b := limit("a", bucket), limit("b", bucket)
 	s.allowed(s.take(a, key, 1), "the unit of a")
 	s.allowed(s.take(b, key, 1), "the unit of b")
-	s.denied(s.take(limit("a", bucket), key, 1), sluice.ReasonLimited, "a, made anew")
+	s.denied(s.take(limit("a", bucket), key, 1), sluice.ReasonLimited, "a, made again")
 	s.allowed(s.take(limit("", bucket), key, 1), "the unit of one without a name")
 	s.denied(s.take(limit("", bucket), key, 1), sluice.ReasonLimited, "the same numbers without a name")
 	s.allowed(s.take(limit("", sluice.FixedWindow{Rate: sluice.PerHour(2)}), key, 2), "other numbers without a name")

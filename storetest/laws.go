@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// laws holds every algorithm, on random schedules, to what the contract says of
-// all of them.
+// laws checks every algorithm, on random schedules, against the promises that hold for all of
+// them.
 func laws(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
@@ -26,7 +26,7 @@ func laws(s *subject) {
 			case got.Allowed:
 				admitted = append(admitted, event{s.clock.Now(), cost})
 			case c.countsDenied:
-				// The attempt counts: what a peek says now it said then.
+				// The attempt counts: a peek now has what the decision had.
 			default:
 				s.unmoved(before, l, key, "request %d, a denial", i)
 			}
@@ -39,7 +39,7 @@ func laws(s *subject) {
 // event is units admitted at a time.
 type event struct{ at, units int64 }
 
-// bounded holds what was admitted to the algorithm's bound, over every interval.
+// bounded checks the admitted units against the algorithm's bound, over every interval.
 func (s *subject) bounded(c sample, admitted []event) {
 	s.Helper()
 	for i := range admitted {
@@ -54,7 +54,7 @@ func (s *subject) bounded(c sample, admitted []event) {
 	}
 }
 
-// honest holds Remaining to its word: so much can be taken now, and no more.
+// honest checks Remaining: exactly as much can be taken now.
 func (s *subject) honest(c sample, l *sluice.Limit) {
 	s.Helper()
 	d := s.peek(l, key, 0)
@@ -70,13 +70,13 @@ func (s *subject) honest(c sample, l *sluice.Limit) {
 		s.Fatalf("%d remain and one more can be taken: %+v", d.Remaining, e)
 	}
 	if c.lease && d.Remaining < l.Capacity() && d.ResetAfter == 0 {
-		s.Fatalf("leases are held and no reset is told: %+v", d)
+		s.Fatalf("leases are held and ResetAfter is zero: %+v", d)
 	}
 }
 
-// returns holds RetryAfter and ResetAfter to their word: the same request passes
-// then, and a microsecond earlier it does not; the key is as a fresh one then, and a
-// microsecond earlier it is not. The clock is put back where it was.
+// returns checks RetryAfter and ResetAfter. The same request passes after RetryAfter, and not a
+// microsecond earlier; the key equals a fresh one after ResetAfter, and not a microsecond
+// earlier. Then it restores the clock.
 func (s *subject) returns(c sample, l *sluice.Limit, cost int64, d sluice.Decision) {
 	s.Helper()
 	now := s.clock.Now()
@@ -92,7 +92,7 @@ func (s *subject) returns(c sample, l *sluice.Limit, cost int64, d sluice.Decisi
 		}
 		at(d.RetryAfter - us)
 		if e := s.peek(l, key, cost); e.Allowed && !c.lease {
-			s.Fatalf("allowed a microsecond before the retry that was told: %+v then %+v", d, e)
+			s.Fatalf("allowed a microsecond before RetryAfter: %+v then %+v", d, e)
 		}
 	}
 	at(d.ResetAfter)
@@ -101,6 +101,6 @@ func (s *subject) returns(c sample, l *sluice.Limit, cost int64, d sluice.Decisi
 	}
 	at(d.ResetAfter - us)
 	if e := s.peek(l, key, 0); d.ResetAfter > 0 && e.ResetAfter != us {
-		s.Fatalf("reset a microsecond before the time that was told: %+v then %+v", d, e)
+		s.Fatalf("reset a microsecond before ResetAfter: %+v then %+v", d, e)
 	}
 }

@@ -13,8 +13,8 @@ func (s *subject) release(c sluice.Charge, latency time.Duration) error {
 	return s.store.Release(context.Background(), c, latency)
 }
 
-// leases: a lease is held until it is released or its time to live has ended, and
-// asking again with the same member renews it.
+// leases: a lease is held until it is released or its TTL has ended, and a second request with
+// the same member renews it.
 func leases(s *subject) {
 	l := limit("leases", sluice.Concurrency{Max: 3, TTL: time.Second})
 	one := sluice.Request{Limit: l, Key: key, Cost: 1, Member: 101}
@@ -30,18 +30,18 @@ func leases(s *subject) {
 	}
 	s.remaining(l, key, 2, "a lease released twice")
 
-	// Renewing prolongs by a whole time to live, takes no more, and passes also
-	// when all units are taken.
+	// Renewing prolongs the lease to a whole TTL, takes no more units, and succeeds even if all
+	// units are taken.
 	s.clock.Advance(600 * time.Millisecond)
 	s.charge(two)
 	before := s.view(l, key)
 	peek := one
 	peek.Peek = true
-	if d := s.ask(peek); !d.Allowed || d.Remaining != 0 {
+	if d := s.decide(peek); !d.Allowed || d.Remaining != 0 {
 		s.Errorf("peek of a renewal: %+v", d)
 	}
 	s.unmoved(before, l, key, "the peek of a renewal")
-	d := s.ask(one)
+	d := s.decide(one)
 	s.allowed(d, "renewing")
 	if d.Remaining != 0 || d.ResetAfter != time.Second {
 		s.Errorf("renewing: %+v", d)
@@ -54,18 +54,18 @@ func leases(s *subject) {
 		s.Errorf("releasing a lease that has ended: got %v, want ErrLeaseLost", err)
 	}
 
-	// A lost lease does not end another's.
+	// The release of a lost lease does not end another lease.
 	s.charge(sluice.Request{Limit: l, Key: key, Cost: 3, Member: 103})
 	if err := s.release(second, 0); !errors.Is(err, sluice.ErrLeaseLost) {
 		s.Errorf("releasing a lease that has ended: got %v, want ErrLeaseLost", err)
 	}
 	s.remaining(l, key, 0, "a lost lease released while another is held")
 
-	// A lease that was lost is taken anew only if there is room.
-	s.denied(s.ask(one), sluice.ReasonLimited, "renewing a lost lease with no room")
+	// A lost lease is taken again only if there is room.
+	s.denied(s.decide(one), sluice.ReasonLimited, "renewing a lost lease with no room")
 	s.clock.Advance(time.Second)
-	s.allowed(s.ask(one), "renewing a lost lease with room")
-	s.remaining(l, key, 2, "a lost lease taken anew")
+	s.allowed(s.decide(one), "renewing a lost lease with room")
+	s.remaining(l, key, 2, "a lost lease taken again")
 
 	// The same member of another key is another lease.
 	other := sluice.StringKey("198.51.100.7")
@@ -105,15 +105,15 @@ func leases(s *subject) {
 	}
 }
 
-// leaseQueue: those beyond Max wait their turn, are told an estimate, and move up
-// as others are released.
+// leaseQueue: requests beyond Max wait their turn, get an estimated delay, and move up as others
+// are released.
 func leaseQueue(s *subject) {
 	l := limit("queue", sluice.Concurrency{Max: 2, Queue: 3, TTL: time.Minute, Latency: 100 * time.Millisecond})
 	rs := make([]sluice.Request, 5)
 	charges := make([]sluice.Charge, 5)
 	for i, delay := range []time.Duration{0, 0, 100 * ms, 100 * ms, 200 * ms} {
 		rs[i] = sluice.Request{Limit: l, Key: key, Cost: 1, Member: uint64(i + 1)}
-		d := s.ask(rs[i])
+		d := s.decide(rs[i])
 		if !d.Allowed || d.Delay != delay {
 			s.Fatalf("lease %d: %+v, want a delay of %v", i+1, d, delay)
 		}
@@ -124,21 +124,21 @@ func leaseQueue(s *subject) {
 		s.Fatal(err)
 	}
 	for i, delay := range []time.Duration{0, 0, 100 * ms, 100 * ms} {
-		if d := s.ask(rs[i+1]); !d.Allowed || d.Delay != delay {
+		if d := s.decide(rs[i+1]); !d.Allowed || d.Delay != delay {
 			s.Errorf("lease %d, with the first released: %+v, want a delay of %v", i+2, d, delay)
 		}
 	}
-	// Whoever does not want to wait is not put into the queue.
+	// A request that does not want to wait is not put into the queue.
 	r := sluice.Request{Limit: l, Key: key, Cost: 1, MaxWait: sluice.NoWait}
-	s.denied(s.ask(r), sluice.ReasonLimited, "a lease without waiting, with two waiting")
+	s.denied(s.decide(r), sluice.ReasonLimited, "a lease without waiting, with two waiting")
 	r.MaxWait = 150 * time.Millisecond
-	s.denied(s.ask(r), sluice.ReasonLimited, "a lease within 150ms, with an estimate of 200ms")
+	s.denied(s.decide(r), sluice.ReasonLimited, "a lease within 150ms, with an estimate of 200ms")
 	r.MaxWait = 200 * time.Millisecond
-	s.allowed(s.ask(r), "a lease within 200ms, with an estimate of 200ms")
+	s.allowed(s.decide(r), "a lease within 200ms, with an estimate of 200ms")
 }
 
-// leaseLatency: the estimate moves half way to what a release reports, and what
-// was learned is forgotten after a time to live.
+// leaseLatency: the estimate moves half way to what a release reports, and is forgotten after a
+// TTL.
 func leaseLatency(s *subject) {
 	l := limit("latency", sluice.Concurrency{Max: 1, Queue: 1, TTL: time.Second, Latency: 100 * time.Millisecond})
 	estimate := func() time.Duration {
@@ -163,14 +163,14 @@ func leaseLatency(s *subject) {
 	}
 }
 
-// leaseNever: what could not be had within the wait even of an empty key never passes.
+// leaseNever: a request never passes if even an empty key could not serve it within its wait.
 func leaseNever(s *subject) {
 	l := limit("never", sluice.Concurrency{Max: 1, Queue: 4, TTL: time.Second, Latency: 10 * time.Second})
-	d := s.ask(sluice.Request{Limit: l, Key: key, Cost: 3, MaxWait: 5 * time.Second})
+	d := s.decide(sluice.Request{Limit: l, Key: key, Cost: 3, MaxWait: 5 * time.Second})
 	s.denied(d, sluice.ReasonNever, "three units, an estimate of 20s, within 5s")
 	if d.RetryAfter != 0 {
 		s.Errorf("what never passes may come back: %+v", d)
 	}
-	s.denied(s.ask(sluice.Request{Limit: l, Key: key, Cost: 2, MaxWait: sluice.NoWait}), sluice.ReasonNever, "two units of one, without waiting")
-	s.allowed(s.ask(sluice.Request{Limit: l, Key: key, Cost: 3, MaxWait: 20 * time.Second}), "three units within 20s")
+	s.denied(s.decide(sluice.Request{Limit: l, Key: key, Cost: 2, MaxWait: sluice.NoWait}), sluice.ReasonNever, "two units of one, without waiting")
+	s.allowed(s.decide(sluice.Request{Limit: l, Key: key, Cost: 3, MaxWait: 20 * time.Second}), "three units within 20s")
 }

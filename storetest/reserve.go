@@ -7,19 +7,19 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// reservation is a row of a table: so many units are asked for at a time, with
-// any wait, and act at another. With cancel, an earlier row's units are given back.
+// reservation is a row of a table: so many units are requested at one time, with any wait, and
+// act at another time. With cancel, it gives back an earlier row's units.
 type reservation struct {
 	at     time.Duration
 	units  int64
 	acts   time.Duration
-	cancel int // the row to cancel, counted from 1, instead of asking
+	cancel int // the row to cancel, counted from 1, instead of a request
 }
 
 const tenth = 100 * time.Millisecond
 
-// reservations are schedules of a token bucket of ten units a second whose
-// answers golang.org/x/time/rate gives as well.
+// reservations are schedules of a token bucket of ten units a second, on which
+// golang.org/x/time/rate agrees.
 var reservations = []struct {
 	name  string
 	burst int64
@@ -52,7 +52,7 @@ var reservations = []struct {
 		{at: 0, units: 2, acts: 0},
 		{at: 0, units: 2, acts: 2 * tenth},
 		{at: 0, units: 2, acts: 4 * tenth},
-		{at: tenth, cancel: 2}, // all of it is what the third row stands on
+		{at: tenth, cancel: 2}, // the third row relies on all of it
 		{at: tenth, units: 1, acts: 5 * tenth},
 	}},
 	{"cancel_returns_one", 2, []reservation{
@@ -67,8 +67,8 @@ var reservations = []struct {
 		{at: 0, units: 3, acts: 3 * tenth},
 		{at: 0, units: 1, acts: 4 * tenth},
 		{at: 0, units: 1, acts: 5 * tenth},
-		{at: tenth, cancel: 4}, // as if it had never been
-		{at: tenth, cancel: 2}, // two: the third row stands on the other
+		{at: tenth, cancel: 4}, // as if it had never been made
+		{at: tenth, cancel: 2}, // two: the third row relies on the others
 		{at: tenth, units: 3, acts: 5 * tenth},
 	}},
 	{"cancel_at_once", 2, []reservation{
@@ -78,8 +78,8 @@ var reservations = []struct {
 	}},
 }
 
-// reserve: a token bucket goes into debt for whoever can wait, and says until
-// when; what cannot be had in time is denied and takes nothing.
+// reserve: a token bucket goes into debt for a request that can wait, and says for how long. A
+// request that cannot be served in time is denied and takes nothing.
 func reserve(s *subject) {
 	for _, c := range reservations {
 		s.Run(c.name, func(t *testing.T) {
@@ -96,9 +96,9 @@ func reserve(s *subject) {
 				if wait := row.acts - row.at; wait > 0 {
 					early := r
 					early.MaxWait = wait - us
-					s.denied(s.ask(early), sluice.ReasonLimited, "row %d, a wait that is a microsecond too short", i+1)
+					s.denied(s.decide(early), sluice.ReasonLimited, "row %d, a wait that is a microsecond too short", i+1)
 				}
-				d := s.ask(r)
+				d := s.decide(r)
 				if !d.Allowed || row.at+d.Delay != row.acts {
 					s.Fatalf("row %d: %d units at %v act at %v, want %v: %+v", i+1, row.units, row.at, row.at+d.Delay, row.acts, d)
 				}
@@ -111,13 +111,13 @@ func reserve(s *subject) {
 		l := limit("retry", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 2})
 		s.take(l, key, 2)
 		r := sluice.Request{Limit: l, Key: key, Cost: 2, MaxWait: 150 * time.Millisecond}
-		d := s.ask(r)
+		d := s.decide(r)
 		s.denied(d, sluice.ReasonLimited, "units that come in 200ms, within 150ms")
 		if d.RetryAfter != 50*time.Millisecond {
 			s.Errorf("the same request may come back after %v, want 50ms", d.RetryAfter)
 		}
 		s.clock.Advance(d.RetryAfter)
-		if d = s.ask(r); !d.Allowed || d.Delay != 150*time.Millisecond {
+		if d = s.decide(r); !d.Allowed || d.Delay != 150*time.Millisecond {
 			s.Errorf("50ms later: %+v", d)
 		}
 	})
@@ -126,11 +126,11 @@ func reserve(s *subject) {
 		l := limit("queue", sluice.LeakyBucket{Rate: sluice.PerSecond(10), Queue: 4})
 		s.take(l, key, 2)
 		r := sluice.Request{Limit: l, Key: key, Cost: 1, MaxWait: sluice.NoWait}
-		s.denied(s.ask(r), sluice.ReasonLimited, "a turn that is to come at once, with one waiting")
+		s.denied(s.decide(r), sluice.ReasonLimited, "a turn that is to come at once, with one waiting")
 		r.MaxWait = 199 * time.Millisecond
-		s.denied(s.ask(r), sluice.ReasonLimited, "a turn within 199ms, with 200ms of work before it")
+		s.denied(s.decide(r), sluice.ReasonLimited, "a turn within 199ms, with 200ms of work before it")
 		r.MaxWait = 200 * time.Millisecond
-		if d := s.ask(r); !d.Allowed || d.Delay != 200*time.Millisecond {
+		if d := s.decide(r); !d.Allowed || d.Delay != 200*time.Millisecond {
 			s.Errorf("a turn within 200ms, with 200ms of work before it: %+v", d)
 		}
 	})

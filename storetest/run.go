@@ -8,22 +8,22 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Factory makes a fresh store for one test: no other store shares its state, and
-// its time is that of clock. What has to be cleaned up is left to t.Cleanup; a
-// store that is an [io.Closer] may have been closed by then.
+// Factory makes a fresh store for one test: no other store shares its state, and clock gives its
+// time. It leaves cleaning up to t.Cleanup. If the store is an [io.Closer], a test may have
+// closed it by then.
 type Factory func(t *testing.T, clock *Clock) sluice.Store
 
-// Option changes what Run asks of a store.
+// Option changes what Run checks.
 type Option func(*suite)
 
-// TimeGoesBack says that a store follows its clock back, so that Run holds it to
-// what the contract says of that. A store whose time never goes back needs it not.
+// TimeGoesBack says that the store follows its clock back, so that Run checks the promises about
+// that. A store whose time never goes back does not need it.
 func TimeGoesBack() Option {
 	return func(s *suite) { s.back = true }
 }
 
-// Attempts sets how often each of 64 goroutines asks in the tests of concurrency
-// that count exactly, for stores that are slower than memory. Default: 10,000.
+// Attempts sets how many requests each of 64 goroutines makes in the concurrent tests that count
+// exactly, for stores that are slower than memory. Default: 10,000.
 func Attempts(n int) Option {
 	return func(s *suite) { s.attempts = n }
 }
@@ -51,7 +51,7 @@ type clause struct {
 	test func(s *subject)
 }
 
-// contract is all of it that holds for every store.
+// contract is the clauses that hold for every store.
 var contract = []clause{
 	{"Steps", steps},
 	{"Laws", laws},
@@ -122,7 +122,7 @@ var contract = []clause{
 	{"Closed", closed},
 }
 
-// backward is what holds for stores whose time may go back.
+// backward is the clauses for stores whose time may go back.
 var backward = []clause{
 	{"BackSlightly", backSlightly},
 	{"BackFar", backFar},
@@ -131,8 +131,7 @@ var backward = []clause{
 	{"BackRandom", backRandom},
 }
 
-// Run runs the contract against the stores that factory makes, a fresh one for
-// each promise.
+// Run runs the contract against the stores that factory makes, a fresh one for each clause.
 func Run(t *testing.T, factory Factory, options ...Option) {
 	t.Helper()
 	s := &suite{factory: factory, attempts: 10_000, percent: 100}
@@ -148,11 +147,11 @@ func Run(t *testing.T, factory Factory, options ...Option) {
 	}
 }
 
-// epoch is the time a Clock starts at: the beginning of a day, a month and a year (UTC).
+// epoch is the time at which a Clock starts: the beginning of a day, a month and a year (UTC).
 var epoch = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Clock is a virtual clock. Its time passes when a test says so, and stands still
-// otherwise. It is safe for concurrent use.
+// Clock is a virtual clock. Its time changes only when a test moves it. It is safe for concurrent
+// use.
 type Clock struct {
 	micros atomic.Int64
 }
@@ -173,5 +172,5 @@ func (c *Clock) Time() time.Time { return time.UnixMicro(c.Now()).UTC() }
 // Advance lets whole microseconds of d pass; a negative d turns the clock back.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(int64(d / time.Microsecond)) }
 
-// Set moves the clock to so many microseconds since the Unix epoch.
+// Set sets the clock to a time in microseconds since the Unix epoch.
 func (c *Clock) Set(micros int64) { c.micros.Store(micros) }

@@ -28,7 +28,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// The test of a store whose time can be given, and may go back.
+// The test of a store with a replaceable clock that may go back.
 func ExampleRun() {
 	testContract := func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {

@@ -6,17 +6,17 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// capacity is the units that every sample holds at once.
+// capacity is how many units every sample can give at once.
 const capacity = 5
 
-// sample is an algorithm with numbers that hold capacity units, all of which are
-// back within a few seconds.
+// sample is an algorithm with a capacity of capacity units, all of which come back within a few
+// seconds.
 type sample struct {
 	name      string
 	algorithm sluice.Algorithm
-	// paced: after a charge of any cost the next must wait, whatever is left.
+	// paced: after a charge of any cost the next request must wait, however much is left.
 	paced bool
-	// countsDenied: a denial may move the state.
+	// countsDenied: a denial may change the state.
 	countsDenied bool
 	// lease: the units are given back by Release.
 	lease bool
@@ -26,7 +26,7 @@ type sample struct {
 
 func (c sample) limit() *sluice.Limit { return limit("sample", c.algorithm) }
 
-// flow is a bound of so many units at once and five a second.
+// flow is a bound of n units at once plus five per second.
 func flow(burst int64) func(time.Duration) int64 {
 	return func(w time.Duration) int64 { return burst + int64(5*w/time.Second) }
 }
@@ -45,7 +45,7 @@ var samples = []sample{
 		name: "token_bucket_warm_up", algorithm: sluice.TokenBucket{Rate: fivePerSecond, Burst: 5, WarmUp: time.Second},
 		paced: true, bound: flow(5),
 	},
-	// What has been admitted may still wait in the queue: departures are bounded by one more.
+	// Admitted units may still wait in the queue: one more unit may depart.
 	{name: "leaky_bucket", algorithm: sluice.LeakyBucket{Rate: fivePerSecond, Queue: 4}, bound: flow(5)},
 	{name: "leaky_bucket_nodelay", algorithm: sluice.LeakyBucket{Rate: fivePerSecond, Queue: 4, Undelayed: 4}, bound: flow(5)},
 	{name: "fixed_window", algorithm: sluice.FixedWindow{Rate: fivePerSecond}, bound: windows(10)},
@@ -102,7 +102,7 @@ func countingDenied(c sample) bool { return c.countsDenied }
 
 func notCountingDenied(c sample) bool { return !c.countsDenied }
 
-// full returns a store's key with all of a sample's units taken.
+// full returns the limit of a sample with all units of the key taken.
 func (s *subject) full(c sample) *sluice.Limit {
 	s.Helper()
 	l := c.limit()

@@ -9,18 +9,18 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// settlement is a row of a table: cost units are charged to a fresh key, and
-// settled after a while at another cost.
+// settlement is a row of a table: cost units are charged to a fresh key, and later settled at
+// another cost.
 type settlement struct {
 	name         string
 	cost, actual int64
 	after        time.Duration
-	remaining    int64 // once settled
-	// How long a unit must wait then, and a cost of zero, which waits for debt alone.
+	remaining    int64 // after the settlement
+	// How long a unit must wait then; and how long a cost of zero, which waits only for debt.
 	retry, zeroRetry time.Duration
 }
 
-// settlements are what each algorithm makes of them: five units, five a second.
+// settlements are the expected results of each algorithm with five units, five per second.
 var settlements = map[string][]settlement{
 	"token_bucket": {
 		{name: "surplus", cost: 4, actual: 1, remaining: 4},
@@ -78,14 +78,14 @@ var settlements = map[string][]settlement{
 		{name: "rest_when_it_has_left", cost: 1, actual: 9, after: time.Second, remaining: 5},
 	},
 	"token_bucket_warm_up": {
-		// Five units of a cold limiter are owed for 1,500 ms; four are worth 800.
+		// Five units of a cold limiter cost 1,500 ms; four cost 800 ms.
 		{name: "surplus", cost: 5, actual: 1, remaining: 0, retry: 700 * ms, zeroRetry: 700 * ms},
 		{name: "all_of_it", cost: 1, actual: 0, after: 400 * ms, remaining: 5},
 	},
 }
 
-// settle: a settlement puts the cost that it turned out to be in the place of the
-// one that was charged, by the rules of each algorithm.
+// settle: a settlement replaces the charged cost by the actual one, by the rules of each
+// algorithm.
 func settle(s *subject) {
 	for _, c := range samples {
 		for _, row := range settlements[c.name] {
@@ -108,12 +108,11 @@ func settle(s *subject) {
 	}
 }
 
-// settleLate: a settlement changes nothing of what others were charged, however
-// late it comes.
+// settleLate: a settlement never changes the charges of others, however late it comes.
 func settleLate(s *subject) {
 	s.each(only(func(c sample) bool { return !c.lease }), func(s *subject, c sample) {
 		if _, ok := c.algorithm.(sluice.TokenBucket); ok {
-			return // what it turned out to cost is owed at any time
+			return // its actual cost is owed at any time
 		}
 		l := c.limit()
 		charge := s.charge(sluice.Request{Limit: l, Key: key, Cost: 3})
@@ -133,11 +132,11 @@ func settleLate(s *subject) {
 		before := s.view(l, key)
 		s.settle(charge, 1)
 		s.settle(charge, 5)
-		s.unmoved(before, l, key, "settling a turn behind which another stands")
+		s.unmoved(before, l, key, "settling a turn with another one behind it")
 	})
 }
 
-// unsupported: leases are not settled, and what is no lease is not released.
+// unsupported: leases are not settled, and only leases are released.
 func unsupported(s *subject) {
 	ctx := context.Background()
 	s.each(samples, func(s *subject, c sample) {
@@ -157,7 +156,7 @@ func unsupported(s *subject) {
 	})
 }
 
-// endOnce: a reservation ends once; the second end is an error and gives nothing.
+// endOnce: a reservation ends once; the second end is an error and gives back nothing.
 func endOnce(s *subject) {
 	ctx := context.Background()
 	s.each(only(func(c sample) bool { return !c.lease }), func(s *subject, c sample) {

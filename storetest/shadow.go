@@ -6,20 +6,20 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// shadow: a shadow request is decided and charged as any other.
+// shadow: a shadow request by itself is decided and charged like any other.
 func shadow(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
 		r := sluice.Request{Limit: l, Key: key, Cost: capacity, Shadow: true}
-		s.allowed(s.ask(r), "a shadow of the whole capacity")
+		s.allowed(s.decide(r), "a shadow of the whole capacity")
 		r.Cost = 1
-		s.denied(s.ask(r), sluice.ReasonLimited, "a shadow with nothing left")
+		s.denied(s.decide(r), sluice.ReasonLimited, "a shadow with nothing left")
 		s.denied(s.batch(r)[0], sluice.ReasonLimited, "a shadow alone in a batch")
 	})
 }
 
-// shadowBatch: in a batch a shadow is never the reason for a denial, and is
-// charged on its own, whether the others pass or not.
+// shadowBatch: in a batch a shadow never causes a denial, and is charged on its own, whether the
+// others pass or not.
 func shadowBatch(s *subject) {
 	enforced := limit("enforced", sluice.FixedWindow{Rate: sluice.PerHour(3)})
 	for _, c := range only(notPaced) {
@@ -57,12 +57,13 @@ func shadowBatch(s *subject) {
 		r := sluice.Request{Limit: l, Key: key, Cost: 3}
 		sh := r
 		sh.Shadow = true
-		// What is enforced comes first, wherever it stands; the shadow takes what is left.
+		// Enforced requests come first, wherever they are in the batch; the shadow takes from the
+		// rest.
 		if out := s.batch(sh, r); out[0].Allowed || !out[1].Allowed || out[1].Remaining != 2 {
 			s.Errorf("a shadow of the limit itself: %+v", out)
 		}
 		s.remaining(l, key, 2, "after both")
-		// A shadow that peeks is neither charged nor a reason for denial.
+		// A shadow that peeks is neither charged nor a cause of denial.
 		sh.Peek = true
 		if out := s.batch(sh, sluice.Request{Limit: l, Key: key, Cost: 2}); out[0].Allowed || !out[1].Allowed {
 			s.Errorf("a shadow that peeks: %+v", out)

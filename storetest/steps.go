@@ -7,29 +7,29 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// step is one request of a schedule and its answer.
+// step is one request of a schedule and the decision about it.
 type step struct {
 	at   time.Duration // since the beginning
 	cost int64
 	want sluice.Decision // without Limit and Receipt
 }
 
-// pass is the answer to a request that may act now.
+// pass is the decision about a request that may act now.
 func pass(remaining int64, reset time.Duration) sluice.Decision {
 	return sluice.Decision{Allowed: true, Remaining: remaining, ResetAfter: reset}
 }
 
-// late is the answer to a request that may act after a delay.
+// late is the decision about a request that may act after a delay.
 func late(delay time.Duration, remaining int64, reset time.Duration) sluice.Decision {
 	return sluice.Decision{Allowed: true, Delay: delay, Remaining: remaining, ResetAfter: reset}
 }
 
-// deny is the answer to a request that may come back after retry.
+// deny is the decision about a request that may come back after retry.
 func deny(remaining int64, retry, reset time.Duration) sluice.Decision {
 	return sluice.Decision{Reason: sluice.ReasonLimited, Remaining: remaining, RetryAfter: retry, ResetAfter: reset}
 }
 
-// soon is the answer to a request that comes before the least interval has passed.
+// soon is the decision about a request that comes before the minimum interval has passed.
 func soon(remaining int64, retry, reset time.Duration) sluice.Decision {
 	return sluice.Decision{Reason: sluice.ReasonTooSoon, Remaining: remaining, RetryAfter: retry, ResetAfter: reset}
 }
@@ -42,7 +42,7 @@ const (
 // india is a time zone with half an hour in its offset, 5:30 ahead of UTC.
 var india = time.FixedZone("IST", int((5*time.Hour + 30*time.Minute).Seconds()))
 
-// schedules are what each algorithm answers, computed by hand from its definition.
+// schedules are the decisions of each algorithm, computed by hand from its definition.
 var schedules = []struct {
 	name      string
 	algorithm sluice.Algorithm
@@ -57,7 +57,7 @@ var schedules = []struct {
 		{1300 * ms, 1, deny(0, 200*ms, 1000*ms)},
 	}},
 	{"token_bucket_thirds", sluice.TokenBucket{Rate: sluice.PerSecond(3), Burst: 2}, []step{
-		// A third of a second is no whole number of microseconds, and none is lost.
+		// A third of a second is not a whole number of microseconds, and no part of it is lost.
 		{0, 2, pass(0, 666_667*us)},
 		{333_333 * us, 1, deny(0, us, 333_334*us)},
 		{333_334 * us, 1, pass(0, 666_666*us)},
@@ -67,7 +67,7 @@ var schedules = []struct {
 		{1000 * ms, 1, pass(0, 666_667*us)},
 	}},
 	{"token_bucket_warm_up", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5, WarmUp: time.Second}, []step{
-		// From three times the stable 200 ms down to it: the areas under Guava's ramp.
+		// The areas under Guava's ramp, which falls from three times the stable 200 ms to it.
 		{0, 1, pass(0, 720*ms)},
 		{0, 1, deny(0, 520*ms, 720*ms)},
 		{520*ms - us, 1, deny(0, us, 200*ms+us)},
@@ -139,7 +139,7 @@ var schedules = []struct {
 		{1100*ms - us, 1, deny(0, us, 900*ms+us)},
 		{1500 * ms, 5, pass(0, 1500*ms)},
 		{1500 * ms, 1, deny(0, 100*ms, 1500*ms)},
-		// Of five, a tenth of the window counts as one: rounded up.
+		// A tenth of the window counts 0.5 of the five units: rounded up to one.
 		{2900 * ms, 10, deny(9, 100*ms, 100*ms)},
 		{3000 * ms, 10, pass(0, 2000*ms)},
 	}},
@@ -182,7 +182,7 @@ var schedules = []struct {
 		{0, 3, pass(2, 1200*ms)},
 		{500 * ms, 3, deny(0, 1100*ms, 1100*ms)},
 		{500 * ms, 1, deny(0, 700*ms, 1100*ms)},
-		// Seven are counted, and leave three in 1200 ms: but this one counts as well.
+		// Seven count, and three more pass after 1200 ms, but this attempt counts as well.
 		{1200*ms - us, 1, deny(0, 400*ms+us, 1000*ms+us)},
 		{1600*ms - us, 1, deny(0, us, 1000*ms+us)},
 		{1600 * ms, 3, pass(0, 1200*ms)},
@@ -191,7 +191,7 @@ var schedules = []struct {
 		{0, 10, pass(0, 2000*ms)},
 		{500 * ms, 10, deny(0, 1500*ms, 1500*ms)},
 		{500 * ms, 5, deny(0, 1300*ms, 1500*ms)},
-		// Of 25, a fifth of the window counts as five: with these it is ten.
+		// A fifth of the window counts five of the 25 units: ten with these.
 		{1800*ms - us, 5, deny(0, 200*ms+us, 1200*ms+us)},
 		{2000*ms - us, 1, pass(3, 1000*ms+us)},
 	}},
@@ -221,7 +221,7 @@ var schedules = []struct {
 	},
 }
 
-// steps asks each algorithm what was computed by hand, and peeks before.
+// steps makes each algorithm decide what was computed by hand, and peeks before.
 func steps(s *subject) {
 	for _, c := range schedules {
 		s.Run(c.name, func(t *testing.T) {
@@ -243,8 +243,8 @@ func steps(s *subject) {
 	}
 }
 
-// foreseen fails the test unless a peek told the decision that followed; what
-// remains is what could be taken at the time.
+// foreseen fails the test unless a peek has the decision that followed, except Remaining, which
+// is what could be taken then.
 func (s *subject) foreseen(seen, got sluice.Decision, remaining int64) {
 	s.Helper()
 	if got.Allowed {

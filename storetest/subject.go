@@ -39,7 +39,7 @@ func (s *subject) twin() *subject {
 	return &subject{T: s.T, suite: s.suite, clock: s.clock, store: s.suite.factory(s.T, s.clock)}
 }
 
-// complete gives a request that takes a lease a member of its own.
+// complete gives each request for a lease a member of its own.
 func (s *subject) complete(r sluice.Request) sluice.Request {
 	if _, ok := r.Limit.Algorithm().(sluice.Concurrency); ok && r.Member == 0 && !r.Peek {
 		r.Member = 1<<32 + s.member.Add(1)
@@ -47,8 +47,8 @@ func (s *subject) complete(r sluice.Request) sluice.Request {
 	return r
 }
 
-// ask decides a request.
-func (s *subject) ask(r sluice.Request) sluice.Decision {
+// decide decides a request.
+func (s *subject) decide(r sluice.Request) sluice.Decision {
 	s.Helper()
 	d, err := s.store.Decide(context.Background(), s.complete(r))
 	if err != nil {
@@ -57,23 +57,23 @@ func (s *subject) ask(r sluice.Request) sluice.Decision {
 	return d
 }
 
-// take asks for n units.
+// take requests n units.
 func (s *subject) take(l *sluice.Limit, k sluice.Key, n int64) sluice.Decision {
 	s.Helper()
-	return s.ask(sluice.Request{Limit: l, Key: k, Cost: n})
+	return s.decide(sluice.Request{Limit: l, Key: k, Cost: n})
 }
 
-// peek asks whether n units could be taken.
+// peek decides about n units and takes none.
 func (s *subject) peek(l *sluice.Limit, k sluice.Key, n int64) sluice.Decision {
 	s.Helper()
-	return s.ask(sluice.Request{Limit: l, Key: k, Cost: n, Peek: true})
+	return s.decide(sluice.Request{Limit: l, Key: k, Cost: n, Peek: true})
 }
 
-// charge takes what must be there and returns the charge.
+// charge takes units that must be available and returns the charge.
 func (s *subject) charge(r sluice.Request) sluice.Charge {
 	s.Helper()
 	r = s.complete(r)
-	d := s.ask(r)
+	d := s.decide(r)
 	s.allowed(d, "%v, cost %d", r.Limit, r.Cost)
 	return r.Charge(&d)
 }
@@ -146,11 +146,11 @@ func (s *subject) same(got, want sluice.Decision, format string, args ...any) {
 	}
 }
 
-// view is what peeks tell of a key: two views are equal if the states are, as far
-// as callers can know.
+// view is what peeks show of a key: two views are equal if the states are, as far as callers can
+// know.
 type view [3]sluice.Decision
 
-// view looks at a key from several sides.
+// view peeks at a key in several ways.
 func (s *subject) view(l *sluice.Limit, k sluice.Key) view {
 	s.Helper()
 	v := view{
@@ -164,7 +164,7 @@ func (s *subject) view(l *sluice.Limit, k sluice.Key) view {
 	return v
 }
 
-// unmoved fails the test unless a key looks as it did before.
+// unmoved fails the test unless the view of a key is unchanged.
 func (s *subject) unmoved(before view, l *sluice.Limit, k sluice.Key, format string, args ...any) {
 	s.Helper()
 	if after := s.view(l, k); after != before {
@@ -172,10 +172,10 @@ func (s *subject) unmoved(before view, l *sluice.Limit, k sluice.Key, format str
 	}
 }
 
-// source returns random numbers that are the same in every run.
+// source returns random numbers, the same in every run.
 func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// pause returns a random time of zero, some microseconds, or up to most.
+// pause returns a random time: zero, some microseconds, or up to most.
 func pause(r *rand.Rand, most time.Duration) time.Duration {
 	switch r.IntN(4) {
 	case 0:
@@ -187,8 +187,8 @@ func pause(r *rand.Rand, most time.Duration) time.Duration {
 	}
 }
 
-// limit makes a limit that is right by construction.
+// limit makes a limit from valid numbers.
 func limit(name string, a sluice.Algorithm) *sluice.Limit { return sluice.MustLimit(name, a) }
 
-// key is whom most tests count for.
+// key is the key of most tests.
 var key = sluice.StringKey("192.0.2.1")
