@@ -122,7 +122,7 @@ func (w *algorithmWalk) end() {
 	i := w.rnd.IntN(len(w.charges))
 	ended, actual := w.charges[i], w.rnd.Int64N(5)
 	w.charges = append(w.charges[:i], w.charges[i+1:]...)
-	_, lease := ended[0].Limit.Algorithm().(sluice.Concurrency)
+	lease := ended[0].Limit.IsConcurrency()
 	for _, c := range ended {
 		if lease || actual == 4 {
 			w.cancel(c)

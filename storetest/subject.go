@@ -41,7 +41,7 @@ func (s *subject) twin() *subject {
 
 // complete gives each request for a lease a member of its own.
 func (s *subject) complete(r sluice.Request) sluice.Request {
-	if _, ok := r.Limit.Algorithm().(sluice.Concurrency); ok && r.Member == 0 && !r.Peek {
+	if r.Limit.IsConcurrency() && r.Member == 0 && !r.Peek {
 		r.Member = 1<<32 + s.member.Add(1)
 	}
 	return r
