@@ -23,6 +23,10 @@ SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app
 say "decisions on Redis, each repetition $times times"
 SLUICE_SOAK=$times go -C checks test -count 1 -timeout 24h -skip '^TestValkey' ./decisions
 
+say "histories of concurrent callers, and laws, $times times"
+SLUICE_SOAK=$times go -C checks test -race -count 1 -timeout 24h ./linearizable
+RAPID_CHECKS=$((500 * times)) go -C checks test -count 1 -timeout 24h ./laws
+
 say "$rounds rounds of faults"
 go -C checks test -race -count "$rounds" -timeout "$((rounds * 15))m" -skip '^TestValkey' ./faults
 go -C checks test -count "$rounds" -timeout "$((rounds * 5))m" -run '^Test(LostReplies|LostReplyThroughGuard|Eviction|SkewedClocks)$' ./decisions

@@ -2,23 +2,18 @@ package linearizable
 
 import (
 	"math"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// histories returns how many histories are recorded of each algorithm and kind.
-func histories() int {
-	if os.Getenv("SLUICE_SOAK") != "" {
-		return 1000
-	}
-	return 50
-}
+// histories is how many histories are recorded of each algorithm and kind; SLUICE_SOAK multiplies it.
+const histories = 50
 
 // patience is how long a check may take. A longer check fails.
 const patience = 20 * time.Second
@@ -151,7 +146,7 @@ func TestKeys(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			model := keyModel(s.fresh)
-			for i := range histories() {
+			for i := range redistest.Times(t, histories) {
 				p := planned(i)
 				check(t, model, record(t, &s, p, unwrapped), p)
 			}
@@ -166,7 +161,7 @@ func TestBatches(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			model := pairModel(s.fresh)
-			for i := range histories() {
+			for i := range redistest.Times(t, histories) {
 				p := planned(i)
 				p.batches = true
 				check(t, model, record(t, &s, p, unwrapped), p)
