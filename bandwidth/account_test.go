@@ -229,8 +229,8 @@ func (f *fileSink) ReadFrom(r io.Reader) (int64, error) {
 	return f.Buffer.ReadFrom(r)
 }
 
-// TestReadFrom lets what is written to see the source itself, whatever limit stands
-// around it, and reads no more than that.
+// TestReadFrom passes the source itself to the wrapped writer, without the limit around it, and
+// reads no more than the limit.
 func TestReadFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store(t)

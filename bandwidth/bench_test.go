@@ -8,7 +8,7 @@ import (
 )
 
 // BenchmarkOverhead moves a megabyte in pieces of 32 KiB, as io.Copy does, at a rate
-// so high that nobody waits: what is left is the price of asking.
+// so high that nothing waits: the rest is the cost of the calls.
 func BenchmarkOverhead(b *testing.B) {
 	const piece = 32 << 10
 	for name, make := range movers {

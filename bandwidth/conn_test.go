@@ -197,6 +197,6 @@ func TestConnCloseWrite(t *testing.T) {
 	}
 	a, _ := net.Pipe()
 	if err := bandwidth.NewConn(t.Context(), a, bandwidth.ConnOptions{}).CloseWrite(); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("of a pipe: %v", err)
+		t.Errorf("CloseWrite on a pipe: %v", err)
 	}
 }

@@ -144,12 +144,12 @@ func TestFairness(t *testing.T) {
 					}
 				}
 				sum, share := 0.0, in(rate, time.Since(began))/float64(len(sizes))
-				// Who comes first has what the bucket held, and the turn may be anybody's.
+				// The first connection has what the bucket held, and any connection may have the last turn.
 				first, turn := float64(l.Limit().Capacity()), 2*in(rate, bandwidth.ChunkTime)
 				for i, s := range seen {
 					sum += float64(s.sum)
 					if got := float64(s.sum); got < share-turn || got > share+first+turn {
-						t.Errorf("who writes %d at a time: %.0f bytes, where a share is %.0f", sizes[i], got, share)
+						t.Errorf("writes of %d: %.0f bytes, where a share is %.0f", sizes[i], got, share)
 					}
 				}
 				if want := in(rate, time.Since(began)); sum < 0.99*want || sum > 1.01*want {

@@ -14,9 +14,8 @@ import (
 	"github.com/sluicehq/sluice/bandwidth"
 )
 
-// span is how long rates are measured: 5 s, from the start and with the burst, if
-// SLUICE_SOAK is set; otherwise a second of those that follow the burst, for which it would be
-// 3 % too much.
+// span is how long rates are measured: 5 s with the burst if SLUICE_SOAK is set; otherwise one
+// second after the burst, because the burst would be 3 % of that second.
 func span() (of time.Duration, skip time.Duration) {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		return 5 * time.Second, 0
@@ -35,7 +34,7 @@ func within(t *testing.T, measure func() (ratio float64)) {
 		ratio := measure()
 		seen = append(seen, fmt.Sprintf("%.2f %%", 100*ratio))
 		if math.Abs(ratio-1) <= 0.02 {
-			t.Logf("of the rate: %v", seen)
+			t.Logf("share of the rate: %v", seen)
 			return
 		}
 	}

@@ -42,12 +42,12 @@ func TestStoreErrors(t *testing.T) {
 		if _, err := make(t.Context(), 1*kB, l.Flow(key))(); !errors.Is(err, down) {
 			t.Errorf("%s: %v", name, err)
 		}
-		told := 0
+		calls := 0
 		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB), OnStoreError: func(_ context.Context, err error) error {
 			if !errors.Is(err, down) {
-				t.Errorf("%s: told of %v", name, err)
+				t.Errorf("%s: the error is %v", name, err)
 			}
-			told++
+			calls++
 			return nil
 		}})
 		move := make(t.Context(), 1*kB, l.Flow(key))
@@ -56,8 +56,8 @@ func TestStoreErrors(t *testing.T) {
 				t.Errorf("%s: %d, %v", name, n, err)
 			}
 		}
-		if told != 3 {
-			t.Errorf("%s: told %d times", name, told)
+		if calls != 3 {
+			t.Errorf("%s: %d calls", name, calls)
 		}
 		s.err, s.answer = nil, sluice.Decision{Reason: sluice.ReasonTableFull}
 		l = limiter(t, bandwidth.Options{Store: s, Rate: sluice.PerSecond(1 * mB)})
@@ -104,7 +104,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestRefusedForNow comes back when a store says so.
+// TestRefusedForNow tries again after the store's RetryAfter.
 func TestRefusedForNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &failing{

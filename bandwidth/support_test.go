@@ -19,7 +19,7 @@ const (
 
 var key = sluice.StringKey("somebody")
 
-// store returns a memory store, whose clock is that of the test's bubble if it has one.
+// store returns a memory store. In a bubble it uses the bubble's clock.
 func store(tb testing.TB) *memory.Store {
 	tb.Helper()
 	s, err := memory.New(memory.Options{})
@@ -58,7 +58,7 @@ func used(tb testing.TB, s sluice.Store, l *bandwidth.Limiter, k sluice.Key) int
 	return l.Limit().Capacity() - d.Remaining
 }
 
-// source gives bytes without an end, as many as are asked for.
+// source gives as many bytes as a read wants, without an end.
 type source struct{}
 
 func (source) Read(p []byte) (int, error) { return len(p), nil }

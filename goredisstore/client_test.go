@@ -22,7 +22,7 @@ func TestExplain(t *testing.T) {
 		notSent bool
 	}{
 		{context.DeadlineExceeded, false, true},
-		{io.EOF, false, true}, // of a connection that was not made
+		{io.EOF, false, true}, // the connection was not made
 		{context.DeadlineExceeded, true, false},
 		{io.EOF, true, false},
 		{redis.Nil, true, false}, // a script that replied nothing has run

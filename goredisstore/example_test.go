@@ -57,7 +57,7 @@ func ExampleDerive() {
 	// true <nil>
 }
 
-// New refuses a client that repeats commands, and the error says what to do.
+// New refuses a client that repeats commands. The error contains the remedy.
 func ExampleNew_retries() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	_, err := goredisstore.New(client, redisstore.Options{})

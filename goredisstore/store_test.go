@@ -53,8 +53,8 @@ func TestNewChecksTheClient(t *testing.T) {
 	}
 }
 
-// TestDerive makes clients with other options, and compares their options with those of the
-// derived clients, as far as these show what was set.
+// TestDerive makes clients with various options, and compares their options with the options of
+// the derived clients, as far as clients show them.
 func TestDerive(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// banning is a fake whose bans meet faults too.
+// banning is a fake with faults in its bans, too.
 type banning struct {
 	*fake
 	*memory.Store
@@ -72,7 +72,7 @@ func TestBansPassThrough(t *testing.T) {
 		r := sluice.Request{Limit: other, Key: key, Cost: 1, Ban: &sluice.Ban{}}
 		banned := func(when string, want bool) {
 			t.Helper()
-			if d := h.ask(r); d.Allowed == want || want && d.Reason != sluice.ReasonBanned {
+			if d := h.decide(r); d.Allowed == want || want && d.Reason != sluice.ReasonBanned {
 				t.Errorf("%s: %+v", when, d)
 			}
 		}
@@ -86,7 +86,7 @@ func TestBansPassThrough(t *testing.T) {
 			t.Errorf("the list: %+v, %v", page, err)
 		}
 		h.outage()
-		banned("by what stands in for the store", true)
+		banned("by the fallback", true)
 		if err := h.BanKey(t.Context(), other, key, time.Hour); !errors.Is(err, guard.ErrOpen) {
 			t.Errorf("banning while the store is down: %v", err)
 		}
@@ -102,7 +102,7 @@ func TestBansPassThrough(t *testing.T) {
 		}
 		banned("lifted", false)
 		h.outage()
-		banned("lifted, by what stands in for the store", false)
+		banned("lifted, by the fallback", false)
 		var bad *sluice.RequestError
 		if err := h.BanKey(t.Context(), other, key, 0); !errors.As(err, &bad) {
 			t.Errorf("a ban for no time: %v", err)
@@ -113,7 +113,7 @@ func TestBansPassThrough(t *testing.T) {
 	})
 }
 
-// TestListsOpenNoBreaker: whoever may not list bans goes on deciding.
+// TestListsOpenNoBreaker: a user without the permission to list bans can still decide.
 func TestListsOpenNoBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, nil)

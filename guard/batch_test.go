@@ -12,13 +12,13 @@ import (
 	"github.com/sluicehq/sluice/guard"
 )
 
-// Each request of a batch follows its own ladder, and all are charged or none.
+// Each request of a batch has its own fallback, and all are charged or none.
 func TestBatch(t *testing.T) {
-	ladder := by(map[string]guard.Fallback{
+	fallback := by(map[string]guard.Fallback{
 		"local": guard.Local, "local too": guard.Local, "allow": guard.Allow, "deny": guard.Deny,
 	})
 	of := func(name string) *sluice.Limit { return limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}) }
-	ask := func(name string, cost int64) sluice.Request {
+	decide := func(name string, cost int64) sluice.Request {
 		return sluice.Request{Limit: of(name), Key: key, Cost: cost}
 	}
 	shadow := func(r sluice.Request) sluice.Request {
@@ -32,25 +32,25 @@ func TestBatch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rs    []sluice.Request
-		want  string // of each: a, allowed; l, limited; n, never; e, for the store's error
+		want  string // for each request: a, allowed; l, limited; n, never; e, for the store's error
 		used  int64  // of "local"
 		used2 int64  // of "local too"
 	}{
-		{"all allowed", []sluice.Request{ask("local", 3), ask("allow", 1), ask("local too", 4)}, "aaa", 3, 4},
-		{"twice the same", []sluice.Request{ask("local", 6), ask("local", 4)}, "aa", 10, 0},
-		{"twice too much", []sluice.Request{ask("local", 6), ask("local", 5), ask("local too", 1)}, "ala", 0, 0},
-		{"denied outright", []sluice.Request{ask("local", 3), ask("deny", 1), ask("local too", 4)}, "aea", 0, 0},
-		{"denied outright and locally", []sluice.Request{ask("deny", 1), ask("local", 11)}, "en", 0, 0},
-		{"never, by who allows", []sluice.Request{ask("local", 3), ask("allow", 11)}, "an", 0, 0},
-		{"a shadow denies", []sluice.Request{shadow(ask("deny", 1)), ask("local", 3), shadow(ask("local too", 11))}, "ean", 3, 0},
-		{"shadows are charged", []sluice.Request{ask("deny", 1), shadow(ask("local", 3)), ask("local too", 1)}, "eaa", 3, 0},
-		{"a look can deny", []sluice.Request{ask("local", 3), peek(ask("deny", 1))}, "ae", 0, 0},
-		{"a look takes nothing", []sluice.Request{peek(ask("local", 3)), ask("local too", 1)}, "aa", 0, 1},
+		{"all allowed", []sluice.Request{decide("local", 3), decide("allow", 1), decide("local too", 4)}, "aaa", 3, 4},
+		{"twice the same", []sluice.Request{decide("local", 6), decide("local", 4)}, "aa", 10, 0},
+		{"twice too much", []sluice.Request{decide("local", 6), decide("local", 5), decide("local too", 1)}, "ala", 0, 0},
+		{"denied outright", []sluice.Request{decide("local", 3), decide("deny", 1), decide("local too", 4)}, "aea", 0, 0},
+		{"denied outright and locally", []sluice.Request{decide("deny", 1), decide("local", 11)}, "en", 0, 0},
+		{"never, although the fallback allows", []sluice.Request{decide("local", 3), decide("allow", 11)}, "an", 0, 0},
+		{"a shadow denies", []sluice.Request{shadow(decide("deny", 1)), decide("local", 3), shadow(decide("local too", 11))}, "ean", 3, 0},
+		{"shadows are charged", []sluice.Request{decide("deny", 1), shadow(decide("local", 3)), decide("local too", 1)}, "eaa", 3, 0},
+		{"a look can deny", []sluice.Request{decide("local", 3), peek(decide("deny", 1))}, "ae", 0, 0},
+		{"a look takes nothing", []sluice.Request{peek(decide("local", 3)), decide("local too", 1)}, "aa", 0, 1},
 	} {
 		for _, allowAll := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/open=%v", c.name, allowAll), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := build(t, guard.Options{Fallback: ladder})
+					h := build(t, guard.Options{Fallback: fallback})
 					if allowAll {
 						h.outage()
 					}
@@ -98,7 +98,7 @@ func TestBatch(t *testing.T) {
 // used checks how many of ten units a day are used of a limit's local version.
 func (h *house) used(name string, want int64) {
 	h.Helper()
-	d := h.ask(sluice.Request{Limit: limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}), Key: key, Peek: true})
+	d := h.decide(sluice.Request{Limit: limit(name, sluice.FixedWindow{Rate: sluice.PerDay(10)}), Key: key, Peek: true})
 	if got := d.Limit - d.Remaining; !d.Degraded || got != want {
 		h.Errorf("%d of %q are used locally, want %d", got, name, want)
 	}

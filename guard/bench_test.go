@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// BenchmarkDecide tells what a guard adds to a store that works: here one that takes
-// next to nothing, so that the difference is the guard's own.
+// BenchmarkDecide measures what a guard adds to a store that works. This store takes almost no
+// time, so that the rest is the guard's own.
 func BenchmarkDecide(b *testing.B) {
 	mem, err := memory.New(memory.Options{MaxBytes: 4 << 20})
 	if err != nil {
@@ -29,7 +29,7 @@ func BenchmarkDecide(b *testing.B) {
 		name  string
 		store sluice.Store
 	}{{"bare", mem}, {"inline", guarded(true)}, {"alone", guarded(false)}} {
-		ask := func(b *testing.B) {
+		decide := func(b *testing.B) {
 			b.Helper()
 			if _, err := c.store.Decide(b.Context(), r); err != nil {
 				b.Fatal(err)
@@ -38,7 +38,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				ask(b)
+				decide(b)
 			}
 		})
 		b.Run(c.name+"/parallel", func(b *testing.B) {
@@ -46,7 +46,7 @@ func BenchmarkDecide(b *testing.B) {
 			b.SetParallelism(32)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					ask(b)
+					decide(b)
 				}
 			})
 		})

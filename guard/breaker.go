@@ -48,7 +48,7 @@ type breaker struct {
 	opened atomic.Uint64 // from closed
 
 	mu    sync.Mutex
-	since time.Time // of the state
+	since time.Time // when the state began
 	next  time.Time // when a probe may be made, while open
 	last  error
 	// The failures within window, since the first one of them.

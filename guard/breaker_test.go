@@ -38,7 +38,7 @@ func TestOpensOnFailures(t *testing.T) {
 	})
 }
 
-// Under load, a store that hangs is not asked any more within 100 ms, and neither is one that is slow.
+// Under load, the guard stops calling a store that hangs, or is slow, within 100 ms.
 func TestOpensOnSilence(t *testing.T) {
 	release := func(t *testing.T) fault {
 		t.Helper()
@@ -60,15 +60,15 @@ func TestOpensOnSilence(t *testing.T) {
 				load := func(d time.Duration) {
 					for end := time.Now().Add(d); time.Now().Before(end); pass(500 * time.Microsecond) {
 						wg.Go(func() {
-							asked := time.Now()
+							began := time.Now()
 							h.take(other, 1)
-							worst.Store(max(worst.Load(), int64(time.Since(asked))))
+							worst.Store(max(worst.Load(), int64(time.Since(began))))
 						})
 					}
 				}
 				load(100 * time.Millisecond)
 				if h.State() != guard.Closed || h.Stats().Failed > 0 {
-					t.Fatalf("of a store that works: %+v", h.Stats())
+					t.Fatalf("with a store that works: %+v", h.Stats())
 				}
 				h.fake.set(with(t))
 				began := time.Now()
@@ -291,7 +291,7 @@ func TestGoexit(t *testing.T) {
 				runtime.Goexit()
 				return nil
 			})
-			ask := func() {
+			decide := func() {
 				done := make(chan struct{})
 				go func() { // ends with the store's, if that is inline
 					defer close(done)
@@ -300,7 +300,7 @@ func TestGoexit(t *testing.T) {
 				<-done
 			}
 			for range 3 {
-				ask()
+				decide()
 				pass(time.Second) // the last one is a probe
 			}
 			if st := h.Stats(); st.State != guard.Open || st.InFlight != 0 || st.Failed != 3 {
@@ -314,7 +314,7 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// What a store says of a question is an answer, also as an error.
+// An error about the request itself is an answer, and not a failure.
 func TestAnswersPass(t *testing.T) {
 	for _, want := range []error{
 		&sluice.RequestError{Limit: "x", Problem: "is odd"}, sluice.ErrUnsupported, sluice.ErrEnded, sluice.ErrLeaseLost, sluice.ErrClosed,
@@ -350,7 +350,7 @@ func TestNoReplay(t *testing.T) {
 		leases := limit("leases", sluice.Concurrency{Max: 4})
 		for i, call := range []func() error{
 			func() error { h.take(other, 1); return nil },
-			func() error { h.ask(sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}); return nil },
+			func() error { h.decide(sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}); return nil },
 			func() error {
 				return h.DecideAll(t.Context(), []sluice.Request{{Limit: other, Cost: 1}, {Limit: other, Cost: 1}}, make([]sluice.Decision, 2))
 			},
@@ -376,7 +376,7 @@ func want(err, want error) error {
 	return fmt.Errorf("got %w, want %w", err, want)
 }
 
-// Transitions are told in order, none is left out, and who is told may ask the guard.
+// The hook is called for each transition, in order, and may call the guard.
 func TestTransitions(t *testing.T) {
 	type change struct {
 		from, to guard.State
@@ -388,7 +388,7 @@ func TestTransitions(t *testing.T) {
 		var inside atomic.Bool
 		h = build(t, guard.Options{Retry: time.Millisecond, OnTransition: func(from, to guard.State, why error) {
 			if inside.Swap(true) {
-				t.Error("told two at once")
+				t.Error("two hooks at once")
 			}
 			h.State()
 			h.Stats()
@@ -429,15 +429,15 @@ func TestTransitions(t *testing.T) {
 	})
 }
 
-// A hook that panics does so for its caller, and the next change is told.
+// A hook panics in its caller, and the next transition is delivered.
 func TestHookPanics(t *testing.T) {
 	for _, at := range []guard.State{guard.Open, guard.HalfOpen, guard.Closed} {
 		t.Run(at.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told []guard.State
+				var seen []guard.State
 				panics := true
 				h := build(t, guard.Options{Failures: 1, OnTransition: func(_, to guard.State, _ error) {
-					told = append(told, to)
+					seen = append(seen, to)
 					if to == at && panics {
 						panics = false
 						panic("hook")
@@ -462,8 +462,8 @@ func TestHookPanics(t *testing.T) {
 				if at == guard.HalfOpen { // the probe was not made
 					want = []guard.State{guard.Open, guard.HalfOpen, guard.Open, guard.HalfOpen, guard.Closed}
 				}
-				if !slices.Equal(told, want) || recovered != 1 || h.Stats().InFlight != 0 {
-					t.Errorf("told %v, %d panics: %+v", told, recovered, h.Stats())
+				if !slices.Equal(seen, want) || recovered != 1 || h.Stats().InFlight != 0 {
+					t.Errorf("the hook saw %v, %d panics: %+v", seen, recovered, h.Stats())
 				}
 			})
 		})

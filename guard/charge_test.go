@@ -38,7 +38,7 @@ func TestReservationsAcrossAnOutage(t *testing.T) {
 		if got := locally(); got != 16 {
 			t.Fatalf("%d used locally, want 16", got)
 		}
-		// The store cannot take back what it gave, and the local one is not asked to.
+		// The store cannot take the charge back, and the local store must not.
 		if err := first.Cancel(ctx); !errors.Is(err, guard.ErrOpen) || errors.Is(err, sluice.ErrUnknownOutcome) {
 			t.Errorf("canceling while the store is down: %v", err)
 		}
@@ -69,7 +69,7 @@ func TestReservationsAcrossAnOutage(t *testing.T) {
 	})
 }
 
-// The terms of a reservation that waits are those of the local limit: its ticks, and its floor.
+// A reservation that waits has the numbers of the local limit: its ticks, and its floor.
 func TestLocalReservationInDebt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 3}})
@@ -77,7 +77,7 @@ func TestLocalReservationInDebt(t *testing.T) {
 		l := limit("debt", sluice.TokenBucket{Rate: sluice.PerSecond(7), Burst: 30})
 		h.take(l, 8)
 		r := sluice.Request{Limit: l, Key: key, Cost: 4, Floor: 9, MaxWait: time.Hour}
-		d := h.ask(r)
+		d := h.decide(r)
 		if !d.Allowed || d.Delay <= 0 || d.Limit != 10 {
 			t.Fatalf("%+v", d)
 		}
@@ -106,12 +106,12 @@ func TestLocalOverflow(t *testing.T) {
 				t.Fatal("the local store takes any number of keys")
 			}
 			r.Key = sluice.NewKey("key", time.Duration(i).String())
-			d = h.ask(r)
+			d = h.decide(r)
 		}
 		if err := h.Settle(t.Context(), r.Charge(&d), 1); err != nil {
 			t.Fatal(err)
 		}
-		if after := h.ask(r); !after.Overflow || after.Remaining != d.Remaining-1 {
+		if after := h.decide(r); !after.Overflow || after.Remaining != d.Remaining-1 {
 			t.Errorf("before %+v, after %+v", d, after)
 		}
 	})
@@ -125,7 +125,7 @@ func TestAllowedEnds(t *testing.T) {
 		h.take(window, 50)
 		h.outage()
 		r := sluice.Request{Limit: window, Key: key, Cost: 5}
-		d := h.ask(r)
+		d := h.decide(r)
 		h.recovery()
 		calls := h.fake.calls.Load()
 		if err := h.Cancel(ctx, r.Charge(&d)); err != nil {
@@ -139,7 +139,7 @@ func TestAllowedEnds(t *testing.T) {
 			t.Errorf("settling at a negative cost: %v", err)
 		}
 		if err := h.Release(ctx, r.Charge(&d), 0); !errors.Is(err, sluice.ErrUnsupported) {
-			t.Errorf("releasing what is no lease: %v", err)
+			t.Errorf("the release of a charge without a lease: %v", err)
 		}
 		if h.fake.calls.Load() != calls || used(t, h.fake.Store, window) != 50 {
 			t.Errorf("%d calls of the store, %d used", h.fake.calls.Load()-calls, used(t, h.fake.Store, window))

@@ -85,12 +85,12 @@ func TestSharedDeadline(t *testing.T) {
 	})
 }
 
-// An end that got no answer in time says that nobody knows what became of it.
+// The error of an end without an answer in time wraps ErrUnknownOutcome.
 func TestDeadlineOfEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{})
 		r := sluice.Request{Limit: other, Key: key, Cost: 1}
-		d := h.ask(r)
+		d := h.decide(r)
 		release := make(chan struct{})
 		h.fake.set(hung(release))
 		err := h.Cancel(t.Context(), r.Charge(&d))
@@ -214,8 +214,8 @@ func TestCallersContext(t *testing.T) {
 	})
 }
 
-// A store that answers nobody is failing, also for callers whose own deadlines are all
-// shorter than the guard's: those that come later have the ladder's answer.
+// A store that answers no call is failing, even if the deadlines of all callers are shorter
+// than the guard's. The fallback decides for later callers.
 func TestCallersDeadlines(t *testing.T) {
 	for _, inline := range []bool{false, true} {
 		t.Run(fmt.Sprintf("inline=%v", inline), func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestCallersDeadlines(t *testing.T) {
 	}
 }
 
-// A store that answers others meanwhile is not failing, whoever leaves.
+// A store that answers other calls meanwhile is not failing, although callers leave.
 func TestCallersDeadlinesAmongOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{})
@@ -326,7 +326,7 @@ func TestContextOfCall(t *testing.T) {
 				t.Errorf("the deadline is in %v", left)
 			}
 			if ctx.Value(name{}) != "value" || ctx.Value(key) != nil {
-				t.Error("the values are not those of the caller")
+				t.Error("the values of the caller are lost")
 			}
 			before := runtime.NumGoroutine()
 			own, cancel := context.WithCancel(ctx)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// remote stands for a store on a network that can be cut.
+// remote is in place of a store on a network that can be cut.
 type remote struct {
 	*memory.Store
 	cut bool
@@ -24,8 +24,8 @@ func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision,
 	return r.Store.Decide(ctx, q)
 }
 
-// One of four processes that share a store. While the store is down, each limits
-// requests to its fourth, but for logins, which are refused.
+// One of four processes that share a store. While the store is down, each process limits
+// requests to its fourth, and refuses logins.
 func Example() {
 	mem, err := memory.New(memory.Options{})
 	if err != nil {
@@ -56,24 +56,24 @@ func Example() {
 	}
 	api := sluice.NewLimiter(store, sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerDay(20)}))
 	login := sluice.NewLimiter(store, sluice.MustLimit("login", sluice.TokenBucket{Rate: sluice.PerMinute(5)}))
-	ask := func(l *sluice.Limiter) {
+	decide := func(l *sluice.Limiter) {
 		d, err := l.Allow(context.Background(), sluice.StringKey("192.0.2.1"))
 		if err != nil {
 			panic(err)
 		}
 		fmt.Printf("%s: allowed %v, %d of %d remain, degraded %v\n", l.Limit().Name(), d.Allowed, d.Remaining, d.Limit, d.Degraded)
 	}
-	ask(api)
+	decide(api)
 	shared.cut = true
-	ask(api)
-	ask(login)
-	ask(api)
+	decide(api)
+	decide(login)
+	decide(api)
 	shared.cut = false
 	for store.State() != guard.Closed { // until a probe has succeeded
 		<-time.After(10 * time.Millisecond)
 		_, _ = api.Peek(context.Background(), sluice.StringKey("192.0.2.1"))
 	}
-	ask(api)
+	decide(api)
 	// Output:
 	// api: allowed true, 19 of 20 remain, degraded false
 	// api: allowed true, 4 of 5 remain, degraded true

@@ -24,7 +24,7 @@ type fake struct {
 
 var _ sluice.Store = (*fake)(nil)
 
-// set makes the calls from now on meet a fault, nil for none.
+// set gives later calls a fault, nil for none.
 func (f *fake) set(with fault) {
 	if with == nil {
 		f.fault.Store(nil)
@@ -109,10 +109,10 @@ func slow(d time.Duration) fault {
 	}
 }
 
-// pass lets time pass, that of a bubble of package synctest.
+// pass lets time pass in a bubble of package synctest.
 func pass(d time.Duration) { <-time.After(d) }
 
-// house is a guard and what it stands on.
+// house is a guard and the stores that it wraps.
 type house struct {
 	*testing.T
 	*guard.Store
@@ -137,8 +137,8 @@ func build(t *testing.T, o guard.Options) *house {
 	return h
 }
 
-// ask decides a request that gives no error.
-func (h *house) ask(r sluice.Request) sluice.Decision {
+// decide decides a request without an error.
+func (h *house) decide(r sluice.Request) sluice.Decision {
 	h.Helper()
 	d, err := h.Decide(context.Background(), r)
 	if err != nil {
@@ -149,7 +149,7 @@ func (h *house) ask(r sluice.Request) sluice.Decision {
 
 func (h *house) take(l *sluice.Limit, n int64) sluice.Decision {
 	h.Helper()
-	return h.ask(sluice.Request{Limit: l, Key: key, Cost: n})
+	return h.decide(sluice.Request{Limit: l, Key: key, Cost: n})
 }
 
 // outage breaks the store and opens the breaker.

@@ -115,7 +115,7 @@ func TestLadder(t *testing.T) {
 				h.fake.set(broken)
 				c.request.Key = key
 				c.want.Degraded = true
-				d := h.ask(c.request)
+				d := h.decide(c.request)
 				if d.Allowed && !c.request.Peek {
 					if err := h.Cancel(t.Context(), c.request.Charge(&d)); err != nil {
 						t.Fatal(err)
@@ -141,7 +141,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// Who is denied comes back when the store may be asked again.
+// A denied request can be retried when the store may be called again.
 func TestRetryAfterOfDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Retry: 20 * time.Second, Default: guard.Deny})
@@ -162,8 +162,8 @@ func TestRetryAfterOfDenied(t *testing.T) {
 	})
 }
 
-// What is asked of nobody is refused, whatever the ladder says.
-func TestLadderChecks(t *testing.T) {
+// An invalid request is refused by every fallback.
+func TestFallbackChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Allow})
 		h.outage()
@@ -238,7 +238,7 @@ func TestLocalFails(t *testing.T) {
 	})
 }
 
-// The ladder can be replaced while it is used.
+// The fallback can be replaced while it is used.
 func TestSetFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"other": guard.Deny})})
@@ -322,7 +322,7 @@ func TestSharesAddUp(t *testing.T) {
 					for _, h := range fleet {
 						for range 100 {
 							member++
-							if d := h.ask(sluice.Request{Limit: c.limit, Key: key, Cost: 1, Member: member}); d.Allowed {
+							if d := h.decide(sluice.Request{Limit: c.limit, Key: key, Cost: 1, Member: member}); d.Allowed {
 								admitted++
 							}
 						}

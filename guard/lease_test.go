@@ -66,7 +66,7 @@ func TestLeaseOfTheStore(t *testing.T) {
 					t.Errorf("releasing while the store is down: %v", err)
 				}
 				h.recovery()
-				// The store had forgotten them, and takes them anew.
+				// The store had forgotten them, and takes them again.
 				h.renew(mine[0], false)
 				h.renew(mine[1], false)
 				if n := held(t, h.fake.Store, leases); n != 2 {
@@ -89,7 +89,7 @@ func TestLeaseOfTheStore(t *testing.T) {
 	}
 }
 
-// Where the ladder denies, a lease of the store is held for as long as the store
+// With the fallback Deny, a lease of the store is held for as long as the store
 // surely holds it.
 func TestLeaseOfTheStoreDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestLeaseOfTheStoreDenied(t *testing.T) {
 	})
 }
 
-// How long the store surely holds a lease counts from when it was asked.
+// The time for which the store certainly holds a lease counts from the request.
 func TestLeaseOfASlowStoreDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Deny})
@@ -126,7 +126,7 @@ func TestLeaseOfASlowStoreDenied(t *testing.T) {
 	})
 }
 
-// A lease that the store says is lost is no lease any more.
+// A lease that the store reports as lost is forgotten.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Deny})
@@ -151,7 +151,7 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
-// A lease that stood in stays where it was granted until it is released.
+// A lease of the fallback stays in the local store until it is released.
 func TestLeaseOfTheLocalStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 2}})
@@ -176,7 +176,7 @@ func TestLeaseOfTheLocalStore(t *testing.T) {
 		if err := a.Release(t.Context()); err != nil {
 			t.Errorf("releasing: %v", err)
 		}
-		// One that was lost is taken anew by the store, and released there.
+		// A lease that was lost is taken again in the store, and released there.
 		pass(11 * time.Second)
 		h.renew(b, false)
 		if n := held(t, h.fake.Store, leases); n != 1 {
@@ -191,8 +191,8 @@ func TestLeaseOfTheLocalStore(t *testing.T) {
 	})
 }
 
-// A lease of the store that was lost in an outage is another layer's when it is taken anew.
-func TestLeaseTakenAnew(t *testing.T) {
+// A lease of the store that was lost in an outage is another layer's when it is taken again.
+func TestLeaseTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{})
 		l := h.acquire(leases, false)
@@ -200,7 +200,7 @@ func TestLeaseTakenAnew(t *testing.T) {
 		pass(11 * time.Second)
 		h.fake.set(broken)
 		if d := h.renew(l, true); d.Remaining != 3 {
-			t.Errorf("taken anew: %+v", d)
+			t.Errorf("taken again: %+v", d)
 		}
 		h.recovery()
 		calls := h.fake.calls.Load()
@@ -213,7 +213,7 @@ func TestLeaseTakenAnew(t *testing.T) {
 	})
 }
 
-// A lease that was allowed without counting asks nothing of anybody.
+// A lease that was allowed without counting calls no store.
 func TestLeaseAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Allow})
@@ -231,7 +231,7 @@ func TestLeaseAllowed(t *testing.T) {
 	})
 }
 
-// Who is queued is not told to run because the store is down.
+// A queued member may not run because the store is down.
 func TestLeaseInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{})
@@ -240,10 +240,10 @@ func TestLeaseInTheQueue(t *testing.T) {
 		h.outage()
 		h.fake.set(broken)
 		if d := h.renew(running, true); d.Delay != 0 {
-			t.Errorf("who runs: %+v", d)
+			t.Errorf("the running member: %+v", d)
 		}
 		if d := h.renew(waiting, true); d.Delay != 3*time.Second {
-			t.Errorf("who waits: %+v", d)
+			t.Errorf("the waiting member: %+v", d)
 		}
 		h.recovery()
 		if err := running.Release(t.Context()); err != nil {
@@ -262,29 +262,29 @@ func TestPeekAtLease(t *testing.T) {
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 1}
 		peek := r
 		peek.Peek = true
-		h.ask(peek)
+		h.decide(peek)
 		if n := h.Stats().Leases; n != 0 {
 			t.Errorf("%d leases are remembered of a look", n)
 		}
-		h.ask(r)
+		h.decide(r)
 		h.outage()
 		local := r
 		local.Member = 2
-		h.ask(local)
+		h.decide(local)
 		for range 3 {
 			pass(4 * time.Second)
 			h.fake.set(broken)
-			h.ask(peek)
+			h.decide(peek)
 			localPeek := local
 			localPeek.Peek = true
-			h.ask(localPeek)
+			h.decide(localPeek)
 		}
-		if d := h.ask(peek); d.Remaining != 1 {
+		if d := h.decide(peek); d.Remaining != 1 {
 			t.Errorf("both have ended, and a look says %+v", d)
 		}
 		peek.Member = 3
 		remembered := h.Stats().Leases
-		if d := h.ask(peek); !d.Allowed || d.Remaining != 1 || h.Stats().Held != 2 {
+		if d := h.decide(peek); !d.Allowed || d.Remaining != 1 || h.Stats().Held != 2 {
 			t.Errorf("a look at a new one: %+v, %+v", d, h.Stats())
 		}
 		if err := h.DecideAll(t.Context(), []sluice.Request{peek, peek}, make([]sluice.Decision, 2)); err != nil {
@@ -330,7 +330,7 @@ func TestLeasesInBatches(t *testing.T) {
 		if st := h.Stats(); st.Held != 3 {
 			t.Errorf("%+v", st)
 		}
-		// New ones, of those that stand in.
+		// New leases, from the fallback.
 		out = out[:2]
 		rs[0].Member, rs[1].Member = 2, 2
 		batch(true)
@@ -361,7 +361,7 @@ func TestLeasesInBatches(t *testing.T) {
 	})
 }
 
-// Of a batch of the store, those leases are remembered that it granted.
+// The guard remembers the leases that a batch of the store granted.
 func TestLeasesGrantedInBatches(t *testing.T) {
 	lease := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 1}
 	peek, shadow := lease, lease
@@ -388,7 +388,7 @@ func TestLeasesGrantedInBatches(t *testing.T) {
 	}
 }
 
-// The memory of leases is bounded, and those that have ended make room.
+// The memory of leases is bounded, and leases that have ended make room.
 func TestLeasesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{MaxLeases: 100, Default: guard.Allow})
@@ -396,7 +396,7 @@ func TestLeasesAreBounded(t *testing.T) {
 		take := func(from, to uint64) {
 			t.Helper()
 			for m := from; m <= to; m++ {
-				if d := h.ask(sluice.Request{Limit: many, Key: key, Cost: 1, Member: m}); !d.Allowed {
+				if d := h.decide(sluice.Request{Limit: many, Key: key, Cost: 1, Member: m}); !d.Allowed {
 					t.Fatalf("%+v", d)
 				}
 			}
@@ -428,7 +428,7 @@ func TestLeasesAreBounded(t *testing.T) {
 // A lease that the store granted too late, or to somebody who had left, ends soon, and not with its time to live.
 func TestLeaseInDoubt(t *testing.T) {
 	flight := sluice.Request{Limit: leases, Key: key, Cost: 1}
-	ask := map[string]func(h *house, ctx context.Context, member uint64) error{
+	decide := map[string]func(h *house, ctx context.Context, member uint64) error{
 		"alone": func(h *house, ctx context.Context, member uint64) error {
 			r := flight
 			r.Member = member
@@ -441,21 +441,21 @@ func TestLeaseInDoubt(t *testing.T) {
 			return h.DecideAll(ctx, []sluice.Request{r, {Limit: other, Key: key, Cost: 1}}, make([]sluice.Decision, 2))
 		},
 	}
-	for name, ask := range ask {
+	for name, decide := range decide {
 		for _, fallback := range []guard.Fallback{guard.Local, guard.Allow, guard.Deny} {
 			t.Run(name+", "+fallback.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := build(t, guard.Options{Default: fallback})
 					h.fake.set(slow(100 * time.Millisecond))
 					for member := range uint64(3) {
-						if err := ask(h, t.Context(), member+1); err != nil {
+						if err := decide(h, t.Context(), member+1); err != nil {
 							t.Error(err)
 						}
 					}
 					leaving, leave := context.WithCancel(t.Context())
 					time.AfterFunc(10*time.Millisecond, leave)
-					if err := ask(h, leaving, 4); !errors.Is(err, sluice.ErrUnknownOutcome) {
-						t.Errorf("who left is told %v", err)
+					if err := decide(h, leaving, 4); !errors.Is(err, sluice.ErrUnknownOutcome) {
+						t.Errorf("the caller that left gets %v", err)
 					}
 					pass(200 * time.Millisecond)
 					if n := held(t, h.fake.Store, leases); n != 4 {
@@ -471,7 +471,7 @@ func TestLeaseInDoubt(t *testing.T) {
 					calls := h.fake.calls.Load()
 					pass(time.Hour)
 					if n := h.fake.calls.Load(); n != calls {
-						t.Errorf("the store was asked %d more times", n-calls)
+						t.Errorf("%d more calls of the store", n-calls)
 					}
 				})
 			})
@@ -479,18 +479,18 @@ func TestLeaseInDoubt(t *testing.T) {
 	}
 }
 
-// A lease in doubt that is asked for again is kept, since it is known then.
-func TestLeaseInDoubtAskedAgain(t *testing.T) {
+// A lease in doubt that a later request gets is kept, because its member has it then.
+func TestLeaseInDoubtTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Deny})
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1, Member: 7}
 		h.fake.set(slow(100 * time.Millisecond))
-		if d := h.ask(r); d.Allowed {
+		if d := h.decide(r); d.Allowed {
 			t.Errorf("%+v", d)
 		}
 		pass(200 * time.Millisecond)
 		h.fake.set(nil)
-		if d := h.ask(r); !d.Allowed || d.Degraded {
+		if d := h.decide(r); !d.Allowed || d.Degraded {
 			t.Errorf("%+v", d)
 		}
 		pass(6 * time.Second)
@@ -500,20 +500,20 @@ func TestLeaseInDoubtAskedAgain(t *testing.T) {
 	})
 }
 
-// A lease that is not remembered, for there are too many, may be in doubt and running: it is not ended.
+// A lease that is not remembered, because there are too many, may be in use: it is not ended.
 func TestLeaseInDoubtAmongTooMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Default: guard.Allow, MaxLeases: 1})
 		r := sluice.Request{Limit: leases, Key: key, Cost: 1}
 		for member := range uint64(2) {
 			r.Member = member + 1
-			if d := h.ask(r); !d.Allowed || d.Degraded {
+			if d := h.decide(r); !d.Allowed || d.Degraded {
 				t.Fatalf("%+v", d)
 			}
 		}
 		r.Member = 2
 		h.fake.set(slow(100 * time.Millisecond))
-		h.ask(r) // renewed, for all that the store knows
+		h.decide(r) // the store has renewed it
 		h.fake.set(nil)
 		pass(6 * time.Second)
 		if n := held(t, h.fake.Store, leases); n != 2 {

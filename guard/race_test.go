@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/guard"
 )
 
-// Many who ask at once of a store that comes and goes: every call has an answer, what
+// Many callers use a store that comes and goes: every call has an answer, what
 // is admitted stays within the limits of store and share, all that was taken is given back, and
 // nothing is left behind. In real time, for the race detector.
 func TestFlapping(t *testing.T) {
@@ -58,7 +58,7 @@ func TestFlapping(t *testing.T) {
 					wrong.Add(1)
 				}
 				if d.Allowed {
-					_ = h.Release(ctx, r.Charge(&d), 0) // of a store that is down it fails
+					_ = h.Release(ctx, r.Charge(&d), 0) // fails while the store is down
 				}
 			}
 		})

@@ -57,7 +57,7 @@ func perMicro(r sluice.Rate) *big.Rat {
 }
 
 // Whatever the limit, its local version has the share of each number, rounded down
-// to a unit, and no less than the rate asks for.
+// to a unit, and no slower a rate than can be counted.
 func TestScaleLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	inexact := 0
@@ -221,7 +221,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A floor keeps its share, and leaves a unit to who has one, as the whole floor does.
+// A scaled floor leaves at least one unit, if the whole floor does.
 func TestScaleFloor(t *testing.T) {
 	s := scaler{share: Share{1, 10}}
 	for _, c := range []struct{ capacity, floor, want int64 }{
@@ -234,8 +234,8 @@ func TestScaleFloor(t *testing.T) {
 	}
 }
 
-// Limits that are made for each request find their local version, and those of a
-// flood do not pile up.
+// Limits that are made for each request find their local version, and the limits of a flood
+// do not pile up.
 func TestScaledLimitsAreKept(t *testing.T) {
 	s := scaler{share: Share{1, 2}}
 	made := func(name string, n int64) *sluice.Limit {
@@ -255,11 +255,11 @@ func TestScaledLimitsAreKept(t *testing.T) {
 		}
 	}
 	if got := made("a", 10); got.Name() != first.Name() || *got.Params() != *first.Params() {
-		t.Errorf("made anew: %v, was %v", got, first)
+		t.Errorf("made again: %v, was %v", got, first)
 	}
 }
 
-// A receipt is what it was once its mark is off, and its mark tells who made it.
+// A receipt without its mark is the original, and the mark names the layer.
 func TestReceiptLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 10_000 {

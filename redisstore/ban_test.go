@@ -53,9 +53,9 @@ func TestSlotKeys(t *testing.T) {
 // TestScanGoesThroughAllMasters: one after the other, also if they change meanwhile.
 func TestScanGoesThroughAllMasters(t *testing.T) {
 	client := &fakeClient{masters: []Master{{Slot: 9000}, {Slot: 0}, {Slot: 4000}}}
-	var asked []uint16
+	var scanned []uint16
 	client.scan = func(key string, cursor uint64) ([]string, uint64, error) {
-		asked = append(asked, slotOf(key))
+		scanned = append(scanned, slotOf(key))
 		return []string{key}, (cursor + 7) % 14, nil
 	}
 	s, err := New(client, Options{})
@@ -77,8 +77,8 @@ func TestScanGoesThroughAllMasters(t *testing.T) {
 	for next = page(next); next != ""; {
 		next = page(next)
 	}
-	if want := []uint16{0, 0, 4000, 4000, 4500, 4500, 9000, 9000}; !slices.Equal(asked, want) {
-		t.Errorf("asked at slots %d, want %d", asked, want)
+	if want := []uint16{0, 0, 4000, 4000, 4500, 4500, 9000, 9000}; !slices.Equal(scanned, want) {
+		t.Errorf("scanned slots %d, want %d", scanned, want)
 	}
 	client.errSHA = errors.New("no")
 	if _, _, err := s.scan(t.Context(), "", "*", 10); !errors.Is(err, client.errSHA) {
@@ -86,12 +86,12 @@ func TestScanGoesThroughAllMasters(t *testing.T) {
 	}
 	for _, from := range []string{"x", "1", "1/", "/1", "-1/0", "16384/0", "0/-1"} {
 		if isCursor(from) {
-			t.Errorf("%q is taken for a place", from)
+			t.Errorf("%q is taken for a cursor", from)
 		}
 	}
 }
 
-// TestListOfBansFails with what the server says, and names the place.
+// TestListOfBansFails with the server's error, which names the list.
 func TestListOfBansFails(t *testing.T) {
 	for _, err := range []error{&ServerError{Text: "NOPERM this user has no permissions to run the 'scan' command"}, errors.New("broken pipe")} {
 		s, newErr := New(&fakeClient{errSHA: err}, Options{})

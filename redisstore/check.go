@@ -218,7 +218,7 @@ func (s *Store) probe(ctx context.Context, m Master) error {
 	return nil
 }
 
-const noPermission = "the user lacks a permission; docs/redis.md lists those that are needed"
+const noPermission = "the user lacks a permission; docs/redis.md lists the needed ones"
 
 // explain adds the remedy to an error, if an operator can mend it, and the master's address.
 func explain(err error, at string) error {
@@ -278,8 +278,8 @@ func readInfo(text string) info {
 	return in
 }
 
-// server returns the program and its version. Valkey reports its own version, and that of the
-// compatible Redis.
+// server returns the program and its version. Valkey reports its own version, and the version
+// of the compatible Redis.
 func (in info) server() string {
 	if v := in["valkey_version"]; v != "" {
 		return "valkey " + v

@@ -16,7 +16,7 @@ func TestCheckSpeaksClearly(t *testing.T) {
 		name, info string
 		err        error
 		cluster    bool
-		want       string // of the error
+		want       string // part of the error
 		warn       string
 	}{
 		{"too old", "redis_version:4.0.14", nil, false, "5.0 or later", ""},
@@ -47,7 +47,7 @@ func TestCheckSpeaksClearly(t *testing.T) {
 		}
 		var misfit *MisfitError
 		if c.want != "" && errors.As(err, &misfit) == (c.name == "loading" || c.name == "full") {
-			t.Errorf("%s: whether it stays so is told wrongly: %v", c.name, err)
+			t.Errorf("%s: whether a retry helps is wrong: %v", c.name, err)
 		}
 		if c.name == "valkey" && report.Server != "valkey 8.0.1" {
 			t.Errorf("the server is %q", report.Server)
@@ -55,14 +55,14 @@ func TestCheckSpeaksClearly(t *testing.T) {
 	}
 }
 
-// TestCheckOfACluster: what is said of several masters is said once, of those that it is about.
+// TestCheckOfACluster: a warning about several masters is given once, with their addresses.
 func TestCheckOfACluster(t *testing.T) {
 	const well = "redis_version:7.0.15\r\ncluster_enabled:1"
 	evicts := well + "\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru"
 	loading := well + "\r\nloading:1"
 	for _, c := range []struct {
 		name   string
-		infos  []string // of the masters; empty: no answer
+		infos  []string // one for each master; empty: no answer
 		server string
 		warn   []string // what the warnings begin with
 		err    string

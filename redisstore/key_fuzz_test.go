@@ -14,7 +14,7 @@ import (
 type storedKey struct {
 	tenant, text string // digests where the text was too long
 	parts        int
-	word         string // of the algorithm
+	word         string // the algorithm's word
 	ban          bool
 	limit        string
 }
@@ -93,8 +93,8 @@ func shortened(text string) string {
 	return "%#" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// FuzzStoredKeys: the key of a state or a ban says which limit, which key and which tenant it
-// is of, whatever bytes these hold; and its hash tag is that of the tenant, or of the key.
+// FuzzStoredKeys: the limit, the key and the tenant can be read from the server's key of a state
+// or a ban, whatever bytes they hold. Its hash tag is the tenant's, or the key's.
 func FuzzStoredKeys(f *testing.F) {
 	f.Add("a", "b", 2, "per-client", "t", 0, true)
 	f.Add("", "", 0, "n", "", 1, false)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
-	_ "time/tzdata" // the zones are those of this release of Go, on every system
+	_ "time/tzdata" // this release of Go has the same zones on every system
 
 	"github.com/sluicehq/sluice/algo"
 )
@@ -29,8 +29,8 @@ func calendars(t *testing.T) []*algo.Calendar {
 	return cs
 }
 
-// TestBounds: the period of each time is there, with its neighbours, and where
-// others are missing the distance tells, by which window.lua knows.
+// TestBounds: the period of each time is there, with its neighbours. Where others are missing,
+// window.lua can recognise that by the distance.
 func TestBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const from, years = 1_750_000_000_000_000, 15 * 365 * 86_400_000_000
@@ -56,7 +56,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCalendarID tells calendars apart by what makes their windows others.
+// TestCalendarID: calendars with different windows have different IDs.
 func TestCalendarID(t *testing.T) {
 	ids := make(map[int64]*algo.Calendar)
 	all := calendars(t)

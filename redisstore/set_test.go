@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// setLimits are those whose state is a sorted set.
+// setLimits are limits whose state is a sorted set.
 var setLimits = []*limit{
 	new(limits).get(sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerMinute(5), MinInterval: time.Second})),
 	new(limits).get(sluice.MustLimit("denied", sluice.SlidingLog{Rate: sluice.PerMinute(5), CountDenied: true})),

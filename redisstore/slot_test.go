@@ -74,7 +74,7 @@ func TestErrorsOfSlots(t *testing.T) {
 	}{
 		"one refuses, and the others are given back":    {batches: map[string]error{"{b}": refused}},
 		"one refuses, and one cannot be given back":     {batches: map[string]error{"{b}": refused}, ends: map[string]error{"{c}": refused}, unknown: true},
-		"one refuses, and of one nobody knows":          {batches: map[string]error{"{a}": refused, "{b}": io.EOF, "{c}": refused}, unknown: true},
+		"one refuses, and one is unknown":               {batches: map[string]error{"{a}": refused, "{b}": io.EOF, "{c}": refused}, unknown: true},
 		"one refuses, and a shadow is charged for good": {batches: map[string]error{"{b}": refused}, shadow: true, unknown: true},
 		"one refuses, and another counts a denial":      {batches: map[string]error{"{b}": refused}, denies: "{c}", unknown: true},
 	} {
@@ -99,7 +99,7 @@ func TestErrorsOfSlots(t *testing.T) {
 	}
 }
 
-// TestDenialsOfSlots: what one slot denies is told, though another one fails.
+// TestDenialsOfSlots: the denials of one slot are reported, although another slot fails.
 func TestDenialsOfSlots(t *testing.T) {
 	refused := &ServerError{Text: "CLUSTERDOWN Hash slot not served"}
 	s, err := New(&slotsClient{batches: map[string]error{"{b}": refused}, denies: "{c}"}, Options{Cluster: true})

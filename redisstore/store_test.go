@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// TestErrors: the source is sent on NOSCRIPT and never else, nothing is sent twice,
-// and an error says whether anything may have changed.
+// TestErrors: the source is sent only after NOSCRIPT, nothing is sent twice, and an error shows
+// whether anything may have changed.
 func TestErrors(t *testing.T) {
 	noscript := &ServerError{"NOSCRIPT No matching script. Please use EVAL."}
 	oom := &ServerError{"OOM command not allowed when used memory > 'maxmemory'."}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// windows are limits whose views are those of windows, cells and counters.
+// windows are limits of fixed windows, sliding windows and sliding counters.
 func windows() []*sluice.Limit {
 	var ls []*sluice.Limit
 	for _, a := range []sluice.Algorithm{

@@ -31,8 +31,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestDenied counts denials and tells of the ban they lead to, but for those that no denial
-// by the limit is behind.
+// TestDenied counts denials by the limit, and no others, and adds the ban that follows to the
+// decision.
 func TestDenied(t *testing.T) {
 	b := algo.Ban{After: 1, Within: 1_000_000, For: 60_000_000}
 	for _, step := range []struct {

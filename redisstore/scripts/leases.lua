@@ -25,7 +25,7 @@
 -- and what survey finds out at the time of the script.
 do
   local below = 9007199254740992
-  local stride = 131072 -- of an arrival's number in its score
+  local stride = 131072 -- from one arrival's score to the next
   -- Beyond these, arrivals and expiries are renumbered.
   local mostNumber = 34359738368
   local mostShift = 2251799813685248

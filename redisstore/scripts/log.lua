@@ -134,7 +134,7 @@ do
     return t
   end
 
-  -- prune drops all entries from a copy but those that hold the newest count units.
+  -- prune drops entries from a copy until the rest just holds the newest count units.
   local function prune(t, count)
     local target = t.total - count + 1
     if t.oldest == nil or t.oldest[2] >= target then
