@@ -19,22 +19,31 @@ const (
 // ports are those of one server, as decimal text.
 type ports struct{ plain, tls, bus string }
 
-func freePorts() (p ports, err error) {
+func freePorts() (ports, error) {
+	free, err := FreePorts(3)
+	if err != nil {
+		return ports{}, err
+	}
+	return ports{free[0], free[1], free[2]}, nil
+}
+
+// FreePorts returns so many free ports, which differ, for servers that a test starts.
+func FreePorts(n int) (free []string, err error) {
 	var taken []net.Listener // all at once, so that they differ
 	defer func() {
 		for _, l := range taken {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	for _, port := range []*string{&p.plain, &p.tls, &p.bus} {
+	for range n {
 		l, err := listenFree()
 		if err != nil {
-			return ports{}, err
+			return nil, err
 		}
 		taken = append(taken, l)
-		*port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		free = append(free, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 	}
-	return p, nil
+	return free, nil
 }
 
 // listenFree listens on a free port of the range.

@@ -33,10 +33,12 @@ rules:
 func overBoth(t *testing.T, config string, test func(t *testing.T, a, b *server)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
 		s := serve(t, config)
 		test(t, s, s)
 	})
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		config := fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", redistest.Start(t).Addr()) + config
 		test(t, serve(t, config), serve(t, config))
 	})
@@ -90,6 +92,7 @@ func (s *server) sluice(args ...string) string {
 // TestABanByHandHoldsEverywhereAtOnce: made at one server, it is in force at the other when the
 // command has ended, and lifted from there.
 func TestABanByHandHoldsEverywhereAtOnce(t *testing.T) {
+	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		for _, s := range []*server{a, b} {
 			if status, text := s.ask("proxy", http.MethodGet, "/hand", ""); status != http.StatusOK {
@@ -124,6 +127,7 @@ func TestABanByHandHoldsEverywhereAtOnce(t *testing.T) {
 
 // TestABanByDenialsHoldsEverywhereAtOnce: denials at any server add up.
 func TestABanByDenialsHoldsEverywhereAtOnce(t *testing.T) {
+	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		const client = "192.0.2.7"
 		for i, want := range []string{"", "", "limited", "limited", "banned", "banned"} {
@@ -147,6 +151,7 @@ func TestABanByDenialsHoldsEverywhereAtOnce(t *testing.T) {
 
 // TestBansEscalate: the second ban in a row lasts longer than the first, and the third than that.
 func TestBansEscalate(t *testing.T) {
+	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		const client = "192.0.2.8"
 		if got := a.mustCheck("/escalating", client); !got.Allowed {
@@ -176,6 +181,7 @@ func TestBansEscalate(t *testing.T) {
 
 // TestAttemptsDoNotProlongABan: who asks all the time is let in when the ban has ended.
 func TestAttemptsDoNotProlongABan(t *testing.T) {
+	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		const client = "192.0.2.9"
 		banAtOnce(t, a, "/fixed", client)
@@ -193,6 +199,7 @@ func TestAttemptsDoNotProlongABan(t *testing.T) {
 // TestAttemptsProlongABanIfAsked: who asks all the time stays out for longer than the ban
 // lasts, and who is quiet for so long does not.
 func TestAttemptsProlongABanIfAsked(t *testing.T) {
+	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		const client, lasts = "192.0.2.10", 2 * time.Second
 		banAtOnce(t, a, "/prolonged", client)

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/redistest"
 )
 
 // block is a fenced block of a page.
@@ -40,6 +41,7 @@ func blocks(t *testing.T, page, section string) []block {
 
 // TestQuickStart runs the commands of docs/redis.md, each with the output after it.
 func TestQuickStart(t *testing.T) {
+	t.Parallel()
 	if ran := runCommands(t, blocks(t, "redis.md", "Two servers, one limit")); ran < 9 {
 		t.Errorf("the page has %d commands", ran)
 	}
@@ -62,7 +64,7 @@ func runCommands(t *testing.T, steps []block) int {
 		}
 	}
 	freed := otherPorts(t, "6379", "8080", "8081", "9090", "8180", "8181", "9190")
-	t.Setenv("SLUICE_SERVER", freed("http://127.0.0.1:9090"))
+	sh := shell{dir, freed("http://127.0.0.1:9090")}
 	ran := 0
 	for i, step := range steps {
 		text := freed(step.text)
@@ -78,25 +80,25 @@ func runCommands(t *testing.T, steps []block) int {
 			command := strings.TrimSpace(text)
 			ran++
 			if strings.HasPrefix(command, "redis-server") || strings.HasPrefix(command, "sluice serve") {
-				background(t, dir, command)
+				sh.background(t, command)
 				wait := "redis-cli -p " + freed("6379") + " ping | grep PONG"
 				if port := adminFlag.FindStringSubmatch(command); port != nil {
 					wait = "curl -sf http://" + port[1] + "/readyz"
 				} else if strings.HasPrefix(command, "sluice") {
 					wait = freed("curl -sf http://127.0.0.1:9090/readyz")
 				}
-				eventually(t, command, func() bool { _, err := shell(dir, wait); return err == nil })
+				eventually(t, command, func() bool { _, err := sh.output(wait); return err == nil })
 				continue
 			}
 			want := ""
 			if i+1 < len(steps) && steps[i+1].language == "text" {
 				want = undated(steps[i+1].text)
 			}
-			got, err := shell(dir, command)
+			got, err := sh.output(command)
 			// A server may take a second to notice a change of the store's state.
 			if strings.Contains(command, "readyz") && undated(got) != want {
 				eventually(t, command+" printing "+want, func() bool {
-					got, err = shell(dir, command)
+					got, err = sh.output(command)
 					return undated(got) == want
 				})
 			}
@@ -123,48 +125,42 @@ func undated(text string) string {
 // otherPorts returns what puts free ports in place of those of the page.
 func otherPorts(t *testing.T, ports ...string) func(string) string {
 	t.Helper()
-	var pairs []string
-	var held []net.Listener // until the last, so that they differ
-	for _, p := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, l)
-		_, free, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pairs = append(pairs, p, free)
+	free, err := redistest.FreePorts(len(ports))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, l := range held {
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+	var pairs []string
+	for i, p := range ports {
+		pairs = append(pairs, p, free[i])
 	}
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// bash is a command as in the page.
-func bash(ctx context.Context, dir, command string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-c", command)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+// A shell runs commands of a page.
+type shell struct {
+	dir   string
+	admin string // the URL that commands of sluice call
+}
+
+func (s shell) command(ctx context.Context, text string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-c", text)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "SLUICE_SERVER="+s.admin)
 	return cmd
 }
 
-// shell runs a command and returns what it prints.
-func shell(dir, command string) (string, error) {
+// output runs a command and returns its output.
+func (s shell) output(text string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	out, err := bash(ctx, dir, command).Output()
+	out, err := s.command(ctx, text).Output()
 	return string(out), err
 }
 
 // background runs a command until the test ends.
-func background(t *testing.T, dir, command string) {
+func (s shell) background(t *testing.T, command string) {
 	t.Helper()
-	cmd := bash(context.Background(), dir, "exec "+command)
+	cmd := s.command(context.Background(), "exec "+command)
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.WaitDelay = time.Second
@@ -182,6 +178,7 @@ func background(t *testing.T, dir, command string) {
 
 // TestMetricsOfThePageExist finds each metric that the page names.
 func TestMetricsOfThePageExist(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "redis.md"))
 	if err != nil {
 		t.Fatal(err)

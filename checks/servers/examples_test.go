@@ -29,6 +29,7 @@ var folder = filepath.Join("..", "..", "examples")
 // TestExamples runs what the comments of each example promise against the real server,
 // with its store in memory and in a real Redis.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d examples, %v", len(files), err)
@@ -46,6 +47,7 @@ func TestExamples(t *testing.T) {
 			"redis":  fmt.Sprintf("store: {redis: {addresses: ['%s'], prefix: 'example-%s', deadline: 2s}}\n", r.Addr(), name),
 		} {
 			t.Run(name+"/"+store, func(t *testing.T) {
+				t.Parallel()
 				e := start(t, string(text), settings)
 				for i := range steps {
 					if !e.run(&steps[i]) {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/redistest"
 )
 
 // patience is how long tests wait for what must come.
@@ -27,6 +29,7 @@ var program string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	redistest.Parallel(6) // tests mostly wait for servers
 	dir, err := os.MkdirTemp("", "servers")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

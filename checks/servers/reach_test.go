@@ -80,6 +80,7 @@ func exercise(t *testing.T, s *server) {
 }
 
 func TestUnixSocket(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	exercise(t, serve(t, "store: {redis: {socket: '"+r.Socket+"', database: 3}}\n"+every))
 	if got, err := r.Text(t.Context(), "INFO", "keyspace"); err != nil || strings.Contains(got, "db0") {
@@ -89,6 +90,7 @@ func TestUnixSocket(t *testing.T) {
 
 // With TLS the server is reached under a certificate that is trusted, and under no other.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t, redistest.TLS())
 	ca := certificate(t, r)
 	exercise(t, serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s'], tls: {ca: %s, server_name: localhost}}}\n", r.TLSAddr(), ca)+every))
@@ -106,7 +108,7 @@ func TestTLS(t *testing.T) {
 // A server that speaks TLS where the configuration does not, or the other way round, says
 // nothing that could be understood. What is wrong is told all the same, and it does not start.
 func TestTLSOnOneSideOnly(t *testing.T) {
-	t.Parallel() // it waits more than it works
+	t.Parallel()
 	r := redistest.Start(t, redistest.TLS())
 	locked := redistest.Start(t, redistest.TLS(), redistest.ACL("user default off"))
 	node := redistest.StartCluster(t, 1, 0, redistest.TLS()).Nodes[0]
@@ -150,6 +152,7 @@ func certificate(t *testing.T, r *redistest.Server) string {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	list := "'" + strings.Join(c.Addrs(), "', '") + "'"
 	exercise(t, serve(t, "store: {redis: {addresses: ["+list+"], cluster: true}}\n"+every))
@@ -190,6 +193,7 @@ rules:
 
 // A server finds the master by the sentinels, and the next one after it was lost.
 func TestSentinels(t *testing.T) {
+	t.Parallel()
 	sentinels := redistest.StartSentinels(t)
 	list := "'" + strings.Join(sentinels.Addrs(), "', '") + "'"
 	store := "store: {redis: {sentinel: {master: %s, addresses: [" + list + "]}}}\n"
@@ -216,6 +220,7 @@ func TestSentinels(t *testing.T) {
 
 // The user of docs/redis.md may do what limits need, and what is written is hashed.
 func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
 	rule := aclRule(t)
 	secret := make([]byte, 16)
 	if _, err := rand.Read(secret); err != nil {
@@ -268,6 +273,7 @@ func aclRule(t *testing.T) string {
 
 // The rule allows what the scripts call, and nothing else.
 func TestTheRuleIsThatOfTheScripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("..", "..", "redisstore", "scripts", "*.lua"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d scripts, %v", len(files), err)
@@ -299,6 +305,7 @@ func TestTheRuleIsThatOfTheScripts(t *testing.T) {
 
 // The rule is enough for clusters and under sentinels.
 func TestLeastPrivilegeElsewhere(t *testing.T) {
+	t.Parallel()
 	acl := redistest.ACL("user default off", strings.Replace(aclRule(t), ">CHANGE-ME", ">secret", 1))
 	c := redistest.StartCluster(t, 3, 0, acl)
 	exercise(t, serve(t, "store: {redis: {addresses: ['"+c.Addrs()[0]+"'], cluster: true, user: sluice, password_env: REDIS_PASSWORD}}\n"+every, "REDIS_PASSWORD=secret"))
@@ -324,6 +331,7 @@ func denials(t *testing.T, servers ...*redistest.Server) {
 
 // Keys look as docs/redis.md says.
 func TestKeysOfThePage(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	s := serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", r.Addr())+`
 rules:
@@ -356,6 +364,7 @@ rules:
 
 // What can never work does not start.
 func TestRefusesServersThatDoNotFit(t *testing.T) {
+	t.Parallel()
 	plain := redistest.Start(t)
 	replica := redistest.Start(t, redistest.Config(fmt.Sprintf("replicaof 127.0.0.1 %d", plain.Port)))
 	node := redistest.Start(t, redistest.Config("cluster-enabled yes"))
@@ -369,6 +378,7 @@ func TestRefusesServersThatDoNotFit(t *testing.T) {
 		"no such database":         {"addresses: ['" + plain.Addr() + "'], database: 99", "out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			text := refused(t, "store: {redis: {"+x.settings+"}}\n")
 			if !strings.Contains(text, x.want) || !strings.Contains(text, "store.redis: ") {
 				t.Error(text)
@@ -379,6 +389,7 @@ func TestRefusesServersThatDoNotFit(t *testing.T) {
 
 // What works now and will not always is said at the start.
 func TestWarnsOfEviction(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t, redistest.Config("maxmemory 100mb", "maxmemory-policy allkeys-lru"))
 	s := serve(t, storeAt(r.Addr()))
 	eventually(t, "a warning", func() bool {
@@ -389,6 +400,7 @@ func TestWarnsOfEviction(t *testing.T) {
 
 // Of a cluster every master is asked, and the one that is meant is named.
 func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
 	last := c.Nodes[2]
 	if _, err := last.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
@@ -406,6 +418,7 @@ func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
 // A password that changes while the server runs is read anew from its file when the store
 // refuses what that held.
 func TestPasswordChanges(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t, redistest.ACL("user default off", strings.Replace(aclRule(t), ">CHANGE-ME", ">first", 1)))
 	file := filepath.Join(t.TempDir(), "password")
 	write(t, file, "first")
@@ -419,6 +432,7 @@ func TestPasswordChanges(t *testing.T) {
 
 // So are the certificates to trust.
 func TestCertificateChanges(t *testing.T) {
+	t.Parallel()
 	r, other := redistest.Start(t, redistest.TLS()), redistest.Start(t, redistest.TLS())
 	file := filepath.Join(t.TempDir(), "ca")
 	trust := func(r *redistest.Server) {

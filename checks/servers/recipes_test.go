@@ -10,6 +10,7 @@ import (
 // TestRecipes runs each recipe of docs/recipes.md: its configuration, with the steps or the commands
 // below it.
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	page := filepath.Join("..", "..", "docs", "recipes.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -20,6 +21,7 @@ func TestRecipes(t *testing.T) {
 		title, _, _ := strings.Cut(section, "\n")
 		recipes++
 		t.Run(title, func(t *testing.T) {
+			t.Parallel()
 			all := blocks(t, "recipes.md", title)
 			if last := all[len(all)-1]; last.language != "steps" {
 				runCommands(t, all)

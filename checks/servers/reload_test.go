@@ -57,6 +57,7 @@ func (f *follower) left(rule string) string {
 // and read theirs one after the other: unchanged rules go on to the unit, changed numbers take
 // over what was used, and a mistake changes nothing.
 func TestWhatHasBeenUsedSurvivesAReload(t *testing.T) {
+	t.Parallel()
 	rules := func(bucket, window int) string {
 		return fmt.Sprintf("rules:\n"+
 			"  - {name: same, key: client_ip, limit: {algorithm: token_bucket, rate: 100/30d, burst: 50}}\n"+
@@ -91,9 +92,11 @@ func TestWhatHasBeenUsedSurvivesAReload(t *testing.T) {
 		ask(b, "45", "37", "45", "45")
 	}
 	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
 		test(t, "", follow(t, rules(50, 50)))
 	})
 	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
 		store := fmt.Sprintf("store: {redis: {addresses: ['%s']}}\n", redistest.Start(t).Addr())
 		test(t, store, follow(t, store+rules(50, 50)), follow(t, store+rules(50, 50)))
 	})

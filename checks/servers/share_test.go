@@ -28,6 +28,7 @@ func storeAt(address string) string {
 // Two servers admit what the limit says, together and exactly; that one is killed
 // changes nothing.
 func TestTwoServersShareALimit(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	a, b := serve(t, storeAt(r.Addr())), serve(t, storeAt(r.Addr()))
 	for _, path := range []string{"/shared", "/open", "/shut"} {
@@ -67,6 +68,7 @@ func TestTwoServersShareALimit(t *testing.T) {
 
 // While Redis stands still, each rule answers by its on_store_error, in time.
 func TestRedisStandsStill(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	config := strings.Replace(storeAt(r.Addr()), "{redis: {", "{redis: {deadline: 50ms, ", 1)
 	a, b := serve(t, config), serve(t, config)
@@ -157,6 +159,7 @@ func plus60(t *testing.T, figure string) string {
 // A server whose Redis is killed connects anew, and one that starts without it
 // connects when it is there.
 func TestRedisIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	a := serve(t, storeAt(r.Addr()))
 	if err := r.Kill(); err != nil {
@@ -176,9 +179,11 @@ func TestRedisIsStartedAgain(t *testing.T) {
 	for i, s := range []*server{a, b} {
 		took := eventually(t, "recovery", func() bool { return s.storeIs("ok") })
 		t.Logf("server %d recovered %v after Redis answered", i+1, took)
-		if got := s.mustCheck("/open", "192.0.2.1"); !got.Allowed || got.Degraded {
-			t.Errorf("with Redis: %+v", got)
-		}
+		// A client may have further connections that it does not yet know to be lost.
+		eventually(t, "a decision of Redis", func() bool {
+			got := s.mustCheck("/open", "192.0.2.1")
+			return got.Allowed && !got.Degraded
+		})
 	}
 	if got := b.mustCheck("/open", "192.0.2.1"); *got.Remaining != 97 {
 		t.Errorf("%d remain after three requests through two servers, want 97", *got.Remaining)
@@ -187,6 +192,7 @@ func TestRedisIsStartedAgain(t *testing.T) {
 
 // Servers end in time while Redis stands still.
 func TestEndsWhileRedisStandsStill(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	s := serve(t, storeAt(r.Addr()))
 	s.mustCheck("/open", "192.0.2.1")
