@@ -7,7 +7,7 @@ import (
 // NoWait is a Request's MaxWait that refuses any delay.
 const NoWait time.Duration = -1
 
-// Request asks a store whether Key may take Cost units of Limit. Most callers let a Limiter
+// Request is what a store decides: may Key take Cost units of Limit? Most callers let a Limiter
 // make it.
 type Request struct {
 	Limit *Limit

@@ -87,7 +87,7 @@ func (e *RequestError) Error() string {
 // requests: one of several servers does not answer, for example. The batch is denied then,
 // whatever the other requests would have come to, and a fallback must keep to that.
 type DenialError struct {
-	// Denied holds the denials by their positions in the batch, without those of shadows.
+	// Denied holds the denials by their positions in the batch, without denied shadows.
 	Denied map[int]Decision
 	// Err says why the other requests were not decided.
 	Err error

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// newStore returns a store for the examples. Its clock stands still, so that the output does not
+// newStore returns a store for the examples. Its time does not pass, so that the output does not
 // depend on how long an example takes.
 func newStore() *memory.Store {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()

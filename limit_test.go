@@ -59,7 +59,7 @@ func TestLargestBuckets(t *testing.T) {
 		t.Errorf("the bucket holds %d and owes %d", p.Bucket.Burst, p.Bucket.Debt)
 	}
 	if p = sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerSecond(1_000_000), Queue: most - 1}).Params(); p.Capacity != most {
-		t.Errorf("the queue has %d places", p.Capacity)
+		t.Errorf("the capacity is %d", p.Capacity)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestNewLimitRefuses(t *testing.T) {
 			t.Errorf("%v: %v, want one about %s", step.algorithm, err, step.field)
 		}
 		if !strings.HasPrefix(err.Error(), `sluice: limit "api": `+step.field+" ") {
-			t.Errorf("%v: %v does not begin with the place", step.algorithm, err)
+			t.Errorf("%v: %v does not begin with the name", step.algorithm, err)
 		}
 		switch {
 		case step.nearest == "" && !bad.Nearest.IsZero(), step.nearest != "" && bad.Nearest.String() != step.nearest:
@@ -140,7 +140,7 @@ func TestNewLimitRefuses(t *testing.T) {
 		}
 	}
 	if _, err := sluice.NewLimit("", sluice.TokenBucket{}); err == nil || !strings.HasPrefix(err.Error(), "sluice: limit: Rate ") {
-		t.Errorf("of an unnamed limit: %v", err)
+		t.Errorf("an unnamed limit: %v", err)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestLimitQuestions(t *testing.T) {
 }
 
 // TestLimitIDs: an ID identifies name and algorithm, whatever the numbers; a NameID identifies
-// the name alone.
+// only the name.
 func TestLimitIDs(t *testing.T) {
 	algorithms := []sluice.Algorithm{
 		sluice.TokenBucket{Rate: sluice.PerSecond(5)},

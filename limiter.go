@@ -206,7 +206,7 @@ func (l *Limiter) Acquire(ctx context.Context, key Key) (*Lease, error) {
 // releases the lease. Only a concurrency limit has leases; AcquireN fails with ErrUnsupported
 // for the others.
 //
-// The lease's Decision says whether the units were taken. Its Delay is the estimated wait of a
+// The lease's OK reports whether the units were taken. The Delay of its Decision is the estimated wait of a
 // request in the queue, see [Lease.Renew]. A denied lease holds nothing and need not be
 // released.
 func (l *Limiter) AcquireN(ctx context.Context, key Key, n int64) (*Lease, error) {

@@ -43,7 +43,7 @@ func (b *bench) allows(n int64, want bool) sluice.Decision {
 	return d
 }
 
-// reserves checks the delay of a reservation; a negative delay stands for a denial.
+// reserves checks the delay of a reservation; a negative delay means a denial.
 func (b *bench) reserves(n int64, maxWait, want time.Duration) *sluice.Reservation {
 	b.Helper()
 	r, err := b.ReserveN(b.Context(), b.key, n, maxWait)

@@ -29,7 +29,7 @@ func (r *Reservation) Decision() Decision { return r.decision }
 // OK reports whether the units were taken.
 func (r *Reservation) OK() bool { return r.decision.Allowed }
 
-// Cancel gives back the units, except those on which later reservations rely. After the moment
+// Cancel gives back the units, except units on which later reservations rely. After the moment
 // at which the reservation acts, it gives back nothing. It returns ErrEnded if the reservation
 // has already ended, and does nothing for a denied reservation.
 func (r *Reservation) Cancel(ctx context.Context) error {

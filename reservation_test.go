@@ -44,7 +44,7 @@ func TestCancel(t *testing.T) {
 		}
 		r = b.reserves(2, ever, 200*time.Millisecond)
 		b.reserves(1, ever, 300*time.Millisecond)
-		if err := r.Cancel(ctx); err != nil { // less the one that stands on it
+		if err := r.Cancel(ctx); err != nil { // except the unit on which the later one relies
 			b.Fatal(err)
 		}
 		b.reserves(1, ever, 300*time.Millisecond)

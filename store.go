@@ -23,7 +23,7 @@ type Store interface {
 	//
 	// A request with Peek takes nothing but can deny the batch. A request with Shadow is
 	// decided and charged on its own. If any decision other than a shadow's is a denial,
-	// nothing was charged, and each other decision is that of its limit alone. An error may be
+	// nothing was charged, and each other decision is the same as without the batch. An error may be
 	// a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, except the part on which later charges rely. After
@@ -112,7 +112,7 @@ func (l *Limit) Params() *algo.Params { return &l.params }
 // keep states under it. A token bucket with a warm-up and one without are two algorithms.
 func (l *Limit) ID() [2]uint64 { return l.id }
 
-// NameID returns 128 bits that identify the name alone. Stores keep bans under it. Its first
+// NameID returns 128 bits that identify only the name. Stores keep bans under it. Its first
 // half equals that of ID, so that a store can keep the two together.
 func (l *Limit) NameID() [2]uint64 { return l.nameID }
 

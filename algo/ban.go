@@ -145,11 +145,11 @@ func (b *Ban) next(level int64) BanCount {
 	return BanCount{Level: min(level, int64(len(b.Escalate))) + 1, Forget: b.Forget}
 }
 
-// Fresh reports whether the state equals that of a key that was never denied: no ban, no denial
+// Fresh reports whether the state equals the state of a key never denied: no ban, no denial
 // that counts, and no ban with which the next one would be in a row.
 func (b *Ban) Fresh(s State, now int64) bool { return now >= BanForgotten(s) }
 
-// BanForgotten returns when a ban's state becomes equal to that of a key that was never denied.
+// BanForgotten returns when a ban's state equals the state of a key that was never denied.
 func BanForgotten(s State) int64 {
 	if c := CountOf(s.V); c.Level != BanByHand {
 		return s.T + c.Forget*second

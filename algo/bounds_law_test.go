@@ -41,7 +41,7 @@ func linear(start, count, period int64) func(*big.Rat) *big.Rat {
 
 // schedule makes random requests, with a clock that goes back by at most one period, and reports
 // each charge.
-func schedule(c *chooser, q questions, m *machine, asked func(req algo.Request, res algo.Result)) {
+func schedule(c *chooser, q questions, m *machine, charged func(req algo.Request, res algo.Result)) {
 	now := begin(c, q)
 	latest := now
 	for range 60 {
@@ -52,9 +52,9 @@ func schedule(c *chooser, q questions, m *machine, asked func(req algo.Request, 
 		a := q.request(c, now)
 		res := m.decide(a, true)
 		if res.Allowed && a.Cost > 0 || m.p.CountsDenied() {
-			latest = max(latest, now) // the state knows this time
+			latest = max(latest, now) // the state has this time
 		}
-		asked(a, res)
+		charged(a, res)
 		if m.p.Kind == algo.KindBucket || m.p.Kind == algo.KindLeaky {
 			latest = max(latest, m.s.T) // ends of reservations are known too
 		}

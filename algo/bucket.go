@@ -24,7 +24,7 @@ type Bucket struct {
 	period int64
 }
 
-// NewBucket makes a token bucket. period is that of the rate, in microseconds. The caller has
+// NewBucket makes a token bucket. period is the period of the rate, in microseconds. The caller has
 // checked that burst+debt units fit (Pace.Fits).
 func NewBucket(p Pace, period, burst, debt int64) Bucket {
 	b := Bucket{

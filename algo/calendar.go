@@ -30,7 +30,7 @@ type Calendar struct {
 }
 
 // Longest returns the length of the longest period, in microseconds. The station Troll in
-// Antarctica changes its clocks by two hours, other places by at most one.
+// Antarctica changes its clocks by two hours, all other zones by at most one.
 func (c *Calendar) Longest() int64 {
 	const hour = 3600e6
 	switch c.Unit {

@@ -3,7 +3,7 @@ package algo_test
 import (
 	"testing"
 	"time"
-	_ "time/tzdata" // the zones are those of this release of Go, on every system
+	_ "time/tzdata" // the same zones on every system
 
 	"github.com/sluicehq/sluice/algo"
 )
@@ -120,7 +120,7 @@ func TestCalendarWindow(t *testing.T) {
 					continue
 				}
 				if end := now + res.ResetAfter; cal.Start(end) != end {
-					t.Errorf("%s: the window ends at %d, which is no boundary", name, end)
+					t.Errorf("%s: the window ends at %d, which is not a boundary", name, end)
 				} else if sums[end] += req.Cost; sums[end] > 3 {
 					t.Errorf("%s: the day until %d holds %d", name, end, sums[end])
 				}

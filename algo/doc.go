@@ -25,5 +25,5 @@
 //
 // Most programs use these algorithms through a store; this package is for authors of stores.
 // Values of its types are immutable once made and safe for concurrent use. A state belongs to
-// whoever holds its lock.
+// the holder of its lock.
 package algo

@@ -147,7 +147,7 @@ func (c *chooser) one(of ...int64) int64 { return of[c.below(int64(len(of)))] }
 
 func (c *chooser) oneIn(n int64) bool { return c.below(n) == 0 }
 
-// pace describes the times that matter to a limit: those of one unit and of all.
+// pace has the times that matter to a limit: the time of one unit and of all units.
 type pace struct{ unit, period int64 }
 
 // step returns how much time passes before the next request: none, a tick, about one of the times

@@ -49,21 +49,21 @@ func (b *LeakyBucket) decide(s State, req *Request, res *Result) State {
 		kept = State{at, work}
 	}
 	back := at - req.Now
-	// places is the number of units that the bucket may hold with this request: the unit that is
-	// leaving and those that wait.
-	places := b.Queue + 1 - req.Floor
-	*res = Result{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, places, back, req)}
+	// most is the number of units that the bucket may hold with this request: the unit that is
+	// leaving and the waiting ones.
+	most := b.Queue + 1 - req.Floor
+	*res = Result{ResetAfter: b.wait(work) + back, Remaining: b.remaining(work, most, back, req)}
 	if req.Cost == 0 {
 		res.Allowed, res.At, res.Over = true, at, work
 		return kept
 	}
-	if req.Cost > places {
+	if req.Cost > most {
 		res.Reason = Never
 		return kept
 	}
 	own := uint64(req.Cost-1) * b.Den // the last unit leaves after these
 	ahead := work + own
-	room := uint64(places-1) * b.Den
+	room := uint64(most-1) * b.Den
 	retry := int64(0)
 	if ahead > room {
 		retry = b.wait(ahead-room) + back
@@ -85,7 +85,7 @@ func (b *LeakyBucket) decide(s State, req *Request, res *Result) State {
 	}
 	after := ahead + b.Den
 	res.Allowed, res.Delay, res.At, res.Over = true, delay, at, after
-	res.Remaining = b.remaining(after, places, back, req)
+	res.Remaining = b.remaining(after, most, back, req)
 	res.ResetAfter = b.wait(after) + back
 	return State{at, after}
 }
@@ -98,13 +98,13 @@ func (b *LeakyBucket) delay(ahead uint64) int64 {
 	return 0
 }
 
-// remaining returns how many units would be admitted now: the largest c for which work + (c−1)
-// units are at most places−1 units, and leave in time.
-func (b *LeakyBucket) remaining(work uint64, places, back int64, req *Request) int64 {
-	if places <= 0 {
+// remaining returns how many units would be admitted now: the largest c with
+// work + (c−1) units ≤ most−1 units, all of which leave in time.
+func (b *LeakyBucket) remaining(work uint64, most, back int64, req *Request) int64 {
+	if most <= 0 {
 		return 0
 	}
-	room := uint64(places-1) * b.Den
+	room := uint64(most-1) * b.Den
 	if req.MaxWait != 0 {
 		gone, _ := mulDiv(uint64(max(max(req.MaxWait, 0)-back, 0)), b.Num, 1)
 		room = min(room, uint64(b.Undelayed)*b.Den+gone)

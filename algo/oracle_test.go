@@ -175,7 +175,7 @@ func decide(o oracle.State, req algo.Request, got algo.Result) (algo.Result, ora
 	}, c, after
 }
 
-// reasons maps the reasons of the oracle to those of algo.
+// reasons maps the oracle's reasons to the reasons of a Result.
 var reasons = map[oracle.Reason]algo.Reason{
 	oracle.None: algo.None, oracle.Limited: algo.Limited, oracle.TooSoon: algo.TooSoon, oracle.Never: algo.Never,
 }

@@ -247,9 +247,9 @@ func TestCancelUnderOtherNumbers(t *testing.T) {
 	for _, step := range []struct {
 		name     string
 		from, to int64 // units a second
-		later    bool  // another reservation stands on it
+		later    bool  // another reservation relies on it
 		at       int64 // when it is cancelled
-		wait     int64 // of the next two units
+		wait     int64 // for the next two units
 	}{
 		{name: "the last one", from: 5, to: 10, wait: 200 * ms},
 		{name: "the last one, slower", from: 10, to: 5, wait: 400 * ms},

@@ -48,7 +48,7 @@ func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *alg
 	return d
 }
 
-// putBan stores the state of a ban. If there is no room, the denial is not counted, but stands.
+// putBan stores the state of a ban. If there is no room, the denial is not counted, but remains a denial.
 func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
 	e := sh.lookup(bp)
 	if e == nil {

@@ -20,8 +20,8 @@ type batch struct {
 type item struct {
 	location
 	req  algo.Request
-	ban  location // of the request's own key
-	full bool     // there was no room: location is that of the shared state
+	ban  location // location of the ban of the request's own key
+	full bool     // there was no room: location has the shared state
 	// first is the index of the first item with the same location, which may be this one.
 	first int
 	// twice says that another item has the same location.
@@ -248,7 +248,7 @@ func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 	return ok
 }
 
-// decide decides an item's request. The ban is that of the item's own key, even if its state is
+// decide decides an item's request. It uses the ban of the item's own key, even if the state is
 // shared.
 func (it *item) decide(r *sluice.Request) sluice.Decision {
 	if r.Ban != nil {

@@ -117,7 +117,7 @@ func (ms members) unlock() {
 }
 
 // decide decides all requests and computes the next states. It reports whether all are allowed.
-// If not, each allowed decision says what its request could take now.
+// If not, each allowed decision has what its request could take now.
 func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) bool {
 	allowed := true
 	for i := range ms {

@@ -207,8 +207,8 @@ func TestBatchesWhenFull(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestNewKeysAreDeniedWhenFull: with DenyWhenFull, new keys are denied for lack of room, alone
-// and in batches, and charge nothing.
+// TestNewKeysAreDeniedWhenFull: with DenyWhenFull, new keys are denied for lack of room, one
+// by one and in batches, and charge nothing.
 func TestNewKeysAreDeniedWhenFull(t *testing.T) {
 	t.Parallel()
 	now := int64(start)

@@ -93,7 +93,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, al
 	return f(p.shard, v, e, now, charge)
 }
 
-// convertCharge converts the ticks of a charge to those of other numbers of its limit.
+// convertCharge converts the ticks of a charge to the ticks of other numbers of its limit.
 func convertCharge(from, to *algo.Params, c algo.Charge, now int64) algo.Charge {
 	switch to.Kind {
 	case algo.KindBucket:

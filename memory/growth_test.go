@@ -44,7 +44,7 @@ func TestGrowthIsIncremental(t *testing.T) {
 	const keys = 25_000
 	for i := range keys {
 		step(i, 4)
-		step(i/2, 3-int64(i%2)) // of the keys before, each is there with what it had used
+		step(i/2, 3-int64(i%2)) // each earlier key still has its used units
 		if i%10_000 == 0 {
 			checkInvariants(t, s)
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // model is the simplest possible store: a map of states that grows without bound and forgets
-// nothing, one request after the other. The algorithms alone determine its decisions. A Store
+// nothing, one request after the other. Only the algorithms determine its decisions. A Store
 // that decides otherwise has lost or mixed up a state.
 type model struct {
 	now    *int64

@@ -10,7 +10,7 @@ import (
 type replica struct {
 	params *algo.Params
 	state  algo.State
-	words  []uint64 // of a kind that is not inline
+	words  []uint64 // for a kind that is not inline
 	room   int      // words beyond the state, for charges to the copy
 }
 

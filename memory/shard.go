@@ -117,7 +117,7 @@ func (sh *shard) keys() int {
 	return sh.now.used
 }
 
-// fresh reports whether time has made an entry equal to that of a new key.
+// fresh reports whether time has made an entry equal to the entry of a new key.
 func (sh *shard) fresh(e *entry, now int64) bool {
 	e.hold()
 	index := e.version()

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSlabAgainstModel takes and frees blocks of all sizes: no two overlap, each comes as zeros,
-// and the slab grows by as much as it says.
+// and the slab grows as need reports.
 func TestSlabAgainstModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {

@@ -215,7 +215,7 @@ func (p *player) look() {
 func play(tb testing.TB, bytes []byte) {
 	tb.Helper()
 	p := &player{TB: tb, script: script{bytes[:min(len(bytes), 6000)]}, limits: fuzzLimits, now: start}
-	if p.n(4) > 0 { // of some algorithms only, so that their states meet more often
+	if p.n(4) > 0 { // only some algorithms, so that requests share states more often
 		i := p.n(len(p.limits))
 		p.limits = p.limits[i:min(i+4, len(p.limits))]
 	}

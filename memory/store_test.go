@@ -18,7 +18,7 @@ func TestContract(t *testing.T) {
 	}, storetest.TimeGoesBack())
 }
 
-// TestOptions: invalid options are refused, and the error says how to correct them.
+// TestOptions: invalid options are refused, and the error has the remedy.
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		options memory.Options
@@ -47,7 +47,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDefaultClock: without a clock in the options, the store uses that of the machine.
+// TestDefaultClock: without a clock in the options, the store uses the machine's.
 func TestDefaultClock(t *testing.T) {
 	s := newStore(t, memory.Options{})
 	l := sluice.MustLimit("own", sluice.TokenBucket{Rate: sluice.PerHour(10), Burst: 10})

@@ -139,7 +139,7 @@ func (sh *shard) move(n int, now int64) {
 	sh.old = nil
 }
 
-// sweep removes those of the next n entries that are equal to fresh ones. It begins to shrink a
+// sweep removes each of the next n entries that equals a fresh one. It begins to shrink a
 // table that is almost empty.
 func (sh *shard) sweep(n int, now int64) {
 	if sh.pinned || sh.old != nil {

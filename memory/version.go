@@ -14,8 +14,8 @@ type version struct {
 	limit  *sluice.Limit
 	params *algo.Params
 	inline bool         // its state fits into an entry
-	bucket *algo.Bucket // of a token bucket without warm-up, otherwise nil
-	id     [2]uint64    // of the limit's name and algorithm
+	bucket *algo.Bucket // nil unless it is a token bucket without warm-up
+	id     [2]uint64    // Limit.ID
 	index  uint64
 	// retired is set, with all shards locked, when the index is given up.
 	retired atomic.Bool

@@ -157,7 +157,7 @@ func algorithmsInTurn(s *subject) {
 }
 
 // algorithmsEnd: the end of a charge changes the algorithm that was charged, and a reset forgets
-// only that of its limit.
+// only the state of its own limit.
 func algorithmsEnd(s *subject) {
 	s.eachPair(only(notPaced), func(s *subject, c, other sample) {
 		l, beside := c.limit(), other.limit()

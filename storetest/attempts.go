@@ -66,7 +66,7 @@ func countDeniedNot(s *subject) {
 			s.denied(s.decide(banned), sluice.ReasonBanned, "an attempt while banned")
 			s.allowed(s.take(l, key, 0), "no unit")
 		}
-		s.unmoved(before, l, key, "what is no attempt")
+		s.unmoved(before, l, key, "what is not an attempt")
 	})
 }
 

@@ -38,7 +38,7 @@ func backFar(s *subject) {
 		d := s.take(l, key, 1)
 		s.denied(d, sluice.ReasonLimited, "a unit of an empty key, with the clock set back")
 		s.same(seen, d, "the peek and the decision, with the clock set back")
-		// Two units of one second each, or a window and the one that slides out of it.
+		// Two units of one second each, or the units of a window and of the window before it.
 		if d.RetryAfter > 3*time.Second || d.ResetAfter > 4*time.Second {
 			s.Errorf("locked out by a clock that was set back: %+v", d)
 		}

@@ -52,7 +52,7 @@ func bans(s *subject) {
 		p0.Cost = 0
 		s.denied(s.decide(p0), sluice.ReasonBanned, "no unit, while banned")
 		// Only requests that carry a ban see it.
-		s.allowed(s.peek(l, key, 1), "a request that knows of no ban")
+		s.allowed(s.peek(l, key, 1), "a request without a ban")
 		other := p
 		other.Key = sluice.StringKey("198.51.100.7")
 		s.allowed(s.decide(other), "another key")
@@ -174,31 +174,31 @@ func banEscalates(s *subject) {
 	s.allowed(s.decide(r), "the only unit")
 	ban := func(want time.Duration, after string) {
 		s.Helper()
-		s.denied(s.decide(r), sluice.ReasonLimited, "the first denial %s", after)
+		s.denied(s.decide(r), sluice.ReasonLimited, "%s: the first denial", after)
 		s.decide(r)
 		p := r
 		p.Peek = true
 		d := s.decide(p)
-		s.denied(d, sluice.ReasonBanned, "after two denials %s", after)
-		// The window may end later than the ban; look at the ban alone.
+		s.denied(d, sluice.ReasonBanned, "%s: after two denials", after)
+		// The window may end later than the ban; look only at the ban.
 		s.clock.Advance(want - us)
-		s.denied(s.decide(r), sluice.ReasonBanned, "a microsecond before the end %s", after)
+		s.denied(s.decide(r), sluice.ReasonBanned, "%s: a microsecond before the end", after)
 		s.clock.Advance(us)
-		s.denied(s.decide(p), sluice.ReasonLimited, "at the end %s", after)
+		s.denied(s.decide(p), sluice.ReasonLimited, "%s: at the end", after)
 	}
-	ban(10*time.Second, "of the first ban")
-	ban(time.Minute, "of the second")
+	ban(10*time.Second, "the first ban")
+	ban(time.Minute, "the second")
 	s.clock.Advance(100*time.Second - us)
-	ban(time.Hour, "of the third, a microsecond before the row is forgotten")
-	ban(time.Hour, "of the fourth")
+	ban(time.Hour, "the third, a microsecond before the row is forgotten")
+	ban(time.Hour, "the fourth")
 	s.clock.Advance(100 * time.Second)
-	ban(10*time.Second, "of one when the row is forgotten")
+	ban(10*time.Second, "a ban when the row is forgotten")
 	s.denied(s.decide(r), sluice.ReasonLimited, "a denial that leads to no ban")
 	s.clock.Advance(105*time.Second - us)
-	ban(time.Minute, "of one that the denial is between")
+	ban(time.Minute, "a ban with a denial in between")
 	s.reset(l, key)
 	s.allowed(s.decide(r), "the only unit after a reset")
-	ban(10*time.Second, "of one after a reset")
+	ban(10*time.Second, "a ban after a reset")
 }
 
 // banProlonged: attempts prolong a ban only with Prolong, and peeks never do.

@@ -77,7 +77,7 @@ func banByHand(s *subject) {
 				s.Fatalf("BanKey: %v", err)
 			}
 			if d := s.decide(r); d.RetryAfter != time.Minute {
-				s.Errorf("the second ban lasts for %v, want a minute: it takes the place of the first", d.RetryAfter)
+				s.Errorf("the second ban lasts for %v, want a minute: it replaces the first", d.RetryAfter)
 			}
 			for i, want := range []bool{true, false} {
 				if found, err := b.LiftBan(ctx, l, key); err != nil || found != want {

@@ -318,7 +318,7 @@ func batchRandom(s *subject) {
 		}
 	}
 	if passed < 50 || passed > 350 {
-		s.Errorf("%d of 400 batches passed: the test says too little", passed)
+		s.Errorf("%d of 400 batches passed: that is too few for the test", passed)
 	}
 }
 

@@ -45,7 +45,7 @@ func exact(s *subject) {
 	for _, c := range []struct {
 		name      string
 		algorithm sluice.Algorithm
-		share     int // of the attempts
+		share     int // share of the attempts
 	}{
 		{"token_bucket", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: units}, 1},
 		{"leaky_bucket", sluice.LeakyBucket{Rate: sluice.PerDay(1), Queue: units - 1, Undelayed: units - 1}, 20},

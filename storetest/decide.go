@@ -23,7 +23,7 @@ func denial(s *subject) {
 	})
 }
 
-// frozen: while time stands still, exactly the capacity is admitted.
+// frozen: while no time passes, exactly the capacity is admitted.
 func frozen(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()

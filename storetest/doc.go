@@ -7,7 +7,7 @@
 //		})
 //	}
 //
-// Each promise is a subtest with a name, so that one of them can be run alone:
+// Each promise is a subtest with a name, so that it can be run by itself:
 //
 //	go test -run 'TestContract/Batches'
 //

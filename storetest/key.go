@@ -82,7 +82,7 @@ func keys(s *subject) {
 	s.denied(s.take(l, sluice.StringKey("a:b"), 1), sluice.ReasonLimited, "one that looks like it")
 }
 
-// names: limits of different names count separately, those of one name together; a limit without
+// names: limits of different names count separately, limits of one name together; a limit without
 // a name is identified by its numbers.
 func names(s *subject) {
 	bucket := sluice.FixedWindow{Rate: sluice.PerHour(1)}

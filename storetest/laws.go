@@ -97,7 +97,7 @@ func (s *subject) returns(c sample, l *sluice.Limit, cost int64, d sluice.Decisi
 	}
 	at(d.ResetAfter)
 	if e := s.peek(l, key, 0); e.Remaining != l.Capacity() || e.ResetAfter != 0 {
-		s.Fatalf("not reset after %v, which the decision said: %+v then %+v", d.ResetAfter, d, e)
+		s.Fatalf("not reset after %v, the ResetAfter: %+v then %+v", d.ResetAfter, d, e)
 	}
 	at(d.ResetAfter - us)
 	if e := s.peek(l, key, 0); d.ResetAfter > 0 && e.ResetAfter != us {

@@ -156,7 +156,7 @@ type Clock struct {
 	micros atomic.Int64
 }
 
-// NewClock returns a clock that stands at the beginning of the year 2030 (UTC).
+// NewClock returns a clock at the beginning of the year 2030 (UTC).
 func NewClock() *Clock {
 	c := new(Clock)
 	c.micros.Store(epoch.UnixMicro())

@@ -14,7 +14,7 @@ func shadow(s *subject) {
 		s.allowed(s.decide(r), "a shadow of the whole capacity")
 		r.Cost = 1
 		s.denied(s.decide(r), sluice.ReasonLimited, "a shadow with nothing left")
-		s.denied(s.batch(r)[0], sluice.ReasonLimited, "a shadow alone in a batch")
+		s.denied(s.batch(r)[0], sluice.ReasonLimited, "a shadow as the only request of a batch")
 	})
 }
 
