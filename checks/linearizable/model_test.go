@@ -122,11 +122,8 @@ func (p pair) step(fresh oracle.State, in *call, out *result) (bool, pair) {
 		p[in.key] = next
 		return ok, p
 	}
-	all := true
-	for i, s := range p {
-		ok, _, _ := s.Allows(in.requests[i].oracle(in.now))
-		all = all && ok
-	}
+	// The requests of a batch that is denied are decided as peeks.
+	all := out.decisions[0].Allowed && out.decisions[1].Allowed
 	for i, s := range p {
 		ok, next := fits(s, in.requests[i], in.now, out.decisions[i], !all)
 		if !ok {
