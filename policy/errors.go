@@ -44,9 +44,9 @@ func (f fault) String() string {
 // is returns the fault of a number or time that is out of bounds.
 func is(value any, remedy string) fault { return fault{fmt.Sprintf("is %v", value), remedy} }
 
-// RuleRequestError reports a question about a rule that has no answer.
+// RuleRequestError reports a RuleRequest that cannot be decided.
 type RuleRequestError struct {
-	// Rule is the name that was asked for.
+	// Rule is the name in the request.
 	Rule string
 	// Unknown says that there is no such rule; otherwise the key does not fit it.
 	Unknown bool

@@ -19,7 +19,7 @@ func laughs(open, alias, end string) string {
 	return b.String()
 }
 
-// Files that are small and mean much cost little, and are errors.
+// A small file that would expand to a huge one costs little, and is an error.
 func TestBombs(t *testing.T) {
 	deepMerge := laughs("{<<: [", "*a%d", "]}")
 	for name, text := range map[string]string{
@@ -82,7 +82,7 @@ func indents(n int) string {
 	return b.String()
 }
 
-// A file of thousands of rules is read.
+// A file with thousands of rules is valid.
 func TestManyRules(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")

@@ -10,26 +10,26 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// redisPath is where the settings of the store in Redis are.
+// redisPath is the path of the settings of the store in Redis.
 const redisPath = "store.redis"
 
-// checkStore checks where state is kept.
+// checkStore checks the settings of the store.
 func (f *File) checkStore(s *source) {
 	r := f.Store.Redis
 	if r == nil {
 		return
 	}
 	if s.has("store.memory") {
-		s.followKey("store.memory", "is given, and redis is too", "give one store; the memory that stands in for Redis is redis.local")
+		s.followKey("store.memory", "is given, and redis is too", "give one store; the fallback in memory is redis.local")
 	}
-	r.checkPlace(s)
+	r.checkAddress(s)
 	r.checkAccess(s)
 	r.checkKeys(s, f.Rules)
 	r.checkCalls(s)
 	r.Local.check(s, redisPath+".local", f.usesLocal())
 }
 
-// followKey is follow at the name of the setting.
+// followKey is follow at the position of the setting's name.
 func (s *source) followKey(path, problem, suggestion string) {
 	if pos, ok := s.keys[path]; ok && !s.at[path] {
 		s.reportAt(pos, path, problem, suggestion)
@@ -45,17 +45,17 @@ func (f *File) usesLocal() bool {
 	})
 }
 
-// checkPlace checks where the server is.
-func (r *RedisStore) checkPlace(s *source) {
+// checkAddress checks where the server is.
+func (r *RedisStore) checkAddress(s *source) {
 	in := func(name string) string { return redisPath + "." + name }
 	switch {
 	case r.Sentinel != nil:
 		r.Sentinel.check(s, in("sentinel"))
 		if len(r.Addresses) > 0 {
-			s.followKey(in("addresses"), "are given, and a sentinel is too, which tells the address", "give the addresses of the sentinels as sentinel.addresses, and no others")
+			s.followKey(in("addresses"), "are given, and a sentinel is too, which finds the address", "give the addresses of the sentinels as sentinel.addresses, and no others")
 		}
 		if r.Socket != "" {
-			s.followKey(in("socket"), "is given, and a sentinel is too, which tells the address", "give one of them")
+			s.followKey(in("socket"), "is given, and a sentinel is too, which finds the address", "give one of them")
 		}
 		if r.Cluster {
 			s.followKey(in("cluster"), "is given, and a sentinel is too", "give one of them: a cluster has no sentinels")
@@ -65,7 +65,7 @@ func (r *RedisStore) checkPlace(s *source) {
 			s.followKey(in("addresses"), "are given, and a socket is too", "give one of them")
 		}
 		if r.Cluster {
-			s.followKey(in("cluster"), "is given, and a socket is too, by which one node alone is reached", "give addresses")
+			s.followKey(in("cluster"), "is given, and a socket is too, which reaches only one node", "give addresses")
 		}
 	case len(r.Addresses) == 0:
 		if s.has(in("socket")) {
@@ -79,7 +79,7 @@ func (r *RedisStore) checkPlace(s *source) {
 	}
 	checkAddresses(s, in("addresses"), r.Addresses, "6379")
 	if r.Cluster && r.Database != 0 {
-		s.follow(in("database"), fmt.Sprintf("is %d, and a cluster has none but 0", r.Database), "remove it, and give a prefix to keep apart what shares the cluster")
+		s.follow(in("database"), fmt.Sprintf("is %d, and a cluster has only database 0", r.Database), "remove it, and give a prefix to separate what shares the cluster")
 	}
 }
 
@@ -88,7 +88,7 @@ func (st *Sentinel) check(s *source, path string) {
 		s.follow(path+".master", "is missing", "give the name that sentinel.conf has after \"sentinel monitor\"")
 	}
 	if len(st.Addresses) == 0 {
-		s.follow(path+".addresses", "is missing", "give those of the sentinels, as in [127.0.0.1:26379]")
+		s.follow(path+".addresses", "is missing", "give the addresses of the sentinels, as in [127.0.0.1:26379]")
 	}
 	checkAddresses(s, path+".addresses", st.Addresses, "26379")
 	checkSecret(s, path, "password", st.PasswordFile, st.PasswordEnv)
@@ -104,7 +104,7 @@ func checkAddresses(s *source, path string, list []string, port string) {
 		host, n, problem := splitAddress(a)
 		shown, suggestion := quote(a), "write host:port as in 127.0.0.1:"+port
 		switch {
-		case strings.Contains(a, "@"): // there could be a password in front of it
+		case strings.Contains(a, "@"): // there could be a password before it
 			shown, problem, suggestion = "the address", "has a user in it", "write host:port, and give user and password_file beside it"
 		case strings.Contains(a, "://"):
 		case problem == "has no port" && !strings.ContainsAny(a, " \t/*"):
@@ -125,11 +125,11 @@ func checkAddresses(s *source, path string, list []string, port string) {
 	}
 }
 
-// checkAccess checks who we are.
+// checkAccess checks how the server is authenticated and authenticates Sluice.
 func (r *RedisStore) checkAccess(s *source) {
 	t, path := &r.TLS, redisPath+".tls"
 	if (t.Cert == "") != (t.Key == "") {
-		s.follow(path, "has a certificate or a key alone", "give cert and key, or none of them")
+		s.follow(path, "has only one of certificate and key", "give cert and key, or neither")
 	}
 	if r.Socket != "" && *t != (RedisTLS{}) {
 		s.followKey(path, "is given, and a socket is too, which has none", "remove it, or give addresses")
@@ -142,8 +142,8 @@ func (r *RedisStore) checkAccess(s *source) {
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// checkSecret checks where a secret is told to be. What is wrong may be the secret
-// itself, which no error shows.
+// checkSecret checks where a secret comes from. A faulty value may be the secret
+// itself, so no error shows it.
 func checkSecret(s *source, path, name, file, env string) {
 	if file != "" && env != "" {
 		s.follow(path+"."+name+"_env", fmt.Sprintf("is given, and %s_file is too", name), "give one of them")
@@ -156,11 +156,11 @@ func checkSecret(s *source, path, name, file, env string) {
 	}
 	if !variableName.MatchString(env) {
 		whose := path[strings.LastIndex(path, ".")+1:] // redis, webhook
-		s.follow(path+"."+name+"_env", "is no name of an environment variable", "give the name alone, such as "+strings.ToUpper(whose+"_"+name))
+		s.follow(path+"."+name+"_env", "is not a name of an environment variable", "give only the name, such as "+strings.ToUpper(whose+"_"+name))
 	}
 }
 
-// maxPrefix bounds the prefix, which every key repeats.
+// maxPrefix bounds the prefix, in bytes, because every key repeats it.
 const maxPrefix = 128
 
 // checkKeys checks how keys are written.
@@ -168,9 +168,9 @@ func (r *RedisStore) checkKeys(s *source, rules []Rule) {
 	in := func(name string) string { return redisPath + "." + name }
 	switch {
 	case r.Prefix == "" && s.has(in("prefix")):
-		s.follow(in("prefix"), "is empty", "give a text, or remove the line, which is for "+defaultRedisPrefix)
+		s.follow(in("prefix"), "is empty", "give a text, or remove the line for "+defaultRedisPrefix)
 	case strings.ContainsAny(r.Prefix, "{}"):
-		s.follow(in("prefix"), quote(r.Prefix)+" has a brace, which chooses the slot in a cluster", "remove it")
+		s.follow(in("prefix"), quote(r.Prefix)+" has a brace, which selects the slot in a cluster", "remove it")
 	case len(r.Prefix) > maxPrefix:
 		s.follow(in("prefix"), fmt.Sprintf("has %d bytes, which every key repeats", len(r.Prefix)), fmt.Sprintf("give %d at most", maxPrefix))
 	}
@@ -184,12 +184,12 @@ func (r *RedisStore) checkKeys(s *source, rules []Rule) {
 	case r.Tenant < 0 || r.Tenant == 0 && s.has(in("tenant")):
 		s.follow(in("tenant"), fmt.Sprintf("is %d", r.Tenant), "give the number of a key's part, from 1")
 	case r.Tenant > 0 && !r.Cluster:
-		s.follow(in("tenant"), "is given without cluster: true, and chooses the slot in a cluster", "remove it")
+		s.follow(in("tenant"), "is given without cluster: true, and it selects the slot in a cluster", "remove it")
 	case r.Tenant > 0:
 		for i := range rules {
 			if n := len(rules[i].Key); n > 0 && n < r.Tenant {
-				s.follow(fmt.Sprintf("rules[%d].key", i), fmt.Sprintf("has %s, and %s.tenant is the number of one, %d", parts(n), redisPath, r.Tenant),
-					"put what names the tenant there in every rule")
+				s.follow(fmt.Sprintf("rules[%d].key", i), fmt.Sprintf("has %s, and %s.tenant is %d", parts(n), redisPath, r.Tenant),
+					"put the tenant into that part of every rule's key")
 			}
 		}
 	}
@@ -202,10 +202,10 @@ func parts(n int) string {
 	return fmt.Sprintf("%d parts", n)
 }
 
-// maxInFlight bounds the calls under way.
+// maxInFlight bounds the setting in_flight.
 const maxInFlight = 1 << 20
 
-// checkCalls checks how the server is asked. What a program leaves zero is the default.
+// checkCalls checks the bounds of calls. A zero that a program left is the default.
 func (r *RedisStore) checkCalls(s *source) {
 	at := redisPath + ".deadline"
 	if (r.Deadline != 0 || s.has(at)) && (r.Deadline < time.Millisecond || r.Deadline > time.Minute) {
@@ -220,8 +220,8 @@ func (r *RedisStore) checkCalls(s *source) {
 func (l *LocalStore) check(s *source, path string, used bool) {
 	switch {
 	case used && l.Share == Share{}:
-		s.follow(path+".share", "is missing, and a rule limits locally while the store is down", "give 1/4 if four servers share the limits, or 1 for a server alone")
+		s.follow(path+".share", "is missing, and a rule limits locally while the store is down", "give 1/4 if four servers share the limits, or 1 for a single server")
 	case !used && *l != LocalStore{}:
-		s.followKey(path, "is given, and no rule has on_store_error: local", "give that to the rules it is for, or to the file, or remove it")
+		s.followKey(path, "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
 	}
 }

@@ -22,7 +22,7 @@ func (f *File) PolicyOptions() (policy.Options, error) {
 
 // compile makes the policy. If it reports a mistake, it returns nil.
 func (f *File) compile(s *source) *policy.Policy {
-	o, places := f.options(s)
+	o, where := f.options(s)
 	p, err := policy.New(o)
 	if err == nil {
 		if len(s.errs) > 0 {
@@ -38,7 +38,7 @@ func (f *File) compile(s *source) *policy.Policy {
 	for _, err := range all.Unwrap() {
 		var bad *policy.RuleError
 		if errors.As(err, &bad) {
-			places[bad.Index+1].report(s, bad)
+			where[bad.Index+1].report(s, bad)
 		} else {
 			s.report("", err.Error(), "")
 		}
@@ -46,7 +46,7 @@ func (f *File) compile(s *source) *policy.Policy {
 	return nil
 }
 
-func (f *File) options(s *source) (policy.Options, []places) {
+func (f *File) options(s *source) (policy.Options, []origins) {
 	o := policy.Options{
 		Default:      f.Default,
 		OnStoreError: f.OnStoreError,
@@ -61,8 +61,8 @@ func (f *File) options(s *source) (policy.Options, []places) {
 	if f.IPv6Prefix < 0 || f.IPv6Prefix > 128 {
 		o.IPv6Prefix = 0 // reported by check
 	}
-	// The first are those of the policy itself.
-	where := make([]places, len(f.Rules)+1)
+	// The first one is for the policy itself.
+	where := make([]origins, len(f.Rules)+1)
 	for i := range f.Classes {
 		c, at := &f.Classes[i], fmt.Sprintf("classes[%d]", i)
 		o.Classes = append(o.Classes, policy.Class{
@@ -77,9 +77,9 @@ func (f *File) options(s *source) (policy.Options, []places) {
 		if other, taken := first[r.Name]; taken && r.Name != "" {
 			problem := fmt.Sprintf("%s is the name of %s too", quote(r.Name), other)
 			if pos := s.find(other + ".name"); pos.Line > 0 {
-				problem += fmt.Sprintf(", in line %d", pos.Line)
+				problem += fmt.Sprintf(", on line %d", pos.Line)
 			}
-			s.follow(path+".name", problem, "give each rule its own, for its state is kept under it")
+			s.follow(path+".name", problem, "give each rule its own, because its state is kept under it")
 		} else {
 			first[r.Name] = path
 		}
@@ -89,7 +89,7 @@ func (f *File) options(s *source) (policy.Options, []places) {
 }
 
 // rule makes a rule of the policy.
-func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule {
+func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule {
 	where.base = path
 	p := policy.Rule{
 		Name:   r.Name,
@@ -128,8 +128,8 @@ func (r *Rule) rule(f *File, s *source, path string, where *places) policy.Rule 
 	return p
 }
 
-// limits fills in the limits of a rule, and returns what they were made of.
-func (r *Rule) limits(s *source, path string, p *policy.Rule, where *places) []Limit {
+// limits fills in the limits of a rule, and returns the settings that they were made from.
+func (r *Rule) limits(s *source, path string, p *policy.Rule, where *origins) []Limit {
 	given := r.Limits
 	at := func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
 	if r.Limit != nil {
@@ -146,8 +146,8 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *places) []L
 	return given
 }
 
-// build makes limits, and says where they come from.
-func build(s *source, given []Limit, field string, at func(int) string, where *places) (limits []*sluice.Limit) {
+// build makes limits, and records where they come from.
+func build(s *source, given []Limit, field string, at func(int) string, where *origins) (limits []*sluice.Limit) {
 	for i := range given {
 		l := given[i].build(s, at(i))
 		if l == nil {
@@ -160,49 +160,49 @@ func build(s *source, given []Limit, field string, at func(int) string, where *p
 	return limits
 }
 
-// places knows which settings the fields of a rule, or of the policy itself, come from.
-type places struct {
+// origins holds the settings from which the fields of a rule, or of the policy itself, were made.
+type origins struct {
 	base string // the path of the rule, empty for the policy
 	at   map[string]spot
-	// entries are those of long lists, by the field's name.
+	// entries are the entries of long lists, by the field's name.
 	entries map[string][]spot
-	bad     bool // there are limits that could not be made
+	bad     bool // whether a limit could not be made
 }
 
-// spot is a setting, or a line of another file that it names.
+// spot is a setting, or a line of another file that the setting names.
 type spot struct {
 	path string
 	pos  Pos
 	file string // empty for the file itself
 }
 
-// set says where a field comes from.
-func (ps *places) set(field, path string) {
-	if ps.at == nil {
-		ps.at = map[string]spot{}
+// set records where a field comes from.
+func (o *origins) set(field, path string) {
+	if o.at == nil {
+		o.at = map[string]spot{}
 	}
-	ps.at[field] = spot{path: path}
+	o.at[field] = spot{path: path}
 }
 
-// add says where the next entry of a list comes from.
-func (ps *places) add(field string, at spot) {
-	if ps.entries == nil {
-		ps.entries = map[string][]spot{}
+// add records where the next entry of a list comes from.
+func (o *origins) add(field string, at spot) {
+	if o.entries == nil {
+		o.entries = map[string][]spot{}
 	}
-	ps.entries[field] = append(ps.entries[field], at)
+	o.entries[field] = append(o.entries[field], at)
 }
 
 var listField = regexp.MustCompile(`^(.*)\[(\d+)\]$`)
 
 // find returns the setting of a field.
-func (ps *places) find(field string) spot {
+func (o *origins) find(field string) spot {
 	words := strings.Split(field, ".")
 	for n := len(words); n > 0; n-- {
-		at, known := ps.at[strings.Join(words[:n], ".")]
+		at, known := o.at[strings.Join(words[:n], ".")]
 		if !known && n == 1 {
 			if m := listField.FindStringSubmatch(words[0]); m != nil {
-				if i, _ := strconv.Atoi(m[2]); i < len(ps.entries[m[1]]) {
-					at, known = ps.entries[m[1]][i], true
+				if i, _ := strconv.Atoi(m[2]); i < len(o.entries[m[1]]) {
+					at, known = o.entries[m[1]][i], true
 				}
 			}
 		}
@@ -214,14 +214,14 @@ func (ps *places) find(field string) spot {
 		}
 		return at
 	}
-	if ps.base == "" && strings.HasPrefix(words[0], "Classes[") {
+	if o.base == "" && strings.HasPrefix(words[0], "Classes[") {
 		return spot{path: "classes" + strings.TrimPrefix(words[0], "Classes") + settingOfField(words[1:])}
 	}
-	return spot{path: strings.TrimPrefix(ps.base+settingOfField(words), ".")}
+	return spot{path: strings.TrimPrefix(o.base+settingOfField(words), ".")}
 }
 
-// settings are the names that fields of a policy have in a file, where they are not
-// the same in another spelling.
+// settings are the names of fields of a policy in a file, where they are not
+// the field's name in another spelling.
 var settings = map[string]string{
 	"Paths": "path", "Methods": "method", "Hosts": "host", "Headers": "header", "Cookies": "cookie", "Queries": "query",
 	"Attributes": "attribute", "ClientIPs": "client_ip", "Classes": "class", "Pressure": "pressure.at_least", "PressureOf": "pressure.of",
@@ -229,7 +229,7 @@ var settings = map[string]string{
 	"IPv6Prefix": "ipv6_prefix", "TTL": "ttl",
 }
 
-// settingOfField returns the path of a field below that of its rule.
+// settingOfField returns the path of a field within its rule.
 func settingOfField(words []string) string {
 	var b strings.Builder
 	for _, word := range words {
@@ -259,15 +259,15 @@ func snake(word string) string {
 }
 
 // report reports a mistake that the policy has found.
-func (ps *places) report(s *source, e *policy.RuleError) {
-	if ps.bad && consequence(e.Field) {
+func (o *origins) report(s *source, e *policy.RuleError) {
+	if o.bad && consequence(e.Field) {
 		return
 	}
 	problem := e.Problem
 	if e.Value != "" {
 		problem = quote(e.Value) + " " + problem
 	}
-	s.followSpot(ps.find(e.Field), problem, e.Remedy)
+	s.followSpot(o.find(e.Field), problem, e.Remedy)
 }
 
 // consequence reports whether a mistake may follow from a limit or an expression that could not be made.

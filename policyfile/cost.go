@@ -51,7 +51,7 @@ func readStatus(d *decoder, path string, n ast.Node, v reflect.Value) {
 		if lower := strings.ToLower(text); statuses.MatchString(lower) {
 			suggestion = "write " + lower
 		}
-		d.report(path, quote(text)+" is no status", suggestion)
+		d.report(path, quote(text)+" is not a status", suggestion)
 		return
 	}
 	number := func(s string) int {
@@ -89,14 +89,14 @@ func (r *Reserve) build(s *source, path string) policy.Reserve {
 			if !s.at[path] {
 				s.follow(path+".share", "is missing", "give a share such as 20%, or units")
 			}
-			p.Units = 1 // so that nothing else is said of it
+			p.Units = 1 // so that no other mistake is reported
 		}
 		return p
 	}
 	const percent = 100
 	switch {
 	case percent*r.Share.Of%r.Share.Parts != 0:
-		s.follow(path+".share", r.Share.String()+" is no whole number of percent", "give one such as 20%")
+		s.follow(path+".share", r.Share.String()+" is not a whole number of percent", "give one such as 20%")
 		p.Share, p.Units = 1, 0
 	case r.Share.Of == r.Share.Parts:
 		s.follow(path+".share", "is all of it", "give 99% or less, or deny other classes by a rule of their own")

@@ -11,13 +11,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// What aliases may grow a file to.
+// The bounds of what aliases may make of a file.
 const (
 	maxAliased = 100_000 // values read through aliases
 	maxChain   = 20      // aliases within aliases
 )
 
-// decoder reads a tree into structs, and reports all that does not fit.
+// decoder reads a tree into structs, and reports every value that does not fit.
 type decoder struct {
 	*source
 	anchors map[string]ast.Node
@@ -29,7 +29,7 @@ type decoder struct {
 // decode reads the tree into a struct.
 func (s *source) decode(root ast.Node, into any) {
 	d := &decoder{source: s, anchors: map[string]ast.Node{}}
-	d.values[""] = place(root)
+	d.values[""] = position(root)
 	ast.Walk(d, root)
 	d.value("", root, reflect.ValueOf(into).Elem())
 }
@@ -39,14 +39,14 @@ func (d *decoder) Visit(n ast.Node) ast.Visitor {
 	if a, ok := n.(*ast.AnchorNode); ok && a.Name != nil && a.Value != nil {
 		name := a.Name.GetToken().Value
 		if d.anchors[name] != nil {
-			d.reportAt(place(a.Name), "", fmt.Sprintf("the anchor &%s is there twice", name), "give each its own name")
+			d.reportAt(position(a.Name), "", fmt.Sprintf("the anchor &%s is there twice", name), "give each its own name")
 		}
 		d.anchors[name] = a.Value
 	}
 	return d
 }
 
-// shorthand is a struct that may be written as a value alone, which sets one field.
+// shorthand is a struct that may also be written as a single value, which sets one field.
 type shorthand interface {
 	// short returns the name of the field, for a list or for a single value.
 	short(list bool) string
@@ -70,7 +70,7 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
 		return
 	}
 	defer done()
-	d.values[path] = place(n)
+	d.values[path] = position(n)
 	if _, null := n.(*ast.NullNode); null {
 		d.broken[path] = true
 		d.report(path, "has no value", "give one, or remove the line")
@@ -104,15 +104,15 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
 		}
 	case reflect.Int, reflect.Int64:
 		d.integer(path, n, v)
-	default: // a text; there are no fields of other kinds
+	default: // a text: fields have no other kind
 		if text, ok := d.text(path, n); ok {
 			v.SetString(text)
 		}
 	}
 }
 
-// resolve looks through anchors and aliases. It returns nil if there is nothing,
-// and otherwise what to call after the value was read.
+// resolve follows anchors and aliases. It returns the node, or nil if there is none, and
+// a function to call after the value was read.
 func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
 	depth := d.chain
 	done := func() { d.chain = depth }
@@ -121,7 +121,7 @@ func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
 		case *ast.AnchorNode:
 			n = a.Value
 		case *ast.TagNode:
-			d.reportAt(place(a), path, fmt.Sprintf("has the tag %s", a.GetToken().Value), "remove it; the setting itself says what it is")
+			d.reportAt(position(a), path, fmt.Sprintf("has the tag %s", a.GetToken().Value), "remove it; the setting itself says what it is")
 			done()
 			return nil, nil
 		case *ast.AliasNode:
@@ -129,13 +129,13 @@ func (d *decoder) resolve(path string, n ast.Node) (ast.Node, func()) {
 			target := d.anchors[name]
 			switch {
 			case target == nil:
-				d.reportAt(place(a), path, fmt.Sprintf("*%s is an alias in YAML, of an anchor that is not there", name),
+				d.reportAt(position(a), path, fmt.Sprintf("*%s is an alias in YAML, of an anchor that is not there", name),
 					fmt.Sprintf("put quotes around a text that begins with a star: %q", "*"+name))
 			case d.chain >= maxChain:
-				d.reportAt(place(a), path, fmt.Sprintf("the alias *%s leads through more than %d others, or to itself", name, maxChain), "write the value out")
+				d.reportAt(position(a), path, fmt.Sprintf("the alias *%s leads through more than %d others, or to itself", name, maxChain), "write the value out")
 			case d.aliased > maxAliased:
 				if !d.tooMany { // once
-					d.reportAt(place(a), path, fmt.Sprintf("aliases make more than %d values of the file", maxAliased), "use fewer")
+					d.reportAt(position(a), path, fmt.Sprintf("aliases make more than %d values of the file", maxAliased), "use fewer")
 				}
 				d.tooMany = true
 			default:
@@ -200,7 +200,7 @@ func (d *decoder) integer(path string, n ast.Node, v reflect.Value) {
 	case strings.HasPrefix(text, "-"):
 		d.report(path, fmt.Sprintf("is %s", show(path, n)), "give 0 or more")
 	case err != nil:
-		d.report(path, fmt.Sprintf("is %s, which is no number, or one too large", show(path, n)), "")
+		d.report(path, fmt.Sprintf("is %s, which is not a number, or is too large", show(path, n)), "")
 	default:
 		v.SetInt(i)
 	}
@@ -219,7 +219,7 @@ type pair struct {
 	value ast.Node
 }
 
-// pairs returns the settings of a mapping, those that it merges last.
+// pairs visits the settings of a mapping, its own first and the merged ones last.
 func (d *decoder) pairs(path string, n ast.Node, visit func(pair)) {
 	seen := map[string]bool{}
 	d.merge(path, n, seen, visit)
@@ -248,12 +248,12 @@ func (d *decoder) merge(path string, n ast.Node, seen map[string]bool, visit fun
 			continue
 		}
 		if own[key] {
-			d.reportAt(place(v.Key), child(path, key), fmt.Sprintf("%q is there twice", key), "remove one of them")
+			d.reportAt(position(v.Key), child(path, key), fmt.Sprintf("%q is there twice", key), "remove one of them")
 			continue
 		}
 		own[key] = true
 		if seen[key] {
-			continue // what is nearer wins over what is merged
+			continue // the nearer value wins over a merged one
 		}
 		seen[key] = true
 		visit(pair{key, v.Key, v.Value})
@@ -269,7 +269,7 @@ func (d *decoder) merge(path string, n ast.Node, seen map[string]bool, visit fun
 				continue
 			}
 			if !isMapping(target) {
-				d.reportAt(place(m), path, "<< merges what is no mapping", "")
+				d.reportAt(position(m), path, "<< merges a value that is not a mapping", "")
 			} else {
 				d.merge(path, target, seen, visit)
 			}
@@ -283,7 +283,7 @@ func (d *decoder) keyName(path string, key ast.MapKeyNode) (string, bool) {
 	if s, ok := key.(*ast.StringNode); ok {
 		return s.Value, true
 	}
-	d.reportAt(place(key), path, fmt.Sprintf("%s is no name of a setting", strings.TrimSpace(key.GetToken().Value)), "names are texts; put quotes around one that looks like something else")
+	d.reportAt(position(key), path, fmt.Sprintf("%s is not a name of a setting", strings.TrimSpace(key.GetToken().Value)), "put quotes around a name that YAML does not read as a text")
 	return "", false
 }
 
@@ -301,7 +301,7 @@ func (d *decoder) object(path string, n ast.Node, v reflect.Value) {
 		_, list := n.(*ast.SequenceNode)
 		if s, ok := v.Addr().Interface().(shorthand); ok && s.short(list) != "" {
 			i := slices.Index(names(v.Type()), s.short(list))
-			d.keys[path] = place(n)
+			d.keys[path] = position(n)
 			d.value(path, n, v.Field(i))
 			return
 		}
@@ -314,31 +314,31 @@ func (d *decoder) object(path string, n ast.Node, v reflect.Value) {
 		i := slices.Index(fields, p.name)
 		switch {
 		case i >= 0 && p.name != "":
-			d.keys[at] = place(p.key)
+			d.keys[at] = position(p.key)
 			d.value(at, p.value, v.Field(i))
 			d.word(at, v.Type().Field(i), v.Field(i))
 			if _, ok := d.values[at]; !ok {
-				d.values[at] = place(p.key)
+				d.values[at] = position(p.key)
 			}
 		case path == "" && strings.HasPrefix(p.name, "x-"):
-			// A place for anchors.
+			// Free for YAML anchors.
 		default:
 			known := accepted(v.Type())
 			suggestion := didYouMean(p.name, known)
 			if w := nearest(p.name, known); w != "" {
-				d.at[child(path, w)] = true // that it is missing would be a consequence
+				d.at[child(path, w)] = true // "is missing" would be a consequence
 			}
 			if u, ok := v.Addr().Interface().(interface{ unknown(pair) string }); ok {
 				if s := u.unknown(p); s != "" {
 					suggestion = s
 				}
 			}
-			d.reportAt(place(p.key), at, fmt.Sprintf("%q is unknown here", p.name), suggestion)
+			d.reportAt(position(p.key), at, fmt.Sprintf("%q is unknown here", p.name), suggestion)
 		}
 	})
 }
 
-// word checks a text that is to be one of some.
+// word checks a text that must be one of several words.
 func (d *decoder) word(path string, f reflect.StructField, v reflect.Value) {
 	known := strings.Fields(f.Tag.Get("oneof"))
 	if text := v.String(); len(known) > 0 && !d.at[path] && !slices.Contains(known, text) {
@@ -346,7 +346,7 @@ func (d *decoder) word(path string, f reflect.StructField, v reflect.Value) {
 	}
 }
 
-// names returns the settings that a struct takes, by field; "" for those that are none.
+// names returns the names of a struct's settings, by field; "" for a field that is not a setting.
 func names(t reflect.Type) []string {
 	list := make([]string, t.NumField())
 	for i := range list {
@@ -369,7 +369,7 @@ func (d *decoder) dictionary(path string, n ast.Node, v reflect.Value) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.pairs(path, n, func(p pair) {
 		at := child(path, p.name)
-		d.keys[at] = place(p.key)
+		d.keys[at] = position(p.key)
 		e := reflect.New(v.Type().Elem()).Elem()
 		d.value(at, p.value, e)
 		v.SetMapIndex(reflect.ValueOf(p.name), e)

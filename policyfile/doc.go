@@ -1,7 +1,13 @@
 // Package policyfile reads a policy, and the settings of a server, from YAML.
 //
-// It is strict: an unknown key, a number that makes no limit, or a pattern that
-// can match nothing is an error with its place in the file, the line itself and,
-// where there is one, a suggestion. All errors of a file are reported at once, as Errors,
-// and a file with errors gives nothing.
+// Load reads a file and the files that it names. The result is a [File], whose Policy method
+// compiles the rules.
+//
+// The reader is strict. An unknown setting, a number that makes no limit, or a pattern that
+// can match nothing is an error with its position in the file, the line itself and
+// a suggestion where there is one. All errors of a file are reported at once, as [Errors];
+// a file with errors is not used at all.
+//
+// The types of the settings, their comments and tags are the source of the JSON Schema that
+// [Schema] returns and of docs/configuration.md.
 package policyfile

@@ -65,9 +65,9 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreOfExamples finds each rule that docs/policies.md shows, line for line, in
+// TestPoliciesAreExamples finds each rule that docs/policies.md shows, line for line, in
 // an example, which is run; and each example in the page.
-func TestPoliciesAreOfExamples(t *testing.T) {
+func TestPoliciesAreExamples(t *testing.T) {
 	const name = "../docs/policies.md"
 	page, err := os.ReadFile(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Pos is a place in a file; both numbers begin at one. The zero Pos is none, as
-// of a File that was not parsed.
+// Pos is a position in a file. Both numbers begin at one. The zero Pos means no position, as
+// in a File that was not parsed.
 type Pos struct {
 	Line, Column int
 }
@@ -21,19 +21,19 @@ type Pos struct {
 type Error struct {
 	// File is the file's name.
 	File string
-	// Pos is where the mistake is.
+	// Pos is the position of the mistake.
 	Pos Pos
-	// Path is which setting it is, such as "rules[0].limit.rate"; empty for the file as a whole.
+	// Path is the faulty setting, such as "rules[0].limit.rate". It is empty for the file as a whole.
 	Path string
-	// Problem says what is wrong, and names the offending text.
+	// Problem says what is wrong, and contains the faulty text.
 	Problem string
-	// Suggestion says what would be right; it may be empty.
+	// Suggestion says what would be right. It may be empty.
 	Suggestion string
 	// Source is the line of the file, without secrets.
 	Source string
 }
 
-// Error returns the mistake in one line: its place, what is wrong and what would be right.
+// Error returns the mistake in one line: its position, what is wrong and what would be right.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -55,7 +55,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// The most of a line that an excerpt shows, and how much of that is before the mistake.
+// How many characters of a line an excerpt shows, and how many of them are before the mistake.
 const (
 	excerptWidth  = 110
 	excerptBefore = 60
@@ -72,7 +72,7 @@ func (e *Error) Excerpt() string {
 		from := max(at-excerptBefore, 0)
 		line, at = line[from:min(from+excerptWidth, len(line))], at-from
 	}
-	// The mark is moved by what moves the line: tabs stay tabs.
+	// The mark has the same indent as the line: tabs stay tabs.
 	before := strings.Map(func(r rune) rune {
 		if r == '\t' {
 			return r
@@ -82,7 +82,8 @@ func (e *Error) Excerpt() string {
 	return fmt.Sprintf("%5d | %s\n      | %s^", e.Pos.Line, string(line), before)
 }
 
-// Errors are the mistakes of a file, in their order in it, and then those of files that it names. There is at least one.
+// Errors are the mistakes of a file, in their order in the file, and then the mistakes of files that
+// it names. There is at least one.
 type Errors []*Error
 
 // Error returns all mistakes, each with its excerpt.
@@ -109,7 +110,7 @@ func (es Errors) Unwrap() []error {
 	return errs
 }
 
-// sort puts the mistakes into order, those of the file itself before those of others.
+// sort orders the mistakes: the mistakes of the file itself come before the mistakes of others.
 func (es Errors) sort(name string) {
 	slices.SortStableFunc(es, func(a, b *Error) int {
 		if (a.File == name) != (b.File == name) {
@@ -119,10 +120,10 @@ func (es Errors) sort(name string) {
 	})
 }
 
-// maxShown is how much of an offending text is shown.
+// maxShown is how many characters of a faulty text are shown.
 const maxShown = 80
 
-// users finds users in URLs, of which there may be a password.
+// users finds users in URLs, because they may contain a password.
 var users = regexp.MustCompile(`://.*@`)
 
 func quote(text string) string {
@@ -162,7 +163,7 @@ func show(path string, n ast.Node) string {
 	}
 }
 
-// didYouMean suggests the word that is nearest to another one, or all there are.
+// didYouMean suggests the nearest word, or lists all words.
 func didYouMean(word string, words []string) string {
 	if w := nearest(word, words); w != "" {
 		return fmt.Sprintf("did you mean %q?", w)
@@ -181,7 +182,7 @@ func oneOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// nearest returns the word that another one was most likely meant to be, or "".
+// nearest returns the word that was most likely meant, or "".
 func nearest(word string, words []string) string {
 	plain := func(s string) string {
 		return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
@@ -198,7 +199,7 @@ func nearest(word string, words []string) string {
 	if best != "" || len(word) < 2 {
 		return best
 	}
-	// A word that one alone contains or begins, as "ip" in "client_ip".
+	// A word that only one contains or begins with, as "ip" in "client_ip".
 	for _, w := range words {
 		if len(w) > 2 && len(word) > 2 && (strings.HasPrefix(word, w) || strings.HasPrefix(w, word)) || slices.Contains(strings.FieldsFunc(w, func(r rune) bool { return r == '_' || r == '-' }), strings.ToLower(word)) {
 			if best != "" {
@@ -210,11 +211,11 @@ func nearest(word string, words []string) string {
 	return best
 }
 
-// maxWord bounds the words that are compared.
+// maxWord bounds the length of words that are compared.
 const maxWord = 64
 
-// distance is how many letters must be inserted, removed, replaced or swapped with their
-// neighbor to make b of a.
+// distance returns how many letters must be inserted, removed, replaced or swapped with their
+// neighbor to turn a into b.
 func distance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord {
 		return max(len(a), len(b))

@@ -24,15 +24,15 @@ type archived struct {
 var archivedName = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
 
 // readArchive returns what an archive holds before its first file, and the files.
-func readArchive(t testing.TB, path string) (comment []byte, files []archived) {
-	t.Helper()
+func readArchive(tb testing.TB, path string) (comment []byte, files []archived) {
+	tb.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	heads := archivedName.FindAllSubmatchIndex(data, -1)
 	if len(heads) == 0 {
-		t.Fatalf("%s holds no file", path)
+		tb.Fatalf("%s holds no file", path)
 	}
 	for i, h := range heads {
 		end := len(data)
@@ -45,23 +45,23 @@ func readArchive(t testing.TB, path string) (comment []byte, files []archived) {
 }
 
 // writeArchive is the inverse of readArchive.
-func writeArchive(t testing.TB, path string, comment []byte, files []archived) {
-	t.Helper()
+func writeArchive(tb testing.TB, path string, comment []byte, files []archived) {
+	tb.Helper()
 	b := bytes.NewBuffer(bytes.Clone(comment))
 	for _, f := range files {
 		fmt.Fprintf(b, "-- %s --\n%s", f.name, f.data)
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // faulty returns the archives of files that have mistakes.
-func faulty(t testing.TB) []string {
-	t.Helper()
+func faulty(tb testing.TB) []string {
+	tb.Helper()
 	archives, err := filepath.Glob("testdata/errors/*.txtar")
 	if err != nil || len(archives) < 15 {
-		t.Fatalf("found %d archives: %v", len(archives), err)
+		tb.Fatalf("found %d archives: %v", len(archives), err)
 	}
 	return archives
 }

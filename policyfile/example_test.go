@@ -47,6 +47,6 @@ rules:
 	}
 	// Output:
 	// sluice.yaml:4:13: rules[0].match.paht: "paht" is unknown here; did you mean "path"?
-	// sluice.yaml:5:11: rules[0].key[0]: "ip" is no part of a key; did you mean "client_ip"?
+	// sluice.yaml:5:11: rules[0].key[0]: "ip" is not a part of a key; did you mean "client_ip"?
 	// sluice.yaml:6:44: rules[0].limit.rate: "5/min" needs a period of s, m, h, d or w after the slash; did you mean 5/m?
 }

@@ -24,27 +24,30 @@ import (
 //
 //	method == "POST" and header("X-Plan") in ["free", "trial"] and not in_network("10.0.0.0/8")
 //
-// It knows method, host, path, client_ip, class, marked and request_bytes (-1 if nobody knows); header(name),
-// cookie(name), query(name), claim(name) and attribute(name), which are "" for what is missing;
-// in_network(network) of the client's address; pressure(rule); number(text), 0 for what is no number;
-// and len, lower, upper, trim, hasPrefix, hasSuffix, indexOf, abs, min and max. Names, networks and
-// patterns of matches are texts in quotes, so that they are checked when the file is read.
+// An expression can use:
+//   - the values method, host, path, client_ip, class, marked and request_bytes, which is -1 if the size is unknown
+//   - header(name), cookie(name), query(name), claim(name) and attribute(name), which are "" for a missing value
+//   - in_network(network) for the client's address, and pressure(rule)
+//   - number(text), which is 0 for a text that is not a number
+//   - the functions len, lower, upper, trim, trimPrefix, trimSuffix, hasPrefix, hasSuffix, indexOf, lastIndexOf, abs, min and max
 //
-// It changes nothing, has no loops and no variables, and takes time in proportion to its length and the
-// request's. It is safe for concurrent use.
+// Names, networks and patterns must be texts in quotes, so that they are checked when the file is read.
+//
+// An expression changes nothing. It has no loops and no variables, so its time is proportional to its length and
+// to the size of the request. It is safe for concurrent use.
 type Expression struct {
 	text     string
 	program  *vm.Program
 	networks map[string]netip.Prefix
 	marks    bool
-	rules    []string // whose pressure it asks for
-	address  bool     // it asks for the text of the client's address
+	rules    []string // the rules whose pressure it uses
+	address  bool     // whether it uses the text of the client's address
 	runs     sync.Pool
 }
 
 var _ policy.StateMatcher = (*Expression)(nil)
 
-// What an expression may be.
+// The bounds of an expression.
 const (
 	maxExpression = 4096 // bytes
 	maxNodes      = 500
@@ -53,9 +56,9 @@ const (
 
 // ExpressionError says what is wrong with an expression.
 type ExpressionError struct {
-	// Line and Column are where, both from 1 on.
+	// Line and Column are the position in the expression, both from 1.
 	Line, Column int
-	// Problem says what is wrong, and Suggestion what would be right; it may be empty.
+	// Problem says what is wrong. Suggestion says what would be right; it may be empty.
 	Problem, Suggestion string
 }
 
@@ -67,7 +70,7 @@ func (e *ExpressionError) Error() string {
 	return text
 }
 
-// variables are what an expression can name.
+// variables are the names that an expression can use.
 type variables struct {
 	Method       string `expr:"method"`
 	Host         string `expr:"host"`
@@ -87,7 +90,7 @@ type variables struct {
 	Number    func(string) int     `expr:"number"`
 }
 
-// builtins are those of the language's own functions that cost no more than their arguments.
+// builtins are the functions of the language whose time is proportional to their arguments.
 var builtins = []string{"len", "lower", "upper", "trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix", "indexOf", "lastIndexOf", "abs", "min", "max"}
 
 // ParseExpression reads an expression. The error is an *ExpressionError.
@@ -149,12 +152,12 @@ func explain(message string) (problem, suggestion string) {
 		if near := nearest(m[1], append(known, builtins...)); near != "" {
 			suggestion = fmt.Sprintf("did you mean %q?", near)
 		} else {
-			suggestion = "it knows " + strings.Join(known, ", ")
+			suggestion = "a condition has " + strings.Join(known, ", ")
 		}
 		return quote(m[1]) + " is unknown", suggestion
 	}
 	if m := notBool.FindStringSubmatch(message); m != nil {
-		return "it is a " + m[1] + ", and a condition is wanted", `compare it, as in path startsWith "/api"`
+		return "it is a " + m[1] + ", and a condition is true or false", `compare it, as in path startsWith "/api"`
 	}
 	return shorten(message), ""
 }
@@ -162,16 +165,16 @@ func explain(message string) (problem, suggestion string) {
 // expressionCheck looks at each node of an expression.
 type expressionCheck struct {
 	*Expression
-	problem *ExpressionError // the first one
+	problem *ExpressionError // the first mistake
 }
 
-// Visit checks a node, and puts names of headers into the form in which requests have them.
+// Visit checks a node, and makes names of headers canonical.
 func (c *expressionCheck) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		switch n.Value {
 		case "$env":
-			c.report(n, "$env is nothing to a condition", "name what it is to look at")
+			c.report(n, "$env cannot be used in a condition", "name the value to use")
 		case "marked":
 			c.marks = true
 		case "client_ip":
@@ -191,7 +194,7 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 			c.report(n, "a condition has no ranges", "compare with >= and <=")
 		case "matches":
 			if _, ok := n.Right.(*ast.StringNode); !ok {
-				c.report(n.Right, "what matches is to have is no text in quotes", "write the pattern out")
+				c.report(n.Right, "the pattern after matches is not a text in quotes", "write the pattern out")
 			}
 		}
 	case *ast.CallNode:
@@ -203,7 +206,7 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 func (c *expressionCheck) call(n *ast.CallNode) {
 	callee, ok := n.Callee.(*ast.IdentifierNode)
 	if !ok || len(n.Arguments) != 1 || callee.Value == "number" {
-		return // the compiler knows
+		return // the compiler reports it
 	}
 	f, known := reflect.TypeFor[variables]().FieldByNameFunc(func(name string) bool {
 		f, _ := reflect.TypeFor[variables]().FieldByName(name)
@@ -214,7 +217,7 @@ func (c *expressionCheck) call(n *ast.CallNode) {
 	}
 	arg, ok := n.Arguments[0].(*ast.StringNode)
 	if !ok {
-		c.report(n.Arguments[0], fmt.Sprintf("what %s asks for is no text in quotes", callee.Value), "write it out")
+		c.report(n.Arguments[0], fmt.Sprintf("the argument of %s is not a text in quotes", callee.Value), "write it out")
 		return
 	}
 	switch f.Name {
@@ -232,7 +235,7 @@ func (c *expressionCheck) call(n *ast.CallNode) {
 		}
 	}
 	if arg.Value == "" {
-		c.report(arg, fmt.Sprintf("%s is asked for nothing", callee.Value), "name what it is to look at")
+		c.report(arg, fmt.Sprintf("the argument of %s is empty", callee.Value), "name the value to use")
 	}
 }
 
@@ -255,17 +258,17 @@ func (c *expressionCheck) report(n ast.Node, problem, suggestion string) {
 // String returns the text of the expression.
 func (e *Expression) String() string { return e.text }
 
-// Asks says what the expression asks for besides attributes.
+// Asks implements policy.StateMatcher: it returns what the expression uses besides attributes.
 func (e *Expression) Asks() (marks bool, pressures []string) { return e.marks, e.rules }
 
-// Matches reports whether a request of no class, without marks and pressure, meets the
+// Matches reports whether a request without a class and pressure fulfills the
 // condition; see MatchesState.
 func (e *Expression) Matches(a *policy.Attributes) bool {
 	return e.MatchesState(a, policy.State{Marked: a.Marked})
 }
 
-// MatchesState reports whether a request meets the condition. One for which it cannot be
-// computed, such as a division by zero, does not.
+// MatchesState reports whether a request fulfills the condition. If the condition cannot be
+// computed, as after a division by zero, it reports false.
 func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
 	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
 	defer func() {
@@ -324,13 +327,13 @@ func newRun(e *Expression) *run {
 	return r
 }
 
-// of returns a function that asks for values of the request.
-func (r *run) of(ask func(policy.Values, string) (string, bool)) func(string) string {
+// of returns a function that reads values of the request.
+func (r *run) of(read func(policy.Values, string) (string, bool)) func(string) string {
 	return func(name string) string {
 		if r.attributes.Values == nil {
 			return ""
 		}
-		text, _ := ask(r.attributes.Values, name)
+		text, _ := read(r.attributes.Values, name)
 		return text
 	}
 }
@@ -344,7 +347,7 @@ func (r *run) clear() {
 	clear(stack)
 }
 
-// number reads a whole number; 0 for what is none.
+// number reads a whole number. It returns 0 for any other text.
 func number(text string) int {
 	const digits = 18 // which are fewer than an int has
 	if len(text) == 0 || len(text) > digits {
@@ -360,7 +363,7 @@ func number(text string) int {
 	return n
 }
 
-// expression reports a mistake in an expression, at its place in the file if that can be told.
+// expression reports a mistake in an expression, at its position in the file if that can be found.
 func (s *source) expression(path, text string, err error) {
 	var bad *ExpressionError
 	if !errors.As(err, &bad) {
@@ -373,8 +376,8 @@ func (s *source) expression(path, text string, err error) {
 	s.reportAt(s.within(s.find(path), text, bad.Line, bad.Column), path, bad.Problem, bad.Suggestion)
 }
 
-// within returns the place of a line and column of a text that begins at pos: in quotes, without, or
-// as a block of lines of its own.
+// within returns the position in the file of a line and column of a text that begins at pos: in quotes,
+// without quotes, or as a block of lines.
 func (s *source) within(pos Pos, text string, line, column int) Pos {
 	lines := strings.Split(text, "\n")
 	if pos.Line < 1 || pos.Line > len(s.lines) || line > len(lines) {

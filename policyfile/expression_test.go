@@ -34,7 +34,7 @@ func someRequest() *policy.Attributes {
 	}
 }
 
-// TestExpression asks conditions of one request.
+// TestExpression evaluates conditions on one request.
 func TestExpression(t *testing.T) {
 	state := policy.State{Class: "bulk", Marked: true, Pressure: func(rule string) float64 { return map[string]float64{"api": 1.5}[rule] }}
 	for text, want := range map[string]bool{
@@ -70,7 +70,7 @@ func TestExpression(t *testing.T) {
 	}
 }
 
-// Without a state there are no classes, marks and pressures, and without values nothing is there.
+// Without a state there is no class, mark or pressure. Without values every value is missing.
 func TestExpressionWithout(t *testing.T) {
 	e, err := ParseExpression(`class == "" and not marked and pressure("a") == 0 and client_ip == "" and not in_network("0.0.0.0/0") and header("A") + cookie("A") + query("A") + claim("A") + attribute("A") == ""`)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestExpressionWithout(t *testing.T) {
 	}
 }
 
-// One expression is asked by many at once, and mixes nothing up.
+// Concurrent evaluations of one expression do not mix their requests.
 func TestExpressionConcurrently(t *testing.T) {
 	e, err := ParseExpression(`header("X-User") == path and client_ip != "" and in_network("192.0.2.0/25")`)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestExpressionConcurrently(t *testing.T) {
 	all.Wait()
 }
 
-// What an expression costs is bounded by its length and that of the request.
+// The cost of an expression is bounded by its length and the size of the request.
 func TestExpressionCost(t *testing.T) {
 	long := strings.Repeat("a", 64<<10)
 	a := &policy.Attributes{Path: long, Values: named{"header:A": long}}
@@ -157,8 +157,8 @@ func TestExpressionCost(t *testing.T) {
 	}
 }
 
-// FuzzExpression: a text is an expression or an error with a place, and neither reading
-// nor asking it panics, blocks or changes the request.
+// FuzzExpression checks that a text is an expression or an error with a position. Neither parsing
+// nor evaluation panics, blocks or changes the request.
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{
 		`method == "POST" and header("x-plan") in ["free", "trial"]`, `in_network("10.0.0.0/8")`, `path matches "^/a"`, `marked ? true : pressure("a") > 1`,

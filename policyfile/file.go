@@ -70,7 +70,7 @@ type File struct {
 	included included
 }
 
-// unknown has a remedy for what belongs elsewhere.
+// unknown has a remedy for a setting that belongs elsewhere.
 func (*File) unknown(p pair) string {
 	switch p.name {
 	case "limit", "limits":
@@ -79,7 +79,7 @@ func (*File) unknown(p pair) string {
 	return ""
 }
 
-// Default returns what a file without settings says: all defaults, and no rules.
+// Default returns a File with all defaults and no rules.
 func Default() *File {
 	return &File{
 		Version: 1,
@@ -112,8 +112,8 @@ func Default() *File {
 	}
 }
 
-// Load reads a file, and the other files that it names, which it looks for from the file's
-// folder. If there is something wrong with what they say, the error is an Errors.
+// Load reads a file and the other files that it names, whose paths are relative to the file's
+// folder. It returns only a valid File. If a file has mistakes, the error is an Errors.
 func Load(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,8 +127,8 @@ func Load(path string) (*File, error) {
 	return parseIn(path, data, filepath.Dir(path))
 }
 
-// Parse reads a file's content; name is what errors call it. It reads no other files: to name one
-// by a path that is not absolute is a mistake here. If there is something wrong with it, the
+// Parse reads the content of a file. Errors call the file name. A relative path of another file is a
+// mistake here, because there is no folder. Parse returns only a valid File. If the content has mistakes, the
 // error is an Errors.
 func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, "") }
 
@@ -151,8 +151,8 @@ func parseIn(name string, data []byte, folder string) (*File, error) {
 	return f, nil
 }
 
-// Policy compiles the file's rules. It returns no error for a file that Parse has
-// returned and nobody has changed; otherwise the error is an Errors.
+// Policy compiles the rules of the file. It returns no error for a File that Load or Parse
+// returned and that has not changed since. Otherwise the error is an Errors.
 func (f *File) Policy() (*policy.Policy, error) {
 	s := f.blank()
 	p := f.compile(s)
@@ -162,8 +162,8 @@ func (f *File) Policy() (*policy.Policy, error) {
 	return p, nil
 }
 
-// Validate checks a file that a program has made or changed, as Parse checks one
-// that it has read. The error is an Errors.
+// Validate checks a File that a program made or changed, as Parse checks its content.
+// The error is an Errors.
 func (f *File) Validate() error {
 	s := f.blank()
 	f.check(s)
@@ -171,7 +171,7 @@ func (f *File) Validate() error {
 	return s.err()
 }
 
-// blank returns the source with its places and without mistakes.
+// blank returns the source with its positions and without mistakes.
 func (f *File) blank() *source {
 	if f.source == nil {
 		return newSource("", nil)
@@ -181,7 +181,7 @@ func (f *File) blank() *source {
 	return &s
 }
 
-// HeaderProfile names the headers that tell clients their limits.
+// HeaderProfile selects the response headers that inform clients of their limits.
 type HeaderProfile string
 
 // The profiles.
@@ -192,7 +192,7 @@ const (
 	HeadersXRateLimit HeaderProfile = "x-ratelimit"
 	// HeadersXRateHyphenLimit are X-Rate-Limit-Limit, -Remaining and -Reset.
 	HeadersXRateHyphenLimit HeaderProfile = "x-rate-limit"
-	// HeadersNone sends none; a denial still says Retry-After.
+	// HeadersNone sends none. A denial still has Retry-After.
 	HeadersNone HeaderProfile = "none"
 )
 
@@ -209,7 +209,7 @@ type Paths struct {
 
 // Differences returns the settings in which two files differ, such as "rules" or
 // "listen.proxy.address", in the order of the documentation. Lists, and values that only one
-// of both has, are compared as a whole.
+// of the files has, are compared as a whole.
 func Differences(a, b *File) []string {
 	return differences("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
@@ -229,17 +229,17 @@ func differences(path string, a, b reflect.Value) (all []string) {
 		case name != "":
 			all = append(all, differences(child(path, name), a.Field(i), b.Field(i))...)
 		case a.Type().Field(i).IsExported() && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
-			all = append(all, path) // said by the form of its value, as tls: true
+			all = append(all, path) // set by a short form, as tls: true
 		}
 	}
 	return all
 }
 
-//go:generate go test -run TestSchemaIsThatOfTheTypes -update .
+//go:generate go test -run TestSchemaMatchesTypes -update .
 
 //go:embed schema.json
 var schema []byte
 
-// Schema returns the JSON Schema of files, for editors: what the types say, with their
-// documentation. What is right by it can still be wrong: Parse knows more.
+// Schema returns the JSON Schema of files, for editors. It has the type, default and description of each
+// setting. A file that fulfills the schema can still have mistakes, which Parse finds.
 func Schema() []byte { return slices.Clone(schema) }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// FuzzParse: a file is valid, and then its policy compiles, or it is Errors that
-// all have their place. Nothing panics.
+// FuzzParse checks that a file is valid and its policy compiles, or that the error is an Errors in which
+// every mistake has a position. Nothing panics.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -44,7 +44,7 @@ func FuzzParse(f *testing.F) {
 			}
 			for i, e := range errs {
 				if e.Problem == "" || e.Pos.Line < 1 || e.Pos.Column < 1 {
-					t.Errorf("error %d has no place: %+v", i, e)
+					t.Errorf("error %d has no position: %+v", i, e)
 				}
 				if i > 0 && (e.Pos.Line < errs[i-1].Pos.Line) {
 					t.Errorf("error %d is out of order: %+v", i, e)
@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzLists: a table, a list of keys and one of clients make a policy, or Errors that name the
+// FuzzLists checks that a table, a list of keys and a list of clients make a policy, or Errors with the
 // file and a line of it. Nothing panics, and no error shows a key.
 func FuzzLists(f *testing.F) {
 	files, err := filepath.Glob("testdata/*/lists/*")

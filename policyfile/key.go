@@ -25,7 +25,7 @@ type KeyPart struct {
 
 func (*KeyPart) short(list bool) string { return single("part", list) }
 
-// unknown suggests "header:X-User" for {header: X-User}, which a space makes of it.
+// unknown suggests "header:X-User" for {header: X-User}: a space after the colon makes a mapping.
 func (*KeyPart) unknown(p pair) string {
 	text, ok := p.value.(*ast.StringNode)
 	if !ok {
@@ -71,9 +71,9 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 			if !named && slices.Contains(words, word) {
 				suggestion = fmt.Sprintf("write %s:NAME", word)
 			}
-			s.follow(at, quote(k.Part)+" is no part of a key", suggestion)
+			s.follow(at, quote(k.Part)+" is not a part of a key", suggestion)
 		}
-		// A part that does not fail again.
+		// This part does not fail again.
 		p = policy.Global()
 	}
 	p.OnMissing, p.IPv6Prefix = k.OnMissing, k.IPv6Prefix

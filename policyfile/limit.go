@@ -64,7 +64,7 @@ type Limit struct {
 	Latency time.Duration `yaml:"latency"`
 }
 
-// unknown has a remedy for what is called otherwise.
+// unknown has a remedy for a setting with another name.
 func (*Limit) unknown(p pair) string {
 	if p.name == "opened" {
 		return "give starts: first_request"
@@ -72,7 +72,7 @@ func (*Limit) unknown(p pair) string {
 	return ""
 }
 
-// takes are the numbers of each algorithm, besides its name.
+// takes are the settings of each algorithm, besides name and algorithm.
 var takes = map[string][]string{
 	"token_bucket":    {"rate", "burst", "debt", "warm_up", "cold_factor"},
 	"leaky_bucket":    {"rate", "queue", "undelayed"},
@@ -83,12 +83,12 @@ var takes = map[string][]string{
 	"concurrency":     {"max", "queue", "ttl", "latency"},
 }
 
-// build makes the limit, or reports why there is none.
+// build makes the limit, or reports why it cannot.
 func (l *Limit) build(s *source, path string) *sluice.Limit {
 	known := takes[l.Algorithm]
 	if known == nil {
 		if l.Algorithm == "" {
-			s.follow(path+".algorithm", "is missing", "give token_bucket, unless you know that you want another one")
+			s.follow(path+".algorithm", "is missing", "give token_bucket, which fits most rules")
 		} else {
 			s.follow(path+".algorithm", quote(l.Algorithm)+" is unknown", didYouMean(l.Algorithm, algorithms()))
 		}
@@ -121,7 +121,7 @@ func algorithms() []string {
 	return strings.Fields(f.Tag.Get("oneof"))
 }
 
-// foreign reports the numbers that belong to other algorithms.
+// foreign reports numbers that only other algorithms take.
 func (l *Limit) foreign(s *source, path string, known []string) (fit bool) {
 	v, fit := reflect.ValueOf(l).Elem(), true
 	for i, name := range names(v.Type()) {
@@ -139,14 +139,14 @@ func (l *Limit) foreign(s *source, path string, known []string) (fit bool) {
 		if !ok {
 			pos = s.find(at)
 		}
-		s.reportAt(pos, at, fmt.Sprintf("is nothing that %s takes", l.Algorithm),
+		s.reportAt(pos, at, fmt.Sprintf("does not apply to %s", l.Algorithm),
 			fmt.Sprintf("it belongs to %s; %s takes %s", oneOf(owners), l.Algorithm, strings.Join(known, ", ")))
 		fit = false
 	}
 	return fit
 }
 
-// calendars are the units, and the periods of rates that go with them.
+// calendars are the calendar units and the periods that their rates must have.
 var calendars = map[string]struct {
 	unit   sluice.CalendarUnit
 	period time.Duration
@@ -182,7 +182,7 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 			s.follow(path+".calendar", quote(l.Calendar)+" is unknown", didYouMean(l.Calendar, []string{"day", "week", "month"}))
 			ok = false
 		case !l.Rate.IsZero() && l.Rate.Period() != c.period:
-			s.follow(path+".rate", fmt.Sprintf("%v is no count of a calendar %s", l.Rate, l.Calendar), fmt.Sprintf("write %d/%s", l.Rate.Count(), strings.TrimPrefix(c.text, "1")))
+			s.follow(path+".rate", fmt.Sprintf("%v is not a count per calendar %s", l.Rate, l.Calendar), fmt.Sprintf("write %d/%s", l.Rate.Count(), strings.TrimPrefix(c.text, "1")))
 			ok = false
 		}
 		w.Calendar = c.unit
@@ -191,10 +191,10 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 		zone, err := time.LoadLocation(l.Zone)
 		switch {
 		case l.Calendar == "":
-			s.follow(path+".zone", "is given without a calendar, which it is for", "give calendar: day, week or month, or remove the zone")
+			s.follow(path+".zone", "is given without a calendar", "give calendar: day, week or month, or remove the zone")
 			ok = false
 		case err != nil || l.Zone == "Local":
-			s.follow(path+".zone", quote(l.Zone)+" is no time zone", "give a name such as Europe/Berlin or UTC")
+			s.follow(path+".zone", quote(l.Zone)+" is not a time zone", "give a name such as Europe/Berlin or UTC")
 			ok = false
 		}
 		w.Zone = zone
@@ -202,7 +202,7 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 	return w, ok
 }
 
-// settingOf returns the setting for the field of a limit.
+// settingOf returns the setting of an algorithm's field.
 func settingOf(field string) string {
 	if field == "Opened" {
 		return "starts"

@@ -30,8 +30,8 @@ type List struct {
 	ClientIPFile string `yaml:"client_ip_file"`
 }
 
-// build returns a list; "Allow" or "Deny" is what the policy calls it.
-func (l *List) build(f *File, s *source, path, name string, where *places) (keys [][]string, networks []netip.Prefix) {
+// build returns a list. Its name in the policy is "Allow" or "Deny".
+func (l *List) build(f *File, s *source, path, name string, where *origins) (keys [][]string, networks []netip.Prefix) {
 	if l == nil {
 		return nil, nil
 	}
@@ -64,7 +64,7 @@ func (l *List) build(f *File, s *source, path, name string, where *places) (keys
 }
 
 // lists fills in the lists of a rule.
-func (r *Rule) lists(f *File, s *source, path string, p *policy.Rule, where *places) {
+func (r *Rule) lists(f *File, s *source, path string, p *policy.Rule, where *origins) {
 	p.AllowKeys, p.AllowIPs = r.Allow.build(f, s, path+".allow", "Allow", where)
 	p.DenyKeys, p.DenyIPs = r.Deny.build(f, s, path+".deny", "Deny", where)
 }
@@ -102,7 +102,7 @@ func (f *File) rows(s *source, setting, name string, each func(at spot, row []st
 		var bad *csv.ParseError
 		if errors.As(err, &bad) {
 			s.followSpot(spot{path: setting, pos: Pos{bad.Line, max(bad.Column, 1)}, file: file.path},
-				"this line is no CSV: "+bad.Err.Error(), "put quotes around a value that has commas or quotes in it, and write these twice")
+				"this line is not CSV: "+bad.Err.Error(), "put quotes around a value that has commas or quotes in it, and write these twice")
 			return
 		}
 		line, column := r.FieldPos(0)
@@ -118,13 +118,13 @@ func (f *File) text(s *source, setting, name string) (includedFile, bool) {
 	}
 	file.data = bytes.TrimPrefix(file.data, []byte("\ufeff"))
 	if !utf8.Valid(file.data) {
-		s.follow(setting, quote(name)+" is no UTF-8", "save the file as UTF-8")
+		s.follow(setting, quote(name)+" is not UTF-8", "save the file as UTF-8")
 		return file, false
 	}
 	return file, true
 }
 
-// followSpot is follow at a place that may be in another file.
+// followSpot is follow at a position that may be in another file.
 func (s *source) followSpot(at spot, problem, suggestion string) {
 	if at.file == "" {
 		s.follow(at.path, problem, suggestion)
@@ -133,14 +133,14 @@ func (s *source) followSpot(at spot, problem, suggestion string) {
 	if s.full() {
 		return
 	}
-	// The line is not shown: it may hold the key of somebody.
+	// The line is not shown, because it may hold a client's key.
 	s.errs = append(s.errs, &Error{File: at.file, Pos: at.pos, Path: at.path, Problem: problem, Suggestion: suggestion})
 }
 
-// MaxListSize is the most bytes of a list or an answer in a file of its own.
+// MaxListSize bounds a list or an answer in a file of its own, in bytes.
 const MaxListSize = 16 << 20
 
-// included are the other files that a file names. They are read once, by who reads the file.
+// included are the other files that a file names. Each is read once, when the file is read.
 type included struct {
 	folder string // empty if there is none
 	files  map[string]includedFile
@@ -153,7 +153,7 @@ type includedFile struct {
 }
 
 // Files returns the paths of the other files that f names: lists, overrides and
-// answers. Load has read them, and whoever looks for changes should look at them too.
+// answers. Load has read them. A program that watches the file for changes should watch them too.
 func (f *File) Files() []string {
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(f.included.files)) {
@@ -162,11 +162,11 @@ func (f *File) Files() []string {
 	return slices.Compact(paths)
 }
 
-// file returns another file by its name; ok is false if there is a mistake, which
+// file returns another file by its name. If it cannot be read, ok is false, and the mistake
 // is reported at the setting.
 func (f *File) file(s *source, setting, name string) (file includedFile, ok bool) {
 	if name == "" {
-		s.follow(setting, "names no file", "give the path of one, seen from this file")
+		s.follow(setting, "is empty", "give the path of a file, relative to this one")
 		return file, false
 	}
 	file, known := f.included.files[name]
@@ -178,7 +178,7 @@ func (f *File) file(s *source, setting, name string) (file includedFile, ok bool
 		f.included.files[name] = file
 	}
 	if file.problem != "" {
-		s.follow(setting, quote(name)+" "+file.problem, "give the path of a file, seen from this one")
+		s.follow(setting, quote(name)+" "+file.problem, "give the path of a file, relative to this one")
 	}
 	return file, file.problem == ""
 }
@@ -188,7 +188,7 @@ func (in *included) read(name string) (file includedFile) {
 	file.path = name
 	if !filepath.IsAbs(name) {
 		if in.folder == "" {
-			file.problem = "is seen from the file's folder, and there is none: it is no file that Load has read"
+			file.problem = "is a relative path, and there is no folder: only Load has one"
 			return file
 		}
 		file.path = filepath.Join(in.folder, name)
@@ -199,7 +199,7 @@ func (in *included) read(name string) (file includedFile) {
 		file.problem = cause(err)
 		return file
 	case !info.Mode().IsRegular():
-		file.problem = "is no file"
+		file.problem = "is not a regular file"
 		return file
 	}
 	f, err := os.Open(file.path)
@@ -219,7 +219,7 @@ func (in *included) read(name string) (file includedFile) {
 	return file
 }
 
-// cause says why a file cannot be read, without its path.
+// cause returns why a file cannot be read, without its path.
 func cause(err error) string {
 	var bad *fs.PathError
 	switch {

@@ -74,8 +74,8 @@ type Class struct {
 	Bypass bool `yaml:"bypass"`
 }
 
-// build makes the match, whose settings are at path, and which the policy calls field.
-func (m *Match) build(s *source, path, field string, where *places) policy.Match {
+// build makes the match. Its settings are at path, and field is its name in the policy.
+func (m *Match) build(s *source, path, field string, where *origins) policy.Match {
 	p := policy.Match{
 		Paths: m.Path, Methods: m.Method, Hosts: m.Host, ClientIPs: m.ClientIP, Classes: m.Class, Marked: m.Marked,
 	}
@@ -115,7 +115,7 @@ func (m *Match) build(s *source, path, field string, where *places) policy.Match
 	for i := range m.Unless {
 		p.Unless = append(p.Unless, m.Unless[i].build(s, fmt.Sprintf("%s.unless[%d]", path, i), fmt.Sprintf("%s.Unless[%d]", field, i), where))
 		if len(m.Unless[i].If) > 0 && len(p.Unless[i].If) == 0 {
-			where.bad = true // it would match every request
+			where.bad = true // otherwise it would match every request
 		}
 	}
 	return p
@@ -126,7 +126,7 @@ func (m *ValueMatch) build(s *source, path, name string) policy.ValueMatch {
 	h := policy.ValueMatch{Name: name, OneOf: m.Is, Prefixes: m.Prefix, Absent: m.Present != nil && !*m.Present}
 	if slices.Contains(m.Is, "*") {
 		if len(m.Is) > 1 || len(m.Prefix) > 0 {
-			s.follow(path, `has "*", which is for any value, among others`, `give "*" alone, or the values`)
+			s.follow(path, `has "*", which means any value, among others`, `give only "*", or the values`)
 		}
 		h.OneOf = nil
 	}

@@ -63,7 +63,7 @@ type Numbers struct {
 	Max int64 `yaml:"max" unit:"units"`
 }
 
-// over returns a limit with these numbers in place of its own. given tells which are there.
+// over returns a limit with these numbers instead of its own. given reports which ones the file has.
 func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
 	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()
 	for i, name := range names(from.Type()) {
@@ -75,7 +75,7 @@ func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
 }
 
 // overrides fills in the overrides of a rule whose limits are given.
-func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *policy.Rule, where *places) {
+func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *policy.Rule, where *origins) {
 	path += ".overrides"
 	list := path
 	if s.has(path + ".list") {
@@ -142,9 +142,9 @@ type table struct {
 	rule    *Rule
 	given   []Limit
 	setting string
-	columns []column // nil before the first row; none if there is a mistake in it
+	columns []column // nil before the first row; empty if that has a mistake
 	keys    int
-	made    map[string][]*sluice.Limit // of the rows before, by their numbers
+	made    map[string][]*sluice.Limit // the limits of earlier rows, by their numbers
 }
 
 // column is a number of a limit.
@@ -252,7 +252,7 @@ func (t *table) header(at spot, row []string) {
 	case t.keys != t.rule.keyParts():
 		t.followSpot(at, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
 	case len(columns) == 0:
-		t.followSpot(at, "the first line names no numbers", "write it as in key,rate,burst")
+		t.followSpot(at, "the first line has no column for a number", "write it as in key,rate,burst")
 	default:
 		t.columns = columns
 	}
@@ -289,7 +289,7 @@ func readCell(v reflect.Value, text string) (problem, suggestion string) {
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return "is no whole number of 0 or more", ""
+		return "is not a whole number of 0 or more", ""
 	}
 	v.SetInt(int64(n))
 	return "", ""

@@ -110,7 +110,7 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
-// TestParseAllGivesEverySetting holds testdata/all*.yaml to their name.
+// TestParseAllGivesEverySetting checks that testdata/all*.yaml together give every setting.
 func TestParseAllGivesEverySetting(t *testing.T) {
 	files, err := filepath.Glob("testdata/all*.yaml")
 	if err != nil {
@@ -206,7 +206,7 @@ func TestDefaultIsValid(t *testing.T) {
 	}
 }
 
-// A file that a program has changed is checked like one that was read.
+// A File that a program changed is checked like one that was read.
 func TestValidateChanged(t *testing.T) {
 	f, err := Parse("x.yaml", []byte("version: 1\nrules:\n  - {name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}}\n"))
 	if err != nil {
@@ -242,7 +242,7 @@ func TestUnwrap(t *testing.T) {
 	}
 }
 
-// No error shows the token.
+// No error shows a token, password or secret.
 func TestSecretsAreNotShown(t *testing.T) {
 	for _, text := range []string{
 		"version: 1\nadmin: {token: hunter2, oops: 1}\n",
@@ -275,7 +275,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// Lines may end as on Windows, and errors show them without the end.
+// Lines may end with \r\n. Errors show them without it.
 func TestWindowsLines(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("version: 1\r\nheaders: nones\r\n"))
 	want := "x.yaml:2:10: headers: \"nones\" is unknown; did you mean \"none\"?\n    2 | headers: nones\n      |          ^"

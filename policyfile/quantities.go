@@ -66,7 +66,7 @@ func readSize(d *decoder, path string, n ast.Node, v reflect.Value) {
 	}
 	s, ok := ParseSize(text)
 	if !ok {
-		d.report(path, fmt.Sprintf("%s is no size", quote(text)), "write it as in 4096, 64KiB, 16MiB or 1GiB")
+		d.report(path, fmt.Sprintf("%s is not a size", quote(text)), "write it as in 4096, 64KiB, 16MiB or 1GiB")
 		return
 	}
 	v.SetInt(int64(s))
@@ -84,26 +84,26 @@ const maxParts = 1_000_000
 // String returns the share as a fraction, such as 1/4.
 func (s Share) String() string { return fmt.Sprintf("%d/%d", s.Of, s.Parts) }
 
-// ParseShare reads a share. The problem says what is wrong with the text, and is
-// empty if it is one.
+// ParseShare reads a share. The problem says what is wrong with the text. It is
+// empty if the text is a share.
 func ParseShare(text string) (s Share, problem string) {
 	const longest = 32 // a number may be written with an exponent of its own
 	number, percent := strings.CutSuffix(text, "%")
 	r := new(big.Rat)
 	if len(text) > longest || strings.ContainsAny(number, "eEpPxXoObB_+ ") || percent && strings.Contains(number, "/") {
-		return s, "is no share"
+		return s, "is not a share"
 	}
 	if _, ok := r.SetString(number); !ok {
-		return s, "is no share"
+		return s, "is not a share"
 	}
 	if percent {
 		r.Quo(r, big.NewRat(100, 1))
 	}
 	switch {
 	case r.Sign() <= 0:
-		return s, "is nothing"
+		return s, "is 0 or less"
 	case r.Cmp(big.NewRat(1, 1)) > 0:
-		return s, "is more than all"
+		return s, "is more than the whole"
 	case r.Denom().Cmp(big.NewInt(maxParts)) > 0:
 		return s, fmt.Sprintf("has more than %d parts", maxParts)
 	}
@@ -133,8 +133,8 @@ func readShare(d *decoder, path string, n ast.Node, v reflect.Value) {
 	v.Set(reflect.ValueOf(s))
 }
 
-// Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. In a file, one above 10 needs its
-// percent sign, for who writes 90 means nine tenths.
+// Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. In a file, a ratio above 10 needs its
+// percent sign, because 90 usually means nine tenths.
 type Ratio float64
 
 // mostPlain is the largest ratio that a file may have without a percent sign.
@@ -167,7 +167,7 @@ func readRatio(d *decoder, path string, n ast.Node, v reflect.Value) {
 	}
 	x, ok := ParseRatio(text)
 	if !ok {
-		d.report(path, quote(text)+" is no ratio", "write it as in 0.9, 1.5 or 90%")
+		d.report(path, quote(text)+" is not a ratio", "write it as in 0.9, 1.5 or 90%")
 		return
 	}
 	if x > mostPlain && !strings.HasSuffix(text, "%") {
@@ -177,7 +177,7 @@ func readRatio(d *decoder, path string, n ast.Node, v reflect.Value) {
 	v.SetFloat(float64(x))
 }
 
-// decimal writes a ratio without what dividing by a hundred leaves behind the last digit.
+// decimal writes a ratio without the rounding error of a division by a hundred.
 func decimal(r Ratio) string { return strconv.FormatFloat(float64(r), 'g', 14, 64) }
 
 // String returns the ratio as a number.
@@ -191,8 +191,8 @@ func (r ByteRate) String() string { return sluice.Rate(r).String() }
 
 var bits = regexp.MustCompile(`(?i)bits?\b|bps$`)
 
-// ParseByteRate reads a rate of bytes. The problem says what is wrong with the text,
-// and is empty if it is one.
+// ParseByteRate reads a rate of bytes. The problem says what is wrong with the text. It
+// is empty if the text is a rate.
 func ParseByteRate(text string) (r ByteRate, problem string) {
 	size, period, found := strings.Cut(text, "/")
 	if !found {

@@ -19,7 +19,7 @@ import (
 // reader reads a value of one type.
 type reader func(d *decoder, path string, n ast.Node, v reflect.Value)
 
-// readers are for the types that are written as a text of their own.
+// readers are the readers of types that are written as a text in their own form.
 var readers = map[reflect.Type]reader{
 	reflect.TypeFor[time.Duration]():      readDuration,
 	reflect.TypeFor[sluice.Rate]():        readRate,
@@ -35,8 +35,8 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[policy.Fallback]():    readWord,
 }
 
-// wordsOf are those of the types that are written as one of some, by their number; those
-// that are empty cannot be written.
+// wordsOf holds, for each type that is written as a word, its words by their number. A number whose word is
+// empty cannot be written.
 var wordsOf = map[reflect.Type][]string{
 	reflect.TypeFor[policy.CostSource](): {"", "constant", "header", "request_bytes", "response_bytes", "response_header"},
 	reflect.TypeFor[policy.Action]():     {"allow", "", "", "deny"},
@@ -44,7 +44,7 @@ var wordsOf = map[reflect.Type][]string{
 	reflect.TypeFor[policy.Fallback]():   {"", "allow", "deny", "local"},
 }
 
-// readWord reads one of some words as its number.
+// readWord reads a word as its number.
 func readWord(d *decoder, path string, n ast.Node, v reflect.Value) {
 	text, ok := d.text(path, n)
 	if !ok {
@@ -97,7 +97,7 @@ func parseDuration(text string) (t time.Duration, problem, suggestion string) {
 		if s := durationOf(text); s != "" {
 			suggestion = fmt.Sprintf("write %s", s)
 		}
-		return 0, "is no duration", suggestion
+		return 0, "is not a duration", suggestion
 	case t < 0:
 		return 0, "is negative", fmt.Sprintf("give %s or another time of 0s or more", strings.TrimPrefix(text, "-"))
 	}
@@ -125,7 +125,7 @@ func durationOf(text string) string {
 	}
 }
 
-// unitOf returns the unit that a word stands for, or "".
+// unitOf returns the unit that a word means, or "".
 func unitOf(word string) string {
 	for unit, words := range map[string][]string{
 		"ms": {"ms", "msec", "msecs", "milli", "millis", "millisecond", "milliseconds"},
@@ -158,7 +158,7 @@ func parseRate(text string) (r sluice.Rate, problem, suggestion string) {
 	if err == nil {
 		return r, "", ""
 	}
-	problem = "is no rate"
+	problem = "is not a rate"
 	if bad, ok := err.(*sluice.RateError); ok { //nolint:errorlint // ParseRate returns it as it is
 		problem = bad.Problem
 	}
@@ -213,7 +213,7 @@ func parsePrefix(text string) (p netip.Prefix, problem, suggestion string) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return p, "is no address and no network", "write it as in 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"
+		return p, "is neither an address nor a network", "write it as in 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"
 	}
 	if p.Addr().Is4In6() {
 		const mapped = 96

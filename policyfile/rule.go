@@ -63,7 +63,7 @@ type Rule struct {
 	OnStoreError policy.Fallback `yaml:"on_store_error"`
 }
 
-// unknown has a remedy for what is called otherwise, or belongs elsewhere.
+// unknown has a remedy for a setting that has another name or belongs elsewhere.
 func (*Rule) unknown(p pair) string {
 	switch p.name {
 	case "queue":
@@ -122,8 +122,8 @@ type WhenLimited struct {
 // Candidates are limits that are tried out.
 type Candidates []Limit
 
-// terms returns the terms of a ban as the policy has them.
-func (b *Ban) terms(s *source, path string, where *places) *sluice.Ban {
+// terms returns the terms of a ban for the policy.
+func (b *Ban) terms(s *source, path string, where *origins) *sluice.Ban {
 	where.set("Ban.Escalate", path+".for")
 	for i := range b.For[min(1, len(b.For)):] {
 		where.set(fmt.Sprintf("Ban.Escalate[%d]", i), fmt.Sprintf("%s.for[%d]", path, i+1))
@@ -135,10 +135,10 @@ func (b *Ban) terms(s *source, path string, where *places) *sluice.Ban {
 	given := t.After != 0 || t.Within != 0 || len(b.For) > 0 || t.Forget != 0 || t.Prolong
 	switch {
 	case given && t.After == 0 && t.For == 0 && t.Within == 0 && t.Forget == 0 && !t.Prolong:
-		// To the policy these terms would be a ban by hand.
+		// The policy would read these terms as a ban by hand.
 		s.follow(path+".after", "is 0", "give 1 or more denials")
 	case !given && !b.ByHand:
-		s.follow(path, "says nothing", "write {after: 10, within: 1m, for: 1h}, or {by_hand: true} for bans by hand alone")
+		s.follow(path, "is empty", "write {after: 10, within: 1m, for: 1h}, or {by_hand: true} for bans by hand only")
 	default:
 		return t
 	}
@@ -166,8 +166,8 @@ func (b *Bandwidth) build(s *source, path string) *policy.Bandwidth {
 // actions are the actions of rules.
 var actions = map[string]policy.Action{"": policy.Deny, "reject": policy.Deny, "degrade": policy.Degrade, "mark": policy.Mark}
 
-// build makes what happens to a request.
-func (w *WhenLimited) build(f *File, s *source, path string, where *places) policy.LimitedAction {
+// build makes the action for limited requests.
+func (w *WhenLimited) build(f *File, s *source, path string, where *origins) policy.LimitedAction {
 	for name := range w.Header {
 		where.set("WhenLimited.Header["+name+"]", path+".header."+name)
 	}

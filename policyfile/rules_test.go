@@ -23,7 +23,7 @@ func words(limits []*sluice.Limit) (all []string) {
 	return all
 }
 
-// TestRules compares what a file says of rules with what the policy is told.
+// TestRules compares the rules of a file with the options of its policy.
 func TestRules(t *testing.T) {
 	f, err := Load("testdata/all-rules.yaml")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestRules(t *testing.T) {
 		}},
 		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.LimitedAction{Action: policy.Deny}}},
 		{"status", o.Rules[5].CountStatus, []policy.StatusRange{{From: 400, To: 499}}},
-		{"bandwidth alone", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
+		{"only a bandwidth", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
 		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &Webhook{
 			URL: "https://ops.example.com/hooks/scale", SecretFile: "/run/secrets/webhook",
 			Above: 0.9, Below: 0.6, For: 30 * time.Second, Every: 10 * time.Minute, Rules: []string{"api", "plain"},
@@ -113,10 +113,10 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Files that make programs name other files too, which nobody has a folder for.
+// A file that Parse reads can name other files only by absolute paths, because it has no folder.
 func TestFilesWithoutFolder(t *testing.T) {
 	_, err := Parse("x.yaml", []byte("version: 1\nrules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, deny: {client_ip_file: list.txt}}]\n"))
-	if err == nil || !strings.Contains(err.Error(), `rules[0].deny.client_ip_file: "list.txt" is seen from the file's folder, and there is none`) {
+	if err == nil || !strings.Contains(err.Error(), `rules[0].deny.client_ip_file: "list.txt" is a relative path, and there is no folder`) {
 		t.Errorf("Parse = %v", err)
 	}
 }
@@ -159,10 +159,10 @@ rules:
 	}
 	met := p.Meets(&policy.Attributes{Values: named{"header:X-Tenant": "tenant-49999"}})
 	if len(met) != 1 || !met[0].Override || met[0].Request.Limit.Algorithm().String() != "token_bucket(105/m burst=14)" {
-		t.Errorf("the last tenant meets %+v", met)
+		t.Errorf("the last tenant has %+v", met)
 	}
 	met = p.Meets(&policy.Attributes{Values: named{"header:X-Tenant": "tenant-0"}, ClientIP: netip.MustParseAddr("10.0.195.79")})
 	if len(met) != 1 || met[0].Listed != policy.ListDeny {
-		t.Errorf("the last client meets %+v", met)
+		t.Errorf("the last client has %+v", met)
 	}
 }

@@ -81,7 +81,7 @@ func anyOf(of ...any) object { return object{"anyOf": of} }
 func text(pattern string) object { return object{"type": "string", "pattern": pattern} }
 
 // valueTypes are the types of values that have readers of their own, with the names that they have in the schema. A
-// pattern may accept more than the reader, but not less; TestPatternsTakeWhatReadersTake checks that.
+// pattern may accept more than the reader, but not less; TestPatternsAcceptWhatReadersAccept checks that.
 var valueTypes = []struct {
 	name string
 	of   reflect.Type
@@ -131,8 +131,8 @@ var texts = func() map[reflect.Type]object {
 	return forms
 }()
 
-// forms are those of the types that read themselves. Given their fields, as a mapping has them, it returns all
-// forms that they have.
+// forms returns the forms of types that read themselves. Given the form of their mapping, each function returns
+// all forms of the type.
 func forms() map[reflect.Type]func(g *schemaOf, fields object) object {
 	return map[reflect.Type]func(g *schemaOf, fields object) object{
 		reflect.TypeFor[Store]():      func(_ *schemaOf, fields object) object { return anyOf(object{"const": "memory"}, fields) },
@@ -335,9 +335,8 @@ func documentation(t *testing.T) map[string]string {
 	return docs
 }
 
-// TestSchemaIsThatOfTheTypes: go generate writes schema.json, and this test notices
-// when it was not done.
-func TestSchemaIsThatOfTheTypes(t *testing.T) {
+// TestSchemaMatchesTypes compares schema.json with the types. go generate writes it.
+func TestSchemaMatchesTypes(t *testing.T) {
 	g := &schemaOf{t: t, docs: documentation(t)}
 	root := g.of(reflect.TypeFor[File]())
 	if len(g.docs) < 100 || len(g.defs.keys) < 20 {
@@ -364,13 +363,13 @@ func TestSchemaIsThatOfTheTypes(t *testing.T) {
 		return
 	}
 	if !bytes.Equal(b.Bytes(), Schema()) {
-		t.Error("schema.json is not what the types say: run go generate ./policyfile")
+		t.Error("schema.json is stale: run go generate ./policyfile")
 	}
 }
 
-// TestPatternsTakeWhatReadersTake writes texts at random; no schema refuses one that
-// its reader takes.
-func TestPatternsTakeWhatReadersTake(t *testing.T) {
+// TestPatternsAcceptWhatReadersAccept makes texts at random. No schema refuses a text that
+// its reader accepts.
+func TestPatternsAcceptWhatReadersAccept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	pieces := []string{"1", "0", "10", "401", "5xx", "599", ".", "/", "%", "s", "m", "h", "d", "w", "ms", "us", "µs", "ns", "B", "kB", "KiB", "MB", "_", ":", "-", "2001:db8::", "192.0.2.1", "::ffff:", "/8", "/128", "0.5", "+", "", "e", "32"}
 	patterns, taken := map[reflect.Type][]*regexp.Regexp{}, map[reflect.Type]int{}
@@ -453,7 +452,7 @@ var within = map[string]string{
 // elsewhere are defaults that other packages fill in when they use a setting: memory, policy and the server's edges.
 var elsewhere = []string{"MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version"}
 
-// TestDefaults: a setting with the default that the schema has for it is the same as no setting.
+// TestDefaults gives each setting the default of the schema, and finds that nothing changes.
 func TestDefaults(t *testing.T) {
 	var s struct {
 		Definitions map[string]struct {

@@ -87,8 +87,8 @@ type Log struct {
 	Sample int `yaml:"sample" unit:"denials per second"`
 }
 
-// check checks all settings but the rules. It makes no difference between what a
-// file says and what a program has set.
+// check checks all settings except the rules. It treats a File that a program made like one that was
+// read.
 func (f *File) check(s *source) {
 	if f.source != nil && !s.has("version") {
 		s.follow("version", "is missing", `begin the file with "version: 1"`)
@@ -100,7 +100,7 @@ func (f *File) check(s *source) {
 		s.follow("ipv6_prefix", fmt.Sprintf("is %d", f.IPv6Prefix), "give 1 to 128; 64 is what one customer usually holds")
 	}
 	if f.TrustMarks && len(f.TrustedProxies) == 0 {
-		s.follow("trust_marks", "believes the marks of trusted proxies, and there are none", "name under trusted_proxies the hops that mark, or leave it out")
+		s.follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
 	}
 	f.checkStore(s)
 	f.checkListen(s)
@@ -162,14 +162,14 @@ func splitAddress(address string) (host string, port int, problem string) {
 		if !strings.Contains(address, ":") {
 			return "", 0, "has no port"
 		}
-		return "", 0, "is no address"
+		return "", 0, "is not an address"
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
 		return "", 0, "has no port from 0 to 65535"
 	}
 	if strings.ContainsAny(host, " \t/*") {
-		return "", 0, "has no host that could be one"
+		return "", 0, "has no valid host"
 	}
 	return host, int(n), ""
 }
@@ -239,15 +239,15 @@ func (w *Webhook) read(d *decoder, path string, n ast.Node) {
 	d.object(path, n, reflect.ValueOf(w).Elem())
 }
 
-// unknown has a remedy for what a file must not hold.
+// unknown has a remedy for secrets, which a file must not contain.
 func (*Webhook) unknown(p pair) string {
 	if nearest(p.name, []string{"secret", "token", "key"}) != "" {
-		return "a secret has no place in this file; give secret_file or secret_env"
+		return "a secret does not belong in this file; give secret_file or secret_env"
 	}
 	return ""
 }
 
-// checkScaleOut checks who is told. The URL is not shown: it may be known to few.
+// checkScaleOut checks the webhook. Errors do not show its URL, which may be secret.
 func (f *File) checkScaleOut(s *source) {
 	w := f.ScaleOut.Webhook
 	if w == nil {
@@ -260,9 +260,9 @@ func (f *File) checkScaleOut(s *source) {
 	case w.URL == "":
 		s.follow(in("url"), "is missing", example)
 	case err != nil:
-		s.follow(in("url"), "is no URL", example)
+		s.follow(in("url"), "is not a URL", example)
 	case target.Scheme != "http" && target.Scheme != "https":
-		s.follow(in("url"), "is no http and no https URL", example)
+		s.follow(in("url"), "is neither an http nor an https URL", example)
 	case target.Hostname() == "":
 		s.follow(in("url"), "has no host", example)
 	case target.User != nil:
@@ -276,14 +276,14 @@ func (f *File) checkScaleOut(s *source) {
 	}
 	switch {
 	case w.Above == 0:
-		s.follow(in("above"), "is 0, which any pressure is", "give one such as 0.8, for eight tenths of what a rule gives")
+		s.follow(in("above"), "is 0, which any pressure reaches", "give one such as 0.8, for eight tenths of what a rule gives")
 	case w.Below == 0:
 		s.follow(in("below"), "is 0, and no pressure is less", "give one such as 0.5")
 	case w.Below > w.Above:
 		s.follow(in("below"), fmt.Sprintf("is %v, more than above, %v", w.Below, w.Above), "give less, so that a pressure between the two stays what it was")
 	}
 	if w.Rules != nil && len(w.Rules) == 0 {
-		s.follow(in("rules"), "is empty", "give the names of rules, or remove the line, which is for all")
+		s.follow(in("rules"), "is empty", "give the names of rules, or remove the line for all")
 	}
 	names := make([]string, len(f.Rules))
 	for i := range f.Rules {
@@ -293,7 +293,7 @@ func (f *File) checkScaleOut(s *source) {
 		at := fmt.Sprintf("%s[%d]", in("rules"), i)
 		switch {
 		case !slices.Contains(names, name):
-			s.follow(at, quote(name)+" is no rule", didYouMean(name, names))
+			s.follow(at, quote(name)+" is not a rule", didYouMean(name, names))
 		case slices.Contains(w.Rules[:i], name):
 			s.follow(at, quote(name)+" is there twice", "remove one of them")
 		}

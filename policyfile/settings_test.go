@@ -55,8 +55,7 @@ func TestLocalFallback(t *testing.T) {
 	}
 }
 
-// With the memory store, rules may say local: they stay as they are when the store
-// changes.
+// With the memory store, rules may have on_store_error: local, so that rules need no change when the store does.
 func TestLocalFallbackOfMemory(t *testing.T) {
 	if _, err := Parse("x.yaml", []byte("version: 1\nstore: memory\non_store_error: local\n"+
 		"rules:\n  - {name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}}\n")); err != nil {
@@ -64,7 +63,7 @@ func TestLocalFallbackOfMemory(t *testing.T) {
 	}
 }
 
-// What a program leaves zero has its default.
+// A zero that a program left is the default.
 func TestValidateRedisOfAProgram(t *testing.T) {
 	f := Default()
 	f.Store.Redis = &RedisStore{Addresses: []string{"127.0.0.1:6379"}}
@@ -100,7 +99,7 @@ func TestParseShare(t *testing.T) {
 	}
 }
 
-// A colon without a space does not make a setting of a text.
+// A colon without a space does not turn a text into a setting.
 func TestColonsInListsWithinBraces(t *testing.T) {
 	f, err := Parse("x.yaml", []byte("version: 1\nrules:\n  - {name: a, key: [header:X-User, query:q, constant:1:2, \"cookie:c\"], limit: {algorithm: token_bucket, rate: 5/s}}\n"))
 	if err != nil {
@@ -185,7 +184,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// A file that gives all settings differs from one that gives none in all of them.
+// Files that give every setting differ in every setting from a file that gives none.
 func TestDifferencesKnowAllSettings(t *testing.T) {
 	differ := map[string]bool{}
 	for _, name := range []string{"testdata/all.yaml", "testdata/all-rules.yaml"} {

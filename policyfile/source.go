@@ -12,15 +12,15 @@ const maxLine = 4096
 // maxErrors bounds how many mistakes of a file are reported.
 const maxErrors = 100
 
-// source knows where the settings of a file stand, and collects its mistakes. The
-// nil source is that of a File made by a program: it knows no places.
+// source holds the positions of a file's settings, and collects its mistakes. The source of a
+// File that a program made has no positions.
 type source struct {
 	name   string
 	lines  []string
-	keys   map[string]Pos // of each setting that is there, where its key is
-	values map[string]Pos // and its value
+	keys   map[string]Pos // the positions of the names of settings, by path
+	values map[string]Pos // the positions of their values
 	errs   Errors
-	at     map[string]bool // paths that have mistakes, and all that lead to them
+	at     map[string]bool // the paths of mistakes, and of all settings around them
 	broken map[string]bool // paths whose values could not be read
 }
 
@@ -31,14 +31,14 @@ func newSource(name string, data []byte) *source {
 	}
 }
 
-// report adds a mistake at the value of a setting or, if that is not there, at
-// the nearest one around it.
+// report adds a mistake at the value of a setting or, if the file lacks it, at
+// the nearest setting around it.
 func (s *source) report(path, problem, suggestion string) {
 	s.reportAt(s.find(path), path, problem, suggestion)
 }
 
-// follow reports a mistake unless it would be a consequence of another one: of the
-// setting, of one inside it, or of one around it that could not be read.
+// follow reports a mistake unless it could be a consequence of another one: a mistake of the same
+// setting, of a setting inside it, or of a setting around it that could not be read.
 func (s *source) follow(path, problem, suggestion string) {
 	if s.at[path] {
 		return
@@ -66,7 +66,7 @@ func (s *source) reportAt(pos Pos, path, problem, suggestion string) {
 	})
 }
 
-// full reports whether there are more mistakes than are reported.
+// full reports whether no more mistakes are collected.
 func (s *source) full() bool { return len(s.errs) > maxErrors }
 
 // err returns the mistakes in their order, or nil.
@@ -81,7 +81,7 @@ func (s *source) err() error {
 	return s.errs
 }
 
-// find returns the place of a setting.
+// find returns the position of a setting.
 func (s *source) find(path string) Pos {
 	for p := path; ; p = parent(p) {
 		if pos, ok := s.values[p]; ok {
@@ -112,8 +112,8 @@ func child(path, key string) string {
 	return path + "." + key
 }
 
-// secrets finds what must not be shown: tokens and passwords, also misspelt and where
-// the name of a variable belongs, and what is before the @ of URLs and addresses.
+// secrets finds text that must not be shown: tokens and passwords, even in misspelt settings or instead of
+// the name of a variable, and text before the @ of URLs and addresses.
 var secrets = regexp.MustCompile(`(?i)((?:tok|pa?s[sw]|pa?swor|pwd|auth|secr)[a-z]*(?:_env)?["']?[ \t]*:[ \t]*).+|(^|[ \t"',[])[^ \t"',[]+@`)
 
 // secret reports whether the value of a setting must not be shown.

@@ -23,7 +23,7 @@ func (st *Store) read(d *decoder, path string, n ast.Node) {
 	case !ok:
 		d.object(path, n, reflect.ValueOf(st).Elem())
 	case name.Value == "redis" || strings.HasPrefix(name.Value, "redis://"):
-		d.report(path, quote(name.Value)+" is no way to say where the server is", "write store: {redis: {addresses: [127.0.0.1:6379]}}")
+		d.report(path, quote(name.Value)+" does not give the address of the server", "write store: {redis: {addresses: [127.0.0.1:6379]}}")
 	case name.Value != "memory":
 		d.report(path, quote(name.Value)+" is unknown", didYouMean(name.Value, accepted(reflect.TypeFor[Store]())))
 	}
@@ -135,8 +135,8 @@ func (r *RedisStore) read(d *decoder, path string, n ast.Node) {
 	d.object(path, n, reflect.ValueOf(r).Elem())
 }
 
-// unknown has a remedy for what a file must not hold, and for what other programs
-// call the same.
+// unknown has a remedy for passwords, which a file must not contain, and for the names that other programs
+// use.
 func (*RedisStore) unknown(p pair) string {
 	switch strings.ToLower(p.name) {
 	case "url", "uri", "dsn":
@@ -153,7 +153,7 @@ func (*Sentinel) unknown(p pair) string { return passwordRemedy(p) }
 
 func (*HashKeys) unknown(p pair) string {
 	if strings.EqualFold(p.name, "secret") {
-		return "a secret has no place in this file; give secret_file or secret_env"
+		return "a secret does not belong in this file; give secret_file or secret_env"
 	}
 	return ""
 }
@@ -169,7 +169,7 @@ func passwordRemedy(p pair) string {
 	if nearest(p.name, []string{"password", "pass", "auth"}) == "" {
 		return ""
 	}
-	return "a password has no place in this file; give password_file or password_env"
+	return "a password does not belong in this file; give password_file or password_env"
 }
 
 // read reads true, false or a mapping.

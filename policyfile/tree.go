@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// What a file may hold. The parser's time grows with the square of these, so
-// they are counted before it sees them.
+// The bounds of a file. The parser's time grows with the square of these numbers, so
+// they are checked before it runs.
 const (
 	// MaxFileSize is the most bytes of a file.
 	MaxFileSize = 1 << 20
@@ -42,7 +42,7 @@ func (s *source) tree(data []byte) ast.Node {
 			}
 			rest = rest[n:]
 		}
-		s.reportAt(Pos{line, column}, "", "this is no UTF-8", "save the file as UTF-8")
+		s.reportAt(Pos{line, column}, "", "this is not UTF-8", "save the file as UTF-8")
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -61,7 +61,7 @@ func (s *source) tree(data []byte) ast.Node {
 		switch {
 		case doc == nil || doc.Body == nil:
 		case root != nil:
-			s.reportAt(place(doc.Body), "", "there is a second document in the file", "give one, and no more lines of ---")
+			s.reportAt(position(doc.Body), "", "there is a second document in the file", "give one, and remove the lines of ---")
 			return nil
 		default:
 			root = doc.Body
@@ -73,7 +73,7 @@ func (s *source) tree(data []byte) ast.Node {
 	return root
 }
 
-// parse runs the parser. Whatever a file does to it, the program goes on.
+// parse runs the parser, and turns its panics into errors.
 func parse(tokens token.Tokens) (f *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -83,25 +83,25 @@ func parse(tokens token.Tokens) (f *ast.File, err error) {
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
 
-// syntax reports what the parser makes of a file that is no YAML.
+// syntax reports the parser's error about a file that is not YAML.
 func (s *source) syntax(err error) {
 	var bad yaml.Error
 	if !errors.As(err, &bad) {
-		s.reportAt(Pos{1, 1}, "", "this is no YAML: "+err.Error(), "")
+		s.reportAt(Pos{1, 1}, "", "this is not YAML: "+err.Error(), "")
 		return
 	}
 	pos := Pos{1, 1}
 	if t := bad.GetToken(); t != nil && t.Position != nil {
 		pos = Pos{t.Position.Line, max(t.Position.Column, 1)}
 	}
-	s.reportAt(pos, "", "this is no YAML: "+bad.GetMessage(), "")
+	s.reportAt(pos, "", "this is not YAML: "+bad.GetMessage(), "")
 }
 
 // bounded counts how deep and wide the tokens nest.
 func bounded(tokens token.Tokens) (Pos, string) {
 	type level struct{ column, keys int }
-	var block []level // of the block, by the columns at which its values begin
-	var flow []int    // the keys of each mapping or sequence in brackets
+	var block []level // the levels of blocks, by the columns at which their values begin
+	var flow []int    // the number of keys of each mapping or sequence in brackets
 	marks := 0        // anchors, tags and the like in a row
 	for _, t := range tokens {
 		pos := Pos{t.Position.Line, max(t.Position.Column, 1)}
@@ -126,7 +126,7 @@ func bounded(tokens token.Tokens) (Pos, string) {
 			}
 			column := t.Position.Column
 			if t.Type == token.MappingValueType && t.Prev != nil && t.Prev.Position.Line == t.Position.Line {
-				column = t.Prev.Position.Column // that of the key
+				column = t.Prev.Position.Column // the column of the key
 			}
 			for len(block) > 0 && block[len(block)-1].column > column {
 				block = block[:len(block)-1]
@@ -151,17 +151,17 @@ func bounded(tokens token.Tokens) (Pos, string) {
 	return Pos{}, ""
 }
 
-// place returns where a value begins.
-func place(n ast.Node) Pos {
+// position returns where a value begins.
+func position(n ast.Node) Pos {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return place(n.Values[0])
+			return position(n.Values[0])
 		}
 	case *ast.MappingValueNode:
-		return place(n.Key)
+		return position(n.Key)
 	case *ast.AnchorNode:
-		return place(n.Value)
+		return position(n.Value)
 	}
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		return Pos{t.Position.Line, max(t.Position.Column, 1)}
@@ -169,9 +169,9 @@ func place(n ast.Node) Pos {
 	return Pos{1, 1}
 }
 
-// plain returns the text that an entry of a list is, of which the parser has made a
-// mapping: in a list within braces it takes the colon of 127.0.0.1:6379 for that of a
-// setting, though no space follows. Other entries are returned as they are.
+// plain returns an entry of a list as the text that it is. In a list within braces, the parser takes
+// 127.0.0.1:6379 for a mapping, although no space follows the colon. Other entries are returned
+// as they are.
 func plain(n ast.Node) ast.Node {
 	m, ok := n.(*ast.MappingNode)
 	if !ok || m.IsFlowStyle || len(m.Values) != 1 {

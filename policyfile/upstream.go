@@ -50,7 +50,7 @@ func (u *Upstream) check(s *source) {
 	}
 	t := &u.TLS
 	if (t.Cert == "") != (t.Key == "") {
-		s.follow("upstream.tls", "has a certificate or a key alone", "give cert and key, or none of them")
+		s.follow("upstream.tls", "has only one of certificate and key", "give cert and key, or neither")
 	}
 	if u.URL == "" {
 		if s.has("upstream") {
@@ -65,10 +65,10 @@ func (u *Upstream) check(s *source) {
 	}
 }
 
-// checkURL reports why a text is no URL of a service.
+// checkURL returns why a text is not the URL of a service.
 func checkURL(text string) (problem, suggestion string) {
 	shown := quote(text)
-	if strings.Contains(text, "@") { // there could be a password in front of it
+	if strings.Contains(text, "@") { // there could be a password before it
 		shown = "the URL"
 	}
 	const example = "write it as in http://127.0.0.1:3000"
@@ -79,13 +79,13 @@ func checkURL(text string) (problem, suggestion string) {
 	case !strings.Contains(text, "://"):
 		return shown + " has no scheme", fmt.Sprintf("write %s", quote("http://"+text))
 	case err != nil:
-		return shown + " is no URL", example
+		return shown + " is not a URL", example
 	case target.Scheme != "http" && target.Scheme != "https":
 		return fmt.Sprintf("%s has the scheme %s", shown, quote(target.Scheme)), "give http or https"
 	case target.Hostname() == "":
 		return shown + " has no host", example
 	case target.RawQuery != "" || target.Fragment != "" || target.ForceQuery:
-		return shown + " has a query or fragment", "give the path at most"
+		return shown + " has a query or fragment", "give at most a path"
 	}
 	return "", ""
 }

@@ -88,7 +88,7 @@ func TestSchemaTakesWhatIsValid(t *testing.T) {
 }
 
 // structural finds the mistakes that are of the form of a file, in what policyfile says of them.
-var structural = regexp.MustCompile(`(?m)^\S+\.yaml:\S+ .*(is unknown here|" is unknown(;|$)|, and (a text|a list.*|a mapping.*|a whole number|true or false) is wanted|has no value|is an empty list|is no (duration|size|rate|share|ratio|status)|has no unit|needs a period)`)
+var structural = regexp.MustCompile(`(?m)^\S+\.yaml:\S+ .*(is unknown here|" is unknown(;|$)|, and (a text|a list.*|a mapping.*|a whole number|true or false) is wanted|has no value|is an empty list|is not a (duration|size|rate|share|ratio|status)|has no unit|needs a period)`)
 
 // ofForm reports whether one of the mistakes is. Expressions have a form of their own.
 func ofForm(said string) bool {
