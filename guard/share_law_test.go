@@ -56,8 +56,8 @@ func perMicro(r sluice.Rate) *big.Rat {
 	return big.NewRat(r.Count(), int64(r.Period()/time.Microsecond))
 }
 
-// Whatever the limit, its local version has the share of each number, rounded down
-// to a unit, and no slower a rate than can be counted.
+// The local version of any limit has the share of each number, rounded down to one at least,
+// and a rate that is not faster and only as much slower as counting requires.
 func TestScaleLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	inexact := 0
