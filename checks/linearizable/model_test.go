@@ -14,7 +14,7 @@ import (
 type charge struct {
 	request
 	at, delay, reset int64
-	over             uint64        // of the receipt
+	over             uint64        // from the receipt
 	store            sluice.Charge // for the store
 }
 

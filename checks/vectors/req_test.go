@@ -2,6 +2,7 @@ package vectors
 
 import (
 	"errors"
+	"math"
 	"net"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 
 // excess returns how many requests are ahead of a request that waits for d, to a thousandth.
 func excess(d time.Duration, rate sluice.Rate) float64 {
-	return thousandth(d.Seconds() * inSecond(rate))
+	return math.Round(1000*d.Seconds()*inSecond(rate)) / 1000
 }
 
 // queued returns the result of a call that may be delayed.

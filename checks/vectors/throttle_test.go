@@ -1,8 +1,10 @@
 package vectors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -140,7 +142,7 @@ func throttleDriver(w *world) {
 	rules := w.visits("visit", v.Config.text("visit_rate"), gets)
 	fewest, most, err := v.bounds()
 	requests := 0
-	if err = firstError(err, json.Unmarshal(v.Requests, &requests)); err != nil || len(rules) == 0 {
+	if err = errors.Join(err, json.Unmarshal(v.Requests, &requests)); err != nil || len(rules) == 0 {
 		w.Fatalf("requests or allowed cannot be read: %+v, %v", v, err)
 	}
 	per := rules[0].Limits[0].Algorithm().(sluice.FixedWindow).Rate
@@ -152,15 +154,6 @@ func throttleDriver(w *world) {
 	if got := float64(w.serve(answer, rules...).passed(requests, http.MethodGet, "/")); got < fewest || got > most {
 		w.Errorf("%v pass; want %v to %v", got, fewest, most)
 	}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // A throttle is a rate, some requests, and how many of each must pass. If the rate is empty, it is the
@@ -190,7 +183,7 @@ func throttled(c throttle) func(w *world) {
 		for i := range 200 {
 			for j, r := range c.requests {
 				if i < r.n {
-					got[j] += s.passed(1, firstOf(r.method, http.MethodGet), "/")
+					got[j] += s.passed(1, cmp.Or(r.method, http.MethodGet), "/")
 				}
 			}
 		}
@@ -198,15 +191,6 @@ func throttled(c throttle) func(w *world) {
 			w.Errorf("%v pass; want %v", got, c.want)
 		}
 	}
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // throttleRoutes has a key of the route and the client, where routes are known.
@@ -296,7 +280,7 @@ func (f forgetful) Decide(ctx context.Context, r sluice.Request) (sluice.Decisio
 		return sluice.Decision{}, err
 	}
 	d, err := empty.Decide(ctx, r)
-	return d, firstError(err, empty.Close())
+	return d, errors.Join(err, empty.Close())
 }
 
 // throttleNoStore uses a store that keeps no state, which limits nothing.

@@ -2,7 +2,6 @@ package vectors
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -219,6 +218,3 @@ func passed(d sluice.Decision, result any) any {
 
 // unknown reports an operation that the system does not have.
 func unknown(s fields) (any, error) { return nil, fmt.Errorf("unknown operation: %v", s) }
-
-// thousandth rounds a number to thousandths.
-func thousandth(n float64) float64 { return math.Round(1000*n) / 1000 }

@@ -80,7 +80,7 @@ func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
 func (b *bench) footprint(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	// The interval is longer than that of the server's cron, which moves entries.
+	// The server's cron moves entries, and runs more often than this.
 	tick := time.NewTicker(150 * time.Millisecond)
 	defer tick.Stop()
 	last, since := int64(-1), time.Now()

@@ -26,7 +26,7 @@ admit everything, and every decision writes.`, b.rounds, b.duration/time.Duratio
 	}
 	r.Add(fmt.Sprintf("Decisions over %d keys", b.keys), "Thousands per second, by the number of callers.", b.rates("keys"))
 	r.Add("Decisions on one hot key", "Thousands per second, by the number of callers. Errors do not count as decisions.", b.rates("hot"))
-	r.Add("Against the minimal script", fmt.Sprintf("Decisions per second over %d keys, over those of the minimal script through rueidis.", b.keys), b.ratios())
+	r.Add("Against the minimal script", fmt.Sprintf("Decisions per second over %d keys, divided by the decisions of the minimal script through rueidis.", b.keys), b.ratios())
 	r.Add(fmt.Sprintf("Latency over %d keys", b.keys), "µs until the result: the median, and the 99th of 100.", b.latencies("keys"))
 	r.Add("Latency on one hot key", "", b.latencies("hot"))
 	r.Add("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: what INFO commandstats reports of evalsha
