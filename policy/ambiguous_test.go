@@ -234,7 +234,7 @@ func TestTraceOfAllReadings(t *testing.T) {
 	for path, stray := range map[string]string{"/x/../x": "/x/%2E%2E/x", "/y": "", "/free/%2e%2e/x": "/free/%2E%2E/x", "/x/%2e%2e/free": "/x/%2E%2E/free"} {
 		trace := mustPolicy(t, o).Trace(at(path))
 		v := mustPolicy(t, o).Decide(t.Context(), &stub{}, at(path))
-		if trace.Met() && trace.Stray != stray || v.Allowed() != (trace.Met() && trace.Stray == "") {
+		if trace.Matches() && trace.Stray != stray || v.Allowed() != (trace.Matches() && trace.Stray == "") {
 			t.Errorf("%s: %+v; decided: %s", path, trace, v.String())
 		}
 	}

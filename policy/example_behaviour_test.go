@@ -147,7 +147,7 @@ func ExampleClass() {
 		Default: policy.Deny,
 	}, policy.Attributes{Path: "/healthz", ClientIP: netip.MustParseAddr("10.1.2.3")}, policy.Attributes{Path: "/healthz"})
 	// Output:
-	// allow: class probes meets no rule
+	// allow: class probes bypasses all rules
 	// deny: no rule matches
 }
 

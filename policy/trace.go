@@ -8,9 +8,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Trace is what a policy makes of a request before it calls a store: which rules the request meets, and
-// which condition of each other rule fails. A Trace is data; programs put it into words. Unlike a Verdict
-// it contains values of the request, keys included.
+// Trace is what a policy makes of a request before it calls a store: which rules the request matches, and
+// which condition of each other rule fails. A Trace is data; programs put it into words. Unlike a Verdict it
+// contains values of the request, keys included.
 type Trace struct {
 	// Method, Host, Path and ClientIP describe the request, cleaned.
 	Method, Host, Path string
@@ -26,22 +26,22 @@ type Trace struct {
 	// Default is the action for a request that no rule matches.
 	Default Action
 	// Stray is the path variant that no rule matches, if the Default therefore refuses a request that
-	// otherwise meets rules. Empty if there is none.
+	// otherwise matches rules. Empty if there is none.
 	Stray string
 }
 
-// Met reports whether the request meets a rule.
-func (t *Trace) Met() bool {
+// Matches reports whether the request matches a rule.
+func (t *Trace) Matches() bool {
 	return slices.ContainsFunc(t.Rules, func(r TracedRule) bool { return r.Unmet == nil })
 }
 
 // TracedRule is what one rule makes of a request.
 type TracedRule struct {
 	Rule *Rule
-	// Unmet is the first condition that fails; nil if the request meets the rule.
+	// Unmet is the first condition that fails; nil if the request matches the rule.
 	Unmet *Unmet
-	// Path is the first path variant by which the request meets the rule. Key and Results are for that
-	// variant; a decision also counts for the keys of other variants.
+	// Path is the first path variant that matches the rule. Key and Results are for that variant; a decision
+	// also counts for the keys of other variants.
 	Path string
 	// Denied is the reason why the rule limits the request whatever its limits say; ReasonNone if the
 	// limits decide.
@@ -65,7 +65,7 @@ type Condition string
 
 // The conditions, in the order in which they are checked.
 const (
-	// ConditionBypass: the class of the request meets no rule. Name is the class.
+	// ConditionBypass: the class of the request bypasses all rules. Name is the class.
 	ConditionBypass Condition = "bypass"
 	// ConditionHost, ConditionPath and ConditionMethod: Value is none of OneOf.
 	ConditionHost   Condition = "host"
@@ -133,7 +133,7 @@ func (p *Policy) Trace(a *Attributes) Trace {
 		}
 		p.traceReading(&t, s, a)
 	}
-	if p.fallback != Deny || !t.Met() {
+	if p.fallback != Deny || !t.Matches() {
 		t.Stray = ""
 	}
 	t.nameMarkers()
@@ -218,7 +218,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, patte
 	}
 }
 
-// unmet returns the first condition of a match that a request fails, nil if it meets all. It agrees with
+// unmet returns the first condition of a match that a request fails, nil if none fails. It agrees with
 // matchesAll.
 func (m *matcher) unmet(a *matching) *Unmet {
 	switch {

@@ -67,7 +67,7 @@ func TestTraceNamesTheConditionThatFails(t *testing.T) {
 		if got := trace.Rules[0].Unmet; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.match, got, c.want)
 		}
-		if trace.Method != "GET" || trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Met() != (c.want == nil) {
+		if trace.Method != "GET" || trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Matches() != (c.want == nil) {
 			t.Errorf("%+v", trace)
 		}
 	}
@@ -108,7 +108,7 @@ func TestTraceTellsKeysAndLists(t *testing.T) {
 		t.Errorf("to be denied: %+v", r)
 	}
 	a.Path = "/free"
-	if trace := p.Trace(&a); !trace.Bypass || trace.Met() || !reflect.DeepEqual(trace.Rules[0].Unmet, &policy.Unmet{Condition: policy.ConditionBypass, Name: "free"}) {
+	if trace := p.Trace(&a); !trace.Bypass || trace.Matches() || !reflect.DeepEqual(trace.Rules[0].Unmet, &policy.Unmet{Condition: policy.ConditionBypass, Name: "free"}) {
 		t.Errorf("bypass: %+v", trace)
 	}
 }

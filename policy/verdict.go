@@ -160,7 +160,7 @@ func (v *Verdict) String() string {
 	b.WriteString(v.Action.String())
 	switch {
 	case v.Bypass:
-		fmt.Fprintf(&b, ": class %s meets no rule", v.Class)
+		fmt.Fprintf(&b, ": class %s bypasses all rules", v.Class)
 	case v.Reason == sluice.ReasonNoRule:
 		b.WriteString(": no rule matches")
 	case v.Missing != nil:

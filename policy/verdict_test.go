@@ -68,7 +68,7 @@ func TestVerdictStringNamesTheRule(t *testing.T) {
 		{answer("mark"), from("192.0.2.1"), "mark: rule mark, 5 of 10 remain"},
 		{answer("hard"), from("192.0.2.1"), "deny: rule hard: limited, 0 of 10 remain, retry after 1s"},
 		{answer(""), from("198.51.100.7"), "deny: rule hard: listed"},
-		{answer(""), &policy.Attributes{Path: "/probe"}, "allow: class probe meets no rule"},
+		{answer(""), &policy.Attributes{Path: "/probe"}, "allow: class probe bypasses all rules"},
 	} {
 		v := p.Decide(t.Context(), c.store, c.a)
 		if got := v.String(); got != c.want {

@@ -113,7 +113,7 @@ func TestTLSOnOneSideOnly(t *testing.T) {
 	locked := redistest.Start(t, redistest.TLS(), redistest.ACL("user default off"))
 	node := redistest.StartCluster(t, 1, 0, redistest.TLS()).Nodes[0]
 	tls := "tls: {ca: " + certificate(t, r) + ", server_name: localhost}"
-	const with, without = " speaks TLS there, and store.redis.tls is not set; set tls: true", " speaks without TLS there, and store.redis.tls asks for it;"
+	const with, without = " speaks TLS there, but store.redis.tls is not set; set tls: true", " does not speak TLS there, but store.redis.tls is set;"
 	for name, x := range map[string]struct{ address, settings, want string }{
 		"with TLS, to one without":                  {r.Addr(), "addresses: ['%s'], " + tls, without},
 		"without, to one with TLS":                  {r.TLSAddr(), "addresses: ['%s']", with},

@@ -11,14 +11,14 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// acquire decides and charges, and opens a token for the places in concurrency
-// limits that were taken. It lives as long as they do, and is renewed with them.
+// acquire decides and charges, and opens a token for the leases of concurrency limits. The token lives as
+// long as the leases, and is renewed with them.
 func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	status, p := deniedStatus(r)
 	if p != nil {
 		return p
 	}
-	var q question
+	var q request
 	if p := decode(r, &q); p != nil {
 		return p
 	}
@@ -42,12 +42,12 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 		a.giveBack(r.Context(), &v)
 		return &problem{
 			Status: http.StatusConflict, Title: "Nothing to hold",
-			Detail: "None of the limits that were met bounds what is in flight, so there is no place to acquire; what was charged has been given back.",
-			Remedy: "ask /v1/check or /v1/reserve, or give a rule that is met a limit of algorithm concurrency",
+			Detail: "No concurrency limit applies to the request, so there is no lease to acquire; its charges have been given back.",
+			Remedy: "call /v1/check or /v1/reserve, or add a limit of algorithm concurrency to a rule that matches",
 		}
 	}
 	if v.Delay > 0 {
-		h.since = time.Time{} // its turn has not come
+		h.since = time.Time{} // the work waits in the queue
 	}
 	e := a.decisionOf(&v)
 	e.opened = &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()}
@@ -55,7 +55,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// giveBack gives back the charges of a verdict that nobody has acted upon.
+// giveBack gives back the charges of a verdict that has no effect.
 func (a *API) giveBack(ctx context.Context, v *policy.Verdict) {
 	for i := range v.Results {
 		// A charge that cannot be given back admits too little, not too much.
@@ -66,12 +66,12 @@ func (a *API) giveBack(ctx context.Context, v *policy.Verdict) {
 // renewed is the answer of /v1/renew.
 type renewed struct {
 	Renewed bool `json:"renewed"`
-	// DelayMS is how long the wait is estimated to last, 0 for one that may run.
+	// DelayMS is the estimated wait in the queue; 0 if the work may run.
 	DelayMS     int64 `json:"delay_ms"`
 	ExpiresInMS int64 `json:"expires_in_ms"`
 }
 
-// renew prolongs the places that a token holds.
+// renew prolongs the leases of a token.
 func (a *API) renew(w http.ResponseWriter, r *http.Request) *problem {
 	var c cancellation
 	if p := decode(r, &c); p != nil {
@@ -89,10 +89,10 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) *problem {
 		a.tokens.put(c.Token, h)
 		return &problem{
 			Status: http.StatusConflict, Title: "Nothing to renew", Field: "token",
-			Detail: "The reservation holds no place in a concurrency limit.", Remedy: "settle or cancel it within its ttl_ms",
+			Detail: "The reservation holds no lease of a concurrency limit.", Remedy: "settle or cancel it within its ttl_ms",
 		}
 	}
-	// Taken from the table meanwhile: it neither expires nor is ended by another call.
+	// While it is out of the table, it neither expires nor is ended by another call.
 	ctx := context.WithoutCancel(r.Context())
 	delay, err := a.renewAll(ctx, &h)
 	switch {
@@ -100,13 +100,13 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) *problem {
 		a.tokens.unbook()
 		a.expire(h)
 		return &problem{
-			Status: http.StatusConflict, Title: "The place was lost", Field: "token",
-			Detail: "A place had ended before it was renewed, and has gone to another; the others are released.",
-			Remedy: "stop the work, or acquire anew; renew at half of expires_in_ms",
+			Status: http.StatusConflict, Title: "The lease was lost", Field: "token",
+			Detail: "A lease had ended before it was renewed. The other leases of the token are released.",
+			Remedy: "stop the work, or acquire again; renew at half of expires_in_ms",
 		}
 	case err != nil:
 		a.tokens.put(c.Token, h)
-		return unavailable("The store did not renew all places: "+err.Error()+".", "renew again before they end")
+		return unavailable("The store did not renew all leases: "+err.Error()+".", "renew again before they end")
 	}
 	if delay == 0 && h.since.IsZero() {
 		h.since = time.Now()
@@ -117,7 +117,7 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// renewAll renews the leases that are held, and returns the longest delay.
+// renewAll renews the leases of a token, and returns the longest delay.
 func (a *API) renewAll(ctx context.Context, h *held) (delay time.Duration, err error) {
 	for i := range h.charges {
 		c := &h.charges[i]
@@ -137,7 +137,7 @@ func (a *API) renewAll(ctx context.Context, h *held) (delay time.Duration, err e
 	return delay, nil
 }
 
-// release ends what a token holds: places are released, and all else stays charged.
+// release releases the leases of a token; all other charges stay.
 func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
 	var c cancellation
 	if p := decode(r, &c); p != nil {
@@ -147,7 +147,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
 		switch {
 		case c.lease == nil:
 			return nil
-		case h.since.IsZero(): // it never ran, and says nothing of how long that takes
+		case h.since.IsZero(): // the work never ran, so its duration is unknown
 			return a.o.Store.Cancel(ctx, c.Charge)
 		default:
 			return a.o.Store.Release(ctx, c.Charge, time.Since(h.since))
@@ -155,7 +155,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
 	})
 }
 
-// fullHouse says that no more tokens are opened.
+// fullHouse is the problem of a table that has no room for more tokens.
 func (a *API) fullHouse() *problem {
 	return &problem{
 		Status: http.StatusServiceUnavailable, Title: "Too many reservations",
@@ -164,32 +164,32 @@ func (a *API) fullHouse() *problem {
 	}
 }
 
-// noToken says that a token is not, or not any more, one of something.
+// noToken is the problem of a token that is not open.
 func noToken(what string) *problem {
 	return &problem{
 		Status: http.StatusNotFound, Title: "No such " + what, Field: "token",
-		Detail: "The token was used before, has expired, or was never given.",
+		Detail: "The token was used before, has expired, or never existed.",
 		Remedy: "end each " + what + " once, within the time that expires_in_ms says",
 	}
 }
 
-// held is what a token stands for.
+// held is what a token holds.
 type held struct {
 	charges []charge
-	since   time.Time // when the work began, zero before
+	since   time.Time // when the work began; zero before
 	ends    time.Time
 }
 
-// charge is one of them.
+// charge is one charge of a token.
 type charge struct {
 	sluice.Charge
-	// fixed says that the rule names the cost, whatever the client's turns out to be.
+	// fixed means that the rule names the cost, whatever the work costs in the end.
 	fixed bool
-	// lease renews it, if it is one.
+	// lease is the request that renews the charge, nil unless the charge is a lease.
 	lease *sluice.Request
 }
 
-// heldBy returns what a verdict took.
+// heldBy returns the charges of a verdict.
 func heldBy(v *policy.Verdict) held {
 	h := held{since: time.Now()}
 	for i := range v.Results {
@@ -207,7 +207,7 @@ func heldBy(v *policy.Verdict) held {
 	return h
 }
 
-// lasted returns how long the work has lasted.
+// lasted returns how long the work has been running.
 func (h *held) lasted() time.Duration {
 	if h.since.IsZero() {
 		return 0
@@ -215,7 +215,7 @@ func (h *held) lasted() time.Duration {
 	return time.Since(h.since)
 }
 
-// lifetime returns how long the leases last that are held, and whether there are any.
+// lifetime returns the shortest time to live of the leases, and whether there are leases.
 func (h *held) lifetime() (ttl time.Duration, leases bool) {
 	for i := range h.charges {
 		if h.charges[i].lease == nil {

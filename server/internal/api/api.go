@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// OpenAPI is the description of the calls.
+// OpenAPI describes the calls.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
@@ -25,14 +25,14 @@ type Decider interface {
 	Decide(ctx context.Context, a *policy.Attributes) policy.Verdict
 	Peek(ctx context.Context, a *policy.Attributes) policy.Verdict
 	DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error)
-	// Meets returns the limits that a request meets, undecided.
+	// Meets returns the limits that apply to a request, undecided.
 	Meets(a *policy.Attributes) []policy.LimitResult
-	// Rules returns all rules there are.
+	// Rules returns all rules of the policy.
 	Rules() []*policy.Rule
-	// ResetRule forgets a key of a rule.
+	// ResetRule forgets the state of a key of a rule.
 	ResetRule(ctx context.Context, rule string, key ...string) error
-	// Ban bans a key of a rule by hand, LiftBan ends its ban, and ListBans returns a page of
-	// those in force and where the next one begins.
+	// Ban bans a key of a rule by hand, LiftBan ends its ban, and ListBans returns a page of the bans in
+	// force and where the next page begins.
 	Ban(ctx context.Context, d time.Duration, rule string, key ...string) error
 	LiftBan(ctx context.Context, rule string, key ...string) (bool, error)
 	ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error)
@@ -40,22 +40,22 @@ type Decider interface {
 	KeyValues(rule string, k sluice.Key) []string
 }
 
-// Options say what an API answers from.
+// Options configure an API.
 type Options struct {
 	// Decider decides. Required.
 	Decider Decider
 	// Store ends reservations and resets keys. Required.
 	Store sluice.Store
-	// Fingerprint names a key without telling it. Required.
+	// Fingerprint returns a name for a key that does not reveal the key. Required.
 	Fingerprint func(sluice.Key) string
-	// Headers tell clients their limits, in the answers that requests get. Default: the IETF's.
+	// Headers set the rate-limit headers of answers. Default: the IETF's.
 	Headers *httplimit.Headers
 	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
 	Pressure func(rule string) float64
 	// DeniedKeys returns the keys of a rule, or of all rules for an empty name, that were denied lately: the
 	// latest denial first, at most so many, and whether there are more. Required.
 	DeniedKeys func(rule string, most int) (keys []DeniedKey, more bool)
-	// AnswerFailed is told why a request cannot get the answer that its rule says. Optional.
+	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
 	// Authorize returns an error for a request that may not make calls for operators: reset and list keys,
 	// read the pressure on rules, and list, make and lift bans. Default: none may.
@@ -66,15 +66,14 @@ type Options struct {
 	MaxTokens int
 }
 
-// API is an http.Handler that answers decisions. It is safe for concurrent use.
-// Close ends its timer.
+// API is an http.Handler that decides for other programs. It is safe for concurrent use. Close stops its timer.
 type API struct {
 	o      Options
 	tokens *tokens
 	calls  map[string][]call
 }
 
-// call is what one method does at a path.
+// call is one method of a path.
 type call struct {
 	method string
 	serve  func(w http.ResponseWriter, r *http.Request) *problem
@@ -89,7 +88,7 @@ func New(o Options) (*API, error) {
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) error {
-			return errors.New("calls for operators are off here; use the admin listener, or configure an admin token")
+			return errors.New("calls for operators are off on this listener; use the admin listener, or configure an admin token")
 		}
 	}
 	if o.AnswerFailed == nil {
@@ -129,24 +128,23 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// Close forgets the open reservations: what they took is then ended by their
-// limits alone. Requests must have ended.
+// Close forgets the open reservations; their charges then last as their limits say. Requests must have
+// ended.
 func (a *API) Close() { a.tokens.close() }
 
 // Open returns how many reservations are open.
 func (a *API) Open() int { return a.tokens.len() }
 
-// Expired returns how many reservations nobody ended in time.
+// Expired returns how many reservations expired.
 func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
 // Peek is the call /v1/peek, for the admin listener.
 func (a *API) Peek() http.Handler { return a.handler([]call{{http.MethodPost, a.peek}}) }
 
-// Reset is the call /v1/reset without authorization, for a listener that has its
-// own.
+// Reset is the call /v1/reset without authorization, for a listener with authorization of its own.
 func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
 
-// Bans are the calls of /v1/bans, in the same way.
+// Bans are the calls of /v1/bans without authorization.
 func (a *API) Bans() http.Handler { return a.handler(a.banCalls()) }
 
 func (a *API) resetCalls() []call { return []call{{http.MethodPost, a.reset}} }
@@ -159,7 +157,7 @@ func (a *API) handler(calls []call) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.run(w, r, calls) })
 }
 
-// authorized are calls for those who may.
+// authorized adds authorization to calls.
 func (a *API) authorized(calls []call) []call {
 	for i := range calls {
 		serve := calls[i].serve
@@ -167,7 +165,7 @@ func (a *API) authorized(calls []call) []call {
 			if err := a.o.Authorize(r); err != nil {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 				return &problem{
-					Status: http.StatusUnauthorized, Title: "Not authorized", Detail: "This is for operators.", Remedy: err.Error(),
+					Status: http.StatusUnauthorized, Title: "Not authorized", Detail: "This call is for operators.", Remedy: err.Error(),
 				}
 			}
 			return serve(w, r)
@@ -187,7 +185,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		writeProblem(w, &problem{
 			Status: http.StatusNotFound, Title: "No such call",
-			Detail: "There is nothing at this path. The calls are " + strings.Join(a.paths(), ", ") + ".",
+			Detail: "There is no call at this path. The calls are " + strings.Join(a.paths(), ", ") + ".",
 		})
 		return
 	}

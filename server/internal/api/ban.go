@@ -13,23 +13,23 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// The longest ban by hand: the longest that a store takes.
+// maxBanMillis bounds a ban by hand, as stores do: 100 years.
 const maxBanMillis = 100 * 365 * 24 * 60 * 60 * 1000
 
-// banQuestion names a key of a rule.
-type banQuestion struct {
+// keyOfRule names a key of a rule.
+type keyOfRule struct {
 	Rule string `json:"rule"`
 	Key  texts  `json:"key"`
 }
 
-// newBan is a ban to be made.
+// newBan is the ban that a caller wants.
 type newBan struct {
 	Rule  string `json:"rule"`
 	Key   texts  `json:"key"`
 	ForMS *int64 `json:"for_ms"`
 }
 
-// banned is the answer to a ban, lifted that to the end of one.
+// banned is the answer to a ban, and lifted the answer to the end of a ban.
 type banned struct {
 	Banned bool   `json:"banned"`
 	Rule   string `json:"rule"`
@@ -41,13 +41,13 @@ type lifted struct {
 	Rule   string `json:"rule"`
 }
 
-// bans is a page of the list.
+// bans is a page of the list of bans.
 type bans struct {
 	Bans []ban  `json:"bans"`
 	Next string `json:"next,omitempty"`
 }
 
-// ban is one in force.
+// ban is a ban in force.
 type ban struct {
 	Rule   string   `json:"rule"`
 	Limit  string   `json:"limit"`
@@ -66,7 +66,7 @@ func (a *API) ban(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	switch {
 	case q.ForMS == nil:
-		return invalid("for_ms", "It is not said for how long.", "give milliseconds, such as 3600000 for an hour")
+		return invalid("for_ms", "The length of the ban is missing.", "give milliseconds, such as 3600000 for an hour")
 	case *q.ForMS < 1 || *q.ForMS > maxBanMillis:
 		return invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, *q.ForMS), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
 	}
@@ -82,7 +82,7 @@ func (a *API) ban(w http.ResponseWriter, r *http.Request) *problem {
 
 // unban lifts the ban of a key.
 func (a *API) unban(w http.ResponseWriter, r *http.Request) *problem {
-	var q banQuestion
+	var q keyOfRule
 	if p := decode(r, &q); p != nil {
 		return p
 	}
@@ -100,17 +100,17 @@ func (a *API) unban(w http.ResponseWriter, r *http.Request) *problem {
 // bannable reports why keys of a rule cannot be banned.
 func (a *API) bannable(name string) *problem {
 	if name == "" {
-		return invalid("rule", "No rule is named.", "name the rule whose key it is")
+		return invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
 	}
 	rules := a.o.Decider.Rules()
 	i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Name == name })
 	if i < 0 || rules[i].Ban != nil {
-		return nil // the policy tells that there is none
+		return nil // the policy reports an unknown rule
 	}
 	return &problem{
 		Status: http.StatusConflict, Title: "No bans", Field: "rule",
-		Detail: fmt.Sprintf("Rule %q looks after no bans.", name),
-		Remedy: "give it a ban in the policy: {by_hand: true}, or terms such as {after: 10, within: 1m, for: 1h}",
+		Detail: fmt.Sprintf("The keys of rule %q cannot be banned.", name),
+		Remedy: "give the rule a ban in the policy: {by_hand: true}, or terms such as {after: 10, within: 1m, for: 1h}",
 	}
 }
 
@@ -124,7 +124,7 @@ func (a *API) listBans(w http.ResponseWriter, r *http.Request) *problem {
 	if err != nil {
 		var bad *sluice.RequestError
 		if errors.As(err, &bad) {
-			return invalid("?from", "There is no page there.", `give "next" of an earlier page, or leave it out`)
+			return invalid("?from", "There is no such page.", `give "next" of an earlier page, or leave it out`)
 		}
 		return a.banProblem(err, "list the bans")
 	}
@@ -140,7 +140,7 @@ func (a *API) listBans(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// banPage reads which page is asked for.
+// banPage reads which page the caller wants.
 func banPage(values url.Values) (q sluice.BanQuery, p *problem) {
 	for name := range values {
 		if name != "from" && name != "most" {
@@ -151,21 +151,21 @@ func banPage(values url.Values) (q sluice.BanQuery, p *problem) {
 	if text := values.Get("most"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > 1000 {
-			return q, invalid("?most", fmt.Sprintf("%q is no size of a page.", text), "give a number from 1 to 1000, or leave it out for 100")
+			return q, invalid("?most", fmt.Sprintf("%q is not the size of a page.", text), "give a number from 1 to 1000, or leave it out for 100")
 		}
 		q.Most = n
 	}
 	return q, nil
 }
 
-// banProblem says why a store did not do what it was asked of bans.
+// banProblem returns the problem of a call about bans that failed.
 func (a *API) banProblem(err error, what string) *problem {
 	var q *policy.RuleRequestError
 	switch {
 	case errors.As(err, &q):
-		return a.questionProblem(err)
+		return a.requestProblem(err)
 	case errors.Is(err, errors.ErrUnsupported):
-		return &problem{Status: http.StatusNotImplemented, Title: "Not supported", Detail: "The store has no bans by hand.", Remedy: "use the memory store or Redis"}
+		return &problem{Status: http.StatusNotImplemented, Title: "Not supported", Detail: "The store does not support bans by hand.", Remedy: "use the memory store or Redis"}
 	default:
 		return unavailable("The store did not "+what+": "+err.Error()+".", "try again later")
 	}

@@ -123,7 +123,7 @@ func TestRefusesBansThatAreNone(t *testing.T) {
 		status              int
 		field, says         string
 	}{
-		{http.MethodPost, "", `{"rule": "login", "key": ["192.0.2.1", "ann"]}`, 400, "for_ms", "how long"},
+		{http.MethodPost, "", `{"rule": "login", "key": ["192.0.2.1", "ann"]}`, 400, "for_ms", "length of the ban"},
 		{http.MethodPost, "", `{"rule": "login", "key": ["192.0.2.1", "ann"], "for_ms": 0}`, 400, "for_ms", "from 1 to"},
 		{http.MethodPost, "", `{"rule": "login", "key": ["192.0.2.1", "ann"], "for_ms": 3153600000001}`, 400, "for_ms", "from 1 to"},
 		{http.MethodPost, "", `{"rule": "login", "key": ["192.0.2.1"], "for_ms": 1000}`, 400, "key", "one value for each of: client_ip, header:X-User"},

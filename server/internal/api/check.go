@@ -25,7 +25,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 	if p != nil {
 		return p
 	}
-	var q question
+	var q request
 	if p := decode(r, &q); p != nil {
 		return p
 	}
@@ -38,8 +38,8 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 	return nil
 }
 
-// decide puts a question to the policy.
-func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *problem) {
+// decide lets the policy decide.
+func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p
 	}
@@ -49,7 +49,7 @@ func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *
 			rq.Cost = *q.Cost
 		}
 		v, err := a.o.Decider.DecideRule(r.Context(), rq)
-		return v, a.questionProblem(err)
+		return v, a.requestProblem(err)
 	}
 	attributes, p := q.attributes()
 	if p != nil {
@@ -61,8 +61,8 @@ func (a *API) decide(r *http.Request, q *question, peek bool) (policy.Verdict, *
 	return a.o.Decider.Decide(r.Context(), attributes), nil
 }
 
-// questionProblem says what the policy found wrong with a question about a rule.
-func (a *API) questionProblem(err error) *problem {
+// requestProblem returns what the policy found wrong with a request about a rule.
+func (a *API) requestProblem(err error) *problem {
 	if err == nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (a *API) questionProblem(err error) *problem {
 	return invalid("rule", fmt.Sprintf("There is no rule %q.", q.Rule), "the rules are "+namesOf(a.o.Decider.Rules()))
 }
 
-// keyOf says what the key of a rule is made of.
+// keyOf lists the parts of a rule's key.
 func (a *API) keyOf(name string) string {
 	var parts []string
 	for _, r := range a.o.Decider.Rules() {
@@ -95,13 +95,13 @@ func (a *API) keyOf(name string) string {
 	return "give one value for each of: " + strings.Join(parts, ", ")
 }
 
-// deniedStatus returns the status that a denial is to be answered with.
+// deniedStatus returns the status for denials that the caller wants.
 func deniedStatus(r *http.Request) (int, *problem) {
 	const remedy = "give status=429, or another one from 400 to 599, or leave it out for 200"
 	values := r.URL.Query()
 	for name := range values {
 		if name != "status" {
-			return 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the parameter there is, is status; the question belongs into the body")
+			return 0, invalid("?"+name, fmt.Sprintf("There is no parameter %q.", name), "the only parameter is status; put the request into the body")
 		}
 	}
 	text := values.Get("status")
@@ -110,12 +110,12 @@ func deniedStatus(r *http.Request) (int, *problem) {
 	}
 	status, err := strconv.Atoi(text)
 	if err != nil || status < 400 || status > 599 {
-		return 0, invalid("?status", fmt.Sprintf("The status %q is none for a denial.", text), remedy)
+		return 0, invalid("?status", fmt.Sprintf("The status %q is not a status for denials.", text), remedy)
 	}
 	return status, nil
 }
 
-// write answers with a decision.
+// write writes a decision.
 func (a *API) write(w http.ResponseWriter, denied int, allowed bool, e decision) {
 	status := http.StatusOK
 	if !allowed {

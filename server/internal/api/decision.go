@@ -19,9 +19,9 @@ import (
 type decision struct {
 	Allowed bool   `json:"allowed"`
 	Action  string `json:"action"`
-	// Reason says why, in a word; empty for a request that passes by its rules.
+	// Reason is why, in a word; empty for a request that its rules let pass.
 	Reason string `json:"reason,omitempty"`
-	// Rule is the rule that decided, or the tightest rule that the request met.
+	// Rule is the rule that decided, or the tightest rule that matched.
 	Rule string `json:"rule,omitempty"`
 	// Class is the request's class.
 	Class string `json:"class,omitempty"`
@@ -32,14 +32,14 @@ type decision struct {
 	Answer *answer `json:"answer,omitempty"`
 	// Missing is the part of the rule's key that the request lacked, if it was denied for that.
 	Missing string `json:"missing,omitempty"`
-	// Limit is the tightest limit that was met.
+	// Limit is the tightest limit that applied.
 	Limit     string `json:"limit,omitempty"`
 	Capacity  *int64 `json:"capacity,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 	waits
 	// Degraded means that a fallback decided about one of the limits, not the store.
 	Degraded bool `json:"degraded,omitempty"`
-	// Limits are all limits that the request met.
+	// Limits are all limits that applied.
 	Limits []limitDecision `json:"limits"`
 	// Explanation is the same in words.
 	Explanation string `json:"explanation"`
@@ -57,7 +57,7 @@ type handling struct {
 	RequestHeader map[string]string `json:"request_header,omitempty"`
 }
 
-// handlingBy returns the handling that a rule asks for, nil without a rule.
+// handlingBy returns the handling that a rule defines, nil without a rule.
 func handlingBy(r *policy.Rule, results []policy.LimitResult) *handling {
 	if r == nil {
 		return nil
@@ -88,7 +88,7 @@ type opened struct {
 	ExpiresInMS int64  `json:"expires_in_ms"`
 }
 
-// limitDecision is the decision about one limit that a request met.
+// limitDecision is the decision about one limit that applied.
 type limitDecision struct {
 	Rule string `json:"rule"`
 	describe.LimitResult
@@ -175,22 +175,23 @@ func (a *API) decisionOf(v *policy.Verdict) decision {
 	return e
 }
 
-// answer is what a request gets that is not passed on, from whoever asked about it: what the proxy would send.
+// answer is the response that the caller sends to a request that is not passed on. The proxy would send the
+// same.
 type answer struct {
 	Status int `json:"status"`
-	// Headers have one value each. The length of the body is not among them.
+	// Headers have one value each, without Content-Length.
 	Headers map[string]string `json:"headers"`
-	// Body is the text, or in base64 what is none.
+	// Body is the body; in base64 if it is not text in UTF-8.
 	Body   string `json:"body,omitempty"`
 	Base64 bool   `json:"base64,omitempty"`
-	// BodyBytes is the size of a body that is too large to be told.
+	// BodyBytes is the size of a body that is too large to be included.
 	BodyBytes int `json:"body_bytes,omitempty"`
 }
 
-// maxAnswer bounds the bodies that are told, in bytes.
+// maxAnswer bounds the bodies that are included, in bytes.
 const maxAnswer = 64 << 10
 
-// answerTo returns what a request gets, nil for one that is passed on.
+// answerTo returns the response to a request, nil for a request that is passed on.
 func (a *API) answerTo(v *policy.Verdict) *answer {
 	refused := !v.Allowed()
 	if !refused && (v.Degrade == nil || !v.Degrade.WhenLimited.Answers()) {
@@ -205,7 +206,7 @@ func (a *API) answerTo(v *policy.Verdict) *answer {
 	if err := write(w, nil, v); err != nil {
 		a.o.AnswerFailed(err)
 	}
-	w.header.Del("Content-Length") // whoever sends it knows
+	w.header.Del("Content-Length") // the caller sets it
 	told := &answer{Status: w.status, Headers: make(map[string]string, len(w.header))}
 	for name, values := range w.header {
 		told.Headers[name] = strings.Join(values, ", ")
@@ -221,7 +222,7 @@ func (a *API) answerTo(v *policy.Verdict) *answer {
 	return told
 }
 
-// written is a response that goes nowhere.
+// written is a response that is kept, not sent.
 type written struct {
 	header http.Header
 	status int

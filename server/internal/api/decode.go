@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// decode reads a request's body into v, a pointer to a struct. It takes nothing
-// that v has no field for, nothing twice, and nothing after the end.
+// decode reads a request's body into v, a pointer to a struct. It accepts no unknown field, no field twice,
+// and nothing after the end.
 func decode(r *http.Request, v any) *problem {
 	if p := acceptable(r); p != nil {
 		return p
@@ -43,15 +43,15 @@ func decode(r *http.Request, v any) *problem {
 	return nil
 }
 
-// acceptable checks what the headers say about the body.
+// acceptable checks the headers that describe the body.
 func acceptable(r *http.Request) *problem {
 	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return &problem{
 			Status: http.StatusUnsupportedMediaType, Title: "Compressed request",
-			Detail: "Compressed bodies are not read here.", Remedy: "send the JSON as it is, without Content-Encoding",
+			Detail: "The body is compressed.", Remedy: "send the JSON as it is, without Content-Encoding",
 		}
 	}
-	// curl's default, which a first try has, is as good as none.
+	// curl sends its default type in a first try; treat it like a missing type.
 	media := r.Header.Get("Content-Type")
 	if media == "" {
 		return nil
@@ -66,8 +66,8 @@ func acceptable(r *http.Request) *problem {
 	return nil
 }
 
-// checkKeys checks the names of a JSON object's fields, which encoding/json alone
-// would take in any case, and more than once.
+// checkKeys checks the names of a JSON object's fields. encoding/json would accept them in any case, and more
+// than once.
 func checkKeys(body []byte, known []string) *problem {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if first, err := d.Token(); err != nil {
@@ -108,7 +108,7 @@ func fieldsOf(v any) []string {
 	return names
 }
 
-// suggest names the field that was probably meant, or all.
+// suggest names the field that the caller probably meant, or all fields.
 func suggest(name string, known []string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
 	for _, k := range known {
@@ -120,8 +120,7 @@ func suggest(name string, known []string) string {
 	return "the fields are " + strings.Join(known, ", ")
 }
 
-// explainJSON says what is wrong with a text that is no JSON, or not the JSON that
-// was expected.
+// explainJSON returns the problem of a body that is not JSON, or not the expected JSON.
 func explainJSON(err error) *problem {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -140,13 +139,13 @@ func explainJSON(err error) *problem {
 	}
 }
 
-// Error lets a field's own decoding report a problem.
+// Error makes a problem an error, so that the decoding of a field can return it.
 func (p *problem) Error() string { return p.Detail }
 
-// wanted says what a field is in JSON.
+// wanted describes the JSON type of a field.
 func wanted(e *json.UnmarshalTypeError) string {
-	f, ok := reflect.TypeFor[question]().FieldByNameFunc(func(name string) bool {
-		f, _ := reflect.TypeFor[question]().FieldByName(name)
+	f, ok := reflect.TypeFor[request]().FieldByNameFunc(func(name string) bool {
+		f, _ := reflect.TypeFor[request]().FieldByName(name)
 		return f.Tag.Get("json") == e.Field
 	})
 	switch {

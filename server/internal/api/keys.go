@@ -20,7 +20,7 @@ type DeniedKey struct {
 	Key sluice.Key
 	// Digest is the fingerprint of the key, as in the log.
 	Digest string
-	// Limit, Role and Reason are those of the last denial.
+	// Limit, Role and Reason describe the last denial.
 	Limit  string
 	Role   policy.Role
 	Reason sluice.Reason
@@ -35,11 +35,11 @@ const mostKeys = 1000
 // keys is the list of keys that were denied lately.
 type keys struct {
 	Keys []deniedKey `json:"keys"`
-	// More means that there are keys beyond those that were asked for.
+	// More means that there are more keys than the caller wanted.
 	More bool `json:"more,omitempty"`
 }
 
-// deniedKey is one of them: its last denial, and what is left for it now.
+// deniedKey is a key that was denied: its last denial, and what is left for it now.
 type deniedKey struct {
 	Rule string `json:"rule"`
 	// Key holds the values of the rule's key; left out if the key was too long to be kept.
@@ -122,7 +122,7 @@ func tighter(d *sluice.Decision, than *leftNow) bool {
 	return d.Allowed && d.Remaining < than.Remaining
 }
 
-// keyQuery reads which keys are asked for.
+// keyQuery reads which keys the caller wants.
 func (a *API) keyQuery(values url.Values) (rule string, most int, p *problem) {
 	for name := range values {
 		if name != "rule" && name != "most" {
@@ -147,14 +147,14 @@ func (a *API) keyQuery(values url.Values) (rule string, most int, p *problem) {
 // resets is the answer to a reset.
 type resets struct {
 	Reset bool `json:"reset"`
-	// Rules are the rules whose state was forgotten.
+	// Rules are the rules whose keys were reset.
 	Rules []string `json:"rules"`
 }
 
-// reset forgets what a key has used, by a rule's name and key or by the request
-// that would meet it.
+// reset forgets the state of a key. The caller gives a rule and a key, or a request: then the keys of all
+// rules that match it are reset.
 func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
-	var q question
+	var q request
 	if p := decode(r, &q); p != nil {
 		return p
 	}
@@ -166,13 +166,13 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 		set  bool
 	}{{"cost", q.Cost != nil}, {"max_wait_ms", q.MaxWaitMS != nil}} {
 		if f.set {
-			return invalid(f.name, "A reset forgets all that was used.", "leave it out")
+			return invalid(f.name, "A reset has no such field.", "leave it out")
 		}
 	}
 	answer := resets{Reset: true, Rules: []string{}}
 	if q.byRule() {
 		if err := a.o.Decider.ResetRule(r.Context(), q.Rule, q.Key...); err != nil {
-			return a.questionProblem(err)
+			return a.requestProblem(err)
 		}
 		answer.Rules = append(answer.Rules, q.Rule)
 		writeJSON(w, http.StatusOK, answer)

@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// problem is an answer to a request that could not be answered, as RFC 9457 has it,
-// with the field at fault and what to do about it.
+// problem is a problem document (RFC 9457) with the field at fault and a remedy.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -14,16 +13,16 @@ type problem struct {
 	Detail string `json:"detail"`
 	// Field is the field of the request at fault, such as "headers.X-User".
 	Field string `json:"field,omitempty"`
-	// Remedy says what would be right.
+	// Remedy is what to do about it.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// invalid is the problem of a field.
+// invalid returns the problem of a field.
 func invalid(field, detail, remedy string) *problem {
 	return &problem{Status: http.StatusBadRequest, Title: "Invalid request", Field: field, Detail: detail, Remedy: remedy}
 }
 
-// unavailable is the problem of a store that did not do what it was asked.
+// unavailable returns the problem of a store that failed.
 func unavailable(detail, remedy string) *problem {
 	return &problem{Status: http.StatusServiceUnavailable, Title: "Store unavailable", Detail: detail, Remedy: remedy}
 }
@@ -43,7 +42,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	}
 	body, err := json.Marshal(v)
 	if err != nil {
-		// All that is answered is plain data, so this does not happen.
+		// Answers are plain data, so this does not happen.
 		http.Error(w, "the answer could not be written", http.StatusInternalServerError)
 		return
 	}

@@ -19,9 +19,9 @@ const (
 	endTimeout = 5 * time.Second
 )
 
-// reservation asks for units, and a token to end them with.
+// reservation is the body of /v1/reserve.
 type reservation struct {
-	question
+	request
 	TTLMS *int64 `json:"ttl_ms"`
 }
 
@@ -42,12 +42,11 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 			return invalid("ttl_ms", fmt.Sprintf(`"ttl_ms" is %d.`, *q.TTLMS), fmt.Sprintf("give milliseconds, from 1 to %d", maxTTL.Milliseconds()))
 		}
 	}
-	// A place is taken before anything is charged, so that nothing is charged for
-	// which there would be no token.
+	// Room for the token is booked before anything is charged, so that every charge has a token.
 	if !a.tokens.book() {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r, &q.question, false)
+	v, p := a.decide(r, &q.request, false)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook()
 		if p != nil {
@@ -63,18 +62,17 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// dropLeases gives back the places in concurrency limits that a verdict took, for
-// an answer that comes without a token to end them with.
+// dropLeases gives back the leases of a verdict whose answer has no token to end them with.
 func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
 	for i := range v.Results {
 		if r := &v.Results[i]; r.IsLease() {
-			// A lease that stays has a time to live of its own.
+			// A lease that is not released ends by its time to live.
 			_ = r.GiveBack(ctx, a.o.Store)
 		}
 	}
 }
 
-// settlement ends a reservation at what it cost in the end.
+// settlement is the body of /v1/settle.
 type settlement struct {
 	Token string `json:"token"`
 	Cost  *int64 `json:"cost"`
@@ -83,20 +81,20 @@ type settlement struct {
 // ended is the answer of the calls that end reservations.
 type ended struct {
 	Ended bool `json:"ended"`
-	// Charges is how many limits had been charged.
+	// Charges is the number of limits that had been charged.
 	Charges int `json:"charges"`
-	// Lost is how many leases had ended by themselves before.
+	// Lost is the number of leases that had ended by themselves before.
 	Lost int `json:"lost,omitempty"`
 }
 
-// settle replaces what was reserved by what it cost.
+// settle replaces the reserved cost by the actual cost.
 func (a *API) settle(w http.ResponseWriter, r *http.Request) *problem {
 	var s settlement
 	if p := decode(r, &s); p != nil {
 		return p
 	}
 	if s.Cost == nil || *s.Cost < 0 || *s.Cost > maxCost {
-		return invalid("cost", `"cost" is missing or is no count of units.`, "give what the work cost in the end, a whole number of 0 or more")
+		return invalid("cost", `"cost" is missing, or not a number of units.`, "give what the work cost in the end, a whole number of 0 or more")
 	}
 	return a.end(w, r, s.Token, func(ctx context.Context, h held, c charge) error {
 		switch {
@@ -110,12 +108,12 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) *problem {
 	})
 }
 
-// cancellation ends a reservation that was not used.
+// cancellation is the body of /v1/cancel.
 type cancellation struct {
 	Token string `json:"token"`
 }
 
-// cancel gives a reservation back.
+// cancel ends a reservation that was not used.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) *problem {
 	var c cancellation
 	if p := decode(r, &c); p != nil {
@@ -138,7 +136,7 @@ func (a *API) end(w http.ResponseWriter, r *http.Request, token string, end func
 		return noToken("reservation")
 	}
 	a.tokens.unbook()
-	// The token is used up, so the end is not left half done if the client goes.
+	// The token is used up, so the end must finish even if the client leaves.
 	ctx := context.WithoutCancel(r.Context())
 	answer := ended{Ended: true, Charges: len(h.charges)}
 	var errs []error
@@ -158,14 +156,13 @@ func (a *API) end(w http.ResponseWriter, r *http.Request, token string, end func
 	return nil
 }
 
-// expire ends a reservation whose client did not: it is cancelled. What it took
-// for a moment that has not come goes back, leases are released, and the rest
-// stays charged, for the work may have been done.
+// expire cancels a reservation that its client did not end. Charges for a moment in the future are given
+// back, leases are released, and all other charges stay, because the work may have been done.
 func (a *API) expire(h held) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	for _, c := range h.charges {
-		// A store that is down ends them by itself, when their time is over.
+		// If the store is down, the charges end when their time is over.
 		_ = a.cancelCharge(ctx, h, c)
 	}
 }

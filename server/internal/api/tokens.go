@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tokens are the open reservations: a bounded number, each until it is taken or
-// its time is over. One timer, for the one that ends first, serves all.
+// tokens is the bounded table of open reservations. A reservation stays until it is taken or expires. One
+// timer serves all: it fires when the first reservation expires.
 type tokens struct {
 	most    int
 	expire  func(held)
@@ -21,11 +21,11 @@ type tokens struct {
 	byTime queue
 	timer  *time.Timer
 	closed bool
-	// running counts expirations under way.
+	// running counts the expirations under way.
 	running sync.WaitGroup
 }
 
-// entry is one open reservation.
+// entry is an open reservation.
 type entry struct {
 	name  string
 	held  held
@@ -36,7 +36,7 @@ func newTokens(most int, expire func(held)) *tokens {
 	return &tokens{most: most, expire: expire, byName: map[string]*entry{}}
 }
 
-// book takes a place for a token, if there is one.
+// book reserves room for a token, and reports whether there was room.
 func (t *tokens) book() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,15 +47,14 @@ func (t *tokens) book() bool {
 	return true
 }
 
-// unbook gives the place back.
+// unbook gives the room back.
 func (t *tokens) unbook() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.booked--
 }
 
-// open puts a reservation into a place that was booked, and returns its token: 130
-// random bits, which nobody guesses.
+// open puts a reservation into booked room, and returns its token: 130 random bits, which nobody guesses.
 func (t *tokens) open(h held, ttl time.Duration) string {
 	h.ends = time.Now().Add(ttl)
 	name := rand.Text()
@@ -63,7 +62,7 @@ func (t *tokens) open(h held, ttl time.Duration) string {
 	return name
 }
 
-// put puts a reservation into a place that was booked, under a name.
+// put puts a reservation into booked room, under a name.
 func (t *tokens) put(name string, h held) {
 	e := &entry{name: name, held: h}
 	t.mu.Lock()
@@ -76,8 +75,7 @@ func (t *tokens) put(name string, h held) {
 	t.schedule()
 }
 
-// take takes a token out and returns what it stood for. Its place stays booked,
-// until it is put back or unbooked.
+// take removes a token and returns what it held. Its room stays booked until put or unbook.
 func (t *tokens) take(name string) (held, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +92,7 @@ func (t *tokens) remove(e *entry) {
 	heap.Remove(&t.byTime, e.index)
 }
 
-// schedule sets the timer for the token that ends first.
+// schedule sets the timer for the token that expires first.
 func (t *tokens) schedule() {
 	if t.closed || len(t.byTime) == 0 {
 		return
@@ -107,7 +105,7 @@ func (t *tokens) schedule() {
 	t.timer.Reset(wait)
 }
 
-// sweep ends the tokens whose time is over.
+// sweep expires the tokens whose time is over.
 func (t *tokens) sweep() {
 	var over []held
 	t.mu.Lock()

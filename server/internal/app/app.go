@@ -31,67 +31,64 @@ const (
 	Admin = "admin"
 )
 
-// Options are what an App is made from.
+// Options configure an App.
 type Options struct {
 	// File is the configuration. Required.
 	File *policyfile.File
-	// Load reads the configuration anew, for App.Reload. Default: it cannot be.
+	// Load reads the configuration again, for App.Reload. Without it, Reload fails.
 	Load func() (*policyfile.File, error)
 	// Token is the admin token, empty for none.
 	Token string
-	// Version is the program's, for its metrics.
+	// Version is the version of the program, for its metrics.
 	Version string
-	// Logger is the program's log. Default: slog.Default().
+	// Logger is the log of the program. Default: slog.Default().
 	Logger *slog.Logger
-	// Stall is how long a client may leave a body standing, or an answer unread.
+	// Stall is how long a client may send nothing of a body, or read nothing of an answer.
 	// Default: proxy.DefaultStall.
 	Stall time.Duration
-	// Linger is how long clients with connections that they keep open are waited
-	// for when the server drains. Default: 1 s.
+	// Linger is how long a draining server waits for clients to close idle connections. Default: 1 s.
 	Linger time.Duration
-	// Window is the least time over which pressure is measured. Default: that of gate.Options.
+	// Window is the shortest time over which pressure is measured. Default: as in gate.Options.
 	Window time.Duration
 }
 
-// App is a server that listens. Make it with New; run it once, with Run, or give it
-// up with Close.
+// App is a server that listens. Make it with New. Run it once with Run, or give it up with Close.
 type App struct {
 	o       Options
-	file    *policyfile.File // of the start; what can change is in reloads
+	file    *policyfile.File // the configuration at the start; reloads has the current one
 	logger  *slog.Logger
 	store   sluice.Store
-	memory  *memory.Store // the store, unless that is elsewhere
-	redis   *redis        // the store, if that is there
+	memory  *memory.Store // the store, if it is in this process
+	redis   *redis        // the store, if it is in Redis
 	gate    *gate.Gate
 	metrics *telemetry.Metrics
 	engine  *engine
 	reloads reloads
 	api     *api.API
-	servers []*server // those that are drained first come first; admin is the last
+	servers []*server // in the order of draining; admin is the last
 	webhook *webhook.Webhook
 
 	transport *proxy.Transport // to the upstream
-	elsewhere *proxy.Transport // to where rules send degraded requests
+	elsewhere *proxy.Transport // to the upstreams of rules that degrade
 	fallbacks *proxy.Fallbacks
 	echo      *http.Server
 	pipe      *pipeListener
 
-	errorLog  *telemetry.Sampler // of the store's errors
-	answerLog *telemetry.Sampler // of answers that cannot be given
+	errorLog  *telemetry.Sampler // samples errors of the store
+	answerLog *telemetry.Sampler // samples answers that cannot be sent
 
 	cut      context.CancelFunc // ends the contexts of all requests
 	draining atomic.Bool
 	serving  atomic.Bool
 }
 
-// errDraining and errStarting say why the server is not ready.
+// errDraining and errStarting are why the server is not ready.
 var (
 	errDraining = errors.New("draining: this server is about to stop")
 	errStarting = errors.New("starting")
 )
 
-// New puts a server together and opens its listeners; it answers from Run on.
-// On an error nothing stays open.
+// New makes a server and opens its listeners. It answers from Run on. After an error nothing stays open.
 func New(o Options) (*App, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -176,7 +173,7 @@ func (a *App) assemble() error {
 	return a.listen(limited)
 }
 
-// openStore makes the store that the configuration names.
+// openStore makes the store of the configuration.
 func (a *App) openStore(rules *policy.Policy) (err error) {
 	f := a.file
 	if f.Store.Redis == nil {
@@ -188,7 +185,7 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 		return err
 	}
 	a.redis, err = newRedis(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
-		"Time that calls of the store took, whatever came of them."))
+		"Duration of calls of the store, whatever their outcome."))
 	if err != nil {
 		return err
 	}
@@ -205,7 +202,7 @@ func (a *App) listen(limited http.Handler) error {
 	const answerTime = time.Minute
 	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
 	long := small
-	long.read = 0 // bodies may take their time, as long as they keep coming
+	long.read = 0 // a body may take any time, as long as it keeps coming
 	for _, l := range []struct {
 		name    string
 		at      policyfile.Listener
@@ -258,7 +255,7 @@ func (a *App) admin() http.Handler {
 	})
 }
 
-// Ready reports why the server should get no requests; nil if it should.
+// Ready returns why the server should get no requests; nil if it should.
 func (a *App) Ready() error {
 	switch {
 	case a.draining.Load():
@@ -272,7 +269,7 @@ func (a *App) Ready() error {
 	}
 }
 
-// detail says more about it, in lines.
+// detail returns lines with more about it.
 func (a *App) detail() string {
 	var lines []string
 	if a.redis != nil {
@@ -298,7 +295,7 @@ func (a *App) URL(name string) string {
 	return ""
 }
 
-// Announce prints where the server listens, and for the quick start what to try.
+// Announce prints where the server listens. For the quick start it also prints what to try.
 func (a *App) Announce(w io.Writer, quickStart bool) error {
 	var text strings.Builder
 	if quickStart {
@@ -315,7 +312,7 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 // Close gives up an App that does not run.
 func (a *App) Close() {
 	for _, s := range a.servers {
-		_ = s.ln.Close() // it served nobody
+		_ = s.ln.Close() // it has not served
 	}
 	a.release()
 }
@@ -326,7 +323,7 @@ func (a *App) release() {
 		a.cut()
 	}
 	if a.echo != nil {
-		_ = a.echo.Close() // the built-in service has no one but us
+		_ = a.echo.Close() // only the proxy uses the built-in service
 	}
 	if a.pipe != nil {
 		_ = a.pipe.Close()
@@ -340,7 +337,7 @@ func (a *App) release() {
 		a.api.Close()
 	}
 	if a.memory != nil {
-		_ = a.memory.Close() // it has nothing to write
+		_ = a.memory.Close() // memory has nothing to write
 	}
 	if a.redis != nil {
 		a.redis.close()
@@ -357,13 +354,13 @@ func (a *App) storeFailed(err error) {
 	}
 }
 
-// answerFailed logs why a request did not get the answer that its rule says, if there is an
-// error: a file that was there when the configuration was read is gone, or may not be read.
+// answerFailed logs why a request did not get the answer of its rule, if there is an error: a file that
+// existed when the configuration was read is gone, or cannot be read any more.
 func (a *App) answerFailed(err error) {
 	if err == nil {
 		return
 	}
 	if hidden, ok := a.answerLog.Take(time.Now()); ok {
-		a.logger.Error("an answer cannot be given; a problem document is sent in its place", "error", err, "not_logged", hidden)
+		a.logger.Error("the answer of a rule cannot be sent; a problem document is sent instead", "error", err, "not_logged", hidden)
 	}
 }

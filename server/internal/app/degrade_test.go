@@ -56,7 +56,7 @@ rules:
   - {name: firm, match: {path: /firm}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {file: '`+page+`'}}
   - {name: soft, match: {path: /soft}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {action: degrade, file: '`+page+`'}}
 `), nil)
-	const line = "an answer cannot be given"
+	const line = "the answer of a rule cannot be sent"
 	for path, rule := range map[string]string{"/firm": "firm", "/soft": "soft"} {
 		for _, want := range []string{"hello", rule + " is over"} {
 			if _, body := r.ask(Proxy, http.MethodGet, path, ""); body != want {

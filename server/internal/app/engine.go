@@ -14,8 +14,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
 
-// engine decides for all edges by one policy over one store, and has what it
-// decides counted and logged.
+// engine decides for all edges by one policy over one store. It counts and logs the decisions.
 type engine struct {
 	decider *httplimit.PolicyDecider
 	store   sluice.Store
@@ -34,22 +33,21 @@ func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, took time.Durat
 	e.denied.Observe(v)
 }
 
-// limiter returns the proxy's middleware. What it decides is counted and logged once the gate has
-// let the request pass or refused it.
+// limiter returns the proxy's middleware. Its decisions are counted and logged when the gate has let the
+// request pass or refused it.
 func (e *engine) limiter(o httplimit.Options) (*httplimit.Middleware, error) {
 	o.Gate = e.gate
 	o.OnVerdict = func(_ *http.Request, v *policy.Verdict, took time.Duration) { e.observe(telemetry.EdgeProxy, v, took) }
 	return httplimit.New(e.decider, o)
 }
 
-// answered is what becomes of a verdict that the API gives to another program, which carries
-// it out.
+// answered counts and logs a verdict that another program enforces.
 func (e *engine) answered(v *policy.Verdict, began time.Time) {
 	e.observe(telemetry.EdgeAPI, v, time.Since(began))
 	e.gate.Observe(v)
 }
 
-// Decide decides about a request that the API was told of.
+// Decide decides about a request that a caller of the API describes.
 func (e *engine) Decide(ctx context.Context, a *policy.Attributes) policy.Verdict {
 	began := time.Now()
 	v := e.decider.Policy().Decide(ctx, e.store, a)
@@ -57,12 +55,12 @@ func (e *engine) Decide(ctx context.Context, a *policy.Attributes) policy.Verdic
 	return v
 }
 
-// Peek decides and takes nothing; it is not counted, for nothing passes by it.
+// Peek decides and charges nothing. It is not counted, because no request passes by it.
 func (e *engine) Peek(ctx context.Context, a *policy.Attributes) policy.Verdict {
 	return e.decider.Policy().Peek(ctx, e.store, a)
 }
 
-// DecideRule decides about one rule and key.
+// DecideRule decides about a key of one rule.
 func (e *engine) DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error) {
 	began := time.Now()
 	v, err := e.decider.Policy().DecideRule(ctx, e.store, q)
@@ -72,13 +70,13 @@ func (e *engine) DecideRule(ctx context.Context, q policy.RuleRequest) (policy.V
 	return v, err
 }
 
-// Meets returns the limits that a request meets.
+// Meets returns the limits that apply to a request.
 func (e *engine) Meets(a *policy.Attributes) []policy.LimitResult { return e.decider.Policy().Meets(a) }
 
-// Rules returns all rules there are.
+// Rules returns all rules of the policy.
 func (e *engine) Rules() []*policy.Rule { return e.decider.Policy().Rules() }
 
-// ruleNames returns their names.
+// ruleNames returns the names of all rules.
 func (e *engine) ruleNames() []string {
 	rules := e.Rules()
 	names := make([]string, len(rules))
@@ -88,7 +86,7 @@ func (e *engine) ruleNames() []string {
 	return names
 }
 
-// deniedKeys returns the keys that were denied lately, as the API lists them.
+// deniedKeys returns the keys that were denied lately, in the form of the API.
 func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
 	keys, more := e.denied.List(rule, most)
 	listed := make([]api.DeniedKey, len(keys))
@@ -98,7 +96,7 @@ func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
 	return listed, more
 }
 
-// ResetRule forgets a key of a rule.
+// ResetRule forgets the state of a key of a rule.
 func (e *engine) ResetRule(ctx context.Context, rule string, key ...string) error {
 	return e.decider.Policy().Reset(ctx, e.store, rule, key...)
 }
@@ -123,7 +121,7 @@ func (e *engine) KeyValues(rule string, k sluice.Key) []string {
 	return e.decider.Policy().KeyValues(rule, k)
 }
 
-// compile makes the policy of a configuration. Its rules can ask for the pressure on others.
+// compile makes the policy of a configuration. Its rules can match on the pressure on other rules.
 func (a *App) compile(f *policyfile.File) (*policy.Policy, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {
@@ -133,11 +131,11 @@ func (a *App) compile(f *policyfile.File) (*policy.Policy, error) {
 	return policy.New(o)
 }
 
-// openGate makes the gate that all edges have in common, over the store.
+// openGate makes the gate that all edges share, over the store.
 func (a *App) openGate() (err error) {
 	o := gate.Options{Window: a.o.Window, OnError: func(_ context.Context, err error) { a.storeFailed(err) }}
 	if r := a.file.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
-		// One of several processes sees that part of the demand.
+		// Each of several processes gets only its part of the demand.
 		o.Share = float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)
 	}
 	a.gate, err = gate.New(a.store, o)

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// ailment is one sign that the store cannot be relied on.
+// ailment is one sign that the store does not work.
 type ailment uint8
 
 const (
 	unconnected ailment = 1 << iota // there has been no connection yet
 	tripped                         // the breaker is not closed
-	unanswered                      // nobody else asked, and a probe got no answer
+	unanswered                      // no other call was made, and a probe got no answer
 )
 
-// health knows whether the store decides, since when not, and why. It logs each
-// change. It is safe for concurrent use.
+// health tracks whether the store decides, and if not, since when and why. It logs each change. It is safe for
+// concurrent use.
 type health struct {
 	logger *slog.Logger
 
@@ -26,7 +26,7 @@ type health struct {
 	last     error
 }
 
-// worsen adds a sign.
+// worsen adds an ailment.
 func (h *health) worsen(a ailment, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,7 +41,7 @@ func (h *health) worsen(a ailment, why error) {
 	}
 }
 
-// mend takes a sign away.
+// mend removes an ailment.
 func (h *health) mend(a ailment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +59,7 @@ type trouble struct {
 	why   error
 }
 
-// trouble tells whether the store does not decide; nil if it does.
+// trouble returns the trouble of a store that does not decide; nil if it decides.
 func (h *health) trouble() *trouble {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,7 +21,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is configured for the upstream's certificate, and ours, is not for others.
+	// The certificates of the upstream's settings are not for other upstreams.
 	elsewhere := *transport
 	elsewhere.TLS = nil
 	a.elsewhere = proxy.NewTransport(elsewhere)
@@ -81,12 +81,12 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	return proxy.Bounded(limiter.Wrap(pass), a.o.Stall), nil
 }
 
-// headersOf says how clients are told their limits.
+// headersOf returns which rate-limit headers clients get.
 func headersOf(f *policyfile.File) httplimit.HeaderOptions {
 	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter}
 }
 
-// profiles are the headers that a file can name.
+// profiles are the header profiles that a file can name.
 var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
 	"":                                 httplimit.ProfileIETF,
 	policyfile.HeadersIETF:             httplimit.ProfileIETF,
@@ -107,8 +107,7 @@ func trusts(networks []netip.Prefix) func(netip.Addr) bool {
 	}
 }
 
-// upstream reads where requests go, and how. The URL is nil for the built-in
-// service.
+// upstream reads the upstream and its transport. The URL is nil for the built-in service.
 func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error) {
 	o := &proxy.TransportOptions{
 		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,

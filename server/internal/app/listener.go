@@ -14,7 +14,7 @@ import (
 // bind opens a listener of the configuration, nil if it is off.
 func bind(name string, l policyfile.Listener) (net.Listener, error) {
 	if l.Off() {
-		return nil, nil //nolint:nilnil // a listener that is off is no error
+		return nil, nil //nolint:nilnil // a listener may be off
 	}
 	var config net.ListenConfig
 	ln, err := config.Listen(context.Background(), "tcp", l.Address)
@@ -42,11 +42,11 @@ func upper(name string) string {
 	return string(b)
 }
 
-// boundedListener accepts a bounded number of connections at once; those beyond
-// wait in the kernel's queue.
+// boundedListener accepts a bounded number of connections at once. Further connections wait in the kernel's
+// queue.
 type boundedListener struct {
 	net.Listener
-	places chan struct{}
+	free   chan struct{}
 	closed chan struct{}
 	once   sync.Once
 }
@@ -55,22 +55,22 @@ func newBoundedListener(l net.Listener, most int) net.Listener {
 	if most <= 0 {
 		return l
 	}
-	return &boundedListener{Listener: l, places: make(chan struct{}, most), closed: make(chan struct{})}
+	return &boundedListener{Listener: l, free: make(chan struct{}, most), closed: make(chan struct{})}
 }
 
-// Accept waits for a place and then for a connection.
+// Accept waits until a connection may be open, and then for a connection.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	select {
-	case l.places <- struct{}{}:
+	case l.free <- struct{}{}:
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
 	c, err := l.Listener.Accept()
 	if err != nil {
-		<-l.places
+		<-l.free
 		return nil, err
 	}
-	return &placedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.places })}, nil
+	return &boundedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.free })}, nil
 }
 
 // Close closes the listener.
@@ -79,14 +79,14 @@ func (l *boundedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// placedConn gives its place back when it is closed.
-type placedConn struct {
+// boundedConn lets another connection be open when it is closed.
+type boundedConn struct {
 	net.Conn
 	leave func()
 }
 
 // Close closes the connection.
-func (c *placedConn) Close() error {
+func (c *boundedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
 }

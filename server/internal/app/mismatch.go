@@ -14,18 +14,18 @@ import (
 // mismatchPatience is how long a server may take to show whether it speaks TLS.
 const mismatchPatience = time.Second
 
-// diagnose looks into an error of the first connection. A server that is spoken to with TLS, and
-// speaks without, stays silent, or one with TLS hangs up on who speaks without: neither says what
-// is wrong, so it is asked in the other way.
+// diagnose explains an error of the first connection. A server without TLS is silent when a client begins
+// TLS, and a server with TLS hangs up on a client without. Neither error names the cause, so diagnose tries
+// the other way.
 func (r *redis) diagnose(ctx context.Context, err error) error {
 	var dial *net.OpError
 	var noTLS tls.RecordHeaderError
 	address, _ := r.dialed.Load().(string)
 	switch {
 	case address == "" || r.file.Socket != "" || ctx.Err() != nil,
-		replied(err) != "",                         // it was understood
-		errors.As(err, &dial) && dial.Op == "dial", // nobody is there
-		hopeless(err) && !errors.As(err, &noTLS):   // it is known what is wrong
+		replied(err) != "",                         // the server understood the client
+		errors.As(err, &dial) && dial.Op == "dial", // nothing listens there
+		hopeless(err) && !errors.As(err, &noTLS):   // the error names its cause
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, mismatchPatience)
@@ -33,10 +33,10 @@ func (r *redis) diagnose(ctx context.Context, err error) error {
 	problem := ""
 	if r.file.TLS != (policyfile.RedisTLS{}) {
 		if speaksPlain(ctx, address) {
-			problem = "%s speaks without TLS there, and store.redis.tls asks for it; give the port where it speaks TLS, or remove tls"
+			problem = "%s does not speak TLS there, but store.redis.tls is set; give the port where it speaks TLS, or remove tls"
 		}
 	} else if speaksTLS(ctx, address) {
-		problem = "%s speaks TLS there, and store.redis.tls is not set; set tls: true, or tls: {ca: FILE} for an authority of your own, or give the port where it speaks without"
+		problem = "%s speaks TLS there, but store.redis.tls is not set; set tls: true, or tls: {ca: FILE} for your own authority, or give the port without TLS"
 	}
 	if problem == "" {
 		return err
@@ -44,17 +44,17 @@ func (r *redis) diagnose(ctx context.Context, err error) error {
 	return &misfitError{fmt.Errorf("store.redis: "+problem+": %w", address, err)}
 }
 
-// speaksPlain reports whether a server answers a command that comes without TLS.
+// speaksPlain reports whether a server answers a command without TLS.
 func speaksPlain(ctx context.Context, address string) bool {
 	first := firstByte(ctx, address, func(conn net.Conn) error {
 		_, err := conn.Write([]byte("PING\r\n"))
 		return err
 	})
-	return first == '+' || first == '-' // PONG, or that it asks for a password first
+	return first == '+' || first == '-' // PONG, or the error that a password is missing
 }
 
-// speaksTLS reports whether a server answers who begins to speak TLS. Whether it is to be trusted
-// is not asked: nothing is told to it.
+// speaksTLS reports whether a server answers the beginning of TLS. It does not verify the server, because it
+// sends nothing secret.
 func speaksTLS(ctx context.Context, address string) bool {
 	const handshake = 0x16
 	return firstByte(ctx, address, func(conn net.Conn) error {
@@ -67,7 +67,7 @@ func speaksTLS(ctx context.Context, address string) bool {
 	}) == handshake
 }
 
-// firstByte returns what a server says first to who speaks so; 0 for nothing.
+// firstByte returns the first byte of a server's answer; 0 for none.
 func firstByte(ctx context.Context, address string, speak func(net.Conn) error) byte {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -80,12 +80,12 @@ func firstByte(ctx context.Context, address string, speak func(net.Conn) error) 
 		return 0
 	}
 	if heard.first == 0 {
-		_, _ = heard.Read(make([]byte, 1)) // nothing is 0
+		_, _ = heard.Read(make([]byte, 1)) // 0 without an answer
 	}
 	return heard.first
 }
 
-// listening is a connection that remembers the first byte that came over it.
+// listening is a connection that keeps the first byte that it reads.
 type listening struct {
 	net.Conn
 	first byte

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// pipeListener is a listener within the process: the built-in service is behind
-// the proxy as any other, and takes no port.
+// pipeListener is a listener within the process. The proxy calls the built-in service through it like any
+// other upstream, without a port.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -20,7 +20,7 @@ func newPipeListener() *pipeListener {
 	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial makes a connection, to whatever address.
+// Dial makes a connection, whatever the address.
 func (l *pipeListener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

@@ -12,8 +12,7 @@ import (
 //go:embed quickstart.yaml
 var quickStart []byte
 
-// QuickStart returns the configuration that is built in, as it is written and as
-// it is read.
+// QuickStart returns the built-in configuration, as text and parsed.
 func QuickStart() (text []byte, f *policyfile.File, err error) {
 	f, err = policyfile.Parse("quickstart.yaml", quickStart)
 	if err != nil {
@@ -22,8 +21,8 @@ func QuickStart() (text []byte, f *policyfile.File, err error) {
 	return quickStart, f, nil
 }
 
-// announceQuickStart prints what to run, and what will be seen. What it says of
-// numbers is what quickstart.yaml says; a test holds them together.
+// announceQuickStart prints what to run, and what to expect. A test checks its numbers against
+// quickstart.yaml.
 func (a *App) announceQuickStart(w io.Writer) {
 	proxy, api, admin := a.URL(Proxy), a.URL(API), a.URL(Admin)
 	service := "a built-in service that echoes each request"
@@ -44,8 +43,8 @@ func (a *App) announceQuickStart(w io.Writer) {
 	if proxy != "" {
 		fmt.Fprintf(w, "\nTry it from another terminal:\n\n"+
 			"  for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%%{http_code}\\n' %s/; done\n\n"+
-			"The first 5 requests answer 200, the others 429. To see the headers that tell\n"+
-			"clients what is left, and when to come back:\n\n"+
+			"The first 5 requests are answered 200, the others 429. These headers show clients\n"+
+			"what is left, and when to come back:\n\n"+
 			"  curl -si %s/\n\n", proxy, proxy)
 	}
 	fmt.Fprintf(w, "To protect a service of your own: sluice serve --upstream http://HOST:PORT,\n"+

@@ -51,7 +51,7 @@ func TestTheQuickStartDoesWhatItSays(t *testing.T) {
 	}
 
 	loop := regexp.MustCompile(`(?m)^  for i in ([\d ]+); do curl -s -o /dev/null -w '%\{http_code\}\\n' (\S+)/; done$`).FindStringSubmatch(text)
-	first := regexp.MustCompile(`The first (\d) requests answer 200, the others 429`).FindStringSubmatch(text)
+	first := regexp.MustCompile(`The first (\d) requests are answered 200, the others 429`).FindStringSubmatch(text)
 	pace := regexp.MustCompile(`one more every (\d) seconds`).FindStringSubmatch(text)
 	if loop == nil || first == nil || pace == nil || loop[2] != r.URL(Proxy) {
 		t.Fatalf("the text does not say what to run and what to expect:\n%s", text)

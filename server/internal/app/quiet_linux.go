@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nowhere is the index of a network interface that there is not.
+// nowhere is the index of a network interface that does not exist.
 const nowhere = 1<<31 - 1
 
-// quiet lets the kernel refuse new connections, and gives those that are being
-// made the time to be accepted: settle, in which a handshake ends, and longer while
-// there is something to accept. Closing a listener would reset the connections that
-// nobody has accepted, and their clients take them for made. So the listener is first bound to an
-// interface that there is not: nobody finds it there, but handshakes that have begun end.
+// quiet makes the kernel refuse new connections, and waits until the connections that clients have begun are
+// accepted: for settle, in which a handshake ends, and longer while there is something to accept. Closing a
+// listener would reset the connections that are not accepted yet, although their clients believe that they
+// are made. So the listener is first bound to an interface that does not exist: no client reaches it there,
+// but handshakes that have begun end.
 func quiet(l *net.TCPListener, settle time.Duration) {
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -24,7 +24,7 @@ func quiet(l *net.TCPListener, settle time.Duration) {
 	if raw.Control(func(fd uintptr) {
 		hidden = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, nowhere) == nil
 	}) != nil || !hidden {
-		return // by a kernel before 5.7; there is nothing to wait for, for they keep coming
+		return // a kernel before 5.7 refuses this; do not wait, because connections keep coming
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -7,6 +7,5 @@ import (
 	"time"
 )
 
-// quiet does nothing here: a connection that is made in the moment in which the
-// listener is closed is reset.
+// quiet does nothing here: a connection that is made at the moment when the listener closes is reset.
 func quiet(*net.TCPListener, time.Duration) {}

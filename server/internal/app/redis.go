@@ -22,49 +22,49 @@ import (
 	"github.com/sluicehq/sluice/rueidisstore"
 )
 
-// How the store is looked after.
+// Times for connecting to the store and watching it.
 const (
-	// firstPatience is how long a start waits for the store.
+	// firstPatience is how long the server waits for the store at its start.
 	firstPatience = 3 * time.Second
-	// connectPatience is how long a later try to connect may take.
+	// connectPatience is how long a later attempt to connect may take.
 	connectPatience = 5 * time.Second
-	// The time between tries to connect doubles from one to the other.
+	// The pause between attempts to connect doubles from the first to the second.
 	leastPause = 100 * time.Millisecond
 	mostPause  = 2 * time.Second
-	// idleInterval is how often a store that nobody asks is asked whether it is there,
-	// and downInterval how often one that does not decide.
+	// idleInterval is how often an idle store is probed, and downInterval how often a store that does not
+	// decide.
 	idleInterval = time.Second
 	downInterval = 200 * time.Millisecond
-	// mendPatience is how long the call may take that opens a lost connection anew. A
-	// decision's deadline may be too short for that.
+	// mendPatience is how long a call may take that opens a lost connection again. The deadline of a
+	// decision may be too short for that.
 	mendPatience = 2 * time.Second
 )
 
-// redis is the store in Redis: a connection that comes and goes, and a guard that
-// answers while it is gone. Make it with newRedis, and end it with close.
+// redis is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks while it
+// is. Make it with newRedis, and end it with close.
 type redis struct {
 	file    *policyfile.RedisStore
 	options redisstore.Options
 	logger  *slog.Logger
 
-	dialed atomic.Value // the address of the last connection that was tried, a string
+	dialed atomic.Value // the address of the last attempt to connect, a string
 	remote remote
-	denies atomic.Bool   // every rule denies while the store does not decide
+	denies atomic.Bool   // all rules deny while the store does not decide
 	local  *memory.Store // nil if no rule limits locally
 	guard  *guard.Store
 	health health
 
 	stop    context.CancelFunc // ends the watch
-	watched chan struct{}      // closed when it has ended
+	watched chan struct{}      // closed when the watch has ended
 	once    sync.Once
-	// Of the client, once there is one; the watch sets them.
+	// These belong to the client; the watch sets them once there is one.
 	cut  context.CancelFunc
 	conn *rueidisstore.Client
 }
 
-// newRedis makes the store. It waits for the first connection, but not for long: a
-// server that starts while its store is down begins degraded, and goes on trying. What can
-// never work is an error. observe is told how long each call took.
+// newRedis makes the store. It waits a little for the first connection: a server that starts while its store
+// is down starts degraded, and keeps trying. A configuration that can never work is an error. observe is called
+// with the duration of each call.
 func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration)) (*redis, error) {
 	r, err := prepareRedis(f.Store.Redis, logger)
 	if err != nil {
@@ -83,7 +83,7 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 				r.health.mend(tripped)
 			case guard.Open:
 				r.health.worsen(tripped, why)
-			case guard.HalfOpen: // asking
+			case guard.HalfOpen: // probing
 			}
 			logger.Debug("the store's breaker moved", "to", to, "error", why)
 		},
@@ -113,7 +113,7 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 	return r, nil
 }
 
-// prepareRedis makes a store that is not connected and has no guard.
+// prepareRedis makes a store without a connection and without a guard.
 func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error) {
 	r := &redis{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
 	r.remote.observe = func(time.Duration) {}
@@ -127,21 +127,21 @@ func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error)
 	return r, nil
 }
 
-// setPolicy takes the fallbacks from a policy, also while the store is used. Decisions
-// of an earlier policy ask the new one, which knows their limits by name.
+// setPolicy takes the fallbacks from a policy. It may be called while the store is in use: decisions of the
+// earlier policy find their limits in the new one by name.
 func (r *redis) setPolicy(p *policy.Policy) {
 	rules := p.Rules()
 	r.denies.Store(len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny }))
 	r.guard.SetFallback(func(l *sluice.Limit) guard.Fallback { return rungs[p.Fallback(l)] })
 }
 
-// rungs are the guard's words for those of a policy.
+// rungs maps the fallbacks of a policy to the fallbacks of the guard.
 var rungs = map[policy.Fallback]guard.Fallback{
 	policy.FallbackAllow: guard.Allow, policy.FallbackDeny: guard.Deny, policy.FallbackLocal: guard.Local,
 }
 
-// connect makes a client, with what the files of secrets and certificates hold now, checks
-// what it has met, and has decisions made there from now on. Until it returns, nobody else does.
+// connect makes a client from the current secrets and certificates, checks the server, and makes decisions
+// there from now on. Only one connect runs at a time.
 func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore.Report, error) {
 	var report redisstore.Report
 	o, err := clientOptions(r.file)
@@ -149,7 +149,7 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 		return report, err
 	}
 	life, cut := context.WithCancel(context.WithoutCancel(ctx))
-	// The client's own time limits do not end with ours.
+	// The time limits of the client do not end with the context.
 	defer context.AfterFunc(ctx, cut)()
 	late := time.AfterFunc(patience, cut)
 	defer late.Stop()
@@ -184,36 +184,36 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 	r.remote.to.Store(store)
 	r.disconnect()
 	r.cut, r.conn = cut, client
-	r.logger.Info("connected to the store", "server", report.Server, "at", r.place())
+	r.logger.Info("connected to the store", "server", report.Server, "at", r.address())
 	for _, w := range report.Warnings {
 		r.logger.Warn("the store will not always work: " + w)
 	}
 	return report, nil
 }
 
-// disconnect ends the connections of the client, if there is one.
+// disconnect ends the connections of the client, if there is a client.
 func (r *redis) disconnect() {
 	if r.conn != nil {
-		r.cut() // a call that hangs would hold up Close
+		r.cut() // a call that hangs would block Close
 		_ = r.conn.Close()
 	}
 }
 
-// open puts a store over a client that is what the configuration says.
+// open makes a store over a client, after checking that the client matches the configuration.
 func (r *redis) open(c *rueidisstore.Client) (*redisstore.Store, error) {
 	if r.file.Cluster && !c.Cluster() {
-		return nil, &misfitError{errors.New("the server is no node of a cluster; remove cluster: true")}
+		return nil, &misfitError{errors.New("the server is not a node of a cluster; remove cluster: true")}
 	}
 	o := r.options
 	o.Cluster = c.Cluster()
 	s, err := redisstore.New(c, o)
 	if err != nil {
-		return nil, &misfitError{err} // of the settings
+		return nil, &misfitError{err} // an error of the settings
 	}
 	return s, nil
 }
 
-// explain says which setting an error is about.
+// explain adds the setting that caused an error.
 func (r *redis) explain(err error) error {
 	switch {
 	case strings.Contains(err.Error(), "is a node of a cluster"):
@@ -221,16 +221,16 @@ func (r *redis) explain(err error) error {
 	case strings.Contains(replied(err), noMaster):
 		err = fmt.Errorf("the sentinels know no master called %q; give the name that sentinel.conf has: %w", r.file.Sentinel.Master, err)
 	case strings.Contains(replied(err), "cluster support disabled"):
-		err = fmt.Errorf("the servers are no nodes of a cluster; remove cluster: true: %w", err)
+		err = fmt.Errorf("the servers are not nodes of a cluster; remove cluster: true: %w", err)
 	}
-	return fmt.Errorf("store.redis: %s: %w", r.place(), err)
+	return fmt.Errorf("store.redis: %s: %w", r.address(), err)
 }
 
-// place names the server in words.
-func (r *redis) place() string { return placeOf(r.file) }
+// address describes the server.
+func (r *redis) address() string { return addressOf(r.file) }
 
-// watch connects, and asks after a store that nobody else asks, until ctx ends. It
-// connects anew where the store refuses who we are: secrets and certificates may have changed.
+// watch connects, and probes an idle store, until ctx ends. It connects again if the store refuses the
+// credentials, because secrets and certificates may have changed.
 func (r *redis) watch(ctx context.Context) {
 	defer close(r.watched)
 	pause := leastPause
@@ -245,7 +245,7 @@ func (r *redis) watch(ctx context.Context) {
 		if !connected {
 			wait = pause
 		}
-		// Servers that lost the same store do not come back as one.
+		// Servers that lost the same store must not come back at the same moment.
 		if !sleep(ctx, wait/2+rand.N(wait)) {
 			return
 		}
@@ -267,12 +267,12 @@ func (r *redis) watch(ctx context.Context) {
 		}
 		if hopeless(r.probe(ctx)) && time.Since(renewed) > mostPause {
 			renewed = time.Now()
-			_ = r.reconnect(ctx) // it stays as it is
+			_ = r.reconnect(ctx) // the connection stays as it is
 		}
 	}
 }
 
-// reconnect connects while others decide.
+// reconnect connects while decisions go on.
 func (r *redis) reconnect(ctx context.Context) error {
 	_, err := r.connect(ctx, connectPatience)
 	if err != nil && ctx.Err() == nil {
@@ -281,13 +281,13 @@ func (r *redis) reconnect(ctx context.Context) error {
 	return err
 }
 
-// probed is what a probe asks about; it takes nothing.
+// probed is the request of a probe; it charges nothing.
 var probed = sluice.Request{
 	Limit: sluice.MustLimit("sluice-probe", sluice.TokenBucket{Rate: sluice.PerSecond(1)}),
 	Key:   sluice.StringKey("sluice probe"), Cost: 1, Peek: true,
 }
 
-// probe asks whether the store is there, and returns why it is not.
+// probe returns why the store does not answer, nil if it does.
 func (r *redis) probe(ctx context.Context) error {
 	if r.guard.State() != guard.Closed {
 		patient, cancel := context.WithTimeout(ctx, mendPatience)
@@ -309,7 +309,7 @@ func (r *redis) probe(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits, and reports whether the context is still there after that.
+// sleep waits, and reports whether the context is still valid afterwards.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -335,12 +335,12 @@ func (r *redis) close() {
 	})
 }
 
-// errStore says why the server is not ready.
+// errStore is why the server is not ready.
 var errStore = errors.New("the store does not decide, and every rule denies then")
 
-// ready reports why this server should get no requests. A store that is down is no
-// reason while rules answer without it: the other servers have lost it too. But one that
-// would refuse all that it limits had better get nothing.
+// ready returns why this server should get no requests; nil if it should. A store that is down is not a reason
+// while rules decide without it, because the other servers have lost it too. But a server whose rules all deny
+// should get no requests.
 func (r *redis) ready() error {
 	if r.denies.Load() && r.health.trouble() != nil {
 		return errStore
@@ -348,8 +348,8 @@ func (r *redis) ready() error {
 	return nil
 }
 
-// status says in a line how the store is. It holds no address, for probes may read it
-// who may read nothing else.
+// status describes the state of the store in a line. It contains no address, because anybody who reaches the
+// probes can read it.
 func (r *redis) status() string {
 	t := r.health.trouble()
 	if t == nil {
@@ -358,7 +358,7 @@ func (r *redis) status() string {
 	return fmt.Sprintf("store: degraded since %s, rules answer by on_store_error; %s", t.since.UTC().Format(time.RFC3339), reason(t.why))
 }
 
-// reason puts an error into a few words.
+// reason describes an error in a few words.
 func reason(err error) string {
 	var dial *net.OpError
 	switch text := replied(err); {
@@ -371,7 +371,7 @@ func reason(err error) string {
 	case errors.Is(err, redisstore.ErrNotSent), errors.As(err, &dial) && dial.Op == "dial":
 		return "it cannot be reached"
 	default:
-		return "calls of it fail; the log says why"
+		return "calls of it fail; see the log"
 	}
 }
 

@@ -189,11 +189,11 @@ func TestTellsHopelessErrors(t *testing.T) {
 
 func TestReasonsTellNoAddress(t *testing.T) {
 	for want, err := range map[string]error{
-		"it replies OOM":                     fmt.Errorf("x: %w", &redisstore.ServerError{Text: "OOM command not allowed"}),
-		"it is slow":                         fmt.Errorf("%w: it took 60ms", guard.ErrSlow),
-		"it does not answer in time":         fmt.Errorf("%w: %w", guard.ErrLate, sluice.ErrUnknownOutcome),
-		"it cannot be reached":               fmt.Errorf("%w: dial tcp 10.0.0.1:6379", redisstore.ErrNotSent),
-		"calls of it fail; the log says why": errors.New("read tcp 10.0.0.1:6379"),
+		"it replies OOM":                fmt.Errorf("x: %w", &redisstore.ServerError{Text: "OOM command not allowed"}),
+		"it is slow":                    fmt.Errorf("%w: it took 60ms", guard.ErrSlow),
+		"it does not answer in time":    fmt.Errorf("%w: %w", guard.ErrLate, sluice.ErrUnknownOutcome),
+		"it cannot be reached":          fmt.Errorf("%w: dial tcp 10.0.0.1:6379", redisstore.ErrNotSent),
+		"calls of it fail; see the log": errors.New("read tcp 10.0.0.1:6379"),
 	} {
 		if got := reason(err); got != want {
 			t.Errorf("reason(%v) = %q, want %q", err, got, want)

@@ -17,8 +17,8 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// How often the client asks cluster and sentinels who serves. They also tell when it
-// changes, but not a client that was cut off.
+// How often the client looks up which nodes serve. Clusters and sentinels also announce changes, but not to a
+// client that was cut off.
 const topologyInterval = 5 * time.Second
 
 // clientOptions returns the options of a client, without its connections.
@@ -29,9 +29,9 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 		SelectDB:          f.Database,
 		ClientName:        "sluice",
 		ForceSingleClient: !f.Cluster && f.Sentinel == nil,
-		DisableCache:      true,                         // nothing is read that could be cached
+		DisableCache:      true,                         // there are no reads to cache
 		DisableRetry:      true,                         // a call whose outcome is unknown is not repeated
-		ClientSetInfo:     rueidis.DisableClientSetInfo, // the least a user may do does not hold it
+		ClientSetInfo:     rueidis.DisableClientSetInfo, // the least privileged user must not need it
 	}
 	if o.Password, err = secret("store.redis.password", f.PasswordFile, f.PasswordEnv); err != nil {
 		return o, err
@@ -55,7 +55,7 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 	return o, err
 }
 
-// leastSecret is the least length of the secret under which keys are hashed.
+// leastSecret is the shortest secret for hashing keys.
 const leastSecret = 16
 
 // storeOptions returns the options of the store over the client.
@@ -82,7 +82,7 @@ func storeOptions(f *policyfile.RedisStore) (o redisstore.Options, err error) {
 	return o, nil
 }
 
-// secret reads a secret from a file or a variable; it is empty if neither is given.
+// secret reads a secret from a file or a variable. Without either it is empty.
 func secret(setting, file, variable string) (string, error) {
 	var text string
 	switch {
@@ -104,10 +104,10 @@ func secret(setting, file, variable string) (string, error) {
 	return text, nil
 }
 
-// redisTLS reads whom to trust, and who we are; nil without TLS.
+// redisTLS reads the authorities and the client certificate; nil without TLS.
 func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	if *f == (policyfile.RedisTLS{}) {
-		return nil, nil //nolint:nilnil // no TLS is no error
+		return nil, nil //nolint:nilnil // TLS may be off
 	}
 	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
 	if err != nil {
@@ -116,8 +116,8 @@ func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	return config, nil
 }
 
-// dialer connects for a client, whose connections end with life. Each begins with a note of
-// where to.
+// dialer returns the dial function of a client, whose connections end with life. It notes the address of each
+// attempt.
 func dialer(life context.Context, network string, note func(address string)) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		note(address)
@@ -134,12 +134,12 @@ func dialer(life context.Context, network string, note func(address string)) fun
 		if err != nil {
 			return nil, err
 		}
-		stop := context.AfterFunc(life, func() { _ = conn.Close() }) // whoever reads there is told
+		stop := context.AfterFunc(life, func() { _ = conn.Close() }) // readers get an error
 		return &mortalConn{conn, stop}, nil
 	}
 }
 
-// mortalConn is a connection that something else may close; stop keeps it from that.
+// mortalConn is a connection that ends with a context; stop detaches it from the context.
 type mortalConn struct {
 	net.Conn
 	stop func() bool
@@ -151,8 +151,8 @@ func (c *mortalConn) Close() error {
 	return c.Conn.Close()
 }
 
-// hopeless reports whether an error will stay until somebody changes a configuration,
-// ours or the server's: a program that starts with it should say so and end.
+// hopeless reports whether an error will stay until somebody changes a configuration, ours or the server's. A
+// program that starts with it should report it and end.
 func hopeless(err error) bool {
 	var own *misfitError
 	var server *redisstore.MisfitError
@@ -174,10 +174,10 @@ func hopeless(err error) bool {
 	return errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &noTLS)
 }
 
-// noMaster is what sentinels reply about a name that they do not know.
+// noMaster is the reply of sentinels to an unknown name.
 const noMaster = "No such master"
 
-// replied returns what a server replied, of an error that comes from that.
+// replied returns the reply of the server in an error, empty if the error has none.
 func replied(err error) string {
 	var reply *redisstore.ServerError
 	if errors.As(err, &reply) {

@@ -13,47 +13,46 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 )
 
-// live are the settings that can change while the server runs: all that a policy is
-// made from. For the others it has to start anew.
+// live are the settings that can change while the server runs: the settings of the policy. Other settings need
+// a restart.
 var live = []string{"version", "rules", "classes", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
 
 // LiveSettings returns the names of the settings that can change while the server runs. All others
 // need a restart.
 func LiveSettings() []string { return slices.Clone(live) }
 
-// reloads knows which configuration is in force, and what became of the last one.
+// reloads tracks which configuration is in force, and the outcome of the last reload.
 type reloads struct {
-	one sync.Mutex // held by the Reload that is under way
+	one sync.Mutex // held by the running Reload
 
 	mu       sync.Mutex
 	file     *policyfile.File // in force
 	since    time.Time
-	refused  *refusal // of the last one; nil if it is in force
+	refused  *refusal // why the last reload was refused; nil if it succeeded
 	applied  uint64
 	refusals uint64
 }
 
-// refusal is why and since when a configuration is not in force.
+// refusal is why, and since when, a configuration is refused.
 type refusal struct {
 	why   error
 	since time.Time
 }
 
-// restartError names the settings that a configuration changes and the server cannot.
+// restartError names the changed settings that need a restart.
 type restartError struct{ settings []string }
 
 func (e *restartError) Error() string {
-	return strings.Join(e.settings, ", ") + " cannot change while the server runs; restart it, or take that change back, for nothing else of the file is applied either"
+	return strings.Join(e.settings, ", ") + " cannot change while the server runs; restart it, or take that change back, because nothing else of the file is applied either"
 }
 
-// errNoLoad is for an App that was made without Options.Load.
-var errNoLoad = errors.New("sluice: there is no configuration to read anew: the server was started without a file")
+// errNoLoad is the error of an App without Options.Load.
+var errNoLoad = errors.New("sluice: there is no configuration to reload: the server was started without a file")
 
-// Reload reads the configuration anew and puts its policy in the place of the one
-// before, all at once: requests that are being decided keep the old one, and what keys have
-// used stays used. If there is anything wrong with it, or it changes a setting
-// that takes a restart, nothing of it is applied and the one before stays; the error says why, and
-// so do the log, Detail and the metrics. It is safe for concurrent use.
+// Reload reads the configuration again and replaces the policy, all at once. Decisions under way use the old
+// policy, and the units that keys have used stay used. If the configuration has a mistake, or changes a setting
+// that needs a restart, nothing of it is applied and the old configuration stays. The error is also in the log,
+// in Detail and in the metrics. Reload is safe for concurrent use.
 func (a *App) Reload() error {
 	if a.o.Load == nil {
 		return errNoLoad
@@ -77,11 +76,11 @@ func (a *App) Reload() error {
 	}
 	r.applied++
 	r.refused, r.since = nil, now
-	a.logger.Info("the configuration was loaded anew", "changed", strings.Join(changed, ", "), "rules", len(r.file.Rules), "took", now.Sub(began))
+	a.logger.Info("the configuration was reloaded", "changed", strings.Join(changed, ", "), "rules", len(r.file.Rules), "took", now.Sub(began))
 	return nil
 }
 
-// reload does it, and returns the settings that have changed.
+// reload applies the configuration, and returns the settings that changed.
 func (a *App) reload() (changed []string, err error) {
 	f, err := a.o.Load()
 	if err != nil {
@@ -121,12 +120,12 @@ func isLive(path string) bool {
 	return slices.Contains(live, top)
 }
 
-// mostMistakes bounds how many mistakes of a file are logged, a line each.
+// mostMistakes bounds the mistakes of a file that are logged, one line each.
 const mostMistakes = 10
 
-// logRefusal says what is wrong: of a file with mistakes, each with its place.
+// logRefusal logs why a configuration is refused. Mistakes of a file are logged one by one, with their position.
 func (a *App) logRefusal(err error) {
-	const message = "the configuration is refused, and the one before stays"
+	const message = "the configuration is refused, and the previous one stays"
 	var mistakes policyfile.Errors
 	if !errors.As(err, &mistakes) {
 		a.logger.Error(message, "error", err)
@@ -141,8 +140,8 @@ func (a *App) logRefusal(err error) {
 	}
 }
 
-// status says in a line what is wrong with the last configuration, empty if it is in
-// force. It holds no values, for probes may read it who may read nothing else.
+// status describes in a line why the last configuration is refused; empty if it is in force. It contains no
+// values, because anybody who reaches the probes can read it.
 func (r *reloads) status() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +165,7 @@ func (r *reloads) status() string {
 		r.refused.since.UTC().Format(time.RFC3339), r.since.UTC().Format(time.RFC3339), text)
 }
 
-// publishReloads shows what became of configurations.
+// publishReloads publishes the metrics of reloads.
 func (a *App) publishReloads() {
 	m, r := a.metrics, &a.reloads
 	read := func(figure func() float64) func() float64 {
@@ -185,7 +184,7 @@ func (a *App) publishReloads() {
 		}))
 	m.Gauge("sluice_config_last_reload_success_timestamp_seconds", "When the configuration in force was loaded, in Unix time.",
 		read(func() float64 { return float64(r.since.UnixMilli()) / 1000 }))
-	m.Counters("sluice_config_reloads_total", "Configurations that were loaded while the server ran, by what became of them.",
+	m.Counters("sluice_config_reloads_total", "Configurations that were loaded while the server ran, by outcome.",
 		"outcome", []string{"applied", "refused"}, func(outcome string) float64 {
 			return read(func() float64 {
 				if outcome == "applied" {

@@ -112,7 +112,7 @@ func TestWhatAReloadChanges(t *testing.T) {
 	}
 	// What has been used is not forgotten meanwhile, and who changes an algorithm back finds it.
 	r.expect("/gone", "200 r=5", "/same", "200 r=3", "/other", "200 r=5")
-	if log := r.log.String(); strings.Count(log, `msg="the configuration was loaded anew" changed=rules rules=`) != 2 {
+	if log := r.log.String(); strings.Count(log, `msg="the configuration was reloaded" changed=rules rules=`) != 2 {
 		t.Errorf("the log does not tell of both:\n%s", log)
 	}
 }
@@ -190,7 +190,7 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 			t.Errorf("%d: the one in force is of %s, and was of %s", i, got, since)
 		}
 		log := r.log.String()
-		if !strings.Contains(log, c.log) || !strings.Contains(log, `level=ERROR msg="the configuration is refused, and the one before stays"`) {
+		if !strings.Contains(log, c.log) || !strings.Contains(log, `level=ERROR msg="the configuration is refused, and the previous one stays"`) {
 			t.Errorf("%d: the log does not say why:\n%s", i, log)
 		}
 		if place := regexp.MustCompile(`test\.yaml:\d+:\d+`); i == 0 && len(place.FindAllString(log, -1)) != 2 {

@@ -10,8 +10,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// remote is the store in Redis as the guard asks it. Until there has been a
-// connection, it answers that there was none.
+// remote is the store in Redis that the guard calls. Until the first connection, its calls fail.
 type remote struct {
 	to      atomic.Pointer[redisstore.Store]
 	missing atomic.Pointer[error]
@@ -20,13 +19,13 @@ type remote struct {
 
 var _ sluice.Store = (*remote)(nil)
 
-// miss says why there is no store yet.
+// miss sets why there is no store yet.
 func (r *remote) miss(why error) {
 	err := fmt.Errorf("there has been no connection to the store yet: %w", why)
 	r.missing.Store(&err)
 }
 
-// begin returns the store, and what to call after the call of it.
+// begin returns the store and the current time, or why there is no store yet.
 func (r *remote) begin() (s *redisstore.Store, began time.Time, err error) {
 	if s = r.to.Load(); s == nil {
 		return nil, began, *r.missing.Load()
@@ -34,7 +33,7 @@ func (r *remote) begin() (s *redisstore.Store, began time.Time, err error) {
 	return s, time.Now(), nil
 }
 
-// Decide answers one request.
+// Decide decides one request.
 func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
 	s, began, err := r.begin()
 	if err != nil {
@@ -44,7 +43,7 @@ func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision,
 	return s.Decide(ctx, q)
 }
 
-// DecideAll answers several requests as one.
+// DecideAll decides several requests as one.
 func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluice.Decision) error {
 	s, began, err := r.begin()
 	if err != nil {
@@ -54,7 +53,7 @@ func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluic
 	return s.DecideAll(ctx, qs, out)
 }
 
-// Cancel gives back what a charge took.
+// Cancel gives a charge back.
 func (r *remote) Cancel(ctx context.Context, c sluice.Charge) error {
 	return r.end(func(s *redisstore.Store) error { return s.Cancel(ctx, c) })
 }
@@ -69,7 +68,7 @@ func (r *remote) Release(ctx context.Context, c sluice.Charge, latency time.Dura
 	return r.end(func(s *redisstore.Store) error { return s.Release(ctx, c, latency) })
 }
 
-// Reset forgets a key of a limit.
+// Reset forgets the state of a key of a limit.
 func (r *remote) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	return r.end(func(s *redisstore.Store) error { return s.Reset(ctx, l, k) })
 }

@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// settle is how long connections that are being made may take when the server
-// drains: a round trip, and some.
+// settle is how long a handshake may take when the server drains: a round trip, and some more.
 const settle = 200 * time.Millisecond
 
-// Run answers requests until the context ends, and then drains: the server says
-// that it is not ready, takes no more connections, and lets the requests that are
-// under way end, for as long as the configuration's drain_timeout.
+// Run answers requests until the context ends, and then drains: the server is not ready, accepts no more
+// connections, and waits up to drain_timeout until the requests under way have ended.
 func (a *App) Run(ctx context.Context) error {
 	defer a.release()
 	var running sync.WaitGroup
@@ -35,10 +33,10 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		})
 	}
-	telling, stopTelling := context.WithCancel(ctx)
-	defer stopTelling()
+	notifying, stopNotifying := context.WithCancel(ctx)
+	defer stopNotifying()
 	if a.webhook != nil {
-		running.Go(func() { a.webhook.Run(telling) })
+		running.Go(func() { a.webhook.Run(notifying) })
 	}
 	a.serving.Store(true)
 
@@ -47,15 +45,14 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	stopTelling()
+	stopNotifying()
 	err = errors.Join(err, a.drain())
 	a.release()
 	running.Wait()
 	return err
 }
 
-// drain ends the servers, the admin listener last, so that it tells meanwhile that
-// the others are ending.
+// drain ends the servers. The admin listener ends last, so that it reports meanwhile that the server drains.
 func (a *App) drain() error {
 	a.draining.Store(true)
 	a.logger.Info("draining: letting the requests under way end", "at_most", a.file.DrainTimeout)
@@ -82,7 +79,7 @@ func (a *App) drain() error {
 			s.close()
 			return nil
 		}
-		// Probes are short; one that hangs is not waited for.
+		// Probes are short; do not wait for a probe that hangs.
 		short, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		s.refuse(time.Millisecond)
@@ -95,7 +92,7 @@ func (a *App) drain() error {
 	return err
 }
 
-// each does something with all servers at once.
+// each calls a function for all servers at once.
 func (a *App) each(do func(*server) error) error {
 	errs := make([]error, len(a.servers))
 	var all sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 // pressure returns the pressure on a rule, which the gate measures for all edges.
 func (a *App) pressure(rule string) float64 { return a.gate.Pressure(rule) }
 
-// openWebhook makes what tells a webhook of the pressure on rules, if there is one.
+// openWebhook makes the webhook client, if the configuration has a webhook.
 func (a *App) openWebhook() error {
 	f := a.file.ScaleOut.Webhook
 	if f == nil {
@@ -22,7 +22,7 @@ func (a *App) openWebhook() error {
 	}
 	instance, err := os.Hostname()
 	if err != nil {
-		instance = "" // the receiver does without
+		instance = "" // the message has no instance then
 	}
 	rules := a.engine.ruleNames
 	if len(f.Rules) > 0 {
@@ -37,14 +37,14 @@ func (a *App) openWebhook() error {
 	if err != nil {
 		return fmt.Errorf("scale_out.webhook: %w", err)
 	}
-	a.metrics.Counters("sluice_webhook_messages_total", "Messages to the webhook by what became of them, after all attempts.",
+	a.metrics.Counters("sluice_webhook_messages_total", "Messages to the webhook by outcome, after all attempts.",
 		"outcome", []string{"delivered", "given_up"}, func(outcome string) float64 {
 			if outcome == "delivered" {
 				return float64(a.webhook.Stats().Delivered)
 			}
 			return float64(a.webhook.Stats().GivenUp)
 		})
-	a.metrics.Counter("sluice_webhook_failed_attempts_total", "Attempts to tell the webhook that failed.",
+	a.metrics.Counter("sluice_webhook_failed_attempts_total", "Failed attempts to send a message to the webhook.",
 		func() float64 { return float64(a.webhook.Stats().Failed) })
 	return nil
 }

@@ -219,7 +219,7 @@ func TestPressureAfterAReload(t *testing.T) {
 }
 
 // Marked traffic is dropped first when there is congestion, which all edges see; and also
-// after the configuration was loaded anew.
+// after the configuration was reloaded.
 func TestMarkedFirstDrop(t *testing.T) {
 	const config = free + `
 rules:

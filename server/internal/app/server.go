@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// server is one listener and what answers there.
+// server is one listener and its HTTP server.
 type server struct {
 	name string
 	ln   net.Listener
@@ -21,16 +21,15 @@ type server struct {
 
 	draining atomic.Bool
 	served   chan struct{} // closed when no connection is accepted any more
-	// handlers counts requests under way, upgraded connections included, which
-	// http.Server does not know of.
+	// handlers counts requests under way. Unlike http.Server it includes upgraded connections.
 	handlers sync.WaitGroup
-	// conns counts open connections; none is closed when the last one ends.
+	// conns counts open connections; the channel none is closed when the last one ends.
 	mu    sync.Mutex
 	conns int
 	none  chan struct{}
 }
 
-// limits are the time and space that a client may take of a server.
+// limits bound the time and space that a client may take.
 type limits struct {
 	header, read, write, idle time.Duration
 	headerBytes               int
@@ -70,8 +69,7 @@ func (s *server) serve(most int) error {
 	return err
 }
 
-// count knows of every request under way. While the server drains, it asks
-// clients to leave after their answer.
+// count counts the requests under way. While the server drains, answers make clients close their connection.
 func (s *server) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
@@ -99,8 +97,8 @@ func (s *server) connState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// refuse takes no more connections. All that were made are served; those that are
-// being made have the time settle to become so.
+// refuse accepts no more connections. Connections that were made are served; handshakes that have begun may
+// take settle to finish.
 func (s *server) refuse(settle time.Duration) {
 	s.draining.Store(true)
 	if tcp, ok := s.ln.(*net.TCPListener); ok {
@@ -110,8 +108,8 @@ func (s *server) refuse(settle time.Duration) {
 	<-s.served
 }
 
-// linger waits for clients to finish by themselves: each answer asks them to close
-// their connection. A connection that is closed under them may have a request in it.
+// linger waits for clients to close their connections, as each answer requests. If the server closed a
+// connection first, it might contain a request.
 func (s *server) linger(ctx context.Context) {
 	s.mu.Lock()
 	none := make(chan struct{})
@@ -127,8 +125,7 @@ func (s *server) linger(ctx context.Context) {
 	}
 }
 
-// shutdown closes the connections that lie idle, and returns when all requests
-// have ended or the context has.
+// shutdown closes idle connections, and returns when all requests or the context have ended.
 func (s *server) shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return err
@@ -146,8 +143,8 @@ func (s *server) shutdown(ctx context.Context) error {
 	}
 }
 
-// close cuts off what is left.
+// close cuts off the connections that are left.
 func (s *server) close() {
-	// What was served is gone; there is nobody to tell.
+	// The server ends; an error has no consequence.
 	_ = s.http.Close()
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// CheckStore connects to the store of a configuration, and decides there under a key
-// of its own. It reports what it has found; there is nothing to find in memory.
+// CheckStore connects to the store of a configuration, and decides there under a key of its own. It returns
+// what it found. The memory store needs no check.
 func CheckStore(ctx context.Context, f *policyfile.File) (report redisstore.Report, err error) {
 	if f.Store.Redis == nil {
 		return report, nil
@@ -28,15 +28,15 @@ func CheckStore(ctx context.Context, f *policyfile.File) (report redisstore.Repo
 	return report, err
 }
 
-// DescribeStore says in words where a configuration keeps state, and what happens
-// while that does not answer. It is empty for the memory store.
+// DescribeStore describes where a configuration keeps state, and what happens while the store does not answer.
+// It is empty for the memory store.
 func DescribeStore(f *policyfile.File) string {
 	r := f.Store.Redis
 	if r == nil {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "store: Redis, %s", placeOf(r))
+	fmt.Fprintf(&b, "store: Redis, %s", addressOf(r))
 	if r.TLS != (policyfile.RedisTLS{}) {
 		b.WriteString(", over TLS")
 	}
@@ -50,7 +50,7 @@ func DescribeStore(f *policyfile.File) string {
 	if r.HashKeys != nil {
 		b.WriteString(" and are hashed")
 	}
-	fmt.Fprintf(&b, "\na decision waits %v for it at most; without an answer", r.Deadline)
+	fmt.Fprintf(&b, "\na decision waits at most %v for it; without an answer", r.Deadline)
 	counts := map[policy.Fallback]int{}
 	for _, rule := range f.Rules {
 		fallback := rule.OnStoreError
@@ -82,8 +82,8 @@ func DescribeStore(f *policyfile.File) string {
 	return b.String() + " " + strings.Join(parts, ", ")
 }
 
-// placeOf names the server that a configuration means.
-func placeOf(r *policyfile.RedisStore) string {
+// addressOf describes the server of a configuration.
+func addressOf(r *policyfile.RedisStore) string {
 	switch {
 	case r.Sentinel != nil:
 		return fmt.Sprintf("%s by the sentinels %s", r.Sentinel.Master, strings.Join(r.Sentinel.Addresses, ", "))

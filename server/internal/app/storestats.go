@@ -2,7 +2,7 @@ package app
 
 import "github.com/sluicehq/sluice/memory"
 
-// publishStats shows the figures of the store and of the reservations.
+// publishStats publishes the metrics of the store and of the reservations.
 func (a *App) publishStats() {
 	m := a.metrics
 	if a.memory != nil {
@@ -13,24 +13,24 @@ func (a *App) publishStats() {
 	}
 	m.Gauge("sluice_reservations_open", "Reservations of the decision API that are open.",
 		func() float64 { return float64(a.api.Open()) })
-	m.Counter("sluice_reservations_expired_total", "Reservations that nobody ended in time.",
+	m.Counter("sluice_reservations_expired_total", "Reservations that expired.",
 		func() float64 { return float64(a.api.Expired()) })
 }
 
-// publishMemory shows the figures of a store in memory; what calls it by name.
+// publishMemory publishes the metrics of a store in memory; what is its name in their help.
 func (a *App) publishMemory(prefix, what string, s *memory.Store) {
 	m := a.metrics
 	m.Gauge(prefix+"_keys", "States that "+what+" holds.",
 		func() float64 { return float64(s.Stats().Keys) })
-	m.Gauge(prefix+"_bytes", "Memory that states take.",
+	m.Gauge(prefix+"_bytes", "Memory that states take, in bytes.",
 		func() float64 { return float64(s.Stats().Bytes) })
 	m.Counter(prefix+"_overflow_total", "Decisions about new keys for which "+what+" had no room.",
 		func() float64 { return float64(s.Stats().Overflow) })
-	m.Counter(prefix+"_evicted_live_total", "States that were forgotten before their limits were whole again.",
+	m.Counter(prefix+"_evicted_live_total", "States that were forgotten before their limits were full again.",
 		func() float64 { return float64(s.Stats().EvictedLive) })
 }
 
-// publishRedis shows how the store in Redis answers.
+// publishRedis publishes the metrics of the store in Redis.
 func (a *App) publishRedis() {
 	m, r := a.metrics, a.redis
 	m.Gauge("sluice_store_up", "Whether the store decides: 0 while rules answer by on_store_error.", func() float64 {
@@ -46,7 +46,7 @@ func (a *App) publishRedis() {
 	m.Gauge("sluice_store_calls_in_flight", "Calls of the store that have not returned.",
 		func() float64 { return float64(r.guard.Stats().InFlight) })
 	m.Counters("sluice_store_calls_total",
-		"Calls of the store by what came of them; slow ones were answered, and late ones failed. For refused and shed ones it was not asked.",
+		"Calls of the store by outcome. Slow calls were answered; late calls failed; refused and shed calls never reached the store.",
 		"outcome", []string{"answered", "slow", "failed", "late", "given_up", "refused", "shed"},
 		func(outcome string) float64 {
 			st := r.guard.Stats()
@@ -56,6 +56,6 @@ func (a *App) publishRedis() {
 			}[outcome])
 		})
 	if r.local != nil {
-		a.publishMemory("sluice_local", "what stands in for the store", r.local)
+		a.publishMemory("sluice_local", "the local fallback of the store", r.local)
 	}
 }

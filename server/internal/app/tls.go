@@ -12,7 +12,7 @@ import (
 // serverTLS reads a listener's certificate, nil without one.
 func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 	if t == nil {
-		return nil, nil //nolint:nilnil // plain HTTP is no error
+		return nil, nil //nolint:nilnil // TLS may be off
 	}
 	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
@@ -25,8 +25,7 @@ func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 	return config, nil
 }
 
-// clientTLS reads whom to trust at the other side, and who we are. Errors name the
-// setting.
+// clientTLS reads the authorities to trust, and the client certificate. Errors name the setting.
 func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -25,11 +25,11 @@ func newExplain() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [FILE]",
-		Short: "Show which rules a request meets, and why it does not meet the others",
-		Long: "Show which rules of a configuration file a request would meet, with keys and limits,\n" +
+		Short: "Show which rules a request matches, and why it does not match the others",
+		Long: "Show which rules of a configuration file a request matches, with keys and limits,\n" +
 			"and which condition of each other rule fails first. Without FILE, the file is\n" +
 			"SLUICE_CONFIG, or else the quick-start policy.\n\n" +
-			"No server is needed. What is left of a limit, sluice peek shows.\n\n" +
+			"No server is needed. To see what is left of a limit in a running server, use sluice peek.\n\n" +
 			"The output contains the values of the request's keys.",
 		Example: "  sluice explain sluice.yaml --path /login --method POST --header 'X-User: ann' --client-ip 192.0.2.1",
 		Args:    oneFile,

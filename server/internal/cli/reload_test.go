@@ -96,7 +96,7 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 	if status := p.wait(); status != 0 {
 		t.Errorf("exit status %d\n%s", status, p.stderr)
 	}
-	if log := p.stderr.String(); strings.Count(log, "the configuration was loaded anew") != 3 || !strings.Contains(log, "sluice.yaml:3:76: rules[0].limit.rate: ") {
+	if log := p.stderr.String(); strings.Count(log, "the configuration was reloaded") != 3 || !strings.Contains(log, "sluice.yaml:3:76: rules[0].limit.rate: ") {
 		t.Errorf("the log:\n%s", log)
 	}
 }

@@ -23,7 +23,7 @@ func Policy(p *policy.Policy, o *policy.Options, remote bool) string {
 		write(&b, rule(r, remote))
 	}
 	if o.Default == policy.Deny {
-		b.WriteString("  the default refuses requests that meet no rule\n")
+		b.WriteString("  the default refuses requests that match no rule\n")
 	}
 	return b.String()
 }

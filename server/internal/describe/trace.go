@@ -9,8 +9,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Trace describes which rules a request meets, with keys and limits, and which condition of each other
-// rule fails. The text contains values of the request.
+// Trace describes which rules a request matches, with keys and limits, and which condition of each other rule
+// fails. The text contains values of the request.
 func Trace(t *policy.Trace) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s of %s from %s", t.Method, t.Path, t.Host, t.ClientIP)
@@ -23,18 +23,18 @@ func Trace(t *policy.Trace) string {
 	}
 	switch {
 	case t.Bypass:
-		b.WriteString("meets no rule: its class bypasses all rules\n")
+		b.WriteString("matches no rule: its class bypasses all rules\n")
 		return b.String()
 	case t.Stray != "":
-		fmt.Fprintf(&b, "the default refuses it, because %s meets no rule; otherwise it meets\n", t.Stray)
-	case t.Met():
-		b.WriteString("meets\n")
+		fmt.Fprintf(&b, "the default refuses it, because %s matches no rule; otherwise it matches\n", t.Stray)
+	case t.Matches():
+		b.WriteString("matches\n")
 	case t.Default == policy.Deny:
-		b.WriteString("meets no rule; the default refuses it\n")
+		b.WriteString("matches no rule; the default refuses it\n")
 	default:
-		b.WriteString("meets no rule; the default lets it pass\n")
+		b.WriteString("matches no rule; the default lets it pass\n")
 	}
-	heading := "does not meet\n"
+	heading := "does not match\n"
 	var rest strings.Builder
 	for i := range t.Rules {
 		r := &t.Rules[i]
@@ -52,7 +52,7 @@ func Trace(t *policy.Trace) string {
 	return b.String() + rest.String()
 }
 
-// tracedRule describes a rule that the request meets.
+// tracedRule describes a rule that the request matches.
 func tracedRule(r *policy.TracedRule) []line {
 	var lines []line
 	var missing *policy.Part
@@ -98,7 +98,7 @@ func consequences(r *policy.Rule, reason sluice.Reason, missing *policy.Part) []
 	return lines
 }
 
-// limitResult describes one limit of a rule that the request meets, and what the request takes of it.
+// limitResult describes one limit of a rule that the request matches, and what the request takes of it.
 func limitResult(m *policy.LimitResult) line {
 	switch {
 	case m.Listed == policy.ListDeny && m.Decision.Reason != sluice.ReasonListed:

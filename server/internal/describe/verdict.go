@@ -9,7 +9,7 @@ import (
 )
 
 // Verdict describes a verdict: what happens to the request and why, and then each rule that the request
-// met, with its limits, in the words of Trace. The text contains no key.
+// matched, with its limits, in the words of Trace. The text contains no key.
 func Verdict(v *policy.Verdict) string {
 	var b strings.Builder
 	b.WriteString(v.String() + "\n")

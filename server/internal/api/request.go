@@ -12,9 +12,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// question is what the calls that decide are asked: about a request, by its
-// attributes, or about one rule, by its name and key.
-type question struct {
+// request is the body of the calls that decide. It describes a request by its attributes, or names one rule
+// and a key.
+type request struct {
 	Method   string            `json:"method"`
 	Host     string            `json:"host"`
 	Path     string            `json:"path"`
@@ -23,11 +23,11 @@ type question struct {
 	Cookies  map[string]string `json:"cookies"`
 	Query    map[string]string `json:"query"`
 
-	// Attributes are values of the caller's own: those of a protocol that is not HTTP.
+	// Attributes are values of the caller's own, such as values of a protocol other than HTTP.
 	Attributes map[string]string `json:"attributes"`
-	// Claims are those of a token that the caller has verified.
+	// Claims are the claims of a token that the caller has verified.
 	Claims map[string]string `json:"claims"`
-	// Marked says that an earlier hop has marked the request.
+	// Marked means that an earlier hop has marked the request.
 	Marked bool `json:"marked"`
 
 	Rule string `json:"rule"`
@@ -37,13 +37,13 @@ type question struct {
 	MaxWaitMS *int64 `json:"max_wait_ms"`
 }
 
-// maxCost bounds costs: what a double holds exactly, as JSON's readers do.
+// maxCost bounds costs to the integers that every JSON reader reads exactly.
 const maxCost = 1 << 53
 
 // maxMillis bounds the durations in requests: 30 days.
 const maxMillis = 30 * 24 * 60 * 60 * 1000
 
-// texts is a list of texts, or one alone.
+// texts is a list of texts, or a single text.
 type texts []string
 
 // UnmarshalJSON reads a text or a list of texts.
@@ -55,17 +55,17 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	}
 	var all []string
 	if json.Unmarshal(data, &all) != nil {
-		return invalid("key", `"key" is neither a text nor a list of texts.`, `give the values of the rule's key in their order, such as ["192.0.2.1"]`)
+		return invalid("key", `"key" is not a text and not a list of texts.`, `give the values of the rule's key in their order, such as ["192.0.2.1"]`)
 	}
 	*t = all
 	return nil
 }
 
-// byRule reports whether the question is about one rule.
-func (q *question) byRule() bool { return q.Rule != "" || q.Key != nil }
+// byRule reports whether the request names one rule.
+func (q *request) byRule() bool { return q.Rule != "" || q.Key != nil }
 
-// check reports what is wrong with a question, whatever it is about.
-func (q *question) check() *problem {
+// check returns what is wrong with the fields that all calls share.
+func (q *request) check() *problem {
 	if q.byRule() {
 		if q.Rule == "" {
 			return invalid("rule", `There is a "key" without a "rule".`, "name the rule whose key it is")
@@ -86,12 +86,12 @@ func (q *question) check() *problem {
 			{"marked", q.Marked},
 		} {
 			if f.set {
-				return invalid(f.name, fmt.Sprintf(`%q describes a request, and "rule" asks about one rule.`, f.name), `give "rule" and "key", or the attributes of a request, not both`)
+				return invalid(f.name, fmt.Sprintf(`%q describes a request, and "rule" names one rule.`, f.name), `give "rule" and "key", or the attributes of a request, not both`)
 			}
 		}
 	}
 	if q.Cost != nil && (*q.Cost < 1 || *q.Cost > maxCost) {
-		return invalid("cost", fmt.Sprintf(`"cost" is %d.`, *q.Cost), fmt.Sprintf("give a whole number from 1 to %d; to take nothing, ask /v1/peek; to give units back, settle or cancel their reservation", int64(maxCost)))
+		return invalid("cost", fmt.Sprintf(`"cost" is %d.`, *q.Cost), fmt.Sprintf("give a whole number from 1 to %d; to take nothing, call /v1/peek; to give units back, settle or cancel their reservation", int64(maxCost)))
 	}
 	return checkMillis("max_wait_ms", q.MaxWaitMS)
 }
@@ -104,8 +104,8 @@ func checkMillis(field string, ms *int64) *problem {
 	return nil
 }
 
-// maxWait returns what the policy knows as MaxWait.
-func (q *question) maxWait() time.Duration {
+// maxWait returns the MaxWait of the policy package.
+func (q *request) maxWait() time.Duration {
 	switch {
 	case q.MaxWaitMS == nil:
 		return 0
@@ -116,8 +116,8 @@ func (q *question) maxWait() time.Duration {
 	}
 }
 
-// attributes returns the request that the question is about.
-func (q *question) attributes() (*policy.Attributes, *problem) {
+// attributes returns the attributes of the described request.
+func (q *request) attributes() (*policy.Attributes, *problem) {
 	a := &policy.Attributes{Method: q.Method, Host: q.Host, Path: q.Path, MaxWait: q.maxWait(), Marked: q.Marked}
 	if q.Cost != nil {
 		a.Cost = *q.Cost
@@ -132,12 +132,12 @@ func (q *question) attributes() (*policy.Attributes, *problem) {
 		return nil, invalid("path", `"path" does not begin with a slash.`, "give the path of the request as it came, such as /users/7")
 	}
 	if strings.ContainsAny(a.Path, "?#") {
-		return nil, invalid("path", `"path" holds a query or a fragment.`, `give the path alone, and the parameters in "query"`)
+		return nil, invalid("path", `"path" holds a query or a fragment.`, `give only the path, and the parameters in "query"`)
 	}
 	if q.ClientIP != "" {
 		ip, err := netip.ParseAddr(q.ClientIP)
 		if err != nil {
-			return nil, invalid("client_ip", `"client_ip" is no IP address.`, "give one such as 192.0.2.1 or 2001:db8::1, without a port")
+			return nil, invalid("client_ip", `"client_ip" is not an IP address.`, "give one such as 192.0.2.1 or 2001:db8::1, without a port")
 		}
 		a.ClientIP = ip
 	}
@@ -156,7 +156,7 @@ func (q *question) attributes() (*policy.Attributes, *problem) {
 	return a, nil
 }
 
-// values are the named parts of a request that a question gives.
+// values are the named values of the described request.
 type values struct {
 	headers, cookies, query map[string]string
 	attributes, claims      map[string]string
@@ -173,7 +173,7 @@ func (v *values) Header(name string) (string, bool) {
 	return value, ok
 }
 
-// Cookie looks among the cookies, and then into the Cookie header if there is one.
+// Cookie looks among the cookies, and then into the Cookie header.
 func (v *values) Cookie(name string) (string, bool) {
 	if value, ok := v.cookies[name]; ok {
 		return value, true
@@ -202,7 +202,7 @@ func (v *values) Attribute(name string) (string, bool) {
 	return value, ok
 }
 
-// Claim knows those that are given. A token in the headers is not looked into: nobody says that it was verified.
+// Claim returns a claim that the caller gave. A token in the headers is not read: nobody has verified it.
 func (v *values) Claim(name string) (string, bool) {
 	value, ok := v.claims[name]
 	return value, ok

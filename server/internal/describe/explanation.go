@@ -2,7 +2,7 @@ package describe
 
 import "github.com/sluicehq/sluice/policy"
 
-// LimitResult is the JSON of a limit that a request meets, and of what the request takes of it. It is part
+// LimitResult is the JSON of a limit that applies to a request, and of what the request takes of it. It is part
 // of the answers of the decision API and of `sluice explain --json`.
 type LimitResult struct {
 	Limit     string `json:"limit"`
@@ -18,7 +18,7 @@ type LimitResult struct {
 	Floor   int64 `json:"floor,omitempty"`
 }
 
-// NewLimitResult returns the JSON of a limit that a request meets.
+// NewLimitResult returns the JSON of a limit that applies to a request.
 func NewLimitResult(m *policy.LimitResult) LimitResult {
 	return LimitResult{
 		Limit: m.Request.Limit.Name(), Algorithm: m.Request.Limit.Algorithm().String(), Role: m.Role.String(), Listed: m.Listed.String(),
@@ -35,7 +35,7 @@ type Explanation struct {
 	ClientIP string   `json:"client_ip"`
 	Class    string   `json:"class,omitempty"`
 	Bypass   bool     `json:"bypass,omitempty"`
-	Met      bool     `json:"met"`
+	Matched  bool     `json:"matched"`
 	Default  string   `json:"default"`
 	// Stray is the path variant that the default refuses.
 	Stray string          `json:"stray_path,omitempty"`
@@ -44,9 +44,9 @@ type Explanation struct {
 
 // ExplainedRule is the JSON of a rule in a trace.
 type ExplainedRule struct {
-	Rule string `json:"rule"`
-	Met  bool   `json:"met"`
-	// Path is the path variant by which the request meets the rule, if that is not the path.
+	Rule    string `json:"rule"`
+	Matched bool   `json:"matched"`
+	// Path is the path variant that matches the rule, if that is not the path.
 	Path string `json:"as_path,omitempty"`
 	// Failed is the condition that fails, in a word, and Because the same in words.
 	Failed  string `json:"failed,omitempty"`
@@ -70,12 +70,12 @@ type ExplainedPart struct {
 func NewExplanation(t *policy.Trace) *Explanation {
 	e := &Explanation{
 		Method: t.Method, Path: t.Path, Variants: t.Variants, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
-		Met: t.Met(), Default: t.Default.String(), Stray: t.Stray, Rules: []ExplainedRule{},
+		Matched: t.Matches(), Default: t.Default.String(), Stray: t.Stray, Rules: []ExplainedRule{},
 	}
 	for i := range t.Rules {
 		r := &t.Rules[i]
-		x := ExplainedRule{Rule: r.Rule.Name, Met: r.Unmet == nil}
-		if x.Met {
+		x := ExplainedRule{Rule: r.Rule.Name, Matched: r.Unmet == nil}
+		if x.Matched {
 			if r.Path != t.Path {
 				x.Path = r.Path
 			}
