@@ -319,8 +319,8 @@ func TestTwoSpellingsShareState(t *testing.T) {
 	b.remain(6)
 }
 
-// TestLimitQuestions checks what a limit reports about its algorithm.
-func TestLimitQuestions(t *testing.T) {
+// TestLimitReports checks what a limit reports about its algorithm.
+func TestLimitReports(t *testing.T) {
 	const longest = 100 * 365 * 24 * time.Hour
 	for _, step := range []struct {
 		algorithm sluice.Algorithm
@@ -357,6 +357,37 @@ func TestLimitQuestions(t *testing.T) {
 		}
 		if l.LeaseTTL() != step.ttl || l.IsConcurrency() != (step.ttl > 0) || l.Delays() != step.delays {
 			t.Errorf("%v: leases %v for %v, delays %v", l, l.IsConcurrency(), l.LeaseTTL(), l.Delays())
+		}
+	}
+}
+
+// TestDelays: without a MaxWait, a limit allows a request with a delay only if Delays is true.
+func TestDelays(t *testing.T) {
+	for _, a := range []sluice.Algorithm{
+		sluice.TokenBucket{Rate: rate(t, "5/h"), Burst: 2},
+		sluice.TokenBucket{Rate: rate(t, "5/h"), Burst: 2, WarmUp: time.Second},
+		sluice.LeakyBucket{Rate: rate(t, "5/h")},
+		sluice.LeakyBucket{Rate: rate(t, "5/h"), Queue: 2},
+		sluice.LeakyBucket{Rate: rate(t, "5/h"), Queue: 2, Undelayed: 1},
+		sluice.LeakyBucket{Rate: rate(t, "5/h"), Queue: 2, Undelayed: 2},
+		sluice.FixedWindow{Rate: rate(t, "5/h"), Opened: true},
+		sluice.SlidingWindow{Rate: rate(t, "5/h")},
+		sluice.SlidingCounter{Rate: rate(t, "5/h")},
+		sluice.SlidingLog{Rate: rate(t, "5/h"), MinInterval: time.Second},
+		sluice.Concurrency{Max: 2},
+		sluice.Concurrency{Max: 2, Queue: 2},
+	} {
+		store, l := newStore(), sluice.MustLimit("", a)
+		delayed := false
+		for member := range uint64(8) {
+			d, err := store.Decide(t.Context(), sluice.Request{Limit: l, Cost: 1, Member: member + 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			delayed = delayed || d.Delay > 0
+		}
+		if delayed != l.Delays() {
+			t.Errorf("%v: delayed a request: %v, but Delays is %v", l, delayed, l.Delays())
 		}
 	}
 }

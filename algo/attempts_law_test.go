@@ -21,7 +21,7 @@ func withDenied(p algo.Params, counted bool) algo.Params {
 	return p
 }
 
-func forCounting(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Params, q questions)) {
+func forCounting(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Params, q plan)) {
 	t.Helper()
 	for name, s := range counting {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func forCounting(t *testing.T, n int, holds func(t *testing.T, c *chooser, p alg
 // than the limit gives one, gets none, however long it tries. A fixed window gives none before
 // its end.
 func TestHammeringStaysBlocked(t *testing.T) {
-	forCounting(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forCounting(t, 150, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		first := m.decide(algo.Request{Now: now, Cost: q.capacity}, true)
 		gap := (q.period - 1) / q.capacity
@@ -59,7 +59,7 @@ func TestHammeringStaysBlocked(t *testing.T) {
 // TestAttemptsTakeAllThatIsLeft: after a denial for lack of units, no request with the same or a
 // larger floor gets any at that moment.
 func TestAttemptsTakeAllThatIsLeft(t *testing.T) {
-	forCounting(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forCounting(t, 100, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now += c.step(q.pace, 0)
@@ -77,10 +77,10 @@ func TestAttemptsTakeAllThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreAsOthers: as long as nothing is denied, counting denied attempts changes
+// TestCountingChangesNothingWithoutDenials: as long as nothing is denied, counting denied attempts changes
 // nothing.
-func TestAttemptsAreAsOthers(t *testing.T) {
-	forCounting(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+func TestCountingChangesNothingWithoutDenials(t *testing.T) {
+	forCounting(t, 100, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		counts, plain := newMachine(p), newMachine(withDenied(p, false))
 		now := begin(c, q)
 		for range 60 {

@@ -41,7 +41,7 @@ func linear(start, count, period int64) func(*big.Rat) *big.Rat {
 
 // schedule makes random requests, with a clock that goes back by at most one period, and reports
 // each charge.
-func schedule(c *chooser, q questions, m *machine, charged func(req algo.Request, res algo.Result)) {
+func schedule(c *chooser, q plan, m *machine, charged func(req algo.Request, res algo.Result)) {
 	now := begin(c, q)
 	latest := now
 	for range 60 {
@@ -67,7 +67,7 @@ func TestBucketBound(t *testing.T) {
 	law(t, 400, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
 		p := newBucket(count, period, burst, debt)
-		q := questions{
+		q := plan{
 			pace: pace{max(1, period/count), p.Bucket.Period()}, capacity: burst,
 			floors: c.oneIn(2), waits: true,
 		}
@@ -155,7 +155,7 @@ func TestBucketRefundsComeOnTop(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
 		m := newMachine(newBucket(count, period, burst, debt))
-		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst}
+		q := plan{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst}
 		var took, net []departure
 		schedule(c, q, m, func(req algo.Request, res algo.Result) {
 			if !res.Allowed || req.Cost == 0 {

@@ -10,7 +10,7 @@ import (
 
 // TestConvertToTheSameNumbers: it changes no later result.
 func TestConvertToTheSameNumbers(t *testing.T) {
-	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		kept, converted, now := newMachine(p), newMachine(p), begin(c, q)
 		for range 60 {
 			now += c.step(q.pace, 0)
@@ -30,7 +30,7 @@ func TestConvertToTheSameNumbers(t *testing.T) {
 // TestConvertKeepsWhatIsUsed: if windows, logs and leases change their count, used units stay
 // used.
 func TestConvertKeepsWhatIsUsed(t *testing.T) {
-	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 100, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		to := p
 		count := max(1, c.one(q.capacity/2, 2*q.capacity, 1+c.below(2*q.capacity)))
 		to.Capacity = count
@@ -94,7 +94,7 @@ func TestConvertBucket(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
 		m := newMachine(newBucket(count, period, burst, debt))
-		q := questions{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst, waits: true, wait: 2 * period}
+		q := plan{pace: pace{max(1, period/count), m.p.Bucket.Period()}, capacity: burst, waits: true, wait: 2 * period}
 		now := begin(c, q)
 		for range 20 {
 			now += c.step(q.pace, 0)

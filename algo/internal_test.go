@@ -33,7 +33,7 @@ func TestTakeDecidesAsDecide(t *testing.T) {
 			}
 			switch {
 			case !plain && req.Now >= s.T && req.Cost > 0 && req.Cost <= b.Burst:
-				t.Fatalf("%+v, %+v: Take leaves a plain question to Decide", b, req)
+				t.Fatalf("%+v, %+v: Take leaves a simple request to Decide", b, req)
 			case plain && (kept != want || res != took):
 				t.Fatalf("%+v, %+v: Take gives %+v with %+v, Decide %+v with %+v", b, req, kept, took, want, res)
 			case plain:

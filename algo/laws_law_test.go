@@ -7,7 +7,7 @@ import (
 )
 
 // forAll checks a law of all algorithms.
-func forAll(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Params, q questions)) {
+func forAll(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Params, q plan)) {
 	t.Helper()
 	for name, s := range subjects {
 		t.Run(name, func(t *testing.T) {
@@ -20,7 +20,7 @@ func forAll(t *testing.T, n int, holds func(t *testing.T, c *chooser, p algo.Par
 }
 
 // begin returns a time to begin a schedule at.
-func begin(c *chooser, q questions) int64 {
+func begin(c *chooser, q plan) int64 {
 	return c.one(0, q.period, 1_700_000_000_000_000) + c.below(q.period+1)
 }
 
@@ -30,7 +30,7 @@ func look(m *machine, now, floor int64) algo.Result {
 }
 
 func TestDenialChangesNothing(t *testing.T) {
-	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now += c.step(q.pace, 0)
@@ -46,7 +46,7 @@ func TestDenialChangesNothing(t *testing.T) {
 }
 
 func TestAllowMovesByTheCost(t *testing.T) {
-	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		if p.Kind == algo.KindWarmBucket {
 			return // its price depends on its warmth; see its oracle
 		}
@@ -70,7 +70,7 @@ func TestAllowMovesByTheCost(t *testing.T) {
 // TestRetryAfter: a client that comes back after RetryAfter is admitted, and a microsecond
 // earlier it is not.
 func TestRetryAfter(t *testing.T) {
-	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
@@ -101,7 +101,7 @@ func TestRetryAfter(t *testing.T) {
 
 // TestNoCostPasses: a request without cost passes, unless the key is in debt.
 func TestNoCostPasses(t *testing.T) {
-	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))
@@ -119,7 +119,7 @@ func TestNoCostPasses(t *testing.T) {
 
 // TestNever: a cost that does not fit above the floor never passes.
 func TestNever(t *testing.T) {
-	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		floor := c.one(0, 0, c.below(q.capacity+1), q.capacity, 1<<63-1)
 		cost := c.one(q.capacity+1, 1<<63-1)
@@ -139,7 +139,7 @@ func TestNever(t *testing.T) {
 
 // TestFloor: Remaining is what is left above the floor, and a request for more is denied.
 func TestFloor(t *testing.T) {
-	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for i := range 40 {
 			now += c.step(q.pace, 0)
@@ -165,7 +165,7 @@ func TestFloor(t *testing.T) {
 // TestFreshMayBeForgotten: no later request distinguishes a state that time has made fresh from
 // one that was forgotten.
 func TestFreshMayBeForgotten(t *testing.T) {
-	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		kept, now := newMachine(p), begin(c, q)
 		swept, since := newMachine(p), int64(0)
 		for i := range 80 {
@@ -194,7 +194,7 @@ func TestFreshMayBeForgotten(t *testing.T) {
 }
 
 // longest is the longest wait of a limit, for its whole capacity.
-func longest(p *algo.Params, q questions) int64 {
+func longest(p *algo.Params, q plan) int64 {
 	switch p.Kind {
 	case algo.KindSlidingWindow:
 		return p.Cells.Length + p.Cells.Length/p.Cells.Cells
@@ -211,7 +211,7 @@ func longest(p *algo.Params, q questions) int64 {
 // TestClockSetBackLocksNobodyOut: whatever the new time is, the wait grows by at most one period,
 // and not at all if the clock was set back by more.
 func TestClockSetBackLocksNobodyOut(t *testing.T) {
-	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 150, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), 1_000*q.period+c.below(q.period)
 		for i := range 30 {
 			next := now + c.step(pace{q.unit, q.unit}, 0)
@@ -235,7 +235,7 @@ func TestClockSetBackLocksNobodyOut(t *testing.T) {
 // TestClockSetBackMintsNothing: right after the clock was set back by more than a period, nothing
 // can be taken.
 func TestClockSetBackMintsNothing(t *testing.T) {
-	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 80, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		if p.Kind == algo.KindConcurrency {
 			return // what is in flight does not depend on the time
 		}
@@ -253,7 +253,7 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 // TestPeek: a peek decides as a decision does, changes nothing, and reports what could be taken
 // now.
 func TestPeek(t *testing.T) {
-	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q questions) {
+	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
 		for range 60 {
 			now = max(0, now+c.step(q.pace, min(now, 3*q.period)))

@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/internal/oracle"
 )
 
-// questions bounds the requests of a schedule.
-type questions struct {
+// plan bounds the requests of a schedule.
+type plan struct {
 	pace
 	capacity int64
 	// floors, waits and ends say what the schedule may contain.
@@ -26,7 +26,7 @@ type questions struct {
 }
 
 // request makes a random request.
-func (q *questions) request(c *chooser, now int64) algo.Request {
+func (q *plan) request(c *chooser, now int64) algo.Request {
 	req := algo.Request{Now: now}
 	most := q.capacity
 	if q.cost > 0 {
@@ -133,7 +133,7 @@ type taken struct {
 
 // end ends a charge: it cancels, settles or releases it. It returns the state after that, and nil if the
 // algorithm and the oracle differ.
-func (e *taken) end(t *testing.T, c *chooser, m *machine, o oracle.State, q *questions, now int64, settle bool, trail *strings.Builder) oracle.State {
+func (e *taken) end(t *testing.T, c *chooser, m *machine, o oracle.State, q *plan, now int64, settle bool, trail *strings.Builder) oracle.State {
 	t.Helper()
 	leases, isLeases := o.(oracle.Leases)
 	switch {
@@ -211,7 +211,7 @@ func FuzzConcurrency(f *testing.F)    { fuzz(f, concurrency) }
 
 // TestSlidingWindowOfMostEqualsOracle counts denied attempts beyond what a state can count.
 func TestSlidingWindowOfMostEqualsOracle(t *testing.T) {
-	equals(t, 150, func(c *chooser) (algo.Params, oracle.State, questions) {
+	equals(t, 150, func(c *chooser) (algo.Params, oracle.State, plan) {
 		p, o, q := cellsOf(c.one(algo.MaxCount, algo.MaxCount-1, algo.MaxCount/3), 60_000_000, c.one(1, 3, 10), true)
 		q.ends = false // a charge gives back less if its cell has reached the most that a state counts
 		return p, o, q

@@ -6,7 +6,7 @@ import (
 )
 
 // subject is the random numbers of an algorithm, its oracle, and what a schedule may contain.
-type subject func(c *chooser) (algo.Params, oracle.State, questions)
+type subject func(c *chooser) (algo.Params, oracle.State, plan)
 
 // subjects are all algorithms, with random numbers.
 var subjects = map[string]subject{
@@ -61,16 +61,16 @@ func newBucket(count, period, burst, debt int64) algo.Params {
 	}
 }
 
-func bucket(c *chooser) (algo.Params, oracle.State, questions) {
+func bucket(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period, burst, debt := bucketNumbers(c)
 	o := oracle.NewBucket(count, period, burst, debt)
-	return newBucket(count, period, burst, debt), o, questions{
+	return newBucket(count, period, burst, debt), o, plan{
 		pace: pace{max(1, period/count), o.Period()}, capacity: burst,
 		floors: true, waits: true, ends: true, back: 5 * o.Period(),
 	}
 }
 
-func warmBucket(c *chooser) (algo.Params, oracle.State, questions) {
+func warmBucket(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period := rateNumbers(c)
 	p := algo.NewPace(count, period)
 	burst := c.one(1, 2, count, 1+c.below(20))
@@ -87,13 +87,13 @@ func warmBucket(c *chooser) (algo.Params, oracle.State, questions) {
 	return algo.Params{
 			Kind: algo.KindWarmBucket, Capacity: burst,
 			Warm: algo.NewWarmBucket(p, period, burst, debt, warm, cold),
-		}, o, questions{
+		}, o, plan{
 			pace: pace{max(1, period/count), o.Period()}, capacity: burst,
 			floors: true, waits: true, ends: true, back: 5 * o.Period(),
 		}
 }
 
-func leaky(c *chooser) (algo.Params, oracle.State, questions) {
+func leaky(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period := rateNumbers(c)
 	queue := c.one(0, 1, c.below(10), c.below(count+1))
 	undelayed := c.one(0, c.below(queue+1), queue)
@@ -106,21 +106,21 @@ func leaky(c *chooser) (algo.Params, oracle.State, questions) {
 		Kind: algo.KindLeaky, Capacity: queue + 1,
 		Leaky: algo.NewLeakyBucket(algo.NewPace(count, period), period, queue, undelayed),
 	}
-	return p, o, questions{
+	return p, o, plan{
 		pace: pace{max(1, period/count), o.Period()}, capacity: queue + 1,
 		floors: true, waits: true, ends: true, back: 5 * o.Period(),
 	}
 }
 
 // windowed bounds the schedules of the windows and logs.
-func windowed(unit, period, capacity int64) questions {
-	return questions{
+func windowed(unit, period, capacity int64) plan {
+	return plan{
 		pace: pace{max(1, unit), period}, capacity: capacity,
 		floors: true, waits: true, ends: true, back: 5 * period,
 	}
 }
 
-func fixedWindow(c *chooser) (algo.Params, oracle.State, questions) {
+func fixedWindow(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period := rateNumbers(c)
 	opened, denied := c.oneIn(2), c.oneIn(2)
 	p := algo.Params{
@@ -130,7 +130,7 @@ func fixedWindow(c *chooser) (algo.Params, oracle.State, questions) {
 	return p, oracle.NewWindow(count, period, opened, denied), windowed(period/count, period, count)
 }
 
-func slidingWindow(c *chooser) (algo.Params, oracle.State, questions) {
+func slidingWindow(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period := rateNumbers(c)
 	cells := c.one(1, 2, 3, 10, 1+c.below(20), algo.MaxCells)
 	if period < 1000 {
@@ -143,7 +143,7 @@ func slidingWindow(c *chooser) (algo.Params, oracle.State, questions) {
 	return cellsOf(count, period, cells, c.oneIn(2))
 }
 
-func cellsOf(count, period, cells int64, denied bool) (algo.Params, oracle.State, questions) {
+func cellsOf(count, period, cells int64, denied bool) (algo.Params, oracle.State, plan) {
 	p := algo.Params{
 		Kind: algo.KindSlidingWindow, Capacity: count,
 		Cells: algo.SlidingWindow{Count: count, Length: period, Cells: cells, CountDenied: denied},
@@ -151,7 +151,7 @@ func cellsOf(count, period, cells int64, denied bool) (algo.Params, oracle.State
 	return p, oracle.NewCells(count, period, cells, denied), windowed(period/cells, period, count)
 }
 
-func slidingCounter(c *chooser) (algo.Params, oracle.State, questions) {
+func slidingCounter(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period := rateNumbers(c)
 	if period < algo.MinCounterLength {
 		period += algo.MinCounterLength
@@ -164,7 +164,7 @@ func slidingCounter(c *chooser) (algo.Params, oracle.State, questions) {
 	return p, oracle.NewCounter(count, period, denied), windowed(period/count, period, count)
 }
 
-func slidingLog(c *chooser) (algo.Params, oracle.State, questions) {
+func slidingLog(c *chooser) (algo.Params, oracle.State, plan) {
 	count, period := rateNumbers(c)
 	count = min(count, 1+c.below(200))
 	least := c.one(0, 0, c.below(period+1), min(period, period/count))
@@ -178,7 +178,7 @@ func slidingLog(c *chooser) (algo.Params, oracle.State, questions) {
 	return p, oracle.NewLog(count, period, least, denied), q
 }
 
-func concurrency(c *chooser) (algo.Params, oracle.State, questions) {
+func concurrency(c *chooser) (algo.Params, oracle.State, plan) {
 	most, queue, ttl, latency := 1+c.below(8), c.below(8), 1+c.below(100), c.below(30)
 	p := algo.Params{
 		Kind: algo.KindConcurrency, Capacity: most + queue,
@@ -186,7 +186,7 @@ func concurrency(c *chooser) (algo.Params, oracle.State, questions) {
 	}
 	// RetryAfter of a request that accepts a delay may be later than necessary while the latency that
 	// releases have reported counts, so a schedule has either such requests or such releases.
-	return p, oracle.NewLeases(most, queue, ttl, latency), questions{
+	return p, oracle.NewLeases(most, queue, ttl, latency), plan{
 		pace: pace{max(1, ttl/4), ttl}, capacity: most + queue,
 		floors: true, waits: c.oneIn(2), ends: true, back: 5 * ttl, members: 12,
 	}

@@ -80,8 +80,8 @@ func TestBannedKeysAreBounded(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// TestResetForgetsWhoWasBanned drops the text together with the ban.
-func TestResetForgetsWhoWasBanned(t *testing.T) {
+// TestResetForgetsBannedKeys drops the text together with the ban.
+func TestResetForgetsBannedKeys(t *testing.T) {
 	now := int64(start)
 	s := open(t, &now, Options{})
 	l := lasting("l", 1)

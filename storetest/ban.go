@@ -29,7 +29,7 @@ func bans(s *subject) {
 		s.denied(attempt(), sluice.ReasonLimited, "the first denial")
 		s.denied(attempt(), sluice.ReasonLimited, "the second denial")
 		for range 5 {
-			s.denied(s.decide(p), sluice.ReasonLimited, "a peek, two denials after the budget")
+			s.denied(s.decide(p), sluice.ReasonLimited, "a peek, two denials after the last unit")
 		}
 		foreseen := s.decide(p)
 		d := attempt()

@@ -18,7 +18,7 @@ func denial(s *subject) {
 			s.Errorf("got %+v", d)
 		}
 		if d.Degraded || d.Overflow {
-			s.Errorf("a decision of the store itself, of a key's own budget, says otherwise: %+v", d)
+			s.Errorf("Degraded or Overflow is set: %+v", d)
 		}
 	})
 }
