@@ -73,13 +73,16 @@ func withRemedy(problem, remedy string) string {
 
 // RequestError reports an invalid request, which no store can decide.
 type RequestError struct {
-	// Limit is the name of the request's limit.
+	// Limit is the name of the request's limit, empty if there is none.
 	Limit string
 	// Problem says what is wrong.
 	Problem string
 }
 
 func (e *RequestError) Error() string {
+	if e.Limit == "" {
+		return "sluice: request: " + e.Problem
+	}
 	return fmt.Sprintf("sluice: request to limit %q: %s", e.Limit, e.Problem)
 }
 

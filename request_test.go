@@ -18,12 +18,12 @@ func TestRequestCheck(t *testing.T) {
 		request sluice.Request
 		problem string
 	}{
-		{sluice.Request{}, "has no limit"},
+		{sluice.Request{}, "sluice: request: has no limit"},
 		{sluice.Request{Limit: bucket}, ""},
 		{sluice.Request{Limit: bucket, Cost: 1, Floor: 1, MaxWait: sluice.NoWait, Peek: true, Shadow: true}, ""},
 		{sluice.Request{Limit: bucket, Cost: math.MaxInt64, Floor: math.MaxInt64, MaxWait: math.MaxInt64}, ""},
 		{sluice.Request{Limit: bucket, MaxWait: math.MinInt64}, ""},
-		{sluice.Request{Limit: bucket, Cost: -1}, "the cost is negative"},
+		{sluice.Request{Limit: bucket, Cost: -1}, `request to limit "api": the cost is negative`},
 		{sluice.Request{Limit: bucket, Cost: math.MinInt64}, "the cost is negative"},
 		{sluice.Request{Limit: bucket, Floor: -1}, "the floor is negative"},
 		{sluice.Request{Limit: leases, Cost: 1}, "Member"},
@@ -54,7 +54,7 @@ func TestRequestCheck(t *testing.T) {
 			continue
 		}
 		var bad *sluice.RequestError
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), step.problem) || !strings.HasPrefix(err.Error(), "sluice: request to limit ") {
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), step.problem) || !strings.HasPrefix(err.Error(), "sluice: request") {
 			t.Errorf("%+v: %v, want one about %s", step.request, err, step.problem)
 			continue
 		}
