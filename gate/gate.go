@@ -132,7 +132,7 @@ func (g *Gate) survey(v *policy.Verdict) (w work) {
 	var now time.Duration
 	for i := range v.Results {
 		r := &v.Results[i]
-		if r.Rule != nil && r.Role != policy.RoleCandidate && r.Listed == policy.NotListed {
+		if r.Rule != nil && r.Rule.Name != "" && r.Role != policy.RoleCandidate && r.Listed == policy.NotListed {
 			if now == 0 {
 				now = g.pressures.now()
 			}

@@ -204,21 +204,23 @@ func (c *counts) waiting() int {
 }
 
 // enter counts a request that begins to wait, if there is room. first says that it waits for
-// nothing else yet. The rule is nil for a limit without one.
+// nothing else yet. Limits without a rule, and rules without a queue of their own, share one.
 func (c *counts) enter(at queueKey, rule *policy.Rule, first bool) error {
 	queue, perKey := defaultWaiting, defaultWaiting
-	if rule != nil {
+	own := rule != nil && rule.MaxWaiting > 0
+	switch {
+	case own:
 		queue, perKey = rule.MaxWaiting, rule.MaxWaitingPerKey
 		if hasOneKey(rule) {
 			perKey = queue
 		}
-	} else if c.most > 0 {
+	case c.most > 0:
 		queue, perKey = c.most, c.most
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case first && c.most > 0 && c.total >= c.most, rule == nil && c.rules[at.rule] >= queue:
+	case first && c.most > 0 && c.total >= c.most, !own && c.rules[at.rule] >= queue:
 		return ErrTooManyWaiting
 	case c.rules[at.rule] >= queue:
 		return ErrQueueFull

@@ -33,6 +33,17 @@ var (
 	_ policy.AttributeValues = ownValues{}
 )
 
+// requestOf returns the request that attributes of this package describe, or nil.
+func requestOf(a *policy.Attributes) *http.Request {
+	switch v := a.Values.(type) {
+	case values:
+		return v.r
+	case ownValues:
+		return v.r
+	}
+	return nil
+}
+
 // Header returns the first header line of a name, which is what Header.Get gives
 // to handlers. The host is no header to net/http, but it is one to those who write rules.
 func (v values) Header(name string) (string, bool) {

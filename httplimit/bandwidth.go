@@ -17,7 +17,7 @@ import (
 )
 
 // newFlows returns the flows of what d decides.
-func newFlows(d Decider, o *Options) *gate.Flows {
+func newFlows(d *Decider, o *Options) *gate.Flows {
 	onError := o.OnError
 	return gate.NewFlows(d.Store(), func(ctx context.Context, err error) {
 		r, _ := ctx.Value(requestKey{}).(*http.Request)

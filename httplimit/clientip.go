@@ -113,7 +113,11 @@ func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 // Part is the client's address as a part of a key; of IPv6 addresses only the
 // prefix counts.
 func (c *ClientIP) Part(missing Missing) Part {
-	return Part{source: policy.FromClientIP, missing: missing, value: func(r *http.Request) (string, bool) {
+	prefix := defaultPrefix
+	if c != nil {
+		prefix = c.prefix
+	}
+	p := newPart(policy.FromClientIP, "", missing, func(r *http.Request) (string, bool) {
 		a, text := c.find(r)
 		switch {
 		case !a.IsValid():
@@ -123,12 +127,10 @@ func (c *ClientIP) Part(missing Missing) Part {
 		case a.Is4():
 			return a.String(), true
 		}
-		prefix := defaultPrefix
-		if c != nil {
-			prefix = c.prefix
-		}
 		return prefixText(a, prefix), true
-	}}
+	})
+	p.part.IPv6Prefix = prefix
+	return p
 }
 
 // PeerIP is the address of the peer as a part of a key, whatever proxies say; of

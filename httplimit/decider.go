@@ -1,24 +1,211 @@
 package httplimit
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Decider decides about requests. KeyDecider and PolicyDecider are the ones of
-// this package. All methods are safe for concurrent use.
-type Decider interface {
-	// Decide decides about r and charges for it, in one step and before r is
-	// handled: what is decided first and charged later lets concurrent requests
-	// pass that do not fit together.
-	Decide(r *http.Request) policy.Verdict
-	// Store is where a verdict's charges are canceled, settled and released. It
-	// may be nil if verdicts never hold charges.
-	Store() sluice.Store
-	// Reserved returns the names, in canonical form, of headers that tell the service behind
-	// what the decider's rules say of r: they are removed from what the client sent, trailers too. Nil
-	// if there are none, or if r comes from a hop that is trusted to set them.
-	Reserved(r *http.Request) []string
+// Decider decides about requests by a policy over a store. NewPolicyDecider makes one from the
+// rules of a policy, and NewKeyDecider from limits that hold for each key, which are a policy of one
+// rule. The policy can be replaced while it is used. It is safe for concurrent use.
+//
+// It decides about a request and charges for it in one step, before the request is handled: to
+// decide first and charge later would let concurrent requests pass that do not fit together.
+type Decider struct {
+	rules *policy.Decider
+	o     PolicyOptions
+	keyed bool // the rule reads only what its parts find in the request
+}
+
+// PolicyOptions are the settings of NewPolicyDecider.
+type PolicyOptions struct {
+	// Policy holds the rules, which also say what becomes of a request when the
+	// store cannot decide. Required.
+	Policy *policy.Policy
+	// Store keeps the state of the limits. Required.
+	Store sluice.Store
+	// ClientIP finds the address of the client. Default: that of the peer, whatever
+	// proxies say.
+	ClientIP *ClientIP
+	// Cost says how many units a request takes of rules that do not say. Zero means
+	// one; a negative cost is refused. Default: one unit.
+	Cost func(r *http.Request) int64
+	// MaxWait is the longest delay that is acceptable where a rule does not name a
+	// shorter one, sluice.NoWait for none. Default: what the rules say.
+	MaxWait time.Duration
+	// Claim returns a claim of a request's token, for parts and conditions of rules that ask for
+	// one; a program that verifies tokens itself gives the verified claims. Default: BearerClaim,
+	// which verifies nothing.
+	Claim func(r *http.Request, name string) (string, bool)
+	// Attribute returns a value of the program's own, for parts and conditions of rules that
+	// ask for an attribute by its name. Default: there are none.
+	Attribute func(r *http.Request, name string) (string, bool)
+	// TrustMarks reports whether a request comes from a hop that tells, in the headers that
+	// rules set on requests, what became of it there: then they stay, and a request with
+	// policy.MarkedHeader, or with a header that a rule of the policy marks requests with, is a
+	// marked one to the rules. Trust only hops that remove such headers from what their own
+	// clients send, as a Middleware does, by their address: see ClientIP.TrustsPeer. Default:
+	// no hop is trusted so, and such headers are removed, for anybody can send them.
+	TrustMarks func(r *http.Request) bool
+}
+
+// NewPolicyDecider returns a decider by the rules of a policy.
+func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
+	switch {
+	case o.Policy == nil:
+		return nil, errors.New("httplimit: PolicyOptions.Policy is missing; give one that policy.New made")
+	case o.Store == nil:
+		return nil, errors.New("httplimit: PolicyOptions.Store is missing; give one such as memory.New makes")
+	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
+		return nil, fmt.Errorf("httplimit: PolicyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
+	}
+	if err := CheckFiles(o.Policy); err != nil {
+		return nil, err
+	}
+	rules, err := policy.NewDecider(o.Policy, o.Store)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	return &Decider{rules: rules, o: o}, nil
+}
+
+// KeyOptions are the settings of a Decider by limits for each key.
+type KeyOptions struct {
+	// Store keeps the state of the limits. Required.
+	Store sluice.Store
+	// Limits are what each key may have: one limit or more, with different names. A
+	// request passes if all let it, and is charged to all or to none. Required.
+	Limits []*sluice.Limit
+	// Key are the parts of the request that tell clients apart, such as PeerIP, or
+	// a Header and the Method. Two requests have one key only if all parts are
+	// equal. For one budget shared by everybody, give Constant. Required.
+	Key []Part
+	// Cost says how many units a request takes. Zero takes none and passes, unless
+	// the key is banned or in debt; a negative cost is refused. Default: one unit.
+	Cost func(r *http.Request) int64
+	// MaxWait is the longest delay that is acceptable. Positive, it lets requests
+	// wait for a token bucket too; sluice.NoWait refuses any delay. Default: what each limit
+	// offers by itself, which is the queue of a leaky bucket or of a concurrency limit.
+	MaxWait time.Duration
+	// Ban refuses a key outright for a time after too many denials. Default: no ban.
+	Ban *sluice.Ban
+	// OnStoreError says what becomes of a request when the store cannot decide.
+	// Default: FallbackAllow, since a limiter that fails should not take the
+	// service with it. Use FallbackDeny for what must not run unlimited, such as
+	// attempts to log in. A request that the store finds invalid is denied anyway.
+	OnStoreError policy.Fallback
+}
+
+func (o *KeyOptions) check() error {
+	switch {
+	case o.Store == nil:
+		return errors.New("httplimit: KeyOptions.Store is missing; give one such as memory.New makes")
+	case len(o.Limits) == 0:
+		return errors.New("httplimit: KeyOptions.Limits is empty; give one limit or more")
+	case len(o.Key) == 0:
+		return errors.New("httplimit: KeyOptions.Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
+	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
+		return fmt.Errorf("httplimit: KeyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
+	case o.OnStoreError > policy.FallbackDeny:
+		return fmt.Errorf("httplimit: KeyOptions.OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
+	}
+	names := make(map[string]bool)
+	for i, l := range o.Limits {
+		if l == nil {
+			return fmt.Errorf("httplimit: KeyOptions.Limits[%d] is nil; give one that sluice.NewLimit made", i)
+		}
+		if names[l.Name()] {
+			return fmt.Errorf("httplimit: KeyOptions.Limits names %q twice, which would count twice in one state; give each limit a name of its own", l.Name())
+		}
+		names[l.Name()] = true
+		// The store would find it only when the first request comes.
+		probe := sluice.Request{Limit: l, Cost: 1, Member: 1, Ban: o.Ban}
+		if err := probe.Check(); err != nil {
+			return fmt.Errorf("httplimit: KeyOptions: %w", err)
+		}
+	}
+	for i := range o.Key {
+		if err := o.Key[i].check(); err != nil {
+			return fmt.Errorf("httplimit: KeyOptions.Key[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// NewKeyDecider returns a decider by limits that hold for each key.
+func NewKeyDecider(o KeyOptions) (*Decider, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, OnStoreError: o.OnStoreError}
+	for i := range o.Key {
+		rule.Key = append(rule.Key, o.Key[i].part)
+	}
+	if o.Cost != nil {
+		rule.Cost.Function = func(a *policy.Attributes) int64 { return o.Cost(requestOf(a)) }
+	}
+	p, err := policy.Single(rule)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: KeyOptions: %w", err)
+	}
+	rules, err := policy.NewDecider(p, o.Store)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: %w", err)
+	}
+	return &Decider{rules: rules, keyed: true}, nil
+}
+
+// Decide decides all limits of all rules that r matches as one.
+func (d *Decider) Decide(r *http.Request) policy.Verdict {
+	if d.keyed {
+		return d.rules.Decide(r.Context(), &policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength})
+	}
+	a := Attributes(r, d.o.ClientIP)
+	a.MaxWait = d.o.MaxWait
+	if d.o.Claim != nil || d.o.Attribute != nil {
+		a.Values = ownValues{values{r}, d.o.Claim, d.o.Attribute}
+	}
+	if d.o.TrustMarks != nil && HasMark(r, d.Policy()) {
+		a.Marked = d.o.TrustMarks(r)
+	}
+	if d.o.Cost != nil {
+		a.Cost = d.o.Cost(r)
+	}
+	return d.rules.Decide(r.Context(), &a)
+}
+
+// Rules returns the policy and store behind d, for edges that describe requests themselves.
+func (d *Decider) Rules() *policy.Decider { return d.rules }
+
+// Policy returns the policy in force.
+func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
+
+// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. CheckFiles
+// reports before whether the rules can be carried out.
+func (d *Decider) SetPolicy(p *policy.Policy) { d.rules.SetPolicy(p) }
+
+// Store returns the store of the options.
+func (d *Decider) Store() sluice.Store { return d.rules.Store() }
+
+// Reserved returns the names, in canonical form, of headers that tell the service behind what the
+// rules say of r. They are removed from what the client sent, trailers too. It is nil if r comes from
+// a hop that may set them, and for limits without rules.
+func (d *Decider) Reserved(r *http.Request) []string {
+	if d.keyed || d.o.TrustMarks != nil && d.o.TrustMarks(r) {
+		return nil
+	}
+	return d.Policy().ReservedHeaders()
+}
+
+// HasMark reports whether a request has a header in which a hop says that it is marked:
+// policy.MarkedHeader, or one that a rule of the policy marks requests with. Anybody can send
+// it.
+func HasMark(r *http.Request, p *policy.Policy) bool {
+	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
 }

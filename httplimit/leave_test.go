@@ -53,20 +53,20 @@ func (s *farStore) left() {
 // to give back, and so cannot take all places by coming and going.
 func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 	flight, roomy := []*sluice.Limit{sluice.MustLimit("five", sluice.Concurrency{Max: 5})}, hourly(1000)[0]
-	byKey := func(limits ...*sluice.Limit) func(sluice.Store) httplimit.Decider {
-		return func(s sluice.Store) httplimit.Decider {
+	byKey := func(limits ...*sluice.Limit) func(sluice.Store) *httplimit.Decider {
+		return func(s sluice.Store) *httplimit.Decider {
 			return keyed(t, httplimit.KeyOptions{Store: s, Limits: limits, Key: []httplimit.Part{httplimit.Constant("all")}})
 		}
 	}
-	byRules := func(rules ...policy.Rule) func(sluice.Store) httplimit.Decider {
-		return func(s sluice.Store) httplimit.Decider { return ruled(t, s, httplimit.PolicyOptions{}, rules...) }
+	byRules := func(rules ...policy.Rule) func(sluice.Store) *httplimit.Decider {
+		return func(s sluice.Store) *httplimit.Decider { return ruled(t, s, httplimit.PolicyOptions{}, rules...) }
 	}
 	five := policy.Rule{Name: "five", Limits: flight}
 	failures := policy.Rule{Name: "failures", Limits: hourly(5), CountStatus: []policy.StatusRange{policy.Status(401)}}
 	marks := policy.Rule{Name: "marks", Limits: flight, WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 	refuses := policy.Rule{Name: "refuses", Match: policy.Match{Marked: new(bool)}, Always: true}
 	for name, c := range map[string]struct {
-		decider, left func(sluice.Store) httplimit.Decider
+		decider, left func(sluice.Store) *httplimit.Decider
 	}{
 		"a limit":                {decider: byKey(flight[0])},
 		"limits":                 {decider: byKey(flight[0], roomy)},

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Middleware asks a Decider about each request and carries the verdict out: it
+// Middleware lets a Decider decide about each request and carries the verdict out: it
 // sets headers, lets the request wait, refuses it, or has it handled, perhaps degraded or
 // marked. It is safe for concurrent use.
 //
@@ -21,7 +21,7 @@ import (
 // limits is released when the handler returns or panics, and costs that are known by then are
 // settled.
 type Middleware struct {
-	decider Decider
+	decider *Decider
 	o       Options
 	headers *Headers
 	gate    *gate.Gate
@@ -29,7 +29,7 @@ type Middleware struct {
 }
 
 // New returns a middleware that carries out what d decides.
-func New(d Decider, o Options) (*Middleware, error) {
+func New(d *Decider, o Options) (*Middleware, error) {
 	if d == nil {
 		return nil, errors.New("httplimit: New has no Decider; make one with NewKeyDecider or NewPolicyDecider")
 	}

@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"strings"
+	"net/url"
 
-	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // Missing says what becomes of a request that lacks a part of its key.
 type Missing = policy.Missing
 
-// The choices for a missing part.
+// The choices for a missing part. If a request lacks several parts, MissingDeny wins over
+// MissingSkip, and both win over MissingShared.
 const (
 	// MissingShared gives all requests that lack the part one budget, which no value
 	// of the part shares.
@@ -26,174 +26,166 @@ const (
 	MissingDeny = policy.MissingDeny
 )
 
-// Part is one part of a key: something of a request that tells clients apart, and what to do
-// without it. A part that is there but empty is missing. Make one with PeerIP, ClientIP.Part,
-// Header and so on, or PartFunc.
+// Part is one part of a key: a value of the request that distinguishes clients, and what to do
+// without it. An empty value is missing. Make a Part with PeerIP, ClientIP.Part, Header and so
+// on, or with PartFunc.
 type Part struct {
-	source  policy.Source
-	name    string
-	value   func(r *http.Request) (string, bool)
-	missing Missing
-	err     error
+	part policy.Part
+	err  error
 }
 
-// PartFunc is a part that a function finds. What it returns with false, or empty,
-// is missing. The name is for the answer to those who lack it.
-func PartFunc(name string, value func(r *http.Request) (string, bool), missing Missing) Part {
-	p := Part{name: name, value: value, missing: missing}
-	if value == nil {
-		p.err = errors.New("PartFunc has no function; give one that finds the part in a request")
+// newPart returns a part whose value is found in the request itself.
+func newPart(source policy.Source, name string, missing Missing, value func(r *http.Request) (string, bool)) Part {
+	return Part{part: policy.Part{Source: source, Name: name, OnMissing: missing, Value: func(a *policy.Attributes) (string, bool) {
+		if r := requestOf(a); r != nil {
+			return value(r)
+		}
+		return "", false
+	}}}
+}
+
+// needing returns the part with an error if its name is empty.
+func (p Part) needing(what string) Part {
+	if p.part.Name == "" {
+		p.err = errors.New(what)
 	}
 	return p
+}
+
+// PartFunc is a part that a function finds. A value that it returns with false, or empty,
+// is missing. The name is for the answer to requests that lack the part.
+func PartFunc(name string, value func(r *http.Request) (string, bool), missing Missing) Part {
+	if value == nil {
+		return Part{err: errors.New("PartFunc has no function; give one that finds the part in a request")}
+	}
+	return newPart(policy.FromFunction, name, missing, value).needing("PartFunc has no name; give one for messages")
 }
 
 // Header is the first header line of a name.
 func Header(name string, missing Missing) Part {
 	key := textproto.CanonicalMIMEHeaderKey(name)
-	p := Part{source: policy.FromHeader, name: key, missing: missing}
-	if name == "" {
-		p.err = errors.New("Header has no name; give that of a header")
-	}
-	p.value = func(r *http.Request) (string, bool) { return values{r}.Header(key) }
-	return p
+	return newPart(policy.FromHeader, key, missing, func(r *http.Request) (string, bool) { return values{r}.Header(key) }).
+		needing("Header has no name; give the name of a header")
 }
 
 // Cookie is the value of the first cookie of a name.
 func Cookie(name string, missing Missing) Part {
-	p := Part{source: policy.FromCookie, name: name, missing: missing}
-	if name == "" {
-		p.err = errors.New("Cookie has no name; give that of a cookie")
-	}
-	p.value = func(r *http.Request) (string, bool) { return values{r}.Cookie(name) }
-	return p
+	return newPart(policy.FromCookie, name, missing, func(r *http.Request) (string, bool) { return values{r}.Cookie(name) }).
+		needing("Cookie has no name; give the name of a cookie")
 }
 
 // Query is the value of the first query parameter of a name.
 func Query(name string, missing Missing) Part {
-	p := Part{source: policy.FromQuery, name: name, missing: missing}
-	if name == "" {
-		p.err = errors.New("Query has no name; give that of a query parameter")
-	}
-	p.value = func(r *http.Request) (string, bool) { return values{r}.Query(name) }
-	return p
+	return newPart(policy.FromQuery, name, missing, func(r *http.Request) (string, bool) { return values{r}.Query(name) }).
+		needing("Query has no name; give the name of a query parameter")
 }
 
 // Method is the request's method.
 func Method() Part {
-	return Part{source: policy.FromMethod, value: func(r *http.Request) (string, bool) {
+	return newPart(policy.FromMethod, "", MissingShared, func(r *http.Request) (string, bool) {
 		if r.Method == "" {
 			return http.MethodGet, true
 		}
 		return r.Method, true
-	}}
+	})
 }
 
 // Path is the path, in the one spelling that policy.Paths gives it.
 func Path() Part {
-	return Part{source: policy.FromPath, value: func(r *http.Request) (string, bool) {
+	return newPart(policy.FromPath, "", MissingShared, func(r *http.Request) (string, bool) {
 		if r.URL == nil {
 			return "/", true
 		}
 		return policy.Paths{}.Clean(r.URL.EscapedPath()), true
-	}}
+	})
 }
 
-// Host is the host asked for, in the one spelling that policy.CleanHost gives it.
+// Host is the host that the request is for, in the one spelling that policy.CleanHost gives it.
 func Host(missing Missing) Part {
-	return Part{source: policy.FromHost, missing: missing, value: func(r *http.Request) (string, bool) {
-		return policy.CleanHost(r.Host), true
-	}}
+	return newPart(policy.FromHost, "", missing, func(r *http.Request) (string, bool) { return policy.CleanHost(r.Host), true })
 }
 
-// PathValue is the segment of the path that the pattern of a ServeMux calls
-// {name}. The middleware must be inside the mux for it, around the handler.
+// PathValue is the segment of the path that the pattern of a ServeMux calls {name}. The
+// middleware must be inside the mux for it, around the handler.
 func PathValue(name string, missing Missing) Part {
-	p := Part{source: policy.FromParam, name: name, missing: missing}
-	if name == "" {
-		p.err = errors.New("PathValue has no name; give that of a wildcard of the pattern")
+	return newPart(policy.FromParam, name, missing, func(r *http.Request) (string, bool) { return r.PathValue(name), true }).
+		needing("PathValue has no name; give the name of a wildcard of the pattern")
+}
+
+// Pattern is the pattern of the http.ServeMux that the request matched, such as
+// "GET /users/{id}": one key for each route, whatever its wildcards match. The middleware
+// must be inside the mux for it, around the handler; around the mux, use PatternOf.
+func Pattern(missing Missing) Part {
+	return PartFunc("pattern", func(r *http.Request) (string, bool) { return r.Pattern, true }, missing)
+}
+
+// PatternOf is the one of the patterns, written as for http.ServeMux, that matches the
+// request best. It needs no mux. All spellings of a path that a mux redirects to the
+// clean path have its pattern. A request that matches no pattern lacks the part.
+func PatternOf(missing Missing, patterns ...string) Part {
+	table := &patternTable{mux: http.NewServeMux(), known: make(map[string]bool)}
+	p := PartFunc("pattern", table.find, missing)
+	if len(patterns) == 0 {
+		p.err = fmt.Errorf("PatternOf has no pattern; give one such as %q", "/users/{id}")
 	}
-	p.value = func(r *http.Request) (string, bool) { return r.PathValue(name), true }
+	for _, text := range patterns {
+		if err := table.add(text); err != nil {
+			p.err = fmt.Errorf("PatternOf: pattern %q: %w", text, err)
+			break
+		}
+	}
 	return p
 }
 
-// Constant is the same for all requests: alone, one budget for everybody.
+// Constant is the same for all requests. As the only part it makes one budget for all clients.
 func Constant(text string) Part {
-	p := Part{source: policy.FromConstant, name: text}
-	if text == "" {
-		p.err = errors.New("Constant is empty; give a text")
-	}
-	p.value = func(*http.Request) (string, bool) { return text, true }
-	return p
+	return Part{part: policy.Constant(text)}.needing("Constant is empty; give a text")
 }
 
 func (p *Part) check() error {
 	switch {
 	case p.err != nil:
 		return p.err
-	case p.value == nil:
+	case p.part.Source == 0:
 		return errors.New("is the zero Part; make one with PeerIP, Header and so on")
-	case p.missing > MissingDeny:
-		return fmt.Errorf("is told %v for requests without it; give MissingShared, MissingSkip or MissingDeny", p.missing)
+	case p.part.OnMissing > MissingDeny:
+		return fmt.Errorf("has the unknown choice %v for requests without it; give MissingShared, MissingSkip or MissingDeny", p.part.OnMissing)
 	}
 	return nil
 }
 
-// find returns the value of the part, and whether there is one.
-func (p *Part) find(r *http.Request) (string, bool) {
-	value, ok := p.value(r)
-	return value, ok && value != ""
+// patternTable finds the pattern that matches a request.
+type patternTable struct {
+	mux   *http.ServeMux
+	known map[string]bool
 }
 
-// outcome is how the making of a key ended.
-type outcome uint8
-
-const (
-	keyMade outcome = iota
-	keySkipped
-	keyRefused
-)
-
-// makeKey returns the key of a request, or the part for lack of which it is
-// refused. Refusing wins over skipping.
-func makeKey(parts []Part, r *http.Request) (sluice.Key, *Part, outcome) {
-	if len(parts) == 1 {
-		if value, ok := parts[0].find(r); ok {
-			return sluice.StringKey(value), nil, keyMade
+// add registers a pattern. The mux panics if it refuses the pattern.
+func (t *patternTable) add(text string) (err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("%v", problem)
 		}
+	}()
+	t.mux.Handle(text, http.NotFoundHandler())
+	t.known[text] = true
+	return nil
+}
+
+// find returns the pattern that matches. When the mux would redirect, it returns the path of
+// the redirection or its pattern; only a pattern is a value.
+func (t *patternTable) find(r *http.Request) (string, bool) {
+	if r.URL == nil {
+		return "", false
 	}
-	var (
-		space  [128]byte
-		text   = space[:0]
-		lacks  []byte // which parts are missing, nil for none
-		result = keyMade
-	)
-	for i := range parts {
-		p := &parts[i]
-		value, ok := p.find(r)
-		if !ok {
-			switch p.missing {
-			case MissingDeny:
-				return sluice.Key{}, p, keyRefused
-			case MissingSkip:
-				result = keySkipped
-			default:
-				if lacks == nil {
-					lacks = []byte(strings.Repeat("+", len(parts)))
-				}
-				lacks[i] = '-'
-			}
-			value = ""
-		}
-		text = sluice.AppendKeyPart(text, value)
+	_, pattern := t.mux.Handler(r)
+	if t.known[pattern] {
+		return pattern, true
 	}
-	n := len(parts)
-	if lacks != nil {
-		// One part more than any key without gaps has: no value can be equal to a gap.
-		text = sluice.AppendKeyPart(text, string(lacks))
-		n++
+	if pattern == "" {
+		return "", false
 	}
-	if result != keyMade {
-		return sluice.Key{}, nil, result
-	}
-	return sluice.EncodedKey(string(text), n), nil, keyMade
+	again := &http.Request{Method: r.Method, Host: r.Host, URL: &url.URL{Path: pattern}}
+	_, pattern = t.mux.Handler(again)
+	return pattern, t.known[pattern]
 }

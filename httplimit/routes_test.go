@@ -95,11 +95,11 @@ func routers() []router {
 }
 
 // guarded are policies of three kinds by which requests below /api are refused, and only those below /public are not.
-func guarded(tb testing.TB, paths policy.Paths) map[string]*httplimit.PolicyDecider {
+func guarded(tb testing.TB, paths policy.Paths) map[string]*httplimit.Decider {
 	tb.Helper()
 	below := func(name string) policy.Match { return policy.Match{Paths: []string{"/" + name + "/**"}} }
 	clock := int64(1e6)
-	made := map[string]*httplimit.PolicyDecider{}
+	made := map[string]*httplimit.Decider{}
 	for name, o := range map[string]policy.Options{
 		"a rule on /api":                {Rules: []policy.Rule{{Name: "r", Match: below("api"), Always: true}}},
 		"an exception of /public":       {Rules: []policy.Rule{{Name: "r", Match: policy.Match{Unless: []policy.Match{below("public")}}, Always: true}}},
@@ -114,7 +114,7 @@ func guarded(tb testing.TB, paths policy.Paths) map[string]*httplimit.PolicyDeci
 }
 
 // checkRoutes asks whether a target reaches what rules should have refused.
-func checkRoutes(t *testing.T, target string, routers []router, policies map[policy.Paths]map[string]*httplimit.PolicyDecider) (reached int) {
+func checkRoutes(t *testing.T, target string, routers []router, policies map[policy.Paths]map[string]*httplimit.Decider) (reached int) {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
@@ -137,9 +137,9 @@ func checkRoutes(t *testing.T, target string, routers []router, policies map[pol
 	return reached
 }
 
-func policiesOf(tb testing.TB, routers []router) map[policy.Paths]map[string]*httplimit.PolicyDecider {
+func policiesOf(tb testing.TB, routers []router) map[policy.Paths]map[string]*httplimit.Decider {
 	tb.Helper()
-	all := map[policy.Paths]map[string]*httplimit.PolicyDecider{}
+	all := map[policy.Paths]map[string]*httplimit.Decider{}
 	for _, r := range routers {
 		if all[r.paths] == nil {
 			all[r.paths] = guarded(tb, r.paths)

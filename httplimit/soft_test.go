@@ -25,12 +25,12 @@ import (
 )
 
 // ruled returns a decider for rules whose limits are for everybody together, unless they have a key.
-func ruled(tb testing.TB, store sluice.Store, o httplimit.PolicyOptions, rules ...policy.Rule) *httplimit.PolicyDecider {
+func ruled(tb testing.TB, store sluice.Store, o httplimit.PolicyOptions, rules ...policy.Rule) *httplimit.Decider {
 	tb.Helper()
 	return governed(tb, store, o, policy.Options{Rules: rules})
 }
 
-func governed(tb testing.TB, store sluice.Store, o httplimit.PolicyOptions, p policy.Options) *httplimit.PolicyDecider {
+func governed(tb testing.TB, store sluice.Store, o httplimit.PolicyOptions, p policy.Options) *httplimit.Decider {
 	tb.Helper()
 	for i := range p.Rules {
 		if p.Rules[i].Key == nil {

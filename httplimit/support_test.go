@@ -13,7 +13,7 @@ import (
 )
 
 // keyed returns a KeyDecider, or fails the test.
-func keyed(tb testing.TB, o httplimit.KeyOptions) *httplimit.KeyDecider {
+func keyed(tb testing.TB, o httplimit.KeyOptions) *httplimit.Decider {
 	tb.Helper()
 	d, err := httplimit.NewKeyDecider(o)
 	if err != nil {
@@ -23,7 +23,7 @@ func keyed(tb testing.TB, o httplimit.KeyOptions) *httplimit.KeyDecider {
 }
 
 // wrap returns a handler limited by d, or fails the test.
-func wrap(tb testing.TB, d httplimit.Decider, o httplimit.Options, next http.Handler) http.Handler {
+func wrap(tb testing.TB, d *httplimit.Decider, o httplimit.Options, next http.Handler) http.Handler {
 	tb.Helper()
 	m, err := httplimit.New(d, o)
 	if err != nil {

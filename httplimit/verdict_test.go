@@ -48,6 +48,7 @@ func TestTightest(t *testing.T) {
 	}{
 		{[]sluice.Decision{passes(5, 10), passes(4, 10), passes(6, 30)}, "1", 3},
 		{[]sluice.Decision{passes(5, 10), passes(5, 20), passes(6, 30)}, "1", 3},
+		{[]sluice.Decision{passes(5, 30), {Allowed: true, Limit: 99, Remaining: 5, ResetAfter: 10, Delay: 1}, passes(6, 30)}, "1", 3}, // a smaller share remains
 		{[]sluice.Decision{passes(0, 10), denied(5), passes(0, 30)}, "1", 0},
 		{[]sluice.Decision{denied(6), denied(7), denied(5)}, "1", 0},
 		{[]sluice.Decision{denied(6), never, denied(5)}, "1", 0},
@@ -101,18 +102,21 @@ func TestRenewalInQueue(t *testing.T) {
 		for _, c := range []struct {
 			name   string
 			store  renewals
+			onErr  policy.Fallback
 			status int
 			errs   int
 		}{
-			{"in time", renewals{next: sluice.Decision{Allowed: true}}, 200, 0},
-			{"outage", renewals{err: outage}, 200, 1},
-			{"lost", renewals{next: sluice.Decision{Reason: sluice.ReasonLimited}}, 429, 0},
+			{"in time", renewals{next: sluice.Decision{Allowed: true}}, policy.FallbackDefault, 200, 0},
+			{"outage", renewals{err: outage}, policy.FallbackDefault, 200, 1},
+			{"outage, to be denied", renewals{err: outage}, policy.FallbackDeny, 503, 1},
+			{"lost", renewals{next: sluice.Decision{Reason: sluice.ReasonLimited}}, policy.FallbackDefault, 429, 0},
 		} {
 			c.store.decided, c.store.delay = new(int), time.Second
 			errs := 0
-			h := limited(t, c.store, sluice.Concurrency{Max: 1, Queue: 1, Latency: time.Second}, httplimit.Options{
-				OnError: func(*http.Request, error) { errs++ },
-			}, nothing)
+			h := wrap(t, keyed(t, httplimit.KeyOptions{
+				Store: c.store, Key: []httplimit.Part{httplimit.Constant("all")}, OnStoreError: c.onErr,
+				Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.Concurrency{Max: 1, Queue: 1, Latency: time.Second})},
+			}), httplimit.Options{OnError: func(*http.Request, error) { errs++ }}, nothing)
 			if got := status(h); got != c.status || errs != c.errs {
 				t.Errorf("%s: status %d, %d errors", c.name, got, errs)
 			}

@@ -32,6 +32,8 @@ type compiler struct {
 	index     int
 	rule      string
 	classes   map[string]int // their numbers
+	single    bool           // the rule needs no name, and its limits keep theirs
+	earlier   map[sameLimit]*sluice.Limit
 	pressures []pressureOf
 	scratch   scratch
 	errs      []error
@@ -43,7 +45,20 @@ func (c *compiler) report(field, value string, f fault) {
 
 // New compiles a policy. The error joins a *RuleError for each mistake.
 func New(o Options) (*Policy, error) {
-	c := &compiler{options: o, index: -1}
+	c := &compiler{options: o, index: -1, earlier: o.Earlier.sameLimits()}
+	return c.policy()
+}
+
+// Single compiles a policy of one rule. The rule needs no name, and its limits keep their own
+// names, under which their state is kept: they must differ. It is for programs that have limits and
+// a key, and no rules.
+func Single(r Rule) (*Policy, error) {
+	c := &compiler{options: Options{Rules: []Rule{r}, OnStoreError: r.OnStoreError}, index: -1, single: true}
+	return c.policy()
+}
+
+func (c *compiler) policy() (*Policy, error) {
+	o := c.options
 	if o.Default != Allow && o.Default != Deny {
 		c.report("Default", "", fault{"is unknown", "give Allow or Deny"})
 	}
@@ -83,9 +98,14 @@ func New(o Options) (*Policy, error) {
 		}
 	}
 	p.requestHeaders, p.markHeaders = slices.Sorted(maps.Keys(headers)), slices.Sorted(maps.Keys(marks))
+	headers[MarkedHeader], headers[DegradedHeader] = true, true
+	p.reserved = slices.Sorted(maps.Keys(headers))
 	c.checkPressures(p)
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
+	}
+	if c.single && p.rules[0].isPlain() {
+		p.plain = p.rules[0]
 	}
 	return p, nil
 }
@@ -94,7 +114,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	c.index, c.rule = i, given.Name
 	r := &rule{Rule: *given, index: i}
 	r.Shadow = r.Shadow || c.options.Shadow
-	if !isName(r.Name) {
+	if !isName(r.Name) && !(c.single && r.Name == "") {
 		c.report("Name", r.Name, nameFault(r.Name))
 	}
 	r.match = c.newMatcher(&r.Match, "Match.")

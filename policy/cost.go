@@ -10,7 +10,7 @@ import (
 
 // Cost says how many units a request takes of a rule's limits.
 type Cost struct {
-	// Source says where the cost comes from. Default: Header if it is given,
+	// Source says where the cost comes from. Default: Function or Header if one is given,
 	// otherwise the constant.
 	Source CostSource
 	// Units is the same for each request. Zero means Attributes.Cost, and one
@@ -27,6 +27,9 @@ type Cost struct {
 	Estimate int64
 	// Max caps what a header or a size says. Zero caps nothing.
 	Max int64
+	// Function returns the cost of a request for CostFunction: zero takes nothing, and a negative
+	// cost is refused. It must be safe for concurrent use.
+	Function func(a *Attributes) int64
 }
 
 // CostSource says where the cost of a request comes from.
@@ -34,7 +37,8 @@ type CostSource uint8
 
 // The sources of costs.
 const (
-	// CostDefault is CostHeader if Cost.Header is given, and CostConstant otherwise.
+	// CostDefault is CostFunction if Cost.Function is given, CostHeader if Cost.Header is, and
+	// CostConstant otherwise.
 	CostDefault CostSource = iota
 	// CostConstant is Cost.Units, or what the request says itself.
 	CostConstant
@@ -47,11 +51,14 @@ const (
 	CostResponseBytes
 	// CostResponseHeader is a header of the response.
 	CostResponseHeader
+	// CostFunction is what Cost.Function returns.
+	CostFunction
 )
 
 var costNames = [...]string{
 	CostDefault: "default", CostConstant: "constant", CostHeader: "header", CostRequestBytes: "request_bytes",
 	CostResponseBytes: "response_bytes", CostResponseHeader: "response_header",
+	CostFunction: "function",
 }
 
 // String returns the source in a word.
@@ -72,7 +79,10 @@ func (s CostSource) estimates() bool { return s.AfterResponse() || s == CostRequ
 func (c *Cost) defaultSource() {
 	if c.Source == CostDefault {
 		c.Source = CostConstant
-		if c.Header != "" {
+		switch {
+		case c.Function != nil:
+			c.Source = CostFunction
+		case c.Header != "":
 			c.Source = CostHeader
 		}
 	}
@@ -94,6 +104,12 @@ func (c *Cost) check(capacity int64, report func(field, value string, f fault)) 
 			report("Cost.Header", c.Header, f)
 		}
 		c.Header = textproto.CanonicalMIMEHeaderKey(c.Header)
+	}
+	switch {
+	case (c.Source == CostFunction) != (c.Function != nil):
+		report("Cost.Function", "", fault{fmt.Sprintf("is given without CostFunction, or the other way round: the source is %v", c.Source), "give both or none"})
+	case c.Source == CostFunction && (c.Units != 0 || c.Max != 0):
+		report("Cost.Function", "", fault{"is given, and Units or Max too", "let the function decide"})
 	}
 	c.checkUnits("Cost.Units", c.Units, capacity, report)
 	c.checkUnits("Cost.Estimate", c.Estimate, capacity, report)
@@ -131,6 +147,8 @@ func (c *Cost) checkUnits(field string, n, capacity int64, report func(field, va
 // of returns what a request costs, as far as it is known before it is handled.
 func (c *Cost) of(a *Attributes) int64 {
 	switch c.Source {
+	case CostFunction:
+		return c.Function(a)
 	case CostHeader:
 		if text, ok := a.value(FromHeader, c.Header); ok {
 			if n, ok := parseUnits(text); ok && n > 0 {

@@ -49,6 +49,8 @@ func checkPart(p *Part, m *matcher) (f fault) {
 	switch {
 	case p.Source < FromConstant || int(p.Source) >= len(sourceNames):
 		return fault{"has no source", "make it with ClientIP, Header and the like"}
+	case p.Source == FromFunction && (p.Name == "" || p.Value == nil):
+		return fault{"has no name or no function", "make it with Function"}
 	case p.Source.named() && p.Name == "":
 		return fault{"has no name", "write it as in " + examplePart[p.Source]}
 	case !p.Source.named() && p.Name != "":
@@ -59,6 +61,9 @@ func checkPart(p *Part, m *matcher) (f fault) {
 		return fault{"has an IPv6 prefix, which only client_ip takes", "leave it out"}
 	case p.IPv6Prefix < 0 || p.IPv6Prefix > 128:
 		return fault{fmt.Sprintf("has the IPv6 prefix %d", p.IPv6Prefix), "give 1 to 128"}
+	}
+	if p.Value != nil {
+		return f // the source does not find it
 	}
 	switch p.Source {
 	case FromHeader:
@@ -86,6 +91,11 @@ type partValue struct {
 
 // valueOf reads a part of a request.
 func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
+	if p.Value != nil {
+		v.text, v.ok = p.Value(a)
+		v.ok = v.ok && v.text != ""
+		return v
+	}
 	switch p.Source {
 	case FromConstant:
 		return partValue{text: p.Name, ok: true}
@@ -127,30 +137,40 @@ func (k keyRef) key(buffer string) sluice.Key {
 // bytes returns the text of the key as it lies there; one of both is empty.
 func (k keyRef) bytes(buffer []byte) ([]byte, string) { return buffer[k.start:k.end], k.text }
 
-// makeKey makes the key of the values in s, as many as the rule has parts. If
-// one is missing for which the rule has another plan, it returns that part.
+// makeKey makes the key of the values in s, one for each part of the rule's key. If the request
+// lacks a part that denies it or skips the rule, it returns that part: a part that denies the
+// request wins over one that skips the rule.
 //
-// A key has as many parts as the rule's. If some are missing they are empty in
-// it, and one more part at its end says which: that no value can be mistaken for.
+// Missing parts with MissingShared are empty in the key, and one more part at its end says which
+// they are, so that no value is mistaken for a missing one.
 func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
 	lacking := false
 	for i := range s.values {
-		if !s.values[i].ok {
-			if parts[i].OnMissing != MissingShared {
-				return k, &parts[i]
+		if s.values[i].ok {
+			continue
+		}
+		lacking = true
+		switch parts[i].OnMissing {
+		case MissingDeny:
+			return k, &parts[i]
+		case MissingSkip:
+			if missing == nil {
+				missing = &parts[i]
 			}
-			lacking = true
 		}
 	}
+	if missing != nil {
+		return k, missing
+	}
 	if len(parts) == 1 && !lacking {
-		if v := &s.values[0]; parts[0].Source != FromClientIP {
+		if v := &s.values[0]; !v.addr.IsValid() {
 			return keyRef{text: v.text, parts: 1}, nil
 		}
 		return s.addressKey(s.values[0].addr, parts[0].IPv6Prefix), nil
 	}
 	k = keyRef{start: len(s.key), parts: len(parts)}
 	for i := range s.values {
-		if v := &s.values[i]; v.ok && parts[i].Source == FromClientIP {
+		if v := &s.values[i]; v.addr.IsValid() {
 			s.key = append(s.key, 0)
 			at := len(s.key)
 			s.key = appendAddress(s.key, v.addr, parts[i].IPv6Prefix)

@@ -128,6 +128,10 @@ func checkHeaders(field string, headers map[string]string, report func(field, va
 // otherwise say themselves what became of their requests.
 func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 
+// ReservedHeaders returns the RequestHeaders, and MarkedHeader and DegradedHeader, which rules set by
+// default, in canonical form and sorted. The caller must not change them.
+func (p *Policy) ReservedHeaders() []string { return p.reserved }
+
 // MarkHeaders returns the headers in which a request can be marked, in canonical form: MarkedHeader,
 // and those that rules whose action is Mark set in place of it.
 func (p *Policy) MarkHeaders() []string { return p.markHeaders }

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -52,6 +53,15 @@ func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limit
 	return set
 }
 
+// request makes the request to the limit of number i.
+func (set *limitSet) request(r *sluice.Request, i int, key sluice.Key, cost int64, class int, peek bool) {
+	*r = set.asks[i]
+	r.Key, r.Cost, r.Floor, r.Peek = key, cost, set.floor(i, class), peek
+	if set.kinds[i].lease && !peek {
+		r.Member = rand.Uint64() | 1 // it distinguishes leases, and is not secret
+	}
+}
+
 // floor returns the floor of a request of a class.
 func (set *limitSet) floor(i, class int) int64 {
 	if set.floors == nil {
@@ -80,6 +90,14 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 		at := fmt.Sprintf("%s[%d]", field, i)
 		if l == nil {
 			c.report(at, "", fault{"is nil", "make it with sluice.NewLimit"})
+			continue
+		}
+		if c.single {
+			if seen[l.Name()] {
+				c.report(at+".Name", l.Name(), fault{"is the name of another limit too", "give each limit its own, because its state is kept under it"})
+			}
+			seen[l.Name()] = true
+			named = append(named, l)
 			continue
 		}
 		own, given := l.Name(), l.IsNamed()
@@ -118,6 +136,9 @@ func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.L
 	if errors.As(err, &bad) { // it was a limit before
 		c.report(at+"."+bad.Field, "", fault{bad.Problem, bad.Remedy})
 		return nil
+	}
+	if same := c.earlier[identityOf(l)]; same != nil {
+		return same
 	}
 	return l
 }

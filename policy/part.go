@@ -40,12 +40,14 @@ const (
 	// "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no
 	// value can be mistaken for it. A policy puts the parts in its place.
 	FromTemplate
+	// FromFunction is what the part's Value returns. The Name is for messages.
+	FromFunction
 )
 
 var sourceNames = [...]string{
 	FromConstant: "constant", FromClientIP: "client_ip", FromHeader: "header", FromCookie: "cookie", FromQuery: "query",
 	FromPath: "path", FromParam: "param", FromRoute: "route", FromMethod: "method", FromHost: "host",
-	FromClaim: "claim", FromAttribute: "attribute", FromTemplate: "template",
+	FromClaim: "claim", FromAttribute: "attribute", FromTemplate: "template", FromFunction: "function",
 }
 
 // String returns the source as ParsePart reads it.
@@ -59,7 +61,7 @@ func (s Source) String() string {
 // named reports whether parts of this source have a name.
 func (s Source) named() bool {
 	switch s {
-	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam, FromClaim, FromAttribute, FromTemplate:
+	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam, FromClaim, FromAttribute, FromTemplate, FromFunction:
 		return true
 	default:
 		return false
@@ -104,6 +106,10 @@ type Part struct {
 	IPv6Prefix int
 	// OnMissing says what becomes of a request without this part.
 	OnMissing Missing
+	// Value finds the value, in place of the edge. ok is false for a request that lacks the part. It
+	// must be safe for concurrent use, and takes a path by Paths.Clean, because a.Path may be clean or
+	// not. Nil leaves it to the Source; FromFunction needs one.
+	Value func(a *Attributes) (value string, ok bool)
 }
 
 // ClientIP is the client's address.
@@ -143,6 +149,11 @@ func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name
 // OnMissing are those of all of them.
 func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
 
+// Function is what a function finds in a request. The name is for messages.
+func Function(name string, value func(a *Attributes) (string, bool)) Part {
+	return Part{Source: FromFunction, Name: name, Value: value}
+}
+
 // Constant is the same for all requests.
 func Constant(text string) Part { return Part{Source: FromConstant, Name: text} }
 
@@ -174,7 +185,7 @@ func ParsePart(text string) (Part, error) {
 	if word == "global" && !hasName {
 		return Global(), nil
 	}
-	for s := FromConstant; int(s) < len(sourceNames); s++ {
+	for s := FromConstant; s < FromFunction; s++ { // no text gives a function
 		if sourceNames[s] != word {
 			continue
 		}

@@ -28,6 +28,11 @@ type Options struct {
 	IPv6Prefix int
 	// Paths says how paths are cleaned.
 	Paths Paths
+	// Earlier is the policy that this one replaces, as when a configuration is loaded again: limits
+	// that are the same are shared with it. What keys have used stays used without it too, because
+	// state is kept under the names of limits. But a store recognizes a limit by its pointer, and
+	// keeps those by which keys were last charged. Default: none.
+	Earlier *Policy
 }
 
 // Policy is a set of rules, compiled. It is immutable and safe for concurrent use;
@@ -39,6 +44,7 @@ type Options struct {
 type Policy struct {
 	rules    []*rule
 	byName   map[string]*rule
+	plain    *rule // the only rule, if it is plain
 	index    index
 	classes  []class
 	paths    Paths
@@ -47,6 +53,7 @@ type Policy struct {
 
 	requestHeaders []string
 	markHeaders    []string
+	reserved       []string // requestHeaders, and those set by default
 	onStoreError   Fallback // of limits that are no rule's
 }
 

@@ -18,6 +18,9 @@ func (c *compiler) checkQueue(r *Rule) {
 		c.report("MaxWaiting", "", is(r.MaxWaiting, remedy))
 		return
 	}
+	if c.single && r.MaxWaiting == 0 {
+		return // the gate's own bound holds
+	}
 	if r.MaxWaiting == 0 {
 		r.MaxWaiting = max(defaultQueue, r.MaxWaitingPerKey)
 	}

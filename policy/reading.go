@@ -18,6 +18,9 @@ type reading struct {
 // dots take back of "a//.." is nothing to some and a to others; and what stands before a service may have
 // resolved some of them already, in its own way.
 func (o Paths) appendReadings(dst []reading, escaped string) []reading {
+	if escaped == "" {
+		escaped = "/"
+	}
 	if o.isClean(escaped) {
 		return append(dst, reading{path: escaped, class: noClass})
 	}

@@ -60,7 +60,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	case denied != nil:
 		v = *denied
 	case !s.matched:
-		v.Action, v.Reason = p.fallback, sluice.ReasonNoRule
+		p.decideDefault(&v)
 	default:
 		s.decide(ctx, store, &v, nil)
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -26,6 +25,7 @@ type scratch struct {
 	key        []byte
 	client     netip.Addr // for the lists of networks
 	peek       bool
+	whole      bool // all attributes were copied
 	// listsToo keeps denials by list among what is asked, for those who want to know
 	// what a request meets.
 	listsToo bool
@@ -70,6 +70,35 @@ func (s *scratch) free() {
 	scratches.Put(s)
 }
 
+// freePlain is free after a decision by a plain rule, which used little.
+func (s *scratch) freePlain() {
+	if len(s.key) > 0 {
+		s.free()
+		return
+	}
+	if s.whole {
+		s.attributes, s.whole = Attributes{}, false
+	} else {
+		s.attributes.Values = nil
+	}
+	clear(s.values)
+	s.values = s.values[:0]
+	scratches.Put(s)
+}
+
+// take takes in the attributes of a request for a plain rule. Often there are few, and a copy of all
+// would take longer than the rest.
+func (s *scratch) take(given *Attributes) *Attributes {
+	a := &s.attributes
+	if len(given.Method)+len(given.Host)+len(given.Path) > 0 || given.ClientIP.IsValid() {
+		*a, s.whole = *given, true
+		a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
+		return a
+	}
+	a.Values, a.Marked, a.RequestBytes, a.Cost, a.MaxWait = given.Values, given.Marked, given.RequestBytes, given.Cost, given.MaxWait
+	return a
+}
+
 // reset forgets all but the room it takes.
 func (s *scratch) reset() {
 	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
@@ -109,10 +138,10 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 	case listed == NotListed && r.Always:
 		listed, reason = ListDeny, sluice.ReasonLimited
 	case listed == NotListed && cost < 0:
-		return &Verdict{Action: Deny, Reason: sluice.ReasonNever, Rule: &r.Rule, Err: negativeCost(r.Name)}
+		return negativeDenial(r)
 	}
 	if reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo {
-		return &Verdict{Action: Deny, Reason: reason, Rule: &r.Rule}
+		return denial(reason, r)
 	}
 	s.asked = append(s.asked, asked{})
 	q := &s.asked[len(s.asked)-1]
@@ -124,6 +153,25 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 		}
 	}
 	return nil
+}
+
+// denial returns the verdict of a request that a rule refuses without the store.
+func denial(reason sluice.Reason, r *rule) *Verdict {
+	v := new(Verdict)
+	v.Deny(reason, &r.Rule, nil)
+	return v
+}
+
+func missingDenial(r *rule, missing *Part) *Verdict {
+	v := denial(sluice.ReasonMissingKey, r)
+	v.Missing = missing
+	return v
+}
+
+func negativeDenial(r *rule) *Verdict {
+	v := denial(sluice.ReasonNever, r)
+	v.Err = negativeCost(r.Name)
+	return v
 }
 
 // has reports whether a rule is asked already about a key, which is empty for one that could not
@@ -149,7 +197,7 @@ func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
 	s.matched = true
 	switch {
 	case r.role == RoleEnforced:
-		return &Verdict{Action: Deny, Reason: sluice.ReasonMissingKey, Rule: &r.Rule, Missing: missing}
+		return missingDenial(r, missing)
 	case !s.listsToo && (s.reading == 0 || !s.has(r, keyRef{})): // where there is no key to tell
 		s.asked = append(s.asked, asked{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
 	}
@@ -175,14 +223,11 @@ func (s *scratch) fill(marks bool) {
 		q.filled, q.at = true, len(s.requests)
 		key := q.key.key(buffer)
 		for j := range q.set.asks {
-			s.requests = append(s.requests, q.set.asks[j])
+			s.requests = append(s.requests, sluice.Request{})
 			r := &s.requests[len(s.requests)-1]
-			r.Key, r.Cost, r.MaxWait, r.Peek = key, q.cost, q.maxWait, s.peek
-			r.Floor = q.set.floor(j, q.class)
+			q.set.request(r, j, key, q.cost, q.class, s.peek)
+			r.MaxWait = q.maxWait
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
-			if q.set.kinds[j].lease && !s.peek {
-				r.Member = rand.Uint64() | 1 // it tells leases apart, and opens nothing
-			}
 		}
 	}
 }

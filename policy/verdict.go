@@ -164,22 +164,22 @@ func (v *Verdict) String() string {
 	case v.Reason == sluice.ReasonNoRule:
 		b.WriteString(": no rule matches")
 	case v.Missing != nil:
-		fmt.Fprintf(&b, ": rule %s: the key's part %s is missing", v.Rule.Name, v.Missing)
+		fmt.Fprintf(&b, ": rule %s: the key's part %s is missing", v.nameOf(v.Rule), v.Missing)
 	case v.Err != nil && v.Reason == sluice.ReasonStoreError:
 		b.WriteString(": the store could not decide")
 		if v.Rule != nil {
-			fmt.Fprintf(&b, "; on_store_error of rule %s is %s", v.Rule.Name, v.Rule.OnStoreError)
+			fmt.Fprintf(&b, "; on_store_error of rule %s is %s", v.nameOf(v.Rule), v.Rule.OnStoreError)
 		}
 	case v.Err != nil:
 		fmt.Fprintf(&b, ": %v", v.Err)
 	case v.Action == Deny && v.Rule != nil:
-		fmt.Fprintf(&b, ": rule %s: %s", v.Rule.Name, v.Reason)
+		fmt.Fprintf(&b, ": rule %s: %s", v.nameOf(v.Rule), v.Reason)
 	case v.Degrade != nil:
-		fmt.Fprintf(&b, ": rule %s", v.Degrade.Name)
+		fmt.Fprintf(&b, ": rule %s", v.nameOf(v.Degrade))
 	case v.Mark != nil:
-		fmt.Fprintf(&b, ": rule %s", v.Mark.Name)
+		fmt.Fprintf(&b, ": rule %s", v.nameOf(v.Mark))
 	case v.Rule != nil:
-		fmt.Fprintf(&b, ": the tightest rule is %s", v.Rule.Name)
+		fmt.Fprintf(&b, ": the tightest rule is %s", v.nameOf(v.Rule))
 	}
 	if v.TightestLimit != nil && v.Err == nil {
 		fmt.Fprintf(&b, ", %d of %d remain", v.Tightest.Remaining, v.Tightest.Limit)
@@ -191,4 +191,12 @@ func (v *Verdict) String() string {
 		fmt.Fprintf(&b, ", retry after %v", wait)
 	}
 	return b.String()
+}
+
+// nameOf returns the name of a rule, or of the tightest limit for a single rule without a name.
+func (v *Verdict) nameOf(r *Rule) string {
+	if r.Name == "" && v.TightestLimit != nil {
+		return v.TightestLimit.Name()
+	}
+	return r.Name
 }

@@ -59,7 +59,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 func (a *API) giveBack(ctx context.Context, v *policy.Verdict) {
 	for i := range v.Results {
 		// A charge that cannot be given back admits too little, not too much.
-		_ = v.Results[i].GiveBack(ctx, a.o.Store)
+		_ = v.Results[i].GiveBack(ctx, a.o.Decider.Store())
 	}
 }
 
@@ -124,7 +124,7 @@ func (a *API) renewAll(ctx context.Context, h *held) (delay time.Duration, err e
 		if c.lease == nil {
 			continue
 		}
-		d, err := a.o.Store.Decide(ctx, *c.lease)
+		d, err := a.o.Decider.Store().Decide(ctx, *c.lease)
 		if err != nil {
 			return 0, err
 		}
@@ -148,9 +148,9 @@ func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
 		case c.lease == nil:
 			return nil
 		case h.since.IsZero(): // the work never ran, so its duration is unknown
-			return a.o.Store.Cancel(ctx, c.Charge)
+			return a.o.Decider.Store().Cancel(ctx, c.Charge)
 		default:
-			return a.o.Store.Release(ctx, c.Charge, time.Since(h.since))
+			return a.o.Decider.Store().Release(ctx, c.Charge, time.Since(h.since))
 		}
 	})
 }

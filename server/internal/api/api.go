@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	_ "embed"
 	"errors"
 	"net/http"
@@ -20,32 +19,13 @@ import (
 //go:embed openapi.yaml
 var OpenAPI []byte
 
-// Decider decides by the policy in force.
-type Decider interface {
-	Decide(ctx context.Context, a *policy.Attributes) policy.Verdict
-	Peek(ctx context.Context, a *policy.Attributes) policy.Verdict
-	DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error)
-	// Meets returns the limits that apply to a request, undecided.
-	Meets(a *policy.Attributes) []policy.LimitResult
-	// Rules returns all rules of the policy.
-	Rules() []*policy.Rule
-	// ResetRule forgets the state of a key of a rule.
-	ResetRule(ctx context.Context, rule string, key ...string) error
-	// Ban bans a key of a rule by hand, LiftBan ends its ban, and ListBans returns a page of the bans in
-	// force and where the next page begins.
-	Ban(ctx context.Context, d time.Duration, rule string, key ...string) error
-	LiftBan(ctx context.Context, rule string, key ...string) (bool, error)
-	ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error)
-	// KeyValues returns the values of a key of a rule, as DecideRule takes them.
-	KeyValues(rule string, k sluice.Key) []string
-}
-
 // Options configure an API.
 type Options struct {
-	// Decider decides. Required.
-	Decider Decider
-	// Store ends reservations and resets keys. Required.
-	Store sluice.Store
+	// Decider decides, and its store ends reservations and resets keys. Required.
+	Decider *policy.Decider
+	// OnVerdict is called once for each verdict that is not a peek, with the time that the decision
+	// took. It must not keep or change the verdict. Optional.
+	OnVerdict func(v *policy.Verdict, took time.Duration)
 	// Fingerprint returns a name for a key that does not reveal the key. Required.
 	Fingerprint func(sluice.Key) string
 	// Headers set the rate-limit headers of answers. Default: the IETF's.
@@ -83,13 +63,16 @@ var _ http.Handler = (*API)(nil)
 
 // New returns an API.
 func New(o Options) (*API, error) {
-	if o.Decider == nil || o.Store == nil || o.Fingerprint == nil || o.Pressure == nil || o.DeniedKeys == nil {
-		return nil, errors.New("api: Decider, Store, Fingerprint, Pressure and DeniedKeys are required")
+	if o.Decider == nil || o.Fingerprint == nil || o.Pressure == nil || o.DeniedKeys == nil {
+		return nil, errors.New("api: Decider, Fingerprint, Pressure and DeniedKeys are required")
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(*http.Request) error {
 			return errors.New("calls for operators are off on this listener; use the admin listener, or configure an admin token")
 		}
+	}
+	if o.OnVerdict == nil {
+		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
 	}
 	if o.AnswerFailed == nil {
 		o.AnswerFailed = func(error) {}

@@ -102,7 +102,7 @@ func (a *API) bannable(name string) *problem {
 	if name == "" {
 		return invalid("rule", "The name of the rule is missing.", "name the rule whose key it is")
 	}
-	rules := a.o.Decider.Rules()
+	rules := a.o.Decider.Policy().Rules()
 	i := slices.IndexFunc(rules, func(r *policy.Rule) bool { return r.Name == name })
 	if i < 0 || rules[i].Ban != nil {
 		return nil // the policy reports an unknown rule

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -38,7 +39,8 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 	return nil
 }
 
-// decide lets the policy decide.
+// decide decides about what a client asks. The verdict is observed here and not after a gate, because
+// the client carries it out. A peek is not observed: no request passes by it.
 func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p
@@ -48,7 +50,11 @@ func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *p
 		if q.Cost != nil {
 			rq.Cost = *q.Cost
 		}
+		began := time.Now()
 		v, err := a.o.Decider.DecideRule(r.Context(), rq)
+		if err == nil && !peek {
+			a.o.OnVerdict(&v, time.Since(began))
+		}
 		return v, a.requestProblem(err)
 	}
 	attributes, p := q.attributes()
@@ -58,7 +64,10 @@ func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *p
 	if peek {
 		return a.o.Decider.Peek(r.Context(), attributes), nil
 	}
-	return a.o.Decider.Decide(r.Context(), attributes), nil
+	began := time.Now()
+	v := a.o.Decider.Decide(r.Context(), attributes)
+	a.o.OnVerdict(&v, time.Since(began))
+	return v, nil
 }
 
 // requestProblem returns what the policy found wrong with a request about a rule.
@@ -73,13 +82,13 @@ func (a *API) requestProblem(err error) *problem {
 	if !q.Unknown {
 		return invalid("key", fmt.Sprintf("Rule %q: %s.", q.Rule, q.Problem), a.keyOf(q.Rule))
 	}
-	return invalid("rule", fmt.Sprintf("There is no rule %q.", q.Rule), "the rules are "+namesOf(a.o.Decider.Rules()))
+	return invalid("rule", fmt.Sprintf("There is no rule %q.", q.Rule), "the rules are "+namesOf(a.o.Decider.Policy().Rules()))
 }
 
 // keyOf lists the parts of a rule's key.
 func (a *API) keyOf(name string) string {
 	var parts []string
-	for _, r := range a.o.Decider.Rules() {
+	for _, r := range a.o.Decider.Policy().Rules() {
 		if r.Name != name {
 			continue
 		}

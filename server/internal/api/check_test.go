@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/policy"
 )
 
 // perClient allows two requests a client and hour.
@@ -206,7 +205,7 @@ func (broken) DecideAll(context.Context, []sluice.Request, []sluice.Decision) er
 func TestAStoreThatFailsIsDecidedByTheRule(t *testing.T) {
 	for fallback, allowed := range map[string]bool{"allow": true, "deny": false} {
 		s := serve(t, perClient+"    on_store_error: "+fallback, func(o *Options) {
-			o.Decider = decider{o.Decider.(decider).policy, broken{}}
+			o.Decider = deciding(t, o.Decider.Policy(), broken{})
 		})
 		r := s.want(allowed, "/v1/check", `{"client_ip": "192.0.2.1"}`)
 		if r.Reason != "store-error" || r.Rule != "per-client" || r.Capacity != nil {
@@ -345,5 +344,3 @@ func TestNewNeedsItsParts(t *testing.T) {
 		t.Error("an API without parts was made")
 	}
 }
-
-var _ Decider = decider{&policy.Policy{}, nil}

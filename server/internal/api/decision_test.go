@@ -56,8 +56,7 @@ func TestTellsTheAnswer(t *testing.T) {
 	}
 	t.Cleanup(func() { store.Close() })
 	s := serve(t, "default: deny\n"+rules, func(o *Options) {
-		d, _ := o.Decider.(decider) // serve made it
-		o.Decider, o.Store, o.Headers = decider{d.policy, store}, store, headers
+		o.Decider, o.Headers = deciding(t, o.Decider.Policy(), store), headers
 	})
 	if err := os.Remove(gone); err != nil {
 		t.Fatal(err)
@@ -155,8 +154,7 @@ rules:
   - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/m}}
   - {name: b, key: client_ip, limit: {algorithm: token_bucket, rate: 9/m}}
 `, func(o *Options) {
-			d, _ := o.Decider.(decider) // serve made it
-			o.Decider = decider{d.policy, standIn{d.store, limit}}
+			o.Decider = deciding(t, o.Decider.Policy(), standIn{o.Decider.Store(), limit})
 		})
 		r := s.call("/v1/check", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1"}`)
 		if r.status != http.StatusOK || len(r.Limits) != 2 {

@@ -90,7 +90,7 @@ func (a *API) deniedKey(ctx context.Context, k *DeniedKey) deniedKey {
 		Rule: k.Rule, Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(), Reason: k.Reason.String(),
 		Denials: k.Denials, LastMS: max(0, time.Since(k.Last).Milliseconds()),
 	}
-	if listed.Key = a.o.Decider.KeyValues(k.Rule, k.Key); listed.Key == nil {
+	if listed.Key = a.o.Decider.Policy().KeyValues(k.Rule, k.Key); listed.Key == nil {
 		return listed
 	}
 	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: listed.Key, Peek: true})
@@ -130,7 +130,7 @@ func (a *API) keyQuery(values url.Values) (rule string, most int, p *problem) {
 		}
 	}
 	rule, most = values.Get("rule"), 100
-	rules := a.o.Decider.Rules()
+	rules := a.o.Decider.Policy().Rules()
 	if rule != "" && !slices.ContainsFunc(rules, func(r *policy.Rule) bool { return r.Name == rule }) {
 		return "", 0, invalid("?rule", fmt.Sprintf("There is no rule %.64q.", rule), "the rules are "+namesOf(rules))
 	}
@@ -171,7 +171,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	answer := resets{Reset: true, Rules: []string{}}
 	if q.byRule() {
-		if err := a.o.Decider.ResetRule(r.Context(), q.Rule, q.Key...); err != nil {
+		if err := a.o.Decider.Reset(r.Context(), q.Rule, q.Key...); err != nil {
 			return a.requestProblem(err)
 		}
 		answer.Rules = append(answer.Rules, q.Rule)
@@ -183,8 +183,8 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	var last *policy.Rule
-	for _, m := range a.o.Decider.Meets(attributes) {
-		if err := a.o.Store.Reset(r.Context(), m.Request.Limit, m.Request.Key); err != nil {
+	for _, m := range a.o.Decider.Policy().Meets(attributes) {
+		if err := a.o.Decider.Store().Reset(r.Context(), m.Request.Limit, m.Request.Key); err != nil {
 			return unavailable("The store did not reset all limits: "+err.Error()+".", "try again later")
 		}
 		if m.Rule != last {

@@ -30,7 +30,7 @@ func (a *API) pressureCalls() []call { return []call{{http.MethodGet, a.pressure
 
 // pressure answers with the pressure on the rule that the path names, or on every rule.
 func (a *API) pressure(w http.ResponseWriter, r *http.Request) *problem {
-	rules := a.o.Decider.Rules()
+	rules := a.o.Decider.Policy().Rules()
 	name := r.PathValue("rule")
 	if name == "" {
 		all := make(map[string]float64, len(rules))

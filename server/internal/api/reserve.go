@@ -67,7 +67,7 @@ func (a *API) dropLeases(ctx context.Context, v *policy.Verdict) {
 	for i := range v.Results {
 		if r := &v.Results[i]; r.IsLease() {
 			// A lease that is not released ends by its time to live.
-			_ = r.GiveBack(ctx, a.o.Store)
+			_ = r.GiveBack(ctx, a.o.Decider.Store())
 		}
 	}
 }
@@ -99,11 +99,11 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) *problem {
 	return a.end(w, r, s.Token, func(ctx context.Context, h held, c charge) error {
 		switch {
 		case c.Member != 0: // a lease
-			return a.o.Store.Release(ctx, c.Charge, h.lasted())
+			return a.o.Decider.Store().Release(ctx, c.Charge, h.lasted())
 		case c.fixed:
 			return nil
 		default:
-			return a.o.Store.Settle(ctx, c.Charge, *s.Cost)
+			return a.o.Decider.Store().Settle(ctx, c.Charge, *s.Cost)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 func (a *API) cancelCharge(ctx context.Context, _ held, c charge) error {
-	return a.o.Store.Cancel(ctx, c.Charge)
+	return a.o.Decider.Store().Cancel(ctx, c.Charge)
 }
 
 // end ends a reservation, once.

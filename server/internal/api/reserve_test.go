@@ -221,7 +221,7 @@ type endless struct{ sluice.Store }
 func (endless) Settle(context.Context, sluice.Charge, int64) error { return errBroken }
 
 func TestAnEndThatFailsSaysSo(t *testing.T) {
-	s := serve(t, budget, func(o *Options) { o.Store = endless{o.Store} })
+	s := serve(t, budget, func(o *Options) { o.Decider = deciding(t, o.Decider.Policy(), endless{o.Decider.Store()}) })
 	token := s.want(true, "/v1/reserve", `{}`).Token
 	if r := s.call("/v1/settle", `{"token": "`+token+`", "cost": 0}`); r.status != http.StatusServiceUnavailable || r.Remedy == "" {
 		t.Errorf("%+v", r)

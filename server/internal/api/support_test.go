@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,44 +27,15 @@ const patience = 10 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// decider decides by one policy over one store.
-type decider struct {
-	policy *policy.Policy
-	store  sluice.Store
+// deciding returns a decider by a policy over a store.
+func deciding(t *testing.T, p *policy.Policy, store sluice.Store) *policy.Decider {
+	t.Helper()
+	d, err := policy.NewDecider(p, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
-
-func (d decider) Decide(ctx context.Context, a *policy.Attributes) policy.Verdict {
-	return d.policy.Decide(ctx, d.store, a)
-}
-
-func (d decider) Peek(ctx context.Context, a *policy.Attributes) policy.Verdict {
-	return d.policy.Peek(ctx, d.store, a)
-}
-
-func (d decider) DecideRule(ctx context.Context, q policy.RuleRequest) (policy.Verdict, error) {
-	return d.policy.DecideRule(ctx, d.store, q)
-}
-func (d decider) Rules() []*policy.Rule { return d.policy.Rules() }
-
-func (d decider) Meets(a *policy.Attributes) []policy.LimitResult { return d.policy.Meets(a) }
-
-func (d decider) ResetRule(ctx context.Context, rule string, key ...string) error {
-	return d.policy.Reset(ctx, d.store, rule, key...)
-}
-
-func (d decider) Ban(ctx context.Context, length time.Duration, rule string, key ...string) error {
-	return d.policy.Ban(ctx, d.store, length, rule, key...)
-}
-
-func (d decider) LiftBan(ctx context.Context, rule string, key ...string) (bool, error) {
-	return d.policy.LiftBan(ctx, d.store, rule, key...)
-}
-
-func (d decider) ListBans(ctx context.Context, q sluice.BanQuery) ([]policy.BannedKey, string, error) {
-	return d.policy.ListBans(ctx, d.store, q)
-}
-
-func (d decider) KeyValues(rule string, k sluice.Key) []string { return d.policy.KeyValues(rule, k) }
 
 // service is an API that listens.
 type service struct {
@@ -94,7 +64,7 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 	}
 	t.Cleanup(func() { store.Close() })
 	o := Options{
-		Decider: decider{p, store}, Store: store,
+		Decider:     deciding(t, p, store),
 		Fingerprint: func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) },
 	}
 	o.DeniedKeys = func(string, int) ([]DeniedKey, bool) { return nil, false }

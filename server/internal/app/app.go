@@ -110,7 +110,7 @@ func New(o Options) (*App, error) {
 // assemble makes the parts, from the store up.
 func (a *App) assemble() error {
 	f := a.file
-	rules, err := a.compile(f)
+	rules, err := a.compile(f, nil)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,6 @@ func (a *App) assemble() error {
 	fingerprints := telemetry.NewFingerprinter()
 	a.engine = &engine{
 		decider: decider,
-		store:   a.store,
 		gate:    a.gate,
 		metrics: a.metrics,
 		denials: telemetry.NewDenials(a.logger, f.Log.Sample, fingerprints.Fingerprint),
@@ -155,7 +154,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: a.engine, Store: a.store, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys,
+		Decider: decider.Rules(), OnVerdict: a.engine.answered, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys,
 		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {

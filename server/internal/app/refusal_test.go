@@ -62,7 +62,7 @@ func newObserved(t *testing.T, o gate.Options, rules ...policy.Rule) *observed {
 	}
 	x.metrics.SetRules(p.Rules())
 	noFingerprint := func(sluice.Key) string { return "" }
-	e := &engine{store: x.store, metrics: x.metrics, denied: telemetry.NewDeniedKeys(noFingerprint)}
+	e := &engine{metrics: x.metrics, denied: telemetry.NewDeniedKeys(noFingerprint)}
 	e.denials = telemetry.NewDenials(slog.New(slog.NewTextHandler(x.log, nil)), 1000, noFingerprint)
 	if e.gate, err = gate.New(x.store, o); err != nil {
 		t.Fatal(err)

@@ -90,14 +90,13 @@ func (a *App) reload() (changed []string, err error) {
 	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
 		return nil, &restartError{fixed}
 	}
-	rules, err := a.compile(f)
+	rules, err := a.compile(f, a.engine.decider.Policy())
 	if err != nil {
 		return nil, err
 	}
 	if err := httplimit.CheckFiles(rules); err != nil {
 		return nil, err
 	}
-	rules.Continue(a.engine.decider.Policy())
 	if err := a.fallbacks.Set(rules); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // A policy that takes the place of another one goes on with the limits that are the
 // same, in all places that hold them, and with no others.
-func TestContinue(t *testing.T) {
+func TestEarlierLimitsAreShared(t *testing.T) {
 	berlin := func() *time.Location {
 		zone, err := time.LoadLocation("Europe/Berlin") // a pointer of its own each time
 		if err != nil {
@@ -19,8 +19,8 @@ func TestContinue(t *testing.T) {
 		}
 		return zone
 	}
-	build := func(burst int64) *policy.Policy {
-		p, err := policy.New(policy.Options{Rules: []policy.Rule{
+	build := func(burst int64, earlier *policy.Policy) *policy.Policy {
+		p, err := policy.New(policy.Options{Earlier: earlier, Rules: []policy.Rule{
 			{
 				Name: "same", Key: []policy.Part{policy.ClientIP()},
 				Limits:    []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(10), Calendar: sluice.CalendarDay, Zone: berlin()})},
@@ -40,8 +40,8 @@ func TestContinue(t *testing.T) {
 		}
 		return p
 	}
-	old, next := build(5), build(6)
-	next.Continue(old)
+	old := build(5, nil)
+	next := build(6, old)
 	for _, client := range []string{"192.0.2.1", "192.0.2.7"} {
 		a := &policy.Attributes{ClientIP: netip.MustParseAddr(client)}
 		was, is := old.Meets(a), next.Meets(a)
