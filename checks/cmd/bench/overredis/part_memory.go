@@ -80,8 +80,8 @@ func (b *bench) measureMemoryOf(ctx context.Context, i int, s subject) error {
 func (b *bench) footprint(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	// The server's cron moves entries, and runs more often than this.
-	tick := time.NewTicker(150 * time.Millisecond)
+	// In a full run, the server's cron, which moves entries, runs more often than this.
+	tick := time.NewTicker(max(b.rest/8, 10*time.Millisecond))
 	defer tick.Stop()
 	last, since := int64(-1), time.Now()
 	for {
