@@ -1,4 +1,4 @@
-# `make` alone lists what there is. Anything longer than a line is in tools/*.sh.
+# `make` without a target lists the targets. Commands of more than a line are in tools/*.sh.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 FUZZTIME ?= 10s
@@ -18,7 +18,7 @@ build: ## Build bin/sluice
 	go build -trimpath -o bin/sluice ./server/cmd/sluice
 
 .PHONY: test
-test: ## Set up what tests need and run those of every module (ARGS="-run Name" to pick)
+test: ## Install what the tests need and run the tests of every module (ARGS="-run Name" to pick)
 	@tools/test.sh $(ARGS)
 
 .PHONY: lint

@@ -28,7 +28,7 @@ func TestContract(t *testing.T) {
 					t.Fatal(err)
 				}
 				return s
-			}, storetest.TimeGoesBack(), storetest.Attempts(300))
+			}, storetest.TimeGoesBack(), storetest.Attempts(300), storetest.Percent(20))
 		})
 	}
 }

@@ -19,7 +19,7 @@ SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestBandwidth$' ./redis
 say "a thousand configurations, under load"
 SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app
 
-# Without the race detector: one goroutine asks, and steps are what counts.
+# Without the race detector: these tests have one goroutine, and the number of steps matters.
 say "decisions on Redis, each repetition $times times"
 SLUICE_SOAK=$times go -C checks test -count 1 -timeout 24h -skip '^TestValkey' ./decisions
 

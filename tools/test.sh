@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up what the tests need, then runs those of every module, with the race detector
-# where the tables in tools/testall/plan.go say so. Arguments go to `go test`, as in:
-# tools/test.sh -run TestBurst
+# Installs what the tests need and runs the tests of every module. The tables in
+# tools/testall/plan.go list the tests that run without the race detector. Arguments go
+# to `go test`, as in: tools/test.sh -run TestBurst
 . "$(dirname "$0")/lib.sh"
 
 # The race detector needs cgo, and that a C compiler.
@@ -15,7 +15,7 @@ tools/valkey.sh
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT
 GOWORK=off go -C tools build -o "$runner/testall" ./testall
-# A result in the cache knows nothing of the programs that a test builds and runs. `make lint`
+# A cached result does not depend on the programs that a test builds and runs, so -count 1. `make lint`
 # vets the packages, so `go test` need not.
 # shellcheck disable=SC2086 # one word a module
 "$runner/testall" $modules tools -- -count 1 -vet=off -timeout 20m "$@"

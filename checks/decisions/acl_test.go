@@ -25,40 +25,28 @@ func aclServer(t *testing.T, opts ...redistest.Option) *redistest.Server {
 	return redistest.Start(t, append(opts, redistest.ACL("user default off"))...)
 }
 
-// TestLeastPrivilege runs the contract as the user that the documentation shows, over
-// TLS, and some of it over a Unix socket; and the check at the start.
+// TestLeastPrivilege does all that a store does as the user that the documentation shows, over
+// TLS and over a Unix socket; and the check at the start.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	s := aclServer(t, redistest.TLS())
-	words := adapters.DocumentedUser(t, "sluice")
-	own := adapters.SetUser(t, s, "own", words)
-	// The contract takes a prefix for each store.
-	pattern := slices.Index(words, "~sluice{*")
-	if pattern < 0 {
-		t.Fatalf("%q names no keys", words)
-	}
-	words[pattern] = "~contract-*{*"
-	plain := adapters.SetUser(t, s, "contract", words)
-	plain.Addrs, plain.TLS = []string{s.TLSAddr()}, s.TLSConfig()
-	t.Run("contract over TLS", func(t *testing.T) {
-		t.Parallel()
-		runContract(t, adapters.Rueidis.Dial(t, plain), false, redistest.Times(t, 5))
-	})
-
-	overSocket := own
-	overSocket.Addrs, overSocket.Network = adapters.ToSocket(s).Addrs, adapters.ToSocket(s).Network
-	if err := walk(t, overSocket, 1000); err != nil {
-		t.Errorf("over a Unix socket: %v", err)
+	own := adapters.SetUser(t, s, "own", adapters.DocumentedUser(t, "sluice"))
+	overTLS, overSocket := own, adapters.ToSocket(s).As("own")
+	overTLS.Addrs, overTLS.TLS = []string{s.TLSAddr()}, s.TLSConfig()
+	for name, route := range map[string]adapters.Route{"TLS": overTLS, "a Unix socket": overSocket} {
+		if err := walk(t, route, 4000); err != nil {
+			t.Errorf("over %s: %v", name, err)
+		}
 	}
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
 		t.Parallel()
 		store := a.Open(t, own, redisstore.Options{})
 		if r, err := store.Check(t.Context()); err != nil || len(r.Warnings) > 0 {
-			t.Errorf("the check says %+v, %v", r, err)
+			t.Errorf("the check returns %+v, %v", r, err)
 		}
 		other := a.Open(t, own, redisstore.Options{Prefix: "another"})
 		if _, err := other.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "NOPERM") {
-			t.Errorf("keys of others: %v", err)
+			t.Errorf("keys of another prefix: %v", err)
 		}
 	})
 }

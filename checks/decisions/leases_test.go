@@ -59,7 +59,7 @@ func TestManyLeases(t *testing.T) {
 		w := newTwins(t, client, seed, unhurried(seed)...)
 		w.versions = []*sluice.Limit{sluice.MustLimit("leases", sluice.Concurrency{Max: 300, Queue: 1000, TTL: time.Hour, Latency: time.Second})}
 		w.unit, w.period = 1_000_000, 3_600_000_000
-		for range 3 {
+		for range 2 {
 			w.fill(900)
 			w.walk(redistest.Times(t, 100))
 		}

@@ -61,8 +61,8 @@ func TestLongLogs(t *testing.T) {
 		w := newTwins(t, client, uint64(seed), unhurried(uint64(seed))...)
 		w.versions = []*sluice.Limit{sluice.MustLimit("log", sluice.SlidingLog{Rate: sluice.PerHour(1000), CountDenied: denied})}
 		w.unit, w.period = 1_000_000, 3_600_000_000
-		for range 3 {
-			w.fill(700)
+		for range 2 {
+			w.fill(500)
 			w.walk(redistest.Times(t, 100))
 		}
 	}

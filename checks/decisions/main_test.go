@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redistest.Parallel(4) // a test and its server work in turn
+	redistest.Parallel(3) // a test and its server work in turn
 	os.Exit(m.Run())
 }

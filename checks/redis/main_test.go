@@ -20,7 +20,7 @@ var children = map[string]func() error{
 func TestMain(m *testing.M) {
 	name := os.Getenv(childEnv)
 	if name == "" {
-		redistest.Parallel(8) // tests mostly wait for servers
+		redistest.Parallel(4) // tests mostly wait for servers
 		os.Exit(m.Run())
 	}
 	if err := children[name](); err != nil {

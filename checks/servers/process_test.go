@@ -29,7 +29,7 @@ var program string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	redistest.Parallel(6) // tests mostly wait for servers
+	redistest.Parallel(4) // tests mostly wait for servers
 	dir, err := os.MkdirTemp("", "servers")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -40,33 +40,34 @@ func main() {
 		os.Exit(2)
 	}
 	sum := newSummary(os.Stdout)
-	chains, err := planned(modules, picks(flags))
+	chains, last, err := planned(modules, picks(flags))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testall:", err)
 		os.Exit(1)
 	}
+	perform := func(runs []run) {
+		for _, r := range runs {
+			events := sum.stream(r.name)
+			events.end(r.test(flags, events))
+		}
+	}
 	var all sync.WaitGroup
 	for _, chain := range chains {
-		all.Go(func() {
-			for _, r := range chain {
-				events := sum.stream(r.name)
-				events.end(r.test(flags, events))
-			}
-		})
+		all.Go(func() { perform(chain) })
 	}
 	all.Wait()
+	perform(last)
 	fmt.Println()
 	if !sum.close(slowest) {
 		os.Exit(1)
 	}
 }
 
-// planned finds the packages of the modules and returns what tests them, in chains of
-// runs.
-func planned(modules []string, picked bool) ([][]run, error) {
+// planned finds the packages of the modules and returns the runs for them, as plan does.
+func planned(modules []string, picked bool) (chains [][]run, last []run, err error) {
 	joined, err := workspace()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var inside []string // patterns
 	var outside []run
@@ -77,17 +78,16 @@ func planned(modules []string, picked bool) ([][]run, error) {
 		}
 		outside = append(outside, run{name: dir, dir: dir, env: []string{"GOWORK=off"}, packages: []string{"./..."}})
 	}
-	chains := [][]run{outside}
-	if len(inside) > 0 {
-		packages, err := list(inside)
-		if err != nil {
-			return nil, err
-		}
-		chains = plan(packages, picked)
-		last := len(chains) - 1
-		chains[last] = append(chains[last], outside...)
+	if len(inside) == 0 {
+		return [][]run{outside}, nil, nil
 	}
-	return chains, nil
+	packages, err := list(inside)
+	if err != nil {
+		return nil, nil, err
+	}
+	chains, last = plan(packages, picked)
+	chains[1] = append(chains[1], outside...) // both are without the race detector
+	return chains, last, nil
 }
 
 // workspace returns the folders that go.work joins.

@@ -2,9 +2,9 @@ package main
 
 import (
 	"io"
-	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,36 +22,37 @@ var early = []string{
 	"checks/decisions",
 }
 
-// The race detector makes a test three to fifteen times as slow, and finds nothing where
-// only one goroutine runs. So these tables say where it is left out. What they do not
-// name runs with it.
+// The race detector makes a test three to fifteen times as slow, and cannot find a race where
+// only one goroutine runs. These tables list the packages and tests that run without it. All
+// others run with it.
 
 // plain are the packages whose tests run without the race detector, with the reason.
 var plain = map[string]string{
 	"algo":                       "pure functions",
-	"checks/cmd/bench":           "prints what others measure",
+	"checks/cmd/bench":           "prints measurements",
 	"checks/cmd/bench/figures":   "one goroutine writes tables",
 	"checks/cmd/bench/inprocess": "measures, which the race detector falsifies",
 	"checks/cmd/bench/overredis": "measures, which the race detector falsifies",
-	"checks/decisions":           "one goroutine asks both stores in turn; checks/redis and checks/faults have the crowds",
-	"checks/floor":               "code to compare with, which no user runs",
-	"checks/laws":                "one goroutine asks the store and the oracle in turn",
-	"checks/linearizable":        "most of it is the checker of histories; the tests of memory watch for races",
-	"checks/peers":               "code of others",
+	"checks/decisions":           "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",
+	"checks/floor":               "code for comparisons, which no user runs",
+	"checks/laws":                "one goroutine calls the store and the oracle in turn",
+	"checks/linearizable":        "most of the work is the checker of histories; the tests of memory find races",
+	"checks/peers":               "code of other projects",
 	"checks/promises":            "reads the documentation",
-	"checks/redistest":           "a harness, whose users run with it",
-	"checks/servers":             "asks servers that are processes of their own",
+	"checks/redistest":           "a harness; the packages that use it run with the detector",
+	"checks/servers":             "the servers under test are other processes",
 	"checks/vectors":             "one goroutine replays a vector",
 	"internal/oracle":            "pure functions",
-	"memory":                     "most tests fill tables from one goroutine; see crowded for the others",
-	"policy":                     "decides for one caller at a time; see crowded for the exception",
-	"policyfile":                 "reads a file; see crowded for the exception",
-	"storetest":                  "the stores that it tests run with it",
+	"memory":                     "most tests fill tables from one goroutine; crowded lists the others",
+	"policy":                     "most tests decide in one goroutine; crowded lists the exception",
+	"policyfile":                 "most tests read files; crowded lists the exception",
+	"storetest":                  "the stores that use it run with the detector",
 }
 
-// crowded are the tests of plain packages that also run with the race detector.
+// crowded are the tests of plain packages that also run with the race detector: they have
+// several goroutines.
 var crowded = map[string][]string{
-	"memory":     {"TestContract", "TestTogetherCompete", "TestLimitsComeAndGoConcurrently", "TestCloseFreesAndLeavesNobody"},
+	"memory":     {"TestContract", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently"},
 	"policy":     {"TestVerdictsAreTheirOwn"},
 	"policyfile": {"TestExpressionConcurrently"},
 }
@@ -62,6 +63,15 @@ var lone = map[string][]string{
 	".":          {"TestKeysDiffer"},
 	"httplimit":  {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesAreMetByWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore": {"TestKeysAreInjective"},
+}
+
+// timed are the tests of the other packages that measure rates of bytes. They run at the end,
+// one package at a time, without the race detector.
+var timed = map[string][]string{
+	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
+	"checks/redis":          {"TestBandwidth"},
+	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
+	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
 }
 
 // A run is one `go test` over some packages of one module or workspace.
@@ -75,13 +85,14 @@ type run struct {
 	packages []string
 }
 
-// plan returns what tests the packages of the workspace, in chains that go on at once. The
-// runs of a chain share what they compile. With tests picked by the caller, each package is in
-// one run.
-func plan(packages []string, picked bool) (chains [][]run) {
+// plan returns the runs for the packages of the workspace: chains that go on at the same time,
+// and the last runs, for which nothing else is running. The runs of a chain share what they
+// compile. If the caller picks tests, each package is in one run.
+func plan(packages []string, picked bool) (chains [][]run, last []run) {
 	packages = inOrder(packages)
-	raced := run{name: "with the race detector", race: true, together: 3}
-	alone := run{name: "without the race detector", together: 2}
+	processors := runtime.GOMAXPROCS(0)
+	raced := run{name: "with the race detector", race: true, together: max(2, processors)}
+	alone := run{name: "without the race detector", together: max(1, processors/2)}
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
 			alone.packages = append(alone.packages, p)
@@ -91,20 +102,23 @@ func plan(packages []string, picked bool) (chains [][]run) {
 	}
 	second := []run{alone}
 	if !picked {
-		raced.flags = []string{"-skip", names(lone)}
+		raced.flags = []string{"-skip", names(lone, timed)}
+		last = []run{{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1}}
 		second = append(second,
 			run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},
 			run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},
 		)
 	}
-	for _, chain := range [][]run{{raced}, second} {
-		chain = slices.DeleteFunc(chain, func(r run) bool { return len(r.packages) == 0 })
-		for i := range chain {
-			chain[i].dir = "."
-		}
-		chains = append(chains, chain)
+	return [][]run{used(raced), used(second...)}, used(last...)
+}
+
+// used returns the runs that have packages, in the folder of the workspace.
+func used(runs ...run) []run {
+	runs = slices.DeleteFunc(runs, func(r run) bool { return len(r.packages) == 0 })
+	for i := range runs {
+		runs[i].dir = "."
 	}
-	return chains
+	return runs
 }
 
 // picks reports whether flags of `go test` pick tests.
@@ -115,13 +129,16 @@ func picks(flags []string) bool {
 	})
 }
 
-// names returns a pattern for the tests of a table.
-func names(table map[string][]string) string {
+// names returns a pattern for the tests of tables.
+func names(tables ...map[string][]string) string {
 	var all []string
-	for _, room := range slices.Sorted(maps.Keys(table)) {
-		all = append(all, table[room]...)
+	for _, table := range tables {
+		for _, tests := range table {
+			all = append(all, tests...)
+		}
 	}
-	return "^(" + strings.Join(all, "|") + ")$"
+	slices.Sort(all)
+	return "^(" + strings.Join(slices.Compact(all), "|") + ")$"
 }
 
 // in returns the packages that are in a table.

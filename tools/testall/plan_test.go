@@ -12,26 +12,28 @@ import (
 // TestPlan: each package is in the run that the tables say, early packages come first, and a
 // run without packages is left out.
 func TestPlan(t *testing.T) {
-	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults"}
+	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth"}
 	for _, tc := range []struct {
 		packages []string
 		picked   bool
-		want     map[string][]string // of a run
+		want     map[string][]string // by the name of the run
 	}{
 		{all, false, map[string][]string{
-			"with the race detector":    {"checks/faults", "."},
+			"with the race detector":    {"checks/faults", ".", "bandwidth"},
 			"without the race detector": {"algo", "memory"},
 			"lone tests":                {"."},
 			"crowded tests":             {"memory"},
+			"timed tests":               {"bandwidth"},
 		}},
 		{all, true, map[string][]string{
-			"with the race detector":    {"checks/faults", "."},
+			"with the race detector":    {"checks/faults", ".", "bandwidth"},
 			"without the race detector": {"algo", "memory"},
 		}},
 		{all[1:2], false, map[string][]string{"without the race detector": {"algo"}}},
 	} {
 		got := map[string][]string{}
-		for _, chain := range plan(tc.packages, tc.picked) {
+		chains, last := plan(tc.packages, tc.picked)
+		for _, chain := range append(chains, last) {
 			for _, r := range chain {
 				for _, p := range r.packages {
 					got[r.name] = append(got[r.name], room(p))
@@ -79,7 +81,7 @@ func TestTablesNameTests(t *testing.T) {
 			t.Errorf("%s has no reason to run without the race detector", room)
 		}
 	}
-	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone} {
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed} {
 		for room, tests := range table {
 			if _, found := plain[room]; found != (name == "crowded") {
 				t.Errorf("%s must not be in the table %s", room, name)

@@ -29,14 +29,14 @@ type summary struct {
 	out io.Writer
 
 	passed, failed int
-	times          []timed
+	times          []timing
 }
 
 // A tally is the result of one package.
 type tally struct{ passed, failed int }
 
-// A timed is a top-level test and how long it took, in seconds.
-type timed struct {
+// A timing is a top-level test and how long it took, in seconds.
+type timing struct {
 	name    string
 	seconds float64
 }
@@ -108,14 +108,14 @@ func (r *stream) line(line []byte) {
 	case e.Action == "pass":
 		s.passed++
 		r.tally(e.Package).passed++
-		s.times = append(s.times, timed{e.Package + " " + e.Test, e.Elapsed})
+		s.times = append(s.times, timing{e.Package + " " + e.Test, e.Elapsed})
 		delete(r.output, key)
 	case e.Action == "skip":
 		delete(r.output, key)
 	case e.Action == "fail":
 		s.failed++
 		r.tally(e.Package).failed++
-		s.times = append(s.times, timed{e.Package + " " + e.Test, e.Elapsed})
+		s.times = append(s.times, timing{e.Package + " " + e.Test, e.Elapsed})
 		fmt.Fprint(s.out, r.buffer(key))
 		delete(r.output, key)
 		r.failures++
@@ -166,7 +166,7 @@ func (r *stream) packageEnds(e event) {
 func (s *summary) close(slowest int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slices.SortStableFunc(s.times, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	slices.SortStableFunc(s.times, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
 	if n := min(slowest, len(s.times)); n > 0 {
 		fmt.Fprintf(s.out, "The slowest tests:\n")
 		for _, t := range s.times[:n] {
