@@ -16,8 +16,8 @@
 // # What it bounds
 //
 // A token bucket decides when the bytes of a key may move, over all its connections. Over any
-// interval W these are at most rate·W and [BurstTime] of the rate. A connection moves its
-// bytes after their moment, and has at most [ChunkTime] of the rate prepaid. So one connection
+// interval W these are at most rate·W plus [BurstTime] of the rate. A connection moves its
+// bytes after that moment, and has at most [ChunkTime] of the rate prepaid. So one connection
 // moves at most 50 ms of the rate, BurstTime and ChunkTime together, beyond rate·W, even if the
 // scheduler delays it. Each further connection that is delayed at the same time adds ChunkTime.
 // Rates of less than 100 bytes a second move single bytes. (TestRateExactly, TestLateness and

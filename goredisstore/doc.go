@@ -2,8 +2,8 @@
 // library go-redis. It is for programs that have such a client already; package
 // rueidisstore is faster.
 //
-// [New] takes a client that sends no command again and heeds the deadlines of contexts. The
-// client of a program usually does neither. [Derive] makes a suitable client from it, to the
+// [New] takes a client that sends no command twice and heeds the deadlines of contexts. By
+// default, clients do neither. [Derive] makes a suitable client from it, to the
 // same servers:
 //
 //	own, err := goredisstore.Derive(client)

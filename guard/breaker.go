@@ -33,8 +33,8 @@ func (s State) String() string {
 	}
 }
 
-// breaker decides whether the guard calls the store. A permit costs two loads while it is
-// closed.
+// breaker decides whether the guard calls the store. While it is closed, a permit costs two
+// atomic loads.
 type breaker struct {
 	failures uint64
 	retry    time.Duration

@@ -219,7 +219,7 @@ func localError(err, why error) error {
 	if why == nil || isAnswer(err) {
 		return err
 	}
-	return fmt.Errorf("guard: the local store failed: %w; in place of one that did: %w", err, why)
+	return fmt.Errorf("guard: the local store failed: %w; and so did the store: %w", err, why)
 }
 
 // allow decides as the limit does for a key that has used nothing.
