@@ -48,7 +48,7 @@ func ExampleDerive() {
 
 	own, err := goredisstore.Derive(client)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer own.Close()
 	store, err := goredisstore.New(own, redisstore.Options{Prefix: "shop"})

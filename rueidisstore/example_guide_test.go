@@ -20,7 +20,6 @@ func Example_guide() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer shared.Close()
 	local, err := memory.New(memory.Options{})
 	if err != nil {
 		log.Fatal(err)

@@ -23,7 +23,6 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer store.Close() // and the connections
 	limit, err := sluice.NewLimit("login", sluice.TokenBucket{Rate: sluice.PerMinute(5), Burst: 5})
 	if err != nil {
 		log.Fatal(err)
@@ -34,6 +33,7 @@ func ExampleNew() {
 	decision, err := limiter.Allow(ctx, sluice.StringKey("192.0.2.1"))
 	cancel()
 	fmt.Println(decision.Allowed, err)
+	_ = store.Close() // and its connections
 }
 
 // Sentinels report the address of the master, also after a failover.
