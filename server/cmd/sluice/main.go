@@ -1,5 +1,5 @@
-// Command sluice limits rates, as a reverse proxy and as a service that other
-// programs ask. `sluice serve` starts it; `sluice help` lists what else there is.
+// Command sluice limits rates, as a reverse proxy and as a service that decides for other programs. `sluice serve`
+// starts it, and `sluice help` lists the other commands.
 package main
 
 import (

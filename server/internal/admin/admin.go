@@ -1,6 +1,5 @@
-// Package admin serves what is for operators only: whether the program lives and
-// is ready, its figures, and the calls that change state. It stands on a
-// listener of its own.
+// Package admin serves what is for operators only, on a listener of its own: whether the program is alive and
+// ready, its metrics, and the calls that change state.
 package admin
 
 import (
@@ -14,22 +13,22 @@ import (
 	"strings"
 )
 
-// Options say what an admin handler serves.
+// Options configure an admin handler.
 type Options struct {
-	// Token is the bearer token that everything but the probes needs. Without it the
-	// listener must be on loopback; see CheckAddress.
+	// Token is the bearer token that all pages except the probes need. Without a token the listener must be
+	// on loopback; see CheckAddress.
 	Token string
-	// Ready says why the program should get no new requests; nil if it should.
+	// Ready returns why the program should get no new requests; nil if it should.
 	Ready func() error
-	// Detail adds lines to the answer of that, if there are any. Everybody reads it
-	// who can reach the listener. May be nil.
+	// Detail returns lines that are added to the answer of the readiness probe. Everybody who reaches the
+	// listener can read them. May be nil.
 	Detail func() string
 	// Pages are further handlers by their path, such as "/metrics".
 	Pages map[string]http.Handler
 }
 
-// CheckAddress reports why a listener may not serve the admin pages: without a
-// token, only this machine may reach them.
+// CheckAddress returns why a listener may not serve the admin pages: without a token, only this machine may
+// reach them.
 func CheckAddress(addr net.Addr, token string) error {
 	if token != "" {
 		return nil
@@ -78,13 +77,13 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// protect lets only those pass who know the token; without one, only those who
-// asked for this machine by a name that no web page can have.
+// protect lets only requests with the token pass. Without a token, it lets only requests pass whose host is a
+// name of this machine that no web page can have.
 func protect(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {
 			if !localHost(r.Host) {
-				answer(w, http.StatusForbidden, "ask for the admin pages by an address, such as 127.0.0.1, or as localhost")
+				answer(w, http.StatusForbidden, "use an address such as 127.0.0.1, or localhost, for the admin pages")
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -99,13 +98,13 @@ func protect(token string, next http.Handler) http.Handler {
 	})
 }
 
-// Authorize reports why a request does not carry the token.
+// Authorize returns an error for a request without the token.
 func Authorize(r *http.Request, token string) error {
 	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return errors.New("this needs the admin token: send it as Authorization: Bearer TOKEN")
+		return errors.New("this call needs the admin token: send it as Authorization: Bearer TOKEN")
 	}
-	// Of equal length, so that the comparison takes the same time for every guess.
+	// Hashes have equal lengths, so the comparison takes the same time for every guess.
 	a, b := sha256.Sum256([]byte(strings.TrimSpace(given))), sha256.Sum256([]byte(token))
 	if subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
 		return errors.New("the token is not the admin token")
@@ -113,8 +112,8 @@ func Authorize(r *http.Request, token string) error {
 	return nil
 }
 
-// localHost reports whether a Host header names an address or this machine. A web
-// page whose name resolves to this machine sends its own name.
+// localHost reports whether a Host header is an address or localhost. A web page whose name resolves to this
+// machine sends its own name.
 func localHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -72,7 +72,7 @@ func newUnban() *cobra.Command {
 	return cmd
 }
 
-// bannedKey is a ban as the server lists it.
+// bannedKey is a ban in the list of the server.
 type bannedKey struct {
 	Rule   string   `json:"rule"`
 	Limit  string   `json:"limit"`
@@ -115,7 +115,7 @@ func newBans() *cobra.Command {
 	return cmd
 }
 
-// bans returns all bans, each once; those that end first come first.
+// bans returns all bans, each once. The bans that end first come first.
 func (c *client) bans(cmd *cobra.Command) ([]bannedKey, error) {
 	var all []bannedKey
 	seen := map[string]bool{}
@@ -128,7 +128,7 @@ func (c *client) bans(cmd *cobra.Command) ([]bannedKey, error) {
 			return nil, err
 		}
 		for _, b := range page.Bans {
-			// A store may list some twice.
+			// A store may list a ban twice.
 			if id := fmt.Sprintf("%q %q %q", b.Limit, b.Key, b.Digest); !seen[id] {
 				seen[id] = true
 				all = append(all, b)
@@ -147,7 +147,7 @@ func printBans(out io.Writer, all []bannedKey) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "LEFT\tWHY\tRULE\tKEY") // Flush tells of errors
+	fmt.Fprintln(w, "LEFT\tWHY\tRULE\tKEY") // Flush reports errors
 	for i := range all {
 		b := &all[i]
 		why := "denials"

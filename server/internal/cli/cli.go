@@ -1,5 +1,4 @@
-// Package cli is the command line: it reads flags, environment and file, and
-// hands the result to package app.
+// Package cli is the command line: it reads flags, environment and file, and passes the result to package app.
 package cli
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// signalGrace is how long after the first signal others count as copies of it: a
-// supervisor may signal both the process and its group.
+// signalGrace is how long after the first signal further signals count as copies: a supervisor may signal both
+// the process and its group.
 const signalGrace = time.Second
 
 // Main runs the program and returns its exit status: 0 if all went well, 1 after
@@ -34,8 +33,8 @@ func Main() int {
 	return 0
 }
 
-// describeError names the program before an error; mistakes in files begin with their
-// place, which editors and terminals find.
+// describeError adds the name of the program to an error. Mistakes in files begin with their position instead,
+// which editors and terminals find.
 func describeError(err error) string {
 	text := strings.TrimRight(err.Error(), "\n")
 	var mistakes policyfile.Errors

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// defaultServer is where the admin listener is unless told otherwise.
+	// defaultServer is the default address of the admin listener.
 	defaultServer = "http://127.0.0.1:9090"
 	// answerTime is how long a server may take to answer.
 	answerTime = 30 * time.Second
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer bounds the bytes that are read of an answer.
 	maxAnswer = 16 << 20
 )
 
-// client asks a server that runs. Its flags say where it is and what it may be told.
+// client calls a running server. Its flags are the address of the server and the admin token.
 type client struct {
 	flags          *pflag.FlagSet
 	server         upstream
@@ -41,21 +41,21 @@ type client struct {
 // register adds the flags to a command.
 func (c *client) register(cmd *cobra.Command) {
 	c.flags, c.server = pflag.NewFlagSet("client", pflag.ContinueOnError), defaultServer
-	c.flags.Var(&c.server, "server", "`URL` of the running server: of its admin listener, or of its API with an admin token")
-	c.flags.StringVar(&c.ca, "ca", "", "`FILE` with the authorities of the server's certificate (default those of the system)")
+	c.flags.Var(&c.server, "server", "`URL` of the running server: the admin listener, or the API with an admin token")
+	c.flags.StringVar(&c.ca, "ca", "", "`FILE` with the authorities of the server's certificate (default the authorities of the system)")
 	c.flags.StringVar(&c.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	cmd.Flags().AddFlagSet(c.flags)
 	cmd.Flags().SortFlags = false
 }
 
-// problem is what a server answers that does not do what it is asked.
+// problem is the answer to a call that failed.
 type problem struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy"`
 }
 
-// call makes a call, with the answer in into.
+// call makes a call, and reads the answer into a value.
 func (c *client) call(ctx context.Context, method, path string, body, into any) error {
 	if err := fromEnvironment(c.flags); err != nil {
 		return err
@@ -107,12 +107,12 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	return nil
 }
 
-// strange reports an answer that Sluice does not give.
+// strange is the error of an answer that is not from Sluice.
 func (c *client) strange() error {
 	return fmt.Errorf("the answer of %s is not from Sluice; give the URL of the admin listener, or of the API", c.server)
 }
 
-// noRedirect follows nobody, for who is redirected to would be told the token.
+// noRedirect follows no redirection, because its target would get the token.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (c *client) transport() (*http.Transport, error) {
@@ -132,20 +132,20 @@ func (c *client) transport() (*http.Transport, error) {
 	return t, nil
 }
 
-// unanswered says that there was no answer.
+// unanswered is the error of a call without an answer.
 func (c *client) unanswered(err error) error {
 	var dial *net.OpError
 	var bad *url.Error
 	if errors.As(err, &bad) {
-		err = bad.Err // the URL is told anyway
+		err = bad.Err // the message has the URL anyway
 	}
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		return fmt.Errorf("no server answers at %s: %w; say where it is: --server URL or SLUICE_SERVER", c.server, err)
+		return fmt.Errorf("no server answers at %s: %w; give its address: --server URL or SLUICE_SERVER", c.server, err)
 	}
 	return fmt.Errorf("%s: %w", c.server, err)
 }
 
-// refused says why the server did not do what it was asked.
+// refused is the error of a call that the server refused.
 func (c *client) refused(status int, text []byte) error {
 	var p problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
@@ -164,7 +164,7 @@ func (c *client) refused(status int, text []byte) error {
 	return errors.New(what)
 }
 
-// printable leaves out what a terminal would obey.
+// printable removes control characters.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -21,7 +21,7 @@ import (
 
 func newExplain() *cobra.Command {
 	var s settings
-	var q question
+	var q exampleRequest
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain [FILE]",
@@ -70,16 +70,16 @@ func newExplain() *cobra.Command {
 	return cmd
 }
 
-// question is a request as the command line describes it.
-type question struct {
+// exampleRequest is the request that the command line describes.
+type exampleRequest struct {
 	path, method, host, clientIP string
 	headers, cookies, queries    []string
 	attributes, pressures        []string
 	marked                       bool
 }
 
-// read makes the policy, and the request that it is asked about.
-func (q *question) read(ctx context.Context, f *policyfile.File) (*policy.Policy, *policy.Attributes, error) {
+// read makes the policy, and the attributes of the request.
+func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.Policy, *policy.Attributes, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func (q *question) read(ctx context.Context, f *policyfile.File) (*policy.Policy
 	return p, &a, nil
 }
 
-// attributed are the named parts of an HTTP request, and attributes that it cannot have.
+// attributed are the named values of an HTTP request, with attributes of other protocols.
 type attributed struct {
 	policy.Values
 	policy.ClaimValues
@@ -119,9 +119,9 @@ func (a attributed) Attribute(name string) (string, bool) {
 	return value, ok
 }
 
-func (q *question) withAttributes(v policy.Values) (policy.Values, error) {
+func (q *exampleRequest) withAttributes(v policy.Values) (policy.Values, error) {
 	a := attributed{Values: v, attributes: map[string]string{}}
-	a.ClaimValues, _ = v.(policy.ClaimValues) // those of HTTP requests are
+	a.ClaimValues, _ = v.(policy.ClaimValues) // HTTP requests have claims
 	for _, text := range q.attributes {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
@@ -132,8 +132,8 @@ func (q *question) withAttributes(v policy.Values) (policy.Values, error) {
 	return a, nil
 }
 
-// request makes the request.
-func (q *question) request(ctx context.Context) (*http.Request, error) {
+// request makes the HTTP request.
+func (q *exampleRequest) request(ctx context.Context) (*http.Request, error) {
 	if !strings.HasPrefix(q.path, "/") {
 		return nil, fmt.Errorf("--path is %q; begin it with a slash", q.path)
 	}
@@ -152,7 +152,7 @@ func (q *question) request(ctx context.Context) (*http.Request, error) {
 			return nil, fmt.Errorf("--header is %q; write it as in 'X-User: ann'", text)
 		}
 		if strings.EqualFold(name, "Host") {
-			return nil, errors.New("--header is that of the host; give --host")
+			return nil, errors.New("--header names the host; give --host instead")
 		}
 		r.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
@@ -173,10 +173,10 @@ func (q *question) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// pressure reads the pressures on rules; nil if none is given.
-func (q *question) pressure(f *policyfile.File) (func(string) float64, error) {
+// pressure reads the pressures on rules; nil without flags.
+func (q *exampleRequest) pressure(f *policyfile.File) (func(string) float64, error) {
 	if len(q.pressures) == 0 {
-		return nil, nil //nolint:nilnil // that nobody knows is no error
+		return nil, nil //nolint:nilnil // the pressure may be unknown
 	}
 	known := map[string]bool{}
 	for i := range f.Rules {
@@ -190,7 +190,7 @@ func (q *question) pressure(f *policyfile.File) (func(string) float64, error) {
 		case !ok:
 			return nil, fmt.Errorf("--pressure is %q; write it as in login=0.9", text)
 		case !known[name]:
-			return nil, fmt.Errorf("--pressure is of %q, which is no rule; give the name of one", name)
+			return nil, fmt.Errorf("--pressure names %q, which is not a rule; give the name of a rule", name)
 		}
 		of[name] = float64(ratio)
 	}

@@ -107,7 +107,7 @@ type peeked struct {
 	}
 }
 
-// state is what a server answers about a key of a limit.
+// state is the state of a key in an answer of the server.
 type state struct {
 	Allowed      bool   `json:"allowed"`
 	Reason       string `json:"reason"`
@@ -211,7 +211,7 @@ func newReset() *cobra.Command {
 	return cmd
 }
 
-// deniedKey is a key as the server lists it.
+// deniedKey is a key in the list of the server.
 type deniedKey struct {
 	Rule    string   `json:"rule"`
 	Key     []string `json:"key"`
@@ -260,7 +260,7 @@ func newKeys() *cobra.Command {
 			if err := l.print(cmd.OutOrStdout()); err != nil || !answer.More {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE those of one rule\n")
+			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n")
 			return err
 		},
 	}

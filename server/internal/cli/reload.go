@@ -14,16 +14,15 @@ import (
 	"github.com/sluicehq/sluice/server/internal/watch"
 )
 
-// reloader has a server read its configuration anew when the file changes, and on
-// SIGHUP. It exists from before the file is read for the first time, so that no change is missed.
+// reloader makes a server reload its configuration when the file changes, and on SIGHUP. It is made before the
+// file is read for the first time, so that no change is missed.
 type reloader struct {
 	file    *watch.Watcher
 	hangups chan os.Signal
-	others  atomic.Pointer[[]string] // files that the last one names that was good
+	others  atomic.Pointer[[]string] // the files that the last valid configuration names
 }
 
-// newReloader returns a reloader, or nil for a server without a file: there SIGHUP
-// does what it does to every program whose terminal has gone.
+// newReloader returns a reloader, or nil for a server without a file, which SIGHUP ends as usual.
 func newReloader(path string) *reloader {
 	if path == "" {
 		return nil
@@ -38,7 +37,7 @@ func newReloader(path string) *reloader {
 	return r
 }
 
-// loaded says which file was read last.
+// loaded sets the file that was read last.
 func (r *reloader) loaded(f *policyfile.File) {
 	if r != nil {
 		files := f.Files()
@@ -54,7 +53,7 @@ func (r *reloader) close() {
 	}
 }
 
-// run reloads until the context ends. What comes of it the server tells itself.
+// run reloads until the context ends. The server logs the outcome itself.
 func (r *reloader) run(ctx context.Context, a *app.App, logger *slog.Logger) {
 	if r == nil {
 		return

@@ -80,7 +80,7 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-// newLogger returns the program's log.
+// newLogger returns the log of the program.
 func newLogger(w io.Writer, l policyfile.Log) (*slog.Logger, error) {
 	var level slog.Level
 	if l.Level != "" {

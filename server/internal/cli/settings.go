@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settings are the flags of serve. What is zero was not given.
+// settings are the flags of serve. A zero value means that the flag is not set.
 type settings struct {
 	config         string // the file; empty for the quick start
 	proxy          address
@@ -32,14 +32,14 @@ type settings struct {
 func (s *settings) register(flags *pflag.FlagSet) {
 	s.logLevel.among = []string{"debug", "info", "warn", "error"}
 	s.logFormat.among = []string{"text", "json"}
-	flags.Var(&s.proxy, "listen-proxy", "where traffic comes in, `HOST:PORT` or off (default 127.0.0.1:8080)")
-	flags.Var(&s.api, "listen-api", "where decisions are asked for, `HOST:PORT` or off (default 127.0.0.1:8081)")
-	flags.Var(&s.admin, "listen-admin", "where operators look, `HOST:PORT` or off (default 127.0.0.1:9090)")
+	flags.Var(&s.proxy, "listen-proxy", "where traffic arrives, `HOST:PORT` or off (default 127.0.0.1:8080)")
+	flags.Var(&s.api, "listen-api", "where other programs get decisions, `HOST:PORT` or off (default 127.0.0.1:8081)")
+	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT` or off (default 127.0.0.1:9090)")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy (default a built-in one)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
 	flags.Var(&s.logFormat, "log-format", "`FORMAT` of the log: text or json (default text)")
-	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` that requests under way have to end (default 30s)")
+	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` for requests under way to end (default 30s)")
 }
 
 // variable returns the environment variable of a flag.
@@ -47,7 +47,7 @@ func variable(f *pflag.Flag) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// fromEnvironment gives flags that were not set their value in the environment.
+// fromEnvironment sets flags that were not given from the environment.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -57,7 +57,7 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 			return
 		}
 		if err := flags.Set(f.Name, text); err != nil {
-			// pflag speaks of the flag, which nobody has given.
+			// The error of pflag names the flag, which was not given.
 			if cause := errors.Unwrap(err); cause != nil {
 				err = cause
 			}
@@ -84,7 +84,7 @@ func (s *settings) setFile(args []string) {
 	s.config = os.Getenv("SLUICE_CONFIG")
 }
 
-// load reads the file, or the quick start, and puts the flags over it.
+// load reads the file, or the quick start, and overrides it by the flags.
 func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	if s.config == "" {
 		_, f, err = app.QuickStart()
@@ -126,14 +126,14 @@ func (a *address) Set(text string) error {
 	if text != "off" {
 		_, port, err := net.SplitHostPort(text)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n > 65535 {
-			return errors.New("it is no address; write HOST:PORT, such as 127.0.0.1:8080, or off")
+			return errors.New("it is not an address; write HOST:PORT, such as 127.0.0.1:8080, or off")
 		}
 	}
 	*a = address(text)
 	return nil
 }
 
-// over replaces a listener's address; TLS stays as the file has it.
+// over replaces the address of a listener. Its TLS stays as in the file.
 func (a address) over(l *policyfile.Listener) {
 	switch a {
 	case "":
@@ -154,7 +154,7 @@ func (u *upstream) Type() string   { return "url" }
 func (u *upstream) Set(text string) error {
 	parsed, err := url.Parse(text)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
-		return errors.New("it is no URL of a service; write http://HOST:PORT or https://HOST")
+		return errors.New("it is not the URL of a service; write http://HOST:PORT or https://HOST")
 	}
 	*u = upstream(text)
 	return nil
@@ -177,5 +177,5 @@ func (c *choice) Set(text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it is none of the choices: %s", strings.Join(c.among, ", "))
+	return fmt.Errorf("the choices are %s", strings.Join(c.among, ", "))
 }

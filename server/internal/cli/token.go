@@ -11,17 +11,17 @@ import (
 // tokenVariable holds the admin token itself.
 const tokenVariable = "SLUICE_ADMIN_TOKEN" //nolint:gosec // the name of a variable
 
-// minToken is the least length of an admin token.
+// minToken is the shortest admin token.
 const minToken = 16
 
-// adminToken returns the admin token: that of the environment, or of the file that
-// is named there or by a flag, or what the configuration says. It is empty if there is none.
+// adminToken returns the admin token from the environment, from the file of the flag, or from the configuration.
+// It is empty without one.
 func adminToken(f *policyfile.Admin, tokenFile string) (string, error) {
 	text, given := os.LookupEnv(tokenVariable)
 	where := tokenVariable
 	switch {
 	case given && tokenFile != "":
-		return "", fmt.Errorf("the admin token is given twice, by %s and as a file; give one of both", tokenVariable)
+		return "", fmt.Errorf("the admin token is given twice, by %s and as a file; give one of them", tokenVariable)
 	case given:
 	case tokenFile != "" || f.TokenFile != "":
 		where = tokenFile

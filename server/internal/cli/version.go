@@ -24,7 +24,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// versionName returns the release, or what the build knows instead.
+// versionName returns the release, or the version in the build information.
 func versionName() string {
 	if version != "" {
 		return version
@@ -55,10 +55,10 @@ func newSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of configuration files",
-		Long: "Print the JSON Schema of configuration files, for editors that check and complete\n" +
-			"YAML by one. Such an editor finds it by itself in a file that begins with\n\n" +
+		Long: "Print the JSON Schema of configuration files, for editors that check and complete YAML.\n" +
+			"Such an editor finds the schema by itself in a file that begins with\n\n" +
 			"  # yaml-language-server: $schema=https://raw.githubusercontent.com/sluicehq/sluice/main/policyfile/schema.json\n\n" +
-			"or with the path of what this command has printed. What sluice validate knows goes further.",
+			"or with the path of a file with the output of this command. sluice validate checks more.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(policyfile.Schema())

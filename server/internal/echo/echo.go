@@ -1,5 +1,5 @@
 // Package echo is the service that the quick start protects: it answers every
-// request with what it received, so that a newcomer sees what a service behind Sluice sees.
+// request with what it received, so that a newcomer sees what a service behind Sluice gets.
 package echo
 
 import (
@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// maxBody bounds how much of a request's body is answered back.
+// maxBody bounds how much of a request's body is echoed.
 const maxBody = 16 << 10
 
-// Handler answers with the request, as text.
+// Handler answers with the text of the request.
 type Handler struct{}
 
 var _ http.Handler = Handler{}
 
-// operational are the paths under which programs look for the operator's
-// pages. They live on the admin listener, and a look at this one finds nothing.
+// operational are the usual paths of the operator's pages. These pages are on the admin listener; here they are
+// not found.
 var operational = []string{"/livez", "/readyz", "/healthz", "/healthcheck", "/metrics", "/debug"}
 
 // ServeHTTP answers one request.
@@ -31,7 +31,7 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// The body is read before the answer starts, which is what clients of HTTP/1 expect.
+	// HTTP/1 clients expect the body to be read before the answer starts.
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		http.Error(w, "the body could not be read", http.StatusBadRequest)
@@ -57,6 +57,6 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(body) > 0 {
 		fmt.Fprintf(out, "\n%s\n", body)
 	}
-	// The client may be gone; nobody is left to be told.
+	// The client may be gone.
 	_ = out.Flush()
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Denials logs a sample of what is denied: the first few of each second. The
-// first line after a gap says how many were left out, so that a flood costs a bounded
-// rate of lines and none of it goes unseen.
+// Denials logs a sample of denials: the first few of each second. The first line after a gap has the number of
+// denials that were not logged, so a flood costs a bounded rate of lines and stays visible.
 type Denials struct {
 	logger      *slog.Logger
 	sampler     *Sampler
@@ -25,13 +24,12 @@ type Denials struct {
 	now         func() time.Time
 }
 
-// NewDenials returns a log of at most perSecond lines a second; with zero it
-// writes nothing.
+// NewDenials returns a log of at most perSecond lines a second; 0 logs nothing.
 func NewDenials(logger *slog.Logger, perSecond int, fingerprint func(sluice.Key) string) *Denials {
 	return &Denials{logger: logger, sampler: NewSampler(perSecond), fingerprint: fingerprint, now: time.Now}
 }
 
-// Observe logs a verdict if it is a denial and its turn.
+// Observe logs a verdict if it is a denial and the sampler takes it.
 func (d *Denials) Observe(e Edge, v *policy.Verdict) {
 	if v.Allowed() || v.Abandoned() {
 		return
@@ -46,7 +44,7 @@ func (d *Denials) Observe(e Edge, v *policy.Verdict) {
 		attrs = append(attrs, slog.String("rule", v.Rule.Name))
 	}
 	if v.Missing != nil {
-		// The name of a header or cookie: from the configuration, not from the client.
+		// This is the name of a header or cookie: from the configuration, not from the client.
 		attrs = append(attrs, slog.String("missing", v.Missing.Name))
 	}
 	if met := tightest(v); met != nil {
@@ -75,17 +73,16 @@ func tightest(v *policy.Verdict) *policy.LimitResult {
 	return nil
 }
 
-// Fingerprinter names keys without telling them: the same key has the same
-// fingerprint for as long as the process runs, and nobody without the seed can try
-// out which key it is.
+// Fingerprinter gives keys names that do not reveal them: a key has the same fingerprint as long as the process
+// runs, and nobody without the seed can find the key by trying.
 type Fingerprinter struct {
 	seed [32]byte
 }
 
-// NewFingerprinter returns a fingerprinter with a seed of its own.
+// NewFingerprinter returns a fingerprinter with a random seed.
 func NewFingerprinter() *Fingerprinter {
 	f := &Fingerprinter{}
-	// Read never fails: it ends the program where there is no randomness.
+	// Read never fails: without randomness it ends the program.
 	_, _ = rand.Read(f.seed[:])
 	return f
 }
@@ -98,23 +95,20 @@ func (f *Fingerprinter) Fingerprint(k sluice.Key) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Sampler bounds how many lines a log gets: the first few of each second. It is
-// safe for concurrent use.
+// Sampler bounds the lines of a log: it takes the first few of each second. It is safe for concurrent use.
 type Sampler struct {
 	perSecond int
 
 	mu     sync.Mutex
 	second time.Time // when the current second began
 	lines  int       // lines written in it
-	hidden int       // what was left out since the last line
+	hidden int       // lines not written since the last line
 }
 
-// NewSampler returns a sampler of up to perSecond lines a second; zero lets none
-// pass.
+// NewSampler returns a sampler that takes up to perSecond lines a second; 0 takes none.
 func NewSampler(perSecond int) *Sampler { return &Sampler{perSecond: perSecond} }
 
-// Take asks whether a line may be written now, and how many were left out since
-// the last one.
+// Take reports whether a line may be written now, and how many lines were not written since the last one.
 func (s *Sampler) Take(now time.Time) (hidden int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

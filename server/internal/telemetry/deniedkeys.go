@@ -43,7 +43,7 @@ type DeniedKey struct {
 	Key sluice.Key
 	// Digest is the fingerprint of the key, as in the log.
 	Digest string
-	// Limit, Role and Reason are those of the last denial.
+	// Limit, Role and Reason describe the last denial.
 	Limit  string
 	Role   policy.Role
 	Reason sluice.Reason
@@ -58,7 +58,7 @@ func NewDeniedKeys(fingerprint func(sluice.Key) string) *DeniedKeys {
 }
 
 // Observe remembers the keys that the limits of a verdict denied. Rules in shadow and advisory rules count
-// too: their Role says so.
+// too, with their Role.
 func (d *DeniedKeys) Observe(v *policy.Verdict) {
 	if v.Err != nil {
 		return
@@ -92,7 +92,7 @@ func (d *DeniedKeys) add(m *policy.LimitResult) {
 	d.forget(now)
 }
 
-// forget drops keys from the end of the order: those beyond the bound, and a few old ones.
+// forget drops keys from the end of the order: keys beyond the bound, and a few old keys.
 func (d *DeniedKeys) forget(now time.Time) {
 	for range 4 {
 		last := d.order.Back()
@@ -109,7 +109,7 @@ func (d *DeniedKeys) forget(now time.Time) {
 }
 
 // List returns the keys of a rule, or of all rules if its name is empty, that were denied lately: the latest
-// denial first, at most so many. More reports whether there are others.
+// denial first, at most so many. More reports whether there are more keys.
 func (d *DeniedKeys) List(rule string, most int) (keys []DeniedKey, more bool) {
 	now := d.now()
 	d.mu.Lock()

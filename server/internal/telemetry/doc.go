@@ -1,4 +1,3 @@
-// Package telemetry counts what is decided and logs a sample of what is denied.
-// Its labels are rules and outcomes, which are few; keys appear in logs as seeded
-// fingerprints only, and in metrics not at all.
+// Package telemetry counts decisions, logs a sample of denials, and remembers the keys that were denied lately.
+// Metrics have only rules and outcomes as labels. Logs contain only fingerprints of keys.
 package telemetry

@@ -11,15 +11,14 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// noRule labels requests that no rule matched, and otherRule those of rules that
-// SetRules was not told of. No rule can be called so.
+// noRule labels requests that no rule matched, and otherRule requests of rules that SetRules did not get. These
+// are not valid names of rules.
 const (
 	noRule    = "(none)"
 	otherRule = "(other)"
 )
 
-// Metrics are the program's figures, for Prometheus. All methods are safe for
-// concurrent use.
+// Metrics are the metrics of the program, for Prometheus. All methods are safe for concurrent use.
 type Metrics struct {
 	registry   *prometheus.Registry
 	decisions  *prometheus.CounterVec
@@ -33,23 +32,22 @@ type Metrics struct {
 	other      *series
 }
 
-// series are the figures of one rule, looked up once.
+// series are the metrics of one rule, looked up once.
 type series struct {
 	outcomes [outcomes]prometheus.Counter
-	// candidates are what its candidates let pass and what they do not; nil of a rule that has none.
+	// candidates count what the rule's candidates denied and allowed; nil for a rule without candidates.
 	candidates *[2]prometheus.Counter
 	overflow   prometheus.Counter
 	degraded   prometheus.Counter
 }
 
-// ruleSeries are the figures of all rules. Rules of an earlier policy that are still
-// asked are found by their names.
+// ruleSeries are the metrics of all rules. Rules of an earlier policy that still decide are found by name.
 type ruleSeries struct {
 	byRule map[*policy.Rule]*series
 	byName map[string]*series
 }
 
-// Edge says which listener a decision was asked for at.
+// Edge is the listener that a request came through.
 type Edge string
 
 // The edges.
@@ -58,17 +56,17 @@ const (
 	EdgeAPI   Edge = "api"
 )
 
-// NewMetrics returns metrics that know no rules yet.
+// NewMetrics returns metrics without rules.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_decisions_total",
-			Help: "Requests by the rule they met and what it decided. A request counts once for each rule that it meets.",
+			Help: "Requests by matching rule and outcome. A request counts once for each rule that matches it.",
 		}, []string{"rule", "outcome"}),
 		candidates: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_candidate_decisions_total",
-			Help: "Requests by the rule they met and what its candidates decided, of which nothing follows.",
+			Help: "Requests by matching rule and the decision of its candidates, which is not enforced.",
 		}, []string{"rule", "outcome"}),
 		overflow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_overflow_decisions_total",
@@ -76,7 +74,7 @@ func NewMetrics(version string) *Metrics {
 		}, []string{"rule"}),
 		degraded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_degraded_decisions_total",
-			Help: "Requests that the rule's on_store_error decided about, for the store did not.",
+			Help: "Requests that the rule's on_store_error decided about, because the store did not.",
 		}, []string{"rule", "on_store_error"}),
 		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_upstream_failures_total",
@@ -86,7 +84,7 @@ func NewMetrics(version string) *Metrics {
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sluice_decision_duration_seconds",
-		Help: "Time that a decision took, by the listener it was asked for at.",
+		Help: "Duration of decisions, by listener.",
 		Buckets: []float64{
 			1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 1,
 		},
@@ -114,9 +112,9 @@ func (m *Metrics) series(rule, fallback string) *series {
 	return s
 }
 
-// SetRules says which rules there are. Their series exist from then on, at zero or what they had,
-// and no request makes any other. Those of rules that are no more are forgotten, so that rules that come
-// and go leave nothing behind. It must not run twice at once.
+// SetRules sets the rules that have series. New series start at zero, and requests make no other series. The
+// series of rules that are gone are removed, so that rules that come and go leave nothing behind. SetRules must
+// not run concurrently with itself.
 func (m *Metrics) SetRules(rules []*policy.Rule) {
 	next := &ruleSeries{byRule: make(map[*policy.Rule]*series, len(rules)), byName: make(map[string]*series, len(rules))}
 	for _, r := range rules {
@@ -141,8 +139,8 @@ func (m *Metrics) SetRules(rules []*policy.Rule) {
 	}
 }
 
-// Observe counts one verdict, unless the client has left meanwhile: that is no error of the store, and it was
-// told nothing.
+// Observe counts one verdict. It does not count the error of a client that left: the store did not fail, and
+// nothing was decided.
 func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 	if v.Abandoned() {
 		return
@@ -154,7 +152,7 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 		m.of(v.Rule).outcomes[outcomeOfNone(v)].Inc()
 		return
 	}
-	// The limits of one rule stand together.
+	// The limits of a rule are next to each other.
 	for rest := v.Results; len(rest) > 0; {
 		rule, n, overflow, degraded := rest[0].Rule, 0, false, false
 		for n < len(rest) && rest[n].Rule == rule {
@@ -176,7 +174,7 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 		rest = rest[n:]
 	}
 	if v.Rule != nil && v.Missing != nil {
-		// Refused for a part of its key that is missing: it asked no limit.
+		// A part of the key was missing, so no limit decided.
 		m.of(v.Rule).outcomes[denied].Inc()
 	}
 }
@@ -195,29 +193,28 @@ func (m *Metrics) of(rule *policy.Rule) *series {
 	return m.other
 }
 
-// SetFailures says which ways there are in which an upstream fails.
+// SetFailures sets the kinds of failures of an upstream.
 func (m *Metrics) SetFailures(names []string) {
 	for _, name := range names {
 		m.upstream.WithLabelValues(name)
 	}
 }
 
-// Failed counts a request that the upstream did not answer. The problem is one of
-// a few words, never text from outside.
+// Failed counts a request that the upstream did not answer. The problem is a kind of failure, never text from
+// outside.
 func (m *Metrics) Failed(problem string) { m.upstream.WithLabelValues(problem).Inc() }
 
-// Gauge shows a figure that is read when it is asked for.
+// Gauge publishes a value that is read at each scrape.
 func (m *Metrics) Gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
-// Counter shows a figure that only grows and is read when it is asked for.
+// Counter publishes a value that only grows and is read at each scrape.
 func (m *Metrics) Counter(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))
 }
 
-// Counters shows figures that are parts of one, by a label. Of the values there are
-// few, and they are none of a request.
+// Counters publishes a counter for each value of a label. The values are few, and never come from a request.
 func (m *Metrics) Counters(name, help, label string, values []string, read func(value string) float64) {
 	for _, v := range values {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -226,7 +223,7 @@ func (m *Metrics) Counters(name, help, label string, values []string, read func(
 	}
 }
 
-// Histogram returns what takes in the times that a histogram shows.
+// Histogram publishes a histogram, and returns the function that observes its durations.
 func (m *Metrics) Histogram(name, help string) (observe func(time.Duration)) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help,
@@ -236,33 +233,33 @@ func (m *Metrics) Histogram(name, help string) (observe func(time.Duration)) {
 	return func(d time.Duration) { h.Observe(d.Seconds()) }
 }
 
-// Handler serves all figures.
+// Handler serves all metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// Pressure shows the pressure on each rule that SetRules was last told of; read tells
-// it, and must be safe for concurrent use.
+// Pressure publishes the pressure on each rule that SetRules last got. Read returns it, and must be safe for
+// concurrent use.
 func (m *Metrics) Pressure(read func(rule string) float64) {
 	m.registry.MustRegister(&pressures{
 		metrics: m, read: read,
 		desc: prometheus.NewDesc("sluice_rule_pressure_ratio",
-			"Demand for a rule's limits, denied or not, divided by what they give, over a window: the greatest of its limits, the mean of its keys.",
+			"Demand for a rule's limits, denied or not, divided by what they allow, over a window: the greatest of its limits, the mean of its keys.",
 			[]string{"rule"}, nil),
 	})
 }
 
-// pressures are read when they are asked for.
+// pressures collects the pressure on all rules at each scrape.
 type pressures struct {
 	metrics *Metrics
 	read    func(rule string) float64
 	desc    *prometheus.Desc
 }
 
-// Describe tells what there is.
+// Describe sends the description of the metric.
 func (p *pressures) Describe(to chan<- *prometheus.Desc) { to <- p.desc }
 
-// Collect reads it.
+// Collect sends the pressures.
 func (p *pressures) Collect(to chan<- prometheus.Metric) {
 	for name := range p.metrics.rules.Load().byName {
 		to <- prometheus.MustNewConstMetric(p.desc, prometheus.GaugeValue, p.read(name), name)

@@ -2,24 +2,24 @@ package telemetry
 
 import "github.com/sluicehq/sluice/policy"
 
-// outcome is what a rule had to say about a request.
+// outcome is what a rule did with a request.
 type outcome uint8
 
 const (
-	allowed   outcome = iota // it let the request pass at once
-	delayed                  // it let it pass after a wait
-	denied                   // it refused it
-	shadowed                 // it would have refused it, but is in shadow
-	uncharged                // it would have let it pass, and another rule refused
+	allowed   outcome = iota // passed at once
+	delayed                  // passed after a wait
+	denied                   // refused
+	shadowed                 // a rule in shadow would have refused it
+	uncharged                // the rule would have let it pass, but another rule refused it
 	failed                   // the store could not decide
-	degraded                 // it gives the request less
-	marked                   // it lets it pass with a mark
+	degraded                 // passed, degraded
+	marked                   // passed with a mark
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{"allowed", "delayed", "denied", "shadow_denied", "uncharged", "error", "degraded", "marked"}
 
-// outcomeOf folds the limits of one rule into one outcome. Its candidates have no say in it.
+// outcomeOf folds the limits of one rule into one outcome. Candidates do not count.
 func outcomeOf(v *policy.Verdict, limits []policy.LimitResult) outcome {
 	if v.Err != nil {
 		return failed
@@ -48,21 +48,21 @@ func outcomeOf(v *policy.Verdict, limits []policy.LimitResult) outcome {
 	return best
 }
 
-// candidatesOf reports whether candidates of one rule were asked, and 1 if one of them would
-// have refused the request, 0 if none.
-func candidatesOf(v *policy.Verdict, limits []policy.LimitResult) (asked bool, answer int) {
+// candidatesOf reports whether candidates of one rule decided, and returns 1 if one of them denied the request,
+// otherwise 0.
+func candidatesOf(v *policy.Verdict, limits []policy.LimitResult) (decided bool, answer int) {
 	for i := range limits {
 		if limits[i].Role == policy.RoleCandidate && v.Err == nil {
-			asked = true
+			decided = true
 			if !limits[i].Decision.Allowed {
 				answer = 1
 			}
 		}
 	}
-	return asked, answer
+	return decided, answer
 }
 
-// outcomeOfNone is the outcome of a request that met no limit.
+// outcomeOfNone is the outcome of a request to which no limit applied.
 func outcomeOfNone(v *policy.Verdict) outcome {
 	switch {
 	case v.Err != nil:

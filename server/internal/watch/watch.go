@@ -1,6 +1,6 @@
-// Package watch says when the content of a file, or of others that it names, has changed,
-// however it was put there: written in place, renamed over, or by turning a symbolic link to
-// another folder, as Kubernetes does with what it mounts.
+// Package watch reports changes of a file, and of other files that it names, however they were made: written in
+// place, renamed over, or by a symbolic link that now points to another folder, as Kubernetes does with mounted
+// files.
 package watch
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Options say how a file is watched.
+// Options configure a Watcher.
 type Options struct {
 	// Path is the file. Required.
 	Path string
-	// Others returns the files that it names, which are watched too; their changes count from
-	// when they are named. It is called after each change. Default: none.
+	// Others returns the files that the file names, which are watched too from then on. It is called after
+	// each change. Default: none.
 	Others func() []string
-	// Most is how many bytes of each are looked at. Required.
+	// Most bounds the bytes that are read of each file. Required.
 	Most int64
-	// Quiet is how long nothing may happen around the file before it is read, and
-	// at most ten times so much after the first sign. Default: 100 ms.
+	// Quiet is how long no event must come before the file is read; at most ten times as long after the first
+	// event. Default: 100 ms.
 	Quiet time.Duration
-	// Poll is how often it is read without any sign: not all file systems give signs, nor do
-	// all of the ways on which a file is reached. Default: 10 s.
+	// Poll is how often the file is read without an event: not all file systems send events, and not for all
+	// links on the way to a file. Default: 10 s.
 	Poll time.Duration
 }
 
@@ -37,15 +37,14 @@ type Options struct {
 type Watcher struct {
 	o      Options
 	known  map[string]content
-	events *fsnotify.Watcher // nil if the system has none
+	events *fsnotify.Watcher // nil if the system has no events
 	err    error             // why
 }
 
-// content is the hash of what a file holds; zero if it cannot be read.
+// content is the hash of a file; zero if it cannot be read.
 type content [sha256.Size]byte
 
-// New looks at the file as it is now: Run tells of changes since then. So a
-// program makes its Watcher before it reads the file.
+// New reads the file as it is now; Run reports changes since then. Make the Watcher before you read the file.
 func New(o Options) *Watcher {
 	if o.Quiet == 0 {
 		o.Quiet = 100 * time.Millisecond
@@ -58,12 +57,12 @@ func New(o Options) *Watcher {
 	return w
 }
 
-// Degraded says why changes are seen only every Options.Poll; nil if they are seen at once.
+// Degraded returns why changes are noticed only every Options.Poll; nil if they are noticed at once.
 func (w *Watcher) Degraded() error {
 	if w.err == nil {
 		return nil
 	}
-	return fmt.Errorf("watch: the system gives no signs of changes, so the file is read every %v: %w", w.o.Poll, w.err)
+	return fmt.Errorf("watch: the system sends no events of changes, so the file is read every %v: %w", w.o.Poll, w.err)
 }
 
 // Close gives up a Watcher that does not run.
@@ -73,8 +72,8 @@ func (w *Watcher) Close() {
 	}
 }
 
-// Run calls changed, one call after the other, whenever the content is another one than before, or the
-// file has gone or come back. It returns when the context ends.
+// Run calls changed, one call after the other, whenever a content has changed, or a file has gone or come back.
+// It returns when the context ends.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
 	defer w.Close()
 	var signs chan fsnotify.Event
@@ -84,9 +83,9 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 	}
 	poll := time.NewTicker(w.o.Poll)
 	defer poll.Stop()
-	quiet := time.NewTimer(0) // what happened since New
+	quiet := time.NewTimer(0) // fires at once, for changes since New
 	defer quiet.Stop()
-	var first time.Time // the first sign since the file was read
+	var first time.Time // the first event since the file was read
 	w.follow()
 	for {
 		select {
@@ -103,7 +102,7 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 			}
 			quiet.Reset(min(w.o.Quiet, time.Until(first.Add(10*w.o.Quiet))))
 			continue
-		case _, ok := <-lost: // there were too many signs
+		case _, ok := <-lost: // there were too many events
 			if !ok {
 				lost = nil
 				continue
@@ -143,8 +142,8 @@ func (w *Watcher) look() (changed bool) {
 	return changed
 }
 
-// adopt reads the files that are named since the last look. Of the others it knows nothing new:
-// what has changed of them meanwhile is still to be told.
+// adopt reads the files that were named since the last look. It does not read the other files again, so that
+// their changes are still reported.
 func (w *Watcher) adopt() {
 	for _, path := range w.paths() {
 		if _, known := w.known[path]; !known {
@@ -167,9 +166,8 @@ func contentOf(path string, most int64) (sum content) {
 	return sum
 }
 
-// follow watches the folders on the way to the files as it leads now: a folder that
-// is watched tells of all that is put there, and a file that is watched tells nothing of what takes
-// its place.
+// follow watches the folders on the current way to the files. A watched folder reports every file that is put
+// there; a watched file does not report the file that replaces it.
 func (w *Watcher) follow() {
 	if w.events == nil {
 		return
@@ -182,11 +180,11 @@ func (w *Watcher) follow() {
 	folders = slices.Compact(folders)
 	for _, old := range w.events.WatchList() {
 		if !slices.Contains(folders, old) {
-			_ = w.events.Remove(old) // it may have gone by itself
+			_ = w.events.Remove(old) // it may be gone already
 		}
 	}
 	for _, folder := range folders {
-		// What cannot be watched, such as a folder that is not there yet, is looked at by polling.
+		// A folder that cannot be watched, such as one that does not exist yet, is polled.
 		_ = w.events.Add(folder)
 	}
 }
@@ -198,8 +196,8 @@ const maxLinks = 40
 func foldersOf(path string) (folders []string) {
 	for range maxLinks {
 		folder := filepath.Dir(path)
-		// A folder may be a link: of ..data/sluice.yaml, ..data is one. What is watched
-		// is where it leads now, and whether it leads elsewhere.
+		// A folder may be a link, as ..data in ..data/sluice.yaml. Both the folder that it points to and the
+		// link itself are watched.
 		if target, err := filepath.EvalSymlinks(folder); err == nil && target != folder {
 			folders = append(folders, target, filepath.Dir(folder))
 		} else {

@@ -1,3 +1,3 @@
-// Package webhook tells a program of the operator's when the pressure on rules has
-// become high, and when it has gone, in signed messages.
+// Package webhook sends signed messages to a program of the operator when the pressure on rules becomes high,
+// and when it no longer is.
 package webhook

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Type is what all messages say they are.
+// Type is the type of all messages.
 const Type = "sluice.pressure"
 
-// State says which way the pressure went.
+// State is whether the pressure is high.
 type State string
 
 // The states.
@@ -25,33 +25,33 @@ type Message struct {
 	Data      Data      `json:"data"`
 }
 
-// Data is what a message tells.
+// Data is the content of a message.
 type Data struct {
 	// Instance names the process that measured.
 	Instance string `json:"instance"`
-	// Changes are the rules whose pressure became high or is no longer so.
+	// Changes are the rules whose pressure became high, or no longer is.
 	Changes []Change `json:"changes"`
 }
 
-// Change is one rule.
+// Change is the state of one rule.
 type Change struct {
 	Rule  string `json:"rule"`
 	State State  `json:"state"`
 	// Pressure is demand divided by limit, when the message was made.
 	Pressure float64 `json:"pressure"`
-	// Since is when the state was found to be so.
+	// Since is when the state began.
 	Since time.Time `json:"since"`
-	// Reminder says that this was told before.
+	// Reminder means that the state was sent before.
 	Reminder bool `json:"reminder,omitempty"`
 }
 
-// delivery is a message on its way.
+// delivery is a message that is being sent.
 type delivery struct {
 	id       string
 	body     []byte
 	rules    int
 	attempts int
-	next     time.Time // when it is tried again
+	next     time.Time // the next attempt
 }
 
 func newDelivery(m *Message, now time.Time) (*delivery, error) {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// The headers of the Standard Webhooks specification, for which there are libraries in
-// many languages.
+// The headers of the Standard Webhooks specification.
 const (
 	headerID        = "Webhook-Id"
 	headerTimestamp = "Webhook-Timestamp"
@@ -22,14 +21,14 @@ const (
 // leastKey is the least length of the key, in bytes.
 const leastKey = 24
 
-// keyOf reads a secret: what follows whsec_ is base64, anything else is the key itself.
+// keyOf reads a secret: base64 after whsec_, otherwise the key itself.
 func keyOf(secret string) ([]byte, error) {
 	key := []byte(secret)
 	if text, ok := strings.CutPrefix(secret, "whsec_"); ok {
 		var err error
 		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
-			// The error shows what it could not read.
-			return nil, errors.New("webhook: the secret begins with whsec_, and what follows is no base64; give it as it was made")
+			// The error of the decoder would show the secret.
+			return nil, errors.New("webhook: the secret begins with whsec_, and the rest is not base64; give it as it was made")
 		}
 	}
 	if len(key) < leastKey {

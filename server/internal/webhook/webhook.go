@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// How messages are sent.
+// Bounds and times of messages.
 const (
 	maxChanges = 100             // in one message
 	attempts   = 6               // of one message
@@ -24,38 +24,38 @@ const (
 	callTime   = 5 * time.Second // for one attempt
 )
 
-// Options are what a Webhook is made from.
+// Options configure a Webhook.
 type Options struct {
-	// URL is where messages go. Logs show its host alone. Required.
+	// URL is where messages go. Logs show only its host. Required.
 	URL string
 	// Secret signs messages. Required.
 	Secret string
-	// Thresholds say when pressure is high. Above and Below are required.
+	// Thresholds define high pressure. Above and Below are required.
 	Thresholds
-	// Every is how often a pressure that stays high is told again. Default: never.
+	// Every is how often a message is repeated while the pressure stays high. Default: never.
 	Every time.Duration
-	// Rules returns the names of the rules to look at. Required.
+	// Rules returns the names of the measured rules. Required.
 	Rules func() []string
 	// Pressure returns the pressure on a rule. Required.
 	Pressure func(rule string) float64
-	// Instance names this process to the receiver.
+	// Instance is the name of this process in messages.
 	Instance string
-	// Version is the program's, for the User-Agent.
+	// Version is the version of the program, for the User-Agent.
 	Version string
-	// Logger is the program's log. Required.
+	// Logger is the log of the program. Required.
 	Logger *slog.Logger
 
 	transport http.RoundTripper // for tests
 }
 
-// Stats are how messages went.
+// Stats count messages and attempts.
 type Stats struct {
-	// Delivered and GivenUp are messages; Failed are attempts.
+	// Delivered and GivenUp count messages; Failed counts attempts.
 	Delivered, GivenUp, Failed uint64
 }
 
-// Webhook looks at the pressure on rules, and sends messages. Run does all of it, in its
-// own goroutine; Stats is safe for concurrent use.
+// Webhook measures the pressure on rules, and sends messages. Call Run in a goroutine of its own; Stats is safe
+// for concurrent use.
 type Webhook struct {
 	o      Options
 	key    []byte
@@ -63,14 +63,14 @@ type Webhook struct {
 	look   time.Duration
 	client *http.Client
 	levels map[string]*level
-	// sending is the one message on its way. What changes meanwhile is for the next one,
-	// of each rule the latest, so that nothing queues up for a receiver that is away.
+	// sending is the only message that is being sent. Changes meanwhile are for the next message, which has
+	// the latest state of each rule, so that nothing queues up for a receiver that is away.
 	sending *delivery
 
 	delivered, givenUp, failed atomic.Uint64
 }
 
-// New returns a Webhook that does not run yet.
+// New returns a Webhook. Call Run to start it.
 func New(o Options) (*Webhook, error) {
 	key, err := keyOf(o.Secret)
 	if err != nil {
@@ -79,14 +79,14 @@ func New(o Options) (*Webhook, error) {
 	target, err := url.Parse(o.URL)
 	switch {
 	case err != nil, target.Scheme != "http" && target.Scheme != "https", target.Host == "", target.User != nil:
-		return nil, errors.New("webhook: Options.URL is no http or https URL without a user; write it as in https://ops.example.com/hooks/scale")
+		return nil, errors.New("webhook: Options.URL is not an http or https URL without a user; write it as in https://ops.example.com/hooks/scale")
 	case !(o.Above > 0) || math.IsInf(o.Above, 0) || !(o.Below > 0) || o.Below > o.Above:
 		return nil, fmt.Errorf("webhook: Options.Above is %v and Below %v; give numbers above 0, and Below no more than Above", o.Above, o.Below)
 	case o.For < 0 || o.Every < 0:
 		return nil, fmt.Errorf("webhook: Options.For is %v and Every %v; give times of 0 or more", o.For, o.Every)
 	}
 	w := &Webhook{o: o, key: key, host: target.Host, levels: map[string]*level{}}
-	// Ten looks, for what is asked for to be there all the time.
+	// Measure ten times within For, so that the pressure must be there all the time.
 	w.look = min(max(o.For/10, 100*time.Millisecond), time.Second)
 	if w.o.transport == nil {
 		w.o.transport = &http.Transport{
@@ -96,18 +96,18 @@ func New(o Options) (*Webhook, error) {
 	}
 	w.client = &http.Client{
 		Transport: w.o.transport, Timeout: callTime,
-		// A message is for whom the operator has named.
+		// A message is only for the host of the URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return w, nil
 }
 
-// Stats returns how messages went.
+// Stats returns the counts of messages and attempts.
 func (w *Webhook) Stats() Stats {
 	return Stats{Delivered: w.delivered.Load(), GivenUp: w.givenUp.Load(), Failed: w.failed.Load()}
 }
 
-// Run looks and sends until ctx ends. A message that is on its way then is given up.
+// Run measures and sends until ctx ends. It then gives up a message that is being sent.
 func (w *Webhook) Run(ctx context.Context) {
 	tick := time.NewTicker(w.look)
 	defer tick.Stop()
@@ -128,7 +128,7 @@ func (w *Webhook) Run(ctx context.Context) {
 	}
 }
 
-// measure looks at all rules.
+// measure reads the pressure on all rules.
 func (w *Webhook) measure(now time.Time) {
 	rules := w.o.Rules()
 	for _, name := range rules {
@@ -149,22 +149,22 @@ func (w *Webhook) measure(now time.Time) {
 	for name, l := range w.levels {
 		switch {
 		case known[name]:
-		case !l.told:
+		case !l.sent:
 			delete(w.levels, name)
-		case l.high: // nobody will ask for a rule that is gone
+		case l.high: // a rule that is gone has no pressure
 			l.last = 0
 			l.set(now, false)
 		}
 	}
 }
 
-// compose makes a message if there is anything to tell.
+// compose makes a message if a state has changed.
 func (w *Webhook) compose(now time.Time) {
 	m := Message{Type: Type, Timestamp: now.UTC(), Data: Data{Instance: w.o.Instance}}
 	for _, name := range slices.Sorted(maps.Keys(w.levels)) {
 		l := w.levels[name]
-		again := l.high && l.told && w.o.Every > 0 && now.Sub(l.reminded) >= w.o.Every
-		if l.high == l.told && !again {
+		again := l.high && l.sent && w.o.Every > 0 && now.Sub(l.reminded) >= w.o.Every
+		if l.high == l.sent && !again {
 			continue
 		}
 		state := Below
@@ -172,7 +172,7 @@ func (w *Webhook) compose(now time.Time) {
 			state = Above
 		}
 		m.Data.Changes = append(m.Data.Changes, Change{Rule: name, State: state, Pressure: finite(l.last), Since: l.changed.UTC(), Reminder: again})
-		l.told, l.reminded = l.high, now
+		l.sent, l.reminded = l.high, now
 		if len(m.Data.Changes) == maxChanges {
 			break
 		}
@@ -182,13 +182,13 @@ func (w *Webhook) compose(now time.Time) {
 	}
 	d, err := newDelivery(&m, now)
 	if err != nil {
-		w.o.Logger.Error("a webhook's message could not be written", "error", err)
+		w.o.Logger.Error("a webhook message could not be encoded", "error", err)
 		return
 	}
 	w.sending = d
 }
 
-// finite makes a number one that JSON can hold.
+// finite bounds a number to what JSON can hold.
 func finite(x float64) float64 {
 	if math.IsNaN(x) {
 		return 0
@@ -208,27 +208,27 @@ func (w *Webhook) send(ctx context.Context) {
 	case err == nil:
 		w.delivered.Add(1)
 		w.sending = nil
-		w.o.Logger.Info("a webhook was told of the pressure on rules", "host", w.host, "id", d.id, "changes", d.rules, "attempts", d.attempts)
+		w.o.Logger.Info("a webhook message was delivered", "host", w.host, "id", d.id, "changes", d.rules, "attempts", d.attempts)
 	case d.attempts == attempts:
 		w.failed.Add(1)
 		w.givenUp.Add(1)
 		w.sending = nil
-		w.o.Logger.Error("a webhook was not told of the pressure on rules", "host", w.host, "id", d.id, "changes", d.rules, "attempts", d.attempts, "error", err)
+		w.o.Logger.Error("a webhook message was given up", "host", w.host, "id", d.id, "changes", d.rules, "attempts", d.attempts, "error", err)
 	default:
 		w.failed.Add(1)
 		pause := firstPause << (d.attempts - 1)
-		// Other processes met the same receiver.
+		// Other processes send to the same receiver, so the pauses differ.
 		pause += rand.N(pause / 4)
 		d.next = time.Now().Add(pause)
-		w.o.Logger.Warn("a webhook did not take a message; it is tried again", "host", w.host, "id", d.id, "after", pause.Round(time.Millisecond), "error", err)
+		w.o.Logger.Warn("a webhook message was not accepted; it is sent again", "host", w.host, "id", d.id, "after", pause.Round(time.Millisecond), "error", err)
 	}
 }
 
-// post sends it once. Errors do not hold the URL, which may be a secret.
+// post sends the message once. Errors do not contain the URL, which may be secret.
 func (w *Webhook) post(ctx context.Context, d *delivery) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, w.o.URL, bytes.NewReader(d.body))
 	if err != nil {
-		return errors.New("webhook: the URL cannot be asked")
+		return errors.New("webhook: the URL is not valid")
 	}
 	at := timestamp(time.Now())
 	q.Header.Set("Content-Type", "application/json")
@@ -244,19 +244,19 @@ func (w *Webhook) post(ctx context.Context, d *delivery) error {
 		}
 		return err
 	}
-	_ = res.Body.Close() // it is not read
+	_ = res.Body.Close() // the body is not used
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("webhook: the receiver answered %d; it is to answer 200 to 299", res.StatusCode)
+		return fmt.Errorf("webhook: the receiver answered %d; it must answer 200 to 299", res.StatusCode)
 	}
 	return nil
 }
 
-// Thresholds say when the pressure on a rule is high. Between the two it stays what it was,
-// so that a pressure that swings around one of them is told once.
+// Thresholds define when the pressure on a rule is high. Between the two it keeps its state, so that a pressure
+// that swings around one of them changes the state once.
 type Thresholds struct {
-	// Above is the pressure from which it is high; Below that under which it is no longer so.
+	// A pressure of Above or more is high; a pressure less than Below no longer is.
 	Above, Below float64
-	// For is how long it must be there to count.
+	// For is how long the pressure must be there to count.
 	For time.Duration
 }
 
@@ -264,14 +264,14 @@ type Thresholds struct {
 type level struct {
 	high    bool
 	changed time.Time
-	since   time.Time // when the pressure began to ask for a change; zero if it does not
+	since   time.Time // when the pressure crossed the other threshold; zero if it has not
 	last    float64
 
-	told     bool // what the last message said
+	sent     bool // the state in the last message
 	reminded time.Time
 }
 
-// look takes in the pressure that there is now.
+// look updates the level with the current pressure.
 func (l *level) look(now time.Time, pressure float64, t Thresholds) {
 	l.last = pressure
 	asks := pressure >= t.Above

@@ -417,7 +417,7 @@ func TestOptions(t *testing.T) {
 	}{
 		{func(o *Options) { o.Secret = "short" }, "5 bytes, which can be guessed"},
 		{func(o *Options) { o.Secret = "" }, "0 bytes"},
-		{func(o *Options) { o.Secret = "whsec_hunter2!" }, "no base64"},
+		{func(o *Options) { o.Secret = "whsec_hunter2!" }, "not base64"},
 		{func(o *Options) { o.Secret = "whsec_aHVudGVyMg==" }, "7 bytes"},
 		{func(o *Options) { o.URL = "" }, "Options.URL"},
 		{func(o *Options) { o.URL = "ftp://a.example.com" }, "Options.URL"},
