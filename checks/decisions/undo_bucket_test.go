@@ -47,15 +47,23 @@ func TestUndoneBuckets(t *testing.T) {
 		}
 		// The two slots are asked at d.now, and what was charged is undone later.
 		var calls atomic.Int64
-		later := int64(0)
+		later, between := int64(0), func() {}
 		clock := func() int64 {
-			if calls.Add(1) > 2 {
+			switch n := calls.Add(1); {
+			case n == 3:
+				between()
+				fallthrough
+			case n > 3:
 				return d.now + later
 			}
 			return d.now
 		}
 		o := redisstore.Options{Prefix: fmt.Sprintf("undone-%d", seed), Cluster: true}
 		store, err := redisstore.New(redistest.WithClock(&turns{Client: plainClient{a.conn}}, clock), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		another, err := redisstore.New(redistest.WithClock(plainClient{a.conn}, func() int64 { return d.now + later }), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,6 +88,18 @@ func TestUndoneBuckets(t *testing.T) {
 			} else {
 				later = d.one(0, 1, unit, d.rnd.Int64N(all), d.rnd.Int64N(3*all))
 				other := sluice.Request{Limit: l, Key: sluice.StringKey("b"), Cost: l.Capacity() + 1}
+				// In half of the batches, another request charges the bucket before the undoing does.
+				between = func() {}
+				if d.rnd.IntN(2) == 0 {
+					r := sluice.Request{Limit: l, Key: r.Key, Cost: d.one(1, d.upTo(l.Capacity())), MaxWait: 1 << 40}
+					between = func() {
+						charged, ans := bucket.Decide(next, algo.Request{Now: d.now + later, Cost: r.Cost, MaxWait: r.MaxWait.Microseconds()})
+						got, err := another.Decide(t.Context(), r)
+						if next = charged; err != nil || got.Allowed != ans.Allowed {
+							t.Errorf("%v: %+v between, %v; want %+v", l, got, err, ans)
+						}
+					}
+				}
 				out := make([]sluice.Decision, 2)
 				if err := store.DecideAll(t.Context(), []sluice.Request{r, other}, out); err != nil || out[1].Allowed {
 					t.Fatalf("%v: %+v, %v", l, out, err)
