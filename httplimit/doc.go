@@ -1,10 +1,13 @@
-// Package httplimit limits requests to net/http handlers. It stands over packages
-// policy and sluice, and under whatever serves HTTP: it translates a request into
-// a question, and the answer into headers, a wait or a refusal.
+// Package httplimit limits requests to net/http handlers. [PerClient] limits each client address in
+// one line:
 //
-// A [Middleware] wraps a handler and asks a [Decider] about each request. Most
-// programs want the one that NewKeyDecider makes, which is a store, some limits and
-// the parts of the request that tell clients apart:
+//	limit, err := httplimit.PerClient("100/m")
+//	…
+//	http.ListenAndServe(address, limit(mux))
+//
+// Everything else is a [Middleware] over a [Decider]. The middleware translates a request for the
+// decider, and the verdict into headers, a wait or a refusal. NewKeyDecider makes a decider from a
+// store, limits, and the parts of the request that distinguish clients:
 //
 //	decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
 //		Store:  store,
@@ -16,8 +19,8 @@
 //	…
 //	http.ListenAndServe(address, limiter.Wrap(mux))
 //
-// Those that have rules for different requests want NewPolicyDecider.
+// NewPolicyDecider makes a decider from the rules of a policy, for programs that limit requests in
+// different ways.
 //
-// Headers that proxies set are not believed unless a [ClientIP] is told which
-// proxies to trust.
+// Headers that proxies set are ignored, except by a [ClientIP] that trusts the proxies.
 package httplimit

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -37,6 +38,22 @@ func fetch(h http.Handler, path string, headers ...string) *httptest.ResponseRec
 }
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+
+// One line limits each client address.
+func ExamplePerClient() {
+	limit, err := httplimit.PerClient("2/h")
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limit(hello)
+	for range 3 {
+		fmt.Println(fetch(handler, "/").Code)
+	}
+	// Output:
+	// 200
+	// 200
+	// 429
+}
 
 // Each client address may send two requests a minute.
 func Example() {

@@ -61,7 +61,7 @@ var house = []room{
 	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes through a sluice.Store; it has no rules"},
 	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{"internal/retry", "bandwidth", "policy", domain, "algo"}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
-	{"httplimit", []string{"gate", "bandwidth", "policy", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
+	{"httplimit", []string{"gate", "bandwidth", "policy", "memory", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
