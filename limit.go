@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"math"
-	"math/bits"
 	"time"
 
 	"github.com/sluicehq/sluice/algo"
@@ -27,6 +25,7 @@ type Limit struct {
 	name      string
 	algorithm Algorithm
 	rate      Rate
+	full      time.Duration // see TimeToFull
 	params    algo.Params
 	id        [2]uint64
 	nameID    [2]uint64
@@ -47,6 +46,7 @@ func NewLimit(name string, a Algorithm) (*Limit, error) {
 	}
 	l.algorithm = a.complete()
 	l.rate = rateOf(l.algorithm)
+	l.full = l.rate.timeFor(l.Capacity())
 	if !l.IsConcurrency() {
 		l.leaseless = 1
 	}
@@ -88,20 +88,7 @@ func (l *Limit) Rate() Rate { return l.rate }
 
 // TimeToFull returns the time in which the Rate gives the whole Capacity, rounded up: the
 // period of a window, the time to fill a bucket. It is zero for a concurrency limit.
-func (l *Limit) TimeToFull() time.Duration {
-	if l.rate.IsZero() {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.rate.period))
-	if hi >= uint64(l.rate.count) {
-		return math.MaxInt64
-	}
-	d, rest := bits.Div64(hi, lo, uint64(l.rate.count))
-	if rest > 0 {
-		d++
-	}
-	return time.Duration(min(d, math.MaxInt64))
-}
+func (l *Limit) TimeToFull() time.Duration { return l.full }
 
 // IsConcurrency reports whether the limit bounds the units in flight. Its requests take
 // leases, which are released or end with their TTL.

@@ -2,6 +2,8 @@ package sluice
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -143,6 +145,23 @@ func (r Rate) check() (problem, remedy string) {
 		return fmt.Sprintf("has a period of %v", r.period), "give whole microseconds"
 	}
 	return "", ""
+}
+
+// timeFor returns the time in which the rate gives so many units, rounded up, or the longest
+// time.Duration. It is zero for the zero Rate.
+func (r Rate) timeFor(units int64) time.Duration {
+	if r.IsZero() {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(units), uint64(r.period))
+	if hi >= uint64(r.count) {
+		return math.MaxInt64
+	}
+	d, rest := bits.Div64(hi, lo, uint64(r.count))
+	if rest > 0 {
+		d++
+	}
+	return time.Duration(min(d, math.MaxInt64))
 }
 
 func (r Rate) micros() int64 { return int64(r.period / time.Microsecond) }
