@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Flows are what bounds the bytes of requests that met rules with a Bandwidth: a flow for each
-// rule, key and direction, in the store that the rules' limits are in. It is safe for
+// Flows pace the bytes of requests that matched rules with a Bandwidth. There is one flow for each
+// rule, key and direction, in the store of the rules' limits. It is safe for
 // concurrent use.
 type Flows struct {
 	store   sluice.Store
@@ -21,8 +21,8 @@ type Flows struct {
 	known map[paced]limiters
 }
 
-// paced is what a rule says of bandwidth. A rule that is loaded anew and says the same goes on
-// with what is known of it.
+// paced identifies the bandwidth of a rule. A rule that is loaded again with the same bandwidth
+// keeps its flows.
 type paced struct {
 	rule      string
 	bandwidth policy.Bandwidth
@@ -31,13 +31,13 @@ type paced struct {
 
 type limiters struct{ down, up *bandwidth.Limiter }
 
-// mostKnown bounds how many rules are known; beyond, all are forgotten, and made anew when
-// they are met.
+// mostKnown bounds the rules with flows. Beyond it, all flows are dropped, and made again when
+// their rules match.
 const mostKnown = 1 << 14
 
 // NewFlows returns flows in a store. Errors of the store end a read or write only of a rule whose
-// OnStoreError is to deny; bytes of others pass. onError is told of both, with the context that
-// the bytes move in; it must be safe for concurrent use, and may be nil.
+// OnStoreError is to deny; bytes of other rules pass. onError gets both errors, with the context
+// that the bytes move in; it must be safe for concurrent use, and may be nil.
 func NewFlows(store sluice.Store, onError func(ctx context.Context, err error)) *Flows {
 	if onError == nil {
 		onError = func(context.Context, error) {}

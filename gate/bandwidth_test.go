@@ -75,26 +75,26 @@ func TestFlowsOneWay(t *testing.T) {
 		t.Errorf("%d flows down, %d up", len(down), len(up))
 	}
 	if down, up := gate.NewFlows(store, nil).Of(t.Context(), &policy.Verdict{}); down != nil || up != nil {
-		t.Error("flows of a request that met no rule")
+		t.Error("flows of a request that matched no rule")
 	}
 }
 
-// TestFlowsStoreError lets bytes pass when the store is down, or not, as the rule says, and
-// tells of it.
+// TestFlowsStoreError lets bytes pass when the store is down, or not, as set in the rule, and
+// reports it.
 func TestFlowsStoreError(t *testing.T) {
 	down := errors.New("the store is down")
 	for fallback, want := range map[policy.Fallback]error{policy.FallbackDefault: nil, policy.FallbackDeny: down} {
 		store := &brokenStore{Store: bubbleStore(t)}
 		e := pacedEdge(t, store, policy.Bandwidth{Down: sluice.PerSecond(1000)}, fallback)
 		v := e.decide(t.Context(), "a")
-		var told []error
-		f, _ := gate.NewFlows(store, func(_ context.Context, err error) { told = append(told, err) }).Of(t.Context(), &v)
+		var reported []error
+		f, _ := gate.NewFlows(store, func(_ context.Context, err error) { reported = append(reported, err) }).Of(t.Context(), &v)
 		store.err = down
 		if _, err := bandwidth.NewWriter(t.Context(), io.Discard, f...).Write(make([]byte, 10)); !errors.Is(err, want) {
 			t.Errorf("%v: %v", fallback, err)
 		}
-		if len(told) != 1 || !errors.Is(told[0], down) {
-			t.Errorf("%v: told of %v", fallback, told)
+		if len(reported) != 1 || !errors.Is(reported[0], down) {
+			t.Errorf("%v: reported %v", fallback, reported)
 		}
 	}
 }

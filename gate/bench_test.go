@@ -54,15 +54,15 @@ func (c *crowd) delayed(n int) time.Duration {
 	return time.Since(start) - first
 }
 
-// doors is a store whose places are free once it is open.
+// doors is a store whose units are free once it is open.
 type doors struct {
 	sluice.Store
 	open  atomic.Bool
-	asked atomic.Int64
+	polled atomic.Int64
 }
 
 func (s *doors) Decide(context.Context, sluice.Request) (sluice.Decision, error) {
-	s.asked.Add(1)
+	s.polled.Add(1)
 	d := sluice.Decision{Allowed: true}
 	if !s.open.Load() {
 		d.Delay = time.Millisecond
@@ -70,8 +70,8 @@ func (s *doors) Decide(context.Context, sluice.Request) (sluice.Decision, error)
 	return d, nil
 }
 
-// queued returns how long it takes until n requests that were queued for a place have been told that
-// theirs is free, and how often they asked for it.
+// queued returns how long it takes until n queued requests have been woken for their turn, and how
+// often they polled.
 func queued(tb testing.TB, n int) (time.Duration, int64) {
 	tb.Helper()
 	store := &doors{}
@@ -82,15 +82,15 @@ func queued(tb testing.TB, n int) (time.Duration, int64) {
 	}
 	for tick := time.NewTicker(time.Millisecond); c.gate.Waiting() < n; <-tick.C {
 	}
-	store.asked.Store(0)
+	store.polled.Store(0)
 	start := time.Now()
 	store.open.Store(true)
 	all.Wait()
-	return time.Since(start), store.asked.Load()
+	return time.Since(start), store.polled.Load()
 }
 
-// The time of a wake-up does not grow with how many wait, but for the logarithm that timers take. If
-// it were proportional, it would be 28 times as long.
+// The time of a wake-up does not grow with the number of waiting requests, except for the logarithm
+// that timers take. If it were proportional, it would be 28 times as long.
 func TestWakeUpsAreNotLinear(t *testing.T) {
 	const few, many, most = 250, 7000, 10
 	fastest := func(n int, f func(n int) time.Duration) time.Duration {
@@ -104,9 +104,9 @@ func TestWakeUpsAreNotLinear(t *testing.T) {
 	for name, f := range map[string]func(n int) time.Duration{
 		"delayed": c.delayed,
 		"queued": func(n int) time.Duration {
-			took, asked := queued(t, n)
-			if asked > int64(2*n)+100 {
-				t.Errorf("%d waiters asked %d times", n, asked)
+			took, polled := queued(t, n)
+			if polled > int64(2*n)+100 {
+				t.Errorf("%d waiters polled %d times", n, polled)
 			}
 			return took
 		},
@@ -135,7 +135,7 @@ func BenchmarkDelayed(b *testing.B) {
 	}
 }
 
-// BenchmarkQueued is for one request that is queued for a place among as many as its name says.
+// BenchmarkQueued queues one request among as many others as its name says.
 func BenchmarkQueued(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -151,7 +151,7 @@ func BenchmarkQueued(b *testing.B) {
 	}
 }
 
-// BenchmarkEnter is for a verdict of three limits that needs nothing, of which the gate only tells the pressure.
+// BenchmarkEnter is for a verdict of three limits that needs nothing, of which the gate only measures the pressure.
 func BenchmarkEnter(b *testing.B) {
 	for name, parts := range map[string][]policy.Part{"global": {policy.Global()}, "keyed": {policy.Header("X-Key")}} {
 		b.Run(name, func(b *testing.B) {

@@ -1,6 +1,6 @@
 package gate
 
-// KnownRules returns of how many rules a gate knows the pressure.
+// KnownRules returns the number of rules whose pressure a gate measures.
 func KnownRules(g *Gate) (n int) {
 	g.pressures.rules.Range(func(any, any) bool {
 		n++

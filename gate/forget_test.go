@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// A rule that is gone is under no pressure, and those that stay are under theirs; also while
-// both are met.
+// A removed rule has no pressure, and the remaining rules keep theirs, also while both match
+// requests.
 func TestForget(t *testing.T) {
 	store, err := memory.New(memory.Options{})
 	if err != nil {

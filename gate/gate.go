@@ -27,7 +27,7 @@ var (
 	ErrTooManyWaiting = errors.New("too many requests are waiting")
 )
 
-// Error says which limit a request could not wait for, and why.
+// Error reports the limit for which a request could not wait, and why.
 type Error struct {
 	// Rule is the name of the rule, empty for a limit without one.
 	Rule string
@@ -77,7 +77,7 @@ func (g *Gate) Waiting() int { return g.counts.waiting() }
 
 // Pressure returns the demand for a rule's limits divided by what they give, over the window: 1
 // means that demand equals the limit, 2 that it is twice the limit. Denied requests are demand
-// too. With several limits, Pressure is that of the limit with the most. For a concurrency limit,
+// too. With several limits, Pressure is the highest of them. For a concurrency limit,
 // demand is the units in flight and refused at one time. For a rule with many keys, Pressure is
 // the mean over the active keys; it distinguishes up to some 100,000 of them. It is zero for a
 // rule that no request matched. It fits policy.Options.Pressure.

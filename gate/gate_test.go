@@ -89,7 +89,7 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 		rest    string // of the error
 		again   time.Duration
 	}{
-		{"later than asked", gate.Options{MaxDelay: time.Second}, queue(nil), []string{"a"}, gate.ErrTooLate, `rule "queue": the wait is longer`, 2 * time.Second},
+		{"later than allowed", gate.Options{MaxDelay: time.Second}, queue(nil), []string{"a"}, gate.ErrTooLate, `rule "queue": the wait is longer`, 2 * time.Second},
 		{"none may wait", gate.Options{MaxDelay: -1}, queue(nil), []string{"a"}, gate.ErrTooLate, "", 3 * time.Second},
 		{"later than the default", gate.Options{}, queue(nil), []string{"a", "a", "a", "a"}, gate.ErrTooLate, "", 2 * time.Second},
 		{"the queue is full", gate.Options{}, queue(func(r *policy.Rule) { r.MaxWaiting = 2 }), []string{"a", "a", "b", "b", "c"}, gate.ErrQueueFull, "the queue is full", 3 * time.Second},
@@ -124,7 +124,7 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 					t.Errorf("the verdict is %+v", v)
 				}
 				if after := e.remaining("queue", mine); after != before {
-					t.Errorf("%d places were left before, and %d are after", before, after)
+					t.Errorf("%d units were left before, and %d are after", before, after)
 				}
 				leave()
 				synctest.Wait()
@@ -186,7 +186,7 @@ func TestTheOnlyKeyHasTheWholeQueue(t *testing.T) {
 	})
 }
 
-// Who leaves frees its waiting place at once. Its time slot goes back if it was the last.
+// A request that leaves frees its turn at once. Its reserved time goes back if it was the last.
 func TestLeavingTheQueue(t *testing.T) {
 	for _, c := range []struct {
 		leaver int

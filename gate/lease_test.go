@@ -19,7 +19,7 @@ func flight(a sluice.Concurrency) policy.Rule {
 	return policy.Rule{Name: "flight", Limits: limit(a)}
 }
 
-// Places are held as long as requests last, and free afterwards.
+// Leases are held as long as requests last, and end afterwards.
 func TestLeasesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, flight(sluice.Concurrency{Max: 1, TTL: 10 * time.Second}))
@@ -36,7 +36,7 @@ func TestLeasesLast(t *testing.T) {
 	})
 }
 
-// A process that is no more keeps its places for a time to live.
+// The leases of a dead process last for a time to live.
 func TestLeasesOfTheDeadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
@@ -56,8 +56,8 @@ func TestLeasesOfTheDeadEnd(t *testing.T) {
 	})
 }
 
-// Who is queued starts when a place is free, in the order of arrival, and not before, whatever was estimated.
-func TestQueueForPlaces(t *testing.T) {
+// A queued request starts when a unit is free, in the order of arrival, and not before, whatever the estimate.
+func TestQueueForUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 20
 		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour}, policy.Rule{
@@ -71,7 +71,7 @@ func TestQueueForPlaces(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range clients {
 			v := e.decide(t.Context(), "a")
-			<-time.After(time.Microsecond) // so that the store can tell their order
+			<-time.After(time.Microsecond) // so that their order in the store is certain
 			all.Go(func() {
 				pass, err := e.gate.Enter(t.Context(), &v)
 				if err != nil {
@@ -100,18 +100,18 @@ func TestQueueForPlaces(t *testing.T) {
 				break
 			}
 		}
-		// Nobody waits for a place that is free.
+		// No request waits while a unit is free.
 		if took := time.Since(start); took > clients/2*90*time.Second+time.Second {
 			t.Errorf("all took %v", took)
 		}
 		if n := e.remaining("flight"); n != clients+2 || len(e.reported()) > 0 || e.gate.Waiting() != 0 {
-			t.Errorf("%d places are left, reported %v", n, e.reported())
+			t.Errorf("%d units are left, reported %v", n, e.reported())
 		}
 	})
 }
 
-// A place that another process frees is found by asking.
-func TestPlacesThatOthersFree(t *testing.T) {
+// A unit that another process frees is found by polling.
+func TestUnitsThatOthersFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
 		rule := flight(sluice.Concurrency{Max: 3, Queue: 30, Latency: 5 * time.Second})
@@ -135,7 +135,7 @@ func TestPlacesThatOthersFree(t *testing.T) {
 			case i < 3 && (!n.done || n.err != nil || n.at.Sub(freed) > 2*time.Second):
 				t.Errorf("request %d: done %v, %v after %v", i, n.done, n.err, n.at.Sub(freed))
 			case i >= 3 && n.done:
-				t.Errorf("request %d runs, and no place is free for it", i)
+				t.Errorf("request %d runs, and no unit is free for it", i)
 			}
 		}
 		for i := range queued {
@@ -143,7 +143,7 @@ func TestPlacesThatOthersFree(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := one.remaining("flight", "a"); n != 33 {
-			t.Errorf("%d places are left", n)
+			t.Errorf("%d units are left", n)
 		}
 	})
 }
@@ -162,15 +162,15 @@ func (s *counting) Decide(ctx context.Context, r sluice.Request) (sluice.Decisio
 	return s.Store.Decide(ctx, r)
 }
 
-func (s *counting) asked() int {
+func (s *counting) polls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n
 }
 
-// However many wait, few ask the store again, and more and more seldom; the others only
-// keep their leases.
-func TestNoHerdAsksTheStore(t *testing.T) {
+// However many requests wait, few poll the store, and less and less often; the others only
+// renew their leases.
+func TestNoHerdPollsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &counting{Store: bubbleStore(t)}
 		rule := flight(sluice.Concurrency{Max: 1, Queue: 1000, TTL: 10 * time.Minute, Latency: time.Second})
@@ -181,24 +181,24 @@ func TestNoHerdAsksTheStore(t *testing.T) {
 		for range 500 {
 			e.begin(ctx, "a")
 		}
-		before := store.asked()
+		before := store.polls()
 		<-time.After(time.Minute)
-		if n := store.asked() - before; n < 60 || n > 600 {
-			t.Errorf("500 waiters asked %d times in a minute", n)
+		if n := store.polls() - before; n < 60 || n > 600 {
+			t.Errorf("500 waiters polled %d times in a minute", n)
 		}
-		before = store.asked()
+		before = store.polls()
 		first.pass.Leave(ctx, status(200))
 		synctest.Wait()
-		if n := store.asked() - before; n > 4 || e.gate.Waiting() != 499 {
-			t.Errorf("after a place was freed, the store was asked %d times, and %d wait", n, e.gate.Waiting())
+		if n := store.polls() - before; n > 4 || e.gate.Waiting() != 499 {
+			t.Errorf("after a unit was freed, the store was polled %d times, and %d wait", n, e.gate.Waiting())
 		}
 		leave()
 		synctest.Wait()
 	})
 }
 
-// Who cannot wait any longer leaves the line, and its place in the store.
-func TestQueueForPlacesEnds(t *testing.T) {
+// A request that cannot wait any longer leaves the waiting queue, and its turn in the store.
+func TestQueueForUnitsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := flight(sluice.Concurrency{Max: 1, Queue: 5, Latency: 100 * time.Millisecond})
 		rule.MaxWait = time.Second
@@ -209,23 +209,23 @@ func TestQueueForPlacesEnds(t *testing.T) {
 			t.Errorf("after %v: %v", n.at.Sub(start), n.err)
 		}
 		if left := e.remaining("flight", "a"); left != 5 {
-			t.Errorf("%d places are left", left)
+			t.Errorf("%d units are left", left)
 		}
 		first.pass.Leave(t.Context(), status(200))
 	})
 }
 
-// scripted answers the first decision with a delay, and later ones as it is told.
+// scripted answers the first decision with a delay, and later ones as scripted.
 type scripted struct {
 	sluice.Store
-	asked *int
+	polled *int
 	delay time.Duration
 	next  sluice.Decision
 	err   error
 }
 
 func (s scripted) Decide(context.Context, sluice.Request) (sluice.Decision, error) {
-	if *s.asked++; *s.asked == 1 {
+	if *s.polled++; *s.polled == 1 {
 		return sluice.Decision{Allowed: true, Limit: 2, Delay: s.delay}, nil
 	}
 	return s.next, s.err
@@ -233,8 +233,8 @@ func (s scripted) Decide(context.Context, sluice.Request) (sluice.Decision, erro
 func (s scripted) Release(context.Context, sluice.Charge, time.Duration) error { return nil }
 func (s scripted) Cancel(context.Context, sluice.Charge) error                 { return nil }
 
-// What becomes of who waits when the store cannot say, or has lost its lease.
-func TestTheStoreFailsWhoWaits(t *testing.T) {
+// The outcome for a waiting request when the store fails, or has lost its lease.
+func TestTheStoreFailsWaitingRequests(t *testing.T) {
 	outage := errors.New("outage")
 	for _, c := range []struct {
 		name     string
@@ -250,7 +250,7 @@ func TestTheStoreFailsWhoWaits(t *testing.T) {
 		{"lost", scripted{next: sluice.Decision{Reason: sluice.ReasonLimited}}, 0, sluice.ErrLeaseLost, sluice.ReasonLimited, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c.store.asked, c.store.delay = new(int), time.Second
+			c.store.polled, c.store.delay = new(int), time.Second
 			rule := flight(sluice.Concurrency{Max: 1, Queue: 1, Latency: time.Second})
 			rule.OnStoreError = c.fallback
 			e := newEdge(t, c.store, gate.Options{}, rule)
@@ -274,7 +274,7 @@ func TestRenewalFails(t *testing.T) {
 		{scripted{err: outage}, outage},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c.store.asked = new(int)
+			c.store.polled = new(int)
 			e := newEdge(t, c.store, gate.Options{}, flight(sluice.Concurrency{Max: 1, TTL: 2 * time.Second}))
 			n := e.enter(t.Context(), "a")
 			<-time.After(2500 * time.Millisecond)
@@ -286,7 +286,7 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
-// Rules in shadow hold places, and let nobody wait for them.
+// Rules in shadow hold leases, and no request waits for them.
 func TestShadowHoldsAndNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := flight(sluice.Concurrency{Max: 1, Queue: 5, Latency: time.Second})
@@ -295,15 +295,15 @@ func TestShadowHoldsAndNeverWaits(t *testing.T) {
 		start := time.Now()
 		a, b := e.enter(t.Context(), "a"), e.enter(t.Context(), "a")
 		if b.err != nil || b.at != start || e.remaining("flight", "a") != 4 {
-			t.Errorf("waited for %v, %v; %d places are left", b.at.Sub(start), b.err, e.remaining("flight", "a"))
+			t.Errorf("waited for %v, %v; %d units are left", b.at.Sub(start), b.err, e.remaining("flight", "a"))
 		}
 		if c := e.enter(t.Context(), "a"); !errors.Is(c.err, gate.ErrDenied) || e.remaining("flight", "a") != 4 {
-			t.Errorf("of a request that another rule refuses %d places are left: %v", e.remaining("flight", "a"), c.err)
+			t.Errorf("after a request that another rule refuses, %d units are left: %v", e.remaining("flight", "a"), c.err)
 		}
 		a.pass.Leave(t.Context(), status(200))
 		b.pass.Leave(t.Context(), status(200))
 		if n := e.remaining("flight", "a"); n != 6 {
-			t.Error(fmt.Sprint(n, " places are left"))
+			t.Error(fmt.Sprint(n, " units are left"))
 		}
 	})
 }
@@ -322,7 +322,7 @@ func TestQueueWithoutALatency(t *testing.T) {
 		first.pass.Leave(t.Context(), status(200))
 		synctest.Wait()
 		if !second.done || second.err != nil {
-			t.Errorf("the place is free, and the second does not run: %v", second.err)
+			t.Errorf("the unit is free, and the second does not run: %v", second.err)
 		}
 		second.pass.Leave(t.Context(), status(200))
 	})
@@ -332,13 +332,13 @@ func TestQueueWithoutALatency(t *testing.T) {
 type silentStore struct {
 	sluice.Store
 	silent atomic.Bool
-	asked  atomic.Int64
+	polled  atomic.Int64
 }
 
 var errSilent = errors.New("the store is silent")
 
 func (s *silentStore) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
-	s.asked.Add(1)
+	s.polled.Add(1)
 	if s.silent.Load() {
 		return errSilent
 	}
@@ -346,7 +346,7 @@ func (s *silentStore) Release(ctx context.Context, c sluice.Charge, latency time
 }
 
 func (s *silentStore) Cancel(ctx context.Context, c sluice.Charge) error {
-	s.asked.Add(1)
+	s.polled.Add(1)
 	if s.silent.Load() {
 		return errSilent
 	}
@@ -367,29 +367,29 @@ func TestLeasesThatEndInAnOutage(t *testing.T) {
 		one.pass.Leave(t.Context(), status(200))
 		two.pass.Leave(t.Context(), status(200))
 		if n := len(e.reported()); n != 3 {
-			t.Errorf("%d errors are told of 3 leases", n)
+			t.Errorf("%d errors are reported for 3 leases", n)
 		}
 		<-time.After(10 * time.Second)
 		if n := e.remaining("flight", "a"); n != 0 {
-			t.Errorf("%d are free, of which the store has not been told", n)
+			t.Errorf("%d are free, although the store has not ended them", n)
 		}
 		store.silent.Store(false)
 		<-time.After(10 * time.Second)
 		if n := e.remaining("flight", "a"); n != 3 {
-			t.Errorf("%d are free of 2 and a place in the queue", n)
+			t.Errorf("%d are free of 2 and a turn in the queue", n)
 		}
-		asked := store.asked.Load()
-		if asked > 40 {
-			t.Errorf("3 leases were ended %d times", asked)
+		polled := store.polled.Load()
+		if polled > 40 {
+			t.Errorf("3 leases were ended %d times", polled)
 		}
 		<-time.After(time.Hour)
-		if n := store.asked.Load(); n != asked || len(e.reported()) != 3 {
-			t.Errorf("the store was asked %d more times; told %v", n-asked, e.reported())
+		if n := store.polled.Load(); n != polled || len(e.reported()) != 3 {
+			t.Errorf("the store was called %d more times; reported %v", n-polled, e.reported())
 		}
 	})
 }
 
-// A store that stays away is asked no longer than leases live.
+// A store that stays away is called no longer than leases live.
 func TestLeasesOfAStoreThatStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silentStore{Store: bubbleStore(t)}
@@ -398,10 +398,10 @@ func TestLeasesOfAStoreThatStaysAway(t *testing.T) {
 		store.silent.Store(true)
 		n.pass.Leave(t.Context(), status(200))
 		<-time.After(time.Minute + 10*time.Second)
-		asked := store.asked.Load()
+		polled := store.polled.Load()
 		<-time.After(time.Hour)
-		if got := store.asked.Load(); got != asked || asked > 60 {
-			t.Errorf("it was asked %d times, and %d more", asked, got-asked)
+		if got := store.polled.Load(); got != polled || polled > 60 {
+			t.Errorf("it was called %d times, and %d more", polled, got-polled)
 		}
 	})
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Of whoever comes and goes, in whatever order, by whatever clock: no more run than may, no
-// place stays free for long while somebody waits for it, and nothing is left behind.
-func TestNoPlaceStaysFree(t *testing.T) {
+// Requests come and go, in any order, by any clock: no more run than may, no unit stays free for
+// long while a request waits for it, and nothing is left behind.
+func TestNoUnitStaysFree(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			const most, clients = 3, 80
@@ -84,7 +84,7 @@ func TestNoPlaceStaysFree(t *testing.T) {
 				case <-done:
 					for _, e := range edges {
 						if e.gate.Waiting() != 0 || len(e.reported()) > 0 || e.remaining("flight") != most+clients {
-							t.Errorf("seed %d: %d wait, %d places are left, reported %v", seed, e.gate.Waiting(), e.remaining("flight"), e.reported())
+							t.Errorf("seed %d: %d wait, %d units are left, reported %v", seed, e.gate.Waiting(), e.remaining("flight"), e.reported())
 						}
 					}
 					return
@@ -95,7 +95,7 @@ func TestNoPlaceStaysFree(t *testing.T) {
 				}
 				bound := 3 * time.Second
 				if seed%4 == 3 {
-					bound = 20 * time.Second // the order here is not that of the store, which must be found out
+					bound = 20 * time.Second // the order here differs from the order in the store, which takes time to find out
 				}
 				if free > bound {
 					t.Fatalf("seed %d: %d run and %d wait since %v", seed, running.Load(), waiting.Load(), free)

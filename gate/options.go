@@ -15,10 +15,10 @@ type Options struct {
 	// the limits offer by themselves.
 	MaxDelay time.Duration
 	// MaxWaiting is how many requests wait at once, by all rules together. Default: what
-	// the rules' own queues hold, and 1,024 for limits that are no rule's.
+	// the rules' own queues hold, and 1,024 for limits outside of rules.
 	MaxWaiting int
-	// Window is the time over which pressure is measured, at least: of a limit with a
-	// longer period, or a bucket that takes longer to fill, it is that. Default: 10 seconds.
+	// Window is the least time over which pressure is measured. A limit with a longer period, or a
+	// bucket that takes longer to fill, is measured over that time. Default: 10 seconds.
 	Window time.Duration
 	// Share is the part of each limit that this process is there for, 1/N of N processes that share a
 	// store evenly: pressure is the demand of this process divided by its share. Default: 1.
@@ -26,8 +26,8 @@ type Options struct {
 	// Counts says whether a request that was handled counts at all; what its rules say comes on top. What
 	// one that does not count took is given back. It must be safe for concurrent use. Default: all count.
 	Counts func(o policy.Outcome) bool
-	// OnError is told of errors of the store while charges and leases are renewed and ended, for
-	// which no request fails. It must be safe for concurrent use. Default: nobody is told.
+	// OnError gets the store's errors while charges and leases are renewed and ended; no request
+	// fails because of them. It must be safe for concurrent use. Default: errors are dropped.
 	OnError func(ctx context.Context, err error)
 }
 

@@ -74,7 +74,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// Verdicts that others carry out press like those that the gate does.
+// Verdicts that other programs carry out count for the pressure like the gate's own.
 func TestPressureOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(4)})})
@@ -90,7 +90,7 @@ func TestPressureOfOthers(t *testing.T) {
 }
 
 // What is in flight, waits and was refused presses on a concurrency limit.
-func TestPressureOnPlaces(t *testing.T) {
+func TestPressureOnLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
 			Name: "r", Limits: limit(sluice.Concurrency{Max: 2, Queue: 2, Latency: time.Second}), Key: []policy.Part{policy.Global()},
@@ -111,7 +111,7 @@ func TestPressureOnPlaces(t *testing.T) {
 	})
 }
 
-// A process that is one of several asks for its share.
+// One process of several has demand for its share.
 func TestPressureOfAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{Share: 0.25, Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(8)})})
@@ -142,7 +142,7 @@ func TestPressureAcrossPolicies(t *testing.T) {
 	})
 }
 
-// Rules that nobody meets any more are forgotten when there are many.
+// Rules that match no requests any more are forgotten when there are many.
 func TestPressureIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := gate.New(nil, gate.Options{})
@@ -171,7 +171,7 @@ func TestPressureIsBounded(t *testing.T) {
 	})
 }
 
-// Many may tell and read at once.
+// Many may report and read at once.
 func TestPressureIsSafe(t *testing.T) {
 	e := newEdge(t, bubbleStore(t), gate.Options{Window: 10 * time.Millisecond}, policy.Rule{Name: "r", Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(1000)})})
 	var all sync.WaitGroup
@@ -191,7 +191,7 @@ func TestPressureIsSafe(t *testing.T) {
 	}
 }
 
-// A rule for a pressure of so much or more is met when it is just that.
+// A rule for a pressure of so much or more matches when it is just that.
 func TestPressureReachesItsRatio(t *testing.T) {
 	for capacity := int64(2); capacity <= 30; capacity++ {
 		synctest.Test(t, func(t *testing.T) {

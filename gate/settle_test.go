@@ -91,7 +91,7 @@ func TestCounts(t *testing.T) {
 		for i, code := range []int{200, 401, 500, 401} {
 			n := e.enter(t.Context(), "a")
 			if !n.pass.Settles() {
-				t.Error("the outcome is not asked for")
+				t.Error("the outcome is not used")
 			}
 			n.pass.Leave(t.Context(), status(code))
 			if got := e.remaining("r", "a"); got != 5-int64(i+1)/2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// bubbleStore returns a memory store that tells the time by package time, which is
-// virtual in a synctest bubble.
+// bubbleStore returns a memory store whose clock is package time's, which is virtual in a
+// synctest bubble.
 func bubbleStore(tb testing.TB) *memory.Store {
 	tb.Helper()
 	s, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
@@ -35,8 +35,8 @@ type edge struct {
 	errs []error
 }
 
-// newEdge returns an edge over rules without a match, whose requests are told apart by
-// the header X-Key unless they say otherwise.
+// newEdge returns an edge over rules without a match, whose key is
+// the header X-Key unless they have another one.
 func newEdge(tb testing.TB, store sluice.Store, o gate.Options, rules ...policy.Rule) *edge {
 	tb.Helper()
 	e := &edge{tb: tb, store: store}
@@ -62,7 +62,7 @@ func newEdge(tb testing.TB, store sluice.Store, o gate.Options, rules ...policy.
 	return e
 }
 
-// reported returns the errors that the gate told of.
+// reported returns the errors that the gate reported.
 func (e *edge) reported() []error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +119,7 @@ func (e *edge) remaining(rule string, k ...string) int64 {
 	return v.Results[0].Decision.Remaining
 }
 
-// status is the outcome of a request with no more to tell.
+// status is the outcome of a request with nothing but a status.
 func status(code int) policy.Outcome { return policy.Outcome{Status: code} }
 
 // limit returns one that its rule names.

@@ -71,7 +71,7 @@ func (g *Gate) wait(ctx context.Context, v *policy.Verdict) *blocked {
 	return nil
 }
 
-// ended returns the limit with the longest delay as the one that the context ended in.
+// ended returns the limit with the longest delay: the context ended during that delay.
 func ended(v *policy.Verdict, err error) *blocked {
 	b := &blocked{err: err}
 	for i := range v.Results {

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// front is how many requests of a waiting queue ask the store by themselves whether their turn
-	// has come. The others only keep their leases. So the calls to the store are bounded, however
+	// front is how many requests of a waiting queue poll the store for their turn by themselves. The
+	// others only renew their leases. So the calls to the store are bounded, however
 	// many requests wait in however many processes. It is more than one because the first request
 	// here need not be the first in the store.
 	front = 3
-	// Requests in front ask more and more seldom, at random times within a half of these pauses,
-	// so that processes do not all ask at once.
+	// Requests in front poll less and less often, at random times within a half of these pauses,
+	// so that processes do not all poll at once.
 	leastPause = 2 * time.Millisecond
 	mostPause  = time.Second
 	// soonest bounds the pause while the wait is short.
 	soonest = 20 * time.Millisecond
-	// mostSteps bounds how far a request is moved forward to its place in the order.
+	// mostSteps bounds how far a request is moved forward in the order.
 	mostSteps = 256
 	// setBack is a difference in microseconds. If the store's time goes back by more between two
 	// requests, its clock was set back, and the requests keep the order in which they joined.
@@ -48,8 +48,8 @@ type waitingQueue struct {
 	n           int
 	// spare counts leases that ended while all waiters in front had a token.
 	spare int
-	// next is the waiter behind the front that asks next. Each waiter in front that asked in vain
-	// lets one of them ask, in case the order in the store is another one. Nil begins with the first.
+	// next is the waiter behind the front that polls next. Each waiter in front that polled without
+	// success lets one of them poll, in case the order in the store is another one. Nil begins with the first.
 	next *waiter
 }
 
@@ -59,7 +59,7 @@ type waiter struct {
 	at         int64         // when its lease was granted, in the store's time
 	delay      time.Duration // the estimate then, which is longer than that of earlier waiters of the same time
 	prev, next *waiter
-	// wake makes it ask the store: it has come to the front, or has a token.
+	// wake makes it poll the store: it has come to the front, or has a token.
 	wake chan struct{}
 	// token says that a lease has ended for it. A waiter that cannot use its token passes it on.
 	token   bool
@@ -175,10 +175,10 @@ func (n *waitingQueue) give(w *waiter) {
 	n.spare = min(n.spare+1, n.n)
 }
 
-// freed tells a queue that a lease has ended in this process.
+// freed wakes a waiter of a queue when a lease has ended in this process.
 func (q *waitingQueues) freed(key limitKey) {
 	if q.waiting.Load() == 0 {
-		return // a waiter that joins now asks the store first
+		return // a waiter that joins now polls the store first
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,7 +187,7 @@ func (q *waitingQueues) freed(key limitKey) {
 	}
 }
 
-// look lets one waiter behind the front ask the store.
+// look lets one waiter behind the front poll the store.
 func (n *waitingQueue) look() {
 	if n.next == nil {
 		for n.next = n.first; n.next != nil && n.next.inFront; n.next = n.next.next {
@@ -215,7 +215,7 @@ func (q *waitingQueues) pass(w *waiter) {
 	}
 }
 
-// isInFront reports whether a waiter asks the store by itself.
+// isInFront reports whether a waiter polls the store by itself.
 func (q *waitingQueues) isInFront(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

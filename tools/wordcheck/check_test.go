@@ -20,7 +20,7 @@ func TestHabits(t *testing.T) {
 		"who":               {found: []string{"Who asks twice waits.", "It is closed, so that who waits is freed."}, fine: []string{"clients who have waited", "Who is the client?", "a list of who is banned"}},
 		"whoever":           {found: []string{"Whoever waits is freed."}},
 		"what stands":       {found: []string{"what stands in for a store", "It stands over the store.", "the store that it stood in for"}, fine: []string{"what is outstanding for it"}},
-		"Of … first":        {found: []string{"Of a batch, one is denied.", "It ends. Of two keys one wins."}, fine: []string{"one of a batch", "Of course."}},
+		"Of … first":        {found: []string{"Of a batch, one is denied.", "It ends. Of two keys one wins."}, fine: []string{"one of a batch", "Of course.", "of each request"}},
 		"To a … that first": {found: []string{"To a rule that has none it adds one.", "Done. To those who wait it is free."}, fine: []string{"To the store it adds a key.", "added to a rule that has none"}},
 		"tell":              {found: []string{"tells the pressure", "is told"}, fine: []string{"a teller"}},
 		"meet":              {found: []string{"the rules that it meets"}, fine: []string{"meter"}},

@@ -41,7 +41,7 @@ var habits = []habit{
 	// The order of the sentence.
 	{
 		name:    "Of … first",
-		pattern: start + `of (a|an|the|all|those|these|what|two|three|several|some|it|them|him|one|many|both|its|such|each|every|\d+)\b`,
+		pattern: start + `(?-i:Of) (a|an|the|all|those|these|what|two|three|several|some|it|them|him|one|many|both|its|such|each|every|\d+)\b`,
 		except:  `\bof course\b`,
 		instead: "begin with the subject",
 	},
