@@ -207,7 +207,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, patte
 		case k.Part.OnMissing == MissingSkip:
 			tr.Unmet = &Unmet{Condition: ConditionKey, Name: k.Part.String(), Missing: true}
 		default:
-			tr.Denied = sluice.ReasonMissingKey // of a rule that degrades or marks
+			tr.Denied = sluice.ReasonMissingKey // the rule degrades or marks
 		}
 		return
 	}

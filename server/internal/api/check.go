@@ -39,7 +39,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 	return nil
 }
 
-// decide decides about what a client asks. The verdict is observed here and not after a gate, because
+// decide decides about the request of a caller. The verdict is observed here and not after a gate, because
 // the client carries it out. A peek is not observed: no request passes by it.
 func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {

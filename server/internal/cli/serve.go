@@ -18,8 +18,8 @@ func newServe() *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Limit traffic as a proxy, and decide for other programs",
 		Long: "Limit the traffic that passes through a reverse proxy, and decide for other programs\n" +
-			"over HTTP. FILE is the configuration. Without one, a quick-start policy runs in front\n" +
-			"of a built-in service.\n\n" +
+			"over HTTP. FILE is the configuration. Without one, a quick-start policy protects a\n" +
+			"built-in service.\n\n" +
 			"Each flag can be set in the environment: --listen-proxy is SLUICE_LISTEN_PROXY, and\n" +
 			"FILE is SLUICE_CONFIG. Flags override the environment, which overrides the file. The\n" +
 			"admin token comes from SLUICE_ADMIN_TOKEN or from a file, because other users of the\n" +

@@ -18,10 +18,10 @@ import (
 
 // Bounds and times of messages.
 const (
-	maxChanges = 100             // in one message
-	attempts   = 6               // of one message
+	maxChanges = 100             // per message
+	attempts   = 6               // per message
 	firstPause = time.Second     // between attempts, doubled each time
-	callTime   = 5 * time.Second // for one attempt
+	callTime   = 5 * time.Second // per attempt
 )
 
 // Options configure a Webhook.
