@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// password is that of the users in docs/redis.acl.
+// password is the password of the users in docs/redis.acl.
 const password = "CHANGE-ME"
 
 // DocumentedUser returns the words of a user in docs/redis.acl, after the name.

@@ -81,7 +81,7 @@ func TestLeastPrivilegeIsLeast(t *testing.T) {
 // walk does all that a store does, at random but alike each time, until it fails.
 func walk(t *testing.T, route adapters.Route, steps int) error {
 	t.Helper()
-	// By the server's clock first, which WithClock does not ask for.
+	// By the server's clock first: WithClock does not call TIME.
 	if _, err := adapters.Rueidis.Open(t, route, redisstore.Options{}).Check(t.Context()); err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ type walker struct {
 	charges []sluice.Charge
 }
 
-// walkAlgorithms are of all kinds; each is asked for under its own name and, now and
-// then, under that of another.
+// walkAlgorithms are of all kinds. The walk uses each under its own name and, now and then,
+// under the name of another.
 var walkAlgorithms = []sluice.Algorithm{
 	sluice.TokenBucket{Rate: sluice.PerSecond(5)},
 	sluice.TokenBucket{Rate: sluice.PerSecond(5), WarmUp: time.Second},
@@ -202,8 +202,8 @@ func (w *walker) end(ctx context.Context) error {
 }
 
 // TestLeastPrivilegeOnACluster decides batches over slots as the user for clusters, and
-// asks for a slot on its way; without a command for it, something fails. CLUSTER SHARDS
-// takes the place of CLUSTER SLOTS where rueidis talks to Redis 8 or later.
+// decides for a key of a slot that migrates. Without a command for it, a decision fails.
+// Rueidis sends CLUSTER SHARDS instead of CLUSTER SLOTS to Redis 8 or later.
 func TestLeastPrivilegeOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, redistest.ACL("user default off"))
@@ -221,7 +221,7 @@ func TestLeastPrivilegeOnACluster(t *testing.T) {
 		for _, s := range cluster.Nodes {
 			adapters.SetUser(t, s, "user", words)
 		}
-		a := adapters.Goredis // which connects when it is first asked
+		a := adapters.Goredis // which connects with its first call
 		t.Run(name, func(t *testing.T) {
 			err := onAWay(t, cluster, a, route)
 			if (err == nil) != (name == "all") {
@@ -276,7 +276,7 @@ func onAWay(t *testing.T, cluster *redistest.Cluster, a adapters.Adapter, route 
 	return asked
 }
 
-// TestLeastPrivilegeWithSentinels decides as the user for sentinels. Rueidis asks a master
+// TestLeastPrivilegeWithSentinels decides as the user for sentinels. Rueidis calls ROLE on a master:
 // whether it is one, and go-redis does not.
 func TestLeastPrivilegeWithSentinels(t *testing.T) {
 	t.Parallel()

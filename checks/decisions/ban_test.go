@@ -10,7 +10,7 @@ import (
 )
 
 // TestBansEqualMemory: whatever the terms, and when they change, both stores ban the same
-// keys for the same times, whatever the algorithm of who asks.
+// keys for the same times, whatever the algorithm of the request.
 func TestBansEqualMemory(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)
@@ -54,7 +54,7 @@ func TestBansEqualMemory(t *testing.T) {
 		}
 	}
 	if banned < 100 || prolonged < 20 {
-		t.Errorf("only %d attempts met a ban, %d prolonged one", banned, prolonged)
+		t.Errorf("only %d attempts were banned, %d prolonged a ban", banned, prolonged)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestBansExpire(t *testing.T) {
 	}
 }
 
-// TestBansByHandEqualMemory: bans by hand among those by denials, with any terms.
+// TestBansByHandEqualMemory: bans by hand among bans by denials, with any terms.
 func TestBansByHandEqualMemory(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)

@@ -116,7 +116,7 @@ func TestBansAreListedOnACluster(t *testing.T) {
 	})
 }
 
-// TestHashedBansAreListed: of a key that is kept as a digest, the digest.
+// TestHashedBansAreListed: the list has the digest of a key that is stored as a digest.
 func TestHashedBansAreListed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -136,7 +136,7 @@ func TestHashedBansAreListed(t *testing.T) {
 	}
 }
 
-// TestTenantsBansAreListed: the tenant is no part of the key.
+// TestTenantsBansAreListed: the tenant is not a part of the key.
 func TestTenantsBansAreListed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -160,7 +160,7 @@ func TestTenantsBansAreListed(t *testing.T) {
 
 var _ sluice.Banner = (*memory.Store)(nil)
 
-// TestListingWithoutPermission: who may not SCAN is told so, and decides all the same.
+// TestListingWithoutPermission: a user without SCAN gets an error for it, and can still decide.
 func TestListingWithoutPermission(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.ACL("user narrow on >secret-secret ~* +@all -scan"))

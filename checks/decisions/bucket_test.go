@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// awkward are rates that other limiters count inexactly, and those at the ends of what
+// awkward are rates that other limiters count inexactly, and the rates at the ends of what
 // is accepted.
 var awkward = []sluice.Rate{
 	sluice.PerMinute(100),
@@ -30,7 +30,7 @@ var awkward = []sluice.Rate{
 	sluice.Per(1<<53-111, time.Microsecond),
 }
 
-// rate makes up a rate: one of those that are awkward, a small one or any.
+// rate makes up a rate: an awkward one, a small one or any.
 func (d *duel) rate() sluice.Rate {
 	switch d.rnd.IntN(3) {
 	case 0:
@@ -80,8 +80,8 @@ func fixedWindow(d *duel) sluice.Algorithm {
 	return sluice.FixedWindow{Rate: sluice.Per(min(r.Count(), 1<<52), r.Period())}
 }
 
-// TestBucketsEqualMemory: whatever is asked and ended, in whichever order and with
-// whichever clock, the decisions are those of the memory store in all they say.
+// TestBucketsEqualMemory: whatever is requested and ended, in whichever order and with
+// whichever clock, the decisions equal the decisions of the memory store in each field.
 func TestBucketsEqualMemory(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)

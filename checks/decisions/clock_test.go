@@ -11,9 +11,9 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestSkewedClocks asks one server through stores whose own clocks are up to forty days
-// wrong, in turn and of calendars: the decisions are the same, for they are made by the
-// server's clock. Boundaries that such a clock has guessed wrong are asked for again.
+// TestSkewedClocks calls one server through stores whose own clocks are up to forty days
+// wrong, in turn and of calendars: the decisions are the same, because they depend on the
+// server's clock. The store sends boundaries again that such a clock has guessed wrong.
 func TestSkewedClocks(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
@@ -44,10 +44,10 @@ func scriptsRun(t *testing.T, s *redistest.Server) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stats["evalsha"].Calls // also those of scripts that were not known
+	return stats["evalsha"].Calls // also calls of scripts that were not known
 }
 
-// skewed asks two stores in turn, and returns how many calls it took.
+// skewed calls two stores in turn, and returns how many calls it took.
 func skewed(t *testing.T, right, wrong *redisstore.Store, unit sluice.CalendarUnit) int64 {
 	t.Helper()
 	const count = 40
@@ -55,7 +55,7 @@ func skewed(t *testing.T, right, wrong *redisstore.Store, unit sluice.CalendarUn
 	l, twin := sluice.MustLimit(fmt.Sprint("skew ", unit), window), sluice.MustLimit(fmt.Sprint("twin ", unit), window)
 	key := sluice.StringKey("k")
 	calls := int64(0)
-	// Every step is made for two limits: for one by the right clock alone.
+	// Every step is made for two limits, for one of them only by the right clock.
 	step := func(what string, by, twinBy func(s *redisstore.Store, l *sluice.Limit) (sluice.Decision, error)) {
 		t.Helper()
 		want, wantErr := twinBy(right, twin)

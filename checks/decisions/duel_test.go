@@ -18,7 +18,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// An arena is where two stores are asked the same.
+// An arena is where two stores get the same requests.
 type arena struct {
 	server *redistest.Server
 	conn   *redistest.Conn
@@ -130,7 +130,7 @@ func (plainClient) text(reply any, err error) (string, error) {
 	return text, err
 }
 
-// A duel asks the memory store and the Redis store the same, at random but for the
+// A duel sends the memory store and the Redis store the same random requests, given by the
 // seed, and compares what they answer.
 type duel struct {
 	*testing.T
@@ -139,7 +139,7 @@ type duel struct {
 	now    int64
 	memory *memory.Store
 	redis  *redisstore.Store
-	limits []*sluice.Limit // of one name
+	limits []*sluice.Limit // their name is the same
 	keys   []sluice.Key
 	live   []sluice.Charge
 	retry  int64 // what the latest denial said
@@ -162,7 +162,7 @@ func (a *arena) duels(t *testing.T, algorithm func(d *duel) sluice.Algorithm) {
 	}
 }
 
-// duel begins one on keys that nobody has asked for.
+// duel begins a duel on keys that no request has used.
 func (a *arena) duel(t *testing.T, seed uint64, algorithm func(d *duel) sluice.Algorithm) *duel {
 	t.Helper()
 	a.count++
@@ -247,7 +247,7 @@ func (d *duel) pass() {
 	d.note("the time is %d", d.now)
 }
 
-// forget resets what is as new. Stores may have forgotten it, which can be told by a
+// forget resets what is as new. Stores may have forgotten it, which shows with a
 // clock that goes back.
 func (d *duel) forget() {
 	for _, k := range d.keys {
@@ -305,7 +305,7 @@ func (d *duel) request() sluice.Request {
 	return r
 }
 
-// decide asks both, and keeps what was charged.
+// decide decides in both, and keeps what was charged.
 func (d *duel) decide(r sluice.Request) sluice.Decision {
 	d.note("%s", describe(&r))
 	want, wantErr := d.memory.Decide(d.Context(), r)
@@ -319,7 +319,7 @@ func (d *duel) decide(r sluice.Request) sluice.Decision {
 	return want
 }
 
-// look asks what there is, and takes nothing.
+// look peeks at what there is, and takes nothing.
 func (d *duel) look(l *sluice.Limit, k sluice.Key) sluice.Decision {
 	r := sluice.Request{Limit: l, Key: k, Peek: true}
 	want, wantErr := d.memory.Decide(d.Context(), r)
@@ -330,7 +330,7 @@ func (d *duel) look(l *sluice.Limit, k sluice.Key) sluice.Decision {
 	return want
 }
 
-// batch asks for several at once.
+// batch decides several requests as one.
 func (d *duel) batch() {
 	rs := make([]sluice.Request, 2+d.rnd.IntN(3))
 	for i := range rs {
@@ -360,7 +360,7 @@ func (d *duel) batch() {
 	}
 }
 
-// end ends a charge, of those that were made lately more often. Some are ended again.
+// end ends a charge, more often a late one. Some are ended again.
 func (d *duel) end(lately bool) {
 	if len(d.live) == 0 {
 		return
@@ -381,7 +381,7 @@ func (d *duel) end(lately bool) {
 	}
 }
 
-// crowd makes reservations that stand upon each other, and cancels some in any order.
+// crowd makes reservations that wait for each other, and cancels some in any order.
 func (d *duel) crowd() {
 	r := sluice.Request{Limit: d.limit(), Key: d.key(), MaxWait: 1 << 61}
 	most := r.Limit.Capacity()
@@ -426,7 +426,7 @@ func (d *duel) reset(l *sluice.Limit, k sluice.Key) {
 }
 
 func describe(r *sluice.Request) string {
-	return fmt.Sprintf("ask %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t",
+	return fmt.Sprintf("decide %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t",
 		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Member, r.Peek, r.Shadow)
 }
 

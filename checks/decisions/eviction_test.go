@@ -46,7 +46,7 @@ func TestEviction(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Their budgets end before those of the flood, so that they go first where the
+			// Their budgets end before the budgets of the flood, so that they go first where the
 			// policy looks at that.
 			limit := sluice.MustLimit("attacker", sluice.FixedWindow{Rate: sluice.PerMinute(5), Opened: true})
 			attacker := func(i int) sluice.Request {
@@ -109,7 +109,7 @@ func TestEviction(t *testing.T) {
 			// A new key of a limit that is to be denied then.
 			d, err := g.Decide(t.Context(), sluice.Request{Limit: evictionDeny, Key: sluice.StringKey("new"), Cost: 1})
 			if err != nil || d.Allowed || !d.Degraded || d.Reason != sluice.ReasonStoreError {
-				t.Errorf("a new key is told %+v, %v", d, err)
+				t.Errorf("a new key gets %+v, %v", d, err)
 			}
 			redistest.CheckTTL(t, s)
 		})

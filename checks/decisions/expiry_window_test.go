@@ -55,7 +55,7 @@ func TestWindowsExpireWhenFresh(t *testing.T) {
 }
 
 // wantExpiry checks that the one key under a prefix expires when decide says that it
-// is fresh, in microseconds, and up to 23 ms. A server that stands still between the beginning
+// is fresh, in microseconds, and up to 23 ms. A server that pauses between the beginning
 // of a script and its look at the time takes as much from the 20 ms that are there for it.
 func wantExpiry(t *testing.T, server *redistest.Server, prefix string, decide func() int64) {
 	t.Helper()

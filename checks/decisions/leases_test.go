@@ -67,7 +67,7 @@ func TestManyLeases(t *testing.T) {
 }
 
 // TestLeasesNumberedAnew: arrivals, and a clock that was set back very often, are
-// numbered anew.
+// numbered again.
 func TestLeasesNumberedAnew(t *testing.T) {
 	t.Parallel()
 	client := adapters.Rueidis.Dial(t, adapters.ToSocket(redistest.Start(t)))

@@ -68,7 +68,7 @@ func TestLongLogs(t *testing.T) {
 	}
 }
 
-// TestLogsCountAnew: what has been logged for very long is counted anew.
+// TestLogsCountAnew: what has been logged for very long is counted from the start.
 func TestLogsCountAnew(t *testing.T) {
 	t.Parallel()
 	client := adapters.Rueidis.Dial(t, adapters.ToSocket(redistest.Start(t)))

@@ -35,15 +35,15 @@ func newLossy(t *testing.T, a adapters.Adapter) *lossy {
 	}
 }
 
-// key is one that nobody has asked for.
+// key returns a key that no request has used.
 func (l *lossy) key() sluice.Key {
 	l.keys++
 	return sluice.StringKey(fmt.Sprint("key ", l.keys))
 }
 
-// lost makes a call whose reply is cut after n bytes, and wants to be told that its outcome
-// is unknown. Whoever wanted to make it again had time to, for a call on the same way
-// follows, and the server counts what it was asked.
+// lost makes a call whose reply is cut after n bytes, and wants the error of an unknown
+// outcome. A client that repeats the call has time to: another call on the same way follows,
+// and the server counts its calls.
 func (l *lossy) lost(n int, call func(ctx context.Context, s sluice.Store) error) {
 	l.Helper()
 	before := l.calls()
@@ -59,7 +59,7 @@ func (l *lossy) lost(n int, call func(ctx context.Context, s sluice.Store) error
 	}
 	l.follow()
 	if got := l.calls() - before; got != 2 {
-		l.Errorf("cut after %d bytes: the server ran %d scripts for one call and the one that followed", n, got)
+		l.Errorf("cut after %d bytes: the server ran %d scripts for one call and the next call", n, got)
 	}
 }
 
@@ -131,8 +131,8 @@ var (
 	}
 )
 
-// TestLostReplies cuts replies after the server has done what it was asked: it is done
-// once, never again, and the caller is told that the outcome is unknown.
+// TestLostReplies cuts replies after the server has run a script: it runs once, never again,
+// and the caller gets the error of an unknown outcome.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {

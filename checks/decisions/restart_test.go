@@ -10,7 +10,7 @@ import (
 )
 
 // TestRestart: a server that keeps nothing on disk forgets with its end who was limited,
-// and every budget starts anew, once. One that keeps what it holds goes on.
+// and every budget starts again, once. A server that keeps its data goes on.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

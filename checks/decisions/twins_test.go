@@ -17,7 +17,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// twins are a memory store and a Redis store that are asked the same at the same
+// twins are a memory store and a Redis store that get the same requests at the same
 // times, and must answer the same in every field.
 type twins struct {
 	*testing.T
@@ -35,7 +35,7 @@ type twins struct {
 
 	now     int64
 	charges []twinCharge
-	told    []string
+	notes   []string
 }
 
 // twinCharge is what a request took. One that is lost may have nothing in the state,
@@ -53,8 +53,8 @@ type twinKey struct {
 	// The clock goes back no further than low: the state was fresh then, and may have
 	// been forgotten since. high is the latest time that the state may know.
 	low, high int64
-	// asked is how many requests may have left something since it was fresh.
-	asked int
+	// used is how many requests may have left something since it was fresh.
+	used int
 }
 
 // rewritten is a client that changes a text in the scripts that it sends.
@@ -121,7 +121,7 @@ func (w *twins) walk(steps int) {
 		}
 		w.forget()
 		if w.Failed() {
-			w.Fatalf("the last steps:\n%s", strings.Join(w.told[max(0, len(w.told)-25):], "\n"))
+			w.Fatalf("the last steps:\n%s", strings.Join(w.notes[max(0, len(w.notes)-25):], "\n"))
 		}
 	}
 }
@@ -133,13 +133,13 @@ func (w *twins) fill(n int) {
 		w.now += w.below(w.unit)
 		r := sluice.Request{Limit: w.versions[0], Key: w.keys[0].key, Cost: w.one(1, 1, 1, 1+w.below(3)), Member: w.members + 1}
 		w.members++
-		w.ask(&w.keys[0], &r)
+		w.send(&w.keys[0], &r)
 	}
 }
 
-// tell notes a step for who has to find out what went wrong.
-func (w *twins) tell(format string, args ...any) {
-	w.told = append(w.told, fmt.Sprintf("%d: ", w.now)+fmt.Sprintf(format, args...))
+// note keeps a step for the message of a failure.
+func (w *twins) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf("%d: ", w.now)+fmt.Sprintf(format, args...))
 }
 
 // pass lets time pass, or not, or turns it back by little or much.
@@ -214,8 +214,8 @@ func (w *twins) peek(l *sluice.Limit, k sluice.Key) sluice.Decision {
 
 func (w *twins) reset(k *twinKey) {
 	w.Helper()
-	w.tell("reset %v", k.key)
-	k.under, k.low, k.high, k.asked = nil, 0, 0, 0
+	w.note("reset %v", k.key)
+	k.under, k.low, k.high, k.used = nil, 0, 0, 0
 	for i := range w.charges {
 		w.charges[i].lost = w.charges[i].lost || w.charges[i].Key == k.key
 	}
@@ -267,11 +267,11 @@ func (w *twins) took(r *sluice.Request, d *sluice.Decision) {
 func (w *twins) decide(k *twinKey) {
 	w.Helper()
 	r := w.request(k)
-	w.ask(k, &r)
+	w.send(k, &r)
 }
 
-// ask asks for one thing.
-func (w *twins) ask(k *twinKey, r *sluice.Request) {
+// send decides one request.
+func (w *twins) send(k *twinKey, r *sluice.Request) {
 	w.Helper()
 	var got [2]sluice.Decision
 	for i, s := range w.stores() {
@@ -280,13 +280,13 @@ func (w *twins) ask(k *twinKey, r *sluice.Request) {
 			w.Errorf("store %d: %s: %v", i, describe(r), err)
 		}
 	}
-	w.tell("%s: %+v", describe(r), got[0])
+	w.note("%s: %+v", describe(r), got[0])
 	if got[0] != got[1] {
 		w.Errorf("%s at %d:\nmemory %+v\nredis  %+v", describe(r), w.now, got[0], got[1])
 	}
 	if r.Cost > 0 && !r.Peek {
 		k.under = []*sluice.Limit{r.Limit}
-		k.asked++
+		k.used++
 	}
 	w.took(r, &got[0])
 }
@@ -308,7 +308,7 @@ func (w *twins) batch() {
 		}
 		if !rs[i].Peek && rs[i].Cost > 0 {
 			key.under = append(slices.Clone(key.under), rs[i].Limit)
-			key.asked++
+			key.used++
 		}
 		texts[i] = describe(&rs[i])
 	}
@@ -322,7 +322,7 @@ func (w *twins) batch() {
 	allowed := true
 	for i := range rs {
 		allowed = allowed && (got[0][i].Allowed || rs[i].Shadow)
-		w.tell("  %s: %+v", texts[i], got[0][i])
+		w.note("  %s: %+v", texts[i], got[0][i])
 		for j := range got {
 			if rs[i].Peek { // nothing was charged
 				got[j][i].Receipt = sluice.Receipt{}
@@ -377,14 +377,14 @@ func (w *twins) end() {
 	for i, s := range w.stores() {
 		got[i] = call(s)
 	}
-	w.tell("%s %v %v cost %d member %d at %d: %v", what, c.Limit.Algorithm(), c.Key, c.Cost, c.Member, c.Receipt.At, got[0])
+	w.note("%s %v %v cost %d member %d at %d: %v", what, c.Limit.Algorithm(), c.Key, c.Cost, c.Member, c.Receipt.At, got[0])
 	for _, err := range got {
 		if err != nil && !errors.Is(err, sluice.ErrLeaseLost) {
 			w.Errorf("%s: %v", what, err)
 		}
 	}
 	k.under = append(slices.Clone(k.under), c.Limit) // what charges more may make a state
-	k.asked++
+	k.used++
 	if (got[0] == nil) != (got[1] == nil) {
 		w.Errorf("%s at %d:\nmemory %v\nredis  %v", what, w.now, got[0], got[1])
 	}

@@ -45,7 +45,7 @@ func TestUndoneBuckets(t *testing.T) {
 		for err := sluice.ErrClosed; err != nil; {
 			l, err = sluice.NewLimit("undone", tokenBucket(d))
 		}
-		// The two slots are asked at d.now, and what was charged is undone later.
+		// The two slots decide at d.now, and what was charged is undone later.
 		var calls atomic.Int64
 		later, between := int64(0), func() {}
 		clock := func() int64 {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 	"time"
-	_ "time/tzdata" // the zones are those of this release of Go, on every system
+	_ "time/tzdata" // the zones of this release of Go, on every system
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -19,9 +19,9 @@ import (
 	"github.com/sluicehq/sluice/storetest"
 )
 
-// TestWindowsDecideAsInMemory asks windows, cells and counters at random, in memory
+// TestWindowsDecideAsInMemory uses windows, cells and counters at random, in memory
 // and on a server, and wants equal answers. The limits of a row share one name, and
-// are asked in turns: each turn is a live change of numbers, or of the algorithm.
+// take turns: each turn is a live change of numbers, or of the algorithm.
 func TestWindowsDecideAsInMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -140,7 +140,7 @@ func withDenied(a sluice.Algorithm) sluice.Algorithm {
 	return a
 }
 
-// windowWalk asks two stores the same.
+// windowWalk sends two stores the same requests.
 type windowWalk struct {
 	*testing.T
 	rng    *rand.Rand
@@ -203,7 +203,7 @@ func windowPeriod(l *sluice.Limit) int64 {
 func (w *windowWalk) step() {
 	w.Helper()
 	w.pass()
-	if w.rng.IntN(20) == 0 { // the server must ask for the boundaries around its time
+	if w.rng.IntN(20) == 0 { // the server must request the boundaries around its time
 		w.ahead = w.rng.Int64N(100*86_400_000_000) - w.ahead
 	}
 	switch w.rng.IntN(12) {
@@ -216,11 +216,11 @@ func (w *windowWalk) step() {
 			w.reset(w.limits[w.rng.IntN(len(w.limits))], w.keys[w.rng.IntN(len(w.keys))])
 		}
 	default:
-		w.ask(w.request())
+		w.send(w.request())
 	}
 	for i := range w.keys {
 		l := w.limits[w.rng.IntN(len(w.limits))]
-		w.ask(sluice.Request{Limit: l, Key: w.keys[i], Cost: int64(w.rng.IntN(2)), Peek: true})
+		w.send(sluice.Request{Limit: l, Key: w.keys[i], Cost: int64(w.rng.IntN(2)), Peek: true})
 	}
 }
 
@@ -263,7 +263,7 @@ func (w *windowWalk) pass() {
 }
 
 // forget resets states that equal fresh ones: a store may forget them at any time, which
-// tells only when the clock goes back.
+// shows only when the clock goes back.
 func (w *windowWalk) forget() {
 	w.Helper()
 	for _, k := range w.keys {
@@ -271,7 +271,7 @@ func (w *windowWalk) forget() {
 			if !slices.Contains(w.kept[stateOf(l, k)], l) {
 				continue
 			}
-			if w.ask(sluice.Request{Limit: l, Key: k, Peek: true}).ResetAfter == 0 {
+			if w.send(sluice.Request{Limit: l, Key: k, Peek: true}).ResetAfter == 0 {
 				w.reset(l, k)
 			}
 		}
@@ -332,8 +332,8 @@ func (w *windowWalk) request() sluice.Request {
 	return r
 }
 
-// ask asks for one thing.
-func (w *windowWalk) ask(r sluice.Request) sluice.Decision {
+// send decides one request.
+func (w *windowWalk) send(r sluice.Request) sluice.Decision {
 	w.Helper()
 	var ds [2]sluice.Decision
 	for i, s := range w.stores {
@@ -367,7 +367,7 @@ func (w *windowWalk) took(r *sluice.Request, d *sluice.Decision, charged bool) {
 	}
 }
 
-// batch asks for several things as one.
+// batch decides several requests as one.
 func (w *windowWalk) batch() {
 	w.Helper()
 	rs := make([]sluice.Request, 1+w.rng.IntN(4))
@@ -453,7 +453,7 @@ func (w *windowWalk) note(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf("%d: ", w.clock.Now())+fmt.Sprintf(format, args...))
 }
 
-// fail tells what was done last, and what is wrong.
+// fail logs what was done last, and what is wrong.
 func (w *windowWalk) fail(format string, args ...any) {
 	w.Helper()
 	for _, line := range w.log {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSlotsMigrateUnderLoad moves the slots of keys from master to master, key by key,
-// while the keys are asked for: each admits exactly what it may. The only errors are
+// while requests use the keys: each admits exactly what it may. The only errors are
 // TRYAGAIN, for calls with two keys of a slot of which one has moved, and behind a guard
 // there are none.
 func TestSlotsMigrateUnderLoad(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSlotsMigrateUnderLoad(t *testing.T) {
 		}
 		close(stop)
 		running.Wait()
-		errors := c.told()
+		errors := c.failed()
 		degraded := int64(0)
 		c.drain(store)
 		for i := range c.counts {

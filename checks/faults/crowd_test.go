@@ -16,18 +16,18 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// A crowd asks for the units of some keys, alone, in batches of one key, and in batches
+// A crowd requests the units of some keys, in single calls, in batches of one key, and in batches
 // of two, and counts what it was granted.
 type crowd struct {
 	*testing.T
 	limit  *sluice.Limit // of few units, of which nothing comes back meanwhile
 	roomy  *sluice.Limit
 	keys   []sluice.Key
-	counts []crowdCount // of a key
+	counts []crowdCount // for each key
 
 	mu     sync.Mutex
-	errors map[string]int // what callers were told, in short
-	answer []time.Time    // of a key: the last time that the store answered
+	errors map[string]int // the errors of callers, in short
+	answer []time.Time    // for each key, the last time that the store answered
 	late   time.Duration  // the most by which the scheduler was late for run
 
 	begun atomic.Int64 // calls of run
@@ -55,12 +55,12 @@ func newCrowd(t *testing.T, keys int, units int64) *crowd {
 // slotKey is what the slot of a key is found by.
 func slotKey(k sluice.Key) string { return "{" + k.Text() + "}" }
 
-// ask makes the n-th call.
-func (c *crowd) ask(ctx context.Context, s sluice.Store, n int) {
+// call makes the n-th call.
+func (c *crowd) call(ctx context.Context, s sluice.Store, n int) {
 	i := n % len(c.keys)
 	j := (i + 1 + n/len(c.keys)%(len(c.keys)-1)) % len(c.keys) // another
 	r := sluice.Request{Limit: c.limit, Key: c.keys[i], Cost: 1}
-	asked, out := []int{i}, make([]sluice.Decision, 2)
+	used, out := []int{i}, make([]sluice.Decision, 2)
 	var err error
 	switch n / len(c.keys) % 4 {
 	case 0, 1:
@@ -69,16 +69,16 @@ func (c *crowd) ask(ctx context.Context, s sluice.Store, n int) {
 	case 2:
 		err = s.DecideAll(ctx, []sluice.Request{r, {Limit: c.roomy, Key: r.Key, Cost: 1}}, out)
 	case 3:
-		asked = append(asked, j)
+		used = append(used, j)
 		err = s.DecideAll(ctx, []sluice.Request{r, {Limit: c.limit, Key: c.keys[j], Cost: 1}}, out)
 	}
-	c.note(asked, out, err)
+	c.note(used, out, err)
 }
 
 // note counts what came of a call for a unit of some keys.
-func (c *crowd) note(asked []int, out []sluice.Decision, err error) {
+func (c *crowd) note(used []int, out []sluice.Decision, err error) {
 	if err != nil {
-		c.noteError(asked, err)
+		c.noteError(used, err)
 		return
 	}
 	allowed, degraded := true, false
@@ -86,7 +86,7 @@ func (c *crowd) note(asked []int, out []sluice.Decision, err error) {
 		allowed = allowed && out[i].Allowed
 		degraded = degraded || out[i].Degraded
 	}
-	for _, i := range asked {
+	for _, i := range used {
 		switch {
 		case degraded && allowed:
 			c.Error("what is to be denied without the store was allowed")
@@ -100,19 +100,19 @@ func (c *crowd) note(asked []int, out []sluice.Decision, err error) {
 	if !degraded {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, i := range asked {
+		for _, i := range used {
 			c.answer[i] = time.Now()
 		}
 	}
 }
 
-func (c *crowd) noteError(asked []int, err error) {
+func (c *crowd) noteError(used []int, err error) {
 	var reply *redisstore.ServerError
 	text := err.Error()
 	if errors.As(err, &reply) {
 		text, _, _ = strings.Cut(reply.Text, " ")
 	}
-	for _, i := range asked {
+	for _, i := range used {
 		c.counts[i].unknown.Add(1)
 	}
 	c.mu.Lock()
@@ -120,8 +120,8 @@ func (c *crowd) noteError(asked []int, err error) {
 	c.errors[text]++
 }
 
-// told returns what callers were told, and forgets it.
-func (c *crowd) told() map[string]int {
+// failed returns the errors of callers, and forgets them.
+func (c *crowd) failed() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.errors
@@ -129,7 +129,7 @@ func (c *crowd) told() map[string]int {
 	return all
 }
 
-// run asks at a rate, with calls that do not wait for each other, until stop is closed
+// run calls at a rate, with calls that do not wait for each other, until stop is closed
 // and all have returned.
 func (c *crowd) run(stop <-chan struct{}, rate float64, stores ...sluice.Store) {
 	var calls sync.WaitGroup
@@ -154,7 +154,7 @@ func (c *crowd) run(stop <-chan struct{}, rate float64, stores ...sluice.Store) 
 			calls.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), redistest.Soon)
 				defer cancel()
-				c.ask(ctx, stores[n/len(c.keys)%len(stores)], n)
+				c.call(ctx, stores[n/len(c.keys)%len(stores)], n)
 			})
 		}
 	}
@@ -181,7 +181,7 @@ func (c *crowd) lateness() time.Duration {
 	return c.late
 }
 
-// drain asks for what is left of every key, one unit at a time and until all of it is gone.
+// drain takes what is left of every key, one unit at a time and until all of it is gone.
 func (c *crowd) drain(s sluice.Store) {
 	c.Helper()
 	for i, k := range c.keys {
@@ -198,7 +198,7 @@ func (c *crowd) drain(s sluice.Store) {
 	}
 }
 
-// guarded puts a guard over a store, which denies in its place.
+// guarded returns a guard over a store, with the fallback deny.
 func guarded(t *testing.T, s sluice.Store) *guard.Store {
 	t.Helper()
 	g, err := guard.New(guard.Options{Store: s, Deadline: loadDeadline, Default: guard.Deny})

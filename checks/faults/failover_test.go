@@ -16,11 +16,11 @@ import (
 const (
 	failoverUnits = 400
 	failoverRate  = 1200 // calls a second
-	// A client learns from others where a master has gone to, or asks once a second.
+	// A client learns from others where a master has gone to, or polls once a second.
 	failoverRecovery = 3 * time.Second
 )
 
-// A failover test asks through a guard while masters change.
+// A failover test calls a guard while masters change.
 type failoverTest struct {
 	*crowd
 	store   sluice.Store
@@ -67,7 +67,7 @@ func (f *failoverTest) finish() {
 	f.Helper()
 	close(f.stop)
 	f.running.Wait()
-	for text, n := range f.told() {
+	for text, n := range f.failed() {
 		f.Errorf("%d calls failed behind a guard: %s", n, text)
 	}
 	f.drain(f.store)

@@ -31,7 +31,7 @@ type fault struct {
 }
 
 // faultTime is how long faults last. A paused server obeys nobody who wants to end
-// the pause, so it is told at the start.
+// the pause, so the command that starts it has the time.
 const (
 	faultTime      = 1200 * time.Millisecond
 	faultTimeShort = 600 * time.Millisecond
@@ -123,7 +123,7 @@ func (s *site) do(args ...string) error {
 	return err
 }
 
-// beginBusy runs a script without an end, and returns when the server says so.
+// beginBusy runs a script without an end, and returns when the server replies BUSY.
 func (s *site) beginBusy() error {
 	s.busy = make(chan error, 1)
 	go func() { s.busy <- s.do("EVAL", "while true do end", "0") }()

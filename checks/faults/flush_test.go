@@ -56,7 +56,7 @@ func TestScriptFlush(t *testing.T) {
 		})
 		for i := range 16 {
 			callers.Go(func() {
-				// Long enough that every limit is asked for more than it has.
+				// Long enough that callers request more of every limit than it has.
 				for n := 0; n < 150 || !closed(enough); n++ {
 					f.call(i, n)
 				}
@@ -98,13 +98,13 @@ func closed(c <-chan struct{}) bool {
 type flushed struct {
 	*testing.T
 	store    *redisstore.Store
-	admitted [16]atomic.Int64 // of a limit
+	admitted [16]atomic.Int64 // for each limit
 	members  atomic.Uint64
 }
 
 var flushKey = sluice.StringKey("k")
 
-// call asks for a unit: alone, in a batch, or to end what was granted at once.
+// call requests a unit in a single call or in a batch, or ends what was granted at once.
 func (f *flushed) call(caller, n int) {
 	i := (caller + n) % len(flushLimits)
 	l := flushLimits[i]

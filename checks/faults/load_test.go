@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/guard"
 )
 
-// The limits of a load, by what stands in for the store. None runs out in the store:
+// The limits of a load, by their fallbacks. None runs out in the store:
 // a denial writes nothing, and would succeed where writes fail.
 var (
 	loadAllow = sluice.MustLimit("load allow", sluice.TokenBucket{Rate: sluice.PerDay(1000), Burst: 1_000_000})
@@ -28,7 +28,7 @@ const (
 	loadRate   = 2200    // decisions a second
 	loadStored = 100_000 // units of loadLocal in the store
 	loadShared = 100     // and in the local store
-	loadKeys   = 500     // of the limits that have several
+	loadKeys   = 500     // for the limits that have several
 )
 
 // loadShare is the share of the local store.
@@ -50,23 +50,23 @@ const (
 	callAllow = iota
 	callDeny
 	callLocal // one key, so that the local share runs out
-	callBatch // of a key in loadAllow and loadBatch
+	callBatch // a key in loadAllow and loadBatch
 	callKinds
 )
 
-// An answer is what a call of a load was told.
+// An answer is the result of one call of a load.
 type answer struct {
 	kind     int
-	at, took time.Duration // since the load began; of the call
+	at, took time.Duration // since the load began; the time of the call
 	first    sluice.Decision
-	second   sluice.Decision // of a batch
+	second   sluice.Decision // for a batch
 	err      error
 }
 
 // end is when the answer came.
 func (a *answer) end() time.Duration { return a.at + a.took }
 
-// A volley asks a store at a rate, whatever becomes of the calls: each has a goroutine of
+// A volley calls a store at a rate, whatever becomes of the calls: each has a goroutine of
 // its own.
 type volley struct {
 	store   sluice.Store

@@ -25,7 +25,7 @@ import (
 // in the same run, with timers that do nothing but fire after the time of a deadline (see
 // volley.control). The rule is: a time may be exceeded by four times as much as the latest
 // of them was late, for an answer passes the scheduler as often: the caller starts, the
-// call of the store starts, its deadline's timer fires, who waits wakes. On an idle machine that is
+// call of the store starts, its deadline's timer fires, the caller wakes. On an idle machine that is
 // a few milliseconds. Whether the times would hold without is logged.
 const (
 	answerWithin  = loadDeadline + 10*time.Millisecond // 99.9 of 100 answers
@@ -177,11 +177,11 @@ func (s *subject) checkAnswers(answers []answer, lateBy time.Duration) {
 	}
 	got := quantile(answers, 0.999)
 	if got > answerWithin+lateBy {
-		s.Errorf("of 1,000 answers, 999 came within %v, want %v and %v for the scheduler", got, answerWithin, lateBy)
+		s.Errorf("999 of 1,000 answers came within %v, want %v and %v for the scheduler", got, answerWithin, lateBy)
 	}
 	strict := "held"
 	if got > answerWithin {
-		strict = "held but for the scheduler"
+		strict = "held except for the scheduler"
 	}
 	s.Logf("answers: p50 %v, p99 %v, p99.9 %v, longest %v of %d; %v is %s; timers were up to %v late",
 		quantile(answers, 0.5), quantile(answers, 0.99), got, quantile(answers, 1), len(answers), answerWithin, strict, lateBy/hops)
@@ -219,7 +219,7 @@ func (s *subject) checkBreaker(f *fault, beginning, began time.Time, lateBy time
 	s.Logf("the breaker opened %v after the fault began: %v", after, opened.why)
 }
 
-// checkRecovery holds the guard to ask the store again soon after the fault ended.
+// checkRecovery holds the guard to call the store again soon after the fault ended.
 func (s *subject) checkRecovery(f *fault, answers []answer, ended, lateBy time.Duration) {
 	s.Helper()
 	want := recoverWithin
@@ -268,7 +268,7 @@ func (s *subject) lateProbes(ended time.Time, lateBy time.Duration) (lost time.D
 	return lost
 }
 
-// checkLadder holds what stood in for the store to the rung of each limit.
+// checkLadder holds the fallbacks to the rung of each limit.
 func (s *subject) checkLadder(answers []answer) {
 	s.Helper()
 	asked, passed := 0, 0
@@ -362,7 +362,7 @@ func (s *subject) checkGoroutines(before int) {
 	s.Logf("goroutines: %d before, %d after %v", before, s.goroutines(), time.Since(began))
 }
 
-// goroutines returns how many there are, without those of the proxy: it has some for
+// goroutines returns how many there are, without the goroutines of the proxy: it has some for
 // each connection, and pools of clients grow.
 func (s *subject) goroutines() int {
 	const each = 5

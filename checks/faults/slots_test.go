@@ -44,7 +44,7 @@ type slotted struct {
 	members uint64
 }
 
-// keyOn returns a key that nobody has asked for and that the n-th node holds.
+// keyOn returns a key that no request has used and that the n-th node holds.
 func (s *slotted) keyOn(n int) sluice.Key {
 	s.Helper()
 	for {
@@ -86,7 +86,7 @@ func (s *slotted) peek(l *sluice.Limit, k sluice.Key) sluice.Decision {
 	return d
 }
 
-// wantSame holds a key to be as it was, but for the time that has passed.
+// wantSame holds a key to be as it was, except for the time that has passed.
 func (s *slotted) wantSame(what string, l *sluice.Limit, got, want sluice.Decision) {
 	s.Helper()
 	const passed = 10 * time.Second
@@ -118,7 +118,7 @@ func TestBatchOverSlots(t *testing.T) {
 	})
 }
 
-// denies asks for units of two slots and of one that has none left.
+// denies requests units in two slots, and in one that has none left.
 func (s *slotted) denies(l *sluice.Limit, full sluice.Key, used int64) {
 	s.Helper()
 	first, second := s.keyOn(0), s.keyOn(1)
@@ -179,7 +179,7 @@ func (s *slotted) loses(l *sluice.Limit) {
 	}
 }
 
-// deniesBeside asks for a unit of one that has none left, and for one of a slot whose reply is
+// deniesBeside requests a unit of a key that has none left, and one of a slot whose reply is
 // lost: a ladder that allows does not allow what is denied.
 func (s *slotted) deniesBeside(full sluice.Key) {
 	s.Helper()
@@ -222,9 +222,9 @@ func (s *slotted) recovers(l *sluice.Limit, k sluice.Key) {
 	s.Fatal("no call succeeds any more")
 }
 
-// TestBatchesOverSlotsCompete asks for keys on all nodes at once, in batches that often
+// TestBatchesOverSlotsCompete requests keys on all nodes at once, in batches that often
 // end in a denial: no key admits more than it may, and when all is quiet, what is taken is what
-// was granted. Leaky buckets keep places that others stand behind, and too little is admitted.
+// was granted. Leaky buckets keep turns that others wait behind, and too little is admitted.
 func TestBatchesOverSlotsCompete(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)

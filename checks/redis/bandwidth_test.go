@@ -36,10 +36,10 @@ func TestBandwidth(t *testing.T) {
 			// What else the machine does holds up both alike.
 			var seen []string
 			for try := range 5 {
-				sum, apart, asked := shareBandwidth(t, server, stores, rate, sluice.StringKey(fmt.Sprint(try)), span)
+				sum, apart, calls := shareBandwidth(t, server, stores, rate, sluice.StringKey(fmt.Sprint(try)), span)
 				seen = append(seen, fmt.Sprintf("%.2f %%, %.2f %% apart", 100*sum, 100*apart))
-				if most := 2 * (float64(span/bandwidth.ChunkTime) + 20); asked > most {
-					t.Errorf("the server was asked %.0f times, more than %.0f", asked, most)
+				if most := 2 * (float64(span/bandwidth.ChunkTime) + 20); calls > most {
+					t.Errorf("the server was called %.0f times, more than %.0f", calls, most)
 				}
 				if math.Abs(sum-1) <= 0.02 && apart <= 0.04 {
 					t.Log(seen)
@@ -53,7 +53,7 @@ func TestBandwidth(t *testing.T) {
 
 // shareBandwidth moves bytes of a key by two stores at once. It returns which part of the rate they
 // moved after the first burst, how much more of it one moved than the other, and how many scripts ran.
-func shareBandwidth(t *testing.T, server *redistest.Server, stores [2]sluice.Store, rate int64, key sluice.Key, span time.Duration) (sum, apart, asked float64) {
+func shareBandwidth(t *testing.T, server *redistest.Server, stores [2]sluice.Store, rate int64, key sluice.Key, span time.Duration) (sum, apart, calls float64) {
 	t.Helper()
 	before := scripts(t, server)
 	ctx, cancel := context.WithCancel(t.Context())

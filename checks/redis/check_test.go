@@ -13,9 +13,9 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestCheckAsksEveryMaster: of a cluster, one master evicts, and then the user may do too little
+// TestCheckCallsEveryMaster: one master of a cluster evicts, and then the user may do too little
 // there. The check names it, and no replica.
-func TestCheckAsksEveryMaster(t *testing.T) {
+func TestCheckCallsEveryMaster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 1, redistest.ACL("user default off"))
 	words := adapters.DocumentedUser(t, "sluice-cluster")
@@ -45,7 +45,7 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 			before := scriptCalls(t, cluster)
 			r, err := a.Open(t, route, o).Check(redistest.Within(t, redistest.Soon))
 			if err != nil || len(r.Warnings) > 0 || strings.Contains(r.Server, ",") {
-				t.Errorf("%s: of a cluster that is well it says %+v, %v", name, r, err)
+				t.Errorf("%s: for a cluster that is well it returns %+v, %v", name, r, err)
 			}
 			for i, n := range scriptCalls(t, cluster)[:3] {
 				if n == before[i] {
@@ -58,7 +58,7 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 		config("allkeys-lru")
 		r, err := store.Check(redistest.Within(t, redistest.Soon))
 		if err != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the master "+one.Addr()+": maxmemory-policy is allkeys-lru") {
-			t.Errorf("of one that evicts it says %q, %v", r.Warnings, err)
+			t.Errorf("for one that evicts it returns %q, %v", r.Warnings, err)
 		}
 		config("noeviction")
 
@@ -70,14 +70,14 @@ func TestCheckAsksEveryMaster(t *testing.T) {
 }
 
 // TestCheckOfASilentMaster: one that does not answer holds up no other, and a cluster of which
-// none answers is no cluster.
+// none answers is not a cluster.
 func TestCheckOfASilentMaster(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
 		p := adapters.StartProxied(t)
 		store := a.Open(t, p.Route, redisstore.Options{})
 		if r, err := store.Check(redistest.Within(t, redistest.Soon)); err != nil || len(r.Warnings) > 0 {
-			t.Fatalf("of a cluster that is well it says %+v, %v", r, err)
+			t.Fatalf("for a cluster that is well it returns %+v, %v", r, err)
 		}
 		one := p.Nodes[1]
 		if err := p.Proxies[one].Hold(); err != nil {
@@ -85,7 +85,7 @@ func TestCheckOfASilentMaster(t *testing.T) {
 		}
 		var r redisstore.Report
 		err := redisstore.ErrNotSent
-		for range 50 { // the silent one may be asked who has the slots, and then nobody knows
+		for range 50 { // the client may call the silent one for the slots, and then has no owners
 			began := time.Now()
 			if r, err = store.Check(redistest.Within(t, time.Second+time.Second/2)); err == nil {
 				t.Logf("it took %v", time.Since(began))
@@ -93,7 +93,7 @@ func TestCheckOfASilentMaster(t *testing.T) {
 			}
 		}
 		if err != nil || len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "the master "+one.Addr()+": ") {
-			t.Errorf("of one that is silent it says %q, %v", r.Warnings, err)
+			t.Errorf("for one that is silent it returns %q, %v", r.Warnings, err)
 		}
 		for _, proxy := range p.Proxies {
 			if err := proxy.Hold(); err != nil {
@@ -102,7 +102,7 @@ func TestCheckOfASilentMaster(t *testing.T) {
 		}
 		var misfit *redisstore.MisfitError
 		if _, err := store.Check(redistest.Within(t, time.Second)); err == nil || errors.As(err, &misfit) {
-			t.Errorf("of one where all are silent it says %v", err)
+			t.Errorf("for one where all are silent it returns %v", err)
 		}
 	})
 }

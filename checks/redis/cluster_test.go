@@ -20,7 +20,7 @@ func TestAdapterCluster(t *testing.T) {
 		c := a.Dial(t, p.Route)
 		inFullSwing(t, c, sha)
 		t.Run("moved", func(t *testing.T) { testMoved(t, p, c, sha, "{moved "+a.Name+"}") })
-		t.Run("ask", func(t *testing.T) { testAsk(t, p, c, sha, "{ask "+a.Name+"}") })
+		t.Run("migrating", func(t *testing.T) { testMigrating(t, p, c, sha, "{migrating "+a.Name+"}") })
 		t.Run("down", func(t *testing.T) { testFaultyNode(t, p, c, sha, "{down "+a.Name+"}") })
 	})
 	// Commands that clients send on their own need permission, and may hang.
@@ -30,7 +30,7 @@ func TestAdapterCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := stats["command"].Calls + stats["command|info"].Calls; n > 0 {
-			t.Errorf("clients asked %d times what commands there are", n)
+			t.Errorf("clients called COMMAND %d times", n)
 		}
 	}
 }
@@ -56,9 +56,9 @@ func testMoved(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha, tag 
 	wantReply(t, "3", got, err)
 }
 
-// testAsk does the same while the slot is on its way: keys that are still at the old
+// testMigrating does the same while the slot is on its way: keys that are still at the old
 // owner, keys that are not, and calls with one of each, which nobody can answer.
-func testAsk(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha, tag string) {
+func testMigrating(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha, tag string) {
 	slot, from, to := p.OwnerOf(t, tag)
 	old, fresh := tag+"old", tag+"fresh"
 	got, err := c.EvalSHA(redistest.Within(t, redistest.Soon), sha, []string{old}, []string{""})
@@ -79,7 +79,7 @@ func testAsk(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha, tag st
 		t.Errorf("TRYAGAIN came back after %v", took)
 	}
 
-	if err := p.Proxies[to].Cut("evalsha", 7); err != nil { // in the middle of two replies, that to ASKING first
+	if err := p.Proxies[to].Cut("evalsha", 7); err != nil { // in the middle of two replies, the first of which acknowledges the redirection
 		t.Fatal(err)
 	}
 	_, err = c.EvalSHA(redistest.Within(t, redistest.Soon), sha, []string{fresh}, []string{""})

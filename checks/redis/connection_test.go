@@ -37,7 +37,7 @@ func TestAdapterCutReply(t *testing.T) {
 			if err := p.Pass(); err != nil {
 				t.Fatal(err)
 			}
-			// Whoever wanted to repeat the script had time to: this call came later.
+			// A client that repeats scripts had time to: this call came later.
 			got, err := c.EvalSHA(redistest.Within(t, redistest.Soon), sha, []string{key}, []string{""})
 			wantReply(t, "2", got, err)
 			wantCount(t, s, key, 2)
@@ -155,7 +155,7 @@ func inFullSwing(t *testing.T, c redisstore.Client, sha string) {
 	wait.Wait()
 }
 
-// TestAdapterPausedServer calls a server that stands still, until long after queues
+// TestAdapterPausedServer calls a paused server, until long after queues
 // and pools of clients are full.
 func TestAdapterPausedServer(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestAdapterEndedContext(t *testing.T) {
 		_, err := c.EvalSHA(ctx, sha, []string{a.Name}, []string{""})
 		wantNotSent(t, err)
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v does not tell that the context was canceled", err)
+			t.Errorf("%v does not wrap the error of a canceled context", err)
 		}
 		wantCount(t, s, a.Name, 0)
 	})

@@ -85,7 +85,7 @@ func TestDerivedOnACluster(t *testing.T) {
 	}
 	inFullSwing(t, c, sha)
 	testMoved(t, p, c, sha, "{moved derived}")
-	testAsk(t, p, c, sha, "{ask derived}")
+	testMigrating(t, p, c, sha, "{migrating derived}")
 	store := adapters.Derived.Open(t, p.Route, redisstore.Options{Prefix: "derived"})
 	limit := sluice.MustLimit("batch", sluice.TokenBucket{Rate: sluice.PerHour(1), Burst: 1})
 	requests := make([]sluice.Request, 20)

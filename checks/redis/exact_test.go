@@ -28,7 +28,7 @@ const (
 	exactRounds    = 1000
 	exactCallers   = 8
 	exactUnits     = 20
-	exactAttempts  = 6 // of each process in a round; more together than there are units
+	exactAttempts  = 6 // for each process in a round; more together than there are units
 )
 
 // exactLimits are limits of exactUnits that give nothing back for as long as the test
@@ -44,7 +44,7 @@ var exactLimits = []*sluice.Limit{
 }
 
 // attempts is one of the processes that share the limits: its clock is ahead by
-// SLUICE_SKEW. For each number of a round that it reads it tells how many units it was given.
+// SLUICE_SKEW. For each number of a round that it reads, it prints how many units it was given.
 func attempts() error {
 	skew, err := time.ParseDuration(os.Getenv("SLUICE_SKEW"))
 	if err != nil {
@@ -76,8 +76,8 @@ func attempts() error {
 	return nil
 }
 
-// attemptRound asks for units of the round's key from several goroutines at once:
-// alone, and in batches with a limit that has room for all.
+// attemptRound requests units of the round's key from several goroutines at once:
+// in single calls, and in batches with a limit that has room for all.
 func attemptRound(store *redisstore.Store, round int) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -113,7 +113,7 @@ func attemptRound(store *redisstore.Store, round int) (int64, error) {
 	return admitted.Load(), <-failed
 }
 
-// TestExactAcrossProcesses: of 8 processes that share one server, with clocks up to an
+// TestExactAcrossProcesses: in 8 processes that share one server, with clocks up to an
 // hour apart, each round of a fresh key admits exactly the limit.
 func TestExactAcrossProcesses(t *testing.T) {
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestExactAcrossProcesses(t *testing.T) {
 		for _, p := range processes {
 			all.Go(func() {
 				var n int64
-				if err := p.ask(round, &n); err != nil {
+				if err := p.request(round, &n); err != nil {
 					t.Error(err)
 				}
 				admitted.Add(n)
@@ -181,9 +181,9 @@ func startChild(t *testing.T, name string, env ...string) *process {
 	return p
 }
 
-// ask sends a line and reads the answer.
-func (p *process) ask(question, answer any) error {
-	if _, err := fmt.Fprintln(p.in, question); err != nil {
+// request sends a line and reads the answer.
+func (p *process) request(line, answer any) error {
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
 		return err
 	}
 	if err := p.out.Decode(answer); err != nil {

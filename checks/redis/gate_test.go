@@ -48,7 +48,7 @@ func gates(t *testing.T, test func(t *testing.T, services func(rule policy.Rule,
 		}
 		test(t, func(rule policy.Rule, h http.HandlerFunc) (all [2]*httptest.Server) {
 			all[0] = serve(t, store, rule, h)
-			all[1] = all[0] // whose gate knows all who wait
+			all[1] = all[0] // whose gate has all requests that wait
 			return all
 		})
 	})
@@ -126,16 +126,16 @@ func TestGateDelay(t *testing.T) {
 	})
 }
 
-// TestGateConcurrency: what two services have in flight is bounded together, and who is queued
-// runs when a place is free, wherever it was freed.
+// TestGateConcurrency: what two services have in flight is bounded together, and a queued
+// request runs when a lease ends, whichever service held it.
 func TestGateConcurrency(t *testing.T) {
 	t.Parallel()
 	gates(t, func(t *testing.T, services func(policy.Rule, http.HandlerFunc) [2]*httptest.Server) {
-		const requests, places = 24, 3
+		const requests, units = 24, 3
 		var running, most, handled atomic.Int64
 		end := make(chan struct{}) // one request that runs
 		s := services(policy.Rule{
-			Limits:  []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: places, Queue: 30, Latency: 20 * time.Millisecond})},
+			Limits:  []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: units, Queue: 30, Latency: 20 * time.Millisecond})},
 			MaxWait: 30 * time.Second,
 		}, func(http.ResponseWriter, *http.Request) {
 			n := running.Add(1)
@@ -154,12 +154,12 @@ func TestGateConcurrency(t *testing.T) {
 			})
 		}
 		for left := int64(requests); left > 0; left-- {
-			eventually(t, "a request for each place", func() bool { return running.Load() >= min(places, left) })
+			eventually(t, "a request for each unit", func() bool { return running.Load() >= min(units, left) })
 			end <- struct{}{}
 			eventually(t, "the end of a request", func() bool { return handled.Load() == requests-left+1 })
 		}
 		all.Wait()
-		if most.Load() > places || handled.Load() != requests {
+		if most.Load() > units || handled.Load() != requests {
 			t.Errorf("%d ran at once; %d were handled", most.Load(), handled.Load())
 		}
 	})

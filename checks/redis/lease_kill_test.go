@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	killTTL    = 2 * time.Second
-	killPlaces = 3
+	killTTL   = 2 * time.Second
+	killUnits = 3
 	// killPatience is how long the test waits for what must come.
 	killPatience = 20 * time.Second
 )
@@ -36,7 +36,7 @@ type flights struct {
 }
 
 func newFlights(store *redisstore.Store) (*flights, error) {
-	limit, err := sluice.NewLimit("", sluice.Concurrency{Max: killPlaces, Queue: 8, TTL: killTTL, Latency: 100 * time.Millisecond})
+	limit, err := sluice.NewLimit("", sluice.Concurrency{Max: killUnits, Queue: 8, TTL: killTTL, Latency: 100 * time.Millisecond})
 	if err != nil {
 		return nil, err
 	}
@@ -52,14 +52,14 @@ func newFlights(store *redisstore.Store) (*flights, error) {
 	return f, err
 }
 
-// enter asks for a place, and waits for it.
+// enter requests a lease, and waits for it.
 func (f *flights) enter(ctx context.Context) (*gate.Admission, error) {
 	v := f.rules.Decide(ctx, f.store, &policy.Attributes{Path: "/"})
 	pass, err := f.gate.Enter(ctx, &v)
 	return pass, errors.Join(v.Err, err)
 }
 
-// free returns how many places, with those in the queue, are free.
+// free returns how many units are free, with the room of the queue.
 func (f *flights) free(ctx context.Context) (int64, error) {
 	v := f.rules.Peek(ctx, f.store, &policy.Attributes{Path: "/"})
 	if v.Err != nil || len(v.Results) != 1 {
@@ -68,7 +68,7 @@ func (f *flights) free(ctx context.Context) (int64, error) {
 	return v.Results[0].Decision.Remaining, nil
 }
 
-// holder is a process that takes all places, tells so, and holds them as long as it lives.
+// holder is a process that takes all leases, prints their number, and holds them while it lives.
 func holder() error {
 	store, err := rueidisstore.New(rueidis.ClientOption{
 		InitAddress: []string{os.Getenv("SLUICE_REDIS")}, DisableRetry: true,
@@ -81,12 +81,12 @@ func holder() error {
 	if err != nil {
 		return err
 	}
-	for range killPlaces {
+	for range killUnits {
 		if _, err := f.enter(context.Background()); err != nil {
 			return err
 		}
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(killPlaces); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(killUnits); err != nil {
 		return err
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -94,9 +94,9 @@ func holder() error {
 	return nil
 }
 
-// TestAKilledProcessFreesItsPlaces: its leases are renewed while it lives, however long that is, and lost
+// TestAKilledProcessLosesItsLeases: its leases are renewed while it lives, however long that is, and lost
 // within their time to live when it is killed. Then who is queued elsewhere runs.
-func TestAKilledProcessFreesItsPlaces(t *testing.T) {
+func TestAKilledProcessLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store := adapters.Rueidis.Open(t, adapters.ToSocket(server), redisstore.Options{})
@@ -106,7 +106,7 @@ func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 	}
 	child := startChild(t, "holder", "SLUICE_REDIS="+server.Addr())
 	var held int64
-	if err := child.out.Decode(&held); err != nil || held != killPlaces {
+	if err := child.out.Decode(&held); err != nil || held != killUnits {
 		t.Fatalf("the child holds %d: %v", held, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), killPatience)
@@ -123,8 +123,8 @@ func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 	}()
 	select {
 	case e := <-queued:
-		t.Fatalf("a queued request ran while all places were taken: %v", e.err)
-	case <-time.After(2 * killTTL): // only renewals keep the places so long
+		t.Fatalf("a queued request ran while all leases were held: %v", e.err)
+	case <-time.After(2 * killTTL): // only renewals keep the leases so long
 	}
 	killed := time.Now()
 	child.killed = true
@@ -135,7 +135,7 @@ func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 	if e.err != nil {
 		t.Fatal(e.err)
 	}
-	// The latest renewal was no more than half a time to live ago; then the place is found with the next question.
+	// The latest renewal was no more than half a time to live ago; then the next request finds the unit free.
 	if after := e.at.Sub(killed); after < killTTL/4 || after > killTTL+5*time.Second {
 		t.Errorf("the queued request ran %v after the kill", after)
 	}
@@ -144,10 +144,10 @@ func TestAKilledProcessFreesItsPlaces(t *testing.T) {
 	defer again.Stop()
 	for {
 		n, err := f.free(ctx)
-		if err != nil || n > killPlaces+8 {
-			t.Fatalf("%d places are free: %v", n, err)
+		if err != nil || n > killUnits+8 {
+			t.Fatalf("%d units are free: %v", n, err)
 		}
-		if n == killPlaces+8 {
+		if n == killUnits+8 {
 			return
 		}
 		<-again.C

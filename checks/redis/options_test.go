@@ -58,7 +58,7 @@ func TestAdapterLifetime(t *testing.T) {
 }
 
 // TestAdapterFindsCluster decides batches whose keys are on several nodes, which takes
-// a store that knows that it is on a cluster, and one that is not.
+// a store that detects a cluster, and one that detects a single server.
 func TestAdapterFindsCluster(t *testing.T) {
 	t.Parallel()
 	routes := map[string]adapters.Route{

@@ -24,7 +24,7 @@ func TestAdapterReplies(t *testing.T) {
 		got, err = c.EvalSHA(ctx, load(t, s), keys, []string{" by digest"})
 		wantReply(t, "2 by digest", got, err)
 
-		// Bytes that are no text, and no words, arrive as they are.
+		// Bytes that are not text arrive as they are.
 		raw := "\x00\xff\r\n$-1\r\n"
 		got, err = c.Eval(ctx, `return KEYS[1] .. ARGV[1] .. ARGV[2]`, []string{raw}, []string{"", raw})
 		wantReply(t, raw+raw, got, err)

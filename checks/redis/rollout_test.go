@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// rolloutCapacities are those of the old and the new version of a limit.
+// rolloutCapacities are the capacities of the old and the new version of a limit.
 var rolloutCapacities = [2]int64{7, 11}
 
 // rolloutAlgorithms return nothing for as long as a test lasts.
@@ -37,8 +37,8 @@ var rolloutAlgorithms = []struct {
 }
 
 // TestRolloutOfAnotherAlgorithm: while programs of two versions share a server, and the new
-// one has another algorithm under the same name, each admits exactly what its own limit
-// says: together no more than the sum. Who rolls back finds all of it used.
+// one has another algorithm under the same name, each admits exactly its own limit:
+// together no more than the sum. Who rolls back finds all of it used.
 func TestRolloutOfAnotherAlgorithm(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -92,7 +92,7 @@ type rollout struct {
 
 func (r *rollout) admitted() [2]int64 { return [2]int64{r.counts[0].Load(), r.counts[1].Load()} }
 
-// attempt asks a program for one unit: alone, or every third time in a batch with a limit
+// attempt requests one unit of a program: in a single call, or every third time in a batch with a limit
 // that has room for all.
 func (r *rollout) attempt(s *redisstore.Store, version int) {
 	member := r.members.Add(1)
@@ -113,7 +113,7 @@ func (r *rollout) attempt(s *redisstore.Store, version int) {
 	}
 }
 
-// inTurn asks the programs one after the other, for more than there is.
+// inTurn calls the programs one after the other, for more than there is.
 func (r *rollout) inTurn(programs [2]*redisstore.Store) {
 	for range 2 * rolloutCapacities[1] {
 		for version, s := range programs {
@@ -122,7 +122,7 @@ func (r *rollout) inTurn(programs [2]*redisstore.Store) {
 	}
 }
 
-// atOnce asks both programs from several goroutines each.
+// atOnce calls both programs from several goroutines each.
 func (r *rollout) atOnce(programs [2]*redisstore.Store) {
 	var all sync.WaitGroup
 	for version, s := range programs {

@@ -15,7 +15,7 @@ import (
 func TestValkeyAdapterReplies(t *testing.T) { redistest.RunOverValkey(t, TestAdapterReplies) }
 func TestValkeyAdapterCluster(t *testing.T) { redistest.RunOverValkey(t, TestAdapterCluster) }
 
-// TestValkeyCheck: the check at the start tells Valkey from Redis.
+// TestValkeyCheck: the check at the start distinguishes Valkey from Redis.
 func TestValkeyCheck(t *testing.T) {
 	t.Parallel()
 	redistest.Valkey(t)

@@ -71,7 +71,7 @@ func wantNotSent(t *testing.T, err error) {
 	}
 }
 
-// wantMisfit checks that an error says what no waiting mends.
+// wantMisfit checks that an error is a MisfitError with a text.
 func wantMisfit(t *testing.T, err error, part string) {
 	t.Helper()
 	var misfit *redisstore.MisfitError

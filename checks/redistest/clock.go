@@ -18,14 +18,14 @@ type clocked struct {
 	now func() int64
 
 	mu   sync.RWMutex
-	shas map[string]string // of a script as it is, that of the script as it is sent
+	shas map[string]string // from the digest of a script to the digest of the script that is sent
 }
 
 // WithClock returns a client that lets scripts take the time from now, in
 // microseconds since the Unix epoch, and keep what they write for very long: the
 // clock of a test runs faster than the server's. It rewrites what is sent, so that
-// the store under test is the one that programs use, and refuses a script that it
-// cannot rewrite. Calls may ask for the time at once.
+// the store under test is the store that programs use, and refuses a script that it
+// cannot rewrite. Calls may call now at the same time.
 func WithClock(c redisstore.Client, now func() int64) redisstore.Client {
 	return &clocked{Client: c, now: now, shas: make(map[string]string)}
 }
@@ -64,7 +64,7 @@ func (c *clocked) Eval(ctx context.Context, source string, keys, args []string) 
 	return c.Client.Eval(ctx, sent, keys, c.stamped(args))
 }
 
-// stamped returns arguments with the time at their end, as TIME tells it.
+// stamped returns arguments with the time at their end, in the form of TIME.
 func (c *clocked) stamped(args []string) []string {
 	const second = 1_000_000
 	now := c.now()

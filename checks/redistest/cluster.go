@@ -18,7 +18,7 @@ type Cluster struct {
 	// Nodes are all servers, at first the masters and then their replicas.
 	Nodes []*Server
 
-	ids []string // of the nodes
+	ids []string // the ids of the nodes
 }
 
 // StartCluster runs a cluster until the test ends, with so many replicas for each
@@ -113,7 +113,7 @@ func (c *Cluster) Addrs() []string {
 	return all
 }
 
-// WaitOK returns when every node that runs says that the cluster is well: it knows an
+// WaitOK returns when every node that runs reports that the cluster is well: it has an
 // owner for each slot, and all agree on them; replicas are in step with their masters.
 // A paused node is one that runs.
 func (c *Cluster) WaitOK(ctx context.Context) error {
@@ -162,7 +162,7 @@ func (c *Cluster) waitKnown(ctx context.Context, n int) error {
 				}
 			}
 			if known != n {
-				return fmt.Errorf("the node at %s knows %d nodes", s.Addr(), known)
+				return fmt.Errorf("the node at %s lists %d nodes", s.Addr(), known)
 			}
 		}
 		return nil

@@ -65,7 +65,7 @@ func TestMigrateSlot(t *testing.T) {
 		}
 	}
 
-	// Half way, the old owner asks callers to try the new one.
+	// Half way, the old owner sends callers to the new one.
 	m, err := c.BeginMigration(ctx, slot, to)
 	if err != nil {
 		t.Fatal(err)

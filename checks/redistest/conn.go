@@ -89,7 +89,7 @@ func (c *Conn) receive() (any, error) {
 		return nil, err
 	}
 	if len(line) < 3 || line[len(line)-2] != '\r' {
-		return nil, fmt.Errorf("a line that is no reply: %q", line)
+		return nil, fmt.Errorf("a line that is not a reply: %q", line)
 	}
 	kind, text := line[0], line[1:len(line)-2]
 	switch kind {
@@ -100,7 +100,7 @@ func (c *Conn) receive() (any, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("a line that is no reply: %q", line)
+		return nil, fmt.Errorf("a line that is not a reply: %q", line)
 	}
 	switch {
 	case kind == ':':

@@ -33,12 +33,12 @@ func fields(text string) map[string]string {
 // since CONFIG RESETSTAT.
 type CommandStat struct {
 	Calls    int64
-	Time     time.Duration // of the server's processor, with what scripts call
+	Time     time.Duration // processor time of the server, with what scripts call
 	Rejected int64         // refused before they ran, as with OOM
 	Failed   int64         // ended with an error
 }
 
-// CommandStats returns what INFO commandstats tells, by the command's name in lower
+// CommandStats returns the fields of INFO commandstats, by the command's name in lower
 // case.
 func (s *Server) CommandStats(ctx context.Context) (map[string]CommandStat, error) {
 	info, err := s.Info(ctx, "commandstats")
@@ -91,7 +91,7 @@ func (s *Server) CPU(ctx context.Context) (time.Duration, error) {
 	return sum, nil
 }
 
-// KeysWithoutTTL returns the keys that would stay for ever. On a cluster, ask each node.
+// KeysWithoutTTL returns the keys that would stay for ever. On a cluster, call it for each node.
 func (s *Server) KeysWithoutTTL(ctx context.Context) ([]string, error) {
 	const script = `
 		local found = {}

@@ -131,7 +131,7 @@ func (k *link) back(replies <-chan chunk) {
 	}
 }
 
-// write writes and counts. It counts first, so that who has a reply finds its request
+// write writes and counts. It counts first, so that the client with a reply finds its request
 // counted.
 func write(to net.Conn, b []byte, count *atomic.Int64) bool {
 	count.Add(int64(len(b)))

@@ -37,7 +37,7 @@ func (c *Cluster) MigrateSlot(ctx context.Context, slot int, to *Server) error {
 }
 
 // A Migration is a slot on its way from one master to another. Until End, the old owner
-// answers for keys that it has, and ASK for others.
+// answers for keys that it has, and redirects callers for others.
 type Migration struct {
 	From, To *Server
 

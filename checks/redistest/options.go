@@ -6,9 +6,9 @@ import "strings"
 type Option func(*options)
 
 type options struct {
-	program  string   // empty: the one that program finds
-	lines    []string // of the configuration file
-	acl      []string // of the ACL file; nil: no file
+	program  string   // empty: what program returns
+	lines    []string // in the configuration file
+	acl      []string // in the ACL file; nil: no file
 	tls      bool
 	cluster  bool
 	sentinel bool

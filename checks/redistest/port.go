@@ -10,13 +10,13 @@ import (
 // Ports are taken from below the range that systems give to outgoing connections
 // (from 32768 on Linux). A server that is killed and started again would else find
 // its port taken by a client that dials, even by one that dials that very port and
-// meets itself.
+// reaches itself.
 const (
 	lowestPort = 16384
 	portCount  = 16000
 )
 
-// ports are those of one server, as decimal text.
+// ports are the ports of one server, as decimal text.
 type ports struct{ plain, tls, bus string }
 
 func freePorts() (ports, error) {

@@ -73,13 +73,13 @@ func (p *process) kill() error {
 	return nil
 }
 
-// stop stops the process, and returns when it stands still.
+// stop stops the process, and returns when it has stopped.
 func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("redistest: cannot stop the server: %w", err)
 	}
 	stat := fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)
-	return until(context.Background(), "the server to stand still", func(context.Context) error {
+	return until(context.Background(), "the server to stop", func(context.Context) error {
 		b, err := os.ReadFile(stat)
 		if err != nil {
 			return nil //nolint:nilerr // no /proc here: the signal has to do
@@ -103,14 +103,14 @@ func (p *process) resume() error {
 // the machine may be busy; nothing that works comes near it.
 const patience = 30 * time.Second
 
-// until asks again, a hundred times a second, until the answer is nil.
-func until(ctx context.Context, what string, ask func(context.Context) error) error {
+// until calls try a hundred times a second until it returns nil.
+func until(ctx context.Context, what string, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := ask(ctx)
+		err := try(ctx)
 		if err == nil {
 			return nil
 		}

@@ -4,5 +4,5 @@ package redistest
 
 import "syscall"
 
-// endsWithParent asks for nothing: other systems have no such signal.
+// endsWithParent returns nil: other systems have no such signal.
 func endsWithParent() *syscall.SysProcAttr { return nil }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Proxy stands between clients and a server, and makes faults on the way. It
+// A Proxy is between clients and a server, and makes faults on the way. It
 // begins by passing everything on. Each of Pass, Delay, Hold, Cut, Reset and Refuse
 // ends what the one before began; they fail only when the proxy is closed, or its
 // port is lost. Its methods are safe for concurrent use.
@@ -42,7 +42,7 @@ type mode struct {
 // ProxyStats counts what a proxy saw since it started.
 type ProxyStats struct {
 	Accepted    int64 // connections of clients, also those reset at once
-	Unreachable int64 // of them, those whose server could not be reached
+	Unreachable int64 // the accepted connections whose server could not be reached
 	Open        int   // connections now
 	Cuts        int64 // replies cut
 	ToServer    int64 // bytes passed on to the server

@@ -282,7 +282,7 @@ func TestProxyCloses(t *testing.T) {
 		}
 	}
 
-	// Also while the server stands still.
+	// Also while the server is paused.
 	p, err := NewProxy(s.Addr())
 	must(t, err)
 	ping(t, through(t, p))

@@ -15,7 +15,7 @@ const SentinelName = "sluice"
 // haste makes sentinels look around often, where they would every ten seconds, and
 // ping often enough that a new master answers before it is taken for down. Not more
 // often: they trust a replica for no longer than five pings while its master is
-// down, and ask it once a second. And a busy machine is not to make them doubt their
+// down, and poll it once a second. And a busy machine is not to make them doubt their
 // clocks for half a minute.
 var haste = []string{
 	"SENTINEL", "DEBUG", "ping-period", "500", "info-period", "500", "publish-period", "500",
@@ -125,7 +125,7 @@ func (s *Sentinels) masterOf(ctx context.Context, sentinel *Server) (*Server, er
 	}
 	list, _ := v.([]any)
 	if len(list) != 2 {
-		return nil, fmt.Errorf("redistest: a sentinel knows no master: %v", v)
+		return nil, fmt.Errorf("redistest: a sentinel has no master: %v", v)
 	}
 	addr := net.JoinHostPort(fmt.Sprint(list[0]), fmt.Sprint(list[1]))
 	for _, node := range s.Nodes {
@@ -136,7 +136,7 @@ func (s *Sentinels) masterOf(ctx context.Context, sentinel *Server) (*Server, er
 	return nil, fmt.Errorf("redistest: a sentinel names a master that was not started: %s", addr)
 }
 
-// WaitOK returns when every sentinel that runs knows the others and a replica, and
+// WaitOK returns when every sentinel that runs lists the others and a replica, and
 // sees no node or sentinel of them down.
 func (s *Sentinels) WaitOK(ctx context.Context) error {
 	return until(ctx, "the sentinels to know each other", func(ctx context.Context) error {
@@ -198,7 +198,7 @@ func (s *Sentinels) WaitFailover(ctx context.Context, old *Server) (*Server, err
 			return err
 		}
 		if info["role"] != "master" {
-			return fmt.Errorf("the server at %s is no master yet", found.Addr())
+			return fmt.Errorf("the server at %s is not a master yet", found.Addr())
 		}
 		return nil
 	})

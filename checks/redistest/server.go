@@ -51,7 +51,7 @@ func start(o *options) (*Server, error) {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
 	s := &Server{opts: o, dir: dir}
-	// Whoever takes the port before the server does, makes it end at once.
+	// If another process takes the port first, the server ends at once.
 	for range 5 {
 		if err = s.startAnywhere(); err == nil || !strings.Contains(s.logEnd(), "in use") {
 			break
@@ -129,7 +129,7 @@ func (s *Server) PID() int {
 	return s.proc.cmd.Process.Pid
 }
 
-// Pause stops the process (SIGSTOP) and returns when it stands still. The system
+// Pause stops the process (SIGSTOP) and returns when it has stopped. The system
 // goes on accepting connections for it, and nobody answers.
 func (s *Server) Pause() error { return s.signal((*process).stop) }
 
@@ -146,7 +146,7 @@ func (s *Server) signal(send func(*process) error) error {
 }
 
 // Kill ends the process (SIGKILL), paused or not, and returns when it is gone. It is
-// no error when none runs.
+// not an error when none runs.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +278,7 @@ func (s *Server) Text(ctx context.Context, args ...string) (string, error) {
 	}
 	text, ok := v.(string)
 	if !ok {
-		return "", fmt.Errorf("redistest: %s replied %v, which is no string", args[0], v)
+		return "", fmt.Errorf("redistest: %s replied %v, which is not a string", args[0], v)
 	}
 	return text, nil
 }
@@ -291,7 +291,7 @@ func (s *Server) Int(ctx context.Context, args ...string) (int64, error) {
 	}
 	n, ok := v.(int64)
 	if !ok {
-		return 0, fmt.Errorf("redistest: %s replied %v, which is no integer", args[0], v)
+		return 0, fmt.Errorf("redistest: %s replied %v, which is not an integer", args[0], v)
 	}
 	return n, nil
 }

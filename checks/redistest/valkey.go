@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// valkeyTests holds the names of the tests whose servers are those of valkey-server.
+// valkeyTests holds the names of the tests whose servers run valkey-server.
 var valkeyTests sync.Map
 
-// Valkey makes the servers that a test and its subtests start from here on those of
+// Valkey makes the servers that a test and its subtests start from here on run
 // valkey-server. Other tests may run in parallel.
 func Valkey(tb testing.TB) {
 	tb.Helper()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestValkey: the servers of a test and of its subtests are those of valkey-server,
-// and those of a test beside it are not.
+// TestValkey: the servers of a test and of its subtests run valkey-server, and
+// the servers of a parallel test do not.
 func TestValkey(t *testing.T) {
 	t.Parallel()
 	name := func(t *testing.T, s *Server) string {

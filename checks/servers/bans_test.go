@@ -58,7 +58,7 @@ func (s *server) bans(rule string) []banned {
 	s.tb.Helper()
 	var all []banned
 	for from := ""; ; {
-		status, text := s.ask("admin", http.MethodGet, "/v1/bans?from="+from, "")
+		status, text := s.request("admin", http.MethodGet, "/v1/bans?from="+from, "")
 		var page struct {
 			Bans []banned
 			Next string
@@ -95,14 +95,14 @@ func TestABanByHandHoldsEverywhereAtOnce(t *testing.T) {
 	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		for _, s := range []*server{a, b} {
-			if status, text := s.ask("proxy", http.MethodGet, "/hand", ""); status != http.StatusOK {
+			if status, text := s.request("proxy", http.MethodGet, "/hand", ""); status != http.StatusOK {
 				t.Fatalf("before: %d %s", status, text)
 			}
 		}
 		for range 3 {
 			a.sluice("ban", "hand", "127.0.0.1", "--for", "1h")
 			for _, s := range []*server{b, a} {
-				if status, text := s.ask("proxy", http.MethodGet, "/hand", ""); status != http.StatusTooManyRequests {
+				if status, text := s.request("proxy", http.MethodGet, "/hand", ""); status != http.StatusTooManyRequests {
 					t.Errorf("banned: %d %s", status, text)
 				}
 			}
@@ -117,7 +117,7 @@ func TestABanByHandHoldsEverywhereAtOnce(t *testing.T) {
 			}
 			b.sluice("unban", "hand", "127.0.0.1")
 			for _, s := range []*server{a, b} {
-				if status, text := s.ask("proxy", http.MethodGet, "/hand", ""); status != http.StatusOK {
+				if status, text := s.request("proxy", http.MethodGet, "/hand", ""); status != http.StatusOK {
 					t.Errorf("lifted: %d %s", status, text)
 				}
 			}
@@ -179,7 +179,7 @@ func TestBansEscalate(t *testing.T) {
 	})
 }
 
-// TestAttemptsDoNotProlongABan: who asks all the time is let in when the ban has ended.
+// TestAttemptsDoNotProlongABan: a client that tries all the time is let in when the ban has ended.
 func TestAttemptsDoNotProlongABan(t *testing.T) {
 	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
@@ -196,9 +196,9 @@ func TestAttemptsDoNotProlongABan(t *testing.T) {
 	})
 }
 
-// TestAttemptsProlongABanIfAsked: who asks all the time stays out for longer than the ban
-// lasts, and who is quiet for so long does not.
-func TestAttemptsProlongABanIfAsked(t *testing.T) {
+// TestAttemptsProlongABanWithProlong: a client that tries all the time stays out for longer
+// than the ban lasts, and a client that is quiet for so long does not.
+func TestAttemptsProlongABanWithProlong(t *testing.T) {
 	t.Parallel()
 	overBoth(t, banning, func(t *testing.T, a, b *server) {
 		const client, lasts = "192.0.2.10", 2 * time.Second

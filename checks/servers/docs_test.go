@@ -122,7 +122,7 @@ func undated(text string) string {
 	return spaces.ReplaceAllString(text, " ")
 }
 
-// otherPorts returns what puts free ports in place of those of the page.
+// otherPorts returns a function that replaces the ports of the page with free ones.
 func otherPorts(t *testing.T, ports ...string) func(string) string {
 	t.Helper()
 	free, err := redistest.FreePorts(len(ports))
@@ -184,7 +184,7 @@ func TestMetricsOfThePageExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := serve(t, storeAt("127.0.0.1:1"))
-	_, figures := s.ask("admin", "GET", "/metrics", "")
+	_, figures := s.request("admin", "GET", "/metrics", "")
 	names := regexp.MustCompile("`(sluice_[a-z_]+)`").FindAllStringSubmatch(string(page), -1)
 	if len(names) < 8 {
 		t.Errorf("the page names %d metrics", len(names))

@@ -103,8 +103,8 @@ func (e *example) run(s *step) bool {
 	case s.wait > 0:
 		<-time.After(s.wait)
 		return true
-	case s.told[0] != "":
-		eventually(e.t, "the message", func() bool { return e.services[s.told[0]].wasTold(s.told[1]) })
+	case s.message[0] != "":
+		eventually(e.t, "the message", func() bool { return e.services[s.message[0]].wasTold(s.message[1]) })
 		return true
 	case s.figure[0] != "":
 		if got := e.server.figure(s.figure[0]); got != s.figure[1] {
@@ -181,7 +181,7 @@ func (e *example) request(s *step) (status int, problem string) {
 		return 0, err.Error()
 	}
 	if len(s.want) > 1 && s.want[res.StatusCode] > 0 && res.StatusCode != http.StatusOK {
-		return res.StatusCode, "" // the checks are for those that pass
+		return res.StatusCode, "" // the checks are for requests that pass
 	}
 	return res.StatusCode, e.wrong(s, o.ID, res, string(body))
 }
@@ -195,7 +195,7 @@ func (e *example) wrong(s *step, id string, res *http.Response, body string) str
 	}
 	for _, text := range s.says {
 		if !strings.Contains(body, text) {
-			return fmt.Sprintf("the answer says %.500q", body)
+			return fmt.Sprintf("the answer is %.500q", body)
 		}
 	}
 	by, got := "sluice", http.Header(nil)

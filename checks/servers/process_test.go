@@ -50,7 +50,7 @@ func run(m *testing.M) int {
 type server struct {
 	tb     testing.TB
 	cmd    *exec.Cmd
-	urls   map[string]string // of the listeners
+	urls   map[string]string // by the name of the listener
 	client *http.Client
 	ended  chan struct{}
 
@@ -123,7 +123,7 @@ func launchIn(tb testing.TB, dir, config string, env ...string) *server {
 		}
 		close(listening)
 		_, _ = io.Copy(io.Discard, out) // until it ends
-		_ = s.cmd.Wait()                // the exit status is looked at by who wants it
+		_ = s.cmd.Wait()                // tests look at the exit status where it matters
 	}()
 	tb.Cleanup(func() {
 		s.client.CloseIdleConnections()
@@ -157,7 +157,7 @@ func serveIn(tb testing.TB, dir, config string, env ...string) *server {
 	return s
 }
 
-// refused returns what a server says that must not start.
+// refused returns the log of a server that must not start.
 func refused(tb testing.TB, config string, env ...string) string {
 	tb.Helper()
 	s := launch(tb, config, env...)
@@ -209,8 +209,8 @@ type answer struct {
 	Remaining *int64
 }
 
-// ask sends a request to a listener, and fails the test if there is no answer.
-func (s *server) ask(listener, method, path, body string) (int, string) {
+// request sends a request to a listener, and fails the test if there is no answer.
+func (s *server) request(listener, method, path, body string) (int, string) {
 	s.tb.Helper()
 	status, text, err := s.try(listener, method, path, body)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *server) try(listener, method, path, body string) (int, string, error) {
 	return res.StatusCode, string(text), err
 }
 
-// check asks about a path for a client.
+// check calls /v1/check about a path for a client.
 func (s *server) check(path, client string) (answer, error) {
 	status, text, err := s.try("api", http.MethodPost, "/v1/check", fmt.Sprintf(`{"method": "GET", "path": %q, "client_ip": %q}`, path, client))
 	if err != nil {
@@ -259,13 +259,13 @@ func (s *server) mustCheck(path, client string) answer {
 // ready returns the status and the lines of /readyz.
 func (s *server) ready() (int, string) {
 	s.tb.Helper()
-	return s.ask("admin", http.MethodGet, "/readyz", "")
+	return s.request("admin", http.MethodGet, "/readyz", "")
 }
 
 // figure returns one of the figures.
 func (s *server) figure(series string) string {
 	s.tb.Helper()
-	_, text := s.ask("admin", http.MethodGet, "/metrics", "")
+	_, text := s.request("admin", http.MethodGet, "/metrics", "")
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)

@@ -29,7 +29,7 @@ rules:
   - {name: cells, match: {path: /cells}, key: client_ip, limit: {algorithm: sliding_window, rate: 3/30d}}
   - {name: counter, match: {path: /counter}, key: client_ip, limit: {algorithm: sliding_counter, rate: 3/30d}}
   - {name: log, match: {path: /log}, key: client_ip, limit: {algorithm: sliding_log, rate: 3/30d}}
-  - {name: places, match: {path: /places}, key: client_ip, limit: {algorithm: concurrency, max: 3, ttl: 1h}}
+  - {name: leases, match: {path: /leases}, key: client_ip, limit: {algorithm: concurrency, max: 3, ttl: 1h}}
   - name: banned
     match: {path: /banned}
     key: client_ip
@@ -37,15 +37,15 @@ rules:
     ban: {after: 1, for: 1h}
 `
 
-// exercise asks each rule of a server for more than there is, and ends what it took
+// exercise requests more of each rule of a server than there is, and ends what it took
 // where that can be.
 func exercise(t *testing.T, s *server) {
 	t.Helper()
-	for _, path := range []string{"/bucket", "/warm", "/leaky", "/fixed", "/calendar", "/cells", "/counter", "/log", "/places", "/banned"} {
+	for _, path := range []string{"/bucket", "/warm", "/leaky", "/fixed", "/calendar", "/cells", "/counter", "/log", "/leases", "/banned"} {
 		allowed := 0
 		var tokens []string
 		for range 5 {
-			_, text := s.ask("api", http.MethodPost, "/v1/reserve", fmt.Sprintf(`{"method": "GET", "path": %q, "client_ip": "192.0.2.1"}`, path))
+			_, text := s.request("api", http.MethodPost, "/v1/reserve", fmt.Sprintf(`{"method": "GET", "path": %q, "client_ip": "192.0.2.1"}`, path))
 			if strings.Contains(text, `"degraded"`) || strings.Contains(strings.ReplaceAll(text, "no-store", ""), "store") {
 				t.Fatalf("%s: the store did not decide: %s", path, text)
 			}
@@ -66,11 +66,11 @@ func exercise(t *testing.T, s *server) {
 			if i == 0 {
 				call, body = "/v1/settle", fmt.Sprintf(`{"token": %q, "cost": 2}`, token)
 			}
-			if status, text := s.ask("api", http.MethodPost, call, body); status != http.StatusOK {
+			if status, text := s.request("api", http.MethodPost, call, body); status != http.StatusOK {
 				t.Errorf("%s: %s answers %d %s", path, call, status, text)
 			}
 		}
-		if status, text := s.ask("admin", http.MethodPost, "/v1/reset", fmt.Sprintf(`{"method": "GET", "path": %q, "client_ip": "192.0.2.1"}`, path)); status != http.StatusOK {
+		if status, text := s.request("admin", http.MethodPost, "/v1/reset", fmt.Sprintf(`{"method": "GET", "path": %q, "client_ip": "192.0.2.1"}`, path)); status != http.StatusOK {
 			t.Errorf("%s: /v1/reset answers %d %s", path, status, text)
 		}
 	}
@@ -106,7 +106,7 @@ func TestTLS(t *testing.T) {
 }
 
 // A server that speaks TLS where the configuration does not, or the other way round, says
-// nothing that could be understood. What is wrong is told all the same, and it does not start.
+// nothing that could be understood. The error still names the fault, and the server does not start.
 func TestTLSOnOneSideOnly(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, redistest.TLS())
@@ -117,8 +117,8 @@ func TestTLSOnOneSideOnly(t *testing.T) {
 	for name, x := range map[string]struct{ address, settings, want string }{
 		"with TLS, to one without":                  {r.Addr(), "addresses: ['%s'], " + tls, without},
 		"without, to one with TLS":                  {r.TLSAddr(), "addresses: ['%s']", with},
-		"with TLS, to one that asks for a password": {locked.Addr(), "addresses: ['%s'], " + tls, without},
-		"without, to one that asks for a password":  {locked.TLSAddr(), "addresses: ['%s']", with},
+		"with TLS, to one with a password":          {locked.Addr(), "addresses: ['%s'], " + tls, without},
+		"without, to one with a password":           {locked.TLSAddr(), "addresses: ['%s']", with},
 		"with TLS, to a node of a cluster":          {node.Addr(), "addresses: ['%s'], cluster: true, " + tls, without},
 		"without, to a node of a cluster":           {node.TLSAddr(), "addresses: ['%s'], cluster: true", with},
 		"with TLS, to sentinels that speak without": {r.Addr(), "sentinel: {master: main, addresses: ['%s']}, " + tls, without},
@@ -169,7 +169,7 @@ rules:
   - {name: a, key: ["header:X-Tenant", client_ip], limit: {algorithm: token_bucket, rate: 3/30d}}
   - {name: b, key: ["header:X-Tenant"], limit: {algorithm: token_bucket, rate: 9/30d}}
 `)
-	status, text := tenants.ask("api", http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1", "headers": {"X-Tenant": "acme"}}`)
+	status, text := tenants.request("api", http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1", "headers": {"X-Tenant": "acme"}}`)
 	if status != http.StatusOK || strings.Contains(text, "degraded") {
 		t.Errorf("%d %s", status, text)
 	}
@@ -398,7 +398,7 @@ func TestWarnsOfEviction(t *testing.T) {
 	})
 }
 
-// Of a cluster every master is asked, and the one that is meant is named.
+// The check calls every master of a cluster, and names the master that it warns about.
 func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -415,7 +415,7 @@ func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
 	}
 }
 
-// A password that changes while the server runs is read anew from its file when the store
+// A password that changes while the server runs is read again from its file when the store
 // refuses what that held.
 func TestPasswordChanges(t *testing.T) {
 	t.Parallel()
@@ -426,7 +426,7 @@ func TestPasswordChanges(t *testing.T) {
 	do(t, r, "ACL", "SETUSER", "sluice", "resetpass", ">second")
 	mends(t, s, r, func() { write(t, file, "second") })
 	if log := s.logged(); strings.Contains(log, "first") || strings.Contains(log, "second") {
-		t.Errorf("the log tells a password:\n%s", log)
+		t.Errorf("the log contains a password:\n%s", log)
 	}
 }
 

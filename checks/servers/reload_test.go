@@ -28,7 +28,7 @@ func follow(t *testing.T, config string) *follower {
 func (f *follower) change(config, outcome string) {
 	f.tb.Helper()
 	count := func() string {
-		_, text := f.ask("admin", http.MethodGet, "/metrics", "")
+		_, text := f.request("admin", http.MethodGet, "/metrics", "")
 		return regexp.MustCompile(`sluice_config_reloads_total\{outcome="` + outcome + `"\} \d+`).FindString(text)
 	}
 	before := count()
@@ -43,10 +43,10 @@ func (f *follower) change(config, outcome string) {
 	eventually(f.tb, "the configuration is "+outcome, func() bool { return count() != before })
 }
 
-// left asks for one unit of a rule, and returns what remains.
+// left requests one unit of a rule, and returns what remains.
 func (f *follower) left(rule string) string {
 	f.tb.Helper()
-	status, text := f.ask("api", http.MethodPost, "/v1/check", fmt.Sprintf(`{"rule": %q, "key": ["192.0.2.1"]}`, rule))
+	status, text := f.request("api", http.MethodPost, "/v1/check", fmt.Sprintf(`{"rule": %q, "key": ["192.0.2.1"]}`, rule))
 	if status != http.StatusOK {
 		f.tb.Fatalf("%s: %d %s", rule, status, text)
 	}

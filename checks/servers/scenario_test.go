@@ -45,10 +45,10 @@ type step struct {
 	atMost  time.Duration
 	wait    time.Duration
 	figure  [2]string
-	told    [2]string // who, and what
+	message [2]string // the service that gets it, and its text
 }
 
-// orders tell the service behind what to do. They go through the server in a field of their own.
+// orders are what the service behind does. They go through the server in a field of their own.
 type orders struct {
 	ID     string            `json:"id"`
 	Status int               `json:"status"`
@@ -96,7 +96,7 @@ func parseStep(text string) (s step, err error) {
 		return s, nil
 	}
 	if who, what, found := strings.Cut(text, " is told "); found {
-		s.told = [2]string{who, what}
+		s.message = [2]string{who, what}
 		return s, nil
 	}
 	before, after, found := strings.Cut(text, " -> ")
@@ -113,7 +113,7 @@ func parseStep(text string) (s step, err error) {
 		return s, fmt.Errorf("has no path")
 	}
 	for _, ask := range asks[1:] {
-		if err := s.ask(strings.TrimSpace(ask)); err != nil {
+		if err := s.parseOrder(strings.TrimSpace(ask)); err != nil {
 			return s, err
 		}
 	}
@@ -138,8 +138,8 @@ func parseStep(text string) (s step, err error) {
 	return s, nil
 }
 
-// ask reads what the client or the service does.
-func (s *step) ask(text string) (err error) {
+// parseOrder reads what the client or the service does.
+func (s *step) parseOrder(text string) (err error) {
 	word, rest, _ := strings.Cut(text, " ")
 	switch word {
 	case "from":
@@ -165,7 +165,7 @@ func (s *step) ask(text string) (err error) {
 	default:
 		name, value, found := strings.Cut(text, ": ")
 		if !found {
-			return fmt.Errorf("%q is nothing to ask", text)
+			return fmt.Errorf("%q is not an order", text)
 		}
 		s.header[name] = value
 	}

@@ -25,7 +25,7 @@ func storeAt(address string) string {
 	return fmt.Sprintf("store: {redis: {addresses: ['%s'], local: {share: 1/2}}}\n", address) + shared
 }
 
-// Two servers admit what the limit says, together and exactly; that one is killed
+// Two servers admit exactly the limit together; that one is killed
 // changes nothing.
 func TestTwoServersShareALimit(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestTwoServersShareALimit(t *testing.T) {
 	}
 }
 
-// While Redis stands still, each rule answers by its on_store_error, in time.
+// While Redis is paused, each rule answers by its on_store_error, in time.
 func TestRedisStandsStill(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -106,7 +106,7 @@ func TestRedisStandsStill(t *testing.T) {
 			}
 		}
 	}
-	// What stands in begins anew, with half of the limit in each.
+	// The fallback begins again, with half of the limit in each.
 	if count["/shared"] != 100 || count["/open"] != 120 || count["/shut"] != 0 {
 		t.Errorf("120 requests each: %v were admitted; want 100 of /shared, all of /open, none of /shut", count)
 	}
@@ -141,7 +141,7 @@ func TestRedisStandsStill(t *testing.T) {
 		eventually(t, "a decision of Redis", func() bool { return decides(s) })
 		eventually(t, "sluice_store_up", func() bool { return s.figure("sluice_store_up") == "1" })
 		if log := s.logged(); !strings.Contains(log, "the store does not decide") || !strings.Contains(log, "the store decides again") {
-			t.Errorf("the log tells nothing:\n%s", log)
+			t.Errorf("the log has no line of it:\n%s", log)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func plus60(t *testing.T, figure string) string {
 	return strconv.Itoa(n + 60)
 }
 
-// A server whose Redis is killed connects anew, and one that starts without it
+// A server whose Redis is killed connects again, and one that starts without it
 // connects when it is there.
 func TestRedisIsStartedAgain(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestRedisIsStartedAgain(t *testing.T) {
 	}
 	b := serve(t, storeAt(r.Addr()))
 	for _, s := range []*server{a, b} {
-		// Nobody asks: the server finds out by itself.
+		// There are no requests: the server finds out by itself.
 		eventually(t, "the loss of Redis", func() bool { return s.storeIs("degraded") })
 		if got := s.mustCheck("/open", "192.0.2.1"); !got.Allowed || !got.Degraded {
 			t.Errorf("without Redis: %+v", got)
@@ -190,7 +190,7 @@ func TestRedisIsStartedAgain(t *testing.T) {
 	}
 }
 
-// Servers end in time while Redis stands still.
+// Servers end in time while Redis is paused.
 func TestEndsWhileRedisStandsStill(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

@@ -16,7 +16,7 @@ import (
 type event struct {
 	Action     string
 	Package    string
-	ImportPath string // of what is built, in place of Package
+	ImportPath string // names what is built, instead of Package
 	Test       string
 	Output     string
 	Elapsed    float64

@@ -115,7 +115,7 @@ func TestSlowest(t *testing.T) {
 		}
 	}
 	first.end(nil)
-	second.end(errors.New("exit status 1")) // an event has told of it
+	second.end(errors.New("exit status 1")) // an event reported it
 	if s.close(2) {
 		t.Error("close() = true with a failed test")
 	}
