@@ -144,7 +144,7 @@ func TestTraceOfAlwaysLimited(t *testing.T) {
 	}
 }
 
-// TestTraceAgreesWithDecisions: a trace meets the rules whose limits a decision would charge.
+// TestTraceAgreesWithDecisions: a trace matches the rules whose limits a decision would charge.
 func TestTraceAgreesWithDecisions(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	pick := func(texts ...string) string { return texts[rnd.IntN(len(texts))] }
@@ -188,7 +188,7 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 		}
 		return m
 	}
-	met := 0
+	matched := 0
 	for range 300 {
 		o := policy.Options{
 			Classes:  []policy.Class{{Name: "one", Match: policy.Match{Methods: []string{"POST"}}}, {Name: "two", Match: policy.Match{Paths: []string{"/a/**"}}}},
@@ -231,12 +231,12 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, want) {
-				t.Fatalf("%+v of %+v: a trace says %v, and a decision asks %v", a, o.Rules, got, want)
+				t.Fatalf("%+v of %+v: a trace matches %v, and a decision charges %v", a, o.Rules, got, want)
 			}
-			met += len(got) - 1
+			matched += len(got) - 1
 		}
 	}
-	if met < 1000 {
-		t.Errorf("only %d rules were met", met)
+	if matched < 1000 {
+		t.Errorf("only %d rules matched", matched)
 	}
 }

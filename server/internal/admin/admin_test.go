@@ -18,7 +18,7 @@ func pages() map[string]http.Handler {
 	return map[string]http.Handler{"/metrics": http.HandlerFunc(page), "/v1/reset": http.HandlerFunc(page)}
 }
 
-func ask(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
+func call(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = "127.0.0.1:9090"
 	for i := 0; i < len(header); i += 2 {
@@ -42,7 +42,7 @@ func TestProbesSayWhetherTheServerIsReady(t *testing.T) {
 	}{{nil, http.StatusOK}, {errors.New("draining"), http.StatusServiceUnavailable}, {nil, http.StatusOK}} {
 		reason = state.reason
 		for _, path := range []string{"/readyz", "/healthz", "/healthcheck"} {
-			w := ask(h, http.MethodGet, path)
+			w := call(h, http.MethodGet, path)
 			if w.Code != state.status {
 				t.Errorf("%s answers %d while %v", path, w.Code, reason)
 			}
@@ -50,7 +50,7 @@ func TestProbesSayWhetherTheServerIsReady(t *testing.T) {
 				t.Errorf("%s does not say why: %q", path, w.Body)
 			}
 		}
-		if w := ask(h, http.MethodGet, "/livez"); w.Code != http.StatusOK {
+		if w := call(h, http.MethodGet, "/livez"); w.Code != http.StatusOK {
 			t.Errorf("/livez answers %d while %v", w.Code, reason)
 		}
 	}
@@ -71,7 +71,7 @@ func TestPagesNeedTheToken(t *testing.T) {
 		{"bearer  a secret ", http.StatusOK},
 	} {
 		for method, path := range map[string]string{http.MethodGet: "/metrics", http.MethodPost: "/v1/reset"} {
-			w := ask(h, method, path, "Authorization", x.authorization, "Host", "sluice.example:9090")
+			w := call(h, method, path, "Authorization", x.authorization, "Host", "sluice.example:9090")
 			if w.Code != x.status {
 				t.Errorf("%q: %s answers %d, want %d", x.authorization, path, w.Code, x.status)
 			}
@@ -85,19 +85,19 @@ func TestPagesNeedTheToken(t *testing.T) {
 func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 	h := New(Options{Ready: func() error { return nil }, Pages: pages()})
 	for _, host := range []string{"127.0.0.1:9090", "[::1]:9090", "localhost:9090", "localhost", "192.0.2.1"} {
-		if w := ask(h, http.MethodPost, "/v1/reset", "Host", host); w.Code != http.StatusOK {
+		if w := call(h, http.MethodPost, "/v1/reset", "Host", host); w.Code != http.StatusOK {
 			t.Errorf("%s answers %d", host, w.Code)
 		}
 	}
 	// A name that an attacker lets resolve to this machine.
 	for _, host := range []string{"evil.example:9090", "localhost.evil.example", ""} {
-		if w := ask(h, http.MethodPost, "/v1/reset", "Host", host); w.Code != http.StatusForbidden {
+		if w := call(h, http.MethodPost, "/v1/reset", "Host", host); w.Code != http.StatusForbidden {
 			t.Errorf("%q answers %d", host, w.Code)
 		}
 	}
 	// A form on another site.
 	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
-		if w := ask(h, http.MethodPost, "/v1/reset", name, value); w.Code != http.StatusForbidden {
+		if w := call(h, http.MethodPost, "/v1/reset", name, value); w.Code != http.StatusForbidden {
 			t.Errorf("%s: %s answers %d", name, value, w.Code)
 		}
 	}
@@ -106,7 +106,7 @@ func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 func TestHasNothingElse(t *testing.T) {
 	h := New(Options{Ready: func() error { return nil }, Pages: pages()})
 	for _, path := range []string{"/", "/debug/pprof/", "/metrics/x", "/v1/check"} {
-		if w := ask(h, http.MethodGet, path); w.Code != http.StatusNotFound {
+		if w := call(h, http.MethodGet, path); w.Code != http.StatusNotFound {
 			t.Errorf("%s answers %d", path, w.Code)
 		}
 	}
@@ -152,7 +152,7 @@ func TestProbesTellDetails(t *testing.T) {
 		{errors.New("draining"), "store: ok", "draining\nstore: ok\n"},
 	} {
 		reason, detail = x.reason, x.detail
-		if got := ask(h, http.MethodGet, "/readyz").Body.String(); got != x.want {
+		if got := call(h, http.MethodGet, "/readyz").Body.String(); got != x.want {
 			t.Errorf("/readyz answers %q, want %q", got, x.want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// flight is two places in flight and two in the queue, for everybody.
+// flight allows two units in flight and two in the queue, for everybody.
 const flight = `
 rules:
   - name: flight
@@ -14,7 +14,7 @@ rules:
     limit: {algorithm: concurrency, max: 2, queue: 2, ttl: 200ms, latency: 50ms}
 `
 
-// TestAcquireQueuesAndReleases: the queued begin when a place is free, and not before.
+// TestAcquireQueuesAndReleases: queued work begins when a lease is free, and not before.
 func TestAcquireQueuesAndReleases(t *testing.T) {
 	s := serve(t, flight, nil)
 	first := s.want(true, "/v1/acquire", `{}`)
@@ -30,7 +30,7 @@ func TestAcquireQueuesAndReleases(t *testing.T) {
 		t.Fatalf("a release: %+v", r)
 	}
 	if r := s.call("/v1/renew", `{"token": "`+third.Token+`"}`); r.status != http.StatusOK || r.DelayMS != 0 {
-		t.Fatalf("a renewal with a place free: %+v", r)
+		t.Fatalf("a renewal with a free lease: %+v", r)
 	}
 	for _, path := range []string{"/v1/release", "/v1/renew"} {
 		if r := s.call(path, `{"token": "`+first.Token+`"}`); r.status != http.StatusNotFound || r.Remedy == "" {
@@ -39,7 +39,7 @@ func TestAcquireQueuesAndReleases(t *testing.T) {
 	}
 }
 
-// TestAcquireFromADeadClient: who neither renews nor releases loses the place.
+// TestAcquireFromADeadClient: a client that neither renews nor releases loses the lease.
 func TestAcquireFromADeadClient(t *testing.T) {
 	s := serve(t, flight, nil)
 	held := s.want(true, "/v1/acquire", `{}`)
@@ -56,7 +56,7 @@ func TestAcquireFromADeadClient(t *testing.T) {
 		t.Errorf("the token of a client that was dead: %+v", r)
 	}
 	if r := s.want(true, "/v1/acquire", `{"max_wait_ms": 0}`); r.DelayMS != 0 {
-		t.Errorf("its place is not free: %+v", r)
+		t.Errorf("its lease is not free: %+v", r)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestAcquireNeedsAConcurrencyLimit(t *testing.T) {
 	}
 	reserved := s.want(true, "/v1/reserve", `{}`)
 	if r := s.call("/v1/renew", `{"token": "`+reserved.Token+`"}`); r.status != http.StatusConflict {
-		t.Errorf("renewing a reservation without places: %+v", r)
+		t.Errorf("renewing a reservation without leases: %+v", r)
 	}
 	if r := s.call("/v1/cancel", `{"token": "`+reserved.Token+`"}`); r.status != http.StatusOK {
 		t.Errorf("its token was lost: %+v", r)
@@ -85,7 +85,7 @@ func TestAcquireNeedsAConcurrencyLimit(t *testing.T) {
 	}
 }
 
-// TestRenewsEachKeyOfALimit: a path with dots is held under each key that it has, and each place is renewed.
+// TestRenewsEachKeyOfALimit: a path with dots is held under each key that it has, and each lease is renewed.
 func TestRenewsEachKeyOfALimit(t *testing.T) {
 	s := serve(t, `
 rules:

@@ -153,7 +153,7 @@ func TestBansNeedAuthorization(t *testing.T) {
 			t.Errorf("%s answers %d %s", method, status, text)
 		}
 	}
-	// Elsewhere, by the rules of that place.
+	// On another listener, that listener authorizes.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/bans", nil)
 	if err != nil {
 		t.Fatal(err)

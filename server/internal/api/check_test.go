@@ -36,7 +36,7 @@ func TestCheckExplainsWhatItDecides(t *testing.T) {
 		t.Errorf("waits of a denial: %+v", r.waits)
 	}
 	if len(r.Limits) != 1 || r.Limits[0].Rule != "per-client" || r.Limits[0].Cost != 1 || !strings.HasPrefix(r.Limits[0].Algorithm, "token_bucket(2/h") {
-		t.Errorf("limits met: %+v", r.Limits)
+		t.Errorf("limits: %+v", r.Limits)
 	}
 	if !strings.Contains(r.Explanation, "per-client") {
 		t.Errorf("the explanation does not name the rule: %s", r.Explanation)
@@ -49,12 +49,12 @@ func TestCheckNeverTellsKeys(t *testing.T) {
 	for range 2 {
 		r := s.call("/v1/check", `{"headers": {"x-user": "hunter2"}}`)
 		if strings.Contains(fmt.Sprintf("%+v", r), "hunter2") {
-			t.Errorf("the answer tells the key: %+v", r)
+			t.Errorf("the answer contains the key: %+v", r)
 		}
 	}
 }
 
-func TestDenialsHaveTheStatusThatIsAskedFor(t *testing.T) {
+func TestDenialsHaveTheStatusOfTheParameter(t *testing.T) {
 	s := serve(t, perClient, nil)
 	const who = `{"client_ip": "192.0.2.1", "cost": 2}`
 	if r := s.call("/v1/check?status=429", who); r.status != http.StatusOK || !r.Allowed || r.header.Get("Retry-After") != "" {
@@ -169,7 +169,7 @@ func TestRequestsThatNoRuleMatches(t *testing.T) {
 	}
 }
 
-func TestCheckKeepsNoPlaceInAConcurrencyLimit(t *testing.T) {
+func TestCheckKeepsNoLease(t *testing.T) {
 	s := serve(t, "rules: [{name: jobs, key: [global], limit: {algorithm: concurrency, max: 1, ttl: 1h}}]", nil)
 	for range 3 {
 		s.want(true, "/v1/check", `{}`)

@@ -121,7 +121,7 @@ func TestTellsTheAnswer(t *testing.T) {
 			}
 		}
 	}
-	// Whoever asks by rule, reserves or acquires gets it too.
+	// Requests by rule, reservations and leases get it too.
 	for call, question := range map[string]string{
 		"/v1/check":   `{"rule": "teapot", "key": "192.0.2.1"}`,
 		"/v1/reserve": `{"path": "/teapot", "client_ip": "192.0.2.1"}`,
@@ -133,13 +133,13 @@ func TestTellsTheAnswer(t *testing.T) {
 	}
 }
 
-// standIn is a store for which something else decides about one limit.
-type standIn struct {
+// fallbackStore is a store whose fallback decides about one limit.
+type fallbackStore struct {
 	sluice.Store
 	limit string
 }
 
-func (s standIn) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+func (s fallbackStore) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	err := s.Store.DecideAll(ctx, rs, out)
 	for i := range rs {
 		out[i].Degraded = rs[i].Limit.Name() == s.limit
@@ -154,7 +154,7 @@ rules:
   - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/m}}
   - {name: b, key: client_ip, limit: {algorithm: token_bucket, rate: 9/m}}
 `, func(o *Options) {
-			o.Decider = deciding(t, o.Decider.Policy(), standIn{o.Decider.Store(), limit})
+			o.Decider = deciding(t, o.Decider.Policy(), fallbackStore{o.Decider.Store(), limit})
 		})
 		r := s.call("/v1/check", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1"}`)
 		if r.status != http.StatusOK || len(r.Limits) != 2 {

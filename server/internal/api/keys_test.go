@@ -57,7 +57,7 @@ func TestListsDeniedKeys(t *testing.T) {
 	s.want(true, "/v1/check", `{"rule": "strict", "key": "192.0.2.1"}`)
 	status, list, text := s.listed("?rule=strict&most=3")
 	if status != http.StatusOK || len(list.Keys) != 3 || !list.More || wanted != "strict" || most != 3 {
-		t.Fatalf("%d %s; asked for %q, %d", status, text, wanted, most)
+		t.Fatalf("%d %s; wanted %q, %d", status, text, wanted, most)
 	}
 	k := list.Keys[0]
 	if k.Key[0] != "192.0.2.1" || k.Denials != 3 || k.LastMS < 1000 || k.Reason != "limited" || k.Role != "enforced" {
@@ -75,11 +75,11 @@ func TestListsDeniedKeys(t *testing.T) {
 	// Looking takes nothing, and the default is 100 keys of all rules.
 	denied = nil
 	if status, list, _ := s.listed(""); status != http.StatusOK || len(list.Keys) > 0 || wanted != "" || most != 100 {
-		t.Errorf("%d %+v; asked for %q, %d", status, list, wanted, most)
+		t.Errorf("%d %+v; wanted %q, %d", status, list, wanted, most)
 	}
 }
 
-func TestListsDeniedKeysOnlyAsAsked(t *testing.T) {
+func TestRefusesBadListsOfKeys(t *testing.T) {
 	s := serve(t, bannable, operators)
 	for query, want := range map[string]string{
 		"?rule=none": "?rule", "?most=0": "?most", "?most=1001": "?most", "?most=x": "?most", "?from=1": "?from",

@@ -132,15 +132,15 @@ func TestOpenTokensAreBounded(t *testing.T) {
 		t.Errorf("a third reservation: %+v", r)
 	}
 	if got := s.remaining("budget"); got != 8 {
-		t.Errorf("a reservation without a place was charged: %d of 10 remain", got)
+		t.Errorf("a reservation without room was charged: %d of 10 remain", got)
 	}
 	s.call("/v1/cancel", `{"token": "`+first+`"}`)
 	s.want(true, "/v1/reserve", `{}`)
-	// A denial gives its place back.
+	// A denial gives its room back.
 	s.call("/v1/cancel", `{"token": "`+first+`"}`)
 }
 
-func TestDenialsTakeNoPlace(t *testing.T) {
+func TestDenialsTakeNoRoom(t *testing.T) {
 	s := serve(t, budget, func(o *Options) { o.MaxTokens = 1 })
 	for range 3 {
 		if r := s.want(false, "/v1/reserve", `{"cost": 11}`); r.Token != "" || r.Reason != "never" || r.RetryAfterMS != nil {
@@ -227,7 +227,7 @@ func TestAnEndThatFailsSaysSo(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r := s.call("/v1/settle", `{"token": "`+token+`", "cost": 0}`); r.status != http.StatusNotFound {
-		t.Errorf("the token works again, though nobody knows what the first end did: %d", r.status)
+		t.Errorf("the token works again, although the outcome of the first end is unknown: %d", r.status)
 	}
 }
 

@@ -98,7 +98,7 @@ type reply struct {
 	Rules   []string
 }
 
-// call asks, and the answer is what openapi.yaml says.
+// call makes a call, and checks the answer against openapi.yaml.
 func (s *service) call(path, body string) reply {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, strings.NewReader(body))
@@ -225,13 +225,13 @@ type validator struct {
 }
 
 func (v *validator) RoundTrip(r *http.Request) (*http.Response, error) {
-	var asked []byte
+	var sent []byte
 	if r.Body != nil {
 		var err error
-		if asked, err = io.ReadAll(r.Body); err != nil {
+		if sent, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
-		r.Body = io.NopCloser(bytes.NewReader(asked))
+		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	res, err := v.next.RoundTrip(r)
 	if err != nil {
@@ -242,13 +242,13 @@ func (v *validator) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(answer))
-	if err := v.compare(r, asked, res, answer); err != nil {
-		v.t.Errorf("%s %s %s answers %d %s, which is not what openapi.yaml says: %v", r.Method, r.URL.Path, asked, res.StatusCode, answer, err)
+	if err := v.compare(r, sent, res, answer); err != nil {
+		v.t.Errorf("%s %s %s answers %d %s, which is not what openapi.yaml says: %v", r.Method, r.URL.Path, sent, res.StatusCode, answer, err)
 	}
 	return res, nil
 }
 
-func (v *validator) compare(r *http.Request, asked []byte, res *http.Response, answer []byte) error {
+func (v *validator) compare(r *http.Request, sent []byte, res *http.Response, answer []byte) error {
 	path := r.URL.Path
 	if strings.HasPrefix(path, pressurePath+"/") {
 		path = pressurePath + "/{rule}"
@@ -265,8 +265,8 @@ func (v *validator) compare(r *http.Request, asked []byte, res *http.Response, a
 		status = status[:1] + "XX"
 	}
 	err := v.description.check(answer, append(operation, "responses", status, "content", res.Header.Get("Content-Type"), "schema")...)
-	if res.StatusCode == http.StatusOK && len(asked) > 0 {
-		err = errors.Join(err, v.description.check(asked, append(operation, "requestBody", "content", "application/json", "schema")...))
+	if res.StatusCode == http.StatusOK && len(sent) > 0 {
+		err = errors.Join(err, v.description.check(sent, append(operation, "requestBody", "content", "application/json", "schema")...))
 	}
 	return err
 }

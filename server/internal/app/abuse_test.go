@@ -125,7 +125,7 @@ func TestHeadersAreBounded(t *testing.T) {
 func TestBodiesOfTheAPIAreBounded(t *testing.T) {
 	r := start(t, parse(t, free+"http: {max_body_size: 4KiB, max_proxy_body_size: 8KiB}"+roomy), nil)
 	for listener, path := range map[string]string{API: "/v1/check", Admin: "/v1/reset", Proxy: "/"} {
-		res, _ := r.ask(listener, http.MethodPost, path, strings.Repeat(" ", 16<<10))
+		res, _ := r.send(listener, http.MethodPost, path, strings.Repeat(" ", 16<<10))
 		if res.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s answers %d", listener, res.StatusCode)
 		}
@@ -153,11 +153,11 @@ func TestBombsPassAsTheyAre(t *testing.T) {
 		_, _ = w.Write(bomb.Bytes())
 	})+roomy), nil)
 	before := heap()
-	res, text := r.ask(Proxy, http.MethodPost, "/", bomb.String(), "Content-Encoding", "gzip")
+	res, text := r.send(Proxy, http.MethodPost, "/", bomb.String(), "Content-Encoding", "gzip")
 	if res.Header.Get("X-Received") != fmt.Sprint(bomb.Len()) || len(text) != bomb.Len() {
 		t.Errorf("of %d bytes the service got %s, the client %d", bomb.Len(), res.Header.Get("X-Received"), len(text))
 	}
-	if res, _ := r.ask(API, http.MethodPost, "/v1/check", bomb.String(), "Content-Encoding", "gzip"); res.StatusCode != http.StatusUnsupportedMediaType {
+	if res, _ := r.send(API, http.MethodPost, "/v1/check", bomb.String(), "Content-Encoding", "gzip"); res.StatusCode != http.StatusUnsupportedMediaType {
 		t.Errorf("the API answers %d", res.StatusCode)
 	}
 	if grown := int64(heap()) - int64(before); grown > 16<<20 {
@@ -165,7 +165,7 @@ func TestBombsPassAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreBoundedIfAsked(t *testing.T) {
+func TestConnectionsAreBounded(t *testing.T) {
 	r := start(t, parse(t, free+"http: {max_connections: 2}"+roomy), nil)
 	ask := func(c net.Conn) {
 		if _, err := fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n"); err != nil {
@@ -198,6 +198,6 @@ func TestConnectionsAreBoundedIfAsked(t *testing.T) {
 	held[0].Close()
 	waiting.Wait()
 	if len(got) == 1 && !<-got {
-		t.Error("the third connection was not answered when there was a place")
+		t.Error("the third connection was not answered when another had ended")
 	}
 }

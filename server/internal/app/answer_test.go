@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// The API tells those who carry a decision out the answer that the proxy gives itself.
+// The API returns the answer that the proxy gives itself.
 func TestTheAPITellsTheAnswerOfTheProxy(t *testing.T) {
 	r := start(t, parse(t, free+"headers: x-ratelimit\nupstream: "+behind(t, hello)+`
 rules:
   - {name: plain, match: {path: /plain}, key: client_ip, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}}
-  - name: told
-    match: {path: /told}
+  - name: page
+    match: {path: /page}
     key: client_ip
     limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}
     when_limited: {status: 503, content_type: text/html, header: {X-Rule: "{rule}"}, body: "<p>{rule}"}
@@ -22,12 +22,12 @@ rules:
     limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}
     when_limited: {action: degrade, header: {X-From: "{rule}"}, body: "[]", content_type: application/json}
 `), nil)
-	for _, path := range []string{"/plain", "/told", "/less"} {
+	for _, path := range []string{"/plain", "/page", "/less"} {
 		if got := r.status(Proxy, path); got != http.StatusOK {
 			t.Fatalf("%s answers %d", path, got)
 		}
-		res, body := r.ask(Proxy, http.MethodGet, path, "")
-		_, text := r.ask(API, http.MethodPost, "/v1/check", `{"path": "`+path+`", "client_ip": "127.0.0.1"}`)
+		res, body := r.send(Proxy, http.MethodGet, path, "")
+		_, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "`+path+`", "client_ip": "127.0.0.1"}`)
 		var decision struct {
 			Answer struct {
 				Status  int
@@ -38,28 +38,28 @@ rules:
 		if err := json.Unmarshal([]byte(text), &decision); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		told := decision.Answer
-		if told.Status != res.StatusCode || told.Body != body || body == "hello" {
-			t.Errorf("%s: the API tells %d %q; the proxy answers %d %q", path, told.Status, told.Body, res.StatusCode, body)
+		answer := decision.Answer
+		if answer.Status != res.StatusCode || answer.Body != body || body == "hello" {
+			t.Errorf("%s: the API answers %d %q; the proxy answers %d %q", path, answer.Status, answer.Body, res.StatusCode, body)
 		}
 		for _, name := range []string{"Date", "Content-Length", "Connection"} {
-			res.Header.Del(name) // those of a connection
+			res.Header.Del(name) // headers of the connection
 		}
 		// The window may have come a second nearer to its end.
 		for _, name := range []string{"Retry-After", "X-Ratelimit-Reset"} {
-			if (told.Headers[name] == "") != (res.Header.Get(name) == "") {
-				t.Errorf("%s: the API tells the %s %q, the proxy %q", path, name, told.Headers[name], res.Header.Get(name))
+			if (answer.Headers[name] == "") != (res.Header.Get(name) == "") {
+				t.Errorf("%s: the API answers the %s %q, the proxy %q", path, name, answer.Headers[name], res.Header.Get(name))
 			}
-			delete(told.Headers, name)
+			delete(answer.Headers, name)
 			res.Header.Del(name)
 		}
 		for name, values := range res.Header {
-			if told.Headers[name] != values[0] {
-				t.Errorf("%s: the API tells the %s %q, the proxy %q", path, name, told.Headers[name], values[0])
+			if answer.Headers[name] != values[0] {
+				t.Errorf("%s: the API answers the %s %q, the proxy %q", path, name, answer.Headers[name], values[0])
 			}
 		}
-		if len(told.Headers) != len(res.Header) {
-			t.Errorf("%s: the API tells %v, the proxy %v", path, told.Headers, res.Header)
+		if len(answer.Headers) != len(res.Header) {
+			t.Errorf("%s: the API answers %v, the proxy %v", path, answer.Headers, res.Header)
 		}
 	}
 }

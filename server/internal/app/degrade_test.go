@@ -19,13 +19,13 @@ func TestDegradedRequestsGoElsewhere(t *testing.T) {
 	}
 	config := func(answer string) string {
 		return free + "upstream: " + behind(t, hello) +
-			"\nrules: [{name: soft, key: [global], limit: {algorithm: fixed_window, rate: 1/h}, when_limited: {action: degrade, " + answer + "}}]"
+			"\nrules: [{name: less, key: [global], limit: {algorithm: fixed_window, rate: 1/h}, when_limited: {action: degrade, " + answer + "}}]"
 	}
 	text := config("upstream: " + less)
 	r := reloading(t, text)
 	ask := func(want string) {
 		t.Helper()
-		res, body := r.ask(Proxy, http.MethodPost, "/", "text", "Sluice-Marked", "yes")
+		res, body := r.send(Proxy, http.MethodPost, "/", "text", "Sluice-Marked", "yes")
 		if res.StatusCode != http.StatusOK || body != want {
 			t.Errorf("answers %d %q; want %q", res.StatusCode, body, want)
 		}
@@ -35,9 +35,9 @@ func TestDegradedRequestsGoElsewhere(t *testing.T) {
 	for _, c := range []struct{ answer, want string }{
 		{"upstream: " + least, "least"},
 		{"upstream: 'least'", "least"}, // which is refused
-		{"file: " + page, "soft is over"},
-		{"file: " + page + "2", "soft is over"},
-		{"body: 'again in {rule}'", "again in soft"},
+		{"file: " + page, "less is over"},
+		{"file: " + page + "2", "less is over"},
+		{"body: 'again in {rule}'", "again in less"},
 	} {
 		r.write(replaceAnswer(text, less, c.answer))
 		_ = r.Reload()
@@ -54,12 +54,12 @@ func TestFilesOfAnswersThatGo(t *testing.T) {
 	r := start(t, parse(t, free+"upstream: "+behind(t, hello)+`
 rules:
   - {name: firm, match: {path: /firm}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {file: '`+page+`'}}
-  - {name: soft, match: {path: /soft}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {action: degrade, file: '`+page+`'}}
+  - {name: less, match: {path: /less}, key: global, limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}, when_limited: {action: degrade, file: '`+page+`'}}
 `), nil)
 	const line = "the answer of a rule cannot be sent"
-	for path, rule := range map[string]string{"/firm": "firm", "/soft": "soft"} {
+	for path, rule := range map[string]string{"/firm": "firm", "/less": "less"} {
 		for _, want := range []string{"hello", rule + " is over"} {
-			if _, body := r.ask(Proxy, http.MethodGet, path, ""); body != want {
+			if _, body := r.send(Proxy, http.MethodGet, path, ""); body != want {
 				t.Fatalf("%s answers %q; want %q", path, body, want)
 			}
 		}
@@ -73,16 +73,16 @@ rules:
 	for _, c := range []struct {
 		rule   string
 		status int
-		ask    func() (reply, string)
+		send   func() (reply, string)
 	}{
-		{"firm", http.StatusTooManyRequests, func() (reply, string) { return r.ask(Proxy, http.MethodGet, "/firm", "") }},
-		{"soft", http.StatusServiceUnavailable, func() (reply, string) { return r.ask(Proxy, http.MethodGet, "/soft", "") }},
-		{"firm", http.StatusOK, func() (reply, string) { return r.ask(API, http.MethodPost, "/v1/check", `{"path": "/firm"}`) }},
-		{"soft", http.StatusOK, func() (reply, string) { return r.ask(API, http.MethodPost, "/v1/check", `{"path": "/soft"}`) }},
+		{"firm", http.StatusTooManyRequests, func() (reply, string) { return r.send(Proxy, http.MethodGet, "/firm", "") }},
+		{"less", http.StatusServiceUnavailable, func() (reply, string) { return r.send(Proxy, http.MethodGet, "/less", "") }},
+		{"firm", http.StatusOK, func() (reply, string) { return r.send(API, http.MethodPost, "/v1/check", `{"path": "/firm"}`) }},
+		{"less", http.StatusOK, func() (reply, string) { return r.send(API, http.MethodPost, "/v1/check", `{"path": "/less"}`) }},
 	} {
 		before := len(r.log.String())
 		eventually(t, "a line about "+c.rule, func() bool {
-			res, body := c.ask()
+			res, body := c.send()
 			if res.StatusCode != c.status || !strings.Contains(body, "application/problem+json") && res.Header.Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("%s: %d %s", c.rule, res.StatusCode, body)
 			}

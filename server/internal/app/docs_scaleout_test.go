@@ -142,7 +142,7 @@ func (s *scaleOut) serve(t *testing.T) *running {
 	f.Listen, f.Upstream = up.Listen, up.Upstream
 	r := start(t, f, func(o *Options) { o.Token = token })
 	for range 500 { // of 1000 in 10 seconds
-		if res, body := r.ask(API, http.MethodPost, "/v1/check", `{"rule": "one-replica", "key": []}`); res.StatusCode != http.StatusOK {
+		if res, body := r.send(API, http.MethodPost, "/v1/check", `{"rule": "one-replica", "key": []}`); res.StatusCode != http.StatusOK {
 			t.Fatal(body)
 		}
 	}
@@ -174,16 +174,16 @@ func TestDocumentedMetricsAPIScaler(t *testing.T) {
 		if !strings.Contains(s.text, location) {
 			t.Errorf("docs/scale-out.md does not show %s", location)
 		}
-		res, body := r.ask(Admin, http.MethodGet, path, "", "Authorization", "Bearer "+token)
+		res, body := r.send(Admin, http.MethodGet, path, "", "Authorization", "Bearer "+token)
 		value := gjson.Get(body, location)
 		if res.StatusCode != http.StatusOK || value.Type != gjson.Number || !near(value.Num) {
 			t.Errorf("%s of %s is %v: %d %s", location, path, value, res.StatusCode, body)
 		}
-		if res, _ := r.ask(Admin, http.MethodGet, path, ""); res.StatusCode != http.StatusUnauthorized {
+		if res, _ := r.send(Admin, http.MethodGet, path, ""); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s answers %d without a token", path, res.StatusCode)
 		}
 	}
-	if res, _ := r.ask(Admin, http.MethodGet, at.Path+"s", "", "Authorization", "Bearer "+token); res.StatusCode != http.StatusNotFound {
+	if res, _ := r.send(Admin, http.MethodGet, at.Path+"s", "", "Authorization", "Bearer "+token); res.StatusCode != http.StatusNotFound {
 		t.Errorf("an unknown rule answers %d", res.StatusCode)
 	}
 	if _, err := strconv.ParseFloat(trigger.Metadata["targetValue"], 64); err != nil {
@@ -217,7 +217,7 @@ func query(text, promQL string) (sum float64, series int, err error) {
 func TestDocumentedPrometheusScalers(t *testing.T) {
 	s := documentedScaleOut(t)
 	r := s.serve(t)
-	_, text := r.ask(Admin, http.MethodGet, "/metrics", "", "Authorization", "Bearer "+token)
+	_, text := r.send(Admin, http.MethodGet, "/metrics", "", "Authorization", "Bearer "+token)
 	metric := s.hpa.Spec.Metrics[0].External.Metric
 	matchers := fmt.Sprintf("rule=%q", metric.Selector.MatchLabels["rule"])
 	ofHPA := strings.NewReplacer("<<.Series>>", metric.Name, "<<.LabelMatchers>>", matchers).

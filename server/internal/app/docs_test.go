@@ -11,7 +11,7 @@ import (
 )
 
 // TestDocumentedCallsAreAnswered sends each call that the server's page shows to a
-// quick start, and finds the answer that is printed, field by field, in that of the
+// quick start, and finds the printed answer, field by field, in the answer to the
 // first one; and the answer to one more that is denied.
 func TestDocumentedCallsAreAnswered(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/server.md")
@@ -25,7 +25,7 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 	}
 	r := quickStarted(t)
 	for i, call := range calls {
-		res, body := r.ask(API, http.MethodPost, call[1], call[2])
+		res, body := r.send(API, http.MethodPost, call[1], call[2])
 		if res.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d %s", call[0], res.StatusCode, body)
 		}
@@ -48,7 +48,7 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 	var got denial
 	var body string
 	for got.Allowed = true; got.Allowed; {
-		_, body = r.ask(API, http.MethodPost, calls[0][1], calls[0][2])
+		_, body = r.send(API, http.MethodPost, calls[0][1], calls[0][2])
 		got = denial{}
 		if err := json.Unmarshal([]byte(body), &got); err != nil {
 			t.Fatal(err)

@@ -27,13 +27,13 @@ func TestRequestsUnderWayEndBeforeTheServerDoes(t *testing.T) {
 	got := make(chan string, 1)
 	go func() {
 		defer close(got)
-		_, text := r.ask(Proxy, http.MethodGet, "/slow", "")
+		_, text := r.send(Proxy, http.MethodGet, "/slow", "")
 		got <- text
 	}()
 	<-inside
 	r.stop()
 	eventually(t, "the answer that the server drains", func() bool {
-		res, text := r.ask(Admin, http.MethodGet, "/readyz", "")
+		res, text := r.send(Admin, http.MethodGet, "/readyz", "")
 		return res.StatusCode == http.StatusServiceUnavailable && strings.Contains(text, "draining")
 	})
 	if got := r.status(Admin, "/livez"); got != http.StatusOK {
@@ -101,7 +101,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Header.Get("RateLimit") == "" {
-		t.Error("the answer to the upgrade does not tell the limit")
+		t.Error("the answer to the upgrade has no limit")
 	}
 	r.stop()
 	eventually(t, "the drain", func() bool { return r.Ready() != nil })
@@ -127,7 +127,7 @@ func TestUpgradedConnectionsAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestClientsAreAskedToLeave(t *testing.T) {
+func TestAnswersCloseConnectionsWhileDraining(t *testing.T) {
 	r := start(t, parse(t, free+roomy), func(o *Options) { o.Linger = patience })
 	c, in := r.connect(Proxy)
 	closes := func() bool {
@@ -150,7 +150,7 @@ func TestClientsAreAskedToLeave(t *testing.T) {
 	// No more connections are taken. This one is idle, and the request that it sends
 	// now is not lost.
 	if !closes() {
-		t.Error("the answer does not ask the client to leave")
+		t.Error("the answer does not close the connection")
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection stays open: %v", err)

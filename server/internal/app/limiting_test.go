@@ -33,7 +33,7 @@ rules:
     when_limited: {status: 403}
 `), nil)
 	for i, want := range []int{200, 200, 403, 403, 403} {
-		res, _ := r.ask(Proxy, http.MethodPost, "/login", "", "X-User", "ann")
+		res, _ := r.send(Proxy, http.MethodPost, "/login", "", "X-User", "ann")
 		if res.StatusCode != want {
 			t.Errorf("request %d answers %d, want %d", i+1, res.StatusCode, want)
 		}
@@ -41,11 +41,11 @@ rules:
 			t.Errorf("request %d: the tightest rule does not fill the header: %q", i+1, res.Header.Get("RateLimit"))
 		}
 	}
-	res, _ := r.ask(Proxy, http.MethodGet, "/other", "")
+	res, _ := r.send(Proxy, http.MethodGet, "/other", "")
 	if got := res.Header.Get("RateLimit"); !strings.HasPrefix(got, `"everything";r=97;`) {
 		t.Errorf("denied requests were charged to the other rule: %q", got)
 	}
-	_, text := r.ask(API, http.MethodPost, "/v1/peek", `{"method": "POST", "path": "/login", "client_ip": "127.0.0.1", "headers": {"X-User": "ann"}}`)
+	_, text := r.send(API, http.MethodPost, "/v1/peek", `{"method": "POST", "path": "/login", "client_ip": "127.0.0.1", "headers": {"X-User": "ann"}}`)
 	if !strings.Contains(text, `"allowed":false`) || !strings.Contains(text, `"rule":"login"`) {
 		t.Errorf("the API does not explain what the proxy decided: %s", text)
 	}
@@ -80,7 +80,7 @@ func TestEachClientBehindATrustedProxyHasItsOwnBudget(t *testing.T) {
 	}
 }
 
-func TestPlacesOfAConcurrencyLimitAreGivenBack(t *testing.T) {
+func TestLeasesAreGivenBack(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	r := start(t, parse(t, free+"upstream: "+behind(t, func(_ http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/slow" {
@@ -102,7 +102,7 @@ func TestPlacesOfAConcurrencyLimitAreGivenBack(t *testing.T) {
 		t.Errorf("the first request answers %d", got)
 	}
 	for range 3 {
-		eventually(t, "the return of the place", func() bool { return r.status(Proxy, "/") == http.StatusOK })
+		eventually(t, "the return of the lease", func() bool { return r.status(Proxy, "/") == http.StatusOK })
 	}
 }
 
@@ -126,7 +126,7 @@ func TestHeadersFollowTheProfile(t *testing.T) {
 		r := start(t, parse(t, free+"headers: "+profile+
 			"\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"), nil)
 		r.status(Proxy, "/")
-		res, _ := r.ask(Proxy, http.MethodGet, "/", "")
+		res, _ := r.send(Proxy, http.MethodGet, "/", "")
 		if header != "" && res.Header.Get(header) == "" {
 			t.Errorf("%s: no %s in %v", profile, header, res.Header)
 		}
@@ -144,14 +144,14 @@ rules:
     limit: {algorithm: token_bucket, rate: 1/h}
 `), nil)
 	series := func() int {
-		_, text := r.ask(Admin, http.MethodGet, "/metrics", "")
+		_, text := r.send(Admin, http.MethodGet, "/metrics", "")
 		return len(regexp.MustCompile(`(?m)^sluice_`).FindAllString(text, -1))
 	}
 	before := series()
 	for i := range 500 {
 		r.status(Proxy, fmt.Sprintf("/%d", i), "X-User", fmt.Sprint("user ", i))
-		r.ask(API, http.MethodPost, "/v1/check", fmt.Sprintf(`{"path": "/x%d", "headers": {"X-User": "%d"}}`, i, i))
-		r.ask(API, http.MethodPost, "/v1/check", fmt.Sprintf(`{"rule": "rule %d"}`, i))
+		r.send(API, http.MethodPost, "/v1/check", fmt.Sprintf(`{"path": "/x%d", "headers": {"X-User": "%d"}}`, i, i))
+		r.send(API, http.MethodPost, "/v1/check", fmt.Sprintf(`{"rule": "rule %d"}`, i))
 	}
 	if after := series(); after != before {
 		t.Errorf("%d series before 1,000 keys, %d after", before, after)
@@ -166,13 +166,13 @@ func TestOperatorsResetKeys(t *testing.T) {
 	if got := r.status(Proxy, "/"); got != http.StatusTooManyRequests {
 		t.Fatalf("answers %d", got)
 	}
-	if res, text := r.ask(API, http.MethodPost, "/v1/reset", body); res.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "admin") {
+	if res, text := r.send(API, http.MethodPost, "/v1/reset", body); res.StatusCode != http.StatusUnauthorized || !strings.Contains(text, "admin") {
 		t.Errorf("without a token the API answers %d, %s", res.StatusCode, text)
 	}
 	if got := r.status(Proxy, "/"); got != http.StatusTooManyRequests {
 		t.Errorf("a reset without a token worked: %d", got)
 	}
-	if res, text := r.ask(Admin, http.MethodPost, "/v1/reset", body); res.StatusCode != http.StatusOK || !strings.Contains(text, `"one"`) {
+	if res, text := r.send(Admin, http.MethodPost, "/v1/reset", body); res.StatusCode != http.StatusOK || !strings.Contains(text, `"one"`) {
 		t.Errorf("the admin listener answers %d, %s", res.StatusCode, text)
 	}
 	if got := r.status(Proxy, "/"); got != http.StatusOK {
@@ -183,7 +183,7 @@ func TestOperatorsResetKeys(t *testing.T) {
 	r = start(t, parse(t, rule), func(o *Options) { o.Token = token })
 	for _, listener := range []string{API, Admin} {
 		for header, want := range map[string]int{"": 401, "Bearer guess": 401, "Bearer " + token: 200} {
-			if res, text := r.ask(listener, http.MethodPost, "/v1/reset", body, "Authorization", header); res.StatusCode != want {
+			if res, text := r.send(listener, http.MethodPost, "/v1/reset", body, "Authorization", header); res.StatusCode != want {
 				t.Errorf("%s with %q answers %d, %s", listener, header, res.StatusCode, text)
 			}
 		}
@@ -196,10 +196,10 @@ func TestOperatorsResetKeys(t *testing.T) {
 	}
 }
 
-func TestOtherSitesCannotAskTheAPI(t *testing.T) {
+func TestOtherSitesCannotCallTheAPI(t *testing.T) {
 	r := start(t, parse(t, free+"rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"), nil)
 	for _, listener := range []string{API, Admin} {
-		res, _ := r.ask(listener, http.MethodPost, "/v1/reset", `{}`, "Origin", "https://evil.example")
+		res, _ := r.send(listener, http.MethodPost, "/v1/reset", `{}`, "Origin", "https://evil.example")
 		if res.StatusCode != http.StatusForbidden {
 			t.Errorf("%s answers %d", listener, res.StatusCode)
 		}
@@ -211,13 +211,13 @@ func TestAServiceThatIsGoneIsAProblem(t *testing.T) {
 	gone := s.URL
 	s.Close()
 	r := start(t, parse(t, free+"upstream: "+gone+"\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 9/h}}]"), nil)
-	res, text := r.ask(Proxy, http.MethodGet, "/", "")
+	res, text := r.send(Proxy, http.MethodGet, "/", "")
 	u, _ := url.Parse(gone)
 	if res.StatusCode != http.StatusBadGateway || res.Header.Get("Content-Type") != "application/problem+json" || strings.Contains(text, u.Host) {
 		t.Errorf("answers %d, %s", res.StatusCode, text)
 	}
 	if res.Header.Get("RateLimit") == "" {
-		t.Error("the answer does not tell the client's limit")
+		t.Error("the answer has no limit")
 	}
 	if got := r.figure(`sluice_upstream_failures_total{problem="unreachable"}`); got != "1" {
 		t.Errorf("counted %s", got)

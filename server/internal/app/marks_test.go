@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Of two servers in a chain, the first marks what is beyond each tenant's contract, and the
+// In a chain of two servers, the first marks what is beyond each tenant's contract, and the
 // second drops that first when there is congestion; marks of clients count at neither, and
-// those of a hop only where it is trusted.
+// the marks of a hop only where it is trusted.
 func TestMarksOfAnEarlierHop(t *testing.T) {
 	service := behind(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("Sluice-Marked"), r.Header.Get("X-Excess"))
@@ -42,7 +42,7 @@ rules:
 			ask := func(r *running, n, status int, mark string, header ...string) {
 				t.Helper()
 				for i := range n {
-					res, body := r.ask(Proxy, http.MethodGet, "/", "", header...)
+					res, body := r.send(Proxy, http.MethodGet, "/", "", header...)
 					if res.StatusCode != status || status == http.StatusOK && body != mark {
 						t.Errorf("%q: %d of %d answers %d, and the service sees the mark %q; want %d and %q", header, i+1, n, res.StatusCode, body, status, mark)
 					}
@@ -53,7 +53,7 @@ rules:
 			ask(edge, 4, http.StatusOK, "", "X-Tenant", "b")
 			ask(edge, 4, http.StatusOK, "", "X-Tenant", "c")
 			ask(edge, 3, http.StatusOK, "", "X-Tenant", "d")
-			// A little more than half of what the service can take is asked for.
+			// The demand is now a little more than half of what the service can take.
 			ask(edge, 1, c.dropped, "", "X-Tenant", "a", "Sluice-Marked", "forged")
 			ask(edge, 1, http.StatusOK, "", "X-Tenant", "d", "Sluice-Marked", "forged", "X-Excess", "forged")
 			if c.mark != "" {

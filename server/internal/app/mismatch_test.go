@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// answering returns the address of a server that answers whatever it is told with the same.
+// answering returns the address of a server that gives the same answer to everything.
 func answering(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -34,7 +34,7 @@ func TestTellsWhatAServerSpeaks(t *testing.T) {
 		"-NOAUTH Authentication required.\r\n":      {plain: true},
 		"-DENIED Redis is running in protected\r\n": {plain: true},
 		"\x16\x03\x03\x00\x7a\x02":                  {tls: true},
-		"\x15\x03\x03\x00\x02\x02\x46":              {}, // an alert, such as for what is no TLS
+		"\x15\x03\x03\x00\x02\x02\x46":              {}, // an alert, such as for plain text
 		"HTTP/1.1 400 Bad Request\r\n":              {},
 		"":                                          {},
 	} {

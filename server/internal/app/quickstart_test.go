@@ -73,7 +73,7 @@ func TestTheQuickStartDoesWhatItSays(t *testing.T) {
 			t.Errorf("request %d answers %d, want %d", i+1, got, want)
 		}
 	}
-	res, body := r.ask(Proxy, http.MethodGet, "/", "")
+	res, body := r.send(Proxy, http.MethodGet, "/", "")
 	if res.Header.Get("RateLimit") == "" || res.Header.Get("RateLimit-Policy") != fmt.Sprintf(`"per-client";q=%d;w=10`, pass) ||
 		res.Header.Get("Retry-After") != pace[1] || !strings.Contains(body, "quota-exceeded") {
 		t.Errorf("a denial says %v, %s", res.Header, body)
@@ -87,7 +87,7 @@ func TestTheQuickStartDoesWhatItSays(t *testing.T) {
 
 func TestTheBuiltInServiceSeesTheClient(t *testing.T) {
 	r := quickStarted(t)
-	_, text := r.ask(Proxy, http.MethodPost, "/some/path?q=1", "the body", "X-Forwarded-For", "6.6.6.6")
+	_, text := r.send(Proxy, http.MethodPost, "/some/path?q=1", "the body", "X-Forwarded-For", "6.6.6.6")
 	for _, want := range []string{"POST /some/path?q=1", "X-Forwarded-For: 127.0.0.1\n", "X-Real-Ip: 127.0.0.1\n", "the body"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the service did not see %q:\n%s", want, text)

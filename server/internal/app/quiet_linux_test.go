@@ -38,6 +38,6 @@ func TestQuietTakesNoMoreConnections(t *testing.T) {
 		c.Close()
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("who connects afterwards is told %v", err)
+		t.Errorf("a later client gets %v", err)
 	}
 }

@@ -58,12 +58,12 @@ func TestStartsWithoutItsStore(t *testing.T) {
 			t.Errorf("/here answers %d the %d. time, want %d", got, i+1, want)
 		}
 	}
-	res, text := r.ask(Admin, http.MethodGet, "/readyz", "")
+	res, text := r.send(Admin, http.MethodGet, "/readyz", "")
 	if res.StatusCode != http.StatusOK || !strings.HasPrefix(text, "ok\nstore: degraded since ") || !strings.Contains(text, "it cannot be reached") {
 		t.Errorf("/readyz answers %d %q", res.StatusCode, text)
 	}
 	if strings.Contains(text, address) {
-		t.Errorf("/readyz tells everybody the store's address: %q", text)
+		t.Errorf("/readyz contains the store's address: %q", text)
 	}
 	for series, want := range map[string]string{
 		`sluice_store_up`: "0",

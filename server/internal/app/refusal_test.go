@@ -21,7 +21,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
 
-// faultyStore decides as memory does, until it is told to do otherwise.
+// faultyStore decides as memory does, unless a test changes that.
 type faultyStore struct {
 	sluice.Store
 	err    atomic.Pointer[error]

@@ -52,10 +52,10 @@ func (r *reloadable) write(text string) {
 	}
 }
 
-// remaining asks through the proxy and returns the status and what is left of a rule.
+// remaining sends a request through the proxy and returns the status and what is left of a rule.
 func (r *reloadable) remaining(path string) string {
 	r.t.Helper()
-	res, _ := r.ask(Proxy, http.MethodGet, path, "")
+	res, _ := r.send(Proxy, http.MethodGet, path, "")
 	return fmt.Sprintf("%d %s", res.StatusCode, regexp.MustCompile(`r=\d+`).FindString(res.Header.Get("RateLimit")))
 }
 
@@ -91,10 +91,10 @@ func TestWhatAReloadChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.expect(
-		"/same", "200 r=4", // goes on, though it stands elsewhere and answers otherwise
+		"/same", "200 r=4", // goes on, at another position and with another answer
 		"/less", "200 r=3", // of 9, 6 were left: 4 at most, and one taken
 		"/more", "200 r=5", // 6 were left, and one taken: the bucket is larger and not fuller
-		"/other", "200 r=8", // another algorithm begins anew,
+		"/other", "200 r=8", // another algorithm starts fresh,
 		"/new", "200 r=8", // as does another name
 		"/fresh", "200 r=1",
 		"/gone", "200 ", "/shade", "200 ",
@@ -110,15 +110,15 @@ func TestWhatAReloadChanges(t *testing.T) {
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	// What has been used is not forgotten meanwhile, and who changes an algorithm back finds it.
+	// Used units are not forgotten meanwhile, and changing an algorithm back finds them.
 	r.expect("/gone", "200 r=5", "/same", "200 r=3", "/other", "200 r=5")
 	if log := r.log.String(); strings.Count(log, `msg="the configuration was reloaded" changed=rules rules=`) != 2 {
-		t.Errorf("the log does not tell of both:\n%s", log)
+		t.Errorf("the log has not both:\n%s", log)
 	}
 }
 
-// Limits of a rule go by their names, and those without by their number; a ban goes on
-// as long as its rule has one, and no longer than that says.
+// Limits of a rule go by their names, and limits without names by their number; a ban goes on as long as its
+// rule has one, and no longer than the rule bans.
 func TestWhatAReloadDoesToSeveralLimitsAndBans(t *testing.T) {
 	rule := func(limits, more string) string {
 		return free + "rules: [{name: a, key: [client_ip], limits: [" + limits + "]" + more + "}]\n"
@@ -137,11 +137,11 @@ func TestWhatAReloadDoesToSeveralLimitsAndBans(t *testing.T) {
 	r.expect("/", "200 r=2") // of 5, three are used: it goes by its name
 	load(rule(second+", {name: n, algorithm: fixed_window, rate: 50/w}, "+ten, ", ban: {after: 1, for: 1h}"))
 	eventually(t, "a ban", func() bool {
-		res, _ := r.ask(Proxy, http.MethodGet, "/", "")
+		res, _ := r.send(Proxy, http.MethodGet, "/", "")
 		return res.StatusCode == http.StatusTooManyRequests && len(res.Header.Get("Retry-After")) == len("3600")
 	})
 	load(rule(second+", {name: n, algorithm: fixed_window, rate: 50/w}, "+ten, ", ban: {after: 100, for: 1m}"))
-	if res, _ := r.ask(Proxy, http.MethodGet, "/", ""); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") != "60" {
+	if res, _ := r.send(Proxy, http.MethodGet, "/", ""); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") != "60" {
 		t.Errorf("after other terms of the ban: %d, %s", res.StatusCode, res.Header.Get("Retry-After"))
 	}
 	load(rule(second, ""))
@@ -194,14 +194,14 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 			t.Errorf("%d: the log does not say why:\n%s", i, log)
 		}
 		if place := regexp.MustCompile(`test\.yaml:\d+:\d+`); i == 0 && len(place.FindAllString(log, -1)) != 2 {
-			t.Errorf("the log does not name the place of both mistakes:\n%s", log)
+			t.Errorf("the log does not have the position of both mistakes:\n%s", log)
 		}
-		res, text := r.ask(Admin, http.MethodGet, "/readyz", "")
+		res, text := r.send(Admin, http.MethodGet, "/readyz", "")
 		if res.StatusCode != http.StatusOK || !strings.HasPrefix(text, "ok\nconfig: refused since ") || !strings.Contains(text, c.ready) {
 			t.Errorf("%d: /readyz answers %d %q", i, res.StatusCode, text)
 		}
 		if strings.Contains(text+log, "secretsecret") || strings.Contains(text, "client_ipp") || strings.Contains(text, filepath.Dir(r.path)) {
-			t.Errorf("%d: too much is told:\n%s\n%s", i, text, log)
+			t.Errorf("%d: the text contains too much:\n%s\n%s", i, text, log)
 		}
 		r.expect("/", fmt.Sprintf("200 r=%d", 7-i))
 	}
@@ -212,14 +212,14 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 	if err := r.Reload(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
-	if _, text := r.ask(Admin, http.MethodGet, "/readyz", ""); !strings.Contains(text, "it cannot be read") {
+	if _, text := r.send(Admin, http.MethodGet, "/readyz", ""); !strings.Contains(text, "it cannot be read") {
 		t.Errorf("/readyz answers %q", text)
 	}
 	r.write(good)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if _, text := r.ask(Admin, http.MethodGet, "/readyz", ""); text != "ok\n" {
+	if _, text := r.send(Admin, http.MethodGet, "/readyz", ""); text != "ok\n" {
 		t.Errorf("/readyz answers %q when all is well again", text)
 	}
 	if got := r.figure("sluice_config_last_reload_successful") + r.figure(`sluice_config_reloads_total{outcome="applied"}`); got != "11" {
@@ -240,7 +240,7 @@ func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
 	}
 }
 
-// The settings that can change are settings, and those that make up a policy are among them.
+// The settings that can change are settings, and include all settings of a policy.
 func TestLiveSettingsExist(t *testing.T) {
 	var schema struct {
 		Definitions struct {
@@ -252,13 +252,13 @@ func TestLiveSettingsExist(t *testing.T) {
 	}
 	for _, name := range live {
 		if schema.Definitions.File.Properties[name] == nil {
-			t.Errorf("%s is no setting", name)
+			t.Errorf("%s is not a setting", name)
 		}
 	}
 	fixed := []string{"store", "listen", "upstream", "trusted_proxies", "trust_marks", "headers", "jitter", "http", "admin", "log", "scale_out", "drain_timeout"}
 	for name := range schema.Definitions.File.Properties {
 		if !slices.Contains(live, name) && !slices.Contains(fixed, name) {
-			t.Errorf("%s is neither among the settings that can change nor among those that take a restart: see reload.go and docs/server.md", name)
+			t.Errorf("%s is neither among the settings that can change nor among the settings that take a restart: see reload.go and docs/server.md", name)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	r := reloading(t, text(0))
 	var stop atomic.Bool
-	var asked, few atomic.Int64
+	var sent, few atomic.Int64
 	var running sync.WaitGroup
 	for i := range clients {
 		running.Go(func() {
@@ -339,7 +339,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 					t.Errorf("%s answers %d %s", path, res.StatusCode, body)
 					return
 				}
-				asked.Add(1)
+				sent.Add(1)
 			}
 		})
 	}
@@ -373,13 +373,13 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	limits := r.memory.Stats().Limits
 	if limits > 2000 {
-		t.Errorf("the store knows %d limits", limits)
+		t.Errorf("the store has %d limits", limits)
 	}
-	_, figures := r.ask(Admin, http.MethodGet, "/metrics", "")
+	_, figures := r.send(Admin, http.MethodGet, "/metrics", "")
 	series := strings.Count(figures, "sluice_decisions_total{")
 	if series > 20*10 {
 		t.Errorf("there are %d series", series)
 	}
 	t.Logf("%d reloads in %v, beside %d requests; %d limits, %d series, heap %d KiB after a tenth and %d KiB after all",
-		reloads, took.Round(time.Millisecond), asked.Load(), limits, series, before>>10, after>>10)
+		reloads, took.Round(time.Millisecond), sent.Load(), limits, series, before>>10, after>>10)
 }

@@ -75,8 +75,8 @@ func (h *hook) text() string {
 	return strings.Join(h.told, ", ")
 }
 
-// Real traffic is told of once when it has become too much, and once when it no longer is, by a receiver
-// that fails at first; what swings between the thresholds is not told.
+// A receiver that fails at first gets one message when real traffic becomes too much, and one when it no longer
+// is. A pressure that swings between the thresholds sends none.
 func TestWebhookHysteresis(t *testing.T) {
 	h := newHook(t)
 	h.fails = 1
@@ -97,17 +97,17 @@ rules:
 		defer tick.Stop()
 		for end := time.Now().Add(patience); !until(); <-tick.C {
 			if time.Now().After(end) {
-				t.Fatalf("told %q, at a pressure of %v", h.text(), r.pressureOf("busy"))
+				t.Fatalf("received %q, at a pressure of %v", h.text(), r.pressureOf("busy"))
 			}
-			r.ask(Proxy, http.MethodGet, "/busy", "")
+			r.send(Proxy, http.MethodGet, "/busy", "")
 		}
 	}
-	r.ask(Proxy, http.MethodGet, "/idle", "")
+	r.send(Proxy, http.MethodGet, "/idle", "")
 	press(25*time.Millisecond, func() bool { return h.text() == "busy above" })
 	between := time.Now().Add(2 * time.Second)
 	press(100*time.Millisecond, func() bool { return time.Now().After(between) })
 	if got := h.text(); got != "busy above" {
-		t.Errorf("told %q, while the pressure was between the thresholds", got)
+		t.Errorf("received %q, while the pressure was between the thresholds", got)
 	}
 	eventually(t, "the end of the pressure", func() bool { return h.text() == "busy above, busy below" })
 	for series, want := range map[string]string{
@@ -124,7 +124,7 @@ rules:
 	}
 }
 
-// Of the rules that are named, and of all if none is.
+// The webhook measures the named rules, or all rules.
 func TestWebhookOfSomeRules(t *testing.T) {
 	t.Setenv("SLUICE_TEST_HOOK", hookSecret)
 	for rules, want := range map[string]string{"": "a above, b above", ", rules: [b]": "b above"} {
@@ -135,7 +135,7 @@ rules:
   - {name: a, key: global, limit: {algorithm: fixed_window, rate: 1/h}}
   - {name: b, key: global, limit: {algorithm: fixed_window, rate: 1/h}}
 `, h.URL, rules)), nil)
-		r.ask(Proxy, http.MethodGet, "/", "")
+		r.send(Proxy, http.MethodGet, "/", "")
 		eventually(t, want, func() bool { return h.text() == want })
 		r.end()
 	}
@@ -154,7 +154,7 @@ func TestRefusesSecretsOfWebhooks(t *testing.T) {
 	}
 }
 
-// pressureOf returns what the figures tell of a rule.
+// pressureOf returns the metric of a rule.
 func (r *running) pressureOf(rule string) float64 {
 	r.t.Helper()
 	text := r.figure(`sluice_rule_pressure_ratio{rule="` + rule + `"}`)
@@ -165,8 +165,7 @@ func (r *running) pressureOf(rule string) float64 {
 	return math.Round(pressure*1e6) / 1e6
 }
 
-// All edges press on one gauge of a rule, also by what is denied and by what is asked of it
-// in shadow, and looking does not.
+// All edges count towards one pressure of a rule. Denied requests and requests in shadow count, and peeks do not.
 func TestPressure(t *testing.T) {
 	r := start(t, parse(t, free+`
 rules:
@@ -180,11 +179,11 @@ rules:
 		}
 	}
 	for range 5 {
-		r.ask(Proxy, http.MethodGet, "/open", "")
-		r.ask(API, http.MethodPost, "/v1/check", `{"method": "GET", "path": "/open"}`)
-		r.ask(API, http.MethodPost, "/v1/check", `{"rule": "open", "key": []}`)
-		r.ask(API, http.MethodPost, "/v1/peek", `{"method": "GET", "path": "/open"}`)
-		r.ask(Proxy, http.MethodGet, "/shut", "")
+		r.send(Proxy, http.MethodGet, "/open", "")
+		r.send(API, http.MethodPost, "/v1/check", `{"method": "GET", "path": "/open"}`)
+		r.send(API, http.MethodPost, "/v1/check", `{"rule": "open", "key": []}`)
+		r.send(API, http.MethodPost, "/v1/peek", `{"method": "GET", "path": "/open"}`)
+		r.send(Proxy, http.MethodGet, "/shut", "")
 	}
 	for rule, want := range map[string]float64{"open": 0.75, "shut": 2.5, "would": 0.15} {
 		if got := r.pressureOf(rule); got != want {
@@ -198,22 +197,22 @@ func TestPressureAfterAReload(t *testing.T) {
 	const rule = "{name: %s, match: {path: /%[1]s}, key: global, limit: {algorithm: fixed_window, rate: 4/h}}"
 	r := reloading(t, free+"rules: ["+fmt.Sprintf(rule, "old")+", "+fmt.Sprintf(rule, "api")+"]\n")
 	for range 6 {
-		r.ask(Proxy, http.MethodGet, "/api", "")
+		r.send(Proxy, http.MethodGet, "/api", "")
 	}
 	r.write(free + "rules: [" + fmt.Sprintf(rule, "api") + ", " + fmt.Sprintf(rule, "new") + "]\n")
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	r.ask(Proxy, http.MethodGet, "/new", "")
+	r.send(Proxy, http.MethodGet, "/new", "")
 	for path, want := range map[string]string{
 		"/v1/pressure":     `{"pressures":{"api":1.5,"new":0.25}}`,
 		"/v1/pressure/api": `{"rule":"api","pressure":1.5}`,
 	} {
-		if res, body := r.ask(Admin, http.MethodGet, path, ""); res.StatusCode != http.StatusOK || strings.TrimSpace(body) != want {
+		if res, body := r.send(Admin, http.MethodGet, path, ""); res.StatusCode != http.StatusOK || strings.TrimSpace(body) != want {
 			t.Errorf("%s: %d %s", path, res.StatusCode, body)
 		}
 	}
-	if res, body := r.ask(Admin, http.MethodGet, "/v1/pressure/old", ""); res.StatusCode != http.StatusNotFound {
+	if res, body := r.send(Admin, http.MethodGet, "/v1/pressure/old", ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a rule that is gone: %d %s", res.StatusCode, body)
 	}
 }
@@ -239,11 +238,11 @@ rules:
 	ask("a", 4, http.StatusOK)
 	ask("a", 6, http.StatusOK) // marked, and there is room
 	for range 11 {
-		if res, body := r.ask(API, http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "headers": {"X-Tenant": "b"}}`); res.StatusCode != http.StatusOK {
+		if res, body := r.send(API, http.MethodPost, "/v1/check", `{"method": "GET", "path": "/", "headers": {"X-Tenant": "b"}}`); res.StatusCode != http.StatusOK {
 			t.Fatal(body)
 		}
 	}
-	// A little more than half of what the service can take is asked for.
+	// The demand is now a little more than half of what the service can take.
 	ask("a", 3, http.StatusServiceUnavailable)
 	ask("c", 4, http.StatusOK)
 	ask("c", 1, http.StatusServiceUnavailable)

@@ -119,8 +119,8 @@ type reply struct {
 
 func replyOf(r *http.Response) reply { return reply{r.StatusCode, r.Header, r.Trailer, r.Proto, r.TLS} }
 
-// ask sends one request to a listener; header are pairs.
-func (r *running) ask(listener, method, path, body string, header ...string) (reply, string) {
+// send sends one request to a listener; header are pairs.
+func (r *running) send(listener, method, path, body string, header ...string) (reply, string) {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, r.URL(listener)+path, strings.NewReader(body))
 	if err != nil {
@@ -141,10 +141,10 @@ func (r *running) ask(listener, method, path, body string, header ...string) (re
 	return replyOf(res), string(text)
 }
 
-// status is that of one GET.
+// status returns the status of one GET.
 func (r *running) status(listener, path string, header ...string) int {
 	r.t.Helper()
-	res, _ := r.ask(listener, http.MethodGet, path, "", header...)
+	res, _ := r.send(listener, http.MethodGet, path, "", header...)
 	return res.StatusCode
 }
 
@@ -180,7 +180,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // figure returns one of the server's figures.
 func (r *running) figure(series string) string {
 	r.t.Helper()
-	_, text := r.ask(Admin, http.MethodGet, "/metrics", "")
+	_, text := r.send(Admin, http.MethodGet, "/metrics", "")
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)

@@ -115,7 +115,7 @@ upstream: %s`, cert, key, service)+roomy), nil)
 
 // TestSpoofedMarks speaks to the server on the wire: whatever a client writes, before the body or
 // after it, in whatever spelling, and whatever it names in Connection, services see of marks, degradations and
-// addresses only what the server says.
+// addresses only the values of the server.
 func TestSpoofedMarks(t *testing.T) {
 	seen := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

@@ -132,7 +132,7 @@ rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 3/h
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: outer.pool()}, ForceAttemptHTTP2: proto == "HTTP/2.0"}
 		r.client = &http.Client{Transport: tr, Timeout: patience}
-		res, text := r.ask(Proxy, http.MethodGet, "/", "")
+		res, text := r.send(Proxy, http.MethodGet, "/", "")
 		if res.Proto != proto || res.TLS.Version != tls.VersionTLS13 || text != "sluice to service over HTTP/2.0 for https" {
 			t.Errorf("%s, TLS %x, the service saw: %s", res.Proto, res.TLS.Version, text)
 		}
@@ -146,7 +146,7 @@ rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 3/h
 	defer old.CloseIdleConnections()
 	if res, err := (&http.Client{Transport: old}).Get(r.URL(Proxy)); err == nil {
 		res.Body.Close()
-		t.Error("a client that speaks TLS 1.2 only got an answer, though 1.3 is asked for")
+		t.Error("a client that speaks TLS 1.2 only got an answer, although 1.3 is required")
 	}
 	r.client = plain
 	if got := r.status(Admin, "/livez"); got != http.StatusOK {

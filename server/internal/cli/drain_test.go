@@ -112,7 +112,7 @@ func (l *load) run(keep bool, method string) {
 	defer tr.CloseIdleConnections()
 	client := &http.Client{Transport: tr, Timeout: patience}
 	for {
-		// A body that is no buffer is sent once only: nothing is tried again behind our back.
+		// A body that is not a buffer is sent only once: the client does not retry by itself.
 		body := io.NopCloser(bytes.NewReader([]byte("body")))
 		r, err := http.NewRequest(method, l.url, body)
 		if err != nil {
@@ -145,7 +145,7 @@ func (l *load) lose(reason string) {
 	l.reasons[regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(reason, "…")]++
 }
 
-// TestNoRequestIsLostWhenTheServerStops stops the real program under load: whoever
+// TestNoRequestIsLostWhenTheServerStops stops the real program under load: each client that
 // got a connection gets the whole answer.
 func TestNoRequestIsLostWhenTheServerStops(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// scripted is a store that decides as a function says.
+// scripted is a store that decides by a function.
 type scripted struct {
 	sluice.Store
 	decide func(r *sluice.Request) (sluice.Decision, error)
@@ -135,7 +135,7 @@ func TestVerdict(t *testing.T) {
 // Classes, overrides, lists, floors, candidates and advisory rules are described too.
 func TestVerdictOfEveryRole(t *testing.T) {
 	critical := policy.Class{Name: "critical", Match: policy.Match{Methods: []string{"PUT"}}}
-	rules := []policy.Rule{global("soft", policy.Degrade), global("mark", policy.Mark), global("hard", policy.Deny), global("lists", policy.Deny)}
+	rules := []policy.Rule{global("less", policy.Degrade), global("mark", policy.Mark), global("hard", policy.Deny), global("lists", policy.Deny)}
 	rules[0].Overrides = []policy.Override{{Limits: perDay(20)}}
 	rules[1].Cost.Source = policy.CostResponseBytes
 	rules[2].Reserved = []policy.Reserve{{Share: 20, For: []string{"critical"}}}
@@ -151,10 +151,10 @@ func TestVerdictOfEveryRole(t *testing.T) {
 		a      policy.Attributes
 		want   string
 	}{
-		{"soft", put, `degrade: rule soft, 5 of 10 remain
+		{"less", put, `degrade: rule less, 5 of 10 remain
   class critical
-  rule soft
-    may        20 a day, up to 20 at once (token bucket), by an override, kept as soft
+  rule less
+    may        20 a day, up to 20 at once (token bucket), by an override, kept as less
     so         denied: limited; 0 of 10 remain; retry after 1s
     otherwise  pass, degraded, with header Sluice-Degraded
   rule mark
@@ -175,8 +175,8 @@ func TestVerdictOfEveryRole(t *testing.T) {
     in shadow  decided and counted, but not enforced
     otherwise  refuse with 429`},
 		{"hard", a, `deny: rule hard: limited, 0 of 10 remain, retry after 1s
-  rule soft
-    may        20 a day, up to 20 at once (token bucket), by an override, kept as soft
+  rule less
+    may        20 a day, up to 20 at once (token bucket), by an override, kept as less
     so         allowed; 5 of 10 remain; given back
     otherwise  pass, degraded, with header Sluice-Degraded
   rule mark

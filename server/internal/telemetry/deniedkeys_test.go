@@ -86,7 +86,7 @@ func TestDeniedKeysAreThoseOfDenials(t *testing.T) {
 	}
 }
 
-// A flood of keys takes a bounded number of places and bytes; keys with long texts are kept as a digest.
+// A flood of keys takes a bounded number of entries and bytes; keys with long texts are kept as a digest.
 func TestDeniedKeysAreBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := clocked(&now)

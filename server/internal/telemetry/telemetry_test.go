@@ -27,8 +27,8 @@ func scrape(m *Metrics) string {
 
 var limit = sluice.MustLimit("r", sluice.TokenBucket{Rate: sluice.PerHour(1)})
 
-// met is one limit of a rule that a request met.
-func met(r *policy.Rule, key string, d sluice.Decision) policy.LimitResult {
+// resultOf is the result of one limit of a rule.
+func resultOf(r *policy.Rule, key string, d sluice.Decision) policy.LimitResult {
 	role := policy.RoleEnforced
 	switch {
 	case r.Shadow:
@@ -46,16 +46,16 @@ func TestCountsWhatRefusesNothing(t *testing.T) {
 	tuned := &policy.Rule{Name: "t", Candidate: make([]*sluice.Limit, 1)}
 	yes, no := sluice.Decision{Allowed: true}, sluice.Decision{Reason: sluice.ReasonLimited}
 	candidate := func(d sluice.Decision) policy.LimitResult {
-		c := met(tuned, "k", d)
+		c := resultOf(tuned, "k", d)
 		c.Role = policy.RoleCandidate
 		return c
 	}
 	m := NewMetrics("test")
 	m.SetRules([]*policy.Rule{mark, degrade, tuned})
 	for _, v := range []policy.Verdict{
-		{Action: policy.Mark, Mark: mark, Rule: tuned, Results: []policy.LimitResult{met(mark, "k", no), met(tuned, "k", yes), candidate(no)}},
-		{Action: policy.Degrade, Degrade: degrade, Results: []policy.LimitResult{met(degrade, "k", no)}},
-		{Action: policy.Deny, Rule: tuned, Results: []policy.LimitResult{met(mark, "k", no), met(tuned, "k", no), candidate(yes)}},
+		{Action: policy.Mark, Mark: mark, Rule: tuned, Results: []policy.LimitResult{resultOf(mark, "k", no), resultOf(tuned, "k", yes), candidate(no)}},
+		{Action: policy.Degrade, Degrade: degrade, Results: []policy.LimitResult{resultOf(degrade, "k", no)}},
+		{Action: policy.Deny, Rule: tuned, Results: []policy.LimitResult{resultOf(mark, "k", no), resultOf(tuned, "k", no), candidate(yes)}},
 	} {
 		m.Observe(EdgeProxy, &v, time.Millisecond)
 	}
@@ -86,16 +86,16 @@ func TestCountsRulesByWhatTheyDecided(t *testing.T) {
 	m := NewMetrics("test")
 	m.SetRules([]*policy.Rule{a, b, shadow})
 	for _, v := range []policy.Verdict{
-		{Rule: a, Results: []policy.LimitResult{met(a, "k", yes), met(a, "k", yes), met(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
-		{Action: policy.Deny, Rule: b, Results: []policy.LimitResult{met(a, "k", yes), met(b, "k", no), met(shadow, "k", no)}},
-		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Results: []policy.LimitResult{met(a, "k", sluice.Decision{})}},
+		{Rule: a, Results: []policy.LimitResult{resultOf(a, "k", yes), resultOf(a, "k", yes), resultOf(b, "k", sluice.Decision{Allowed: true, Delay: time.Second, Overflow: true})}},
+		{Action: policy.Deny, Rule: b, Results: []policy.LimitResult{resultOf(a, "k", yes), resultOf(b, "k", no), resultOf(shadow, "k", no)}},
+		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: errors.New("down"), Results: []policy.LimitResult{resultOf(a, "k", sluice.Decision{})}},
 		// Whose client has left meanwhile counts nowhere.
-		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: fmt.Errorf("guard: %w", context.Canceled), Results: []policy.LimitResult{met(a, "k", sluice.Decision{})}},
-		{Rule: a, Results: []policy.LimitResult{met(a, "k", yes), met(a, "k", sluice.Decision{Allowed: true, Degraded: true}), met(b, "k", yes)}},
+		{Action: policy.Deny, Rule: a, Reason: sluice.ReasonStoreError, Err: fmt.Errorf("guard: %w", context.Canceled), Results: []policy.LimitResult{resultOf(a, "k", sluice.Decision{})}},
+		{Rule: a, Results: []policy.LimitResult{resultOf(a, "k", yes), resultOf(a, "k", sluice.Decision{Allowed: true, Degraded: true}), resultOf(b, "k", yes)}},
 		{Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Reason: sluice.ReasonNoRule},
 		{Action: policy.Deny, Rule: a, Missing: &policy.Part{}},
-		{Rule: &policy.Rule{Name: "old"}, Results: []policy.LimitResult{met(&policy.Rule{Name: "old"}, "k", yes)}},
+		{Rule: &policy.Rule{Name: "old"}, Results: []policy.LimitResult{resultOf(&policy.Rule{Name: "old"}, "k", yes)}},
 	} {
 		m.Observe(EdgeProxy, &v, time.Millisecond)
 	}
@@ -131,7 +131,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 	before := series()
 	for i := range 1_000_000 {
 		d := sluice.Decision{Allowed: i%3 == 0}
-		v := policy.Verdict{Rule: rule, TightestLimit: limit, Results: []policy.LimitResult{met(rule, fmt.Sprint("client ", i), d)}}
+		v := policy.Verdict{Rule: rule, TightestLimit: limit, Results: []policy.LimitResult{resultOf(rule, fmt.Sprint("client ", i), d)}}
 		if !d.Allowed {
 			v.Action = policy.Deny
 		}
@@ -156,7 +156,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 	refused := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: 2 * time.Second}
 	denial := policy.Verdict{
 		Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: rule, Tightest: refused, TightestLimit: limit,
-		Results: []policy.LimitResult{met(rule, "hunter2", refused)},
+		Results: []policy.LimitResult{resultOf(rule, "hunter2", refused)},
 	}
 	lines := func() []string { return strings.Split(strings.TrimSpace(out.String()), "\n") }
 
@@ -231,7 +231,7 @@ func TestFingerprintsTellKeysApartAndNothingElse(t *testing.T) {
 	}
 }
 
-// The rules that there are have a pressure, and no others, whoever is asked for.
+// Only existing rules have a pressure.
 func TestPressureOfRules(t *testing.T) {
 	m := NewMetrics("test")
 	m.Pressure(func(rule string) float64 { return float64(len(rule)) / 4 })

@@ -191,7 +191,7 @@ func TestChangesAreSeen(t *testing.T) {
 	}
 }
 
-// Without signs the file is read all the same, and somebody is told.
+// Without events the file is still read, and Degraded reports it.
 func TestPollsWithoutSigns(t *testing.T) {
 	s := &scene{t: t, dir: t.TempDir(), path: "f"}
 	s.write("f", "one")
@@ -202,7 +202,7 @@ func TestPollsWithoutSigns(t *testing.T) {
 	w.Close()
 	w.events, w.err = nil, os.ErrInvalid
 	if err := w.Degraded(); err == nil {
-		t.Error("nobody is told that there are no signs")
+		t.Error("Degraded does not report that there are no events")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
@@ -250,11 +250,11 @@ func TestNamedFilesAreWatched(t *testing.T) {
 	s.write("lists/h", "y")
 	s.expect("names h")
 	if n := len(s.changes); n > 0 {
-		t.Errorf("%d changes too many were told", n)
+		t.Errorf("%d changes too many were reported", n)
 	}
 }
 
-// A change that comes while another one is being told is told too.
+// A change that comes while another one is being reported is reported too.
 func TestChangesMeanwhileAreSeen(t *testing.T) {
 	s := &scene{t: t, dir: t.TempDir(), path: "f"}
 	s.write("f", "0")
@@ -263,16 +263,16 @@ func TestChangesMeanwhileAreSeen(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	s.write("f", "1")
-	told := 0
+	reported := 0
 	w.Run(ctx, func() {
-		if told++; told == 5 {
+		if reported++; reported == 5 {
 			stop()
 		} else {
-			s.write("f", fmt.Sprint(told+1))
+			s.write("f", fmt.Sprint(reported+1))
 		}
 	})
-	if told != 5 {
-		t.Errorf("%d changes were told, want 5", told)
+	if reported != 5 {
+		t.Errorf("%d changes were reported, want 5", reported)
 	}
 }
 
@@ -287,7 +287,7 @@ func TestSignsAreGathered(t *testing.T) {
 	}
 	s.expect("99")
 	if n := len(s.changes); n > 10 {
-		t.Errorf("100 changes in a row were told %d times", n)
+		t.Errorf("100 changes in a row were reported %d times", n)
 	}
 	s.write("f", "99") // the same again
 	s.write("other", "x")

@@ -21,13 +21,13 @@ import (
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// receiver is who is told, in a bubble of its own time.
+// receiver receives messages, in a bubble of its own time.
 type receiver struct {
 	mu       sync.Mutex
 	began    time.Time
 	answer   func(attempt int) (status int, err error) // nil: 204
 	attempts []string                                  // "time id"
-	told     []string                                  // "time rule state"
+	received []string                                  // "time rule state"
 	slow     time.Duration
 }
 
@@ -63,7 +63,7 @@ func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
 			if c.Reminder {
 				line += " still"
 			}
-			r.told = append(r.told, line)
+			r.received = append(r.received, line)
 		}
 	}
 	return &http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{}, Request: q}, nil
@@ -132,13 +132,13 @@ func run(t *testing.T, r *receiver, change func(*Options)) *scene {
 	return s
 }
 
-// end stops the webhook, and checks what was told.
+// end stops the webhook, and checks the messages.
 func (s *scene) end(t *testing.T, want ...string) {
 	t.Helper()
 	s.stop()
 	<-s.ended
-	if !slices.Equal(s.told, want) {
-		t.Errorf("told %q\nwant %q", s.told, want)
+	if !slices.Equal(s.received, want) {
+		t.Errorf("received %q\nwant %q", s.received, want)
 	}
 	for _, hidden := range []string{"token-in-the-path", "whsec", "MfKQ9r8"} {
 		if strings.Contains(s.log.String(), hidden) {
@@ -147,8 +147,8 @@ func (s *scene) end(t *testing.T, want ...string) {
 	}
 }
 
-// It is told once when the pressure has been high for the time, and once when it has been
-// low again for it; what swings around one threshold, or is short, is not told.
+// One message is sent when the pressure has been high for the time, and one when it has been low again. A
+// pressure that swings around one threshold, or is short, sends none.
 func TestHysteresis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := run(t, &receiver{}, nil)
@@ -159,13 +159,13 @@ func TestHysteresis(t *testing.T) {
 			{0.7, 30 * time.Second}, // not so much
 			{2, 9 * time.Second},    // not for so long
 			{0.7, time.Second},
-			{0.8, 60 * time.Second}, // from 40 s on: told at 51 s, once
+			{0.8, 60 * time.Second}, // from 40 s on: sent at 51 s, once
 			{0.5, 60 * time.Second}, // less, and not below
 			{0.4, 9 * time.Second},  // below, and not for so long
 			{0.6, 5 * time.Second},
-			{5, 60 * time.Second},    // high again: told already
-			{0.49, 60 * time.Second}, // from 234 s on: told at 245 s
-			{0.9, 20 * time.Second},  // and from 294 s on: told at 305 s
+			{5, 60 * time.Second},    // high again: sent already
+			{0.49, 60 * time.Second}, // from 234 s on: sent at 245 s
+			{0.9, 20 * time.Second},  // and from 294 s on: sent at 305 s
 		} {
 			s.set("api", step.pressure)
 			<-time.After(step.lasts)
@@ -207,7 +207,7 @@ func TestLevels(t *testing.T) {
 	})
 }
 
-// Several rules, those that come and those that go.
+// Several rules, some of which come or go.
 func TestRulesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := run(t, &receiver{}, func(o *Options) { o.For = 0 })
@@ -232,7 +232,7 @@ func TestRulesComeAndGo(t *testing.T) {
 	})
 }
 
-// With every, what stays high is told again.
+// With every, the message is repeated while the pressure stays high.
 func TestReminders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := run(t, &receiver{}, func(o *Options) { o.For, o.Every = 0, time.Minute })
@@ -245,7 +245,7 @@ func TestReminders(t *testing.T) {
 }
 
 // A message is tried again a bounded number of times, under the same id; what changes meanwhile
-// is told afterwards, the latest of it.
+// is received afterwards, the latest of it.
 func TestRetriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{answer: func(int) (int, error) { return 0, errors.New("refused") }}
@@ -271,7 +271,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		if got := s.Stats(); got != (Stats{GivenUp: 1, Failed: attempts}) {
 			t.Errorf("%+v", got)
 		}
-		// The next change is told, and finds somebody who fails once.
+		// The next change is sent, and the receiver fails once.
 		r.mu.Lock()
 		r.answer = func(n int) (int, error) {
 			if n == attempts+1 {
@@ -289,10 +289,10 @@ func TestRetriesAreBounded(t *testing.T) {
 		if got := s.Stats(); got != (Stats{Delivered: 1, GivenUp: 1, Failed: attempts + 1}) {
 			t.Errorf("%+v", got)
 		}
-		if _, when, _ := strings.Cut(strings.Join(s.told, ";"), " "); when != "api below" {
-			t.Errorf("told %q", s.told)
+		if _, when, _ := strings.Cut(strings.Join(s.received, ";"), " "); when != "api below" {
+			t.Errorf("received %q", s.received)
 		}
-		s.end(t, s.told...)
+		s.end(t, s.received...)
 	})
 }
 
@@ -324,8 +324,8 @@ func TestMessagesAreBounded(t *testing.T) {
 		<-time.After(time.Second)
 		s.stop()
 		<-s.ended
-		if len(s.told) != 2*maxChanges+1 || len(s.attempts) != 3 {
-			t.Errorf("%d rules in %d messages", len(s.told), len(s.attempts))
+		if len(s.received) != 2*maxChanges+1 || len(s.attempts) != 3 {
+			t.Errorf("%d rules in %d messages", len(s.received), len(s.attempts))
 		}
 	})
 }
