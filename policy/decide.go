@@ -77,10 +77,15 @@ func (r *rule) isPlain() bool {
 func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes, peek bool, v *Verdict) {
 	s := newScratch()
 	a := s.take(given)
-	for i := range r.parts {
-		s.values = append(s.values, r.valueOf(&r.parts[i], a, 0))
+	first := r.valueOf(&r.parts[0], a, 0)
+	ref, missing := keyRef{text: first.text, parts: 1}, (*Part)(nil)
+	if len(r.parts) > 1 || !first.ok || first.addr.IsValid() {
+		s.values = append(s.values, first)
+		for i := range r.parts[1:] {
+			s.values = append(s.values, r.valueOf(&r.parts[1+i], a, 0))
+		}
+		ref, missing = s.makeKey(r.parts)
 	}
-	ref, missing := s.makeKey(r.parts)
 	cost := r.Cost.of(a)
 	switch {
 	case missing != nil && missing.OnMissing == MissingSkip:

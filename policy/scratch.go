@@ -81,8 +81,10 @@ func (s *scratch) freePlain() {
 	} else {
 		s.attributes.Values = nil
 	}
-	clear(s.values)
-	s.values = s.values[:0]
+	if len(s.values) > 0 {
+		clear(s.values)
+		s.values = s.values[:0]
+	}
 	scratches.Put(s)
 }
 
