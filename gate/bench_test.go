@@ -57,7 +57,7 @@ func (c *crowd) delayed(n int) time.Duration {
 // doors is a store whose units are free once it is open.
 type doors struct {
 	sluice.Store
-	open  atomic.Bool
+	open   atomic.Bool
 	polled atomic.Int64
 }
 

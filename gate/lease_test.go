@@ -219,9 +219,9 @@ func TestQueueForUnitsEnds(t *testing.T) {
 type scripted struct {
 	sluice.Store
 	polled *int
-	delay time.Duration
-	next  sluice.Decision
-	err   error
+	delay  time.Duration
+	next   sluice.Decision
+	err    error
 }
 
 func (s scripted) Decide(context.Context, sluice.Request) (sluice.Decision, error) {
@@ -332,7 +332,7 @@ func TestQueueWithoutALatency(t *testing.T) {
 type silentStore struct {
 	sluice.Store
 	silent atomic.Bool
-	polled  atomic.Int64
+	polled atomic.Int64
 }
 
 var errSilent = errors.New("the store is silent")

@@ -24,7 +24,7 @@ func askedOf(tb testing.TB, o policy.Options, a *policy.Attributes) (asked []str
 func at(path string) *policy.Attributes { return &policy.Attributes{Path: path, Method: "GET"} }
 
 // A path that services read in two ways meets the rules of both, under the keys of both, and each once.
-func TestRulesOfAllReadings(t *testing.T) {
+func TestRulesOfAllPathVariants(t *testing.T) {
 	rule := func(name string, m policy.Match, key policy.Part) policy.Rule {
 		return policy.Rule{Name: name, Match: m, Key: []policy.Part{key}, Limits: bucket()}
 	}
@@ -75,8 +75,8 @@ func (p notBelow) Matches(a *policy.Attributes) bool {
 	return !strings.HasPrefix(a.Path, string(p)+"/")
 }
 
-// What lets requests pass does so by all readings of their path, and what refuses them by one.
-func TestExceptionsHoldByAllReadings(t *testing.T) {
+// What lets requests pass does so by all path variants of their path, and what refuses them by one.
+func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 	below := func(p string) policy.Match { return policy.Match{Paths: []string{p + "/**"}} }
 	global := []policy.Part{policy.Global()}
 	param := func(r policy.Rule) policy.Rule {
@@ -143,8 +143,8 @@ func TestKeysOfEachReading(t *testing.T) {
 	}
 }
 
-// A request whose readings are of several classes meets the rules of each, and has the share of none.
-func TestClassesOfAllReadings(t *testing.T) {
+// A request whose path variants are of several classes meets the rules of each, and has the share of none.
+func TestClassesOfAllPathVariants(t *testing.T) {
 	o := policy.Options{
 		Classes: []policy.Class{
 			{Name: "critical", Match: policy.Match{Paths: []string{"/pay/**"}}},
@@ -173,9 +173,9 @@ func TestClassesOfAllReadings(t *testing.T) {
 	}
 }
 
-// Marks are asked for by all readings before the rules that ask for marks; what they took comes back if one
-// reading meets no rule and the default denies.
-func TestMarksOfAllReadings(t *testing.T) {
+// Marks are asked for by all path variants before the rules that ask for marks; what they took comes back if one
+// path variant meets no rule and the default denies.
+func TestMarksOfAllPathVariants(t *testing.T) {
 	yes := true
 	below := func(p string) []string { return []string{p + "/**"} }
 	o := policy.Options{
@@ -213,8 +213,8 @@ func TestMarksOfAllReadings(t *testing.T) {
 	}
 }
 
-// A trace tells of all readings what a decision makes of them.
-func TestTraceOfAllReadings(t *testing.T) {
+// A trace tells of all path variants what a decision makes of them.
+func TestTraceOfAllPathVariants(t *testing.T) {
 	o := policy.Options{
 		Default: policy.Deny,
 		Classes: []policy.Class{{Name: "free", Match: policy.Match{Paths: []string{"/free"}}, Bypass: true}},

@@ -1,6 +1,11 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluicehq/sluice"
+)
 
 // Class is a kind of traffic that rules can match, and keep a share for. A
 // request is of the first class that matches it, or of none.
@@ -63,4 +68,83 @@ func (p *Policy) className(i int) string {
 		return ""
 	}
 	return p.classes[i].Name
+}
+
+// Reserve keeps the last units of each of a rule's limits for some classes of traffic: requests
+// of others are refused while taking theirs would leave fewer (they have it as their floor).
+// Where several reserves keep units from a request, the largest does: with the last 20 % for
+// critical traffic, and the last 30 % for critical and paying traffic, paying traffic cannot
+// take the last 20 %, and all other traffic cannot take the last 30 %.
+type Reserve struct {
+	// Share is a percentage of what each limit can hold, 1 to 99, rounded up to whole units.
+	Share int
+	// Units are so many, instead of a Share.
+	Units int64
+	// For are names of classes.
+	For []string
+}
+
+// of returns how many units of a limit are kept.
+func (v *Reserve) of(l *sluice.Limit) int64 {
+	if v.Share == 0 {
+		return v.Units
+	}
+	whole, rest := l.Capacity()/100, l.Capacity()%100
+	return whole*int64(v.Share) + (rest*int64(v.Share)+99)/100
+}
+
+// reserved returns how many units of a limit are kept from requests of a class.
+func (c *compiler) reserved(r *rule, l *sluice.Limit, class int) (most int64) {
+	for i := range r.Reserved {
+		v := &r.Reserved[i]
+		if !slices.ContainsFunc(v.For, func(name string) bool { return class != noClass && name == c.options.Classes[class].Name }) {
+			most = max(most, v.of(l))
+		}
+	}
+	return most
+}
+
+// checkReserved checks what is kept for whom.
+func (c *compiler) checkReserved(r *rule) {
+	for i := range r.Reserved {
+		v := &r.Reserved[i]
+		at := fmt.Sprintf("Reserved[%d]", i)
+		switch {
+		case v.Share != 0 && v.Units != 0:
+			c.report(at+".Units", "", fault{"is given, and a share too", "give one of them"})
+		case v.Units < 0 || v.Share == 0 && v.Units == 0:
+			c.report(at+".Units", "", is(v.Units, "give a share, or 1 unit or more"))
+		case v.Share < 0 || v.Share > 99:
+			c.report(at+".Share", "", is(v.Share, "give 1 to 99 percent"))
+			v.Share = 0
+		}
+		if len(v.For) == 0 {
+			c.report(at+".For", "", fault{"is missing", "name the classes that the units are kept for"})
+		}
+		for j, name := range v.For {
+			field := fmt.Sprintf("%s.For[%d]", at, j)
+			if number, known := c.classes[name]; !known {
+				c.report(field, name, fault{"is not a class of the policy", "give the name of one"})
+			} else if c.options.Classes[number].Bypass {
+				c.report(field, name, fault{"is a class that bypasses all rules", "leave it out"})
+			}
+		}
+	}
+}
+
+// checkFloors checks that some request passes each of a rule's limits, of whatever class.
+func (c *compiler) checkFloors(r *rule, what string, limits []*sluice.Limit) {
+	for _, l := range limits {
+		switch reserved := c.reserved(r, l, noClass); {
+		case r.Floor >= l.Capacity():
+			c.report("Floor", "", fault{fmt.Sprintf("is %d, and a limit of the rule holds %d, so no request would pass", r.Floor, l.Capacity()), "give less"})
+		case reserved >= l.Capacity():
+			c.report("Reserved", "", fault{
+				fmt.Sprintf("keeps %d of %d units of %s, so no request of other classes would pass", reserved, l.Capacity(), what), "keep fewer, or deny them",
+			})
+		default:
+			continue
+		}
+		return
+	}
 }

@@ -49,14 +49,6 @@ func New(o Options) (*Policy, error) {
 	return c.policy()
 }
 
-// Single compiles a policy of one rule. The rule needs no name, and its limits keep their own
-// names, under which their state is kept: they must differ. It is for programs that have limits and
-// a key, and no rules.
-func Single(r Rule) (*Policy, error) {
-	c := &compiler{options: Options{Rules: []Rule{r}, OnStoreError: r.OnStoreError}, index: -1, single: true}
-	return c.policy()
-}
-
 func (c *compiler) policy() (*Policy, error) {
 	o := c.options
 	if o.Default != Allow && o.Default != Deny {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 
 	"github.com/sluicehq/sluice"
@@ -59,67 +58,6 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	return v
 }
 
-// isPlain reports whether a rule decides each request by one limit and its key alone.
-func (r *rule) isPlain() bool {
-	for i := range r.parts {
-		switch p := &r.parts[i]; p.Source {
-		case FromPath, FromParam, FromRoute:
-			if p.Value == nil {
-				return false // the path has variants
-			}
-		}
-	}
-	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.asks) == 1 && !r.Always && !r.hasLists && len(r.overrides)+len(r.Reserved) == 0 &&
-		r.Bandwidth == nil && r.role == RoleEnforced
-}
-
-// decide decides about a request as Policy.decide does, at less expense, for a policy of one plain rule.
-func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes, peek bool, v *Verdict) {
-	s := newScratch()
-	a := s.take(given)
-	first := r.valueOf(&r.parts[0], a, 0)
-	ref, missing := keyRef{text: first.text, parts: 1}, (*Part)(nil)
-	if len(r.parts) > 1 || !first.ok || first.addr.IsValid() {
-		s.values = append(s.values, first)
-		for i := range r.parts[1:] {
-			s.values = append(s.values, r.valueOf(&r.parts[1+i], a, 0))
-		}
-		ref, missing = s.makeKey(r.parts)
-	}
-	cost := r.Cost.of(a)
-	switch {
-	case missing != nil && missing.OnMissing == MissingSkip:
-		v.Reason = sluice.ReasonNoRule
-	case missing != nil:
-		*v = *missingDenial(r, missing)
-	case cost < 0:
-		*v = *negativeDenial(r)
-	default:
-		v.Results = make([]LimitResult, 1)
-		m := &v.Results[0]
-		m.Rule = &r.Rule
-		r.limits.request(&m.Request, 0, ref.key(string(s.key)), cost, noClass, peek)
-		m.Request.MaxWait = shorter(a.MaxWait, r.MaxWait)
-	}
-	s.freePlain()
-	if len(v.Results) == 0 {
-		return
-	}
-	m := &v.Results[0]
-	if !peek && r.returns(r.limits.kinds[0]) {
-		var cancel context.CancelFunc
-		ctx, cancel = outlast(ctx)
-		defer cancel()
-	}
-	var err error
-	if m.Decision, err = store.Decide(ctx, m.Request); err != nil {
-		m.Decision = sluice.Decision{}
-		v.fail(err)
-		return
-	}
-	v.fold()
-}
-
 // Meets returns the limits that a request meets, with the requests that Decide would put to a
 // store and no decisions, but for those that a list decides. A request counts as marked only if
 // an earlier hop has marked it. It is nil for a request that Decide would refuse for want of a
@@ -151,9 +89,9 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 	a := &s.attributes
 	a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
-	s.readings = p.paths.appendReadings(s.readings[:0], a.Path)
+	s.variants = p.paths.appendVariants(s.variants[:0], a.Path)
 	s.matching, s.class = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}, noClass
-	a.Path = s.readings[0].path
+	a.Path = s.variants[0].path
 	if len(p.classes) == 0 {
 		return false
 	}
@@ -166,29 +104,29 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 // ask finds out what a request asks of the store: of all rules but those that ask
 // for marks, and then of these. If the request is refused without asking, it returns the verdict.
 //
-// A request asks what it would ask by each reading of its path, of one rule about one key once.
+// A request asks what it would ask by each variant of its path, of one rule about one key once.
 func (p *Policy) ask(s *scratch, marks bool) (denied *Verdict) {
-	if len(s.readings) == 1 {
-		denied = p.askReading(s, marks)
+	if len(s.variants) == 1 {
+		denied = p.askVariant(s, marks)
 	} else {
-		denied = p.askReadings(s, marks)
+		denied = p.askVariants(s, marks)
 	}
-	if marks || len(s.readings) > 1 {
+	if marks || len(s.variants) > 1 {
 		slices.SortStableFunc(s.asked, func(a, b asked) int { return cmp.Compare(a.rule.index, b.rule.index) })
 	}
 	return denied
 }
 
-// askReadings finds out what all readings ask by which the request bypasses no rule.
-func (p *Policy) askReadings(s *scratch, marks bool) *Verdict {
+// askVariants finds out what all variants ask by which the request bypasses no rule.
+func (p *Policy) askVariants(s *scratch, marks bool) *Verdict {
 	matched, strayed := false, false
-	for i := range s.readings {
-		r := &s.readings[i]
+	for i := range s.variants {
+		r := &s.variants[i]
 		if p.bypasses(r.class) {
 			continue
 		}
 		p.turn(s, i)
-		if denied := p.askReading(s, marks); denied != nil {
+		if denied := p.askVariant(s, marks); denied != nil {
 			return denied
 		}
 		r.matched = s.matched
@@ -198,10 +136,10 @@ func (p *Policy) askReadings(s *scratch, marks bool) *Verdict {
 	return nil
 }
 
-// askReading finds out what one reading of the path asks.
-func (p *Policy) askReading(s *scratch, marks bool) *Verdict {
+// askVariant finds out what one variant of the path asks.
+func (p *Policy) askVariant(s *scratch, marks bool) *Verdict {
 	a := &s.attributes
-	if !marks || len(s.readings) > 1 {
+	if !marks || len(s.variants) > 1 {
 		s.found = p.index.find(a, s.found[:0])
 	}
 	for _, e := range s.found {
@@ -231,7 +169,7 @@ func (p *Policy) decideDefault(v *Verdict) {
 	}
 }
 
-// isDefault reports whether no rule matches, by some reading of the path if that is what refuses the request.
+// isDefault reports whether no rule matches, by some variant of the path if that is what refuses the request.
 func (p *Policy) isDefault(s *scratch) bool {
 	return !s.matched || s.strayed && p.fallback == Deny
 }
@@ -380,4 +318,24 @@ func (v *Verdict) fail(err error) {
 		}
 		return
 	}
+}
+
+// outlast returns a context that ends when the deadline of ctx does, and not when its owner
+// leaves later. What a decision takes that is to be given back must become known: a client that
+// leaves while the store decides would keep its place in flight for as long as leases live, and
+// many such clients all places.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil || ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	lasting := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(lasting, deadline)
+	}
+	return lasting, func() {}
+}
+
+// returns reports whether what requests take of a limit is given back after them.
+func (r *rule) returns(kind askKind) bool {
+	return kind.lease || r.Cost.Source.estimates() || len(r.CountStatus) > 0
 }

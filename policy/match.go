@@ -63,7 +63,7 @@ type ValueMatch struct {
 
 // Matcher is a condition on a request that Match has no field for. It is safe for concurrent
 // use, and neither changes nor keeps the attributes, whose Host and Path are clean, and whose
-// ClientIP is no IPv4 address mapped to IPv6. It is asked once for each reading of the path,
+// ClientIP is no IPv4 address mapped to IPv6. It is asked once for each variant of the path,
 // see Paths.
 type Matcher interface {
 	Matches(a *Attributes) bool

@@ -1,15 +1,19 @@
 package policy
 
-import "strings"
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
 
 // Paths says how paths are cleaned before they are matched and used in keys, so
 // that all spellings by which a service finds the same handler are one path. The
 // zero Paths fits most services.
 //
 // Services differ in what they make of dots: to some, "/api/%2e%2e/x" is "/x", to others, such
-// as net/http's ServeMux, it lies below /api. Such a path has several readings, in which dots
+// as net/http's ServeMux, it lies below /api. Such a path has several variants, in which dots
 // that are names are "%2E" and "%2E%2E". A request is decided by all of them: it meets the
-// rules that one of them meets, each under the keys that the readings have, once; and it
+// rules that one of them meets, each under the keys that the variants have, once; and it
 // bypasses the rules, or escapes a default of Deny, only if it does by all. See docs/adr/0018.
 type Paths struct {
 	// IgnoreCase lowers ASCII letters, for services that route without regard to case.
@@ -142,3 +146,158 @@ var standsForItself = func() (set [256]bool) {
 	}
 	return set
 }()
+
+// pieceKind says what a piece of a path is.
+type pieceKind uint8
+
+const (
+	named pieceKind = iota
+	gap             // nothing, between two slashes
+	dot             // "."
+	dots            // ".."
+)
+
+// piece is what lies between two slashes of a path, decoded.
+type piece struct {
+	start, end int // of its name
+	kind       pieceKind
+}
+
+// pieces are those of a path in their order, dots and all.
+type pieces struct {
+	text   string // all names
+	pieces []piece
+}
+
+// split takes an escaped path apart.
+func (o Paths) split(escaped string) pieces {
+	text := make([]byte, 0, len(escaped)+16)
+	all := make([]piece, 0, 8)
+	start, i := 0, 0
+	if escaped != "" && escaped[0] == '/' {
+		i = 1
+	}
+	for params := false; ; { // within what is stripped
+		c, raw, end := o.next(escaped, &i)
+		if end || c == '/' && (raw || o.DecodeSlashes) {
+			all = append(all, piece{start, len(text), kindOf(string(text[start:]))})
+			if end {
+				return pieces{string(text), all}
+			}
+			start, params = len(text), false
+			continue
+		}
+		if params = params || o.StripParams && c == ';' && raw; !params {
+			text = o.append(text, c, raw)
+		}
+	}
+}
+
+func kindOf(segment string) pieceKind {
+	switch segment {
+	case "":
+		return gap
+	case ".":
+		return dot
+	case "..":
+		return dots
+	}
+	return named
+}
+
+// dotted reports whether there are dots, which can be read in several ways.
+func (p *pieces) dotted() bool {
+	return slices.ContainsFunc(p.pieces, func(s piece) bool { return s.kind >= dot })
+}
+
+// resolved joins what is left when dots, and what two of them take back, are removed. With gaps, that can be
+// an empty segment.
+func (p *pieces) resolved(gaps bool) string {
+	left := make([]piece, 0, len(p.pieces))
+	for _, s := range p.pieces {
+		switch {
+		case s.kind == dot, s.kind == gap && !gaps:
+		case s.kind == dots:
+			left = left[:max(0, len(left)-1)]
+		default:
+			left = append(left, s)
+		}
+	}
+	return p.join(left)
+}
+
+// join makes a path of pieces. Dots among them are names, encoded so that nobody takes them for anything else.
+func (p *pieces) join(all []piece) string {
+	out := make([]byte, 0, len(p.text)+4*len(all)+1)
+	for _, s := range all {
+		switch s.kind {
+		case gap:
+		case dot:
+			out = append(out, "/%2E"...)
+		case dots:
+			out = append(out, "/%2E%2E"...)
+		default:
+			out = append(append(out, '/'), p.text[s.start:s.end]...)
+		}
+	}
+	if len(out) == 0 {
+		return "/"
+	}
+	return string(out)
+}
+
+// CleanHost returns the one spelling of a host: ASCII letters in lower case,
+// without port, brackets and the trailing dot, and addresses as netip writes
+// them. A host that is clean is returned as it is, without allocation.
+func CleanHost(host string) string {
+	host = strings.TrimRight(host, ".")
+	switch strings.Count(host, ":") {
+	case 0:
+	case 1:
+		host = strings.TrimRight(host[:strings.IndexByte(host, ':')], ".")
+	default:
+		inner := host
+		if strings.HasPrefix(host, "[") {
+			inner, _, _ = strings.Cut(host[1:], "]")
+		}
+		if addr, err := netip.ParseAddr(inner); err == nil {
+			return addr.String()
+		}
+	}
+	return lowerASCII(host)
+}
+
+func lowerASCII(s string) string {
+	for i := range len(s) {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			b := []byte(s)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] |= 0x20
+				}
+			}
+			return string(b)
+		}
+	}
+	return s
+}
+
+// checkHost returns why a pattern of hosts can match nothing, if it cannot.
+func checkHost(text string) (f fault) {
+	name := strings.TrimPrefix(text, "*.")
+	switch {
+	case text == "*":
+		return fault{"matches every host", "leave the hosts out"}
+	case name == "":
+		return fault{"is empty", "give a name such as api.example.com or *.example.com"}
+	case strings.Contains(name, "://") || strings.Contains(name, "/"):
+		return fault{"is a URL", "give its host only"}
+	case strings.Contains(name, "*"):
+		return fault{"has a star elsewhere than in front", "write *.example.com"}
+	case strings.Count(name, ":") == 1:
+		return fault{"has a port", "give the host only, which matches all ports"}
+	case strings.ContainsAny(name, " \t\r\n"):
+		return fault{"has white space in it", "remove it"}
+	}
+	return f
+}

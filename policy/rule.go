@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -102,5 +104,75 @@ func (f Fallback) String() string {
 		return "local"
 	default:
 		return "default"
+	}
+}
+
+// Override is what one key of a rule may have instead of the rule's own limits:
+// the same limits with other numbers, so that what the key has used stays used when
+// its override comes, changes or goes.
+type Override struct {
+	// Key is the key, given as in RuleRequest.Key.
+	Key []string
+	// Limits are as many as those of the rule, in their order. Those that are equal may share one value.
+	Limits []*sluice.Limit
+}
+
+// Bandwidth paces the bytes of requests, all of one key together. A gate carries it out.
+type Bandwidth struct {
+	// Down is the rate of what clients receive, in bytes; zero for no pacing.
+	Down sluice.Rate
+	// Up is the rate of what clients send, in bytes; zero for no pacing.
+	Up sluice.Rate
+}
+
+// Paced is a rule with a Bandwidth that a request met, and the key whose bytes are paced.
+type Paced struct {
+	Rule *Rule
+	Key  sluice.Key
+}
+
+func (b *Bandwidth) check(report func(field, value string, f fault)) {
+	if b.Down.IsZero() && b.Up.IsZero() {
+		report("Bandwidth", "", fault{"has no rate", "give Down or Up, in bytes, such as sluice.PerSecond(1_000_000)"})
+	}
+	for field, rate := range map[string]sluice.Rate{"Bandwidth.Down": b.Down, "Bandwidth.Up": b.Up} {
+		if rate.IsZero() {
+			continue
+		}
+		_, err := sluice.NewLimit("", sluice.FixedWindow{Rate: rate})
+		var bad *sluice.LimitError
+		if errors.As(err, &bad) {
+			report(field, "", fault{bad.Problem, bad.Remedy})
+		}
+	}
+}
+
+// The sizes of waiting queues: the default, and the largest.
+const (
+	defaultQueue = 1024
+	maxQueue     = 1_000_000
+)
+
+// checkQueue checks how many may wait, and fills in the defaults.
+func (c *compiler) checkQueue(r *Rule) {
+	if r.MaxWaiting < 0 || r.MaxWaiting > maxQueue {
+		remedy := fmt.Sprintf("give 1 to %d, or 0 for %d", maxQueue, defaultQueue)
+		if r.MaxWaiting < 0 {
+			remedy += "; to let nobody wait, set MaxWait to sluice.NoWait"
+		}
+		c.report("MaxWaiting", "", is(r.MaxWaiting, remedy))
+		return
+	}
+	if c.single && r.MaxWaiting == 0 {
+		return // the gate's own bound holds
+	}
+	if r.MaxWaiting == 0 {
+		r.MaxWaiting = max(defaultQueue, r.MaxWaitingPerKey)
+	}
+	if r.MaxWaitingPerKey < 0 || r.MaxWaitingPerKey > r.MaxWaiting {
+		c.report("MaxWaitingPerKey", "", is(r.MaxWaitingPerKey, fmt.Sprintf("give 1 to %d, the number that may wait in all, or 0 for a quarter of it", r.MaxWaiting)))
+	}
+	if r.MaxWaitingPerKey == 0 {
+		r.MaxWaitingPerKey = max(1, r.MaxWaiting/4)
 	}
 }

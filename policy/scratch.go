@@ -14,9 +14,9 @@ import (
 type scratch struct {
 	attributes Attributes // a copy, so that the caller's own need not be on the heap
 	matching   matching
-	readings   []reading // of the path, at least one
-	reading    int       // which of them it is about
-	class      int       // of the request, by all readings of its path
+	variants   []variant // of the path, at least one
+	variant    int       // which of them it is about
+	class      int       // of the request, by all variants of its path
 	found      []entry
 	values     []partValue
 	asked      []asked
@@ -31,7 +31,7 @@ type scratch struct {
 	listsToo bool
 	// returns says that some of what is asked for is to be given back.
 	returns bool
-	// matched says that some rule does, strayed that for a reading of the path none does, and postponed
+	// matched says that some rule does, strayed that for a variant of the path none does, and postponed
 	// that some are to be matched when it is known whether the request is marked.
 	matched, strayed, postponed bool
 
@@ -70,48 +70,17 @@ func (s *scratch) free() {
 	scratches.Put(s)
 }
 
-// freePlain is free after a decision by a plain rule, which used little.
-func (s *scratch) freePlain() {
-	if len(s.key) > 0 {
-		s.free()
-		return
-	}
-	if s.whole {
-		s.attributes, s.whole = Attributes{}, false
-	} else {
-		s.attributes.Values = nil
-	}
-	if len(s.values) > 0 {
-		clear(s.values)
-		s.values = s.values[:0]
-	}
-	scratches.Put(s)
-}
-
-// take takes in the attributes of a request for a plain rule. Often there are few, and a copy of all
-// would take longer than the rest.
-func (s *scratch) take(given *Attributes) *Attributes {
-	a := &s.attributes
-	if len(given.Method)+len(given.Host)+len(given.Path) > 0 || given.ClientIP.IsValid() {
-		*a, s.whole = *given, true
-		a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
-		return a
-	}
-	a.Values, a.Marked, a.RequestBytes, a.Cost, a.MaxWait = given.Values, given.Marked, given.RequestBytes, given.Cost, given.MaxWait
-	return a
-}
-
 // reset forgets all but the room it takes.
 func (s *scratch) reset() {
 	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
 	clear(s.values[:cap(s.values)]) // of all rules; each wrote over the one before
-	clear(s.readings)
+	clear(s.variants)
 	clear(s.asked)
 	clear(s.requests)
 	s.values, s.asked, s.requests, s.key = s.values[:0], s.asked[:0], s.requests[:0], s.key[:0]
 	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
-	s.readings, s.reading = s.readings[:0], 0
+	s.variants, s.variant = s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
 	if cap(s.key) > keepKey {
 		s.key = nil
@@ -126,7 +95,7 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 		return s.addWithout(r, missing, cost)
 	}
 	s.matched = true
-	if s.reading > 0 && s.has(r, key) {
+	if s.variant > 0 && s.has(r, key) {
 		return nil
 	}
 	var listed List
@@ -177,7 +146,7 @@ func negativeDenial(r *rule) *Verdict {
 }
 
 // has reports whether a rule is asked already about a key, which is empty for one that could not
-// be made: by another reading of the path.
+// be made: by another variant of the path.
 func (s *scratch) has(r *rule, k keyRef) bool {
 	inBuffer, text := k.bytes(s.key)
 	for i := range s.asked {
@@ -200,7 +169,7 @@ func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
 	switch {
 	case r.role == RoleEnforced:
 		return missingDenial(r, missing)
-	case !s.listsToo && (s.reading == 0 || !s.has(r, keyRef{})): // where there is no key to tell
+	case !s.listsToo && (s.variant == 0 || !s.has(r, keyRef{})): // where there is no key to tell
 		s.asked = append(s.asked, asked{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
 	}
 	return nil

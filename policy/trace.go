@@ -126,12 +126,12 @@ func (p *Policy) Trace(a *Attributes) Trace {
 		Class: v.Class, Bypass: bypass, Default: p.fallback,
 	}
 	t.Rules = make([]TracedRule, len(p.rules))
-	for i := range s.readings {
+	for i := range s.variants {
 		p.turn(s, i)
 		if i > 0 {
 			t.Variants = append(t.Variants, s.attributes.Path)
 		}
-		p.traceReading(&t, s, a)
+		p.traceVariant(&t, s, a)
 	}
 	if p.fallback != Deny || !t.Matches() {
 		t.Stray = ""
@@ -140,8 +140,8 @@ func (p *Policy) Trace(a *Attributes) Trace {
 	return t
 }
 
-// traceReading adds rule by rule what the policy makes of one path variant.
-func (p *Policy) traceReading(t *Trace, s *scratch, a *Attributes) {
+// traceVariant adds rule by rule what the policy makes of one path variant.
+func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 	bypass, met := p.bypasses(s.matching.class), false
 	patterns := make(map[int]int, len(p.rules))
 	for _, e := range p.index.find(&s.attributes, nil) {
@@ -153,10 +153,10 @@ func (p *Policy) traceReading(t *Trace, s *scratch, a *Attributes) {
 			tr.Unmet = &Unmet{Condition: ConditionBypass, Name: s.matching.name}
 		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == nil {
 			tr.Path = s.attributes.Path
-			p.traceMet(&tr, r, a, s.reading, patterns[i])
+			p.traceMet(&tr, r, a, s.variant, patterns[i])
 		}
 		met = met || tr.Unmet == nil
-		if s.reading == 0 || tr.Unmet == nil && t.Rules[i].Unmet != nil {
+		if s.variant == 0 || tr.Unmet == nil && t.Rules[i].Unmet != nil {
 			t.Rules[i] = tr
 		}
 	}
@@ -181,12 +181,12 @@ func (t *Trace) nameMarkers() {
 }
 
 // traceMet fills in the key and the limits of a rule that the request matches.
-func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, reading, pattern int) {
+func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, pattern int) {
 	s := newScratch()
 	defer s.free()
 	s.peek, s.listsToo = true, true
 	p.begin(s, a, new(Verdict))
-	p.turn(s, reading)
+	p.turn(s, variant)
 	for i := range r.parts {
 		value := r.valueOf(&r.parts[i], &s.attributes, pattern)
 		s.values = append(s.values, value)

@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-func readingsOf(o Paths, escaped string) (all []string) {
-	for _, r := range o.appendReadings(nil, escaped) {
+func variantsOf(o Paths, escaped string) (all []string) {
+	for _, r := range o.appendVariants(nil, escaped) {
 		all = append(all, r.path)
 	}
 	return all
 }
 
-func TestReadings(t *testing.T) {
+func TestVariants(t *testing.T) {
 	decode, strip := Paths{DecodeSlashes: true}, Paths{StripParams: true}
 	for _, c := range []struct {
 		paths Paths
@@ -51,34 +51,34 @@ func TestReadings(t *testing.T) {
 		{in: "/%2e%2e", want: []string{"/", "/%2E%2E"}},
 		{in: "/../../..", want: []string{"/", "/%2E%2E/%2E%2E/%2E%2E"}},
 	} {
-		if got := readingsOf(c.paths, c.in); !slices.Equal(got, c.want) {
+		if got := variantsOf(c.paths, c.in); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q is read as %q, want %q", c.paths, c.in, got, c.want)
 		}
 	}
 }
 
-func TestCleanPathsHaveOneReadingWithoutAllocation(t *testing.T) {
-	readings := make([]reading, 0, 1)
+func TestCleanPathsHaveOneVariantWithoutAllocation(t *testing.T) {
+	variants := make([]variant, 0, 1)
 	for _, p := range []string{"/", "/api/v1/users/42", "/caf%C3%A9", "/a%2Fb;c=d/.well-known"} {
-		if n := testing.AllocsPerRun(100, func() { readings = Paths{}.appendReadings(readings[:0], p) }); n != 0 || len(readings) != 1 {
-			t.Errorf("%q has %d readings, and %v allocations", p, len(readings), n)
+		if n := testing.AllocsPerRun(100, func() { variants = Paths{}.appendVariants(variants[:0], p) }); n != 0 || len(variants) != 1 {
+			t.Errorf("%q has %d variants, and %v allocations", p, len(variants), n)
 		}
 	}
 }
 
-// FuzzReadings: the first reading is the clean path, none has anything to clean but dots that are names, and
-// whatever hops resolve of a path before a service reads it, the service's reading is one of the path's own.
-func FuzzReadings(f *testing.F) {
+// FuzzPathVariants: the first variant is the clean path, none has anything to clean but dots that are names, and
+// whatever hops resolve of a path before a service reads it, the service's variant is one of the path's own.
+func FuzzPathVariants(f *testing.F) {
 	for _, s := range []string{
 		"/", "/api/%2e%2e/x", "//a/./b/../c/", "/%2e%2E/%2f%2F/..", "/a;b/..;/c", "/a//..//%2e%2e/../b", "/a/b/%2e%2e/.%2e/../c", "/a/%2e//../%2e./..//b",
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(checkReadings)
+	f.Fuzz(checkVariants)
 }
 
-// TestReadingsOfHops tries many paths of little but dots.
-func TestReadingsOfHops(t *testing.T) {
+// TestVariantsOfHops tries many paths of little but dots.
+func TestVariantsOfHops(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	several := 0
 	for range 2000 {
@@ -87,21 +87,21 @@ func TestReadingsOfHops(t *testing.T) {
 			in.WriteString([]string{"/", "/", "/", "/", "/", "%2f"}[r.IntN(6)])
 			in.WriteString([]string{"a", "b", "", ".", "%2e", "..", "..", "%2e%2e", ".%2E", "..;x", "a;b", "..."}[r.IntN(12)])
 		}
-		checkReadings(t, in.String())
-		if len(readingsOf(Paths{}, in.String())) > 3 {
+		checkVariants(t, in.String())
+		if len(variantsOf(Paths{}, in.String())) > 3 {
 			several++
 		}
 	}
 	if several < 30 {
-		t.Errorf("%d paths had more than 3 readings", several)
+		t.Errorf("%d paths had more than 3 variants", several)
 	}
 }
 
-func checkReadings(t *testing.T, in string) {
+func checkVariants(t *testing.T, in string) {
 	t.Helper()
 	names := strings.NewReplacer("/%2E%2E", "/d", "/%2E", "/d")
 	for _, o := range allPaths() {
-		all := readingsOf(o, in)
+		all := variantsOf(o, in)
 		if all[0] != o.Clean(in) || len(all) > 27 || !o.DecodeSlashes && !o.StripParams && len(all) > 8 {
 			t.Fatalf("%+v: %q is read as %q, and is clean as %q", o, in, all, o.Clean(in))
 		}
@@ -113,7 +113,7 @@ func checkReadings(t *testing.T, in string) {
 		for _, decode := range []bool{false, true} {
 			for _, gaps := range []bool{false, true} {
 				next := hop(in, decode, gaps)
-				behind := readingsOf(o, next)
+				behind := variantsOf(o, next)
 				if o.DecodeSlashes || o.StripParams {
 					behind = behind[:1] // one hop is enough, whose slashes are not the service's
 				}

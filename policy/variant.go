@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// reading is one of the ways in which services read the path of a request. Most paths have one.
-type reading struct {
+// variant is one of the ways in which services read the path of a request. Most paths have one.
+type variant struct {
 	path    string
 	class   int  // of the request if its path is read so, or noClass
 	matched bool // some rule matches it then
 }
 
-// appendReadings appends the readings of an escaped path: first the one that Clean returns. Only
+// appendVariants appends the variants of an escaped path: first the one that Clean returns. Only
 // dots have several. Services resolve all, or those that are not encoded, or none; what two
 // dots take back of "a//.." is nothing to some and a to others; and what stands before a service may have
 // resolved some of them already, in its own way.
-func (o Paths) appendReadings(dst []reading, escaped string) []reading {
+func (o Paths) appendVariants(dst []variant, escaped string) []variant {
 	if escaped == "" {
 		escaped = "/"
 	}
 	if o.isClean(escaped) {
-		return append(dst, reading{path: escaped, class: noClass})
+		return append(dst, variant{path: escaped, class: noClass})
 	}
 	return o.appendDotted(dst, escaped)
 }
 
-// appendDotted appends the readings of a path that is not clean.
-func (o Paths) appendDotted(dst []reading, escaped string) []reading {
+// appendDotted appends the variants of a path that is not clean.
+func (o Paths) appendDotted(dst []variant, escaped string) []variant {
 	add := func(path string) {
-		if !slices.ContainsFunc(dst, func(r reading) bool { return r.path == path }) {
-			dst = append(dst, reading{path: path, class: noClass})
+		if !slices.ContainsFunc(dst, func(r variant) bool { return r.path == path }) {
+			dst = append(dst, variant{path: path, class: noClass})
 		}
 	}
 	p := o.split(escaped)
@@ -95,14 +95,14 @@ func dotsOf(s string, decode bool) pieceKind {
 	return []pieceKind{gap, dot, dots}[n]
 }
 
-// classify finds the class of a request for each reading of its path. The request is of that class if
+// classify finds the class of a request for each variant of its path. The request is of that class if
 // all agree, and otherwise of none, which has nothing kept for it. It reports whether all bypass the rules.
 func (p *Policy) classify(s *scratch) (bypass bool) {
 	bypass = true
-	for i := range s.readings {
+	for i := range s.variants {
 		p.turn(s, i)
 		class := p.classOf(&s.matching)
-		s.readings[i].class = class
+		s.variants[i].class = class
 		if i == 0 {
 			s.class = class
 		}
@@ -112,14 +112,14 @@ func (p *Policy) classify(s *scratch) (bypass bool) {
 		bypass = bypass && p.bypasses(class)
 	}
 	if bypass {
-		s.class = s.readings[0].class
+		s.class = s.variants[0].class
 	}
 	return bypass
 }
 
-// turn goes on to a reading of the path.
+// turn goes on to a variant of the path.
 func (p *Policy) turn(s *scratch, i int) {
-	r := &s.readings[i]
-	s.reading, s.matched = i, r.matched
+	r := &s.variants[i]
+	s.variant, s.matched = i, r.matched
 	s.attributes.Path, s.matching.class, s.matching.name = r.path, r.class, p.className(r.class)
 }

@@ -1,0 +1,230 @@
+package httplimit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Status returns the status that fits a denial: what the rule says; otherwise 429 if the client
+// asks for too much, 503 if it is the limiter that cannot answer or has no room, 400 if the
+// request lacks a part of the key, costs less than nothing or asks for no path, and 403 if no
+// rule lets it pass, or it is on a list of those to refuse.
+func Status(v *policy.Verdict) int {
+	switch {
+	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
+		return v.Rule.WhenLimited.Status
+	case v.Missing != nil, isInvalid(v.Err), errors.Is(v.Refused, errTarget):
+		return http.StatusBadRequest
+	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonListed:
+		return http.StatusForbidden
+	case isBusy(v):
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusTooManyRequests
+	}
+}
+
+// denies reports whether the answer of a rule is one of refusal.
+func denies(r *policy.Rule) bool {
+	return r != nil && r.WhenLimited.Action != policy.Degrade && r.WhenLimited.Action != policy.Mark
+}
+
+// WriteDenied answers a request that is refused: as the rule says, or with a
+// problem document, as also where the rule's file cannot be read; the error says why then, and the
+// request is answered in any case. It sets none of the headers that Headers.Set does, and tells the
+// wait that those do.
+func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
+	if !denies(v.Rule) {
+		NewProblem(v).Write(w)
+		return nil
+	}
+	answer := &v.Rule.WhenLimited
+	wait := waitOf(w.Header(), retryAfter(v))
+	content, contentType, err := body(answer, wait, v.Rule.Name)
+	if err != nil || content == nil {
+		setHeader(w.Header(), answer, wait, v.Rule.Name)
+		NewProblem(v).Write(w)
+		return err
+	}
+	setRefusal(w.Header(), contentType, len(content))
+	setHeader(w.Header(), answer, wait, v.Rule.Name)
+	w.WriteHeader(Status(v))
+	_, _ = w.Write(content) // a client that is gone needs no answer
+	return nil
+}
+
+// send sends a refusal.
+func send(w http.ResponseWriter, status int, contentType string, body []byte) {
+	setRefusal(w.Header(), contentType, len(body))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that is gone needs no answer
+}
+
+// setRefusal sets the headers of a refusal.
+func setRefusal(h http.Header, contentType string, length int) {
+	values := &[4]string{contentType, strconv.Itoa(length), "no-store", "nosniff"}
+	for i, name := range [...]string{"Content-Type", "Content-Length", "Cache-Control", "X-Content-Type-Options"} {
+		h[name] = values[i : i+1 : i+1]
+	}
+}
+
+// WriteDegraded answers a request that is degraded and not passed on, as the rule says that
+// degraded it. If the rule's file cannot be read, it is a problem document with status 503, and
+// the error says why; the request is answered in any case.
+func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
+	answer, h := &v.Degrade.WhenLimited, w.Header()
+	wait := waitOf(h, softWait(v, v.Degrade))
+	content, contentType, err := body(answer, wait, v.Degrade.Name)
+	if err != nil {
+		p := &Problem{Type: TypeReducedCapacity, Title: "Temporarily reduced capacity", Status: http.StatusServiceUnavailable}
+		p.Write(w)
+		return err
+	}
+	if content != nil {
+		h.Set("Content-Type", contentType)
+		h.Set("Content-Length", strconv.Itoa(len(content)))
+		// It is what there is at the moment, and not what was asked for.
+		h.Set("Cache-Control", "no-store")
+	}
+	setHeader(h, answer, wait, v.Degrade.Name)
+	status := answer.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(content) // a client that is gone needs no answer
+	return nil
+}
+
+// softWait returns when a request would no longer be degraded or marked by a rule.
+func softWait(v *policy.Verdict, r *policy.Rule) (wait time.Duration) {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Rule == r && !m.Decision.Allowed {
+			wait = max(wait, m.Decision.RetryAfter)
+		}
+	}
+	return wait
+}
+
+// degraded returns what handles a degraded request instead of next.
+func (m *Middleware) degraded(v *policy.Verdict, next http.Handler) http.Handler {
+	answer := &v.Degrade.WhenLimited
+	switch {
+	case answer.Answers():
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.o.OnDegraded(w, r, v) })
+	case answer.Upstream == "":
+		return next
+	}
+	if m.o.Fallback != nil {
+		if h := m.o.Fallback(answer.Upstream); h != nil {
+			return h
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.o.OnError(r, fmt.Errorf("httplimit: rule %q: WhenLimited.Upstream %q is unknown to Options.Fallback; the request was passed on undegraded", v.Degrade.Name, answer.Upstream))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// expand fills in {wait}, in seconds, and {rule}. All else in braces stays: bodies are
+// often JSON.
+func expand(text string, wait int64, rule string) string {
+	if strings.IndexByte(text, '{') < 0 {
+		return text
+	}
+	return strings.NewReplacer("{wait}", strconv.FormatInt(wait, 10), "{rule}", rule).Replace(text)
+}
+
+// maxFile bounds the file of an answer, which is read for each one.
+const maxFile = 1 << 20
+
+// readFile returns the contents of an answer's file.
+func readFile(name string) ([]byte, error) {
+	// Nothing is opened that could keep whoever opens it waiting, as a pipe does.
+	switch info, err := os.Stat(name); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", name)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes; give a file of at most %d", name, info.Size(), maxFile)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+// fileOf returns the contents of the file of a rule's answer.
+func fileOf(r *policy.LimitedAction, rule string) ([]byte, error) {
+	content, err := readFile(r.File)
+	if err != nil {
+		return nil, fmt.Errorf("httplimit: rule %q: WhenLimited.File: %w", rule, err)
+	}
+	return content, nil
+}
+
+// body returns the body of a rule's answer and its type, both empty if the rule has none.
+func body(r *policy.LimitedAction, wait int64, rule string) (content []byte, contentType string, err error) {
+	contentType = r.ContentType
+	switch {
+	case r.File != "":
+		if content, err = fileOf(r, rule); err != nil {
+			return nil, "", err
+		}
+		if contentType == "" {
+			contentType = mime.TypeByExtension(filepath.Ext(r.File))
+		}
+		content = []byte(expand(string(content), wait, rule))
+	case r.Body != "":
+		content = []byte(expand(r.Body, wait, rule))
+	default:
+		return nil, "", nil
+	}
+	if contentType == "" {
+		contentType = "text/plain; charset=utf-8"
+	}
+	return content, contentType, nil
+}
+
+// setHeader sets the headers of a rule's answer.
+func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) {
+	for name, value := range r.Header {
+		h.Set(name, expand(value, wait, rule))
+	}
+}
+
+// CheckFiles reports which files of answers cannot be read that the rules of a policy name. NewPolicyDecider
+// asks for it; ask before PolicyDecider.SetPolicy.
+func CheckFiles(p *policy.Policy) error {
+	for _, r := range p.Rules() {
+		if r.WhenLimited.File == "" {
+			continue
+		}
+		if _, err := fileOf(&r.WhenLimited, r.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitOf returns the wait that an answer tells, in seconds: that of Retry-After if it is set.
+func waitOf(h http.Header, wait time.Duration) int64 {
+	if told, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64); err == nil {
+		return told
+	}
+	return seconds(wait)
+}

@@ -1,0 +1,108 @@
+package policy
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/sluicehq/sluice"
+)
+
+// Single compiles a policy of one rule. The rule needs no name, and its limits keep their own
+// names, under which their state is kept: they must differ. It is for programs that have limits and
+// a key, and no rules.
+func Single(r Rule) (*Policy, error) {
+	c := &compiler{options: Options{Rules: []Rule{r}, OnStoreError: r.OnStoreError}, index: -1, single: true}
+	return c.policy()
+}
+
+// isPlain reports whether a rule decides each request by one limit and its key alone.
+func (r *rule) isPlain() bool {
+	for i := range r.parts {
+		switch p := &r.parts[i]; p.Source {
+		case FromPath, FromParam, FromRoute:
+			if p.Value == nil {
+				return false // the path has variants
+			}
+		}
+	}
+	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.asks) == 1 && !r.Always && !r.hasLists && len(r.overrides)+len(r.Reserved) == 0 &&
+		r.Bandwidth == nil && r.role == RoleEnforced
+}
+
+// decide decides about a request as Policy.decide does, at less expense, for a policy of one plain rule.
+func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes, peek bool, v *Verdict) {
+	s := newScratch()
+	a := s.take(given)
+	first := r.valueOf(&r.parts[0], a, 0)
+	ref, missing := keyRef{text: first.text, parts: 1}, (*Part)(nil)
+	if len(r.parts) > 1 || !first.ok || first.addr.IsValid() {
+		s.values = append(s.values, first)
+		for i := range r.parts[1:] {
+			s.values = append(s.values, r.valueOf(&r.parts[1+i], a, 0))
+		}
+		ref, missing = s.makeKey(r.parts)
+	}
+	cost := r.Cost.of(a)
+	switch {
+	case missing != nil && missing.OnMissing == MissingSkip:
+		v.Reason = sluice.ReasonNoRule
+	case missing != nil:
+		*v = *missingDenial(r, missing)
+	case cost < 0:
+		*v = *negativeDenial(r)
+	default:
+		v.Results = make([]LimitResult, 1)
+		m := &v.Results[0]
+		m.Rule = &r.Rule
+		r.limits.request(&m.Request, 0, ref.key(string(s.key)), cost, noClass, peek)
+		m.Request.MaxWait = shorter(a.MaxWait, r.MaxWait)
+	}
+	s.freePlain()
+	if len(v.Results) == 0 {
+		return
+	}
+	m := &v.Results[0]
+	if !peek && r.returns(r.limits.kinds[0]) {
+		var cancel context.CancelFunc
+		ctx, cancel = outlast(ctx)
+		defer cancel()
+	}
+	var err error
+	if m.Decision, err = store.Decide(ctx, m.Request); err != nil {
+		m.Decision = sluice.Decision{}
+		v.fail(err)
+		return
+	}
+	v.fold()
+}
+
+// freePlain is free after a decision by a plain rule, which used little.
+func (s *scratch) freePlain() {
+	if len(s.key) > 0 {
+		s.free()
+		return
+	}
+	if s.whole {
+		s.attributes, s.whole = Attributes{}, false
+	} else {
+		s.attributes.Values = nil
+	}
+	if len(s.values) > 0 {
+		clear(s.values)
+		s.values = s.values[:0]
+	}
+	scratches.Put(s)
+}
+
+// take takes in the attributes of a request for a plain rule. Often there are few, and a copy of all
+// would take longer than the rest.
+func (s *scratch) take(given *Attributes) *Attributes {
+	a := &s.attributes
+	if len(given.Method)+len(given.Host)+len(given.Path) > 0 || given.ClientIP.IsValid() {
+		*a, s.whole = *given, true
+		a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
+		return a
+	}
+	a.Values, a.Marked, a.RequestBytes, a.Cost, a.MaxWait = given.Values, given.Marked, given.RequestBytes, given.Cost, given.MaxWait
+	return a
+}
