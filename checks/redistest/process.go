@@ -130,7 +130,7 @@ func until(ctx context.Context, what string, try func(context.Context) error) er
 type finalError struct{ error }
 
 // Soon is much longer than a call takes that nothing disturbs.
-const Soon = 10 * time.Second
+const Soon = 30 * time.Second
 
 // Within returns a context for a call that must end within a time.
 func Within(tb testing.TB, d time.Duration) context.Context {
