@@ -103,8 +103,8 @@ func (p *configurationPage) settings(name string) (properties, of *yaml.Node) {
 	if found := member(d, "properties"); found != nil {
 		return found, d
 	}
-	if any := member(d, "anyOf"); any != nil {
-		for _, form := range any.Content {
+	if forms := member(d, "anyOf"); forms != nil {
+		for _, form := range forms.Content {
 			if found := member(form, "properties"); found != nil {
 				return found, form
 			}
