@@ -202,7 +202,7 @@ func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 func TestFilesAreChecked(t *testing.T) {
 	big := saved(t, "big", strings.Repeat("x", 1<<20+1))
 	for file, want := range map[string]string{
-		filepath.Join(t.TempDir(), "none"): "no such file", t.TempDir(): "is no regular file", big: "give a file of at most 1048576",
+		filepath.Join(t.TempDir(), "none"): "no such file", t.TempDir(): "is not a regular file", big: "give a file of at most 1048576",
 	} {
 		p, err := policy.New(policy.Options{Rules: []policy.Rule{{
 			Name: "r", Key: []policy.Part{policy.Global()}, Limits: hourly(1), WhenLimited: policy.LimitedAction{File: file},

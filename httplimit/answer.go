@@ -17,9 +17,9 @@ import (
 )
 
 // Status returns the status that fits a denial: what the rule says; otherwise 429 if the client
-// asks for too much, 503 if it is the limiter that cannot answer or has no room, 400 if the
-// request lacks a part of the key, costs less than nothing or asks for no path, and 403 if no
-// rule lets it pass, or it is on a list of those to refuse.
+// exceeds a limit, 503 if the limiter cannot decide or has no room, 400 if the request lacks a
+// part of the key, has a negative cost or no path, and 403 if no rule lets it pass, or if it is on
+// a list of keys to refuse.
 func Status(v *policy.Verdict) int {
 	switch {
 	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
@@ -40,10 +40,10 @@ func denies(r *policy.Rule) bool {
 	return r != nil && r.WhenLimited.Action != policy.Degrade && r.WhenLimited.Action != policy.Mark
 }
 
-// WriteDenied answers a request that is refused: as the rule says, or with a
-// problem document, as also where the rule's file cannot be read; the error says why then, and the
-// request is answered in any case. It sets none of the headers that Headers.Set does, and tells the
-// wait that those do.
+// WriteDenied answers a request that is refused: as set in the rule, or with a problem document.
+// If the rule's file cannot be read, it writes a problem document and returns an error; the
+// request is answered in any case. It sets none of the headers that Headers.Set sets, and repeats
+// their wait.
 func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
 	if !denies(v.Rule) {
 		NewProblem(v).Write(w)
@@ -81,10 +81,10 @@ func setRefusal(h http.Header, contentType string, length int) {
 
 // WriteDegraded answers a request that is degraded and not passed on, as the rule says that
 // degraded it. If the rule's file cannot be read, it is a problem document with status 503, and
-// the error says why; the request is answered in any case.
+// the error has the reason; the request is answered in any case.
 func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
 	answer, h := &v.Degrade.WhenLimited, w.Header()
-	wait := waitOf(h, softWait(v, v.Degrade))
+	wait := waitOf(h, advisoryWait(v, v.Degrade))
 	content, contentType, err := body(answer, wait, v.Degrade.Name)
 	if err != nil {
 		p := &Problem{Type: TypeReducedCapacity, Title: "Temporarily reduced capacity", Status: http.StatusServiceUnavailable}
@@ -94,7 +94,7 @@ func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) er
 	if content != nil {
 		h.Set("Content-Type", contentType)
 		h.Set("Content-Length", strconv.Itoa(len(content)))
-		// It is what there is at the moment, and not what was asked for.
+		// It is a temporary answer, and not the requested one.
 		h.Set("Cache-Control", "no-store")
 	}
 	setHeader(h, answer, wait, v.Degrade.Name)
@@ -107,8 +107,8 @@ func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) er
 	return nil
 }
 
-// softWait returns when a request would no longer be degraded or marked by a rule.
-func softWait(v *policy.Verdict, r *policy.Rule) (wait time.Duration) {
+// advisoryWait returns when a request would no longer be degraded or marked by a rule.
+func advisoryWait(v *policy.Verdict, r *policy.Rule) (wait time.Duration) {
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Rule == r && !m.Decision.Allowed {
 			wait = max(wait, m.Decision.RetryAfter)
@@ -151,12 +151,12 @@ const maxFile = 1 << 20
 
 // readFile returns the contents of an answer's file.
 func readFile(name string) ([]byte, error) {
-	// Nothing is opened that could keep whoever opens it waiting, as a pipe does.
+	// Nothing is opened that could block, as a pipe does.
 	switch info, err := os.Stat(name); {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	case info.Size() > maxFile:
 		return nil, fmt.Errorf("%s has %d bytes; give a file of at most %d", name, info.Size(), maxFile)
 	}
@@ -208,7 +208,7 @@ func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) 
 }
 
 // CheckFiles reports which files of answers cannot be read that the rules of a policy name. NewPolicyDecider
-// asks for it; ask before PolicyDecider.SetPolicy.
+// calls it; call it before PolicyDecider.SetPolicy.
 func CheckFiles(p *policy.Policy) error {
 	for _, r := range p.Rules() {
 		if r.WhenLimited.File == "" {
@@ -221,7 +221,7 @@ func CheckFiles(p *policy.Policy) error {
 	return nil
 }
 
-// waitOf returns the wait that an answer tells, in seconds: that of Retry-After if it is set.
+// waitOf returns the wait that an answer names, in seconds: Retry-After if it is set.
 func waitOf(h http.Header, wait time.Duration) int64 {
 	if told, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64); err == nil {
 		return told

@@ -11,9 +11,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Attributes describes a request to a policy. The address is the one that ip
-// finds; a nil ip takes the peer's. The policy itself cleans the host and path. Claims
-// are those of BearerClaim, which verifies nothing.
+// Attributes describes a request to a policy. ip finds the client's address; a nil ip takes the
+// peer's. The policy itself cleans the host and path. Claims come from BearerClaim, which
+// verifies nothing.
 func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
 	a := policy.Attributes{Method: r.Method, Host: r.Host, Values: values{r}, RequestBytes: r.ContentLength}
 	if r.Method == "" {
@@ -48,7 +48,7 @@ func requestOf(a *policy.Attributes) *http.Request {
 }
 
 // Header returns the first header line of a name, which is what Header.Get gives
-// to handlers. The host is no header to net/http, but it is one to those who write rules.
+// to handlers. The host is not a header to net/http, but it is to authors of rules.
 func (v values) Header(name string) (string, bool) {
 	lines := v.r.Header[name]
 	if len(lines) == 0 {
@@ -145,7 +145,7 @@ func BearerClaim(r *http.Request, name string) (string, bool) {
 	return claimOf(payload, name)
 }
 
-// claimOf returns a member of a JSON object. Of several of a name it is the last, as for most who verify.
+// claimOf returns a member of a JSON object. If several have the name, it is the last, as for most verifiers.
 func claimOf(payload []byte, name string) (string, bool) {
 	var claims map[string]json.RawMessage
 	if json.Unmarshal(payload, &claims) != nil {

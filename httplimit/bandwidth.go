@@ -70,7 +70,7 @@ func (b *pacedBody) Close() error { return errors.Join(b.Reader.Close(), b.body.
 // wait for their turn does not count.
 type pacedResponse struct {
 	http.ResponseWriter
-	ctx      context.Context // that of the request, for a connection that is hijacked
+	ctx      context.Context // the request's, for a connection that is hijacked
 	control  *http.ResponseController
 	response *bandwidth.Writer
 	down, up []bandwidth.Flow

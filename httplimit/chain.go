@@ -14,9 +14,9 @@ const (
 )
 
 // chain reads the list of a header, which may have several lines, from its end:
-// there stands what the nearest proxy wrote. What clients wrote stands before that and
-// is read only if all proxies after it are trusted, so nothing in it, such as a
-// quote without its other half, can spoil what the proxies say.
+// there is the element that the nearest proxy wrote. Elements that clients wrote are before that
+// and are read only if all proxies after them are trusted. So nothing in them, such as a
+// quote without its other half, can spoil the elements of the proxies.
 type chain struct {
 	// lines are those not begun yet.
 	lines []string
@@ -28,8 +28,8 @@ type chain struct {
 	empty  int
 }
 
-// last takes the last element off the list. One that is too long comes with all
-// that stands before it in its line, and is no address.
+// last takes the last element off the list. An element that is too long comes with everything
+// before it in its line, and is not an address.
 func (c *chain) last() (string, bool) {
 	for {
 		if !c.begun {
@@ -200,7 +200,7 @@ func parseNode(s string) (netip.Addr, string) {
 			return netip.Addr{}, ""
 		}
 	} else if colon := strings.IndexByte(s, ':'); colon >= 0 && strings.IndexByte(s[colon+1:], ':') < 0 {
-		// One colon: IPv4 and a port. Several are IPv6 alone.
+		// One colon: IPv4 and a port. Several: IPv6 without a port.
 		if !isPort(s[colon:]) {
 			return netip.Addr{}, ""
 		}

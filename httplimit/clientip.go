@@ -52,10 +52,10 @@ const (
 )
 
 // ClientIP finds the address of a request's client: going from the peer backwards,
-// the first one that is no trusted proxy. IPv4 addresses that are mapped to IPv6
+// the first address that is not a trusted proxy. IPv4 addresses that are mapped to IPv6
 // are the IPv4 addresses, and zones are removed.
 //
-// It finds none if a trusted proxy named none, or something that is no address. A nil
+// It finds none if a trusted proxy named none, or something that is not an address. A nil
 // *ClientIP takes the peer. It is safe for concurrent use.
 type ClientIP struct {
 	trusted []netip.Prefix
@@ -72,7 +72,7 @@ func NewClientIP(o ClientIPOptions) (*ClientIP, error) {
 		c.header = XForwardedFor
 	}
 	if strings.ContainsAny(c.header, " :,\t\r\n") {
-		return nil, fmt.Errorf("httplimit: ClientIPOptions.Header is %q, which is no name of a header", o.Header)
+		return nil, fmt.Errorf("httplimit: ClientIPOptions.Header is %q, which is not the name of a header", o.Header)
 	}
 	if c.hops == 0 {
 		c.hops = defaultHops
@@ -158,7 +158,7 @@ func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 	}
 	lines := r.Header[c.header]
 	if len(lines) == 0 {
-		return addr, text // the proxy asks for itself
+		return addr, text // the proxy's own request
 	}
 	if c.header != XForwardedFor && c.header != Forwarded {
 		if len(lines) > 1 {
@@ -188,7 +188,7 @@ func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 	return addr, text
 }
 
-// trusts reports whether an address is that of a trusted proxy.
+// trusts reports whether an address belongs to a trusted proxy.
 func (c *ClientIP) trusts(a netip.Addr) bool {
 	if !a.IsValid() {
 		return c.unix
@@ -221,13 +221,13 @@ func parseProxy(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("httplimit: trusted proxy %q is no address; write it as 192.0.2.1, 2001:db8::1 or 10.0.0.0/8", text)
+			return netip.Prefix{}, fmt.Errorf("httplimit: trusted proxy %q is not an address; write it as 192.0.2.1, 2001:db8::1 or 10.0.0.0/8", text)
 		}
 		return checkProxy(netip.PrefixFrom(a, a.BitLen()))
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("httplimit: trusted proxy %q is no range of addresses; write it as 10.0.0.0/8 or 2001:db8::/32", text)
+		return netip.Prefix{}, fmt.Errorf("httplimit: trusted proxy %q is not a range of addresses; write it as 10.0.0.0/8 or 2001:db8::/32", text)
 	}
 	return checkProxy(p)
 }

@@ -126,7 +126,7 @@ func TestClientIPOptions(t *testing.T) {
 		{httplimit.ClientIPOptions{MaxHops: -1}, "MaxHops is -1"},
 		{httplimit.ClientIPOptions{MaxHops: 65}, "MaxHops is 65"},
 		{httplimit.ClientIPOptions{IPv6Prefix: 129}, "IPv6Prefix is 129"},
-		{httplimit.ClientIPOptions{Header: "X-Real-IP:"}, "no name of a header"},
+		{httplimit.ClientIPOptions{Header: "X-Real-IP:"}, "not the name of a header"},
 		{httplimit.ClientIPOptions{TrustedProxies: make([]netip.Prefix, 1)}, "zero netip.Prefix"},
 		{httplimit.ClientIPOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, "set MaxHops"},
 	} {
@@ -149,10 +149,10 @@ func TestTrustedProxyRanges(t *testing.T) {
 		{"::ffff:0:0/95", "", "holds all IPv4 addresses"},
 		{"::/0", "::/0", ""},
 		{"10.1.2.3/8", "", "write 10.0.0.0/8, or 10.1.2.3"},
-		{"10.0.0.0/33", "", "no range"},
-		{"fe80::1%eth0", "", "no address"},
-		{"proxy.example.com", "", "no address"},
-		{"", "", "no address"},
+		{"10.0.0.0/33", "", "not a range"},
+		{"fe80::1%eth0", "", "not an address"},
+		{"proxy.example.com", "", "not an address"},
+		{"", "", "not an address"},
 	} {
 		got, err := httplimit.ParseProxies(c.text)
 		switch {

@@ -31,8 +31,8 @@ type PolicyOptions struct {
 	Policy *policy.Policy
 	// Store keeps the state of the limits. Required.
 	Store sluice.Store
-	// ClientIP finds the address of the client. Default: that of the peer, whatever
-	// proxies say.
+	// ClientIP finds the address of the client. Default: the peer's address, without regard to
+	// headers of proxies.
 	ClientIP *ClientIP
 	// Cost says how many units a request takes of rules that do not say. Zero means
 	// one; a negative cost is refused. Default: one unit.
@@ -40,19 +40,18 @@ type PolicyOptions struct {
 	// MaxWait is the longest delay that is acceptable where a rule does not name a
 	// shorter one, sluice.NoWait for none. Default: what the rules say.
 	MaxWait time.Duration
-	// Claim returns a claim of a request's token, for parts and conditions of rules that ask for
-	// one; a program that verifies tokens itself gives the verified claims. Default: BearerClaim,
+	// Claim returns a claim of a request's token, for parts and conditions of rules that
+	// use one; a program that verifies tokens itself gives the verified claims. Default: BearerClaim,
 	// which verifies nothing.
 	Claim func(r *http.Request, name string) (string, bool)
 	// Attribute returns a value of the program's own, for parts and conditions of rules that
-	// ask for an attribute by its name. Default: there are none.
+	// name an attribute. Default: there are none.
 	Attribute func(r *http.Request, name string) (string, bool)
-	// TrustMarks reports whether a request comes from a hop that tells, in the headers that
-	// rules set on requests, what became of it there: then they stay, and a request with
-	// policy.MarkedHeader, or with a header that a rule of the policy marks requests with, is a
-	// marked one to the rules. Trust only hops that remove such headers from what their own
+	// TrustMarks reports whether a request comes from a hop that may set the headers that rules
+	// set on requests. Then these headers stay, and a request with policy.MarkedHeader, or with a
+	// header that a rule of the policy marks requests with, counts as marked. Trust only hops that remove such headers from what their own
 	// clients send, as a Middleware does, by their address: see ClientIP.TrustsPeer. Default:
-	// no hop is trusted so, and such headers are removed, for anybody can send them.
+	// no hop is trusted, and such headers are removed, because anybody can send them.
 	TrustMarks func(r *http.Request) bool
 }
 
@@ -83,7 +82,7 @@ type KeyOptions struct {
 	// Limits are what each key may have: one limit or more, with different names. A
 	// request passes if all let it, and is charged to all or to none. Required.
 	Limits []*sluice.Limit
-	// Key are the parts of the request that tell clients apart, such as PeerIP, or
+	// Key is the parts of the request that distinguish clients, such as PeerIP, or
 	// a Header and the Method. Two requests have one key only if all parts are
 	// equal. For one budget shared by everybody, give Constant. Required.
 	Key []Part
@@ -194,8 +193,8 @@ func (d *Decider) SetPolicy(p *policy.Policy) { d.rules.SetPolicy(p) }
 // Store returns the store of the options.
 func (d *Decider) Store() sluice.Store { return d.rules.Store() }
 
-// Reserved returns the names, in canonical form, of headers that tell the service behind what the
-// rules say of r. They are removed from what the client sent, trailers too. It is nil if r comes from
+// Reserved returns the names, in canonical form, of headers that pass the verdict of
+// the rules to the service behind. They are removed from what the client sent, trailers too. It is nil if r comes from
 // a hop that may set them, and for limits without rules.
 func (d *Decider) Reserved(r *http.Request) []string {
 	if d.keyed || d.o.TrustMarks != nil && d.o.TrustMarks(r) {

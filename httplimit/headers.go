@@ -11,14 +11,14 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Profile says which headers tell clients their limits.
+// Profile is a set of headers that report limits to clients.
 type Profile uint8
 
 // The profiles.
 const (
 	// ProfileIETF is RateLimit-Policy and RateLimit of
-	// draft-ietf-httpapi-ratelimit-headers-10. The policies are those of all limits that
-	// the request met, the rate limit that of the tightest. `t` is the time until
+	// draft-ietf-httpapi-ratelimit-headers-10. The policies are of all limits that
+	// matched the request, the rate limit of the tightest. `t` is the time until
 	// there is more to take: for a bucket, the next unit.
 	ProfileIETF Profile = iota
 	// ProfileXRateLimit is X-RateLimit-Limit, -Remaining and -Reset.
@@ -31,11 +31,11 @@ const (
 	// ProfileEnvoy is X-RateLimit-Limit with the policies of all limits, -Remaining
 	// and -Reset, as Envoy writes them after draft 03.
 	ProfileEnvoy
-	// ProfileNone tells nothing but Retry-After.
+	// ProfileNone sets nothing but Retry-After.
 	ProfileNone
 )
 
-// Reset says how the profiles that are no standard write when a limit is reset.
+// Reset is how the profiles without a standard write the time of a reset.
 type Reset uint8
 
 const (
@@ -52,10 +52,10 @@ type HeaderOptions struct {
 	// Reset is the form of the time in X-RateLimit-Reset and X-Rate-Limit-Reset.
 	// Default: ResetDelta, and no other for the profiles of the IETF.
 	Reset Reset
-	// Jitter adds up to this time, at random, to all times that clients are told, so that not
-	// all of them come back in the moment in which a window ends. A good choice is a tenth of
-	// the window, and seconds at least, since that is what clients are told. Who comes back at
-	// that time is still admitted: it is never earlier. Default: none.
+	// Jitter adds up to this time, at random, to all times in headers, so that not all clients
+	// come back in the moment in which a window ends. A good choice is a tenth of the window, and
+	// seconds at least, because headers have whole seconds. A client that comes back at that
+	// time is still admitted: the time is never earlier. Default: none.
 	Jitter time.Duration
 }
 
@@ -99,7 +99,7 @@ const outage = time.Second
 
 // Set sets the headers of a verdict, and Retry-After if it is a denial that will
 // pass. In the IETF's profile it adds to headers that are there, which are lists, so
-// that several middlewares can tell theirs.
+// that several middlewares can add theirs.
 func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	l := v.TightestLimit
 	denied := !v.Allowed()
@@ -129,7 +129,7 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 
 // retryAfter returns when a denied request may come back, zero if it never may.
 func retryAfter(v *policy.Verdict) time.Duration {
-	if wait := told(v); wait > 0 {
+	if wait := shownWait(v); wait > 0 {
 		return wait
 	}
 	if v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull {
@@ -138,10 +138,10 @@ func retryAfter(v *policy.Verdict) time.Duration {
 	return 0
 }
 
-// told returns the wait that a client is told. A place in a concurrency limit is certain to be
-// free when a lease has expired, and likely to be at any moment: those who are refused one are
-// told the shortest wait that can be written, or that of what else refuses them.
-func told(v *policy.Verdict) time.Duration {
+// shownWait returns the wait that headers show. A unit of a concurrency limit is certain to be
+// free when a lease has expired, and likely to be at any moment. So a refused client gets the
+// shortest wait that can be written, or the wait of another limit that refuses it.
+func shownWait(v *policy.Verdict) time.Duration {
 	wait := v.RetryAfter()
 	if v.TightestLimit == nil || v.Reason == sluice.ReasonBanned || !v.TightestLimit.IsConcurrency() {
 		return wait
@@ -161,7 +161,7 @@ func told(v *policy.Verdict) time.Duration {
 
 func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Duration) {
 	q := h.quotas.of(v.TightestLimit)
-	wait := told(v)
+	wait := shownWait(v)
 	if v.Allowed() {
 		wait = q.more(&v.Tightest, floor(v))
 	}
@@ -256,8 +256,8 @@ func (h *Headers) setThree(dst http.Header, v *policy.Verdict, jitter time.Durat
 // maxInteger is the largest Integer of a structured field, RFC 9651.
 const maxInteger = 999_999_999_999_999
 
-// appendString appends a String of RFC 9651. It holds printable ASCII alone: what
-// else there is, line breaks above all, is percent-encoded.
+// appendString appends a String of RFC 9651. It holds only printable ASCII:
+// all other bytes, above all line breaks, are percent-encoded.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789ABCDEF"
 	dst = append(dst, '"')

@@ -56,10 +56,10 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
-// errTarget is for a request whose target is no path: "GET a:http://host/login HTTP/1.1". To
+// errTarget is for a request whose target is not a path: "GET a:http://host/login HTTP/1.1". To
 // rules its path would be "/", and a proxy behind passes on what follows the colon, which to a
 // service is a whole URL.
-var errTarget = errors.New("httplimit: the target of the request is no path")
+var errTarget = errors.New("httplimit: the target of the request is not a path")
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if r.URL != nil && r.URL.Opaque != "" {
@@ -107,15 +107,15 @@ func (m *Middleware) observe(r *http.Request, v policy.Verdict, took time.Durati
 	}
 }
 
-// keepForm gives the request that came the form that was read of a copy: the server removes the
-// files of the one that it knows.
+// keepForm gives the original request the form that was read of a copy: the server removes the
+// files of the original's form.
 func keepForm(came, r *http.Request) {
 	if came.MultipartForm == nil {
 		came.MultipartForm = r.MultipartForm
 	}
 }
 
-// isInvolved reports whether the gate may have errors to tell of.
+// isInvolved reports whether the gate may report errors.
 func isInvolved(v *policy.Verdict) bool {
 	if v.Delay > 0 {
 		return true
@@ -128,8 +128,8 @@ func isInvolved(v *policy.Verdict) bool {
 	return false
 }
 
-// requestContext is the context of a request that is known from it: errors of the gate are
-// told with the request.
+// requestContext is a context with its request: errors of the gate are reported with the
+// request.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one
 	r               *http.Request
@@ -147,8 +147,8 @@ func (c requestContext) Value(key any) any {
 // statusGone is what logs show for a request whose client went away, after nginx.
 const statusGone = 499
 
-// serveOther carries out a verdict that needs more than headers. What the gate said of it is
-// the admission and err, and ctx is what it was given.
+// serveOther carries out a verdict that needs more than headers. admission and err
+// are the gate's results, and ctx is the context that it got.
 func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, admission *gate.Admission, err error) {
 	gone := isGone(r)
 	if v.Err != nil && !(gone && v.Abandoned()) {
@@ -250,7 +250,7 @@ func (b *countedBody) read() int64 {
 type contextKey struct{}
 
 // FromContext returns the verdict about the request whose context this is, if the
-// middleware was told to keep it by Options.Context.
+// middleware keeps it: see Options.Context.
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(contextKey{}).(*policy.Verdict)
 	return v, ok

@@ -14,8 +14,8 @@ import (
 
 // Options are the settings of a Middleware. The zero Options are the defaults.
 type Options struct {
-	// Headers are the settings of the headers that tell clients their limits.
-	// Default: those of the IETF draft, without jitter.
+	// Headers are the settings of the headers that report limits to clients.
+	// Default: the IETF draft's headers, without jitter.
 	Headers HeaderOptions
 	// OnDenied answers a request that is refused. The headers, Retry-After among
 	// them, are set already; Status says which status fits. It must not keep the
@@ -25,8 +25,8 @@ type Options struct {
 	// verdict's Degrade.WhenLimited. It must not keep the verdict. Default: WriteDegraded.
 	OnDegraded func(w http.ResponseWriter, r *http.Request, v *policy.Verdict)
 	// Fallback returns the handler of requests that a rule degrades by sending them
-	// elsewhere, from what the rule calls Upstream; nil for one that is unknown, and then the request is
-	// passed on as ever. It is asked for each such request. Default: it knows none.
+	// elsewhere, by the rule's Upstream. It returns nil for an unknown name, and then the request is
+	// passed on as usual. It is called for each such request. Default: all names are unknown.
 	Fallback func(upstream string) http.Handler
 	// Gate carries the verdicts out, so that several edges have its queues in common. It
 	// is over the decider's store, and has its own MaxDelay, MaxWaiting and Counts, which are not
@@ -39,12 +39,12 @@ type Options struct {
 	MaxDelay time.Duration
 	// MaxWaiting is how many requests wait at once, whatever for; more are refused with status
 	// 503. Each holds its connection and a goroutine meanwhile. Default: what the queues of rules
-	// hold, and 1,024 for limits that are no rule's.
+	// hold, and 1,024 for limits outside of rules.
 	MaxWaiting int
-	// Counts says by the status of the response whether the request counts: so only
+	// Counts reports, by the status of the response, whether the request counts: so only
 	// failed attempts to log in, or only successes, use up a limit. All requests are
-	// charged before they are handled, or too many at once would pass; the charge of those that do not
-	// count is taken back afterwards, as far as the limit's algorithm can: see sluice.Store.Settle.
+	// charged before they are handled, or too many at once would pass. If a request does not count,
+	// its charge is given back afterwards, as far as the limit's algorithm can: see sluice.Store.Settle.
 	// A handler that panics has status 500 here, and a hijacked connection 101. It is for all
 	// limits; rules have their own (policy.Rule.Counts). Default: all count.
 	Counts func(status int) bool
@@ -56,10 +56,10 @@ type Options struct {
 	// is how long the decision took, without the wait. It is for metrics and logs; it must
 	// not keep or change the verdict, and must be safe for concurrent use. Default: not called.
 	OnVerdict func(r *http.Request, v *policy.Verdict, took time.Duration)
-	// OnError is told of errors of the store, of those while charges are canceled,
-	// settled or released too, and of answers that the defaults of OnDenied and OnDegraded cannot
-	// give as the rules say. No request fails for the latter two. It must be safe for
-	// concurrent use. Default: errors are ignored here; those of decisions are in the verdict.
+	// OnError gets errors of the store, also while charges are canceled, settled or released. It
+	// also gets errors of answers that the defaults of OnDenied and OnDegraded cannot give as set
+	// in the rules. No request fails because of the latter two. It must be safe for
+	// concurrent use. Default: errors are ignored here; errors of decisions are in the verdict.
 	OnError func(r *http.Request, err error)
 }
 

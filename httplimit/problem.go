@@ -51,7 +51,7 @@ func NewProblem(v *policy.Verdict) *Problem {
 			p.Detail = "The request lacks " + v.Missing.Name + ", by which it is counted."
 		}
 	case errors.Is(v.Refused, errTarget):
-		p.Detail = "The request asks for no path."
+		p.Detail = "The request has no path."
 	case isInvalid(v.Err):
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:
@@ -90,7 +90,7 @@ func violated(v *policy.Verdict) []string {
 	return names
 }
 
-// Write sends the problem with its status. Caches are told not to store it.
+// Write sends the problem with its status. Caches must not store it.
 func (p *Problem) Write(w http.ResponseWriter) {
 	var space [512]byte
 	send(w, p.Status, "application/problem+json", p.appendJSON(space[:0]))
@@ -134,7 +134,7 @@ func appendMember(dst []byte, before, s string) []byte {
 	return append(dst, '"')
 }
 
-// isInvalid reports whether the store was asked for something impossible.
+// isInvalid reports whether the store got an impossible request.
 func isInvalid(err error) bool {
 	if err == nil {
 		return false

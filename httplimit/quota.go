@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// quota is what headers say about a limit whoever asks: rendered once.
+// quota is the part of the headers that depends on the limit only: rendered once.
 type quota struct {
 	// policy is the limit's item of RateLimit-Policy.
 	policy string
@@ -18,14 +18,14 @@ type quota struct {
 	remaining string
 	// envoy is its item of X-RateLimit-Limit in Envoy's form.
 	envoy string
-	// count and period, if set, are those of a bucket: a unit comes back every
+	// count and period, if set, are a bucket's: a unit comes back every
 	// period/count.
 	count  uint64
 	period time.Duration
 }
 
 func newQuota(l *sluice.Limit) *quota {
-	// Of a bucket, the window is the time in which it fills: the same rate as the
+	// A bucket's window is the time in which it fills: the same rate as the
 	// limit's, and never less than remains.
 	units, window := min(l.Capacity(), maxInteger), l.TimeToFull()
 	q := &quota{}
@@ -108,7 +108,7 @@ func (c *quotas) of(l *sluice.Limit) *quota {
 	}
 	q := newQuota(l)
 	if _, there := c.known.LoadOrStore(l, q); !there && c.count.Add(1) > mostQuotas {
-		// Those in use come back at once.
+		// Entries in use come back at once.
 		c.count.Store(0)
 		c.known.Clear()
 	}

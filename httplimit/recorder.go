@@ -64,7 +64,7 @@ func (w *recorder) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// The parts of a ResponseWriter that handlers ask for by a type assertion.
+// The parts of a ResponseWriter that handlers test for by a type assertion.
 type (
 	flusher    struct{ w *recorder }
 	hijacker   struct{ w *recorder }
@@ -117,7 +117,7 @@ type shell interface {
 }
 
 // expose returns a ResponseWriter that is w, and a Flusher, Hijacker, ReaderFrom or
-// Pusher only if the one inside is: handlers ask for these by a type assertion.
+// Pusher only if the inner writer is: handlers test for these by a type assertion.
 func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker, rf io.ReaderFrom, p http.Pusher) http.ResponseWriter {
 	const (
 		canFlush = 1 << iota

@@ -13,8 +13,8 @@ import (
 // reserved are the names of headers, in canonical form, that only a Middleware sets on requests.
 type reserved []string
 
-// holds reports whether a name is one of those, also in a spelling that gateways to
-// other protocols take for it: those of CGI and its kin make underscores of dashes and dots.
+// holds reports whether a name is reserved, also in a spelling that gateways to other protocols
+// treat as equal: CGI and similar gateways turn dashes and dots into underscores.
 func (s reserved) holds(name string) bool {
 	for _, own := range s {
 		if len(own) == len(name) && isAlike(own, name) {
@@ -42,8 +42,8 @@ func dashed(c byte) byte {
 	return c
 }
 
-// passed returns the request as it is passed on: without what only this package may say in
-// it, be it as a trailer, and with what the rules want it to say. Without any of that it is r itself.
+// passed returns the request as it is passed on: without headers that only this package may set,
+// trailers included, and with the headers that the rules set. Without any of them it is r itself.
 func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
 	var remove []string
 	for name := range r.Header {
@@ -69,14 +69,14 @@ func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
 			continue
 		}
 		for name, value := range rule.WhenLimited.RequestHeader {
-			r.Header.Set(name, expand(value, seconds(softWait(v, rule)), rule.Name))
+			r.Header.Set(name, expand(value, seconds(advisoryWait(v, rule)), rule.Name))
 		}
 	}
 	keep(r, own)
 	return r
 }
 
-// keep sees to it that no proxy behind removes the headers that were set: it does so with those
+// keep makes sure that no proxy behind removes the headers that were set: proxies remove headers
 // that a client has named in Connection.
 func keep(r *http.Request, own reserved) {
 	lines := r.Header["Connection"]
@@ -107,7 +107,7 @@ type trailingBody struct {
 	ended    bool
 }
 
-// trailing gives r, which is a copy of from, trailers of its own: those of from that are not reserved.
+// trailing gives r, which is a copy of from, trailers of its own: from's, except reserved ones.
 func trailing(r, from *http.Request, own reserved) {
 	if !mayTrail(from) {
 		return
@@ -136,7 +136,7 @@ func (b *trailingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fill copies the trailers that are there: at first their names alone.
+// fill copies the trailers that are there: at first only their names.
 func (b *trailingBody) fill() {
 	if b.to.Trailer == nil && len(b.from.Trailer) > 0 {
 		b.to.Trailer = http.Header{}
