@@ -24,7 +24,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// ruled returns a decider for rules whose limits are for everybody together, unless they have a key.
+// ruled returns a decider for rules. A rule without a key has one limit for everybody.
 func ruled(tb testing.TB, store sluice.Store, o httplimit.PolicyOptions, rules ...policy.Rule) *httplimit.Decider {
 	tb.Helper()
 	return governed(tb, store, o, policy.Options{Rules: rules})
@@ -49,7 +49,7 @@ func governed(tb testing.TB, store sluice.Store, o httplimit.PolicyOptions, p po
 	return d
 }
 
-// hourly are limits of one window of an hour.
+// hourly returns limits of one window of an hour.
 func hourly(n int64) []*sluice.Limit {
 	return []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerHour(n)})}
 }
@@ -64,15 +64,15 @@ func saved(tb testing.TB, name, content string) string {
 	return path
 }
 
-// reply is what a client got.
+// reply is the response that a client got.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request over a connection.
-func ask(tb testing.TB, s *httptest.Server, r *http.Request) reply {
+// send sends a request over a connection.
+func send(tb testing.TB, s *httptest.Server, r *http.Request) reply {
 	tb.Helper()
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -100,7 +100,7 @@ func served(tb testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// full is a handler that answers in full, and tells which of its request's headers begin with Sluice or X.
+// full is a handler that responds with "full" and the request's headers that begin with Sluice or X.
 func full(w http.ResponseWriter, r *http.Request) {
 	var seen []string
 	for name, lines := range r.Header {
@@ -112,7 +112,7 @@ func full(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "full", seen)
 }
 
-// What a degraded request gets once the limit of one an hour is used up.
+// A request over the limit is degraded as its rule says.
 func TestDegrade(t *testing.T) {
 	page := saved(t, "busy.html", "<p>{rule} again in {wait} s")
 	fallback := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,21 +124,21 @@ func TestDegrade(t *testing.T) {
 		status      int
 		contentType string
 		body        string
-		header      string // X-Why of the answer
+		header      string // X-Why of the response
 	}{
-		{"a body", policy.LimitedAction{Body: `{"rule":"{rule}","wait":{wait}}`, ContentType: "application/json"}, 200, "application/json", `{"rule":"soft","wait":3599}`, ""},
-		{"a status and headers", policy.LimitedAction{Status: 206, Body: "some", Header: map[string]string{"X-Why": "{rule} {wait}"}}, 206, "text/plain; charset=utf-8", "some", "soft 3599"},
-		{"a status alone", policy.LimitedAction{Status: 204}, 204, "", "", ""},
-		{"a file", policy.LimitedAction{File: page}, 200, "text/html; charset=utf-8", "<p>soft again in 3599 s", ""},
-		{"another place", policy.LimitedAction{Upstream: "http://less", RequestHeader: map[string]string{"X-Less": "{rule}"}}, 200, "text/plain; charset=utf-8", "less of /a[soft]", ""},
-		{"a hint", policy.LimitedAction{}, 200, "text/plain; charset=utf-8", "full[Sluice-Degraded=soft]", ""},
+		{"a body", policy.LimitedAction{Body: `{"rule":"{rule}","wait":{wait}}`, ContentType: "application/json"}, 200, "application/json", `{"rule":"advisory","wait":3599}`, ""},
+		{"a status and headers", policy.LimitedAction{Status: 206, Body: "some", Header: map[string]string{"X-Why": "{rule} {wait}"}}, 206, "text/plain; charset=utf-8", "some", "advisory 3599"},
+		{"only a status", policy.LimitedAction{Status: 204}, 204, "", "", ""},
+		{"a file", policy.LimitedAction{File: page}, 200, "text/html; charset=utf-8", "<p>advisory again in 3599 s", ""},
+		{"another upstream", policy.LimitedAction{Upstream: "http://less", RequestHeader: map[string]string{"X-Less": "{rule}"}}, 200, "text/plain; charset=utf-8", "less of /a[advisory]", ""},
+		{"a hint", policy.LimitedAction{}, 200, "text/plain; charset=utf-8", "full[Sluice-Degraded=advisory]", ""},
 		{"a hint of its own", policy.LimitedAction{RequestHeader: map[string]string{"x-less": "{wait}"}}, 200, "text/plain; charset=utf-8", "full[X-Less=3599]", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := int64(1e6)
 			c.answer.Action = policy.Degrade
 			d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{},
-				policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: c.answer}, policy.Rule{Name: "hard", Limits: hourly(3)})
+				policy.Rule{Name: "advisory", Limits: hourly(1), WhenLimited: c.answer}, policy.Rule{Name: "enforced", Limits: hourly(3)})
 			s := served(t, wrap(t, d, httplimit.Options{
 				Fallback: func(upstream string) http.Handler {
 					if upstream == "http://less" {
@@ -149,11 +149,11 @@ func TestDegrade(t *testing.T) {
 				OnError: func(_ *http.Request, err error) { t.Error(err) },
 			}, http.HandlerFunc(full)))
 			for i, want := range []reply{{200, nil, "full[]"}, {c.status, nil, c.body}, {c.status, nil, c.body}, {429, nil, ""}} {
-				got := ask(t, s, get("/a"))
+				got := send(t, s, get("/a"))
 				if got.status != want.status || want.body != got.body && i < 3 {
 					t.Errorf("request %d: %d %q; want %d %q", i, got.status, got.body, want.status, want.body)
 				}
-				if i == 1 && (got.header.Get("Content-Type") != c.contentType || got.header.Get("X-Why") != c.header || got.header.Get("RateLimit") != `"hard";r=1;t=3599`) {
+				if i == 1 && (got.header.Get("Content-Type") != c.contentType || got.header.Get("X-Why") != c.header || got.header.Get("RateLimit") != `"enforced";r=1;t=3599`) {
 					t.Errorf("header %v", got.header)
 				}
 			}
@@ -161,7 +161,7 @@ func TestDegrade(t *testing.T) {
 	}
 }
 
-// What cannot be had does not make a degraded request fail in silence.
+// If an upstream or a file is missing, the degraded request reports an error.
 func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 	page := saved(t, "busy.txt", "busy")
 	var reported []string
@@ -172,12 +172,12 @@ func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 		body   string
 		want   string
 	}{
-		{policy.LimitedAction{Upstream: "http://unknown"}, 200, "full[]", `httplimit: rule "soft": WhenLimited.Upstream "http://unknown" is unknown`},
-		{policy.LimitedAction{File: page}, 503, `"title":"Temporarily reduced capacity"`, `httplimit: rule "soft": WhenLimited.File: `},
+		{policy.LimitedAction{Upstream: "http://unknown"}, 200, "full[]", `httplimit: rule "advisory": WhenLimited.Upstream "http://unknown" is unknown`},
+		{policy.LimitedAction{File: page}, 503, `"title":"Temporarily reduced capacity"`, `httplimit: rule "advisory": WhenLimited.File: `},
 	} {
 		clock := int64(1e6)
 		reported, c.answer.Action = nil, policy.Degrade
-		d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: c.answer})
+		d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "advisory", Limits: hourly(1), WhenLimited: c.answer})
 		h := wrap(t, d, o, http.HandlerFunc(full))
 		status(h)
 		if c.answer.File != "" {
@@ -198,7 +198,7 @@ func TestDegradeWithoutWhatItNeeds(t *testing.T) {
 	}
 }
 
-// A file that is not there is found when the rules come, and not with the first request that needs it.
+// A missing file is an error when the rules are loaded, not when a request first needs it.
 func TestFilesAreChecked(t *testing.T) {
 	big := saved(t, "big", strings.Repeat("x", 1<<20+1))
 	for file, want := range map[string]string{
@@ -217,26 +217,26 @@ func TestFilesAreChecked(t *testing.T) {
 	}
 }
 
-// A marked request passes with a header for those behind.
+// A marked request is allowed, with a header for the services behind.
 func TestMark(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{},
-		policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
+		policy.Rule{Name: "advisory", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}},
 		policy.Rule{Name: "own", Limits: hourly(2), WhenLimited: policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Scavenger": "{rule}"}}},
 	)
 	s := served(t, wrap(t, d, httplimit.Options{}, http.HandlerFunc(full)))
-	for i, want := range []string{"full[]", "full[Sluice-Marked=soft]", "full[Sluice-Marked=soft]"} {
-		if got := ask(t, s, get("/")); got.status != 200 || got.body != want {
+	for i, want := range []string{"full[]", "full[Sluice-Marked=advisory]", "full[Sluice-Marked=advisory]"} {
+		if got := send(t, s, get("/")); got.status != 200 || got.body != want {
 			t.Errorf("request %d: %d %s; want %s", i, got.status, got.body, want)
 		}
 	}
 }
 
-// Clients cannot mark requests, nor keep theirs from being marked: neither by other spellings, nor
-// by naming the header in Connection, so that a proxy behind removes it.
+// Clients can neither mark requests nor prevent a mark. They can try other spellings, or name the
+// header in Connection, so that a proxy behind removes it.
 func TestClientsCannotMark(t *testing.T) {
 	clock := int64(1e6)
-	soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
+	advisory := policy.Rule{Name: "advisory", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 	own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes", "X_Own.Name": "{rule}"}}}
 	backend := served(t, http.HandlerFunc(full))
 	target, err := url.Parse(backend.URL)
@@ -244,21 +244,21 @@ func TestClientsCannotMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	s := served(t, wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, soft, own), httplimit.Options{}, behind))
-	for i, want := range []string{"full[X-Other=1]", "full[Sluice-Marked=soft X-Less=yes X-Other=1 X_own.name=own]"} {
+	s := served(t, wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, advisory, own), httplimit.Options{}, behind))
+	for i, want := range []string{"full[X-Other=1]", "full[Sluice-Marked=advisory X-Less=yes X-Other=1 X_own.name=own]"} {
 		r := get("/")
 		r.Header = http.Header{
 			"Sluice-Marked": {"no"}, "Sluice_Marked": {"no"}, "sLUICE-degraded": {"no"}, "X_less": {"no"}, "X-Less": {"no", "no"}, "X-Other": {"1"},
 			"Sluice.Marked": {"no"}, "X.less": {"no"}, "X_own.name": {"no"}, "X-Own-Name": {"no"},
 			"Connection": {"Sluice-Marked, x-less", "X_Less"},
 		}
-		if got := ask(t, s, r); got.body != want {
+		if got := send(t, s, r); got.body != want {
 			t.Errorf("request %d: %s; want %s", i, got.body, want)
 		}
 	}
 }
 
-// A handler's request is its own: what was removed from it is still in the one that came.
+// A handler gets its own request: headers removed from it are still in the original request.
 func TestMarkingCopiesTheRequest(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(9)})
@@ -267,7 +267,7 @@ func TestMarkingCopiesTheRequest(t *testing.T) {
 	r := get("/", "Sluice-Marked: x", "Connection: close, Sluice-Marked")
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	if r.Header.Get("Sluice-Marked") != "x" || inside.Header.Get("Sluice-Marked") != "" || inside.Header.Get("Connection") != "close" {
-		t.Errorf("came as %v, was passed on as %v", r.Header, inside.Header)
+		t.Errorf("the original has %v, the handler got %v", r.Header, inside.Header)
 	}
 	plain := get("/", "X-Other: x")
 	h.ServeHTTP(httptest.NewRecorder(), plain)
@@ -276,7 +276,7 @@ func TestMarkingCopiesTheRequest(t *testing.T) {
 	}
 }
 
-// Hops that are trusted may mark; rules can match the mark.
+// Trusted proxies may mark requests, and rules can match the mark.
 func TestTrustedHopsMark(t *testing.T) {
 	clock := int64(1e6)
 	marked := true
@@ -298,7 +298,7 @@ func TestTrustedHopsMark(t *testing.T) {
 	}
 }
 
-// Marks are in the headers that rules set in place of the usual one too, and in no others.
+// Marks may also be in the headers that rules set in place of the default header, and in no others.
 func TestMarksOfTrustedProxies(t *testing.T) {
 	clock := int64(1e6)
 	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.0/8")})
@@ -323,12 +323,12 @@ func TestMarksOfTrustedProxies(t *testing.T) {
 		}
 	}
 	if (*httplimit.ClientIP)(nil).TrustsPeer(get("/")) {
-		t.Error("nobody trusts somebody")
+		t.Error("a nil ClientIP trusts a peer")
 	}
 }
 
-// When there is congestion, marked traffic is dropped first: the demand is for more than the rule for all
-// gives, and those who are within their own share do not feel it.
+// During congestion, marked traffic is dropped first: demand exceeds the shared limit, and clients within
+// their own share notice nothing.
 func TestMarkedTrafficIsDroppedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
@@ -357,7 +357,7 @@ func TestMarkedTrafficIsDroppedFirst(t *testing.T) {
 			h.ServeHTTP(w, get("/", "X-Client: "+client))
 			return w.Code == 200
 		}
-		// Without congestion, marked requests pass.
+		// Without congestion, marked requests are allowed.
 		for range 10 {
 			if !send("greedy") {
 				t.Fatal("a marked request was dropped without congestion")
@@ -376,12 +376,12 @@ func TestMarkedTrafficIsDroppedFirst(t *testing.T) {
 			<-time.After(10 * time.Millisecond)
 		}
 		if passed["modest"] != 120 || passed["greedy"] < 60 || passed["greedy"] > 400 {
-			t.Errorf("passed: %v; all of the 120 modest requests were to", passed)
+			t.Errorf("allowed: %v; want all 120 modest requests", passed)
 		}
 	})
 }
 
-// A refusal is told as the rule says.
+// A refusal has the response that its rule sets.
 func TestRejection(t *testing.T) {
 	page := saved(t, "denied.json", `{"error":{"code":"{rule}"},"again":{wait}}`)
 	for _, c := range []struct {
@@ -392,14 +392,14 @@ func TestRejection(t *testing.T) {
 		{"by default", policy.LimitedAction{}, reply{429, http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"violated-policies":["r"]}` + "\n"}},
 		{"with a status", policy.LimitedAction{Status: 420}, reply{420, nil, ""}},
 		{"with headers", policy.LimitedAction{Header: map[string]string{"X-Again": "in {wait} s, says {rule}", "Cache-Control": "private"}, Body: "no"}, reply{429, http.Header{"X-Again": {"in 3599 s, says r"}, "Cache-Control": {"private"}, "Content-Type": {"text/plain; charset=utf-8"}}, "no"}},
-		{"with headers alone", policy.LimitedAction{Header: map[string]string{"X-Again": "{wait}"}}, reply{429, http.Header{"X-Again": {"3599"}, "Content-Type": {"application/problem+json"}}, ""}},
+		{"with only headers", policy.LimitedAction{Header: map[string]string{"X-Again": "{wait}"}}, reply{429, http.Header{"X-Again": {"3599"}, "Content-Type": {"application/problem+json"}}, ""}},
 		{"with a body", policy.LimitedAction{Body: `{"a":{"wait":{wait},"{rule}":1},"{other}":{}}`, ContentType: "application/json"}, reply{429, http.Header{"Content-Type": {"application/json"}}, `{"a":{"wait":3599,"r":1},"{other}":{}}`}},
 		{"with a file", policy.LimitedAction{File: page, Status: 503}, reply{503, http.Header{"Content-Type": {"application/json"}}, `{"error":{"code":"r"},"again":3599}`}},
 	} {
 		clock := int64(1e6)
 		s := served(t, wrap(t, ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "r", Limits: hourly(1), WhenLimited: c.answer}), httplimit.Options{}, nothing))
-		ask(t, s, get("/"))
-		got := ask(t, s, get("/"))
+		send(t, s, get("/"))
+		got := send(t, s, get("/"))
 		if got.status != c.want.status || c.want.body != "" && got.body != c.want.body || got.header.Get("Retry-After") != "3599" {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -411,7 +411,7 @@ func TestRejection(t *testing.T) {
 	}
 }
 
-// A file that cannot be read any more leaves the refusal a problem document, which is a refusal all the same.
+// If its file can no longer be read, a refusal is a problem document instead.
 func TestRejectionWithoutItsFile(t *testing.T) {
 	page := saved(t, "denied.txt", "no")
 	clock := int64(1e6)
@@ -432,7 +432,7 @@ func TestRejectionWithoutItsFile(t *testing.T) {
 	}
 }
 
-// Who is on a list to refuse is told so little.
+// A client on a deny list gets status 403, and the body does not hold its key.
 func TestListedIsForbidden(t *testing.T) {
 	store, err := memory.New(memory.Options{})
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 
 const megabyte = 1_000_000
 
-// pacing returns a handler that a rule with a bandwidth per X-Key paces.
+// pacing returns a handler under a rule with a bandwidth for each X-Key.
 func pacing(tb testing.TB, b policy.Bandwidth, next http.HandlerFunc) http.Handler {
 	tb.Helper()
 	store, err := memory.New(memory.Options{})
@@ -48,7 +48,7 @@ func pacing(tb testing.TB, b policy.Bandwidth, next http.HandlerFunc) http.Handl
 	return wrap(tb, d, httplimit.Options{OnError: func(_ *http.Request, err error) { tb.Error(err) }}, next)
 }
 
-// requestOf returns a request of a key.
+// requestOf returns a request with a key in X-Key.
 func requestOf(ctx context.Context, key, target string, body io.Reader) *http.Request {
 	method := http.MethodGet
 	if body != nil {
@@ -62,7 +62,7 @@ func requestOf(ctx context.Context, key, target string, body io.Reader) *http.Re
 	return r
 }
 
-// zeroes gives so many bytes.
+// zeroes returns a reader of n bytes.
 func zeroes(n int64) io.Reader { return io.LimitReader(endless{}, n) }
 
 type endless struct{}
@@ -72,7 +72,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// between reports a time that is not within a chunk of what it should be.
+// between fails the test if took is more than a chunk's time from want.
 func between(t *testing.T, what string, took, want time.Duration) {
 	t.Helper()
 	if took < want-time.Millisecond || took > want+bandwidth.ChunkTime {
@@ -80,8 +80,8 @@ func between(t *testing.T, what string, took, want time.Duration) {
 	}
 }
 
-// TestBandwidthExactly paces bodies by a virtual clock: each direction has its rate, requests of
-// one key share it, and those of another have their own.
+// TestBandwidthExactly paces bodies by a virtual clock: each direction has its rate,
+// and each key has rates of its own.
 func TestBandwidthExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := pacing(t, policy.Bandwidth{Down: sluice.PerSecond(2 * megabyte), Up: sluice.PerSecond(megabyte)}, func(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +148,7 @@ func TestBandwidthOfClientGone(t *testing.T) {
 	})
 }
 
-// TestBandwidthOfHead holds nothing up that is not sent.
+// TestBandwidthOfHead checks that the body of a HEAD response takes no time, because it is never sent.
 func TestBandwidthOfHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := pacing(t, policy.Bandwidth{Down: sluice.PerSecond(1000)}, func(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +164,7 @@ func TestBandwidthOfHead(t *testing.T) {
 	})
 }
 
-// TestBandwidthBodyClosed reads from a body that was closed as one does without pacing.
+// TestBandwidthBodyClosed reads from a closed body: the error is the same as without pacing.
 func TestBandwidthBodyClosed(t *testing.T) {
 	h := pacing(t, policy.Bandwidth{Up: sluice.PerSecond(megabyte)}, func(_ http.ResponseWriter, r *http.Request) {
 		if err := r.Body.Close(); err != nil {
@@ -177,7 +177,8 @@ func TestBandwidthBodyClosed(t *testing.T) {
 	h.ServeHTTP(httptest.NewRecorder(), requestOf(t.Context(), "a", "/", zeroes(10)))
 }
 
-// rates are measured for a second after the burst, or for 5 s with it.
+// measured returns how long a rate is measured, and how long the burst before is skipped. A soak
+// measures for 5 s, burst included.
 func measured() (span, skip time.Duration) {
 	if os.Getenv("SLUICE_SOAK") != "" {
 		return 5 * time.Second, 0
@@ -185,7 +186,7 @@ func measured() (span, skip time.Duration) {
 	return time.Second, 100 * time.Millisecond
 }
 
-// rateOf reads for a while, and returns how many bytes came per second.
+// rateOf reads for a while and returns the bytes per second.
 func rateOf(t *testing.T, r io.Reader) float64 {
 	t.Helper()
 	span, skip := measured()
@@ -202,7 +203,7 @@ func rateOf(t *testing.T, r io.Reader) float64 {
 	return float64(sum) / time.Since(began).Seconds()
 }
 
-// within tries some times to measure a rate within 2 %: the machine has other work too.
+// within measures a rate several times until it is within 2 %, because the machine has other work too.
 func within(t *testing.T, want float64, measure func() float64) {
 	t.Helper()
 	var seen []string
@@ -217,7 +218,7 @@ func within(t *testing.T, want float64, measure func() float64) {
 	t.Errorf("not within 2 %% of the rate: %v", seen)
 }
 
-// TestBandwidthDown downloads over HTTP, what a handler writes and what the kernel sends of a file.
+// TestBandwidthDown downloads over HTTP: bytes that a handler writes, and a file that the kernel sends.
 func TestBandwidthDown(t *testing.T) {
 	const rate = 50 * megabyte
 	file := filepath.Join(t.TempDir(), "file")
@@ -265,13 +266,13 @@ func TestBandwidthUp(t *testing.T) {
 		res, err := s.Client().Do(requestOf(t.Context(), fmt.Sprint(try), s.URL, endless{}))
 		if err == nil {
 			res.Body.Close()
-			t.Error("the connection was to be cut")
+			t.Error("the connection was not cut")
 		}
 		return <-seen
 	})
 }
 
-// TestBandwidthFlush sends what is flushed at once.
+// TestBandwidthFlush checks that flushed bytes are sent at once.
 func TestBandwidthFlush(t *testing.T) {
 	next := make(chan struct{})
 	s := httptest.NewServer(pacing(t, policy.Bandwidth{Down: sluice.PerSecond(megabyte)}, func(w http.ResponseWriter, _ *http.Request) {
@@ -302,7 +303,7 @@ func TestBandwidthFlush(t *testing.T) {
 	}
 }
 
-// TestBandwidthHijacked paces what goes over a connection that is taken over, in both directions.
+// TestBandwidthHijacked paces a hijacked connection in both directions.
 func TestBandwidthHijacked(t *testing.T) {
 	const rate, size = megabyte, 240_000 // 200 ms and the burst
 	up := make(chan time.Duration, 1)
@@ -323,7 +324,7 @@ func TestBandwidthHijacked(t *testing.T) {
 			}
 			up <- time.Since(began)
 			if !bytes.Equal(got, bytes.Repeat([]byte("echo"), size/4)) {
-				t.Error("other bytes came than were sent")
+				t.Error("the bytes received differ from the bytes sent")
 			}
 			_, _ = conn.Write(got)
 		}()
@@ -335,7 +336,7 @@ func TestBandwidthHijacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// The first bytes come with the header, and lie in the server's buffer.
+	// The first bytes come with the header and are in the server's buffer.
 	sent := "GET / HTTP/1.1\r\nHost: x\r\nX-Key: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n" + strings.Repeat("echo", size/4)
 	if _, err := io.WriteString(conn, sent); err != nil {
 		t.Fatal(err)
@@ -361,8 +362,8 @@ func TestBandwidthHijacked(t *testing.T) {
 	}
 }
 
-// TestBandwidthDeadline counts against a handler's deadline what the client takes to read, and not
-// what the pacing takes.
+// TestBandwidthDeadline counts the client's time to read against a handler's deadline, but not
+// the time that pacing takes.
 func TestBandwidthDeadline(t *testing.T) {
 	const deadline = 200 * time.Millisecond
 	done := make(chan error, 1)
@@ -395,13 +396,13 @@ func TestBandwidthDeadline(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if err := <-done; err != nil {
-		t.Errorf("who reads: %v", err)
+		t.Errorf("a client that reads: %v", err)
 	}
 	start(1000*megabyte, func(w io.Writer) error {
 		_, err := io.Copy(struct{ io.Writer }{w}, endless{}) // until the buffers between are full
 		return err
 	})
 	if err := <-done; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("who reads nothing: %v", err)
+		t.Errorf("a client that reads nothing: %v", err)
 	}
 }

@@ -20,8 +20,8 @@ func (w *noWriter) Header() http.Header         { return w.header }
 func (w *noWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *noWriter) WriteHeader(int)             {}
 
-// serve runs a handler again and again, with the headers of each response gone as
-// they are in a server.
+// serve runs a handler repeatedly. It clears the headers after each response, as a server
+// does.
 func serve(b *testing.B, h http.Handler, remote string) {
 	b.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/api/items", nil)
@@ -41,8 +41,8 @@ func serveRequest(b *testing.B, h http.Handler, r *http.Request) {
 
 var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-// BenchmarkFloor is a handler that only sets the same headers. What a middleware
-// costs is its figure less this one.
+// BenchmarkFloor runs a handler that only sets the same headers. A middleware's cost is
+// its figure minus this figure.
 func BenchmarkFloor(b *testing.B) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

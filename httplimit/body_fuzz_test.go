@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// expanded is what a template must become, character by character.
+// expanded returns the text that a template must become, computed character by character.
 func expanded(text, wait, rule string) string {
 	var b strings.Builder
 	for text != "" {
@@ -31,7 +31,7 @@ func expanded(text, wait, rule string) string {
 	return b.String()
 }
 
-// Whatever the template, only its two names are filled in, once, and headers stay one line.
+// In any template, only its two names are replaced, once, and a header stays one line.
 func FuzzBodyTemplate(f *testing.F) {
 	for _, text := range []string{"", "{wait}", "{rule}", "{{wait}}", "{ru{rule}le}", `{"a":{wait},"b":"{rule}","c":{}}`, "{wait", "}{rule}{", "{WAIT} {wait }", "\x00{wait}\xff"} {
 		f.Add(text, int64(1500))

@@ -9,11 +9,11 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 )
 
-// addressIn reads what may be an address with brackets, a port or a zone, by
-// other means than the code.
+// addressIn parses an address that may have brackets, a port or a zone. It works
+// differently from the code under test.
 func addressIn(text string) netip.Addr {
 	if strings.HasPrefix(text, "[") && strings.Count(text, "]") != 1 {
-		return netip.Addr{} // netip takes brackets in zones
+		return netip.Addr{} // netip accepts brackets in zones
 	}
 	bare := text
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
@@ -66,8 +66,8 @@ func FuzzForwardedFor(f *testing.F) {
 	})
 }
 
-// Whatever clients send before it, the element that a trusted proxy adds to
-// Forwarded is the one that is read.
+// Only the element that a trusted proxy adds to Forwarded is read, whatever clients
+// send before it.
 func FuzzForwarded(f *testing.F) {
 	f.Add(`for=6.6.6.6`, false)
 	f.Add(`for="6.6.6.6`, true)

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// bearer is the header of a token with a payload, whose signature nobody checks.
+// bearer returns the header of a token with a payload. Nobody checks its signature.
 func bearer(payload string) string {
 	return "Authorization: Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
 }
@@ -40,7 +40,7 @@ func TestBearerClaim(t *testing.T) {
 		{[]string{bearer(`{"sub":"alice"}`) + ".more"}, "sub", "", false},
 		{[]string{"Authorization: Bearer a.%%%.c"}, "sub", "", false},
 		{[]string{bearer(`{"sub":"` + strings.Repeat("x", 17<<10) + `"}`)}, "sub", "", false},
-		// The gateway may have verified the other one.
+		// The gateway may have verified the other token.
 		{[]string{bearer(`{"sub":"alice"}`), bearer(`{"sub":"bob"}`)}, "sub", "", false},
 		{nil, "sub", "", false},
 	} {
@@ -50,7 +50,7 @@ func TestBearerClaim(t *testing.T) {
 	}
 }
 
-// Rules can count by a claim, and by values of the program's own.
+// Rules can count by a claim, and by values that the program computes.
 func TestClaimsAndAttributes(t *testing.T) {
 	clock := int64(1e6)
 	rules := []policy.Rule{
@@ -60,19 +60,19 @@ func TestClaimsAndAttributes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		o    httplimit.PolicyOptions
-		want map[string]int64 // what is left of each rule met
+		want map[string]int64 // remaining units of each matching rule
 	}{
 		{"the token's", httplimit.PolicyOptions{}, map[string]int64{"user": 1}},
 		{"the program's", httplimit.PolicyOptions{
 			Claim:     func(*http.Request, string) (string, bool) { return "verified", true },
 			Attribute: func(r *http.Request, name string) (string, bool) { return r.Host, name == "tenant" },
 		}, map[string]int64{"user": 1, "tenant": 2}},
-		{"an attribute alone", httplimit.PolicyOptions{
+		{"only an attribute", httplimit.PolicyOptions{
 			Attribute: func(r *http.Request, name string) (string, bool) { return r.Host + "2", name == "tenant" },
 		}, map[string]int64{"user": 0, "tenant": 2}},
 	} {
 		d := ruled(t, storeAt(t, &clock), c.o, rules...)
-		if c.name == "an attribute alone" {
+		if c.name == "only an attribute" {
 			d = ruled(t, d.Store(), c.o, rules...)
 			first := d.Decide(get("/", bearer(`{"sub":"alice"}`)))
 			if !first.Allowed() {

@@ -61,7 +61,7 @@ func TestClientIP(t *testing.T) {
 		{"no proxies, header", httplimit.ClientIPOptions{}, from("192.0.2.1:80", "X-Forwarded-For: 6.6.6.6"), "192.0.2.1"},
 		{"peer not trusted", xff, from("192.0.2.1:80", "X-Forwarded-For: 6.6.6.6"), "192.0.2.1"},
 
-		{"proxy asks itself", xff, from("10.0.0.1:80"), "10.0.0.1"},
+		{"proxy's own request", xff, from("10.0.0.1:80"), "10.0.0.1"},
 		{"one proxy", xff, from("10.0.0.1:80", "X-Forwarded-For: 192.0.2.1"), "192.0.2.1"},
 		{"spoofed", xff, from("10.0.0.1:80", "X-Forwarded-For: 6.6.6.6, 192.0.2.1"), "192.0.2.1"},
 		{"two proxies", xff, from("10.0.0.1:80", "X-Forwarded-For: 6.6.6.6, 192.0.2.1, 10.0.0.2"), "192.0.2.1"},
@@ -77,7 +77,7 @@ func TestClientIP(t *testing.T) {
 		{"empty elements", xff, from("10.0.0.1:80", "X-Forwarded-For: 192.0.2.1, ,, "), "192.0.2.1"},
 		{"empty line", xff, from("10.0.0.1:80", "X-Forwarded-For: 192.0.2.1", "X-Forwarded-For: "), "192.0.2.1"},
 		{"nothing but commas", xff, from("10.0.0.1:80", "X-Forwarded-For: , ,"), "10.0.0.1"},
-		{"malformed before", xff, from("10.0.0.1:80", "X-Forwarded-For: \"<script>, 192.0.2.1"), "192.0.2.1"},
+		{"malformed element before", xff, from("10.0.0.1:80", "X-Forwarded-For: \"<script>, 192.0.2.1"), "192.0.2.1"},
 		{"malformed", xff, from("10.0.0.1:80", "X-Forwarded-For: 192.0.2.1, unknown"), ""},
 		{"leading zeros", xff, from("10.0.0.1:80", "X-Forwarded-For: 192.0.2.01"), ""},
 		{"hex", xff, from("10.0.0.1:80", "X-Forwarded-For: 0xC0000201"), ""},
@@ -136,7 +136,7 @@ func TestClientIPOptions(t *testing.T) {
 	}
 }
 
-// A range of mapped addresses that is shorter than the mapping was once all of IPv4.
+// A range of mapped addresses that is shorter than the mapping once held all of IPv4.
 func TestTrustedProxyRanges(t *testing.T) {
 	for _, c := range []struct{ text, want, problem string }{
 		{"10.0.0.0/8", "10.0.0.0/8", ""},
@@ -172,13 +172,13 @@ func TestTrustedProxyRanges(t *testing.T) {
 	}
 }
 
-// hop is one step of a chain: how it is written, and what it means.
+// hop is one step of a chain: its text, and the address that the text means.
 type hop struct {
 	text string
-	addr netip.Addr // invalid for what is no address
+	addr netip.Addr // invalid if the text is not an address
 }
 
-// randomHop writes an address in one of the ways in which proxies do.
+// randomHop writes an address in one of the forms that proxies use.
 func randomHop(rng *rand.Rand, forwarded bool) hop {
 	var addr netip.Addr
 	switch rng.IntN(6) {
@@ -223,7 +223,7 @@ func randomHop(rng *rand.Rand, forwarded bool) hop {
 	return hop{text, addr}
 }
 
-// rightmostUntrusted is the rule, told over the chain as it is meant.
+// rightmostUntrusted is the rule, applied to the parsed chain.
 func rightmostUntrusted(peer netip.Addr, chain []hop, trusted func(netip.Addr) bool, hops int) netip.Addr {
 	whole := append(append([]hop(nil), chain...), hop{addr: peer})
 	at := len(whole) - 1
@@ -342,7 +342,7 @@ func TestAddressSpellings(t *testing.T) {
 			}
 		}
 	}
-	// Two IPv4 addresses are two, mapped or not.
+	// Two IPv4 addresses have two keys, mapped or not.
 	if a, b := keyOf(t, part, from("[::ffff:192.0.2.1]:80")), keyOf(t, part, from("[::ffff:192.0.2.2]:80")); a == b {
 		t.Errorf("two IPv4 addresses have one key, %q", a)
 	}

@@ -31,7 +31,7 @@ func TestConcurrency(t *testing.T) {
 		if code := status(quiet); code != 429 {
 			t.Errorf("one too many: status %d", code)
 		}
-		// They last longer than a lease does that nobody renews.
+		// The requests last longer than a lease that nobody renews.
 		<-time.After(10 * time.Minute)
 		if code := status(quiet); code != 429 {
 			t.Errorf("one too many after ten minutes: status %d", code)
@@ -41,7 +41,7 @@ func TestConcurrency(t *testing.T) {
 			synctest.Wait()
 		}
 		if !first.Load() || !second.Load() || remaining(t, store, sluice.Concurrency{Max: 2}) != 2 {
-			t.Errorf("after both: %d free", remaining(t, store, sluice.Concurrency{Max: 2}))
+			t.Errorf("after both requests: %d free", remaining(t, store, sluice.Concurrency{Max: 2}))
 		}
 		if keys := store.Stats().Keys; keys > 1 {
 			t.Errorf("%d keys are left", keys)
@@ -49,7 +49,7 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-// Who queues for a place runs when there is one, not when it was estimated to be.
+// A queued request runs when a unit is free, not at the estimated time.
 func TestConcurrencyQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
@@ -91,14 +91,14 @@ func TestConcurrencyQueueMaxDelay(t *testing.T) {
 		w, second := begin(h, get("/"))
 		<-time.After(2 * time.Second)
 		if !second.Load() || w.Code != 429 || remaining(t, store, limit) != 1 {
-			t.Errorf("done %v: status %d, %d places left", second.Load(), w.Code, remaining(t, store, limit))
+			t.Errorf("done %v: status %d, %d units left", second.Load(), w.Code, remaining(t, store, limit))
 		}
 		close(leave)
 		synctest.Wait()
 	})
 }
 
-// A limit that estimates no latency lets nobody run who is queued, either.
+// A queued request waits for a free unit even if the limit has no estimated latency.
 func TestConcurrencyQueueWithoutALatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan struct{})
@@ -119,8 +119,8 @@ func TestConcurrencyQueueWithoutALatency(t *testing.T) {
 	})
 }
 
-// A lease that a rule in shadow granted ends with the request, also if another
-// rule refuses it.
+// A lease of a shadow rule ends with the request, even if another rule refuses the
+// request.
 func TestShadowLeaseOfRefusedRequest(t *testing.T) {
 	clock := int64(1e6)
 	store := storeAt(t, &clock)
@@ -143,6 +143,6 @@ func TestShadowLeaseOfRefusedRequest(t *testing.T) {
 	}
 	v := d.Policy().Peek(t.Context(), store, &policy.Attributes{})
 	if got := v.Results[0].Decision.Remaining; got != 5 {
-		t.Errorf("%d of 5 places are free", got)
+		t.Errorf("%d of 5 units are free", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Costs that are known only when a request has been handled, over connections.
+// Some costs are known only after a request has been handled, here over connections.
 func TestCostsAfterTheResponse(t *testing.T) {
 	requestBytes := policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}
 	responseBytes := policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}
@@ -35,17 +35,17 @@ func TestCostsAfterTheResponse(t *testing.T) {
 		{"a declared body", requestBytes, post(strings.NewReader("123456789012")), read, 12},
 		{"a streamed body", requestBytes, post(unsized(5000)), read, 5000},
 		{"no body", requestBytes, get("/"), read, 0},
-		{"a written answer", responseBytes, get("/"), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "12345"); _, _ = io.WriteString(w, "678") }, 8},
-		{"a copied answer", responseBytes, get("/"), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, unsized(50_000)) }, 50_000},
-		{"no answer", responseBytes, get("/"), func(http.ResponseWriter, *http.Request) {}, 0},
-		{"an answer without its body", responseBytes, httptest.NewRequest(http.MethodHead, "/", http.NoBody), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "12345") }, 0},
+		{"a written response", responseBytes, get("/"), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "12345"); _, _ = io.WriteString(w, "678") }, 8},
+		{"a copied response", responseBytes, get("/"), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, unsized(50_000)) }, 50_000},
+		{"no response", responseBytes, get("/"), func(http.ResponseWriter, *http.Request) {}, 0},
+		{"a response without its body", responseBytes, httptest.NewRequest(http.MethodHead, "/", http.NoBody), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "12345") }, 0},
 		{"a header", tokens, get("/"), func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Tokens", "77") }, 77},
 		{"a trailer", tokens, get("/"), func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "text")
 			w.Header().Set(http.TrailerPrefix+"X-Tokens", "78")
 		}, 78},
-		{"nothing told", tokens, get("/"), func(http.ResponseWriter, *http.Request) {}, 10},
-		{"a broken answer", tokens, get("/"), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 10},
+		{"no header", tokens, get("/"), func(http.ResponseWriter, *http.Request) {}, 10},
+		{"an aborted response", tokens, get("/"), func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := int64(1e6)
@@ -74,7 +74,7 @@ func TestCostsAfterTheResponse(t *testing.T) {
 	}
 }
 
-// Rules say by the status which requests count: here failed logins by address, and all by name.
+// A rule's statuses choose which requests it counts: here one counts failed logins, the other all.
 func TestCountsOfRules(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{},
@@ -99,11 +99,11 @@ func TestCountsOfRules(t *testing.T) {
 	}
 	v := d.Policy().Peek(t.Context(), d.Store(), &policy.Attributes{})
 	if got := [2]int64{v.Results[0].Decision.Remaining, v.Results[1].Decision.Remaining}; got != [2]int64{0, 1} {
-		t.Errorf("left %v", got)
+		t.Errorf("remaining: %v", got)
 	}
 }
 
-// A shared gate has its own settings.
+// A shared gate has its own settings, so a middleware with settings of the gate is refused.
 func TestSharedGate(t *testing.T) {
 	d := keyed(t, httplimit.KeyOptions{
 		Store: bubbleStore(t), Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(1)})},

@@ -52,8 +52,8 @@ func TestDelayedRequestsWait(t *testing.T) {
 	})
 }
 
-// A client that goes away while it waits is not served, and its place in the queue
-// goes to the next one.
+// A client that disconnects while it waits is not served, and the next request gets
+// its turn in the queue.
 func TestClientGoneWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
@@ -64,17 +64,17 @@ func TestClientGoneWhileWaiting(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		w, done := begin(h, get("/").WithContext(ctx))
 		if before := remaining(t, store, queue); done.Load() || before != 1 {
-			t.Errorf("waiting: done %v, %d places left", done.Load(), before)
+			t.Errorf("waiting: done %v, %d turns left", done.Load(), before)
 		}
 		leave()
 		synctest.Wait()
 		if after := remaining(t, store, queue); !done.Load() || served != 1 || after != 2 || w.Code != 499 {
-			t.Errorf("gone: done %v, %d served, %d places left, status %d", done.Load(), served, after, w.Code)
+			t.Errorf("gone: done %v, %d served, %d turns left, status %d", done.Load(), served, after, w.Code)
 		}
 	})
 }
 
-// What other limits took at once is given back too when a client goes away.
+// When a client disconnects, the charges of its other limits are given back too.
 func TestClientGoneGivesAllBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
@@ -99,12 +99,12 @@ func TestClientGoneGivesAllBack(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		begin(h, get("/").WithContext(ctx))
 		if got := left(); got != [3]int64{1, 8, 4} {
-			t.Errorf("while it waits there is left %v", got)
+			t.Errorf("remaining while it waits: %v", got)
 		}
 		leave()
 		synctest.Wait()
 		if got := left(); got != [3]int64{2, 9, 5} {
-			t.Errorf("after it left there is left %v", got)
+			t.Errorf("remaining after it left: %v", got)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestMaxDelay(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, get("/"))
 			if w.Code != 429 || w.Header().Get("Retry-After") != c.again || remaining(t, store, queue) != 5 {
-				t.Errorf("MaxDelay %v: status %d, %v, %d places left", c.most, w.Code, w.Header(), remaining(t, store, queue))
+				t.Errorf("MaxDelay %v: status %d, %v, %d turns left", c.most, w.Code, w.Header(), remaining(t, store, queue))
 			}
 		}
 	})
@@ -166,7 +166,7 @@ func TestMaxWaiting(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, get("/"))
 		if w.Code != 503 || w.Header().Get("Retry-After") != "3" || remaining(t, store, queue) != 7 {
-			t.Errorf("one too many: status %d, %v, %d places left", w.Code, w.Header(), remaining(t, store, queue))
+			t.Errorf("one too many: status %d, %v, %d turns left", w.Code, w.Header(), remaining(t, store, queue))
 		}
 		<-time.After(time.Minute)
 		if m.Waiting() != 0 {
@@ -175,7 +175,7 @@ func TestMaxWaiting(t *testing.T) {
 	})
 }
 
-// MaxWait lets requests wait for a token bucket, which offers no queue by itself.
+// MaxWait lets requests wait for a token bucket, which has no queue itself.
 func TestWaitForTokenBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

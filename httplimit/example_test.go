@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// must returns what has no error: examples stop at the first one.
+// must returns v, and panics if there is an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -22,10 +22,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// noon is a clock that stands still, so that examples print the same each time.
+// noon is a stopped clock, so that examples always print the same.
 func noon() int64 { return time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC).UnixMicro() }
 
-// fetch sends a GET request of 192.0.2.1 to a handler, with headers given as "Name: value".
+// fetch sends a GET request from 192.0.2.1 to a handler, with headers given as "Name: value".
 func fetch(h http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for _, line := range headers {
@@ -89,7 +89,7 @@ func Example() {
 	// 429 "api";r=0;t=30
 }
 
-// Each API key has limits of its own. Who sends none is refused.
+// Each API key has limits of its own. A request without a key is refused.
 func ExampleNewKeyDecider() {
 	store := must(memory.New(memory.Options{Clock: noon}))
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
@@ -113,7 +113,7 @@ func ExampleNewKeyDecider() {
 	// 400
 }
 
-// Rules say which requests are limited by what.
+// Rules choose which limits apply to which requests.
 func ExampleNewPolicyDecider() {
 	rules := must(policy.New(policy.Options{Rules: []policy.Rule{{
 		Name:   "login",
@@ -133,14 +133,14 @@ func ExampleNewPolicyDecider() {
 	// /other 200
 }
 
-// Behind proxies, the client is the last address that is no trusted proxy.
+// Behind proxies, the client is the last address that is not a trusted proxy.
 func ExampleNewClientIP() {
 	ip := must(httplimit.NewClientIP(httplimit.ClientIPOptions{
 		TrustedProxies: must(httplimit.ParseProxies("10.0.0.0/8", "192.0.2.1")),
 	}))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "192.0.2.1:4711"
-	r.Header.Set("X-Forwarded-For", "6.6.6.6, 203.0.113.7, 10.0.0.2") // the first is made up by the client
+	r.Header.Set("X-Forwarded-For", "6.6.6.6, 203.0.113.7, 10.0.0.2") // the client made up the first address
 
 	fmt.Println(ip.Addr(r))
 	// Output: 203.0.113.7 true
@@ -203,7 +203,7 @@ func ExampleOptions_counts() {
 	// right 429
 }
 
-// An answer of one's own. The headers are set already.
+// A program can write its own response. The headers are set already.
 func ExampleOptions_onDenied() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
@@ -227,7 +227,7 @@ func ExampleOptions_onDenied() {
 	// 429 0 Come back in 60 seconds.
 }
 
-// A handler that gives less when little is left.
+// A handler can respond with less when little of the limit remains.
 func ExampleFromContext() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
@@ -250,7 +250,7 @@ func ExampleFromContext() {
 	// hi
 }
 
-// Edges that are no handlers use the parts: a question, the headers, the answer.
+// An edge that is not a handler uses the parts: the decision, the headers, the response.
 func ExampleHeaders_Set() {
 	decider := must(httplimit.NewKeyDecider(httplimit.KeyOptions{
 		Store:  must(memory.New(memory.Options{Clock: noon})),
@@ -264,7 +264,7 @@ func ExampleHeaders_Set() {
 		v := decider.Decide(r)
 		headers.Set(w.Header(), &v)
 		if !v.Allowed() {
-			_ = httplimit.WriteDenied(w, r, &v) // fails only where a rule has a file
+			_ = httplimit.WriteDenied(w, r, &v) // fails only if a rule has a file
 		}
 		fmt.Printf("%s: %d%s\n", w.Header().Get("RateLimit-Policy"), w.Code, w.Body)
 	}
@@ -296,7 +296,7 @@ func ExampleMiddleware_bandwidth() {
 		panic(err)
 	}
 	rules, err := policy.New(policy.Options{Rules: []policy.Rule{{
-		// All downloads of a user together get 1 MB/s, and uploads half of it.
+		// All downloads of a user share 1 MB/s, and all uploads share half of that.
 		Name: "files", Key: []policy.Part{policy.Header("X-User")},
 		Bandwidth: &policy.Bandwidth{Down: sluice.PerSecond(1_000_000), Up: sluice.PerSecond(500_000)},
 	}}})

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// The server removes the files of the forms that it knows: the handler may get a copy of the request.
+// The server removes the files of its own requests' forms only, and the handler may get a copy of the request.
 func TestFormsLeaveNoFiles(t *testing.T) {
 	files := t.TempDir()
 	t.Setenv("TMPDIR", files)
@@ -26,7 +26,7 @@ func TestFormsLeaveNoFiles(t *testing.T) {
 			t.Error(err)
 		}
 		if left, err := os.ReadDir(files); err != nil || len(left) == 0 {
-			t.Errorf("the form is in no file, %v", err)
+			t.Errorf("the form is not in a file, %v", err)
 		}
 		if r.Header.Get(policy.MarkedHeader) != "" {
 			copied++
@@ -39,7 +39,7 @@ func TestFormsLeaveNoFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(part, "%11000000d", 1) // beyond what is kept in memory in any case
+		fmt.Fprintf(part, "%11000000d", 1) // more than memory ever keeps
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}

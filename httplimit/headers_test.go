@@ -26,17 +26,17 @@ func headers(tb testing.TB, o httplimit.HeaderOptions) *httplimit.Headers {
 	return h
 }
 
-// verdict folds decisions about limits as a KeyDecider does; the tightest is given.
-func verdict(tightest int, met ...policy.LimitResult) *policy.Verdict {
-	t := &met[tightest]
-	v := &policy.Verdict{Results: met, Tightest: t.Decision, TightestLimit: t.Request.Limit, Reason: t.Decision.Reason}
+// verdict combines limit results as a KeyDecider does. The caller gives the index of the tightest result.
+func verdict(tightest int, results ...policy.LimitResult) *policy.Verdict {
+	t := &results[tightest]
+	v := &policy.Verdict{Results: results, Tightest: t.Decision, TightestLimit: t.Request.Limit, Reason: t.Decision.Reason}
 	if !t.Decision.Allowed {
 		v.Action = policy.Deny
 	}
 	return v
 }
 
-func met(l *sluice.Limit, d sluice.Decision) policy.LimitResult {
+func result(l *sluice.Limit, d sluice.Decision) policy.LimitResult {
 	return policy.LimitResult{Request: sluice.Request{Limit: l, Cost: 1}, Decision: d}
 }
 
@@ -44,14 +44,14 @@ func TestHeaders(t *testing.T) {
 	bucket := sluice.MustLimit("burst", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
 	daily := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(1000)})
 	passed := verdict(0,
-		met(bucket, sluice.Decision{Allowed: true, Limit: 20, Remaining: 4, ResetAfter: 9*time.Second + 100*time.Millisecond}),
-		met(daily, sluice.Decision{Allowed: true, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}),
+		result(bucket, sluice.Decision{Allowed: true, Limit: 20, Remaining: 4, ResetAfter: 9*time.Second + 100*time.Millisecond}),
+		result(daily, sluice.Decision{Allowed: true, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}),
 	)
 	denied := verdict(1,
-		met(bucket, sluice.Decision{Allowed: true, Limit: 20, Remaining: 4, ResetAfter: time.Second}),
-		met(daily, sluice.Decision{Reason: sluice.ReasonLimited, Limit: 1000, RetryAfter: 59*time.Minute + time.Millisecond, ResetAfter: time.Hour}),
+		result(bucket, sluice.Decision{Allowed: true, Limit: 20, Remaining: 4, ResetAfter: time.Second}),
+		result(daily, sluice.Decision{Reason: sluice.ReasonLimited, Limit: 1000, RetryAfter: 59*time.Minute + time.Millisecond, ResetAfter: time.Hour}),
 	)
-	never := verdict(0, met(daily, sluice.Decision{Reason: sluice.ReasonNever, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}))
+	never := verdict(0, result(daily, sluice.Decision{Reason: sluice.ReasonNever, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}))
 	for _, c := range []struct {
 		name string
 		o    httplimit.HeaderOptions
@@ -59,7 +59,7 @@ func TestHeaders(t *testing.T) {
 		want []string
 	}{
 		{"IETF", httplimit.HeaderOptions{}, passed, []string{
-			// 15 units and a bit are missing: after the bit there is one more.
+			// 15 units and a fraction are missing: after the fraction there is one more unit.
 			`Ratelimit-Policy: "burst";q=20;w=12, "daily";q=1000;w=86400`, `Ratelimit: "burst";r=4;t=1`,
 		}},
 		{"IETF, denied", httplimit.HeaderOptions{}, denied, []string{
@@ -88,9 +88,9 @@ func TestHeaders(t *testing.T) {
 		}},
 		{"none", httplimit.HeaderOptions{Profile: httplimit.ProfileNone}, passed, nil},
 		{"none, denied", httplimit.HeaderOptions{Profile: httplimit.ProfileNone}, denied, []string{"Retry-After: 3541"}},
-		{"no limit met", httplimit.HeaderOptions{}, &policy.Verdict{}, nil},
+		{"no limit", httplimit.HeaderOptions{}, &policy.Verdict{}, nil},
 		{"no rule", httplimit.HeaderOptions{}, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, nil},
-		{"store error, passed", httplimit.HeaderOptions{}, &policy.Verdict{Reason: sluice.ReasonStoreError}, nil},
+		{"store error, allowed", httplimit.HeaderOptions{}, &policy.Verdict{Reason: sluice.ReasonStoreError}, nil},
 		{"store error, denied", httplimit.HeaderOptions{}, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError}, []string{"Retry-After: 1"}},
 	} {
 		h := make(http.Header)
@@ -106,13 +106,13 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// The time of a reset as a Unix time is not before the reset.
+// A reset written as a Unix time is never before the reset.
 func TestHeadersUnixReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Midnight of 2000-01-01, and a bit.
+		// Midnight of 2000-01-01, and a fraction of a second.
 		<-time.After(time.Millisecond)
 		limit := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerMinute(10)})
-		v := verdict(0, met(limit, sluice.Decision{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 59*time.Second + 999*time.Millisecond}))
+		v := verdict(0, result(limit, sluice.Decision{Allowed: true, Limit: 10, Remaining: 9, ResetAfter: 59*time.Second + 999*time.Millisecond}))
 		for _, profile := range []httplimit.Profile{httplimit.ProfileXRateLimit, httplimit.ProfileXRateLimitDashed} {
 			h := make(http.Header)
 			headers(t, httplimit.HeaderOptions{Profile: profile, Reset: httplimit.ResetUnix}).Set(h, v)
@@ -138,7 +138,7 @@ func TestHeaderOptions(t *testing.T) {
 	}
 }
 
-// The policies of all algorithms, and names that are no plain text.
+// RateLimit-Policy describes every algorithm, and quotes names that are not plain text.
 func TestPolicyItems(t *testing.T) {
 	berlin := time.FixedZone("Berlin", 3600)
 	for want, l := range map[string]*sluice.Limit{
@@ -156,21 +156,21 @@ func TestPolicyItems(t *testing.T) {
 		`"a\"b\\c%0D%0Ad%C3%A9";q=5;w=1`:   sluice.MustLimit("a\"b\\c\r\ndé", sluice.FixedWindow{Rate: sluice.PerSecond(5)}),
 	} {
 		h := make(http.Header)
-		headers(t, httplimit.HeaderOptions{}).Set(h, verdict(0, met(l, sluice.Decision{Allowed: true, Limit: l.Capacity()})))
+		headers(t, httplimit.HeaderOptions{}).Set(h, verdict(0, result(l, sluice.Decision{Allowed: true, Limit: l.Capacity()})))
 		if got := h.Get("RateLimit-Policy"); got != want {
 			t.Errorf("got %s; want %s", got, want)
 		}
 	}
 }
 
-// Nothing that is in a limit's name, the only text, can end a header or begin
-// another one.
+// A limit's name is the only text in a header. No character in it can end the header
+// or begin another.
 func TestHeaderInjection(t *testing.T) {
 	for c := range 256 {
 		l := sluice.MustLimit("x"+string([]byte{byte(c)})+"Set-Cookie: a=b", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
 		for profile := range httplimit.ProfileNone {
 			h := make(http.Header)
-			headers(t, httplimit.HeaderOptions{Profile: profile}).Set(h, verdict(0, met(l, sluice.Decision{Limit: 5, RetryAfter: time.Second})))
+			headers(t, httplimit.HeaderOptions{Profile: profile}).Set(h, verdict(0, result(l, sluice.Decision{Limit: 5, RetryAfter: time.Second})))
 			for name, values := range h {
 				if strings.HasPrefix(name, "Set") {
 					t.Errorf("byte %d made a header", c)
@@ -185,36 +185,36 @@ func TestHeaderInjection(t *testing.T) {
 	}
 }
 
-// Middlewares around each other add to the lists of the IETF's profile, and leave
-// what they share of their values alone.
+// Nested middlewares add to the lists of the IETF's profile, and do not change values
+// that other responses share.
 func TestHeadersOfSeveralMiddlewares(t *testing.T) {
 	a := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
 	b := sluice.MustLimit("b", sluice.FixedWindow{Rate: sluice.PerSecond(6)})
 	set := headers(t, httplimit.HeaderOptions{})
 	h := make(http.Header)
-	set.Set(h, verdict(0, met(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5})))
-	set.Set(h, verdict(0, met(b, sluice.Decision{Allowed: true, Limit: 6, Remaining: 6})))
+	set.Set(h, verdict(0, result(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5})))
+	set.Set(h, verdict(0, result(b, sluice.Decision{Allowed: true, Limit: 6, Remaining: 6})))
 	if got := strings.Join(h["Ratelimit"], ", "); got != `"a";r=5, "b";r=6` {
 		t.Errorf("RateLimit is %s", got)
 	}
 	if got := strings.Join(h["Ratelimit-Policy"], ", "); got != `"a";q=5;w=1, "b";q=6;w=1` {
 		t.Errorf("RateLimit-Policy is %s", got)
 	}
-	// A handler that changes its headers in place does so for itself alone.
+	// A handler that changes its headers in place changes no other response.
 	h["Ratelimit-Policy"][0] = "changed"
 	other := make(http.Header)
-	set.Set(other, verdict(0, met(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5})))
+	set.Set(other, verdict(0, result(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5})))
 	if got := other.Get("RateLimit-Policy"); got != `"a";q=5;w=1` {
-		t.Errorf("another response says %s", got)
+		t.Errorf("another response has %s", got)
 	}
 }
 
-// Rules in shadow are not told.
+// Headers leave out shadow rules.
 func TestHeadersWithoutShadow(t *testing.T) {
 	a := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerSecond(5)})
-	shadow := met(sluice.MustLimit("b", sluice.FixedWindow{Rate: sluice.PerSecond(6)}), sluice.Decision{Limit: 6})
+	shadow := result(sluice.MustLimit("b", sluice.FixedWindow{Rate: sluice.PerSecond(6)}), sluice.Decision{Limit: 6})
 	shadow.Request.Shadow = true
-	v := verdict(0, met(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5}), shadow)
+	v := verdict(0, result(a, sluice.Decision{Allowed: true, Limit: 5, Remaining: 5}), shadow)
 	h := make(http.Header)
 	headers(t, httplimit.HeaderOptions{}).Set(h, v)
 	if got := h.Get("RateLimit-Policy"); got != `"a";q=5;w=1` {
@@ -222,22 +222,22 @@ func TestHeadersWithoutShadow(t *testing.T) {
 	}
 }
 
-// A limit that is changed while it is used does not make the cache grow without a
-// bound, and is told as it is.
+// Limits that change while in use do not make the cache grow without a bound, and
+// the headers describe the current limit.
 func TestHeadersOfManyLimits(t *testing.T) {
 	set := headers(t, httplimit.HeaderOptions{})
 	for i := range 40_000 {
 		l := sluice.MustLimit("l", sluice.FixedWindow{Rate: sluice.PerSecond(int64(1 + i))})
 		h := make(http.Header)
-		set.Set(h, verdict(0, met(l, sluice.Decision{Allowed: true})))
+		set.Set(h, verdict(0, result(l, sluice.Decision{Allowed: true})))
 		if got, want := h.Get("RateLimit-Policy"), fmt.Sprintf(`"l";q=%d;w=1`, 1+i); got != want {
 			t.Fatalf("got %s; want %s", got, want)
 		}
 	}
 }
 
-// Times are whole seconds, rounded up; Retry-After is 1 or more and never earlier
-// than what else is said, with any jitter.
+// Times are whole seconds, rounded up. With any jitter, Retry-After is at least 1 and
+// never earlier than the other headers.
 func TestRetryAfterIsNeverEarly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	limit := sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerMinute(7)})
@@ -248,7 +248,7 @@ func TestRetryAfterIsNeverEarly(t *testing.T) {
 				wait := 1 + time.Duration(rng.Int64N(int64(30*time.Second)))
 				d := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 7, RetryAfter: wait, ResetAfter: wait * 2}
 				h := make(http.Header)
-				set.Set(h, verdict(0, met(limit, d)))
+				set.Set(h, verdict(0, result(limit, d)))
 				again, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
 				if err != nil {
 					t.Fatal(err)
@@ -261,8 +261,8 @@ func TestRetryAfterIsNeverEarly(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				told := time.Duration(again) * time.Second
-				if again < 1 || again < until || told < wait || told >= wait+jitter+time.Second {
+				sent := time.Duration(again) * time.Second
+				if again < 1 || again < until || sent < wait || sent >= wait+jitter+time.Second {
 					t.Fatalf("profile %d, jitter %v: a wait of %v became Retry-After %d and %d", profile, jitter, wait, again, until)
 				}
 			}
@@ -270,8 +270,8 @@ func TestRetryAfterIsNeverEarly(t *testing.T) {
 	}
 }
 
-// The `t` of a bucket is when one more unit is there: not later than the second in
-// which it is, and not earlier.
+// The `t` of a bucket is the second in which one more unit becomes available, neither
+// later nor earlier.
 func TestTimeToMore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	set := headers(t, httplimit.HeaderOptions{})
@@ -284,40 +284,40 @@ func TestTimeToMore(t *testing.T) {
 		clock := int64(1)
 		store := storeAt(t, &clock)
 		key := sluice.StringKey("k")
-		ask := func(peek bool, n int64) sluice.Decision {
+		decide := func(peek bool, n int64) sluice.Decision {
 			d, err := store.Decide(t.Context(), sluice.Request{Limit: limit, Key: key, Cost: n, Peek: peek})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return d
 		}
-		d := ask(false, 1+rng.Int64N(burst))
+		d := decide(false, 1+rng.Int64N(burst))
 		clock += rng.Int64N(1 + int64(period/time.Microsecond))
-		d = ask(false, min(1, d.Remaining))
+		d = decide(false, min(1, d.Remaining))
 		if !d.Allowed || d.Remaining == burst {
 			continue
 		}
 		h := make(http.Header)
-		set.Set(h, verdict(0, met(limit, d)))
+		set.Set(h, verdict(0, result(limit, d)))
 		_, text, _ := strings.Cut(h.Get("RateLimit"), ";t=")
-		told, err := strconv.ParseInt(text, 10, 64)
+		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			t.Fatalf("%v: %q of %+v", limit, h.Get("RateLimit"), d)
 		}
 		before := clock
-		clock = before + (told-1)*1e6
-		if got := ask(true, 0).Remaining; got > d.Remaining {
-			t.Fatalf("%v: %d remaining, and already %d a second before t=%d", limit, d.Remaining, got, told)
+		clock = before + (seconds-1)*1e6
+		if got := decide(true, 0).Remaining; got > d.Remaining {
+			t.Fatalf("%v: %d remaining, and already %d a second before t=%d", limit, d.Remaining, got, seconds)
 		}
-		clock = before + told*1e6
-		if got := ask(true, 0).Remaining; got <= d.Remaining {
-			t.Fatalf("%v: %d remaining, and %d after t=%d", limit, d.Remaining, got, told)
+		clock = before + seconds*1e6
+		if got := decide(true, 0).Remaining; got <= d.Remaining {
+			t.Fatalf("%v: %d remaining, and %d after t=%d", limit, d.Remaining, got, seconds)
 		}
 	}
 }
 
-// Ten thousand clients that do as they are told do not all come back in the
-// moment in which a window ends, if there is jitter.
+// With jitter, ten thousand clients that obey Retry-After do not all come back at the
+// moment when a window ends.
 func TestResetHerd(t *testing.T) {
 	const clients, window = 10_000, 60
 	clock := int64(window * 1e6)
@@ -328,7 +328,7 @@ func TestResetHerd(t *testing.T) {
 		perSecond := make([]int, 5*window)
 		rng := rand.New(rand.NewPCG(9, 10))
 		for range clients {
-			// Each is refused at some time of the window that ends in a second or more.
+			// Each client is refused at least a second before the window ends.
 			clock = int64(2*window*1e6) + rng.Int64N((window-1)*1e6)
 			d, err := store.Decide(t.Context(), sluice.Request{Limit: limit, Key: sluice.StringKey("everybody"), Cost: 1})
 			if err != nil {
@@ -338,14 +338,14 @@ func TestResetHerd(t *testing.T) {
 				continue
 			}
 			h := make(http.Header)
-			set.Set(h, verdict(0, met(limit, d)))
+			set.Set(h, verdict(0, result(limit, d)))
 			again, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
 			at := clock + again*1e6
 			if at < 3*window*1e6 {
-				t.Fatalf("told to come back at %d, before the window ends", at)
+				t.Fatalf("Retry-After is at %d, before the window ends", at)
 			}
 			perSecond[at/1e6-3*window]++
 		}
@@ -362,13 +362,13 @@ func TestResetHerd(t *testing.T) {
 	}
 }
 
-// TestRefusedPlacesAreToldASecond: the end of a lease's time to live is when a place
-// is certain to be free, which would keep clients away for minutes.
-func TestRefusedPlacesAreToldASecond(t *testing.T) {
+// TestRetryAfterOfConcurrencyIsASecond: a unit is certain to be free only when a lease's
+// TTL ends. Waiting for that would keep clients away for minutes.
+func TestRetryAfterOfConcurrencyIsASecond(t *testing.T) {
 	limit := sluice.MustLimit("uploads", sluice.Concurrency{Max: 1, TTL: 5 * time.Minute})
 	h := make(http.Header)
 	set := headers(t, httplimit.HeaderOptions{})
-	set.Set(h, verdict(0, met(limit, sluice.Decision{Reason: sluice.ReasonLimited, Limit: 1, RetryAfter: 5 * time.Minute})))
+	set.Set(h, verdict(0, result(limit, sluice.Decision{Reason: sluice.ReasonLimited, Limit: 1, RetryAfter: 5 * time.Minute})))
 	if got := h.Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After is %q, want 1", got)
 	}
@@ -377,30 +377,31 @@ func TestRefusedPlacesAreToldASecond(t *testing.T) {
 	}
 }
 
-// A place may be free at any moment, but who is refused by something else too is told when that ends.
+// A unit of concurrency may be free at any moment. If something else denies the request too, Retry-After
+// is the end of that denial.
 func TestRetryAfterOfConcurrencyAndOthers(t *testing.T) {
 	flight, few := sluice.MustLimit("flight", sluice.Concurrency{Max: 1, TTL: 5 * time.Minute}), sluice.MustLimit("few", sluice.FixedWindow{Rate: sluice.PerMinute(1)})
 	headers, err := httplimit.NewHeaders(httplimit.HeaderOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	met := func(l *sluice.Limit, reason sluice.Reason, wait time.Duration) policy.LimitResult {
+	result := func(l *sluice.Limit, reason sluice.Reason, wait time.Duration) policy.LimitResult {
 		return policy.LimitResult{Request: sluice.Request{Limit: l}, Decision: sluice.Decision{Allowed: reason == sluice.ReasonNone, Reason: reason, RetryAfter: wait}}
 	}
-	free, full := met(few, sluice.ReasonNone, 0), met(flight, sluice.ReasonLimited, 4*time.Minute)
-	candidate := met(few, sluice.ReasonLimited, time.Minute)
+	free, full := result(few, sluice.ReasonNone, 0), result(flight, sluice.ReasonLimited, 4*time.Minute)
+	candidate := result(few, sluice.ReasonLimited, time.Minute)
 	candidate.Role = policy.RoleCandidate
 	for want, all := range map[string][]policy.LimitResult{
 		"1":   {full, free, candidate},
-		"30":  {full, met(few, sluice.ReasonLimited, 30*time.Second)},
-		"200": {met(flight, sluice.ReasonBanned, 200*time.Second), free},
-		"240": {met(flight, sluice.ReasonBanned, 240*time.Second), full},
+		"30":  {full, result(few, sluice.ReasonLimited, 30*time.Second)},
+		"200": {result(flight, sluice.ReasonBanned, 200*time.Second), free},
+		"240": {result(flight, sluice.ReasonBanned, 240*time.Second), full},
 	} {
 		v := &policy.Verdict{Action: policy.Deny, Reason: all[0].Decision.Reason, Tightest: all[0].Decision, TightestLimit: all[0].Request.Limit, Results: all}
 		h := http.Header{}
 		headers.Set(h, v)
 		if got := h.Get("Retry-After"); got != want || !strings.HasSuffix(h.Get("RateLimit"), ";t="+want) {
-			t.Errorf("told %s; want %s: %v", got, want, h)
+			t.Errorf("Retry-After is %s; want %s: %v", got, want, h)
 		}
 	}
 }

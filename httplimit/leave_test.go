@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// farStore is a store at the other end of a network: who does not wait for an answer does not know that
-// the question has been decided. Clients leave while it is asked.
+// farStore is a store at the other end of a network. A caller that leaves before the answer comes cannot
+// find out whether the store has decided. Clients leave during its calls.
 type farStore struct {
 	sluice.Store
 	leave func()
@@ -49,9 +49,9 @@ func (s *farStore) left() {
 	}
 }
 
-// Who leaves while the store decides keeps no place in flight and nothing that its request was
-// to give back, and so cannot take all places by coming and going.
-func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
+// A client that leaves while the store decides keeps no lease and no charge that its request was to
+// give back. So it cannot take all units by coming and going.
+func TestClientGoneWhileItsLeaseIsGranted(t *testing.T) {
 	flight, roomy := []*sluice.Limit{sluice.MustLimit("five", sluice.Concurrency{Max: 5})}, hourly(1000)[0]
 	byKey := func(limits ...*sluice.Limit) func(sluice.Store) *httplimit.Decider {
 		return func(s sluice.Store) *httplimit.Decider {
@@ -68,12 +68,12 @@ func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 	for name, c := range map[string]struct {
 		decider, left func(sluice.Store) *httplimit.Decider
 	}{
-		"a limit":                {decider: byKey(flight[0])},
-		"limits":                 {decider: byKey(flight[0], roomy)},
-		"a rule":                 {decider: byRules(five)},
-		"rules":                  {decider: byRules(five, policy.Rule{Name: "roomy", Limits: []*sluice.Limit{roomy}})},
-		"what counts by status":  {decider: byRules(failures)},
-		"a request to be marked": {decider: byRules(marks, refuses), left: byRules(marks)},
+		"a limit":                      {decider: byKey(flight[0])},
+		"limits":                       {decider: byKey(flight[0], roomy)},
+		"a rule":                       {decider: byRules(five)},
+		"rules":                        {decider: byRules(five, policy.Rule{Name: "roomy", Limits: []*sluice.Limit{roomy}})},
+		"a rule that counts by status": {decider: byRules(failures)},
+		"a request to be marked":       {decider: byRules(marks, refuses), left: byRules(marks)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := int64(1e6)
@@ -89,7 +89,7 @@ func TestClientGoneWhileItsPlaceIsGranted(t *testing.T) {
 			}
 			v := c.left(far.Store).Decide(get("/"))
 			if got := v.Results[0].Decision; !got.Allowed || got.Remaining != 4 {
-				t.Errorf("one takes a place, and %d are left of 5", got.Remaining)
+				t.Errorf("one request takes a unit, and %d of 5 are left", got.Remaining)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// bubbleStore returns a memory store that tells the time by package time, which
-// is virtual in a synctest bubble.
+// bubbleStore returns a memory store on the clock of package time, which is virtual
+// in a synctest bubble.
 func bubbleStore(tb testing.TB) *memory.Store {
 	tb.Helper()
 	s, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() }})
@@ -91,17 +91,17 @@ func TestOptions(t *testing.T) {
 		Key: []httplimit.Part{httplimit.Constant("all")},
 	})
 	if _, err := httplimit.New(nil, httplimit.Options{}); err == nil {
-		t.Error("a middleware without a decider was made")
+		t.Error("New accepted a missing decider")
 	}
 	if _, err := httplimit.New(d, httplimit.Options{MaxWaiting: -1}); err == nil {
-		t.Error("a negative number of requests may wait")
+		t.Error("New accepted a negative MaxWaiting")
 	}
 	if _, err := httplimit.New(d, httplimit.Options{Headers: httplimit.HeaderOptions{Jitter: -1}}); err == nil {
-		t.Error("negative jitter was taken")
+		t.Error("New accepted a negative jitter")
 	}
 }
 
-// All limits let a request pass, or none is charged.
+// Either all limits allow a request, or none is charged.
 func TestSeveralLimits(t *testing.T) {
 	clock := int64(1e6)
 	store := storeAt(t, &clock)
@@ -111,27 +111,27 @@ func TestSeveralLimits(t *testing.T) {
 		Store: store, Limits: []*sluice.Limit{second, hour}, Key: []httplimit.Part{httplimit.Constant("all")},
 		Cost: func(r *http.Request) int64 { return r.ContentLength },
 	})
-	ask := func(cost int64) policy.Verdict {
+	decide := func(cost int64) policy.Verdict {
 		r := get("/")
 		r.ContentLength = cost
 		return d.Decide(r)
 	}
-	if v := ask(1); !v.Allowed() || v.TightestLimit != hour || v.Tightest.Remaining != 1 || len(v.Results) != 2 {
-		t.Errorf("the first: %+v", v)
+	if v := decide(1); !v.Allowed() || v.TightestLimit != hour || v.Tightest.Remaining != 1 || len(v.Results) != 2 {
+		t.Errorf("the first request: %+v", v)
 	}
-	if v := ask(2); v.Allowed() || v.TightestLimit != hour || v.RetryAfter() != 30*time.Minute || v.Reason != sluice.ReasonLimited {
+	if v := decide(2); v.Allowed() || v.TightestLimit != hour || v.RetryAfter() != 30*time.Minute || v.Reason != sluice.ReasonLimited {
 		t.Errorf("too much: %+v", v)
 	}
-	if v := ask(0); !v.Allowed() || v.Results[0].Decision.Remaining != 4 || v.Results[1].Decision.Remaining != 1 {
+	if v := decide(0); !v.Allowed() || v.Results[0].Decision.Remaining != 4 || v.Results[1].Decision.Remaining != 1 {
 		t.Errorf("after a denial: %+v", v)
 	}
-	if v := ask(3); v.Allowed() || v.TightestLimit != hour || v.Reason != sluice.ReasonNever || v.RetryAfter() != 0 {
+	if v := decide(3); v.Allowed() || v.TightestLimit != hour || v.Reason != sluice.ReasonNever || v.RetryAfter() != 0 {
 		t.Errorf("more than fits: %+v", v)
 	}
-	if v := ask(-1); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
+	if v := decide(-1); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
 		t.Errorf("a negative cost: %+v", v)
 	}
-	if v := ask(0); v.Results[0].Decision.Remaining != 4 {
+	if v := decide(0); v.Results[0].Decision.Remaining != 4 {
 		t.Errorf("after a negative cost: %+v", v)
 	}
 }
@@ -159,7 +159,7 @@ func TestVerdictInContext(t *testing.T) {
 	store := storeAt(t, &clock)
 	limited(t, store, sluice.FixedWindow{Rate: sluice.PerMinute(5)}, httplimit.Options{}, look).ServeHTTP(httptest.NewRecorder(), get("/"))
 	if found != nil {
-		t.Error("there is a verdict that nobody asked for")
+		t.Error("the context has a verdict without the option")
 	}
 	limited(t, store, sluice.FixedWindow{Rate: sluice.PerMinute(5)}, httplimit.Options{Context: true}, look).ServeHTTP(httptest.NewRecorder(), get("/"))
 	if found == nil || found.Tightest.Remaining != 3 {
@@ -188,7 +188,7 @@ func TestPolicyDecider(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := wrap(t, d, httplimit.Options{}, nothing)
-	ask := func(target, client string, cost int64) *httptest.ResponseRecorder {
+	serve := func(target, client string, cost int64) *httptest.ResponseRecorder {
 		r := get(target, "X-Forwarded-For: "+client)
 		r.RemoteAddr, r.ContentLength = "10.0.0.1:80", cost
 		w := httptest.NewRecorder()
@@ -206,19 +206,19 @@ func TestPolicyDecider(t *testing.T) {
 		{"/api/b", "192.0.2.2", 2, 200, `"api";r=1;t=3599`},
 		{"/other", "192.0.2.1", 1, 403, ""},
 	} {
-		if w := ask(c.target, c.client, c.cost); w.Code != c.status || w.Header().Get("RateLimit") != c.rateLimit {
+		if w := serve(c.target, c.client, c.cost); w.Code != c.status || w.Header().Get("RateLimit") != c.rateLimit {
 			t.Errorf("request %d: status %d, %v", i, w.Code, w.Header())
 		}
 	}
-	// What was used stays used under other numbers.
+	// Used units stay used when the limits change.
 	d.SetPolicy(rules(10))
-	if w := ask("/api/a", "192.0.2.1", 1); w.Header().Get("RateLimit") != `"api";r=7;t=3599` {
+	if w := serve("/api/a", "192.0.2.1", 1); w.Header().Get("RateLimit") != `"api";r=7;t=3599` {
 		t.Errorf("under other rules: %v", w.Header())
 	}
 }
 
-// Only failed attempts to log in count, and of all requests at once no more than
-// the limit are tried.
+// Only failed logins count. Even of requests at the same time, no more than the limit
+// reach the handler.
 func TestFailedLogins(t *testing.T) {
 	clock := int64(1e6)
 	store := storeAt(t, &clock)
@@ -263,8 +263,8 @@ func TestFailedLogins(t *testing.T) {
 	}
 }
 
-// Each algorithm can take a charge back after the handler; one with a warm-up takes
-// it back at its stable rate, so that part of the price of a cold start stays.
+// Each algorithm can give a charge back after the handler. A warm-up bucket gives it back
+// at its stable rate, so part of the price of a cold start stays charged.
 func TestCountsWithAllAlgorithms(t *testing.T) {
 	for _, a := range []sluice.Algorithm{
 		sluice.TokenBucket{Rate: sluice.PerHour(3)},
@@ -291,7 +291,7 @@ func TestCountsWithAllAlgorithms(t *testing.T) {
 	}
 }
 
-// An error while a charge is ended is reported and fails nothing.
+// An error at the end of a charge is reported and does not fail the request.
 func TestErrorsAfterTheDecision(t *testing.T) {
 	broken := errors.New("broken")
 	var reported []error
@@ -311,7 +311,7 @@ func TestErrorsAfterTheDecision(t *testing.T) {
 	}
 }
 
-// brokenEnds fails all that ends a charge.
+// brokenEnds fails every method that ends a charge.
 type brokenEnds struct {
 	sluice.Store
 	err error

@@ -42,7 +42,7 @@ func TestParts(t *testing.T) {
 		{"cookie", httplimit.Cookie("session", deny), get("/", "Cookie: a=b; session=s"), "s"},
 		{"cookie, absent", httplimit.Cookie("session", deny), get("/", "Cookie: a=b"), ""},
 		{"query", httplimit.Query("key", deny), get("/?a=1&k%65y=x%20y&key=z"), "x y"},
-		{"query, as net/url reads it", httplimit.Query("key", deny), get("/?key;a=1&key=%zz&key=v"), "v"},
+		{"query, as net/url parses it", httplimit.Query("key", deny), get("/?key;a=1&key=%zz&key=v"), "v"},
 		{"query, absent", httplimit.Query("key", deny), get("/?keys=1"), ""},
 		{"method", httplimit.Method(), post, "POST"},
 		{"method of a client's request", httplimit.Method(), &http.Request{}, "GET"},
@@ -56,13 +56,13 @@ func TestParts(t *testing.T) {
 		{"pattern, outside of a mux", httplimit.Pattern(deny), get("/"), ""},
 		{"path value, outside of a mux", httplimit.PathValue("id", deny), get("/"), ""},
 		{"pattern of", httplimit.PatternOf(deny, "/users/{id}", "GET /users/me", "/static/"), get("/users/7"), "/users/{id}"},
-		{"pattern of, the most special", httplimit.PatternOf(deny, "/users/{id}", "GET /users/me", "/static/"), get("/users/me"), "GET /users/me"},
+		{"pattern of, the most specific", httplimit.PatternOf(deny, "/users/{id}", "GET /users/me", "/static/"), get("/users/me"), "GET /users/me"},
 		{"pattern of, redirected", httplimit.PatternOf(deny, "/users/{id}", "/static/{x}/"), get("/static/b"), "/static/{x}/"},
 		{"pattern of, to be cleaned", httplimit.PatternOf(deny, "/users/{id}"), get("//users/./7"), "/users/{id}"},
 		{"pattern of, no other", httplimit.PatternOf(deny, "/users/{id}"), get("/other"), ""},
 		{"pattern of, other method", httplimit.PatternOf(deny, "POST /users"), get("/users"), ""},
 	} {
-		key, v := askedKey(t, c.r, c.part)
+		key, v := decidedKey(t, c.r, c.part)
 		if c.want != "" && (key != sluice.StringKey(c.want) || !v.Allowed()) {
 			t.Errorf("%s: the key is %q of %d parts, %v; want %q", c.name, key.Text(), key.Len(), v.Action, c.want)
 		}
@@ -120,49 +120,49 @@ func TestKeyOptions(t *testing.T) {
 		}
 	}
 	if _, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Store: store}); err == nil {
-		t.Error("a PolicyDecider without a policy was made")
+		t.Error("NewPolicyDecider accepted a missing policy")
 	}
 	if _, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: &policy.Policy{}}); err == nil {
-		t.Error("a PolicyDecider without a store was made")
+		t.Error("NewPolicyDecider accepted a missing store")
 	}
 	if _, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: &policy.Policy{}, Store: store, MaxWait: -2}); err == nil {
-		t.Error("a PolicyDecider with a negative wait was made")
+		t.Error("NewPolicyDecider accepted a negative wait")
 	}
 }
 
-// An absent header was once the key "", one bucket for all who left it out, and
-// for whoever sent it empty.
+// An absent header once made the key "". All clients without the header and all clients
+// with an empty header shared that bucket.
 func TestAbsentHeaderIsExplicit(t *testing.T) {
 	header := func(m httplimit.Missing) httplimit.Part { return httplimit.Header("X-User", m) }
 	absent, empty, present := get("/"), get("/", "X-User: "), get("/", "X-User: u")
 
 	for _, r := range []*http.Request{absent, empty} {
-		if _, v := askedKey(t, r, header(httplimit.MissingDeny)); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
+		if _, v := decidedKey(t, r, header(httplimit.MissingDeny)); v.Allowed() || httplimit.Status(&v) != http.StatusBadRequest {
 			t.Errorf("to be denied: %+v", v)
 		}
-		if key, v := askedKey(t, r, header(httplimit.MissingSkip)); !v.Allowed() || key.Len() != 0 || v.TightestLimit != nil {
+		if key, v := decidedKey(t, r, header(httplimit.MissingSkip)); !v.Allowed() || key.Len() != 0 || v.TightestLimit != nil {
 			t.Errorf("to be skipped: %+v", v)
 		}
-		key, _ := askedKey(t, r, header(httplimit.MissingShared))
+		key, _ := decidedKey(t, r, header(httplimit.MissingShared))
 		if key.Len() != 2 {
 			t.Errorf("to be shared: the key %q is one of %d parts, as a value could be", key, key.Len())
 		}
 	}
-	a, _ := askedKey(t, absent, header(httplimit.MissingShared))
-	b, _ := askedKey(t, empty, header(httplimit.MissingShared))
-	c, _ := askedKey(t, present, header(httplimit.MissingShared))
+	a, _ := decidedKey(t, absent, header(httplimit.MissingShared))
+	b, _ := decidedKey(t, empty, header(httplimit.MissingShared))
+	c, _ := decidedKey(t, present, header(httplimit.MissingShared))
 	if a != b || a == c {
-		t.Errorf("the keys of those who share are %q and %q, of one who need not %q", a, b, c)
+		t.Errorf("requests that share a key have %q and %q; a request with its own key has %q", a, b, c)
 	}
-	// Refusing wins over skipping, wherever it stands.
+	// Refusing wins over skipping, in any order.
 	both := []httplimit.Part{header(httplimit.MissingSkip), httplimit.Cookie("c", httplimit.MissingDeny)}
-	if _, v := askedKey(t, absent, both...); v.Allowed() || v.Missing.Name != "c" || v.Missing.Source != policy.FromCookie {
+	if _, v := decidedKey(t, absent, both...); v.Allowed() || v.Missing.Name != "c" || v.Missing.Source != policy.FromCookie {
 		t.Errorf("to be denied: %+v", v)
 	}
 }
 
-// Different parts make different keys, whatever bytes they hold, and whether some
-// of them are missing.
+// Different parts make different keys, whatever bytes they hold, even if some parts
+// are missing.
 func TestDelimiterInjection(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	alphabet := []string{"", ":", "_", "/", "{", "}", "\x00", "a", "b", "+", "-", "\x01", "\x02", "missing"}
@@ -195,7 +195,7 @@ func TestDelimiterInjection(t *testing.T) {
 	}
 }
 
-// All paths by which a ServeMux finds one handler are one key.
+// All paths for which a ServeMux finds the same handler have the same key.
 func TestPathAliases(t *testing.T) {
 	for _, target := range []string{
 		"/login", "//login", "/./login", "/x/../login", "/%6cogin", "/lo%67in", "/%2e/login", "/x/%2e%2e/login", "/login/", "/login//", "/login/.", "/../login",
@@ -215,7 +215,7 @@ func TestPathAliases(t *testing.T) {
 	for _, target := range []string{"/Login", "/login%2f", "/login/x", "/login%00"} {
 		r := get(target)
 		if got := keyOf(t, httplimit.Path(), r); got == "/login" {
-			t.Errorf("%s is another handler's, and has its key", target)
+			t.Errorf("%s reaches another handler but has the same key", target)
 		}
 	}
 }
@@ -246,14 +246,14 @@ func TestAttributes(t *testing.T) {
 		}
 	}
 	if a := httplimit.Attributes(&http.Request{}, nil); a.Method != http.MethodGet || a.Path != "" || a.ClientIP.IsValid() {
-		t.Errorf("of an empty request: got %+v", a)
+		t.Errorf("attributes of an empty request: got %+v", a)
 	}
 	if _, ok := httplimit.Attributes(&http.Request{}, nil).Values.Query("q"); ok {
 		t.Error("an empty request has a query")
 	}
 }
 
-// What Values.Query finds is what net/url does.
+// Values.Query finds the same value as net/url.
 func FuzzQuery(f *testing.F) {
 	f.Add("a=1&b=2", "b")
 	f.Add("%61=%zz&a=+", "a")
@@ -308,7 +308,7 @@ func TestStoreErrors(t *testing.T) {
 			t.Errorf("%s: Retry-After is %q", c.name, again)
 		}
 		if w.Header().Get("RateLimit") != "" {
-			t.Errorf("%s: a limit is told that was not asked", c.name)
+			t.Errorf("%s: a header reports a limit that was not decided", c.name)
 		}
 	}
 }

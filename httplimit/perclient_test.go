@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 )
 
-// The client is the peer, whatever it writes into headers, and an IPv6 client its /64.
+// The client is the peer, whatever headers it sends. An IPv6 client is its /64.
 func TestPerClient(t *testing.T) {
 	limit, err := httplimit.PerClient("1/h")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestPerClient(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != c.want {
-			t.Errorf("request %d, of %s with %q: status %d, want %d", i, c.peer, c.header, w.Code, c.want)
+			t.Errorf("request %d, from %s with %q: status %d, want %d", i, c.peer, c.header, w.Code, c.want)
 		}
 	}
 	for _, rate := range []string{"", "100", "0/m", "-1/m"} {

@@ -18,7 +18,7 @@ func TestProblems(t *testing.T) {
 	limit := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	other := sluice.MustLimit("other", sluice.FixedWindow{Rate: sluice.PerDay(5)})
 	denied := func(reason sluice.Reason, err error) *policy.Verdict {
-		v := verdict(0, met(limit, sluice.Decision{Reason: reason, Limit: 5}), met(other, sluice.Decision{Allowed: true, Limit: 5}))
+		v := verdict(0, result(limit, sluice.Decision{Reason: reason, Limit: 5}), result(other, sluice.Decision{Allowed: true, Limit: 5}))
 		v.Refused = err
 		return v
 	}
@@ -43,7 +43,7 @@ func TestProblems(t *testing.T) {
 		{"missing", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{Name: "X-User"}}, 400, httplimit.TypeBlank, nil},
 		{"missing without a name", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Missing: &policy.Part{}}, 400, httplimit.TypeBlank, nil},
 		{"invalid", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Err: &sluice.RequestError{}}, 400, httplimit.TypeBlank, nil},
-		{"without limits met", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, httplimit.TypeQuotaExceeded, daily},
+		{"without limit results", &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, TightestLimit: limit}, 429, httplimit.TypeQuotaExceeded, daily},
 	} {
 		w := httptest.NewRecorder()
 		if err := httplimit.WriteDenied(w, get("/"), c.v); err != nil {
@@ -67,7 +67,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestAnswerOfTheRule(t *testing.T) {
+func TestResponseOfTheRule(t *testing.T) {
 	v := &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: &policy.Rule{}}
 	answer := &v.Rule.WhenLimited
 	write := func() *httptest.ResponseRecorder {
@@ -95,7 +95,7 @@ func TestAnswerOfTheRule(t *testing.T) {
 	}
 }
 
-// What Problem.Write sends is what encoding/json makes of it.
+// Problem.Write sends the same JSON as encoding/json.
 func FuzzProblem(f *testing.F) {
 	f.Add("about:blank", "Title", 429, "detail", "/i", "a", "b")
 	f.Add("", `"\`, 0, "<&>", "\x00\n", "é\xff", "\u2028")
@@ -113,7 +113,7 @@ func FuzzProblem(f *testing.F) {
 	})
 }
 
-// keptBody takes any status.
+// keptBody is a ResponseWriter that accepts any status.
 type keptBody struct {
 	header http.Header
 	status int

@@ -15,14 +15,14 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 )
 
-// rw is a ResponseWriter that can do nothing else.
+// rw is a ResponseWriter without optional methods.
 type rw struct{}
 
 func (rw) Header() http.Header         { return make(http.Header) }
 func (rw) Write(p []byte) (int, error) { return len(p), nil }
 func (rw) WriteHeader(int)             {}
 
-// What a ResponseWriter may be able to do, each in a type of its own.
+// Each optional method of a ResponseWriter is in a type of its own.
 type (
 	canFlush    struct{}
 	canHijack   struct{}
@@ -35,7 +35,7 @@ func (canHijack) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil
 func (canReadFrom) ReadFrom(io.Reader) (int64, error)          { return 7, nil }
 func (canPush) Push(string, *http.PushOptions) error           { return nil }
 
-// countingAll lets all requests pass and looks at their status.
+// countingAll allows all requests and calls seen with each status.
 func countingAll(tb testing.TB, seen func(status int), next http.HandlerFunc) http.Handler {
 	tb.Helper()
 	clock := int64(1e6)
@@ -44,8 +44,8 @@ func countingAll(tb testing.TB, seen func(status int), next http.HandlerFunc) ht
 	}, next)
 }
 
-// A handler finds in the ResponseWriter what it would find without a middleware,
-// no more and no less.
+// A handler finds exactly the optional methods that it would find without a
+// middleware.
 func TestResponseWriterCanDoAsMuch(t *testing.T) {
 	for _, w := range []http.ResponseWriter{
 		rw{},
@@ -143,7 +143,7 @@ func TestResponseWriterCanDoAsMuch(t *testing.T) {
 			}
 			if f, ok := w.(io.ReaderFrom); ok {
 				if n, err := f.ReadFrom(nil); n != 7 || err != nil {
-					t.Error("ReadFrom is not that of the server")
+					t.Error("ReadFrom is not the server's")
 				}
 			}
 			if f, ok := w.(http.Pusher); ok {
@@ -171,8 +171,8 @@ func TestResponseWriterCanDoAsMuch(t *testing.T) {
 	}
 }
 
-// Over real connections: events arrive one by one, upgrades take the connection
-// over, and the status that counts is the last one.
+// Over real connections, events arrive one by one, upgrades hijack the connection,
+// and the last status counts.
 func TestStreamingAndUpgrades(t *testing.T) {
 	statuses := make(chan int, 5)
 	controlled := make(chan error, 1)

@@ -13,14 +13,14 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// router finds the first segment of the path below which a service looks for the handler of a request, "" for none.
+// router returns the first path segment that a service uses to find a handler, or "".
 type router struct {
 	name  string
 	paths policy.Paths
 	find  func(u *url.URL) string
 }
 
-// routers are services as different as those that are in use.
+// routers returns the different ways in which real services find handlers.
 func routers() []router {
 	mux := http.NewServeMux()
 	for _, name := range []string{"api", "public"} {
@@ -37,7 +37,7 @@ func routers() []router {
 		return "none"
 	}
 	cleaned := func(p string) string { return first(strings.Split(path.Clean("/"+p), "/")) }
-	// decoded splits first and decodes each segment then.
+	// decoded splits first and then decodes each segment.
 	decoded := func(escaped string) []string {
 		segments := strings.Split(escaped, "/")
 		for i, s := range segments {
@@ -47,7 +47,7 @@ func routers() []router {
 		}
 		return segments
 	}
-	// popped resolves dots as RFC 3986 does, to which an empty segment is one to take back.
+	// popped resolves dots as RFC 3986 does: two dots also remove an empty segment.
 	popped := func(segments []string) (left []string) {
 		for _, s := range segments[1:] {
 			switch {
@@ -68,8 +68,8 @@ func routers() []router {
 		}},
 		{"decode, clean, split", slashes, func(u *url.URL) string { return cleaned(u.Path) }},
 		{"decode, split", slashes, func(u *url.URL) string { return first(strings.Split(u.Path, "/")) }},
-		{"decode, split, take back what is empty", slashes, func(u *url.URL) string { return first(popped(strings.Split(u.Path, "/"))) }},
-		{"split, decode, clean", policy.Paths{}, func(u *url.URL) string { // a segment that holds a slash is another
+		{"decode, split, dots pop empty segments", slashes, func(u *url.URL) string { return first(popped(strings.Split(u.Path, "/"))) }},
+		{"split, decode, clean", policy.Paths{}, func(u *url.URL) string { // an encoded slash stays in its segment
 			segments := decoded(u.EscapedPath())
 			for i := range segments {
 				segments[i] = strings.ReplaceAll(segments[i], "/", "\x00")
@@ -80,10 +80,10 @@ func routers() []router {
 		{"clean, split, decode", policy.Paths{}, func(u *url.URL) string {
 			return first(decoded(path.Clean("/" + u.EscapedPath())))
 		}},
-		{"take back what is empty, split, decode", policy.Paths{}, func(u *url.URL) string {
+		{"dots pop empty segments, split, decode", policy.Paths{}, func(u *url.URL) string {
 			return first(decoded("/" + strings.Join(popped(strings.Split(u.EscapedPath(), "/")), "/")))
 		}},
-		{"split, decode, take back what is empty", policy.Paths{}, func(u *url.URL) string { return first(popped(decoded(u.EscapedPath()))) }},
+		{"split, decode, dots pop empty segments", policy.Paths{}, func(u *url.URL) string { return first(popped(decoded(u.EscapedPath()))) }},
 		{"a hop that cleans, then one that decodes and cleans", slashes, func(u *url.URL) string {
 			p, err := url.PathUnescape(path.Clean("/" + u.EscapedPath()))
 			if err != nil {
@@ -94,7 +94,7 @@ func routers() []router {
 	}
 }
 
-// guarded are policies of three kinds by which requests below /api are refused, and only those below /public are not.
+// guarded returns policies of several kinds. Some refuse requests below /api; the others allow only requests below /public.
 func guarded(tb testing.TB, paths policy.Paths) map[string]*httplimit.Decider {
 	tb.Helper()
 	below := func(name string) policy.Match { return policy.Match{Paths: []string{"/" + name + "/**"}} }
@@ -113,7 +113,7 @@ func guarded(tb testing.TB, paths policy.Paths) map[string]*httplimit.Decider {
 	return made
 }
 
-// checkRoutes asks whether a target reaches what rules should have refused.
+// checkRoutes fails the test if a target reaches a handler that the rules protect.
 func checkRoutes(t *testing.T, target string, routers []router, policies map[policy.Paths]map[string]*httplimit.Decider) (reached int) {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
@@ -130,7 +130,7 @@ func checkRoutes(t *testing.T, target string, routers []router, policies map[pol
 			onlyAPI := strings.Contains(name, "/api")
 			r := &http.Request{Method: http.MethodGet, URL: u, Host: "a.example", RemoteAddr: "192.0.2.1:1"}
 			if v := d.Decide(r.WithContext(t.Context())); v.Allowed() && (onlyAPI && found == "api" || !onlyAPI && found != "public") {
-				t.Errorf("%s: %q passes %s, and reaches %q", route.name, target, name, found)
+				t.Errorf("%s: %q is allowed by %s, and reaches %q", route.name, target, name, found)
 			}
 		}
 	}
@@ -148,9 +148,9 @@ func policiesOf(tb testing.TB, routers []router) map[policy.Paths]map[string]*ht
 	return all
 }
 
-// However a target is written, rules are met by what reaches the handlers that they are for,
-// and only what reaches those is excepted.
-func TestRulesAreMetByWhatReachesTheirHandlers(t *testing.T) {
+// However a target is written, a rule matches every request that reaches its handlers.
+// An exception excepts only requests that reach its own handlers.
+func TestRulesMatchWhatReachesTheirHandlers(t *testing.T) {
 	all := routers()
 	policies := policiesOf(t, all)
 	rnd := rand.New(rand.NewPCG(8, 13))
@@ -177,11 +177,11 @@ func TestRulesAreMetByWhatReachesTheirHandlers(t *testing.T) {
 		}
 	}
 	if reached < 10_000 || allowed < 20 {
-		t.Errorf("reached %d handlers, and %d were decided as they should be", reached, allowed)
+		t.Errorf("reached %d handlers, and %d were decided correctly", reached, allowed)
 	}
 }
 
-// FuzzRoutes tries targets that nobody thought of.
+// FuzzRoutes tries arbitrary targets.
 func FuzzRoutes(f *testing.F) {
 	for _, target := range rawCorpus()[:200] {
 		f.Add(target)

@@ -13,14 +13,14 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 )
 
-// item is a String of a structured List, with its parameters.
+// item is a String in a structured List, with its parameters.
 type item struct {
 	name   string
 	params map[string]string
 }
 
-// parseList reads a List of Strings after RFC 9651, section 4.2, and accepts nothing
-// beyond it.
+// parseList parses a List of Strings by RFC 9651, section 4.2, and accepts nothing
+// else.
 func parseList(s string) ([]item, error) {
 	var items []item
 	for {
@@ -82,8 +82,8 @@ func parseString(s string) (text, rest string, err error) {
 	return "", "", errors.New("no end")
 }
 
-// Whatever the limits are called and however large their numbers, the headers are
-// structured fields that say what the decisions do.
+// For any names and numbers of limits, the headers are structured fields with the
+// decisions' values.
 func FuzzStructuredFields(f *testing.F) {
 	f.Add("burst", "daily", int64(100), int64(50), int64(30e9))
 	f.Add("a\"b\\", "\r\n", int64(1)<<50, int64(1)<<62, int64(1)<<62)
@@ -100,8 +100,8 @@ func FuzzStructuredFields(f *testing.F) {
 		b := sluice.MustLimit(second, sluice.FixedWindow{Rate: sluice.PerMinute(7)})
 		h := make(http.Header)
 		set.Set(h, verdict(0,
-			met(a, sluice.Decision{Limit: count, Remaining: remaining, RetryAfter: time.Duration(wait)}),
-			met(b, sluice.Decision{Allowed: true, Limit: 7, Remaining: 7}),
+			result(a, sluice.Decision{Limit: count, Remaining: remaining, RetryAfter: time.Duration(wait)}),
+			result(b, sluice.Decision{Allowed: true, Limit: 7, Remaining: 7}),
 		))
 		policies, err := parseList(h.Get("RateLimit-Policy"))
 		if err != nil {
@@ -115,7 +115,7 @@ func FuzzStructuredFields(f *testing.F) {
 			t.Fatalf("got %v and %v", policies, limits)
 		}
 		if plain := strings.Trim(first, "abcdefghijklmnopqrstuvwxyz\"\\ "); plain == "" && limits[0].name != first {
-			t.Fatalf("%q is told as %q", first, limits[0].name)
+			t.Fatalf("the header calls %q %q", first, limits[0].name)
 		}
 		const most = 999_999_999_999_999
 		if got, want := limits[0].params["r"], strconv.FormatInt(min(remaining, most), 10); got != want {
@@ -124,9 +124,9 @@ func FuzzStructuredFields(f *testing.F) {
 		if got, want := policies[0].params["q"], strconv.FormatInt(min(count, most), 10); got != want {
 			t.Fatalf("q is %s; want %s", got, want)
 		}
-		told, there := limits[0].params["t"]
-		if there != (wait > 0) || there && told != h.Get("Retry-After") {
-			t.Fatalf("t is %q, Retry-After %q", told, h.Get("Retry-After"))
+		seconds, there := limits[0].params["t"]
+		if there != (wait > 0) || there && seconds != h.Get("Retry-After") {
+			t.Fatalf("t is %q, Retry-After %q", seconds, h.Get("Retry-After"))
 		}
 	})
 }

@@ -43,8 +43,8 @@ func (s *recordingStore) Decide(_ context.Context, r sluice.Request) (sluice.Dec
 	return sluice.Decision{Allowed: true, Limit: 1}, nil
 }
 
-// askedKey returns the key that parts make of a request, and the verdict.
-func askedKey(tb testing.TB, r *http.Request, parts ...httplimit.Part) (sluice.Key, policy.Verdict) {
+// decidedKey returns the key that parts make of a request, and the verdict.
+func decidedKey(tb testing.TB, r *http.Request, parts ...httplimit.Part) (sluice.Key, policy.Verdict) {
 	tb.Helper()
 	store := &recordingStore{}
 	d := keyed(tb, httplimit.KeyOptions{
@@ -60,14 +60,14 @@ func askedKey(tb testing.TB, r *http.Request, parts ...httplimit.Part) (sluice.K
 // keyOf returns the text of the key that one part makes of a request.
 func keyOf(tb testing.TB, part httplimit.Part, r *http.Request) string {
 	tb.Helper()
-	key, _ := askedKey(tb, r, part)
+	key, _ := decidedKey(tb, r, part)
 	if key.Len() != 1 {
 		tb.Fatalf("the key has %d parts", key.Len())
 	}
 	return key.Text()
 }
 
-// storeAt returns a memory store whose clock is in microseconds at now.
+// storeAt returns a memory store whose clock reads now, in microseconds.
 func storeAt(tb testing.TB, now *int64) *memory.Store {
 	tb.Helper()
 	s, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return *now }})

@@ -19,7 +19,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// rawCorpus are targets of request lines as attackers write them.
+// rawCorpus returns targets of request lines as attackers write them.
 func rawCorpus() []string {
 	words := []string{
 		"login", "Login", "%6cogin", "%6Cogin", "lo%67in", "login%20", "login%00", "login;x=1", "admin", "adm%69n", "%61dmin", "7", "%37", "a b", "a%20b", "a+b",
@@ -42,8 +42,8 @@ func rawCorpus() []string {
 	return all
 }
 
-// sendRaw sends GETs with targets as they are over one connection after the other, and returns
-// the answers' bodies; an answer other than 200 is empty.
+// sendRaw sends a GET with each target, unchanged, over one connection after the other. It
+// returns the bodies of the responses, and "" for a status other than 200.
 func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 	t.Helper()
 	var c net.Conn
@@ -87,11 +87,11 @@ func sendRaw(t *testing.T, s *httptest.Server, targets []string) []string {
 	return bodies
 }
 
-// Whatever way a path is written, requests that reach one handler with the same arguments have
-// one key, and those that reach another have another: over connections, for services that find
-// handlers in four ways. It is the first key that is looked at; where dots are letters, as
-// encoded ones are to a ServeMux, the handler is told by another one, so that only the first
-// half holds of them.
+// However a path is written, requests that reach the same handler with the same arguments have the
+// same key. Requests that reach different handlers have different keys. The test runs over
+// connections, for services that find handlers in four ways, and compares the first key.
+// Some services keep encoded dots as letters, as a ServeMux does. Another key identifies their
+// handler, so only the first statement holds for them.
 func TestSameHandlerSameKey(t *testing.T) {
 	keyIn := func(r *http.Request) string {
 		v, _ := httplimit.FromContext(r.Context())
@@ -108,7 +108,7 @@ func TestSameHandlerSameKey(t *testing.T) {
 	mux.HandleFunc("/admin/{id}/{rest}", func(w http.ResponseWriter, r *http.Request) {
 		reached(w, r, fmt.Sprintf("admin %q %q", r.PathValue("id"), r.PathValue("rest")))
 	})
-	// cleaned is a service that decodes a path, cleans it and looks it up.
+	// cleaned is a service that decodes a path, cleans it and finds a handler for it.
 	cleaned := func(change func(string) string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reached(w, r, fmt.Sprintf("%q", path.Clean("/"+change(r.URL.EscapedPath()))))
@@ -127,7 +127,7 @@ func TestSameHandlerSameKey(t *testing.T) {
 		paths policy.Paths
 		h     http.Handler
 
-		literalDots bool // for the service
+		literalDots bool // the service keeps encoded dots
 	}{
 		{"a ServeMux", policy.Paths{}, mux, true},
 		{"decode, then split", policy.Paths{DecodeSlashes: true}, cleaned(unescape), false},
@@ -150,10 +150,10 @@ func TestSameHandlerSameKey(t *testing.T) {
 			for i, body := range sendRaw(t, s, targets) {
 				handler, key, ok := strings.Cut(body, "\n")
 				if !ok {
-					continue // nobody was reached
+					continue // no handler was reached
 				}
 				if other, ok := keys[handler]; ok && other != key {
-					t.Errorf("%s and %s reach %s, by the keys %q and %q", targets[i], first[handler], handler, key, other)
+					t.Errorf("%s and %s reach %s, but have the keys %q and %q", targets[i], first[handler], handler, key, other)
 				}
 				if keys[handler] = key; first[handler] == "" {
 					first[handler] = targets[i]
@@ -167,13 +167,13 @@ func TestSameHandlerSameKey(t *testing.T) {
 				handlers[key] = handler
 			}
 			if len(keys) < 20 {
-				t.Errorf("of %d targets only %d handlers are reached", len(targets), len(keys))
+				t.Errorf("%d targets reach only %d handlers", len(targets), len(keys))
 			}
 		})
 	}
 }
 
-// Who writes a header of proxies neither escapes a limit nor locks another out, while no proxy is trusted.
+// While no proxy is trusted, a client that writes a proxy's header neither escapes a limit nor uses up another's.
 func TestSpoofedAddresses(t *testing.T) {
 	clock := int64(1e6)
 	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{Name: "client", Key: []policy.Part{policy.ClientIP()}, Limits: hourly(3)})
@@ -186,22 +186,22 @@ func TestSpoofedAddresses(t *testing.T) {
 		}
 		r := get("/")
 		r.Header = http.Header{name: {value, value}}
-		if got := ask(t, s, r); (got.status == http.StatusOK) != (i < 3) {
+		if got := send(t, s, r); (got.status == http.StatusOK) != (i < 3) {
 			t.Fatalf("request %d, with %s: %d", i, name, got.status)
 		}
 	}
-	// The victims whose addresses were written have all of theirs.
+	// The forged addresses still have their whole budget.
 	for i := range 60 {
 		r := get("/")
 		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:80", i)
 		if v := d.Decide(r); !v.Allowed() || v.Tightest.Remaining != 2 {
-			t.Fatalf("203.0.113.%d is left %d", i, v.Tightest.Remaining)
+			t.Fatalf("203.0.113.%d has %d left", i, v.Tightest.Remaining)
 		}
 	}
 }
 
-// FuzzProxies: ranges of proxies are trusted as net/netip reads them and no further; a mapped
-// range that would hold more than the IPv4 range it names is refused.
+// FuzzProxies trusts ranges of proxies exactly as net/netip parses them. It refuses a mapped range
+// that would hold more than its IPv4 range.
 func FuzzProxies(f *testing.F) {
 	for _, text := range []string{
 		"10.0.0.0/8", "10.0.0.1", "::1", "fd00::/8", "::ffff:10.0.0.0/104", "::ffff:10.0.0.0/8", "::ffff:0:0/95", "::ffff:0:0/96", "0.0.0.0/0", "::/0", "10.1.2.3/8", "10.0.0.0/08", "fe80::1%eth0",
@@ -240,7 +240,7 @@ func FuzzProxies(f *testing.F) {
 	})
 }
 
-// plainContains reads a range by other means than the code: net, which knows no mapped addresses.
+// plainContains parses a range with package net, unlike the code under test: net has no mapped addresses.
 func plainContains(text string, addr netip.Addr) bool {
 	if !strings.Contains(text, "/") {
 		only, err := netip.ParseAddr(text)
@@ -258,8 +258,8 @@ func plainContains(text string, addr netip.Addr) bool {
 	return (bits == 32) == addr.Is4() && network.Contains(addr.AsSlice())
 }
 
-// A target that is no path, but holds a URL behind a colon, is refused: rules would take its path
-// for "/", and a proxy behind the middleware would pass the URL on.
+// A target that is not a path but has a URL after a colon is refused. Otherwise rules would match
+// its path as "/", and a proxy behind the middleware would forward the URL.
 func TestTargetsWithoutPath(t *testing.T) {
 	reached := make(chan string, 100)
 	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { reached <- r.URL.Path }))

@@ -16,15 +16,15 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// trailed tells the trailers that a handler sees, those that are announced and all that came.
+// trailed responds with the trailers that a handler sees: the announced trailers, then all received trailers.
 func trailed(w http.ResponseWriter, r *http.Request) {
 	announced := fmt.Sprint(r.Trailer)
 	body, err := io.ReadAll(iotest.OneByteReader(r.Body))
 	fmt.Fprint(w, announced, " ", string(body), " ", r.Trailer, " ", err, " ", r.Header.Get("Sluice-Marked"))
 }
 
-// What clients may not write as a header, they may not write after the body either, for services that
-// make headers of trailers; announced or not.
+// Clients may not send reserved headers as trailers either, announced or not, because some services
+// turn trailers into headers.
 func TestClientsCannotMarkInTrailers(t *testing.T) {
 	forged := "Sluice-Marked: no\r\nsluice_degraded: no\r\nX-Less: no\r\nx.less: no\r\n"
 	for _, c := range []struct{ name, announce, trailers, want string }{
@@ -40,16 +40,16 @@ func TestClientsCannotMarkInTrailers(t *testing.T) {
 				t.Fatal(err)
 			}
 			own := policy.Rule{Name: "own", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Degrade, RequestHeader: map[string]string{"X-Less": "yes"}}}
-			soft := policy.Rule{Name: "soft", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
+			marks := policy.Rule{Name: "marks", Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark}}
 			slow := policy.Rule{Name: "slow", MaxWait: time.Minute, Limits: []*sluice.Limit{sluice.MustLimit("slow", sluice.LeakyBucket{Rate: sluice.Per(1, 20*time.Millisecond), Queue: 10})}}
-			s := served(t, wrap(t, ruled(t, store, httplimit.PolicyOptions{}, own, soft, slow), httplimit.Options{}, http.HandlerFunc(trailed)))
+			s := served(t, wrap(t, ruled(t, store, httplimit.PolicyOptions{}, own, marks, slow), httplimit.Options{}, http.HandlerFunc(trailed)))
 			conn, err := net.Dial("tcp", s.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			in := bufio.NewReader(conn)
-			for _, mark := range []string{"", "soft"} {
+			for _, mark := range []string{"", "marks"} {
 				if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"+c.announce+"\r\n4\r\nbody\r\n0\r\n"+c.trailers+"\r\n"); err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// answers decides as it is told.
+// answers is a store that returns the decisions of its list.
 type answers struct {
 	sluice.Store
 	list []sluice.Decision
@@ -62,12 +62,12 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// A client that is gone when the store cannot decide is not served, and that is no error of the store.
+// A client that is gone when the store cannot decide is not served, and OnError gets no error.
 func TestClientGoneWhileDeciding(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	told := httplimit.Options{OnError: func(_ *http.Request, err error) { t.Errorf("told of %v", err) }}
-	h := limited(t, failingStore{err: context.Canceled}, sluice.FixedWindow{Rate: sluice.PerHour(1)}, told,
+	options := httplimit.Options{OnError: func(_ *http.Request, err error) { t.Errorf("OnError got %v", err) }}
+	h := limited(t, failingStore{err: context.Canceled}, sluice.FixedWindow{Rate: sluice.PerHour(1)}, options,
 		func(http.ResponseWriter, *http.Request) { t.Error("the request was handled") })
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, get("/").WithContext(ctx))
@@ -76,11 +76,11 @@ func TestClientGoneWhileDeciding(t *testing.T) {
 	}
 }
 
-// renewals fails or denies all decisions after the first one.
+// renewals fails or denies all decisions after the first.
 type renewals struct {
 	sluice.Store
 	decided *int
-	delay   time.Duration // of the first one
+	delay   time.Duration // of the first decision
 	next    sluice.Decision
 	err     error
 }
@@ -94,8 +94,8 @@ func (s renewals) Decide(context.Context, sluice.Request) (sluice.Decision, erro
 func (s renewals) Release(context.Context, sluice.Charge, time.Duration) error { return nil }
 func (s renewals) Cancel(context.Context, sluice.Charge) error                 { return nil }
 
-// Who waits in the queue of a concurrency limit asks again. If the store cannot
-// say, the request has waited for as long as it was told to; if the lease is lost, it is refused.
+// A request in the queue of a concurrency limit is decided again after its wait. If the store
+// fails then, the fallback decides. If the lease is lost, the request is refused.
 func TestRenewalInQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outage := errors.New("outage")
@@ -124,7 +124,7 @@ func TestRenewalInQueue(t *testing.T) {
 	})
 }
 
-// What fails while a request is handled is reported, and the request goes on.
+// An error while a request is handled is reported, and the request continues.
 func TestRenewalWhileHandled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outage := errors.New("outage")
@@ -153,7 +153,7 @@ func TestRenewalWhileHandled(t *testing.T) {
 	})
 }
 
-// Of a floor that is to remain nothing more can be taken until there is more.
+// A floor must remain, so nothing can be taken until more units are there.
 func TestTimeToMoreAboveFloor(t *testing.T) {
 	clock := int64(1e6)
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{{
@@ -178,7 +178,7 @@ func TestTimeToMoreAboveFloor(t *testing.T) {
 	}
 }
 
-// OnVerdict is called once for each request, with what became of it: after the wait, and before it is handled.
+// OnVerdict is called once for each request with the final verdict: after the wait, before the handler.
 func TestOnVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
