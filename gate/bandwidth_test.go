@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// pacedEdge returns an edge with one rule that paces, and another that does not.
+// pacedEdge returns an edge with one rule that has a bandwidth and one rule without.
 func pacedEdge(tb testing.TB, store sluice.Store, b policy.Bandwidth, fallback policy.Fallback) *edge {
 	tb.Helper()
 	return newEdge(tb, store, gate.Options{},
@@ -22,8 +22,8 @@ func pacedEdge(tb testing.TB, store sluice.Store, b policy.Bandwidth, fallback p
 		policy.Rule{Name: "plain", Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(100)})})
 }
 
-// TestFlows gives each direction of a rule its rate, per key, for all requests of the key
-// and for the rules that are loaded after it.
+// TestFlows checks that each direction has its rate per key: all requests of the key share it,
+// and it continues when rules are reloaded.
 func TestFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
@@ -65,7 +65,7 @@ func TestFlows(t *testing.T) {
 	})
 }
 
-// TestFlowsOneWay bounds only what has a rate.
+// TestFlowsOneWay paces only the direction that has a rate.
 func TestFlowsOneWay(t *testing.T) {
 	store := bubbleStore(t)
 	e := pacedEdge(t, store, policy.Bandwidth{Up: sluice.PerSecond(1000)}, policy.FallbackDefault)
@@ -75,12 +75,12 @@ func TestFlowsOneWay(t *testing.T) {
 		t.Errorf("%d flows down, %d up", len(down), len(up))
 	}
 	if down, up := gate.NewFlows(store, nil).Of(t.Context(), &policy.Verdict{}); down != nil || up != nil {
-		t.Error("flows of a request that matched no rule")
+		t.Error("a request that matched no rule has flows")
 	}
 }
 
-// TestFlowsStoreError lets bytes pass when the store is down, or not, as set in the rule, and
-// reports it.
+// TestFlowsStoreError lets bytes through or stops them when the store is down, as the rule's
+// fallback sets, and reports the error.
 func TestFlowsStoreError(t *testing.T) {
 	down := errors.New("the store is down")
 	for fallback, want := range map[policy.Fallback]error{policy.FallbackDefault: nil, policy.FallbackDeny: down} {
@@ -99,7 +99,7 @@ func TestFlowsStoreError(t *testing.T) {
 	}
 }
 
-// brokenStore is a store that fails once it has an error.
+// brokenStore is a store that returns its error, if it has one.
 type brokenStore struct {
 	sluice.Store
 	err error

@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// crowd lets requests of a rule wait all at once.
+// crowd makes many requests of a rule wait at the same time.
 type crowd struct {
 	tb   testing.TB
 	gate *gate.Gate
@@ -29,7 +29,7 @@ func newCrowd(tb testing.TB, store sluice.Store, a sluice.Algorithm) *crowd {
 	return &crowd{tb, g, policy.Rule{Name: "r", MaxWaiting: 1_000_000, MaxWaitingPerKey: 1_000_000, Limits: []*sluice.Limit{sluice.MustLimit("r", a)}}}
 }
 
-// enter lets a request enter that the store gave a delay.
+// enter lets a request with a delay enter the gate.
 func (c *crowd) enter(key string, member uint64, delay time.Duration) {
 	v := policy.Verdict{Delay: delay, Results: []policy.LimitResult{{
 		Rule: &c.rule, Request: sluice.Request{Limit: c.rule.Limits[0], Key: sluice.StringKey(key), Cost: int64(min(member, 1)), Member: member},
@@ -40,12 +40,12 @@ func (c *crowd) enter(key string, member uint64, delay time.Duration) {
 	}
 }
 
-// delayed returns how long it takes until n requests have waited for turns that come one after
-// the other, more than their last turn.
+// delayed returns how long n requests with consecutive turns take, minus the time of the last
+// turn.
 func (c *crowd) delayed(n int) time.Duration {
 	var all sync.WaitGroup
 	start := time.Now()
-	// They have all entered before the first one's turn.
+	// All have entered before the first turn.
 	first := 100*time.Millisecond + time.Duration(n)*10*time.Microsecond
 	for i := range n {
 		all.Go(func() { c.enter(fmt.Sprint(i%100), 0, first+time.Duration(i)*100*time.Nanosecond-time.Since(start)) })
@@ -54,7 +54,7 @@ func (c *crowd) delayed(n int) time.Duration {
 	return time.Since(start) - first
 }
 
-// doors is a store whose units are free once it is open.
+// doors is a store whose units become free when it opens.
 type doors struct {
 	sluice.Store
 	open   atomic.Bool
@@ -70,8 +70,8 @@ func (s *doors) Decide(context.Context, sluice.Request) (sluice.Decision, error)
 	return d, nil
 }
 
-// queued returns how long it takes until n queued requests have been woken for their turn, and how
-// often they polled.
+// queued returns how long it takes to wake n queued requests for their turns, and how often
+// they polled.
 func queued(tb testing.TB, n int) (time.Duration, int64) {
 	tb.Helper()
 	store := &doors{}
@@ -89,8 +89,8 @@ func queued(tb testing.TB, n int) (time.Duration, int64) {
 	return time.Since(start), store.polled.Load()
 }
 
-// The time of a wake-up does not grow with the number of waiting requests, except for the logarithm
-// that timers take. If it were proportional, it would be 28 times as long.
+// A wake-up's time does not grow with the number of waiting requests, except for the logarithm that
+// timers take. If it were proportional, it would take 28 times as long.
 func TestWakeUpsAreNotLinear(t *testing.T) {
 	const few, many, most = 250, 7000, 10
 	fastest := func(n int, f func(n int) time.Duration) time.Duration {
@@ -112,14 +112,14 @@ func TestWakeUpsAreNotLinear(t *testing.T) {
 		},
 	} {
 		small, large := fastest(few, f), fastest(many, f)
-		t.Logf("%s: a wake-up takes %v of %d, %v of %d", name, small, few, large, many)
+		t.Logf("%s: a wake-up takes %v with %d waiting, %v with %d", name, small, few, large, many)
 		if large > most*small {
-			t.Errorf("%s: a wake-up takes %v of %d, and %v of %d", name, small, few, large, many)
+			t.Errorf("%s: a wake-up takes %v with %d waiting, and %v with %d", name, small, few, large, many)
 		}
 	}
 }
 
-// BenchmarkDelayed is for one request that waits for its turn among as many as its name says.
+// BenchmarkDelayed delays one request among as many others as its name says.
 func BenchmarkDelayed(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -151,7 +151,7 @@ func BenchmarkQueued(b *testing.B) {
 	}
 }
 
-// BenchmarkEnter is for a verdict of three limits that needs nothing, of which the gate only measures the pressure.
+// BenchmarkEnter enters a verdict of three limits. It needs nothing, so the gate only measures the pressure.
 func BenchmarkEnter(b *testing.B) {
 	for name, parts := range map[string][]policy.Part{"global": {policy.Global()}, "keyed": {policy.Header("X-Key")}} {
 		b.Run(name, func(b *testing.B) {
@@ -170,15 +170,15 @@ func BenchmarkEnter(b *testing.B) {
 			ctx := context.Background()
 			b.ReportAllocs()
 			for b.Loop() {
-				if pass, err := g.Enter(ctx, &v); pass != nil || err != nil {
-					b.Fatal(pass, err)
+				if admission, err := g.Enter(ctx, &v); admission != nil || err != nil {
+					b.Fatal(admission, err)
 				}
 			}
 		})
 	}
 }
 
-// BenchmarkPressure is for the pressure of a rule with many keys.
+// BenchmarkPressure reads the pressure of a rule with many keys.
 func BenchmarkPressure(b *testing.B) {
 	g, err := gate.New(nil, gate.Options{})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// must returns what has no error: examples stop at the first one.
+// must returns v, and panics if there is an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -20,7 +20,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// An edge of some protocol lets requests wait their turn, and settles what they cost.
+// An edge of some protocol makes requests wait for their turn and settles their costs.
 func ExampleGate() {
 	store := must(memory.New(memory.Options{Clock: func() int64 { return 1e15 }}))
 	rules := must(policy.New(policy.Options{Rules: []policy.Rule{{

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// A removed rule has no pressure, and the remaining rules keep theirs, also while both match
+// A removed rule has no pressure, and the remaining rules keep theirs, even while both match
 // requests.
 func TestForget(t *testing.T) {
 	store, err := memory.New(memory.Options{})
@@ -24,31 +24,31 @@ func TestForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	meet := func(name string) {
+	observe := func(name string) {
 		r := &policy.Rule{Name: name, Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(1)}), Key: []policy.Part{policy.ClientIP()}}
 		q := sluice.Request{Limit: r.Limits[0], Key: sluice.StringKey("k"), Cost: 1}
 		g.Observe(&policy.Verdict{Results: []policy.LimitResult{{Rule: r, Request: q, Decision: sluice.Decision{Allowed: true, Limit: 1}}}})
 	}
-	meet("stays")
-	meet("gone")
+	observe("stays")
+	observe("gone")
 	if g.Pressure("stays") == 0 || g.Pressure("gone") == 0 {
 		t.Fatal("there is no pressure")
 	}
 	before := g.Pressure("stays")
 	g.Forget(func(rule string) bool { return rule != "stays" })
 	if got := g.Pressure("stays"); got < before/2 || g.Pressure("gone") != 0 {
-		t.Errorf("the pressure on what stays is %v, and was %v; on what is gone it is %v", got, before, g.Pressure("gone"))
+		t.Errorf("the remaining rule's pressure is %v, and was %v; the removed rule's is %v", got, before, g.Pressure("gone"))
 	}
-	meet("gone") // by a request that was on its way
+	observe("gone") // by a request that began before the removal
 	if g.Pressure("gone") == 0 {
-		t.Error("a rule that comes back is under no pressure")
+		t.Error("a rule that comes back has no pressure")
 	}
 
 	var running sync.WaitGroup
 	for i := range 4 {
 		running.Go(func() {
 			for n := range 1000 {
-				meet("r" + strconv.Itoa(n%50))
+				observe("r" + strconv.Itoa(n%50))
 				if n%20 == i {
 					g.Forget(func(rule string) bool { return rule != "r1" })
 				}
@@ -57,6 +57,6 @@ func TestForget(t *testing.T) {
 	}
 	running.Wait()
 	if g.Pressure("r1") == 0 {
-		t.Error("what stays was forgotten while others came and went")
+		t.Error("the remaining rule was forgotten while others came and went")
 	}
 }

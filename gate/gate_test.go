@@ -31,21 +31,21 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsNothingHasNoPass(t *testing.T) {
+func TestVerdictsThatNeedNothingHaveNoAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerHour(1)})})
 		first := e.enter(t.Context(), "a")
-		if first.pass != nil || first.err != nil || first.pass.Settles() {
-			t.Errorf("the first: %+v", first)
+		if first.admission != nil || first.err != nil || first.admission.Settles() {
+			t.Errorf("the first request: %+v", first)
 		}
-		first.pass.Leave(t.Context(), status(200))
-		if second := e.enter(t.Context(), "a"); !errors.Is(second.err, gate.ErrDenied) || second.pass != nil {
-			t.Errorf("the second: %+v", second)
+		first.admission.Leave(t.Context(), status(200))
+		if second := e.enter(t.Context(), "a"); !errors.Is(second.err, gate.ErrDenied) || second.admission != nil {
+			t.Errorf("the second request: %+v", second)
 		}
 	})
 }
 
-// Requests wait until the moment that the store gave them.
+// Requests wait for the delay that the store returned.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -70,9 +70,9 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// Who cannot wait is refused at once, as by the rule that would have it wait, and what the
-// request took is given back.
-func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
+// A request that cannot wait is refused at once, by the rule with the queue, and its charges are
+// given back.
+func TestRequestsThatCannotWaitAreRefusedAtOnce(t *testing.T) {
 	queue := func(change func(*policy.Rule)) policy.Rule {
 		r := policy.Rule{Name: "queue", Limits: limit(sluice.LeakyBucket{Rate: sluice.Every(3 * time.Second), Queue: 99})}
 		if change != nil {
@@ -84,7 +84,7 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 		name    string
 		options gate.Options
 		rule    policy.Rule
-		before  []string // requests that wait or have passed already
+		before  []string // requests that wait or were admitted already
 		want    error
 		rest    string // of the error
 		again   time.Duration
@@ -93,8 +93,8 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 		{"none may wait", gate.Options{MaxDelay: -1}, queue(nil), []string{"a"}, gate.ErrTooLate, "", 3 * time.Second},
 		{"later than the default", gate.Options{}, queue(nil), []string{"a", "a", "a", "a"}, gate.ErrTooLate, "", 2 * time.Second},
 		{"the queue is full", gate.Options{}, queue(func(r *policy.Rule) { r.MaxWaiting = 2 }), []string{"a", "a", "b", "b", "c"}, gate.ErrQueueFull, "the queue is full", 3 * time.Second},
-		{"of one key", gate.Options{}, queue(func(r *policy.Rule) { r.MaxWaitingPerKey = 1 }), []string{"c", "c"}, gate.ErrKeyQueueFull, "full of the key's requests", 6 * time.Second},
-		{"all together", gate.Options{MaxWaiting: 1}, queue(nil), []string{"a", "a", "c"}, gate.ErrTooManyWaiting, "too many", 3 * time.Second},
+		{"the key's part of the queue is full", gate.Options{}, queue(func(r *policy.Rule) { r.MaxWaitingPerKey = 1 }), []string{"c", "c"}, gate.ErrKeyQueueFull, "full of the key's requests", 6 * time.Second},
+		{"too many in the gate", gate.Options{MaxWaiting: 1}, queue(nil), []string{"a", "a", "c"}, gate.ErrTooManyWaiting, "too many", 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestWhoCannotWaitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// One noisy key fills its part of the queue, and no more.
+// A noisy key fills only its part of the queue.
 func TestANoisyKeyDoesNotFillTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour}, policy.Rule{
@@ -150,8 +150,8 @@ func TestANoisyKeyDoesNotFillTheQueue(t *testing.T) {
 				refused++
 			}
 		}
-		if refused != 47 { // one passes, and two wait
-			t.Errorf("%d of the noisy key were refused", refused)
+		if refused != 47 { // one is admitted, and two wait
+			t.Errorf("%d requests of the noisy key were refused", refused)
 		}
 		for _, k := range []string{"a", "b", "c"} {
 			for range 3 {
@@ -168,7 +168,7 @@ func TestANoisyKeyDoesNotFillTheQueue(t *testing.T) {
 	})
 }
 
-// Where all have one key, it has the whole queue.
+// If all requests have the same key, it has the whole queue.
 func TestTheOnlyKeyHasTheWholeQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
@@ -186,11 +186,11 @@ func TestTheOnlyKeyHasTheWholeQueue(t *testing.T) {
 	})
 }
 
-// A request that leaves frees its turn at once. Its reserved time goes back if it was the last.
+// A request that leaves the queue frees its turn at once. Its reserved time is given back only if it was the last.
 func TestLeavingTheQueue(t *testing.T) {
 	for _, c := range []struct {
 		leaver int
-		next   time.Duration // when the next one's turn is
+		next   time.Duration // when the next request has its turn
 	}{{1, 3 * time.Second}, {2, 2 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
@@ -214,7 +214,7 @@ func TestLeavingTheQueue(t *testing.T) {
 			<-time.After(time.Minute)
 			synctest.Wait()
 			if next.err != nil || next.at.Sub(start) != c.next {
-				t.Errorf("after %d left, the next one's turn was after %v: %v", c.leaver, next.at.Sub(start), next.err)
+				t.Errorf("after %d left, the next turn was after %v: %v", c.leaver, next.at.Sub(start), next.err)
 			}
 		})
 	}
@@ -234,7 +234,7 @@ func TestDeadlineBeforeTheTurn(t *testing.T) {
 	})
 }
 
-// A client that is gone takes nothing, whatever its request was to wait for.
+// A client that leaves while its request waits is charged nothing.
 func TestGoneGivesAllBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{},
@@ -246,16 +246,16 @@ func TestGoneGivesAllBack(t *testing.T) {
 		left := func() string {
 			return fmt.Sprint(e.remaining("queue", "a"), e.remaining("daily", "a"), e.remaining("flight", "a"), e.remaining("soft", "a"))
 		}
-		e.enter(t.Context(), "a").pass.Leave(t.Context(), status(200))
+		e.enter(t.Context(), "a").admission.Leave(t.Context(), status(200))
 		ctx, leave := context.WithCancel(t.Context())
 		n := e.begin(ctx, "a")
 		if got := left(); got != "1 8 4 8" {
-			t.Errorf("while it waits there is left %s", got)
+			t.Errorf("remaining while it waits: %s", got)
 		}
 		leave()
 		synctest.Wait()
 		if got := left(); got != "2 9 5 9" || !errors.Is(n.err, context.Canceled) || n.verdict.Allowed() {
-			t.Errorf("after it left there is left %s: %v", got, n.err)
+			t.Errorf("remaining after it left: %s: %v", got, n.err)
 		}
 		if errs := e.reported(); len(errs) > 0 {
 			t.Error(errs)
@@ -263,7 +263,7 @@ func TestGoneGivesAllBack(t *testing.T) {
 	})
 }
 
-// Waiting takes no goroutine but the request's own, and leaves nothing behind: the bubble would not end.
+// Waiting needs only the request's own goroutine. It leaves none behind, or the bubble would not end.
 func TestWaitersHaveNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{MaxDelay: time.Hour},

@@ -19,7 +19,7 @@ func flight(a sluice.Concurrency) policy.Rule {
 	return policy.Rule{Name: "flight", Limits: limit(a)}
 }
 
-// Leases are held as long as requests last, and end afterwards.
+// A lease lasts as long as its request, and ends afterwards.
 func TestLeasesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, flight(sluice.Concurrency{Max: 1, TTL: 10 * time.Second}))
@@ -28,35 +28,35 @@ func TestLeasesLast(t *testing.T) {
 		if n := e.enter(t.Context(), "a"); !errors.Is(n.err, gate.ErrDenied) {
 			t.Errorf("after an hour: %v", n.err)
 		}
-		first.pass.Leave(t.Context(), status(200))
-		first.pass.Leave(t.Context(), status(200))
+		first.admission.Leave(t.Context(), status(200))
+		first.admission.Leave(t.Context(), status(200))
 		if n := e.remaining("flight", "a"); n != 1 || len(e.reported()) > 0 {
 			t.Errorf("%d are free; reported %v", n, e.reported())
 		}
 	})
 }
 
-// The leases of a dead process last for a time to live.
+// The leases of a dead process last for their TTL.
 func TestLeasesOfTheDeadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
 		dead := newEdge(t, store, gate.Options{}, flight(sluice.Concurrency{Max: 1, TTL: 10 * time.Second}))
-		dead.decide(t.Context(), "a") // and it is killed before it enters anything
+		dead.decide(t.Context(), "a") // killed before its request enters the gate
 		e := newEdge(t, store, gate.Options{}, flight(sluice.Concurrency{Max: 1, TTL: 10 * time.Second}))
 		<-time.After(10*time.Second - time.Microsecond)
 		if n := e.enter(t.Context(), "a"); !errors.Is(n.err, gate.ErrDenied) {
-			t.Errorf("before the time to live has ended: %v", n.err)
+			t.Errorf("before the TTL has ended: %v", n.err)
 		}
 		<-time.After(time.Microsecond)
 		if n := e.enter(t.Context(), "a"); n.err != nil {
 			t.Errorf("after: %v", n.err)
 		} else {
-			n.pass.Leave(t.Context(), status(200))
+			n.admission.Leave(t.Context(), status(200))
 		}
 	})
 }
 
-// A queued request starts when a unit is free, in the order of arrival, and not before, whatever the estimate.
+// A queued request starts only when a unit is free, in order of arrival, whatever the estimate was.
 func TestQueueForUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 20
@@ -83,7 +83,7 @@ func TestQueueForUnits(t *testing.T) {
 				running++
 				most = max(most, running)
 				mu.Unlock()
-				<-time.After(90 * time.Second) // longer than leases live
+				<-time.After(90 * time.Second) // longer than the TTL of leases
 				mu.Lock()
 				running--
 				mu.Unlock()
@@ -110,7 +110,7 @@ func TestQueueForUnits(t *testing.T) {
 	})
 }
 
-// A unit that another process frees is found by polling.
+// Polling finds a unit that another process freed.
 func TestUnitsThatOthersFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := bubbleStore(t)
@@ -126,7 +126,7 @@ func TestUnitsThatOthersFree(t *testing.T) {
 		<-time.After(20 * time.Second)
 		freed := time.Now()
 		for _, n := range held {
-			n.pass.Leave(t.Context(), status(200))
+			n.admission.Leave(t.Context(), status(200))
 		}
 		<-time.After(3 * time.Second)
 		synctest.Wait()
@@ -135,11 +135,11 @@ func TestUnitsThatOthersFree(t *testing.T) {
 			case i < 3 && (!n.done || n.err != nil || n.at.Sub(freed) > 2*time.Second):
 				t.Errorf("request %d: done %v, %v after %v", i, n.done, n.err, n.at.Sub(freed))
 			case i >= 3 && n.done:
-				t.Errorf("request %d runs, and no unit is free for it", i)
+				t.Errorf("request %d runs, but no unit is free for it", i)
 			}
 		}
 		for i := range queued {
-			queued[i].pass.Leave(t.Context(), status(200))
+			queued[i].admission.Leave(t.Context(), status(200))
 			synctest.Wait()
 		}
 		if n := one.remaining("flight", "a"); n != 33 {
@@ -168,7 +168,7 @@ func (s *counting) polls() int {
 	return s.n
 }
 
-// However many requests wait, few poll the store, and less and less often; the others only
+// However many requests wait, only a few poll the store, less and less often. The others only
 // renew their leases.
 func TestNoHerdPollsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestNoHerdPollsTheStore(t *testing.T) {
 			t.Errorf("500 waiters polled %d times in a minute", n)
 		}
 		before = store.polls()
-		first.pass.Leave(ctx, status(200))
+		first.admission.Leave(ctx, status(200))
 		synctest.Wait()
 		if n := store.polls() - before; n > 4 || e.gate.Waiting() != 499 {
 			t.Errorf("after a unit was freed, the store was polled %d times, and %d wait", n, e.gate.Waiting())
@@ -197,7 +197,7 @@ func TestNoHerdPollsTheStore(t *testing.T) {
 	})
 }
 
-// A request that cannot wait any longer leaves the waiting queue, and its turn in the store.
+// A request that cannot wait any longer leaves the waiting queue and gives up its turn in the store.
 func TestQueueForUnitsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := flight(sluice.Concurrency{Max: 1, Queue: 5, Latency: 100 * time.Millisecond})
@@ -211,11 +211,11 @@ func TestQueueForUnitsEnds(t *testing.T) {
 		if left := e.remaining("flight", "a"); left != 5 {
 			t.Errorf("%d units are left", left)
 		}
-		first.pass.Leave(t.Context(), status(200))
+		first.admission.Leave(t.Context(), status(200))
 	})
 }
 
-// scripted answers the first decision with a delay, and later ones as scripted.
+// scripted is a store that returns a delay first, and then its scripted decision and error.
 type scripted struct {
 	sluice.Store
 	polled *int
@@ -233,8 +233,8 @@ func (s scripted) Decide(context.Context, sluice.Request) (sluice.Decision, erro
 func (s scripted) Release(context.Context, sluice.Charge, time.Duration) error { return nil }
 func (s scripted) Cancel(context.Context, sluice.Charge) error                 { return nil }
 
-// The outcome for a waiting request when the store fails, or has lost its lease.
-func TestTheStoreFailsWaitingRequests(t *testing.T) {
+// If the store fails, the fallback decides a waiting request. If its lease is lost, it is refused.
+func TestStoreFailsWhileRequestsWait(t *testing.T) {
 	outage := errors.New("outage")
 	for _, c := range []struct {
 		name     string
@@ -258,12 +258,12 @@ func TestTheStoreFailsWaitingRequests(t *testing.T) {
 			if !errors.Is(n.err, c.want) || n.verdict.Reason != c.reason || len(e.reported()) != c.reported {
 				t.Errorf("%s: %v, %v, reported %v", c.name, n.err, n.verdict.Reason, e.reported())
 			}
-			n.pass.Leave(t.Context(), status(200))
+			n.admission.Leave(t.Context(), status(200))
 		})
 	}
 }
 
-// What fails while a request runs is reported, and the request goes on.
+// An error while a request runs is reported, and the request continues.
 func TestRenewalFails(t *testing.T) {
 	outage := errors.New("outage")
 	for _, c := range []struct {
@@ -278,7 +278,7 @@ func TestRenewalFails(t *testing.T) {
 			e := newEdge(t, c.store, gate.Options{}, flight(sluice.Concurrency{Max: 1, TTL: 2 * time.Second}))
 			n := e.enter(t.Context(), "a")
 			<-time.After(2500 * time.Millisecond)
-			n.pass.Leave(t.Context(), status(200))
+			n.admission.Leave(t.Context(), status(200))
 			if errs := e.reported(); len(errs) != 2 || !errors.Is(errs[0], c.want) {
 				t.Errorf("reported %v", errs)
 			}
@@ -286,7 +286,7 @@ func TestRenewalFails(t *testing.T) {
 	}
 }
 
-// Rules in shadow hold leases, and no request waits for them.
+// Shadow rules hold leases, but no request waits for them.
 func TestShadowHoldsAndNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := flight(sluice.Concurrency{Max: 1, Queue: 5, Latency: time.Second})
@@ -300,15 +300,15 @@ func TestShadowHoldsAndNeverWaits(t *testing.T) {
 		if c := e.enter(t.Context(), "a"); !errors.Is(c.err, gate.ErrDenied) || e.remaining("flight", "a") != 4 {
 			t.Errorf("after a request that another rule refuses, %d units are left: %v", e.remaining("flight", "a"), c.err)
 		}
-		a.pass.Leave(t.Context(), status(200))
-		b.pass.Leave(t.Context(), status(200))
+		a.admission.Leave(t.Context(), status(200))
+		b.admission.Leave(t.Context(), status(200))
 		if n := e.remaining("flight", "a"); n != 6 {
 			t.Error(fmt.Sprint(n, " units are left"))
 		}
 	})
 }
 
-// A limit that estimates no latency lets nobody run who is queued, either.
+// A queued request waits for a free unit even if the limit has no estimated latency.
 func TestQueueWithoutALatency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, flight(sluice.Concurrency{Max: 1, Queue: 1}))
@@ -319,16 +319,16 @@ func TestQueueWithoutALatency(t *testing.T) {
 		if second.done {
 			t.Fatal("both run")
 		}
-		first.pass.Leave(t.Context(), status(200))
+		first.admission.Leave(t.Context(), status(200))
 		synctest.Wait()
 		if !second.done || second.err != nil {
 			t.Errorf("the unit is free, and the second does not run: %v", second.err)
 		}
-		second.pass.Leave(t.Context(), status(200))
+		second.admission.Leave(t.Context(), status(200))
 	})
 }
 
-// silentStore does not end leases while it is silent.
+// silentStore fails to end leases while it is silent.
 type silentStore struct {
 	sluice.Store
 	silent atomic.Bool
@@ -353,8 +353,8 @@ func (s *silentStore) Cancel(ctx context.Context, c sluice.Charge) error {
 	return s.Store.Cancel(ctx, c)
 }
 
-// What ends while the store does not answer is free soon after it does again, whether requests were handled or
-// refused, and not only when their leases would have ended.
+// Leases that end while the store is down are freed soon after it is back, not only at their TTL. That holds
+// for handled and refused requests.
 func TestLeasesThatEndInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silentStore{Store: bubbleStore(t)}
@@ -362,10 +362,10 @@ func TestLeasesThatEndInAnOutage(t *testing.T) {
 		one, two := e.enter(t.Context(), "a"), e.enter(t.Context(), "a")
 		store.silent.Store(true)
 		if n := e.enter(t.Context(), "a"); !errors.Is(n.err, gate.ErrTooLate) {
-			t.Fatalf("the queued one: %v", n.err)
+			t.Fatalf("the queued request: %v", n.err)
 		}
-		one.pass.Leave(t.Context(), status(200))
-		two.pass.Leave(t.Context(), status(200))
+		one.admission.Leave(t.Context(), status(200))
+		two.admission.Leave(t.Context(), status(200))
 		if n := len(e.reported()); n != 3 {
 			t.Errorf("%d errors are reported for 3 leases", n)
 		}
@@ -389,14 +389,14 @@ func TestLeasesThatEndInAnOutage(t *testing.T) {
 	})
 }
 
-// A store that stays away is called no longer than leases live.
+// A store that stays down is called no longer than the TTL of leases.
 func TestLeasesOfAStoreThatStaysAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &silentStore{Store: bubbleStore(t)}
 		e := newEdge(t, store, gate.Options{}, flight(sluice.Concurrency{Max: 2, TTL: time.Minute}))
 		n := e.enter(t.Context(), "a")
 		store.silent.Store(true)
-		n.pass.Leave(t.Context(), status(200))
+		n.admission.Leave(t.Context(), status(200))
 		<-time.After(time.Minute + 10*time.Second)
 		polled := store.polled.Load()
 		<-time.After(time.Hour)

@@ -16,8 +16,8 @@ import (
 
 func near(got, want, within float64) bool { return math.Abs(got-want) <= within*math.Max(want, 0.01) }
 
-// Pressure is the demand of the last window over what the limit gives in it, whether the
-// requests are denied or not.
+// Pressure is the last window's demand divided by what the limit allows in it. Denied requests
+// count too.
 func TestPressure(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -30,13 +30,13 @@ func TestPressure(t *testing.T) {
 		{"twice", policy.Rule{Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(10)})}, 50 * time.Millisecond, 1, 2},
 		{"a cost", policy.Rule{Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(10)}), Cost: policy.Cost{Units: 3}}, 100 * time.Millisecond, 1, 3},
 		{"each of ten keys", policy.Rule{Limits: limit(sluice.SlidingWindow{Rate: sluice.PerSecond(1)})}, 50 * time.Millisecond, 10, 2},
-		{"of a thousand", policy.Rule{Limits: limit(sluice.SlidingCounter{Rate: sluice.Every(10 * time.Second)})}, 10 * time.Millisecond, 1000, 1},
-		{"all together", policy.Rule{Limits: limit(sluice.SlidingCounter{Rate: sluice.PerSecond(10)}), Key: []policy.Part{policy.Global()}}, 50 * time.Millisecond, 10, 2},
-		{"the greatest of two", policy.Rule{Limits: []*sluice.Limit{
+		{"each of a thousand keys", policy.Rule{Limits: limit(sluice.SlidingCounter{Rate: sluice.Every(10 * time.Second)})}, 10 * time.Millisecond, 1000, 1},
+		{"all keys together", policy.Rule{Limits: limit(sluice.SlidingCounter{Rate: sluice.PerSecond(10)}), Key: []policy.Part{policy.Global()}}, 50 * time.Millisecond, 10, 2},
+		{"the greater of two", policy.Rule{Limits: []*sluice.Limit{
 			sluice.MustLimit("a", sluice.TokenBucket{Rate: sluice.PerSecond(10)}), sluice.MustLimit("b", sluice.LeakyBucket{Rate: sluice.PerSecond(40)}),
 		}}, 50 * time.Millisecond, 1, 2},
 		{"in shadow", policy.Rule{Limits: limit(sluice.SlidingLog{Rate: sluice.PerSecond(10)}), Shadow: true}, 50 * time.Millisecond, 1, 2},
-		{"of the clock", policy.Rule{Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(8640), Calendar: sluice.CalendarDay})}, time.Second, 1, 30.0 / 8640},
+		{"calendar", policy.Rule{Limits: limit(sluice.FixedWindow{Rate: sluice.PerDay(8640), Calendar: sluice.CalendarDay})}, time.Second, 1, 30.0 / 8640},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.rule.Name = "r"
@@ -49,10 +49,10 @@ func TestPressure(t *testing.T) {
 				v := e.decide(t.Context(), fmt.Sprint(i%c.keys))
 				v.Delay = 0
 				for j := range v.Results {
-					v.Results[j].Decision.Delay = 0 // nobody waits here
+					v.Results[j].Decision.Delay = 0 // no request waits here
 				}
-				pass, _ := e.gate.Enter(t.Context(), &v)
-				pass.Leave(t.Context(), status(200))
+				admission, _ := e.gate.Enter(t.Context(), &v)
+				admission.Leave(t.Context(), status(200))
 				<-time.After(c.every)
 			}
 			if got := e.gate.Pressure("r"); !near(got, c.want, 0.05) {
@@ -60,7 +60,7 @@ func TestPressure(t *testing.T) {
 			}
 			<-time.After(5 * time.Second)
 			half := c.want / 2
-			if c.name == "of the clock" {
+			if c.name == "calendar" {
 				half = c.want // its window is a day
 			}
 			if got := e.gate.Pressure("r"); !near(got, half, 0.1) {
@@ -74,7 +74,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// Verdicts that other programs carry out count for the pressure like the gate's own.
+// A verdict that another program carries out counts for the pressure too.
 func TestPressureOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(4)})})
@@ -84,12 +84,12 @@ func TestPressureOfOthers(t *testing.T) {
 			e.enter(t.Context(), "a")
 		}
 		if got := e.gate.Pressure("r"); !near(got, 1.5, 1e-6) {
-			t.Errorf("6 of 4 are %v", got)
+			t.Errorf("6 requests of 4 allowed: the pressure is %v", got)
 		}
 	})
 }
 
-// What is in flight, waits and was refused presses on a concurrency limit.
+// The pressure on a concurrency limit counts requests in flight, waiting and refused.
 func TestPressureOnLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{
@@ -111,7 +111,7 @@ func TestPressureOnLeases(t *testing.T) {
 	})
 }
 
-// One process of several has demand for its share.
+// One of several processes measures demand against its share of the limit.
 func TestPressureOfAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{Share: 0.25, Window: time.Second}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(8)})})
@@ -119,12 +119,12 @@ func TestPressureOfAShare(t *testing.T) {
 			e.enter(t.Context(), "a")
 		}
 		if got := e.gate.Pressure("r"); !near(got, 2, 1e-6) {
-			t.Errorf("4 of 2 are %v", got)
+			t.Errorf("4 requests of 2 allowed: the pressure is %v", got)
 		}
 	})
 }
 
-// Pressure outlives changes of a policy; other numbers count from the change on.
+// Pressure survives a change of policy. New numbers count from the change on.
 func TestPressureAcrossPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEdge(t, bubbleStore(t), gate.Options{}, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerSecond(1)})})
@@ -142,7 +142,7 @@ func TestPressureAcrossPolicies(t *testing.T) {
 	})
 }
 
-// Rules that match no requests any more are forgotten when there are many.
+// When there are many rules, the gate forgets rules that no longer match requests.
 func TestPressureIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := gate.New(nil, gate.Options{})
@@ -165,13 +165,13 @@ func TestPressureIsBounded(t *testing.T) {
 			}
 			<-time.After(time.Minute)
 		}
-		if n := gate.KnownRules(g); n > 2048 {
-			t.Errorf("%d rules are known", n)
+		if n := gate.MeasuredRules(g); n > 2048 {
+			t.Errorf("%d rules are measured", n)
 		}
 	})
 }
 
-// Many may report and read at once.
+// Pressure is safe for concurrent use.
 func TestPressureIsSafe(t *testing.T) {
 	e := newEdge(t, bubbleStore(t), gate.Options{Window: 10 * time.Millisecond}, policy.Rule{Name: "r", Limits: limit(sluice.TokenBucket{Rate: sluice.PerSecond(1000)})})
 	var all sync.WaitGroup
@@ -191,18 +191,18 @@ func TestPressureIsSafe(t *testing.T) {
 	}
 }
 
-// A rule for a pressure of so much or more matches when it is just that.
+// A rule that matches from a pressure on matches at exactly that pressure.
 func TestPressureReachesItsRatio(t *testing.T) {
 	for capacity := int64(2); capacity <= 30; capacity++ {
 		synctest.Test(t, func(t *testing.T) {
 			rule := policy.Rule{Name: "r", Key: []policy.Part{policy.Global()}, Limits: limit(sluice.FixedWindow{Rate: sluice.PerMinute(capacity)})}
 			e := newEdge(t, bubbleStore(t), gate.Options{}, rule)
-			for asked := int64(1); asked <= 2*capacity; asked++ {
+			for requests := int64(1); requests <= 2*capacity; requests++ {
 				v := e.decide(t.Context(), "k")
 				e.gate.Observe(&v)
-				want := float64(asked) / float64(capacity)
+				want := float64(requests) / float64(capacity)
 				if got := e.gate.Pressure("r"); got < want || got > want+1e-9 {
-					t.Fatalf("%d of %d: the pressure is %v; want %v", asked, capacity, got, want)
+					t.Fatalf("%d of %d: the pressure is %v; want %v", requests, capacity, got, want)
 				}
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// What a request turned out to cost is settled when it leaves.
+// A request's actual cost is settled when it leaves.
 func TestSettling(t *testing.T) {
 	header := func(text string) func(string) (string, bool) {
 		return func(name string) (string, bool) { return text, name == "X-Tokens" && text != "" }
@@ -23,13 +23,13 @@ func TestSettling(t *testing.T) {
 		cost    policy.Cost
 		counts  []policy.StatusRange
 		outcome policy.Outcome
-		taken   int64 // while it is handled
-		cost2   int64 // in the end
+		taken   int64 // while the request is handled
+		cost2   int64 // after it left
 	}{
 		{"a constant", policy.Cost{Units: 3}, nil, status(200), 3, 3},
 		{"a status that counts", policy.Cost{Units: 3}, failures, status(401), 3, 3},
-		{"one of a range", policy.Cost{}, failures, status(503), 1, 1},
-		{"one that does not", policy.Cost{Units: 3}, failures, status(200), 3, 0},
+		{"a status in a range", policy.Cost{}, failures, status(503), 1, 1},
+		{"a status that does not count", policy.Cost{Units: 3}, failures, status(200), 3, 0},
 		{"sent bytes", policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}, nil, policy.Outcome{RequestBytes: 25}, 10, 25},
 		{"fewer", policy.Cost{Source: policy.CostRequestBytes, Estimate: 10}, nil, policy.Outcome{RequestBytes: 2}, 10, 2},
 		{"received bytes", policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}, nil, policy.Outcome{ResponseBytes: 33}, 10, 33},
@@ -45,22 +45,22 @@ func TestSettling(t *testing.T) {
 			})
 			n := e.enter(t.Context(), "a")
 			if got := e.remaining("r", "a"); n.err != nil || got != 100-c.taken {
-				t.Errorf("%s: while it is handled %d are left, %v", c.name, got, n.err)
+				t.Errorf("%s: %d units are left while it is handled, %v", c.name, got, n.err)
 			}
-			if settles := c.cost.Source > policy.CostHeader || len(c.counts) > 0; n.pass.Settles() != settles {
-				t.Errorf("%s: Settles is %v", c.name, n.pass.Settles())
+			if settles := c.cost.Source > policy.CostHeader || len(c.counts) > 0; n.admission.Settles() != settles {
+				t.Errorf("%s: Settles is %v", c.name, n.admission.Settles())
 			}
-			n.pass.Leave(t.Context(), c.outcome)
-			n.pass.Leave(t.Context(), status(404))
+			n.admission.Leave(t.Context(), c.outcome)
+			n.admission.Leave(t.Context(), status(404))
 			if got := e.remaining("r", "a"); got != 100-c.cost2 || len(e.reported()) > 0 {
-				t.Errorf("%s: in the end %d are left; reported %v", c.name, got, e.reported())
+				t.Errorf("%s: %d units are left in the end; reported %v", c.name, got, e.reported())
 			}
 		})
 	}
 }
 
-// Rules in shadow settle too, and leases have nothing to settle.
-func TestSettlingOfAllThatWasTaken(t *testing.T) {
+// Shadow rules settle too, and leases have nothing to settle.
+func TestSettlingOfAllCharges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		many := sluice.FixedWindow{Rate: sluice.PerHour(100)}
 		bytes := policy.Cost{Source: policy.CostResponseBytes}
@@ -72,28 +72,28 @@ func TestSettlingOfAllThatWasTaken(t *testing.T) {
 			policy.Rule{Name: "e", Limits: limit(many), Candidate: limit(sluice.TokenBucket{Rate: sluice.PerHour(50)}), Cost: bytes},
 		)
 		n := e.enter(t.Context(), "k")
-		n.pass.Leave(t.Context(), policy.Outcome{Status: 200, ResponseBytes: 7})
+		n.admission.Leave(t.Context(), policy.Outcome{Status: 200, ResponseBytes: 7})
 		var left []int64
 		for _, m := range e.decide(t.Context(), "k").Results {
 			left = append(left, m.Decision.Remaining)
 		}
 		if got := fmt.Sprint(left); got != "[92 92 92 99 92 42]" || len(e.reported()) > 0 {
-			t.Errorf("left %v; reported %v", got, e.reported())
+			t.Errorf("remaining: %v; reported %v", got, e.reported())
 		}
 	})
 }
 
-// Options.Counts is for all rules.
+// Options.Counts applies to all rules.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := gate.Options{Counts: func(o policy.Outcome) bool { return o.Status == 401 }}
 		e := newEdge(t, bubbleStore(t), o, policy.Rule{Name: "r", Limits: limit(sluice.FixedWindow{Rate: sluice.PerHour(5)})})
 		for i, code := range []int{200, 401, 500, 401} {
 			n := e.enter(t.Context(), "a")
-			if !n.pass.Settles() {
+			if !n.admission.Settles() {
 				t.Error("the outcome is not used")
 			}
-			n.pass.Leave(t.Context(), status(code))
+			n.admission.Leave(t.Context(), status(code))
 			if got := e.remaining("r", "a"); got != 5-int64(i+1)/2 {
 				t.Errorf("after request %d there are %d left", i, got)
 			}
@@ -101,7 +101,7 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// brokenEnds fails all that ends a charge.
+// brokenEnds fails every method that ends a charge.
 type brokenEnds struct {
 	sluice.Store
 	err error
@@ -109,7 +109,7 @@ type brokenEnds struct {
 
 func (b brokenEnds) Settle(context.Context, sluice.Charge, int64) error { return b.err }
 
-// A settlement that fails is reported.
+// A failed settlement is reported.
 func TestSettlingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
@@ -118,8 +118,8 @@ func TestSettlingFails(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		n := e.enter(ctx, "a")
-		cancel() // the client's going away changes nothing
-		n.pass.Leave(ctx, status(200))
+		cancel() // a client that leaves changes nothing
+		n.admission.Leave(ctx, status(200))
 		if errs := e.reported(); len(errs) != 1 || !errors.Is(errs[0], broken) {
 			t.Errorf("reported %v", errs)
 		}

@@ -24,7 +24,7 @@ func bubbleStore(tb testing.TB) *memory.Store {
 	return s
 }
 
-// edge is what an edge is made of: rules, a store and a gate.
+// edge has the parts of an edge: rules, a store and a gate.
 type edge struct {
 	tb    testing.TB
 	rules *policy.Policy
@@ -35,8 +35,8 @@ type edge struct {
 	errs []error
 }
 
-// newEdge returns an edge over rules without a match, whose key is
-// the header X-Key unless they have another one.
+// newEdge returns an edge with rules that match all requests. A rule without a key gets
+// the header X-Key as its key.
 func newEdge(tb testing.TB, store sluice.Store, o gate.Options, rules ...policy.Rule) *edge {
 	tb.Helper()
 	e := &edge{tb: tb, store: store}
@@ -69,7 +69,7 @@ func (e *edge) reported() []error {
 	return e.errs
 }
 
-// key is the Values of a request whose header X-Key this is.
+// key is the Values of a request with this X-Key header.
 type key string
 
 func (k key) Header(name string) (string, bool) { return string(k), name == "X-Key" }
@@ -80,36 +80,36 @@ func (e *edge) decide(ctx context.Context, k string) policy.Verdict {
 	return e.rules.Decide(ctx, e.store, &policy.Attributes{Path: "/", Values: key(k), RequestBytes: -1})
 }
 
-// entry is a request on its way through a gate.
+// entry is a request in a gate.
 type entry struct {
-	verdict policy.Verdict
-	pass    *gate.Admission
-	err     error
-	at      time.Time
-	done    bool
+	verdict   policy.Verdict
+	admission *gate.Admission
+	err       error
+	at        time.Time
+	done      bool
 }
 
-// enter decides about a request and lets it enter.
+// enter decides a request and lets it enter the gate.
 func (e *edge) enter(ctx context.Context, k string) *entry {
 	n := &entry{verdict: e.decide(ctx, k)}
-	n.pass, n.err = e.gate.Enter(ctx, &n.verdict)
+	n.admission, n.err = e.gate.Enter(ctx, &n.verdict)
 	n.at, n.done = time.Now(), true
 	return n
 }
 
-// begin lets a request enter in a goroutine of its own, in a bubble. The entry may be read
-// after the next synctest.Wait.
+// begin decides a request and lets it enter in a goroutine, inside a bubble. The entry may be
+// read after the next synctest.Wait.
 func (e *edge) begin(ctx context.Context, k string) *entry {
 	n := &entry{verdict: e.decide(ctx, k)}
 	go func() {
-		n.pass, n.err = e.gate.Enter(ctx, &n.verdict)
+		n.admission, n.err = e.gate.Enter(ctx, &n.verdict)
 		n.at, n.done = time.Now(), true
 	}()
 	synctest.Wait()
 	return n
 }
 
-// remaining returns what is left of a rule's only limit.
+// remaining returns the remaining units of a rule's only limit.
 func (e *edge) remaining(rule string, k ...string) int64 {
 	e.tb.Helper()
 	v, err := e.rules.DecideRule(context.Background(), e.store, policy.RuleRequest{Rule: rule, Key: k, Peek: true})
@@ -119,8 +119,8 @@ func (e *edge) remaining(rule string, k ...string) int64 {
 	return v.Results[0].Decision.Remaining
 }
 
-// status is the outcome of a request with nothing but a status.
+// status returns an outcome with only a status.
 func status(code int) policy.Outcome { return policy.Outcome{Status: code} }
 
-// limit returns one that its rule names.
+// limit returns a limit without a name, which gets its rule's name.
 func limit(a sluice.Algorithm) []*sluice.Limit { return []*sluice.Limit{sluice.MustLimit("", a)} }

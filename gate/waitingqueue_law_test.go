@@ -16,14 +16,14 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Requests come and go, in any order, by any clock: no more run than may, no unit stays free for
-// long while a request waits for it, and nothing is left behind.
+// Requests come and leave in any order, and clocks may jump. Never do more run than the limit allows. No unit
+// stays free for long while a request waits, and no lease or waiting request remains at the end.
 func TestNoUnitStaysFree(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			const most, clients = 3, 80
 			r := rand.New(rand.NewPCG(seed, 1))
-			var back atomic.Int64 // by which the store's clock is behind, in microseconds
+			var back atomic.Int64 // how far the store's clock is behind, in microseconds
 			store, err := memory.New(memory.Options{Shards: 1, Clock: func() int64 { return time.Now().UnixMicro() - back.Load() }})
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +41,7 @@ func TestNoUnitStaysFree(t *testing.T) {
 				if r.IntN(4) == 0 {
 					patience = time.Duration(1+r.IntN(20_000)) * time.Millisecond
 				}
-				if seed%3 != 0 && r.IntN(3) == 0 { // otherwise many come in the same instant
+				if seed%3 != 0 && r.IntN(3) == 0 { // otherwise many come at the same moment
 					<-time.After(time.Duration(r.IntN(300)) * time.Millisecond)
 				}
 				if seed%4 == 3 && r.IntN(10) == 0 {
@@ -95,10 +95,10 @@ func TestNoUnitStaysFree(t *testing.T) {
 				}
 				bound := 3 * time.Second
 				if seed%4 == 3 {
-					bound = 20 * time.Second // the order here differs from the order in the store, which takes time to find out
+					bound = 20 * time.Second // the order differs from the store's order, and finding that out takes time
 				}
 				if free > bound {
-					t.Fatalf("seed %d: %d run and %d wait since %v", seed, running.Load(), waiting.Load(), free)
+					t.Fatalf("seed %d: %d run and %d wait, for %v", seed, running.Load(), waiting.Load(), free)
 				}
 			}
 		})
