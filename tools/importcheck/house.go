@@ -53,7 +53,7 @@ var house = []room{
 	{"algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
 	{domain, []string{"algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
-	{"internal/retry", nil, nil, "retry knows times and functions only; pass in what it repeats"},
+	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},

@@ -16,7 +16,7 @@ type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
-	// body is that of a request over HTTP/1, nil if it has none.
+	// body is the body of a request over HTTP/1, nil if it has none.
 	body *patientBody
 	// upstream is the header under construction, until it is written.
 	upstream http.Header
@@ -62,9 +62,9 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.merge()
 	if !a.body.whole() {
-		// The rest may never come, and what comes is no request. Without this the
-		// server would also read the rest itself before it sends the answer: it would
-		// come late, and of a service that answers while the body still comes, broken.
+		// The rest may never come, and it is not a request. Without this the server would
+		// also read the rest itself before it sends the answer: the answer would come late, or
+		// broken if a service answers while the body still comes.
 		h.Set("Connection", "close")
 	}
 	a.ResponseWriter.WriteHeader(status)

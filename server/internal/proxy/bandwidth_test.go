@@ -149,8 +149,8 @@ func TestBandwidthUp(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsNoStall passes an answer and a body on of which each piece takes longer
-// to pace than a client may leave its connection standing.
+// TestBandwidthIsNoStall passes on an answer and a body. Each piece of them takes longer to pace
+// than a client may stall.
 func TestBandwidthIsNoStall(t *testing.T) {
 	const rate, size, stall = 100_000, 64_000, 200 * time.Millisecond // 600 ms and the burst
 	up := service(t, func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ type Failure uint8
 const (
 	// Unreachable: no connection to the upstream could be made.
 	Unreachable Failure = iota
-	// Broken: the connection ended, or what came over it was no HTTP.
+	// Broken: the connection ended, or its content was not HTTP.
 	Broken
 	// ConnectTimeout: no connection was free or made in time.
 	ConnectTimeout
@@ -29,7 +29,7 @@ const (
 	ClientGone
 )
 
-// Failures are all of them, for who counts them.
+// Failures are all of them, for metrics.
 var Failures = []Failure{Unreachable, Broken, ConnectTimeout, AnswerTimeout, BodyStalled, BodyTooLarge, ClientGone}
 
 var failures = [...]struct {
@@ -60,7 +60,7 @@ var (
 	errBodyStalled    = errors.New("proxy: the client stopped sending the body")
 )
 
-// failureOf tells what went wrong from what the transport reports.
+// failureOf returns the kind of an error of the transport.
 func failureOf(ctx context.Context, err error) Failure {
 	var tooLarge *http.MaxBytesError
 	var operation *net.OpError

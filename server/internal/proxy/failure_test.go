@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// told remembers which failures a proxy has told of.
-type told struct {
+// reported remembers the failures that a proxy has reported.
+type reported struct {
 	mu  sync.Mutex
 	all []Failure
 }
 
-func (f *told) tell(x Failure) {
+func (f *reported) tell(x Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = append(f.all, x)
 }
 
-func (f *told) last() string {
+func (f *reported) last() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.all) == 0 {
@@ -37,8 +37,8 @@ func (f *told) last() string {
 	return f.all[len(f.all)-1].String()
 }
 
-// wantProblem checks that an answer is a problem document of a status, and tells nothing of
-// what is behind the proxy.
+// wantProblem checks that an answer is a problem document with a status, and reveals nothing
+// about the services behind the proxy.
 func wantProblem(t *testing.T, res reply, body string, status int, secret string) {
 	t.Helper()
 	var p struct {
@@ -55,7 +55,7 @@ func wantProblem(t *testing.T, res reply, body string, status int, secret string
 		t.Errorf("content type %q", res.Header.Get("Content-Type"))
 	}
 	if secret != "" && strings.Contains(body, secret) {
-		t.Errorf("the answer tells %q: %s", secret, body)
+		t.Errorf("the answer reveals %q: %s", secret, body)
 	}
 }
 
@@ -71,7 +71,7 @@ func unusedAddress(t *testing.T) string {
 }
 
 func TestAnswersForAServiceThatIsNotThere(t *testing.T) {
-	var failures told
+	var failures reported
 	at := unusedAddress(t)
 	f := front(t, "http://"+at, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
 	res, body := get(t, client(t), f.URL, nil)
@@ -111,7 +111,7 @@ func TestLogsNoPathOfAFailedRequest(t *testing.T) {
 }
 
 func TestAnswersForAServiceThatBreaksOff(t *testing.T) {
-	var failures told
+	var failures reported
 	s := service(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
 	res, body := get(t, client(t), f.URL, nil)
@@ -122,7 +122,7 @@ func TestAnswersForAServiceThatBreaksOff(t *testing.T) {
 }
 
 func TestAnswersForAServiceThatIsSilent(t *testing.T) {
-	var failures told
+	var failures reported
 	over := make(chan struct{})
 	s := service(t, func(http.ResponseWriter, *http.Request) { <-over })
 	defer close(over)
@@ -135,7 +135,7 @@ func TestAnswersForAServiceThatIsSilent(t *testing.T) {
 }
 
 func TestBoundsConnectionsAndTheWaitForOne(t *testing.T) {
-	var failures told
+	var failures reported
 	arrived, leave := make(chan struct{}, 8), make(chan struct{})
 	s := service(t, func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
@@ -163,7 +163,7 @@ func TestBoundsConnectionsAndTheWaitForOne(t *testing.T) {
 }
 
 func TestEndsBodiesThatStandStill(t *testing.T) {
-	var failures told
+	var failures reported
 	s := service(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall, o.Failed = 50*time.Millisecond, failures.tell })
 	c := dial(t, f.URL)
@@ -216,8 +216,8 @@ func TestConnectionsOutliveAPauseLongerThanTheStall(t *testing.T) {
 	}
 }
 
-func TestBoundsBodiesIfAsked(t *testing.T) {
-	var failures told
+func TestBoundsBodiesIfSet(t *testing.T) {
+	var failures reported
 	s := service(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.MaxBody, o.Failed = 10, failures.tell })
 	for body, status := range map[string]int{"0123456789": http.StatusOK, "0123456789a": http.StatusRequestEntityTooLarge} {
@@ -263,7 +263,7 @@ func TestRefusesBadOptions(t *testing.T) {
 	good := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
 	transport := NewTransport(TransportOptions{})
 	for want, o := range map[string]Options{
-		"no http:// or https:// URL": {Transport: transport},
+		"not an http:// or https:// URL": {Transport: transport},
 		"with a host":                {Upstream: &url.URL{Scheme: "http"}, Transport: transport},
 		`"ftp://h"`:                  {Upstream: &url.URL{Scheme: "ftp", Host: "h"}, Transport: transport},
 		"no transport":               {Upstream: good},

@@ -17,8 +17,8 @@ type Fallbacks struct {
 	sets atomic.Pointer[fallbackSets]
 }
 
-// fallbackSets are the proxies by their URLs as rules write them: those of the latest policy, and of
-// the one before, by which requests may have been decided that are on their way.
+// fallbackSets are the proxies by their URLs as rules write them: the proxies of the latest policy,
+// and of the policy before, which may have decided requests that are still on their way.
 type fallbackSets struct{ latest, before map[string]*Proxy }
 
 // NewFallbacks returns fallbacks that pass requests on as o says, whose Upstream is not used. They know

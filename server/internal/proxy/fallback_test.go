@@ -33,8 +33,8 @@ func degrading(t *testing.T, upstreams ...string) *policy.Policy {
 	return p
 }
 
-// toldBy answers with what a service was asked.
-func toldBy(name string) http.HandlerFunc {
+// echoedBy answers with the request that a service got.
+func echoedBy(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s: %s %s %s %q for %s", name, r.Method, r.URL, r.Header.Get("X-Less"), body, r.Header.Get("X-Forwarded-For"))
@@ -43,7 +43,7 @@ func toldBy(name string) http.HandlerFunc {
 
 // Degraded requests go to another service, as they are.
 func TestDegradesToAnotherUpstream(t *testing.T) {
-	main, less := service(t, toldBy("main")), service(t, toldBy("less"))
+	main, less := service(t, echoedBy("main")), service(t, echoedBy("less"))
 	transport := NewTransport(TransportOptions{})
 	t.Cleanup(transport.Close)
 	target, err := url.Parse(main.URL)
@@ -108,7 +108,7 @@ func TestFallbacksFollowThePolicy(t *testing.T) {
 		{nil, "", ""},
 		{[]string{"http://a", "http://b", "http://a"}, "ab", ""},
 		{[]string{"http://b", "http://c"}, "abc", ""},
-		{[]string{"http://d", "d"}, "abc", `proxy: rule "rule1": WhenLimited.Upstream: proxy: the upstream "d" is no http:// or https:// URL with a host`},
+		{[]string{"http://d", "d"}, "abc", `proxy: rule "rule1": WhenLimited.Upstream: proxy: the upstream "d" is not an http:// or https:// URL with a host`},
 		{[]string{"http://%zz"}, "abc", `rule "rule0"`},
 		{[]string{"http://d"}, "bcd", ""},
 	} {
@@ -121,7 +121,7 @@ func TestFallbacksFollowThePolicy(t *testing.T) {
 			t.Errorf("step %d: known are %s; want %s", i, got, c.want)
 		}
 		if after := f.Handler("http://b"); i > 1 && before != after {
-			t.Errorf("step %d: the proxy to b was made anew", i)
+			t.Errorf("step %d: the proxy to b was made again", i)
 		}
 	}
 }

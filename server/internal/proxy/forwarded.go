@@ -14,9 +14,9 @@ const (
 	realIP         = "X-Real-Ip"
 )
 
-// forward tells the upstream who the client is. It sees what we say and nothing
-// else: neither what clients write there, nor spellings that a service might take
-// for the same header. A trusted proxy's word is kept, and the peer added to it.
+// forward sets the headers that identify the client to the upstream. The upstream gets only our
+// values: neither values that clients write, nor spellings that a service might take for the same
+// header. A trusted proxy's value is kept, and the peer added to it.
 func (p *Proxy) forward(pr *httputil.ProxyRequest) {
 	for name := range pr.Out.Header {
 		if isForwarding(name) {

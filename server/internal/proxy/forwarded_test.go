@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// seen answers with the headers that speak of the client, as the service sees
-// them, and with what it was asked for.
+// seen answers with the headers about the client, as the service gets them, and with the
+// requested host and target.
 func seen(w http.ResponseWriter, r *http.Request) {
 	var lines []string
 	for name, values := range r.Header {
@@ -127,7 +127,7 @@ func TestStripsTrailers(t *testing.T) {
 	}
 }
 
-func TestSendsTheServicesOwnNameIfAsked(t *testing.T) {
+func TestSendsTheServicesOwnNameIfSet(t *testing.T) {
 	s := service(t, seen)
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.UpstreamHost = true })
 	_, text := get(t, client(t), f.URL, func(r *http.Request) { r.Host = "shop.example" })

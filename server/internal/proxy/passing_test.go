@@ -163,7 +163,7 @@ func TestLeavesBodiesAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %d bytes came back of %d", name, len(text), len(body))
 		}
 		if res.Header.Get("X-Length") != fmt.Sprint(len(body)) {
-			t.Errorf("%s: the service was told a length of %q", name, res.Header.Get("X-Length"))
+			t.Errorf("%s: the service got a length of %q", name, res.Header.Get("X-Length"))
 		}
 		if name == "gzip" && (res.Header.Get("Content-Encoding") != "gzip" || len(text) > 1<<20) {
 			t.Errorf("a compressed body was inflated to %d bytes", len(text))
@@ -171,11 +171,11 @@ func TestLeavesBodiesAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAsksForNoCompressionOfItsOwn(t *testing.T) {
+func TestRequestsNoCompressionOfItsOwn(t *testing.T) {
 	s := service(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Accept-Encoding"]) })
 	f := front(t, s.URL, TransportOptions{}, nil)
 	if _, text := get(t, client(t), f.URL, nil); text != "[]" {
-		t.Errorf("the service was asked for %s", text)
+		t.Errorf("the service got a request for %s", text)
 	}
 }
 

@@ -14,18 +14,18 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 )
 
-// DefaultStall is how long a client may leave its connection standing by default.
+// DefaultStall is how long a client may stall by default.
 const DefaultStall = time.Minute
 
 // Options say what a Proxy passes requests to, and how.
 type Options struct {
 	// Upstream is where requests go: http or https, a host, and perhaps a path
-	// that is put before that of each request. Required.
+	// that is put before each request's path. Required.
 	Upstream *url.URL
 	// Transport carries requests to the upstream, see NewTransport. Required.
 	Transport http.RoundTripper
-	// UpstreamHost sends the upstream's own name as Host. Default: what the client
-	// asked for.
+	// UpstreamHost sends the upstream's own name as Host. Default: the client's
+	// Host.
 	UpstreamHost bool
 	// Trusted reports whether the peer of a connection is a proxy whose X-Forwarded-*
 	// headers are to be believed. Default: nobody is.
@@ -38,9 +38,9 @@ type Options struct {
 	// MaxBody bounds the body of a request, in bytes. Zero: no bound, since a body is
 	// passed on as it comes and never held.
 	MaxBody int64
-	// Failed is told of each request that the upstream did not answer. Optional.
+	// Failed is called for each request that the upstream did not answer. Optional.
 	Failed func(f Failure)
-	// Logger is told why. Default: slog.Default().
+	// Logger gets the reasons. Default: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -53,11 +53,11 @@ type Proxy struct {
 
 var _ http.Handler = (*Proxy)(nil)
 
-// New returns a proxy. The error says what is missing.
+// New returns a proxy. The error names the missing option.
 func New(o Options) (*Proxy, error) {
 	switch {
 	case o.Upstream == nil || o.Upstream.Host == "" || (o.Upstream.Scheme != "http" && o.Upstream.Scheme != "https"):
-		return nil, fmt.Errorf("proxy: the upstream %q is no http:// or https:// URL with a host", o.Upstream)
+		return nil, fmt.Errorf("proxy: the upstream %q is not an http:// or https:// URL with a host", o.Upstream)
 	case o.Transport == nil:
 		return nil, errors.New("proxy: there is no transport; make one with NewTransport")
 	}

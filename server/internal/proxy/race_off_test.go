@@ -2,5 +2,5 @@
 
 package proxy
 
-// rates are those that bodies are passed on at.
+// rates are the rates at which tests pass bodies on.
 var rates = []int64{1 * megabyte, 100 * megabyte}

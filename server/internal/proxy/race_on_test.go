@@ -2,6 +2,6 @@
 
 package proxy
 
-// rates are those that bodies are passed on at: what the race detector leaves time for on any
-// machine.
+// rates are the rates at which tests pass bodies on: the race detector leaves time for no more on
+// some machines.
 var rates = []int64{1 * megabyte, 20 * megabyte}

@@ -12,8 +12,8 @@ import (
 
 // Bounded bounds what a server does by itself for the requests to next, after it
 // has returned: it writes the end of the answer, and reads what is left of the
-// request, each within stall. It belongs around all that answers in a proxy's place, such as
-// who limits the rate.
+// request, each within stall. It belongs around every handler that answers instead of a proxy, such as
+// the middleware.
 func Bounded(next http.Handler, stall time.Duration) http.Handler {
 	if stall == 0 {
 		stall = DefaultStall
@@ -41,8 +41,8 @@ var past = time.Unix(1, 0)
 // enough is how much of an unwanted body is taken in.
 const enough = 64 << 10
 
-// Refuse prepares to answer a request that is not passed on. What is here of its
-// body is thrown away; if that is not all, the connection ends with the answer, for
+// Refuse prepares to answer a request that is not passed on. The part of its body
+// that has come is thrown away. If that is not all, the connection ends with the answer, because
 // it can serve no other request.
 func Refuse(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
@@ -64,17 +64,17 @@ type patientBody struct {
 	stall   time.Duration
 	stalled atomic.Bool
 	ended   atomic.Bool
-	atEnd   func() // is called before the end is told
+	atEnd   func() // is called before the end is reported
 }
 
 // whole reports whether the body was read to its end.
 func (b *patientBody) whole() bool { return b == nil || b.ended.Load() }
 
-// bodyKey is that of a request's body in its context: when a read from the
+// bodyKey is the key of a request's body in its context. When a read from the
 // client fails, the server ends the context, and that is all the transport reports.
 type bodyKey struct{}
 
-// stalled reports whether the body of the request with this context stood still.
+// stalled reports whether the body of the request with this context has stalled.
 func stalled(ctx context.Context) bool {
 	b, ok := ctx.Value(bodyKey{}).(*patientBody)
 	return ok && b.stalled.Load()

@@ -77,7 +77,7 @@ type reply struct {
 
 func replyOf(r *http.Response) reply { return reply{r.StatusCode, r.Header, r.Trailer} }
 
-// get asks and reads the whole answer.
+// get sends a request and reads the whole answer.
 func get(t *testing.T, c *http.Client, target string, change func(*http.Request)) (reply, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)

@@ -54,7 +54,7 @@ func NewTransport(o TransportOptions) *Transport {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}).DialContext
 	}
-	// The upstream says whether it wants the body of a request that asks first.
+	// The upstream answers whether it wants the body of a request with Expect: 100-continue.
 	permission := o.Answer
 	orElse(&permission, 24*time.Hour)
 	return &Transport{
@@ -87,7 +87,7 @@ func orElse[T time.Duration | int](v *T, fallback T) {
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	// The transport's own limits begin with a dial; a request that waits for one of
 	// the connections to become free would wait without an end. The context ends with
-	// that of the request, after its answer.
+	// the request's, after its answer.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	timer := time.AfterFunc(t.connect, func() { cancel(errConnectTimeout) })
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
