@@ -208,7 +208,7 @@ func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) 
 }
 
 // CheckFiles reports which files of answers cannot be read that the rules of a policy name. NewPolicyDecider
-// calls it; call it before PolicyDecider.SetPolicy.
+// calls it; call it before Decider.SetPolicy.
 func CheckFiles(p *policy.Policy) error {
 	for _, r := range p.Rules() {
 		if r.WhenLimited.File == "" {

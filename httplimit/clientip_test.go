@@ -175,7 +175,7 @@ func TestTrustedProxyRanges(t *testing.T) {
 // hop is one step of a chain: its text, and the address that the text means.
 type hop struct {
 	text string
-	addr netip.Addr // invalid if the text is not an address
+	addr netip.Addr // invalid for a text that is not an address
 }
 
 // randomHop writes an address in one of the forms that proxies use.

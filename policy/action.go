@@ -14,11 +14,11 @@ type Action uint8
 const (
 	// Allow lets the request pass, after the verdict's Delay.
 	Allow Action = iota
-	// Mark lets it pass as a marked one: with a header for those behind, and for the
-	// rules that match marked traffic, which is to go first when there is too much.
+	// Mark lets it pass with a mark: a header for the service behind, and for rules that match marked
+	// requests, which are refused first when there is too much traffic.
 	Mark
-	// Degrade answers it with less: from a fallback, or with a header that tells
-	// the service behind to do less.
+	// Degrade answers it with less: from a fallback, or with a header for the service behind,
+	// which can do less then.
 	Degrade
 	// Deny refuses it.
 	Deny
@@ -69,7 +69,7 @@ type LimitedAction struct {
 	RequestHeader map[string]string
 }
 
-// The headers that tell the service behind what became of a request, unless
+// The headers that show the service behind what became of a request, unless
 // LimitedAction.RequestHeader names others.
 const (
 	MarkedHeader   = "Sluice-Marked"
@@ -163,7 +163,7 @@ func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 func (p *Policy) ReservedHeaders() []string { return p.reserved }
 
 // MarkHeaders returns the headers in which a request can be marked, in canonical form: MarkedHeader,
-// and those that rules whose action is Mark set in place of it.
+// and the headers that rules with the action Mark set in its place.
 func (p *Policy) MarkHeaders() []string { return p.markHeaders }
 
 // collectHeaders adds the headers that a response sets on requests.

@@ -6,33 +6,32 @@ import (
 )
 
 // Attributes describe a request to a policy. Edges fill them in once a request;
-// the policy reads only those that its rules ask for, and keeps none of them.
+// the policy reads only what its rules need, and keeps nothing of it.
 type Attributes struct {
 	// Method is the request's method, in upper case.
 	Method string
-	// Host is the host asked for. The policy cleans it as CleanHost does, so an edge
+	// Host is the host that the request is for. The policy cleans it as CleanHost does, so an edge
 	// may give it with a port and in any case.
 	Host string
 	// Path is the request's path as it came, escaped: for net/http,
 	// r.URL.EscapedPath(). The policy cleans it as Paths.Clean does, which changes
-	// nothing about a path that is clean, and knows what else services take it for.
+	// nothing about a clean path, and computes the variants that services may see in it.
 	Path string
-	// ClientIP is the address of the client: that of the peer, or what trusted proxies
-	// say. Invalid if there is none.
+	// ClientIP is the address of the client: the peer's address, or the address that trusted proxies
+	// report. Invalid if there is none.
 	ClientIP netip.Addr
-	// Values gives the named parts of the request that only its edge knows; nil for
-	// a request that has none.
+	// Values returns the named parts of the request, such as headers; nil for a request without any.
 	Values Values
 	// Marked says that an earlier hop has marked the request, which only hops can say
 	// that are trusted. What rules of the policy mark is for the verdict to say.
 	Marked bool
-	// RequestBytes is the size of the request's body, -1 if nobody knows it before it is read.
+	// RequestBytes is the size of the request's body, or -1 if it is known only when the body has been read.
 	RequestBytes int64
 	// Cost is how many units the request takes where a rule does not say; zero means one.
 	Cost int64
 	// MaxWait is the longest delay that the request accepts, sluice.NoWait for none.
-	// Zero leaves it to the rules and their limits. Of a rule's MaxWait and
-	// this one the shorter holds.
+	// Zero leaves it to the rules and their limits. If a rule has a MaxWait too, the shorter one
+	// holds.
 	MaxWait time.Duration
 }
 
@@ -46,15 +45,14 @@ type Values interface {
 }
 
 // ClaimValues is what Values also are if they know the claims of a token, such as a
-// JWT's: "sub" for FromClaim. Whoever fills them in vouches that the token was
-// verified, by the edge itself or by what stands in front of it: claims that
-// nobody has verified are whatever the client likes.
+// JWT's: "sub" for FromClaim. The edge, or a gateway in front of it, must have verified the token:
+// clients choose the claims of a token that nobody verifies.
 type ClaimValues interface {
 	Claim(name string) (value string, ok bool)
 }
 
 // AttributeValues is what Values also are if their request has named values of
-// other kinds: those of a protocol that is not HTTP, or of an edge's own.
+// other kinds: of a protocol that is not HTTP, or the edge's own.
 type AttributeValues interface {
 	Attribute(name string) (value string, ok bool)
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// errNoBanner reports a store that is no sluice.Banner.
+// errNoBanner reports a store that does not implement sluice.Banner.
 var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
 
 // Ban refuses a key of a rule outright for a time, by hand. The rule must have a Ban, be it
 // the zero one, so that its requests look after bans. The key is given as in RuleRequest. The
 // error is a *RuleRequestError, the store's, or wraps errors.ErrUnsupported if the
-// store is no sluice.Banner.
+// store does not implement sluice.Banner.
 func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, rule string, key ...string) error {
 	r, k, err := p.bannable(rule, key)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, r
 }
 
 // LiftBan ends the bans of a key of a rule, of all its limits, and forgets what led to them.
-// It reports whether there was one in force. The key and the error are those of Ban.
+// It reports whether there was one in force. The key and the error are as in Ban.
 func (p *Policy) LiftBan(ctx context.Context, store sluice.Store, rule string, key ...string) (bool, error) {
 	r, k, err := p.bannable(rule, key)
 	if err != nil {
@@ -68,7 +68,7 @@ func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err
 	case r.Ban == nil:
 		return fail("looks after no bans; give it a ban in the policy, {by_hand: true} if denials are to ban nobody")
 	case len(r.Limits) == 0:
-		return fail("has no limit, and so no bans; put the ban on a rule with one, or the key on the list of those to deny")
+		return fail("has no limit, and so no bans; put the ban on a rule with one, or the key on the rule's list to deny")
 	}
 	return r, ref.key(string(s.key)), nil
 }

@@ -15,7 +15,7 @@ type Class struct {
 	// Match says which requests are of the class. It matches no classes, and knows
 	// of marks only what an earlier hop said.
 	Match Match
-	// Bypass lets the class pass without meeting any rule.
+	// Bypass lets the class pass without any rule.
 	Bypass bool
 }
 
@@ -59,7 +59,7 @@ func (p *Policy) classOf(m *matching) int {
 	return noClass
 }
 
-// bypasses reports whether requests of a class, by its number, meet no rule.
+// bypasses reports whether no rule applies to requests of a class, by its number.
 func (p *Policy) bypasses(class int) bool { return class != noClass && p.classes[class].Bypass }
 
 // className returns the name of a class by its number.

@@ -157,7 +157,7 @@ func (c *compiler) checkLimits(r *rule) {
 }
 
 // always returns the limits of a rule: of one that always limits, a limit that is
-// never asked and stands for it where limits are told.
+// never used, for the results where limits are listed.
 func (c *compiler) always(r *rule) []*sluice.Limit {
 	if !r.Always || !isName(r.Name) {
 		return r.Limits

@@ -167,13 +167,13 @@ func (c *Cost) of(a *Attributes) int64 {
 	return c.units(a.Cost)
 }
 
-// units returns the cost without a header, of a request that says asked.
-func (c *Cost) units(asked int64) int64 {
+// units returns the cost without a header, for a request whose Attributes.Cost is given.
+func (c *Cost) units(given int64) int64 {
 	switch {
 	case c.Units > 0:
 		return c.Units
-	case asked != 0:
-		return asked
+	case given != 0:
+		return given
 	case c.Estimate > 0:
 		return c.Estimate
 	default:
@@ -196,7 +196,7 @@ func parseUnits(text string) (int64, bool) {
 
 // Outcome is what became of a request that was handled.
 type Outcome struct {
-	// Status is that of the response.
+	// Status is the status of the response.
 	Status int
 	// RequestBytes and ResponseBytes are the sizes of the bodies, as they were read and written.
 	RequestBytes, ResponseBytes int64
@@ -206,7 +206,7 @@ type Outcome struct {
 }
 
 // Settles reports whether what the decision took is to be settled once the request
-// has been handled, at the units that Actual tells then.
+// has been handled, at the units that Actual returns then.
 func (m *LimitResult) Settles() bool {
 	if m.Rule == nil || m.Rule.Always || m.Listed != NotListed || m.Request.Member != 0 {
 		return false

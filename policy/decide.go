@@ -9,12 +9,11 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Decide decides all limits of all rules that a request meets as one: all are
-// charged, or none is. What the store cannot decide is in the verdict: see
-// Rule.OnStoreError and Verdict.Err.
+// Decide decides all limits of all rules that match a request as one: all are charged, or none is.
+// If the store cannot decide, the verdict follows Rule.OnStoreError, and has the error in Verdict.Err.
 //
-// Rules that degrade or mark are decided beside the others, and what they took is
-// given back if those refuse the request.
+// Rules that degrade or mark are decided beside the other rules. Their charges are given back if
+// another rule refuses the request.
 func (p *Policy) Decide(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
 	return p.decide(ctx, store, a, false)
 }
@@ -36,13 +35,13 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 		return v
 	}
 	class := v.Class
-	denied := p.ask(s, false)
+	denied := p.match(s, false)
 	var err error
 	if denied == nil && s.postponed {
 		if !s.matching.marked {
 			s.matching.marked, err = s.marked(ctx, store)
 		}
-		denied = p.ask(s, true)
+		denied = p.match(s, true)
 	}
 	switch {
 	case denied != nil:
@@ -58,20 +57,20 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	return v
 }
 
-// Meets returns the limits that a request meets, with the requests that Decide would put to a
-// store and no decisions, but for those that a list decides. A request counts as marked only if
-// an earlier hop has marked it. It is nil for a request that Decide would refuse for want of a
-// part of a key.
+// Meets returns the limits that apply to a request, with the requests that Decide would send to a
+// store. They have decisions only where a list decides. A request counts as marked only if an earlier
+// hop has marked it. Meets returns nil for a request that Decide would refuse because it lacks a part
+// of a key.
 func (p *Policy) Meets(a *Attributes) []LimitResult {
 	s := newScratch()
 	defer s.free()
 	s.peek, s.listsToo = true, true
 	var v Verdict
-	if p.begin(s, a, &v) || p.ask(s, false) != nil || s.postponed && p.ask(s, true) != nil || p.isDefault(s) {
+	if p.begin(s, a, &v) || p.match(s, false) != nil || s.postponed && p.match(s, true) != nil || p.isDefault(s) {
 		return nil
 	}
 	s.fill(false)
-	return s.met()
+	return s.results()
 }
 
 // ClassOf returns the name of the class of a request, empty for none.
@@ -101,24 +100,24 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 	return v.Bypass
 }
 
-// ask finds out what a request asks of the store: of all rules but those that ask
-// for marks, and then of these. If the request is refused without asking, it returns the verdict.
+// match collects the rules that match a request: first all rules that do not depend on marks, and then
+// the rules that do. If the request is refused without the store, it returns the verdict.
 //
-// A request asks what it would ask by each variant of its path, of one rule about one key once.
-func (p *Policy) ask(s *scratch, marks bool) (denied *Verdict) {
+// All variants of the path are matched. A rule is collected once for each key.
+func (p *Policy) match(s *scratch, marks bool) (denied *Verdict) {
 	if len(s.variants) == 1 {
-		denied = p.askVariant(s, marks)
+		denied = p.matchVariant(s, marks)
 	} else {
-		denied = p.askVariants(s, marks)
+		denied = p.matchVariants(s, marks)
 	}
 	if marks || len(s.variants) > 1 {
-		slices.SortStableFunc(s.asked, func(a, b asked) int { return cmp.Compare(a.rule.index, b.rule.index) })
+		slices.SortStableFunc(s.selected, func(a, b selection) int { return cmp.Compare(a.rule.index, b.rule.index) })
 	}
 	return denied
 }
 
-// askVariants finds out what all variants ask by which the request bypasses no rule.
-func (p *Policy) askVariants(s *scratch, marks bool) *Verdict {
+// matchVariants collects the rules for all variants that do not bypass the rules.
+func (p *Policy) matchVariants(s *scratch, marks bool) *Verdict {
 	matched, strayed := false, false
 	for i := range s.variants {
 		r := &s.variants[i]
@@ -126,7 +125,7 @@ func (p *Policy) askVariants(s *scratch, marks bool) *Verdict {
 			continue
 		}
 		p.turn(s, i)
-		if denied := p.askVariant(s, marks); denied != nil {
+		if denied := p.matchVariant(s, marks); denied != nil {
 			return denied
 		}
 		r.matched = s.matched
@@ -136,8 +135,8 @@ func (p *Policy) askVariants(s *scratch, marks bool) *Verdict {
 	return nil
 }
 
-// askVariant finds out what one variant of the path asks.
-func (p *Policy) askVariant(s *scratch, marks bool) *Verdict {
+// matchVariant collects the rules for one variant of the path.
+func (p *Policy) matchVariant(s *scratch, marks bool) *Verdict {
 	a := &s.attributes
 	if !marks || len(s.variants) > 1 {
 		s.found = p.index.find(a, s.found[:0])
@@ -174,10 +173,10 @@ func (p *Policy) isDefault(s *scratch) bool {
 	return !s.matched || s.strayed && p.fallback == Deny
 }
 
-// marked asks the rules that mark, and reports whether one of them does.
+// marked decides the rules that mark, and reports whether one of them does.
 func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) {
-	for i := range s.asked {
-		if q := &s.asked[i]; q.rule.marks() && q.reason != sluice.ReasonNone {
+	for i := range s.selected {
+		if q := &s.selected[i]; q.rule.marks() && q.reason != sluice.ReasonNone {
 			return true, nil // by a list
 		}
 	}
@@ -195,8 +194,8 @@ func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) 
 
 // roleOf returns the role of a request that was filled in.
 func (s *scratch) roleOf(at int) Role {
-	for i := range s.asked {
-		if q := &s.asked[i]; q.filled && q.at <= at && at < q.at+len(q.set.kinds) {
+	for i := range s.selected {
+		if q := &s.selected[i]; q.filled && q.at <= at && at < q.at+len(q.set.kinds) {
 			return q.set.kinds[at-q.at].role
 		}
 	}
@@ -237,14 +236,14 @@ func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 	return err
 }
 
-// decide puts what is asked to the store and folds the decisions. err is that of
-// an earlier question.
+// decide lets the store decide what was collected, and folds the decisions. err is the error of an
+// earlier call.
 func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, err error) {
 	s.fill(false)
 	if err == nil {
 		err = s.put(ctx, store)
 	}
-	v.Results = s.met()
+	v.Results = s.results()
 	v.Paced = s.paced()
 	if err != nil {
 		v.fail(err)
@@ -257,7 +256,7 @@ func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, er
 }
 
 // giveBack gives back what rules that mark took of a request that is refused
-// without asking the others.
+// before the other rules are decided.
 func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 	if len(s.decisions) == 0 {
 		return
@@ -285,14 +284,14 @@ func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 func (v *Verdict) fail(err error) {
 	v.Err, v.Reason = err, sluice.ReasonStoreError
 	var bad *sluice.RequestError
-	// A question that cannot be asked is no failure of the store, to be forgiven.
+	// An invalid request is not a failure of the store, which OnStoreError could let pass.
 	refused := errors.As(err, &bad)
 	if refused {
 		v.Reason = sluice.ReasonNever
 	}
 	for i := range v.Results {
 		m := &v.Results[i]
-		// What needed no store stands.
+		// Decisions that needed no store hold.
 		decided := m.Decision.Reason != sluice.ReasonNone
 		advisory := m.Role == RoleAdvisory && (decided || m.Rule.OnStoreError == FallbackDeny)
 		switch {
@@ -322,8 +321,8 @@ func (v *Verdict) fail(err error) {
 
 // outlast returns a context that ends when the deadline of ctx does, and not when its owner
 // leaves later. What a decision takes that is to be given back must become known: a client that
-// leaves while the store decides would keep its place in flight for as long as leases live, and
-// many such clients all places.
+// leaves while the store decides would keep its lease for the whole time to live, and many such
+// clients all leases.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Done() == nil || ctx.Err() != nil {
 		return ctx, func() {}
@@ -336,6 +335,6 @@ func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // returns reports whether what requests take of a limit is given back after them.
-func (r *rule) returns(kind askKind) bool {
+func (r *rule) returns(kind limitKind) bool {
 	return kind.lease || r.Cost.Source.estimates() || len(r.CountStatus) > 0
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Decider decides by a policy over a store. All edges of a program share one, and SetPolicy
-// replaces the policy for all of them. Its methods are those of Policy with the store filled in.
+// replaces the policy for all of them. Its methods do what the methods of Policy do, over its store.
 // Most callers want Decide. It is safe for concurrent use.
 type Decider struct {
 	store  sluice.Store

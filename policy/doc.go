@@ -1,7 +1,8 @@
-// Package policy says what a request meets: which rules match it, for which
-// keys and costs, and what becomes of it. A Policy is compiled from rules, is
-// immutable, and decides all limits of a request as one: all are charged, or none is.
+// Package policy decides requests by rules: which rules match a request, for which key, at what
+// cost, and what follows. It compiles the rules once, and decides all limits of all matching rules
+// in one batch of a store.
 //
-// The package knows no protocol. An edge describes its request by Attributes and
-// carries the Verdict out; net/http has package httplimit.
+// Decide waits for nothing and holds nothing: package gate carries a [Verdict] out. The package
+// depends on no protocol. An edge describes its request by [Attributes], and implements [Values] for
+// headers and the like.
 package policy

@@ -10,21 +10,21 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// limitSet are the limits of a rule, or those that override them, as requests to the store.
+// limitSet is the limits of a rule, or the limits of an override, as requests to the store.
 type limitSet struct {
-	// asks are the requests, one for each limit, without key and cost.
-	asks []sluice.Request
+	// requests are the requests, one for each limit, without key and cost.
+	requests []sluice.Request
 	// kinds say more about each of them.
-	kinds []askKind
+	kinds []limitKind
 	// floors are the floors of each, by class: the first are those of requests of no
 	// class. Nil if all are the rule's own.
 	floors [][]int64
-	// override says that they are the numbers of some keys alone.
+	// override says that the numbers are for some keys only.
 	override bool
 }
 
-// askKind is what is to be known of a request to the store.
-type askKind struct {
+// limitKind is what a request to the store does not contain.
+type limitKind struct {
 	lease bool // it needs a member
 	role  Role
 }
@@ -33,20 +33,20 @@ type askKind struct {
 func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
 	set := &limitSet{override: override}
 	for _, l := range limits {
-		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced})
-		set.kinds = append(set.kinds, askKind{l.IsConcurrency(), r.role})
+		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Ban: r.Ban, Shadow: r.role != RoleEnforced})
+		set.kinds = append(set.kinds, limitKind{l.IsConcurrency(), r.role})
 	}
 	for _, l := range r.Candidate {
-		set.asks = append(set.asks, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true})
-		set.kinds = append(set.kinds, askKind{l.IsConcurrency(), RoleCandidate})
+		set.requests = append(set.requests, sluice.Request{Limit: l, Floor: r.Floor, Shadow: true})
+		set.kinds = append(set.kinds, limitKind{l.IsConcurrency(), RoleCandidate})
 	}
 	if len(r.Reserved) == 0 {
 		return set
 	}
 	for number := noClass; number < len(c.options.Classes); number++ {
-		floors := make([]int64, len(set.asks))
+		floors := make([]int64, len(set.requests))
 		for i := range floors {
-			floors[i] = max(r.Floor, c.reserved(r, set.asks[i].Limit, number))
+			floors[i] = max(r.Floor, c.reserved(r, set.requests[i].Limit, number))
 		}
 		set.floors = append(set.floors, floors)
 	}
@@ -56,7 +56,7 @@ func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limit
 // request makes the request to the limit of number i.
 func (set *limitSet) request(r *sluice.Request, i int, key sluice.Key, cost int64, class int, peek bool) {
 	// Field by field: to copy the whole would cost a tenth of a short decision.
-	q := &set.asks[i]
+	q := &set.requests[i]
 	r.Limit, r.Key, r.Cost, r.Floor, r.Ban, r.Shadow, r.Peek = q.Limit, key, cost, set.floor(i, class), q.Ban, q.Shadow, peek
 	if set.kinds[i].lease && !peek {
 		r.Member = rand.Uint64() | 1 // it distinguishes leases, and is not secret
@@ -66,7 +66,7 @@ func (set *limitSet) request(r *sluice.Request, i int, key sluice.Key, cost int6
 // floor returns the floor of a request of a class.
 func (set *limitSet) floor(i, class int) int64 {
 	if set.floors == nil {
-		return set.asks[i].Floor
+		return set.requests[i].Floor
 	}
 	return set.floors[class+1][i]
 }
@@ -144,8 +144,8 @@ func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.L
 	return l
 }
 
-// addOverrides makes the table of a rule's overrides. Those of equal numbers share
-// their limits, so that stores know few.
+// addOverrides makes the table of a rule's overrides. Overrides with equal numbers share
+// their limits, so that stores have few.
 func (c *compiler) addOverrides(r *rule) {
 	if len(r.Overrides) == 0 {
 		return
@@ -206,15 +206,15 @@ type sameLimit struct{ name, numbers string }
 
 func identityOf(l *sluice.Limit) sameLimit { return sameLimit{l.Name(), l.Algorithm().String()} }
 
-// sameLimits returns all limits of a policy, those of overrides too, for a policy that replaces it.
+// sameLimits returns all limits of a policy, with the limits of overrides, for a policy that replaces it.
 func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
 	if p == nil {
 		return nil
 	}
 	known := map[sameLimit]*sluice.Limit{}
 	add := func(set *limitSet) {
-		for i := range set.asks {
-			known[identityOf(set.asks[i].Limit)] = set.asks[i].Limit
+		for i := range set.requests {
+			known[identityOf(set.requests[i].Limit)] = set.requests[i].Limit
 		}
 	}
 	for _, r := range p.rules {

@@ -15,8 +15,7 @@ type Match struct {
 	//	/api/**       /api and every path below it
 	//	/**/export    /export, and every path that ends so
 	//
-	// A star stands for whole segments only: "/*.png" is an error. Segments that
-	// are no wildcard are escaped or not, as in a URL: "/a b" is "/a%20b", and a
+	// A star matches whole segments only: "/*.png" is an error. Other segments are escaped or not, as in a URL: "/a b" is "/a%20b", and a
 	// star itself is "%2A".
 	Paths []string
 	// Methods are compared exactly; GET is for HEAD also, which the same handlers serve.
@@ -33,9 +32,9 @@ type Match struct {
 	ClientIPs []netip.Prefix
 	// Classes are names of Options.Classes, one of which the request's class has.
 	Classes []string
-	// Marked, if not nil, asks that the request be marked or not: by an earlier hop, see
+	// Marked, if not nil, matches requests that are marked, or that are not: by an earlier hop, see
 	// Attributes.Marked, or by a rule of this policy whose action is Mark. Such a rule is
-	// decided first then, in a question of its own to the store, unless it asks for a mark itself.
+	// decided first then, in a call of its own to the store, unless it matches marks itself.
 	Marked *bool
 	// Pressure is for times of congestion: the rule is for requests only while the
 	// pressure of the rule called PressureOf, which is demand divided by limit, is so much or more.

@@ -34,9 +34,9 @@ const (
 	// FromClaim is the claim called Name of the request's token. Whoever gives it must have
 	// verified the token: see ClaimValues.
 	FromClaim
-	// FromAttribute is the value called Name that only the edge knows: see AttributeValues.
+	// FromAttribute is the edge's own value called Name: see AttributeValues.
 	FromAttribute
-	// FromTemplate stands for several parts, those in the braces of Name, in their order:
+	// FromTemplate makes several parts, the ones in the braces of Name, in their order:
 	// "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no
 	// value can be mistaken for it. A policy puts the parts in its place.
 	FromTemplate
@@ -74,7 +74,7 @@ type Missing uint8
 
 const (
 	// MissingShared gives all requests that lack the part one budget, which no value
-	// of the part shares: who leaves the part out escapes no limit. The default.
+	// of the part shares: a client that leaves the part out escapes no limit. The default.
 	MissingShared Missing = iota
 	// MissingSkip takes the rule for not matching. Where clients choose
 	// whether to send the part, they choose whether the rule is for them.
@@ -98,7 +98,7 @@ func (m Missing) String() string {
 // parts are the same, whatever bytes they hold, and a missing part is equal to no value.
 type Part struct {
 	Source Source
-	// Name is that of the header, cookie, parameter, segment, claim or attribute; or
+	// Name is the name of the header, cookie, parameter, segment, claim, attribute or function; or
 	// the constant; or the template.
 	Name string
 	// IPv6Prefix is how many bits of an IPv6 client address count, 1 to 128. Zero means
@@ -142,11 +142,11 @@ func Host() Part { return Part{Source: FromHost} }
 // Claim is a claim of the request's token, which somebody must have verified: see ClaimValues.
 func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
 
-// Attribute is a value that only the request's edge knows: see AttributeValues.
+// Attribute is a value of the edge's own: see AttributeValues.
 func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
 
 // Template is several parts, those in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
-// OnMissing are those of all of them.
+// OnMissing hold for all of them.
 func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
 
 // Function is what a function finds in a request. The name is for messages.

@@ -12,8 +12,8 @@ import (
 //
 // Services differ in what they make of dots: to some, "/api/%2e%2e/x" is "/x", to others, such
 // as net/http's ServeMux, it lies below /api. Such a path has several variants, in which dots
-// that are names are "%2E" and "%2E%2E". A request is decided by all of them: it meets the
-// rules that one of them meets, each under the keys that the variants have, once; and it
+// that are names are "%2E" and "%2E%2E". A request is decided by all of them: a rule
+// applies if it matches one of them, once for each key that the variants have; and the request
 // bypasses the rules, or escapes a default of Deny, only if it does by all. See docs/adr/0018.
 type Paths struct {
 	// IgnoreCase lowers ASCII letters, for services that route without regard to case.

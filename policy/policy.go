@@ -17,9 +17,9 @@ type Options struct {
 	Default Action
 	// Shadow puts the whole policy in shadow: all is decided, counted and explained, and nothing enforced.
 	Shadow bool
-	// Pressure tells the pressure of a rule, demand divided by limit: of 1, all that the rule
-	// gives is asked for. It is safe for concurrent use, and quick. A gate has one. Nil knows
-	// of none, so rules that ask for pressure match no request.
+	// Pressure returns the pressure on a rule, which is demand divided by limit: 1 means that demand
+	// equals the limit. It must be safe for concurrent use, and quick; Gate.Pressure is. Without it,
+	// rules that match pressure match no request.
 	Pressure func(rule string) float64
 	// OnStoreError is for the rules that do not say. Default: FallbackAllow.
 	OnStoreError Fallback
@@ -39,8 +39,8 @@ type Options struct {
 // to change the rules, make another one and swap the pointer: limits of the same
 // name go on with the state that is there.
 //
-// Most callers want Decide. Those that are told the rule and the key, and not
-// the request, want DecideRule.
+// Most callers want Decide. Callers that have the name of a rule and a key, and no request, want
+// DecideRule. A Decider joins a policy and a store.
 type Policy struct {
 	rules    []*rule
 	byName   map[string]*rule
@@ -65,10 +65,10 @@ func (p *Policy) Rule(name string) *Rule {
 	return nil
 }
 
-// Fallback returns what becomes of a request to a limit when the store cannot decide:
-// that of the rule under whose name the limit is kept, or of the policy for other limits. It is
-// FallbackAllow, FallbackDeny or FallbackLocal, and meant for what stands over the store,
-// as package guard. It also knows the limits of an earlier policy, by their names.
+// Fallback returns what becomes of a request to a limit when the store cannot decide: the
+// OnStoreError of the rule under whose name the limit is kept, or of the policy for other limits. It
+// returns FallbackAllow, FallbackDeny or FallbackLocal, and is meant for guard.Options.Fallback. It
+// finds limits of an earlier policy too, by their names.
 func (p *Policy) Fallback(l *sluice.Limit) Fallback {
 	name, _, _ := strings.Cut(l.Name(), "/") // see compiler.nameLimits
 	if r := p.byName[name]; r != nil {

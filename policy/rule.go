@@ -10,13 +10,13 @@ import (
 )
 
 // Rule says which requests it is for, whom they count for, how much each may
-// have, and what happens to the others. Rules are independent: a request meets
-// all that match it, and passes only if all of them let it.
+// have, and what happens to the others. Rules are independent: all rules that match a request
+// apply, and it passes only if all of them let it pass.
 type Rule struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.
 	// The state of the rule's limits is kept under it.
 	Name string
-	// Match says which requests meet the rule; the zero Match is for all of them.
+	// Match says which requests the rule is for; the zero Match is for all of them.
 	Match Match
 	// Key says whom the limits count for: one part or more. For one budget
 	// shared by everybody, give Global(). A rule that is Always limited may have none.
@@ -24,25 +24,24 @@ type Rule struct {
 	// Limits are one or more; all must hold. The policy makes their state the
 	// rule's own: the first limit is kept as "rule", the n-th as "rule/n", one
 	// that was given a name as "rule/name", which must be unique in the rule. A
-	// rule with a Bandwidth may have none, and one that is Always limited has none. Of a
-	// concurrency limit with a queue, the latency is 100 ms unless it says.
+	// rule with a Bandwidth may have none, and one that is Always limited has none.
 	Limits []*sluice.Limit
-	// Always limits each request that the rule meets, without limits or a key: to drop marked traffic
+	// Always limits each request that the rule matches, without limits or a key: to drop marked traffic
 	// while there is pressure, to degrade all traffic then, or to mark some for what it is.
 	Always bool
-	// Candidate are limits that are tried out beside those in force: decided, counted and
+	// Candidate are limits that are tried out beside the limits in force: decided, counted and
 	// explained, and never enforced. They are kept as "rule/candidate/n" or "rule/candidate/name".
 	Candidate []*sluice.Limit
 	// Overrides are other numbers for some keys. Looking one up takes the same
 	// time whether there is one or a hundred thousand.
 	Overrides []Override
-	// AllowKeys are keys that the rule lets pass without asking its limits, each given as in
+	// AllowKeys are keys that the rule lets pass without its limits, each given as in
 	// RuleRequest.Key; DenyKeys are keys that it refuses. Denying wins.
 	AllowKeys, DenyKeys [][]string
 	// AllowIPs and DenyIPs are the same for networks of clients. They may be many:
 	// finding an address takes the logarithm of their number.
 	AllowIPs, DenyIPs []netip.Prefix
-	// Cost is how many units a request takes. Default: that of the request, or one.
+	// Cost is how many units a request takes. Default: the cost of the request, or one.
 	Cost Cost
 	// CountStatus counts only requests whose response has one of these statuses, such as 401
 	// for failed logins. The units are taken before the request is handled, so that many at once do
@@ -85,11 +84,11 @@ const (
 	// the service with it.
 	FallbackAllow
 	// FallbackDeny refuses the request: for what must not run unlimited, such as
-	// attempts to log in. Of several rules that a request meets, one is enough.
+	// attempts to log in. If several rules apply to a request, one is enough.
 	FallbackDeny
 	// FallbackLocal limits the request in this process, to its share of the limit.
-	// It is for a store with package guard over it, which then answers instead of failing. Of
-	// what fails all the same, as a store without a guard does, it lets the request pass.
+	// It is for a guard.Store, which decides then instead of failing. If the store fails all the
+	// same, as one without a guard does, the request passes.
 	FallbackLocal
 )
 
@@ -125,7 +124,7 @@ type Bandwidth struct {
 	Up sluice.Rate
 }
 
-// Paced is a rule with a Bandwidth that a request met, and the key whose bytes are paced.
+// Paced is a rule with a Bandwidth that applies to a request, and the key whose bytes are paced.
 type Paced struct {
 	Rule *Rule
 	Key  sluice.Key

@@ -14,15 +14,14 @@ import (
 type RuleRequest struct {
 	// Rule is the name of the rule.
 	Rule string
-	// Key are the values of the rule's key, one for each part that is no constant, in
-	// their order; an empty one is missing. They are cleaned as those of a
-	// request are: an address is masked, a path cleaned.
+	// Key are the values of the rule's key, one for each part that is not a constant, in their
+	// order; an empty value is missing. They are cleaned like the values of a request: an address
+	// is masked, a path cleaned.
 	Key []string
-	// Cost is how many units are asked for, whatever the rule says. Zero means what
-	// the rule says, or one.
+	// Cost is the cost in units, whatever the rule's Cost. Zero means the rule's cost, or one.
 	Cost int64
-	// Class is the name of the traffic class for which it is asked; empty for none.
-	// Let not those say it who would like to be of another one.
+	// Class is the name of the traffic class; empty for none. Do not let clients choose their own
+	// class.
 	Class string
 	// MaxWait is the longest delay that is acceptable, as in Attributes.
 	MaxWait time.Duration
@@ -32,8 +31,8 @@ type RuleRequest struct {
 
 // DecideRule decides all limits of one rule as one. The error is a
 // *RuleRequestError if there is no such rule, or the key does not fit it; a store's
-// error is in the verdict. Of the lists of networks, those are told the address who are asked for a
-// key that has one in it.
+// error is in the verdict. Lists of networks
+// apply only to a key that contains an address.
 func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleRequest) (v Verdict, err error) {
 	s := newScratch()
 	defer s.free()
@@ -83,11 +82,11 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	}
 	k := ref.key(string(s.key))
 	var errs []error
-	for i := range r.limits.asks {
+	for i := range r.limits.requests {
 		if r.Always {
 			break // it has no state
 		}
-		errs = append(errs, store.Reset(ctx, r.limits.asks[i].Limit, k))
+		errs = append(errs, store.Reset(ctx, r.limits.requests[i].Limit, k))
 	}
 	return errors.Join(errs...)
 }

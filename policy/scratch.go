@@ -19,17 +19,16 @@ type scratch struct {
 	class      int       // of the request, by all variants of its path
 	found      []entry
 	values     []partValue
-	asked      []asked
+	selected   []selection
 	requests   []sluice.Request
 	decisions  []sluice.Decision
 	key        []byte
 	client     netip.Addr // for the lists of networks
 	peek       bool
 	whole      bool // all attributes were copied
-	// listsToo keeps denials by list among what is asked, for those who want to know
-	// what a request meets.
+	// listsToo keeps denials by list among the selections, for Meets and traces.
 	listsToo bool
-	// returns says that some of what is asked for is to be given back.
+	// returns says that some charges may be given back.
 	returns bool
 	// matched says that some rule does, strayed that for a variant of the path none does, and postponed
 	// that some are to be matched when it is known whether the request is marked.
@@ -39,8 +38,8 @@ type scratch struct {
 	addressPrefix int
 }
 
-// asked is a rule that is to be decided.
-type asked struct {
+// selection is a rule that is to be decided, for a key.
+type selection struct {
 	rule    *rule
 	set     *limitSet
 	key     keyRef
@@ -50,13 +49,13 @@ type asked struct {
 	// listed and reason are for what is decided without the store.
 	listed List
 	reason sluice.Reason
-	// at is the place of its first request, if it has been filled in.
+	// at is the index of its first request, if it has been filled in.
 	at     int
 	filled bool
 }
 
 // fixed reports whether it is decided without the store.
-func (q *asked) fixed() bool { return q.listed != NotListed || q.reason != sluice.ReasonNone }
+func (q *selection) fixed() bool { return q.listed != NotListed || q.reason != sluice.ReasonNone }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
@@ -75,9 +74,9 @@ func (s *scratch) reset() {
 	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
 	clear(s.values[:cap(s.values)]) // of all rules; each wrote over the one before
 	clear(s.variants)
-	clear(s.asked)
+	clear(s.selected)
 	clear(s.requests)
-	s.values, s.asked, s.requests, s.key = s.values[:0], s.asked[:0], s.requests[:0], s.key[:0]
+	s.values, s.selected, s.requests, s.key = s.values[:0], s.selected[:0], s.requests[:0], s.key[:0]
 	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
 	s.variants, s.variant = s.variants[:0], 0
@@ -87,8 +86,8 @@ func (s *scratch) reset() {
 	}
 }
 
-// add takes in a rule that the request meets, whose values are in s, unless it
-// does not after all. If the store need not be asked about anything, it returns the verdict.
+// add selects a rule that matches the request, for the key of the values in s. If the request is
+// refused without the store, it returns the verdict.
 func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Verdict {
 	key, missing := s.makeKey(r.parts)
 	if missing != nil {
@@ -114,8 +113,8 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 	if reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo {
 		return denial(reason, r)
 	}
-	s.asked = append(s.asked, asked{})
-	q := &s.asked[len(s.asked)-1]
+	s.selected = append(s.selected, selection{})
+	q := &s.selected[len(s.selected)-1]
 	q.rule, q.set, q.key, q.cost, q.maxWait = r, r.limits, key, cost, shorter(maxWait, r.MaxWait)
 	q.class, q.listed, q.reason = class, listed, reason
 	if len(r.overrides) > 0 && !q.fixed() {
@@ -145,12 +144,12 @@ func negativeDenial(r *rule) *Verdict {
 	return v
 }
 
-// has reports whether a rule is asked already about a key, which is empty for one that could not
-// be made: by another variant of the path.
+// has reports whether another variant of the path has selected a rule for a key. The key is empty if
+// it could not be made.
 func (s *scratch) has(r *rule, k keyRef) bool {
 	inBuffer, text := k.bytes(s.key)
-	for i := range s.asked {
-		if q := &s.asked[i]; q.rule == r && q.key.parts == k.parts {
+	for i := range s.selected {
+		if q := &s.selected[i]; q.rule == r && q.key.parts == k.parts {
 			if b, t := q.key.bytes(s.key); t == text && bytes.Equal(b, inBuffer) {
 				return true
 			}
@@ -169,8 +168,8 @@ func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
 	switch {
 	case r.role == RoleEnforced:
 		return missingDenial(r, missing)
-	case !s.listsToo && (s.variant == 0 || !s.has(r, keyRef{})): // where there is no key to tell
-		s.asked = append(s.asked, asked{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
+	case !s.listsToo && (s.variant == 0 || !s.has(r, keyRef{})): // there is no key to compare
+		s.selected = append(s.selected, selection{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
 	}
 	return nil
 }
@@ -183,17 +182,17 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-// fill makes the requests of what is asked, or of the marks alone.
+// fill makes the requests of the selected rules, or only of the rules that mark.
 func (s *scratch) fill(marks bool) {
 	buffer := string(s.key)
-	for i := range s.asked {
-		q := &s.asked[i]
+	for i := range s.selected {
+		q := &s.selected[i]
 		if q.filled || q.fixed() || marks && !q.rule.marks() {
 			continue
 		}
 		q.filled, q.at = true, len(s.requests)
 		key := q.key.key(buffer)
-		for j := range q.set.asks {
+		for j := range q.set.requests {
 			s.requests = append(s.requests, sluice.Request{})
 			r := &s.requests[len(s.requests)-1]
 			q.set.request(r, j, key, q.cost, q.class, s.peek)
@@ -203,29 +202,29 @@ func (s *scratch) fill(marks bool) {
 	}
 }
 
-// marks reports whether the rule marks requests, and so is asked before those that ask for marks.
+// marks reports whether the rule marks requests, and so is decided before rules that depend on marks.
 func (r *rule) marks() bool { return r.role == RoleAdvisory && r.WhenLimited.Action == Mark }
 
-// met returns all that was asked, with the decisions that have been made.
-func (s *scratch) met() []LimitResult {
+// results returns the results of all selections, with the decisions that have been made.
+func (s *scratch) results() []LimitResult {
 	n := len(s.requests)
-	for i := range s.asked {
-		if q := &s.asked[i]; q.fixed() && len(q.rule.limits.asks) > 0 {
+	for i := range s.selected {
+		if q := &s.selected[i]; q.fixed() && len(q.rule.limits.requests) > 0 {
 			n++
 		}
 	}
 	met := make([]LimitResult, n)
 	n = 0
-	for i := range s.asked {
-		q := &s.asked[i]
+	for i := range s.selected {
+		q := &s.selected[i]
 		if q.fixed() {
-			if len(q.rule.limits.asks) > 0 {
+			if len(q.rule.limits.requests) > 0 {
 				s.fix(&met[n], q)
 				n++
 			}
 			continue
 		}
-		for j := range q.set.asks {
+		for j := range q.set.requests {
 			m, at := &met[n], q.at+j
 			m.Rule, m.Request, m.Role, m.Override = &q.rule.Rule, s.requests[at], q.set.kinds[j].role, q.set.override
 			if at < len(s.decisions) {
@@ -237,10 +236,10 @@ func (s *scratch) met() []LimitResult {
 	return met
 }
 
-// fix writes what is met of a rule that was decided without the store.
-func (s *scratch) fix(m *LimitResult, q *asked) {
+// fix writes the result of a rule that was decided without the store.
+func (s *scratch) fix(m *LimitResult, q *selection) {
 	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.set.kinds[0].role, q.listed
-	m.Request = q.set.asks[0]
+	m.Request = q.set.requests[0]
 	m.Request.Cost, m.Request.Peek = q.cost, true
 	if q.reason != sluice.ReasonMissingKey {
 		m.Request.Key = q.key.key(string(s.key))
@@ -254,8 +253,8 @@ func (s *scratch) fix(m *LimitResult, q *asked) {
 // paced returns the keys whose bytes are paced.
 func (s *scratch) paced() (all []Paced) {
 	var buffer string
-	for i := range s.asked {
-		q := &s.asked[i]
+	for i := range s.selected {
+		q := &s.selected[i]
 		if q.rule.Bandwidth == nil || q.rule.Shadow || q.fixed() {
 			continue
 		}

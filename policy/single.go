@@ -25,7 +25,7 @@ func (r *rule) isPlain() bool {
 			}
 		}
 	}
-	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.asks) == 1 && !r.Always && !r.hasLists && len(r.overrides)+len(r.Reserved) == 0 &&
+	return reflect.ValueOf(r.Match).IsZero() && len(r.limits.requests) == 1 && !r.Always && !r.hasLists && len(r.overrides)+len(r.Reserved) == 0 &&
 		r.Bandwidth == nil && r.role == RoleEnforced
 }
 

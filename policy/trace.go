@@ -212,7 +212,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 		return
 	}
 	s.fill(false)
-	tr.Results = s.met()
+	tr.Results = s.results()
 	if len(tr.Results) > 0 && tr.Results[0].Listed == ListDeny {
 		tr.Denied = tr.Results[0].Decision.Reason
 	}

@@ -11,36 +11,36 @@ import (
 )
 
 // Verdict is all decisions about a request folded into one action, with the
-// explanation. The zero Verdict allows and has met no rule.
+// explanation. The zero Verdict allows, by no rule.
 type Verdict struct {
 	Action Action
 	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched,
 	// ReasonStoreError if the store could not decide, ReasonMissingKey if a part of the
-	// key is missing, ReasonListed if the request is on a list of those to refuse, or
-	// ReasonNever if it is none that a store could decide.
+	// key is missing, ReasonListed if a list denies it, or
+	// ReasonNever if no store could decide it.
 	Reason sluice.Reason
-	// Class is the name of the request's class, empty for none. Bypass says that it is one
-	// that meets no rule.
+	// Class is the name of the request's class, empty for none. Bypass says that no rule applies
+	// to the class.
 	Class  string
 	Bypass bool
-	// Rule is the rule that decided whether the request passes: the tightest one that was met, nil
-	// for none. Rules that degrade or mark are not asked.
+	// Rule is the rule that decided whether the request passes: the rule of the tightest limit, nil
+	// for none. Rules that degrade or mark do not count.
 	Rule *Rule
-	// Degrade and Mark are the first rules that asked to degrade and to mark a request that
-	// passes, nil for none. Their WhenLimited says how.
+	// Degrade and Mark are the first rules that degrade and that mark a request that passes, nil
+	// for none. Their WhenLimited says how.
 	Degrade, Mark *Rule
 	// Tightest is the decision that fills the headers: of the denials the one with the
 	// longest wait, otherwise the one with the fewest units remaining. Its Limit is
-	// zero if no limit was met. Only limits that are enforced are asked.
+	// zero if no limit applies. Only limits that are enforced count.
 	Tightest sluice.Decision
-	// TightestLimit is the limit of Tightest, nil if none was met.
+	// TightestLimit is the limit of Tightest, nil if no limit applies.
 	TightestLimit *sluice.Limit
 	// Delay is the longest delay of all limits, of an allowed request.
 	Delay time.Duration
-	// Results are all limits that the request met, in the order of the rules. After a
+	// Results are the results of all limits that apply, in the order of the rules. After a
 	// store's error their decisions are zero.
 	Results []LimitResult
-	// Paced are the keys of rules with a Bandwidth that a request met which passes.
+	// Paced are the rules with a Bandwidth that apply to a request that passes, and their keys.
 	Paced []Paced
 	// Missing is the part of Rule's key for lack of which the request was denied, or nil.
 	Missing *Part
@@ -210,11 +210,11 @@ type LimitResult struct {
 	Decision sluice.Decision
 	// Role says what the decision is for.
 	Role Role
-	// Listed says that the key or the client is on a list of the rule: then the store was
-	// not asked, and Request tells the rule's first limit alone. To a rule that is Always limited
-	// all are as if on its list to deny, but with ReasonLimited; a limit stands for it that is never asked.
+	// Listed says that the key or the client is on a list of the rule. The store did not decide
+	// then, and Request has only the rule's first limit. For a rule that is Always limited every
+	// client is as if on the list to deny, with ReasonLimited, and Request has a limit that is never used.
 	Listed List
-	// Override says that the numbers are those of one of the rule's Overrides.
+	// Override says that the numbers come from one of the rule's Overrides.
 	Override bool
 	// Uncharged says that the limit would let the request pass, and was not charged because
 	// another limit denied it.
@@ -235,7 +235,7 @@ const (
 	RoleAdvisory
 	// RoleShadow: the rule is in shadow, and nothing follows from the decision.
 	RoleShadow
-	// RoleCandidate: the limit is tried out beside those of its rule, and nothing follows.
+	// RoleCandidate: the limit is tried out beside the limits of its rule, and nothing follows.
 	RoleCandidate
 )
 
@@ -273,7 +273,7 @@ func (l List) String() string {
 	return "unknown"
 }
 
-// action returns what the decision asks for.
+// action returns the action that follows from the decision.
 func (m *LimitResult) action() Action {
 	switch {
 	case m.Decision.Allowed:
