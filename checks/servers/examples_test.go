@@ -104,7 +104,7 @@ func (e *example) run(s *step) bool {
 		<-time.After(s.wait)
 		return true
 	case s.message[0] != "":
-		eventually(e.t, "the message", func() bool { return e.services[s.message[0]].wasTold(s.message[1]) })
+		eventually(e.t, "the message", func() bool { return e.services[s.message[0]].received(s.message[1]) })
 		return true
 	case s.figure[0] != "":
 		if got := e.server.figure(s.figure[0]); got != s.figure[1] {
@@ -281,8 +281,8 @@ func (s *service) got(id string) http.Header {
 	return s.all[id]
 }
 
-// wasTold reports whether a message came with a text in it.
-func (s *service) wasTold(text string) bool {
+// received reports whether a message came with a text in it.
+func (s *service) received(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.messages, func(m string) bool { return strings.Contains(m, text) })

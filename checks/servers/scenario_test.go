@@ -17,7 +17,7 @@ import (
 //	#> at once 3 x GET /report | upstream takes 300ms -> 2 x 200, 1 x 429
 //	#> wait 1s
 //	#> figure sluice_decisions_total{rule="a"} is 3
-//	#> ops is told "state":"above"
+//	#> ops receives "state":"above"
 //
 // Before the arrow is what the client does: the header fields that it sends, "from" an address,
 // in which {n} is another number for each request, with a "token" of such claims, with a "body"
@@ -95,7 +95,7 @@ func parseStep(text string) (s step, err error) {
 		s.figure = [2]string{m[1], m[2]}
 		return s, nil
 	}
-	if who, what, found := strings.Cut(text, " is told "); found {
+	if who, what, found := strings.Cut(text, " receives "); found {
 		s.message = [2]string{who, what}
 		return s, nil
 	}
