@@ -13,17 +13,17 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// perDay is a limit of n units that nothing gives back during a test.
+// perDay returns a limit of n units. None comes back during a test.
 func perDay(n int64) []*sluice.Limit {
 	return []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(n)})}
 }
 
-// global is a rule for everybody with a limit of n units.
+// global returns a rule with one limit of n units for everybody.
 func global(name string, n int64, action policy.Action) policy.Rule {
 	return policy.Rule{Name: name, Key: []policy.Part{policy.Global()}, Limits: perDay(n), WhenLimited: policy.LimitedAction{Action: action}}
 }
 
-// remaining returns what is left of a rule's first limit.
+// remaining returns the remaining units of a rule's first limit.
 func remaining(tb testing.TB, p *policy.Policy, store sluice.Store, rule string) int64 {
 	tb.Helper()
 	d, err := store.Decide(context.Background(), sluice.Request{Limit: p.Rule(rule).Limits[0], Key: sluice.StringKey("global"), Peek: true})
@@ -33,29 +33,29 @@ func remaining(tb testing.TB, p *policy.Policy, store sluice.Store, rule string)
 	return d.Remaining
 }
 
-// The gravest action wins, and only rules that enforce deny.
+// The gravest action wins, and only enforced rules deny.
 func TestActions(t *testing.T) {
 	for _, c := range []struct {
-		deny           map[string]bool // which rules run over
+		deny           map[string]bool // which rules are over their limit
 		action         policy.Action
 		degrade, mark  string
 		reason         sluice.Reason
 		headers        string // the rule that fills them
 		returned, left int    // charges given back, and left
 	}{
-		{map[string]bool{}, policy.Allow, "", "", 0, "hard", 0, 4},
-		{map[string]bool{"mark": true}, policy.Mark, "", "mark", 0, "hard", 0, 3},
-		{map[string]bool{"degrade": true}, policy.Degrade, "degrade", "", 0, "hard", 0, 3},
-		{map[string]bool{"degrade": true, "mark": true}, policy.Degrade, "degrade", "mark", 0, "hard", 0, 2},
-		{map[string]bool{"shadow": true}, policy.Allow, "", "", 0, "hard", 0, 3},
-		{map[string]bool{"hard": true}, policy.Deny, "", "", sluice.ReasonLimited, "hard", 2, 1},
-		{map[string]bool{"hard": true, "mark": true}, policy.Deny, "", "", sluice.ReasonLimited, "hard", 1, 1},
-		{map[string]bool{"hard": true, "mark": true, "degrade": true, "shadow": true}, policy.Deny, "", "", sluice.ReasonLimited, "hard", 0, 0},
+		{map[string]bool{}, policy.Allow, "", "", 0, "enforced", 0, 4},
+		{map[string]bool{"mark": true}, policy.Mark, "", "mark", 0, "enforced", 0, 3},
+		{map[string]bool{"degrade": true}, policy.Degrade, "degrade", "", 0, "enforced", 0, 3},
+		{map[string]bool{"degrade": true, "mark": true}, policy.Degrade, "degrade", "mark", 0, "enforced", 0, 2},
+		{map[string]bool{"shadow": true}, policy.Allow, "", "", 0, "enforced", 0, 3},
+		{map[string]bool{"enforced": true}, policy.Deny, "", "", sluice.ReasonLimited, "enforced", 2, 1},
+		{map[string]bool{"enforced": true, "mark": true}, policy.Deny, "", "", sluice.ReasonLimited, "enforced", 1, 1},
+		{map[string]bool{"enforced": true, "mark": true, "degrade": true, "shadow": true}, policy.Deny, "", "", sluice.ReasonLimited, "enforced", 0, 0},
 	} {
 		shadow := global("shadow", 5, policy.Degrade)
 		shadow.Shadow = true
 		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{
-			global("mark", 5, policy.Mark), global("degrade", 5, policy.Degrade), shadow, global("hard", 5, policy.Deny),
+			global("mark", 5, policy.Mark), global("degrade", 5, policy.Degrade), shadow, global("enforced", 5, policy.Deny),
 		}})
 		s := &stub{keep: true, answer: func(r *sluice.Request) sluice.Decision {
 			if c.deny[r.Limit.Name()] {
@@ -82,21 +82,21 @@ func TestActions(t *testing.T) {
 			}
 		}
 		for i, role := range []policy.Role{policy.RoleAdvisory, policy.RoleAdvisory, policy.RoleShadow, policy.RoleEnforced} {
-			if m := v.Results[i]; m.Role != role || m.Request.Shadow != (role != policy.RoleEnforced) || s.asked[i].Shadow != m.Request.Shadow {
+			if m := v.Results[i]; m.Role != role || m.Request.Shadow != (role != policy.RoleEnforced) || s.requests[i].Shadow != m.Request.Shadow {
 				t.Errorf("%s has the role %v", m.Rule.Name, m.Role)
 			}
 		}
 	}
 }
 
-// Whatever the limits answer, the verdict has the gravest action of the rules
-// that have a say, and what rules that enforce let pass is denied by none.
+// For all results, the verdict has the gravest action of the rules that are not in
+// shadow. If all enforced rules allow a request, no rule denies it.
 func TestFoldProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for round := range 2000 {
 		rules := named("a", "b", "c", "d", "e")
 		answers := map[string]bool{}
-		gravest, hard := policy.Allow, false
+		gravest, enforced := policy.Allow, false
 		for i := range rules {
 			rules[i].WhenLimited.Action = policy.Action(r.IntN(4))
 			rules[i].Shadow = r.IntN(5) == 0
@@ -105,11 +105,11 @@ func TestFoldProperties(t *testing.T) {
 			if rules[i].Shadow {
 				continue
 			}
-			soft := rules[i].WhenLimited.Action == policy.Mark || rules[i].WhenLimited.Action == policy.Degrade
-			hard = hard || !soft
+			advisory := rules[i].WhenLimited.Action == policy.Mark || rules[i].WhenLimited.Action == policy.Degrade
+			enforced = enforced || !advisory
 			switch {
 			case ok:
-			case soft:
+			case advisory:
 				gravest = max(gravest, rules[i].WhenLimited.Action)
 			default:
 				gravest = policy.Deny
@@ -124,7 +124,7 @@ func TestFoldProperties(t *testing.T) {
 			return d
 		}}
 		v := p.Decide(t.Context(), s, &policy.Attributes{})
-		if v.Action != gravest || (v.Rule != nil) != hard || v.Allowed() == (gravest == policy.Deny) {
+		if v.Action != gravest || (v.Rule != nil) != enforced || v.Allowed() == (gravest == policy.Deny) {
 			t.Fatalf("round %d, answers %v: %s", round, answers, v.String())
 		}
 		var wait, delay time.Duration
@@ -139,20 +139,20 @@ func TestFoldProperties(t *testing.T) {
 		switch {
 		case gravest == policy.Deny && (v.RetryAfter() != wait || v.Delay != 0 || v.Degrade != nil || v.Mark != nil):
 			t.Fatalf("round %d: denied, %s", round, v.String())
-		case gravest != policy.Deny && (v.Delay != delay || hard && v.Tightest.Remaining != least):
-			t.Fatalf("round %d: passes, %s", round, v.String())
+		case gravest != policy.Deny && (v.Delay != delay || enforced && v.Tightest.Remaining != least):
+			t.Fatalf("round %d: allowed, %s", round, v.String())
 		}
 		for _, c := range v.Charges() {
 			if rule := p.Rule(c.Limit.Name()); gravest == policy.Deny && !rule.Shadow {
-				t.Fatalf("round %d: rule %s keeps what it took of a denied request", round, rule.Name)
+				t.Fatalf("round %d: rule %s keeps its charge of a denied request", round, rule.Name)
 			}
 		}
 	}
 }
 
-// Over a store: what conforms is charged, what does not is marked, and neither costs anything
+// Over a store, a conforming request is charged and any other is marked. Neither is charged
 // when another rule refuses.
-func TestSoftRulesOverMemory(t *testing.T) {
+func TestAdvisoryRulesOverMemory(t *testing.T) {
 	for _, action := range []policy.Action{policy.Mark, policy.Degrade} {
 		store := mustMemory(t)
 		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("contract", 2, action), global("all", 3, policy.Deny)}})
@@ -172,7 +172,7 @@ func TestSoftRulesOverMemory(t *testing.T) {
 		p.Decide(t.Context(), store, &policy.Attributes{})
 	}
 	if n := remaining(t, p, store, "contract"); n != 8 {
-		t.Errorf("%d of 9 remain after one request that passed and three that did not", n)
+		t.Errorf("%d of 9 remain after one allowed request and three refused ones", n)
 	}
 	v := p.Peek(t.Context(), store, &policy.Attributes{})
 	if n := remaining(t, p, store, "contract"); n != 8 || len(v.Charges()) != 0 {
@@ -180,43 +180,43 @@ func TestSoftRulesOverMemory(t *testing.T) {
 	}
 }
 
-// A soft rule's lease is ended when another rule refuses.
-func TestSoftLeases(t *testing.T) {
+// An advisory rule's lease ends when another rule refuses.
+func TestAdvisoryLeases(t *testing.T) {
 	store := mustMemory(t)
-	soft := global("flight", 1, policy.Degrade)
-	soft.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 2})}
-	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{soft, global("all", 1, policy.Deny)}})
+	advisory := global("flight", 1, policy.Degrade)
+	advisory.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.Concurrency{Max: 2})}
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{advisory, global("all", 1, policy.Deny)}})
 	for range 5 {
 		p.Decide(t.Context(), store, &policy.Attributes{})
 	}
 	if n := remaining(t, p, store, "flight"); n != 1 {
-		t.Errorf("%d of 2 places remain, with one request in flight", n)
+		t.Errorf("%d of 2 units remain, with one request in flight", n)
 	}
 }
 
-// What cannot be given back stays with the charges, for the edge to try again.
+// If a charge cannot be given back, it stays in Charges, so the edge can try again.
 func TestGiveBackFails(t *testing.T) {
 	s := &stub{answer: func(r *sluice.Request) sluice.Decision {
-		if r.Limit.Name() == "hard" {
+		if r.Limit.Name() == "enforced" {
 			return denied(sluice.ReasonLimited, 1)
 		}
 		return allowed(5, 10, 0)
 	}}
-	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("mark", 5, policy.Mark), global("hard", 5, policy.Deny)}})
+	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("mark", 5, policy.Mark), global("enforced", 5, policy.Deny)}})
 	broken := errors.New("broken")
 	s.fails = func([]sluice.Request) error { return nil }
-	s.err = broken // of ends alone
+	s.err = broken // only of ending charges
 	v := p.Decide(t.Context(), s, &policy.Attributes{})
 	if c := v.Charges(); len(c) != 1 || c[0].Limit.Name() != "mark" || v.Results[0].Returned || v.Err != nil {
 		t.Errorf("charges %+v: %s", c, v.String())
 	}
 }
 
-// What does not conform at once is not delayed first.
-func TestSoftRulesDoNotDelay(t *testing.T) {
-	soft := global("pace", 1, policy.Mark)
-	soft.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerMinute(1), Queue: 10})}
-	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{soft}}), mustMemory(t)
+// An advisory rule marks a request at once instead of delaying it.
+func TestAdvisoryRulesDoNotDelay(t *testing.T) {
+	advisory := global("pace", 1, policy.Mark)
+	advisory.Limits = []*sluice.Limit{sluice.MustLimit("", sluice.LeakyBucket{Rate: sluice.PerMinute(1), Queue: 10})}
+	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{advisory}}), mustMemory(t)
 	var got []policy.Action
 	for range 2 {
 		v := p.Decide(t.Context(), store, &policy.Attributes{MaxWait: time.Hour})
@@ -231,14 +231,14 @@ func TestSoftRulesDoNotDelay(t *testing.T) {
 }
 
 func TestShadowPolicy(t *testing.T) {
-	rules := []policy.Rule{global("hard", 1, policy.Deny), global("soft", 1, policy.Degrade)}
+	rules := []policy.Rule{global("enforced", 1, policy.Deny), global("advisory", 1, policy.Degrade)}
 	rules[0].DenyIPs = prefixes("192.0.2.0/24")
-	rules[1].Match.Paths = []string{"/soft"}
+	rules[1].Match.Paths = []string{"/advisory"}
 	rules = append(rules, policy.Rule{Name: "key", Match: policy.Match{Paths: []string{"/key"}}, Key: []policy.Part{policy.Header("X").IfMissing(policy.MissingDeny)}, Limits: bucket()})
 	p := mustPolicy(t, policy.Options{Shadow: true, Default: policy.Deny, Rules: rules})
 	store := mustMemory(t)
 	for i := range 3 {
-		v := p.Decide(t.Context(), store, &policy.Attributes{Path: "/soft"})
+		v := p.Decide(t.Context(), store, &policy.Attributes{Path: "/advisory"})
 		if v.Action != policy.Allow || v.Rule != nil || v.Results[0].Decision.Allowed != (i == 0) || v.Results[1].Decision.Allowed != (i == 0) {
 			t.Errorf("request %d: %s", i, v.String())
 		}
@@ -256,7 +256,7 @@ func TestShadowPolicy(t *testing.T) {
 	}
 }
 
-// A candidate is decided on its own, beside the limit in force.
+// A candidate is decided separately, beside the limit in force.
 func TestCandidate(t *testing.T) {
 	rule := global("r", 3, policy.Deny)
 	rule.Candidate = append(perDay(1), sluice.MustLimit("strict", sluice.FixedWindow{Rate: sluice.PerDay(2)}))
@@ -298,27 +298,27 @@ func TestPaced(t *testing.T) {
 	p, store := mustPolicy(t, policy.Options{Rules: rules, Default: policy.Deny}), mustMemory(t)
 	a := from("192.0.2.7")
 	a.Values = values{header: map[string]string{"X": "x"}}
-	told := func(v policy.Verdict) (text string) {
+	paced := func(v policy.Verdict) (text string) {
 		for _, m := range v.Paced {
 			text += fmt.Sprintf("%s %s %v;", m.Rule.Name, m.Key, m.Rule.Bandwidth.Down)
 		}
 		return text
 	}
 	for _, want := range []string{"only 192.0.2.7 1000000/s;both x 1000000/s;", "only 192.0.2.7 1000000/s;both x 1000000/s;", ""} {
-		if v := p.Decide(t.Context(), store, a); told(v) != want || v.Allowed() != (want != "") {
-			t.Errorf("%q: %s", told(v), v.String())
+		if v := p.Decide(t.Context(), store, a); paced(v) != want || v.Allowed() != (want != "") {
+			t.Errorf("%q: %s", paced(v), v.String())
 		}
 	}
-	alone := mustPolicy(t, policy.Options{Rules: rules[:1], Default: policy.Deny})
+	only := mustPolicy(t, policy.Options{Rules: rules[:1], Default: policy.Deny})
 	for addr, want := range map[string]string{"192.0.2.7": "allow only 192.0.2.7 1000000/s;", "192.0.2.8": "allow ", "192.0.2.9": "deny "} {
 		s := &stub{}
-		if v := alone.Decide(t.Context(), s, from(addr)); fmt.Sprint(v.Action, " ", told(v)) != want || s.single+s.batch > 0 || len(v.Results) > 0 {
-			t.Errorf("%s: %v %q, %d questions", addr, v.Action, told(v), s.single+s.batch)
+		if v := only.Decide(t.Context(), s, from(addr)); fmt.Sprint(v.Action, " ", paced(v)) != want || s.single+s.batch > 0 || len(v.Results) > 0 {
+			t.Errorf("%s: %v %q, %d requests", addr, v.Action, paced(v), s.single+s.batch)
 		}
 	}
 }
 
-// A rule that always limits does its action to all that it meets, and asks no store.
+// A rule with Always takes its action for every request that it matches, and calls no store.
 func TestAlways(t *testing.T) {
 	for _, c := range []struct {
 		action policy.Action
@@ -342,15 +342,15 @@ func TestAlways(t *testing.T) {
 		if v := p.Decide(t.Context(), s, from("10.0.0.1")); v.Action != policy.Allow || v.Results[0].Listed != policy.ListAllow {
 			t.Errorf("on the list to allow: %s", v.String())
 		}
-		met := p.Meets(from("192.0.2.1"))
-		if len(met) != 1 || met[0].Decision.Allowed || met[0].Settles() {
-			t.Errorf("meets %+v", met)
+		results := p.Meets(from("192.0.2.1"))
+		if len(results) != 1 || results[0].Decision.Allowed || results[0].Settles() {
+			t.Errorf("results %+v", results)
 		}
 		if err := p.Reset(t.Context(), s, "r"); err != nil || s.single+s.batch+len(s.reset) > 0 {
-			t.Errorf("the store was asked: %v", err)
+			t.Errorf("the store was called: %v", err)
 		}
 	}
-	// It stands when the store fails that others ask.
+	// The action applies even if the store fails for other rules.
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Always: true, WhenLimited: policy.LimitedAction{Action: policy.Mark}}, global("all", 5, policy.Deny)}})
 	if v := p.Decide(t.Context(), &stub{err: errors.New("broken")}, &policy.Attributes{}); v.Action != policy.Mark || v.Mark.Name != "r" {
 		t.Errorf("with a store that fails: %s", v.String())

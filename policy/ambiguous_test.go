@@ -10,20 +10,20 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// askedOf returns what a request asks a store: the names of limits with their keys.
-func askedOf(tb testing.TB, o policy.Options, a *policy.Attributes) (asked []string, v policy.Verdict) {
+// requestsOf returns the store's requests for one request, as names of limits with keys and floors.
+func requestsOf(tb testing.TB, o policy.Options, a *policy.Attributes) (requests []string, v policy.Verdict) {
 	tb.Helper()
 	s := &stub{keep: true}
 	v = mustPolicy(tb, o).Decide(tb.Context(), s, a)
-	for _, r := range s.asked {
-		asked = append(asked, fmt.Sprintf("%s %s %d", r.Limit.Name(), r.Key.Text(), r.Floor))
+	for _, r := range s.requests {
+		requests = append(requests, fmt.Sprintf("%s %s %d", r.Limit.Name(), r.Key.Text(), r.Floor))
 	}
-	return asked, v
+	return requests, v
 }
 
 func at(path string) *policy.Attributes { return &policy.Attributes{Path: path, Method: "GET"} }
 
-// A path that services read in two ways meets the rules of both, under the keys of both, and each once.
+// A path with two variants matches the rules of both, under the keys of both, and each rule once.
 func TestRulesOfAllPathVariants(t *testing.T) {
 	rule := func(name string, m policy.Match, key policy.Part) policy.Rule {
 		return policy.Rule{Name: name, Match: m, Key: []policy.Part{key}, Limits: bucket()}
@@ -58,24 +58,24 @@ func TestRulesOfAllPathVariants(t *testing.T) {
 		"/%2e%2e":                 "all GET, private global, condition global",
 		"/api//../static":         "all GET, api global, static /static, private global, condition global",
 	} {
-		asked, v := askedOf(t, o, at(path))
-		for i := range asked {
-			asked[i] = strings.TrimSuffix(asked[i], " 0")
+		requests, v := requestsOf(t, o, at(path))
+		for i := range requests {
+			requests[i] = strings.TrimSuffix(requests[i], " 0")
 		}
-		if got := strings.Join(asked, ", "); got != want || !v.Allowed() || len(v.Charges()) != len(asked) {
-			t.Errorf("%s asks %s; want %s: %s", path, got, want, v.String())
+		if got := strings.Join(requests, ", "); got != want || !v.Allowed() || len(v.Charges()) != len(requests) {
+			t.Errorf("%s requests %s; want %s: %s", path, got, want, v.String())
 		}
 	}
 }
 
-// notBelow is a condition that no pattern sees.
+// notBelow is a condition on the path that has no pattern.
 type notBelow string
 
 func (p notBelow) Matches(a *policy.Attributes) bool {
 	return !strings.HasPrefix(a.Path, string(p)+"/")
 }
 
-// What lets requests pass does so by all path variants of their path, and what refuses them by one.
+// An exception applies only if all path variants match it. One variant is enough for a refusal.
 func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 	below := func(p string) policy.Match { return policy.Match{Paths: []string{p + "/**"}} }
 	global := []policy.Part{policy.Global()}
@@ -89,7 +89,7 @@ func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 		allowed map[string]bool
 		reason  sluice.Reason
 	}{
-		{"a list of those to deny", policy.Options{Rules: []policy.Rule{param(policy.Rule{DenyKeys: [][]string{{"7"}}})}}, map[string]bool{
+		{"a list of keys to deny", policy.Options{Rules: []policy.Rule{param(policy.Rule{DenyKeys: [][]string{{"7"}}})}}, map[string]bool{
 			"/a/8": true, "/a/7/x": false, "/a/7/%2e%2e/8": false, "/a/8/%2e%2e/7": false, "/a/8/%2e%2e/9": true,
 		}, sluice.ReasonListed},
 		{"a rule that always denies", policy.Options{Rules: []policy.Rule{{Name: "r", Match: below("/admin"), Always: true}}}, map[string]bool{
@@ -120,8 +120,8 @@ func TestExceptionsHoldByAllPathVariants(t *testing.T) {
 	}
 }
 
-// A key that is let pass, or has other numbers, has them alone.
-func TestKeysOfEachReading(t *testing.T) {
+// An allowed key or an override applies only to its own key.
+func TestKeysOfEachPathVariant(t *testing.T) {
 	o := policy.Options{Rules: []policy.Rule{{
 		Name: "r", Match: policy.Match{Paths: []string{"/a/{id}/**"}}, Key: []policy.Part{policy.Param("id")}, Limits: bucket(),
 		AllowKeys: [][]string{{"free"}},
@@ -132,7 +132,7 @@ func TestKeysOfEachReading(t *testing.T) {
 		"/a/gold/%2e%2e/7":    "7 false, gold true",
 		"/a/gold/%2e%2e/free": "free false allow, gold true",
 	} {
-		_, v := askedOf(t, o, at(path))
+		_, v := requestsOf(t, o, at(path))
 		var got []string
 		for _, m := range v.Results {
 			got = append(got, strings.TrimSpace(fmt.Sprint(m.Request.Key.Text(), " ", m.Override, " ", m.Listed)))
@@ -143,7 +143,7 @@ func TestKeysOfEachReading(t *testing.T) {
 	}
 }
 
-// A request whose path variants are of several classes meets the rules of each, and has the share of none.
+// If the path variants belong to several classes, the rules of each class match, and no class's reserve is used.
 func TestClassesOfAllPathVariants(t *testing.T) {
 	o := policy.Options{
 		Classes: []policy.Class{
@@ -166,15 +166,15 @@ func TestClassesOfAllPathVariants(t *testing.T) {
 		"/free/%2e%2e/batch": ": all global 4 batch global 0",
 		"/free/%2e%2e/free":  "free:",
 	} {
-		asked, v := askedOf(t, o, at(path))
-		if got := strings.Join(append([]string{v.Class + ":"}, asked...), " "); got != want || mustPolicy(t, o).ClassOf(at(path)) != v.Class {
+		requests, v := requestsOf(t, o, at(path))
+		if got := strings.Join(append([]string{v.Class + ":"}, requests...), " "); got != want || mustPolicy(t, o).ClassOf(at(path)) != v.Class {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }
 
-// Marks are asked for by all path variants before the rules that ask for marks; what they took comes back if one
-// path variant meets no rule and the default denies.
+// The marking rules of all path variants are decided before the rules that match marks. Their charges are given
+// back if one variant matches no rule and the default denies.
 func TestMarksOfAllPathVariants(t *testing.T) {
 	yes := true
 	below := func(p string) []string { return []string{p + "/**"} }
@@ -189,31 +189,31 @@ func TestMarksOfAllPathVariants(t *testing.T) {
 		return mustPolicy(t, o).Decide(t.Context(), s, at(path)), s
 	}
 	v, s := run("/m/x/%2e%2e/y")
-	var asked []string
-	for _, r := range s.asked {
-		asked = append(asked, r.Limit.Name()+" "+r.Key.Text())
+	var requests []string
+	for _, r := range s.requests {
+		requests = append(requests, r.Limit.Name()+" "+r.Key.Text())
 	}
-	if want := []string{"marks /m/x/%2E%2E/y", "first /m/y", "first /m/x/%2E%2E/y"}; !slices.Equal(asked, want) || v.Action != policy.Mark {
-		t.Errorf("asked %q, want %q: %s", asked, want, v.String())
+	if want := []string{"marks /m/x/%2E%2E/y", "first /m/y", "first /m/x/%2E%2E/y"}; !slices.Equal(requests, want) || v.Action != policy.Mark {
+		t.Errorf("requests %q, want %q: %s", requests, want, v.String())
 	}
-	var met []string
+	var matched []string
 	for _, m := range v.Results {
-		met = append(met, m.Rule.Name)
+		matched = append(matched, m.Rule.Name)
 	}
-	if !slices.IsSorted(met) || len(met) != 3 {
-		t.Errorf("not in the order of the rules: %q", met)
+	if !slices.IsSorted(matched) || len(matched) != 3 {
+		t.Errorf("not in the order of the rules: %q", matched)
 	}
 
 	o.Default, o.Rules[1].Match.Paths = policy.Deny, below("/other")
 	o.Rules[1].WhenLimited, o.Rules[1].Limits = policy.LimitedAction{Action: policy.Mark}, bucket()
 	s = &stub{keep: true, answer: func(*sluice.Request) sluice.Decision { return sluice.Decision{Allowed: true} }}
 	v = mustPolicy(t, o).Decide(t.Context(), s, at("/m/%2e%2e/other"))
-	if v.Reason != sluice.ReasonNoRule || len(s.asked) != 1 || len(s.ended) != 1 {
-		t.Errorf("asked %d, and gave %d back: %s", len(s.asked), len(s.ended), v.String())
+	if v.Reason != sluice.ReasonNoRule || len(s.requests) != 1 || len(s.ended) != 1 {
+		t.Errorf("%d requests, and %d given back: %s", len(s.requests), len(s.ended), v.String())
 	}
 }
 
-// A trace tells of all path variants what a decision makes of them.
+// A trace shows what a decision does with each path variant.
 func TestTraceOfAllPathVariants(t *testing.T) {
 	o := policy.Options{
 		Default: policy.Deny,

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// TestBanByHand: a key is banned by the values of a rule's key, listed as them, and let in.
+// TestBanByHand bans keys by the values of a rule's key, lists the bans by these values, and lifts them.
 func TestBanByHand(t *testing.T) {
 	one := func() *sluice.Limit { return sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100)}) }
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{
@@ -33,7 +33,7 @@ func TestBanByHand(t *testing.T) {
 	if v := p.Decide(ctx, store, request); v.Allowed() || v.Reason != sluice.ReasonBanned || v.RetryAfter() <= 59*time.Minute {
 		t.Errorf("banned: %s", v.String())
 	}
-	// One who has no user is somebody else.
+	// A request without a user has another key.
 	if err := p.Ban(ctx, store, time.Hour, "a", "192.0.2.1", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestBanByHand(t *testing.T) {
 		t.Errorf("lifted: %s", v.String())
 	}
 	if found, err := p.LiftBan(ctx, store, "a", "192.0.2.1", ""); err != nil || found {
-		t.Errorf("lifting what is none: %t, %v", found, err)
+		t.Errorf("lifting a ban that does not exist: %t, %v", found, err)
 	}
 
 	for _, x := range []struct {
@@ -77,14 +77,14 @@ func TestBanByHand(t *testing.T) {
 	other := &stub{}
 	_, _, err = p.ListBans(ctx, other, sluice.BanQuery{})
 	if err := p.Ban(ctx, other, time.Hour, "a", "192.0.2.1", "x"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a store that takes no bans: %v", err)
+		t.Errorf("a store without bans: %v", err)
 	}
 	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a store that lists no bans: %v", err)
+		t.Errorf("a store that cannot list bans: %v", err)
 	}
 }
 
-// TestBansOfRulesThatAreGone: their keys are listed as they are kept.
+// TestBansOfRulesThatAreGone lists the bans of removed rules, with their keys as stored.
 func TestBansOfRulesThatAreGone(t *testing.T) {
 	store := mustMemory(t)
 	l := sluice.MustLimit("gone/2", sluice.TokenBucket{Rate: sluice.PerMinute(100)})

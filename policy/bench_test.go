@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// manyRules are n rules of literal paths, of which a request to /svc7/v1/items
-// meets one, and two that it meets also.
+// manyRules returns n rules with literal paths and two rules more. A request to
+// /svc7/v1/items matches one of the n, and the two.
 func manyRules(n int) []policy.Rule {
 	limit := func() []*sluice.Limit {
 		return []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerSecond(1_000_000_000)})}
@@ -34,7 +34,7 @@ func manyRules(n int) []policy.Rule {
 	return rules
 }
 
-// BenchmarkDecide decides requests that meet 3 rules of many. The allocations are
+// BenchmarkDecide decides requests that match 3 rules of many. The allocations are
 // the verdict's Results and the text of all keys.
 func BenchmarkDecide(b *testing.B) {
 	for _, n := range []int{3, 1_000, 10_000} {

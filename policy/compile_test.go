@@ -215,7 +215,7 @@ func TestNewReportsAll(t *testing.T) {
 	}
 }
 
-// Limits of different rules keep their state apart, also when they are one value.
+// Limits of different rules have separate states, even if they are one value.
 func TestLimitNames(t *testing.T) {
 	shared := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
 	name := sluice.MustLimit("burst", sluice.TokenBucket{Rate: sluice.PerSecond(5)})
@@ -238,6 +238,6 @@ func TestLimitNames(t *testing.T) {
 		t.Error("Rule does not find its rule")
 	}
 	if rules[0].Limits[0] != shared {
-		t.Error("New changed the rules it was given")
+		t.Error("New changed the caller's rules")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// What is taken before a request is handled, and what it turns out to be.
+// A cost has units to take before the request is handled, and actual units afterwards.
 func TestCostSources(t *testing.T) {
 	header := func(v string) func(string) (string, bool) {
 		return func(name string) (string, bool) { return v, name == "X-Tokens" && v != "" }
@@ -32,15 +32,15 @@ func TestCostSources(t *testing.T) {
 		{name: "response bytes", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10, Max: 60}, taken: 10, settles: true, outcome: policy.Outcome{ResponseBytes: 50}, actual: 50},
 		{name: "capped response", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10, Max: 60}, taken: 10, settles: true, outcome: policy.Outcome{ResponseBytes: 70}, actual: 60},
 		{name: "response header", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("33")}, actual: 33},
-		{name: "a header of nothing", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("0")}, actual: 0},
+		{name: "a header of zero", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("0")}, actual: 0},
 		{name: "a header that is absent", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("")}, actual: 10},
 		{name: "no headers", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, actual: 10},
-		{name: "a header that is no number", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("-5")}, actual: 10},
+		{name: "a header that is not a number", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("-5")}, actual: 10},
 		{name: "a capped header", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10, Max: 15}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("99")}, actual: 15},
 		{name: "a status that counts", counts: []policy.StatusRange{policy.Status(401), {500, 599}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 502}, actual: 1},
-		{name: "a status that does not", counts: []policy.StatusRange{policy.Status(401)}, taken: 1, settles: true, outcome: policy.Outcome{Status: 200}, actual: 0},
+		{name: "a status that does not count", counts: []policy.StatusRange{policy.Status(401)}, taken: 1, settles: true, outcome: policy.Outcome{Status: 200}, actual: 0},
 		{
-			name: "bytes of a status that does not", counts: []policy.StatusRange{{200, 299}},
+			name: "bytes of a status that does not count", counts: []policy.StatusRange{{200, 299}},
 			cost: policy.Cost{Source: policy.CostResponseBytes}, taken: 1, settles: true, outcome: policy.Outcome{Status: 500, ResponseBytes: 40}, actual: 0,
 		},
 	} {
@@ -49,13 +49,13 @@ func TestCostSources(t *testing.T) {
 		s := &stub{keep: true}
 		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), s, &c.a)
 		m := &v.Results[0]
-		if s.asked[0].Cost != c.taken || m.Settles() != c.settles || m.Actual(c.outcome) != c.actual {
-			t.Errorf("%s: %d taken, settles %v at %d", c.name, s.asked[0].Cost, m.Settles(), m.Actual(c.outcome))
+		if s.requests[0].Cost != c.taken || m.Settles() != c.settles || m.Actual(c.outcome) != c.actual {
+			t.Errorf("%s: %d taken, settles %v at %d", c.name, s.requests[0].Cost, m.Settles(), m.Actual(c.outcome))
 		}
 	}
 }
 
-// A decision that no policy made is not settled by it, and a lease is released.
+// A decision without a rule is not settled, and a lease is released instead of settled.
 func TestNothingToSettle(t *testing.T) {
 	m := policy.LimitResult{Request: sluice.Request{Cost: 4}}
 	if m.Settles() || m.Actual(policy.Outcome{Status: 500}) != 4 {
@@ -70,7 +70,7 @@ func TestNothingToSettle(t *testing.T) {
 	}
 }
 
-// Over a store: failed logins count, and others do not, though all are taken first.
+// Over a store, only failed logins count, although every login is charged first.
 func TestCountsStatuses(t *testing.T) {
 	rule := global("login", 3, policy.Deny)
 	rule.CountStatus = []policy.StatusRange{policy.Status(401)}
@@ -79,7 +79,7 @@ func TestCountsStatuses(t *testing.T) {
 		v := p.Decide(t.Context(), store, &policy.Attributes{})
 		if status == 0 {
 			if v.Allowed() {
-				t.Errorf("a fourth attempt after three that failed: %s", v.String())
+				t.Errorf("a fourth attempt after three failed ones: %s", v.String())
 			}
 			break
 		}
@@ -92,7 +92,7 @@ func TestCountsStatuses(t *testing.T) {
 	}
 }
 
-// A queue's defaults, as the policy tells them.
+// The policy reports a queue's defaults.
 func TestQueues(t *testing.T) {
 	for _, c := range []struct{ queue, key, wantQueue, wantKey int }{
 		{0, 0, 1024, 256}, {2, 0, 2, 1}, {100, 0, 100, 25}, {100, 100, 100, 100}, {0, 2000, 2000, 2000},

@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// named makes rules that all requests meet, with a limit each.
+// named returns rules that match all requests, with one limit each.
 func named(names ...string) []policy.Rule {
 	rules := make([]policy.Rule, len(names))
 	for i, n := range names {
@@ -49,17 +49,17 @@ func TestFold(t *testing.T) {
 			rule:    "b",
 		},
 		{
-			name:    "of as few, the smaller share",
+			name:    "if as many remain, the smaller share",
 			answers: map[string]sluice.Decision{"a": allowed(5, 10, 0), "b": allowed(5, 100, 0), "c": allowed(5, 50, 0)},
 			rule:    "b",
 		},
 		{
-			name:    "of equals, the first",
+			name:    "among equals, the first",
 			answers: map[string]sluice.Decision{"a": allowed(5, 10, 0), "b": allowed(5, 10, 0), "c": allowed(6, 10, 0)},
 			rule:    "a",
 		},
 		{
-			name: "of those with nothing left, the one that takes longest to fill",
+			name: "if nothing remains, the limit that takes longest to fill",
 			answers: map[string]sluice.Decision{
 				"a": {Allowed: true, Limit: 10, ResetAfter: 1}, "b": {Allowed: true, Limit: 5, ResetAfter: 9}, "c": {Allowed: true, Limit: 90, ResetAfter: 8},
 			},
@@ -86,7 +86,7 @@ func TestFold(t *testing.T) {
 			action:  policy.Deny, rule: "c", reason: never,
 		},
 		{
-			name:    "a rule in shadow enforces nothing",
+			name:    "a shadow rule enforces nothing",
 			answers: map[string]sluice.Decision{"a": denied(never, 0), "b": allowed(7, 10, time.Second), "c": allowed(8, 10, 0)},
 			shadow:  "a", rule: "b", delay: time.Second,
 		},
@@ -105,7 +105,7 @@ func TestFold(t *testing.T) {
 				t.Errorf("the tightest is %+v of %v", v.Tightest, v.TightestLimit)
 			}
 			if len(v.Results) != 3 || v.Results[0].Rule.Name != "a" || v.Results[2].Decision != c.answers["c"] {
-				t.Errorf("met %+v", v.Results)
+				t.Errorf("results %+v", v.Results)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ func TestOnlyShadow(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: rules, Default: policy.Deny})
 	s := &stub{keep: true, answer: func(*sluice.Request) sluice.Decision { return denied(sluice.ReasonLimited, time.Second) }}
 	v := p.Decide(t.Context(), s, &policy.Attributes{})
-	if !v.Allowed() || v.Rule != nil || v.Reason != sluice.ReasonNone || v.TightestLimit != nil || !s.asked[0].Shadow {
+	if !v.Allowed() || v.Rule != nil || v.Reason != sluice.ReasonNone || v.TightestLimit != nil || !s.requests[0].Shadow {
 		t.Errorf("verdict %+v", v)
 	}
 }
@@ -129,7 +129,7 @@ func TestNoRule(t *testing.T) {
 		p := mustPolicy(t, policy.Options{Rules: rules, Default: action})
 		s := &stub{keep: true}
 		v := p.Decide(t.Context(), s, &policy.Attributes{Path: "/b"})
-		if v.Action != action || v.Reason != sluice.ReasonNoRule || len(s.asked) > 0 || v.Rule != nil {
+		if v.Action != action || v.Reason != sluice.ReasonNoRule || len(s.requests) > 0 || v.Rule != nil {
 			t.Errorf("verdict %+v", v)
 		}
 	}
@@ -158,7 +158,7 @@ func TestMatch(t *testing.T) {
 			[]*policy.Attributes{{Method: "GET"}, {Method: "POST"}, {Method: "HEAD"}},
 			[]*policy.Attributes{{Method: "PUT"}, {}},
 		},
-		{"head alone", policy.Match{Methods: []string{"HEAD"}}, []*policy.Attributes{{Method: "HEAD"}}, []*policy.Attributes{{Method: "GET"}}},
+		{"only HEAD", policy.Match{Methods: []string{"HEAD"}}, []*policy.Attributes{{Method: "HEAD"}}, []*policy.Attributes{{Method: "GET"}}},
 		{
 			"hosts",
 			policy.Match{Hosts: []string{"API.example.com", "*.example.org"}},
@@ -183,12 +183,12 @@ func TestMatch(t *testing.T) {
 			p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Match: c.match, Key: []policy.Part{policy.Global()}, Limits: bucket()}}})
 			for _, a := range c.yes {
 				if len(p.Meets(a)) != 1 {
-					t.Errorf("%+v does not meet it", a)
+					t.Errorf("%+v does not match", a)
 				}
 			}
 			for _, a := range c.no {
 				if len(p.Meets(a)) != 0 {
-					t.Errorf("%+v meets it", a)
+					t.Errorf("%+v matches", a)
 				}
 			}
 		})
@@ -199,7 +199,7 @@ type fromLoopback struct{}
 
 func (fromLoopback) Matches(a *policy.Attributes) bool { return a.ClientIP.IsLoopback() }
 
-// What a rule says arrives at the store.
+// The store's requests have the settings of the rules.
 func TestRequests(t *testing.T) {
 	ban := &sluice.Ban{After: 3, For: time.Hour}
 	rule := policy.Rule{
@@ -214,10 +214,10 @@ func TestRequests(t *testing.T) {
 	s := &stub{keep: true}
 	v := p.Decide(t.Context(), s, &policy.Attributes{Cost: 4, MaxWait: time.Second})
 	var names []string
-	for i, r := range s.asked {
+	for i, r := range s.requests {
 		names = append(names, r.Limit.Name())
 		if r.Cost != 4 || r.Floor != 2 || r.MaxWait != time.Second || r.Ban.After != ban.After || r.Ban.For != ban.For || r.Peek || r.Key != sluice.StringKey("global") {
-			t.Errorf("asked %+v", r)
+			t.Errorf("request %+v", r)
 		}
 		if (r.Member != 0) != (i == 1) {
 			t.Errorf("the member of %s is %d", r.Limit, r.Member)
@@ -227,17 +227,17 @@ func TestRequests(t *testing.T) {
 		t.Errorf("the limits are %q, want %q", names, want)
 	}
 	charges := v.Charges()
-	if len(charges) != 3 || charges[1].Member != s.asked[1].Member || charges[0].Cost != 4 || charges[0].Floor != 2 {
+	if len(charges) != 3 || charges[1].Member != s.requests[1].Member || charges[0].Cost != 4 || charges[0].Floor != 2 {
 		t.Errorf("charges %+v", charges)
 	}
 	again := p.Decide(t.Context(), s, &policy.Attributes{Cost: 4})
 	if again.Charges()[1].Member == charges[1].Member {
-		t.Error("two requests have one member")
+		t.Error("two requests have the same member")
 	}
-	s.asked = nil
+	s.requests = nil
 	v = p.Peek(t.Context(), s, &policy.Attributes{})
-	if len(v.Charges()) != 0 || !s.asked[0].Peek || s.asked[1].Member != 0 || s.asked[0].MaxWait != 5*time.Second || s.asked[0].Cost != 1 {
-		t.Errorf("Peek asked %+v", s.asked)
+	if len(v.Charges()) != 0 || !s.requests[0].Peek || s.requests[1].Member != 0 || s.requests[0].MaxWait != 5*time.Second || s.requests[0].Cost != 1 {
+		t.Errorf("Peek requested %+v", s.requests)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestMaxWait(t *testing.T) {
 		s := &stub{keep: true}
 		p := mustPolicy(t, policy.Options{Rules: rules})
 		p.Decide(t.Context(), s, &policy.Attributes{MaxWait: c.request})
-		if got := s.asked[0].MaxWait; got != c.want {
+		if got := s.requests[0].MaxWait; got != c.want {
 			t.Errorf("%v and %v: %v, want %v", c.rule, c.request, got, c.want)
 		}
 	}
@@ -290,19 +290,19 @@ func TestCost(t *testing.T) {
 		s := &stub{keep: true}
 		p := mustPolicy(t, policy.Options{Rules: rules})
 		p.Decide(t.Context(), s, &c.a)
-		if got := s.asked[0].Cost; got != c.want {
+		if got := s.requests[0].Cost; got != c.want {
 			t.Errorf("%+v of %+v: %d, want %d", c.cost, c.a, got, c.want)
 		}
 	}
 }
 
-// A cost that would give units back is refused, whatever rules say of errors.
+// A negative cost is refused, whatever the rules' fallbacks are.
 func TestNegativeCost(t *testing.T) {
 	s := &stub{keep: true}
 	p := mustPolicy(t, policy.Options{Rules: named("a")})
 	v := p.Decide(t.Context(), s, &policy.Attributes{Cost: -1})
 	var bad *sluice.RequestError
-	if v.Allowed() || !errors.As(v.Err, &bad) || v.Reason != sluice.ReasonNever || len(s.asked) > 0 || v.Rule.Name != "a" {
+	if v.Allowed() || !errors.As(v.Err, &bad) || v.Reason != sluice.ReasonNever || len(s.requests) > 0 || v.Rule.Name != "a" {
 		t.Errorf("verdict %+v", v)
 	}
 }
@@ -331,7 +331,7 @@ func TestOneLimitIsNoBatch(t *testing.T) {
 	}
 }
 
-// Over a real store, a denial charges nothing of what the request met.
+// Over a real store, a denied request charges none of its limits.
 func TestAllOrNothing(t *testing.T) {
 	store := mustMemory(t)
 	rules := []policy.Rule{
@@ -378,7 +378,7 @@ func TestConcurrencyLimit(t *testing.T) {
 	}
 }
 
-// Decisions do not share what they keep.
+// Verdicts share no memory.
 func TestVerdictsAreTheirOwn(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: manyRules(5)})
 	s := &stub{}
@@ -388,7 +388,7 @@ func TestVerdictsAreTheirOwn(t *testing.T) {
 		}
 		return all
 	}
-	ask := func(user string) policy.Verdict {
+	decide := func(user string) policy.Verdict {
 		return p.Decide(context.Background(), s, &policy.Attributes{
 			Method: "GET", Path: "/svc2/v1/" + user, ClientIP: netip.MustParseAddr("192.0.2.1"), Values: values{header: map[string]string{"X-User": user}},
 		})
@@ -400,7 +400,7 @@ func TestVerdictsAreTheirOwn(t *testing.T) {
 		group.Go(func() {
 			var kept []policy.Verdict
 			for range 200 {
-				kept = append(kept, ask(user))
+				kept = append(kept, decide(user))
 			}
 			for _, v := range kept {
 				if got := keys(v); !slices.Equal(got, want) {
@@ -413,7 +413,7 @@ func TestVerdictsAreTheirOwn(t *testing.T) {
 	group.Wait()
 }
 
-// A decision allocates what the verdict keeps: the list of what was met, and the text of all keys.
+// A decision allocates only what the verdict keeps: the list of results, and the text of all keys.
 func TestDecideAllocations(t *testing.T) {
 	networks := []netip.Prefix{}
 	for i := range 10_000 {
@@ -427,7 +427,7 @@ func TestDecideAllocations(t *testing.T) {
 	rich[1].WhenLimited.Action = policy.Degrade
 	rich[999].Cost.Source = policy.CostResponseBytes
 	classes := []policy.Class{{Name: "critical", Match: policy.Match{Headers: []policy.ValueMatch{{Name: "X-Plan"}}}}}
-	for name, rules := range map[string][]policy.Rule{"plain": manyRules(1000), "all that there is": rich} {
+	for name, rules := range map[string][]policy.Rule{"plain": manyRules(1000), "every feature": rich} {
 		p := mustPolicy(t, policy.Options{Rules: rules, Classes: classes})
 		store := mustMemory(t)
 		a := manyAttributes(1000)

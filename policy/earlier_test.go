@@ -9,11 +9,11 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// A policy that takes the place of another one goes on with the limits that are the
-// same, in all places that hold them, and with no others.
+// A policy that replaces another uses the earlier policy's limits wherever they are
+// equal, and only there.
 func TestEarlierLimitsAreShared(t *testing.T) {
 	berlin := func() *time.Location {
-		zone, err := time.LoadLocation("Europe/Berlin") // a pointer of its own each time
+		zone, err := time.LoadLocation("Europe/Berlin") // a new pointer each time
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,19 +46,19 @@ func TestEarlierLimitsAreShared(t *testing.T) {
 		a := &policy.Attributes{ClientIP: netip.MustParseAddr(client)}
 		was, is := old.Meets(a), next.Meets(a)
 		if len(was) != 3 || len(is) != 3 {
-			t.Fatalf("%s meets %d limits, and %d", client, len(was), len(is))
+			t.Fatalf("%s has %d limits before, and %d after", client, len(was), len(is))
 		}
 		for i := range is {
 			same := is[i].Request.Limit == was[i].Request.Limit
 			if want := is[i].Rule.Name == "same"; same != want {
-				t.Errorf("%s: %v is the earlier one: %t, want %t", client, is[i].Request.Limit, same, want)
+				t.Errorf("%s: %v is the earlier limit: %t, want %t", client, is[i].Request.Limit, same, want)
 			}
 		}
 	}
 	if next.Rule("same").Limits[0] != old.Rule("same").Limits[0] || next.Rule("same").Candidate[0] != old.Rule("same").Candidate[0] {
-		t.Error("the rule has other limits than those that it asks")
+		t.Error("the rule's limits are not the limits that it decides")
 	}
 	if got := next.Rule("changed").Limits[0].Capacity(); got != 6 {
-		t.Errorf("the changed limit holds %d", got)
+		t.Errorf("the changed limit has capacity %d", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// decideAll makes a policy over memory and decides requests by it.
+// decideAll makes a policy, and decides requests over a store in memory.
 func decideAll(o policy.Options, requests ...policy.Attributes) {
 	store, err := memory.New(memory.Options{})
 	if err != nil {
@@ -29,13 +29,13 @@ func decideAll(o policy.Options, requests ...policy.Attributes) {
 	}
 }
 
-// day is a limit of n units, none of which come back while an example runs.
+// day returns a limit of n units. None comes back while an example runs.
 func day(n int64) []*sluice.Limit {
 	return []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerDay(n)})}
 }
 
-// Traffic beyond a contract passes, marked, and is dropped first when there is
-// congestion. A gate knows the pressure; here it is a number.
+// Traffic beyond a contract is allowed and marked. During congestion it is dropped
+// first. A gate measures the pressure; here it is a number.
 func ExampleMatch_marked() {
 	marked := true
 	contract := policy.Rule{
@@ -72,7 +72,7 @@ func ExampleMatch_marked() {
 	// deny false
 }
 
-// A rule that degrades lets all requests pass: those beyond its limits get less.
+// A rule that degrades allows all requests, but requests beyond its limits get less.
 func ExampleLimitedAction_degrade() {
 	search := policy.Rule{
 		Name: "search", Match: policy.Match{Paths: []string{"/search"}}, Key: []policy.Part{policy.ClientIP()}, Limits: day(1),
@@ -98,7 +98,7 @@ func ExampleLimitedAction_degrade() {
 		}
 		fmt.Println()
 	}
-	// Edges remove these from what clients send.
+	// Edges remove these headers from clients' requests.
 	fmt.Println(p.RequestHeaders())
 	// Output:
 	// allow true
@@ -151,7 +151,7 @@ func ExampleClass() {
 	// deny: no rule matches
 }
 
-// One tenant has another number, one passes whatever it asks for, and one is refused.
+// One tenant has another limit, one is always allowed, and one is refused.
 func ExampleOverride() {
 	tenants := policy.Rule{
 		Name: "tenants", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: day(10),
@@ -181,8 +181,8 @@ func ExampleOverride() {
 	// gone deny 0 listed <nil>
 }
 
-// The tokens of a language model: a guess is taken first, and what the response
-// says is settled when it is there. A gate does the last step.
+// A rule counts the tokens of a language model. It takes an estimate first and settles
+// the response's actual number afterwards. A gate does the last step.
 func ExampleLimitResult_Actual() {
 	tokens := policy.Rule{
 		Name: "tokens", Key: []policy.Part{policy.Claim("sub")}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(10_000)})},
@@ -239,7 +239,7 @@ func ExampleStatus() {
 	// Output: 0 1
 }
 
-// Other numbers are tried out beside those in force.
+// A candidate tries other numbers beside the limits in force.
 func ExampleRule_candidate() {
 	api := policy.Rule{Name: "api", Key: []policy.Part{policy.Global()}, Limits: day(100), Candidate: day(1)}
 	store, err := memory.New(memory.Options{})

@@ -101,7 +101,7 @@ func ExamplePaths_Clean() {
 	// /caf%C3%A9
 }
 
-// Operators ask which rules a request meets, and why it does not meet the others.
+// A trace shows which rules match a request, and why the others do not.
 func ExamplePolicy_Trace() {
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{
 		{
@@ -119,12 +119,12 @@ func ExamplePolicy_Trace() {
 	t := p.Trace(&policy.Attributes{Method: "GET", Path: "/login/", ClientIP: netip.MustParseAddr("192.0.2.1")})
 	for _, r := range t.Rules {
 		if u := r.Unmet; u != nil {
-			fmt.Printf("%s is not met: the %s is %s, not %s\n", r.Rule.Name, u.Condition, u.Value, u.OneOf[0])
+			fmt.Printf("%s does not match: the %s is %s, not %s\n", r.Rule.Name, u.Condition, u.Value, u.OneOf[0])
 			continue
 		}
 		fmt.Printf("%s counts for %s, by %v\n", r.Rule.Name, r.Key[0].Value, r.Results[0].Request.Limit)
 	}
 	// Output:
 	// per-client counts for 192.0.2.1, by per-client: token_bucket(100/m)
-	// login is not met: the method is GET, not POST
+	// login does not match: the method is GET, not POST
 }

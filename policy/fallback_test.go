@@ -26,12 +26,12 @@ func TestStoreError(t *testing.T) {
 		{err: broken, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
 		{err: broken, options: d, shadow: -1, action: policy.Deny, rule: "a"},
 		{err: broken, options: d, rules: [2]policy.Fallback{a, a}, shadow: -1, rule: "a"},
-		// Nothing stands in for this store: what was to be limited locally passes.
+		// This store has no local fallback, so requests for it are allowed.
 		{err: broken, options: d, rules: [2]policy.Fallback{local, a}, shadow: -1, rule: "a"},
 		{err: broken, options: local, rules: [2]policy.Fallback{def, d}, shadow: -1, action: policy.Deny, rule: "b"},
 		{err: broken, rules: [2]policy.Fallback{d, a}, shadow: 0, rule: "b"},
 		{err: fmt.Errorf("%w: cut", sluice.ErrUnknownOutcome), rule: "a", shadow: -1},
-		// A question that cannot be asked is no failure to forgive.
+		// An invalid request is not a store error, so no fallback applies.
 		{err: &sluice.RequestError{Problem: "bad"}, shadow: -1, action: policy.Deny, rule: "a", reason: sluice.ReasonNever},
 	} {
 		rules := named("a", "b")
@@ -47,7 +47,7 @@ func TestStoreError(t *testing.T) {
 			t.Errorf("%+v: %v by %s, %v, %v", c, v.Action, v.Rule.Name, v.Reason, v.Err)
 		}
 		if len(v.Charges()) != 0 || len(v.Results) != 2 || v.Results[0].Decision != (sluice.Decision{}) {
-			t.Errorf("%+v: met %+v", c, v.Results)
+			t.Errorf("%+v: results %+v", c, v.Results)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestFallback(t *testing.T) {
 		}
 		for _, name := range []string{"", "log", "login/", "x/login"} {
 			want := c.other
-			if name == "login/" { // the name of a rule is not told by what follows
+			if name == "login/" { // the rule's name ends before the slash
 				want = policy.FallbackDeny
 			}
 			if got := p.Fallback(sluice.MustLimit(name, sluice.Concurrency{Max: 1})); got != want {
@@ -96,38 +96,38 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-func TestSoftStoreError(t *testing.T) {
+func TestAdvisoryStoreError(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
-		soft, hard policy.Fallback
-		action     policy.Action
-		rule       string
+		advisory, enforced policy.Fallback
+		action             policy.Action
+		rule               string
 	}{
-		{policy.FallbackAllow, policy.FallbackAllow, policy.Allow, "hard"},
-		{policy.FallbackDeny, policy.FallbackAllow, policy.Degrade, "hard"},
-		{policy.FallbackAllow, policy.FallbackDeny, policy.Deny, "hard"},
-		{policy.FallbackDeny, policy.FallbackDeny, policy.Deny, "hard"},
+		{policy.FallbackAllow, policy.FallbackAllow, policy.Allow, "enforced"},
+		{policy.FallbackDeny, policy.FallbackAllow, policy.Degrade, "enforced"},
+		{policy.FallbackAllow, policy.FallbackDeny, policy.Deny, "enforced"},
+		{policy.FallbackDeny, policy.FallbackDeny, policy.Deny, "enforced"},
 	} {
-		rules := []policy.Rule{global("soft", 5, policy.Degrade), global("hard", 5, policy.Deny)}
-		rules[0].OnStoreError, rules[1].OnStoreError = c.soft, c.hard
+		rules := []policy.Rule{global("advisory", 5, policy.Degrade), global("enforced", 5, policy.Deny)}
+		rules[0].OnStoreError, rules[1].OnStoreError = c.advisory, c.enforced
 		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 		if v.Action != c.action || v.Rule.Name != c.rule || (v.Degrade != nil) != (c.action == policy.Degrade) || !errors.Is(v.Err, broken) {
-			t.Errorf("%v and %v: %s", c.soft, c.hard, v.String())
+			t.Errorf("%v and %v: %s", c.advisory, c.enforced, v.String())
 		}
 	}
-	v := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("soft", 5, policy.Mark)}, OnStoreError: policy.FallbackDeny}).
+	v := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("advisory", 5, policy.Mark)}, OnStoreError: policy.FallbackDeny}).
 		Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 	if v.Action != policy.Mark || v.Rule != nil {
-		t.Errorf("a soft rule alone: %s", v.String())
+		t.Errorf("only an advisory rule: %s", v.String())
 	}
 }
 
-// What a store has denied is denied, though it could not decide the rest, which is let pass.
+// A denial of the store stays a denial, even if the store could not decide the other limits and they are allowed.
 func TestDeniedInPart(t *testing.T) {
 	broken := errors.New("one server is gone")
 	denied := sluice.Decision{Reason: sluice.ReasonLimited, Limit: 5, RetryAfter: time.Minute, ResetAfter: time.Minute}
-	for place, rule := range []string{"a", "b", "c"} {
-		err := fmt.Errorf("a part: %w", &sluice.DenialError{Denied: map[int]sluice.Decision{place: denied}, Err: broken})
+	for index, rule := range []string{"a", "b", "c"} {
+		err := fmt.Errorf("a part: %w", &sluice.DenialError{Denied: map[int]sluice.Decision{index: denied}, Err: broken})
 		p := mustPolicy(t, policy.Options{Rules: named("a", "b", "c"), OnStoreError: policy.FallbackAllow})
 		v := p.Decide(t.Context(), &stub{err: err}, &policy.Attributes{})
 		if v.Action != policy.Deny || v.Rule.Name != rule || v.Reason != sluice.ReasonLimited || v.Tightest != denied || !errors.Is(v.Err, broken) {

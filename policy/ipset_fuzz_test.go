@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// FuzzNetworks holds sets of networks to what net/netip says of each.
+// FuzzNetworks compares sets of networks with net/netip, network by network.
 func FuzzNetworks(f *testing.F) {
 	for _, text := range []string{
 		"10.0.0.0/8 10.1.0.0/16 11.0.0.0/8", "::/0", "0.0.0.0/0", "::ffff:10.0.0.0/104 ::ffff:0.0.0.0/95", "fe80::/10 fe80::1/128",

@@ -27,17 +27,17 @@ func mustPolicy(tb testing.TB, o policy.Options) *policy.Policy {
 	return p
 }
 
-// keyOf returns the key of a request under a rule with these parts, and whether it met the rule.
+// keyOf returns the key of a request under a rule with these parts, and whether the rule matches.
 func keyOf(tb testing.TB, a *policy.Attributes, paths []string, parts ...policy.Part) (sluice.Key, bool) {
 	tb.Helper()
 	p := mustPolicy(tb, policy.Options{Rules: []policy.Rule{{
 		Name: "r", Match: policy.Match{Paths: paths}, Key: parts, Limits: bucket(),
 	}}})
-	met := p.Meets(a)
-	if len(met) == 0 {
+	results := p.Meets(a)
+	if len(results) == 0 {
 		return sluice.Key{}, false
 	}
-	return met[0].Request.Key, true
+	return results[0].Request.Key, true
 }
 
 func TestKeyParts(t *testing.T) {
@@ -74,7 +74,7 @@ func TestKeyParts(t *testing.T) {
 		{[]policy.Part{policy.Constant("eu")}, sluice.StringKey("eu")},
 		{[]policy.Part{policy.ClientIP(), policy.Header("X-User")}, sluice.NewKey("203.0.113.7", "alice")},
 		{[]policy.Part{policy.Header("X-User"), policy.ClientIP(), policy.Path()}, sluice.NewKey("alice", "203.0.113.7", "/users/42/posts")},
-		// What is missing is said in a part of its own.
+		// An extra part lists the missing parts.
 		{[]policy.Part{policy.Header("X-None")}, sluice.NewKey("", "missing 1")},
 		{[]policy.Part{policy.Header("X-Empty")}, sluice.NewKey("", "missing 1")},
 		{[]policy.Part{policy.ClientIP(), policy.Cookie("none"), policy.Query("none")}, sluice.NewKey("203.0.113.7", "", "", "missing 2 3")},
@@ -83,7 +83,7 @@ func TestKeyParts(t *testing.T) {
 			t.Errorf("%v: %q (%d parts), want %q", c.parts, got.Parts(), got.Len(), c.want.Parts())
 		}
 	}
-	// A request that has nothing.
+	// A request without any attributes.
 	nothing := &policy.Attributes{}
 	for _, part := range []policy.Part{policy.ClientIP(), policy.Header("X"), policy.Cookie("x"), policy.Query("x"), policy.Method(), policy.Host()} {
 		if got, _ := keyOf(t, nothing, nil, part); got != sluice.NewKey("", "missing 1") {
@@ -92,8 +92,8 @@ func TestKeyParts(t *testing.T) {
 	}
 }
 
-// All spellings of an address are one key, all addresses of a /64 too, and two
-// IPv4 addresses are two.
+// All spellings of an address have the same key, and all addresses of a /64 too. Two
+// IPv4 addresses have two keys.
 func TestKeyOfAddresses(t *testing.T) {
 	key := func(addr string, part policy.Part) sluice.Key {
 		k, _ := keyOf(t, &policy.Attributes{ClientIP: netip.MustParseAddr(addr)}, nil, part)
@@ -132,8 +132,8 @@ func TestKeyOfAddresses(t *testing.T) {
 	}
 }
 
-// Different values never make the same key, whatever they hold, and neither do
-// values that are missing.
+// Different values never make the same key, whatever they hold, even if some
+// are missing.
 func TestKeysAreInjective(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	letters := ":_/{}\x00|a\x01missing 12"
@@ -160,7 +160,7 @@ func TestKeysAreInjective(t *testing.T) {
 			}
 		}
 		for _, m := range p.Meets(&policy.Attributes{Values: values{header: v}}) {
-			// An empty value is a missing one.
+			// An empty value counts as missing.
 			id := fmt.Sprintf("%q", v["A"])
 			if m.Rule.Name == "three" {
 				id = fmt.Sprintf("%q %q %q", v["A"], v["B"], v["C"])
@@ -179,12 +179,12 @@ func TestMissing(t *testing.T) {
 		shadow  bool
 		action  policy.Action
 		reason  sluice.Reason
-		asked   int
+		decided int
 	}{
-		{missing: policy.MissingShared, action: policy.Allow, asked: 1},
+		{missing: policy.MissingShared, action: policy.Allow, decided: 1},
 		{missing: policy.MissingSkip, action: policy.Deny, reason: sluice.ReasonNoRule},
 		{missing: policy.MissingDeny, action: policy.Deny, reason: sluice.ReasonMissingKey},
-		{missing: policy.MissingShared, shadow: true, action: policy.Allow, asked: 1},
+		{missing: policy.MissingShared, shadow: true, action: policy.Allow, decided: 1},
 		{missing: policy.MissingSkip, shadow: true, action: policy.Deny, reason: sluice.ReasonNoRule},
 		{missing: policy.MissingDeny, shadow: true, action: policy.Allow},
 	} {
@@ -193,11 +193,11 @@ func TestMissing(t *testing.T) {
 		}}})
 		s := &stub{keep: true}
 		v := p.Decide(t.Context(), s, &policy.Attributes{})
-		if v.Action != c.action || v.Reason != c.reason || len(s.asked) != c.asked {
-			t.Errorf("%v, shadow %v: %v %v with %d questions", c.missing, c.shadow, v.Action, v.Reason, len(s.asked))
+		if v.Action != c.action || v.Reason != c.reason || len(s.requests) != c.decided {
+			t.Errorf("%v, shadow %v: %v %v with %d requests", c.missing, c.shadow, v.Action, v.Reason, len(s.requests))
 		}
 		if c.missing == policy.MissingDeny && !c.shadow && (v.Missing == nil || v.Missing.String() != "header:X-Key" || v.Rule.Name != "r") {
-			t.Errorf("the verdict does not name what is missing: %s", v.String())
+			t.Errorf("the verdict does not name the missing part: %s", v.String())
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestParsePart(t *testing.T) {
 	}
 }
 
-// A question is told the key that a request has.
+// DecideRule uses the same key as a request with these values.
 func TestDecideRuleHasTheKeyOfRequests(t *testing.T) {
 	parts := []policy.Part{
 		policy.ClientIP(), policy.Global(), policy.Header("X-User"), policy.Path(), policy.Param("id"), policy.Route(), policy.Method(), policy.Host(),
@@ -242,12 +242,12 @@ func TestDecideRuleHasTheKeyOfRequests(t *testing.T) {
 		if err := p.Reset(t.Context(), s, "r", key...); err != nil {
 			t.Fatal(err)
 		}
-		last := s.asked[len(s.asked)-1]
-		if last.Key != s.asked[0].Key || s.reset[len(s.reset)-1] != s.asked[0].Key {
-			t.Errorf("the keys are %q, %q and %q", s.asked[0].Key.Parts(), last.Key.Parts(), s.reset[len(s.reset)-1].Parts())
+		last := s.requests[len(s.requests)-1]
+		if last.Key != s.requests[0].Key || s.reset[len(s.reset)-1] != s.requests[0].Key {
+			t.Errorf("the keys are %q, %q and %q", s.requests[0].Key.Parts(), last.Key.Parts(), s.reset[len(s.reset)-1].Parts())
 		}
 		if last.Cost != 3 || !last.Peek {
-			t.Errorf("asked %+v", last)
+			t.Errorf("request %+v", last)
 		}
 	}
 }
@@ -300,8 +300,8 @@ func TestDecideRuleCost(t *testing.T) {
 		cost, want int64
 	}{{"a", 0, 1}, {"a", 3, 3}, {"b", 0, 5}, {"b", 3, 3}} {
 		s := &stub{keep: true}
-		if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: c.rule, Cost: c.cost}); err != nil || s.asked[0].Cost != c.want {
-			t.Errorf("%s asked for %d: %d, %v; want %d", c.rule, c.cost, s.asked[0].Cost, err, c.want)
+		if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: c.rule, Cost: c.cost}); err != nil || s.requests[0].Cost != c.want {
+			t.Errorf("%s with cost %d: %d, %v; want %d", c.rule, c.cost, s.requests[0].Cost, err, c.want)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestResetEveryLimit(t *testing.T) {
 	}
 }
 
-// The parts of a template do as it says.
+// The settings of a template apply to all its parts.
 func TestTemplate(t *testing.T) {
 	wide := policy.Template("{client_ip}/{header:X}").IfMissing(policy.MissingDeny)
 	wide.IPv6Prefix = 48
@@ -345,33 +345,33 @@ func TestTemplate(t *testing.T) {
 	a := &policy.Attributes{ClientIP: netip.MustParseAddr("2001:db8:1:2::3"), Values: values{header: map[string]string{"X": "2001:db8:1::/48"}}}
 	s := &stub{keep: true}
 	p.Decide(t.Context(), s, a)
-	if want := sluice.NewKey("2001:db8:1::/48", "2001:db8:1::/48"); s.asked[0].Key != want {
-		t.Errorf("the key is %q", s.asked[0].Key.Parts())
+	if want := sluice.NewKey("2001:db8:1::/48", "2001:db8:1::/48"); s.requests[0].Key != want {
+		t.Errorf("the key is %q", s.requests[0].Key.Parts())
 	}
 	a.Values = nil
 	if v := p.Decide(t.Context(), s, a); v.Reason != sluice.ReasonMissingKey || v.Missing.String() != "header:X" {
 		t.Errorf("without a part: %s", v.String())
 	}
-	// A question gives the values of its parts.
+	// A RuleRequest gives the values of the template's parts.
 	if _, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Key: []string{"2001:db8:1:7::9", "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := sluice.NewKey("2001:db8:1::/48", "b"); s.asked[1].Key != want {
-		t.Errorf("the key is %q", s.asked[1].Key.Parts())
+	if want := sluice.NewKey("2001:db8:1::/48", "b"); s.requests[1].Key != want {
+		t.Errorf("the key is %q", s.requests[1].Key.Parts())
 	}
 	if key := p.Rule("r").Key; len(key) != 2 || key[0].Source != policy.FromClientIP {
 		t.Errorf("the rule's key is %v", key)
 	}
 }
 
-// Text that is split in another way makes another key.
+// Text that is split differently makes another key.
 func TestTemplatesAreInjective(t *testing.T) {
 	key := func(a, b string) sluice.Key {
 		k, _ := keyOf(t, &policy.Attributes{Values: values{header: map[string]string{"A": a, "B": b}}}, nil, policy.Template("{header:A}/{header:B}"))
 		return k
 	}
 	if key("x/y", "z") == key("x", "y/z") {
-		t.Error("two splits of one text have one key")
+		t.Error("two splits of one text have the same key")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// markPolicy marks what is beyond a contract, and drops what is marked when there is congestion.
+// markPolicy marks requests beyond a contract, and drops marked requests during congestion.
 func markPolicy(tb testing.TB, pressure func(string) float64) *policy.Policy {
 	tb.Helper()
 	drop := global("drop", 1, policy.Deny)
@@ -20,12 +20,12 @@ func markPolicy(tb testing.TB, pressure func(string) float64) *policy.Policy {
 	return mustPolicy(tb, policy.Options{Pressure: pressure, Rules: []policy.Rule{drop, global("contract", 2, policy.Mark), global("all", 100, policy.Deny)}})
 }
 
-// Marked traffic is dropped first when there is congestion, whoever marked it.
+// During congestion, marked traffic is dropped first, even if another server marked it.
 func TestMarkedFirstDrop(t *testing.T) {
 	pressure := 0.5
 	p := markPolicy(t, func(string) float64 { return pressure })
 	store := mustMemory(t)
-	ask := func(marked bool) string {
+	decide := func(marked bool) string {
 		v := p.Decide(t.Context(), store, &policy.Attributes{Marked: marked})
 		names := make([]string, len(v.Results))
 		for i, m := range v.Results {
@@ -42,22 +42,22 @@ func TestMarkedFirstDrop(t *testing.T) {
 		{true, 0.5, "allow contract all"}, // the contract is used up now
 		{false, 0.5, "mark contract all"},
 		{false, 0.9, "mark drop contract all"},
-		{false, 0.9, "deny drop contract all"}, // the rule that drops lets one pass
+		{false, 0.9, "deny drop contract all"}, // the rule that drops allows one
 		{true, 0.9, "deny drop contract all"},
 		{false, 0.5, "mark contract all"},
 	} {
 		pressure = step.pressure
-		if got := ask(step.marked); got != step.want {
+		if got := decide(step.marked); got != step.want {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
 		}
 	}
 	if n := remaining(t, p, store, "all"); n != 95 {
-		t.Errorf("%d of 100 remain, after five that passed", n)
+		t.Errorf("%d of 100 remain after five allowed requests", n)
 	}
 }
 
-// Rules that mark are asked first only when the answer matters.
-func TestMarksAreAskedFirst(t *testing.T) {
+// Rules that mark are decided first only if another rule matches marks.
+func TestMarksAreDecidedFirst(t *testing.T) {
 	p := markPolicy(t, func(string) float64 { return 1 })
 	for _, c := range []struct {
 		marked        bool
@@ -78,16 +78,16 @@ func TestMarksAreAskedFirst(t *testing.T) {
 		}}
 		v := p.Decide(t.Context(), s, &policy.Attributes{Marked: c.marked})
 		if s.single != c.single || s.batch != c.batch || v.Action != c.action {
-			t.Errorf("%+v: %d questions and %d batches: %s", c, s.single, s.batch, v.String())
+			t.Errorf("%+v: %d requests and %d batches: %s", c, s.single, s.batch, v.String())
 		}
 	}
-	// An error of the first question is that of all.
+	// An error of the first request fails all.
 	broken := errors.New("broken")
 	v := p.Decide(t.Context(), &stub{err: broken}, &policy.Attributes{})
 	if !errors.Is(v.Err, broken) || v.Reason != sluice.ReasonStoreError || len(v.Results) != 2 || len(v.Charges()) != 0 {
 		t.Errorf("a store that fails: %s", v.String())
 	}
-	// One of the second leaves what the first took to the edge.
+	// An error of the second request leaves the first charge to the edge.
 	s := &stub{fails: func(rs []sluice.Request) error {
 		if rs[0].Limit.Name() == "contract" {
 			return nil
@@ -100,7 +100,7 @@ func TestMarksAreAskedFirst(t *testing.T) {
 	}
 }
 
-// A request that is refused without asking gives back what its mark has cost.
+// A request that is refused without the store gives back the charge of its mark.
 func TestMarkOfRefused(t *testing.T) {
 	marked := true
 	refuse := policy.Rule{

@@ -22,8 +22,8 @@ func from(addr string) *policy.Attributes {
 	return &policy.Attributes{ClientIP: netip.MustParseAddr(addr)}
 }
 
-// meets reports whether a request meets a rule with a match.
-func meets(tb testing.TB, o policy.Options, m policy.Match, a *policy.Attributes) bool {
+// matches reports whether a rule with a match matches a request.
+func matches(tb testing.TB, o policy.Options, m policy.Match, a *policy.Attributes) bool {
 	tb.Helper()
 	o.Rules = append(o.Rules, policy.Rule{Name: "r", Match: m, Key: []policy.Part{policy.Global()}, Limits: bucket()})
 	return slices.ContainsFunc(mustPolicy(tb, o).Meets(a), func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
@@ -53,14 +53,14 @@ func TestMatchValues(t *testing.T) {
 			Attributes: []policy.ValueMatch{{Name: "none"}},
 		}, false},
 	} {
-		if got := meets(t, policy.Options{}, c.match, a); got != c.want {
+		if got := matches(t, policy.Options{}, c.match, a); got != c.want {
 			t.Errorf("%+v: %v", c.match, got)
 		}
 	}
-	// What an edge does not know is missing.
+	// A value that an edge does not have is missing.
 	nothing := &policy.Attributes{Values: plain{v}}
-	if meets(t, policy.Options{}, policy.Match{Attributes: []policy.ValueMatch{{Name: "service"}}}, nothing) {
-		t.Error("an attribute of an edge that has none")
+	if matches(t, policy.Options{}, policy.Match{Attributes: []policy.ValueMatch{{Name: "service"}}}, nothing) {
+		t.Error("found an attribute of an edge without attributes")
 	}
 }
 
@@ -75,7 +75,7 @@ func TestMatchClientIPs(t *testing.T) {
 		{prefixes("10.0.0.0/8"), "::ffff:10.1.2.3", true},
 		{prefixes("::ffff:10.0.0.0/104"), "10.1.2.3", true},
 		{prefixes("::ffff:10.0.0.0/104"), "11.1.2.3", false},
-		{prefixes("10.1.2.3/8"), "10.9.9.9", true}, // the bits behind the prefix count for nothing
+		{prefixes("10.1.2.3/8"), "10.9.9.9", true}, // the bits after the prefix are ignored
 		{prefixes("0.0.0.0/0"), "203.0.113.7", true},
 		{prefixes("0.0.0.0/0"), "2001:db8::1", false},
 		{prefixes("::/0"), "203.0.113.7", false},
@@ -88,16 +88,16 @@ func TestMatchClientIPs(t *testing.T) {
 		{prefixes("fe80::/10"), "fe80::1%eth0", true},
 		{prefixes("2001:db8::1/128"), "2001:db8::1", true},
 	} {
-		if got := meets(t, policy.Options{}, policy.Match{ClientIPs: c.networks}, from(c.addr)); got != c.want {
+		if got := matches(t, policy.Options{}, policy.Match{ClientIPs: c.networks}, from(c.addr)); got != c.want {
 			t.Errorf("%v in %v: %v", c.addr, c.networks, got)
 		}
 	}
-	if meets(t, policy.Options{}, policy.Match{ClientIPs: prefixes("0.0.0.0/0", "::/0")}, &policy.Attributes{}) {
+	if matches(t, policy.Options{}, policy.Match{ClientIPs: prefixes("0.0.0.0/0", "::/0")}, &policy.Attributes{}) {
 		t.Error("a client without an address is in a network")
 	}
 }
 
-// A set of many networks holds an address exactly if one of them does.
+// A set of many networks holds an address exactly if one network holds it.
 func TestManyNetworks(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	addr := func(six bool) netip.Addr {
@@ -149,22 +149,22 @@ func TestUnless(t *testing.T) {
 		{policy.Attributes{Path: "/api"}, true},
 		{policy.Attributes{Path: "/other"}, false},
 		{policy.Attributes{Path: "//api/he%61lth/"}, false},
-		{policy.Attributes{Path: "/api/./health"}, true}, // a name to some services
+		{policy.Attributes{Path: "/api/./health"}, true}, // some services treat the dot as a name
 		{policy.Attributes{Path: "/api/v1/status"}, false},
 		{policy.Attributes{Path: "/api/v1/v2/status"}, true},
 		{policy.Attributes{Path: "/api", Host: "a.internal.example.com", Method: "GET"}, false},
 		{policy.Attributes{Path: "/api", Host: "a.internal.example.com", Method: "PUT"}, true},
 		{policy.Attributes{Path: "/api", Host: "internal.example.com", Method: "GET"}, true},
 		{policy.Attributes{Path: "/api", ClientIP: ten}, false},
-		{policy.Attributes{Path: "/api", ClientIP: ten, Method: "POST"}, true}, // an exception has exceptions
+		{policy.Attributes{Path: "/api", ClientIP: ten, Method: "POST"}, true}, // an exception can have exceptions
 	} {
-		if got := meets(t, policy.Options{}, m, &c.a); got != c.want {
+		if got := matches(t, policy.Options{}, m, &c.a); got != c.want {
 			t.Errorf("%+v: %v", c.a, got)
 		}
 	}
 }
 
-// What is in no index is matched as the index does it.
+// Conditions outside the index match exactly as the index does.
 func TestUnlessMatchesAsTheIndex(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
@@ -187,9 +187,9 @@ func TestUnlessMatchesAsTheIndex(t *testing.T) {
 		if m.Paths == nil && m.Hosts == nil {
 			continue
 		}
-		met, unless := meets(t, policy.Options{}, m, a), meets(t, policy.Options{}, policy.Match{Unless: []policy.Match{m}}, a)
-		if met == unless {
-			t.Fatalf("%+v of %q %q: %v, and %v as an exception", m, a.Host, a.Path, met, !unless)
+		matched, unless := matches(t, policy.Options{}, m, a), matches(t, policy.Options{}, policy.Match{Unless: []policy.Match{m}}, a)
+		if matched == unless {
+			t.Fatalf("%+v of %q %q: %v, and %v as an exception", m, a.Host, a.Path, matched, !unless)
 		}
 	}
 }
@@ -208,9 +208,9 @@ func TestClasses(t *testing.T) {
 	}
 	p := mustPolicy(t, o)
 	for _, c := range []struct {
-		a     policy.Attributes
-		class string
-		met   string
+		a       policy.Attributes
+		class   string
+		matched string
 	}{
 		{policy.Attributes{Path: "//healthz", Values: plan("gold")}, "probe", ""},
 		{policy.Attributes{Path: "/", Values: plan("gold")}, "critical", "all best "},
@@ -218,12 +218,12 @@ func TestClasses(t *testing.T) {
 		{policy.Attributes{Path: "/"}, "", "all others "},
 	} {
 		v := p.Decide(t.Context(), &stub{}, &c.a)
-		var met string
+		var matched string
 		for _, m := range v.Results {
-			met += m.Rule.Name + " "
+			matched += m.Rule.Name + " "
 		}
-		if v.Class != c.class || v.Bypass != (c.class == "probe") || !v.Allowed() || met != c.met || p.ClassOf(&c.a) != c.class {
-			t.Errorf("%+v is of class %q, and meets %q: %s", c.a, v.Class, met, v.String())
+		if v.Class != c.class || v.Bypass != (c.class == "probe") || !v.Allowed() || matched != c.matched || p.ClassOf(&c.a) != c.class {
+			t.Errorf("%+v is of class %q, and matches %q: %s", c.a, v.Class, matched, v.String())
 		}
 	}
 }
@@ -235,20 +235,20 @@ func TestPressure(t *testing.T) {
 		Pressure: func(rule string) float64 { return pressure[rule] },
 	}
 	m := policy.Match{Pressure: 0.9, PressureOf: "all"}
-	if meets(t, o, m, &policy.Attributes{}) {
-		t.Error("met at a pressure of 0.89")
+	if matches(t, o, m, &policy.Attributes{}) {
+		t.Error("matched at a pressure of 0.89")
 	}
 	pressure["all"] = 0.9
-	if !meets(t, o, m, &policy.Attributes{}) {
-		t.Error("not met at a pressure of 0.9")
+	if !matches(t, o, m, &policy.Attributes{}) {
+		t.Error("not matched at a pressure of 0.9")
 	}
 	o.Pressure = nil
-	if meets(t, o, m, &policy.Attributes{}) {
-		t.Error("met though nobody knows the pressure")
+	if matches(t, o, m, &policy.Attributes{}) {
+		t.Error("matched without a pressure function")
 	}
 }
 
-// Finding rules by literal paths, or by values, looks at those alone that can match.
+// A search by literal paths or values looks only at rules that can match.
 func BenchmarkMatch(b *testing.B) {
 	const n = 10_000
 	for _, kind := range []struct {
@@ -286,7 +286,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// Finding an address among many networks.
+// BenchmarkNetworks finds an address among many networks.
 func BenchmarkNetworks(b *testing.B) {
 	for _, n := range []int{10, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -307,7 +307,7 @@ func BenchmarkNetworks(b *testing.B) {
 	}
 }
 
-// A question for a class that bypasses the rules is asked of no store.
+// DecideRule calls no store for a class that bypasses the rules.
 func TestDecideRuleBypass(t *testing.T) {
 	o := policy.Options{
 		Rules:   []policy.Rule{global("r", 1, policy.Deny)},
@@ -316,7 +316,7 @@ func TestDecideRuleBypass(t *testing.T) {
 	s := &stub{}
 	v, err := mustPolicy(t, o).DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Class: "probe"})
 	if err != nil || !v.Allowed() || !v.Bypass || v.Class != "probe" || s.single > 0 {
-		t.Errorf("%v, %d questions: %s", err, s.single, v.String())
+		t.Errorf("%v, %d requests: %s", err, s.single, v.String())
 	}
 }
 
@@ -336,6 +336,6 @@ func TestWords(t *testing.T) {
 		}
 	}
 	if policy.ListAllow.String() != "allow" || policy.ListDeny.String() != "deny" || sluice.ReasonListed.String() != "listed" {
-		t.Error("lists have other words")
+		t.Error("lists have other texts")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// tenants is a rule by header with overrides for some.
+// tenants returns a rule by header, with overrides for some tenants.
 func tenants() policy.Rule {
 	return policy.Rule{
 		Name: "tenants", Key: []policy.Part{policy.Constant("v1"), policy.Header("X-Tenant")},
@@ -45,7 +45,7 @@ func TestOverrides(t *testing.T) {
 	}{
 		{"silver", []int64{2, 5}, false},
 		{"gold", []int64{100, 50}, true},
-		{"", []int64{1, 1}, true}, // those without the header share a budget, with numbers of its own
+		{"", []int64{1, 1}, true}, // requests without the header share a budget, with its own limits
 	} {
 		for i, m := range p.Meets(tenant(c.tenant)) {
 			if m.Request.Limit.Capacity() != c.numbers[i] || m.Override != c.override || m.Request.Limit.Name() != []string{"tenants", "tenants/hourly"}[i] {
@@ -54,12 +54,12 @@ func TestOverrides(t *testing.T) {
 		}
 		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "tenants", Key: []string{c.tenant}})
 		if err != nil || v.Results[0].Request.Limit.Capacity() != c.numbers[0] {
-			t.Errorf("a question about %q: %v, %s", c.tenant, err, v.String())
+			t.Errorf("DecideRule for %q: %v, %s", c.tenant, err, v.String())
 		}
 	}
 }
 
-// What a key has used stays used when its override comes and goes.
+// A key's used units stay used when its override is added or removed.
 func TestOverridesKeepState(t *testing.T) {
 	window := func(n int64) []*sluice.Limit {
 		return []*sluice.Limit{sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(n), Opened: true})}
@@ -91,7 +91,7 @@ func TestOverridesKeepState(t *testing.T) {
 	}
 }
 
-// An address is found by any of its spellings, and by any address of its prefix.
+// An override of an address applies to all its spellings, and to all addresses of its prefix.
 func TestOverridesByAddress(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{
 		Name: "ip", Key: []policy.Part{policy.ClientIP()}, Limits: perDay(1),
@@ -107,7 +107,7 @@ func TestOverridesByAddress(t *testing.T) {
 	}
 }
 
-// Overrides of equal numbers are one limit to stores, however many keys have it.
+// Overrides with equal numbers are one limit to stores, however many keys have them.
 func TestOverridesShareLimits(t *testing.T) {
 	rule := policy.Rule{Name: "r", Key: []policy.Part{policy.Header("X-Tenant")}, Limits: perDay(1)}
 	for i := range 10_000 {
@@ -138,7 +138,7 @@ func TestLists(t *testing.T) {
 		tenant, addr string
 		action       policy.Action
 		reason       sluice.Reason
-		asked        int
+		decided      int
 		list         policy.List
 	}{
 		{"any", "192.0.2.1", policy.Allow, 0, 2, policy.NotListed},
@@ -155,31 +155,31 @@ func TestLists(t *testing.T) {
 		a.ClientIP = netip.MustParseAddr(c.addr)
 		s := &stub{keep: true}
 		v := p.Decide(t.Context(), s, a)
-		if v.Action != c.action || v.Reason != c.reason || len(s.asked) != c.asked || c.action == policy.Deny && v.Rule.Name != "r" {
+		if v.Action != c.action || v.Reason != c.reason || len(s.requests) != c.decided || c.action == policy.Deny && v.Rule.Name != "r" {
 			t.Errorf("%q from %s: %s", c.tenant, c.addr, v.String())
 		}
-		if v.Allowed() && (v.Rule.Name != map[bool]string{true: "r", false: "all"}[c.asked == 2] || len(v.Charges()) != c.asked) {
+		if v.Allowed() && (v.Rule.Name != map[bool]string{true: "r", false: "all"}[c.decided == 2] || len(v.Charges()) != c.decided) {
 			t.Errorf("%q from %s: the tightest is %s, charged %d", c.tenant, c.addr, v.Rule.Name, len(v.Charges()))
 		}
-		met := p.Meets(a)
-		i := slices.IndexFunc(met, func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
-		if c.tenant != "" && (i < 0 || met[i].Listed != c.list || met[i].Decision.Allowed != (c.list == policy.ListAllow)) {
-			t.Errorf("%q from %s meets %+v", c.tenant, c.addr, met)
+		results := p.Meets(a)
+		i := slices.IndexFunc(results, func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
+		if c.tenant != "" && (i < 0 || results[i].Listed != c.list || results[i].Decision.Allowed != (c.list == policy.ListAllow)) {
+			t.Errorf("%q from %s has the results %+v", c.tenant, c.addr, results)
 		}
 	}
 	for key, want := range map[string]string{"friend": "allow ", "foe": "deny listed", "any": "allow "} {
 		s := &stub{}
 		v, err := p.DecideRule(t.Context(), s, policy.RuleRequest{Rule: "r", Key: []string{key}})
 		if got := fmt.Sprint(v.Action, " ", v.Reason); err != nil || got != want || s.single != map[string]int{"any": 1}[key] {
-			t.Errorf("a question about %q: %s, %v", key, got, err)
+			t.Errorf("DecideRule for %q: %s, %v", key, got, err)
 		}
 	}
 }
 
-// Rules that mark or degrade do that to whom they list.
-func TestListsOfSoftRules(t *testing.T) {
+// Rules that mark or degrade do so for the keys on their deny lists.
+func TestListsOfAdvisoryRules(t *testing.T) {
 	for _, action := range []policy.Action{policy.Mark, policy.Degrade} {
-		rule := global("soft", 5, action)
+		rule := global("advisory", 5, action)
 		rule.DenyIPs, rule.AllowIPs = prefixes("192.0.2.0/24"), prefixes("198.51.100.0/24")
 		p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule, global("all", 100, policy.Deny)}})
 		s := &stub{}
@@ -191,14 +191,14 @@ func TestListsOfSoftRules(t *testing.T) {
 		if v.Action != policy.Allow {
 			t.Errorf("on the list to allow: %s", v.String())
 		}
-		alone := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
-		if v := alone.Decide(t.Context(), s, from("192.0.2.1")); v.Action != action || s.single != 1 {
-			t.Errorf("%v, alone: %s", action, v.String())
+		only := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
+		if v := only.Decide(t.Context(), s, from("192.0.2.1")); v.Action != action || s.single != 1 {
+			t.Errorf("%v, only: %s", action, v.String())
 		}
 	}
-	// The mark of a list is one to other rules, too.
+	// Other rules see the mark of a list too.
 	marked := true
-	rule, drop := global("soft", 5, policy.Mark), global("drop", 5, policy.Deny)
+	rule, drop := global("advisory", 5, policy.Mark), global("drop", 5, policy.Deny)
 	rule.DenyIPs, drop.Match.Marked = prefixes("192.0.2.0/24"), &marked
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule, drop}})
 	if v := p.Decide(t.Context(), &stub{}, from("192.0.2.1")); len(v.Results) != 2 {

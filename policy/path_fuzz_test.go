@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// allPaths are all settings of Paths.
+// allPaths returns all settings of Paths.
 func allPaths() (all []Paths) {
 	for i := range 8 {
 		all = append(all, Paths{IgnoreCase: i&1 != 0, DecodeSlashes: i&2 != 0, StripParams: i&4 != 0})
@@ -15,8 +15,8 @@ func allPaths() (all []Paths) {
 	return all
 }
 
-// FuzzClean: what is clean stays as it is, has no segments that could be cleaned
-// away, and means the same to who decodes it.
+// FuzzClean checks that a clean path stays unchanged, has no segments left to remove,
+// and decodes to the same path.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{
 		"/", "//a/./b/../c/", "/%2e%2e/%2f%2F", "/a;b/..;/c", "/%zz%2", "/%25%32%65", "\x00\xff", "/A%4a", "a/b", "/%c3%a9é",
@@ -41,7 +41,7 @@ func FuzzClean(f *testing.F) {
 			if err != nil {
 				t.Errorf("%+v: Clean(%q) = %q: %v", o, in, got, err)
 			}
-			// A path without segments to remove means what it meant.
+			// A path without segments to remove keeps its meaning.
 			if o != (Paths{}) || len(in) < 2 || in[0] != '/' || in[len(in)-1] == '/' {
 				continue
 			}
@@ -52,7 +52,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// FuzzPathAliases: spellings of a path that a server decodes to the same one are the same.
+// FuzzPathAliases checks that all spellings that a server decodes to one path have the same clean path.
 func FuzzPathAliases(f *testing.F) {
 	f.Add("/api/login", uint64(0b1010110), uint64(3))
 	f.Add("/a/b c/é", uint64(0xffff), uint64(0))
@@ -62,7 +62,7 @@ func FuzzPathAliases(f *testing.F) {
 		}
 		for _, o := range allPaths() {
 			want := o.Clean(p)
-			// Encode some letters, in either case, and put segments between that mean nothing.
+			// Encode some letters, in either case, and insert segments without meaning.
 			var b strings.Builder
 			for i := range len(want) {
 				switch c := want[i]; {
@@ -83,7 +83,7 @@ func FuzzPathAliases(f *testing.F) {
 	})
 }
 
-// FuzzCleanHost: what is clean stays as it is.
+// FuzzCleanHost checks that a clean host stays unchanged.
 func FuzzCleanHost(f *testing.F) {
 	for _, s := range []string{"Example.com:80", "[::1]:80", "a.:80.", "[a]:b:c", "::ffff:1.2.3.4", "[fe80::1%25eth0]"} {
 		f.Add(s)

@@ -32,7 +32,7 @@ func TestClean(t *testing.T) {
 		{in: "/a/..", want: "/"},
 		{in: "/.", want: "/"},
 		{in: "*", want: "/*"},
-		// What looks like dots and is not.
+		// Segments that only look like dots.
 		{in: "/...", want: "/..."},
 		{in: "/.well-known", want: "/.well-known"},
 		{in: "/..a/b..", want: "/..a/b.."},
@@ -53,13 +53,13 @@ func TestClean(t *testing.T) {
 		{in: "/%2541", want: "/%2541"},
 		{in: "/%252e%252e/a", want: "/%252e%252e/a"},
 		{in: "/%25%32%65", want: "/%252e"},
-		// The slash that is part of a segment.
+		// A slash inside a segment.
 		{in: "/a%2fb", want: "/a%2Fb"},
 		{in: "/a/..%2Fb", want: "/a/..%2Fb"},
 		{paths: decode, in: "/a%2fb", want: "/a/b"},
 		{paths: decode, in: "/a%2F..%2fb%2F", want: "/b"},
 		{paths: decode, in: "/a%252fb", want: "/a%252fb"},
-		// Backslashes are no slashes.
+		// Backslashes are not slashes.
 		{in: "/a\\b", want: "/a%5Cb"},
 		// Case.
 		{in: "/Login", want: "/Login"},

@@ -49,7 +49,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// asRegexp is another way to say what a pattern matches.
+// asRegexp returns a regular expression that matches the same paths as a pattern.
 func asRegexp(p *pattern) *regexp.Regexp {
 	text := "^"
 	for _, s := range p.segments {
@@ -65,8 +65,8 @@ func asRegexp(p *pattern) *regexp.Regexp {
 	return regexp.MustCompile(text + "$")
 }
 
-// The index finds the rules whose patterns match, for patterns and paths of few
-// different segments, so that they meet often.
+// The index finds the rules whose patterns match. Patterns and paths have few
+// different segments, so they often match.
 func TestIndexLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func(words []string, most int) string {
@@ -115,7 +115,7 @@ func TestIndexLaw(t *testing.T) {
 				got = append(got, m.Rule.Name)
 			}
 			if !slices.Equal(got, want) {
-				t.Fatalf("round %d: %s%s meets %v, want %v of %+v", round, a.Host, a.Path, got, want, rules)
+				t.Fatalf("round %d: %s%s matches %v, want %v of %+v", round, a.Host, a.Path, got, want, rules)
 			}
 		}
 	}

@@ -2,5 +2,5 @@
 
 package policy_test
 
-// raceEnabled: the race detector makes pools drop what they hold.
+// raceEnabled is set because the race detector makes pools drop their contents.
 const raceEnabled = true

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// What is reserved is kept from all others, to the unit.
+// Reserved units are kept from all other classes, to the unit.
 func TestReserved(t *testing.T) {
 	class := func(name string) policy.Class {
 		return policy.Class{Name: name, Match: policy.Match{Headers: []policy.ValueMatch{{Name: "X-Class", OneOf: []string{name}}}}}
@@ -51,7 +51,7 @@ func TestReserved(t *testing.T) {
 	}{{"", 4}, {"other", 4}, {"paying", 2}, {"critical", 0}} {
 		v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "r", Class: c.class})
 		if err != nil || v.Results[1].Request.Floor != c.floor || v.Class != c.class {
-			t.Errorf("a question of class %q: %v, %s", c.class, err, v.String())
+			t.Errorf("DecideRule for class %q: %v, %s", c.class, err, v.String())
 		}
 	}
 	var bad *policy.RuleRequestError
@@ -60,8 +60,8 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// The bound of a reserve holds for every schedule: ordinary traffic never takes
-// what is kept, and all that is kept can be taken.
+// A reserve holds for every schedule: ordinary traffic never takes reserved units, and
+// important traffic can take them all.
 func TestReservedLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for round := range 200 {

@@ -24,19 +24,19 @@ func mustSingle(t *testing.T, r policy.Rule) *policy.Policy {
 	return p
 }
 
-// The limits of a single rule keep their names, and need different ones.
+// The limits of a single rule keep their names, which must differ.
 func TestSingleKeepsNames(t *testing.T) {
 	a, b := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerDay(5)}), sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(9)})
 	rule := policy.Rule{Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{a, b}}
 	p := mustSingle(t, rule)
-	met := p.Meets(&policy.Attributes{})
-	if len(met) != 2 || met[0].Request.Limit != a || met[1].Request.Limit != b || met[0].Rule.Name != "" {
-		t.Errorf("the limits are %+v", met)
+	results := p.Meets(&policy.Attributes{})
+	if len(results) != 2 || results[0].Request.Limit != a || results[1].Request.Limit != b || results[0].Rule.Name != "" {
+		t.Errorf("the limits are %+v", results)
 	}
 	rule.Limits = []*sluice.Limit{a, a}
 	var bad *policy.RuleError
 	if _, err := policy.Single(rule); !errors.As(err, &bad) || bad.Field != "Limits[1].Name" {
-		t.Errorf("two limits of one name: %v", err)
+		t.Errorf("two limits with the same name: %v", err)
 	}
 	rule.Limits, rule.Name = []*sluice.Limit{a}, "no name"
 	if _, err := policy.Single(rule); !errors.As(err, &bad) || bad.Field != "Name" {
@@ -44,7 +44,7 @@ func TestSingleKeepsNames(t *testing.T) {
 	}
 }
 
-// A single rule decides as the same rule does in a policy of several, although it takes a shorter way.
+// A single rule decides like the same rule in a larger policy, although its code path is shorter.
 func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 	parts := [][]policy.Part{
 		{policy.ClientIP()},
@@ -111,7 +111,7 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 	}
 }
 
-// outline is all of a verdict that is not chosen at random, and not the name of its rule.
+// outline returns a verdict as text, without its random parts and the name of its rule.
 func outline(v *policy.Verdict) string {
 	d := v.Tightest
 	d.Receipt = sluice.Receipt{}
@@ -123,14 +123,14 @@ func outline(v *policy.Verdict) string {
 	return text
 }
 
-// named2 are headers by their names.
+// named2 holds headers by name.
 type named2 map[string]string
 
 func (n named2) Header(name string) (string, bool) { v, ok := n[name]; return v, ok }
 func (named2) Cookie(string) (string, bool)        { return "", false }
 func (named2) Query(string) (string, bool)         { return "", false }
 
-// A part that denies requests wins over one that skips the rule, wherever it stands.
+// A missing part that denies wins over a missing part that skips the rule, in any order.
 func TestDenyingWinsOverSkipping(t *testing.T) {
 	skip, deny := policy.Header("X-A").IfMissing(policy.MissingSkip), policy.Header("X-B").IfMissing(policy.MissingDeny)
 	for _, key := range [][]policy.Part{{skip, deny}, {deny, skip}, {skip, policy.Header("X-C"), deny}} {
@@ -143,13 +143,13 @@ func TestDenyingWinsOverSkipping(t *testing.T) {
 			}
 			v = p.Decide(t.Context(), mustMemory(t), &policy.Attributes{Values: named2{"X-B": "b"}})
 			if !v.Allowed() || v.Reason != sluice.ReasonNoRule {
-				t.Errorf("%s, with what denies: %s", name, v.String())
+				t.Errorf("%s, with a part that denies: %s", name, v.String())
 			}
 		}
 	}
 }
 
-// Functions find parts of keys and costs.
+// Functions return key parts and costs.
 func TestFunctions(t *testing.T) {
 	tenant := policy.Function("tenant", func(a *policy.Attributes) (string, bool) { return a.Host, a.Host != "none" })
 	p := mustSingle(t, policy.Rule{
@@ -190,18 +190,18 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	if _, err := policy.ParsePart("function:x"); err == nil {
-		t.Error("a text gives a function")
+		t.Error("ParsePart returned a function")
 	}
 }
 
-// A decider goes on with a policy that replaces another one.
+// A decider uses the new policy after a change.
 func TestDecider(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("r", 5, policy.Deny)}})
 	if _, err := policy.NewDecider(nil, mustMemory(t)); err == nil {
-		t.Error("a decider without a policy was made")
+		t.Error("NewDecider accepted a missing policy")
 	}
 	if _, err := policy.NewDecider(p, nil); err == nil {
-		t.Error("a decider without a store was made")
+		t.Error("NewDecider accepted a missing store")
 	}
 	d, err := policy.NewDecider(p, mustMemory(t))
 	if err != nil {

@@ -7,34 +7,36 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// asking is a condition on more than attributes.
-type asking struct {
+// stateMatcher is a condition on a policy's state, not only on attributes.
+type stateMatcher struct {
 	marks     bool
 	pressures []string
 	ok        func(policy.State) bool
 }
 
-func (a asking) Asks() (marks bool, pressures []string) { return a.marks, a.pressures }
-func (a asking) Matches(*policy.Attributes) bool        { panic("MatchesState is to be called") }
-func (a asking) MatchesState(_ *policy.Attributes, s policy.State) bool {
+func (a stateMatcher) Asks() (marks bool, pressures []string) { return a.marks, a.pressures }
+func (a stateMatcher) Matches(*policy.Attributes) bool {
+	panic("Matches was called instead of MatchesState")
+}
+func (a stateMatcher) MatchesState(_ *policy.Attributes, s policy.State) bool {
 	return a.ok(s)
 }
 
-// Conditions are told what a policy knows of a request: its class, its mark, and the
+// Conditions get a request's state in the policy: its class, its mark and the
 // pressure.
 func TestStateMatcher(t *testing.T) {
-	always := func(name string, action policy.Action, condition asking) policy.Rule {
+	always := func(name string, action policy.Action, condition stateMatcher) policy.Rule {
 		return policy.Rule{Name: name, Always: true, Match: policy.Match{If: []policy.Matcher{condition}}, WhenLimited: policy.LimitedAction{Action: action}}
 	}
 	rules := []policy.Rule{
-		always("class", policy.Deny, asking{ok: func(s policy.State) bool { return s.Class == "bulk" }}),
-		always("drop", policy.Deny, asking{marks: true, pressures: []string{"mark"}, ok: func(s policy.State) bool {
+		always("class", policy.Deny, stateMatcher{ok: func(s policy.State) bool { return s.Class == "bulk" }}),
+		always("drop", policy.Deny, stateMatcher{marks: true, pressures: []string{"mark"}, ok: func(s policy.State) bool {
 			return s.Marked && s.Pressure != nil && s.Pressure("mark") > 1
 		}}),
-		always("mark", policy.Mark, asking{ok: func(policy.State) bool { return true }}),
+		always("mark", policy.Mark, stateMatcher{ok: func(policy.State) bool { return true }}),
 	}
 	classes := []policy.Class{
-		{Name: "bulk", Match: policy.Match{If: []policy.Matcher{asking{ok: func(s policy.State) bool { return s.Class == "" && s.Marked }}}}},
+		{Name: "bulk", Match: policy.Match{If: []policy.Matcher{stateMatcher{ok: func(s policy.State) bool { return s.Class == "" && s.Marked }}}}},
 		{Name: "other"},
 	}
 	for _, c := range []struct {
@@ -53,9 +55,9 @@ func TestStateMatcher(t *testing.T) {
 			t.Errorf("%+v: %s", c, v.String())
 		}
 	}
-	_, err := policy.New(policy.Options{Rules: []policy.Rule{always("a", policy.Deny, asking{pressures: []string{"b"}})}})
+	_, err := policy.New(policy.Options{Rules: []policy.Rule{always("a", policy.Deny, stateMatcher{pressures: []string{"b"}})}})
 	var bad *policy.RuleError
 	if !errors.As(err, &bad) || bad.Field != "Match.If[0]" || bad.Value != "b" {
-		t.Errorf("a rule that is not there: %v", err)
+		t.Errorf("a rule that does not exist: %v", err)
 	}
 }

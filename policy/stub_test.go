@@ -9,18 +9,18 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// stub answers as told, and remembers what it was asked.
+// stub is a store that returns its answers and records its requests.
 type stub struct {
-	mu     sync.Mutex
-	answer func(r *sluice.Request) sluice.Decision // nil allows
-	fails  func(rs []sluice.Request) error         // nil never fails
-	err    error
-	keep   bool // the requests in asked
-	asked  []sluice.Request
-	single int // calls of Decide
-	batch  int // calls of DecideAll
-	ended  []ending
-	reset  []sluice.Key
+	mu       sync.Mutex
+	answer   func(r *sluice.Request) sluice.Decision // nil allows
+	fails    func(rs []sluice.Request) error         // nil never fails
+	err      error
+	keep     bool // whether requests are recorded
+	requests []sluice.Request
+	single   int // calls of Decide
+	batch    int // calls of DecideAll
+	ended    []ending
+	reset    []sluice.Key
 }
 
 var _ sluice.Store = (*stub)(nil)
@@ -28,7 +28,7 @@ var _ sluice.Store = (*stub)(nil)
 func (s *stub) decide(r *sluice.Request) sluice.Decision {
 	if s.keep {
 		s.mu.Lock()
-		s.asked = append(s.asked, *r)
+		s.requests = append(s.requests, *r)
 		s.mu.Unlock()
 	}
 	if s.answer == nil {
@@ -63,7 +63,7 @@ func (s *stub) failure(rs []sluice.Request) error {
 	return s.err
 }
 
-// ending is the end of a charge: at units, or -1 if it was canceled.
+// ending is the end of a charge: its units, or -1 if it was canceled.
 type ending struct {
 	charge sluice.Charge
 	units  int64
@@ -109,5 +109,5 @@ func (v values) Attribute(name string) (string, bool) {
 	return s, ok
 }
 
-// plain are values of an edge that knows neither claims nor attributes.
+// plain holds the values of an edge without claims and attributes.
 type plain struct{ policy.Values }

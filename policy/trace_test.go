@@ -12,7 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// local is a condition with words for it.
+// local is a condition with a text for traces.
 type local struct{ fromLoopback }
 
 func (local) String() string { return "from this machine" }
@@ -73,7 +73,7 @@ func TestTraceNamesTheConditionThatFails(t *testing.T) {
 	}
 }
 
-func TestTraceTellsKeysAndLists(t *testing.T) {
+func TestTraceShowsKeysAndLists(t *testing.T) {
 	build := func(parts ...policy.Part) *policy.Policy {
 		p, err := policy.New(policy.Options{
 			Classes: []policy.Class{{Name: "free", Match: policy.Match{Paths: []string{"/free"}}, Bypass: true}},
@@ -113,7 +113,7 @@ func TestTraceTellsKeysAndLists(t *testing.T) {
 	}
 }
 
-// A trace calls no store, so it cannot know whether a rule marks the request; it names the rule that may.
+// A trace calls no store, so it cannot find out whether a rule marks the request. It names the rule that may.
 func TestTraceNamesRulesThatMark(t *testing.T) {
 	yes := true
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{
@@ -131,7 +131,7 @@ func TestTraceNamesRulesThatMark(t *testing.T) {
 	}
 }
 
-// A rule that limits every request is limited, and not as a list would have it.
+// A rule with Always shows the reason of its limit, not of a list.
 func TestTraceOfAlwaysLimited(t *testing.T) {
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{{Name: "closed", Always: true}}})
 	if err != nil {

@@ -21,38 +21,38 @@ func TestVariants(t *testing.T) {
 		in    string
 		want  []string
 	}{
-		// One for all who read it.
+		// One variant for all services.
 		{in: "/api/x", want: []string{"/api/x"}},
 		{in: "/%61pi//x/", want: []string{"/api/x"}},
 		{in: "/api/...%2e/.x", want: []string{"/api/..../.x"}},
 		{in: "/api%2f..%2fx", want: []string{"/api%2F..%2Fx"}},
 		{in: "/%252e%252e/x", want: []string{"/%252e%252e/x"}},
-		// Dots that are encoded: resolved, or names.
+		// Encoded dots: resolved, or names.
 		{in: "/api/%2e%2e/x", want: []string{"/x", "/api/%2E%2E/x"}},
 		{in: "/api/.%2E/x", want: []string{"/x", "/api/%2E%2E/x"}},
 		{in: "/api/%2e/x", want: []string{"/api/x", "/api/%2E/x"}},
-		// Dots that stand for themselves: resolved, or names to who resolves none.
+		// Plain dots: resolved, or names to services that resolve none.
 		{in: "/api/../x", want: []string{"/x", "/api/%2E%2E/x"}},
 		{in: "/api/./x/", want: []string{"/api/x", "/api/%2E/x"}},
-		// Both: all are resolved, none, those that are not encoded and then all, or those that are not encoded.
+		// Both: all are resolved; none; the plain dots and then all; or only the plain dots.
 		{in: "/a/%2e%2e/../b", want: []string{"/b", "/a/%2E%2E/%2E%2E/b", "/a/b"}},
 		{in: "/a/b/%2e%2e/%2e%2e/../c", want: []string{"/c", "/a/b/%2E%2E/%2E%2E/%2E%2E/c", "/a/c", "/a/b/%2E%2E/c"}},
-		// What two dots take back may be nothing.
+		// Two dots may remove an empty segment.
 		{in: "/api//../x", want: []string{"/x", "/api/x", "/api/%2E%2E/x"}},
 		{in: "/api//%2e%2e/x", want: []string{"/x", "/api/x", "/api/%2E%2E/x"}},
 		{in: "//../x", want: []string{"/x", "/%2E%2E/x"}},
-		// Slashes and parameters, if they are told to count.
+		// Slashes and parameters, if the settings include them.
 		{paths: decode, in: "/api%2f..%2fx", want: []string{"/x", "/api/%2E%2E/x"}},
 		{paths: decode, in: "/api/..%2f../x", want: []string{"/x", "/api/%2E%2E/%2E%2E/x"}},
 		{paths: decode, in: "/api/x%2fy/../z", want: []string{"/api/x/z", "/api/x/y/%2E%2E/z", "/api/z"}},
 		{paths: strip, in: "/api/..;v=1/x", want: []string{"/x", "/api/%2E%2E/x"}},
 		{paths: strip, in: "/api/;/../x", want: []string{"/x", "/api/x", "/api/%2E%2E/x"}},
-		// Nobody goes beyond the root.
+		// No path leaves the root.
 		{in: "/%2e%2e", want: []string{"/", "/%2E%2E"}},
 		{in: "/../../..", want: []string{"/", "/%2E%2E/%2E%2E/%2E%2E"}},
 	} {
 		if got := variantsOf(c.paths, c.in); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %q is read as %q, want %q", c.paths, c.in, got, c.want)
+			t.Errorf("%+v: %q has the variants %q, want %q", c.paths, c.in, got, c.want)
 		}
 	}
 }
@@ -66,8 +66,8 @@ func TestCleanPathsHaveOneVariantWithoutAllocation(t *testing.T) {
 	}
 }
 
-// FuzzPathVariants: the first variant is the clean path, none has anything to clean but dots that are names, and
-// whatever hops resolve of a path before a service reads it, the service's variant is one of the path's own.
+// FuzzPathVariants checks that the first variant is the clean path, and that dots in a variant are only names.
+// Whatever a hop resolves before a service, the service's variant is one of the path's variants.
 func FuzzPathVariants(f *testing.F) {
 	for _, s := range []string{
 		"/", "/api/%2e%2e/x", "//a/./b/../c/", "/%2e%2E/%2f%2F/..", "/a;b/..;/c", "/a//..//%2e%2e/../b", "/a/b/%2e%2e/.%2e/../c", "/a/%2e//../%2e./..//b",
@@ -77,7 +77,7 @@ func FuzzPathVariants(f *testing.F) {
 	f.Fuzz(checkVariants)
 }
 
-// TestVariantsOfHops tries many paths of little but dots.
+// TestVariantsOfHops tries many paths that consist mostly of dots.
 func TestVariantsOfHops(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	several := 0
@@ -103,11 +103,11 @@ func checkVariants(t *testing.T, in string) {
 	for _, o := range allPaths() {
 		all := variantsOf(o, in)
 		if all[0] != o.Clean(in) || len(all) > 27 || !o.DecodeSlashes && !o.StripParams && len(all) > 8 {
-			t.Fatalf("%+v: %q is read as %q, and is clean as %q", o, in, all, o.Clean(in))
+			t.Fatalf("%+v: %q has the variants %q; clean, it is %q", o, in, all, o.Clean(in))
 		}
 		for i, path := range all {
 			if plain := names.Replace(path); o.Clean(plain) != plain || slices.Contains(all[:i], path) {
-				t.Errorf("%+v: %q is read as %q", o, in, all)
+				t.Errorf("%+v: %q has the variants %q", o, in, all)
 			}
 		}
 		for _, decode := range []bool{false, true} {
@@ -115,11 +115,11 @@ func checkVariants(t *testing.T, in string) {
 				next := hop(in, decode, gaps)
 				behind := variantsOf(o, next)
 				if o.DecodeSlashes || o.StripParams {
-					behind = behind[:1] // one hop is enough, whose slashes are not the service's
+					behind = behind[:1] // one hop is enough, and its slashes differ from the service's
 				}
 				for _, path := range behind {
 					if !slices.Contains(all, path) {
-						t.Errorf("%+v: %q is %q behind a hop, which is read as %q; the path as %q", o, in, next, path, all)
+						t.Errorf("%+v: %q is %q behind a hop, with the variants %q; the path has %q", o, in, next, path, all)
 					}
 				}
 			}
@@ -127,8 +127,8 @@ func checkVariants(t *testing.T, in string) {
 	}
 }
 
-// hop passes a path on with some of its dots resolved, as what stands before a service may. It is written
-// otherwise than the code.
+// hop resolves some dots of a path, as a proxy before a service may. It works differently from the code
+// under test.
 func hop(escaped string, decode, gaps bool) string {
 	var left []string
 	for _, s := range strings.Split(strings.TrimPrefix(escaped, "/"), "/") {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// TestVerdictString: a verdict says its action, why, and the tightest numbers, and never a key.
+// TestVerdictString checks that the text has the action, the reason and the tightest numbers, and never a key.
 func TestVerdictString(t *testing.T) {
 	rules := named("a", "b")
 	rules[0].Shadow, rules[0].Floor = true, 3
@@ -45,10 +45,10 @@ func TestVerdictString(t *testing.T) {
 	}
 }
 
-// TestVerdictStringNamesTheRule: rules that degrade, mark or list, and classes that meet no rule, are named.
+// TestVerdictStringNamesTheRule checks that the text names rules that degrade, mark or list, and bypassing classes.
 func TestVerdictStringNamesTheRule(t *testing.T) {
 	probe := policy.Class{Name: "probe", Match: policy.Match{Paths: []string{"/probe"}}, Bypass: true}
-	rules := []policy.Rule{global("soft", 10, policy.Degrade), global("mark", 10, policy.Mark), global("hard", 10, policy.Deny)}
+	rules := []policy.Rule{global("advisory", 10, policy.Degrade), global("mark", 10, policy.Mark), global("enforced", 10, policy.Deny)}
 	rules[2].DenyIPs = prefixes("198.51.100.0/24")
 	p := mustPolicy(t, policy.Options{Rules: rules, Classes: []policy.Class{probe}})
 	answer := func(denies string) *stub {
@@ -64,10 +64,10 @@ func TestVerdictStringNamesTheRule(t *testing.T) {
 		a     *policy.Attributes
 		want  string
 	}{
-		{answer("soft"), from("192.0.2.1"), "degrade: rule soft, 5 of 10 remain"},
+		{answer("advisory"), from("192.0.2.1"), "degrade: rule advisory, 5 of 10 remain"},
 		{answer("mark"), from("192.0.2.1"), "mark: rule mark, 5 of 10 remain"},
-		{answer("hard"), from("192.0.2.1"), "deny: rule hard: limited, 0 of 10 remain, retry after 1s"},
-		{answer(""), from("198.51.100.7"), "deny: rule hard: listed"},
+		{answer("enforced"), from("192.0.2.1"), "deny: rule enforced: limited, 0 of 10 remain, retry after 1s"},
+		{answer(""), from("198.51.100.7"), "deny: rule enforced: listed"},
 		{answer(""), &policy.Attributes{Path: "/probe"}, "allow: class probe bypasses all rules"},
 	} {
 		v := p.Decide(t.Context(), c.store, c.a)
