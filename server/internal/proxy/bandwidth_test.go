@@ -19,7 +19,7 @@ import (
 
 const megabyte = 1_000_000
 
-// paced starts a proxy behind a middleware with one rule, of a bandwidth per X-Key.
+// paced starts a proxy behind a middleware with one rule: a bandwidth for each X-Key.
 func paced(t *testing.T, target string, b policy.Bandwidth, change func(*Options)) *httptest.Server {
 	t.Helper()
 	store, err := memory.New(memory.Options{})
@@ -46,13 +46,13 @@ func paced(t *testing.T, target string, b policy.Bandwidth, change func(*Options
 	return s
 }
 
-// endless gives zeros.
+// endless is a reader of zeros without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // rateOf reads for a second after the burst, or for 5 s with it if SLUICE_SOAK is set, and
-// returns how many bytes came per second.
+// returns the bytes per second.
 func rateOf(r io.Reader) (float64, error) {
 	span, skip := time.Second, 100*time.Millisecond
 	if os.Getenv("SLUICE_SOAK") != "" {
@@ -71,7 +71,7 @@ func rateOf(r io.Reader) (float64, error) {
 	return float64(sum) / time.Since(began).Seconds(), nil
 }
 
-// within tries some times to measure a rate within 2 %: the machine has other work too.
+// within measures a rate several times until it is within 2 %, because the machine has other work too.
 func within(t *testing.T, want float64, measure func(try int) float64) {
 	t.Helper()
 	var seen []string
@@ -86,7 +86,7 @@ func within(t *testing.T, want float64, measure func(try int) float64) {
 	t.Errorf("not within 2 %% of the rate: %v", seen)
 }
 
-// TestBandwidthDown passes answers on at the rate of a rule.
+// TestBandwidthDown forwards responses at the rate of a rule.
 func TestBandwidthDown(t *testing.T) {
 	up := service(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, endless{}) })
 	for _, rate := range rates {
@@ -115,7 +115,7 @@ func TestBandwidthDown(t *testing.T) {
 	}
 }
 
-// TestBandwidthUp passes the bodies of requests on at the rate of a rule.
+// TestBandwidthUp forwards request bodies at the rate of a rule.
 func TestBandwidthUp(t *testing.T) {
 	type seen struct {
 		rate float64
@@ -149,8 +149,8 @@ func TestBandwidthUp(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsNoStall passes on an answer and a body. Each piece of them takes longer to pace
-// than a client may stall.
+// TestBandwidthIsNoStall forwards a response and a request body. Pacing each piece takes longer than
+// a client may stall.
 func TestBandwidthIsNoStall(t *testing.T) {
 	const rate, size, stall = 100_000, 64_000, 200 * time.Millisecond // 600 ms and the burst
 	up := service(t, func(w http.ResponseWriter, r *http.Request) {

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// reported remembers the failures that a proxy has reported.
+// reported records the failures that a proxy reports.
 type reported struct {
 	mu  sync.Mutex
 	all []Failure
 }
 
-func (f *reported) tell(x Failure) {
+func (f *reported) add(x Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = append(f.all, x)
@@ -37,8 +37,8 @@ func (f *reported) last() string {
 	return f.all[len(f.all)-1].String()
 }
 
-// wantProblem checks that an answer is a problem document with a status, and reveals nothing
-// about the services behind the proxy.
+// wantProblem checks that a response is a problem document with a status, and reveals nothing
+// about the service behind the proxy.
 func wantProblem(t *testing.T, res reply, body string, status int, secret string) {
 	t.Helper()
 	var p struct {
@@ -55,7 +55,7 @@ func wantProblem(t *testing.T, res reply, body string, status int, secret string
 		t.Errorf("content type %q", res.Header.Get("Content-Type"))
 	}
 	if secret != "" && strings.Contains(body, secret) {
-		t.Errorf("the answer reveals %q: %s", secret, body)
+		t.Errorf("the response reveals %q: %s", secret, body)
 	}
 }
 
@@ -73,7 +73,7 @@ func unusedAddress(t *testing.T) string {
 func TestAnswersForAServiceThatIsNotThere(t *testing.T) {
 	var failures reported
 	at := unusedAddress(t)
-	f := front(t, "http://"+at, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
+	f := front(t, "http://"+at, TransportOptions{}, func(o *Options) { o.Failed = failures.add })
 	res, body := get(t, client(t), f.URL, nil)
 	wantProblem(t, res, body, http.StatusBadGateway, at)
 	if failures.last() != "unreachable" {
@@ -81,7 +81,7 @@ func TestAnswersForAServiceThatIsNotThere(t *testing.T) {
 	}
 }
 
-// located fails as an http.Client does, whose errors name the URL.
+// located fails like an http.Client, with an error that contains the URL.
 type located struct{}
 
 func (located) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -104,7 +104,7 @@ func TestLogsNoPathOfAFailedRequest(t *testing.T) {
 				t.Errorf("status %d", w.Code)
 			}
 			if text := lines.String(); !strings.Contains(text, "method=PUT") || !strings.Contains(text, "error=") || strings.Contains(text, "hunter2") {
-				t.Errorf("the log says %q", text)
+				t.Errorf("the log has %q", text)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func TestLogsNoPathOfAFailedRequest(t *testing.T) {
 func TestAnswersForAServiceThatBreaksOff(t *testing.T) {
 	var failures reported
 	s := service(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Failed = failures.tell })
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Failed = failures.add })
 	res, body := get(t, client(t), f.URL, nil)
 	wantProblem(t, res, body, http.StatusBadGateway, s.URL)
 	if failures.last() != "broken" {
@@ -126,7 +126,7 @@ func TestAnswersForAServiceThatIsSilent(t *testing.T) {
 	over := make(chan struct{})
 	s := service(t, func(http.ResponseWriter, *http.Request) { <-over })
 	defer close(over)
-	f := front(t, s.URL, TransportOptions{Answer: 50 * time.Millisecond}, func(o *Options) { o.Failed = failures.tell })
+	f := front(t, s.URL, TransportOptions{Answer: 50 * time.Millisecond}, func(o *Options) { o.Failed = failures.add })
 	res, body := get(t, client(t), f.URL, nil)
 	wantProblem(t, res, body, http.StatusGatewayTimeout, s.URL)
 	if failures.last() != "answer-timeout" {
@@ -141,7 +141,7 @@ func TestBoundsConnectionsAndTheWaitForOne(t *testing.T) {
 		arrived <- struct{}{}
 		<-leave
 	})
-	f := front(t, s.URL, TransportOptions{MaxConnections: 1, Connect: 100 * time.Millisecond}, func(o *Options) { o.Failed = failures.tell })
+	f := front(t, s.URL, TransportOptions{MaxConnections: 1, Connect: 100 * time.Millisecond}, func(o *Options) { o.Failed = failures.add })
 
 	var first sync.WaitGroup
 	first.Go(func() {
@@ -162,12 +162,12 @@ func TestBoundsConnectionsAndTheWaitForOne(t *testing.T) {
 	}
 }
 
-func TestEndsBodiesThatStandStill(t *testing.T) {
+func TestEndsStalledBodies(t *testing.T) {
 	var failures reported
 	s := service(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall, o.Failed = 50*time.Millisecond, failures.tell })
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall, o.Failed = 50*time.Millisecond, failures.add })
 	c := dial(t, f.URL)
-	c.say("POST / HTTP/1.1", "Host: example.com", "Content-Length: 100", "", "a beginning")
+	c.send("POST / HTTP/1.1", "Host: example.com", "Content-Length: 100", "", "a beginning")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 408 ") {
 		t.Errorf("header %q", h)
 	}
@@ -189,10 +189,10 @@ func TestEndsAnswersThatNobodyReads(t *testing.T) {
 	})
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall = 50 * time.Millisecond })
 	c := dial(t, f.URL)
-	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	c.send("GET / HTTP/1.1", "Host: example.com", "")
 	c.header()
-	// Nothing more is read here.
-	await(t, ended, "the end of the answer")
+	// The client reads nothing more.
+	await(t, ended, "the end of the response")
 }
 
 func TestConnectionsOutliveAPauseLongerThanTheStall(t *testing.T) {
@@ -204,7 +204,7 @@ func TestConnectionsOutliveAPauseLongerThanTheStall(t *testing.T) {
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Stall = stall })
 	c := dial(t, f.URL)
 	for range 3 {
-		c.say("POST / HTTP/1.1", "Host: example.com", "Content-Length: 4", "", "body")
+		c.send("POST / HTTP/1.1", "Host: example.com", "Content-Length: 4", "", "body")
 		h := c.header()
 		if !strings.HasPrefix(h, "HTTP/1.1 200 ") {
 			t.Fatalf("header %q", h)
@@ -212,14 +212,14 @@ func TestConnectionsOutliveAPauseLongerThanTheStall(t *testing.T) {
 		if _, err := c.in.Discard(len("6 bytes")); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(2 * stall) // the pause is what is tested
+		<-time.After(2 * stall) // the pause under test
 	}
 }
 
 func TestBoundsBodiesIfSet(t *testing.T) {
 	var failures reported
 	s := service(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.MaxBody, o.Failed = 10, failures.tell })
+	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.MaxBody, o.Failed = 10, failures.add })
 	for body, status := range map[string]int{"0123456789": http.StatusOK, "0123456789a": http.StatusRequestEntityTooLarge} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL, io.NopCloser(strings.NewReader(body)))
 		if err != nil {
@@ -244,7 +244,7 @@ func TestNoticesThatTheClientIsGone(t *testing.T) {
 	})
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	c.send("GET / HTTP/1.1", "Host: example.com", "")
 	await(t, arrived, "the request")
 	c.Close()
 	await(t, gone, "the end of the request at the service")
@@ -253,7 +253,7 @@ func TestNoticesThatTheClientIsGone(t *testing.T) {
 func TestOpensNoTunnels(t *testing.T) {
 	f := front(t, "http://127.0.0.1:1", TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("CONNECT example.com:443 HTTP/1.1", "Host: example.com:443", "")
+	c.send("CONNECT example.com:443 HTTP/1.1", "Host: example.com:443", "")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 405 ") {
 		t.Errorf("header %q", h)
 	}
@@ -264,9 +264,9 @@ func TestRefusesBadOptions(t *testing.T) {
 	transport := NewTransport(TransportOptions{})
 	for want, o := range map[string]Options{
 		"not an http:// or https:// URL": {Transport: transport},
-		"with a host":                {Upstream: &url.URL{Scheme: "http"}, Transport: transport},
-		`"ftp://h"`:                  {Upstream: &url.URL{Scheme: "ftp", Host: "h"}, Transport: transport},
-		"no transport":               {Upstream: good},
+		"with a host":                    {Upstream: &url.URL{Scheme: "http"}, Transport: transport},
+		`"ftp://h"`:                      {Upstream: &url.URL{Scheme: "ftp", Host: "h"}, Transport: transport},
+		"no transport":                   {Upstream: good},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

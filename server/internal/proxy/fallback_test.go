@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// degrading returns a policy that lets one request an hour pass, and sends others elsewhere.
+// degrading returns a policy that allows one request an hour, and degrades others to the upstreams.
 func degrading(t *testing.T, upstreams ...string) *policy.Policy {
 	t.Helper()
 	var rules []policy.Rule
@@ -33,7 +33,7 @@ func degrading(t *testing.T, upstreams ...string) *policy.Policy {
 	return p
 }
 
-// echoedBy answers with the request that a service got.
+// echoedBy returns a service that responds with the request that it got.
 func echoedBy(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -41,7 +41,7 @@ func echoedBy(name string) http.HandlerFunc {
 	}
 }
 
-// Degraded requests go to another service, as they are.
+// Degraded requests go to another service, unchanged except for the rule's headers and base path.
 func TestDegradesToAnotherUpstream(t *testing.T) {
 	main, less := service(t, echoedBy("main")), service(t, echoedBy("less"))
 	transport := NewTransport(TransportOptions{})
@@ -88,7 +88,7 @@ func TestDegradesToAnotherUpstream(t *testing.T) {
 	}
 }
 
-// Requests that were decided by the policy before still find where it sends them; bad URLs change nothing.
+// Requests decided by the previous policy still find its upstreams. A bad URL changes nothing.
 func TestFallbacksFollowThePolicy(t *testing.T) {
 	transport := NewTransport(TransportOptions{})
 	t.Cleanup(transport.Close)
@@ -118,7 +118,7 @@ func TestFallbacksFollowThePolicy(t *testing.T) {
 			t.Errorf("step %d: %v", i, err)
 		}
 		if got := known("a", "b", "c", "d"); got != c.want {
-			t.Errorf("step %d: known are %s; want %s", i, got, c.want)
+			t.Errorf("step %d: the upstreams are %s; want %s", i, got, c.want)
 		}
 		if after := f.Handler("http://b"); i > 1 && before != after {
 			t.Errorf("step %d: the proxy to b was made again", i)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// seen answers with the headers about the client, as the service gets them, and with the
-// requested host and target.
+// seen responds with the headers about the client, as the service gets them, and with the
+// requested host.
 func seen(w http.ResponseWriter, r *http.Request) {
 	var lines []string
 	for name, values := range r.Header {
@@ -26,7 +26,7 @@ func seen(w http.ResponseWriter, r *http.Request) {
 
 const forged = "6.6.6.6"
 
-// forge writes what clients write who want to be somebody else, in all spellings.
+// forge sets the headers of a client that imitates another client, in all spellings.
 func forge(r *http.Request) {
 	r.Host = "shop.example"
 	for _, name := range []string{
@@ -35,11 +35,11 @@ func forge(r *http.Request) {
 	} {
 		r.Header[name] = []string{forged}
 	}
-	// Hop by hop: what is named here is taken out on the way.
+	// Connection lists headers for one hop only, so the proxy removes them.
 	r.Header["Connection"] = []string{"x-real-ip, x-forwarded-for, x-forwarded-proto"}
 }
 
-func TestSaysWhoTheClientIs(t *testing.T) {
+func TestReportsTheClientToTheService(t *testing.T) {
 	s := service(t, seen)
 	f := front(t, s.URL, TransportOptions{}, nil)
 	want := "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Host: shop.example\nX-Forwarded-Proto: http\nX-Real-Ip: 127.0.0.1\nhost shop.example"
@@ -48,7 +48,7 @@ func TestSaysWhoTheClientIs(t *testing.T) {
 	}
 }
 
-func TestKeepsWhatTrustedProxiesSay(t *testing.T) {
+func TestKeepsHeadersOfTrustedProxies(t *testing.T) {
 	s := service(t, seen)
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) {
 		o.Trusted = netip.Addr.IsLoopback
@@ -72,7 +72,7 @@ func TestStripsAliasesOnTheWire(t *testing.T) {
 	s := service(t, seen)
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("GET / HTTP/1.1", "Host: shop.example", "Connection: close, x-real-ip", "X-Real-IP: "+forged, "x_real_ip: "+forged,
+	c.send("GET / HTTP/1.1", "Host: shop.example", "Connection: close, x-real-ip", "X-Real-IP: "+forged, "x_real_ip: "+forged,
 		"X-FORWARDED_FOR: "+forged, "forwarded: for="+forged, "")
 	c.header()
 	var text strings.Builder
@@ -84,7 +84,7 @@ func TestStripsAliasesOnTheWire(t *testing.T) {
 	}
 }
 
-// Services that make headers of trailers see no other client in them, over either HTTP.
+// A service that turns trailers into headers sees no forged client, over HTTP/1 and HTTP/2.
 func TestStripsTrailers(t *testing.T) {
 	s := service(t, func(w http.ResponseWriter, r *http.Request) {
 		announced := len(r.Trailer)
@@ -96,8 +96,8 @@ func TestStripsTrailers(t *testing.T) {
 	for _, method := range []string{"POST", "GET"} {
 		for _, announced := range []string{"X-Sum", "X-Sum, X-Forwarded-For, x_real_ip, Forwarded, X.Forwarded.Host"} {
 			c := dial(t, f.URL)
-			c.say(method+" / HTTP/1.1", "Host: shop.example", "Connection: close", "Transfer-Encoding: chunked", "Trailer: "+announced, "", "4", "body", "0", "X-Sum: 1")
-			c.say(append(forgedLines, "")...)
+			c.send(method+" / HTTP/1.1", "Host: shop.example", "Connection: close", "Transfer-Encoding: chunked", "Trailer: "+announced, "", "4", "body", "0", "X-Sum: 1")
+			c.send(append(forgedLines, "")...)
 			c.header()
 			var text strings.Builder
 			if _, err := c.in.WriteTo(&text); err != nil {

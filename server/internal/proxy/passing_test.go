@@ -20,17 +20,17 @@ func TestStreamsAsItComes(t *testing.T) {
 		for i := range 3 {
 			fmt.Fprintf(w, "piece %d\n", i)
 			w.(http.Flusher).Flush()
-			await(t, next, "the client's reading")
+			await(t, next, "the client to read")
 		}
 	})
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("GET /events HTTP/1.1", "Host: example.com", "")
+	c.send("GET /events HTTP/1.1", "Host: example.com", "")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 200 ") || !strings.Contains(h, "chunked") {
 		t.Fatalf("header %q", h)
 	}
 	for i := range 3 {
-		// The service sends the next piece only after this one was read here.
+		// The service sends the next piece only after the client has read this piece.
 		if got, want := c.chunk(), fmt.Sprintf("piece %d\n", i); got != want {
 			t.Errorf("piece %q, want %q", got, want)
 		}
@@ -45,12 +45,12 @@ func TestStreamsAnswersOfAKnownLength(t *testing.T) {
 		for _, piece := range []string{"first ", "second"} {
 			fmt.Fprint(w, piece)
 			w.(http.Flusher).Flush()
-			await(t, next, "the client's reading")
+			await(t, next, "the client to read")
 		}
 	})
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	c.send("GET / HTTP/1.1", "Host: example.com", "")
 	if h := c.header(); !strings.Contains(h, "Content-Length: 12") {
 		t.Errorf("header %q", h)
 	}
@@ -80,14 +80,14 @@ func TestStreamsTheBodyOfRequests(t *testing.T) {
 	})
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("POST / HTTP/1.1", "Host: example.com", "Transfer-Encoding: chunked", "")
+	c.send("POST / HTTP/1.1", "Host: example.com", "Transfer-Encoding: chunked", "")
 	for _, piece := range []string{"one", "two", "three"} {
-		c.say(fmt.Sprintf("%x", len(piece)), piece)
+		c.send(fmt.Sprintf("%x", len(piece)), piece)
 		if g := <-got; g != piece {
 			t.Fatalf("the service got %q before the next piece was sent, want %q", g, piece)
 		}
 	}
-	c.say("0", "")
+	c.send("0", "")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 200 ") {
 		t.Errorf("header %q", h)
 	}
@@ -113,9 +113,9 @@ func TestPassesBothDirectionsAtOnce(t *testing.T) {
 	})
 	f := front(t, s.URL, TransportOptions{}, nil)
 	c := dial(t, f.URL)
-	c.say("POST / HTTP/1.1", "Host: example.com", "Transfer-Encoding: chunked", "")
+	c.send("POST / HTTP/1.1", "Host: example.com", "Transfer-Encoding: chunked", "")
 	for i, piece := range []string{"one", "two", "three"} {
-		c.say(fmt.Sprintf("%x", len(piece)), piece)
+		c.send(fmt.Sprintf("%x", len(piece)), piece)
 		if i == 0 {
 			c.header()
 		}
@@ -123,7 +123,7 @@ func TestPassesBothDirectionsAtOnce(t *testing.T) {
 			t.Fatalf("%q came back of %q, before the next piece was sent", got, piece)
 		}
 	}
-	c.say("0", "")
+	c.send("0", "")
 	if got := c.chunk(); got != "" {
 		t.Errorf("%q came back at the end", got)
 	}
@@ -138,7 +138,7 @@ func TestLeavesBodiesAsTheyAre(t *testing.T) {
 	_ = z.Close()
 
 	s := service(t, func(w http.ResponseWriter, r *http.Request) {
-		// The answer is the request's own body, in the same encoding.
+		// The response is the request's body, in the same encoding.
 		w.Header().Set("Content-Encoding", r.Header.Get("Content-Encoding"))
 		if n := r.ContentLength; n >= 0 {
 			w.Header().Set("X-Length", fmt.Sprint(n))
@@ -196,36 +196,36 @@ func TestPassesTrailersBothWays(t *testing.T) {
 	r.Trailer = http.Header{"X-Checksum": {"abc"}}
 	res, text := do(t, client(t), r)
 	if text != `request trailer "abc"` {
-		t.Errorf("answer %s", text)
+		t.Errorf("response %s", text)
 	}
 	if res.Trailer.Get("X-Sum") != "42" || res.Trailer.Get("X-Late") != "unannounced" {
 		t.Errorf("trailers %v", res.Trailer)
 	}
 }
 
-func TestLetsTheServiceSayContinue(t *testing.T) {
+func TestLetsTheServiceSendContinue(t *testing.T) {
 	s := service(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/refuse" {
 			w.WriteHeader(http.StatusExpectationFailed) // without reading the body
 			return
 		}
-		body, _ := io.ReadAll(r.Body) // which says 100 Continue
+		body, _ := io.ReadAll(r.Body) // which sends 100 Continue
 		_, _ = w.Write(body)
 	})
 	f := front(t, s.URL, TransportOptions{}, nil)
 
 	c := dial(t, f.URL)
-	c.say("POST / HTTP/1.1", "Host: example.com", "Content-Length: 4", "Expect: 100-continue", "")
+	c.send("POST / HTTP/1.1", "Host: example.com", "Content-Length: 4", "Expect: 100-continue", "")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 100 ") {
 		t.Fatalf("header %q before the body", h)
 	}
-	c.say("body")
+	c.send("body")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 200 ") {
 		t.Errorf("header %q after the body", h)
 	}
 
 	c = dial(t, f.URL)
-	c.say("POST /refuse HTTP/1.1", "Host: example.com", "Content-Length: 4", "Expect: 100-continue", "")
+	c.send("POST /refuse HTTP/1.1", "Host: example.com", "Content-Length: 4", "Expect: 100-continue", "")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 417 ") {
 		t.Errorf("header %q, though the service refuses before the body", h)
 	}
@@ -245,13 +245,13 @@ func TestKeepsHeadersOutOfInterimAnswers(t *testing.T) {
 	}))
 	t.Cleanup(f.Close)
 	c := dial(t, f.URL)
-	c.say("GET / HTTP/1.1", "Host: example.com", "")
+	c.send("GET / HTTP/1.1", "Host: example.com", "")
 	if h := c.header(); !strings.HasPrefix(h, "HTTP/1.1 103 ") || !strings.Contains(h, "preload") || strings.Contains(h, "ours") {
-		t.Errorf("interim answer %q", h)
+		t.Errorf("interim response %q", h)
 	}
 	h := c.header()
 	if !strings.HasPrefix(h, "HTTP/1.1 200 ") || !strings.Contains(h, `"ours"`) || !strings.Contains(h, `"service"`) {
-		t.Errorf("final answer %q lacks what either side says", h)
+		t.Errorf("final response %q lacks a header of the service or the proxy", h)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestUpgradesToWebSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Header.Get("Ratelimit") == "" {
-		t.Error("the answer to the upgrade lacks our header")
+		t.Error("the response to the upgrade lacks the proxy's header")
 	}
 	for _, message := range []string{"one", "two"} {
 		if err := c.Write(t.Context(), websocket.MessageText, []byte(message)); err != nil {
@@ -305,7 +305,7 @@ func TestPassesPathsAndQueriesAsTheyWere(t *testing.T) {
 	base := front(t, s.URL+"/base", TransportOptions{}, nil)
 	for _, target := range []string{"/", "/a%2Fb/../c//d/", "/?a;b&c=%zz&d=1", "/%E2%82%AC?q=%20+"} {
 		c := dial(t, f.URL)
-		c.say("GET "+target+" HTTP/1.1", "Host: example.com", "Connection: close", "")
+		c.send("GET "+target+" HTTP/1.1", "Host: example.com", "Connection: close", "")
 		c.header()
 		body, err := io.ReadAll(c.in)
 		if err != nil || string(body) != target {

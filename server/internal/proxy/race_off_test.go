@@ -2,5 +2,5 @@
 
 package proxy
 
-// rates are the rates at which tests pass bodies on.
+// rates are the rates at which tests forward bodies.
 var rates = []int64{1 * megabyte, 100 * megabyte}

@@ -2,6 +2,6 @@
 
 package proxy
 
-// rates are the rates at which tests pass bodies on: the race detector leaves time for no more on
-// some machines.
+// rates are the rates at which tests forward bodies. They are lower because the race detector
+// needs much of the time.
 var rates = []int64{1 * megabyte, 20 * megabyte}

@@ -17,12 +17,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long tests wait for what must come.
+// patience is how long tests wait for an event that must come.
 const patience = 10 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// discard is a log that nobody reads.
+// discard returns a logger that drops its records.
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // service starts a service with a handler.
@@ -69,7 +69,7 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: tr, Timeout: patience}
 }
 
-// reply is an answer without its body.
+// reply is a response without its body.
 type reply struct {
 	StatusCode      int
 	Header, Trailer http.Header
@@ -77,7 +77,7 @@ type reply struct {
 
 func replyOf(r *http.Response) reply { return reply{r.StatusCode, r.Header, r.Trailer} }
 
-// get sends a request and reads the whole answer.
+// get sends a request and reads the whole response.
 func get(t *testing.T, c *http.Client, target string, change func(*http.Request)) (reply, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
@@ -125,8 +125,8 @@ func dial(t *testing.T, target string) *wire {
 	return &wire{c, bufio.NewReader(c), t}
 }
 
-// say sends lines, each with its end.
-func (w *wire) say(lines ...string) {
+// send sends lines, each with a line ending.
+func (w *wire) send(lines ...string) {
 	w.t.Helper()
 	if _, err := io.WriteString(w, strings.Join(lines, "\r\n")+"\r\n"); err != nil {
 		w.t.Fatal(err)
