@@ -131,35 +131,55 @@ func TestRefusalsOfTheGateAreCountedAndLogged(t *testing.T) {
 		others string // outcomes of the other rule
 		log    string
 	}{
-		{name: "ErrTooLate", gate: gate.Options{MaxDelay: time.Second}, rule: paced, before: []string{"a"}, status: 429,
-			rules: "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r"},
-		{name: "ErrQueueFull", rule: with(paced, func(r *policy.Rule) { r.MaxWaiting = 2 }), before: []string{"a", "b", "b", "c", "c", "a"}, status: 429,
-			rules: "allowed=3 denied=2", others: "allowed=3 uncharged=2", log: "reason=limited rule=r"},
-		{name: "ErrKeyQueueFull", rule: with(paced, func(r *policy.Rule) { r.MaxWaitingPerKey = 1 }), before: []string{"a", "a"}, status: 429,
-			rules: "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r"},
-		{name: "ErrTooManyWaiting", gate: gate.Options{MaxWaiting: 1}, rule: paced, before: []string{"b", "b", "a"}, status: 503,
-			rules: "allowed=2 denied=1", others: "allowed=2 uncharged=1", log: "reason=limited rule=r"},
-		{name: "ErrDeadline", rule: paced, before: []string{"a"}, within: time.Second, status: 503,
-			rules: "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r"},
-		{name: "the deadline passes in the queue", rule: flight, before: []string{"a"}, within: 2 * time.Second, status: 503,
+		{
+			name: "ErrTooLate", gate: gate.Options{MaxDelay: time.Second}, rule: paced, before: []string{"a"}, status: 429,
+			rules: "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r",
+		},
+		{
+			name: "ErrQueueFull", rule: with(paced, func(r *policy.Rule) { r.MaxWaiting = 2 }), before: []string{"a", "b", "b", "c", "c", "a"}, status: 429,
+			rules: "allowed=3 denied=2", others: "allowed=3 uncharged=2", log: "reason=limited rule=r",
+		},
+		{
+			name: "ErrKeyQueueFull", rule: with(paced, func(r *policy.Rule) { r.MaxWaitingPerKey = 1 }), before: []string{"a", "a"}, status: 429,
+			rules: "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r",
+		},
+		{
+			name: "ErrTooManyWaiting", gate: gate.Options{MaxWaiting: 1}, rule: paced, before: []string{"b", "b", "a"}, status: 503,
+			rules: "allowed=2 denied=1", others: "allowed=2 uncharged=1", log: "reason=limited rule=r",
+		},
+		{
+			name: "ErrDeadline", rule: paced, before: []string{"a"}, within: time.Second, status: 503,
+			rules: "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r",
+		},
+		{
+			name: "the deadline passes in the queue", rule: flight, before: []string{"a"}, within: 2 * time.Second, status: 503,
 			during: func(*observed, context.CancelFunc) { <-time.After(3 * time.Second) },
-			rules:  "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r"},
-		{name: "ErrLeaseLost", rule: flight, before: []string{"a"}, status: 429,
+			rules:  "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r",
+		},
+		{
+			name: "ErrLeaseLost", rule: flight, before: []string{"a"}, status: 429,
 			during: func(x *observed, _ context.CancelFunc) { x.store.denies.Store(true); <-time.After(3 * time.Second) },
-			rules:  "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r"},
-		{name: "the store fails", rule: flight, before: []string{"a"}, status: 503,
+			rules:  "allowed=1 denied=1", others: "allowed=1 uncharged=1", log: "reason=limited rule=r",
+		},
+		{
+			name: "the store fails", rule: flight, before: []string{"a"}, status: 503,
 			during: func(x *observed, _ context.CancelFunc) {
 				broken := errors.New("broken")
 				x.store.err.Store(&broken)
 				<-time.After(3 * time.Second)
 			},
-			rules: "allowed=1 error=1", others: "allowed=1 error=1", log: "reason=store-error rule=r"},
-		{name: "the client leaves", rule: flight, before: []string{"a"}, status: 499,
+			rules: "allowed=1 error=1", others: "allowed=1 error=1", log: "reason=store-error rule=r",
+		},
+		{
+			name: "the client leaves", rule: flight, before: []string{"a"}, status: 499,
 			during: func(_ *observed, leave context.CancelFunc) { leave() },
-			rules:  "allowed=1", others: "allowed=1", log: ""},
-		{name: "its turn comes", rule: flight, before: []string{"a"}, status: 200,
+			rules:  "allowed=1", others: "allowed=1", log: "",
+		},
+		{
+			name: "its turn comes", rule: flight, before: []string{"a"}, status: 200,
 			during: func(x *observed, _ context.CancelFunc) { x.release <- struct{}{}; <-time.After(3 * time.Second) },
-			rules:  "allowed=1 delayed=1", others: "allowed=2", log: ""},
+			rules:  "allowed=1 delayed=1", others: "allowed=2", log: "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
