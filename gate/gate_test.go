@@ -117,7 +117,7 @@ func TestRequestsThatCannotWaitAreRefusedAtOnce(t *testing.T) {
 					t.Errorf("refused after %v", n.at.Sub(start))
 				}
 				v := &n.verdict
-				if v.Refused != n.err || v.Err != nil || v.Results[0].Decision.Allowed || !v.Results[0].Returned || v.Results[0].Charged() {
+				if !errors.Is(v.Refused, n.err) || v.Err != nil || v.Results[0].Decision.Allowed || !v.Results[0].Returned || v.Results[0].Charged() {
 					t.Errorf("the result is %+v, refused %v, err %v", v.Results[0], v.Refused, v.Err)
 				}
 				if v.Allowed() || v.Rule == nil || v.Rule.Name != "queue" || v.Reason != sluice.ReasonLimited || v.RetryAfter() != c.again || v.Delay != 0 {

@@ -151,7 +151,7 @@ const statusGone = 499
 // are the gate's results, and ctx is the context that it got.
 func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v policy.Verdict, admission *gate.Admission, err error) {
 	gone := isGone(r)
-	if v.Err != nil && !(gone && v.Abandoned()) {
+	if v.Err != nil && (!gone || !v.Abandoned()) {
 		m.o.OnError(r, v.Err)
 	}
 	if (v.Err != nil || err != nil) && gone {

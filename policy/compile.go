@@ -106,7 +106,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	c.index, c.rule = i, given.Name
 	r := &rule{Rule: *given, index: i}
 	r.Shadow = r.Shadow || c.options.Shadow
-	if !isName(r.Name) && !(c.single && r.Name == "") {
+	if !isName(r.Name) && (!c.single || r.Name != "") {
 		c.report("Name", r.Name, nameFault(r.Name))
 	}
 	r.match = c.newMatcher(&r.Match, "Match.")

@@ -54,8 +54,10 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 		{policy.Path()},
 	}
 	algorithms := []sluice.Algorithm{
-		sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 3}, sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 3},
-		sluice.FixedWindow{Rate: sluice.PerSecond(4)}, sluice.SlidingLog{Rate: sluice.PerSecond(4), CountDenied: true},
+		sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 3},
+		sluice.LeakyBucket{Rate: sluice.PerSecond(5), Queue: 3},
+		sluice.FixedWindow{Rate: sluice.PerSecond(4)},
+		sluice.SlidingLog{Rate: sluice.PerSecond(4), CountDenied: true},
 		sluice.Concurrency{Max: 3, Queue: 1},
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -163,8 +165,13 @@ func TestFunctions(t *testing.T) {
 		reason  sluice.Reason
 		remains int64
 	}{
-		{"a", 3, sluice.ReasonNone, 2}, {"b", 1, sluice.ReasonNone, 4}, {"a", 0, sluice.ReasonNone, 2}, {"a", 3, sluice.ReasonLimited, 2},
-		{"a", -1, sluice.ReasonNever, 0}, {"none", 1, sluice.ReasonMissingKey, 0}, {"", 1, sluice.ReasonMissingKey, 0},
+		{"a", 3, sluice.ReasonNone, 2},
+		{"b", 1, sluice.ReasonNone, 4},
+		{"a", 0, sluice.ReasonNone, 2},
+		{"a", 3, sluice.ReasonLimited, 2},
+		{"a", -1, sluice.ReasonNever, 0},
+		{"none", 1, sluice.ReasonMissingKey, 0},
+		{"", 1, sluice.ReasonMissingKey, 0},
 	} {
 		v := p.Decide(t.Context(), store, &policy.Attributes{Host: c.host, Cost: c.cost})
 		if v.Reason != c.reason || v.Tightest.Remaining != c.remains {

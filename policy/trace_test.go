@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -67,7 +68,7 @@ func TestTraceNamesTheConditionThatFails(t *testing.T) {
 		if got := trace.Rules[0].Unmet; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.match, got, c.want)
 		}
-		if trace.Method != "GET" || trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Matches() != (c.want == nil) {
+		if trace.Method != http.MethodGet || trace.Host != "a.example.com" || trace.Path != "/b/c" || trace.Class != "plain" || trace.ClientIP.String() != "192.0.2.1" || trace.Matches() != (c.want == nil) {
 			t.Errorf("%+v", trace)
 		}
 	}

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,8 +27,9 @@ func TestLaterRepeatsUntilDone(t *testing.T) {
 			t.Fatalf("attempts after %v; %d are pending", attempts, l.Pending())
 		}
 		last := time.Duration(0)
-		for i, pause := range []time.Duration{1, 2, 4, 4, 4} {
-			if took := attempts[i] - last; took < pause*time.Second/2 || took > pause*time.Second*3/2 {
+		for i, seconds := range []int{1, 2, 4, 4, 4} {
+			pause := time.Duration(seconds) * time.Second
+			if took := attempts[i] - last; took < pause/2 || took > pause*3/2 {
 				t.Errorf("attempt %d came after a pause of %v", i, took)
 			}
 			last = attempts[i]
@@ -42,8 +44,12 @@ func TestLaterEnds(t *testing.T) {
 		var attempts atomic.Int64
 		fails := func() bool { attempts.Add(1); return false }
 		until := time.Now().Add(10 * time.Second)
-		if !l.Start(until, fails) || !l.Start(until, fails) || l.Start(until, fails) {
-			t.Error("there is room for two")
+		var started []bool
+		for range 3 {
+			started = append(started, l.Start(until, fails))
+		}
+		if want := []bool{true, true, false}; !slices.Equal(started, want) {
+			t.Errorf("started %v, want %v", started, want)
 		}
 		<-time.After(time.Minute)
 		synctest.Wait()
