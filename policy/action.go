@@ -163,7 +163,7 @@ func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 func (p *Policy) ReservedHeaders() []string { return p.reserved }
 
 // MarkHeaders returns the headers in which a request can be marked, in canonical form: MarkedHeader,
-// and the headers that rules with the action Mark set in its place.
+// and the headers that rules with the action Mark set instead.
 func (p *Policy) MarkHeaders() []string { return p.markHeaders }
 
 // collectHeaders adds the headers that a response sets on requests.

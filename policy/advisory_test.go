@@ -342,7 +342,7 @@ func TestAlways(t *testing.T) {
 		if v := p.Decide(t.Context(), s, from("10.0.0.1")); v.Action != policy.Allow || v.Results[0].Listed != policy.ListAllow {
 			t.Errorf("on the list to allow: %s", v.String())
 		}
-		results := p.Meets(from("192.0.2.1"))
+		results := p.LimitsFor(from("192.0.2.1"))
 		if len(results) != 1 || results[0].Decision.Allowed || results[0].Settles() {
 			t.Errorf("results %+v", results)
 		}

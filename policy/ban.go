@@ -13,8 +13,8 @@ import (
 // errNoBanner reports a store that does not implement sluice.Banner.
 var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
 
-// Ban refuses a key of a rule outright for a time, by hand. The rule must have a Ban, be it
-// the zero one, so that its requests look after bans. The key is given as in RuleRequest. The
+// Ban refuses a key of a rule outright for a time, by hand. The rule must have a Ban, even
+// the zero one, so that its requests look for bans. The key is given as in RuleRequest. The
 // error is a *RuleRequestError, the store's, or wraps errors.ErrUnsupported if the
 // store does not implement sluice.Banner.
 func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, rule string, key ...string) error {

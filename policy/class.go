@@ -12,8 +12,8 @@ import (
 type Class struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.
 	Name string
-	// Match says which requests are of the class. It matches no classes, and knows
-	// of marks only what an earlier hop said.
+	// Match selects the requests of the class. It matches no classes, and only marks
+	// of an earlier hop.
 	Match Match
 	// Bypass lets the class pass without any rule.
 	Bypass bool

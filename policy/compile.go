@@ -12,7 +12,7 @@ import (
 
 // rule is a Rule, checked and ready to decide.
 type rule struct {
-	Rule  // as it was given, but for the limits, which have the policy's names, and defaults
+	Rule  // as given, except that limits have the policy's names, and defaults are filled in
 	index int
 	match *matcher
 	parts []Part

@@ -57,11 +57,11 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	return v
 }
 
-// Meets returns the limits that apply to a request, with the requests that Decide would send to a
+// LimitsFor returns the limits that apply to a request, with the requests that Decide would send to a
 // store. They have decisions only where a list decides. A request counts as marked only if an earlier
-// hop has marked it. Meets returns nil for a request that Decide would refuse because it lacks a part
+// hop has marked it. LimitsFor returns nil for a request that Decide would refuse because it lacks a part
 // of a key.
-func (p *Policy) Meets(a *Attributes) []LimitResult {
+func (p *Policy) LimitsFor(a *Attributes) []LimitResult {
 	s := newScratch()
 	defer s.free()
 	s.peek, s.listsToo = true, true
@@ -143,8 +143,8 @@ func (p *Policy) matchVariant(s *scratch, marks bool) *Verdict {
 	}
 	for _, e := range s.found {
 		r := p.rules[e.rule()]
-		if r.match.asksMark != marks {
-			s.postponed = s.postponed || r.match.asksMark
+		if r.match.usesMark != marks {
+			s.postponed = s.postponed || r.match.usesMark
 			continue
 		}
 		if !r.match.matches(&s.matching) {

@@ -182,12 +182,12 @@ func TestMatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := mustPolicy(t, policy.Options{Rules: []policy.Rule{{Name: "r", Match: c.match, Key: []policy.Part{policy.Global()}, Limits: bucket()}}})
 			for _, a := range c.yes {
-				if len(p.Meets(a)) != 1 {
+				if len(p.LimitsFor(a)) != 1 {
 					t.Errorf("%+v does not match", a)
 				}
 			}
 			for _, a := range c.no {
-				if len(p.Meets(a)) != 0 {
+				if len(p.LimitsFor(a)) != 0 {
 					t.Errorf("%+v matches", a)
 				}
 			}

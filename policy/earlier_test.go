@@ -44,7 +44,7 @@ func TestEarlierLimitsAreShared(t *testing.T) {
 	next := build(6, old)
 	for _, client := range []string{"192.0.2.1", "192.0.2.7"} {
 		a := &policy.Attributes{ClientIP: netip.MustParseAddr(client)}
-		was, is := old.Meets(a), next.Meets(a)
+		was, is := old.LimitsFor(a), next.LimitsFor(a)
 		if len(was) != 3 || len(is) != 3 {
 			t.Fatalf("%s has %d limits before, and %d after", client, len(was), len(is))
 		}

@@ -22,7 +22,7 @@ type index struct {
 	any   *node
 }
 
-// node is a place in the trie: the patterns that begin with the same segments.
+// node is a position in the trie: the patterns that begin with the same segments.
 type node struct {
 	next  map[string]*node
 	one   *node         // for "*"
@@ -36,7 +36,7 @@ type deepPattern struct {
 	segments []segment // from the "**"
 }
 
-// leaf holds entries; those that ask for one of some values of a header, cookie,
+// leaf holds entries. Entries that need one of some values of a header, cookie,
 // parameter or attribute are found by the value.
 type leaf struct {
 	plain   []entry
@@ -121,7 +121,7 @@ func (l *leaf) add(e entry, m *matcher) {
 }
 
 // find appends the entries that a request's host and path match, in the order of
-// the rules: one for each rule, that of its first pattern.
+// the rules: one for each rule, with its first pattern.
 func (ix *index) find(a *Attributes, found []entry) []entry {
 	path := a.Path
 	if path == "/" {

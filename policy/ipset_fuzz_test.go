@@ -56,7 +56,7 @@ func FuzzNetworks(f *testing.F) {
 			}
 			return
 		}
-		if got := len(p.Meets(&policy.Attributes{ClientIP: a})) == 1; got != want {
+		if got := len(p.LimitsFor(&policy.Attributes{ClientIP: a})) == 1; got != want {
 			t.Fatalf("%v in %q: %v", a, text, got)
 		}
 	})

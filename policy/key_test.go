@@ -33,7 +33,7 @@ func keyOf(tb testing.TB, a *policy.Attributes, paths []string, parts ...policy.
 	p := mustPolicy(tb, policy.Options{Rules: []policy.Rule{{
 		Name: "r", Match: policy.Match{Paths: paths}, Key: parts, Limits: bucket(),
 	}}})
-	results := p.Meets(a)
+	results := p.LimitsFor(a)
 	if len(results) == 0 {
 		return sluice.Key{}, false
 	}
@@ -125,7 +125,7 @@ func TestKeyOfAddresses(t *testing.T) {
 	a := netip.MustParseAddr("2001:db8:1:2::").As16()
 	for i := range 1 << 16 {
 		a[8], a[15] = byte(i>>8), byte(i)
-		keys[p.Meets(&policy.Attributes{ClientIP: netip.AddrFrom16(a)})[0].Request.Key] = true
+		keys[p.LimitsFor(&policy.Attributes{ClientIP: netip.AddrFrom16(a)})[0].Request.Key] = true
 	}
 	if len(keys) != 1 {
 		t.Errorf("2^16 addresses of one /64 make %d keys", len(keys))
@@ -159,7 +159,7 @@ func TestKeysAreInjective(t *testing.T) {
 				v[name] = draw()
 			}
 		}
-		for _, m := range p.Meets(&policy.Attributes{Values: values{header: v}}) {
+		for _, m := range p.LimitsFor(&policy.Attributes{Values: values{header: v}}) {
 			// An empty value counts as missing.
 			id := fmt.Sprintf("%q", v["A"])
 			if m.Rule.Name == "three" {

@@ -16,7 +16,7 @@ type limitSet struct {
 	requests []sluice.Request
 	// kinds say more about each of them.
 	kinds []limitKind
-	// floors are the floors of each, by class: the first are those of requests of no
+	// floors are the floors of each, by class: the first are for requests without a
 	// class. Nil if all are the rule's own.
 	floors [][]int64
 	// override says that the numbers are for some keys only.
@@ -29,7 +29,7 @@ type limitKind struct {
 	role  Role
 }
 
-// newSet makes the requests of a rule's limits, with those that are tried out.
+// newSet makes the requests of a rule's limits, candidates included.
 func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limitSet {
 	set := &limitSet{override: override}
 	for _, l := range limits {

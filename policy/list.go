@@ -163,8 +163,8 @@ func newIPSet(networks []netip.Prefix) *ipSet {
 	}
 	slices.SortFunc(s.v4, func(a, b range4) int { return cmp.Compare(a.first, b.first) })
 	slices.SortFunc(s.v6, func(a, b range6) int { return a.first.compare(b.first) })
-	// Of two networks that overlap one holds the other: what ends before the end of the one
-	// before it is within.
+	// If two networks overlap, one contains the other: a network that ends before the end of
+	// the network before it is within that network.
 	n := 0
 	for i, r := range s.v4 {
 		if i == 0 || r.first > s.v4[n-1].last {

@@ -26,7 +26,7 @@ type Match struct {
 	// Headers, Cookies and Queries (parameters) are conditions that must all hold.
 	Headers, Cookies, Queries []ValueMatch
 	// Attributes are conditions on values that only an edge of another protocol
-	// knows, see AttributeValues. All must hold.
+	// has, see AttributeValues. All must hold.
 	Attributes []ValueMatch
 	// ClientIPs are networks, one of which holds the client's address. There may be many.
 	ClientIPs []netip.Prefix
@@ -62,29 +62,29 @@ type ValueMatch struct {
 
 // Matcher is a condition on a request that Match has no field for. It is safe for concurrent
 // use, and neither changes nor keeps the attributes, whose Host and Path are clean, and whose
-// ClientIP is no IPv4 address mapped to IPv6. It is asked once for each variant of the path,
+// ClientIP is not an IPv4 address mapped to IPv6. It is called once for each variant of the path,
 // see Paths.
 type Matcher interface {
 	Matches(a *Attributes) bool
 }
 
-// StateMatcher is what a Matcher also is if it asks for more than a request's attributes
-// say. Then MatchesState is called in place of Matches. In the match of a class, the state has no
-// class, and knows of marks only what an earlier hop said.
+// StateMatcher is a Matcher that uses more than a request's attributes. MatchesState is called
+// instead of Matches. In the match of a class, the state has no class, and only marks of an
+// earlier hop.
 type StateMatcher interface {
 	Matcher
-	// Asks says what it asks for: whether for marks, as Match.Marked does, and for the
-	// pressure of which rules. It always says the same.
-	Asks() (marks bool, pressures []string)
+	// Uses reports whether it uses marks, as Match.Marked does, and the rules whose pressure it
+	// uses. It always returns the same.
+	Uses() (marks bool, pressures []string)
 	MatchesState(a *Attributes, s State) bool
 }
 
-// State is what a policy knows of a request besides its attributes.
+// State is what a policy has about a request besides its attributes.
 type State struct {
 	// Class is the name of the request's class, empty for none.
 	Class string
 	// Marked says that an earlier hop or a rule of the policy has marked the request.
 	Marked bool
-	// Pressure tells the pressure of a rule; nil if nobody knows: see Options.Pressure.
+	// Pressure returns the pressure of a rule; nil if nothing measures it: see Options.Pressure.
 	Pressure func(rule string) float64
 }

@@ -26,7 +26,7 @@ func from(addr string) *policy.Attributes {
 func matches(tb testing.TB, o policy.Options, m policy.Match, a *policy.Attributes) bool {
 	tb.Helper()
 	o.Rules = append(o.Rules, policy.Rule{Name: "r", Match: m, Key: []policy.Part{policy.Global()}, Limits: bucket()})
-	return slices.ContainsFunc(mustPolicy(tb, o).Meets(a), func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
+	return slices.ContainsFunc(mustPolicy(tb, o).LimitsFor(a), func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
 }
 
 func TestMatchValues(t *testing.T) {
@@ -125,7 +125,7 @@ func TestManyNetworks(t *testing.T) {
 		for range 500 {
 			a := addr(r.IntN(2) == 0)
 			want := slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
-			if got := len(p.Meets(&policy.Attributes{ClientIP: a})) == 1; got != want {
+			if got := len(p.LimitsFor(&policy.Attributes{ClientIP: a})) == 1; got != want {
 				t.Fatalf("round %d: %v in %v: %v", round, a, networks, got)
 			}
 		}

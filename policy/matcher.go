@@ -21,8 +21,8 @@ type matcher struct {
 	of       string // whose pressure
 	also     []Matcher
 	unless   []*matcher
-	// asksMark says that the match, or one of its exceptions, depends on marks.
-	asksMark bool
+	// usesMark says that the match, or one of its exceptions, depends on marks.
+	usesMark bool
 	// plain says that there is nothing to check but what the index has.
 	plain bool
 }
@@ -44,7 +44,7 @@ type matching struct {
 
 // newMatcher checks a match whose fields are reported under a prefix.
 func (c *compiler) newMatcher(m *Match, at string) *matcher {
-	r := &matcher{also: m.If, marked: m.Marked, asksMark: m.Marked != nil}
+	r := &matcher{also: m.If, marked: m.Marked, usesMark: m.Marked != nil}
 	for i, text := range m.Paths {
 		p, f := parsePattern(text, c.options.Paths)
 		if f != (fault{}) {
@@ -88,9 +88,9 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 		if also == nil {
 			c.report(fmt.Sprintf("%sIf[%d]", at, i), "", fault{"is nil", "leave it out"})
 		}
-		if asking, ok := also.(StateMatcher); ok {
-			marks, pressures := asking.Asks()
-			r.asksMark = r.asksMark || marks
+		if stateful, ok := also.(StateMatcher); ok {
+			marks, pressures := stateful.Uses()
+			r.usesMark = r.usesMark || marks
 			for _, of := range pressures {
 				c.pressures = append(c.pressures, pressureOf{c.index, c.rule, fmt.Sprintf("%sIf[%d]", at, i), of})
 			}
@@ -102,7 +102,7 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 			c.report(fmt.Sprintf("%sUnless[%d]", at, i), "", fault{"matches every request, so nothing is left", "say which requests to leave out"})
 		}
 		r.unless = append(r.unless, u)
-		r.asksMark = r.asksMark || u.asksMark
+		r.usesMark = r.usesMark || u.usesMark
 	}
 	r.plain = len(r.methods)+len(r.values)+len(r.classes)+len(r.also)+len(r.unless) == 0 &&
 		r.clients == nil && r.marked == nil && r.of == ""
@@ -149,7 +149,7 @@ type pressureOf struct {
 	of          string
 }
 
-// checkPressures checks the rules whose pressure others ask for.
+// checkPressures checks the rules whose pressure others use.
 func (c *compiler) checkPressures(p *Policy) {
 	for _, q := range c.pressures {
 		c.index, c.rule = q.index, q.rule
@@ -185,7 +185,7 @@ func (m *matcher) matches(a *matching) bool {
 		return false
 	}
 	for _, c := range m.also {
-		if !a.meets(c) {
+		if !a.fulfills(c) {
 			return false
 		}
 	}
@@ -200,10 +200,10 @@ func (m *matcher) matches(a *matching) bool {
 	return true
 }
 
-// meets reports whether a request meets a condition.
-func (a *matching) meets(c Matcher) bool {
-	if asking, ok := c.(StateMatcher); ok {
-		return asking.MatchesState(a.Attributes, State{Class: a.name, Marked: a.marked, Pressure: a.pressure})
+// fulfills reports whether a request fulfills a condition.
+func (a *matching) fulfills(c Matcher) bool {
+	if stateful, ok := c.(StateMatcher); ok {
+		return stateful.MatchesState(a.Attributes, State{Class: a.name, Marked: a.marked, Pressure: a.pressure})
 	}
 	return c.Matches(a.Attributes)
 }

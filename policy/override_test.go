@@ -47,7 +47,7 @@ func TestOverrides(t *testing.T) {
 		{"gold", []int64{100, 50}, true},
 		{"", []int64{1, 1}, true}, // requests without the header share a budget, with its own limits
 	} {
-		for i, m := range p.Meets(tenant(c.tenant)) {
+		for i, m := range p.LimitsFor(tenant(c.tenant)) {
 			if m.Request.Limit.Capacity() != c.numbers[i] || m.Override != c.override || m.Request.Limit.Name() != []string{"tenants", "tenants/hourly"}[i] {
 				t.Errorf("%q: %v, an override: %v", c.tenant, m.Request.Limit, m.Override)
 			}
@@ -101,7 +101,7 @@ func TestOverridesByAddress(t *testing.T) {
 		},
 	}}})
 	for addr, want := range map[string]bool{"192.0.2.1": true, "192.0.2.2": false, "2001:db8::99": true, "2001:db8:0:1::": false} {
-		if got := p.Meets(from(addr))[0].Override; got != want {
+		if got := p.LimitsFor(from(addr))[0].Override; got != want {
 			t.Errorf("%s: %v", addr, got)
 		}
 	}
@@ -116,7 +116,7 @@ func TestOverridesShareLimits(t *testing.T) {
 	p := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}})
 	limits := map[*sluice.Limit]bool{}
 	for i := range 10_000 {
-		m := p.Meets(tenant(fmt.Sprint("t", i)))[0]
+		m := p.LimitsFor(tenant(fmt.Sprint("t", i)))[0]
 		if m.Request.Limit.Capacity() != int64(10+i%3) {
 			t.Fatalf("t%d has %v", i, m.Request.Limit)
 		}
@@ -161,7 +161,7 @@ func TestLists(t *testing.T) {
 		if v.Allowed() && (v.Rule.Name != map[bool]string{true: "r", false: "all"}[c.decided == 2] || len(v.Charges()) != c.decided) {
 			t.Errorf("%q from %s: the tightest is %s, charged %d", c.tenant, c.addr, v.Rule.Name, len(v.Charges()))
 		}
-		results := p.Meets(a)
+		results := p.LimitsFor(a)
 		i := slices.IndexFunc(results, func(m policy.LimitResult) bool { return m.Rule.Name == "r" })
 		if c.tenant != "" && (i < 0 || results[i].Listed != c.list || results[i].Decision.Allowed != (c.list == policy.ListAllow)) {
 			t.Errorf("%q from %s has the results %+v", c.tenant, c.addr, results)

@@ -13,7 +13,7 @@ const (
 	// FromConstant is the Name of the part itself: the same for all requests.
 	FromConstant Source = iota + 1
 	// FromClientIP is the client's address. IPv4 addresses mapped to IPv6 are the
-	// IPv4 addresses they stand for; of IPv6 addresses only the prefix counts.
+	// IPv4 addresses that they contain; of IPv6 addresses only the prefix counts.
 	FromClientIP
 	// FromHeader is the header called Name.
 	FromHeader
@@ -31,14 +31,14 @@ const (
 	FromMethod
 	// FromHost is the cleaned host.
 	FromHost
-	// FromClaim is the claim called Name of the request's token. Whoever gives it must have
+	// FromClaim is the claim called Name of the request's token. The edge must have
 	// verified the token: see ClaimValues.
 	FromClaim
 	// FromAttribute is the edge's own value called Name: see AttributeValues.
 	FromAttribute
 	// FromTemplate makes several parts, the ones in the braces of Name, in their order:
 	// "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no
-	// value can be mistaken for it. A policy puts the parts in its place.
+	// value can be mistaken for it. A policy replaces it by the parts.
 	FromTemplate
 	// FromFunction is what the part's Value returns. The Name is for messages.
 	FromFunction
@@ -145,7 +145,7 @@ func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
 // Attribute is a value of the edge's own: see AttributeValues.
 func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
 
-// Template is several parts, those in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
+// Template is several parts, which are in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
 // OnMissing hold for all of them.
 func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
 

@@ -47,7 +47,7 @@ func (o Paths) Clean(escaped string) string {
 	return p.resolved(false)
 }
 
-// next decodes the byte at *i and moves on. raw says that it stood for itself.
+// next decodes the byte at *i and moves on. raw says that it was not encoded.
 func (o Paths) next(s string, i *int) (c byte, raw, end bool) {
 	if *i >= len(s) {
 		return 0, false, true
@@ -163,7 +163,7 @@ type piece struct {
 	kind       pieceKind
 }
 
-// pieces are those of a path in their order, dots and all.
+// pieces are the pieces of a path in their order, dots included.
 type pieces struct {
 	text   string // all names
 	pieces []piece

@@ -75,11 +75,11 @@ func parseSegment(text string, paths Paths) (s segment, f fault) {
 		name, ok := strings.CutPrefix(text, "{")
 		name, ok2 := strings.CutSuffix(name, "}")
 		if !ok || !ok2 || !isName(name) {
-			return s, fault{fmt.Sprintf("has %q, and a name stands for a whole segment", text), "write it as in /users/{id}"}
+			return s, fault{fmt.Sprintf("has %q, and a name matches a whole segment", text), "write it as in /users/{id}"}
 		}
 		return segment{anyOne, name}, f
 	case strings.Contains(text, "*"):
-		return s, fault{fmt.Sprintf("has a star within %q, and a star stands for whole segments", text), "write * for one segment, ** for any number, %2A for the star itself"}
+		return s, fault{fmt.Sprintf("has a star within %q, and a star matches whole segments", text), "write * for one segment, ** for any number, %2A for the star itself"}
 	case text == "":
 		return s, fault{"has an empty segment, which is cleaned away", "write one slash"}
 	}
@@ -95,7 +95,7 @@ func parseSegment(text string, paths Paths) (s segment, f fault) {
 	return segment{literal, clean}, f
 }
 
-// param returns the place of the segment called name, or -1.
+// param returns the index of the segment called name, or -1.
 func (p *pattern) param(name string) int {
 	for i, s := range p.segments {
 		if s.kind == anyOne && s.text == name {

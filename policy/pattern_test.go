@@ -37,12 +37,12 @@ func TestPatterns(t *testing.T) {
 			continue
 		}
 		for _, path := range c.yes {
-			if len(p.Meets(&Attributes{Path: path})) == 0 {
+			if len(p.LimitsFor(&Attributes{Path: path})) == 0 {
 				t.Errorf("%s does not match %s", c.pattern, path)
 			}
 		}
 		for _, path := range c.no {
-			if len(p.Meets(&Attributes{Path: path})) > 0 {
+			if len(p.LimitsFor(&Attributes{Path: path})) > 0 {
 				t.Errorf("%s matches %s", c.pattern, path)
 			}
 		}
@@ -111,7 +111,7 @@ func TestIndexLaw(t *testing.T) {
 					want = append(want, rule.Name)
 				}
 			}
-			for _, m := range p.Meets(a) {
+			for _, m := range p.LimitsFor(a) {
 				got = append(got, m.Rule.Name)
 			}
 			if !slices.Equal(got, want) {

@@ -31,7 +31,7 @@ type Options struct {
 	// Earlier is the policy that this one replaces, as when a configuration is loaded again: limits
 	// that are the same are shared with it. What keys have used stays used without it too, because
 	// state is kept under the names of limits. But a store recognizes a limit by its pointer, and
-	// keeps those by which keys were last charged. Default: none.
+	// keeps the limits with which keys were last charged. Default: none.
 	Earlier *Policy
 }
 
@@ -54,7 +54,7 @@ type Policy struct {
 	requestHeaders []string
 	markHeaders    []string
 	reserved       []string // requestHeaders, and those set by default
-	onStoreError   Fallback // of limits that are no rule's
+	onStoreError   Fallback // of limits outside of rules
 }
 
 // Rule returns the rule of a name, or nil. It is not to be changed.

@@ -112,7 +112,7 @@ func (f Fallback) String() string {
 type Override struct {
 	// Key is the key, given as in RuleRequest.Key.
 	Key []string
-	// Limits are as many as those of the rule, in their order. Those that are equal may share one value.
+	// Limits are as many as the rule's, in their order. Equal limits may share one value.
 	Limits []*sluice.Limit
 }
 

@@ -26,7 +26,7 @@ type scratch struct {
 	client     netip.Addr // for the lists of networks
 	peek       bool
 	whole      bool // all attributes were copied
-	// listsToo keeps denials by list among the selections, for Meets and traces.
+	// listsToo keeps denials by list among the selections, for LimitsFor and traces.
 	listsToo bool
 	// returns says that some charges may be given back.
 	returns bool

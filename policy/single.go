@@ -15,7 +15,7 @@ func Single(r Rule) (*Policy, error) {
 	return c.policy()
 }
 
-// isPlain reports whether a rule decides each request by one limit and its key alone.
+// isPlain reports whether a rule decides each request only by one limit and its key.
 func (r *rule) isPlain() bool {
 	for i := range r.parts {
 		switch p := &r.parts[i]; p.Source {

@@ -29,7 +29,7 @@ func TestSingleKeepsNames(t *testing.T) {
 	a, b := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerDay(5)}), sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(9)})
 	rule := policy.Rule{Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{a, b}}
 	p := mustSingle(t, rule)
-	results := p.Meets(&policy.Attributes{})
+	results := p.LimitsFor(&policy.Attributes{})
 	if len(results) != 2 || results[0].Request.Limit != a || results[1].Request.Limit != b || results[0].Rule.Name != "" {
 		t.Errorf("the limits are %+v", results)
 	}

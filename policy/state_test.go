@@ -14,7 +14,7 @@ type stateMatcher struct {
 	ok        func(policy.State) bool
 }
 
-func (a stateMatcher) Asks() (marks bool, pressures []string) { return a.marks, a.pressures }
+func (a stateMatcher) Uses() (marks bool, pressures []string) { return a.marks, a.pressures }
 func (a stateMatcher) Matches(*policy.Attributes) bool {
 	panic("Matches was called instead of MatchesState")
 }

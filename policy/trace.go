@@ -252,7 +252,7 @@ func (m *matcher) unmet(a *matching) *Unmet {
 		return u
 	}
 	for _, c := range m.also {
-		if !a.meets(c) {
+		if !a.fulfills(c) {
 			u := &Unmet{Condition: ConditionIf}
 			if named, ok := c.(fmt.Stringer); ok {
 				u.Name = named.String()

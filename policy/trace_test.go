@@ -94,7 +94,7 @@ func TestTraceShowsKeysAndLists(t *testing.T) {
 	if len(r.Key) != 2 || r.Key[0].Value != "2001:db8::/64" || !r.Key[0].OK || r.Key[1].OK {
 		t.Errorf("key = %+v", r.Key)
 	}
-	if len(r.Results) != 1 || r.Results[0].Request.Cost != 2 || !r.Results[0].Request.Peek || r.Results[0].Request.Key != p.Meets(&a)[0].Request.Key {
+	if len(r.Results) != 1 || r.Results[0].Request.Cost != 2 || !r.Results[0].Request.Peek || r.Results[0].Request.Key != p.LimitsFor(&a)[0].Request.Key {
 		t.Errorf("results = %+v", r.Results)
 	}
 	a.ClientIP = netip.MustParseAddr("192.0.2.66")
@@ -220,7 +220,7 @@ func TestTraceAgreesWithDecisions(t *testing.T) {
 				ClientIP: netip.MustParseAddr(pick("192.0.2.1", "192.0.2.200", "127.0.0.1")), Values: v, Marked: rnd.IntN(2) == 0,
 			}
 			var want, got []string
-			for _, m := range p.Meets(a) {
+			for _, m := range p.LimitsFor(a) {
 				want = append(want, m.Rule.Name)
 			}
 			for _, r := range p.Trace(a).Rules {

@@ -13,10 +13,10 @@ type variant struct {
 	matched bool // some rule matches it then
 }
 
-// appendVariants appends the variants of an escaped path: first the one that Clean returns. Only
-// dots have several. Services resolve all, or those that are not encoded, or none; what two
-// dots take back of "a//.." is nothing to some and a to others; and what stands before a service may have
-// resolved some of them already, in its own way.
+// appendVariants appends the variants of an escaped path: first the result of Clean. Only
+// paths with dots have several. Services resolve all dots, or only dots that are not encoded, or none.
+// Two dots remove nothing from "a//.." in some services, and a in others. A proxy before the service
+// may have resolved some of them already, in its own way.
 func (o Paths) appendVariants(dst []variant, escaped string) []variant {
 	if escaped == "" {
 		escaped = "/"
@@ -58,9 +58,9 @@ func (o Paths) appendDotted(dst []variant, escaped string) []variant {
 	return dst
 }
 
-// resolveText resolves the dots of an escaped path, those that are encoded only if decode is
-// set. What two of them take back can be an empty segment with gaps; without, empty segments
-// are removed. All else stays as it is.
+// resolveText resolves the dots of an escaped path, encoded dots only if decode is set. With gaps,
+// two dots may remove an empty segment; without, empty segments are removed first. Everything else
+// stays as it is.
 func resolveText(escaped string, decode, gaps bool) string {
 	out := make([]byte, 0, len(escaped)+1)
 	for s := range strings.SplitSeq(strings.TrimPrefix(escaped, "/"), "/") {

@@ -51,7 +51,7 @@ type Verdict struct {
 	Refused error
 }
 
-// Allowed reports whether the request passes, be it degraded or marked.
+// Allowed reports whether the request passes, even degraded or marked.
 func (v *Verdict) Allowed() bool { return v.Action != Deny }
 
 // RetryAfter is when a denied request may come back, zero if it never may.
@@ -131,8 +131,8 @@ func (v *Verdict) fold() {
 	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
 }
 
-// tighter reports whether m binds its client more than o does. Of equals, the one
-// that was first does.
+// tighter reports whether m binds its client more than o does. If both are equal, the first
+// does.
 func (m *LimitResult) tighter(o *LimitResult) bool {
 	a, b := &m.Decision, &o.Decision
 	if a.Allowed != b.Allowed {

@@ -258,8 +258,8 @@ func (c *expressionCheck) report(n ast.Node, problem, suggestion string) {
 // String returns the text of the expression.
 func (e *Expression) String() string { return e.text }
 
-// Asks implements policy.StateMatcher: it returns what the expression uses besides attributes.
-func (e *Expression) Asks() (marks bool, pressures []string) { return e.marks, e.rules }
+// Uses implements policy.StateMatcher: it returns what the expression uses besides attributes.
+func (e *Expression) Uses() (marks bool, pressures []string) { return e.marks, e.rules }
 
 // Matches reports whether a request without a class and pressure fulfills the
 // condition; see MatchesState.

@@ -81,8 +81,8 @@ func TestExpressionWithout(t *testing.T) {
 			t.Errorf("not of a request with the values %v", values)
 		}
 	}
-	if marks, rules := e.Asks(); !marks || !slices.Equal(rules, []string{"a"}) {
-		t.Errorf("Asks = %v, %v", marks, rules)
+	if marks, rules := e.Uses(); !marks || !slices.Equal(rules, []string{"a"}) {
+		t.Errorf("Uses = %v, %v", marks, rules)
 	}
 	if e, err = ParseExpression("marked"); err != nil || !e.Matches(&policy.Attributes{Marked: true}) {
 		t.Errorf("a marked request is not marked: %v", err)

@@ -157,11 +157,11 @@ rules:
 	if r := p.Rule("api"); len(r.Overrides) != n || len(r.DenyIPs) != n {
 		t.Errorf("%d overrides, %d networks", len(r.Overrides), len(r.DenyIPs))
 	}
-	met := p.Meets(&policy.Attributes{Values: named{"header:X-Tenant": "tenant-49999"}})
+	met := p.LimitsFor(&policy.Attributes{Values: named{"header:X-Tenant": "tenant-49999"}})
 	if len(met) != 1 || !met[0].Override || met[0].Request.Limit.Algorithm().String() != "token_bucket(105/m burst=14)" {
 		t.Errorf("the last tenant has %+v", met)
 	}
-	met = p.Meets(&policy.Attributes{Values: named{"header:X-Tenant": "tenant-0"}, ClientIP: netip.MustParseAddr("10.0.195.79")})
+	met = p.LimitsFor(&policy.Attributes{Values: named{"header:X-Tenant": "tenant-0"}, ClientIP: netip.MustParseAddr("10.0.195.79")})
 	if len(met) != 1 || met[0].Listed != policy.ListDeny {
 		t.Errorf("the last client has %+v", met)
 	}

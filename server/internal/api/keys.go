@@ -183,7 +183,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	var last *policy.Rule
-	for _, m := range a.o.Decider.Policy().Meets(attributes) {
+	for _, m := range a.o.Decider.Policy().LimitsFor(attributes) {
 		if err := a.o.Decider.Store().Reset(r.Context(), m.Request.Limit, m.Request.Key); err != nil {
 			return unavailable("The store did not reset all limits: "+err.Error()+".", "try again later")
 		}
