@@ -119,6 +119,59 @@ func Example_severalLimits() {
 	// Output: true 9 999
 }
 
+func Example_perClient() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+
+	limit, err := httplimit.PerClient("100/m")
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limit(mux)
+
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code)
+	// Output: 200
+}
+
+func Example_apiKey() {
+	store := newStore()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+
+	limit, err := sluice.NewLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	decider, err := httplimit.NewKeyDecider(httplimit.KeyOptions{
+		Store:  store,
+		Limits: []*sluice.Limit{limit},
+		Key:    []httplimit.Part{httplimit.Header("X-Api-Key", httplimit.MissingDeny)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := httplimit.New(decider, httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limiter.Wrap(mux)
+
+	for _, key := range []string{"alice", ""} {
+		r := httptest.NewRequest("GET", "/", nil)
+		if key != "" {
+			r.Header.Set("X-Api-Key", key)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 200
+	// 400
+}
+
 func Example_policy() {
 	store := newStore()
 	mux := http.NewServeMux()
