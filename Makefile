@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 FUZZTIME ?= 10s
-TIMES ?= 200
+TIMES ?= 400
 ROUNDS ?= 10
 
 .PHONY: help
@@ -50,7 +50,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 	@tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: soak
-soak: ## Repeat what tests repeat TIMES as often (default 200) and run the faults ROUNDS times (10); hours
+soak: ## Repeat what tests repeat TIMES as often (default 400) and run the faults ROUNDS times (10); hours
 	@tools/soak.sh $(TIMES) $(ROUNDS)
 
 .PHONY: cover

@@ -4,8 +4,8 @@
 # Makefile, and the fault matrix as often as given.
 . "$(dirname "$0")/lib.sh"
 
-times=${1:?usage: tools/soak.sh TIMES ROUNDS, as in 200 10}
-rounds=${2:?usage: tools/soak.sh TIMES ROUNDS, as in 200 10}
+times=${1:?usage: tools/soak.sh TIMES ROUNDS, as in 400 10}
+rounds=${2:?usage: tools/soak.sh TIMES ROUNDS, as in 400 10}
 
 need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
 [ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
