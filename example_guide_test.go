@@ -130,7 +130,7 @@ func Example_perClient() {
 	handler := limit(mux)
 
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Code)
 	// Output: 200
 }
@@ -159,7 +159,7 @@ func Example_apiKey() {
 	handler := limiter.Wrap(mux)
 
 	for _, key := range []string{"alice", ""} {
-		r := httptest.NewRequest("GET", "/", nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		if key != "" {
 			r.Header.Set("X-Api-Key", key)
 		}

@@ -18,6 +18,7 @@ func (a stateMatcher) Uses() (marks bool, pressures []string) { return a.marks, 
 func (a stateMatcher) Matches(*policy.Attributes) bool {
 	panic("Matches was called instead of MatchesState")
 }
+
 func (a stateMatcher) MatchesState(_ *policy.Attributes, s policy.State) bool {
 	return a.ok(s)
 }
