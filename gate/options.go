@@ -20,11 +20,11 @@ type Options struct {
 	// Window is the least time over which pressure is measured. A limit with a longer period, or a
 	// bucket that takes longer to fill, is measured over that time. Default: 10 seconds.
 	Window time.Duration
-	// Share is the part of each limit that this process is there for, 1/N of N processes that share a
-	// store evenly: pressure is the demand of this process divided by its share. Default: 1.
+	// Share is this process's part of each limit: 1/N if N processes share a store evenly. Pressure is
+	// the demand of this process divided by its share. Default: 1.
 	Share float64
-	// Counts says whether a request that was handled counts at all; what its rules say comes on top. What
-	// one that does not count took is given back. It must be safe for concurrent use. Default: all count.
+	// Counts reports whether a handled request counts; its rules decide too. The charges of a request
+	// that does not count are given back. It must be safe for concurrent use. Default: all count.
 	Counts func(o policy.Outcome) bool
 	// OnError gets the store's errors while charges and leases are renewed and ended; no request
 	// fails because of them. It must be safe for concurrent use. Default: errors are dropped.

@@ -79,9 +79,9 @@ func setRefusal(h http.Header, contentType string, length int) {
 	}
 }
 
-// WriteDegraded answers a request that is degraded and not passed on, as the rule says that
-// degraded it. If the rule's file cannot be read, it is a problem document with status 503, and
-// the error has the reason; the request is answered in any case.
+// WriteDegraded answers a degraded request that is not passed on, as set in the rule that degraded
+// it. If the rule's file cannot be read, the answer is a problem document with status 503, and the
+// error has the reason. The request is answered in any case.
 func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
 	answer, h := &v.Degrade.WhenLimited, w.Header()
 	wait := waitOf(h, advisoryWait(v, v.Degrade))

@@ -203,9 +203,8 @@ func (d *Decider) Reserved(r *http.Request) []string {
 	return d.Policy().ReservedHeaders()
 }
 
-// HasMark reports whether a request has a header in which a hop says that it is marked:
-// policy.MarkedHeader, or one that a rule of the policy marks requests with. Anybody can send
-// it.
+// HasMark reports whether a request has a header that marks it: policy.MarkedHeader, or a header
+// with which a rule of the policy marks requests. Anybody can send such a header.
 func HasMark(r *http.Request, p *policy.Policy) bool {
 	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(r.Header[name]) > 0 })
 }
