@@ -148,11 +148,10 @@ func (s *subject) load(f *fault, lasting, calm time.Duration, warm []answer, gor
 
 // warmUp makes connections and loads scripts.
 func (s *subject) warmUp() []answer {
-	l := startVolley(s.guard, time.Second)
+	l := startVolley(s.guard, 10*time.Second)
 	l.await(s.T, 200*time.Millisecond)
-	answers := l.end(s.T)
-	s.awaitRecovery() // if it was too slow to begin with
-	return answers
+	s.awaitRecovery() // if it was too slow to begin with: only calls close the breaker
+	return l.end(s.T)
 }
 
 // awaitRecovery returns when the breaker is closed, or after six seconds.
