@@ -198,6 +198,7 @@ func TestPressureAfterAReload(t *testing.T) {
 	r := reloading(t, free+"rules: ["+fmt.Sprintf(rule, "old")+", "+fmt.Sprintf(rule, "api")+"]\n")
 	for range 6 {
 		r.send(Proxy, http.MethodGet, "/api", "")
+		r.send(Proxy, http.MethodGet, "/old", "")
 	}
 	r.write(free + "rules: [" + fmt.Sprintf(rule, "api") + ", " + fmt.Sprintf(rule, "new") + "]\n")
 	if err := r.Reload(); err != nil {
@@ -214,6 +215,14 @@ func TestPressureAfterAReload(t *testing.T) {
 	}
 	if res, body := r.send(Admin, http.MethodGet, "/v1/pressure/old", ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a rule that is gone: %d %s", res.StatusCode, body)
+	}
+	// A rule of the same name begins without the pressure of the one that is gone.
+	r.write(free + "rules: [" + fmt.Sprintf(rule, "api") + ", " + fmt.Sprintf(rule, "old") + "]\n")
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if res, body := r.send(Admin, http.MethodGet, "/v1/pressure/old", ""); strings.TrimSpace(body) != `{"rule":"old","pressure":0}` {
+		t.Errorf("a rule that is back: %d %s", res.StatusCode, body)
 	}
 }
 
