@@ -33,7 +33,7 @@ func TestNoUnitStaysFree(t *testing.T) {
 				Limits: limit(sluice.Concurrency{Max: most, Queue: clients, TTL: time.Hour, Latency: 500 * time.Millisecond}),
 			}
 			edges := []*edge{newEdge(t, store, gate.Options{}, rule), newEdge(t, store, gate.Options{}, rule)}
-			var running, waiting atomic.Int64
+			var running, waiting, admitted atomic.Int64
 			var all sync.WaitGroup
 			for range clients {
 				e := edges[r.IntN(2)]
@@ -65,6 +65,7 @@ func TestNoUnitStaysFree(t *testing.T) {
 						}
 						return
 					}
+					admitted.Add(1)
 					if n := running.Add(1); n > most {
 						t.Errorf("seed %d: %d run at once", seed, n)
 					}
@@ -79,6 +80,7 @@ func TestNoUnitStaysFree(t *testing.T) {
 				close(done)
 			}()
 			var free time.Duration
+			var before int64 // admitted until the last tick
 			for tick := 50 * time.Millisecond; ; {
 				select {
 				case <-done:
@@ -90,8 +92,11 @@ func TestNoUnitStaysFree(t *testing.T) {
 					return
 				case <-time.After(tick):
 				}
-				if free += tick; running.Load() == most || waiting.Load() == 0 {
-					free = 0
+				free += tick
+				// After an admission, a unit that is still free is another one.
+				now := admitted.Load()
+				if running.Load() == most || waiting.Load() == 0 || now != before {
+					free, before = 0, now
 				}
 				bound := 3 * time.Second
 				if seed%4 == 3 {
