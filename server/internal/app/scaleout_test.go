@@ -216,7 +216,7 @@ func TestPressureAfterAReload(t *testing.T) {
 	if res, body := r.send(Admin, http.MethodGet, "/v1/pressure/old", ""); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a rule that is gone: %d %s", res.StatusCode, body)
 	}
-	// A rule of the same name begins without the pressure of the one that is gone.
+	// A rule of the same name begins without the pressure of the rule that is gone.
 	r.write(free + "rules: [" + fmt.Sprintf(rule, "api") + ", " + fmt.Sprintf(rule, "old") + "]\n")
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
