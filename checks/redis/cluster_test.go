@@ -127,8 +127,8 @@ func testFaultyNode(t *testing.T, p *adapters.Proxied, c redisstore.Client, sha,
 	got, err := c.EvalSHA(redistest.Within(t, redistest.Soon), sha, []string{tag}, []string{""})
 	wantReply(t, "2", got, err)
 
-	// Now no byte comes through any more, also not for clients that look in the
-	// background who is still there.
+	// From here on no byte comes through, also not for the probes that clients send in the
+	// background.
 	if err := proxy.Hold(); err != nil {
 		t.Fatal(err)
 	}

@@ -85,13 +85,7 @@ func path(pattern string) string {
 }
 
 func value(noun string, v *policy.ValueMatch) string {
-	var texts []string
-	for _, text := range v.OneOf {
-		texts = append(texts, quoted(text))
-	}
-	for _, text := range v.Prefixes {
-		texts = append(texts, quoted(text)+"…")
-	}
+	texts := quotedValues(v.OneOf, v.Prefixes)
 	switch {
 	case v.Absent:
 		return fmt.Sprintf("without %s %s", noun, v.Name)
@@ -136,3 +130,15 @@ func join(texts []string, last string) string {
 }
 
 func quoted(text string) string { return fmt.Sprintf("%q", text) }
+
+// quotedValues quotes whole values, and prefixes with an ellipsis.
+func quotedValues(oneOf, prefixes []string) []string {
+	var texts []string
+	for _, text := range oneOf {
+		texts = append(texts, quoted(text))
+	}
+	for _, text := range prefixes {
+		texts = append(texts, quoted(text)+"…")
+	}
+	return texts
+}

@@ -184,13 +184,7 @@ func unmet(u *policy.Unmet) string {
 // unmetValue describes a condition on a header or another named value.
 func unmetValue(u *policy.Unmet) string {
 	noun := nouns[u.Condition]
-	var wanted []string
-	for _, text := range u.OneOf {
-		wanted = append(wanted, quoted(text))
-	}
-	for _, text := range u.Prefixes {
-		wanted = append(wanted, quoted(text)+"…")
-	}
+	wanted := quotedValues(u.OneOf, u.Prefixes)
 	switch {
 	case u.Missing:
 		return fmt.Sprintf("the %s %s is missing", noun, u.Name)
