@@ -27,7 +27,7 @@ type TokenBucket struct {
 	Rate Rate
 	// Burst is the size of the bucket. Default: the count of Rate.
 	Burst int64
-	// Debt is how many units a settlement may leave the bucket owing; a larger debt is
+	// Debt is the most units that the bucket may owe after a settlement. Any larger debt is
 	// forgiven. Default: Burst.
 	Debt int64
 	// WarmUp, if positive, starts an idle limiter at a slower rate, which rises to Rate
@@ -38,9 +38,9 @@ type TokenBucket struct {
 	ColdFactor int64
 }
 
-// LeakyBucket smooths: requests leave one at a time at Rate. Up to Queue units wait their
-// turn; the decision carries the delay. Over any interval W at most ⌊rate·W⌋ + 1 units
-// depart, plus the Undelayed units.
+// LeakyBucket smooths traffic: units leave one at a time at Rate. Up to Queue units wait; the
+// decision has the delay. Over any interval W at most ⌊rate·W⌋ + 1 units depart, plus the
+// Undelayed units.
 type LeakyBucket struct {
 	Rate Rate
 	// Queue is how many units may wait. With zero, a unit that cannot leave at once is denied.
@@ -50,8 +50,8 @@ type LeakyBucket struct {
 	Undelayed int64
 }
 
-// FixedWindow counts the units of consecutive windows, and admits up to the count of Rate in
-// each. An interval that straddles a boundary may see twice that.
+// FixedWindow counts the units of consecutive windows, and admits up to the count of Rate in each.
+// An interval that straddles a boundary may see up to twice that count.
 type FixedWindow struct {
 	Rate Rate
 	// Opened begins a window with the first request after the last window ended.
@@ -77,21 +77,21 @@ const (
 	CalendarMonth = algo.Month
 )
 
-// SlidingWindow counts units in cells, each a part of the period. It counts the oldest
-// cell as a whole until it has left: no interval of one period ever sees more than the count
-// of Rate. A steady client gets count·N/(N+1) units a period, or a little less.
+// SlidingWindow counts units in cells, each a part of the period. The oldest cell counts as a
+// whole until it has left. So no interval of one period ever sees more than the count of Rate. A
+// steady client gets count·N/(N+1) units a period, or a little less.
 type SlidingWindow struct {
 	Rate Rate
-	// Cells is N, the number of cells of a period, up to 256. Default: 10, or the
-	// next larger number that divides the period.
+	// Cells is N, the number of cells of a period, up to 256. Default: 10, or the next larger
+	// number that divides the period, or 1 if no number up to 256 does.
 	Cells int
 	// CountDenied counts denied attempts too: a client that keeps trying stays denied.
 	CountDenied bool
 }
 
-// SlidingCounter approximates a sliding window by two fixed windows; the earlier one is
-// weighted and rounded up. An interval of one period may see 2·count − 1 units in the worst
-// case. It has the smallest state of all sliding windows.
+// SlidingCounter approximates a sliding window by two fixed windows. The units of the earlier
+// window are weighted and rounded up. An interval of one period may see 2·count − 1 units in the
+// worst case. It has the smallest state of all sliding windows.
 type SlidingCounter struct {
 	Rate Rate
 	// CountDenied counts denied attempts too: a client that keeps trying stays denied. Denied
@@ -115,12 +115,12 @@ type Concurrency struct {
 	Max int64
 	// Queue is how many more units may wait for units in flight to end.
 	Queue int64
-	// TTL is how long a lease lasts unless it is released or renewed. It bounds how long the
-	// lease of a crashed client is in the way. Default: one minute.
+	// TTL is how long a lease lasts unless it is released or renewed. It bounds how long the lease
+	// of a crashed client blocks others. Default: one minute.
 	TTL time.Duration
-	// Latency is how long a request is first assumed to last, to estimate the delay of requests
-	// in the queue. It adapts to the latencies that releases report. Default: 100 ms with
-	// a Queue, none without.
+	// Latency is the first estimate of how long a request lasts, from which the delay of requests
+	// in the queue follows. The estimate adapts to the latencies that releases report. Default:
+	// 100 ms with a Queue, none without.
 	Latency time.Duration
 }
 
@@ -204,8 +204,8 @@ func (c Concurrency) complete() Algorithm {
 	return c
 }
 
-// defaultLatency returns a latency that lets requests in a queue see that they are in it:
-// without one, their estimated delay would be zero.
+// defaultLatency returns a latency that gives requests in a queue an estimated delay. With a
+// latency of zero, their delay would be zero.
 func (c Concurrency) defaultLatency() time.Duration {
 	if c.Queue == 0 {
 		return 0
@@ -233,7 +233,7 @@ func number[T comparable](name string, v, byDefault T) string {
 	return fmt.Sprintf("%s=%v", name, v)
 }
 
-// starts writes when fixed windows begin, as a configuration file does.
+// starts writes when fixed windows begin, in the words of a configuration file.
 func starts(opened bool) string {
 	if !opened {
 		return ""

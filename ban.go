@@ -12,19 +12,19 @@ import (
 // Ban says when and for how long a key that exceeds its limit is refused outright. The zero
 // Ban bans nobody by itself, but enforces bans made by hand: see Banner.
 type Ban struct {
-	// After is how many denials within Within lead to a ban, 1 to 100,000,000. With zero, and
-	// nothing else set, only bans made by hand are enforced.
+	// After is how many denials in the time Within lead to a ban, 1 to 100,000,000. If it is zero,
+	// and nothing else is set, only bans made by hand are enforced.
 	After int64
 	// Within is the time in which denials add up, from the first one. Default: For.
 	Within time.Duration
-	// For is how long a ban lasts; the first ban, if bans escalate.
+	// For is how long a ban lasts. If bans escalate, it is how long the first ban lasts.
 	For time.Duration
-	// Escalate is how long the second ban in a row lasts, the third and so on; all further bans
-	// last as long as the last of these. Up to 16 times. Nil: all bans last For.
+	// Escalate lists how long the second ban in a row lasts, the third, and so on. The last entry
+	// holds for all further bans. At most 16 entries. Nil: all bans last For.
 	Escalate []time.Duration
-	// Forget is how long a key must be quiet, neither banned nor denied, until its next ban
-	// counts as a first one. It is rounded up to seconds. Only bans that escalate have it.
-	// Default: the longest time that a ban lasts.
+	// Forget is how long a key must be quiet, neither banned nor denied, until its next ban counts
+	// as a first one. It is rounded up to seconds. Only bans that escalate may set it. Default:
+	// the longest time that a ban lasts.
 	Forget time.Duration
 	// Prolong restarts the ban with each attempt of the banned key. Bans made by hand are
 	// never prolonged.
@@ -45,8 +45,7 @@ func (e *BanError) Error() string {
 	return "sluice: ban: " + e.Field + " " + withRemedy(e.Problem, e.Remedy)
 }
 
-// Check reports what is invalid: the errors joined, a *BanError for each mistake. It returns
-// nil for a valid ban.
+// Check returns a *BanError for each mistake, all joined. It returns nil for a valid ban.
 func (b *Ban) Check() error {
 	var errs []error
 	fail := func(field, problem, remedy string) {
@@ -70,7 +69,7 @@ func (b *Ban) Check() error {
 		fail("Within", is(b.Within), "give 0 to 100 years")
 	}
 	if len(b.Escalate) > algo.MaxBanTimes {
-		fail("Escalate", fmt.Sprintf("has %d times", len(b.Escalate)), fmt.Sprintf("give up to %d", algo.MaxBanTimes))
+		fail("Escalate", fmt.Sprintf("has %d entries", len(b.Escalate)), fmt.Sprintf("give up to %d", algo.MaxBanTimes))
 	}
 	for i, d := range b.Escalate {
 		if d < time.Millisecond || d > maxPeriod {
@@ -90,19 +89,20 @@ func (b *Ban) Check() error {
 // of packages memory and redisstore are Banners. A guard.Store is a Banner if the store that it
 // wraps is one.
 //
-// Bans are enforced for the requests that carry a Ban, the zero Ban included. Requests without
-// one are decided a little faster and ignore bans.
+// Bans are enforced for the requests that carry a Ban, the zero Ban included. Requests without a
+// Ban ignore bans and are decided a little faster.
 type Banner interface {
 	Store
-	// BanKey refuses a key of a limit outright for a time from now on: a millisecond to 100
-	// years. It replaces a ban in force, and the denials that have counted towards a ban.
-	// Attempts do not prolong it.
+	// BanKey refuses a key of a limit outright for a time from now on: a millisecond to 100 years.
+	// It replaces a ban in force, and forgets the denials counted towards a ban. Attempts do not
+	// prolong it.
 	BanKey(ctx context.Context, l *Limit, k Key, d time.Duration) error
 	// LiftBan ends the ban of a limit's key and forgets the denials that led to it: the next
 	// ban is a first one. It reports whether a ban was in force.
 	LiftBan(ctx context.Context, l *Limit, k Key) (bool, error)
-	// ListBans returns a page of the bans in force, in no particular order. A ban that stays
-	// in force throughout is on some page, unless the store documents otherwise.
+	// ListBans returns a page of the bans in force, in no particular order. A ban that is in force
+	// from the first page to the last is on one of the pages, unless the store documents
+	// otherwise.
 	ListBans(ctx context.Context, q BanQuery) (BanPage, error)
 }
 
@@ -110,7 +110,7 @@ type Banner interface {
 type BanQuery struct {
 	// From is where the page begins: the Next of the page before. Empty for the first page.
 	From string
-	// Most is about how many bans the page holds at most, 1 to 1,000. Default: 100.
+	// Most is the approximate maximum of bans on the page, 1 to 1,000. Default: 100.
 	Most int
 }
 
@@ -132,7 +132,8 @@ type BannedKey struct {
 	Digest string
 	// Left is how long the ban still lasts.
 	Left time.Duration
-	// InRow is the number of the ban in its row, from 1, if bans escalate; otherwise zero.
+	// InRow is the number of the ban in its row if bans escalate, otherwise zero. It counts from 1
+	// to one more than the length of Escalate, and stays there.
 	InRow int
 	// ByHand says that the ban was made with BanKey.
 	ByHand bool

@@ -56,8 +56,9 @@ func checkRate(r Rate) *LimitError {
 	return nil
 }
 
-// pace reduces a rate for exact counting of units. How many units depends on the count of
-// the rate. If they do not fit, the error names the nearest rate with which they fit.
+// pace reduces a rate for exact counting of units. The function units returns how many units must
+// fit, for a count of the rate. If they do not fit, the error names the nearest rate with which
+// they do.
 func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	if err := checkRate(r); err != nil {
 		return algo.Pace{}, err
@@ -72,8 +73,8 @@ func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	}))
 }
 
-// nearest returns the accepted rate of the same period whose count is nearest to r's: a
-// multiple of a large divisor of the period.
+// nearest returns the accepted rate of the same period whose count is nearest to r's, or the zero
+// Rate. It tries multiples of the divisors of the period.
 func nearest(r Rate, accepted func(count int64) bool) Rate {
 	best := Rate{}
 	for _, g := range divisors(r.micros()) {
@@ -91,7 +92,7 @@ func nearest(r Rate, accepted func(count int64) bool) Rate {
 }
 
 // divisors returns the divisors of n. It takes the prime factors beyond 2¹⁶ as one factor: for
-// such a period a rate that is merely near is good enough.
+// such a period any rate close to r is good enough.
 func divisors(n int64) []int64 {
 	all := []int64{1}
 	grow := func(factor int64, times int) {
@@ -119,8 +120,7 @@ func apart(a, b Rate) int64 {
 	return max(a.count-b.count, b.count-a.count)
 }
 
-// units returns the most units that may be missing from such a bucket, if its rate has
-// that count.
+// units returns the most units that may be missing from the bucket, if its rate has this count.
 func (t TokenBucket) units(count int64) int64 {
 	t.Rate.count = count
 	t = t.complete().(TokenBucket)

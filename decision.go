@@ -15,8 +15,8 @@ type Request struct {
 	// Cost is how many units are taken. Zero takes nothing and passes, unless the
 	// key is banned or in debt.
 	Cost int64
-	// Floor is how many units must remain after the take: they are reserved for more
-	// important requests.
+	// Floor is how many units must remain after the take. They are reserved for more important
+	// requests.
 	Floor int64
 	// MaxWait is the longest acceptable delay. Zero means the delay that the limit itself
 	// offers: none for a token bucket, the queue of a leaky bucket or of a concurrency limit.
@@ -30,7 +30,7 @@ type Request struct {
 	Ban *Ban
 	// Peek decides and writes nothing.
 	Peek bool
-	// Shadow decides and charges this request on its own; it never makes a batch fail.
+	// Shadow decides and charges this request on its own: it never denies a batch.
 	Shadow bool
 }
 
@@ -78,9 +78,9 @@ func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 type Decision struct {
 	// Allowed says that the request may pass, after Delay.
 	Allowed bool
-	// Reason says why it may not.
+	// Reason says why the request was denied.
 	Reason Reason
-	// Degraded says that a fallback decided, because the store was down.
+	// Degraded says that a fallback decided, because the store failed.
 	Degraded bool
 	// Overflow says that the key shares its units with other keys, because the store is
 	// full.
@@ -88,7 +88,7 @@ type Decision struct {
 
 	// Limit is the Capacity of the limit: the most units that it can give at once.
 	Limit int64
-	// Remaining is how many units the caller can still take now, after its floor.
+	// Remaining is how many units the caller can still take now, above its floor.
 	Remaining int64
 	// Delay is how long an allowed request must wait before it acts.
 	Delay time.Duration

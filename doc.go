@@ -1,8 +1,9 @@
 // Package sluice decides whether a request may pass now, later, or not at all.
 //
-// A [Limit] is an algorithm and its numbers. A [Key] says whom the limit counts for. A [Store]
-// keeps the state. Most programs hold a [Limiter], which joins a store and one limit. The
-// shortest way to one is memory.NewLimiter, which keeps its state in this process:
+// A [Limit] is an algorithm and its numbers. A [Key] identifies the client that the limit counts
+// for. A [Store] keeps the state. Most programs hold a [Limiter], which joins a store and one
+// limit. The shortest way to a Limiter is memory.NewLimiter, which keeps the state in this
+// process:
 //
 //	limiter, err := memory.NewLimiter("100/m")
 //	…
@@ -35,8 +36,8 @@
 //   - [Request.Check] reports an invalid request. [Limit.Params] has the numbers of the limit
 //     for package algo, which computes the decisions. [Ban.Terms] has the numbers of a ban.
 //   - [Limit.ID] identifies the states of a limit, and [Limit.NameID] its bans. [Key.Text] and
-//     [Key.Len] identify a key; [EncodedKey] and [AppendKeyPart] make one of encoded parts.
-//   - A [Decision] carries a [Receipt]. [Request.Charge] makes a [Charge] of it, which Cancel,
-//     Settle and Release get.
-//   - [DenialError] reports a batch that was denied although a part of it could not be decided.
+//     [Key.Len] identify a key; [EncodedKey] and [AppendKeyPart] make a key from encoded parts.
+//   - A [Decision] carries a [Receipt]. [Request.Charge] makes a [Charge] from it; Cancel,
+//     Settle and Release take the charge.
+//   - [DenialError] reports a batch that was denied although the store could not decide all of it.
 package sluice

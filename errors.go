@@ -13,11 +13,11 @@ var (
 	ErrDeadline = errors.New("sluice: the wait would last beyond the deadline")
 	// ErrEnded means that the reservation or lease has already ended.
 	ErrEnded = errors.New("sluice: already ended")
-	// ErrLeaseLost means that the lease's TTL ended before it was released or renewed.
+	// ErrLeaseLost means that the TTL of the lease ended before the lease was released or renewed.
 	ErrLeaseLost = errors.New("sluice: the lease was lost")
 	// ErrUnsupported means that the limit's algorithm does not have the operation.
 	ErrUnsupported = errors.New("sluice: not supported by the limit's algorithm")
-	// ErrUnknownOutcome means that the request may have been charged or not.
+	// ErrUnknownOutcome means that it is unknown whether the call changed the state.
 	ErrUnknownOutcome = errors.New("sluice: the outcome is unknown")
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("sluice: the store is closed")
@@ -86,11 +86,11 @@ func (e *RequestError) Error() string {
 	return fmt.Sprintf("sluice: request to limit %q: %s", e.Limit, e.Problem)
 }
 
-// DenialError reports a batch of which a store could decide only a part, and denied some
-// requests: one of several servers does not answer, for example. The batch is denied then,
-// whatever the other requests would have come to, and a fallback must keep to that.
+// DenialError reports a batch that was denied although the store could decide only a part of it.
+// For example, one of several servers did not answer. The denial holds whatever the decisions
+// about the other requests would be: a fallback must not allow the batch.
 type DenialError struct {
-	// Denied holds the denials by their positions in the batch, without denied shadows.
+	// Denied holds the denials by their index in the batch, without denied shadows.
 	Denied map[int]Decision
 	// Err says why the other requests were not decided.
 	Err error

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Key says whom a limit counts for: an address, a user, or a combination of such parts.
-// Different parts make different keys, whatever bytes they hold: the key of "a:b" and "c" is
-// not the key of "a" and "b:c". The zero Key has no parts: it is one key for everybody.
+// Key identifies the client that a limit counts for, by an address, a user, or a combination of
+// such parts. Different parts make different keys, whatever bytes they hold: the key of "a:b" and
+// "c" is not the key of "a" and "b:c". The zero Key has no parts: it is one key for everybody.
 //
 // A Key is a value, cheap to copy, and compares with ==.
 type Key struct {
-	// text is the only part, or all of them, each after its length.
+	// text is the only part, or all parts, each preceded by its length.
 	text  string
 	parts int
 }
@@ -19,7 +19,7 @@ type Key struct {
 // StringKey returns the key of one part. It does not allocate.
 func StringKey(part string) Key { return Key{part, 1} }
 
-// NewKey returns the key of parts, in this order.
+// NewKey returns the key of these parts, in this order.
 func NewKey(parts ...string) Key {
 	switch len(parts) {
 	case 0:

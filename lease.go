@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Lease is units of a concurrency limit, held until Release or until the limit's TTL ends.
-// OK reports whether the units were taken. It is safe for concurrent use.
+// Lease holds units of a concurrency limit until Release, or until its TTL ends. OK reports
+// whether the units were taken. A Lease is safe for concurrent use.
 type Lease struct {
 	store    Store
 	request  Request
@@ -46,9 +46,10 @@ func (l *Lease) Renew(ctx context.Context) (Decision, error) {
 	return d, err
 }
 
-// Release gives the units back, and reports to the limit how long they were held. The limit
-// estimates the delays of its queue from that. Release returns ErrLeaseLost if the TTL had
-// ended before, and ErrEnded the second time. It does nothing for a denied lease.
+// Release gives the units back, and reports to the limit how long they were held. The limit uses
+// this time to estimate the delays of its queue. Release returns ErrLeaseLost if the TTL had
+// already ended, and ErrEnded if the lease was already released. It does nothing for a denied
+// lease.
 func (l *Lease) Release(ctx context.Context) error {
 	if !l.decision.Allowed {
 		return nil

@@ -12,15 +12,15 @@ import (
 // maxUnits bounds every count of units.
 const maxUnits = algo.MaxCount
 
-// kindShift puts the algorithm into the highest bits of an ID: a store may keep only these.
+// kindShift puts the algorithm into the highest bits of an ID: a store may keep only these bits.
 const kindShift = 56
 
 // Limit is a name, an algorithm and its numbers: an immutable, validated value.
 //
 // State is kept per name, algorithm and key. Two limits with the same name and algorithm are
-// versions of one limit: a request converts the state of its key to the numbers of its own
-// version, and what the key has used stays used. Two limits with the same name and different
-// algorithms count separately and share their bans.
+// versions of one limit. A request converts the state of its key to the numbers of its own
+// version: used units stay used. Two limits with the same name and different algorithms count
+// separately and share their bans.
 type Limit struct {
 	name      string
 	algorithm Algorithm
@@ -29,7 +29,8 @@ type Limit struct {
 	params    algo.Params
 	id        [2]uint64
 	nameID    [2]uint64
-	// leaseless is 1 for a limit whose requests need no member, for a quick check.
+	// leaseless is 1 for a limit whose requests need no member: Request.Check uses it for a quick
+	// test.
 	leaseless uint64
 }
 
@@ -78,8 +79,9 @@ func (l *Limit) IsNamed() bool { return l.name != l.algorithm.String() }
 // Algorithm returns the algorithm and its numbers, with the defaults filled in.
 func (l *Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Capacity returns the most units that the limit can give at once: the burst of a bucket,
-// the count of a window, the units in flight and in the queue.
+// Capacity returns the most units that the limit can give at once. For a token bucket it is the
+// burst, and for windows and logs the count. For a leaky bucket it is Queue + 1, and for a
+// concurrency limit Max + Queue.
 func (l *Limit) Capacity() int64 { return l.params.Capacity }
 
 // Rate returns the rate at which the limit gives units. For the windows of a calendar it is
@@ -100,8 +102,8 @@ func (l *Limit) LeaseTTL() time.Duration {
 	return time.Duration(l.params.Conc.TTL) * time.Microsecond
 }
 
-// Delays reports whether the limit may allow a request with a delay although the request has
-// no MaxWait, as a leaky bucket with a queue does.
+// Delays reports whether the limit may delay a request that has no MaxWait, as a leaky bucket with
+// a queue does.
 func (l *Limit) Delays() bool {
 	switch a := l.algorithm.(type) {
 	case LeakyBucket:

@@ -16,7 +16,7 @@ import (
 // [Limiter.Allow]. Callers that can wait want [Limiter.Wait]; callers that plan ahead want
 // [Limiter.Reserve]. A concurrency limit needs [Limiter.Acquire].
 //
-// Each of these methods takes one unit. Its twin with an N takes n units or none.
+// Each of these methods takes one unit. Its variant with the suffix N takes n units or none.
 //
 // A Limiter is safe for concurrent use, for any number of keys.
 type Limiter struct {
@@ -43,15 +43,15 @@ func (l *Limiter) Limit() *Limit { return l.limit.Load() }
 // SetLimit changes the numbers of the limit while it is in use. The new limit must have the
 // name of the old one.
 //
-// What keys have used stays used: the next request of each key settles its state under the
-// old numbers and clamps it to the new ones. Under another algorithm keys start fresh, and
-// their bans hold.
+// What keys have used stays used. The next request of each key settles its state under the old
+// numbers, and converts it to the new numbers. Under another algorithm keys start fresh, and their
+// bans hold.
 func (l *Limiter) SetLimit(limit *Limit) error {
 	if old := l.Limit(); limit.Name() != old.Name() {
 		return &LimitError{
 			Limit: limit.Name(), Field: "Name",
 			Problem: fmt.Sprintf("is not the name of the limit in force, %q", old.Name()),
-			Remedy:  "make a limiter of its own for a limit of another name",
+			Remedy:  "make another limiter for a limit of another name",
 		}
 	}
 	l.limit.Store(limit)
@@ -60,13 +60,13 @@ func (l *Limiter) SetLimit(limit *Limit) error {
 
 // Allow takes one unit, if the limit allows it now. It is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
-	// In these words it is cheap enough to be inlined, which saves a copy of d.
+	// Written like this, Allow is cheap enough to be inlined, which saves a copy of d.
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, 1)
 	return
 }
 
-// AllowN takes n units, or none. A leaky bucket may allow the request with a Delay: the
-// request has its turn in the queue then, and the caller waits for the Delay before it acts.
+// AllowN takes n units, or none. A leaky bucket may allow the request with a Delay: the request
+// then has a turn in the queue. The caller waits for the Delay before it acts.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, n)
 	return
@@ -84,7 +84,7 @@ func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error)
 	return l.store.Decide(ctx, Request{Limit: l.limit.Load(), Key: key, Cost: n, Peek: true})
 }
 
-// Reset forgets what key has used.
+// Reset forgets what key has used, and lifts its ban.
 func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	return l.store.Reset(ctx, l.limit.Load(), key)
 }
@@ -94,10 +94,9 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, maxWait time.Duration) (
 	return l.ReserveN(ctx, key, 1, maxWait)
 }
 
-// ReserveN takes n units ahead of time, if they become available within maxWait. The caller
-// acts after the Delay of the reservation's Decision. A token bucket goes into debt for the
-// units; a leaky bucket gives a turn in its queue; windows and logs reserve only what is
-// available now.
+// ReserveN takes n units ahead of time, if they become available within maxWait. The caller acts
+// after the Delay of the reservation's Decision. A token bucket goes into debt for the units. A
+// leaky bucket gives a turn in its queue. Windows and logs reserve only what is available now.
 //
 // A denied reservation has taken nothing and need not be ended.
 func (l *Limiter) ReserveN(ctx context.Context, key Key, n int64, maxWait time.Duration) (*Reservation, error) {
@@ -112,7 +111,7 @@ func (l *Limiter) ReserveN(ctx context.Context, key Key, n int64, maxWait time.D
 	return newReservation(l.store, &r, d), nil
 }
 
-// forever is the longest wait, which no deadline bounds.
+// forever is the longest wait, for a context without a deadline.
 const forever = time.Duration(math.MaxInt64)
 
 // Wait takes one unit as soon as it is available. It is shorthand for WaitN(ctx, key, 1).
@@ -120,12 +119,12 @@ func (l *Limiter) Wait(ctx context.Context, key Key) error { return l.WaitN(ctx,
 
 // WaitN takes n units as soon as they are available, and returns when the caller may act.
 //
-// It fails at once and takes nothing if waiting is useless: with ErrNever if n can never fit,
-// and with ErrDeadline if the wait would outlast the context's deadline. If the context ends
+// If waiting is useless, WaitN fails at once and takes nothing. It returns ErrNever if n can never
+// fit, and ErrDeadline if the wait would outlast the context's deadline. If the context ends
 // during the wait, WaitN gives back what it took and returns the context's error.
 //
-// Callers that wait for a bucket act in the order of their calls. Windows and logs make no
-// reservations: WaitN retries when they have room.
+// Callers that wait for a bucket act in the order of their calls. Windows and logs do not reserve
+// future units: WaitN retries when they have room.
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -164,8 +163,8 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) error {
 	}
 }
 
-// checkRetry returns ErrDeadline if the retry of a denied reservation would fail: a retry
-// after RetryAfter would get a turn in the queue, but not within the time left then.
+// checkRetry returns ErrDeadline if a retry of a denied reservation would fail. After RetryAfter
+// the queue has room for the retry, but its turn may come after the time that is left then.
 func (l *Limiter) checkRetry(ctx context.Context, r *Reservation, left time.Duration) error {
 	c := &r.charge
 	switch c.Limit.params.Kind {
@@ -206,8 +205,8 @@ func (l *Limiter) Acquire(ctx context.Context, key Key) (*Lease, error) {
 // releases the lease. Only a concurrency limit has leases; AcquireN fails with ErrUnsupported
 // for the others.
 //
-// The lease's OK reports whether the units were taken. The Delay of its Decision is the estimated wait of a
-// request in the queue, see [Lease.Renew]. A denied lease holds nothing and need not be
+// The lease's OK reports whether the units were taken. The Delay of its Decision is the estimated
+// wait of a request in the queue, see [Lease.Renew]. A denied lease holds nothing and need not be
 // released.
 func (l *Limiter) AcquireN(ctx context.Context, key Key, n int64) (*Lease, error) {
 	limit := l.limit.Load()

@@ -53,9 +53,9 @@ func PerDay(n int64) Rate { return Rate{n, day} }
 // Every returns the rate of one unit per interval.
 func Every(interval time.Duration) Rate { return Per(1, interval) }
 
-// ParseRate parses a rate written as count/period. The period is s, m, h, d or w, a number of
-// them ("10/30s"), or a number of ms or us; a bare number counts seconds ("100/300"). The error
-// is a *RateError.
+// ParseRate parses a rate written as count/period. The period is one of the units us, ms, s, m, h,
+// d and w, or a number of them ("10/30s"). A number without a unit counts seconds ("100/300"). The
+// error is a *RateError.
 func ParseRate(text string) (Rate, error) {
 	fail := func(problem string) (Rate, error) {
 		return Rate{}, &RateError{Text: text, Problem: problem}
@@ -147,7 +147,7 @@ func (r Rate) check() (problem, remedy string) {
 	return "", ""
 }
 
-// timeFor returns the time in which the rate gives so many units, rounded up, or the longest
+// timeFor returns the time in which the rate gives so many units, rounded up, at most the longest
 // time.Duration. It is zero for the zero Rate.
 func (r Rate) timeFor(units int64) time.Duration {
 	if r.IsZero() {

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// Reservation is units taken ahead of time. OK reports whether they were taken. The caller
-// acts after the Delay of the Decision.
+// Reservation holds units that were taken ahead of time. OK reports whether they were taken. The
+// caller acts after the Delay of the Decision.
 //
 // A reservation ends once: by Cancel, by Settle if the actual cost differs, or by acting, which
-// needs no call. After an end that failed and changed nothing, the caller can retry. It is safe
-// for concurrent use.
+// needs no call. After an end that failed and changed nothing, the caller can retry. A Reservation
+// is safe for concurrent use.
 type Reservation struct {
 	store    Store
 	charge   Charge
@@ -29,8 +29,8 @@ func (r *Reservation) Decision() Decision { return r.decision }
 // OK reports whether the units were taken.
 func (r *Reservation) OK() bool { return r.decision.Allowed }
 
-// Cancel gives back the units, except units on which later reservations rely. After the moment
-// at which the reservation acts, it gives back nothing. It returns ErrEnded if the reservation
+// Cancel gives back the units, except units on which later reservations rely. After the moment at
+// which the reservation acts, Cancel gives back nothing. It returns ErrEnded if the reservation
 // has already ended, and does nothing for a denied reservation.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.decision.Allowed {

@@ -21,17 +21,17 @@ type Store interface {
 	// DecideAll decides several requests as one: all are charged, or none is. It writes the
 	// decisions to out, which is as long as rs. Two requests with the same limit and key add up.
 	//
-	// A request with Peek takes nothing but can deny the batch. A request with Shadow is
-	// decided and charged on its own. If any decision other than a shadow's is a denial,
-	// nothing was charged, and each other decision is the same as without the batch. An error may be
-	// a *DenialError.
+	// A request with Peek takes nothing but can deny the batch. A request with Shadow is decided
+	// and charged on its own. If any decision other than a shadow's is a denial, only shadows were
+	// charged. The other allowed decisions are peeks then: Remaining is what could be taken. The
+	// denials are the same as without the batch. An error may be a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
-	// Cancel gives back what a charge took, except the part on which later charges rely. After
-	// the moment at which the charge acts, it gives back nothing. A lease is released.
+	// Cancel gives back what a charge took, except the part on which later charges rely. After the
+	// moment at which the charge acts, Cancel gives back nothing. It releases a lease.
 	Cancel(ctx context.Context, c Charge) error
 	// Settle replaces the cost of a charge by the actual cost.
 	Settle(ctx context.Context, c Charge, actual int64) error
-	// Release ends a lease of a concurrency limit, which was held for latency. It returns
+	// Release ends a lease of a concurrency limit; latency is how long it was held. It returns
 	// ErrLeaseLost if the lease had ended by itself.
 	Release(ctx context.Context, c Charge, latency time.Duration) error
 	// Reset forgets the state of a limit's key, and the ban of the key under the limit's name.
@@ -46,14 +46,14 @@ type Taker interface {
 	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
 }
 
-// taker makes a Taker of any store.
+// taker makes any store a Taker.
 type taker struct{ Store }
 
 func (t taker) Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error) {
 	return t.Decide(ctx, Request{Limit: l, Key: k, Cost: cost})
 }
 
-// Receipt says when a charge was made, in the terms of its algorithm. Only stores read it.
+// Receipt identifies a charge, in the terms of its algorithm. Only stores read it.
 type Receipt struct {
 	At   int64
 	Over uint64
@@ -112,8 +112,8 @@ func (l *Limit) Params() *algo.Params { return &l.params }
 // keep states under it. A token bucket with a warm-up and one without are two algorithms.
 func (l *Limit) ID() [2]uint64 { return l.id }
 
-// NameID returns 128 bits that identify only the name. Stores keep bans under it. Its first
-// half equals that of ID, so that a store can keep the two together.
+// NameID returns 128 bits that identify only the name. Stores keep bans under it. Its first half
+// equals the first half of ID, so that a store can keep both together.
 func (l *Limit) NameID() [2]uint64 { return l.nameID }
 
 // Terms returns the numbers with which stores decide about a ban.

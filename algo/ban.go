@@ -2,20 +2,20 @@ package algo
 
 import "time"
 
-// Ban refuses a key outright for a time after too many denials: After denials within Within lead
-// to a ban of For, and further bans in a row last as Escalate says. With After zero only bans
-// made by hand are enforced.
+// Ban refuses a key outright for a time after too many denials. After is how many denials, in the
+// time Within, lead to a ban. The first ban lasts For, and further bans in a row last as long as
+// Escalate lists. If After is zero, only bans made by hand are enforced.
 //
-// The state holds the end of the ban, or of the period in which denials are counted (T); BanCount
-// packs the rest (V).
+// In the state, T is the end of the ban, or of the period in which denials are counted. V is a
+// packed BanCount.
 type Ban struct {
 	After       int64
 	Within, For int64 // microseconds
 	// Escalate is how long the second ban in a row lasts, and the bans after it; the last entry
 	// holds for all further bans.
 	Escalate []time.Duration
-	// Forget is how many seconds a key must be quiet until the next ban is not in a row with the
-	// last ban or the last period of denials.
+	// Forget is how many seconds must pass, after the last ban or the last period of denials,
+	// until the next ban is a first one.
 	Forget int64
 	// Prolong restarts the ban with each attempt.
 	Prolong bool
@@ -25,11 +25,12 @@ type Ban struct {
 type BanCount struct {
 	// Count is the number of denials that count; zero during a ban.
 	Count int64
-	// Level is the number of the latest ban in its row, from 1. Zero: there is none, or bans do
-	// not escalate. BanByHand: a ban that was made by hand.
+	// Level is the number of the latest ban in its row, from 1 to one more than the length of
+	// Escalate. Zero: there is none, or bans do not escalate. BanByHand: a ban that was made by
+	// hand.
 	Level int64
-	// Forget is how many seconds after T the level is forgotten. For a ban by hand it is how long
-	// the ban lasts, rounded up.
+	// Forget is how many seconds after T the level is forgotten. For a ban by hand it is how many
+	// seconds the ban lasts, rounded up.
 	Forget int64
 }
 
@@ -64,7 +65,7 @@ func CountOf(v uint64) BanCount {
 	}
 }
 
-// BannedByHand returns the state of a key that is banned by hand for micros microseconds.
+// BannedByHand returns the state of a key that is banned by hand for length microseconds.
 func BannedByHand(now, length int64) State {
 	return State{T: now + length, V: BanCount{Level: BanByHand, Forget: (length + second - 1) / second}.Pack()}
 }
@@ -77,8 +78,8 @@ func (b *Ban) length(level int64) int64 {
 	return b.For
 }
 
-// Settled returns the state as of now. If it ends so far ahead that the clock must have been set
-// back, it is moved to the new time.
+// Settled returns the state as of now. If the time left is more than twice the whole length, the
+// clock was set back. Settled then moves the state to the new time.
 func (b *Ban) Settled(s State, now int64) State {
 	if s.T <= now {
 		return s
@@ -105,8 +106,8 @@ func (b *Ban) Banned(s State, now int64) int64 {
 	return 0
 }
 
-// Attempted returns the state after an attempt of the key. If its ban is in force, it has refused
-// the attempt.
+// Attempted returns the state after an attempt of the key. With Prolong, an attempt during a ban
+// restarts the ban, unless it was made by hand.
 func (b *Ban) Attempted(s State, now int64) State {
 	if !b.Prolong || b.Banned(s, now) == 0 {
 		return s
@@ -145,8 +146,8 @@ func (b *Ban) next(level int64) BanCount {
 	return BanCount{Level: min(level, int64(len(b.Escalate))) + 1, Forget: b.Forget}
 }
 
-// Fresh reports whether the state equals the state of a key never denied: no ban, no denial
-// that counts, and no ban with which the next one would be in a row.
+// Fresh reports whether the state equals the state of a key that was never denied. Then no ban is
+// in force, no denial counts, and the next ban is a first one.
 func (b *Ban) Fresh(s State, now int64) bool { return now >= BanForgotten(s) }
 
 // BanForgotten returns when a ban's state equals the state of a key that was never denied.

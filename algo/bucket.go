@@ -8,10 +8,10 @@ import (
 // full. A request takes its cost in tokens, or nothing. Over any interval W it admits at most
 // burst + ⌊rate·W⌋ units.
 //
-// It is the "continuous-state leaky bucket as a meter" of ITU-T I.371: the state counts the ticks
-// missing from a full bucket (V) at a time (T), so that zero is a full bucket. A bucket in debt
-// misses more than it can hold, up to MaxUnits or MaxTicks. The highest bit of V marks a bucket
-// that has lent, see Cancel.
+// It is the "continuous-state leaky bucket as a meter" of ITU-T I.371. V of the state counts the
+// ticks missing from a full bucket at the time T, so the zero state is a full bucket. A bucket in
+// debt misses more than it can hold, up to MaxUnits or MaxTicks. The highest bit of V marks a
+// bucket that has lent, see Cancel.
 type Bucket struct {
 	Pace
 	Burst int64
@@ -36,8 +36,8 @@ func NewBucket(p Pace, period, burst, debt int64) Bucket {
 	return b
 }
 
-// Period returns how far time may go back before the clock counts as set back: the rate's period,
-// or the time to fill the bucket, whichever is longer.
+// Period returns how far time may go back before the clock counts as set back. It is the rate's
+// period or the time to fill the bucket, whichever is longer.
 func (b *Bucket) Period() int64 { return b.period }
 
 // Restore returns the state of a bucket from the time at which it was last charged, the ticks
@@ -52,8 +52,8 @@ func (b *Bucket) Restore(at int64, missing uint64, hasLent bool) State {
 // lent is the bit of a bucket whose level no longer shows when its last reservation acts.
 const lent = 1 << 63
 
-// settled returns the ticks missing as of the request, the lent bit, and the time for which they
-// hold.
+// settled returns the ticks missing as of the request, the lent bit, the time for which they hold,
+// and whether the clock was set back.
 func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(s.T, now, b.period)
 	missing, mark = s.V&^lent, s.V&lent
@@ -152,20 +152,21 @@ func (b *Bucket) Fresh(s State, now int64) bool {
 	return now >= s.T && b.decay(s.V&^lent, now-s.T) == 0
 }
 
-// Cancel gives back what a reservation took, except the part on which later reservations rely:
-// tokens that were refilled for them and do not exist twice. After the reservation's moment it
-// gives back nothing. CancelAt of x/time/rate does the same.
+// Cancel gives back what a reservation took, except the part on which later reservations rely.
+// Tokens that were refilled for later reservations do not exist twice. After the moment at which
+// the reservation acts, Cancel gives back nothing. CancelAt of x/time/rate does the same.
 //
-// Once a part was given back, later reservations act above the level, and two words cannot hold
-// by how much: the bucket has lent. The same holds for a reservation that waits for a floor.
-// Until such a bucket is full again, a reservation gives back nothing if others may rely on it.
+// Once a part was given back, later reservations act later than the level shows. Two words cannot
+// hold how much later: the bucket has lent. The same holds for a reservation that waits for a
+// floor. Until such a bucket is full again, a reservation gives back nothing if others may rely on
+// it.
 func (b *Bucket) Cancel(s State, now int64, c Charge) State {
 	missing, mark, at, setBack := b.settled(s, now)
 	if c.Cost == 0 || setBack || at > c.At && b.decay(c.Over, at-c.At-1) == 0 {
 		return s
 	}
 	if mark != 0 && c.Over == 0 {
-		return s // it is not known who relies on it
+		return s // later reservations may rely on it
 	}
 	give := b.ticks(c.Cost)
 	if after := b.after(c, at, missing); after > 0 {
@@ -188,12 +189,11 @@ func credited(at int64, missing, give, mark uint64) State {
 
 // after returns the ticks that waiting requests took after a charge that has not acted.
 func (b *Bucket) after(c Charge, at int64, missing uint64) uint64 {
-	// The charge left this many ticks missing; without a floor, this many or fewer.
+	// taken is how many ticks the charge left missing. Without a delay it left that many or fewer.
 	taken := b.full
 	if c.Over > 0 {
 		taken += c.Over
-		// The bucket may have held more than a full one now: the charge has the numbers of its
-		// time.
+		// The burst may have been larger then than now: the charge has the numbers of its time.
 		hi, floor := bits.Mul64(uint64(c.Floor), b.Den)
 		if hi != 0 || floor > taken {
 			floor = taken
@@ -226,9 +226,9 @@ func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 	return State{at, max(missing, min(missing+more, b.most)) | mark}
 }
 
-// Convert returns the state that from's state s becomes under these numbers: settled under the
-// old numbers, the tokens kept and clamped to the new burst, as SetLimitAt and SetBurstAt of
-// x/time/rate do. A full bucket stays full.
+// Convert returns the state that from's state s becomes under these numbers. It settles s under
+// the old numbers, and keeps the tokens up to the new burst. SetLimitAt and SetBurstAt of
+// x/time/rate do the same. A full bucket stays full.
 func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 	missing, mark, at, _ := from.settled(s, now)
 	if missing == 0 {
@@ -254,9 +254,9 @@ func (b *Bucket) faster(from *Bucket) bool {
 	return hi > fromHi || hi == fromHi && lo > fromLo
 }
 
-// ConvertCharge converts a charge made under from's numbers to ticks of these numbers. It is not
-// known when the rate changed. So it assumes that the faster rate refilled the bucket: it never
-// gives back units on which later reservations rely.
+// ConvertCharge converts a charge made under from's numbers to ticks of these numbers. The time at
+// which the rate changed is unknown, so ConvertCharge assumes that the faster rate refilled the
+// bucket. A cancellation then never gives back units on which later reservations rely.
 func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
 	since, faster := now-c.At, from.faster(b)
 	if since > 0 && faster && from.decay(c.Over, since-1) == 0 {
@@ -316,9 +316,10 @@ func (b *Bucket) Missing(s State, now int64) uint64 {
 	return missing
 }
 
-// Undo gives back a charge on which nobody has acted, as if it had never been made, or slightly
-// less. c.Over holds the ticks that were missing before the charge. Without the charge the bucket
-// might have become full since; Undo does not give back what would have overflowed.
+// Undo gives back a charge on which nobody has acted. The state is then as if the charge had never
+// been made, or has slightly fewer tokens. c.Over holds the ticks that were missing before the
+// charge. Without the charge the bucket might have become full since; Undo does not give back what
+// would have overflowed.
 func (b *Bucket) Undo(s State, now int64, c Charge) State {
 	missing, mark, at, setBack := b.settled(s, now)
 	if setBack || at < c.At {

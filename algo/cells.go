@@ -4,11 +4,12 @@ package algo
 // is leaving. No interval of one window's length ever holds more than Count. A steady client gets
 // count·N/(N+1) per window, or slightly less.
 //
-// With CountDenied it counts the units of a denied attempt too, so that a client that keeps
-// trying stays denied. Requests without cost always pass then, because an attempt cannot be distinguished from debt.
+// With CountDenied it counts the units of a denied attempt too, so that a client that keeps trying
+// stays denied. Requests without cost always pass then, because an attempt cannot be distinguished
+// from debt.
 //
-// Its state has N+3 words: the number of the newest cell, the sum of all cells, at most MaxCount,
-// and the cells as a ring.
+// Its state has N+3 words: the number of the newest cell, the sum of all cells (at most MaxCount),
+// and a ring of N+1 cells.
 type SlidingWindow struct {
 	Count       int64
 	Length      int64 // microseconds, a multiple of Cells
@@ -34,8 +35,8 @@ func (c *SlidingWindow) at(w []uint64, index int64) *uint64 {
 	return &w[cellsFirst+index%(c.Cells+1)]
 }
 
-// settled returns the newest cell as of the request, the units that still count, and the time
-// from which to compute.
+// settled returns the newest cell as of the request, the units that still count, the time from
+// which to compute, and whether the clock was set back.
 func (c *SlidingWindow) settled(w []uint64, now int64) (index int64, used uint64, at int64, setBack bool) {
 	newest := int64(w[cellsIndex])
 	index = now / c.cell()
@@ -141,8 +142,9 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	return res
 }
 
-// Restore writes into w, which is all zeros, the state with this newest cell and these units, the
-// newest first. There are at most Cells+1 cells, and none before the epoch.
+// Restore writes a state into w, which is all zeros. newest is the number of its newest cell;
+// cells has the units of its cells, the newest first. There are at most Cells+1 cells, and none
+// before the epoch.
 func (c *SlidingWindow) Restore(w []uint64, newest int64, cells []uint64) {
 	w[cellsIndex] = uint64(newest)
 	for i, units := range cells {
@@ -151,7 +153,8 @@ func (c *SlidingWindow) Restore(w []uint64, newest int64, cells []uint64) {
 	}
 }
 
-// leaves returns when enough cells have left the window that at most room units are counted.
+// leaves returns the time at which at most room units still count, because older cells have left
+// the window.
 func (c *SlidingWindow) leaves(w []uint64, index int64, used, room uint64) int64 {
 	newest := int64(w[cellsIndex])
 	for i := index - c.Cells; i <= newest; i++ {
@@ -172,7 +175,7 @@ func (c *SlidingWindow) Fresh(w []uint64, now int64) bool {
 	return used == 0 && index == now/c.cell()
 }
 
-// Cancel gives a charge back at the moment at which it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (c *SlidingWindow) Cancel(w []uint64, now int64, ch Charge) {
 	if now <= ch.At {
 		c.Settle(w, now, ch, 0)
@@ -202,15 +205,15 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	}
 }
 
-// Restamps reports whether Convert moves units that were counted earlier to now. If that happened
-// again and again, they would never leave.
+// Restamps reports whether Convert counts earlier units as of now. If that happened again and
+// again, the units would never expire.
 func (c *SlidingWindow) Restamps(from *SlidingWindow, w []uint64, now int64) bool {
 	_, _, _, setBack := from.settled(w, now) //nolint:dogsled // nothing else matters
 	return (from.Length != c.Length || from.Cells != c.Cells) && !setBack
 }
 
-// Convert writes into w the state that from's state becomes under these numbers. If the cells
-// change, the units that count now are counted as of now.
+// Convert writes into w the state that from's state old becomes under these numbers. If the length
+// or the number of cells changes, the units that count now are counted as of now.
 func (c *SlidingWindow) Convert(from *SlidingWindow, w, old []uint64, now int64) {
 	index, used, at, setBack := from.settled(old, now)
 	if from.Length == c.Length && from.Cells == c.Cells {

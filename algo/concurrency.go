@@ -1,7 +1,7 @@
 package algo
 
-// Concurrency bounds how many units are in flight at once: up to Max units run, and up to Queue
-// more units wait for running ones to end. Each request holds a lease until it is released, or
+// Concurrency bounds how many units are in flight at once. Up to Max units run, and up to Queue
+// more units wait for running units to end. Each request holds a lease until it is released, or
 // until TTL after it was granted or renewed. If the clock is set back by more than a TTL, leases
 // keep the time that they had left at the latest charge.
 //
@@ -9,8 +9,9 @@ package algo
 // lua-resty-limit-traffic: Latency · ⌊(units − 1)/Max⌋. The latency adapts to what releases
 // report; an adapted latency is kept for a TTL.
 //
-// The state is a header of four words (number of leases, time of the latest charge, adapted
-// latency, its time) and three words for each lease in order of arrival: member, expiry, units.
+// The state has a header of four words: the number of leases, the time of the latest charge, the
+// adapted latency, and its time. Each lease follows, in order of arrival, with three words:
+// member, expiry, units.
 type Concurrency struct {
 	Max, Queue int64
 	TTL        int64 // microseconds
@@ -61,8 +62,8 @@ func (c *Concurrency) Full(w []uint64, now int64) bool {
 // Move copies a state into a larger slice of zeros.
 func (c *Concurrency) Move(dst, src []uint64) { copy(dst, src[:c.Words(int(src[concLeases]))]) }
 
-// jump returns by how much the clock was set back since the latest charge. It is zero up to a
-// TTL.
+// jump returns by how much the clock was set back since the latest charge. It returns zero for a
+// difference of up to a TTL.
 func (c *Concurrency) jump(w []uint64, now int64) int64 {
 	if back := int64(w[concAt]) - now; back > c.TTL {
 		return back
@@ -120,7 +121,7 @@ func (c *Concurrency) latency(w []uint64, now int64) int64 {
 	return c.Latency
 }
 
-// estimate returns the delay of a request with which there are units units.
+// estimate returns the delay of a request. units counts its own units and all units before them.
 func (c *Concurrency) estimate(latency, units int64) int64 {
 	if units <= c.Max {
 		return 0
@@ -129,7 +130,7 @@ func (c *Concurrency) estimate(latency, units int64) int64 {
 	return int64(delay)
 }
 
-// limit returns the most units that there may be, including the request's own.
+// limit returns the most units that may be held, including the request's own.
 func (c *Concurrency) limit(latency int64, req *Request) int64 {
 	most := c.Max + c.Queue
 	floor := min(req.Floor, most)
@@ -187,7 +188,7 @@ func (c *Concurrency) Decide(w []uint64, req Request, commit bool) Result {
 		switch later := c.limit(c.Latency, &req); {
 		case req.Cost <= limit:
 			res.Reason, res.RetryAfter = Limited, c.frees(w, units, limit-req.Cost, now)-now
-		case req.Cost <= later: // than the adapted latency
+		case req.Cost <= later: // when the adapted latency has expired
 			res.Reason = Limited
 			res.RetryAfter = max(c.frees(w, units, later-req.Cost, now), c.adaptedUntil(w)) - now
 		default:
@@ -218,8 +219,8 @@ func (c *Concurrency) Holds(w []uint64, member uint64) bool {
 	return false
 }
 
-// frees returns when enough leases have expired that no more than room units are left, if none is
-// released before.
+// frees returns the time at which at most room units are held, if leases only expire and none is
+// released.
 func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
 	at := now
 	for units > room {
@@ -242,8 +243,9 @@ func (c *Concurrency) frees(w []uint64, units, room, now int64) int64 {
 	return at
 }
 
-// Release ends a member's lease and reports how long it was held, which moves the latency half
-// way there. A negative time reports nothing. It returns whether the member had a lease.
+// Release ends a member's lease. latency is how long the lease was held: the adapted latency moves
+// half way to it. A negative latency reports nothing. Release returns whether the member had a
+// lease.
 func (c *Concurrency) Release(w []uint64, now int64, member uint64, latency int64) bool {
 	c.follow(w, now)
 	found := false
@@ -276,8 +278,8 @@ func (c *Concurrency) Fresh(w []uint64, now int64) bool {
 	return now >= c.adaptedUntil(w)
 }
 
-// Convert writes into w, a slice of zeros, the state that from's state becomes under these
-// numbers: the leases stay, and so does an adapted latency that has not expired.
+// Convert writes into w, a slice of zeros, the state that from's state old becomes under these
+// numbers. The leases stay, and so does an adapted latency that has not expired.
 func (c *Concurrency) Convert(from *Concurrency, w, old []uint64, now int64) {
 	c.Move(w, old)
 	if now+from.jump(old, now) >= from.adaptedUntil(old) {

@@ -1,9 +1,9 @@
 package algo
 
-// SlidingCounter approximates a sliding window by two fixed windows: the units of the current
-// window, plus the units of the earlier one, weighted by the part of it that the sliding window
-// still covers, and rounded up. In the worst case it admits 2·count − 1 units over an interval of
-// one window.
+// SlidingCounter approximates a sliding window by two fixed windows. It adds the units of the
+// current window and the weighted units of the earlier window. The weight is the part of the
+// earlier window that the sliding window still covers; the product is rounded up. In the worst
+// case it admits 2·count − 1 units over an interval of one window.
 //
 // With CountDenied it counts the units of a denied attempt in the current window too; they weigh
 // in the next window like all others. Requests without cost always pass then, because an attempt
@@ -41,7 +41,8 @@ func (c *SlidingCounter) Restore(index int64, prev, cur uint64) State {
 	return c.pack(index, prev, cur)
 }
 
-// settled returns the two windows as of the request and the time from which to compute.
+// settled returns the two windows as of the request, the time from which to compute, and whether
+// the clock was set back.
 func (c *SlidingCounter) settled(s State, now int64) (index int64, prev, cur uint64, at int64, setBack bool) {
 	index, prev, cur = c.unpack(s)
 	switch i := now / c.Length; {
@@ -65,7 +66,8 @@ func (c *SlidingCounter) weighted(prev uint64, into int64) int64 {
 	return int64(mulDivUp(prev, uint64(c.Length-into), uint64(c.Length)))
 }
 
-// until returns how far into a window the weight of the earlier one has fallen to room.
+// until returns how far into a window the weighted units of the earlier window have fallen to
+// room.
 func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 	if int64(prev) <= room {
 		return 0
@@ -94,8 +96,8 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	*res = Result{Remaining: left(c.Count, req.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, req.Now)}
 	limit := c.Count - req.Floor
 	if req.Cost == 0 {
-		// It passes unless in debt: after the clock went back, the earlier window may weigh more
-		// than when the current one was charged.
+		// It passes unless the state is in debt. After the clock went back, the earlier window may
+		// weigh more than when the current window was charged.
 		limit = max(c.Count, used)
 		if max(prev, cur) > uint64(c.Count) && !c.CountDenied {
 			limit = c.Count
@@ -147,7 +149,7 @@ func (c *SlidingCounter) Fresh(s State, now int64) bool {
 	return c.reset(index, prev, cur, now) <= 0
 }
 
-// Cancel gives a charge back at the moment at which it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (c *SlidingCounter) Cancel(s State, now int64, ch Charge) State {
 	if now > ch.At {
 		return s
@@ -182,8 +184,8 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 	return c.pack(index, prev, cur)
 }
 
-// Restamps reports whether Convert moves units that were counted earlier to now. If that happened
-// again and again, they would never leave.
+// Restamps reports whether Convert counts earlier units as of now. If that happened again and
+// again, the units would never expire.
 func (c *SlidingCounter) Restamps(from *SlidingCounter, s State, now int64) bool {
 	_, _, _, _, setBack := from.settled(s, now) //nolint:dogsled // nothing else matters
 	return from.Length != c.Length && !setBack

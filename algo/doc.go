@@ -1,15 +1,15 @@
-// Package algo holds the rate limiting algorithms as pure arithmetic. From a state, the numbers
-// of a limit, the time and a cost they compute the next state and a result. Nothing here reads a
+// Package algo holds the rate limiting algorithms as pure arithmetic. They compute the next state
+// and a result from a state, the numbers of a limit, the time and a cost. Nothing here reads a
 // clock, takes a lock or allocates.
 //
-// All arithmetic is on integers and exact. Time is in microseconds since the Unix epoch. A rate
-// of n units per P microseconds is reduced by its greatest common divisor, and amounts are
-// counted in ticks: one unit is P ticks, one microsecond refills n ticks. No fraction of a unit
-// is ever lost, whatever the times and costs of the requests.
+// All arithmetic is on integers and exact. Time is in microseconds since the Unix epoch. A rate of
+// n units per P microseconds is first reduced to its lowest terms. Amounts are counted in ticks:
+// one unit is P ticks, and one microsecond refills n ticks. No fraction of a unit is ever lost,
+// whatever the times and costs of the requests.
 //
 // The zero state of every algorithm is a fresh one: the state of a key that has never been seen.
 // Only a state that time has made equal to a fresh one may be forgotten. No later request can
-// distinguish the two, unless its time goes back to before the state was forgotten.
+// distinguish the two states, unless its time goes back to before the state was forgotten.
 //
 // # Time that goes back
 //
@@ -18,12 +18,12 @@
 // of the beginning of that window. Nothing is refilled twice, and the wait in the result includes
 // the difference.
 //
-// If the difference is more than one period of the limit, the clock was set back: the state moves
-// to the new time with all its units spent, so that the change gives nobody extra units. No key
-// is locked out for more than a period beyond what the limit demands anyway. Leases move with the
+// If the difference is more than one period of the limit, the clock was set back. The state moves
+// to the new time with all its units spent: the change gives nobody extra units. No key is locked
+// out for more than a period beyond what the limit demands anyway. Leases move too, and keep the
 // time that they had left.
 //
 // Most programs use these algorithms through a store; this package is for authors of stores.
-// Values of its types are immutable once made and safe for concurrent use. A state belongs to
-// the holder of its lock.
+// Values of its types are immutable once made and safe for concurrent use. Callers lock a state
+// while they use it.
 package algo

@@ -1,9 +1,9 @@
 package algo
 
-// LeakyBucket is the leaky bucket as a queue: requests leave one at a time at Pace. Up to Queue
-// of them wait their turn; the result carries the delay. The first Undelayed units of the queue
-// leave at once, as with nginx's "delay=" and "nodelay". Over any interval W at most ⌊rate·W⌋ + 1
-// units depart, plus the undelayed ones.
+// LeakyBucket is the leaky bucket as a queue: units leave one at a time at Pace. Up to Queue units
+// wait; the result has the delay. The first Undelayed units of the queue leave at once, as with
+// nginx's "delay=" and "nodelay". Over any interval W at most ⌊rate·W⌋ + 1 units depart, plus the
+// undelayed ones.
 //
 // The state counts the ticks of work in the queue (V) at a time (T).
 type LeakyBucket struct {
@@ -21,8 +21,8 @@ func NewLeakyBucket(p Pace, period, queue, undelayed int64) LeakyBucket {
 	return b
 }
 
-// Period returns how far time may go back before the clock counts as set back: the rate's period,
-// or the time to empty the bucket, whichever is longer.
+// Period returns how far time may go back before the clock counts as set back. It is the rate's
+// period or the time to empty the bucket, whichever is longer.
 func (b *LeakyBucket) Period() int64 { return b.period }
 
 func (b *LeakyBucket) settled(s State, now int64) (work uint64, at int64, setBack bool) {
@@ -98,8 +98,8 @@ func (b *LeakyBucket) delay(ahead uint64) int64 {
 	return 0
 }
 
-// remaining returns how many units would be admitted now: the largest c with
-// work + (c−1) units ≤ most−1 units, all of which leave in time.
+// remaining returns how many units would be admitted now. It is the largest c with work + (c−1)
+// units ≤ most−1 units, if all c units leave in time.
 func (b *LeakyBucket) remaining(work uint64, most, back int64, req *Request) int64 {
 	if most <= 0 {
 		return 0
@@ -135,7 +135,7 @@ func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
 }
 
 // Settle replaces the cost of a charge by the actual cost, if the charge is the last one in the
-// queue: requests behind it have been promised their moments.
+// queue. Requests behind it already have their delays, which must not change.
 func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
 	work, at, setBack := b.settled(s, now)
 	if setBack || work == 0 || at < c.At || work != b.decay(c.Over, at-c.At) {
@@ -149,8 +149,8 @@ func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
 	return State{at, max(work, min(work+more, b.queue+b.Den))}
 }
 
-// Convert returns the state that from's state s becomes under these numbers: the units in the
-// queue stay, at the new rate.
+// Convert returns the state that from's state s becomes under these numbers. The units in the
+// queue stay, and leave at the new rate.
 func (b *LeakyBucket) Convert(from *LeakyBucket, s State, now int64) State {
 	work, at, _ := from.settled(s, now)
 	return State{at, mulDivUp(work, b.Den, from.Den)}

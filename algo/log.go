@@ -6,9 +6,10 @@ package algo
 // With CountDenied it logs a denied attempt too, so that a client that keeps trying stays denied.
 // Requests without cost always pass then, because an attempt cannot be distinguished from debt.
 //
-// Its state is a ring of entries in a slice that its owner grows. A header of two words holds the
-// first entry with the number of entries, and the units logged before the first entry. Each entry
-// holds a time and the units logged up to and including it.
+// Its state is a ring of entries in a slice that its owner grows. A header of two words precedes
+// the entries. The first word holds the index of the first entry and the number of entries, the
+// second word the units logged before the first entry. Each entry holds a time and the units
+// logged up to and including it.
 type SlidingLog struct {
 	Count       int64
 	Length      int64 // microseconds
@@ -63,8 +64,8 @@ func (r *logRing) upTo(i int) uint64 {
 
 func (r *logRing) total() uint64 { return r.upTo(r.len) }
 
-// search returns the first entry for which after is true. It must be false for all entries before
-// that one and true for all entries after it.
+// search returns the index of the first entry for which after is true. after must be false before
+// that entry, and true from that entry on.
 func (r *logRing) search(after func(i int) bool) int {
 	lo, hi := 0, r.len
 	for lo < hi {
@@ -97,7 +98,8 @@ func (r *logRing) push(at int64, cost uint64) {
 
 func (r *logRing) save() { r.w[logHead] = uint64(r.head)<<32 | uint64(r.len) }
 
-// settled returns the first entry that counts and the time from which to compute.
+// settled returns the first entry that counts, the time from which to compute, and whether the
+// clock was set back.
 func (l *SlidingLog) settled(r *logRing, now int64) (first int, at int64, setBack bool) {
 	at = now
 	if r.len > 0 {
@@ -216,16 +218,16 @@ func (l *SlidingLog) Fresh(w []uint64, now int64) bool {
 	return r.len == 0 || r.time(r.len-1) <= now-l.Length
 }
 
-// Cancel gives a charge back at the moment at which it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (l *SlidingLog) Cancel(w []uint64, now int64, c Charge) {
 	if now <= c.At {
 		l.Settle(w, now, c, 0)
 	}
 }
 
-// Settle replaces the cost of a charge by the actual cost, while it counts. With an actual cost
-// of 0 it removes the entry. A charge without an entry, because it cost nothing, gets one or adds
-// to the next one.
+// Settle replaces the cost of a charge by the actual cost, while it counts. With an actual cost of
+// 0 it removes the entry. A charge that cost nothing has no entry: it gets an entry, or adds to
+// the next one.
 func (l *SlidingLog) Settle(w []uint64, now int64, c Charge, actual int64) {
 	r := openLog(w)
 	first, at, setBack := l.settled(&r, now)
@@ -280,8 +282,8 @@ func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual in
 	}
 }
 
-// Convert writes into w, a slice of zeros, the state that from's state becomes under these
-// numbers: the entries that count stay.
+// Convert writes into w, a slice of zeros, the state that from's state old becomes under these
+// numbers. The entries that count stay.
 func (l *SlidingLog) Convert(from *SlidingLog, w, old []uint64, now int64) {
 	src, dst := openLog(old), openLog(w)
 	first, at, setBack := from.settled(&src, now)

@@ -15,8 +15,8 @@ const (
 	KindConcurrency
 )
 
-// Params are the numbers of one limit, ready to compute with. Only the field of the algorithm
-// that Kind names is used.
+// Params are the numbers of one limit, ready to compute with. Kind names the algorithm; the fields
+// of the other algorithms are unused.
 type Params struct {
 	Kind Kind
 	// Capacity is the most units that the limit can give at once.
@@ -59,8 +59,8 @@ func (p *Params) Inline() bool {
 	}
 }
 
-// DecideState decides one request from a state of an inline kind, as the Decide of that kind,
-// without copying large values.
+// DecideState decides one request from a state of an inline kind. It does what Decide of that kind
+// does, without copying large values.
 func (p *Params) DecideState(s State, req *Request, res *Result) State {
 	switch p.Kind {
 	case KindBucket:
@@ -144,8 +144,8 @@ func (p *Params) FreshWords(w []uint64, now int64) bool {
 	}
 }
 
-// ConvertState returns the state that s, written under the numbers from, becomes under the
-// numbers p of the same inline kind.
+// ConvertState converts the state s from the numbers from to the numbers p. Both are of the same
+// inline kind.
 func (p *Params) ConvertState(from *Params, s State, now int64) State {
 	switch p.Kind {
 	case KindBucket:
@@ -171,8 +171,8 @@ func (p *Params) RestampsWords(from *Params, w []uint64, now int64) bool {
 	return p.Kind == KindSlidingWindow && p.Cells.Restamps(&from.Cells, w, now)
 }
 
-// ConvertWords writes into w the state that old, written under the numbers from, becomes under
-// the numbers p of the same kind. w is all zeros and no shorter than old.
+// ConvertWords converts the state old from the numbers from to the numbers p of the same kind, and
+// writes it into w. The slice w is all zeros and no shorter than old.
 func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -187,7 +187,8 @@ func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
 	}
 }
 
-// Words returns the smallest and the largest size of a state of a kind that is not inline.
+// Words returns the smallest and the largest size of a state, in words, for a kind that is not
+// inline.
 func (p *Params) Words() (least, most int) {
 	switch p.Kind {
 	case KindWarmBucket:

@@ -15,7 +15,7 @@ const (
 	Never
 )
 
-// Request is what an algorithm decides about.
+// Request is what an algorithm decides.
 type Request struct {
 	// Now is the time of the request, in microseconds since the epoch, not negative.
 	Now int64
@@ -35,7 +35,7 @@ type Request struct {
 type Result struct {
 	Allowed bool
 	Reason  Reason
-	// Remaining is how many units the request can still take, after its floor.
+	// Remaining is how many units the request can still take, above its floor.
 	Remaining int64
 	// Delay is how long an allowed request must wait before it acts.
 	Delay int64
@@ -60,7 +60,7 @@ type Charge struct {
 	Member uint64
 }
 
-// left returns how many of count units a request can still take that leaves floor.
+// left returns how many of count units a request can still take, if floor units must remain.
 func left(count, floor int64, used uint64) int64 {
 	return max(0, count-min(floor, count)-int64(used))
 }

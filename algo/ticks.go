@@ -5,8 +5,8 @@ import "math/bits"
 // MaxTicks bounds every amount of ticks, so that the sum of two never overflows.
 const MaxTicks = 1 << 62
 
-// MaxUnits bounds the units missing from a bucket, and the cost of a settlement. Integers up to
-// it are exact in the floating-point numbers with which other stores compute.
+// MaxUnits bounds the units missing from a bucket, and the cost of a settlement. Some stores
+// compute in floating-point numbers, in which integers up to MaxUnits are exact.
 const MaxUnits = 1<<53 - 1
 
 // Pace is a rate reduced to its lowest terms: Num units are refilled every Den

@@ -2,14 +2,14 @@ package algo
 
 // WarmBucket is a token bucket with a cold start, after Guava's SmoothWarmingUp. An idle limiter
 // hands out units Cold times slower than the stable rate, and speeds up to the stable rate while
-// it is used. After Warm microseconds without use it is cold again. It saves no burst: each
-// request of up to Burst units passes once the requests before it are paid for, and the requests
-// after it pay for it. Over any interval W it admits at most burst + ⌊rate·W⌋ units.
+// it is used. After Warm microseconds without use it is cold again. It saves no burst. Each
+// request of up to Burst units passes once the requests before it are paid for; the requests after
+// it wait until it is paid for. Over any interval W it admits at most burst + ⌊rate·W⌋ units.
 //
 // Its state is three words: the time of the last charge, the ticks still to be paid, and the
 // warmth gained. In warmth, one unit is 2·(1+Cold)·Den, and one idle microsecond loses
-// (5+Cold)·Num. So the capacity and the threshold of Guava's ramp are whole numbers:
-// Warm·Num·(5+Cold), above Warm·Num·(1+Cold).
+// (5+Cold)·Num. So both numbers of Guava's ramp are whole: the capacity is Warm·Num·(5+Cold), and
+// the threshold is Warm·Num·(1+Cold).
 type WarmBucket struct {
 	Pace
 	Burst, Debt int64
@@ -57,11 +57,12 @@ func WarmFits(p Pace, warm, cold int64) bool {
 	return most < MaxTicks && unit < MaxTicks && work < MaxTicks
 }
 
-// Period returns how far time may go back before the clock counts as set back: the rate's period,
-// the time that Burst units take, or the warm-up, whichever is longest.
+// Period returns how far time may go back before the clock counts as set back. It is the longest
+// of the rate's period, the time that Burst units take, and the warm-up.
 func (b *WarmBucket) Period() int64 { return b.period }
 
-// settled returns the ticks owed and the warmth as of the request.
+// settled returns the ticks owed and the warmth as of the request, the time from which to compute,
+// and whether the clock was set back.
 func (b *WarmBucket) settled(w []uint64, now int64) (owed, warm uint64, at int64, setBack bool) {
 	passed, at, setBack := elapsed(int64(w[warmAt]), now, b.period)
 	owed, warm = w[warmOwed], w[warmth]
@@ -89,8 +90,8 @@ func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
 	if warm >= b.ramp {
 		return ticks, after
 	}
-	// The extra ticks are the mean interval over the slow part, times its length: the area under
-	// the ramp.
+	// The extra ticks are the area under the ramp: the mean extra interval over the slow part,
+	// times the length of that part.
 	slow := b.ramp - warm
 	part := min(gain, slow)
 	extra := mulDivUp(part*uint64(b.Cold-1), 2*slow-part, 16*uint64(1+b.Cold)*uint64(b.Warm)*b.Num)
@@ -154,9 +155,10 @@ func (b *WarmBucket) Fresh(w []uint64, now int64) bool {
 	return at == now && owed == 0 && warm == 0
 }
 
-// Cancel gives back a reservation before its moment, if it is the last one: the wait of the next
-// request, and the warmth. A reservation that left the limiter fully warm gives back the wait at
-// the stable rate and no warmth: it is not known how cold the limiter was before.
+// Cancel gives back a reservation before it acts, if it is the last one. It shortens the wait of
+// the next request, and takes back the warmth gained. If the limiter is fully warm, its earlier
+// warmth is unknown. Then Cancel shortens the wait by the cost at the stable rate, and leaves the
+// warmth.
 func (b *WarmBucket) Cancel(w []uint64, now int64, c Charge) {
 	owed, warm, at, setBack := b.settled(w, now)
 	if c.Cost == 0 || setBack || at > c.At || owed == 0 || b.decay(owed+b.Num, c.At-at) != c.Over {
@@ -191,8 +193,8 @@ func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
 	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed, warm
 }
 
-// Convert rewrites from's state for these numbers: the debt lasts as long as before, and the
-// warmth keeps its share.
+// Convert rewrites from's state for these numbers. The debt lasts as long as before, and the
+// warmth keeps its share of the capacity.
 func (b *WarmBucket) Convert(from *WarmBucket, w []uint64, now int64) {
 	owed, warm, at, _ := from.settled(w, now)
 	owed = mulDivUp(owed, b.Num, from.Num)

@@ -3,12 +3,11 @@ package algo
 // FixedWindow counts the units of consecutive windows and admits at most Count in each. Over an
 // interval that straddles a boundary it admits up to 2·count.
 //
-// Windows are aligned to multiples of Length since the epoch, or opened by their first charge, or
-// periods of a Calendar. With CountDenied it counts the units of a denied attempt too, up to
-// MaxCount. Requests without cost always pass then, because an attempt cannot be distinguished
-// from debt.
+// Windows begin at multiples of Length since the epoch, or with their first charge, or are periods
+// of a Calendar. With CountDenied it counts the units of a denied attempt too, up to MaxCount.
+// Requests without cost always pass then, because an attempt cannot be distinguished from debt.
 //
-// The state holds the end of the window (T) and the units counted in it (V).
+// In the state, T is the end of the window, and V is the units counted in it.
 type FixedWindow struct {
 	Count       int64
 	Length      int64 // microseconds; with a calendar, the longest period
@@ -32,8 +31,8 @@ func (w *FixedWindow) end(now int64) int64 {
 	}
 }
 
-// settled returns the window as of the request: its end, the units used in it, and the time from
-// which to compute.
+// settled returns the window as of the request: its end and the units used in it. It also returns
+// the time from which to compute, and whether the clock was set back.
 func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at int64, setBack bool) {
 	if now >= s.T {
 		return w.end(now), 0, now, false
@@ -98,7 +97,7 @@ func (w *FixedWindow) Fresh(s State, now int64) bool {
 	return now >= s.T || s.V == 0 && !w.Opened && now >= w.startBefore(s.T, now)
 }
 
-// Cancel gives a charge back at the moment at which it was made; later, nothing.
+// Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
 func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 	if now > c.At {
 		return s
@@ -149,7 +148,7 @@ func (w *FixedWindow) startOf(end int64) int64 {
 	return end - w.Length
 }
 
-// Convert returns the state that from's state s becomes under these numbers: the counted units
+// Convert returns the state that from's state s becomes under these numbers. The counted units
 // stay until the new window ends. An opened window ends no later than the old one, unless the
 // clock was set back.
 func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {

@@ -48,7 +48,8 @@ func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *alg
 	return d
 }
 
-// putBan stores the state of a ban. If there is no room, the denial is not counted, but remains a denial.
+// putBan stores the state of a ban. If there is no room, the denial is not counted, but remains a
+// denial.
 func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
 	e := sh.lookup(bp)
 	if e == nil {
@@ -68,9 +69,10 @@ func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.
 var _ sluice.Banner = (*Store)(nil)
 
 const (
-	// bannedShare is the part of the bytes that the texts may take: one in so many.
+	// The texts may take a share of 1/bannedShare of the store's bytes.
 	bannedShare = 16
-	// bannedBytes is about what a text takes beside its own length, in a map at its emptiest.
+	// bannedBytes is about how many bytes a text takes beside its own length, in a map at its
+	// lowest load.
 	bannedBytes = 320
 	// longestBanned is the longest text of a key that is kept. A digest replaces longer texts.
 	longestBanned = 256
@@ -85,7 +87,7 @@ func (a banID) compare(b banID) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag))
 }
 
-// bannedKey is what a list of bans shows.
+// bannedKey is what a list of bans shows about a key.
 type bannedKey struct {
 	limit  string
 	key    sluice.Key
@@ -104,7 +106,7 @@ func (sh *shard) keepText(id banID, limit string, k sluice.Key) {
 		sum := sha256.Sum256([]byte(text))
 		b.digest = "#" + base64.RawURLEncoding.EncodeToString(sum[:])
 	} else {
-		// A part of a request's text would keep the whole text in memory.
+		// Without the copy, a substring would keep the whole text of a request in memory.
 		b.key = sluice.EncodedKey(strings.Clone(text), k.Len())
 	}
 	n := b.bytes()
@@ -132,7 +134,7 @@ func (sh *shard) dropText(id banID) {
 	sh.store.bytes.Add(-b.bytes())
 }
 
-// BanKey bans a key by hand. See sluice.Banner. It fails if the store has no room at all.
+// BanKey bans a key by hand. See sluice.Banner. It fails if the store has no room for the ban.
 func (s *Store) BanKey(_ context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
 	if err := translate.CheckBan(l, d); err != nil {
 		return err

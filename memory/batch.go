@@ -51,8 +51,8 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	return s.decideBatch(rs, out)
 }
 
-// decideBatch is DecideAll for any batch. It locks all shards of the batch, in order. It finds
-// out what each decision would be, and then charges all requests, or none.
+// decideBatch is DecideAll for any batch. It locks all shards of the batch, in order. It first
+// finds out what each decision would be, and then charges all requests, or none.
 func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	b := s.scratch.Get().(*batch)
 	defer s.scratch.Put(b)
@@ -142,8 +142,9 @@ func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
 }
 
 // prepare adds entries, with room, for all keys that may need one, so that charging them cannot
-// fail. Unused entries are swept later. It sweeps for each new key first: it must not sweep once
-// entries are prepared, and without sweeping the far end of a table would fill up.
+// fail. Unused entries are swept after the batch. prepare itself sweeps once for each new key,
+// before it adds any entry, because a sweep would remove the new entries. Without these sweeps the
+// far end of a table would fill up.
 func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	for _, sh := range b.shards {
 		now := b.items[0].req.Now
@@ -174,8 +175,8 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	}
 }
 
-// share makes an item, and all items with its location, use the shared state at o, which items of
-// other keys may use too.
+// share makes an item use the shared state at o, together with all items of the same location.
+// Items of other keys may already use that state.
 func (b *batch) share(i int, o *location) {
 	first := b.items[i].first
 	for j := range b.items {
@@ -220,8 +221,8 @@ func (b *batch) charges(i int, rs []sluice.Request) bool {
 	return !rs[i].Peek && !rs[i].Shadow && rs[i].Cost > 0
 }
 
-// convert converts each state that will be charged to the version that charges it first. It
-// returns whether there was room.
+// convert converts each state that will be charged. The new version is the version of the first
+// request that charges the state. It returns whether there was room.
 func (b *batch) convert(rs []sluice.Request, out []sluice.Decision) bool {
 	ok := true
 	for i := range b.items {
@@ -308,8 +309,8 @@ func (b *batch) denied(i int, rs []sluice.Request, d *sluice.Decision) {
 	if alone.Ban != nil {
 		terms := alone.Ban.Terms()
 		state, _ := it.shard.banState(&it.ban, &terms, it.req.Now)
-		told := *d
-		if state, counts := translate.Denied(&terms, state, &told, it.req.Now); counts {
+		counted := *d
+		if state, counts := translate.Denied(&terms, state, &counted, it.req.Now); counts {
 			it.shard.putBan(&it.ban, alone.Limit, alone.Key, state, it.req.Now)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // maxFastBatch is the largest batch that is decided with only its entries locked.
 const maxFastBatch = 8
 
-// member is one request of such a batch.
+// member is one request of a fast batch.
 type member struct {
 	entry    *entry
 	shard    *shard
@@ -22,11 +22,11 @@ type member struct {
 	request  int
 }
 
-// members are the members of a batch, in the order in which entries are locked.
+// members are the requests of a fast batch, in the order in which their entries are locked.
 type members []member
 
-// decideFastBatch is DecideAll for most batches: few requests, each for some units and nothing
-// else, with different keys. The published tables must have an entry for each, with the request's
+// decideFastBatch is DecideAll for most batches: few requests with different keys, each for some
+// units and nothing else. The published tables must have an entry for each request, with its
 // version and an inline state. It locks only these entries, as decideFast does, in the order of
 // their identities, so that no two batches wait for each other. If shards must be locked, it
 // returns false and has changed nothing.
@@ -91,7 +91,8 @@ func (m *member) find() *entry {
 	return nil
 }
 
-// lock locks the entries of all members, which are sorted. It locks none if one of them fails.
+// lock locks the entries of all members, which are sorted. If it cannot lock one of them, it locks
+// none.
 func (ms members) lock() bool {
 	for i := range ms {
 		m := &ms[i]
@@ -101,7 +102,7 @@ func (ms members) lock() bool {
 			return false
 		}
 		if m.shard.frozen.Load() || m.entry.key.Load() != m.key || m.v.retired.Load() {
-			// The entry may have moved since: then it has another tag.
+			// The entry may have moved since then: it has another tag in that case.
 			m.entry.tag.CompareAndSwap(m.tag|lockBit, m.tag)
 			ms[:i].unlock()
 			return false
@@ -116,8 +117,8 @@ func (ms members) unlock() {
 	}
 }
 
-// decide decides all requests and computes the next states. It reports whether all are allowed.
-// If not, each allowed decision has what its request could take now.
+// decide decides all requests and computes the next states. It reports whether all are allowed. If
+// not, each allowed decision becomes a peek: its Remaining is what could be taken now.
 func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) bool {
 	allowed := true
 	for i := range ms {

@@ -5,14 +5,15 @@ import (
 )
 
 // An entry whose state does not fit refers to a block of the shard's slab. T holds the reference,
-// zero if there is none yet, and V the class of its size.
+// or zero if there is no block yet. V holds the class of the block's size.
 
 // words returns the block of an entry. The entry must have one.
 func (sh *shard) words(e *entry) []uint64 {
 	return sh.slab.block(uint64(e.state.T), int(e.state.V))
 }
 
-// takeBlock returns a reference to a block of zeros, or 0 if there is no room.
+// takeBlock returns a reference to a block of zeros, or 0 if there is no room. With reserve it may
+// exceed the store's bound, and always returns a block.
 func (sh *shard) takeBlock(class int, reserve bool) uint64 {
 	if n := sh.slab.need(class); n > 0 && !sh.store.grow(n) {
 		if !reserve {

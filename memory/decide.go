@@ -35,9 +35,9 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
 }
 
-// decideFast decides a request if the published table has an entry for its key, with the
-// request's version and an inline state. It locks that entry only. It returns false if the shard
-// must be locked.
+// decideFast decides a request if the published table has an entry for its key, with the request's
+// version and an inline state. It locks only that entry. It returns false if the shard must be
+// locked.
 func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) bool {
 	key := s.hashKey(v, k)
 	sh := s.shardOf(key)
@@ -48,7 +48,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	tag := s.hashTag(v, k)
 	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait}
 	if s.clockFunc == nil {
-		req.Now = s.clock.now() // before the entry is locked, to hold it for less
+		req.Now = s.clock.now() // before the entry is locked, to hold the lock for less time
 	}
 	i = t.first(i, key)
 	for entries[i].tag.Load()&^lockBit != tag {
@@ -61,7 +61,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 		return false
 	}
 	if sh.frozen.Load() || e.key.Load() != key || v.retired.Load() {
-		// The entry may have moved since: then it has another tag.
+		// The entry may have moved since then: it has another tag in that case.
 		e.tag.CompareAndSwap(tag|lockBit, tag)
 		return false
 	}
@@ -95,8 +95,8 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	return true
 }
 
-// leave unlocks the entry after the decision was written out: unlocking waits for earlier writes,
-// and the caller reads the decision at once.
+// leave unlocks the entry, and does upkeep if it is due. Callers write out the decision first:
+// unlocking waits for earlier writes, and the caller of the store reads the decision at once.
 func (s *Store) leave(sh *shard, e *entry, tag uint64, now int64) {
 	e.unlock(tag)
 	if now >= sh.nextUpkeep.Load() {
@@ -115,7 +115,7 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	sh := p.shard
 	sh.worked = 0
 	d = sh.decide(&p, r, &req)
-	// Keys that have not been moved yet come here until they are moved.
+	// While keys move to another table, requests for keys of the old table come here.
 	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
 		sh.scheduleUpkeep(now)
 		sh.upkeep(moveEntries, sweepHard, now)

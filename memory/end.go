@@ -55,9 +55,9 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 	return err
 }
 
-// end finds the charged state and the charge in its terms, and calls f to change it. If the state
-// is gone, it was equal to a fresh one, and the charge no longer counts. Then f gets a fresh
-// state, because a settlement may charge more.
+// end finds the charged state, converts the charge to the version of this state, and calls f to
+// change the state. If the state is gone, it was equal to a fresh one, and the charge no longer
+// counts. Then f gets a fresh state, because a settlement may charge more.
 func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, algo.Charge) error) error {
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, al
 	switch {
 	case e.version() == v.index:
 	case p.shard.fresh(e, now):
-		// As if it had already been forgotten.
+		// As if the state had already been forgotten.
 		if !p.shard.convert(v, e, now) {
 			return nil
 		}

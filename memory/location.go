@@ -21,8 +21,8 @@ func (s *Store) locate(v *version, k sluice.Key) location {
 	return location{key, s.hashTag(v, k), v, s.shardOf(key)}
 }
 
-// hashKey returns the first half of the identity, from which the shard and the position follow.
-// It depends on the limit's name, not on its algorithm.
+// hashKey returns the first half of the identity, which gives the shard and the position. It
+// depends on the limit's name, not on its algorithm.
 func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
 	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
@@ -32,7 +32,7 @@ func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	return h
 }
 
-// hashTag returns the second half of the identity, which depends on the algorithm too, together
+// hashTag returns the second half of the identity, which also depends on the algorithm, joined
 // with the version.
 func (s *Store) hashTag(v *version, k sluice.Key) uint64 {
 	return makeTag(s.second.hash(k.Text())^v.id[1], v.index)
@@ -44,15 +44,16 @@ func (s *Store) shardOf(key uint64) *shard {
 	return &s.shards[key&uint64(len(s.shards)-1)]
 }
 
-// ban returns the location of a key's ban. All algorithms under the limit's name have it in
-// common, in the same shard and under the same lock.
+// ban returns the location of a key's ban. All algorithms under the limit's name share this
+// location. It is in the same shard as the key, under the same lock.
 func (p location) ban() location {
 	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
 	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
 	return p
 }
 
-// overflow returns the location of the state that new keys of a limit share: one in each shard.
+// overflow returns the location of the state that new keys of a limit share when the store is
+// full. There is one in each shard.
 func (s *Store) overflow(p *location) location {
 	o := *p
 	o.key = p.shard.aside(p.v.id[0] ^ 0xbb67ae8584caa73b)

@@ -15,12 +15,12 @@ type Options struct {
 	// have Overflow set.
 	DenyWhenFull bool
 	// Shards is the number of tables, each with a lock of its own, rounded up to a power of two.
-	// Decisions about keys that have an entry lock no table. Default: 4 per CPU, at least 8.
+	// Most decisions about keys that have an entry lock no table. Default: 4 per CPU, at least 8.
 	Shards int
-	// Clock returns the time in microseconds since the epoch. It is called for each decision,
-	// with an entry or a shard locked: it must not block, and must not call the store. Default:
-	// the wall clock when the store was made plus the monotonic clock since then. The default
-	// never goes back, and follows the wall clock if that is ahead.
+	// Clock returns the time in microseconds since the epoch. It is called for each decision, with
+	// an entry or a shard locked: it must not block, and must not call the store. Default: the
+	// wall clock when the store was made plus the monotonic clock since then. The default never
+	// goes back, and moves forward if the wall clock is ahead.
 	Clock func() int64
 }
 

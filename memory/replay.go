@@ -5,8 +5,8 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// replica is a copy of a state, to find out what later requests of a batch will get once earlier
-// ones are charged.
+// replica is a copy of a state. A batch charges its earlier requests to the copy, to decide its
+// later requests.
 type replica struct {
 	params *algo.Params
 	state  algo.State
@@ -14,7 +14,7 @@ type replica struct {
 	room   int      // words beyond the state, for charges to the copy
 }
 
-// copyOf returns a copy of the state at a location, with room for so many more words.
+// copyOf returns a copy of the state at a location, with room for this many more words.
 func (sh *shard) copyOf(p *location, room int) replica {
 	c := replica{params: p.v.params, room: room}
 	e := sh.lookup(p)
@@ -37,20 +37,20 @@ func (sh *shard) copyOf(p *location, room int) replica {
 	return c
 }
 
-// keeps reports whether the copy must not be converted: the request is denied, under numbers that
-// lose times.
+// keeps reports whether the copy must stay as it is: the conversion would lose the times of used
+// units, and the request is denied.
 func (c *replica) keeps(p *algo.Params, req *algo.Request) bool {
 	if !c.restamps(p, req.Now) {
 		return false
 	}
-	anew := *c
-	anew.convert(p, req.Now)
+	converted := *c
+	converted.convert(p, req.Now)
 	if p.Inline() {
 		var res algo.Result
-		p.DecideState(anew.state, req, &res)
+		p.DecideState(converted.state, req, &res)
 		return !res.Allowed
 	}
-	return !p.DecideWords(anew.words, *req, false).Allowed
+	return !p.DecideWords(converted.words, *req, false).Allowed
 }
 
 // restamps reports whether convert would lose the times of used units.

@@ -7,18 +7,18 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// shard is a part of the keys.
+// shard holds a part of the keys.
 //
 // Most decisions are about a key that has an entry: they find it in the published table and lock
-// that entry only (see Store.decideFast). All other operations lock the shard: they take the
-// mutex, which excludes each other, and freeze the shard, which keeps decisions from locking
-// entries. A decision first locks its entry and then reads frozen; an operation first sets frozen
-// and then reads the lock bits. So one of the two sees the other.
+// that entry only (see Store.decideFast). All other operations lock the shard. They take the
+// mutex, which excludes other operations. They also freeze the shard, which keeps decisions from
+// locking entries. A decision first locks its entry and then reads frozen; an operation first sets
+// frozen and then reads the lock bits. So at least one of the two sees the other.
 type shard struct {
 	// What fast decisions read, in a cache line that is seldom written.
 	table      atomic.Pointer[table] // where keys are, or are being moved to
 	frozen     atomic.Bool
-	nextUpkeep atomic.Int64 // when a fast decision next does upkeep
+	nextUpkeep atomic.Int64 // the time at which a fast decision does upkeep next
 	_          [40]byte
 
 	mu    sync.Mutex
@@ -44,7 +44,8 @@ type shard struct {
 	_        [64]byte
 }
 
-// lock keeps all others out of the shard, except decisions that already hold an entry.
+// lock keeps all other goroutines out of the shard, except decisions that have already locked an
+// entry.
 func (sh *shard) lock() {
 	sh.mu.Lock()
 	sh.frozen.Store(true)
@@ -68,7 +69,7 @@ func (sh *shard) init(s *Store, number int) {
 	s.bytes.Add(sh.now.bytes())
 }
 
-// noKeys is the table of closed shards: fast decisions may still look into it and find nothing.
+// noKeys is the table of closed shards: fast decisions may still search it, and find nothing.
 var noKeys = newTable(firstSize)
 
 func (sh *shard) close() {
@@ -167,7 +168,7 @@ func (sh *shard) add(p *location, now int64, reserve bool) *entry {
 		if t != sh.old {
 			return nil
 		}
-		// The rest of the old table has no room for it: the growth ends here.
+		// The rest of the old table has no room for the key: move all keys now.
 		sh.move(len(t.entries), now)
 		t = sh.now
 		if i, _ = t.find(t.home(p.key), p.key, p.tag); !t.insert(i, p.key, p.tag, algo.State{}) {

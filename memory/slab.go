@@ -51,7 +51,8 @@ func (s *slab) need(class int) int64 {
 	}
 }
 
-// nextChunk returns the words of the next small chunk: twice the last one.
+// nextChunk returns the size of the next small chunk in words: twice the last one, up to
+// largestChunk.
 func (s *slab) nextChunk(words int) int {
 	n := firstChunk
 	if s.last >= 0 {

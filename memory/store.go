@@ -55,7 +55,8 @@ func New(o Options) (*Store, error) {
 
 // NewLimiter returns a limiter for a rate such as "100/m", over a store of its own in this
 // process. Each key gets a token bucket of that rate, which starts full and holds the rate's
-// count: here bursts of up to 100 units, and 100 more per minute.
+// count. The bucket of this example allows bursts of up to 100 units, and 100 more units per
+// minute.
 //
 // It is the short form for programs that need one limit. For another algorithm, or for limits
 // that share a store, use New and sluice.NewLimiter. The error is a *sluice.RateError or a
@@ -76,8 +77,9 @@ func NewLimiter(rate string) (*sluice.Limiter, error) {
 	return sluice.NewLimiter(store, limit), nil
 }
 
-// Close frees the states. All methods return sluice.ErrClosed afterwards. The store runs nothing
-// in the background: a store that is not closed leaks nothing.
+// Close frees the states. Afterwards all methods of sluice.Store, sluice.Taker and sluice.Banner
+// return sluice.ErrClosed. The store runs nothing in the background: a store that is not closed
+// leaks nothing.
 func (s *Store) Close() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -88,8 +90,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// now returns the time. Read with an entry or a shard locked, it is no earlier than the times in
-// any state there, unless Options.Clock went back.
+// now returns the time. While the caller holds an entry or a shard, the time is no earlier than
+// any time in its states, unless Options.Clock went back.
 func (s *Store) now() int64 {
 	if s.clockFunc != nil {
 		return s.clockFunc()
@@ -105,15 +107,15 @@ const (
 
 // Stats are the figures of a store.
 type Stats struct {
-	// Keys is the number of states in memory: one for each limit and key whose state differs from
-	// a fresh one, and states that equal a fresh one but have not been swept yet.
+	// Keys is the number of states in memory, one for each limit and key whose state differs from
+	// a fresh one. It includes states that equal a fresh one but have not been swept yet.
 	Keys int64
 	// Bytes is the memory of the store: tables, slabs, and what they need.
 	Bytes int64
 	// EvictedLive counts states that were forgotten before they were equal to a fresh one. It is
-	// always zero: the store has no code that does so.
+	// always zero: no code of the store forgets such a state.
 	EvictedLive int64
-	// Overflow counts decisions about new keys for which there was no room: the key shared a
+	// Overflow counts decisions about new keys for which there was no room. Such a key shared a
 	// state, or was denied.
 	Overflow int64
 	// Unlisted counts bans that are enforced but not listed, because there was no room for the
@@ -165,7 +167,7 @@ func (c *clock) now() int64 {
 func (c *clock) follow(wall, now int64) {
 	if ahead := wall - now; ahead > tolerance {
 		anchor := c.anchor.Load()
-		// The loser of a race finds the anchor moved, and retries another time.
+		// If another goroutine has moved the anchor first, a later call tries again.
 		c.anchor.CompareAndSwap(anchor, anchor+ahead)
 	}
 }

@@ -15,7 +15,7 @@ type entry struct {
 	key atomic.Uint64
 	// tag is the second half: 40 bits of hash, 23 of a version, and the lock bit.
 	tag atomic.Uint64
-	// state belongs to the holder of the lock bit, or to the holder of the shard's mutex once it
+	// Only the holder of the lock bit may use state, or the holder of the shard's mutex once it
 	// has found the bit clear.
 	state algo.State
 }
@@ -45,7 +45,7 @@ func (e *entry) lock(tag uint64) bool {
 }
 
 // wait is lock for an entry that another goroutine holds. It reads the entry only now and then:
-// each read takes the cache line away from the goroutine that is about to unlock it.
+// each read takes the cache line away from the goroutine that will unlock the entry.
 func (e *entry) wait(tag uint64) bool {
 	for looks := 1; ; looks++ {
 		switch e.tag.Load() {
@@ -72,8 +72,8 @@ const betweenLooks = 32
 // unlock clears the lock bit.
 func (e *entry) unlock(tag uint64) { e.tag.Store(tag) }
 
-// hold waits until the lock bit is clear. In a frozen shard, nobody who takes it afterwards keeps
-// it.
+// hold waits until the lock bit is clear. In a frozen shard, a decision that takes the bit
+// afterwards clears it at once.
 func (e *entry) hold() {
 	for spins := 1; e.tag.Load()&lockBit != 0; spins++ {
 		if spins%64 == 0 {
@@ -83,7 +83,7 @@ func (e *entry) hold() {
 }
 
 // retag changes the tag of an entry in a frozen shard. A goroutine may have just taken the lock
-// bit, and not yet seen that the shard is frozen. It must find its bit again to clear it: retag
+// bit, and not yet seen that the shard is frozen. It must find its bit again to clear it, so retag
 // never overwrites a lock bit.
 func (e *entry) retag(tag uint64) {
 	for {
@@ -102,9 +102,9 @@ func (e *entry) put(key, tag uint64, state algo.State) {
 }
 
 // table is an open-addressing table with linear probing, whose entries are in the order of their
-// keys (Amble and Knuth, "Ordered hash tables", 1974). A key's home is its share of the capacity,
-// so homes have the same order. A search ends at the first larger key. Moving into a table of
-// another size goes through both tables in one pass.
+// keys (Amble and Knuth, "Ordered hash tables", 1974). A key's home is proportional to the key, so
+// homes have the same order. A search ends at the first larger key. Moving into a table of another
+// size goes through both tables in one pass.
 type table struct {
 	entries []entry
 	size    uint64 // homes are below it; the entries beyond hold displaced keys
@@ -131,7 +131,7 @@ func tableBytes(size uint64) int64 {
 
 func (t *table) bytes() int64 { return tableBytes(t.size) }
 
-// home returns where a key would be if nothing displaced it.
+// home returns the position of a key that no other key displaces.
 func (t *table) home(key uint64) int {
 	hi, _ := bits.Mul64(key, t.size)
 	return int(hi)
@@ -140,7 +140,8 @@ func (t *table) home(key uint64) int {
 // first returns the position of the first key that is not less than key, from position i on. The
 // last entry is always empty and ends every search.
 func (t *table) first(i int, key uint64) int {
-	// An empty entry's key, zero, minus one is larger than any other.
+	// An empty entry has the key zero. Zero minus one is the largest number, so it ends the
+	// search.
 	for t.entries[i].key.Load()-1 < key-1 {
 		i++
 	}

@@ -13,20 +13,20 @@ const (
 	loadNum, loadDen = 4, 5
 	fullNum, fullDen = 9, 10
 	lastNum, lastDen = 19, 20
-	// moveEntries is how many entries of the old table an operation moves that adds a key or does
-	// upkeep.
+	// An operation that adds a key, or does upkeep, moves moveEntries entries of the old table.
 	moveEntries = 64
-	// sweepEntries is how many entries an operation sweeps that adds a key. sweepHard is the
-	// number for an operation that finds no room, or that does upkeep.
+	// An operation that adds a key sweeps sweepEntries entries. An operation that finds no room,
+	// or does upkeep, sweeps sweepHard entries.
 	sweepEntries, sweepHard = 4, 64
-	// quickUpkeep is how many microseconds pass between the upkeeps of fast decisions.
+	// quickUpkeep is how many microseconds pass, in a shard, between the upkeeps of fast
+	// decisions.
 	quickUpkeep = 100
 )
 
 // maxWork bounds the entries that one operation moves or sweeps.
 const maxWork = moveEntries + sweepHard
 
-// upkeep continues a growth, or sweeps, a few entries.
+// upkeep moves a few entries of the old table if there is one, and otherwise sweeps a few entries.
 func (sh *shard) upkeep(move, sweep int, now int64) {
 	sh.worked = 0
 	if sh.old != nil {
@@ -36,8 +36,7 @@ func (sh *shard) upkeep(move, sweep int, now int64) {
 	}
 }
 
-// tryUpkeep does some upkeep in the course of a fast decision, which does not need it itself. It
-// does nothing if the shard is locked.
+// tryUpkeep does some upkeep after a fast decision. It does nothing if the shard is locked.
 func (sh *shard) tryUpkeep(now int64) {
 	if !sh.mu.TryLock() {
 		return // another goroutine does it
@@ -82,14 +81,13 @@ func (sh *shard) makeRoom(now int64) bool {
 		return true
 	}
 	if sh.old != nil {
-		return sh.keys() < sh.now.used+len(sh.now.entries) // as long as both tables have room
+		return sh.keys() < sh.now.used+len(sh.now.entries) // both tables still have room
 	}
 	sh.sweep(sweepHard, now)
 	return uint64(sh.now.used)*fullDen < sh.now.size*fullNum
 }
 
-// grow takes bytes from the store's bound. It returns false and takes nothing if there are too
-// few.
+// grow takes bytes from the store's bound. It returns false and takes nothing if too few are left.
 func (s *Store) grow(n int64) bool {
 	if s.bytes.Add(n) <= s.maxBytes {
 		return true

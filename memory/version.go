@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// version is this store's record of a limit. Entries refer to it by its index, so that a state
-// can be swept, and converted when its key is requested under other numbers.
+// version is a store's record of a limit. Entries refer to a version by its index. The store needs
+// it to sweep a state, and to convert a state when a request has other numbers.
 type version struct {
 	limit  *sluice.Limit
 	params *algo.Params
@@ -17,11 +17,11 @@ type version struct {
 	bucket *algo.Bucket // nil unless it is a token bucket without warm-up
 	id     [2]uint64    // Limit.ID
 	index  uint64
-	// retired is set, with all shards locked, when the index is given up.
+	// retired is set when the index is given up. All shards are locked then.
 	retired atomic.Bool
 	// algorithm is the part of id that does not come from the name.
 	algorithm uint64
-	_         [64]byte // separates fields that are read often from one that is written often
+	_         [64]byte // separates fields that are read often from entries, which is written often
 	// entries counts the entries that refer to the version.
 	entries atomic.Int64
 }
@@ -108,8 +108,8 @@ func (s *Store) register(l *sluice.Limit) *version {
 	return v
 }
 
-// retire gives up the versions to which no entry refers. With all shards locked, nobody is adding
-// an entry that refers to one; later requests see the retired mark.
+// retire gives up the versions to which no entry refers. With all shards locked, no goroutine adds
+// an entry that refers to such a version. Later requests see the retired mark.
 func (s *Store) retire() {
 	vs := &s.versions
 	for i := range s.shards {

@@ -9,9 +9,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// The following tests use limits of one name and different algorithms, as when a rule's algorithm
-// changes: old and new programs use the limit in turn for a while. Each algorithm counts
-// separately.
+// The following tests use limits of one name and different algorithms. This happens when a rule's
+// algorithm changes: for a while, old and new programs use the limit in turn. Each algorithm
+// counts separately.
 
 // eachPair runs a test as a subtest for each sample, with all samples of other algorithms.
 func (s *subject) eachPair(samples []sample, test func(s *subject, c, other sample)) {
@@ -27,8 +27,8 @@ func (s *subject) eachPair(samples []sample, test func(s *subject, c, other samp
 	}
 }
 
-// algorithms: under one name, each algorithm decides as it would under a name of its own,
-// whatever happens under the other one.
+// algorithms: under a shared name, each algorithm decides as under a name of its own, whatever the
+// other algorithm counts.
 func algorithms(s *subject) {
 	s.eachPair(samples, func(s *subject, c, other sample) {
 		w := &algorithmWalk{subject: s, rnd: source(1)}
@@ -106,7 +106,7 @@ func (w *algorithmWalk) batch() {
 	}
 }
 
-// took remembers a charge, to end it later.
+// took keeps a charge, to end it later.
 func (w *algorithmWalk) took(r, theirs *sluice.Request, got, want *sluice.Decision) {
 	if got.Allowed && !r.Peek && r.Cost > 0 {
 		w.charges = append(w.charges, [2]sluice.Charge{r.Charge(got), theirs.Charge(want)})
@@ -132,9 +132,9 @@ func (w *algorithmWalk) end() {
 	}
 }
 
-// algorithmsInTurn: a key that is used in turn under two algorithms gets what each of them holds
-// and no more. Back under the first algorithm it finds the units it has used, until they would
-// expire anyway.
+// algorithmsInTurn: a key that is used in turn under two algorithms gets the units of each
+// algorithm, and no more. When it returns to the first algorithm, its used units still count until
+// they expire.
 func algorithmsInTurn(s *subject) {
 	s.eachPair(only(notPaced), func(s *subject, c, other sample) {
 		ls := [2]*sluice.Limit{c.limit(), other.limit()}
@@ -156,8 +156,8 @@ func algorithmsInTurn(s *subject) {
 	})
 }
 
-// algorithmsEnd: the end of a charge changes the algorithm that was charged, and a reset forgets
-// only the state of its own limit.
+// algorithmsEnd: the end of a charge changes only the state that was charged. A reset forgets only
+// the state of its own limit.
 func algorithmsEnd(s *subject) {
 	s.eachPair(only(notPaced), func(s *subject, c, other sample) {
 		l, beside := c.limit(), other.limit()
@@ -216,7 +216,8 @@ func algorithmsBatch(s *subject) {
 }
 
 // algorithmsBans: a ban belongs to the name and holds under every algorithm. Denials under two
-// algorithms add up. To lift the ban, or to reset the key, under one algorithm lifts it for all.
+// algorithms add up. Lifting the ban, or resetting the key, under one algorithm lifts the ban
+// under all.
 func algorithmsBans(s *subject) {
 	bucket := limit("bans", sluice.TokenBucket{Rate: sluice.PerHour(1)})
 	window := limit("bans", sluice.FixedWindow{Rate: sluice.PerHour(1)})

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// countDenied: with CountDenied a denied attempt counts like an allowed one, so that a client
-// that keeps trying stays denied, and a client that waits is allowed.
+// countDenied: with CountDenied a denied attempt counts like an allowed one. A client that keeps
+// trying stays denied, and a client that waits is allowed.
 func countDenied(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := s.full(c)
@@ -50,8 +50,8 @@ func countDenied(s *subject) {
 	s.remaining(plain, key, 2, "a second after the charge, denials in between")
 }
 
-// countDeniedNot: a denied peek is not an attempt, nor is a cost that never passes, nor a request
-// that a ban refuses. A cost of zero passes.
+// countDeniedNot: a denial does not count as an attempt for a peek, for a cost that never passes,
+// or for a banned key. A cost of zero passes.
 func countDeniedNot(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := s.full(c)
@@ -70,8 +70,8 @@ func countDeniedNot(s *subject) {
 	})
 }
 
-// countDeniedBatch: in a denied batch, a request that would be denied by itself counts as an
-// attempt, and no other.
+// countDeniedBatch: in a denied batch, only the requests that would be denied by themselves count
+// as attempts.
 func countDeniedBatch(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := c.limit()
@@ -119,8 +119,9 @@ func altered(a sluice.Algorithm, count int64, denied bool) sluice.Algorithm {
 	return a
 }
 
-// countDeniedCharges: charges are given back, attempts are not. Counted attempts stay counted
-// when the limit's numbers change, even if attempts no longer count: then they are a debt.
+// countDeniedCharges: a cancellation or a settlement gives back charges, but no attempts. Counted
+// attempts stay counted when the limit's numbers change, even if the new numbers count no
+// attempts: then they are a debt.
 func countDeniedCharges(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := c.limit()

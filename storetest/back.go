@@ -87,8 +87,8 @@ func backBans(s *subject) {
 	s.allowed(s.decide(r), "when the ban has ended")
 }
 
-// backRandom: however the clock jumps, no more is admitted than under a clock that ran on for as
-// long, and a client that waits for RetryAfter is allowed.
+// backRandom: however the clock jumps, the admitted units stay within the bound for the time
+// passed forward, plus twice the capacity. A client that waits for RetryAfter is allowed.
 func backRandom(s *subject) {
 	for _, c := range only(func(c sample) bool { return !c.lease && !c.countsDenied }) {
 		s.Run(c.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func backRandom(s *subject) {
 				}
 				before := s.clock.Now()
 				s.clock.Advance(jump)
-				// Time counts as passed if the clock goes forward, from wherever it was.
+				// Each step of the clock forward counts as passed time, wherever it began.
 				if now := s.clock.Now(); now > before {
 					forward += time.Duration(now-before) * time.Microsecond
 				}

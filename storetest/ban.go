@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// bans: after a number of denials a key is refused outright for a time, which its attempts do not
-// prolong. Peeks do not count. A reset lifts the ban.
+// bans: after a number of denials a key is refused outright for a time. Its attempts do not
+// prolong this time. Peeks do not count. A reset lifts the ban.
 func bans(s *subject) {
 	s.each(only(notCountingDenied), func(s *subject, c sample) {
 		l := c.limit()
@@ -73,7 +73,7 @@ func bans(s *subject) {
 	})
 }
 
-// banWindow: denials count within a time from the first one; Within is For unless given.
+// banWindow: denials add up within a time from the first one. Within defaults to For.
 func banWindow(s *subject) {
 	l := limit("window", sluice.FixedWindow{Rate: sluice.PerHour(1)})
 	terms := &sluice.Ban{After: 3, Within: 10 * time.Second, For: time.Minute}
@@ -126,8 +126,9 @@ func banRetry(s *subject) {
 	})
 }
 
-// banBatch: denials of a batch count towards a ban if each request would be denied by itself, or
-// by the batch's other requests for the same key. Requests that would have passed do not count.
+// banBatch: a denied request of a batch counts towards a ban if it would be denied by itself. It
+// also counts if the batch's other requests for the same key deny it. Requests that would have
+// passed do not count.
 func banBatch(s *subject) {
 	terms := &sluice.Ban{After: 2, For: time.Minute}
 	empty := limit("empty", sluice.FixedWindow{Rate: sluice.PerHour(1)})

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// The following tests are for Banners; they check nothing about other stores.
+// The following tests are for Banners. For other stores they check nothing.
 
 // listed returns all bans, page by page.
 func (s *subject) listed(b sluice.Banner, most int) []sluice.BannedKey {
@@ -32,7 +32,8 @@ func (s *subject) listed(b sluice.Banner, most int) []sluice.BannedKey {
 	}
 }
 
-// banByHand: a key is banned and let in by hand, however many units it has left.
+// banByHand: a key can be banned by hand, and its ban can be lifted, however many units the key
+// has left.
 func banByHand(s *subject) {
 	b, ok := s.store.(sluice.Banner)
 	if !ok {

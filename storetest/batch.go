@@ -23,7 +23,7 @@ func oneOfEach(cs []sample, k sluice.Key) []sluice.Request {
 	return rs
 }
 
-// views views the keys of all requests.
+// views returns the views of the keys of all requests.
 func (s *subject) views(rs []sluice.Request) []view {
 	s.Helper()
 	var vs []view
@@ -133,8 +133,8 @@ func batchDenials(s *subject) {
 	})
 }
 
-// batchPeeks: a peek in a batch takes nothing, can deny, and sees what the requests before it
-// take.
+// batchPeeks: a peek in a batch takes nothing and can deny the batch. It is decided as if the
+// requests before it had taken their units.
 func batchPeeks(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		l, free := c.limit(), limit("free", sluice.FixedWindow{Rate: sluice.PerHour(9)})
@@ -170,8 +170,8 @@ func batchPeeks(s *subject) {
 	})
 }
 
-// batchVersions: a batch may use a key under old and new numbers of a limit: all requests are
-// decided on its one state.
+// batchVersions: a batch may use a key under old and new numbers of a limit. All its requests are
+// decided on one state.
 func batchVersions(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {
@@ -212,8 +212,8 @@ func batchVersions(s *subject) {
 	}
 }
 
-// batchErrors: a batch with an invalid request, or with too short an out, changes nothing. A
-// batch without requests succeeds.
+// batchErrors: a batch with an invalid request, or with a slice of another length for its
+// decisions, changes nothing. A batch without requests succeeds.
 func batchErrors(s *subject) {
 	ctx := context.Background()
 	l := samples[0].limit()
@@ -278,8 +278,8 @@ func batchLarge(s *subject) {
 	}
 }
 
-// batchRandom: a batch decides as another store decides its requests one after the other, and a
-// denied batch leaves everything unchanged.
+// batchRandom: a batch returns the decisions that another store makes about its requests one after
+// the other. A denied batch leaves everything unchanged.
 func batchRandom(s *subject) {
 	twin := s.twin()
 	cs := only(notCountingDenied)

@@ -32,7 +32,7 @@ func cancel(s *subject) {
 }
 
 // cancelBound: over every interval, the units that act and are not cancelled stay within a token
-// bucket's bound, whatever else is reserved and cancelled meanwhile.
+// bucket's bound. Other reservations and cancellations do not change that.
 func cancelBound(s *subject) {
 	type held struct {
 		charge sluice.Charge
@@ -80,7 +80,8 @@ func cancelBound(s *subject) {
 						sum += e.units
 					}
 				}
-				// Delays are rounded up to whole microseconds, the first one's too.
+				// All delays are rounded up to whole microseconds, also the delay of the first
+				// unit.
 				if most := bucket.Burst + bucket.Rate.Count()*(within+1)/1e6; sum > most {
 					s.Fatalf("seed %d, %v: %d units act within %dµs; the bound is %d", seed, l, sum, within, most)
 				}
@@ -89,7 +90,7 @@ func cancelBound(s *subject) {
 	}
 }
 
-// cancelLate: after its moment, a charge's cancellation gives nothing back.
+// cancelLate: after the moment at which a charge acts, its cancellation gives nothing back.
 func cancelLate(s *subject) {
 	s.each(only(func(c sample) bool { return !c.lease }), func(s *subject, c sample) {
 		l := c.limit()
@@ -118,7 +119,8 @@ func cancelLate(s *subject) {
 	})
 }
 
-// cancelFloor: the units that a cancellation leaves to later reservations depend on its floor.
+// cancelFloor: the units that a cancellation leaves to later reservations depend on the floor of
+// the charge.
 func cancelFloor(s *subject) {
 	l := limit("floor", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 4})
 	narrow := limit("floor", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 1})

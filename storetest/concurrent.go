@@ -17,8 +17,7 @@ import (
 // goroutines is the number of concurrent callers.
 const goroutines = 64
 
-// parallel runs f in that many goroutines and waits for them. It reports a deadlock if they take
-// minutes.
+// parallel runs f in n goroutines and waits for them. It reports a deadlock if they take minutes.
 func (s *subject) parallel(n int, f func(i int)) {
 	s.Helper()
 	var wg sync.WaitGroup
@@ -39,7 +38,7 @@ func (s *subject) parallel(n int, f func(i int)) {
 	}
 }
 
-// exact: many concurrent callers on a frozen clock are allowed exactly the limit's units.
+// exact: while the clock does not move, many concurrent callers get exactly the limit's units.
 func exact(s *subject) {
 	const units = 1000
 	for _, c := range []struct {
@@ -80,8 +79,8 @@ func exact(s *subject) {
 	}
 }
 
-// concurrentBatches: batches over the same keys in opposite orders end, charge all or none, and
-// admit exactly what the tightest limit holds.
+// concurrentBatches: batches over the same keys in opposite orders do not deadlock. They charge
+// all or none, and admit exactly the units of the tightest limit.
 func concurrentBatches(s *subject) {
 	limits := []*sluice.Limit{
 		limit("a", sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 500}),
@@ -138,8 +137,8 @@ func concurrentBatches(s *subject) {
 	}
 }
 
-// concurrentCancel: units that many callers take and give back at one moment are all back; a
-// queue gives back only its tail.
+// concurrentCancel: many callers take units and give them back at one moment. Then all units are
+// back, but a queue gives back only its tail.
 func concurrentCancel(s *subject) {
 	for _, c := range only(func(c sample) bool { return !c.paced && c.limit().Params().Kind != algo.KindLeaky }) {
 		s.Run(c.name, func(t *testing.T) {
@@ -196,8 +195,8 @@ func concurrentLeases(s *subject) {
 	s.remaining(l, key, 7, "after all were released")
 }
 
-// concurrentSetLimit: while a limit's numbers change, no more is admitted than the largest of
-// them allows, and no charge is lost.
+// concurrentSetLimit: while a limit's numbers change, the store admits no more than the largest
+// numbers allow, and loses no charge.
 func concurrentSetLimit(s *subject) {
 	for _, c := range []struct {
 		name string
@@ -250,7 +249,7 @@ func concurrentSetLimit(s *subject) {
 	}
 }
 
-// closed: a closed store decides nothing any more.
+// closed: a closed store decides nothing, and returns ErrClosed.
 func closed(s *subject) {
 	closer, ok := s.store.(io.Closer)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// resized are the algorithms with n units, five of which come back in a second if the algorithm
-// refills.
+// resized are the algorithms with n units. If the algorithm refills, five units come back per
+// second.
 var resized = map[string]func(n int64) sluice.Algorithm{
 	"token_bucket": func(n int64) sluice.Algorithm { return sluice.TokenBucket{Rate: fivePerSecond, Burst: n} },
 	"leaky_bucket": func(n int64) sluice.Algorithm { return sluice.LeakyBucket{Rate: fivePerSecond, Queue: n - 1} },
@@ -47,8 +47,8 @@ func convert(s *subject) {
 			s.denied(s.take(l, key, 1), sluice.ReasonLimited, "one more under five again")
 			s.denied(s.take(smaller, key, 1), sluice.ReasonLimited, "one more under two")
 
-			// A state that time has made fresh is fresh under all numbers: it makes no difference
-			// whether a store has forgotten it.
+			// A state that time has made fresh is fresh under all numbers, whether or not a store
+			// has forgotten it.
 			s.clock.Advance(time.Minute)
 			s.remaining(larger, key, 10, "a minute later, under ten")
 			s.allowed(s.take(larger, key, 10), "all of ten, a minute later")
@@ -104,8 +104,8 @@ func convert(s *subject) {
 	})
 }
 
-// convertRandom: whatever the changes of its numbers, a limit admits no more than the largest of
-// them allows, and a peek agrees with the decision under new numbers.
+// convertRandom: however its numbers change, a limit admits no more than the largest numbers
+// allow. A peek under new numbers agrees with the decision.
 func convertRandom(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func convertRandom(s *subject) {
 	}
 }
 
-// prolonged are algorithms with five units in each so many seconds.
+// prolonged are algorithms with 5·n units in n seconds.
 var prolonged = map[string]func(n int64) sluice.Algorithm{
 	"token_bucket":    func(n int64) sluice.Algorithm { return sluice.TokenBucket{Rate: every(n)} },
 	"leaky_bucket":    func(n int64) sluice.Algorithm { return sluice.LeakyBucket{Rate: every(n), Queue: 5*n - 1} },
@@ -160,8 +160,8 @@ var prolonged = map[string]func(n int64) sluice.Algorithm{
 
 func every(n int64) sluice.Rate { return sluice.Per(5*n, time.Duration(n)*time.Second) }
 
-// convertInTurn: programs of two versions use a key in turn, as in a deployment. Used units
-// expire as they do under one version: denials do not keep them.
+// convertInTurn: programs with two versions of a limit use a key in turn, as in a deployment. Used
+// units expire as under one version: denials do not prolong them.
 func convertInTurn(s *subject) {
 	for name, alg := range prolonged {
 		for _, batch := range []bool{false, true} {
@@ -193,8 +193,8 @@ func convertInTurn(s *subject) {
 	}
 }
 
-// convertCharge: a charge made under other numbers of a limit can be settled and cancelled under
-// the new ones, and gives back no more than it took.
+// convertCharge: a charge made under old numbers of a limit can be settled and cancelled under new
+// numbers. It gives back no more than it took.
 func convertCharge(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {

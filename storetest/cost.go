@@ -41,7 +41,8 @@ func zeroCost(s *subject) {
 	})
 }
 
-// never: a cost beyond the capacity never passes, has the reason never, and changes nothing.
+// never: a cost beyond the capacity never passes and changes nothing. Its denial has the reason
+// never.
 func never(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()

@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// denial: a denial is a decision, not an error, and says when to come back.
+// denial: a denial is a decision, not an error, and its RetryAfter says when to come back.
 func denial(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := s.full(c)
@@ -43,7 +43,7 @@ func frozen(s *subject) {
 	})
 }
 
-// peek: a peek decides as the following decision does, and takes nothing, however often it is
+// peek: a peek returns what the next decision would, and takes nothing, however often it is
 // repeated.
 func peek(s *subject) {
 	s.each(samples, func(s *subject, c sample) {

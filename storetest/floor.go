@@ -6,7 +6,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// floor: a request leaves its floor to others, and Remaining is what is left above it.
+// floor: a request leaves its floor to others, and Remaining is what is left above the floor.
 func floor(s *subject) {
 	s.each(only(notPaced), func(s *subject, c sample) {
 		l := c.limit()
@@ -46,8 +46,8 @@ func floor(s *subject) {
 	})
 }
 
-// floorBeyondCapacity: a floor that leaves nothing denies any cost for good. It takes nothing,
-// and no sum with it overflows.
+// floorBeyondCapacity: a floor that leaves nothing denies any cost with the reason never. Such a
+// request takes nothing, and no sum with its floor overflows.
 func floorBeyondCapacity(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()

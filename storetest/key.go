@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// reset: a reset forgets the used units of one limit and key.
+// reset: a reset forgets the used units of one limit and one key.
 func reset(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l, other := s.full(c), limit("other", c.algorithm)
@@ -76,14 +76,14 @@ func keys(s *subject) {
 	s.denied(s.take(l, sluice.Key{}, 1), sluice.ReasonLimited, "the zero key, which is that of no parts")
 	encoded := sluice.AppendKeyPart(sluice.AppendKeyPart(nil, "a"), "b")
 	s.denied(s.take(l, sluice.EncodedKey(string(encoded), 2), 1), sluice.ReasonLimited, "a key of two parts, encoded by its caller")
-	// A reset of one of them resets no other.
+	// A reset of one key resets no other key.
 	s.reset(l, sluice.NewKey("a", "b"))
 	s.allowed(s.take(l, sluice.NewKey("a", "b"), 1), "the key that was reset")
 	s.denied(s.take(l, sluice.StringKey("a:b"), 1), sluice.ReasonLimited, "one that looks like it")
 }
 
-// names: limits of different names count separately, limits of one name together; a limit without
-// a name is identified by its numbers.
+// names: limits of different names count separately, and limits of one name count together. A
+// limit without a name is identified by its numbers.
 func names(s *subject) {
 	bucket := sluice.FixedWindow{Rate: sluice.PerHour(1)}
 	a, b := limit("a", bucket), limit("b", bucket)
@@ -93,7 +93,7 @@ func names(s *subject) {
 	s.allowed(s.take(limit("", bucket), key, 1), "the unit of one without a name")
 	s.denied(s.take(limit("", bucket), key, 1), sluice.ReasonLimited, "the same numbers without a name")
 	s.allowed(s.take(limit("", sluice.FixedWindow{Rate: sluice.PerHour(2)}), key, 2), "other numbers without a name")
-	// A name and a key do not run into each other.
+	// The end of a name and the start of a key stay separate.
 	s.allowed(s.take(limit("ab", bucket), sluice.StringKey("c"), 1), "the unit of ab and c")
 	s.allowed(s.take(limit("a", bucket), sluice.StringKey("bc"), 1), "the unit of a and bc")
 	s.allowed(s.take(limit("a", bucket), sluice.NewKey("b", "c"), 1), "the unit of a, b and c")

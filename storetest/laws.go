@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// laws checks every algorithm, on random schedules, against the promises that hold for all of
-// them.
+// laws checks every algorithm, on random schedules, against the promises that hold for all
+// algorithms.
 func laws(s *subject) {
 	s.each(samples, func(s *subject, c sample) {
 		l := c.limit()
@@ -36,7 +36,7 @@ func laws(s *subject) {
 	})
 }
 
-// event is units admitted at a time.
+// event is a number of units admitted at one time.
 type event struct{ at, units int64 }
 
 // bounded checks the admitted units against the algorithm's bound, over every interval.
@@ -54,7 +54,7 @@ func (s *subject) bounded(c sample, admitted []event) {
 	}
 }
 
-// honest checks Remaining: exactly as much can be taken now.
+// honest checks Remaining: exactly that many units can be taken now.
 func (s *subject) honest(c sample, l *sluice.Limit) {
 	s.Helper()
 	d := s.peek(l, key, 0)

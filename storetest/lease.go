@@ -13,8 +13,8 @@ func (s *subject) release(c sluice.Charge, latency time.Duration) error {
 	return s.store.Release(context.Background(), c, latency)
 }
 
-// leases: a lease is held until it is released or its TTL has ended, and a second request with
-// the same member renews it.
+// leases: a lease is held until it is released or its TTL has ended. A second request with the
+// same member renews it.
 func leases(s *subject) {
 	l := limit("leases", sluice.Concurrency{Max: 3, TTL: time.Second})
 	one := sluice.Request{Limit: l, Key: key, Cost: 1, Member: 101}
@@ -105,8 +105,8 @@ func leases(s *subject) {
 	}
 }
 
-// leaseQueue: requests beyond Max wait their turn, get an estimated delay, and move up as others
-// are released.
+// leaseQueue: requests beyond Max wait their turn and get an estimated delay. They move up when
+// other leases are released.
 func leaseQueue(s *subject) {
 	l := limit("queue", sluice.Concurrency{Max: 2, Queue: 3, TTL: time.Minute, Latency: 100 * time.Millisecond})
 	rs := make([]sluice.Request, 5)
@@ -137,8 +137,8 @@ func leaseQueue(s *subject) {
 	s.allowed(s.decide(r), "a lease within 200ms, with an estimate of 200ms")
 }
 
-// leaseLatency: the estimate moves half way to what a release reports, and is forgotten after a
-// TTL.
+// leaseLatency: the estimate moves half way to the latency that a release reports. It is forgotten
+// after a TTL.
 func leaseLatency(s *subject) {
 	l := limit("latency", sluice.Concurrency{Max: 1, Queue: 1, TTL: time.Second, Latency: 100 * time.Millisecond})
 	estimate := func() time.Duration {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// reservation is a row of a table: so many units are requested at one time, with any wait, and
-// act at another time. With cancel, it gives back an earlier row's units.
+// reservation is a row of a table. It requests units at a time, with any wait; they act at another
+// time. With cancel, it gives back an earlier row's units instead.
 type reservation struct {
 	at     time.Duration
 	units  int64
@@ -18,8 +18,8 @@ type reservation struct {
 
 const tenth = 100 * time.Millisecond
 
-// reservations are schedules of a token bucket of ten units a second, on which
-// golang.org/x/time/rate agrees.
+// reservations are schedules of a token bucket of ten units a second. For them,
+// golang.org/x/time/rate returns the same times.
 var reservations = []struct {
 	name  string
 	burst int64
@@ -78,7 +78,7 @@ var reservations = []struct {
 	}},
 }
 
-// reserve: a token bucket goes into debt for a request that can wait, and says for how long. A
+// reserve: a token bucket goes into debt for a request that can wait, and returns the delay. A
 // request that cannot be served in time is denied and takes nothing.
 func reserve(s *subject) {
 	for _, c := range reservations {

@@ -9,27 +9,27 @@ import (
 )
 
 // Factory makes a fresh store for one test: no other store shares its state, and clock gives its
-// time. It leaves cleaning up to t.Cleanup. If the store is an [io.Closer], a test may have
-// closed it by then.
+// time. A Factory registers its clean-up with t.Cleanup. If the store is an [io.Closer], a test
+// may close it before the clean-up.
 type Factory func(t *testing.T, clock *Clock) sluice.Store
 
 // Option changes what Run checks.
 type Option func(*suite)
 
-// TimeGoesBack says that the store follows its clock back, so that Run checks the promises about
-// that. A store whose time never goes back does not need it.
+// TimeGoesBack says that the store follows its clock back. Run then also checks the promises about
+// a clock that goes back. A store whose time never goes back does not need it.
 func TimeGoesBack() Option {
 	return func(s *suite) { s.back = true }
 }
 
-// Attempts sets how many requests each of 64 goroutines makes in the concurrent tests that count
-// exactly, for stores that are slower than memory. Default: 10,000.
+// Attempts sets how many requests each of 64 goroutines makes, in the concurrent tests that count
+// exactly. It is for stores that are slower than memory. Default: 10,000.
 func Attempts(n int) Option {
 	return func(s *suite) { s.attempts = n }
 }
 
-// Percent sets how many random requests Run makes, in percent of what it makes of a
-// store in memory, for stores that are slower. Default: 100.
+// Percent sets how many random requests Run makes, in percent of the requests for a store in
+// memory. It is for stores that are slower. Default: 100.
 func Percent(n int) Option {
 	return func(s *suite) { s.percent = n }
 }
@@ -42,7 +42,7 @@ type suite struct {
 	back     bool
 }
 
-// random returns how many random requests to make where a store in memory gets n.
+// random returns how many random requests to make if a store in memory gets n.
 func (s *suite) random(n int) int { return max(1, n*s.percent/100) }
 
 // clause is one promise of the contract.
@@ -51,7 +51,7 @@ type clause struct {
 	test func(s *subject)
 }
 
-// contract is the clauses that hold for every store.
+// contract lists the clauses that hold for every store.
 var contract = []clause{
 	{"Steps", steps},
 	{"Laws", laws},
@@ -122,7 +122,7 @@ var contract = []clause{
 	{"Closed", closed},
 }
 
-// backward is the clauses for stores whose time may go back.
+// backward lists the clauses for stores whose time may go back.
 var backward = []clause{
 	{"BackSlightly", backSlightly},
 	{"BackFar", backFar},

@@ -9,12 +9,12 @@ import (
 // capacity is how many units every sample can give at once.
 const capacity = 5
 
-// sample is an algorithm with a capacity of capacity units, all of which come back within a few
-// seconds.
+// sample is an algorithm that gives up to capacity units at once. All of them come back within a
+// few seconds.
 type sample struct {
 	name      string
 	algorithm sluice.Algorithm
-	// paced: after a charge of any cost the next request must wait, however much is left.
+	// paced: after a charge of any cost the next request must wait, however many units are left.
 	paced bool
 	// countsDenied: a denial may change the state.
 	countsDenied bool
@@ -26,12 +26,12 @@ type sample struct {
 
 func (c sample) limit() *sluice.Limit { return limit("sample", c.algorithm) }
 
-// flow is a bound of n units at once plus five per second.
+// flow is a bound of burst units at once plus five units per second.
 func flow(burst int64) func(time.Duration) int64 {
 	return func(w time.Duration) int64 { return burst + int64(5*w/time.Second) }
 }
 
-// windows is a bound of so many units in each second that an interval touches.
+// windows is a bound of count units in each second that an interval touches.
 func windows(count int64) func(time.Duration) int64 {
 	return func(w time.Duration) int64 { return count * (int64(w/time.Second) + 1) }
 }

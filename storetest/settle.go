@@ -16,7 +16,8 @@ type settlement struct {
 	cost, actual int64
 	after        time.Duration
 	remaining    int64 // after the settlement
-	// How long a unit must wait then; and how long a cost of zero, which waits only for debt.
+	// retry is how long a unit must wait then. zeroRetry is the same for a cost of zero, which
+	// waits only for debt.
 	retry, zeroRetry time.Duration
 }
 
@@ -84,7 +85,7 @@ var settlements = map[string][]settlement{
 	},
 }
 
-// settle: a settlement replaces the charged cost by the actual one, by the rules of each
+// settle: a settlement replaces the charged cost by the actual cost, by the rules of each
 // algorithm.
 func settle(s *subject) {
 	for _, c := range samples {

@@ -18,8 +18,8 @@ func shadow(s *subject) {
 	})
 }
 
-// shadowBatch: in a batch a shadow never causes a denial, and is charged on its own, whether the
-// others pass or not.
+// shadowBatch: in a batch a shadow never causes a denial. It is charged on its own, whether the
+// other requests pass or not.
 func shadowBatch(s *subject) {
 	enforced := limit("enforced", sluice.FixedWindow{Rate: sluice.PerHour(3)})
 	for _, c := range only(notPaced) {

@@ -67,7 +67,7 @@ var schedules = []struct {
 		{1000 * ms, 1, pass(0, 666_667*us)},
 	}},
 	{"token_bucket_warm_up", sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 5, WarmUp: time.Second}, []step{
-		// The areas under Guava's ramp, which falls from three times the stable 200 ms to it.
+		// The times are areas under Guava's ramp, which falls from 600 ms to the stable 200 ms.
 		{0, 1, pass(0, 720*ms)},
 		{0, 1, deny(0, 520*ms, 720*ms)},
 		{520*ms - us, 1, deny(0, us, 200*ms+us)},
@@ -182,7 +182,7 @@ var schedules = []struct {
 		{0, 3, pass(2, 1200*ms)},
 		{500 * ms, 3, deny(0, 1100*ms, 1100*ms)},
 		{500 * ms, 1, deny(0, 700*ms, 1100*ms)},
-		// Seven count, and three more pass after 1200 ms, but this attempt counts as well.
+		// Seven units count, and three more pass after 1200 ms, but this attempt counts as well.
 		{1200*ms - us, 1, deny(0, 400*ms+us, 1000*ms+us)},
 		{1600*ms - us, 1, deny(0, us, 1000*ms+us)},
 		{1600 * ms, 3, pass(0, 1200*ms)},
@@ -191,7 +191,8 @@ var schedules = []struct {
 		{0, 10, pass(0, 2000*ms)},
 		{500 * ms, 10, deny(0, 1500*ms, 1500*ms)},
 		{500 * ms, 5, deny(0, 1300*ms, 1500*ms)},
-		// A fifth of the window counts five of the 25 units: ten with these.
+		// A fifth of the window counts five of the 25 units. With the five of this attempt that is
+		// ten.
 		{1800*ms - us, 5, deny(0, 200*ms+us, 1200*ms+us)},
 		{2000*ms - us, 1, pass(3, 1000*ms+us)},
 	}},
@@ -221,7 +222,8 @@ var schedules = []struct {
 	},
 }
 
-// steps makes each algorithm decide what was computed by hand, and peeks before.
+// steps compares the decisions of each algorithm with decisions computed by hand. It peeks before
+// each of them.
 func steps(s *subject) {
 	for _, c := range schedules {
 		s.Run(c.name, func(t *testing.T) {
@@ -243,8 +245,8 @@ func steps(s *subject) {
 	}
 }
 
-// foreseen fails the test unless a peek has the decision that followed, except Remaining, which
-// is what could be taken then.
+// foreseen fails the test unless a peek equals the decision that followed. Only Remaining differs:
+// in the peek it is what could be taken.
 func (s *subject) foreseen(seen, got sluice.Decision, remaining int64) {
 	s.Helper()
 	if got.Allowed {

@@ -129,7 +129,7 @@ func (s *subject) denied(d sluice.Decision, reason sluice.Reason, format string,
 	}
 }
 
-// remaining fails the test unless a peek says that exactly n units can be taken.
+// remaining fails the test unless a peek reports that exactly n units can be taken.
 func (s *subject) remaining(l *sluice.Limit, k sluice.Key, n int64, format string, args ...any) {
 	s.Helper()
 	if d := s.peek(l, k, 0); d.Remaining != n {
@@ -137,7 +137,7 @@ func (s *subject) remaining(l *sluice.Limit, k sluice.Key, n int64, format strin
 	}
 }
 
-// same fails the test unless two decisions are the same to the caller.
+// same fails the test unless two decisions are equal for the caller.
 func (s *subject) same(got, want sluice.Decision, format string, args ...any) {
 	s.Helper()
 	got.Receipt, want.Receipt = sluice.Receipt{}, sluice.Receipt{}
@@ -146,8 +146,7 @@ func (s *subject) same(got, want sluice.Decision, format string, args ...any) {
 	}
 }
 
-// view is what peeks show of a key: two views are equal if the states are, as far as callers can
-// know.
+// view is what peeks show of a key. Two views are equal if callers cannot distinguish the states.
 type view [3]sluice.Decision
 
 // view peeks at a key in several ways.

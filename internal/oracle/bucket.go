@@ -17,17 +17,17 @@ type Bucket struct {
 
 	tokens *big.Rat
 	last   int64
-	// lent is set when the number of tokens does not show when the last reservation acts: a part of a
-	// reservation came back from below others, or one waits for its floor.
+	// lent is set when the number of tokens does not show when the last reservation acts. Either a part
+	// of an earlier reservation came back, or a reservation waits for its floor.
 	lent bool
 }
 
-// NewBucket returns a full bucket of burst tokens, which regains count tokens per period. A settlement
-// may take debt tokens more than it holds.
+// NewBucket returns a full bucket of burst tokens, refilled with count tokens per period. A settlement
+// may leave it with a debt of up to debt tokens.
 func NewBucket(count, period, burst, debt int64) Bucket {
 	b := Bucket{burst: burst, debt: debt, rate: Rat(count, period), tokens: whole(burst)}
 	b.period = max(period, Up(quo(whole(burst), b.rate)))
-	// A state counts ticks: a token is as many as the reduced period has microseconds.
+	// A state counts ticks: one token has as many ticks as the reduced period has microseconds.
 	b.most = smaller(whole(mostUnits), new(big.Rat).SetFrac(big.NewInt(mostTicks), b.rate.Denom()))
 	return b
 }
@@ -135,7 +135,7 @@ func (b Bucket) Settle(now int64, c Charge, actual int64) State {
 	return b
 }
 
-// gain sets the tokens after some came back.
+// gain sets the tokens after some tokens came back.
 func (b Bucket) gain(tokens *big.Rat) Bucket {
 	if full := whole(b.burst); !less(tokens, full) {
 		tokens, b.lent = full, false

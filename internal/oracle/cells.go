@@ -11,7 +11,7 @@ type Cells struct {
 	newest int64
 }
 
-// NewCells returns a sliding window of count units in some cells, to which the cell is added that is
+// NewCells returns a sliding window of count units. It has this many cells, and one more cell, which is
 // leaving.
 func NewCells(count, length, cells int64, countDenied bool) Cells {
 	return Cells{count: count, length: length, cells: cells, countDenied: countDenied}

@@ -19,8 +19,8 @@ func NewCounter(count, length int64, countDenied bool) Counter {
 	return Counter{count: count, length: length, countDenied: countDenied}
 }
 
-// at returns the window of a time, the units of the window before it and its own, the time from which
-// to count, and whether the clock was set back.
+// at returns the window of a time, the units of the window before it, and its own units. It also returns
+// the time from which to count, and whether the clock was set back.
 func (c Counter) at(now int64) (window, prev, cur, at int64, setBack bool) {
 	window = now / c.length
 	if window < c.newest {
@@ -33,8 +33,8 @@ func (c Counter) at(now int64) (window, prev, cur, at int64, setBack bool) {
 	return window, c.units[window-1], c.units[window], now, false
 }
 
-// used returns the units that count at a time. It adds to the current window the covered part of the
-// window before it, rounded up.
+// used returns the units that count at a time: the units of the current window, plus the covered part of
+// the window before it, rounded up.
 func (c Counter) used(now int64) int64 {
 	window, prev, cur, at, _ := c.at(now)
 	covered := Rat(c.length-(at-window*c.length), c.length)

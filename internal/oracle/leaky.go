@@ -12,8 +12,8 @@ type Leaky struct {
 	last  int64
 }
 
-// NewLeaky returns an empty bucket from which count units leave per period. queue units may be in it,
-// and the first undelayed of them do not wait.
+// NewLeaky returns an empty bucket from which count units leave per period. Up to queue units may wait in
+// it. The first undelayed of these units pass without delay.
 func NewLeaky(count, period, queue, undelayed int64) Leaky {
 	l := Leaky{queue: queue, undelayed: undelayed, each: Rat(period, count), empty: new(big.Rat)}
 	l.period = max(period, Up(mul(whole(queue+1), l.each)))
@@ -43,7 +43,7 @@ func (l Leaky) ahead(cost int64) *big.Rat {
 	return add(quo(sub(l.empty, whole(l.last)), l.each), whole(max(cost-1, 0)))
 }
 
-// delay returns how long a unit waits that has this many units ahead.
+// delay returns how long a unit waits with this many units ahead.
 func (l Leaky) delay(ahead *big.Rat) int64 {
 	late := sub(ahead, whole(l.undelayed))
 	if late.Sign() <= 0 {

@@ -8,8 +8,8 @@ type Leases struct {
 
 	held []lease
 	last int64
-	// adapted is the latency that releases have reported, and adaptedAt when the last one did, or zero. It
-	// counts for one TTL.
+	// adapted is the latency that releases have reported. adaptedAt is the time of the last report, or
+	// zero. A report counts for one TTL.
 	adapted, adaptedAt int64
 }
 
@@ -18,8 +18,8 @@ type lease struct {
 	until, cost int64
 }
 
-// NewLeases returns a concurrency limit of most units, behind which queue units may wait. At first, a turn
-// in the queue takes latency. Each release that reports a latency moves it half of the way.
+// NewLeases returns a concurrency limit of most units; queue more units may wait. At first, a turn in the
+// queue takes latency. A release that reports a latency moves this time half of the way.
 func NewLeases(most, queue, ttl, latency int64) Leases {
 	return Leases{most: most, queue: queue, ttl: ttl, latency: latency}
 }
@@ -62,7 +62,7 @@ func (l Leases) used() (sum int64) {
 	return sum
 }
 
-// delay returns the delay of a request with which so many units are held.
+// delay returns the delay of a request. units counts its own units and all units before them.
 func (l Leases) delay(now, units int64) int64 {
 	if units <= l.most {
 		return 0
@@ -70,7 +70,7 @@ func (l Leases) delay(now, units int64) int64 {
 	return l.turn(now) * ((units - 1) / l.most)
 }
 
-// fits reports whether a request passes with which so many units are held.
+// fits reports whether a request passes. units counts its own units and all units before them.
 func (l Leases) fits(r Request, units int64) bool {
 	most := l.most + l.queue
 	if r.MaxWait < 0 {
@@ -122,7 +122,7 @@ func (l Leases) Take(r Request, allowed bool) (State, Charge) {
 	return l, c
 }
 
-// shifted returns the leases after the clock was set back: each lasts as long as before.
+// shifted returns the leases after the clock was set back. Each lease keeps the time that it had left.
 func (l Leases) shifted(now int64) Leases {
 	back := l.last - now
 	l.held, l.last, l.adaptedAt = slices.Clone(l.held), now, max(0, l.adaptedAt-back)

@@ -105,7 +105,7 @@ func (l Log) Settle(now int64, c Charge, actual int64) State {
 	if actual <= c.Cost || c.At-at > l.length {
 		return l
 	}
-	// The entry is forgotten. The further cost adds to the next entry, or gets one of its own.
+	// The charge has no entry. The further cost adds to the next entry, or gets an entry of its own.
 	counted = slices.Clone(counted)
 	more := entry{actual - c.Cost, c.At}
 	if i := slices.IndexFunc(counted, func(e entry) bool { return e.at >= c.At }); i >= 0 {

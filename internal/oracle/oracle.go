@@ -1,6 +1,6 @@
-// Package oracle computes what each algorithm must decide, from the definition of the algorithm. It
-// uses rational numbers and plain lists, and imports nothing of the code that tests compare with it.
-// No program uses it.
+// Package oracle computes what each algorithm must decide, from the definition of the algorithm. It uses
+// rational numbers and plain lists. It does not import the code that tests compare with it. No program
+// uses it.
 //
 // A State is a value: its methods change nothing and return the state after them. Times are in
 // microseconds, and no time is negative.
@@ -14,8 +14,8 @@ type Request struct {
 	Cost int64
 	// Floor is how many units must remain.
 	Floor int64
-	// MaxWait is the longest delay. Zero accepts what the algorithm offers by itself, and a negative one
-	// accepts no delay.
+	// MaxWait is the longest delay. Zero accepts the delay that the algorithm offers by itself. A
+	// negative MaxWait accepts no delay.
 	MaxWait int64
 	// Member is the identity of a lease.
 	Member uint64
@@ -24,8 +24,8 @@ type Request struct {
 // longest returns the longest delay of a request to an algorithm that offers none by itself.
 func (r Request) longest() int64 { return max(r.MaxWait, 0) }
 
-// beyond reports whether a request is for more than count units above its floor. It can never pass,
-// and it does not count as an attempt.
+// beyond reports whether a request is for more than count units above its floor. Such a request can never
+// pass, and does not count as an attempt.
 func (r Request) beyond(count int64) bool { return r.Floor > count || r.Cost > count-r.Floor }
 
 // Reason says why a request was denied.
@@ -34,9 +34,9 @@ type Reason uint8
 // The reasons.
 const (
 	None    Reason = iota // the request is allowed
-	Limited               // later it will pass
+	Limited               // the same request can pass later
 	TooSoon               // the last request was less than the smallest interval ago
-	Never                 // it cannot pass at any time
+	Never                 // the request can never pass
 )
 
 // Result is the decision about one request.
@@ -52,17 +52,17 @@ type Result struct {
 // Charge is what an allowed request took.
 type Charge struct {
 	Cost, Floor int64
-	// At is when it was charged. It is later than the request if the clock had gone back.
+	// At is when it was charged. It is later than the request if the clock went back before.
 	At     int64
 	Member uint64
 	// Act is when it acts, before rounding.
 	Act *big.Rat
-	// End is when a bucket would have been empty after it, or the next permit free.
+	// End is when the bucket is empty after the charge, or when the next permit is free.
 	End *big.Rat
 }
 
-// State is the state of one key under one limit. It defines whether and when a request passes; the
-// rest of a Result follows from that, see Decide.
+// State is the state of one key under one limit. It defines whether and when a request passes. Decide
+// computes the rest of a Result from that.
 type State interface {
 	// Allows decides a request: whether it passes, its delay, and the reason if it does not pass.
 	Allows(r Request) (allowed bool, delay int64, reason Reason)
@@ -81,8 +81,8 @@ type State interface {
 }
 
 // Decide decides a request. RetryAfter is the first time at which the same request would pass, and
-// ResetAfter the first at which the state is fresh. The search for them begins at the times of guess,
-// for which a test uses the result under test: a right guess makes the search short.
+// ResetAfter the first at which the state is fresh. The search for them begins at the times of guess: a
+// right guess makes the search short. Tests pass the result under test as the guess.
 func Decide(s State, r Request, guess Result) (Result, Charge, State) {
 	allowed, delay, reason := s.Allows(r)
 	after, c := s.Take(r, allowed)
@@ -94,7 +94,7 @@ func Decide(s State, r Request, guess Result) (Result, Charge, State) {
 	}, c, after
 }
 
-// Peek decides a request and takes nothing. Remaining is what could be taken instead.
+// Peek decides a request and takes nothing. Remaining is what could be taken at most.
 func Peek(s State, r Request, guess Result) Result {
 	d, _, _ := Decide(s, r, guess)
 	if d.Allowed && r.Cost > 0 {
@@ -103,8 +103,8 @@ func Peek(s State, r Request, guess Result) Result {
 	return d
 }
 
-// Fits reports whether Decide returns this result, or Peek for a peek. It returns the state after the
-// request, too. It is faster than they are.
+// Fits reports whether Decide, or Peek for a peek, returns this result. It also returns the state after
+// the request. It is faster than Decide and Peek.
 func Fits(s State, r Request, got Result, peek bool) (ok bool, after State) {
 	allowed, delay, reason := s.Allows(r)
 	if got.Allowed != allowed || got.Delay != delay || got.Reason != reason {
@@ -145,7 +145,8 @@ func retryAfter(s State, r Request, allowed bool, reason Reason, guess int64) in
 	})
 }
 
-// first returns the first time from which on f holds, or -1 if there is none.
+// first returns the first time at which f holds, or -1 if there is none. Once f holds, it must hold at
+// all later times.
 func first(guess int64, f func(t int64) bool) int64 {
 	if guess >= 0 && f(guess) && (guess == 0 || !f(guess-1)) {
 		return guess

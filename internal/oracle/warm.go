@@ -2,9 +2,9 @@ package oracle
 
 import "math/big"
 
-// WarmBucket is a token bucket that starts cold, as Guava's SmoothWarmingUp: stored permits, and the
-// time at which the next permit is free. A price is rounded up to ticks, of which a microsecond has as
-// many as the reduced rate has permits.
+// WarmBucket is a token bucket that starts cold, as Guava's SmoothWarmingUp. It keeps the stored permits,
+// and the time at which the next permit is free. Prices are rounded up to ticks. A microsecond has as
+// many ticks as the reduced rate has permits.
 type WarmBucket struct {
 	burst, debt, warm, cold int64
 	each                    *big.Rat // microseconds per permit at the stable rate
@@ -16,8 +16,8 @@ type WarmBucket struct {
 	last   int64
 }
 
-// NewWarmBucket returns a cold bucket. It needs warm microseconds of steady use until it reaches the
-// stable rate, and a cold permit takes cold times as long as a stable one.
+// NewWarmBucket returns a cold bucket. It reaches the stable rate after warm microseconds of steady use.
+// A cold permit takes cold times as long as a permit at the stable rate.
 func NewWarmBucket(count, period, burst, debt, warm, cold int64) WarmBucket {
 	b := WarmBucket{burst: burst, debt: debt, warm: warm, cold: cold, each: Rat(period, count)}
 	b.threshold = quo(Rat(warm, 2), b.each)
@@ -138,8 +138,8 @@ func (b WarmBucket) Cancel(now int64, c Charge) State {
 	if c.Cost == 0 || setBack || less(c.Act, whole(n.last)) || n.free.Cmp(whole(n.last)) <= 0 || n.free.Cmp(c.End) != 0 {
 		return b
 	}
-	// Before the charge, its permits were stored too. If none is stored now, that number is unknown,
-	// and the charge gives back the price of warm permits.
+	// Before the charge, its permits were stored too. If none is stored now, that number is unknown, and
+	// the charge gives back the price at the stable rate.
 	stored := smaller(b.most, add(whole(c.Cost), n.stored))
 	took, _ := b.price(c.Cost, stored)
 	if n.stored.Sign() == 0 {

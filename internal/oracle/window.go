@@ -10,8 +10,8 @@ type Window struct {
 	used       int64
 }
 
-// NewWindow returns a fixed window of count units. It opens with a request, or at multiples of its
-// length.
+// NewWindow returns a fixed window of count units. With opened it begins with a request, otherwise at a
+// multiple of its length.
 func NewWindow(count, length int64, opened, countDenied bool) Window {
 	return Window{count: count, length: length, opened: opened, countDenied: countDenied}
 }
@@ -79,7 +79,8 @@ func (w Window) Fresh(now int64) bool {
 // Settle implements State.
 func (w Window) Settle(now int64, c Charge, actual int64) State {
 	if w.Fresh(now) {
-		// No window is kept, or an empty one. The charge opens its window: one of no cost has not.
+		// No window is kept, or an empty one. A charge of no cost opened no window, so its settlement
+		// opens it.
 		fresh := NewWindow(w.count, w.length, w.opened, w.countDenied)
 		if f, _ := fresh.at(c.At); actual > c.Cost && now < f.end && c.At-now <= w.length {
 			f.open, f.used = true, actual-c.Cost

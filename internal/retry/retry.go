@@ -1,4 +1,5 @@
-// Package retry repeats what failed at a store later, in timers: ends of leases that nobody waits for.
+// Package retry repeats failed calls of a store later, in timers. No caller waits for these calls:
+// they end leases, for example.
 package retry
 
 import (
@@ -7,22 +8,23 @@ import (
 	"time"
 )
 
-// Later repeats attempts until they succeed. It bounds how many are pending, and starts no
-// goroutine that waits. Set the fields before the first use; it is safe for concurrent use then.
+// Later repeats attempts until they succeed. It bounds how many attempts are pending, and starts
+// no goroutine that waits. Set the fields before the first use; a Later is safe for concurrent use
+// then.
 type Later struct {
 	// Most is how many attempts may be pending at once.
 	Most int64
-	// First and Last are the first pause before an attempt and the longest. Pauses double, and
-	// each is random between half of it and one and a half, so that a store that comes back is
-	// not called by all at once.
+	// First is the first pause before an attempt, and Last the longest pause. Pauses double up to
+	// Last. Each pause is multiplied by a random factor between 0.5 and 1.5, so that not all
+	// attempts call a recovered store at once.
 	First, Last time.Duration
 
 	pending atomic.Int64
 }
 
-// Start calls attempt after the first pause, and again after each further one, until it reports
-// that it is done or until has passed. It reports whether there was room for it; if not, attempt
-// is never called.
+// Start calls attempt after the first pause, and again after each further pause. It stops when
+// attempt returns true, or after an attempt that ends at the time until or later. Start reports
+// whether there was room for the attempt; if not, attempt is never called.
 func (l *Later) Start(until time.Time, attempt func() (done bool)) bool {
 	if l.pending.Add(1) > l.Most {
 		l.pending.Add(-1)

@@ -1,5 +1,5 @@
-// Package translate holds what our stores do alike, wherever they keep their state: it
-// turns requests into requests of package algo, and results of package algo into decisions.
+// Package translate holds the code that all our stores share, wherever they keep their state. It
+// converts requests into requests of package algo, and results of package algo into decisions.
 package translate
 
 import (
@@ -11,12 +11,13 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// Request returns a request for its algorithm, without the time.
+// Request converts a request for package algo, without the time.
 func Request(r *sluice.Request) algo.Request {
 	return algo.Request{Cost: r.Cost, Floor: r.Floor, MaxWait: MaxWait(r.MaxWait), Member: r.Member}
 }
 
-// MaxWait returns a wait in whole microseconds, rounded down. A shorter wait is -1: none.
+// MaxWait returns a wait in whole microseconds, rounded down. A negative wait, or a positive one
+// of less than a microsecond, becomes -1: no wait.
 func MaxWait(d time.Duration) int64 {
 	if d < 0 || 0 < d && d < time.Microsecond {
 		return -1
@@ -43,8 +44,8 @@ func Decision(p *algo.Params, result *algo.Result) (d sluice.Decision) {
 	return d
 }
 
-// Duration returns microseconds as a time.Duration. More than that holds becomes the
-// longest duration of whole microseconds.
+// Duration returns microseconds as a time.Duration. A longer time than a time.Duration holds
+// becomes the longest duration of whole microseconds.
 func Duration(micros int64) time.Duration {
 	return time.Duration(min(micros, math.MaxInt64/1000)) * time.Microsecond
 }
@@ -82,8 +83,9 @@ func CheckRelease(c *sluice.Charge) error {
 	return nil
 }
 
-// Banned returns the decision about a key that is banned for so many microseconds. d is the
-// decision without the ban. The key passes when both the ban and the limit admit it.
+// Banned returns the decision about a key that is banned for micros microseconds. d is the
+// decision without the ban. The times of the result are the later ones: both the ban and the limit
+// must admit the key.
 func Banned(micros int64, d *sluice.Decision) sluice.Decision {
 	left := Duration(micros)
 	return sluice.Decision{
@@ -93,7 +95,8 @@ func Banned(micros int64, d *sluice.Decision) sluice.Decision {
 }
 
 // Denied returns the state of a ban after a decision, and whether the decision counted as a
-// denial. If it bans the key, Denied adds the ban's length to the decision.
+// denial. If the denial bans the key, Denied extends ResetAfter to the end of the ban, and
+// RetryAfter too, unless the reason is never.
 func Denied(b *algo.Ban, state algo.State, d *sluice.Decision, now int64) (next algo.State, counts bool) {
 	if d.Allowed || d.Reason == sluice.ReasonTableFull {
 		return state, false
@@ -137,7 +140,7 @@ func CheckBan(l *sluice.Limit, d time.Duration) error {
 	return nil
 }
 
-// CompleteBanQuery returns the query with the default filled in, or a *sluice.RequestError.
+// CompleteBanQuery returns the query with its default filled in, or a *sluice.RequestError.
 func CompleteBanQuery(q sluice.BanQuery) (sluice.BanQuery, error) {
 	switch {
 	case q.Most == 0:
