@@ -7,7 +7,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Admission is a request that has entered. A nil Admission has nothing to end.
+// Admission is a request that Gate.Enter has admitted. A nil Admission has nothing to end.
 type Admission struct {
 	gate    *Gate
 	results []policy.LimitResult
@@ -31,10 +31,10 @@ func (a *Admission) Settles() bool {
 	return false
 }
 
-// Leave ends the request's leases. It settles the other charges at what the request turned out to
-// cost, which is nothing for a request that does not count. Call it once, when the request has
-// been handled or has panicked; a second call does nothing. The end of ctx does not stop it; the
-// values of ctx are for Options.OnError.
+// Leave ends the request's leases. It settles the other charges at the real cost of the request, which
+// is zero for a request that does not count. Call it once, when the request has been handled or has
+// panicked; a second call does nothing. The end of ctx does not stop it; the values of ctx are for
+// Options.OnError.
 func (a *Admission) Leave(ctx context.Context, o policy.Outcome) {
 	if a == nil || a.left.Swap(true) {
 		return
@@ -57,7 +57,7 @@ func (a *Admission) Leave(ctx context.Context, o policy.Outcome) {
 	}
 }
 
-// undo gives back the charges of a request that is not to be handled.
+// undo gives back the charges of a request that will not be handled.
 func (a *Admission) undo(ctx context.Context) {
 	a.left.Store(true)
 	a.leases.cancel(ctx)

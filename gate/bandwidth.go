@@ -11,8 +11,8 @@ import (
 )
 
 // Flows pace the bytes of requests that matched rules with a Bandwidth. There is one flow for each
-// rule, key and direction, in the store of the rules' limits. It is safe for
-// concurrent use.
+// rule, key and direction. The state of the flows is in the store of the rules' limits. Flows is safe
+// for concurrent use.
 type Flows struct {
 	store   sluice.Store
 	onError func(ctx context.Context, err error)
@@ -31,13 +31,13 @@ type paced struct {
 
 type limiters struct{ down, up *bandwidth.Limiter }
 
-// mostKnown bounds the rules with flows. Beyond it, all flows are dropped, and made again when
-// their rules match.
+// mostKnown bounds the rules with flows. At the bound, all flows are dropped, and made again when their
+// rules match.
 const mostKnown = 1 << 14
 
-// NewFlows returns flows in a store. Errors of the store end a read or write only of a rule whose
-// OnStoreError is to deny; bytes of other rules pass. onError gets both errors, with the context
-// that the bytes move in; it must be safe for concurrent use, and may be nil.
+// NewFlows returns flows in a store. An error of the store ends a read or write only if the rule's
+// OnStoreError is FallbackDeny; bytes of other rules pass. onError gets every error, with the context
+// of the read or write. It must be safe for concurrent use, and may be nil.
 func NewFlows(store sluice.Store, onError func(ctx context.Context, err error)) *Flows {
 	if onError == nil {
 		onError = func(context.Context, error) {}
@@ -45,7 +45,8 @@ func NewFlows(store sluice.Store, onError func(ctx context.Context, err error)) 
 	return &Flows{store: store, onError: onError, known: make(map[paced]limiters)}
 }
 
-// Of returns the flows of what the client of a verdict's request receives, and of what it sends.
+// Of returns the flows for a verdict's request: down for the bytes that its client receives, and up for
+// the bytes that it sends.
 func (f *Flows) Of(ctx context.Context, v *policy.Verdict) (down, up []bandwidth.Flow) {
 	for i := range v.Paced {
 		p := &v.Paced[i]

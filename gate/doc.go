@@ -1,6 +1,6 @@
-// Package gate carries out the verdicts of package policy, for every edge and for no protocol in
-// particular. It lets requests wait for their turn, holds their leases while they are handled,
-// settles what they turned out to cost, and measures the pressure on each rule.
+// Package gate carries out the verdicts of package policy for every edge. It has no protocol. It lets
+// requests wait for their turn, and holds their leases while they are handled. It settles their real
+// costs, and measures the pressure on each rule.
 //
 // An edge takes a verdict from a policy, gives it to [Gate.Enter], handles the request if there
 // is no error, and ends it with [Admission.Leave]:

@@ -11,9 +11,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Why a request is refused, for errors.Is. Other causes are sluice.ErrDeadline (the wait would
-// last longer than the context), sluice.ErrLeaseLost (while the request waited), the store's own
-// error, and context.Canceled (the client left).
+// Why a request is refused, for errors.Is. Other causes are sluice.ErrDeadline (the wait would last
+// longer than the context) and sluice.ErrLeaseLost (while the request waited). The cause can also be
+// the store's own error, or context.Canceled (the client left).
 var (
 	// ErrDenied says that the verdict itself is a denial.
 	ErrDenied = errors.New("gate: the verdict is a denial")
@@ -75,16 +75,17 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 // Waiting returns how many requests wait now.
 func (g *Gate) Waiting() int { return g.counts.waiting() }
 
-// Pressure returns the demand for a rule's limits divided by what they give, over the window: 1
-// means that demand equals the limit, 2 that it is twice the limit. Denied requests are demand
-// too. With several limits, Pressure is the highest of them. For a concurrency limit,
-// demand is the units in flight and refused at one time. For a rule with many keys, Pressure is
-// the mean over the active keys; it distinguishes up to some 100,000 of them. It is zero for a
-// rule that no request matched. It fits policy.Options.Pressure.
+// Pressure returns the demand for a rule's limits divided by what they give, over the window. 1 means
+// that demand equals the limit, 2 that it is twice the limit. Denied requests are demand too. With
+// several limits, Pressure is the highest of their pressures. For a concurrency limit, demand is the
+// units in flight and refused at one time. For a rule with many keys, Pressure is the mean over the
+// active keys; it distinguishes up to some 100,000 of them. It is zero for a rule that no request
+// matched. It fits policy.Options.Pressure.
 func (g *Gate) Pressure(rule string) float64 { return g.pressures.of(rule) }
 
-// Forget drops the pressure on rules that are gone, as when a policy is replaced. Without it,
-// pressure is dropped only when there are many rules, for rules without requests for two windows.
+// Forget drops the pressure on rules that are gone, such as after a policy is replaced. Without it,
+// pressure is dropped only for rules without requests for two windows, and only when there are many
+// rules.
 func (g *Gate) Forget(gone func(rule string) bool) { g.pressures.forget(gone) }
 
 // Observe counts a verdict for the pressure on its rules. It is for verdicts that another program
@@ -102,7 +103,7 @@ func (g *Gate) Enter(ctx context.Context, v *policy.Verdict) (*Admission, error)
 	work := g.survey(v)
 	if !v.Allowed() {
 		if work.leases {
-			g.hold(ctx, v).cancel(ctx) // shadow rules are charged all the same
+			g.hold(ctx, v).cancel(ctx) // rules in shadow are charged even then
 		}
 		return nil, ErrDenied
 	}
@@ -147,7 +148,7 @@ func (g *Gate) survey(v *policy.Verdict) (w work) {
 	return w
 }
 
-// report reports an error for which no request fails.
+// report reports an error that makes no request fail.
 func (g *Gate) report(ctx context.Context, err error) {
 	if err != nil {
 		g.o.OnError(ctx, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// parts is the number of cells that a window is divided into. Besides these and the current cell,
-// the oldest cell counts in proportion to its part that is still in the window.
+// parts is the number of cells that a window is divided into. One more cell is kept: the oldest cell
+// counts in proportion to its part that is still in the window.
 const parts = 10
 
 // gauge measures the demand for one limit over its window. Demand that is added while one cell
@@ -103,8 +103,8 @@ func (g *gauge) see(now time.Duration, k sluice.Key) {
 	keys.add(int64(now/g.window), k)
 }
 
-// keySet estimates how many keys were active in a window, by linear counting: each key sets a
-// bit, and the number of set bits gives the estimate.
+// keySet estimates how many keys were active in a window, by linear counting. Each key sets a bit, and
+// the number of set bits gives the estimate.
 type keySet struct {
 	seed maphash.Seed
 	// sets are for windows with even and odd numbers.
@@ -143,7 +143,8 @@ func (s *keySet) add(window int64, k sluice.Key) {
 	}
 }
 
-// active returns how many keys were active in the window, or the one before if they were more.
+// active returns how many keys were active in this window or in the window before, whichever number is
+// larger.
 func (s *keySet) active(window int64) float64 {
 	most := 1.0
 	for i := range s.sets {

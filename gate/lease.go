@@ -14,9 +14,9 @@ import (
 // down to nothing would estimate no delay for requests that must wait.
 const leastLatency = 2 * time.Microsecond
 
-// leases are the leases of a request, from when they were granted to when the request has been
-// handled. They are renewed at half their time to live, so that a download or a WebSocket that
-// lasts longer is still counted as in flight.
+// leases are the leases of a request, from the grant until the request has been handled. They are
+// renewed at half their time to live, so that a download or a WebSocket that lasts longer is still
+// counted as in flight.
 type leases struct {
 	gate     *Gate
 	ctx      context.Context //nolint:containedctx // of the request, for renewals
@@ -66,7 +66,7 @@ func (h *leases) renew() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
-		return // or a lease would begin that nobody ends
+		return // otherwise a lease would begin that nobody ends
 	}
 	for i := range h.requests {
 		d, err := h.gate.store.Decide(h.ctx, h.requests[i])
@@ -137,9 +137,9 @@ func mayEndLater(err error) bool {
 	return err != nil && !errors.Is(err, sluice.ErrLeaseLost) && !errors.Is(err, sluice.ErrUnsupported) && !errors.As(err, &invalid)
 }
 
-// endLater ends leases later, until they have ended by themselves. Without it, a store that does
-// not answer for a second would count what ended in that second as in flight for the leases'
-// whole time to live. It keeps nothing of the request.
+// endLater tries again to end leases, until they have expired. Suppose that a store does not answer for
+// a second. Without endLater, it would count the requests that ended in that second as in flight for
+// the leases' whole time to live. endLater keeps nothing of the request.
 func (g *Gate) endLater(charges []sluice.Charge, one endLease) {
 	var lives time.Duration
 	for i := range charges {

@@ -10,12 +10,12 @@ import (
 
 // Options are the settings of a Gate. The zero Options are the defaults.
 type Options struct {
-	// MaxDelay is the longest time that any request waits, whatever its rule accepts; negative
-	// for none. Default: what the request was decided with (Rule.MaxWait), and 10 seconds for what
-	// the limits offer by themselves.
+	// MaxDelay is the longest time that any request waits, whatever its rule accepts; negative for
+	// none. Default: the MaxWait with which the request was decided, such as Rule.MaxWait; without one,
+	// 10 seconds.
 	MaxDelay time.Duration
-	// MaxWaiting is how many requests wait at once, by all rules together. Default: what
-	// the rules' own queues hold, and 1,024 for limits outside of rules.
+	// MaxWaiting is how many requests may wait at once, for all rules together. Default: as many as the
+	// queues of the rules hold, and 1,024 for limits outside of rules.
 	MaxWaiting int
 	// Window is the least time over which pressure is measured. A limit with a longer period, or a
 	// bucket that takes longer to fill, is measured over that time. Default: 10 seconds.
@@ -23,11 +23,13 @@ type Options struct {
 	// Share is this process's part of each limit: 1/N if N processes share a store evenly. Pressure is
 	// the demand of this process divided by its share. Default: 1.
 	Share float64
-	// Counts reports whether a handled request counts; its rules decide too. The charges of a request
-	// that does not count are given back. It must be safe for concurrent use. Default: all count.
+	// Counts reports whether a handled request counts. A request must also count for its rules: see
+	// policy.Rule.CountStatus. The charges of a request that does not count are given back. It must be
+	// safe for concurrent use. Default: all count.
 	Counts func(o policy.Outcome) bool
-	// OnError gets the store's errors while charges and leases are renewed and ended; no request
-	// fails because of them. It must be safe for concurrent use. Default: errors are dropped.
+	// OnError gets the store's errors when leases are renewed or ended, and when charges are settled or
+	// given back. No request fails because of them. It must be safe for concurrent use. Default: errors
+	// are dropped.
 	OnError func(ctx context.Context, err error)
 }
 
@@ -59,7 +61,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// most returns how long a request may wait for a limit: negative for not at all.
+// most returns how long a request may wait for a limit; negative if it may not wait.
 func (o *Options) most(r *policy.LimitResult) time.Duration {
 	most := r.Request.MaxWait
 	switch {

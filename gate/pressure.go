@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// pressures are the gauges of all rules, by the rules' names, which outlive changes of a policy.
+// pressures are the gauges of all rules, by the rules' names. Gauges outlive changes of a policy.
 type pressures struct {
 	window time.Duration
 	share  float64
@@ -19,10 +19,10 @@ type pressures struct {
 	rules sync.Map // string → *rulePressure
 	mu    sync.Mutex
 	count int
-	sweep int // at how many rules the idle ones are forgotten
+	sweep int // the number of rules at which idle rules are forgotten
 }
 
-// leastSweep is how many rules are kept before idle ones are forgotten.
+// leastSweep is how many rules are kept before idle rules are forgotten.
 const leastSweep = 1024
 
 func (p *pressures) init(window time.Duration, share float64) {
@@ -98,7 +98,7 @@ func (p *pressures) gauge(r *policy.LimitResult, window, now time.Duration) *gau
 	return g
 }
 
-// add adds a rule. When there are many, it forgets idle ones.
+// add adds a rule. When there are many rules, it forgets idle rules.
 func (p *pressures) add(rule string, now time.Duration) *rulePressure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *pressures) forget(gone func(rule string) bool) {
 type capacity struct {
 	units    float64       // per period, or in flight
 	period   time.Duration // zero for units in flight
-	fill     time.Duration // in which an empty limit becomes full
+	fill     time.Duration // the time in which an empty limit becomes full
 	inFlight bool
 }
 

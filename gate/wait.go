@@ -40,7 +40,7 @@ func (g *Gate) wait(ctx context.Context, v *policy.Verdict) *blocked {
 		}
 		delay, most := r.Decision.Delay, g.o.most(r)
 		if delay > most {
-			// After the rest of the delay, the remaining delay is one that the request accepts.
+			// After this wait, the request accepts the remaining delay.
 			return &blocked{result: r, err: ErrTooLate, wait: delay - max(0, most)}
 		}
 		if bounded && deadline.Sub(began) < delay {
@@ -117,8 +117,8 @@ func (b *blocked) deny(v *policy.Verdict) error {
 	return refused
 }
 
-// await waits for the turn of a request that a concurrency limit has queued: until the store
-// decides again without a delay, which also renews the request's lease.
+// await waits for the turn of a request that a concurrency limit has queued: until a new decision of
+// the store has no delay. Each decision also renews the request's lease.
 func (g *Gate) await(ctx context.Context, r *policy.LimitResult, began time.Time) *blocked {
 	most := g.o.most(r)
 	until, wait := began.Add(most), r.Decision.Delay
@@ -154,7 +154,8 @@ func (g *Gate) await(ctx context.Context, r *policy.LimitResult, began time.Time
 		case err != nil && r.Rule != nil && r.Rule.OnStoreError == policy.FallbackDeny:
 			return &blocked{result: r, err: err, wait: wait, failed: true}
 		case err != nil:
-			// It holds its lease, and the rule lets requests pass when the store cannot decide.
+			// The request holds its lease, and the rule lets requests pass when the store cannot
+			// decide.
 			g.report(ctx, err)
 			served = true
 			return nil
@@ -169,10 +170,10 @@ func (g *Gate) await(ctx context.Context, r *policy.LimitResult, began time.Time
 	}
 }
 
-// counts bounds how many requests wait, by rule and by key. It keeps no order: the store has
-// decided when a request's turn comes.
+// counts bounds how many requests wait, by rule and by key. It keeps no order, because the store
+// decides when a request's turn comes.
 type counts struct {
-	most int // by all rules, zero for what their queues hold
+	most int // for all rules; zero for as many as their queues hold
 
 	mu    sync.Mutex
 	total int
@@ -203,8 +204,8 @@ func (c *counts) waiting() int {
 	return c.total
 }
 
-// enter counts a request that begins to wait, if there is room. first says that it waits for
-// nothing else yet. Limits without a rule, and rules without a queue of their own, share one.
+// enter counts a request that begins to wait, if there is room. first says that the request does not
+// wait for another limit yet. Limits without a rule share one queue, and so do rules without a name.
 func (c *counts) enter(at queueKey, rule *policy.Rule, first bool) error {
 	queue, perKey := defaultWaiting, defaultWaiting
 	own := rule != nil && rule.MaxWaiting > 0
@@ -253,8 +254,8 @@ func (c *counts) leave(queued []queueKey) {
 	}
 }
 
-// hasOneKey reports whether all requests of a rule have the same key. There is nobody to be
-// fair to then.
+// hasOneKey reports whether all requests of a rule have the same key. Then there are no other keys to
+// be fair to.
 func hasOneKey(r *policy.Rule) bool {
 	for i := range r.Key {
 		if r.Key[i].Source != policy.FromConstant {

@@ -10,11 +10,10 @@ import (
 
 const (
 	// front is how many requests of a waiting queue poll the store for their turn by themselves. The
-	// others only renew their leases. So the calls to the store are bounded, however
-	// many requests wait in however many processes. It is more than one because the first request
-	// here need not be the first in the store.
+	// others only renew their leases. This bounds the calls to the store, however many requests wait.
+	// front is more than one because the first request here need not be the first in the store.
 	front = 3
-	// Requests in front poll less and less often, at random times within a half of these pauses,
+	// Requests in front poll less and less often. Their times are random within a half of these pauses,
 	// so that processes do not all poll at once.
 	leastPause = 2 * time.Millisecond
 	mostPause  = time.Second
@@ -23,12 +22,12 @@ const (
 	// mostSteps bounds how far a request is moved forward in the order.
 	mostSteps = 256
 	// setBack is a difference in microseconds. If the store's time goes back by more between two
-	// requests, its clock was set back, and the requests keep the order in which they joined.
+	// requests, its clock was set back. Then the requests keep the order in which they joined.
 	setBack = 1_000_000
 )
 
-// waitingQueues are the requests that wait for leases of concurrency limits: a queue for each
-// limit and key, in the order in which the store granted the leases.
+// waitingQueues are the requests that wait for leases of concurrency limits. Each limit and key has a
+// queue, in the order in which the store granted the leases.
 type waitingQueues struct {
 	waiting atomic.Int64
 	mu      sync.Mutex
@@ -48,8 +47,9 @@ type waitingQueue struct {
 	n           int
 	// spare counts leases that ended while all waiters in front had a token.
 	spare int
-	// next is the waiter behind the front that polls next. Each waiter in front that polled without
-	// success lets one of them poll, in case the order in the store is another one. Nil begins with the first.
+	// next is the waiter behind the front that polls next. When a waiter in front has polled without
+	// success, it lets this waiter poll, because the order in the store may differ. Nil means the first
+	// waiter behind the front.
 	next *waiter
 }
 
@@ -57,11 +57,13 @@ type waitingQueue struct {
 type waiter struct {
 	key        limitKey
 	at         int64         // when its lease was granted, in the store's time
-	delay      time.Duration // the estimate then, which is longer than that of earlier waiters of the same time
+	delay      time.Duration // the estimate then; longer than the estimate of an earlier waiter with the same at
 	prev, next *waiter
-	// wake makes it poll the store: it has come to the front, or has a token.
+	// wake makes the waiter poll the store: it has come to the front, has a token, or is the next
+	// behind the front.
 	wake chan struct{}
-	// token says that a lease has ended for it. A waiter that cannot use its token passes it on.
+	// token says that a lease has ended, and that this waiter may get it. A waiter that cannot use its
+	// token passes it on.
 	token   bool
 	inFront bool
 }

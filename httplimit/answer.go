@@ -16,10 +16,10 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Status returns the status that fits a denial: what the rule says; otherwise 429 if the client
-// exceeds a limit, 503 if the limiter cannot decide or has no room, 400 if the request lacks a
-// part of the key, has a negative cost or no path, and 403 if no rule lets it pass, or if it is on
-// a list of keys to refuse.
+// Status returns the status that fits a denial. If the rule has a status, it is that status. Otherwise
+// it is 400 if the request lacks a part of the key, has a negative cost or has no path. It is 403 if no
+// rule lets the request pass, or a list denies it. It is 503 if the limiter cannot decide or has no
+// room, and 429 if the client exceeds a limit.
 func Status(v *policy.Verdict) int {
 	switch {
 	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
@@ -35,15 +35,15 @@ func Status(v *policy.Verdict) int {
 	}
 }
 
-// denies reports whether the answer of a rule is one of refusal.
+// denies reports whether a rule refuses limited requests.
 func denies(r *policy.Rule) bool {
 	return r != nil && r.WhenLimited.Action != policy.Degrade && r.WhenLimited.Action != policy.Mark
 }
 
-// WriteDenied answers a request that is refused: as set in the rule, or with a problem document.
-// If the rule's file cannot be read, it writes a problem document and returns an error; the
-// request is answered in any case. It sets none of the headers that Headers.Set sets, and repeats
-// their wait.
+// WriteDenied answers a request that is refused: as set in the rule, or with a problem document. If the
+// rule's file cannot be read, it writes a problem document and returns an error; the request is
+// answered in any case. It does not set the headers that Headers.Set sets. In the rule's answer, {wait}
+// repeats their Retry-After.
 func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
 	if !denies(v.Rule) {
 		NewProblem(v).Write(w)
@@ -94,7 +94,7 @@ func WriteDegraded(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) er
 	if content != nil {
 		h.Set("Content-Type", contentType)
 		h.Set("Content-Length", strconv.Itoa(len(content)))
-		// It is a temporary answer, and not the requested one.
+		// The answer is temporary, and is not what the client requested.
 		h.Set("Cache-Control", "no-store")
 	}
 	setHeader(h, answer, wait, v.Degrade.Name)
@@ -117,7 +117,7 @@ func advisoryWait(v *policy.Verdict, r *policy.Rule) (wait time.Duration) {
 	return wait
 }
 
-// degraded returns what handles a degraded request instead of next.
+// degraded returns the handler of a degraded request; next if the request is passed on.
 func (m *Middleware) degraded(v *policy.Verdict, next http.Handler) http.Handler {
 	answer := &v.Degrade.WhenLimited
 	switch {
@@ -137,8 +137,8 @@ func (m *Middleware) degraded(v *policy.Verdict, next http.Handler) http.Handler
 	})
 }
 
-// expand fills in {wait}, in seconds, and {rule}. All else in braces stays: bodies are
-// often JSON.
+// expand fills in {wait}, in seconds, and {rule}. Other text in braces stays, because bodies are often
+// JSON.
 func expand(text string, wait int64, rule string) string {
 	if strings.IndexByte(text, '{') < 0 {
 		return text
@@ -146,12 +146,12 @@ func expand(text string, wait int64, rule string) string {
 	return strings.NewReplacer("{wait}", strconv.FormatInt(wait, 10), "{rule}", rule).Replace(text)
 }
 
-// maxFile bounds the file of an answer, which is read for each one.
+// maxFile bounds the file of an answer, in bytes. The file is read for each answer.
 const maxFile = 1 << 20
 
 // readFile returns the contents of an answer's file.
 func readFile(name string) ([]byte, error) {
-	// Nothing is opened that could block, as a pipe does.
+	// Only a regular file is opened: a pipe could block.
 	switch info, err := os.Stat(name); {
 	case err != nil:
 		return nil, err
@@ -207,8 +207,8 @@ func setHeader(h http.Header, r *policy.LimitedAction, wait int64, rule string) 
 	}
 }
 
-// CheckFiles reports which files of answers cannot be read that the rules of a policy name. NewPolicyDecider
-// calls it; call it before Decider.SetPolicy.
+// CheckFiles returns an error if a rule of a policy names a file for its answer that cannot be read.
+// NewPolicyDecider calls it; call it before Decider.SetPolicy.
 func CheckFiles(p *policy.Policy) error {
 	for _, r := range p.Rules() {
 		if r.WhenLimited.File == "" {
@@ -221,7 +221,7 @@ func CheckFiles(p *policy.Policy) error {
 	return nil
 }
 
-// waitOf returns the wait that an answer names, in seconds: Retry-After if it is set.
+// waitOf returns the wait to write in an answer, in seconds: Retry-After if it is set, otherwise wait.
 func waitOf(h http.Header, wait time.Duration) int64 {
 	if told, err := strconv.ParseInt(h.Get("Retry-After"), 10, 64); err == nil {
 		return told

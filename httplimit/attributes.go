@@ -11,9 +11,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Attributes describes a request to a policy. ip finds the client's address; a nil ip takes the
-// peer's. The policy itself cleans the host and path. Claims come from BearerClaim, which
-// verifies nothing.
+// Attributes describes a request to a policy. ip finds the client's address; a nil ip takes the peer's
+// address. The policy itself cleans the host and path. Claims come from BearerClaim, which verifies
+// nothing.
 func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
 	a := policy.Attributes{Method: r.Method, Host: r.Host, Values: values{r}, RequestBytes: r.ContentLength}
 	if r.Method == "" {
@@ -26,8 +26,8 @@ func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
 	return a
 }
 
-// values gives the named parts of a request. It is one pointer, so that the
-// interface costs no allocation.
+// values finds the named parts of a request. It is one pointer, so that the interface costs no
+// allocation.
 type values struct{ r *http.Request }
 
 var (
@@ -47,8 +47,8 @@ func requestOf(a *policy.Attributes) *http.Request {
 	return nil
 }
 
-// Header returns the first header line of a name, which is what Header.Get gives
-// to handlers. The host is not a header to net/http, but it is to authors of rules.
+// Header returns the first header line of a name, as Header.Get does for handlers. net/http keeps the
+// host apart from the headers, but authors of rules expect it there.
 func (v values) Header(name string) (string, bool) {
 	lines := v.r.Header[name]
 	if len(lines) == 0 {
@@ -69,8 +69,8 @@ func (v values) Cookie(name string) (string, bool) {
 	return c.Value, true
 }
 
-// Query returns the first parameter of a name, as url.ParseQuery reads it, and
-// looks only at what it needs.
+// Query returns the first parameter of a name, as url.ParseQuery reads it. It reads no more of the
+// query than it needs.
 func (v values) Query(name string) (string, bool) {
 	if v.r.URL == nil {
 		return "", false
@@ -95,7 +95,7 @@ func (v values) Query(name string) (string, bool) {
 // Claim returns a claim of the bearer token, which is not verified here.
 func (v values) Claim(name string) (string, bool) { return BearerClaim(v.r, name) }
 
-// ownValues are values of which a program finds some itself.
+// ownValues are values whose claims and attributes a program can find itself.
 type ownValues struct {
 	values
 	claim, attribute func(r *http.Request, name string) (string, bool)
@@ -115,16 +115,16 @@ func (v ownValues) Attribute(name string) (string, bool) {
 	return v.attribute(v.r, name)
 }
 
-// maxToken bounds the token that is looked into.
+// maxToken bounds the Authorization header that is parsed, in bytes.
 const maxToken = 16 << 10
 
-// BearerClaim returns a claim of the JSON Web Token in a request's Authorization header, and
-// DOES NOT VERIFY THE TOKEN: anybody can write one that says anything. It is for services
-// behind a gateway that lets no request pass whose token it has not verified. Where there
-// is none, clients choose their own keys with it, and so escape every limit.
+// BearerClaim returns a claim of the JSON Web Token in a request's Authorization header. It DOES NOT
+// VERIFY THE TOKEN: anybody can write a token with any claims. Use it only behind a gateway that
+// verifies the token of each request that it lets pass. Without such a gateway, clients choose their
+// own keys, and so escape every limit.
 //
-// Claims are strings, numbers and booleans at the top of the payload. There are none if the request
-// has two Authorization headers, of which the gateway may have verified the other one.
+// Claims are strings, numbers and booleans at the top of the payload. There are no claims if the
+// request has two Authorization headers, because the gateway may have verified the other one.
 func BearerClaim(r *http.Request, name string) (string, bool) {
 	lines := r.Header["Authorization"]
 	if len(lines) != 1 || len(lines[0]) > maxToken {
@@ -145,7 +145,8 @@ func BearerClaim(r *http.Request, name string) (string, bool) {
 	return claimOf(payload, name)
 }
 
-// claimOf returns a member of a JSON object. If several have the name, it is the last, as for most verifiers.
+// claimOf returns a member of a JSON object. If several members have the name, claimOf returns the last
+// one, as most verifiers do.
 func claimOf(payload []byte, name string) (string, bool) {
 	var claims map[string]json.RawMessage
 	if json.Unmarshal(payload, &claims) != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// newFlows returns the flows of what d decides.
+// newFlows returns flows in the decider's store.
 func newFlows(d *Decider, o *Options) *gate.Flows {
 	onError := o.OnError
 	return gate.NewFlows(d.Store(), func(ctx context.Context, err error) {
@@ -25,9 +25,9 @@ func newFlows(d *Decider, o *Options) *gate.Flows {
 	})
 }
 
-// paced returns a handler like next that reads bodies and writes responses no faster than
-// the rules with a Bandwidth let it. What counts are the bytes of bodies, and all bytes of a connection
-// once it is hijacked; an answer that refuses a request is not held up.
+// paced returns a handler like next that reads bodies and writes responses no faster than the rules
+// with a Bandwidth allow. It counts the bytes of bodies, and all bytes of a connection that is
+// hijacked. An answer that refuses a request is not paced.
 func (m *Middleware) paced(v *policy.Verdict, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := requestContext{r.Context(), r}
@@ -35,12 +35,13 @@ func (m *Middleware) paced(v *policy.Verdict, next http.Handler) http.Handler {
 		out, w := newPacedResponse(ctx, w, down, up)
 		defer out.close()
 		if r.Method == http.MethodHead {
-			out.response = bandwidth.NewWriter(ctx, (*pacedSink)(out)) // whose body nobody gets
+			out.response = bandwidth.NewWriter(ctx, (*pacedSink)(out)) // without flows, because the client gets no body
 		}
 		if len(up) > 0 && r.Body != nil && r.Body != http.NoBody {
 			body := &pacedBody{bandwidth.NewReader(ctx, r.Body, up...), r.Body}
 			defer body.Reader.Close()
-			// A copy: the server looks at the body of its own when the handler has returned.
+			// A copy, because the server looks at the body of the original when the handler has
+			// returned.
 			r = r.WithContext(r.Context())
 			r.Body = body
 		}
@@ -48,7 +49,7 @@ func (m *Middleware) paced(v *policy.Verdict, next http.Handler) http.Handler {
 	})
 }
 
-// pacedBody is a request's body that is read no faster than its flows let it.
+// pacedBody is a request's body that is read no faster than its flows allow.
 type pacedBody struct {
 	*bandwidth.Reader
 	body io.Closer
@@ -65,9 +66,8 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 // Close closes the body.
 func (b *pacedBody) Close() error { return errors.Join(b.Reader.Close(), b.body.Close()) }
 
-// pacedResponse is a ResponseWriter whose body is written no faster than its flows let
-// it. The deadline for writing that a handler sets is for the client: the time in which bytes
-// wait for their turn does not count.
+// pacedResponse is a ResponseWriter whose body is written no faster than its flows allow. A handler's
+// deadline for writing is for the client: the time in which bytes are held back does not count.
 type pacedResponse struct {
 	http.ResponseWriter
 	ctx      context.Context // the request's, for a connection that is hijacked
@@ -118,7 +118,7 @@ func (f pacedReaderFrom) ReadFrom(src io.Reader) (int64, error) {
 	return f.p.response.ReadFrom(src)
 }
 
-// rest begins a time in which the client has nothing to take.
+// rest begins a time in which nothing is written to the client.
 func (p *pacedResponse) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,11 +134,11 @@ func (p *pacedResponse) resume() {
 	}
 	if rested := time.Since(p.resting); rested >= time.Millisecond {
 		p.deadline = p.deadline.Add(rested)
-		_ = p.control.SetWriteDeadline(p.deadline) // it could be set before
+		_ = p.control.SetWriteDeadline(p.deadline) // it has been set before without an error
 	}
 }
 
-// pacedSink is what is written to when it is time.
+// pacedSink writes the bytes that may be written now.
 type pacedSink pacedResponse
 
 func (s *pacedSink) Write(piece []byte) (int, error) {
@@ -148,7 +148,7 @@ func (s *pacedSink) Write(piece []byte) (int, error) {
 	return p.ResponseWriter.Write(piece)
 }
 
-// ReadFrom reads from what is as long as may be written now.
+// ReadFrom reads from a source that has only as many bytes as may be written now.
 func (s *pacedSink) ReadFrom(src io.Reader) (int64, error) {
 	p := (*pacedResponse)(s)
 	p.resume()
@@ -156,14 +156,14 @@ func (s *pacedSink) ReadFrom(src io.Reader) (int64, error) {
 	return p.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 }
 
-// pacedControl is what http.ResponseController finds inside a pacedResponse.
+// pacedControl is the ResponseWriter that http.ResponseController finds inside a pacedResponse.
 type pacedControl struct{ p *pacedResponse }
 
 func (c pacedControl) Header() http.Header             { return c.p.Header() }
 func (c pacedControl) Write(piece []byte) (int, error) { return c.p.Write(piece) }
 func (c pacedControl) WriteHeader(status int)          { c.p.WriteHeader(status) }
 
-// Unwrap finds what needs no pacing.
+// Unwrap is for http.ResponseController: it finds the methods that need no pacing.
 func (c pacedControl) Unwrap() http.ResponseWriter { return c.p.ResponseWriter }
 
 // SetWriteDeadline sets the deadline, which is moved by the time in which nothing is written.
@@ -177,7 +177,7 @@ func (c pacedControl) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// Hijack hands over a connection that is paced too, until it is closed.
+// Hijack returns a connection that is paced too, until it is closed.
 func (c pacedControl) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := c.p.control.Hijack()
 	if err != nil {
@@ -185,7 +185,7 @@ func (c pacedControl) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	// The connection outlives the request.
 	paced := bandwidth.NewConn(context.WithoutCancel(c.p.ctx), conn, bandwidth.ConnOptions{Read: c.p.up, Write: c.p.down})
-	// What the client has sent already lies in the buffer, which reads past us.
+	// Bytes that the client has sent already are in the buffer, whose reader is not paced.
 	sent, err := buffers.Reader.Peek(buffers.Reader.Buffered())
 	if err != nil {
 		return nil, nil, errors.Join(err, paced.Close())

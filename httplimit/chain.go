@@ -9,18 +9,18 @@ import (
 const (
 	// longestElement bounds one element of a list of proxies.
 	longestElement = 512
-	// mostEmpty bounds how many empty elements of a list are passed over.
+	// mostEmpty bounds how many empty elements of a list are skipped.
 	mostEmpty = 16
 )
 
-// chain reads the list of a header, which may have several lines, from its end:
-// there is the element that the nearest proxy wrote. Elements that clients wrote are before that
-// and are read only if all proxies after them are trusted. So nothing in them, such as a
-// quote without its other half, can spoil the elements of the proxies.
+// chain reads the list of a header from its end. The header may have several lines. The last element is
+// from the nearest proxy. Elements from clients come before the elements of proxies, and are read only
+// if all proxies after them are trusted. So nothing in them, such as a quote that is not closed, can
+// spoil the elements of the proxies.
 type chain struct {
-	// lines are those not begun yet.
+	// lines are the lines that are not begun yet.
 	lines []string
-	// rest is what is left of the line that was begun.
+	// rest is the rest of the line that was begun.
 	rest  string
 	begun bool
 	// quoted says that commas in quotes do not separate.
@@ -98,8 +98,8 @@ func unquoteNode(s string) string {
 	return s
 }
 
-// forwardedFor returns the node of the one "for" parameter of an element of
-// Forwarded. It fails if the element is malformed, whatever the parameter.
+// forwardedFor returns the node of the "for" parameter of an element of Forwarded. It fails if there is
+// not exactly one, or if any part of the element is malformed.
 func forwardedFor(element string) (node string, ok bool) {
 	if len(element) > longestElement {
 		return "", false
@@ -182,9 +182,9 @@ func isToken(s string) bool {
 // longestNode bounds the text of one address with its brackets, zone and port.
 const longestNode = 128
 
-// parseNode reads an address, which may have a port, and brackets if it is one of
-// IPv6. The address has no zone and is not mapped; it is invalid if there is
-// none. The text is the address's own if it is one of IPv4, which has only one spelling.
+// parseNode reads an address, which may have a port, and brackets if it is an IPv6 address. The result
+// has no zone and is not mapped; it is invalid if the text is not an address. The returned text is the
+// part of s with an IPv4 address, which has only one spelling; otherwise it is empty.
 func parseNode(s string) (netip.Addr, string) {
 	if s == "" || len(s) > longestNode {
 		return netip.Addr{}, ""

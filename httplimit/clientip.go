@@ -15,7 +15,7 @@ import (
 const (
 	// XForwardedFor is a list to which each proxy adds the address of its peer.
 	XForwardedFor = "X-Forwarded-For"
-	// Forwarded is the same as a standard, RFC 7239.
+	// Forwarded is the standardized form of such a list, RFC 7239.
 	Forwarded = "Forwarded"
 	// XRealIP holds one address, which the proxy sets.
 	XRealIP = "X-Real-Ip"
@@ -24,21 +24,19 @@ const (
 // ClientIPOptions are the settings of a ClientIP. The zero ClientIPOptions believe
 // no header: the client is the peer.
 type ClientIPOptions struct {
-	// TrustedProxies are the addresses of the proxies in front of the service. A header is
-	// believed only as far as trusted proxies wrote it; see ParseProxies. Default: none, and
-	// then headers are ignored.
+	// TrustedProxies are the addresses of the proxies in front of the service. A header is believed
+	// only as far as trusted proxies wrote it; see ParseProxies. Default: none, so headers are ignored.
 	TrustedProxies []netip.Prefix
 	// TrustUnix trusts peers without an address, which connect through a Unix
 	// domain socket. Default: they are not trusted, and have no address.
 	TrustUnix bool
-	// Header is the one header that the trusted proxies write; all others are
-	// ignored, since clients can send them. XForwardedFor and Forwarded are lists,
-	// read from their end. Any other name, such as XRealIP or "CF-Connecting-IP", holds
-	// one address. Default: XForwardedFor.
+	// Header is the one header that the trusted proxies write; all others are ignored, because clients
+	// can send them. XForwardedFor and Forwarded are lists, read from their end. Any other name, such
+	// as XRealIP or "CF-Connecting-IP", holds one address. Default: XForwardedFor.
 	Header string
-	// MaxHops is how many proxies a request passes at most. The address that so
-	// many proxies vouch for is the client, even if it is a trusted one. It
-	// bounds the work of reading a list. From 1 to 64. Default: 16.
+	// MaxHops is how many proxies a request passes at most. The address that the last of them wrote is
+	// the client, even if it is a trusted proxy. MaxHops bounds the work of reading a list. From 1 to
+	// 64. Default: 16.
 	MaxHops int
 	// IPv6Prefix is how many bits of an IPv6 address make the key of a Part, 1 to
 	// 128. Default: 64, which is what one customer usually holds.
@@ -51,12 +49,13 @@ const (
 	defaultPrefix = 64
 )
 
-// ClientIP finds the address of a request's client: going from the peer backwards,
-// the first address that is not a trusted proxy. IPv4 addresses that are mapped to IPv6
-// are the IPv4 addresses, and zones are removed.
+// ClientIP finds the address of a request's client: going from the peer backwards, the first address
+// that is not a trusted proxy. IPv4 addresses that are mapped to IPv6 become IPv4 addresses, and zones
+// are removed.
 //
-// It finds none if a trusted proxy named none, or something that is not an address. A nil
-// *ClientIP takes the peer. It is safe for concurrent use.
+// It finds no address if a trusted proxy wrote something that is not an address. If a trusted proxy
+// sent no header, the client is the proxy. A nil *ClientIP takes the peer. It is safe for concurrent
+// use.
 type ClientIP struct {
 	trusted []netip.Prefix
 	unix    bool
@@ -111,8 +110,7 @@ func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 	return c != nil && c.trusts(addr)
 }
 
-// Part is the client's address as a part of a key; of IPv6 addresses only the
-// prefix counts.
+// Part is the client's address as a part of a key. Only the prefix of an IPv6 address counts.
 func (c *ClientIP) Part(missing Missing) Part {
 	prefix := defaultPrefix
 	if c != nil {
@@ -134,12 +132,12 @@ func (c *ClientIP) Part(missing Missing) Part {
 	return p
 }
 
-// PeerIP is the address of the peer as a part of a key, whatever proxies say; of
-// IPv6 addresses only the first 64 bits count. Peers at Unix domain sockets lack it.
+// PeerIP is the address of the peer as a part of a key. It ignores headers of proxies. Only the first
+// 64 bits of an IPv6 address count. Peers at Unix domain sockets lack the part.
 func PeerIP(missing Missing) Part { return (*ClientIP)(nil).Part(missing) }
 
-// prefixText returns an IPv6 prefix in the one spelling that it has; a whole
-// address has no length.
+// prefixText returns an IPv6 prefix in its canonical spelling; a whole address is written without a
+// length.
 func prefixText(a netip.Addr, bits int) string {
 	p, err := a.Prefix(bits)
 	if err != nil || bits == 128 {
@@ -149,8 +147,7 @@ func prefixText(a netip.Addr, bits int) string {
 	return string(p.AppendTo(space[:0]))
 }
 
-// find returns the address, and its text if that is part of the request and the
-// only spelling.
+// find returns the address, and its text if the text is part of the request and the only spelling.
 func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 	addr, text := parseNode(r.RemoteAddr)
 	if c == nil || len(c.trusted) == 0 && !c.unix || !c.trusts(addr) {
@@ -201,8 +198,8 @@ func (c *ClientIP) trusts(a netip.Addr) bool {
 	return false
 }
 
-// ParseProxies reads addresses ("192.0.2.1") and ranges ("10.0.0.0/8") of trusted
-// proxies. All texts at fault are in the error.
+// ParseProxies reads addresses ("192.0.2.1") and ranges ("10.0.0.0/8") of trusted proxies. The error
+// names all faulty texts.
 func ParseProxies(texts ...string) ([]netip.Prefix, error) {
 	var prefixes []netip.Prefix
 	var errs []error
@@ -232,8 +229,8 @@ func parseProxy(text string) (netip.Prefix, error) {
 	return checkProxy(p)
 }
 
-// checkProxy returns the range without IPv4 addresses mapped to IPv6. A mapped
-// range that is shorter than the mapping itself would be all of IPv4, and more.
+// checkProxy returns the range; a range of IPv4 addresses mapped to IPv6 becomes a range of IPv4. A
+// mapped range with a prefix of less than 96 bits would contain all IPv4 addresses, and more.
 func checkProxy(p netip.Prefix) (netip.Prefix, error) {
 	if !p.IsValid() {
 		return p, errors.New("httplimit: a trusted proxy is the zero netip.Prefix; read it with ParseProxies")

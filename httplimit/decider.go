@@ -12,12 +12,12 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Decider decides about requests by a policy over a store. NewPolicyDecider makes one from the
-// rules of a policy, and NewKeyDecider from limits that hold for each key, which are a policy of one
-// rule. The policy can be replaced while it is used. It is safe for concurrent use.
+// Decider decides about requests by a policy over a store. NewPolicyDecider makes a decider from the
+// rules of a policy. NewKeyDecider makes one from limits that hold for each key, as a policy of one
+// rule. The policy can be replaced while the decider is used. A Decider is safe for concurrent use.
 //
-// It decides about a request and charges for it in one step, before the request is handled: to
-// decide first and charge later would let concurrent requests pass that do not fit together.
+// It decides about a request and charges it in one step, before the request is handled. Otherwise
+// concurrent requests could pass that exceed a limit together.
 type Decider struct {
 	rules *policy.Decider
 	o     PolicyOptions
@@ -26,32 +26,31 @@ type Decider struct {
 
 // PolicyOptions are the settings of NewPolicyDecider.
 type PolicyOptions struct {
-	// Policy holds the rules, which also say what becomes of a request when the
-	// store cannot decide. Required.
+	// Policy holds the rules, and what happens to a request when the store cannot decide. Required.
 	Policy *policy.Policy
 	// Store keeps the state of the limits. Required.
 	Store sluice.Store
 	// ClientIP finds the address of the client. Default: the peer's address, without regard to
 	// headers of proxies.
 	ClientIP *ClientIP
-	// Cost says how many units a request takes of rules that do not say. Zero means
-	// one; a negative cost is refused. Default: one unit.
+	// Cost returns how many units a request takes from rules without a cost of their own. Zero means
+	// one; a request with a negative cost is refused. Default: one unit.
 	Cost func(r *http.Request) int64
-	// MaxWait is the longest delay that is acceptable where a rule does not name a
-	// shorter one, sluice.NoWait for none. Default: what the rules say.
+	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. If the MaxWait of a rule
+	// is shorter, the rule's holds. Default: the MaxWait of the rules.
 	MaxWait time.Duration
-	// Claim returns a claim of a request's token, for parts and conditions of rules that
-	// use one; a program that verifies tokens itself gives the verified claims. Default: BearerClaim,
-	// which verifies nothing.
+	// Claim returns a claim of a request's token, for parts and conditions of rules. A program that
+	// verifies tokens itself returns the verified claims. Default: BearerClaim, which verifies nothing.
 	Claim func(r *http.Request, name string) (string, bool)
 	// Attribute returns a value of the program's own, for parts and conditions of rules that
 	// name an attribute. Default: there are none.
 	Attribute func(r *http.Request, name string) (string, bool)
-	// TrustMarks reports whether a request comes from a hop that may set the headers that rules
-	// set on requests. Then these headers stay, and a request with policy.MarkedHeader, or with a
-	// header that a rule of the policy marks requests with, counts as marked. Trust only hops that remove such headers from what their own
-	// clients send, as a Middleware does, by their address: see ClientIP.TrustsPeer. Default:
-	// no hop is trusted, and such headers are removed, because anybody can send them.
+	// TrustMarks reports whether a request comes from a trusted hop, which may set the headers that
+	// rules set on requests. Such headers then stay. The request counts as marked if it has
+	// policy.MarkedHeader, or another header with which a rule of the policy marks requests. Recognize
+	// hops by their address: see ClientIP.TrustsPeer. Trust only hops that remove such headers from the
+	// requests of their own clients, as a Middleware does. Default: no hop is trusted, and such headers
+	// are removed, because anybody can send them.
 	TrustMarks func(r *http.Request) bool
 }
 
@@ -75,30 +74,31 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	return &Decider{rules: rules, o: o}, nil
 }
 
-// KeyOptions are the settings of a Decider by limits for each key.
+// KeyOptions are the settings of NewKeyDecider.
 type KeyOptions struct {
 	// Store keeps the state of the limits. Required.
 	Store sluice.Store
-	// Limits are what each key may have: one limit or more, with different names. A
-	// request passes if all let it, and is charged to all or to none. Required.
+	// Limits are the limits of each key: one limit or more, with different names. A request passes if
+	// all limits let it pass. All limits are charged, or none is. Required.
 	Limits []*sluice.Limit
 	// Key is the parts of the request that distinguish clients, such as PeerIP, or
 	// a Header and the Method. Two requests have one key only if all parts are
 	// equal. For one budget shared by everybody, give Constant. Required.
 	Key []Part
-	// Cost says how many units a request takes. Zero takes none and passes, unless
-	// the key is banned or in debt; a negative cost is refused. Default: one unit.
+	// Cost returns how many units a request takes. A request with cost zero takes none and passes,
+	// unless the key is banned or in debt. A request with a negative cost is refused. Default: one
+	// unit.
 	Cost func(r *http.Request) int64
-	// MaxWait is the longest delay that is acceptable. Positive, it lets requests
-	// wait for a token bucket too; sluice.NoWait refuses any delay. Default: what each limit
-	// offers by itself, which is the queue of a leaky bucket or of a concurrency limit.
+	// MaxWait is the longest delay that is acceptable. A positive time lets requests wait for a token
+	// bucket too; sluice.NoWait refuses any delay. Default: the delay that each limit offers by itself,
+	// with the queue of a leaky bucket or of a concurrency limit.
 	MaxWait time.Duration
 	// Ban refuses a key outright for a time after too many denials. Default: no ban.
 	Ban *sluice.Ban
-	// OnStoreError says what becomes of a request when the store cannot decide.
-	// Default: FallbackAllow, since a limiter that fails should not take the
-	// service with it. Use FallbackDeny for what must not run unlimited, such as
-	// attempts to log in. A request that the store finds invalid is denied anyway.
+	// OnStoreError is what happens to a request when the store cannot decide. Default: FallbackAllow,
+	// because a limiter that fails should not take the service with it. Use FallbackDeny for work that
+	// must not run unlimited, such as attempts to log in. FallbackLocal is not accepted. A request that
+	// the store finds invalid is denied anyway.
 	OnStoreError policy.Fallback
 }
 
@@ -124,7 +124,7 @@ func (o *KeyOptions) check() error {
 			return fmt.Errorf("httplimit: KeyOptions.Limits names %q twice, which would count twice in one state; give each limit a name of its own", l.Name())
 		}
 		names[l.Name()] = true
-		// The store would find it only when the first request comes.
+		// The store would find the mistake only when the first request comes.
 		probe := sluice.Request{Limit: l, Cost: 1, Member: 1, Ban: o.Ban}
 		if err := probe.Check(); err != nil {
 			return fmt.Errorf("httplimit: KeyOptions: %w", err)
@@ -161,7 +161,7 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	return &Decider{rules: rules, keyed: true}, nil
 }
 
-// Decide decides all limits of all rules that r matches as one.
+// Decide decides all limits of all rules that match r, in one step.
 func (d *Decider) Decide(r *http.Request) policy.Verdict {
 	if d.keyed {
 		return d.rules.Decide(r.Context(), &policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength})
@@ -186,16 +186,16 @@ func (d *Decider) Rules() *policy.Decider { return d.rules }
 // Policy returns the policy in force.
 func (d *Decider) Policy() *policy.Policy { return d.rules.Policy() }
 
-// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. CheckFiles
-// reports before whether the rules can be carried out.
+// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. Call CheckFiles
+// first: it reports whether the files of answers can be read.
 func (d *Decider) SetPolicy(p *policy.Policy) { d.rules.SetPolicy(p) }
 
 // Store returns the store of the options.
 func (d *Decider) Store() sluice.Store { return d.rules.Store() }
 
-// Reserved returns the names, in canonical form, of headers that pass the verdict of
-// the rules to the service behind. They are removed from what the client sent, trailers too. It is nil if r comes from
-// a hop that may set them, and for limits without rules.
+// Reserved returns the names, in canonical form, of the headers that pass the verdict of the rules to
+// the service behind. A Middleware removes them from the client's request, trailers included. Reserved
+// returns nil if r comes from a hop that may set them, and for a decider of NewKeyDecider.
 func (d *Decider) Reserved(r *http.Request) []string {
 	if d.keyed || d.o.TrustMarks != nil && d.o.TrustMarks(r) {
 		return nil
@@ -216,9 +216,9 @@ func HasMark(r *http.Request, p *policy.Policy) bool {
 //	…
 //	http.ListenAndServe(address, limit(mux))
 //
-// The client is the peer of the connection, an IPv6 client its /64 network: no header that a client
-// can write chooses another budget. Behind a proxy all requests come from one peer; use
-// NewKeyDecider with the Part of a ClientIP there.
+// The client is the peer of the connection; an IPv6 client is its /64 network. No header that a client
+// can write chooses another budget. Behind a proxy all requests come from one peer: use NewKeyDecider
+// there, with the Part of a ClientIP.
 func PerClient(rate string) (func(next http.Handler) http.Handler, error) {
 	r, err := sluice.ParseRate(rate)
 	if err != nil {

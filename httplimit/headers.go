@@ -16,10 +16,9 @@ type Profile uint8
 
 // The profiles.
 const (
-	// ProfileIETF is RateLimit-Policy and RateLimit of
-	// draft-ietf-httpapi-ratelimit-headers-10. The policies are of all limits that
-	// matched the request, the rate limit of the tightest. `t` is the time until
-	// there is more to take: for a bucket, the next unit.
+	// ProfileIETF is RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-10.
+	// RateLimit-Policy lists all enforced limits that apply to the request. RateLimit is for the
+	// tightest limit; its `t` is the time until more units are available: for a bucket, the next unit.
 	ProfileIETF Profile = iota
 	// ProfileXRateLimit is X-RateLimit-Limit, -Remaining and -Reset.
 	ProfileXRateLimit
@@ -47,22 +46,21 @@ const (
 
 // HeaderOptions are the settings of Headers. The zero HeaderOptions are the defaults.
 type HeaderOptions struct {
-	// Profile says which headers there are. Default: ProfileIETF.
+	// Profile selects the headers. Default: ProfileIETF.
 	Profile Profile
-	// Reset is the form of the time in X-RateLimit-Reset and X-Rate-Limit-Reset.
-	// Default: ResetDelta, and no other for the profiles of the IETF.
+	// Reset is the form of the time in X-RateLimit-Reset and X-Rate-Limit-Reset. Default: ResetDelta.
+	// Other profiles accept no other form.
 	Reset Reset
-	// Jitter adds up to this time, at random, to all times in headers, so that not all clients
-	// come back in the moment in which a window ends. A good choice is a tenth of the window, and
-	// seconds at least, because headers have whole seconds. A client that comes back at that
-	// time is still admitted: the time is never earlier. Default: none.
+	// Jitter adds up to this time, at random, to all times in headers. So clients do not all come back
+	// when a window ends. A good choice is a tenth of the window, and seconds at least, because headers
+	// have whole seconds. A client that comes back at that time is still admitted: the time is never
+	// earlier. Default: none.
 	Jitter time.Duration
 }
 
 const mostJitter = 24 * time.Hour
 
-// Headers writes what a verdict says into response headers. It is safe for
-// concurrent use.
+// Headers writes verdicts into response headers. It is safe for concurrent use.
 type Headers struct {
 	o      HeaderOptions
 	names  [3]string
@@ -82,7 +80,7 @@ func NewHeaders(o HeaderOptions) (*Headers, error) {
 	case o.Jitter < 0 || o.Jitter > mostJitter:
 		return nil, fmt.Errorf("httplimit: HeaderOptions.Jitter is %v; give 0 to %v", o.Jitter, mostJitter)
 	}
-	// In the form of the keys of http.Header, since they are used as that.
+	// In canonical form, because they are used as keys of http.Header.
 	h.names = [...][3]string{
 		ProfileIETF:             {"Ratelimit-Policy", "Ratelimit"},
 		ProfileXRateLimit:       {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
@@ -94,12 +92,11 @@ func NewHeaders(o HeaderOptions) (*Headers, error) {
 	return h, nil
 }
 
-// outage is when clients may come back if the limiter itself is what fails.
+// outage is the time after which clients may come back if the limiter itself fails.
 const outage = time.Second
 
-// Set sets the headers of a verdict, and Retry-After if it is a denial that will
-// pass. In the IETF's profile it adds to headers that are there, which are lists, so
-// that several middlewares can add theirs.
+// Set sets the headers of a verdict, and Retry-After for a denial that is not for ever. The headers of
+// ProfileIETF are lists: Set appends to them, so that several middlewares can add their own values.
 func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	l := v.TightestLimit
 	denied := !v.Allowed()
@@ -127,7 +124,7 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	}
 }
 
-// retryAfter returns when a denied request may come back, zero if it never may.
+// retryAfter returns the time after which a denied request may come back, zero if it never may.
 func retryAfter(v *policy.Verdict) time.Duration {
 	if wait := shownWait(v); wait > 0 {
 		return wait
@@ -191,7 +188,7 @@ func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Durati
 	}
 }
 
-// floor returns what the tightest limit had to leave.
+// floor returns the floor of the request to the tightest limit.
 func floor(v *policy.Verdict) int64 {
 	for i := range v.Results {
 		if r := &v.Results[i].Request; r.Limit == v.TightestLimit {
@@ -220,7 +217,7 @@ func (h *Headers) setThree(dst http.Header, v *policy.Verdict, jitter time.Durat
 	d := &v.Tightest
 	wait := d.ResetAfter
 	if !v.Allowed() && d.RetryAfter > 0 {
-		// Retry-After must not be earlier than what is said here.
+		// Retry-After must not be earlier than this time.
 		wait = d.RetryAfter
 	}
 	if wait > 0 {

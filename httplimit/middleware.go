@@ -13,15 +13,14 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Middleware lets a Decider decide about each request and carries the verdict out: it
-// sets headers, lets the request wait, refuses it, or has it handled, perhaps degraded or
-// marked. It is safe for concurrent use.
+// Middleware lets a Decider decide about each request, and carries the verdict out. It sets headers,
+// lets the request wait, and refuses it or has it handled, perhaps degraded or marked. It is safe for
+// concurrent use.
 //
-// A request that is allowed after a delay waits for it, as long as its context lasts: when the
-// client is gone, the request is not handled and what it took is given back. (Over HTTP/1 a server
-// of net/http notices that from the end of the request's body on.) What it holds of concurrency
-// limits is released when the handler returns or panics, and costs that are known by then are
-// settled.
+// A request that is allowed after a delay waits, but only until its context ends. When the client is
+// gone, the request is not handled and its charges are given back. (Over HTTP/1 a server of net/http
+// notices that only after the end of the request's body.) Leases of concurrency limits are released
+// when the handler returns or panics. Costs that are known by then are settled.
 type Middleware struct {
 	decider *Decider
 	o       Options
@@ -30,7 +29,7 @@ type Middleware struct {
 	flows   *gate.Flows
 }
 
-// New returns a middleware that carries out what d decides.
+// New returns a middleware that carries out the verdicts of d.
 func New(d *Decider, o Options) (*Middleware, error) {
 	if d == nil {
 		return nil, errors.New("httplimit: New has no Decider; make one with NewKeyDecider or NewPolicyDecider")
@@ -45,7 +44,8 @@ func New(d *Decider, o Options) (*Middleware, error) {
 	return &Middleware{decider: d, o: o, headers: headers, gate: o.Gate, flows: newFlows(d, &o)}, nil
 }
 
-// Waiting returns how many requests wait now, in all handlers that m wraps and others of its gate.
+// Waiting returns how many requests wait now, in all handlers that m wraps and in other edges of its
+// gate.
 func (m *Middleware) Waiting() int { return m.gate.Waiting() }
 
 // Gate returns the gate that carries the verdicts out.
@@ -56,9 +56,9 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
-// errTarget is for a request whose target is not a path: "GET a:http://host/login HTTP/1.1". To
-// rules its path would be "/", and a proxy behind passes on what follows the colon, which to a
-// service is a whole URL.
+// errTarget is for a request whose target is not a path: "GET a:http://host/login HTTP/1.1". Rules
+// would find the path "/". A proxy behind passes on the text after the colon, which a service reads as
+// a whole URL.
 var errTarget = errors.New("httplimit: the target of the request is not a path")
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -87,7 +87,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.observe(r, v, took)
 	}
 	if admission == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
-		// Most requests, and little of the cost of the others.
+		// Most requests come here. It costs much less than serveOther.
 		m.headers.Set(w.Header(), &v)
 		r = passed(r, &v, m.decider.Reserved(r))
 		next.ServeHTTP(w, r)
@@ -100,15 +100,15 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}), v, admission, err)
 }
 
-// observe reports the final verdict, a copy of it so that most verdicts stay on the stack.
+// observe reports a copy of the final verdict, so that most verdicts stay on the stack.
 func (m *Middleware) observe(r *http.Request, v policy.Verdict, took time.Duration) {
 	if m.o.OnVerdict != nil {
 		m.o.OnVerdict(r, &v, took)
 	}
 }
 
-// keepForm gives the original request the form that was read of a copy: the server removes the
-// files of the original's form.
+// keepForm gives the original request the form that was read from its copy, because the server removes
+// the files of the original's form.
 func keepForm(came, r *http.Request) {
 	if came.MultipartForm == nil {
 		came.MultipartForm = r.MultipartForm
@@ -184,7 +184,7 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 // isGone reports whether the client has gone away. A deadline is the server's own.
 func isGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
-// handle runs the handler and ends what the request holds, with what became of it.
+// handle runs the handler, and ends the admission with the outcome.
 func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, admission *gate.Admission) {
 	if !admission.Settles() {
 		defer admission.Leave(ctx, policy.Outcome{})
@@ -217,7 +217,7 @@ func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next ht
 	panicked = false
 }
 
-// costsRequestBytes reports whether the size of the request's body is to be known.
+// costsRequestBytes reports whether a cost depends on the size of the request's body.
 func costsRequestBytes(v *policy.Verdict) bool {
 	for i := range v.Results {
 		if r := v.Results[i].Rule; r != nil && r.Cost.Source == policy.CostRequestBytes {
@@ -227,7 +227,7 @@ func costsRequestBytes(v *policy.Verdict) bool {
 	return false
 }
 
-// countedBody counts what is read of a request's body.
+// countedBody counts the bytes that are read of a request's body.
 type countedBody struct {
 	io.ReadCloser
 	n atomic.Int64
@@ -249,15 +249,15 @@ func (b *countedBody) read() int64 {
 
 type contextKey struct{}
 
-// FromContext returns the verdict about the request whose context this is, if the
-// middleware keeps it: see Options.Context.
+// FromContext returns the verdict from the context of a request, if the middleware keeps it there: see
+// Options.Context.
 func FromContext(ctx context.Context) (*policy.Verdict, bool) {
 	v, ok := ctx.Value(contextKey{}).(*policy.Verdict)
 	return v, ok
 }
 
-// NewContext returns a context that holds a verdict for FromContext: for tests of
-// handlers, and for edges that do without the middleware.
+// NewContext returns a context that holds a verdict for FromContext: for tests of handlers, and for
+// edges that do not use the middleware.
 func NewContext(ctx context.Context, v *policy.Verdict) context.Context {
 	return context.WithValue(ctx, contextKey{}, v)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Missing says what becomes of a request that lacks a part of its key.
+// Missing is what happens to a request that lacks a part of its key.
 type Missing = policy.Missing
 
 // The choices for a missing part. If a request lacks several parts, MissingDeny wins over
@@ -19,8 +19,8 @@ const (
 	// MissingShared gives all requests that lack the part one budget, which no value
 	// of the part shares.
 	MissingShared = policy.MissingShared
-	// MissingSkip lets the request pass and does not count it. Where clients choose
-	// whether to send the part, they choose whether they are limited.
+	// MissingSkip lets the request pass and does not count it. Clients that choose whether to send the
+	// part choose whether they are limited.
 	MissingSkip = policy.MissingSkip
 	// MissingDeny refuses the request, with status 400.
 	MissingDeny = policy.MissingDeny
@@ -52,8 +52,8 @@ func (p Part) needing(what string) Part {
 	return p
 }
 
-// PartFunc is a part that a function finds. A value that it returns with false, or empty,
-// is missing. The name is for the answer to requests that lack the part.
+// PartFunc is a part that a function finds. The part is missing if the function returns false or an
+// empty value. The name is for the answer to requests that lack the part.
 func PartFunc(name string, value func(r *http.Request) (string, bool), missing Missing) Part {
 	if value == nil {
 		return Part{err: errors.New("PartFunc has no function; give one that finds the part in a request")}
@@ -90,7 +90,7 @@ func Method() Part {
 	})
 }
 
-// Path is the path, in the one spelling that policy.Paths gives it.
+// Path is the path, cleaned as policy.Paths.Clean does.
 func Path() Part {
 	return newPart(policy.FromPath, "", MissingShared, func(r *http.Request) (string, bool) {
 		if r.URL == nil {
@@ -100,7 +100,7 @@ func Path() Part {
 	})
 }
 
-// Host is the host that the request is for, in the one spelling that policy.CleanHost gives it.
+// Host is the host that the request is for, cleaned as policy.CleanHost does.
 func Host(missing Missing) Part {
 	return newPart(policy.FromHost, "", missing, func(r *http.Request) (string, bool) { return policy.CleanHost(r.Host), true })
 }
@@ -119,9 +119,9 @@ func Pattern(missing Missing) Part {
 	return PartFunc("pattern", func(r *http.Request) (string, bool) { return r.Pattern, true }, missing)
 }
 
-// PatternOf is the one of the patterns, written as for http.ServeMux, that matches the
-// request best. It needs no mux. All spellings of a path that a mux redirects to the
-// clean path have its pattern. A request that matches no pattern lacks the part.
+// PatternOf is the best match for the request among some patterns. They are written as for
+// http.ServeMux, but no mux is needed. All spellings of a path that a mux redirects to the clean path
+// have the pattern of the clean path. A request that matches no pattern lacks the part.
 func PatternOf(missing Missing, patterns ...string) Part {
 	table := &patternTable{mux: http.NewServeMux(), known: make(map[string]bool)}
 	p := PartFunc("pattern", table.find, missing)

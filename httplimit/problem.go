@@ -40,8 +40,8 @@ type Problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// NewProblem describes a denial. It names limits, and nothing of the request but
-// the name of a part that is missing.
+// NewProblem describes a denial. It names limits. It contains nothing of the request except the name of
+// a missing part.
 func NewProblem(v *policy.Verdict) *Problem {
 	p := &Problem{Type: TypeBlank, Status: Status(v)}
 	switch {
@@ -96,8 +96,8 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	send(w, p.Status, "application/problem+json", p.appendJSON(space[:0]))
 }
 
-// appendJSON appends what json.Marshal would, and a line break. Refusing must be
-// cheap: it is what there is most of when it matters.
+// appendJSON appends what json.Marshal would, and a line break. A refusal must be cheap, because under
+// attack most answers are refusals.
 func (p *Problem) appendJSON(dst []byte) []byte {
 	dst = appendMember(dst, `{"type":`, p.Type)
 	dst = appendMember(dst, `,"title":`, p.Title)
@@ -143,7 +143,7 @@ func isInvalid(err error) bool {
 	return errors.As(err, &invalid)
 }
 
-// isBusy reports whether it is not the client who is at fault.
+// isBusy reports whether the limiter is the cause of a denial, and not the client.
 func isBusy(v *policy.Verdict) bool {
 	return v.Reason == sluice.ReasonStoreError || v.Reason == sluice.ReasonTableFull ||
 		v.Refused != nil && (errors.Is(v.Refused, gate.ErrTooManyWaiting) || errors.Is(v.Refused, sluice.ErrDeadline))

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// quota is the part of the headers that depends on the limit only: rendered once.
+// quota is the part of the headers that depends only on the limit. It is rendered once.
 type quota struct {
 	// policy is the limit's item of RateLimit-Policy.
 	policy string
@@ -70,8 +70,8 @@ func mulDiv(n uint64, d time.Duration, count uint64) time.Duration {
 	return time.Duration(min(quo, 1<<63-1))
 }
 
-// more returns how long it takes until there is more to take than now, floor being what
-// must remain. It is exact for buckets; others are back as a whole.
+// more returns the time until more units can be taken than now; floor units must remain. It is exact
+// for buckets. For other algorithms it is the time until all units are back.
 func (q *quota) more(d *sluice.Decision, floor int64) time.Duration {
 	if q.count == 0 || d.Remaining >= d.Limit {
 		return d.ResetAfter
@@ -83,7 +83,7 @@ func (q *quota) more(d *sluice.Decision, floor int64) time.Duration {
 	return max(0, d.ResetAfter-mulDiv(uint64(missing), q.period, q.count))
 }
 
-// seconds rounds up, as all times in headers are: one who comes too early is refused.
+// seconds rounds up, like all times in headers, because a client that comes too early is refused.
 func seconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -92,8 +92,7 @@ func seconds(d time.Duration) int64 {
 	return s
 }
 
-// mostQuotas bounds the cache: limits that are changed while they are used are
-// new ones each time.
+// mostQuotas bounds the cache: each change of a limit makes a new limit.
 const mostQuotas = 1 << 14
 
 // quotas caches the quotas of limits.

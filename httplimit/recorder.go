@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// recorder remembers the status of a response, and how many bytes its body has. What
-// else the ResponseWriter can do, the writer that newRecorder returns can do too.
+// recorder records the status of a response, and how many bytes its body has. The writer that
+// newRecorder returns has the same optional methods as the ResponseWriter.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -29,7 +29,7 @@ func (w *recorder) find(name string) (string, bool) {
 // Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader remembers the first status that is final.
+// WriteHeader records the first status that is final.
 func (w *recorder) WriteHeader(status int) {
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
@@ -111,13 +111,14 @@ func newRecorder(w http.ResponseWriter) (*recorder, http.ResponseWriter) {
 type shell interface {
 	http.ResponseWriter
 	io.StringWriter
-	// FlushError is for http.ResponseController, which would take what Flush does for a success.
+	// FlushError is for http.ResponseController. With Flush only, it would report every flush as a
+	// success.
 	FlushError() error
 	Unwrap() http.ResponseWriter
 }
 
-// expose returns a ResponseWriter that is w, and a Flusher, Hijacker, ReaderFrom or
-// Pusher only if the inner writer is: handlers test for these by a type assertion.
+// expose returns w as a ResponseWriter. The result is a Flusher, Hijacker, ReaderFrom or Pusher only if
+// the inner writer is: handlers test for these by a type assertion.
 func expose(w shell, inside http.ResponseWriter, f http.Flusher, h http.Hijacker, rf io.ReaderFrom, p http.Pusher) http.ResponseWriter {
 	const (
 		canFlush = 1 << iota

@@ -13,8 +13,8 @@ import (
 // reserved are the names of headers, in canonical form, that only a Middleware sets on requests.
 type reserved []string
 
-// holds reports whether a name is reserved, also in a spelling that gateways to other protocols
-// treat as equal: CGI and similar gateways turn dashes and dots into underscores.
+// holds reports whether a name is reserved, even in a spelling that gateways to other protocols treat
+// as equal. CGI and similar gateways turn dashes and dots into underscores.
 func (s reserved) holds(name string) bool {
 	for _, own := range s {
 		if len(own) == len(name) && isAlike(own, name) {
@@ -34,7 +34,7 @@ func isAlike(a, b string) bool {
 	return true
 }
 
-// dashed returns the dash that is meant by a byte of a header's name.
+// dashed returns a byte of a header's name; underscores and dots become dashes.
 func dashed(c byte) byte {
 	if c == '_' || c == '.' {
 		return '-'
@@ -42,8 +42,9 @@ func dashed(c byte) byte {
 	return c
 }
 
-// passed returns the request as it is passed on: without headers that only this package may set,
-// trailers included, and with the headers that the rules set. Without any of them it is r itself.
+// passed returns the request as it is passed on. It lacks the headers and trailers that only this
+// package may set, and has the headers that the rules set. If there is nothing to remove or set, it is
+// r itself.
 func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
 	var remove []string
 	for name := range r.Header {
@@ -97,9 +98,9 @@ func keep(r *http.Request, own reserved) {
 	}
 }
 
-// trailingBody is the body of a copy of a request, which gets its trailers when the end is read. The
-// server puts them into the request that came, and into the map there: a copy that shared it
-// would have what is to be removed.
+// trailingBody is the body of a copy of a request. The copy gets its trailers when the end of the body
+// is read. The server puts trailers into the map of the original request. A copy that shared the map
+// would also have the trailers that must be removed.
 type trailingBody struct {
 	io.ReadCloser
 	from, to *http.Request
@@ -120,8 +121,8 @@ func trailing(r, from *http.Request, own reserved) {
 	r.Body = b
 }
 
-// mayTrail reports whether something may follow the body of a request: what was announced, or,
-// over HTTP/1, anything after one that is chunked.
+// mayTrail reports whether trailers may follow the body of a request: announced trailers or, over
+// HTTP/1, any trailers after a chunked body.
 func mayTrail(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && (r.Trailer != nil || r.ContentLength < 0 && r.ProtoMajor == 1)
 }

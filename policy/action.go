@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Action is what becomes of a request, the graver ones last.
+// Action is what happens to a request. The constants go from the mildest to the gravest.
 type Action uint8
 
 // The actions.
 const (
 	// Allow lets the request pass, after the verdict's Delay.
 	Allow Action = iota
-	// Mark lets it pass with a mark: a header for the service behind, and for rules that match marked
-	// requests, which are refused first when there is too much traffic.
+	// Mark lets the request pass with a mark: a header for the service behind, and a condition for
+	// rules. With such rules, marked requests can be refused first when there is too much traffic.
 	Mark
-	// Degrade answers it with less: from a fallback, or with a header for the service behind,
-	// which can do less then.
+	// Degrade serves the request with less. The request gets a prepared answer, or goes to another
+	// upstream, or passes with a header, so that the service behind can do less.
 	Degrade
-	// Deny refuses it.
+	// Deny refuses the request.
 	Deny
 )
 
@@ -37,39 +37,40 @@ func (a Action) String() string {
 // advisory reports whether a rule with this action lets all requests pass.
 func (a Action) advisory() bool { return a == Mark || a == Degrade }
 
-// LimitedAction is what happens to a request that a rule does not let pass as it is, for an
-// edge to carry out. The zero LimitedAction refuses it and leaves the answer to the
-// edge: over HTTP, status 429 and a problem document.
+// LimitedAction is what happens to a request that the limits of a rule do not let pass. An edge carries
+// it out. The zero LimitedAction refuses the request and leaves the answer to the edge: over HTTP,
+// status 429 and a problem document.
 //
-// Body and Header may hold {wait}, the seconds after which to come back, rounded up, and {rule},
-// the name of the rule; edges fill them in.
+// Body and Header may contain {wait} and {rule}, which edges fill in. {wait} is the seconds after which
+// to come back, rounded up; {rule} is the name of the rule.
 type LimitedAction struct {
-	// Action is Deny, Degrade or Mark. Zero means Deny. A rule that degrades or
-	// marks never refuses a request, whatever its limits say; what it took of one that another rule
-	// refuses is given back.
+	// Action is Deny, Degrade or Mark. Zero means Deny. A rule that degrades or marks never refuses a
+	// request, whatever its limits decide. If another rule refuses the request, the charges of this
+	// rule are given back.
 	Action Action
-	// Status is an HTTP status: from 400 to 599 to deny, 429 by default; from 200 to 599 to
-	// degrade by an answer, 200 by default.
+	// Status is an HTTP status. To deny, it is from 400 to 599, by default 429. To degrade by an
+	// answer, it is from 200 to 599, by default 200.
 	Status int
 	// Header holds headers of the answer.
 	Header map[string]string
-	// ContentType is that of Body. Default: "text/plain; charset=utf-8" if there is a Body.
+	// ContentType is the type of the body. Default: "text/plain; charset=utf-8" for a Body; for a File,
+	// the edge finds the type.
 	ContentType string
-	// Body is the answer's. Default: the edge's own.
+	// Body is the body of the answer. Default: the edge's own body.
 	Body string
-	// File names a file that is the answer's body instead of Body. The edge opens it.
+	// File names a file that holds the body of the answer, instead of Body. The edge opens it.
 	File string
-	// Upstream is where a degraded request goes instead: what an edge calls a
-	// fallback, such as a URL. Then there is no answer of its own.
+	// Upstream is where a degraded request goes instead. The edge defines its form, such as a URL. A
+	// rule with an Upstream has no answer of its own.
 	Upstream string
-	// RequestHeader holds headers to set on the request that is passed on, degraded or marked.
-	// Edges remove them from what clients send, see Policy.RequestHeaders. Default, of a
-	// request that is marked, or degraded without an answer and an Upstream: MarkedHeader or
+	// RequestHeader holds headers to set on a degraded or marked request that is passed on. Edges
+	// remove them from the requests of clients: see Policy.RequestHeaders. Default for Mark:
+	// MarkedHeader with the name of the rule. Default for Degrade without an answer and an Upstream:
 	// DegradedHeader with the name of the rule.
 	RequestHeader map[string]string
 }
 
-// The headers that show the service behind what became of a request, unless
+// By these headers the service behind recognizes marked and degraded requests, unless
 // LimitedAction.RequestHeader names others.
 const (
 	MarkedHeader   = "Sluice-Marked"
@@ -81,8 +82,7 @@ func (r *LimitedAction) Answers() bool {
 	return r.Upstream == "" && (r.Status != 0 || r.Body != "" || r.File != "")
 }
 
-// check reports what is wrong with a response, and fills in its defaults for a
-// rule of this name.
+// check reports what is wrong with a limited action, and fills in its defaults for a rule of this name.
 func (r *LimitedAction) check(rule string, report func(field, value string, f fault)) {
 	if r.Action == Allow {
 		r.Action = Deny
@@ -135,7 +135,7 @@ func (r *LimitedAction) checkUnused(report func(field, value string, f fault), v
 	}
 }
 
-// framing are the headers that say where a message ends and what its connection is for.
+// framing are the headers that define where a message ends and how its connection is used.
 var framing = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 func checkHeaders(field string, headers map[string]string, report func(field, value string, f fault)) {
@@ -153,20 +153,19 @@ func checkHeaders(field string, headers map[string]string, report func(field, va
 	}
 }
 
-// RequestHeaders returns the headers that rules of the policy set on requests that are passed
-// on, in canonical form. Edges remove them from what clients send, who would
-// otherwise say themselves what became of their requests.
+// RequestHeaders returns, in canonical form, the headers that rules set on requests that are passed on.
+// Edges remove these headers from the requests of clients, because clients could forge them.
 func (p *Policy) RequestHeaders() []string { return p.requestHeaders }
 
 // ReservedHeaders returns the RequestHeaders, and MarkedHeader and DegradedHeader, which rules set by
 // default, in canonical form and sorted. The caller must not change them.
 func (p *Policy) ReservedHeaders() []string { return p.reserved }
 
-// MarkHeaders returns the headers in which a request can be marked, in canonical form: MarkedHeader,
-// and the headers that rules with the action Mark set instead.
+// MarkHeaders returns, in canonical form, the headers that can mark a request: MarkedHeader, and the
+// headers that rules with the action Mark set instead.
 func (p *Policy) MarkHeaders() []string { return p.markHeaders }
 
-// collectHeaders adds the headers that a response sets on requests.
+// collectHeaders adds the headers that a limited action sets on requests.
 func collectHeaders(set map[string]bool, r *LimitedAction) {
 	for name := range r.RequestHeader {
 		set[textproto.CanonicalMIMEHeaderKey(name)] = true

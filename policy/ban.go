@@ -13,10 +13,10 @@ import (
 // errNoBanner reports a store that does not implement sluice.Banner.
 var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
 
-// Ban refuses a key of a rule outright for a time, by hand. The rule must have a Ban, even
-// the zero one, so that its requests look for bans. The key is given as in RuleRequest. The
-// error is a *RuleRequestError, the store's, or wraps errors.ErrUnsupported if the
-// store does not implement sluice.Banner.
+// Ban bans a key of a rule by hand: all its requests are refused for d. The rule must have a Ban, even
+// the zero Ban, so that its requests look for bans. The key is given as in RuleRequest. The error is a
+// *RuleRequestError or the store's error. It wraps errors.ErrUnsupported if the store does not
+// implement sluice.Banner.
 func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, rule string, key ...string) error {
 	r, k, err := p.bannable(rule, key)
 	if err != nil {
@@ -26,12 +26,12 @@ func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, r
 	if !ok {
 		return errNoBanner
 	}
-	// All limits must let a request pass: to ban by one is enough.
+	// All limits must let a request pass, so a ban by one limit is enough.
 	return b.BanKey(ctx, r.Limits[0], k, d)
 }
 
-// LiftBan ends the bans of a key of a rule, of all its limits, and forgets what led to them.
-// It reports whether there was one in force. The key and the error are as in Ban.
+// LiftBan ends the bans of a key for all limits of a rule, and forgets the denials that led to them. It
+// reports whether a ban was in force. The key and the error are as in Ban.
 func (p *Policy) LiftBan(ctx context.Context, store sluice.Store, rule string, key ...string) (bool, error) {
 	r, k, err := p.bannable(rule, key)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *Policy) LiftBan(ctx context.Context, store sluice.Store, rule string, k
 	return found, errors.Join(errs...)
 }
 
-// bannable returns a rule whose keys may be banned, and one of them.
+// bannable returns a rule whose keys can be banned, and the key.
 func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err error) {
 	s := newScratch()
 	defer s.free()
@@ -76,14 +76,14 @@ func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err
 // BannedKey is a ban in force.
 type BannedKey struct {
 	sluice.BannedKey
-	// Rule is the name of the rule whose key it is, also if the policy has no such rule any more.
+	// Rule is the name of the key's rule, even if the policy no longer has that rule.
 	Rule string
 	// Values are the values of the key as in RuleRequest. They are nil if the store does not keep them.
 	Values []string
 }
 
-// ListBans returns a page of the bans in force, and where the next one begins: see
-// sluice.Banner. It fails with an error that wraps errors.ErrUnsupported if the store is none.
+// ListBans returns a page of the bans in force, and where the next page begins: see sluice.Banner. The
+// error wraps errors.ErrUnsupported if the store does not implement sluice.Banner.
 func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQuery) (bans []BannedKey, next string, err error) {
 	b, ok := store.(sluice.Banner)
 	if !ok {
@@ -105,12 +105,13 @@ func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQ
 	return bans, page.Next, nil
 }
 
-// KeyValues returns the values of a key of a rule as a RuleRequest has them. A request that lacked a part has
-// an empty value for it.
+// KeyValues returns the values of a key of a rule, as in RuleRequest.Key. A missing part has an empty
+// value. If the policy has no such rule, or the key does not fit it, KeyValues returns all parts of the
+// key.
 func (p *Policy) KeyValues(rule string, k sluice.Key) []string {
 	parts := k.Parts()
 	r := p.byName[rule]
-	// A key that lacks some has one part more; see makeKey.
+	// A key with missing parts has one part more; see makeKey.
 	if r == nil || len(parts) != len(r.parts) && len(parts) != len(r.parts)+1 {
 		return parts
 	}

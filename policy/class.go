@@ -7,13 +7,13 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Class is a kind of traffic that rules can match, and keep a share for. A
-// request is of the first class that matches it, or of none.
+// Class is a kind of traffic that rules can match, and reserve units for. A request has the first class
+// that matches it, or no class.
 type Class struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.
 	Name string
-	// Match selects the requests of the class. It matches no classes, and only marks
-	// of an earlier hop.
+	// Match selects the requests of the class. It must not match classes, and it matches only marks of
+	// an earlier hop.
 	Match Match
 	// Bypass lets the class pass without any rule.
 	Bypass bool
@@ -25,7 +25,7 @@ type class struct {
 	match *matcher
 }
 
-// noClass is the number of the class of requests that are of none.
+// noClass is the class number of a request without a class.
 const noClass = -1
 
 // compileClasses checks the classes.
@@ -70,15 +70,15 @@ func (p *Policy) className(i int) string {
 	return p.classes[i].Name
 }
 
-// Reserve keeps the last units of each of a rule's limits for some classes of traffic: requests
-// of others are refused while taking theirs would leave fewer (they have it as their floor).
-// Where several reserves keep units from a request, the largest does: with the last 20 % for
-// critical traffic, and the last 30 % for critical and paying traffic, paying traffic cannot
-// take the last 20 %, and all other traffic cannot take the last 30 %.
+// Reserve keeps the last units of each limit of a rule for some classes of traffic. For requests of
+// other classes these units are the floor: a request is refused if fewer would remain. If several
+// reserves keep units from a request, the largest holds. Suppose the last 20 % are for critical
+// traffic, and the last 30 % for critical and paying traffic. Then paying traffic cannot take the last
+// 20 %, and all other traffic cannot take the last 30 %.
 type Reserve struct {
 	// Share is a percentage of what each limit can hold, 1 to 99, rounded up to whole units.
 	Share int
-	// Units are so many, instead of a Share.
+	// Units is a number of units, instead of a Share.
 	Units int64
 	// For are names of classes.
 	For []string
@@ -93,7 +93,7 @@ func (v *Reserve) of(l *sluice.Limit) int64 {
 	return whole*int64(v.Share) + (rest*int64(v.Share)+99)/100
 }
 
-// reserved returns how many units of a limit are kept from requests of a class.
+// reserved returns how many units of a limit a request of a class cannot take.
 func (c *compiler) reserved(r *rule, l *sluice.Limit, class int) (most int64) {
 	for i := range r.Reserved {
 		v := &r.Reserved[i]
@@ -104,7 +104,7 @@ func (c *compiler) reserved(r *rule, l *sluice.Limit, class int) (most int64) {
 	return most
 }
 
-// checkReserved checks what is kept for whom.
+// checkReserved checks the reserves of a rule.
 func (c *compiler) checkReserved(r *rule) {
 	for i := range r.Reserved {
 		v := &r.Reserved[i]
@@ -132,7 +132,8 @@ func (c *compiler) checkReserved(r *rule) {
 	}
 }
 
-// checkFloors checks that some request passes each of a rule's limits, of whatever class.
+// checkFloors checks that each limit has units beyond its floor and reserves, even for a request
+// without a class.
 func (c *compiler) checkFloors(r *rule, what string, limits []*sluice.Limit) {
 	for _, l := range limits {
 		switch reserved := c.reserved(r, l, noClass); {

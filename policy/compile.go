@@ -17,7 +17,7 @@ type rule struct {
 	match *matcher
 	parts []Part
 	role  Role // of its limits
-	// limits are what most keys have, and overrides what some have.
+	// limits are for keys without an override; overrides are for the other keys.
 	limits    *limitSet
 	overrides keyTable[*limitSet]
 	lists     keyTable[List]
@@ -26,7 +26,7 @@ type rule struct {
 	hasLists  bool
 }
 
-// compiler collects the mistakes of a policy's options.
+// compiler checks the options of a policy, and collects their mistakes.
 type compiler struct {
 	options   Options
 	index     int
@@ -143,7 +143,7 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 	return r
 }
 
-// checkLimits checks that a rule has something to say.
+// checkLimits checks that a rule limits or paces something.
 func (c *compiler) checkLimits(r *rule) {
 	switch {
 	case r.Always && len(r.Limits)+len(r.Candidate)+len(r.Overrides)+len(r.Reserved) > 0:
@@ -156,8 +156,8 @@ func (c *compiler) checkLimits(r *rule) {
 	}
 }
 
-// always returns the limits of a rule: of one that always limits, a limit that is
-// never used, for the results where limits are listed.
+// always returns the limits of a rule. For a rule that is Always limited, it returns a limit that is
+// never used, because each result names a limit.
 func (c *compiler) always(r *rule) []*sluice.Limit {
 	if !r.Always || !isName(r.Name) {
 		return r.Limits
@@ -177,7 +177,7 @@ func nameFault(name string) fault {
 	}
 }
 
-// checkNumbers checks what a rule adds to its limits.
+// checkNumbers checks the numbers that a rule adds to its limits: floor, cost, wait and ban.
 func (c *compiler) checkNumbers(r *rule) {
 	capacity := int64(math.MaxInt64)
 	for _, l := range r.Limits {
@@ -198,7 +198,7 @@ func (c *compiler) checkNumbers(r *rule) {
 		c.report("MaxWait", "", fault{fmt.Sprintf("is %v, and a rule that degrades or marks does not delay requests", r.MaxWait), "leave it out"})
 	}
 	if r.WhenLimited.Action.advisory() {
-		// What does not conform at once is degraded or marked at once.
+		// A request that would have to wait is degraded or marked at once.
 		r.MaxWait = sluice.NoWait
 	}
 	if r.Ban != nil {

@@ -9,31 +9,30 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Cost says how many units a request takes of a rule's limits.
+// Cost is how many units a request takes from a rule's limits.
 type Cost struct {
-	// Source says where the cost comes from. Default: Function or Header if one is given,
-	// otherwise the constant.
+	// Source is where the cost comes from. Default: Function or Header if one is given, otherwise the
+	// constant.
 	Source CostSource
-	// Units is the same for each request. Zero means Attributes.Cost, and one
-	// without that.
+	// Units is the same cost for each request. Zero means Attributes.Cost, or one if that is zero too.
 	Units int64
-	// Header is the name of a header that holds the cost, a whole number: of the request, of
-	// 1 or more, or of the response, of 0 or more. A request without it, or with something
-	// else in it, costs Units; a response, what was estimated. Let only a header of
-	// requests do that which clients cannot set: one that a gateway in front sets or strips.
+	// Header is the name of the header that holds the cost, a whole number. In a header of the request
+	// it is 1 or more; in a header of the response, 0 or more. If the header is missing or has another
+	// value, the request costs Units, and a response leaves the cost as estimated. Use a header of
+	// requests only if clients cannot set it, because a gateway in front sets or strips it.
 	Header string
-	// Estimate is taken before the cost is known, where it is known only after: it is settled
-	// then. Units that have been taken are refused to others, so a good estimate is a high one;
-	// what turns out to be more is charged all the same. Default: one.
+	// Estimate is taken first if the cost is known only afterwards; the cost is settled then. Other
+	// requests cannot take these units meanwhile, so a good estimate is a high one. If the cost is
+	// higher than the estimate, the difference is charged all the same. Default: one.
 	Estimate int64
-	// Max caps what a header or a size says. Zero caps nothing.
+	// Max caps a cost from a header or a size. Zero means no cap.
 	Max int64
-	// Function returns the cost of a request for CostFunction: zero takes nothing, and a negative
-	// cost is refused. It must be safe for concurrent use.
+	// Function returns the cost of a request for CostFunction: zero takes nothing, and a request with a
+	// negative cost is refused. It must be safe for concurrent use.
 	Function func(a *Attributes) int64
 }
 
-// CostSource says where the cost of a request comes from.
+// CostSource is where the cost of a request comes from.
 type CostSource uint8
 
 // The sources of costs.
@@ -41,12 +40,12 @@ const (
 	// CostDefault is CostFunction if Cost.Function is given, CostHeader if Cost.Header is, and
 	// CostConstant otherwise.
 	CostDefault CostSource = iota
-	// CostConstant is Cost.Units, or what the request says itself.
+	// CostConstant is Cost.Units, or the cost in the request's Attributes.
 	CostConstant
 	// CostHeader is a header of the request.
 	CostHeader
-	// CostRequestBytes is the size of the request's body in bytes: what the request
-	// declares, or if it declares none the Estimate, settled when it was read.
+	// CostRequestBytes is the size of the request's body in bytes. The declared size is taken first, or
+	// the Estimate if none is declared. The charge is settled at the bytes that were read.
 	CostRequestBytes
 	// CostResponseBytes is the size of the response's body in bytes.
 	CostResponseBytes
@@ -188,25 +187,25 @@ func (c *Cost) capped(n int64) int64 {
 	return n
 }
 
-// parseUnits reads a number of units. One beyond 63 bits is none.
+// parseUnits reads a number of units. It refuses a number beyond 63 bits.
 func parseUnits(text string) (int64, bool) {
 	n, err := strconv.ParseUint(text, 10, 63) // takes no sign
 	return int64(n), err == nil
 }
 
-// Outcome is what became of a request that was handled.
+// Outcome is the result of a request that was handled.
 type Outcome struct {
 	// Status is the status of the response.
 	Status int
 	// RequestBytes and ResponseBytes are the sizes of the bodies, as they were read and written.
 	RequestBytes, ResponseBytes int64
-	// Header returns a header of the response, by its canonical name; nil for a
-	// response without any.
+	// Header returns a header of the response, by its canonical name; nil for a response without
+	// headers.
 	Header func(name string) (value string, ok bool)
 }
 
-// Settles reports whether what the decision took is to be settled once the request
-// has been handled, at the units that Actual returns then.
+// Settles reports whether the charge must be settled after the request has been handled, at the units
+// that Actual returns.
 func (m *LimitResult) Settles() bool {
 	if m.Rule == nil || m.Rule.Always || m.Listed != NotListed || m.Request.Member != 0 {
 		return false
@@ -215,8 +214,8 @@ func (m *LimitResult) Settles() bool {
 	return s.AfterResponse() || s == CostRequestBytes || len(m.Rule.CountStatus) > 0
 }
 
-// Actual returns how many units a request turned out to cost, of which
-// m.Request.Cost have been taken: none if its status does not count.
+// Actual returns how many units a handled request really cost; zero if its status does not count.
+// m.Request.Cost units have been taken already.
 func (m *LimitResult) Actual(o Outcome) int64 {
 	taken := m.Request.Cost
 	if !m.Settles() {

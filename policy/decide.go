@@ -9,8 +9,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Decide decides all limits of all rules that match a request as one: all are charged, or none is.
-// If the store cannot decide, the verdict follows Rule.OnStoreError, and has the error in Verdict.Err.
+// Decide decides all limits of all rules that match a request, in one step: all limits are charged, or
+// none is. If the store cannot decide, the verdict follows Rule.OnStoreError, and has the error in
+// Verdict.Err.
 //
 // Rules that degrade or mark are decided beside the other rules. Their charges are given back if
 // another rule refuses the request.
@@ -18,7 +19,7 @@ func (p *Policy) Decide(ctx context.Context, store sluice.Store, a *Attributes) 
 	return p.decide(ctx, store, a, false)
 }
 
-// Peek answers as Decide would, and takes nothing.
+// Peek returns the verdict that Decide would return, and takes nothing.
 func (p *Policy) Peek(ctx context.Context, store sluice.Store, a *Attributes) Verdict {
 	return p.decide(ctx, store, a, true)
 }
@@ -58,9 +59,9 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 }
 
 // LimitsFor returns the limits that apply to a request, with the requests that Decide would send to a
-// store. They have decisions only where a list decides. A request counts as marked only if an earlier
-// hop has marked it. LimitsFor returns nil for a request that Decide would refuse because it lacks a part
-// of a key.
+// store. A result has a decision only if it needs no store: by a list, or by a rule that is Always
+// limited. A request counts as marked only if an earlier hop has marked it. LimitsFor returns nil for a
+// request that Decide would refuse because it lacks a part of a key.
 func (p *Policy) LimitsFor(a *Attributes) []LimitResult {
 	s := newScratch()
 	defer s.free()
@@ -82,7 +83,8 @@ func (p *Policy) ClassOf(a *Attributes) string {
 	return v.Class
 }
 
-// begin takes in a request and finds its class. It reports whether that is all there is to decide.
+// begin cleans the attributes of a request and finds its class. It reports whether the request bypasses
+// the rules.
 func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {
 	s.attributes = *given
 	a := &s.attributes
@@ -168,16 +170,17 @@ func (p *Policy) decideDefault(v *Verdict) {
 	}
 }
 
-// isDefault reports whether no rule matches, by some variant of the path if that is what refuses the request.
+// isDefault reports whether the default decides, because no rule matches. If the default is Deny, one
+// path variant without a rule is enough.
 func (p *Policy) isDefault(s *scratch) bool {
 	return !s.matched || s.strayed && p.fallback == Deny
 }
 
-// marked decides the rules that mark, and reports whether one of them does.
+// marked decides the rules that mark, and reports whether one of them marks the request.
 func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) {
 	for i := range s.selected {
 		if q := &s.selected[i]; q.rule.marks() && q.reason != sluice.ReasonNone {
-			return true, nil // by a list
+			return true, nil // without the store
 		}
 	}
 	s.fill(true)
@@ -192,7 +195,7 @@ func (s *scratch) marked(ctx context.Context, store sluice.Store) (bool, error) 
 	return false, nil
 }
 
-// roleOf returns the role of a request that was filled in.
+// roleOf returns the role of the request to the store at an index.
 func (s *scratch) roleOf(at int) Role {
 	for i := range s.selected {
 		if q := &s.selected[i]; q.filled && q.at <= at && at < q.at+len(q.set.kinds) {
@@ -202,7 +205,7 @@ func (s *scratch) roleOf(at int) Role {
 	return RoleEnforced
 }
 
-// put puts those requests to the store that it has not decided.
+// put lets the store decide the requests that it has not decided yet.
 func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 	done, n := len(s.decisions), len(s.requests)
 	if cap(s.decisions) < n {
@@ -236,7 +239,7 @@ func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 	return err
 }
 
-// decide lets the store decide what was collected, and folds the decisions. err is the error of an
+// decide lets the store decide the collected rules, and folds the decisions. err is the error of an
 // earlier call.
 func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, err error) {
 	s.fill(false)
@@ -255,8 +258,8 @@ func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, er
 	}
 }
 
-// giveBack gives back what rules that mark took of a request that is refused
-// before the other rules are decided.
+// giveBack gives back the charges of rules that mark, if the request is refused before the other rules
+// are decided.
 func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 	if len(s.decisions) == 0 {
 		return
@@ -270,8 +273,8 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 	}
 }
 
-// giveBack gives back what rules that degrade or mark took of a request that
-// others refuse. What cannot be given back stays among the Charges.
+// giveBack gives back the charges of rules that degrade or mark, for a request that other rules refuse.
+// A charge that cannot be given back stays among the Charges.
 func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Role == RoleAdvisory {
@@ -280,11 +283,11 @@ func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 	}
 }
 
-// fail makes the verdict of a store that could not decide.
+// fail makes the verdict for a request that the store could not decide.
 func (v *Verdict) fail(err error) {
 	v.Err, v.Reason = err, sluice.ReasonStoreError
 	var bad *sluice.RequestError
-	// An invalid request is not a failure of the store, which OnStoreError could let pass.
+	// An invalid request is not a failure of the store, so OnStoreError does not apply.
 	refused := errors.As(err, &bad)
 	if refused {
 		v.Reason = sluice.ReasonNever
@@ -319,10 +322,10 @@ func (v *Verdict) fail(err error) {
 	}
 }
 
-// outlast returns a context that ends when the deadline of ctx does, and not when its owner
-// leaves later. What a decision takes that is to be given back must become known: a client that
-// leaves while the store decides would keep its lease for the whole time to live, and many such
-// clients all leases.
+// outlast returns a context that ends at the deadline of ctx, but not when ctx is canceled later.
+// Without it, the charge of a client that leaves while the store decides would be unknown, and could
+// not be given back. The client would keep its lease for the whole time to live, and many such clients
+// would keep all leases.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Done() == nil || ctx.Err() != nil {
 		return ctx, func() {}
@@ -334,7 +337,7 @@ func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	return lasting, func() {}
 }
 
-// returns reports whether what requests take of a limit is given back after them.
+// returns reports whether a charge of the limit may be given back after the request.
 func (r *rule) returns(kind limitKind) bool {
 	return kind.lease || r.Cost.Source.estimates() || len(r.CountStatus) > 0
 }

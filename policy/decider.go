@@ -33,8 +33,8 @@ func NewDecider(p *Policy, store sluice.Store) (*Decider, error) {
 // Policy returns the policy in force.
 func (d *Decider) Policy() *Policy { return d.policy.Load() }
 
-// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. Limits that
-// are the same go on with their state; see also Options.Earlier.
+// SetPolicy replaces the policy. Requests that are being decided keep the earlier one. Limits of the
+// same name keep their state; see also Options.Earlier.
 func (d *Decider) SetPolicy(p *Policy) { d.policy.Store(p) }
 
 // Store returns the store, where charges are settled, canceled and released.

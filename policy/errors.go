@@ -8,9 +8,9 @@ type RuleError struct {
 	Index int
 	// Rule is the rule's name.
 	Rule string
-	// Field is what is wrong, such as "Match.Paths[1]".
+	// Field is the faulty field, such as "Match.Paths[1]".
 	Field string
-	// Value is the text at fault, if it is one.
+	// Value is the faulty value, if it is a text.
 	Value string
 	// Problem says what is wrong.
 	Problem string
@@ -30,7 +30,7 @@ func (e *RuleError) Error() string {
 	return text + fault{e.Problem, e.Remedy}.String()
 }
 
-// fault is what is wrong with a value and what would be right. The zero fault is none.
+// fault is what is wrong with a value and what would be right. The zero fault means no fault.
 type fault struct{ problem, remedy string }
 
 // String returns both in one sentence.
@@ -48,7 +48,8 @@ func is(value any, remedy string) fault { return fault{fmt.Sprintf("is %v", valu
 type RuleRequestError struct {
 	// Rule is the name in the request.
 	Rule string
-	// Unknown says that there is no such rule; otherwise the key does not fit it.
+	// Unknown says that there is no such rule. Otherwise the rule exists, and Problem says why it
+	// cannot decide, such as a key that does not fit.
 	Unknown bool
 	// Problem says what is wrong.
 	Problem string

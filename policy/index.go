@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// entry is a pattern of a rule: the numbers of both.
+// entry identifies a pattern of a rule by the numbers of both.
 type entry uint64
 
 func newEntry(rule, pattern int) entry { return entry(rule)<<32 | entry(pattern) }
@@ -13,9 +13,8 @@ func newEntry(rule, pattern int) entry { return entry(rule)<<32 | entry(pattern)
 func (e entry) rule() int    { return int(e >> 32) }
 func (e entry) pattern() int { return int(e & 0xffffffff) }
 
-// index finds the rules whose host and path match, without looking at the others:
-// a trie of path segments for each host. What it finds is still to be checked for
-// methods, values and conditions.
+// index finds the rules whose host and path match, without looking at the others. It is a trie of path
+// segments for each host. It does not check methods, values and other conditions; see matcher.matches.
 type index struct {
 	exact map[string]*node // by host
 	below map[string]*node // by the end of the host, from its dot
@@ -36,8 +35,8 @@ type deepPattern struct {
 	segments []segment // from the "**"
 }
 
-// leaf holds entries. Entries that need one of some values of a header, cookie,
-// parameter or attribute are found by the value.
+// leaf holds entries. An entry that needs one of several exact values of a header, cookie, parameter or
+// attribute is found by that value.
 type leaf struct {
 	plain   []entry
 	byValue []valueLeaf
@@ -120,8 +119,8 @@ func (l *leaf) add(e entry, m *matcher) {
 	}
 }
 
-// find appends the entries that a request's host and path match, in the order of
-// the rules: one for each rule, with its first pattern.
+// find appends the entries that match a request's host and path, in the order of the rules. Each rule
+// has one entry, with its first matching pattern.
 func (ix *index) find(a *Attributes, found []entry) []entry {
 	path := a.Path
 	if path == "/" {

@@ -11,8 +11,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// newParts checks the parts of a rule's key, puts parts in place of templates, and
-// fills in defaults.
+// newParts checks the parts of a rule's key, replaces templates by their parts, and fills in defaults.
 func (c *compiler) newParts(r *Rule, m *matcher) []Part {
 	if len(r.Key) == 0 {
 		c.report("Key", "", fault{"is missing", "give the parts that distinguish clients, or global for one budget that all share"})
@@ -63,7 +62,7 @@ func checkPart(p *Part, m *matcher) (f fault) {
 		return fault{fmt.Sprintf("has the IPv6 prefix %d", p.IPv6Prefix), "give 1 to 128"}
 	}
 	if p.Value != nil {
-		return f // the source does not find it
+		return f // the function finds the value, so the source needs no check
 	}
 	switch p.Source {
 	case FromHeader:
@@ -118,8 +117,7 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
 	return v
 }
 
-// keyRef is a key in the making: of one text that lies somewhere already, or a
-// piece of the scratch buffer.
+// keyRef is a key that is not made yet: one existing text, or a piece of the scratch buffer.
 type keyRef struct {
 	text       string
 	start, end int
@@ -134,15 +132,14 @@ func (k keyRef) key(buffer string) sluice.Key {
 	return sluice.EncodedKey(k.text, k.parts)
 }
 
-// bytes returns the text of the key as it lies there; one of both is empty.
+// bytes returns the key as a piece of the buffer and as a text; one of the two is empty.
 func (k keyRef) bytes(buffer []byte) ([]byte, string) { return buffer[k.start:k.end], k.text }
 
-// makeKey makes the key of the values in s, one for each part of the rule's key. If the request
-// lacks a part that denies it or skips the rule, it returns that part: a part that denies the
-// request wins over one that skips the rule.
+// makeKey makes the key of the values in s, one for each part of the rule's key. If the request lacks a
+// part with MissingDeny or MissingSkip, makeKey returns that part; MissingDeny wins.
 //
-// Missing parts with MissingShared are empty in the key, and one more part at its end says which
-// they are, so that no value is mistaken for a missing one.
+// A missing part with MissingShared is empty in the key. One more part at the end of the key lists the
+// missing parts, so that no value is mistaken for a missing part.
 func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
 	lacking := false
 	for i := range s.values {
@@ -187,7 +184,7 @@ func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
 	return k, nil
 }
 
-// appendLacking appends the part that says which ones are missing.
+// appendLacking appends the part that lists the missing parts.
 func (s *scratch) appendLacking(dst []byte) []byte {
 	var text [64]byte
 	which := append(text[:0], "missing"...)
@@ -200,7 +197,7 @@ func (s *scratch) appendLacking(dst []byte) []byte {
 	return append(dst, which...)
 }
 
-// addressKey makes the key of an address, or finds the one made before.
+// addressKey returns the key of an address: a new key, or the key that was made before.
 func (s *scratch) addressKey(addr netip.Addr, prefix int) keyRef {
 	if s.address.end > s.address.start && s.addressPrefix == prefix {
 		return s.address
@@ -212,18 +209,18 @@ func (s *scratch) addressKey(addr netip.Addr, prefix int) keyRef {
 	return k
 }
 
-// appendAddress writes an address for a key: one for all spellings, and for all
-// IPv6 addresses of a prefix.
+// appendAddress appends an address for a key: the same text for all spellings, and for all IPv6
+// addresses of a prefix.
 func appendAddress(dst []byte, addr netip.Addr, prefix int) []byte {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is4() || prefix == 128 {
 		return addr.AppendTo(dst)
 	}
-	p, _ := addr.Prefix(prefix) // fails for a prefix out of bounds only
+	p, _ := addr.Prefix(prefix) // fails only for a prefix out of bounds
 	return p.AppendTo(dst)
 }
 
-// valueFrom reads a part from the text of a question. If it cannot, it returns why.
+// valueFrom reads the value of a part from a text of a RuleRequest. If it cannot, it returns why.
 func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f fault) {
 	v = partValue{text: text, ok: text != ""}
 	if !v.ok {

@@ -14,10 +14,10 @@ import (
 type limitSet struct {
 	// requests are the requests, one for each limit, without key and cost.
 	requests []sluice.Request
-	// kinds say more about each of them.
+	// kinds has more about each request.
 	kinds []limitKind
-	// floors are the floors of each, by class: the first are for requests without a
-	// class. Nil if all are the rule's own.
+	// floors has the floors of the requests, by class: the first row is for requests without a class.
+	// Nil if all are the rule's own floor.
 	floors [][]int64
 	// override says that the numbers are for some keys only.
 	override bool
@@ -55,7 +55,7 @@ func (c *compiler) newSet(r *rule, limits []*sluice.Limit, override bool) *limit
 
 // request makes the request to the limit of number i.
 func (set *limitSet) request(r *sluice.Request, i int, key sluice.Key, cost int64, class int, peek bool) {
-	// Field by field: to copy the whole would cost a tenth of a short decision.
+	// Field by field: copying the whole request would take a tenth of the time of a short decision.
 	q := &set.requests[i]
 	r.Limit, r.Key, r.Cost, r.Floor, r.Ban, r.Shadow, r.Peek = q.Limit, key, cost, set.floor(i, class), q.Ban, q.Shadow, peek
 	if set.kinds[i].lease && !peek {
@@ -71,7 +71,7 @@ func (set *limitSet) floor(i, class int) int64 {
 	return set.floors[class+1][i]
 }
 
-// roleOf returns what the limits of a rule are for.
+// roleOf returns the role of a rule's limits.
 func roleOf(r *Rule) Role {
 	switch {
 	case r.Shadow:
@@ -82,8 +82,8 @@ func roleOf(r *Rule) Role {
 	return RoleEnforced
 }
 
-// nameLimits gives the limits of a rule the names under which their state is
-// kept: no other rule's, and none twice. Candidates have names of their own.
+// nameLimits gives the limits of a rule the names under which their state is kept. Each name belongs to
+// one limit of one rule. Candidates have names of their own.
 func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*sluice.Limit {
 	var named []*sluice.Limit
 	seen := map[string]bool{}
@@ -124,7 +124,7 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 	return named
 }
 
-// named makes a limit of a rule under the name that its state has.
+// named makes a limit of a rule, with the name under which its state is kept.
 func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
 	if _, lease := a.(sluice.Concurrency); lease && r.Cost.Source.estimates() {
 		c.report(at, "", fault{
@@ -144,8 +144,8 @@ func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.L
 	return l
 }
 
-// addOverrides makes the table of a rule's overrides. Overrides with equal numbers share
-// their limits, so that stores have few.
+// addOverrides makes the table of a rule's overrides. Overrides with equal numbers share their limits,
+// so that stores keep few limits.
 func (c *compiler) addOverrides(r *rule) {
 	if len(r.Overrides) == 0 {
 		return

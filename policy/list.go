@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// keyID identifies a key of a rule among its keys.
+// keyID identifies a key among the keys of a rule.
 type keyID struct {
 	text  string
 	parts int
 }
 
-// keyTable finds what a rule says of single keys.
+// keyTable has what a rule defines for single keys: overrides or lists.
 type keyTable[V any] map[keyID]V
 
-// find returns what is said of a key, without making a string of it.
+// find returns the value for a key, without making a string of the key.
 func (t keyTable[V]) find(k keyRef, buffer []byte) (v V, found bool) {
 	if b, text := k.bytes(buffer); len(b) == 0 {
 		v, found = t[keyID{text, k.parts}]
@@ -27,8 +27,8 @@ func (t keyTable[V]) find(k keyRef, buffer []byte) (v V, found bool) {
 	return v, found
 }
 
-// keyOf reads a key that is given by its values, as in RuleRequest. If it is
-// not one of the rule, it returns why.
+// keyOf reads a key that is given by its values, as in RuleRequest. If the values are not a key of the
+// rule, keyOf returns why.
 func (r *rule) keyOf(s *scratch, key []string, paths Paths) (id keyID, f fault) {
 	s.reset()
 	if f := r.readKey(s, key, paths); f != (fault{}) {
@@ -91,8 +91,7 @@ func (r *rule) listed(s *scratch, k keyRef) List {
 	return NotListed
 }
 
-// ipSet holds networks as disjoint ranges of addresses in their order, so that an
-// address is found by bisection, however many there are.
+// ipSet holds networks as sorted, disjoint ranges of addresses, for a binary search.
 type ipSet struct {
 	v4 []range4
 	v6 []range6

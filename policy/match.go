@@ -2,42 +2,42 @@ package policy
 
 import "net/netip"
 
-// Match says which requests a rule is for. All fields that are set must match;
-// within one list, one entry must, but of conditions on values, all. The zero
-// Match is for every request.
+// Match selects the requests of a rule. All fields that are set must match. In a list, one entry must
+// match; in a list of conditions on values, all must. The zero Match selects every request.
 type Match struct {
 	// Paths are patterns of the cleaned path. A pattern begins with a slash and is
 	// compared segment by segment:
 	//
-	//	/login        this path alone; /login/ is cleaned to it
-	//	/users/*      exactly one segment in place of the star, so not /users
-	//	/users/{id}   the same, and Param("id") makes a key of the segment
+	//	/login        only this path; /login/ is cleaned to it
+	//	/users/*      exactly one segment in place of the star, so /users does not match
+	//	/users/{id}   the same, and Param("id") makes the segment a part of a key
 	//	/api/**       /api and every path below it
 	//	/**/export    /export, and every path that ends so
 	//
-	// A star matches whole segments only: "/*.png" is an error. Other segments are escaped or not, as in a URL: "/a b" is "/a%20b", and a
-	// star itself is "%2A".
+	// A star matches whole segments only: "/*.png" is an error. Other segments may be percent-encoded,
+	// as in a URL: "/a b" is "/a%20b", and a star itself is "%2A".
 	Paths []string
-	// Methods are compared exactly; GET is for HEAD also, which the same handlers serve.
+	// Methods are compared exactly. GET matches HEAD too, because the same handlers serve both.
 	Methods []string
-	// Hosts are names without a port, "api.example.com", or "*.example.com" for all
-	// names below example.com, but not itself.
+	// Hosts are names without a port, "api.example.com", or "*.example.com" for all names below
+	// example.com, but not for example.com itself.
 	Hosts []string
 	// Headers, Cookies and Queries (parameters) are conditions that must all hold.
 	Headers, Cookies, Queries []ValueMatch
-	// Attributes are conditions on values that only an edge of another protocol
-	// has, see AttributeValues. All must hold.
+	// Attributes are conditions on values of other kinds, which only some edges have: see
+	// AttributeValues. All must hold.
 	Attributes []ValueMatch
-	// ClientIPs are networks, one of which holds the client's address. There may be many.
+	// ClientIPs are networks. One of them must contain the client's address. There may be many.
 	ClientIPs []netip.Prefix
-	// Classes are names of Options.Classes, one of which the request's class has.
+	// Classes are names of Options.Classes. The request's class must have one of them.
 	Classes []string
-	// Marked, if not nil, matches requests that are marked, or that are not: by an earlier hop, see
-	// Attributes.Marked, or by a rule of this policy whose action is Mark. Such a rule is
-	// decided first then, in a call of its own to the store, unless it matches marks itself.
+	// Marked, if not nil, matches requests that are marked (true) or not marked (false). An earlier hop
+	// can mark a request (see Attributes.Marked), or a rule of this policy with the action Mark. The
+	// policy then decides such rules first, in a call of their own to the store, except rules that
+	// match marks themselves.
 	Marked *bool
-	// Pressure is for times of congestion: the rule is for requests only while the
-	// pressure of the rule called PressureOf, which is demand divided by limit, is so much or more.
+	// Pressure, if not zero, matches requests only during congestion: while the pressure on the rule
+	// called PressureOf has this value or more. Pressure is demand divided by limit.
 	Pressure float64
 	// PressureOf is the name of another rule. See Options.Pressure.
 	PressureOf string
@@ -47,34 +47,32 @@ type Match struct {
 	Unless []Match
 }
 
-// ValueMatch is a condition on one header, cookie, parameter or attribute. With
-// neither OneOf nor Prefixes it must be there, whatever its value.
+// ValueMatch is a condition on one header, cookie, parameter or attribute. Without OneOf and Prefixes,
+// the value must be present, whatever it is.
 type ValueMatch struct {
 	Name string
 	// OneOf are values, compared exactly.
 	OneOf []string
-	// Prefixes are beginnings of values. A value that matches OneOf or Prefixes will do.
+	// Prefixes are beginnings of values. A value needs to match only one of OneOf and Prefixes.
 	Prefixes []string
-	// Absent turns the condition around: the value must not be there. It is given
-	// without OneOf and Prefixes.
+	// Absent inverts the condition: the value must not be present. Give it without OneOf and Prefixes.
 	Absent bool
 }
 
-// Matcher is a condition on a request that Match has no field for. It is safe for concurrent
-// use, and neither changes nor keeps the attributes, whose Host and Path are clean, and whose
-// ClientIP is not an IPv4 address mapped to IPv6. It is called once for each variant of the path,
-// see Paths.
+// Matcher is a condition on a request for which Match has no field. It must be safe for concurrent use,
+// and must not change or keep the attributes. Their Host and Path are clean, and their ClientIP is not
+// an IPv4 address mapped to IPv6. Matches is called once for each path variant: see Paths.
 type Matcher interface {
 	Matches(a *Attributes) bool
 }
 
-// StateMatcher is a Matcher that uses more than a request's attributes. MatchesState is called
-// instead of Matches. In the match of a class, the state has no class, and only marks of an
-// earlier hop.
+// StateMatcher is a Matcher that uses more than a request's attributes. MatchesState is called instead
+// of Matches. In the match of a class, the state has no class, and contains only marks of an earlier
+// hop.
 type StateMatcher interface {
 	Matcher
-	// Uses reports whether it uses marks, as Match.Marked does, and the rules whose pressure it
-	// uses. It always returns the same.
+	// Uses reports whether the matcher uses marks, as Match.Marked does, and returns the rules whose
+	// pressure it uses. It must always return the same.
 	Uses() (marks bool, pressures []string)
 	MatchesState(a *Attributes, s State) bool
 }

@@ -18,12 +18,12 @@ type matcher struct {
 	classes  []int // by number
 	marked   *bool
 	pressure float64
-	of       string // whose pressure
+	of       string // the rule whose pressure counts
 	also     []Matcher
 	unless   []*matcher
 	// usesMark says that the match, or one of its exceptions, depends on marks.
 	usesMark bool
-	// plain says that there is nothing to check but what the index has.
+	// plain says that the index checks the whole match.
 	plain bool
 }
 
@@ -33,7 +33,7 @@ type valueMatcher struct {
 	ValueMatch
 }
 
-// matching is a request on its way through the matchers.
+// matching is a request with what matchers need besides its attributes.
 type matching struct {
 	*Attributes
 	class    int // its number, or noClass
@@ -42,7 +42,8 @@ type matching struct {
 	pressure func(rule string) float64
 }
 
-// newMatcher checks a match whose fields are reported under a prefix.
+// newMatcher checks a match and returns its matcher. The names of faulty fields are reported with the
+// prefix at.
 func (c *compiler) newMatcher(m *Match, at string) *matcher {
 	r := &matcher{also: m.If, marked: m.Marked, usesMark: m.Marked != nil}
 	for i, text := range m.Paths {
@@ -126,8 +127,8 @@ func (c *compiler) addValues(r *matcher, s Source, field string, conditions []Va
 	}
 }
 
-// addPressure checks the condition on pressure. Whether there is a rule of the
-// name is checked when all are known.
+// addPressure checks the condition on pressure. checkPressures checks the name of the rule when all
+// rules are known.
 func (c *compiler) addPressure(r *matcher, m *Match, at string) {
 	switch {
 	case m.Pressure == 0 && m.PressureOf == "":
@@ -142,7 +143,7 @@ func (c *compiler) addPressure(r *matcher, m *Match, at string) {
 	r.pressure, r.of = m.Pressure, m.PressureOf
 }
 
-// pressureOf is a mention of a rule, to be checked when all are known.
+// pressureOf is a reference to a rule, which is checked when all rules are known.
 type pressureOf struct {
 	index       int
 	rule, field string
@@ -162,7 +163,7 @@ func (c *compiler) checkPressures(p *Policy) {
 	}
 }
 
-// matches checks what the index has not.
+// matches checks the conditions that the index does not check.
 func (m *matcher) matches(a *matching) bool {
 	if m.plain {
 		return true
@@ -208,7 +209,7 @@ func (a *matching) fulfills(c Matcher) bool {
 	return c.Matches(a.Attributes)
 }
 
-// matchesAll checks all, for matches that are in no index.
+// matchesAll checks all conditions, for matches that are in no index.
 func (m *matcher) matchesAll(a *matching) bool {
 	return m.matchesHost(a.Host) && m.matchesPath(a.Path) && m.matches(a)
 }
@@ -248,10 +249,10 @@ func (m *valueMatcher) matches(a *Attributes) bool {
 	return slices.ContainsFunc(m.Prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
 }
 
-// exact reports whether the condition is that the value be one of some.
+// exact reports whether the condition accepts only some exact values.
 func (m *valueMatcher) exact() bool { return len(m.OneOf) > 0 && len(m.Prefixes) == 0 }
 
-// checkMethod reports why no request has such a method, or "".
+// checkMethod returns why no request has such a method, or the zero fault.
 func checkMethod(m string) (f fault) {
 	switch {
 	case !isToken(m):
@@ -264,7 +265,7 @@ func checkMethod(m string) (f fault) {
 
 var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
 
-// checkValueName returns why no request has a value of such a name, if none has.
+// checkValueName returns why no request has a value of such a name, or the zero fault.
 func checkValueName(s Source, name string) (f fault) {
 	switch {
 	case s == FromHeader:
@@ -277,7 +278,7 @@ func checkValueName(s Source, name string) (f fault) {
 	return f
 }
 
-// checkHeader returns why no request has such a header, if none has.
+// checkHeader returns why no request has such a header, or the zero fault.
 func checkHeader(name string) (f fault) {
 	switch {
 	case !isToken(name):

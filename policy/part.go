@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Source says where a part of a key comes from.
+// Source is where a part of a key comes from.
 type Source uint8
 
 // The sources.
 const (
 	// FromConstant is the Name of the part itself: the same for all requests.
 	FromConstant Source = iota + 1
-	// FromClientIP is the client's address. IPv4 addresses mapped to IPv6 are the
-	// IPv4 addresses that they contain; of IPv6 addresses only the prefix counts.
+	// FromClientIP is the client's address. An IPv4 address mapped to IPv6 counts as the IPv4 address
+	// that it contains. Only the prefix of an IPv6 address counts.
 	FromClientIP
 	// FromHeader is the header called Name.
 	FromHeader
@@ -36,9 +36,9 @@ const (
 	FromClaim
 	// FromAttribute is the edge's own value called Name: see AttributeValues.
 	FromAttribute
-	// FromTemplate makes several parts, the ones in the braces of Name, in their order:
-	// "{client_ip}/{header:X-Tenant}". The text between them counts for nothing, so that no
-	// value can be mistaken for it. A policy replaces it by the parts.
+	// FromTemplate makes several parts: the parts in the braces of Name, in their order, as in
+	// "{client_ip}/{header:X-Tenant}". The text between the braces does not count, so no value can be
+	// mistaken for it. A policy replaces the template by its parts.
 	FromTemplate
 	// FromFunction is what the part's Value returns. The Name is for messages.
 	FromFunction
@@ -68,16 +68,16 @@ func (s Source) named() bool {
 	}
 }
 
-// Missing says what becomes of a request that lacks a part of a rule's key. A
-// header, cookie or parameter that is there and empty is missing too.
+// Missing is what happens to a request that lacks a part of a rule's key. An empty header, cookie or
+// parameter is missing too.
 type Missing uint8
 
 const (
-	// MissingShared gives all requests that lack the part one budget, which no value
-	// of the part shares: a client that leaves the part out escapes no limit. The default.
+	// MissingShared gives all requests that lack the part one budget, which no value of the part
+	// shares. A client that leaves the part out does not escape the limit. It is the default.
 	MissingShared Missing = iota
-	// MissingSkip takes the rule for not matching. Where clients choose
-	// whether to send the part, they choose whether the rule is for them.
+	// MissingSkip skips the rule, as if it did not match. Clients that choose whether to send the part
+	// choose whether the rule applies to them.
 	MissingSkip
 	// MissingDeny refuses the request.
 	MissingDeny
@@ -93,9 +93,9 @@ func (m Missing) String() string {
 	return fmt.Sprintf("Missing(%d)", uint8(m))
 }
 
-// Part is one part of a key. Make it with ClientIP, Header and so on, or read it
-// with ParsePart. Keys are injective: two requests have the same key only if all
-// parts are the same, whatever bytes they hold, and a missing part is equal to no value.
+// Part is one part of a key. Make it with ClientIP, Header and so on, or read it with ParsePart. Keys
+// are injective: two requests have the same key only if all parts are the same, whatever bytes they
+// hold. No value is equal to a missing part.
 type Part struct {
 	Source Source
 	// Name is the name of the header, cookie, parameter, segment, claim, attribute or function; or
@@ -104,11 +104,11 @@ type Part struct {
 	// IPv6Prefix is how many bits of an IPv6 client address count, 1 to 128. Zero means
 	// Options.IPv6Prefix.
 	IPv6Prefix int
-	// OnMissing says what becomes of a request without this part.
+	// OnMissing is what happens to a request without this part.
 	OnMissing Missing
-	// Value finds the value, in place of the edge. ok is false for a request that lacks the part. It
-	// must be safe for concurrent use, and takes a path by Paths.Clean, because a.Path may be clean or
-	// not. Nil leaves it to the Source; FromFunction needs one.
+	// Value finds the value, instead of the Source. ok is false for a request that lacks the part. It
+	// must be safe for concurrent use. It must clean a path with Paths.Clean, because a.Path may be
+	// clean or not. If Value is nil, the Source finds the value; FromFunction needs a Value.
 	Value func(a *Attributes) (value string, ok bool)
 }
 
@@ -139,17 +139,17 @@ func Method() Part { return Part{Source: FromMethod} }
 // Host is the cleaned host.
 func Host() Part { return Part{Source: FromHost} }
 
-// Claim is a claim of the request's token, which somebody must have verified: see ClaimValues.
+// Claim is a claim of the request's token. The token must have been verified: see ClaimValues.
 func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
 
 // Attribute is a value of the edge's own: see AttributeValues.
 func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
 
-// Template is several parts, which are in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
+// Template is several parts, each in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
 // OnMissing hold for all of them.
 func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
 
-// Function is what a function finds in a request. The name is for messages.
+// Function is a value that a function finds in a request. The name is for messages.
 func Function(name string, value func(a *Attributes) (string, bool)) Part {
 	return Part{Source: FromFunction, Name: name, Value: value}
 }

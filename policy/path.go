@@ -6,37 +6,35 @@ import (
 	"strings"
 )
 
-// Paths says how paths are cleaned before they are matched and used in keys, so
-// that all spellings by which a service finds the same handler are one path. The
-// zero Paths fits most services.
+// Paths sets how paths are cleaned before they are matched and used in keys. All spellings by which a
+// service finds the same handler become one path. The zero Paths fits most services.
 //
-// Services differ in what they make of dots: to some, "/api/%2e%2e/x" is "/x", to others, such
-// as net/http's ServeMux, it lies below /api. Such a path has several variants, in which dots
-// that are names are "%2E" and "%2E%2E". A request is decided by all of them: a rule
-// applies if it matches one of them, once for each key that the variants have; and the request
-// bypasses the rules, or escapes a default of Deny, only if it does by all. See docs/adr/0018.
+// Services resolve dots in different ways. For some services "/api/%2e%2e/x" is "/x"; for others, such
+// as net/http's ServeMux, it lies below /api. Such a path has several variants, in which unresolved
+// dots are "%2E" and "%2E%2E". A request is decided by all variants of its path. A rule applies if it
+// matches one variant, once for each key that the variants have. The request bypasses the rules, or
+// escapes a default of Deny, only if all variants do. See docs/adr/0018.
 type Paths struct {
-	// IgnoreCase lowers ASCII letters, for services that route without regard to case.
+	// IgnoreCase turns ASCII letters into lower case, for services that route without regard to case.
 	IgnoreCase bool
-	// DecodeSlashes takes "%2F" for a slash, as services do that decode a path
-	// before they split it. Otherwise "%2F" is part of its segment, as net/http's
-	// ServeMux sees it.
+	// DecodeSlashes treats "%2F" as a slash, for services that decode a path before they split it.
+	// Otherwise "%2F" is part of its segment, as in net/http's ServeMux.
 	DecodeSlashes bool
 	// StripParams removes what follows a semicolon in each segment, as Java's
 	// servlet containers do.
 	StripParams bool
 }
 
-// Clean returns the one spelling of an escaped path. It
+// Clean returns the canonical spelling of an escaped path. It
 //
 //   - begins the path with a slash,
-//   - decodes percent-encoding of all that may stand for itself in a segment
-//     ("%61" is "a", "%2e" is "."), and encodes all else, in upper case ("%c3" is
-//     "%C3", a space "%20", a stray "%" is "%25"); nothing is decoded twice,
-//   - then removes empty segments ("//") and those of one dot, and takes back the
-//     segment before one of two dots, never beyond the root,
-//   - and removes the trailing slash: "/login/" is "/login". A service that has two
-//     handlers there gets one path for both.
+//   - decodes the bytes that need no percent-encoding in a segment ("%61" is "a",
+//     "%2e" is "."), and encodes all other bytes, in upper case ("%c3" is "%C3", a
+//     space is "%20", a stray "%" is "%25"); it decodes nothing twice,
+//   - then removes empty segments ("//") and segments of one dot; a segment of two
+//     dots removes the segment before it, never beyond the root,
+//   - and removes the trailing slash: "/login/" is "/login". If a service has two
+//     handlers there, both have one path.
 //
 // A path that is clean is returned as it is, without allocation: Clean(Clean(p)) is Clean(p).
 func (o Paths) Clean(escaped string) string {
@@ -47,7 +45,7 @@ func (o Paths) Clean(escaped string) string {
 	return p.resolved(false)
 }
 
-// next decodes the byte at *i and moves on. raw says that it was not encoded.
+// next decodes the byte at *i and advances *i. raw says that the byte was not encoded.
 func (o Paths) next(s string, i *int) (c byte, raw, end bool) {
 	if *i >= len(s) {
 		return 0, false, true
@@ -157,7 +155,7 @@ const (
 	dots            // ".."
 )
 
-// piece is what lies between two slashes of a path, decoded.
+// piece is the decoded text between two slashes of a path.
 type piece struct {
 	start, end int // of its name
 	kind       pieceKind
@@ -177,7 +175,7 @@ func (o Paths) split(escaped string) pieces {
 	if escaped != "" && escaped[0] == '/' {
 		i = 1
 	}
-	for params := false; ; { // within what is stripped
+	for params := false; ; { // params: within parameters, which are stripped
 		c, raw, end := o.next(escaped, &i)
 		if end || c == '/' && (raw || o.DecodeSlashes) {
 			all = append(all, piece{start, len(text), kindOf(string(text[start:]))})
@@ -205,13 +203,13 @@ func kindOf(segment string) pieceKind {
 	return named
 }
 
-// dotted reports whether there are dots, which can be read in several ways.
+// dotted reports whether there are segments of dots, which services resolve in several ways.
 func (p *pieces) dotted() bool {
 	return slices.ContainsFunc(p.pieces, func(s piece) bool { return s.kind >= dot })
 }
 
-// resolved joins what is left when dots, and what two of them take back, are removed. With gaps, that can be
-// an empty segment.
+// resolved resolves the dots, and joins the pieces that are left. With gaps, two dots may remove an
+// empty segment.
 func (p *pieces) resolved(gaps bool) string {
 	left := make([]piece, 0, len(p.pieces))
 	for _, s := range p.pieces {
@@ -226,7 +224,7 @@ func (p *pieces) resolved(gaps bool) string {
 	return p.join(left)
 }
 
-// join makes a path of pieces. Dots among them are names, encoded so that nobody takes them for anything else.
+// join makes a path of pieces. Dots among the pieces are not resolved, so join encodes them.
 func (p *pieces) join(all []piece) string {
 	out := make([]byte, 0, len(p.text)+4*len(all)+1)
 	for _, s := range all {
@@ -246,9 +244,9 @@ func (p *pieces) join(all []piece) string {
 	return string(out)
 }
 
-// CleanHost returns the one spelling of a host: ASCII letters in lower case,
-// without port, brackets and the trailing dot, and addresses as netip writes
-// them. A host that is clean is returned as it is, without allocation.
+// CleanHost returns the canonical spelling of a host: ASCII letters in lower case, without port,
+// brackets and trailing dot. Addresses are as netip writes them. A host that is clean is returned as it
+// is, without allocation.
 func CleanHost(host string) string {
 	host = strings.TrimRight(host, ".")
 	switch strings.Count(host, ":") {
@@ -282,7 +280,7 @@ func lowerASCII(s string) string {
 	return s
 }
 
-// checkHost returns why a pattern of hosts can match nothing, if it cannot.
+// checkHost returns why a pattern of hosts can match nothing, or the zero fault.
 func checkHost(text string) (f fault) {
 	name := strings.TrimPrefix(text, "*.")
 	switch {

@@ -27,7 +27,7 @@ type pattern struct {
 // everything is the pattern of a rule without Paths.
 var everything = pattern{text: "/**", segments: []segment{{kind: anyDepth}}}
 
-// parsePattern reads a pattern, or returns why the text is none.
+// parsePattern reads a pattern, or returns why the text is not a pattern.
 func parsePattern(text string, paths Paths) (p pattern, f fault) {
 	p.text = text
 	switch {
@@ -130,7 +130,7 @@ func segmentAt(path string, n int) (string, bool) {
 // matchSegments reports whether the segments match the whole of a path of the form "/a/b" or "".
 func matchSegments(segments []segment, path string) bool {
 	i, star := 0, -1
-	var behindStar string // what the last ** has left
+	var behindStar string // the path from which the last ** may take one more segment
 	for path != "" {
 		if i < len(segments) && segments[i].kind == anyDepth {
 			star, behindStar = i, path

@@ -8,36 +8,36 @@ import (
 
 // Options make a Policy.
 type Options struct {
-	// Rules in the order in which verdicts explain them. Their order does not change
-	// what is decided. The policy keeps what they point to, which is not to be changed.
+	// Rules are in the order in which verdicts explain them. The order does not change what is decided.
+	// The policy keeps what the rules point to; do not change it.
 	Rules []Rule
 	// Classes are kinds of traffic, which rules can match and keep shares for.
 	Classes []Class
-	// Default is what becomes of a request that no rule matches: Allow or Deny. Default: Allow.
+	// Default is the action for a request that no rule matches: Allow or Deny. Default: Allow.
 	Default Action
-	// Shadow puts the whole policy in shadow: all is decided, counted and explained, and nothing enforced.
+	// Shadow puts the whole policy in shadow: it decides, counts and explains every request, and
+	// enforces nothing.
 	Shadow bool
 	// Pressure returns the pressure on a rule, which is demand divided by limit: 1 means that demand
 	// equals the limit. It must be safe for concurrent use, and quick; Gate.Pressure is. Without it,
 	// rules that match pressure match no request.
 	Pressure func(rule string) float64
-	// OnStoreError is for the rules that do not say. Default: FallbackAllow.
+	// OnStoreError is for rules without an OnStoreError of their own. Default: FallbackAllow.
 	OnStoreError Fallback
-	// IPv6Prefix is how many bits of an IPv6 client address count, for the parts that
-	// do not say. Default: 64, which is what one customer usually holds.
+	// IPv6Prefix is how many bits of an IPv6 client address count, for parts without a prefix length of
+	// their own. Default: 64, which is what one customer usually holds.
 	IPv6Prefix int
-	// Paths says how paths are cleaned.
+	// Paths sets how paths are cleaned.
 	Paths Paths
-	// Earlier is the policy that this one replaces, as when a configuration is loaded again: limits
-	// that are the same are shared with it. What keys have used stays used without it too, because
-	// state is kept under the names of limits. But a store recognizes a limit by its pointer, and
-	// keeps the limits with which keys were last charged. Default: none.
+	// Earlier is the policy that this one replaces, such as after a reload of the configuration. The
+	// two policies share equal limits. Keys keep their used units without Earlier too, because state is
+	// kept under the names of limits. But a store recognizes a limit by its pointer, and keeps the
+	// limits with which keys were last charged. Default: none.
 	Earlier *Policy
 }
 
-// Policy is a set of rules, compiled. It is immutable and safe for concurrent use;
-// to change the rules, make another one and swap the pointer: limits of the same
-// name go on with the state that is there.
+// Policy is a set of rules, compiled. It is immutable and safe for concurrent use. To change the rules,
+// make another Policy and swap the pointer: limits of the same name keep their state.
 //
 // Most callers want Decide. Callers that have the name of a rule and a key, and no request, want
 // DecideRule. A Decider joins a policy and a store.
@@ -53,11 +53,11 @@ type Policy struct {
 
 	requestHeaders []string
 	markHeaders    []string
-	reserved       []string // requestHeaders, and those set by default
+	reserved       []string // requestHeaders, and the headers set by default
 	onStoreError   Fallback // of limits outside of rules
 }
 
-// Rule returns the rule of a name, or nil. It is not to be changed.
+// Rule returns the rule of a name, or nil. Do not change it.
 func (p *Policy) Rule(name string) *Rule {
 	if r := p.byName[name]; r != nil {
 		return &r.Rule
@@ -65,10 +65,10 @@ func (p *Policy) Rule(name string) *Rule {
 	return nil
 }
 
-// Fallback returns what becomes of a request to a limit when the store cannot decide: the
-// OnStoreError of the rule under whose name the limit is kept, or of the policy for other limits. It
-// returns FallbackAllow, FallbackDeny or FallbackLocal, and is meant for guard.Options.Fallback. It
-// finds limits of an earlier policy too, by their names.
+// Fallback returns what happens to a request to a limit when the store cannot decide. For a limit that
+// is kept under the name of a rule, it is the OnStoreError of the rule. For other limits, it is the
+// OnStoreError of the policy. The result is FallbackAllow, FallbackDeny or FallbackLocal. Fallback is
+// meant for guard.Options.Fallback. It finds limits of an earlier policy too, by their names.
 func (p *Policy) Fallback(l *sluice.Limit) Fallback {
 	name, _, _ := strings.Cut(l.Name(), "/") // see compiler.nameLimits
 	if r := p.byName[name]; r != nil {
@@ -77,8 +77,7 @@ func (p *Policy) Fallback(l *sluice.Limit) Fallback {
 	return p.onStoreError
 }
 
-// Rules returns all rules in their order, with the limits as the policy names
-// them. They are not to be changed.
+// Rules returns all rules in their order, with the limits as the policy names them. Do not change them.
 func (p *Policy) Rules() []*Rule {
 	rules := make([]*Rule, len(p.rules))
 	for i, r := range p.rules {

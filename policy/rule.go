@@ -9,57 +9,59 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Rule says which requests it is for, whom they count for, how much each may
-// have, and what happens to the others. Rules are independent: all rules that match a request
-// apply, and it passes only if all of them let it pass.
+// Rule is a match, a key, limits, and what to do when limited. Rules are independent: all rules that
+// match a request apply, and the request passes only if all of them let it pass.
 type Rule struct {
 	// Name is unique in its policy: letters, digits, dots, dashes and underscores.
 	// The state of the rule's limits is kept under it.
 	Name string
-	// Match says which requests the rule is for; the zero Match is for all of them.
+	// Match selects the requests of the rule; the zero Match selects all requests.
 	Match Match
-	// Key says whom the limits count for: one part or more. For one budget
-	// shared by everybody, give Global(). A rule that is Always limited may have none.
+	// Key is what the limits count by: one part or more. For one budget shared by everybody, give
+	// Global(). A rule that is Always limited may have no key.
 	Key []Part
-	// Limits are one or more; all must hold. The policy makes their state the
-	// rule's own: the first limit is kept as "rule", the n-th as "rule/n", one
-	// that was given a name as "rule/name", which must be unique in the rule. A
-	// rule with a Bandwidth may have none, and one that is Always limited has none.
+	// Limits are one or more; all must hold. Their state belongs to the rule: the first limit is kept
+	// as "rule", the n-th as "rule/n". A limit with a name is kept as "rule/name"; the name must be
+	// unique in the rule. A rule with a Bandwidth may have no limits, and a rule that is Always limited
+	// has none.
 	Limits []*sluice.Limit
-	// Always limits each request that the rule matches, without limits or a key: to drop marked traffic
-	// while there is pressure, to degrade all traffic then, or to mark some for what it is.
+	// Always limits each request that the rule matches, without limits or a key. Use it to drop marked
+	// traffic or degrade all traffic under pressure, or to mark a kind of traffic.
 	Always bool
 	// Candidate are limits that are tried out beside the limits in force: decided, counted and
 	// explained, and never enforced. They are kept as "rule/candidate/n" or "rule/candidate/name".
 	Candidate []*sluice.Limit
-	// Overrides are other numbers for some keys. Looking one up takes the same
-	// time whether there is one or a hundred thousand.
+	// Overrides are other numbers for some keys. A lookup takes the same time whether there is one
+	// override or a hundred thousand.
 	Overrides []Override
 	// AllowKeys are keys that the rule lets pass without its limits, each given as in
 	// RuleRequest.Key; DenyKeys are keys that it refuses. Denying wins.
 	AllowKeys, DenyKeys [][]string
-	// AllowIPs and DenyIPs are the same for networks of clients. They may be many:
-	// finding an address takes the logarithm of their number.
+	// AllowIPs and DenyIPs do the same for networks of clients. They may be many: a lookup takes time
+	// logarithmic in their number.
 	AllowIPs, DenyIPs []netip.Prefix
 	// Cost is how many units a request takes. Default: the cost of the request, or one.
 	Cost Cost
-	// CountStatus counts only requests whose response has one of these statuses, such as 401
-	// for failed logins. The units are taken before the request is handled, so that many at once do
-	// not pass, and given back after it if the status is another one. Default: any response counts.
-	// To count denied requests too, give limits that count them, such as a SlidingLog with CountDenied.
+	// CountStatus counts only requests whose response has one of these statuses, such as 401 for failed
+	// logins. The units are taken before the request is handled, so that too many requests at once do
+	// not pass. They are given back afterwards if the status is another one. Default: any response
+	// counts. To count denied requests too, give limits that count them, such as a SlidingLog with
+	// CountDenied.
 	CountStatus []StatusRange
-	// Floor is how many units must remain after the take: what is reserved for more
-	// important traffic, which a rule without it takes.
+	// Floor is how many units must remain after the take. It reserves them for more important traffic,
+	// which needs a rule without this floor.
 	Floor int64
 	// Reserved keeps the last units of each limit for some classes of traffic.
 	Reserved []Reserve
-	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. Zero
-	// means what each limit offers by itself.
+	// MaxWait is the longest delay that is acceptable, sluice.NoWait for none. Zero means the longest
+	// delay that each limit offers by itself.
 	MaxWait time.Duration
-	// MaxWaiting is the size of the rule's waiting queue in one process, up to a million requests.
-	// More are refused at once. Default: 1,024.
+	// MaxWaiting is the size of the rule's waiting queue in one process, up to a million requests. More
+	// are refused at once. Default: 1,024, or MaxWaitingPerKey if it is larger; in a policy that Single
+	// made, the bound of the gate.
 	MaxWaiting int
-	// MaxWaitingPerKey is how many of them may have the same key. Default: a quarter of MaxWaiting, and at least one.
+	// MaxWaitingPerKey is how many requests in the queue may have the same key. Default: a quarter of
+	// MaxWaiting, and at least one.
 	MaxWaitingPerKey int
 	// Bandwidth paces the bytes of each key's requests; nil for no pacing.
 	Bandwidth *Bandwidth
@@ -69,26 +71,26 @@ type Rule struct {
 	Shadow bool
 	// WhenLimited says what happens to a request that the limits do not let pass.
 	WhenLimited LimitedAction
-	// OnStoreError says what becomes of a request when the store cannot decide. Deny, of a
-	// rule that degrades or marks, does that.
+	// OnStoreError is what happens to a request when the store cannot decide. In a rule that degrades
+	// or marks, FallbackDeny degrades or marks the request. Default: Options.OnStoreError.
 	OnStoreError Fallback
 }
 
-// Fallback says what becomes of a request when the store cannot decide.
+// Fallback is what happens to a request when the store cannot decide.
 type Fallback uint8
 
 const (
-	// FallbackDefault leaves it to Options.OnStoreError, and that is FallbackAllow unless set.
+	// FallbackDefault uses Options.OnStoreError, which is FallbackAllow unless set.
 	FallbackDefault Fallback = iota
 	// FallbackAllow lets the request pass: a limiter that fails should not take
 	// the service with it.
 	FallbackAllow
-	// FallbackDeny refuses the request: for what must not run unlimited, such as
-	// attempts to log in. If several rules apply to a request, one is enough.
+	// FallbackDeny refuses the request. Use it for work that must not run unlimited, such as login
+	// attempts. If several rules apply to a request, one FallbackDeny is enough to refuse it.
 	FallbackDeny
-	// FallbackLocal limits the request in this process, to its share of the limit.
-	// It is for a guard.Store, which decides then instead of failing. If the store fails all the
-	// same, as one without a guard does, the request passes.
+	// FallbackLocal limits the request in this process, to its share of the limit. It needs a
+	// guard.Store, which then decides instead of failing. If the store fails all the same, such as a
+	// store without a guard, the request passes.
 	FallbackLocal
 )
 
@@ -106,17 +108,18 @@ func (f Fallback) String() string {
 	}
 }
 
-// Override is what one key of a rule may have instead of the rule's own limits:
-// the same limits with other numbers, so that what the key has used stays used when
-// its override comes, changes or goes.
+// Override gives one key of a rule other numbers for the rule's limits. The limits keep their state, so
+// the key's used units stay used when its override is added, changed or removed.
 type Override struct {
 	// Key is the key, given as in RuleRequest.Key.
 	Key []string
-	// Limits are as many as the rule's, in their order. Equal limits may share one value.
+	// Limits has one limit for each limit of the rule, in the same order. Equal limits may share one
+	// value.
 	Limits []*sluice.Limit
 }
 
-// Bandwidth paces the bytes of requests, all of one key together. A gate carries it out.
+// Bandwidth paces the bytes of requests: all requests of one key share the rates. A gate.Flows carries
+// it out.
 type Bandwidth struct {
 	// Down is the rate of what clients receive, in bytes; zero for no pacing.
 	Down sluice.Rate

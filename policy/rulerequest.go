@@ -14,9 +14,9 @@ import (
 type RuleRequest struct {
 	// Rule is the name of the rule.
 	Rule string
-	// Key are the values of the rule's key, one for each part that is not a constant, in their
-	// order; an empty value is missing. They are cleaned like the values of a request: an address
-	// is masked, a path cleaned.
+	// Key has the values of the rule's key: one for each part that is not a constant, in their order.
+	// An empty value means a missing part. The values are cleaned like the values of a request: an
+	// address is masked, a path is cleaned.
 	Key []string
 	// Cost is the cost in units, whatever the rule's Cost. Zero means the rule's cost, or one.
 	Cost int64
@@ -29,10 +29,9 @@ type RuleRequest struct {
 	Peek bool
 }
 
-// DecideRule decides all limits of one rule as one. The error is a
-// *RuleRequestError if there is no such rule, or the key does not fit it; a store's
-// error is in the verdict. Lists of networks
-// apply only to a key that contains an address.
+// DecideRule decides all limits of one rule in one step. The error is a *RuleRequestError if there is
+// no such rule or class, or the key does not fit the rule. An error of the store is in the verdict.
+// Lists of networks apply only to a key that contains an address.
 func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleRequest) (v Verdict, err error) {
 	s := newScratch()
 	defer s.free()
@@ -67,8 +66,8 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	return v, nil
 }
 
-// Reset forgets what a key has used of all limits of a rule, also of its candidates, and its bans. The
-// key is given as in RuleRequest. The error is a *RuleRequestError, or the store's.
+// Reset forgets the units that a key has used of all limits of a rule, candidates included, and its
+// bans. The key is given as in RuleRequest. The error is a *RuleRequestError, or the store's.
 func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key ...string) error {
 	s := newScratch()
 	defer s.free()

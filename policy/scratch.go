@@ -9,13 +9,13 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// scratch is what one decision needs on its way and gives back for the next one.
-// What a verdict keeps is not in it.
+// scratch is the working memory of one decision. It is reused for later decisions, so a verdict keeps
+// nothing of it.
 type scratch struct {
 	attributes Attributes // a copy, so that the caller's own need not be on the heap
 	matching   matching
 	variants   []variant // of the path, at least one
-	variant    int       // which of them it is about
+	variant    int       // the index of the current one
 	class      int       // of the request, by all variants of its path
 	found      []entry
 	values     []partValue
@@ -30,8 +30,8 @@ type scratch struct {
 	listsToo bool
 	// returns says that some charges may be given back.
 	returns bool
-	// matched says that some rule does, strayed that for a variant of the path none does, and postponed
-	// that some are to be matched when it is known whether the request is marked.
+	// matched says that some rule matches, and strayed that some path variant matches no rule.
+	// postponed says that some rules depend on marks, and are matched when the marks are known.
 	matched, strayed, postponed bool
 
 	address       keyRef // the key made of the client's address, if it was made
@@ -46,15 +46,15 @@ type selection struct {
 	cost    int64
 	maxWait time.Duration
 	class   int
-	// listed and reason are for what is decided without the store.
+	// listed and reason are set if the rule is decided without the store.
 	listed List
 	reason sluice.Reason
-	// at is the index of its first request, if it has been filled in.
+	// at is the index of the rule's first request, if filled is set.
 	at     int
 	filled bool
 }
 
-// fixed reports whether it is decided without the store.
+// fixed reports whether the rule is decided without the store.
 func (q *selection) fixed() bool { return q.listed != NotListed || q.reason != sluice.ReasonNone }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -69,10 +69,10 @@ func (s *scratch) free() {
 	scratches.Put(s)
 }
 
-// reset forgets all but the room it takes.
+// reset clears the contents and keeps the allocated memory.
 func (s *scratch) reset() {
 	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
-	clear(s.values[:cap(s.values)]) // of all rules; each wrote over the one before
+	clear(s.values[:cap(s.values)]) // the values of all rules: each rule wrote over the values of the rule before
 	clear(s.variants)
 	clear(s.selected)
 	clear(s.requests)
@@ -158,8 +158,7 @@ func (s *scratch) has(r *rule, k keyRef) bool {
 	return false
 }
 
-// addWithout takes in a rule for a request that lacks a part of its key, and is not to
-// share a budget with others that do.
+// addWithout selects a rule for a request that lacks a part with MissingSkip or MissingDeny.
 func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
 	if missing.OnMissing == MissingSkip {
 		return nil
@@ -174,7 +173,7 @@ func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
 	return nil
 }
 
-// shorter returns the shorter of two MaxWaits, of which zero leaves it to the other.
+// shorter returns the shorter of two MaxWaits. If one is zero, the other one holds.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

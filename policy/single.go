@@ -7,9 +7,9 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Single compiles a policy of one rule. The rule needs no name, and its limits keep their own
-// names, under which their state is kept: they must differ. It is for programs that have limits and
-// a key, and no rules.
+// Single compiles a policy of one rule. The rule needs no name. Its limits keep their own names, which
+// must differ because state is kept under them. Single is for programs that have limits and a key, and
+// no rules.
 func Single(r Rule) (*Policy, error) {
 	c := &compiler{options: Options{Rules: []Rule{r}, OnStoreError: r.OnStoreError}, index: -1, single: true}
 	return c.policy()
@@ -29,7 +29,7 @@ func (r *rule) isPlain() bool {
 		r.Bandwidth == nil && r.role == RoleEnforced
 }
 
-// decide decides about a request as Policy.decide does, at less expense, for a policy of one plain rule.
+// decide does what Policy.decide does, at less expense, for a policy of one plain rule.
 func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes, peek bool, v *Verdict) {
 	s := newScratch()
 	a := s.take(given)
@@ -76,7 +76,7 @@ func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes
 	v.fold()
 }
 
-// freePlain is free after a decision by a plain rule, which used little.
+// freePlain frees the scratch after a decision by a plain rule, which used little of it.
 func (s *scratch) freePlain() {
 	if len(s.key) > 0 {
 		s.free()
@@ -94,8 +94,8 @@ func (s *scratch) freePlain() {
 	scratches.Put(s)
 }
 
-// take takes in the attributes of a request for a plain rule. Often there are few, and a copy of all
-// would take longer than the rest.
+// take copies the attributes of a request for a plain rule. Often few are set, and a copy of all would
+// take longer than the rest of the work.
 func (s *scratch) take(given *Attributes) *Attributes {
 	a := &s.attributes
 	if len(given.Method)+len(given.Host)+len(given.Path) > 0 || given.ClientIP.IsValid() {

@@ -8,15 +8,14 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// Trace is what a policy makes of a request before it calls a store: which rules the request matches, and
-// which condition of each other rule fails. A Trace is data; programs put it into words. Unlike a Verdict it
-// contains values of the request, keys included.
+// Trace explains how a policy matches a request, before it calls a store. It has the rules that the
+// request matches, and for each other rule the condition that fails. A Trace is data; programs put it
+// into words. Unlike a Verdict it contains values of the request, keys included.
 type Trace struct {
 	// Method, Host, Path and ClientIP describe the request, cleaned.
 	Method, Host, Path string
 	ClientIP           netip.Addr
-	// Variants are the other path variants, which services may take Path for: see Paths. Most requests
-	// have none.
+	// Variants are the other variants of Path: see Paths. Most requests have none.
 	Variants []string
 	// Class and Bypass are as in a Verdict.
 	Class  string
@@ -25,8 +24,8 @@ type Trace struct {
 	Rules []TracedRule
 	// Default is the action for a request that no rule matches.
 	Default Action
-	// Stray is the path variant that no rule matches, if the Default therefore refuses a request that
-	// otherwise matches rules. Empty if there is none.
+	// Stray is the path variant that no rule matches, if the Default refuses the request because of it
+	// although other variants match rules. Empty if there is none.
 	Stray string
 }
 
@@ -35,7 +34,7 @@ func (t *Trace) Matches() bool {
 	return slices.ContainsFunc(t.Rules, func(r TracedRule) bool { return r.Unmet == nil })
 }
 
-// TracedRule is what one rule makes of a request.
+// TracedRule explains how one rule matches a request.
 type TracedRule struct {
 	Rule *Rule
 	// Unmet is the first condition that fails; nil if the request matches the rule.
@@ -43,8 +42,8 @@ type TracedRule struct {
 	// Path is the first path variant that matches the rule. Key and Results are for that variant; a decision
 	// also counts for the keys of other variants.
 	Path string
-	// Denied is the reason why the rule limits the request whatever its limits say; ReasonNone if the
-	// limits decide.
+	// Denied is the reason why the rule limits the request whatever its limits decide; ReasonNone if
+	// the limits decide.
 	Denied sluice.Reason
 	// Key holds the parts of the key, with the values that the request has for them.
 	Key []KeyValue
@@ -78,8 +77,8 @@ const (
 	// ConditionUnmarked: the request is marked.
 	ConditionUnmarked Condition = "unmarked"
 	// ConditionHeader, ConditionCookie, ConditionQuery and ConditionAttribute: the value called Name is
-	// missing, or is Value and so neither one of OneOf nor begins with one of Prefixes. Without either, the
-	// value must be absent.
+	// missing, or Value is none of OneOf and begins with none of Prefixes. If both lists are empty and
+	// Value is present, the condition requires that it is absent.
 	ConditionHeader    Condition = "header"
 	ConditionCookie    Condition = "cookie"
 	ConditionQuery     Condition = "query"
@@ -99,7 +98,7 @@ const (
 // Unmet is a condition of a rule that a request fails. Fields that the condition does not use are zero.
 type Unmet struct {
 	Condition Condition
-	// Name is the name of what the condition is about.
+	// Name is the name that the condition concerns.
 	Name string
 	// Value is what the request has; Missing means that the request has no such value.
 	Value   string
@@ -113,8 +112,8 @@ type Unmet struct {
 	Exception, Exceptions int
 }
 
-// Trace returns rule by rule what the policy makes of a request. It calls no store, so a request counts
-// as marked only if an earlier hop has marked it.
+// Trace explains, rule by rule, how the policy matches a request. It calls no store, so a request
+// counts as marked only if an earlier hop has marked it.
 func (p *Policy) Trace(a *Attributes) Trace {
 	s := newScratch()
 	defer s.free()
@@ -140,7 +139,7 @@ func (p *Policy) Trace(a *Attributes) Trace {
 	return t
 }
 
-// traceVariant adds rule by rule what the policy makes of one path variant.
+// traceVariant adds, rule by rule, how the policy matches one path variant.
 func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 	bypass, met := p.bypasses(s.matching.class), false
 	patterns := make(map[int]int, len(p.rules))
@@ -165,7 +164,8 @@ func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 	}
 }
 
-// nameMarkers names, for rules that fail for want of a mark, the first rule that may set it.
+// nameMarkers names the first rule that may mark the request, in the conditions that fail because it is
+// not marked.
 func (t *Trace) nameMarkers() {
 	i := slices.IndexFunc(t.Rules, func(r TracedRule) bool {
 		return r.Unmet == nil && r.Rule.WhenLimited.Action == Mark && !r.Rule.Shadow

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// variant is one of the ways in which services read the path of a request. Most paths have one.
+// variant is one way in which services may resolve the dots of a path. Most paths have one variant.
 type variant struct {
 	path    string
-	class   int  // of the request if its path is read so, or noClass
-	matched bool // some rule matches it then
+	class   int  // of the request by this variant, or noClass
+	matched bool // some rule matches this variant
 }
 
-// appendVariants appends the variants of an escaped path: first the result of Clean. Only
-// paths with dots have several. Services resolve all dots, or only dots that are not encoded, or none.
-// Two dots remove nothing from "a//.." in some services, and a in others. A proxy before the service
+// appendVariants appends the variants of an escaped path: first the result of Clean. Only paths with
+// dots have several. Services resolve all dots, or only dots that are not encoded, or none. From
+// "a//..", some services remove the empty segment, and others remove "a". A proxy before the service
 // may have resolved some of them already, in its own way.
 func (o Paths) appendVariants(dst []variant, escaped string) []variant {
 	if escaped == "" {
@@ -79,7 +79,7 @@ func resolveText(escaped string, decode, gaps bool) string {
 	return string(out)
 }
 
-// dotsOf says what an escaped segment is.
+// dotsOf returns the kind of an escaped segment.
 func dotsOf(s string, decode bool) pieceKind {
 	n := 0
 	for i := 0; i < len(s); i++ {
@@ -95,8 +95,9 @@ func dotsOf(s string, decode bool) pieceKind {
 	return []pieceKind{gap, dot, dots}[n]
 }
 
-// classify finds the class of a request for each variant of its path. The request is of that class if
-// all agree, and otherwise of none, which has nothing kept for it. It reports whether all bypass the rules.
+// classify finds the class of a request for each variant of its path. If all variants have the same
+// class, the request has that class; otherwise it has no class, and no units are reserved for it.
+// classify reports whether all variants bypass the rules.
 func (p *Policy) classify(s *scratch) (bypass bool) {
 	bypass = true
 	for i := range s.variants {
@@ -117,7 +118,7 @@ func (p *Policy) classify(s *scratch) (bypass bool) {
 	return bypass
 }
 
-// turn goes on to a variant of the path.
+// turn makes a variant of the path the current one.
 func (p *Policy) turn(s *scratch, i int) {
 	r := &s.variants[i]
 	s.variant, s.matched = i, r.matched

@@ -14,35 +14,36 @@ import (
 // explanation. The zero Verdict allows, by no rule.
 type Verdict struct {
 	Action Action
-	// Reason says why: of the tightest denial, ReasonNoRule if no rule matched,
-	// ReasonStoreError if the store could not decide, ReasonMissingKey if a part of the
-	// key is missing, ReasonListed if a list denies it, or
-	// ReasonNever if no store could decide it.
+	// Reason is the reason of the tightest decision, if limits decided. Otherwise it is ReasonNoRule if
+	// no rule matched, and ReasonStoreError if the store could not decide. ReasonMissingKey means that
+	// a part of the key is missing, ReasonListed that a list denies the request, and ReasonNever that
+	// no store could decide it.
 	Reason sluice.Reason
-	// Class is the name of the request's class, empty for none. Bypass says that no rule applies
-	// to the class.
+	// Class is the name of the request's class, empty for none. Bypass says that the class bypasses all
+	// rules.
 	Class  string
 	Bypass bool
 	// Rule is the rule that decided whether the request passes: the rule of the tightest limit, nil
 	// for none. Rules that degrade or mark do not count.
 	Rule *Rule
-	// Degrade and Mark are the first rules that degrade and that mark a request that passes, nil
-	// for none. Their WhenLimited says how.
+	// Degrade and Mark are the first rule that degrades a request that passes, and the first rule that
+	// marks it; nil for none. Their WhenLimited has the details.
 	Degrade, Mark *Rule
-	// Tightest is the decision that fills the headers: of the denials the one with the
-	// longest wait, otherwise the one with the fewest units remaining. Its Limit is
-	// zero if no limit applies. Only limits that are enforced count.
+	// Tightest is the decision that fills the headers: the denial with the longest wait or, without
+	// denials, the decision with the fewest units remaining. Its Limit is zero if no limit applies.
+	// Only limits that are enforced count.
 	Tightest sluice.Decision
 	// TightestLimit is the limit of Tightest, nil if no limit applies.
 	TightestLimit *sluice.Limit
-	// Delay is the longest delay of all limits, of an allowed request.
+	// Delay is the longest delay of all enforced limits; zero for a denied request.
 	Delay time.Duration
-	// Results are the results of all limits that apply, in the order of the rules. After a
-	// store's error their decisions are zero.
+	// Results are the results of all limits that apply, in the order of the rules. After a store's
+	// error, decisions that the store did not make are zero.
 	Results []LimitResult
 	// Paced are the rules with a Bandwidth that apply to a request that passes, and their keys.
 	Paced []Paced
-	// Missing is the part of Rule's key for lack of which the request was denied, or nil.
+	// Missing is the part of Rule's key that the request lacks, if it was denied for that; otherwise
+	// nil.
 	Missing *Part
 	// Err is the store's error, if it could not decide.
 	Err error
@@ -54,12 +55,11 @@ type Verdict struct {
 // Allowed reports whether the request passes, even degraded or marked.
 func (v *Verdict) Allowed() bool { return v.Action != Deny }
 
-// RetryAfter is when a denied request may come back, zero if it never may.
+// RetryAfter returns the time after which a denied request may come back, zero if it never may.
 func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 
-// Deny turns the verdict into a denial by a rule, nil for none, with nothing left of what holds
-// only for requests that pass. The decision of result fills the headers; a nil result leaves
-// them as they are.
+// Deny turns the verdict into a denial by a rule, nil for none. It clears the fields that are for
+// requests that pass. The decision of result becomes Tightest; a nil result leaves Tightest as it is.
 func (v *Verdict) Deny(reason sluice.Reason, rule *Rule, result *LimitResult) {
 	v.Action, v.Reason, v.Rule = Deny, reason, rule
 	v.Delay, v.Degrade, v.Mark, v.Paced = 0, nil, nil, nil
@@ -74,9 +74,9 @@ func (v *Verdict) Abandoned() bool {
 	return errors.Is(v.Err, context.Canceled) || errors.Is(v.Refused, context.Canceled)
 }
 
-// Charges returns what the decision took, for a store to settle, cancel or
-// release: one charge for each limit that was charged. That can be some of a denied
-// request too, by rules in shadow, and by others if giving back what they took has failed.
+// Charges returns the charges of the request, for a store to settle, cancel or release: one for each
+// limit that was charged. A denied request can have charges too: by rules in shadow, and by other rules
+// if a charge could not be given back.
 func (v *Verdict) Charges() []sluice.Charge {
 	var charges []sluice.Charge
 	for i := range v.Results {
@@ -87,7 +87,7 @@ func (v *Verdict) Charges() []sluice.Charge {
 	return charges
 }
 
-// fold makes the verdict of the decisions.
+// fold makes the verdict from the decisions.
 func (v *Verdict) fold() {
 	tightest := -1
 	for i := range v.Results {
@@ -123,7 +123,7 @@ func (v *Verdict) fold() {
 	if !m.Decision.Allowed {
 		v.Deny(m.Decision.Reason, m.Rule, m)
 		for i := range v.Results {
-			// A shadow request is charged by itself, whatever the others say.
+			// A shadow request is charged by itself, whatever other limits decide.
 			v.Results[i].Uncharged = v.Results[i].Decision.Allowed && !v.Results[i].Request.Shadow
 		}
 		return
@@ -131,8 +131,8 @@ func (v *Verdict) fold() {
 	v.Rule, v.Tightest, v.TightestLimit, v.Reason = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason
 }
 
-// tighter reports whether m binds its client more than o does. If both are equal, the first
-// does.
+// tighter reports whether m limits its client more than o does. It reports false if both are equal, so
+// the first one stays.
 func (m *LimitResult) tighter(o *LimitResult) bool {
 	a, b := &m.Decision, &o.Decision
 	if a.Allowed != b.Allowed {
@@ -205,14 +205,14 @@ func (v *Verdict) nameOf(r *Rule) string {
 type LimitResult struct {
 	// Rule is the rule whose limit it is.
 	Rule *Rule
-	// Request is the question to the store, and Decision is its answer.
+	// Request is the request to the store, and Decision is the store's decision.
 	Request  sluice.Request
 	Decision sluice.Decision
 	// Role says what the decision is for.
 	Role Role
-	// Listed says that the key or the client is on a list of the rule. The store did not decide
-	// then, and Request has only the rule's first limit. For a rule that is Always limited every
-	// client is as if on the list to deny, with ReasonLimited, and Request has a limit that is never used.
+	// Listed says that the key or the client is on a list of the rule. The store did not decide then,
+	// and Request has only the rule's first limit. A rule that is Always limited treats every client as
+	// on the list to deny, but with ReasonLimited. Its Request has a limit that is never used.
 	Listed List
 	// Override says that the numbers come from one of the rule's Overrides.
 	Override bool
@@ -258,8 +258,7 @@ const (
 	NotListed List = iota
 	// ListAllow: on AllowKeys or AllowIPs; the rule lets the request pass.
 	ListAllow
-	// ListDeny: on DenyKeys or DenyIPs; the rule refuses it, with ReasonListed, or does to
-	// it what else its action is.
+	// ListDeny: on DenyKeys or DenyIPs; the rule applies its action to the request, with ReasonListed.
 	ListDeny
 )
 
@@ -299,9 +298,9 @@ func (m *LimitResult) IsLease() bool { return m.Request.Member != 0 && m.Charged
 // if the limit is Charged.
 func (m *LimitResult) Charge() sluice.Charge { return m.Request.Charge(&m.Decision) }
 
-// GiveBack gives the charge of a request back that is not handled, and sets Returned. It does
-// nothing for a limit that is not Charged. The end of ctx does not stop it. After an error the
-// limit is still Charged.
+// GiveBack gives back the charge of a request that is not handled, and sets Returned. It does nothing
+// for a limit that is not Charged. The end of ctx does not stop it. After an error the limit is still
+// Charged.
 func (m *LimitResult) GiveBack(ctx context.Context, store sluice.Store) error {
 	if !m.Charged() {
 		return nil
@@ -311,7 +310,7 @@ func (m *LimitResult) GiveBack(ctx context.Context, store sluice.Store) error {
 	if m.IsLease() || m.Decision.Delay > 0 {
 		err = store.Cancel(ctx, m.Charge())
 	} else {
-		// The charge acted at once, and Cancel returns only what acts later.
+		// The charge took effect at once, and Cancel returns only a charge that takes effect later.
 		err = store.Settle(ctx, m.Charge(), 0)
 	}
 	m.Returned = err == nil

@@ -125,7 +125,7 @@ func checkAddresses(s *source, path string, list []string, port string) {
 	}
 }
 
-// checkAccess checks how the server is authenticated and authenticates Sluice.
+// checkAccess checks how Sluice and the server authenticate each other.
 func (r *RedisStore) checkAccess(s *source) {
 	t, path := &r.TLS, redisPath+".tls"
 	if (t.Cert == "") != (t.Key == "") {
@@ -205,7 +205,7 @@ func parts(n int) string {
 // maxInFlight bounds the setting in_flight.
 const maxInFlight = 1 << 20
 
-// checkCalls checks the bounds of calls. A zero that a program left is the default.
+// checkCalls checks the bounds of calls. A zero in a File that a program made means the default.
 func (r *RedisStore) checkCalls(s *source) {
 	at := redisPath + ".deadline"
 	if (r.Deadline != 0 || s.has(at)) && (r.Deadline < time.Millisecond || r.Deadline > time.Minute) {

@@ -220,8 +220,8 @@ func (o *origins) find(field string) spot {
 	return spot{path: strings.TrimPrefix(o.base+settingOfField(words), ".")}
 }
 
-// settings are the names of fields of a policy in a file, where they are not
-// the field's name in another spelling.
+// settings has the names of a policy's fields in a file, for names that are not only another spelling
+// of the field's name.
 var settings = map[string]string{
 	"Paths": "path", "Methods": "method", "Hosts": "host", "Headers": "header", "Cookies": "cookie", "Queries": "query",
 	"Attributes": "attribute", "ClientIPs": "client_ip", "Classes": "class", "Pressure": "pressure.at_least", "PressureOf": "pressure.of",

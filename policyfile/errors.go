@@ -199,7 +199,8 @@ func nearest(word string, words []string) string {
 	if best != "" || len(word) < 2 {
 		return best
 	}
-	// A word that only one contains or begins with, as "ip" in "client_ip".
+	// Otherwise the only word that contains the given word, as "client_ip" contains "ip", or that
+	// begins like it.
 	for _, w := range words {
 		if len(w) > 2 && len(word) > 2 && (strings.HasPrefix(word, w) || strings.HasPrefix(w, word)) || slices.Contains(strings.FieldsFunc(w, func(r rune) bool { return r == '_' || r == '-' }), strings.ToLower(word)) {
 			if best != "" {

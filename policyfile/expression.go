@@ -117,7 +117,7 @@ func ParseExpression(text string) (*Expression, error) {
 	}
 	var bad *file.Error
 	switch {
-	case check.problem != nil: // what is more to the point
+	case check.problem != nil: // more precise than the compiler's error
 		return nil, check.problem
 	case !errors.As(err, &bad):
 		bad = &file.Error{Message: err.Error()}
@@ -126,7 +126,7 @@ func ParseExpression(text string) (*Expression, error) {
 	return nil, &ExpressionError{max(bad.Line, 1), bad.Column + 1, problem, suggestion}
 }
 
-// compileExpression compiles. Whatever an expression does to the compiler, the program goes on.
+// compileExpression compiles an expression. It turns a panic of the compiler into an error.
 func compileExpression(text string, options []expr.Option) (p *vm.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -141,7 +141,7 @@ var (
 	notBool     = regexp.MustCompile(`^expected bool, but got (\S+)`)
 )
 
-// explain says what the compiler means.
+// explain turns a message of the compiler into a problem and a suggestion.
 func explain(message string) (problem, suggestion string) {
 	message, _, _ = strings.Cut(message, "\n")
 	if m := unknownName.FindStringSubmatch(message); m != nil {
@@ -349,7 +349,7 @@ func (r *run) clear() {
 
 // number reads a whole number. It returns 0 for any other text.
 func number(text string) int {
-	const digits = 18 // which are fewer than an int has
+	const digits = 18 // fewer than the largest int has
 	if len(text) == 0 || len(text) > digits {
 		return 0
 	}
@@ -376,8 +376,8 @@ func (s *source) expression(path, text string, err error) {
 	s.reportAt(s.within(s.find(path), text, bad.Line, bad.Column), path, bad.Problem, bad.Suggestion)
 }
 
-// within returns the position in the file of a line and column of a text that begins at pos: in quotes,
-// without quotes, or as a block of lines.
+// within returns the position in the file of a line and column of a text. The text begins at pos: in
+// quotes, without quotes, or as a block of lines.
 func (s *source) within(pos Pos, text string, line, column int) Pos {
 	lines := strings.Split(text, "\n")
 	if pos.Line < 1 || pos.Line > len(s.lines) || line > len(lines) {

@@ -112,8 +112,8 @@ func Default() *File {
 	}
 }
 
-// Load reads a file and the other files that it names, whose paths are relative to the file's
-// folder. It returns only a valid File. If a file has mistakes, the error is an Errors.
+// Load reads a file and the other files that it names. Relative paths begin at the file's folder. It
+// returns only a valid File. If a file has mistakes, the error is an Errors.
 func Load(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,9 +127,9 @@ func Load(path string) (*File, error) {
 	return parseIn(path, data, filepath.Dir(path))
 }
 
-// Parse reads the content of a file. Errors call the file name. A relative path of another file is a
-// mistake here, because there is no folder. Parse returns only a valid File. If the content has mistakes, the
-// error is an Errors.
+// Parse reads the content of a file. Errors show name as the name of the file. A relative path of
+// another file is a mistake here, because there is no folder. Parse returns only a valid File. If the
+// content has mistakes, the error is an Errors.
 func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, "") }
 
 func parseIn(name string, data []byte, folder string) (*File, error) {

@@ -63,7 +63,7 @@ type Numbers struct {
 	Max int64 `yaml:"max" unit:"units"`
 }
 
-// over returns a limit with these numbers instead of its own. given reports which ones the file has.
+// over returns a limit with these numbers instead of its own. given reports which numbers the file has.
 func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
 	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()
 	for i, name := range names(from.Type()) {

@@ -37,8 +37,8 @@ func (s *source) report(path, problem, suggestion string) {
 	s.reportAt(s.find(path), path, problem, suggestion)
 }
 
-// follow reports a mistake unless it could be a consequence of another one: a mistake of the same
-// setting, of a setting inside it, or of a setting around it that could not be read.
+// follow reports a mistake unless it could be a consequence of another mistake. The other mistake is in
+// the same setting, in a setting inside it, or in a setting around it that could not be read.
 func (s *source) follow(path, problem, suggestion string) {
 	if s.at[path] {
 		return
@@ -112,8 +112,9 @@ func child(path, key string) string {
 	return path + "." + key
 }
 
-// secrets finds text that must not be shown: tokens and passwords, even in misspelt settings or instead of
-// the name of a variable, and text before the @ of URLs and addresses.
+// secrets finds text that must not be shown: tokens, passwords, and text before the @ of URLs and
+// addresses. It finds tokens and passwords even in misspelt settings, or instead of the name of a
+// variable.
 var secrets = regexp.MustCompile(`(?i)((?:tok|pa?s[sw]|pa?swor|pwd|auth|secr)[a-z]*(?:_env)?["']?[ \t]*:[ \t]*).+|(^|[ \t"',[])[^ \t"',[]+@`)
 
 // secret reports whether the value of a setting must not be shown.
