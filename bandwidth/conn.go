@@ -17,8 +17,8 @@ type ConnOptions struct {
 }
 
 // Conn is a net.Conn that moves bytes no faster than its flows let it. Its deadlines also
-// bound the time that bytes wait. After a deadline has passed, a new one lets it go on. It is
-// safe for concurrent use.
+// bound the time that bytes wait. After a deadline has passed, a new deadline lets the
+// connection go on. It is safe for concurrent use.
 type Conn struct {
 	net.Conn
 	cancel context.CancelFunc
@@ -155,7 +155,7 @@ func (d *deadline) time() time.Time {
 	return d.at
 }
 
-// passed returns a channel that is closed when the deadline passes, also if the deadline moves
+// passed returns a channel that is closed when the deadline passes, even if the deadline moves
 // before that.
 func (d *deadline) passed() <-chan struct{} {
 	d.mu.Lock()

@@ -83,8 +83,8 @@ type Flow struct {
 // IsZero reports whether f is the zero Flow.
 func (f Flow) IsZero() bool { return f.limiter == nil }
 
-// bytesIn returns how many whole bytes a rate gives in some time, 1 at least. For an invalid
-// rate it returns 1; NewLimit reports the mistake.
+// bytesIn returns how many whole bytes a rate gives in some time, from 1 to mostBytes. For an
+// invalid rate it returns 1; NewLimit reports the mistake.
 func bytesIn(r sluice.Rate, d time.Duration) int64 {
 	if r.Count() < 1 || r.Period() < 1 {
 		return 1

@@ -29,8 +29,8 @@ type prepaid struct {
 	moment time.Time
 }
 
-// busy is the time after a payment within which a connection pays for a whole chunk, and after
-// which it gives prepaid bytes back.
+// busy is how long a connection counts as busy after a payment. Within this time it pays for a
+// whole chunk; after it, it gives prepaid bytes back.
 const busy = BurstTime + ChunkTime
 
 // pay pays for the owed bytes, or for as many as the store admits at once. The decision
@@ -73,8 +73,8 @@ func (p *prepaid) end(ctx context.Context) error {
 	return nil
 }
 
-// meter holds one direction of a connection to its flows. One goroutine at a time may call
-// take; any may call close.
+// meter keeps one direction of a connection to the rates of its flows. One goroutine at a time
+// may call take; any goroutine may call close.
 type meter struct {
 	ctx   context.Context
 	cut   *deadline // the deadline of a Conn, otherwise nil
@@ -129,8 +129,8 @@ func (m *meter) take(n int64) error {
 	}
 }
 
-// pay pays for n bytes of each flow. It returns how long to wait until they may move; or, if
-// not all of them are paid for, until the next try.
+// pay pays for n bytes of each flow. It returns how long to wait until they may move. If not
+// all of them are paid for, it returns how long to wait until the next try.
 func (m *meter) pay(n int64) (wait time.Duration, paid bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,8 +158,8 @@ func (m *meter) pay(n int64) (wait time.Duration, paid bool, err error) {
 	return wait, paid, nil
 }
 
-// spend takes n bytes from the prepaid ones, and reports whether bytes are owed then. It
-// gives bytes back first that were paid for long ago: other connections of the key may need
+// spend takes n bytes from the prepaid bytes, and reports whether bytes are owed then. Before
+// that, it gives back bytes that were paid for long ago: other connections of the key may need
 // them.
 func (m *meter) spend(n int64) (owes bool) {
 	if len(m.flows) == 0 {
@@ -178,7 +178,7 @@ func (m *meter) spend(n int64) (owes bool) {
 }
 
 // payOne pays what is owed to one flow, and returns how long to wait. If the store does not
-// admit it yet, it is still owed.
+// admit the payment yet, the bytes are still owed.
 func (m *meter) payOne(p *prepaid) (time.Duration, error) {
 	now := time.Now()
 	left, late := m.left(now)

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Reader reads no faster than its flows let it. One goroutine at a time may use it, except
-// that any may call Close.
+// Reader reads no faster than its flows let it. One goroutine at a time may use it, but any
+// goroutine may call Close.
 //
 // It is not an io.WriterTo, so that io.Copy reads piece by piece.
 type Reader struct {
@@ -20,7 +20,7 @@ var _ io.ReadCloser = (*Reader)(nil)
 // and returns it when it may move.
 //
 // When ctx ends, a read that waits for its turn returns the bytes it has, and the context's
-// error. A read that would wait beyond the context's deadline does so at once, with
+// error. A read that would wait beyond the context's deadline returns its bytes at once, with
 // sluice.ErrDeadline. A read that waits for r lasts until r returns.
 func NewReader(ctx context.Context, r io.Reader, flows ...Flow) *Reader {
 	return &Reader{r, newMeter(ctx, nil, flows)}

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Writer writes no faster than its flows let it. One goroutine at a time may use it, except
-// that any may call Close.
+// Writer writes no faster than its flows let it. One goroutine at a time may use it, but any
+// goroutine may call Close.
 type Writer struct {
 	w     io.Writer
 	meter *meter
@@ -22,7 +22,7 @@ var (
 // large write becomes many writes of a chunk.
 //
 // When ctx ends, a write that waits for its turn returns the context's error. A write that
-// would wait beyond the context's deadline does so at once, with sluice.ErrDeadline. A write
+// would wait beyond the context's deadline returns at once, with sluice.ErrDeadline. A write
 // that waits for w lasts until w returns.
 func NewWriter(ctx context.Context, w io.Writer, flows ...Flow) *Writer {
 	return &Writer{w, newMeter(ctx, nil, flows)}
@@ -62,8 +62,9 @@ func (w *Writer) take(n int64) error {
 	return err
 }
 
-// ReadFrom writes what it reads from src, until the end of src. If w has a method ReadFrom, that
-// one moves the bytes, a chunk at a time: so the kernel still sends files.
+// ReadFrom writes what it reads from src, until the end of src. If the wrapped writer has a
+// method ReadFrom, that method moves the bytes, a chunk at a time. So the kernel can still send
+// files.
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	to, ok := w.w.(io.ReaderFrom)
 	if !ok {

@@ -3,8 +3,8 @@
 // rueidisstore is faster.
 //
 // [New] takes a client that sends no command twice and heeds the deadlines of contexts. By
-// default, clients do neither. [Derive] makes a suitable client from it, to the
-// same servers:
+// default, clients repeat commands and ignore such deadlines. [Derive] makes a suitable
+// client from another client, to the same servers:
 //
 //	own, err := goredisstore.Derive(client)
 //	…
@@ -12,6 +12,6 @@
 //	store, err := goredisstore.New(own, redisstore.Options{})
 //
 // A script is sent once, whatever happens to the connection. It is sent again only if the
-// server has refused to run it: with its source after NOSCRIPT, and to another node if a
-// cluster redirects it.
+// server has refused to run it. After NOSCRIPT it is sent with its source; if a cluster
+// redirects it, to another node.
 package goredisstore

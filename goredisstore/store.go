@@ -27,7 +27,7 @@ func New(c redis.UniversalClient, o redisstore.Options) (*redisstore.Store, erro
 }
 
 // NewClient returns the client that New passes to redisstore.New. It is for programs that
-// wrap it. They must set redisstore.Options.Cluster if c is a *redis.ClusterClient.
+// wrap that client. They must set redisstore.Options.Cluster if c is a *redis.ClusterClient.
 func NewClient(c redis.UniversalClient) (redisstore.Client, error) {
 	// Go-redis stores the option -1 as 0, and as -1 for a cluster.
 	var retries int
@@ -57,9 +57,9 @@ func unsuitable(c redis.UniversalClient) error {
 	return fmt.Errorf("goredisstore: a %T may send a command again: pass a *redis.Client or a *redis.ClusterClient", c)
 }
 
-// Derive returns a client to the same servers as another one, with the options that New
-// requires: MaxRetries -1, ContextTimeoutEnabled true, and DialerRetries 1, so that a call
-// does not wait for a server that is down. All other options are the same.
+// Derive returns a client to the same servers as another client, with the options that New
+// requires: MaxRetries -1 and ContextTimeoutEnabled true. It also sets DialerRetries to 1, so
+// that a call does not wait for a server that is down. All other options are the same.
 //
 // It works for clients of one server, of a cluster, and of sentinels, and needs no
 // connection. The derived client has a pool of its own, without the other client's hooks, and

@@ -51,8 +51,8 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 }
 
 // ListBans returns a page of the store's bans. See sluice.Banner. Bans of the local store are
-// not listed. A list that fails, for example without permission, or is slow, does not open the
-// breaker.
+// not listed. A list that is slow or fails does not open the breaker; it may fail for lack of
+// a permission, for example.
 func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage, error) {
 	c := s.newCall(listBans)
 	defer s.free(c)

@@ -215,7 +215,7 @@ func (b *breaker) move(to State, now time.Time, why error) uint64 {
 }
 
 // deliver calls the hook for all pending transitions, in order. One goroutine delivers at a
-// time; it also delivers what others add meanwhile.
+// time; it also delivers the transitions that others add meanwhile.
 func (b *breaker) deliver() {
 	if b.hook == nil {
 		return

@@ -210,10 +210,11 @@ func (s *Store) call(ctx context.Context, c *call) (down bool, err error) {
 	return true, err
 }
 
-// patience is the part of the deadline after which the call of a caller that leaves counts as
-// failed, if the store answered no call meanwhile. Otherwise callers with shorter deadlines
-// than the guard's would call a dead store forever. A caller that leaves earlier does not
-// count: callers choose their deadlines, and could open the breaker by them.
+// patience is the part of the deadline that a caller must wait for its call to count: a
+// fourth. If the caller leaves later, and the store answered no call meanwhile, the call
+// counts as failed. Otherwise callers with shorter deadlines than the guard's would call a
+// dead store forever. If the caller leaves earlier, the call does not count: callers choose
+// their deadlines, and could open the breaker with short ones.
 const patience = 4
 
 // announce calls the hook before a probe. If the hook panics, there is no probe.
@@ -229,12 +230,12 @@ func (s *Store) announce(p permit) {
 	delivered = true
 }
 
-// lastWord is how long a batch may take after its deadline to report what was denied in part:
-// the store detects only then which of its servers did not answer.
+// lastWord is how long a batch may take after its deadline to report which requests were
+// denied. The store detects only at the deadline which of its servers did not answer.
 const lastWord = time.Millisecond
 
-// wait waits for the call, its deadline, or the end of its caller's context. It leaves a call
-// behind that has not returned.
+// wait waits for the call, its deadline, or the end of its caller's context. It leaves behind
+// a call that has not returned.
 func (c *call) wait(caller context.Context) {
 	select {
 	case <-c.done:
@@ -259,7 +260,7 @@ func (c *call) wait(caller context.Context) {
 	}
 }
 
-// answered reports a call that the store answered to the breaker.
+// answered reports to the breaker that the store answered a call.
 func (s *Store) answered(p permit, took time.Duration) {
 	if took <= s.o.Slow {
 		s.breaker.succeed(p)
@@ -300,7 +301,7 @@ var (
 var errLate = fmt.Errorf("%w: %w", ErrLate, sluice.ErrUnknownOutcome)
 
 // errNoBanner reports a store that is not a sluice.Banner.
-var errNoBanner = fmt.Errorf("guard: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
+var errNoBanner = fmt.Errorf("guard: the store supports no list of bans, and no bans by hand: %w", errors.ErrUnsupported)
 
 // PanicError reports a store that panicked. What it did before is unknown.
 type PanicError struct {

@@ -15,14 +15,14 @@ type deadlines struct {
 }
 
 // shared is the context of the calls that begin in a short time. It ends at the deadline of
-// the first one; the others have a little less.
+// the first call; the others have a little less time.
 type shared struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	until  time.Duration // calls that begin before this time since base share the context
 }
 
-// perDeadline is how many shared contexts begin in the time of a call.
+// perDeadline is how many shared contexts begin within the length of one deadline.
 const perDeadline = 32
 
 func (ds *deadlines) init(length time.Duration) {
@@ -32,8 +32,9 @@ func (ds *deadlines) init(length time.Duration) {
 
 // bound returns the context of a call that begins now, for a caller with a context. It has
 // the caller's values. It ends at the deadline, or at the caller's own deadline if that is
-// earlier. It does not end when the caller is cancelled: the call may use the rest of its
-// time, so that its outcome does not stay unknown.
+// earlier. A cancellation by the caller ends it only if the caller's own deadline is
+// earlier. Otherwise the call may use the rest of its time, so that its outcome does not
+// stay unknown.
 func (ds *deadlines) bound(ctx context.Context, now time.Time) (context.Context, context.CancelFunc) {
 	if own, ok := ctx.Deadline(); ok && own.Before(now.Add(ds.length)) {
 		return context.WithDeadline(ctx, now.Add(ds.length))
@@ -68,8 +69,8 @@ type bounded struct {
 	caller context.Context
 }
 
-// Value looks into the shared context first. That one has no values, but package context uses
-// Value to end derived contexts without a goroutine for each.
+// Value looks into the shared context first. The shared context has no values, but package
+// context uses Value to end derived contexts without a goroutine for each.
 func (b *bounded) Value(key any) any {
 	if v := b.Context.Value(key); v != nil {
 		return v

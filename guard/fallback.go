@@ -23,8 +23,9 @@ const (
 	Local
 	// Allow admits what the limit could ever admit, as if the key had used nothing.
 	Allow
-	// Deny refuses, with sluice.ReasonStoreError. RetryAfter is a second, or the time until
-	// the next call of the store.
+	// Deny refuses, with sluice.ReasonStoreError. RetryAfter is the time until the store may
+	// be called again, and a second at least. A request that the limit never admits has
+	// sluice.ReasonNever.
 	Deny
 )
 

@@ -20,8 +20,8 @@ const (
 )
 
 // Receipts of algorithms are times in microseconds, or complements of times. So the three
-// highest bits of At are equal until the year 75,000. This package flips the second or the
-// third bit of a receipt that the local store or Allow granted.
+// highest bits of At are equal until the year 75,000. This package flips the second highest bit
+// of a receipt from the local store, and the third highest bit of a receipt from Allow.
 const (
 	localBit  = 1 << 62
 	nobodyBit = 1 << 61
@@ -186,9 +186,9 @@ func (s *Store) decideLease(ctx context.Context, r *sluice.Request) (d sluice.De
 	return d, err
 }
 
-// hold decides the renewal of a lease of the store while the store cannot be called. The
-// member keeps the lease, because what runs cannot be undone. With the fallback Deny, it keeps
-// the lease only until the store may have granted it to another member.
+// hold decides the renewal of a lease of the store while the store cannot be called. The member
+// keeps the lease, because its work has begun and cannot be undone. With the fallback Deny, it
+// keeps the lease only until the store may have granted it to another member.
 func (s *Store) hold(id leaseID, r *sluice.Request, held lease, now time.Time) sluice.Decision {
 	ttl := r.Limit.LeaseTTL()
 	ends := now.Add(ttl)
@@ -247,7 +247,7 @@ func (s *Store) grantor(c *sluice.Charge) layer {
 		return byStore
 	}
 	if c.Member != 0 && c.Limit.IsConcurrency() {
-		// A lease that was lost and taken again may be another layer's.
+		// If the lease was lost and taken again, another layer may have granted it.
 		held, ok := s.leases.get(s.leases.id(c.Limit, c.Key, c.Member), time.Now())
 		if ok && held.by != by {
 			by, c.Receipt = held.by, held.receipt
@@ -277,7 +277,7 @@ func (s *Store) localCharge(c *sluice.Charge) {
 }
 
 const (
-	// mostDoubts bounds how many leases are in doubt. More end by themselves.
+	// mostDoubts bounds how many leases are in doubt. Further leases end by their time to live.
 	mostDoubts = 1 << 14
 	// firstDoubt is when the guard ends a lease in doubt. A call on its way to the store
 	// has arrived by then.
@@ -294,9 +294,9 @@ type doubt struct {
 	charge sluice.Charge
 }
 
-// doubt ends a lease that a request may have taken in vain. The member did not hold it before.
-// If there are more leases than the guard remembers, the member may hold it: then it is left
-// to its time to live.
+// doubt ends a lease that a request may have taken without its caller's knowledge. The member
+// did not hold it before. If there are more leases than the guard remembers, the member may
+// hold the lease. Then the lease is left to its time to live.
 func (s *Store) doubt(r *sluice.Request, err error) {
 	if r.Peek || !takesLease(r) || !errors.Is(err, sluice.ErrUnknownOutcome) || s.leases.full() {
 		return
@@ -306,7 +306,8 @@ func (s *Store) doubt(r *sluice.Request, err error) {
 	s.doubts.Start(until, d.settle)
 }
 
-// doubtAll does as doubt for a batch. Leases that members held before are not in doubt.
+// doubtAll calls doubt for the requests of a batch. Leases that members held before are not in
+// doubt.
 func (s *Store) doubtAll(rs []sluice.Request, err error) {
 	if !errors.Is(err, sluice.ErrUnknownOutcome) {
 		return

@@ -32,8 +32,8 @@ type Options struct {
 
 	// Deadline is how long a call of the store may take. It may be up to a 32nd less, because
 	// calls that begin at about the same time share a timer. It should be less than the
-	// deadlines of callers: a caller whose own deadline is earlier gets an error then, until
-	// the breaker has opened, and no decision of the fallback. Default: 50ms.
+	// callers' own deadlines. A caller with an earlier deadline gets an error, not a decision
+	// of the fallback, until the breaker has opened. Default: 50ms.
 	Deadline time.Duration
 	// Slow is how long a call may take without counting as failed. The answer of a slower
 	// call is used, but the breaker counts a failure. Default: Deadline.
@@ -42,8 +42,8 @@ type Options struct {
 	// not returned by their deadline. Beyond that, the fallback decides at once. Default: 1024.
 	MaxInFlight int
 	// Failures is how many calls in a row must fail to open the breaker. It also opens when
-	// as many calls failed within a second, and no more calls succeeded since the first of
-	// these failures. Default: 10.
+	// that many calls fail within a second, unless successes outnumber failures since the first
+	// of these failures. Default: 10.
 	Failures int
 	// Retry is the longest time that an open breaker waits before the next request probes the
 	// store. The time is random, from a half of Retry to all of it. Default: 500ms, with which
@@ -60,8 +60,9 @@ type Options struct {
 	MaxLeases int
 
 	// OnTransition is called for each change of the breaker's state, in order and one at a
-	// time. A caller of the store waits for it, so it should return at once. why is the
-	// failure that led to the change, nil for a recovery. Default: none.
+	// time. A caller of the store waits for it, so it should return at once. The argument why
+	// is the reason for which the breaker opens; it is nil for all other changes. Default:
+	// none.
 	OnTransition func(from, to State, why error)
 }
 

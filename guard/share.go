@@ -16,13 +16,13 @@ import (
 //
 // A share scales each number of a limit. Rates of buckets are exact, or the nearest lower rate
 // that can be counted. A burst, a debt, the count of a window or log, and the maximum of a
-// concurrency limit are rounded down, to one at least. Queues are rounded down, to none at
-// least. Least intervals grow as rates shrink, up to the period. Times do not change. The
-// floor of a request is rounded down, and leaves at least one unit.
+// concurrency limit are rounded down, but never below one. Queues are rounded down, and may
+// become zero. Minimum intervals grow as rates shrink, up to the period. Times do not change.
+// The floor of a request is rounded down, and leaves at least one unit.
 //
 // So N processes with a share of 1/N admit at most the limit together, if each number is N or
-// more. From a smaller number, each process has one unit, N in all. A leaky bucket lets one
-// more unit depart at once in each process.
+// more. If a number is smaller than N, each process still has one unit: N in all. A leaky
+// bucket lets one more unit depart at once in each process.
 type Share struct {
 	Of, Parts int64
 }
@@ -82,8 +82,8 @@ type scaler struct {
 	cache map[scaleKey]*sluice.Limit
 }
 
-// scaleKey is a limit by value. So limits that are made for each request find the local
-// version of an earlier one.
+// scaleKey is a limit by value. So a limit that is made for each request finds the local
+// version of an earlier, equal limit.
 type scaleKey struct {
 	name      string
 	algorithm sluice.Algorithm
@@ -159,8 +159,8 @@ const (
 	longestMicros = int64(longest / time.Microsecond)
 )
 
-// algorithms returns the scaled algorithm, and then near ones, in case that its numbers cannot
-// be counted.
+// algorithms returns the scaled algorithm, and then similar ones in case its numbers cannot be
+// counted.
 func (s Share) algorithms(a sluice.Algorithm) []sluice.Algorithm {
 	switch a := a.(type) {
 	case sluice.TokenBucket:
@@ -213,8 +213,8 @@ func (s Share) longer(d time.Duration) time.Duration {
 	return time.Duration(us.Int64()) * time.Microsecond
 }
 
-// paced returns algorithms of the scaled rate: the exact one, and then slightly slower ones that
-// can certainly be counted up to so many units. Their counts are at most most.
+// paced returns algorithms of the scaled rate: the exact rate, and then slightly slower rates
+// that can certainly count up to units. No rate has a count above most.
 func (s Share) paced(r sluice.Rate, units, most int64, with func(sluice.Rate) sluice.Algorithm) []sluice.Algorithm {
 	count := new(big.Int).Mul(big.NewInt(r.Count()), big.NewInt(s.Of))
 	period := new(big.Int).Mul(big.NewInt(int64(r.Period()/time.Microsecond)), big.NewInt(s.Parts))
@@ -238,8 +238,8 @@ func below(count, period *big.Int, units, most int64) []sluice.Rate {
 	add(count, period)
 	exact := new(big.Rat).SetFrac(count, period)
 	add(exact.Num(), exact.Denom())
-	// A fast rate is near to this many units in the longest period in which any number of
-	// units can be counted.
+	// For a fast rate: this many units in a long period. The period is the longest in which up
+	// to units can be counted.
 	long := new(big.Int).Mul(big.NewInt(most), period)
 	if long.Quo(long, count); long.Sign() == 0 {
 		long = one
@@ -251,7 +251,7 @@ func below(count, period *big.Int, units, most int64) []sluice.Rate {
 	if many.Quo(many, period); many.Cmp(big.NewInt(most)) > 0 {
 		many.SetInt64(most)
 	}
-	// A slow rate is near to one unit in this many microseconds.
+	// For a slow rate: one unit in this many microseconds.
 	each := new(big.Int).Add(period, count)
 	each.Sub(each, big.NewInt(1)).Quo(each, count)
 	if each.Cmp(longest) > 0 {

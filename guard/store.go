@@ -12,14 +12,15 @@ import (
 )
 
 // Store is a sluice.Store that wraps a store that may fail. While that store fails, decisions
-// do not return errors: the fallback of the limit decides, and the decision is Degraded. Ends
-// of reservations and leases, and resets, do return an error then. If nothing was changed,
-// they can be tried again; see sluice.Reservation. A Store is safe for concurrent use.
+// do not return errors: the fallback of the limit decides, and the decision is Degraded.
+// Reset, and the calls that end reservations and leases, return an error then. If nothing was
+// changed, the call can be tried again; see sluice.Reservation. A Store is safe for concurrent
+// use.
 //
-// It is not a sluice.Taker, which would save a hundredth of the time of a call. The goroutine
-// of a call ends with the call, and only requests make the guard call the store again. There
-// is one exception: the guard ends leases by itself if the store may have granted them
-// without the caller's knowledge.
+// It is not a sluice.Taker: Take would save only a hundredth of the time of a call. The
+// goroutine of a call ends with the call. The guard calls the store only for requests, with
+// one exception. It ends a lease by itself if the store may have granted the lease without the
+// caller's knowledge.
 type Store struct {
 	o         Options
 	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]

@@ -94,9 +94,9 @@ func listError(err error) error {
 	return fmt.Errorf("redisstore: the list of bans: %w", err)
 }
 
-// scan runs SCAN once, from a cursor, which is empty at first. It returns the next cursor,
-// which is empty at the end. It goes through one master after the other: a cursor is a slot
-// of the master, and the master's cursor.
+// scan runs SCAN once, from a cursor, and returns the next cursor. The first cursor is empty,
+// and so is the cursor after the end. scan goes through one master after the other: a cursor
+// is a slot of the master, and the master's cursor.
 func (s *Store) scan(ctx context.Context, from, match string, count int) (keys []string, next string, err error) {
 	slot, cursor, inside := readCursor(from)
 	if !inside {
@@ -188,8 +188,8 @@ func (s *Store) appendBans(ctx context.Context, bans []sluice.BannedKey, keys []
 	return bans, nil
 }
 
-// readBans reads the bans at some keys of one slot, and appends the bans in force. of
-// are these bans, without what only their state contains.
+// readBans reads the bans at some keys of one slot, and appends the bans in force. The
+// argument of has these bans, without the fields that come from their states.
 func (s *Store) readBans(ctx context.Context, bans []sluice.BannedKey, keys []string, of []sluice.BannedKey) ([]sluice.BannedKey, error) {
 	reply, err := s.run(ctx, bansScript, keys, nil)
 	if err != nil {
@@ -216,8 +216,8 @@ func (s *Store) readBans(ctx context.Context, bans []sluice.BannedKey, keys []st
 	return bans, nil
 }
 
-// withBan returns the decision about a request whose limit decided d while its ban was in
-// a state.
+// withBan returns the decision about a request, from the decision d of its limit and the state
+// of its ban.
 func withBan(terms *algo.Ban, state algo.State, d sluice.Decision, now int64) sluice.Decision {
 	if terms.Banned(state, now) > 0 {
 		return translate.Banned(terms.Attempted(state, now).T-now, &d)

@@ -17,9 +17,9 @@ const maxBatch = 1000
 // DecideAll decides several requests as one. See sluice.Store. It takes one call, or on a
 // cluster one for each slot.
 //
-// On a cluster with keys in several slots, the slots are decided in parallel. If one of them
-// denies, what the others charged is given back; until then, other requests may be denied.
-// A slot whose outcome is unknown is not given back.
+// On a cluster with keys in several slots, the slots are decided in parallel. If one slot
+// denies, the charges of the other slots are given back. Until then, other requests may be
+// denied because of these charges. A slot whose outcome is unknown is not given back.
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("redisstore: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
@@ -48,7 +48,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	return s.decideSlot(ctx, rs, out)
 }
 
-// batch is requests whose keys are in one slot.
+// batch holds requests whose keys are in one slot.
 type batch struct {
 	rs       []sluice.Request
 	requests []algo.Request
@@ -176,8 +176,8 @@ func (b *batch) args(set uint, around int64) []string {
 // quickKinds are the algorithms that batch_quick.lua decides.
 const quickKinds = 1<<algo.KindBucket | 1<<algo.KindFixedWindow | 1<<algo.KindSlidingCounter
 
-// plain reports whether batch_quick.lua may decide the batch: each request is for some
-// units of a key of its own and nothing else, and a denial changes nothing.
+// plain reports whether batch_quick.lua may decide the batch. Each request must be for some
+// units of a key of its own, and for nothing else. A denial must change nothing.
 func (b *batch) plain() bool {
 	if len(b.keys) != len(b.rs) {
 		return false
@@ -208,7 +208,7 @@ func (b *batch) quickArgs(args []string) []string {
 	return append(args, string(text))
 }
 
-// fewKeys is how many keys are found faster by a search than in a map.
+// fewKeys is the number of keys below which a search is faster than a map.
 const fewKeys = 16
 
 // index returns the index of a key among the keys of the call, from 1. It adds a new key.
@@ -306,8 +306,9 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 	return nil
 }
 
-// lasts reports whether a batch may have changed what cannot be given back: the states of
-// shadows, states and bans that count denials, and leases that were held before.
+// lasts reports whether a batch may have made changes that cannot be given back. These are
+// changes of shadows' states, of states and bans that count denials, and of leases that were
+// held before.
 func (b *batch) lasts() bool {
 	for i := range b.rs {
 		r := &b.rs[i]

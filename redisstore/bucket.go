@@ -15,8 +15,8 @@ func bucketNumbers(p *algo.Params) []int64 {
 	return []int64{int64(b.Num), int64(b.Den), b.Burst, b.Debt, dens(b.Pace, b.Period(), b.Burst)}
 }
 
-// dens returns how often den is in the period of a limit, or 0 if the period is the time of
-// so many units.
+// dens returns how often den fits into the period of a limit. It returns 0 if the period is
+// exactly the time of these units.
 func dens(pace algo.Pace, period, units int64) int64 {
 	if period == pace.Time(units) {
 		return 0
@@ -79,8 +79,8 @@ func readLeaky(r *reader, p *algo.Params) (algo.State, []uint64) {
 	return algo.State{T: at, V: work}, nil
 }
 
-// A token bucket with a warm-up has its ticks cut into low bits and high bits, not into
-// units: it may owe more units than numbers in scripts are exact.
+// The ticks of a token bucket with a warm-up are cut into low bits and high bits, not into
+// units. The bucket may owe more units than a script can count exactly.
 const (
 	lowBits  = 48
 	highBits = 15 // of sums of two

@@ -39,7 +39,7 @@ func (e *MisfitError) Unwrap() error { return e.err }
 const oldestMajor = 5
 
 // masterPatience is how long the check of one of several masters may take. If three quarters of
-// the time until the caller's deadline are longer, it may take that long.
+// the time until the caller's deadline are longer, the check may take that time.
 const masterPatience = time.Second
 
 // Check checks whether the server, or each master of a cluster, can hold limits. It also decides
@@ -162,7 +162,7 @@ func (s *Store) checkMaster(ctx context.Context, m Master) finding {
 		return f
 	}
 	if s.cluster && in["cluster_enabled"] == "0" {
-		f.warnings = append(f.warnings, "the client is one for clusters, and the server is not in a cluster: batches take a call for each slot for nothing")
+		f.warnings = append(f.warnings, "the client is for clusters, and the server is not in a cluster: batches take a call for each slot without need")
 	}
 	f.warnings = append(f.warnings, in.evictionWarnings()...)
 	if err := s.probe(ctx, m); err != nil {
@@ -234,7 +234,7 @@ func explain(err error, at string) error {
 		{"WRONGPASS", "the user or the password is wrong", true},
 		{"NOPERM", noPermission, true},
 		{"The user executing the script", noPermission, true}, // Redis 7.0
-		{"ACL failure in script", noPermission, true},         // later ones, and Valkey
+		{"ACL failure in script", noPermission, true},         // later versions, and Valkey
 		{"READONLY", "the server is a replica, which cannot be written to; give the address of the primary, or of the sentinels", true},
 		{"OOM", "the server has no memory left; raise maxmemory", false},
 		{"LOADING", "the server is still loading its data; try again when it has", false},

@@ -4,8 +4,9 @@
 //
 // A decision is one call of a script, and one round trip. The script reads the server's time
 // once, decides, and writes the state with its time to live. It replies with the state that
-// it decided upon. Package algo computes the decision from that state here. So all numbers
-// equal the numbers of the memory store, and each decision of a script is checked.
+// it decided upon. In this process, package algo computes the decision from that state. So
+// all numbers equal the numbers of the memory store, and each decision of a script is
+// checked.
 //
-// docs/redis.md describes how to run it, and docs/adr/0009 why it is made like this.
+// See docs/redis.md for operation, and docs/adr/0009 for the reasons of the design.
 package redisstore

@@ -77,7 +77,7 @@ func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64
 	return readFound(reply)
 }
 
-// readFound reads a reply of the server's time and whether something was there.
+// readFound reads a reply that has the server's time, and whether something was found.
 func readFound(reply string) (bool, error) {
 	in := reader{rest: reply}
 	in.count() // the time
@@ -110,8 +110,8 @@ func (l *limit) charge(c *sluice.Charge, bounds []int64) string {
 // maxUndo bounds the keys that are undone in parallel.
 const maxUndo = 64
 
-// undo gives back all that a batch has charged, because nobody has acted upon it. It undoes
-// keys in parallel, because the caller waits. It reports whether all charges are undone.
+// undo gives back all charges of a batch, because nobody has acted upon them. It undoes keys
+// in parallel, because the caller waits. It reports whether all charges are undone.
 func (s *Store) undo(ctx context.Context, b *batch) bool {
 	var keys []int
 	byKey := make(map[int][]int)
@@ -156,7 +156,7 @@ func (s *Store) undoKey(ctx context.Context, b *batch, of []int) bool {
 		}
 		c := b.rs[i].Charge(&charged[0])
 		if p := b.limits[i].params; p.Kind == algo.KindBucket {
-			c.Receipt.Over = b.missing(i) // instead of what it waits for
+			c.Receipt.Over = b.missing(i) // instead of the ticks that it waits for
 		}
 		if _, err := s.finish(ctx, &c, finishUndo, 0); err != nil {
 			done = false

@@ -19,9 +19,9 @@ import (
 //	prefix{tenant}key}:limit   with Options.Tenant
 //
 // The text in braces chooses the slot in a cluster, so that all limits of a key and their bans
-// share a slot. A key of several parts has the number of parts between the brace and the
-// word. Different keys always have different texts: a closing brace in a key is escaped, and
-// only digits and letters are between the last brace and the colon.
+// share a slot. A key of several parts has the number of parts between the brace and the word.
+// Different keys always have different texts. A closing brace in a key is escaped, and only
+// digits and letters are between the last brace and the colon or exclamation mark.
 
 // Longer texts are stored as a digest, so that clients cannot fill the server.
 const (

@@ -4,8 +4,8 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// exact is the bound of the integers that scripts compute with. tooMany replaces all
-// larger numbers: scripts can distinguish it from exact, and no limit has as many.
+// exact is the bound of the integers that scripts compute with. tooMany replaces all larger
+// numbers. Scripts can distinguish it from exact, and no limit is as large.
 const (
 	exact   = 1 << 53
 	tooMany = exact + 2
@@ -13,7 +13,7 @@ const (
 
 // kind is how the state of one algorithm is kept.
 type kind struct {
-	// word names the algorithm in the keys of its states. The most common one has none.
+	// word names the algorithm in the keys of its states. The token bucket has no word.
 	word string
 	// script is the file of the algorithm. quick is the file that decides most single
 	// requests, before the rest of the script runs.

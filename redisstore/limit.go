@@ -68,9 +68,10 @@ func (l *limit) bounds(around ...int64) []int64 {
 	return bounds(l.params.Fixed.Calendar, around...)
 }
 
-// bounds returns, in order, the boundaries of the periods that hold some times, of the
-// period before each, and of three to come. If the times are far apart, boundaries between
-// them are missing. A script recognises that by the distance.
+// bounds returns boundaries of a calendar's periods, in order. For each time, they are the
+// boundaries of the period that holds it, of the period before, and of three periods
+// after. If the times are far apart, boundaries between them are missing. A script detects
+// such a gap by its length.
 func bounds(c *algo.Calendar, around ...int64) []int64 {
 	const ahead = 3
 	all := make([]int64, 0, (3+ahead)*len(around))

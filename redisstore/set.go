@@ -19,7 +19,7 @@ var logKind = kind{
 }
 
 // readLog reads the time of the newest entry and the units that count. For the entry that
-// must go, it reads the time and the units up to and with it.
+// must go, it reads the time, and the units up to and including it.
 func readLog(r *reader, p *algo.Params) (algo.State, []uint64) {
 	if !r.more() {
 		return algo.State{}, make([]uint64, p.Log.Words(1))
@@ -56,9 +56,9 @@ var leasesKind = kind{
 	read: readLeases,
 }
 
-// readLeases reads the member of the request, the time of the latest charge, the
-// reported latency and when it was reported, the units held, and until when. More follows
-// if the member holds a lease or must wait for one.
+// readLeases reads the request's member, the time of the latest charge, the reported
+// latency and its time, the units held, and their latest expiry. More follows if the member
+// holds a lease or must wait for one.
 func readLeases(r *reader, p *algo.Params) (algo.State, []uint64) {
 	words := make([]uint64, p.Conc.Words(0), p.Conc.Words(2))
 	if !r.more() {

@@ -16,9 +16,9 @@ import (
 // slots is how many hash slots a cluster has.
 const slots = 16384
 
-// slotOf returns the slot of a key: the CRC-16 (XMODEM) of its hash tag, which is the text
-// between the first opening brace and the next closing one, or of the whole key if that text
-// is empty. See the Redis cluster specification.
+// slotOf returns the slot of a key: the CRC-16 (XMODEM) of its hash tag, modulo 16,384. The
+// hash tag is the text between the first opening brace and the next closing brace. If there
+// is no such text, the whole key is the hash tag. See the Redis cluster specification.
 func slotOf(key string) uint16 {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
@@ -64,7 +64,7 @@ var slotKeys = sync.OnceValue(func() *[slots]string {
 	return &keys
 })
 
-// part is the requests of a batch whose keys are in one slot.
+// part holds the requests of a batch whose keys are in one slot.
 type part struct {
 	indexes []int // in the batch
 	rs      []sluice.Request
@@ -159,7 +159,7 @@ const (
 
 // giveBack undoes the parts that were charged, and reports whether all of them are undone.
 //
-// If the context ends before that, for example because another slot did not answer,
+// The context may end before that, for example because another slot did not answer. Then
 // giveBack returns, and undoing goes on for a bounded time and a bounded number of batches.
 // Beyond that number the charges stay: the limits admit too little, never too much.
 func (s *Store) giveBack(ctx context.Context, parts []part) bool {

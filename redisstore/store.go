@@ -166,9 +166,9 @@ func (s *Store) bounds(l *limit, others ...int64) []int64 {
 	return l.bounds(append(others, s.clock())...)
 }
 
-// outside returns the server's time from the error of a script that was given boundaries of
-// a calendar around another time. The script has done nothing, and is called once more with
-// the boundaries around that time.
+// outside returns the server's time from the error of a script whose calendar boundaries do
+// not hold that time. The script has changed nothing. The caller runs it once more, with
+// boundaries around the server's time.
 func outside(err error) (now int64, ok bool) {
 	var answer *ServerError
 	if !errors.As(err, &answer) {

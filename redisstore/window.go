@@ -34,8 +34,9 @@ func windowNumbers(p *algo.Params) []int64 {
 }
 
 // calendarID returns a number that distinguishes a calendar from others: scripts convert a
-// state that was kept under another calendar. Zones differ by their names, and by their
-// offsets in a winter and a summer, because a fixed zone and the local one may have any name.
+// state that was kept under another calendar. The number depends on the zone's name, and on
+// its offsets in January and in July. The name is not enough, because a fixed zone and the
+// local zone may have any name.
 func calendarID(c *algo.Calendar) int64 {
 	id := fnv.New32a()
 	_, _ = id.Write([]byte{byte(c.Unit)})
@@ -47,8 +48,8 @@ func calendarID(c *algo.Calendar) int64 {
 	return int64(id.Sum32())
 }
 
-// readWindow reads the end of a window and its count. It leaves the begin: a calendar
-// computes it from the end.
+// readWindow reads the end of a window and its count. It does not read the begin, which a
+// calendar computes from the end.
 func readWindow(r *reader, _ *algo.Params) (algo.State, []uint64) {
 	if !r.holds(algo.KindFixedWindow) {
 		return algo.State{}, nil

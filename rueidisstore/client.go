@@ -43,8 +43,8 @@ var (
 	_ io.Closer         = (*Client)(nil)
 )
 
-// NewClient connects as New does. It is for programs that wrap the client before they call
-// redisstore.New: with Options.Cluster set to what Cluster returns.
+// NewClient connects as New does. It is for programs that wrap the client. They then call
+// redisstore.New, with Options.Cluster set to the result of Cluster.
 func NewClient(o rueidis.ClientOption) (*Client, error) {
 	if o.ConnLifetime > 0 {
 		// When the lifetime ends, rueidis sends again whatever was not answered within a

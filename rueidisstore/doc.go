@@ -7,6 +7,6 @@
 // store has connections of its own, and its Close closes them.
 //
 // A script is sent once, whatever happens to the connection. It is sent again only if the
-// server has refused to run it: with its source after NOSCRIPT, and to another node if a
-// cluster redirects it.
+// server has refused to run it. After NOSCRIPT it is sent with its source; if a cluster
+// redirects it, to another node.
 package rueidisstore

@@ -10,9 +10,10 @@ import (
 )
 
 // A lane decides which calls may run in the goroutine of their caller. Rueidis can block a
-// caller for longer than its context: while the queue to a server that does not answer is
-// full (1,024 calls), and while it dials for another caller. A goroutine for each call would
-// cost a third of the throughput. So a call gets one only if the server is in doubt.
+// caller for longer than its context. It does so while it dials for another caller, and
+// while the queue to a server that does not answer is full (1,024 calls). A goroutine for
+// each call would cost a third of the throughput. So a call to a single server gets one only
+// if the server is in doubt; other calls always get one.
 type lane struct {
 	simple   bool      // a single server, for which rueidis does not dial in the background
 	start    time.Time // the times below count from here
@@ -29,8 +30,8 @@ const (
 
 	// A server that has not answered lately is in doubt.
 	lately = 100 * time.Millisecond
-	// After a failure it is in doubt for longer than rueidis takes by default to give up a
-	// connection (10 s) and a dial (5 s).
+	// After a failure a server is in doubt for this time. By default, rueidis takes less to
+	// give up a connection (10 s) and a dial (5 s).
 	doubt = 20 * time.Second
 )
 

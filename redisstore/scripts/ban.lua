@@ -1,6 +1,6 @@
 -- Bans a key by hand, or lifts its ban. KEYS: the ban's. ARGV[1]: the ban's length in
 -- microseconds, 0 to lift it. Replies with the server's time, and whether a ban was in
--- force. The text at the key is as batch.lua writes it: the end, no denials, the level of
+-- force. The text at the key has the form of batch.lua: the end, no denials, the level of
 -- a ban by hand, and the length in seconds.
 local key, length = KEYS[1], cmsgpack.unpack(ARGV[1])
 local raw, found = redis.call('GET', key), 0

@@ -1,15 +1,16 @@
--- Decides several requests as one: all are charged, or none is. KEYS: the keys of states
--- and of bans, each once. ARGV[1]: a list for each request: the limit's numbers, the
--- request, flags (1 peek, 2 shadow), the indexes of its state's key and of its ban's
--- key (0 for none) and the ban's terms: after, within, forget, 1 to prolong it, and the lengths of
--- the first ban and of later ones. Replies with the server's time, whether all pass, and
--- for each request the view that it was decided upon, with the ban as it was then.
+-- Decides several requests as one: all are charged, or none is. KEYS: the keys of states and of
+-- bans, each once. ARGV[1]: a list for each request. It has the limit's numbers, the request, and
+-- flags (1 peek, 2 shadow). Then come the indexes of its state's key and of its ban's key (0 for
+-- none), and the ban's terms. The terms are after, within, forget, 1 to prolong it, and the
+-- lengths of the first ban and of later ones. Replies with the server's time, and whether all
+-- pass. For each request it also replies with the view that the request was decided upon, and the
+-- ban at that time.
 local raws = redis.call('MGET', unpack(KEYS))
 local entries, bans, requests = {}, {}, {}
 local replies = {}
 
--- state returns the state of an entry as a request sees it, and whether it was kept under
--- other numbers. s is the state so far, nil for the state that the server has.
+-- state returns the state of an entry under the numbers of a request, and whether it was kept
+-- under other numbers. s is the state so far, nil for the server's state.
 local function state(entry, r, s)
   s = s or entry.kept
   if s == nil then
@@ -18,8 +19,8 @@ local function state(entry, r, s)
   return under(entry.kind, s, r.p, now)
 end
 
--- A ban is a table that nobody changes after it was returned: its end, the denials that
--- count, the level, and when the level is forgotten. See algo.Ban.
+-- A ban is a table that nobody changes after it was returned. It has the ban's end, the denials
+-- that count, the level, and when the level is forgotten. See algo.Ban.
 local BY_HAND = 31
 
 -- length_of returns how long a ban of some level lasts by some terms.
@@ -152,7 +153,7 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   requests[i] = r
 end
 
--- Decide each request as if those before it had been charged.
+-- Decide each request as if the requests before it had been charged.
 local all = true
 for _, r in ipairs(requests) do
   if not r.shadow then
@@ -190,7 +191,7 @@ else
         alone = r.entry.kind.decide(s, r.q, now)
       end
       if alone then
-        denied(r) -- only because of what the requests before it would have taken
+        denied(r) -- only because of the units that earlier requests would have taken
       else
         local text, seen = r.view, r.seen
         take(r)

@@ -1,5 +1,5 @@
--- The token bucket, as algo.Bucket. Numbers: kind, num, den, burst, debt, and the den in
--- the period of its rate. Its state is a level: see ticks.lua.
+-- The token bucket, as algo.Bucket. Numbers: kind, num, den, burst, debt, and how often
+-- den fits into its rate's period. Its state is a level: see ticks.lua.
 do
   -- bound returns what may be missing at most: 2^62 ticks, and less than 2^53 units.
   local function bound(p)
@@ -34,7 +34,7 @@ do
     return bounded(p, c[1], 0)
   end
 
-  -- faster reports whether the rate of p is higher than that of from.
+  -- faster reports whether the rate of p is higher than the rate of from.
   local function faster(p, from)
     return less(from[2], p[3], p[2], from[3])
   end

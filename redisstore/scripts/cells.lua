@@ -17,8 +17,8 @@ do
     return { p = p, newest = newest, cells = cells }
   end
 
-  -- settled returns the number of the newest cell as of now, the units that still count,
-  -- the time to count from, and whether the clock was set back.
+  -- settled returns the number of the newest cell as of now, and the units that still
+  -- count. It also returns the time to count from, and whether the clock was set back.
   local function settled(s, now)
     local p, newest, cells = s.p, s.newest, s.cells
     local cell = p[3] / p[4]

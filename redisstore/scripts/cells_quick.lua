@@ -1,6 +1,6 @@
 -- Decides most requests to a sliding window of cells: requests for some units and nothing
--- else, of a key that was last used under the same numbers and not after this cell, except
--- denials that count. It leaves all other requests to the rest of the script. Keep it and
+-- else, except denials that count. The key was last used under the same numbers, and not
+-- after this cell. It leaves all other requests to the rest of the script. Keep it and
 -- cells.lua alike. It earns 1.22 × the decisions per second, in 0.62 × the server's time.
 do
   local _, count, length, n, denied = cmsgpack.unpack(ARGV[1])

@@ -10,8 +10,8 @@ do
     return { p = p, index = index, prev = prev, cur = cur }
   end
 
-  -- settled returns the window as of now, the units of the window before and its own, the
-  -- time to count from, and whether the clock was set back.
+  -- settled returns the window as of now, the units of the window before, and its own
+  -- units. It also returns the time to count from, and whether the clock was set back.
   local function settled(s, now)
     local p, index = s.p, s.index
     local i = floor(now / p[3])
@@ -76,8 +76,8 @@ do
       local used = weighted(prev, at - index * p[3], p[3]) + cur
       local allowed, counts = admits(q, p[2], used, p[4])
       if cost == 0 then
-        -- A clock that went back may weigh prev more than when cur was charged: only a
-        -- window that exceeds the count by itself is in debt.
+        -- Under a clock that went back, prev may weigh more than when cur was charged. So
+        -- only a window that exceeds the count by itself is in debt.
         return allowed or max(prev, cur) <= p[2], s
       end
       if counts then

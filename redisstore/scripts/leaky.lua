@@ -1,5 +1,5 @@
 -- The leaky bucket, as algo.LeakyBucket. Numbers: kind, num, den, queue, undelayed, and
--- the den in the period of its rate. Its state is a level: see ticks.lua.
+-- how often den fits into its rate's period. Its state is a level: see ticks.lua.
 do
   local function settled(s, now)
     return settled_level(s, now, s.p[4] + 1)

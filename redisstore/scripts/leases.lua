@@ -3,14 +3,15 @@
 --
 -- The state is a sorted set. Its first member, at score -inf, is the header. A member for
 -- each lease follows in order of arrival, and then one for each in order of expiry:
---   the lease's 8 bytes            scored by (number · 2^17 + units) - 2^53, below 0
---   its units in 3 bytes, those 8  scored by its expiry + shift
+--   the lease's 8 bytes                    scored by (number · 2^17 + units) - 2^53, below 0
+--   its units in 3 bytes, and its 8 bytes  scored by its expiry + shift
 -- So a lease is found by its 8 bytes. Ranks give the units held, the leases that have
 -- expired, and which of two leases came first. Where leases hold several units, the
 -- expired or the earlier ones are read a chunk at a time.
 --
--- When the clock is set back by more than a time to live, shift grows by as much instead
--- of all expiries changing: they stay as long after the new time as they were.
+-- When the clock is set back by more than a time to live, shift grows by as much, and the
+-- scores of expiries stay. So each expiry is as long after the new time as it was after the
+-- old time.
 --
 -- A state table holds the header, and the changes to the set:
 --   key        where the set is; with blank, its content does not count
@@ -22,7 +23,7 @@
 --   renewed    new scores of leases in the set
 --   added      leases to add, {8 bytes, units, score}
 --   released   the lease to remove
--- and what survey finds out at the time of the script.
+-- and what survey computes at the time of the script.
 do
   local below = 9007199254740992
   local stride = 131072 -- from one arrival's score to the next
@@ -63,8 +64,8 @@ do
     end
   end
 
-  -- survey finds out, once, by how much the clock was set back (jump), which score means
-  -- now (time), and how many leases (living) and units (alive) have not expired.
+  -- survey computes, once, by how much the clock was set back (jump) and which score means
+  -- now (time). It also counts the leases (living) and units (alive) that have not expired.
   local function survey(s, now)
     if s.time then
       return
@@ -437,9 +438,9 @@ do
     end,
 
     -- view is the member, the time of the latest charge, the latency and its time, the
-    -- units, and the latest expiry. For a member that holds a lease, 1 and the units up to
-    -- and with its own follow. For a member that must wait, 0 follows, how many units are
-    -- missing, and when they expire.
+    -- units, and the latest expiry. For a member that holds a lease, two values follow: 1,
+    -- and the units up to and including its own. For a member that must wait, three values
+    -- follow: 0, how many units are missing, and when these units expire.
     view = function(s, q, now)
       survey(s, now)
       local p, cost = s.p, q[1]

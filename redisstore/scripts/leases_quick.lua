@@ -1,8 +1,8 @@
--- Decides most requests for a lease: requests of members without a lease, for a key that was
--- last used under the same numbers, or never, none of whose leases has expired, by a clock
--- that was not set back. It makes no function, and leaves all other requests to the rest of
--- the script. Keep it and leases.lua alike. It earns 1.3 × the pairs of a lease and its
--- release per second, in 0.69 × the server's time.
+-- Decides most requests for a lease: requests of members without a lease. The key was last
+-- used under the same numbers, or never. None of its leases has expired, and the clock was
+-- not set back. It makes no function, and leaves all other requests to the rest of the
+-- script. Keep it and leases.lua alike. It earns 1.3 × the pairs of a lease and its release
+-- per second, in 0.69 × the server's time.
 if #ARGV == 2 then
   local key = KEYS[1]
   local kind, most, queue, ttl, unit = cmsgpack.unpack(ARGV[1])

@@ -3,9 +3,9 @@
 --
 -- The state is a sorted set. Its first member, at score -1, holds the numbers. An entry
 -- for each request follows, scored by its time. The member of an entry is the units logged
--- up to and with it, and its cost. So entries of one time are in the order in which they
--- came, and the units logged between any two are a difference. Only a settlement reads
--- more of the set than about log n entries.
+-- up to and including it, and its cost. So entries of one time are in the order in which
+-- they came, and the units logged between two entries are a difference. Only a settlement
+-- reads more of the set than about log n entries.
 --
 -- A state table holds what is read first, and the changes to the set:
 --   key      where the set is; with blank, its content does not count
@@ -91,7 +91,7 @@ do
   end
 
   -- find returns the entry that brings the units logged to target, and how many entries
-  -- come before it; nil if no entry does. target is more than base.
+  -- come before it. If no entry does, it returns nil. target is more than base.
   local function find(s, target)
     local n, units = 0, s.tail[1] and s.tail[1][2] - s.tail[1][3] or s.total
     if not s.blank then
@@ -201,8 +201,8 @@ do
     end
   end
 
-  -- logged returns the entry of a charge, nil if it has none: because the charge cost
-  -- nothing, its entry was dropped, or the clock was set back.
+  -- logged returns the entry of a charge. It returns nil if the charge cost nothing, if
+  -- its entry was dropped, or if the clock was set back.
   local function logged(s, at, cost)
     if s.blank then
       return nil
@@ -321,7 +321,7 @@ do
 
     -- view is the time of the newest entry and the units that count. For a denied request
     -- it also has the entry that must go before there is room: its time, and the units up
-    -- to and with it.
+    -- to and including it.
     view = function(s, q, now)
       local p, cost = s.p, q[1]
       local at, back = settled(s, now)

@@ -1,7 +1,7 @@
--- Decides most requests to a sliding log: requests of a key that was last used under the
--- same numbers, or never, by a clock that was not set back. It makes no function, and leaves
--- all other requests to the rest of the script. Keep it and log.lua alike. It earns 1.63 ×
--- the decisions per second, in 0.49 × the server's time.
+-- Decides most requests to a sliding log. The key was last used under the same numbers, or
+-- never, and the clock was not set back. It makes no function, and leaves all other requests
+-- to the rest of the script. Keep it and log.lua alike. It earns 1.63 × the decisions per
+-- second, in 0.49 × the server's time.
 if #ARGV == 2 then
   local key = KEYS[1]
   local _, count, length, least, denied = cmsgpack.unpack(ARGV[1])

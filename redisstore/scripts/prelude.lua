@@ -1,8 +1,8 @@
--- The beginning of every script. A script is composed of texts: the time, this one,
--- the fragments that its kinds need, one or more kinds, and a main (decide, batch,
--- finish). All data comes in ARGV; a script touches no key but KEYS. Numbers are
--- integers of at most 2^53 in magnitude, which doubles hold exactly; they travel as
--- msgpack, never through tostring.
+-- The beginning of every script. A script is composed of texts: the time, the prelude,
+-- the fragments that its kinds need, one or more kinds, and a main. The mains are
+-- decide, batch and finish. All data comes in ARGV; a script touches no key but KEYS.
+-- Numbers are integers of at most 2^53 in magnitude, which doubles hold exactly. They
+-- travel as msgpack, never through tostring.
 --
 -- kinds holds each algorithm under its number, with the functions below. They compute
 -- what package algo computes, to the last bit.
@@ -14,9 +14,9 @@
 --   c  a charge: cost, floor, at, whole units and fraction of over, member, boundaries
 --
 --   fresh(p)                      the state of a key that was never used
---   convert(s, p, now)            the state under other numbers; restamped if earlier use
---                                 now counts as use at this moment, which a denial does
---                                 not write
+--   convert(s, p, now)            the state under other numbers; its field restamped is set
+--                                 if earlier use now counts as use at this moment; a
+--                                 denial does not write such a state
 --   decide(s, q, now)             whether q passes, and the state after; s if unchanged
 --   settle(s, c, actual, now)     the state with another cost
 --   cancel(s, c, now)             the state with a charge given back; without it, undo
@@ -47,8 +47,8 @@ local exact = 9007199254740992
 
 -- px returns the time to live, in milliseconds, of a state that may be deleted after so
 -- many microseconds. The server counts from the millisecond in which the script began,
--- and may have been held up before the script read the time. 20 milliseconds more keep
--- every state long enough in spite of that.
+-- and may have been held up before the script read the time. 20 more milliseconds still
+-- keep every state long enough.
 local function px(micros, now)
   return floor((micros + now % 1000 + 999) / 1000) + 20
 end
@@ -66,7 +66,7 @@ end
 -- Each algorithm has keys of its own. If another program has written to one of them, the
 -- script treats the key as unused: an error would leave the key without a limit.
 
--- foreign accepts the error reply of a command that reads, if the key holds a value of
+-- foreign accepts the error reply of a read command if the key holds a value of
 -- another type. Any other error, such as a missing permission, ends the script: a state
 -- that cannot be read is not a missing state. Nothing was written before.
 local function foreign(reply)

@@ -1,5 +1,5 @@
--- Products and quotients of integers that are larger than 2^53 in between, exactly. The
--- token bucket, the leaky bucket and the sliding counter need them.
+-- Exact products and quotients of integers, even if a number in between is larger than
+-- 2^53. The token bucket, the leaky bucket and the sliding counter need them.
 
 -- split cuts a number into two halves of 26 bits (Veltkamp).
 local function split(a)

@@ -1,2 +1,3 @@
--- Deletes states and bans. KEYS: theirs. Replies with how many there were.
+-- Deletes states and bans. KEYS: the keys of the states and of the bans.
+-- Replies with how many there were.
 return cmsgpack.pack(redis.call('DEL', unpack(KEYS)))

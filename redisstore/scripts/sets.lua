@@ -4,7 +4,8 @@
 local chunk = 200
 
 -- head returns the members of the set at a key up to a rank, each with its score after
--- it; nil if the first one, which holds the limit's numbers, is not of this kind.
+-- it. The first member holds the limit's numbers; if it is not of this kind, head
+-- returns nil.
 local function head(key, kind, rank)
   local found = redis.pcall('ZRANGE', key, 0, rank, 'WITHSCORES')
   if found.err then

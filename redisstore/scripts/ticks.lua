@@ -1,7 +1,8 @@
 -- What the token bucket and the leaky bucket share. Both count in ticks: one unit is den
 -- ticks, and one microsecond gives back num ticks. Numbers of ticks are split into whole
--- units u and f/den of a unit. The numbers p of both begin with kind, num and den; p[6] is
--- the den in the period of the rate, 0 if filling the bucket takes longer than that.
+-- units u and f/den of a unit. The numbers p of both begin with kind, num and den. p[6] is
+-- how often den fits into the rate's period, 0 if filling the bucket takes longer than the
+-- period.
 
 -- beyond reports whether u and f are more than gu and gf.
 local function beyond(u, f, gu, gf)
@@ -79,8 +80,8 @@ local function scaled(u, f, from, den)
 end
 
 -- A level is the state of a bucket: the time of the last charge, and u units and f/den of
--- one: what is missing from a token bucket, or the work in the queue of a leaky bucket. A
--- token bucket may also have lent; its text has -f-1 in place of f then.
+-- a unit. They are missing from a token bucket, or are the work in the queue of a leaky
+-- bucket. A token bucket may also have lent; then its text has -f-1 in place of f.
 local function level(p, at, u, f, lent)
   return { p = p, at = at, u = u, f = f, lent = lent }
 end
@@ -117,7 +118,7 @@ local function is_fresh_level(s, now)
 end
 
 -- settled_level returns the level at the time of a request, that time, and whether the
--- clock was set back. full is how many units a bucket holds that took all it can.
+-- clock was set back. full is the level, in units, at which the whole budget is spent.
 local function settled_level(s, now, full)
   local p, u, f = s.p, s.u, s.f
   if now >= s.at then

@@ -43,9 +43,9 @@ do
     return { p = p, begins = 0, ends = 0, used = 0, raw = '' }
   end
 
-  -- resolve gives a state that was converted to a calendar its window: only a request has
-  -- the boundaries. They reach two periods beyond now. A window that begins later than one
-  -- period from now means that the clock was set back.
+  -- resolve sets the window of a state that was converted to a calendar: only a request
+  -- has the boundaries. They reach two periods beyond now. A window that begins later than
+  -- one period from now means that the clock was set back.
   local function resolve(s, q, now)
     if s.at then
       if s.at - now > 2 * s.p[3] then
@@ -56,8 +56,8 @@ do
     end
   end
 
-  -- settled returns the units used as of now, the time to count from, whether s is the
-  -- current window, and whether the clock was set back.
+  -- settled returns the units used as of now, and the time to count from. It also returns
+  -- whether s is the current window, and whether the clock was set back.
   local function settled(s, now)
     if now >= s.ends then
       return 0, now, false, false

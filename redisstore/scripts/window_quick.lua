@@ -1,7 +1,8 @@
--- Decides most requests to a fixed window: requests for some units and nothing else, of a
--- key that was last used under the same numbers, in no calendar and not before its window,
--- except denials that count. It leaves all other requests to the rest of the script. Keep it
--- and window.lua alike. It earns 1.37 × the decisions per second, in 0.58 × the server's time.
+-- Decides most requests to a fixed window without a calendar: requests for some units and
+-- nothing else, except denials that count. The key was last used under the same numbers, and
+-- its window does not begin after now. It leaves all other requests to the rest of the script.
+-- Keep it and window.lua alike. It earns 1.37 × the decisions per second, in 0.58 × the
+-- server's time.
 do
   local _, count, length, form, denied = cmsgpack.unpack(ARGV[1])
   local cost, reserved = cmsgpack.unpack(ARGV[2])

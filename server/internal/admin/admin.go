@@ -1,5 +1,5 @@
-// Package admin serves what is for operators only, on a listener of its own: whether the program is alive and
-// ready, its metrics, and the calls that change state.
+// Package admin serves the pages for operators, on a listener of its own. They are the probes of
+// life and readiness, the metrics, and the calls that change state.
 package admin
 
 import (
@@ -77,8 +77,8 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// protect lets only requests with the token pass. Without a token, it lets only requests pass whose host is a
-// name of this machine that no web page can have.
+// protect lets only requests with the token pass. Without a token, it checks the host instead: it
+// must be a name of this machine that no web page can have.
 func protect(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token == "" {

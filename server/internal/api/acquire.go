@@ -169,7 +169,7 @@ func noToken(what string) *problem {
 	return &problem{
 		Status: http.StatusNotFound, Title: "No such " + what, Field: "token",
 		Detail: "The token was used before, has expired, or never existed.",
-		Remedy: "end each " + what + " once, within the time that expires_in_ms says",
+		Remedy: "end each " + what + " once, within expires_in_ms",
 	}
 }
 

@@ -32,13 +32,14 @@ type Options struct {
 	Headers *httplimit.Headers
 	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
 	Pressure func(rule string) float64
-	// DeniedKeys returns the keys of a rule, or of all rules for an empty name, that were denied lately: the
-	// latest denial first, at most so many, and whether there are more. Required.
+	// DeniedKeys returns up to most keys of a rule that were denied lately, and whether there are
+	// more. The latest denial comes first. An empty rule means all rules. Required.
 	DeniedKeys func(rule string, most int) (keys []DeniedKey, more bool)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
-	// Authorize returns an error for a request that may not make calls for operators: reset and list keys,
-	// read the pressure on rules, and list, make and lift bans. Default: none may.
+	// Authorize returns an error for a request that may not make calls for operators. These calls
+	// reset and list keys, read the pressure on rules, and list, make and lift bans. Default: no
+	// request may.
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
 	MaxBody int64
@@ -111,8 +112,8 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// Close forgets the open reservations; their charges then last as their limits say. Requests must have
-// ended.
+// Close forgets the open reservations; their charges then last as long as their limits keep them.
+// Requests must have ended.
 func (a *API) Close() { a.tokens.close() }
 
 // Open returns how many reservations are open.

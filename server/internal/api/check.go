@@ -39,8 +39,8 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 	return nil
 }
 
-// decide decides about the request of a caller. The verdict is observed here and not after a gate, because
-// the client carries it out. A peek is not observed: no request passes by it.
+// decide decides about the request of a caller. The verdict is observed here and not after a gate,
+// because the client carries it out. A peek is not observed, because it lets no request pass.
 func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p

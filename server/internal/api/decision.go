@@ -25,7 +25,7 @@ type decision struct {
 	Rule string `json:"rule,omitempty"`
 	// Class is the request's class.
 	Class string `json:"class,omitempty"`
-	// Degrade and Mark say how to handle a request that passes.
+	// Degrade and Mark define how to handle a request that passes.
 	Degrade *handling `json:"degrade,omitempty"`
 	Mark    *handling `json:"mark,omitempty"`
 	// Answer is the response to the request, unless the request is passed on.
@@ -41,12 +41,12 @@ type decision struct {
 	Degraded bool `json:"degraded,omitempty"`
 	// Limits are all limits that applied.
 	Limits []limitDecision `json:"limits"`
-	// Explanation is the same in words.
+	// Explanation describes the decision in words.
 	Explanation string `json:"explanation"`
 	*opened
 }
 
-// handling says how to handle a request that passes although its rule's limits deny it.
+// handling defines how to handle a request that passes although its rule's limits deny it.
 type handling struct {
 	Rule string `json:"rule"`
 	// Upstream is where the request goes instead.

@@ -268,7 +268,7 @@ func (a *App) Ready() error {
 	}
 }
 
-// detail returns lines with more about it.
+// detail returns lines about the store and the configuration, for the readiness probe.
 func (a *App) detail() string {
 	var lines []string
 	if a.redis != nil {
@@ -316,7 +316,7 @@ func (a *App) Close() {
 	a.release()
 }
 
-// release frees what is not a listener.
+// release frees everything except the listeners.
 func (a *App) release() {
 	if a.cut != nil {
 		a.cut()
@@ -346,15 +346,16 @@ func (a *App) release() {
 // errorsPerSecond bounds how many errors of one kind are logged each second.
 const errorsPerSecond = 10
 
-// storeFailed logs an error of the store for which no request failed, a few a second.
+// storeFailed logs an error of the store that failed no request. It logs errorsPerSecond errors
+// a second at most.
 func (a *App) storeFailed(err error) {
 	if hidden, ok := a.errorLog.Take(time.Now()); ok {
 		a.logger.Error("the store failed", "error", err, "not_logged", hidden)
 	}
 }
 
-// answerFailed logs why a request did not get the answer of its rule, if there is an error: a file that
-// existed when the configuration was read is gone, or cannot be read any more.
+// answerFailed logs why a request did not get the answer of its rule, if there is an error. For
+// example, a file that existed when the configuration was read is gone, or cannot be read any more.
 func (a *App) answerFailed(err error) {
 	if err == nil {
 		return

@@ -13,7 +13,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
 
-// engine is what all edges share: one decider, one gate, and the metrics and logs of what is decided.
+// engine has the parts that all edges share: one decider, one gate, and the metrics and logs of
+// decisions.
 type engine struct {
 	decider *httplimit.Decider
 	gate    *gate.Gate
@@ -63,8 +64,8 @@ func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
 	return listed, more
 }
 
-// compile makes the policy of a configuration that replaces an earlier one, nil for none. Its rules
-// can depend on the pressure on other rules.
+// compile makes the policy of a configuration. The argument earlier is the policy that it replaces,
+// nil for none. Rules can depend on the pressure on other rules.
 func (a *App) compile(f *policyfile.File, earlier *policy.Policy) (*policy.Policy, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {

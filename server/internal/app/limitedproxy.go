@@ -95,7 +95,7 @@ var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
 	policyfile.HeadersNone:             httplimit.ProfileNone,
 }
 
-// trusts returns whether an address is in one of the networks.
+// trusts returns a function that reports whether an address is in one of the networks.
 func trusts(networks []netip.Prefix) func(netip.Addr) bool {
 	return func(addr netip.Addr) bool {
 		for _, n := range networks {

@@ -79,7 +79,7 @@ func (l *boundedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// boundedConn lets another connection be open when it is closed.
+// boundedConn makes room for another connection when it is closed.
 type boundedConn struct {
 	net.Conn
 	leave func()

@@ -14,9 +14,9 @@ import (
 // mismatchPatience is how long a server may take to show whether it speaks TLS.
 const mismatchPatience = time.Second
 
-// diagnose explains an error of the first connection. A server without TLS is silent when a client begins
-// TLS, and a server with TLS hangs up on a client without. Neither error names the cause, so diagnose tries
-// the other way.
+// diagnose explains an error of the first connection. A server without TLS is silent when a client
+// begins TLS, and a server with TLS closes the connection of a client without TLS. Neither error
+// names the cause, so diagnose tries the other way.
 func (r *redis) diagnose(ctx context.Context, err error) error {
 	var dial *net.OpError
 	var noTLS tls.RecordHeaderError

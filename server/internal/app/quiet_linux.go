@@ -10,11 +10,12 @@ import (
 // nowhere is the index of a network interface that does not exist.
 const nowhere = 1<<31 - 1
 
-// quiet makes the kernel refuse new connections, and waits until the connections that clients have begun are
-// accepted: for settle, in which a handshake ends, and longer while there is something to accept. Closing a
-// listener would reset the connections that are not accepted yet, although their clients believe that they
-// are made. So the listener is first bound to an interface that does not exist: no client reaches it there,
-// but handshakes that have begun end.
+// quiet makes the kernel refuse new connections, and waits until the connections that clients have
+// begun are accepted. It waits for settle, in which a handshake ends, and up to ten times as long
+// while there is something to accept. Closing a listener would reset the connections that are not
+// accepted yet, although their clients take them for open. So the listener is first bound to an
+// interface that does not exist. No client reaches it there, but handshakes that have begun can
+// finish.
 func quiet(l *net.TCPListener, settle time.Duration) {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -28,11 +28,11 @@ const (
 	firstPatience = 3 * time.Second
 	// connectPatience is how long a later attempt to connect may take.
 	connectPatience = 5 * time.Second
-	// The pause between attempts to connect doubles from the first to the second.
+	// The pause between attempts to connect doubles, from leastPause up to mostPause.
 	leastPause = 100 * time.Millisecond
 	mostPause  = 2 * time.Second
-	// idleInterval is how often an idle store is probed, and downInterval how often a store that does not
-	// decide.
+	// idleInterval is how often an idle store is probed. downInterval is how often a store that
+	// does not decide is probed.
 	idleInterval = time.Second
 	downInterval = 200 * time.Millisecond
 	// mendPatience is how long a call may take that opens a lost connection again. The deadline of a
@@ -40,8 +40,8 @@ const (
 	mendPatience = 2 * time.Second
 )
 
-// redis is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks while it
-// is. Make it with newRedis, and end it with close.
+// redis is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks
+// while it is lost. Make it with newRedis, and end it with close.
 type redis struct {
 	file    *policyfile.RedisStore
 	options redisstore.Options
@@ -50,21 +50,21 @@ type redis struct {
 	dialed atomic.Value // the address of the last attempt to connect, a string
 	remote remote
 	denies atomic.Bool   // all rules deny while the store does not decide
-	local  *memory.Store // nil if no rule limits locally
+	local  *memory.Store // nil if the configuration has no local share
 	guard  *guard.Store
 	health health
 
 	stop    context.CancelFunc // ends the watch
 	watched chan struct{}      // closed when the watch has ended
 	once    sync.Once
-	// These belong to the client; the watch sets them once there is one.
+	// These belong to the client; connect sets them.
 	cut  context.CancelFunc
 	conn *rueidisstore.Client
 }
 
-// newRedis makes the store. It waits a little for the first connection: a server that starts while its store
-// is down starts degraded, and keeps trying. A configuration that can never work is an error. observe is called
-// with the duration of each call.
+// newRedis makes the store. It waits firstPatience for the first connection. A server that starts
+// while its store is down starts degraded, and keeps trying. A configuration that can never work is
+// an error. observe is called with the duration of each call.
 func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration)) (*redis, error) {
 	r, err := prepareRedis(f.Store.Redis, logger)
 	if err != nil {
@@ -140,8 +140,8 @@ var rungs = map[policy.Fallback]guard.Fallback{
 	policy.FallbackAllow: guard.Allow, policy.FallbackDeny: guard.Deny, policy.FallbackLocal: guard.Local,
 }
 
-// connect makes a client from the current secrets and certificates, checks the server, and makes decisions
-// there from now on. Only one connect runs at a time.
+// connect makes a client from the current secrets and certificates, checks the server, and sends
+// decisions there from now on. Only one connect runs at a time.
 func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore.Report, error) {
 	var report redisstore.Report
 	o, err := clientOptions(r.file)

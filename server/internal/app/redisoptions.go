@@ -17,8 +17,8 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// How often the client looks up which nodes serve. Clusters and sentinels also announce changes, but not to a
-// client that was cut off.
+// topologyInterval is how often the client looks up which nodes serve. Clusters and sentinels also
+// announce changes, but not to a client that was cut off.
 const topologyInterval = 5 * time.Second
 
 // clientOptions returns the options of a client, without its connections.

@@ -49,10 +49,11 @@ func (e *restartError) Error() string {
 // errNoLoad is the error of an App without Options.Load.
 var errNoLoad = errors.New("sluice: there is no configuration to reload: the server was started without a file")
 
-// Reload reads the configuration again and replaces the policy, all at once. Decisions under way use the old
-// policy, and the units that keys have used stay used. If the configuration has a mistake, or changes a setting
-// that needs a restart, nothing of it is applied and the old configuration stays. The error is also in the log,
-// in Detail and in the metrics. Reload is safe for concurrent use.
+// Reload reads the configuration again and replaces the policy, all at once. Decisions under way
+// use the old policy, and the units that keys have used stay used. If the configuration has a
+// mistake, or changes a setting that needs a restart, nothing of it is applied. The old
+// configuration stays. The error is also in the log, in the answer of the readiness probe, and in
+// the metrics. Reload is safe for concurrent use.
 func (a *App) Reload() error {
 	if a.o.Load == nil {
 		return errNoLoad

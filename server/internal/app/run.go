@@ -13,8 +13,9 @@ import (
 // settle is how long a handshake may take when the server drains: a round trip, and some more.
 const settle = 200 * time.Millisecond
 
-// Run answers requests until the context ends, and then drains: the server is not ready, accepts no more
-// connections, and waits up to drain_timeout until the requests under way have ended.
+// Run answers requests until the context ends, and then drains. A draining server is not ready, and
+// accepts no more connections. It waits up to drain_timeout until the requests under way have
+// ended.
 func (a *App) Run(ctx context.Context) error {
 	defer a.release()
 	var running sync.WaitGroup

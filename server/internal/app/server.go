@@ -108,8 +108,8 @@ func (s *server) refuse(settle time.Duration) {
 	<-s.served
 }
 
-// linger waits for clients to close their connections, as each answer requests. If the server closed a
-// connection first, it might contain a request.
+// linger waits for clients to close their connections, as each answer requests. If the server
+// closed a connection first, a request on it could be lost.
 func (s *server) linger(ctx context.Context) {
 	s.mu.Lock()
 	none := make(chan struct{})

@@ -17,7 +17,8 @@ func (a *App) publishStats() {
 		func() float64 { return float64(a.api.Expired()) })
 }
 
-// publishMemory publishes the metrics of a store in memory; what is its name in their help.
+// publishMemory publishes the metrics of a store in memory. The argument what names the
+// store in their help texts.
 func (a *App) publishMemory(prefix, what string, s *memory.Store) {
 	m := a.metrics
 	m.Gauge(prefix+"_keys", "States that "+what+" holds.",

@@ -60,7 +60,7 @@ func (r *reloader) run(ctx context.Context, a *app.App, logger *slog.Logger) {
 	}
 	defer signal.Stop(r.hangups)
 	if err := r.file.Degraded(); err != nil {
-		logger.Warn("changes of the configuration are seen late; SIGHUP has it read at once", "error", err)
+		logger.Warn("changes of the configuration are noticed late; SIGHUP makes the server read it at once", "error", err)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { r.file.Run(ctx, func() { _ = a.Reload() }) })

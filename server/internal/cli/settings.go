@@ -84,7 +84,7 @@ func (s *settings) setFile(args []string) {
 	s.config = os.Getenv("SLUICE_CONFIG")
 }
 
-// load reads the file, or the quick start, and overrides it by the flags.
+// load reads the file, or the quick start. The flags override its settings.
 func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	if s.config == "" {
 		_, f, err = app.QuickStart()

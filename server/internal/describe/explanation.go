@@ -7,7 +7,7 @@ import "github.com/sluicehq/sluice/policy"
 type LimitResult struct {
 	Limit     string `json:"limit"`
 	Algorithm string `json:"algorithm"`
-	// Role says what follows from the decision: enforced, advisory, shadow or candidate.
+	// Role defines what follows from the decision: enforced, advisory, shadow or candidate.
 	Role string `json:"role"`
 	// Listed is the list of the rule that the key or the client is on.
 	Listed   string `json:"listed,omitempty"`
@@ -51,7 +51,7 @@ type ExplainedRule struct {
 	// Failed is the condition that fails, in a word, and Because the same in words.
 	Failed  string `json:"failed,omitempty"`
 	Because string `json:"because,omitempty"`
-	// Limited is why the rule limits the request whatever its limits say.
+	// Limited is why the rule limits the request whatever its limits decide.
 	Limited string          `json:"limited,omitempty"`
 	Action  string          `json:"action,omitempty"`
 	Shadow  bool            `json:"shadow,omitempty"`

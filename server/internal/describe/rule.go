@@ -129,7 +129,7 @@ func isGlobal(parts []policy.Part) bool {
 	return !slices.ContainsFunc(parts, func(p policy.Part) bool { return p.Source != policy.FromConstant })
 }
 
-// key describes whom limits count for.
+// key describes the clients that limits count for.
 func key(parts []policy.Part) string {
 	var texts []string
 	for i := range parts {
@@ -239,7 +239,7 @@ func waiting(r *policy.Rule) string {
 		return ""
 	}
 	text := fmt.Sprintf("in a queue of %d requests", r.MaxWaiting)
-	if !isGlobal(r.Key) { // with one key for all, the whole queue is that key's
+	if !isGlobal(r.Key) { // with one key for all, the whole queue belongs to that key
 		text += fmt.Sprintf(", %d per key", r.MaxWaitingPerKey)
 	}
 	if r.MaxWait > 0 {

@@ -79,8 +79,8 @@ func tracedRule(r *policy.TracedRule) []line {
 	return append(lines, consequences(r.Rule, r.Denied, missing)...)
 }
 
-// consequences describes what a rule does with a request beside counting it. Reason and missing are why it
-// limits the request, if that is known.
+// consequences describes what a rule does with a request besides counting it. Reason and missing
+// are why it limits the request, if that is known.
 func consequences(r *policy.Rule, reason sluice.Reason, missing *policy.Part) []line {
 	var lines []line
 	add := func(about, text string) {
@@ -194,7 +194,7 @@ func unmetValue(u *policy.Unmet) string {
 	return fmt.Sprintf("the %s %s is %q, %s", noun, u.Name, u.Value, among(wanted))
 }
 
-// among says that a value is none of some texts.
+// among describes that a value is none of some texts.
 func among(texts []string) string {
 	switch {
 	case len(texts) == 1:

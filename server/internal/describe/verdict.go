@@ -8,8 +8,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Verdict describes a verdict: what happens to the request and why, and then each rule that the request
-// matched, with its limits, in the words of Trace. The text contains no key.
+// Verdict describes a verdict: what happens to the request and why. Then it describes each rule
+// that the request matched, with its limits, in the words of Trace. The text contains no key.
 func Verdict(v *policy.Verdict) string {
 	var b strings.Builder
 	b.WriteString(v.String() + "\n")

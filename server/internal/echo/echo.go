@@ -1,5 +1,5 @@
-// Package echo is the service that the quick start protects: it answers every
-// request with what it received, so that a newcomer sees what a service behind Sluice gets.
+// Package echo is the service that the quick start protects. It answers every request with the
+// text of that request, so that a newcomer sees what a service behind Sluice gets.
 package echo
 
 import (

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// answer is the ResponseWriter that an upstream's answer is written to. It keeps
-// what was put into the header before (by who limits the rate) out of interim
-// answers and in the final one, and it bounds how long a client may leave
-// a piece unread.
+// answer is the ResponseWriter that an upstream's answer is written to. The middleware that
+// limits the rate may have set headers before. Answer keeps these headers out of interim
+// answers, and adds them to the final answer. It also bounds how long a client may leave a
+// piece unread.
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -30,17 +30,17 @@ func newAnswer(w http.ResponseWriter, stall time.Duration) *answer {
 		stall:          stall,
 		upstream:       http.Header{},
 	}
-	// The server's own limits are for answers that are made here; the upstream may
-	// take the time that it is given.
+	// The server's own limits are for answers that this program makes. The upstream may take
+	// the time that its settings give it.
 	_ = a.control.SetWriteDeadline(time.Time{})
 	return a
 }
 
-// Unwrap lets http.ResponseController find what w can do.
+// Unwrap lets http.ResponseController find the methods of w.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Header returns the upstream's part of the header, and the whole of it once it
-// is written: trailers are put there.
+// Header returns the upstream's part of the header. After the header is written, it returns
+// the whole header, because trailers are put there.
 func (a *answer) Header() http.Header {
 	if a.written {
 		return a.ResponseWriter.Header()
@@ -62,9 +62,9 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.merge()
 	if !a.body.whole() {
-		// The rest may never come, and it is not a request. Without this the server would
-		// also read the rest itself before it sends the answer: the answer would come late, or
-		// broken if a service answers while the body still comes.
+		// The rest of the body may never come, and it is not a request. Without this header,
+		// the server would also read the rest itself before it sends the answer. Then the
+		// answer would come late, or broken if a service answers while the body still comes.
 		h.Set("Connection", "close")
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -106,8 +106,8 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffers, err
 }
 
-// deadline bounds what is written until the function it returns is called.
-// Writers that know no deadlines, in tests, are left alone.
+// deadline sets a deadline for writes, until the returned function is called. Writers
+// without deadlines, in tests, are left alone.
 func (a *answer) deadline() func() {
 	if a.control.SetWriteDeadline(time.Now().Add(a.stall)) != nil {
 		return func() {}

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// Failure says why a request got no answer from the upstream.
+// Failure is the reason why a request got no answer from the
+// upstream.
 type Failure uint8
 
 // The failures.
@@ -23,13 +24,14 @@ const (
 	AnswerTimeout
 	// BodyStalled: the client stopped sending the request's body.
 	BodyStalled
-	// BodyTooLarge: the request's body is larger than is accepted.
+	// BodyTooLarge: the request's body is larger than
+	// Options.MaxBody.
 	BodyTooLarge
 	// ClientGone: the client went away before there was an answer.
 	ClientGone
 )
 
-// Failures are all of them, for metrics.
+// Failures are all failures, for metrics.
 var Failures = []Failure{Unreachable, Broken, ConnectTimeout, AnswerTimeout, BodyStalled, BodyTooLarge, ClientGone}
 
 var failures = [...]struct {
@@ -39,7 +41,7 @@ var failures = [...]struct {
 }{
 	Unreachable:    {"unreachable", http.StatusBadGateway, "The service behind this proxy cannot be reached."},
 	Broken:         {"broken", http.StatusBadGateway, "The service behind this proxy broke off before it answered."},
-	ConnectTimeout: {"connect-timeout", http.StatusGatewayTimeout, "No connection to the service behind this proxy was to be had in time."},
+	ConnectTimeout: {"connect-timeout", http.StatusGatewayTimeout, "No connection to the service behind this proxy was free or made in time."},
 	AnswerTimeout:  {"answer-timeout", http.StatusGatewayTimeout, "The service behind this proxy did not answer in time."},
 	BodyStalled:    {"body-stalled", http.StatusRequestTimeout, "The body of the request stopped arriving."},
 	BodyTooLarge:   {"body-too-large", http.StatusRequestEntityTooLarge, "The body of the request is larger than this proxy accepts."},
@@ -49,7 +51,8 @@ var failures = [...]struct {
 // String returns the failure in a word.
 func (f Failure) String() string { return failures[f].name }
 
-// Status returns the status that the client is answered with.
+// Status returns the status of the answer to the client; 0 for
+// ClientGone.
 func (f Failure) Status() int { return failures[f].status }
 
 func (f Failure) detail() string { return failures[f].detail }

@@ -10,27 +10,27 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Fallbacks are proxies to where rules send degraded requests, which is a URL as
-// Options.Upstream is. It is safe for concurrent use.
+// Fallbacks are the proxies to the upstreams to which rules send degraded requests. Each
+// upstream is a URL, as Options.Upstream is. Fallbacks are safe for concurrent use.
 type Fallbacks struct {
 	o    Options
 	sets atomic.Pointer[fallbackSets]
 }
 
-// fallbackSets are the proxies by their URLs as rules write them: the proxies of the latest policy,
-// and of the policy before, which may have decided requests that are still on their way.
+// fallbackSets are the proxies by their URLs, as rules write them. One set is of the latest policy.
+// The other is of the policy before, which may have decided requests that are still on their way.
 type fallbackSets struct{ latest, before map[string]*Proxy }
 
-// NewFallbacks returns fallbacks that pass requests on as o says, whose Upstream is not used. They know
-// no URL before Set.
+// NewFallbacks returns fallbacks whose proxies have the options o, except Upstream. There are no
+// proxies before Set.
 func NewFallbacks(o Options) *Fallbacks {
 	f := &Fallbacks{o: o}
 	f.sets.Store(&fallbackSets{})
 	return f
 }
 
-// Set makes proxies for all rules of a policy, which is to be put in force after that. If
-// it fails, it changes nothing.
+// Set makes proxies for all rules of a policy. Call it before the policy is put in force. If it
+// fails, it changes nothing.
 func (f *Fallbacks) Set(p *policy.Policy) error {
 	old := f.sets.Load()
 	latest := map[string]*Proxy{}
@@ -67,8 +67,8 @@ func (f *Fallbacks) proxy(target string) (*Proxy, error) {
 	return New(o)
 }
 
-// Handler returns the proxy to an upstream that a rule names, nil for one that no rule
-// does. It is an httplimit.Options.Fallback.
+// Handler returns the proxy to an upstream, nil if no rule names the upstream. It can be an
+// httplimit.Options.Fallback.
 func (f *Fallbacks) Handler(upstream string) http.Handler {
 	sets := f.sets.Load()
 	for _, set := range [...]map[string]*Proxy{sets.latest, sets.before} {

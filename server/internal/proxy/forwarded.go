@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What trusted proxies may say about the client's request.
+// The headers that describe the client and its request.
 const (
 	forwardedFor   = "X-Forwarded-For"
 	forwardedHost  = "X-Forwarded-Host"
@@ -38,12 +38,12 @@ func (p *Proxy) forward(pr *httputil.ProxyRequest) {
 	}
 }
 
-// trailers gives in, a copy of the request r, trailers of its own that do not speak of the client
-// either: services may take them for headers. They are complete once the function it returns
-// is called, at the end of the body.
+// trailers sets the trailers of in, a copy of the request r. It leaves out trailers that identify
+// the client, because services may take them for headers. The trailers are complete after the
+// returned function is called, at the end of the body.
 func trailers(in, r *http.Request) (complete func()) {
 	if r.Trailer == nil {
-		return func() {} // and none are passed on that were not announced
+		return func() {} // trailers that were not announced are not passed on
 	}
 	passed := make(http.Header, len(r.Trailer))
 	complete = func() {
@@ -58,15 +58,15 @@ func trailers(in, r *http.Request) (complete func()) {
 	return complete
 }
 
-// keep takes over a header that was sent.
+// keep copies a header that was sent.
 func keep(out, in http.Header, name string) {
 	if v := in[name]; len(v) > 0 {
 		out[name] = v
 	}
 }
 
-// isForwarding reports whether a header speaks of who the client is, in any
-// spelling: servers that hand headers on as variables read X_Real_IP as X-Real-IP.
+// isForwarding reports whether a header identifies the client, in any spelling. Servers that
+// pass headers on as variables read X_Real_IP as X-Real-IP.
 func isForwarding(name string) bool {
 	name = strings.Map(func(r rune) rune {
 		switch {

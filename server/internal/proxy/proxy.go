@@ -17,7 +17,7 @@ import (
 // DefaultStall is how long a client may stall by default.
 const DefaultStall = time.Minute
 
-// Options say what a Proxy passes requests to, and how.
+// Options configure a Proxy.
 type Options struct {
 	// Upstream is where requests go: http or https, a host, and perhaps a path
 	// that is put before each request's path. Required.
@@ -27,25 +27,25 @@ type Options struct {
 	// UpstreamHost sends the upstream's own name as Host. Default: the client's
 	// Host.
 	UpstreamHost bool
-	// Trusted reports whether the peer of a connection is a proxy whose X-Forwarded-*
-	// headers are to be believed. Default: nobody is.
+	// Trusted reports whether the peer of a connection is a proxy whose X-Forwarded-* headers
+	// can be trusted. Default: no peer is.
 	Trusted func(peer netip.Addr) bool
-	// ClientIP says who the client of a request is. Default: the peer.
+	// ClientIP returns the address of a request's client. Default: the address of the peer.
 	ClientIP func(r *http.Request) netip.Addr
 	// Stall is how long a client may take to send the next piece of a body, or to
 	// receive one. Default: DefaultStall. Upgraded connections have no such limit.
 	Stall time.Duration
-	// MaxBody bounds the body of a request, in bytes. Zero: no bound, since a body is
-	// passed on as it comes and never held.
+	// MaxBody bounds the body of a request, in bytes. Zero: no bound, because a body is passed
+	// on as it comes and never held.
 	MaxBody int64
 	// Failed is called for each request that the upstream did not answer. Optional.
 	Failed func(f Failure)
-	// Logger gets the reasons. Default: slog.Default().
+	// Logger gets the reasons of these failures. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Proxy is an http.Handler that passes requests on to an upstream. It is served
-// within Bounded, and is safe for concurrent use.
+// Proxy is an http.Handler that passes requests on to an upstream. Serve it within Bounded. It
+// is safe for concurrent use.
 type Proxy struct {
 	o       Options
 	reverse httputil.ReverseProxy
@@ -94,7 +94,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := newAnswer(w, p.o.Stall)
-	in := r.WithContext(r.Context()) // a shallow copy: its body is ours to replace
+	in := r.WithContext(r.Context()) // a shallow copy, whose body is replaced below
 	if r.ContentLength != 0 {
 		body := in.Body
 		if p.o.MaxBody > 0 {
@@ -115,7 +115,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	query := pr.In.URL.RawQuery
 	pr.SetURL(p.o.Upstream)
 	if p.o.Upstream.RawQuery == "" {
-		// As it was sent: a query that Go cannot parse is the service's own affair.
+		// Pass the query as it was sent, even if Go cannot parse it.
 		pr.Out.URL.RawQuery = query
 	}
 	pr.Out.Host = pr.In.Host
@@ -125,17 +125,17 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	p.forward(pr)
 	// Trailers arrive with the end of the body, in the map of the request that came in.
 	if pr.Out.Trailer = pr.In.Trailer; pr.Out.Trailer != nil && pr.Out.ContentLength < 0 {
-		// Otherwise the transport would look whether a GET has a body, and still read from it while
-		// it reads what is announced.
+		// Otherwise the transport would probe whether a GET has a body. It would still read from
+		// the body while it reads the announced trailers.
 		pr.Out.TransferEncoding = []string{"chunked"}
 	}
 }
 
-// fail answers for an upstream that did not.
+// fail answers a request that the upstream did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := failureOf(r.Context(), err)
 	if f == ClientGone {
-		// Nobody is left to be answered.
+		// There is no client left to answer.
 		p.o.Failed(f)
 		panic(http.ErrAbortHandler)
 	}
@@ -153,7 +153,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problem(w, f.Status(), f.detail())
 }
 
-// problem answers for the upstream.
+// problem answers instead of the upstream.
 func problem(w http.ResponseWriter, status int, detail string) {
 	p := httplimit.Problem{Type: httplimit.TypeBlank, Title: http.StatusText(status), Status: status, Detail: detail}
 	p.Write(w)

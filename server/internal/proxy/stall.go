@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// Bounded bounds what a server does by itself for the requests to next, after it
-// has returned: it writes the end of the answer, and reads what is left of the
-// request, each within stall. It belongs around every handler that answers instead of a proxy, such as
-// the middleware.
+// Bounded bounds what a server does by itself after next has returned. The server writes the end of
+// the answer, and reads what is left of the request; each may take up to stall. Use Bounded around
+// every handler that answers instead of a proxy, such as the middleware.
 func Bounded(next http.Handler, stall time.Duration) http.Handler {
 	if stall == 0 {
 		stall = DefaultStall
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Writers that know none of this, in tests, are left alone.
+		// Writers without deadlines, in tests, are left alone.
 		control, stall := http.NewResponseController(w), stall
 		defer func() {
 			now := time.Now()
 			_ = control.SetWriteDeadline(now.Add(stall))
 			if w.Header().Get("Connection") == "close" {
-				// Something is still received, so that the client gets the answer
-				// before it learns that the rest is not wanted.
+				// The server still reads for a moment, so that the client gets the answer
+				// before the connection ends.
 				stall = min(stall, time.Second)
 			}
 			_ = control.SetReadDeadline(now.Add(stall))
@@ -35,18 +34,19 @@ func Bounded(next http.Handler, stall time.Duration) http.Handler {
 	})
 }
 
-// past is a deadline by which nothing can be received that is not here already.
+// past is a deadline that has passed. Under it, a read returns only bytes that have arrived
+// already.
 var past = time.Unix(1, 0)
 
-// enough is how much of an unwanted body is taken in.
+// enough bounds how much of an unwanted body is read, in bytes.
 const enough = 64 << 10
 
-// Refuse prepares to answer a request that is not passed on. The part of its body
-// that has come is thrown away. If that is not all, the connection ends with the answer, because
+// Refuse prepares to answer a request that is not passed on. It discards the part of the body
+// that has arrived. If that is not the whole body, the connection ends with the answer, because
 // it can serve no other request.
 func Refuse(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
-		return // the server sees to it
+		return // the server handles such a body
 	}
 	control := http.NewResponseController(w)
 	if control.SetReadDeadline(past) != nil {
@@ -70,8 +70,8 @@ type patientBody struct {
 // whole reports whether the body was read to its end.
 func (b *patientBody) whole() bool { return b == nil || b.ended.Load() }
 
-// bodyKey is the key of a request's body in its context. When a read from the
-// client fails, the server ends the context, and that is all the transport reports.
+// bodyKey is the key of a request's body in its context. When a read from the client fails, the
+// server ends the context, and the transport reports only the end of the context.
 type bodyKey struct{}
 
 // stalled reports whether the body of the request with this context has stalled.
@@ -92,7 +92,7 @@ func (b *patientBody) Read(piece []byte) (int, error) {
 		return n, errBodyStalled // and nobody waits for the rest
 	}
 	if limited {
-		// The connection may rest while the piece is passed on.
+		// The deadline is only for the client, not for passing the piece on.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err

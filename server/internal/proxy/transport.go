@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// TransportOptions bound what is spent on the upstream.
+// TransportOptions configure a Transport.
 type TransportOptions struct {
-	// Connect is how long a request may wait for a connection: for one to become
-	// free, or for a new one to be made, TLS included. Default: 5 s.
+	// Connect is how long a request may wait until a connection becomes free, or until a new
+	// connection is made, including TLS. Default: 5 s.
 	Connect time.Duration
 	// Answer is how long the upstream may take to begin its answer after it has
 	// the whole request. Zero: as long as the client waits. How long an answer lasts
@@ -21,14 +21,14 @@ type TransportOptions struct {
 	Answer time.Duration
 	// Idle is how long an unused connection is kept. Default: 90 s.
 	Idle time.Duration
-	// MaxConnections is how many connections there may be at once; requests beyond
-	// wait for one, at most for Connect. Zero: no bound.
+	// MaxConnections is how many connections there may be at once; further requests wait for
+	// a connection, for Connect at most. Zero: no bound.
 	MaxConnections int
 	// MaxIdle is how many unused connections are kept. Default: 64.
 	MaxIdle int
 	// TLS is used for an https upstream. Default: the system's authorities, TLS 1.2 or later.
 	TLS *tls.Config
-	// Dial makes connections. Default: that of package net.
+	// Dial makes connections. Default: the dialer of package net.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -43,7 +43,7 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// NewTransport returns a transport; what is zero in o gets its default.
+// NewTransport returns a transport. Fields of o that are zero get their defaults.
 func NewTransport(o TransportOptions) *Transport {
 	orElse(&o.Connect, 5*time.Second)
 	orElse(&o.Idle, 90*time.Second)
@@ -60,7 +60,7 @@ func NewTransport(o TransportOptions) *Transport {
 	return &Transport{
 		connect: o.Connect,
 		http: &http.Transport{
-			// No Proxy: where requests go is configured, and nowhere else.
+			// No Proxy: requests go only to the configured upstream.
 			DialContext:            o.Dial,
 			TLSClientConfig:        o.TLS,
 			TLSHandshakeTimeout:    o.Connect,
@@ -85,9 +85,9 @@ func orElse[T time.Duration | int](v *T, fallback T) {
 
 // RoundTrip sends one request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The transport's own limits begin with a dial; a request that waits for one of
-	// the connections to become free would wait without an end. The context ends with
-	// the request's, after its answer.
+	// The transport's own limits begin with a dial. Without this timer, a request could wait
+	// forever for a connection to become free. The context ends with the context of the
+	// request, after its answer.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	timer := time.AfterFunc(t.connect, func() { cancel(errConnectTimeout) })
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

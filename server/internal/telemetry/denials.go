@@ -15,8 +15,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// Denials logs a sample of denials: the first few of each second. The first line after a gap has the number of
-// denials that were not logged, so a flood costs a bounded rate of lines and stays visible.
+// Denials logs a sample of denials: the first few of each second. The first line after a gap has
+// the number of denials that were not logged. So a flood costs a bounded rate of lines and stays
+// visible.
 type Denials struct {
 	logger      *slog.Logger
 	sampler     *Sampler
@@ -73,8 +74,8 @@ func tightest(v *policy.Verdict) *policy.LimitResult {
 	return nil
 }
 
-// Fingerprinter gives keys names that do not reveal them: a key has the same fingerprint as long as the process
-// runs, and nobody without the seed can find the key by trying.
+// Fingerprinter gives keys names that do not reveal them. A key has the same fingerprint as long as
+// the process runs. Without the seed, nobody can find the key by trying.
 type Fingerprinter struct {
 	seed [32]byte
 }

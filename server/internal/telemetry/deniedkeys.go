@@ -80,7 +80,7 @@ func (d *DeniedKeys) add(m *policy.LimitResult) {
 	defer d.mu.Unlock()
 	e := d.byID[id]
 	if e == nil {
-		// A part of a request's text would keep all of it in memory.
+		// A part of a request's text would keep the whole text in memory.
 		id.key = sluice.EncodedKey(strings.Clone(id.key.Text()), id.key.Len())
 		e = d.order.PushFront(&DeniedKey{Rule: id.rule, Key: id.key, Digest: id.digest})
 		d.byID[id] = e
@@ -108,8 +108,8 @@ func (d *DeniedKeys) forget(now time.Time) {
 	}
 }
 
-// List returns the keys of a rule, or of all rules if its name is empty, that were denied lately: the latest
-// denial first, at most so many. More reports whether there are more keys.
+// List returns up to most keys of a rule that were denied lately, the latest denial first. An empty
+// rule means all rules. The result more reports whether there are more keys.
 func (d *DeniedKeys) List(rule string, most int) (keys []DeniedKey, more bool) {
 	now := d.now()
 	d.mu.Lock()

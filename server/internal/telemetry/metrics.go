@@ -238,8 +238,8 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// Pressure publishes the pressure on each rule that SetRules last got. Read returns it, and must be safe for
-// concurrent use.
+// Pressure publishes the pressure on each rule that SetRules last got. The function read returns
+// the pressure, and must be safe for concurrent use.
 func (m *Metrics) Pressure(read func(rule string) float64) {
 	m.registry.MustRegister(&pressures{
 		metrics: m, read: read,

@@ -1,6 +1,6 @@
-// Package watch reports changes of a file, and of other files that it names, however they were made: written in
-// place, renamed over, or by a symbolic link that now points to another folder, as Kubernetes does with mounted
-// files.
+// Package watch reports changes of a file, and of other files that the file names. A file may be
+// written in place or replaced by a rename. Or a symbolic link may point to another folder, as
+// Kubernetes does with mounted files.
 package watch
 
 import (
@@ -25,11 +25,11 @@ type Options struct {
 	Others func() []string
 	// Most bounds the bytes that are read of each file. Required.
 	Most int64
-	// Quiet is how long no event must come before the file is read; at most ten times as long after the first
-	// event. Default: 100 ms.
+	// Quiet is how long no event may come before the file is read. The file is read at the latest
+	// ten times Quiet after the first event. Default: 100 ms.
 	Quiet time.Duration
-	// Poll is how often the file is read without an event: not all file systems send events, and not for all
-	// links on the way to a file. Default: 10 s.
+	// Poll is how often the file is read without an event. Not all file systems send events, and
+	// not all links on the way to a file cause events. Default: 10 s.
 	Poll time.Duration
 }
 

@@ -63,8 +63,8 @@ type Webhook struct {
 	look   time.Duration
 	client *http.Client
 	levels map[string]*level
-	// sending is the only message that is being sent. Changes meanwhile are for the next message, which has
-	// the latest state of each rule, so that nothing queues up for a receiver that is away.
+	// sending is the only message that is being sent. Changes meanwhile go into the next message,
+	// which has the latest state of each rule. So nothing queues up for a receiver that is away.
 	sending *delivery
 
 	delivered, givenUp, failed atomic.Uint64
@@ -86,7 +86,8 @@ func New(o Options) (*Webhook, error) {
 		return nil, fmt.Errorf("webhook: Options.For is %v and Every %v; give times of 0 or more", o.For, o.Every)
 	}
 	w := &Webhook{o: o, key: key, host: target.Host, levels: map[string]*level{}}
-	// Measure ten times within For, so that the pressure must be there all the time.
+	// Measure ten times within For, so that the pressure must stay beyond the threshold all the
+	// time.
 	w.look = min(max(o.For/10, 100*time.Millisecond), time.Second)
 	if w.o.transport == nil {
 		w.o.transport = &http.Transport{
@@ -251,12 +252,12 @@ func (w *Webhook) post(ctx context.Context, d *delivery) error {
 	return nil
 }
 
-// Thresholds define when the pressure on a rule is high. Between the two it keeps its state, so that a pressure
-// that swings around one of them changes the state once.
+// Thresholds define when the pressure on a rule is high. Between the two thresholds a rule keeps
+// its state. So a pressure that swings around one threshold changes the state once.
 type Thresholds struct {
 	// A pressure of Above or more is high; a pressure less than Below no longer is.
 	Above, Below float64
-	// For is how long the pressure must be there to count.
+	// For is how long the pressure must stay beyond a threshold to change the state.
 	For time.Duration
 }
 
