@@ -23,8 +23,9 @@ func span() (of time.Duration, skip time.Duration) {
 	return time.Second, 2 * bandwidth.BurstTime
 }
 
-// tries is how often a measurement may be disturbed by what else the machine does.
-const tries = 5
+// tries is how often a measurement may be disturbed by other work of the machine. A good
+// measurement ends a test at once.
+const tries = 15
 
 // within tries measurements until one is within 2 % of what is expected.
 func within(t *testing.T, measure func() (ratio float64)) {
@@ -128,7 +129,7 @@ func pipe(t *testing.T) (client, server net.Conn) {
 func TestFairnessReally(t *testing.T) {
 	of, _ := span()
 	rate := sluice.PerSecond(10 * mB)
-	var worst float64
+	var seen []string
 	for range tries {
 		ctx, cancel := context.WithTimeout(t.Context(), of)
 		f := flow(t, rate)
@@ -150,9 +151,11 @@ func TestFairnessReally(t *testing.T) {
 		a, b := float64(<-moved), float64(<-moved)
 		cancel()
 		// One of them has the first burst.
-		if worst = math.Abs(a-b) / in(rate, of); worst <= 0.06 {
+		difference := math.Abs(a-b) / in(rate, of)
+		if difference <= 0.06 {
 			return
 		}
+		seen = append(seen, fmt.Sprintf("%.1f %%", 100*difference))
 	}
-	t.Errorf("one has %.0f %% of the rate more than the other", 100*worst)
+	t.Errorf("one connection has more than the other, by these parts of the rate: %v", seen)
 }

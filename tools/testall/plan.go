@@ -46,15 +46,17 @@ var plain = map[string]string{
 	"memory":                     "most tests fill tables from one goroutine; crowded lists the others",
 	"policy":                     "most tests decide in one goroutine; crowded lists the exception",
 	"policyfile":                 "most tests read files; crowded lists the exception",
+	"server/internal/cli":        "most tests start a process for each command; crowded lists those of a server under load",
 	"storetest":                  "the stores that use it run with the detector",
 }
 
 // crowded are the tests of plain packages that also run with the race detector: they have
 // several goroutines.
 var crowded = map[string][]string{
-	"memory":     {"TestContract", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently"},
-	"policy":     {"TestVerdictsAreTheirOwn"},
-	"policyfile": {"TestExpressionConcurrently"},
+	"memory":              {"TestContract", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently"},
+	"policy":              {"TestVerdictsAreTheirOwn"},
+	"policyfile":          {"TestExpressionConcurrently"},
+	"server/internal/cli": {"TestNoRequestIsLostWhenTheServerStops", "TestTheProgramFollowsItsFile"},
 }
 
 // lone are the tests of the other packages that run only without the race detector: they
