@@ -100,3 +100,36 @@ func FuzzForwarded(f *testing.F) {
 		}
 	})
 }
+
+// TestSpellingsOfIPv4 compares addresses with netip, digit by digit.
+func TestSpellingsOfIPv4(t *testing.T) {
+	fields := []string{"", "0", "00", "01", "1", "9", "10", "099", "199", "200", "249", "255", "256", "260", "300", "999", "1000", "+1", "-1", "1a", " 1", "٣"}
+	c, err := httplimit.NewClientIP(httplimit.ClientIPOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(text string) netip.Addr {
+		a, _ := c.Addr(&http.Request{RemoteAddr: text})
+		return a
+	}
+	compare := func(text string) {
+		want, err := netip.ParseAddr(text)
+		if got := read(text + ":80"); got != want || got.IsValid() != (err == nil) {
+			t.Errorf("%q is read as %v; want %v", text, got, want)
+		}
+	}
+	for _, a := range fields {
+		for _, b := range fields {
+			for _, text := range []string{a + "." + b, a + ".2.3." + b, "1." + a + "." + b + ".4", "1.2.3." + a + "." + b, "1.2.3.4" + a + b} {
+				compare(text)
+			}
+		}
+	}
+	for _, port := range []string{"", "0", "80", "00080", "65535", "65536", "99999999999999999999999", "+1", "-1", "8a", " 80", "_x", "_"} {
+		text := "192.0.2.1:" + port
+		_, err := netip.ParseAddrPort(text)
+		if got := read(text).IsValid(); got != (err == nil || port == "_x") {
+			t.Errorf("%q is an address and a port: %v; want %v", text, got, !got)
+		}
+	}
+}

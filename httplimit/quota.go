@@ -12,6 +12,7 @@ import (
 
 // quota is the part of the headers that depends only on the limit. It is rendered once.
 type quota struct {
+	limit *sluice.Limit
 	// policy is the limit's item of RateLimit-Policy.
 	policy string
 	// remaining is the beginning of its item of RateLimit, up to the number.
@@ -28,7 +29,7 @@ func newQuota(l *sluice.Limit) *quota {
 	// A bucket's window is the time in which it fills: the same rate as the
 	// limit's, and never less than remains.
 	units, window := min(l.Capacity(), maxInteger), l.TimeToFull()
-	q := &quota{}
+	q := &quota{limit: l}
 	unit := ""
 	switch a := l.Algorithm().(type) {
 	case sluice.TokenBucket:
@@ -97,15 +98,20 @@ const mostQuotas = 1 << 14
 
 // quotas caches the quotas of limits.
 type quotas struct {
-	known sync.Map // *sluice.Limit → *quota
+	last  atomic.Pointer[quota] // of the newest limit: many programs have only one
+	known sync.Map              // *sluice.Limit → *quota
 	count atomic.Int64
 }
 
 func (c *quotas) of(l *sluice.Limit) *quota {
+	if q := c.last.Load(); q != nil && q.limit == l {
+		return q
+	}
 	if q, ok := c.known.Load(l); ok {
 		return q.(*quota)
 	}
 	q := newQuota(l)
+	c.last.Store(q)
 	if _, there := c.known.LoadOrStore(l, q); !there && c.count.Add(1) > mostQuotas {
 		// Entries in use come back at once.
 		c.count.Store(0)

@@ -27,13 +27,18 @@ func (p *Policy) Peek(ctx context.Context, store sluice.Store, a *Attributes) Ve
 func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, peek bool) (v Verdict) {
 	if p.plain != nil {
 		p.plain.decide(ctx, store, a, peek, &v)
-		return v
+	} else {
+		p.decideRules(ctx, store, a, peek, &v)
 	}
+	return v
+}
+
+func (p *Policy) decideRules(ctx context.Context, store sluice.Store, a *Attributes, peek bool, v *Verdict) {
 	s := newScratch()
 	defer s.free()
 	s.peek = peek
-	if p.begin(s, a, &v) {
-		return v
+	if p.begin(s, a, v) {
+		return
 	}
 	class := v.Class
 	denied := p.match(s, false)
@@ -47,15 +52,14 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	switch {
 	case denied != nil:
 		s.giveBack(ctx, store)
-		v = *denied
+		*v = *denied
 	case p.isDefault(s):
 		s.giveBack(ctx, store)
-		p.decideDefault(&v)
+		p.decideDefault(v)
 	default:
-		s.decide(ctx, store, &v, err)
+		s.decide(ctx, store, v, err)
 	}
 	v.Class = class
-	return v
 }
 
 // LimitsFor returns the limits that apply to a request, with the requests that Decide would send to a

@@ -42,7 +42,7 @@ func (d *Decider) Store() sluice.Store { return d.store }
 
 // Decide decides about a request; see Policy.Decide.
 func (d *Decider) Decide(ctx context.Context, a *Attributes) Verdict {
-	return d.Policy().Decide(ctx, d.store, a)
+	return d.policy.Load().Decide(ctx, d.store, a)
 }
 
 // Peek decides about a request and takes nothing; see Policy.Peek.

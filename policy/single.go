@@ -51,8 +51,9 @@ func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes
 	case cost < 0:
 		*v = *negativeDenial(r)
 	default:
-		v.Results = make([]LimitResult, 1)
-		m := &v.Results[0]
+		one := new([1]LimitResult) // cheaper to allocate than a slice
+		v.Results = one[:]
+		m := &one[0]
 		m.Rule = &r.Rule
 		r.limits.request(&m.Request, 0, ref.key(string(s.key)), cost, noClass, peek)
 		m.Request.MaxWait = shorter(a.MaxWait, r.MaxWait)
@@ -73,7 +74,12 @@ func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes
 		v.fail(err)
 		return
 	}
-	v.fold()
+	if !m.Decision.Allowed {
+		v.fold()
+		return
+	}
+	// What fold does for one limit that allows.
+	v.Rule, v.Tightest, v.TightestLimit, v.Reason, v.Delay = m.Rule, m.Decision, m.Request.Limit, m.Decision.Reason, m.Decision.Delay
 }
 
 // freePlain frees the scratch after a decision by a plain rule, which used little of it.

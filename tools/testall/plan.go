@@ -46,7 +46,7 @@ var plain = map[string]string{
 	"memory":                     "most tests fill tables from one goroutine; crowded lists the others",
 	"policy":                     "most tests decide in one goroutine; crowded lists the exception",
 	"policyfile":                 "most tests read files; crowded lists the exception",
-	"server/internal/cli":        "most tests start a process for each command; crowded lists those of a server under load",
+	"server/internal/cli":        "most tests start a process for each command; crowded lists two with a server under load",
 	"storetest":                  "the stores that use it run with the detector",
 }
 
