@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -17,14 +16,14 @@ import (
 )
 
 // Status returns the status that fits a denial. If the rule has a status, it is that status. Otherwise
-// it is 400 if the request lacks a part of the key, has a negative cost or has no path. It is 403 if no
-// rule lets the request pass, or a list denies it. It is 503 if the limiter cannot decide or has no
-// room, and 429 if the client exceeds a limit.
+// it is 400 if the request lacks a part of the key, has a negative cost, or is refused whatever the
+// rules say. It is 403 if no rule lets the request pass, or a list denies it. It is 503 if the limiter
+// cannot decide or has no room, and 429 if the client exceeds a limit.
 func Status(v *policy.Verdict) int {
 	switch {
 	case denies(v.Rule) && v.Rule.WhenLimited.Status != 0:
 		return v.Rule.WhenLimited.Status
-	case v.Missing != nil, isInvalid(v.Err), errors.Is(v.Refused, errTarget):
+	case v.Missing != nil, isInvalid(v.Err), ambiguity(v) != nil:
 		return http.StatusBadRequest
 	case v.Reason == sluice.ReasonNoRule, v.Reason == sluice.ReasonListed:
 		return http.StatusForbidden

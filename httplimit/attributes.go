@@ -13,7 +13,8 @@ import (
 
 // Attributes describes a request to a policy. ip finds the client's address; a nil ip takes the peer's
 // address. The policy itself cleans the host and path. Claims come from BearerClaim, which verifies
-// nothing.
+// nothing. An edge of your own calls policy.CheckMethod and policy.CheckHost first, as Decider.Decide
+// does.
 func Attributes(r *http.Request, ip *ClientIP) policy.Attributes {
 	a := policy.Attributes{Method: r.Method, Host: r.Host, Values: values{r}, RequestBytes: r.ContentLength}
 	if r.Method == "" {
@@ -51,10 +52,10 @@ func requestOf(a *policy.Attributes) *http.Request {
 // host apart from the headers, but authors of rules expect it there.
 func (v values) Header(name string) (string, bool) {
 	lines := v.r.Header[name]
+	if name == "Host" {
+		return v.r.Host, v.r.Host != "" // over HTTP/2 a header may have another one
+	}
 	if len(lines) == 0 {
-		if name == "Host" {
-			return v.r.Host, v.r.Host != ""
-		}
 		return "", false
 	}
 	return lines[0], true

@@ -161,8 +161,16 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	return &Decider{rules: rules, keyed: true}, nil
 }
 
-// Decide decides all limits of all rules that match r, in one step.
+// Decide decides all limits of all rules that match r, in one step. Whatever the rules say, it refuses a
+// request with a method that has lower-case letters, a host that is not a host with an optional port,
+// or a target that is not a path: services read such a request in different ways. Verdict.Refused is
+// then a *policy.AttributeError.
 func (d *Decider) Decide(r *http.Request) policy.Verdict {
+	if err := checkRequest(r); err != nil {
+		v := policy.Verdict{Refused: err}
+		v.Deny(sluice.ReasonNever, nil, nil)
+		return v
+	}
 	if d.keyed {
 		return d.rules.Decide(r.Context(), &policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength})
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
 )
@@ -56,19 +55,7 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 }
 
-// errTarget is for a request whose target is not a path: "GET a:http://host/login HTTP/1.1". Rules
-// would find the path "/". A proxy behind passes on the text after the colon, which a service reads as
-// a whole URL.
-var errTarget = errors.New("httplimit: the target of the request is not a path")
-
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if r.URL != nil && r.URL.Opaque != "" {
-		v := policy.Verdict{Refused: errTarget}
-		v.Deny(sluice.ReasonNever, nil, nil)
-		m.observe(r, v, 0)
-		m.o.OnDenied(w, r, &v)
-		return
-	}
 	var began time.Time
 	if m.o.OnVerdict != nil {
 		began = time.Now()
@@ -77,6 +64,12 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	var took time.Duration
 	if m.o.OnVerdict != nil {
 		took = time.Since(began)
+	}
+	if v.Refused != nil {
+		m.observe(r, v, took)
+		refused := v // most verdicts stay on the stack
+		m.o.OnDenied(w, r, &refused)
+		return
 	}
 	ctx := r.Context()
 	if isInvolved(&v) || m.o.Counts != nil {

@@ -80,23 +80,23 @@ func Query(name string, missing Missing) Part {
 		needing("Query has no name; give the name of a query parameter")
 }
 
-// Method is the request's method.
+// Method is the request's method. All methods that are not registered are policy.OtherMethod.
 func Method() Part {
 	return newPart(policy.FromMethod, "", MissingShared, func(r *http.Request) (string, bool) {
 		if r.Method == "" {
 			return http.MethodGet, true
 		}
-		return r.Method, true
+		return policy.CleanMethod(r.Method), true
 	})
 }
 
-// Path is the path, cleaned as policy.Paths.Clean does.
+// Path is the path, cleaned as policy.Paths.Clean does. "%2F" is a slash, as in r.URL.Path.
 func Path() Part {
 	return newPart(policy.FromPath, "", MissingShared, func(r *http.Request) (string, bool) {
 		if r.URL == nil {
 			return "/", true
 		}
-		return policy.Paths{}.Clean(r.URL.EscapedPath()), true
+		return policy.Paths{EncodedSlash: policy.SlashDecode}.Clean(r.URL.EscapedPath()), true
 	})
 }
 

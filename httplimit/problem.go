@@ -50,8 +50,8 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Missing.Name != "" {
 			p.Detail = "The request lacks " + v.Missing.Name + ", by which it is counted."
 		}
-	case errors.Is(v.Refused, errTarget):
-		p.Detail = "The request has no path."
+	case ambiguity(v) != nil:
+		p.Detail = "The request's " + ambiguity(v).Attribute + " " + ambiguity(v).Problem + "."
 	case isInvalid(v.Err):
 		p.Detail = "The request's cost is less than nothing."
 	case v.Reason == sluice.ReasonNoRule:

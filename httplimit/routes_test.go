@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,9 +60,20 @@ func routers() []router {
 		}
 		return left
 	}
-	slashes := policy.Paths{DecodeSlashes: true}
+	keep := policy.Paths{EncodedSlash: policy.SlashKeep}
+	slashes := policy.Paths{EncodedSlash: policy.SlashDecode}
+	// twice decodes a path once more than most services.
+	twice := func(p string) string {
+		for range 2 {
+			if d, err := url.PathUnescape(p); err == nil {
+				p = d
+			}
+		}
+		return p
+	}
+	backward := func(p string) string { return strings.ReplaceAll(p, `\`, "/") }
 	return []router{
-		{"a ServeMux", policy.Paths{}, func(u *url.URL) string {
+		{"a ServeMux", keep, func(u *url.URL) string {
 			w := httptest.NewRecorder()
 			mux.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: u, Host: "a.example"})
 			return w.Header().Get("Reached") // not set by a redirection
@@ -69,21 +81,21 @@ func routers() []router {
 		{"decode, clean, split", slashes, func(u *url.URL) string { return cleaned(u.Path) }},
 		{"decode, split", slashes, func(u *url.URL) string { return first(strings.Split(u.Path, "/")) }},
 		{"decode, split, dots pop empty segments", slashes, func(u *url.URL) string { return first(popped(strings.Split(u.Path, "/"))) }},
-		{"split, decode, clean", policy.Paths{}, func(u *url.URL) string { // an encoded slash stays in its segment
+		{"split, decode, clean", keep, func(u *url.URL) string { // an encoded slash stays in its segment
 			segments := decoded(u.EscapedPath())
 			for i := range segments {
 				segments[i] = strings.ReplaceAll(segments[i], "/", "\x00")
 			}
 			return cleaned(strings.Join(segments, "/"))
 		}},
-		{"split, decode", policy.Paths{}, func(u *url.URL) string { return first(decoded(u.EscapedPath())) }},
-		{"clean, split, decode", policy.Paths{}, func(u *url.URL) string {
+		{"split, decode", keep, func(u *url.URL) string { return first(decoded(u.EscapedPath())) }},
+		{"clean, split, decode", keep, func(u *url.URL) string {
 			return first(decoded(path.Clean("/" + u.EscapedPath())))
 		}},
-		{"dots pop empty segments, split, decode", policy.Paths{}, func(u *url.URL) string {
+		{"dots pop empty segments, split, decode", keep, func(u *url.URL) string {
 			return first(decoded("/" + strings.Join(popped(strings.Split(u.EscapedPath(), "/")), "/")))
 		}},
-		{"split, decode, dots pop empty segments", policy.Paths{}, func(u *url.URL) string { return first(popped(decoded(u.EscapedPath()))) }},
+		{"split, decode, dots pop empty segments", keep, func(u *url.URL) string { return first(popped(decoded(u.EscapedPath()))) }},
 		{"a hop that cleans, then one that decodes and cleans", slashes, func(u *url.URL) string {
 			p, err := url.PathUnescape(path.Clean("/" + u.EscapedPath()))
 			if err != nil {
@@ -91,6 +103,10 @@ func routers() []router {
 			}
 			return cleaned(p)
 		}},
+		{"backslashes are slashes", policy.Paths{}, func(u *url.URL) string { return cleaned(backward(u.Path)) }},
+		{"decode twice", policy.Paths{}, func(u *url.URL) string { return cleaned(twice(u.EscapedPath())) }},
+		{"decode twice, split", policy.Paths{}, func(u *url.URL) string { return first(strings.Split(twice(u.EscapedPath()), "/")) }},
+		{"a hop that decodes, then one that cleans", policy.Paths{}, func(u *url.URL) string { return cleaned(path.Clean("/" + u.Path)) }},
 	}
 }
 
@@ -126,11 +142,14 @@ func checkRoutes(t *testing.T, target string, routers []router, policies map[pol
 			continue
 		}
 		reached++
-		for name, d := range policies[route.paths] {
-			onlyAPI := strings.Contains(name, "/api")
-			r := &http.Request{Method: http.MethodGet, URL: u, Host: "a.example", RemoteAddr: "192.0.2.1:1"}
-			if v := d.Decide(r.WithContext(t.Context())); v.Allowed() && (onlyAPI && found == "api" || !onlyAPI && found != "public") {
-				t.Errorf("%s: %q is allowed by %s, and reaches %q", route.name, target, name, found)
+		// The settings for the service, and the defaults, which are for all services.
+		for _, paths := range slices.Compact([]policy.Paths{route.paths, {}}) {
+			for name, d := range policies[paths] {
+				onlyAPI := strings.Contains(name, "/api")
+				r := &http.Request{Method: http.MethodGet, URL: u, Host: "a.example", RemoteAddr: "192.0.2.1:1"}
+				if v := d.Decide(r.WithContext(t.Context())); v.Allowed() && (onlyAPI && found == "api" || !onlyAPI && found != "public") {
+					t.Errorf("%s: %q is allowed by %s with %+v, and reaches %q", route.name, target, name, paths, found)
+				}
 			}
 		}
 	}
@@ -160,7 +179,7 @@ func TestRulesMatchWhatReachesTheirHandlers(t *testing.T) {
 		var target strings.Builder
 		for range 1 + rnd.IntN(6) {
 			target.WriteString(pick("/", "/", "/", "/", "//", "%2f"))
-			target.WriteString(pick("api", "public", "%61pi", "x", ".", "..", "..", "%2e%2e", "%2E.", "%2e", "..%2f", "a;b", "...", ""))
+			target.WriteString(pick("api", "public", "%61pi", "x", ".", "..", "..", "%2e%2e", "%2E.", "%2e", "..%2f", "..%5c", "%252e%252e%252f", "a%5c", "a;b", "...", ""))
 		}
 		if text := "/" + strings.TrimPrefix(target.String(), "/"); len(text) > 0 {
 			reached += checkRoutes(t, text, all, policies)

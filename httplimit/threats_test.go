@@ -130,9 +130,9 @@ func TestSameHandlerSameKey(t *testing.T) {
 		literalDots bool // the service keeps encoded dots
 	}{
 		{"a ServeMux", policy.Paths{}, mux, true},
-		{"decode, then split", policy.Paths{DecodeSlashes: true}, cleaned(unescape), false},
-		{"decode, any case", policy.Paths{DecodeSlashes: true, IgnoreCase: true}, cleaned(func(p string) string { return strings.ToLower(unescape(p)) }), false},
-		{"without parameters", policy.Paths{DecodeSlashes: true, StripParams: true}, cleaned(func(p string) string {
+		{"decode, then split", policy.Paths{EncodedSlash: policy.SlashDecode}, cleaned(unescape), false},
+		{"decode, any case", policy.Paths{EncodedSlash: policy.SlashDecode, IgnoreCase: true}, cleaned(func(p string) string { return strings.ToLower(unescape(p)) }), false},
+		{"without parameters", policy.Paths{EncodedSlash: policy.SlashDecode, StripParams: true}, cleaned(func(p string) string {
 			segments := strings.Split(p, "/")
 			for i := range segments {
 				segments[i], _, _ = strings.Cut(segments[i], ";")

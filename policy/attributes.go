@@ -8,10 +8,10 @@ import (
 // Attributes describe a request to a policy. Edges fill them in once for each request. The policy reads
 // only what its rules need, and keeps nothing.
 type Attributes struct {
-	// Method is the request's method, in upper case.
+	// Method is the request's method, in upper case: see CheckMethod.
 	Method string
 	// Host is the host that the request is for. The policy cleans it as CleanHost does, so an edge
-	// may give it with a port and in any case.
+	// may give it with a port and in any case: see CheckHost.
 	Host string
 	// Path is the request's path as it came, escaped: for net/http, r.URL.EscapedPath(). The policy
 	// cleans it as Paths.Clean does, which does not change a clean path. It also computes the path

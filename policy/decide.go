@@ -88,15 +88,21 @@ func (p *Policy) ClassOf(a *Attributes) string {
 }
 
 // begin cleans the attributes of a request and finds its class. It reports whether the request bypasses
-// the rules.
+// the rules, or is refused whatever they say.
 func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {
 	s.attributes = *given
 	a := &s.attributes
 	a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
-	s.variants = p.paths.appendVariants(s.variants[:0], a.Path)
+	var err error
+	s.variants, err = p.paths.appendVariants(s.variants[:0], a.Path)
 	s.matching, s.class = matching{Attributes: a, class: noClass, marked: a.Marked, pressure: p.pressure}, noClass
 	a.Path = s.variants[0].path
+	if err != nil {
+		v.Refused = err
+		v.Deny(sluice.ReasonNever, nil, nil)
+		return true
+	}
 	if len(p.classes) == 0 {
 		return false
 	}

@@ -58,3 +58,18 @@ type RuleRequestError struct {
 func (e *RuleRequestError) Error() string {
 	return fmt.Sprintf("policy: rule %q: %s", e.Rule, e.Problem)
 }
+
+// AttributeError reports a request with which services disagree about what it is for. Edges refuse
+// it with status 400.
+type AttributeError struct {
+	// Attribute is what is wrong: "method" or "host".
+	Attribute string
+	// Problem says what is wrong with it.
+	Problem string
+	// Remedy says what would be right.
+	Remedy string
+}
+
+func (e *AttributeError) Error() string {
+	return "policy: the " + e.Attribute + " " + fault{e.Problem, e.Remedy}.String()
+}

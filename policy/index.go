@@ -19,6 +19,9 @@ type index struct {
 	exact map[string]*node // by host
 	below map[string]*node // by the end of the host, from its dot
 	any   *node
+	// longest is the length of the longest key of below. Nothing longer is looked up, so a long host
+	// costs no more than a short one.
+	longest int
 }
 
 // node is a position in the trie: the patterns that begin with the same segments.
@@ -59,6 +62,7 @@ func (ix *index) add(e entry, p *pattern, m *matcher) {
 		table, key := &ix.exact, h
 		if rest, ok := strings.CutPrefix(h, "*"); ok {
 			table, key = &ix.below, rest
+			ix.longest = max(ix.longest, len(rest))
 		}
 		if *table == nil {
 			*table = map[string]*node{}
@@ -130,7 +134,7 @@ func (ix *index) find(a *Attributes, found []entry) []entry {
 		found = n.find(a, path, found)
 	}
 	if ix.below != nil {
-		for i := 1; i < len(a.Host); i++ {
+		for i := max(1, len(a.Host)-ix.longest); i < len(a.Host); i++ {
 			if a.Host[i] == '.' {
 				if n := ix.below[a.Host[i:]]; n != nil {
 					found = n.find(a, path, found)

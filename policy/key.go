@@ -109,7 +109,7 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
 	case FromRoute:
 		v.text = r.match.patterns[pattern].text
 	case FromMethod:
-		v.text = a.Method
+		v.text = r.methodOf(a.Method)
 	case FromHost:
 		v.text = a.Host
 	}
@@ -240,8 +240,16 @@ func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f faul
 		v.text = paths.Clean("/" + strings.ReplaceAll(text, "/", "%2F"))[1:]
 		v.ok = v.text != ""
 	case FromHost:
+		if CheckHost(text) != nil && !isAddress(text) {
+			return v, fault{"is not a host", "give one such as api.example.com"}
+		}
 		v.text = CleanHost(text)
 		v.ok = v.text != ""
+	case FromMethod:
+		if f := checkMethod(text); f != (fault{}) && text != OtherMethod {
+			return v, f
+		}
+		v.text = r.methodOf(text)
 	}
 	return v, f
 }

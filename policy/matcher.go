@@ -252,19 +252,6 @@ func (m *valueMatcher) matches(a *Attributes) bool {
 // exact reports whether the condition accepts only some exact values.
 func (m *valueMatcher) exact() bool { return len(m.OneOf) > 0 && len(m.Prefixes) == 0 }
 
-// checkMethod returns why no request has such a method, or the zero fault.
-func checkMethod(m string) (f fault) {
-	switch {
-	case !isToken(m):
-		return fault{"is not a method", "give one such as GET"}
-	case slices.Contains(knownMethods, strings.ToUpper(m)) && m != strings.ToUpper(m):
-		return fault{"is not in upper case, as methods are", "write " + strings.ToUpper(m)}
-	}
-	return f
-}
-
-var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"}
-
 // checkValueName returns why no request has a value of such a name, or the zero fault.
 func checkValueName(s Source, name string) (f fault) {
 	switch {

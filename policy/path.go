@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -17,13 +16,28 @@ import (
 type Paths struct {
 	// IgnoreCase turns ASCII letters into lower case, for services that route without regard to case.
 	IgnoreCase bool
-	// DecodeSlashes treats "%2F" as a slash, for services that decode a path before they split it.
-	// Otherwise "%2F" is part of its segment, as in net/http's ServeMux.
-	DecodeSlashes bool
+	// EncodedSlash says what "%2F" is. Default: SlashAny, for which a path with "%2F" has several variants.
+	EncodedSlash EncodedSlash
 	// StripParams removes what follows a semicolon in each segment, as Java's
 	// servlet containers do.
 	StripParams bool
 }
+
+// EncodedSlash says what "%2F" in a path is to the service.
+type EncodedSlash uint8
+
+const (
+	// SlashAny is for all services. A path has a variant in which "%2F" is part of its segment, and a
+	// variant in which it is a slash; the same for the backslash "%5C"; and the same for a path that
+	// is decoded twice. See docs/adr/0023.
+	SlashAny EncodedSlash = iota
+	// SlashKeep is for services that split a path before they decode it, such as net/http's
+	// ServeMux and Express: "%2F" is part of its segment.
+	SlashKeep
+	// SlashDecode is for services that decode a path before they split it, such as nginx, Flask and
+	// hypercorn: "%2F" is a slash.
+	SlashDecode
+)
 
 // Clean returns the canonical spelling of an escaped path. It
 //
@@ -36,13 +50,36 @@ type Paths struct {
 //   - and removes the trailing slash: "/login/" is "/login". If a service has two
 //     handlers there, both have one path.
 //
-// A path that is clean is returned as it is, without allocation: Clean(Clean(p)) is Clean(p).
+// "%2F" is a slash only with SlashDecode. A path that is clean is returned as it is, without
+// allocation: Clean(Clean(p)) is Clean(p).
 func (o Paths) Clean(escaped string) string {
 	if o.isClean(escaped) {
 		return escaped
 	}
-	p := o.split(escaped)
+	p := o.split(escaped, o.slashes())
 	return p.resolved(false)
+}
+
+// slashes returns which encoded bytes are slashes in the clean path.
+func (o Paths) slashes() slashes {
+	if o.EncodedSlash == SlashDecode {
+		return slashDecoded
+	}
+	return slashRaw
+}
+
+// slashes says which bytes end a segment: only a slash, an encoded slash too, or also a backslash.
+type slashes uint8
+
+const (
+	slashRaw slashes = iota
+	slashDecoded
+	slashBackward
+)
+
+// ends reports whether a decoded byte ends a segment. raw says that it was not encoded.
+func (s slashes) ends(c byte, raw bool) bool {
+	return c == '/' && (raw || s >= slashDecoded) || c == '\\' && s == slashBackward
 }
 
 // next decodes the byte at *i and advances *i. raw says that the byte was not encoded.
@@ -89,7 +126,7 @@ func (o Paths) isClean(s string) bool {
 			if !ok || s[i+1] > 'F' || s[i+2] > 'F' { // lower case is above
 				return false
 			}
-			if standsForItself[d] && (d != ';' || !o.StripParams) || d == '/' && o.DecodeSlashes {
+			if standsForItself[d] && (d != ';' || !o.StripParams) || d == '/' && o.EncodedSlash == SlashDecode {
 				return false
 			}
 			i += 2
@@ -168,7 +205,7 @@ type pieces struct {
 }
 
 // split takes an escaped path apart.
-func (o Paths) split(escaped string) pieces {
+func (o Paths) split(escaped string, at slashes) pieces {
 	text := make([]byte, 0, len(escaped)+16)
 	all := make([]piece, 0, 8)
 	start, i := 0, 0
@@ -177,7 +214,7 @@ func (o Paths) split(escaped string) pieces {
 	}
 	for params := false; ; { // params: within parameters, which are stripped
 		c, raw, end := o.next(escaped, &i)
-		if end || c == '/' && (raw || o.DecodeSlashes) {
+		if end || at.ends(c, raw) {
 			all = append(all, piece{start, len(text), kindOf(string(text[start:]))})
 			if end {
 				return pieces{string(text), all}
@@ -242,60 +279,4 @@ func (p *pieces) join(all []piece) string {
 		return "/"
 	}
 	return string(out)
-}
-
-// CleanHost returns the canonical spelling of a host: ASCII letters in lower case, without port,
-// brackets and trailing dot. Addresses are as netip writes them. A host that is clean is returned as it
-// is, without allocation.
-func CleanHost(host string) string {
-	host = strings.TrimRight(host, ".")
-	switch strings.Count(host, ":") {
-	case 0:
-	case 1:
-		host = strings.TrimRight(host[:strings.IndexByte(host, ':')], ".")
-	default:
-		inner := host
-		if strings.HasPrefix(host, "[") {
-			inner, _, _ = strings.Cut(host[1:], "]")
-		}
-		if addr, err := netip.ParseAddr(inner); err == nil {
-			return addr.String()
-		}
-	}
-	return lowerASCII(host)
-}
-
-func lowerASCII(s string) string {
-	for i := range len(s) {
-		if 'A' <= s[i] && s[i] <= 'Z' {
-			b := []byte(s)
-			for ; i < len(b); i++ {
-				if 'A' <= b[i] && b[i] <= 'Z' {
-					b[i] |= 0x20
-				}
-			}
-			return string(b)
-		}
-	}
-	return s
-}
-
-// checkHost returns why a pattern of hosts can match nothing, or the zero fault.
-func checkHost(text string) (f fault) {
-	name := strings.TrimPrefix(text, "*.")
-	switch {
-	case text == "*":
-		return fault{"matches every host", "leave the hosts out"}
-	case name == "":
-		return fault{"is empty", "give a name such as api.example.com or *.example.com"}
-	case strings.Contains(name, "://") || strings.Contains(name, "/"):
-		return fault{"is a URL", "give its host only"}
-	case strings.Contains(name, "*"):
-		return fault{"has a star elsewhere than in front", "write *.example.com"}
-	case strings.Count(name, ":") == 1:
-		return fault{"has a port", "give the host only, which matches all ports"}
-	case strings.ContainsAny(name, " \t\r\n"):
-		return fault{"has white space in it", "remove it"}
-	}
-	return f
 }

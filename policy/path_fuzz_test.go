@@ -9,8 +9,8 @@ import (
 
 // allPaths returns all settings of Paths.
 func allPaths() (all []Paths) {
-	for i := range 8 {
-		all = append(all, Paths{IgnoreCase: i&1 != 0, DecodeSlashes: i&2 != 0, StripParams: i&4 != 0})
+	for i := range 12 {
+		all = append(all, Paths{IgnoreCase: i&1 != 0, StripParams: i&2 != 0, EncodedSlash: EncodedSlash(i >> 2)})
 	}
 	return all
 }

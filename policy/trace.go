@@ -24,6 +24,9 @@ type Trace struct {
 	Rules []TracedRule
 	// Default is the action for a request that no rule matches.
 	Default Action
+	// Refused is why the policy refuses the request whatever its rules say: see Verdict.Refused. Nil if it
+	// does not.
+	Refused error
 	// Stray is the path variant that no rule matches, if the Default refuses the request because of it
 	// although other variants match rules. Empty if there is none.
 	Stray string
@@ -118,11 +121,11 @@ func (p *Policy) Trace(a *Attributes) Trace {
 	s := newScratch()
 	defer s.free()
 	var v Verdict
-	bypass := p.begin(s, a, &v)
+	p.begin(s, a, &v)
 	clean := s.attributes
 	t := Trace{
 		Method: clean.Method, Host: clean.Host, Path: clean.Path, ClientIP: clean.ClientIP,
-		Class: v.Class, Bypass: bypass, Default: p.fallback,
+		Class: v.Class, Bypass: v.Bypass, Default: p.fallback, Refused: v.Refused,
 	}
 	t.Rules = make([]TracedRule, len(p.rules))
 	for i := range s.variants {

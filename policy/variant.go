@@ -6,38 +6,158 @@ import (
 	"strings"
 )
 
-// variant is one way in which services may resolve the dots of a path. Most paths have one variant.
+// variant is one way in which services may resolve the dots and encoded slashes of a path. Most paths
+// have one variant. See docs/adr/0018 and docs/adr/0023.
 type variant struct {
 	path    string
 	class   int  // of the request by this variant, or noClass
 	matched bool // some rule matches this variant
 }
 
+// Bounds of paths that have several variants. Honest paths have few of them, and clients resolve dots
+// before they send a path.
+const (
+	mostVariants  = 64
+	longestPath   = 8 << 10 // in bytes
+	longestDotted = 1 << 10
+)
+
+// errPath is for a path beyond the bounds.
+var errPath = &AttributeError{"path", "can be read in too many ways", "send it without dot segments and without encoded slashes"}
+
 // appendVariants appends the variants of an escaped path: first the result of Clean. Only paths with
-// dots have several. Services resolve all dots, or only dots that are not encoded, or none. From
-// "a//..", some services remove the empty segment, and others remove "a". A proxy before the service
-// may have resolved some of them already, in its own way.
-func (o Paths) appendVariants(dst []variant, escaped string) []variant {
+// dots, and with encoded slashes, backslashes or percent signs, have several. It fails if there are too
+// many.
+func (o Paths) appendVariants(dst []variant, escaped string) ([]variant, error) {
 	if escaped == "" {
 		escaped = "/"
 	}
-	if o.isClean(escaped) {
-		return append(dst, variant{path: escaped, class: noClass})
+	var has encoded
+	if o.EncodedSlash == SlashAny {
+		has = encodedIn(escaped)
 	}
-	return o.appendDotted(dst, escaped)
+	if has == (encoded{}) && o.isClean(escaped) {
+		return append(dst, variant{path: escaped, class: noClass}), nil
+	}
+	v := variants{paths: o, all: dst}
+	if o.EncodedSlash == SlashAny {
+		v.addEncoded(escaped, has)
+	} else {
+		v.add(escaped, o.slashes())
+	}
+	if has.twice {
+		again := decodeOnce(escaped)
+		v.addEncoded(again, encodedIn(again))
+	}
+	if v.beyond || len(v.all) > 1 && len(escaped) > longestPath {
+		clear(v.all[1:])
+		return v.all[:1], errPath
+	}
+	return v.all, nil
 }
 
-// appendDotted appends the variants of a path that is not clean.
-func (o Paths) appendDotted(dst []variant, escaped string) []variant {
-	add := func(path string) {
-		if !slices.ContainsFunc(dst, func(r variant) bool { return r.path == path }) {
-			dst = append(dst, variant{path: path, class: noClass})
+// encoded says which encoded bytes a path has that services take for slashes, or decode twice.
+type encoded struct{ slash, backslash, twice bool }
+
+// encodedIn returns what an escaped path has.
+func encodedIn(escaped string) (has encoded) {
+	for i := strings.IndexByte(escaped, '%'); i >= 0 && i < len(escaped); i++ {
+		if c, ok := unescape(escaped, i); ok {
+			switch c {
+			case '/':
+				has.slash = true
+			case '\\':
+				has.backslash = true
+			case '%':
+				if i+4 < len(escaped) && isHex(escaped[i+3]) && isHex(escaped[i+4]) {
+					has.twice = true
+				}
+			}
+			i += 2
 		}
 	}
-	p := o.split(escaped)
-	add(p.resolved(false))
+	return has
+}
+
+func isHex(c byte) bool {
+	_, ok := unhex(c)
+	return ok
+}
+
+// decodeOnce decodes percent signs that encode a byte after they are decoded: "%252F" is "%2F".
+func decodeOnce(escaped string) string {
+	out := make([]byte, 0, len(escaped))
+	for i := 0; i < len(escaped); i++ {
+		out = append(out, escaped[i])
+		if c, ok := unescape(escaped, i); ok && c == '%' && i+4 < len(escaped) && isHex(escaped[i+3]) && isHex(escaped[i+4]) {
+			i += 2
+		}
+	}
+	return string(out)
+}
+
+// decodeSlashes writes slashes for encoded ones.
+func decodeSlashes(escaped string, at slashes) string {
+	out := make([]byte, 0, len(escaped))
+	for i := 0; i < len(escaped); i++ {
+		c, ok := unescape(escaped, i)
+		switch {
+		case ok && at.ends(c, false):
+			out = append(out, '/')
+			i += 2
+		case at.ends(escaped[i], true):
+			out = append(out, '/')
+		default:
+			out = append(out, escaped[i])
+		}
+	}
+	return string(out)
+}
+
+// variants collects the variants of a path.
+type variants struct {
+	paths  Paths
+	all    []variant
+	beyond bool // the bounds
+}
+
+func (v *variants) one(path string) {
+	if slices.ContainsFunc(v.all, func(r variant) bool { return r.path == path }) {
+		return
+	}
+	if v.beyond = len(v.all) == mostVariants; !v.beyond {
+		v.all = append(v.all, variant{path: path, class: noClass})
+	}
+}
+
+// addEncoded adds the variants of a path in which services take other bytes for slashes than a slash.
+func (v *variants) addEncoded(escaped string, has encoded) {
+	for at := slashRaw; at <= slashBackward; at++ {
+		switch {
+		case at == slashDecoded && !has.slash, at == slashBackward && !has.backslash:
+			continue
+		case at != slashRaw:
+			v.add(decodeSlashes(escaped, at), slashRaw)
+		}
+		v.add(escaped, at)
+	}
+}
+
+// add adds the variants of a path whose segments end at some bytes. Services resolve all dots, or only
+// dots that are not encoded, or none. From "a//..", some services remove the empty segment, and others
+// remove "a". A proxy before the service may have resolved some of them already, in its own way.
+func (v *variants) add(escaped string, at slashes) {
+	if v.beyond {
+		return
+	}
+	p := v.paths.split(escaped, at)
+	v.one(p.resolved(false))
 	if !p.dotted() {
-		return dst
+		return
+	}
+	if len(escaped) > longestDotted {
+		v.beyond = true
+		return
 	}
 	passed := []string{escaped}
 	for _, decode := range []bool{false, true} {
@@ -50,12 +170,11 @@ func (o Paths) appendDotted(dst []variant, escaped string) []variant {
 		}
 	}
 	for _, text := range passed {
-		p := o.split(text)
-		add(p.resolved(false))
-		add(p.resolved(true))
-		add(p.join(p.pieces))
+		p := v.paths.split(text, at)
+		v.one(p.resolved(false))
+		v.one(p.resolved(true))
+		v.one(p.join(p.pieces))
 	}
-	return dst
 }
 
 // resolveText resolves the dots of an escaped path, encoded dots only if decode is set. With gaps,

@@ -8,14 +8,15 @@ import (
 )
 
 func variantsOf(o Paths, escaped string) (all []string) {
-	for _, r := range o.appendVariants(nil, escaped) {
+	variants, _ := o.appendVariants(nil, escaped)
+	for _, r := range variants {
 		all = append(all, r.path)
 	}
 	return all
 }
 
 func TestVariants(t *testing.T) {
-	decode, strip := Paths{DecodeSlashes: true}, Paths{StripParams: true}
+	keep, decode, strip := Paths{EncodedSlash: SlashKeep}, Paths{EncodedSlash: SlashDecode}, Paths{StripParams: true}
 	for _, c := range []struct {
 		paths Paths
 		in    string
@@ -25,8 +26,25 @@ func TestVariants(t *testing.T) {
 		{in: "/api/x", want: []string{"/api/x"}},
 		{in: "/%61pi//x/", want: []string{"/api/x"}},
 		{in: "/api/...%2e/.x", want: []string{"/api/..../.x"}},
-		{in: "/api%2f..%2fx", want: []string{"/api%2F..%2Fx"}},
-		{in: "/%252e%252e/x", want: []string{"/%252e%252e/x"}},
+		{paths: keep, in: "/api%2f..%2fx", want: []string{"/api%2F..%2Fx"}},
+		{paths: keep, in: "/%252e%252e/x", want: []string{"/%252e%252e/x"}},
+		{paths: keep, in: "/a%5Cb", want: []string{"/a%5Cb"}},
+		// An encoded slash: part of its segment, or a slash.
+		{in: "/a%2Fb", want: []string{"/a%2Fb", "/a/b"}},
+		{in: "/%2fapi", want: []string{"/%2Fapi", "/api"}},
+		{in: "/api%2f", want: []string{"/api%2F", "/api"}},
+		{in: "/api%2f..%2fx", want: []string{"/api%2F..%2Fx", "/x", "/api/%2E%2E/x"}},
+		{in: "/%2e%2e%2fapi", want: []string{"/..%2Fapi", "/api", "/%2E%2E/api"}},
+		// A backslash too.
+		{in: "/a%5Cb", want: []string{"/a%5Cb", "/a/b"}},
+		{in: "/a%2fb%5cc", want: []string{"/a%2Fb%5Cc", "/a/b%5Cc", "/a/b/c"}},
+		{in: `/a%5c..%5Cb`, want: []string{"/a%5C..%5Cb", "/b", "/a/%2E%2E/b"}},
+		// Decoded twice.
+		{in: "/%252561", want: []string{"/%252561", "/%2561"}},
+		{in: "/%2561pi", want: []string{"/%2561pi", "/api"}},
+		{in: "/a%252Fb", want: []string{"/a%252Fb", "/a%2Fb", "/a/b"}},
+		{in: "/%252e%252e/x", want: []string{"/%252e%252e/x", "/x", "/%2E%2E/x"}},
+		{in: "/100%25/%25zz", want: []string{"/100%25/%25zz"}},
 		// Encoded dots: resolved, or names.
 		{in: "/api/%2e%2e/x", want: []string{"/x", "/api/%2E%2E/x"}},
 		{in: "/api/.%2E/x", want: []string{"/x", "/api/%2E%2E/x"}},
@@ -59,8 +77,8 @@ func TestVariants(t *testing.T) {
 
 func TestCleanPathsHaveOneVariantWithoutAllocation(t *testing.T) {
 	variants := make([]variant, 0, 1)
-	for _, p := range []string{"/", "/api/v1/users/42", "/caf%C3%A9", "/a%2Fb;c=d/.well-known"} {
-		if n := testing.AllocsPerRun(100, func() { variants = Paths{}.appendVariants(variants[:0], p) }); n != 0 || len(variants) != 1 {
+	for _, p := range []string{"/", "/api/v1/users/42", "/caf%C3%A9", "/a%20b;c=d/.well-known"} {
+		if n := testing.AllocsPerRun(100, func() { variants, _ = Paths{}.appendVariants(variants[:0], p) }); n != 0 || len(variants) != 1 {
 			t.Errorf("%q has %d variants, and %v allocations", p, len(variants), n)
 		}
 	}
@@ -101,8 +119,19 @@ func checkVariants(t *testing.T, in string) {
 	t.Helper()
 	names := strings.NewReplacer("/%2E%2E", "/d", "/%2E", "/d")
 	for _, o := range allPaths() {
-		all := variantsOf(o, in)
-		if all[0] != o.Clean(in) || len(all) > 27 || !o.DecodeSlashes && !o.StripParams && len(all) > 8 {
+		variants, err := o.appendVariants(nil, in)
+		if err != nil {
+			if o.EncodedSlash != SlashAny && len(in) < longestDotted {
+				t.Errorf("%+v: %q is refused", o, in)
+			}
+			continue
+		}
+		all := make([]string, len(variants))
+		for i, v := range variants {
+			all[i] = v.path
+		}
+		if all[0] != o.Clean(in) || len(all) > mostVariants || o.EncodedSlash != SlashAny && len(all) > 27 ||
+			o.EncodedSlash == SlashKeep && !o.StripParams && len(all) > 8 {
 			t.Fatalf("%+v: %q has the variants %q; clean, it is %q", o, in, all, o.Clean(in))
 		}
 		for i, path := range all {
@@ -110,11 +139,22 @@ func checkVariants(t *testing.T, in string) {
 				t.Errorf("%+v: %q has the variants %q", o, in, all)
 			}
 		}
+		if o.EncodedSlash == SlashAny {
+			// What services of each kind see is among them.
+			for _, one := range []EncodedSlash{SlashKeep, SlashDecode} {
+				o := Paths{IgnoreCase: o.IgnoreCase, StripParams: o.StripParams, EncodedSlash: one}
+				for _, path := range variantsOf(o, in) {
+					if !slices.Contains(all, path) {
+						t.Errorf("%+v: %q has the variants %q, without %q", o, in, all, path)
+					}
+				}
+			}
+		}
 		for _, decode := range []bool{false, true} {
 			for _, gaps := range []bool{false, true} {
 				next := hop(in, decode, gaps)
 				behind := variantsOf(o, next)
-				if o.DecodeSlashes || o.StripParams {
+				if o.EncodedSlash != SlashKeep || o.StripParams {
 					behind = behind[:1] // one hop is enough, and its slashes differ from the service's
 				}
 				for _, path := range behind {
@@ -123,6 +163,29 @@ func checkVariants(t *testing.T, in string) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// A path beyond the bounds is refused, whatever the rules, and costs little.
+func TestPathsWithTooManyVariants(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		fails bool
+	}{
+		{"/" + strings.Repeat("a", 1<<20), false},
+		{"/" + strings.Repeat("a/", 1<<19), false},
+		{"/" + strings.Repeat("%C3%A9", 10_000), false},
+		{"/a%2F" + strings.Repeat("a", longestPath-10), false},
+		{"/a%2F" + strings.Repeat("a", longestPath), true},
+		{"/a/%2e%2e/" + strings.Repeat("a", longestDotted-20), false},
+		{"/a/%2e%2e/" + strings.Repeat("a", longestDotted), true},
+		{strings.Repeat("/a/../%2e%2e%2f%252e%252e%5c//", 33), false},
+		{"//%2e%5c..//b//b%252fa;b//..%2f%252e%252e//../.../%252e%252e/../%2e/%2e/..", true},
+	} {
+		variants, err := Paths{}.appendVariants(nil, c.in)
+		if (err != nil) != c.fails || len(variants) == 0 || c.fails && len(variants) != 1 {
+			t.Errorf("%.40q of %d bytes has %d variants: %v", c.in, len(c.in), len(variants), err)
 		}
 	}
 }

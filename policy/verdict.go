@@ -47,8 +47,9 @@ type Verdict struct {
 	Missing *Part
 	// Err is the store's error, if it could not decide.
 	Err error
-	// Refused says why an edge refuses a request that the rules let pass: it is a *gate.Error for
-	// a request that could not wait. Nil for all other requests.
+	// Refused says why a request is refused whatever the rules say: it is an *AttributeError for a request
+	// that services read differently than rules do, and a *gate.Error for a request that could not wait. Nil
+	// for all other requests.
 	Refused error
 }
 

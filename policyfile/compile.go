@@ -46,6 +46,9 @@ func (f *File) compile(s *source) *policy.Policy {
 	return nil
 }
 
+// encodedSlashes are the choices of paths.encoded_slash.
+var encodedSlashes = map[string]policy.EncodedSlash{"any": policy.SlashAny, "keep": policy.SlashKeep, "decode": policy.SlashDecode}
+
 func (f *File) options(s *source) (policy.Options, []origins) {
 	o := policy.Options{
 		Default:      f.Default,
@@ -53,9 +56,9 @@ func (f *File) options(s *source) (policy.Options, []origins) {
 		IPv6Prefix:   f.IPv6Prefix,
 		Shadow:       f.Shadow,
 		Paths: policy.Paths{
-			IgnoreCase:    f.Paths.IgnoreCase,
-			DecodeSlashes: f.Paths.EncodedSlash == "decode",
-			StripParams:   f.Paths.StripParams,
+			IgnoreCase:   f.Paths.IgnoreCase,
+			EncodedSlash: encodedSlashes[f.Paths.EncodedSlash],
+			StripParams:  f.Paths.StripParams,
 		},
 	}
 	if f.IPv6Prefix < 0 || f.IPv6Prefix > 128 {

@@ -94,9 +94,10 @@ func Default() *File {
 			ResponseTimeout: time.Minute,
 			IdleTimeout:     90 * time.Second,
 			PreserveHost:    true,
+			Upgrades:        []string{"websocket"},
 		},
 		IPv6Prefix: 64,
-		Paths:      Paths{EncodedSlash: "keep"},
+		Paths:      Paths{EncodedSlash: "any"},
 		Headers:    HeadersIETF,
 		HTTP: HTTP{
 			MaxHeaderSize: 64 << 10,
@@ -200,9 +201,11 @@ const (
 type Paths struct {
 	// IgnoreCase matches paths without regard to case, for services that route so. Default: false.
 	IgnoreCase bool `yaml:"ignore_case"`
-	// EncodedSlash is what %2F means in a path: keep makes it part of its segment, decode splits the
-	// segment in two. Default: keep.
-	EncodedSlash string `yaml:"encoded_slash" oneof:"keep decode"`
+	// EncodedSlash is what the service takes %2F in a path for. With keep it is part of its segment, as for
+	// Express and Go's ServeMux. With decode it is a slash, as for nginx, Flask and hypercorn. With any,
+	// requests must pass the rules of both variants, and also the variants in which %5C is a slash and in
+	// which the path is decoded twice. Default: any.
+	EncodedSlash string `yaml:"encoded_slash" oneof:"any keep decode"`
 	// StripParams removes what follows a semicolon in a segment. Default: false.
 	StripParams bool `yaml:"strip_params"`
 }

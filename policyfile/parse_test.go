@@ -31,7 +31,7 @@ func TestParseAll(t *testing.T) {
 		},
 		Upstream: Upstream{
 			URL: "https://127.0.0.1:3000/base", ConnectTimeout: time.Second, ResponseTimeout: 0, IdleTimeout: time.Minute,
-			MaxConnections: 100, PreserveHost: false,
+			MaxConnections: 100, PreserveHost: false, Upgrades: []string{"websocket", "IRC/6.9"}, MethodOverride: true,
 			TLS: UpstreamTLS{CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "up.example.com", Insecure: true},
 		},
 		TrustedProxies: []netip.Prefix{

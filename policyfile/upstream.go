@@ -3,6 +3,7 @@ package policyfile
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,8 +22,15 @@ type Upstream struct {
 	// MaxConnections bounds the connections to the upstream. Requests wait for a free one. 0 means
 	// unbounded. Default: 0.
 	MaxConnections int `yaml:"max_connections" unit:"connections"`
-	// PreserveHost passes the client's Host header on. Default: true.
+	// PreserveHost passes the client's Host header on, in lower case and without a trailing dot. Default: true.
 	PreserveHost bool `yaml:"preserve_host"`
+	// Upgrades lists the protocols to which clients may switch a connection. What passes after that is not
+	// limited. The Upgrade header of other protocols is removed. With none, no connection switches.
+	// Default: websocket.
+	Upgrades []string `yaml:"upgrades"`
+	// MethodOverride passes on headers such as X-HTTP-Method-Override, by which some services replace the
+	// method that rules have matched. Default: false.
+	MethodOverride bool `yaml:"method_override"`
 	// TLS is for an https upstream.
 	TLS UpstreamTLS `yaml:"tls"`
 }
@@ -52,6 +60,7 @@ func (u *Upstream) check(s *source) {
 	if (t.Cert == "") != (t.Key == "") {
 		s.follow("upstream.tls", "has only one of certificate and key", "give cert and key, or neither")
 	}
+	u.checkUpgrades(s)
 	if u.URL == "" {
 		if s.has("upstream") {
 			s.follow(path, "has no URL", "write it as in http://127.0.0.1:3000")
@@ -63,6 +72,34 @@ func (u *Upstream) check(s *source) {
 	} else if strings.HasPrefix(strings.ToLower(u.URL), "http://") && *t != (UpstreamTLS{}) {
 		s.follow("upstream.tls", "is given, and the URL is http", "write https, or remove tls")
 	}
+}
+
+// checkUpgrades checks the protocols of upgrades.
+func (u *Upstream) checkUpgrades(s *source) {
+	for i, protocol := range u.Upgrades {
+		at := fmt.Sprintf("upstream.upgrades[%d]", i)
+		switch {
+		case protocol == "none" && len(u.Upgrades) == 1:
+		case strings.EqualFold(protocol, "none"):
+			s.follow(at, quote(protocol)+" is given beside protocols", "give the protocols, or only none")
+		case strings.EqualFold(protocol, "h2c"), strings.EqualFold(protocol, "h2"):
+			s.follow(at, quote(protocol)+" is HTTP itself, so clients could send any number of requests past all rules", "remove it")
+		case !isToken(strings.Replace(protocol, "/", "-", 1)):
+			s.follow(at, quote(protocol)+" is not the name of a protocol", "write it as in websocket")
+		case slices.ContainsFunc(u.Upgrades[:i], func(other string) bool { return strings.EqualFold(other, protocol) }):
+			s.follow(at, quote(protocol)+" is there twice", "remove one of them")
+		}
+	}
+}
+
+// isToken reports whether a text is a token of HTTP.
+func isToken(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return text != ""
 }
 
 // checkURL returns why a text is not the URL of a service.

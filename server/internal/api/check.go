@@ -62,12 +62,13 @@ func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *p
 		return policy.Verdict{}, p
 	}
 	if peek {
-		return a.o.Decider.Peek(r.Context(), attributes), nil
+		v := a.o.Decider.Peek(r.Context(), attributes)
+		return v, refusedProblem(v.Refused)
 	}
 	began := time.Now()
 	v := a.o.Decider.Decide(r.Context(), attributes)
 	a.o.OnVerdict(&v, time.Since(began))
-	return v, nil
+	return v, refusedProblem(v.Refused)
 }
 
 // requestProblem returns what the policy found wrong with a request about a rule.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -128,7 +129,10 @@ func (q *request) attributes() (*policy.Attributes, *problem) {
 	if a.Path == "" {
 		a.Path = "/"
 	}
-	if !strings.HasPrefix(a.Path, "/") {
+	if p := checkAttributes(a); p != nil {
+		return nil, p
+	}
+	if !strings.HasPrefix(a.Path, "/") && (a.Path != "*" || a.Method != http.MethodOptions) {
 		return nil, invalid("path", `"path" does not begin with a slash.`, "give the path of the request as it came, such as /users/7")
 	}
 	if strings.ContainsAny(a.Path, "?#") {
@@ -154,6 +158,26 @@ func (q *request) attributes() (*policy.Attributes, *problem) {
 	}
 	a.Values = &v
 	return a, nil
+}
+
+// checkAttributes refuses what the proxy refuses, with the same remedies.
+func checkAttributes(a *policy.Attributes) *problem {
+	for _, err := range [...]error{policy.CheckMethod(a.Method), policy.CheckHost(a.Host)} {
+		if p := refusedProblem(err); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// refusedProblem returns the problem of a request that is refused whatever the rules say, nil for other
+// requests.
+func refusedProblem(err error) *problem {
+	var bad *policy.AttributeError
+	if err == nil || !errors.As(err, &bad) {
+		return nil
+	}
+	return invalid(bad.Attribute, fmt.Sprintf("%q %s.", bad.Attribute, bad.Problem), bad.Remedy)
 }
 
 // values are the named values of the described request.

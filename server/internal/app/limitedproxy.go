@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -46,6 +47,9 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 			addr, _ := ip.Addr(r)
 			return addr
 		},
+		Upgrades:       slices.DeleteFunc(slices.Clone(f.Upstream.Upgrades), func(protocol string) bool { return protocol == "none" }),
+		MethodOverride: f.Upstream.MethodOverride,
+
 		Stall:   a.o.Stall,
 		MaxBody: int64(f.HTTP.MaxProxyBodySize),
 		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
@@ -78,7 +82,18 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	}
 	a.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
 		func() float64 { return float64(limiter.Waiting()) })
-	return proxy.Bounded(limiter.Wrap(pass), a.o.Stall), nil
+	return proxy.Bounded(named(target.Host, limiter.Wrap(pass)), a.o.Stall), nil
+}
+
+// named gives requests without a host the name of the service, by which the service gets them, so
+// that rules match that name.
+func named(host string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == "" {
+			r.Host = host
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // headersOf returns which rate-limit headers clients get.

@@ -38,7 +38,7 @@ type limits struct {
 func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Config, h http.Handler, l limits, logger *slog.Logger) *server {
 	s := &server{name: name, ln: ln, tls: config != nil, served: make(chan struct{})}
 	s.http = &http.Server{
-		Handler:           s.count(h),
+		Handler:           s.count(framed(h)),
 		TLSConfig:         config,
 		ReadHeaderTimeout: l.header,
 		ReadTimeout:       l.read,
@@ -47,8 +47,11 @@ func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Co
 		MaxHeaderBytes:    l.headerBytes,
 		ConnState:         s.connState,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is a request like others
 	}
 	return s
 }
@@ -61,7 +64,7 @@ func (s *server) serve(most int) error {
 	if s.tls {
 		err = s.http.ServeTLS(ln, "", "")
 	} else {
-		err = s.http.Serve(ln)
+		err = s.http.Serve(framedListener{ln})
 	}
 	if errors.Is(err, http.ErrServerClosed) || s.draining.Load() {
 		return nil

@@ -100,6 +100,12 @@ func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.
 		return nil, nil, err
 	}
 	a := httplimit.Attributes(r, ip)
+	for _, err := range [...]error{policy.CheckMethod(a.Method), policy.CheckHost(a.Host)} {
+		var bad *policy.AttributeError
+		if errors.As(err, &bad) {
+			return nil, nil, fmt.Errorf("--%s %s, and the server refuses such requests with status 400; %s", bad.Attribute, bad.Problem, bad.Remedy)
+		}
+	}
 	a.Marked = q.marked || f.TrustMarks && ip.TrustsPeer(r) && httplimit.HasMark(r, p)
 	if a.Values, err = q.withAttributes(a.Values); err != nil {
 		return nil, nil, err

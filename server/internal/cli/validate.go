@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
@@ -86,5 +87,14 @@ func describeRules(f *policyfile.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return describe.Policy(p, &o, f.Store.Redis != nil), nil
+	return describe.Policy(p, &o, f.Store.Redis != nil) + describeOverride(f, &o), nil
+}
+
+// describeOverride warns of rules on methods where the service takes the method from a header.
+func describeOverride(f *policyfile.File, o *policy.Options) string {
+	matches := func(m *policy.Match) bool { return len(m.Methods) > 0 }
+	if !f.Upstream.MethodOverride || !slices.ContainsFunc(o.Rules, func(r policy.Rule) bool { return matches(&r.Match) }) {
+		return ""
+	}
+	return "  rules match the method of the request line, and upstream.method_override passes on headers that replace it\n"
 }

@@ -37,6 +37,8 @@ type Explanation struct {
 	Bypass   bool     `json:"bypass,omitempty"`
 	Matched  bool     `json:"matched"`
 	Default  string   `json:"default"`
+	// Refused is why the request is refused whatever the rules say.
+	Refused string `json:"refused,omitempty"`
 	// Stray is the path variant that the default refuses.
 	Stray string          `json:"stray_path,omitempty"`
 	Rules []ExplainedRule `json:"rules"`
@@ -70,7 +72,7 @@ type ExplainedPart struct {
 func NewExplanation(t *policy.Trace) *Explanation {
 	e := &Explanation{
 		Method: t.Method, Path: t.Path, Variants: t.Variants, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
-		Matched: t.Matches(), Default: t.Default.String(), Stray: t.Stray, Rules: []ExplainedRule{},
+		Matched: t.Matches(), Default: t.Default.String(), Refused: errorText(t.Refused), Stray: t.Stray, Rules: []ExplainedRule{},
 	}
 	for i := range t.Rules {
 		r := &t.Rules[i]
@@ -96,4 +98,12 @@ func NewExplanation(t *policy.Trace) *Explanation {
 		e.Rules = append(e.Rules, x)
 	}
 	return e
+}
+
+// errorText returns the text of an error, empty for none.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

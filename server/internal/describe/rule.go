@@ -25,6 +25,9 @@ func Policy(p *policy.Policy, o *policy.Options, remote bool) string {
 	if o.Default == policy.Deny {
 		b.WriteString("  the default refuses requests that match no rule\n")
 	}
+	if text := encodedSlash(p, o); text != "" {
+		b.WriteString("  " + text + "\n")
+	}
 	return b.String()
 }
 

@@ -22,6 +22,9 @@ func Trace(t *policy.Trace) string {
 		fmt.Fprintf(&b, "other services may read the path as %s\n", strings.Join(t.Variants, " or "))
 	}
 	switch {
+	case t.Refused != nil:
+		b.WriteString("refused with status 400: " + strings.TrimPrefix(t.Refused.Error(), "policy: ") + "\n")
+		return b.String()
 	case t.Bypass:
 		b.WriteString("matches no rule: its class bypasses all rules\n")
 		return b.String()

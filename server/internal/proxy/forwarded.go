@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+
+	"github.com/sluicehq/sluice/policy"
 )
 
 // The headers that describe the client and its request.
@@ -18,17 +20,18 @@ const (
 // values: neither values that clients write, nor spellings that a service might take for the same
 // header. A trusted proxy's value is kept, and the peer added to it.
 func (p *Proxy) forward(pr *httputil.ProxyRequest) {
+	in := pr.In.Header
+	trusted := p.o.Trusted(peer(pr.In))
 	for name := range pr.Out.Header {
-		if isForwarding(name) {
+		if p.removes(name, trusted) {
 			delete(pr.Out.Header, name)
 		}
 	}
-	in := pr.In.Header
-	trusted := p.o.Trusted(peer(pr.In))
 	if trusted {
 		pr.Out.Header[forwardedFor] = in[forwardedFor]
 	}
 	pr.SetXForwarded()
+	pr.Out.Header[forwardedHost] = []string{canonicalHost(pr.In.Host)}
 	if trusted {
 		keep(pr.Out.Header, in, forwardedHost)
 		keep(pr.Out.Header, in, forwardedProto)
@@ -38,8 +41,27 @@ func (p *Proxy) forward(pr *httputil.ProxyRequest) {
 	}
 }
 
-// trailers sets the trailers of in, a copy of the request r. It leaves out trailers that identify
-// the client, because services may take them for headers. The trailers are complete after the
+// canonicalHost returns the canonical spelling of a host with its port. Some services compare a host byte
+// by byte; rules do not.
+func canonicalHost(host string) string {
+	name, port := policy.CleanHost(host), ""
+	if i := strings.LastIndexByte(host, ':'); i > strings.IndexByte(host, ']') {
+		port = host[i:]
+	}
+	if port == ":" {
+		port = ""
+	}
+	if strings.HasPrefix(host, name) && len(host) == len(name)+len(port) {
+		return host
+	}
+	if strings.Contains(name, ":") {
+		name = "[" + name + "]"
+	}
+	return name + port
+}
+
+// trailers sets the trailers of in, a copy of the request r. It leaves out trailers that would be
+// removed as headers, because services may take them for headers. The trailers are complete after the
 // returned function is called, at the end of the body.
 func trailers(in, r *http.Request) (complete func()) {
 	if r.Trailer == nil {
@@ -48,7 +70,7 @@ func trailers(in, r *http.Request) (complete func()) {
 	passed := make(http.Header, len(r.Trailer))
 	complete = func() {
 		for name, values := range r.Trailer {
-			if !isForwarding(name) {
+			if removalOf(name) == stays {
 				passed[name] = values
 			}
 		}
@@ -63,19 +85,4 @@ func keep(out, in http.Header, name string) {
 	if v := in[name]; len(v) > 0 {
 		out[name] = v
 	}
-}
-
-// isForwarding reports whether a header identifies the client, in any spelling. Servers that
-// pass headers on as variables read X_Real_IP as X-Real-IP.
-func isForwarding(name string) bool {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case r == '_' || r == '.':
-			return '-'
-		case 'A' <= r && r <= 'Z':
-			return r + 'a' - 'A'
-		}
-		return r
-	}, name)
-	return name == "forwarded" || name == "x-real-ip" || strings.HasPrefix(name, "x-forwarded-")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -32,6 +33,12 @@ type Options struct {
 	Trusted func(peer netip.Addr) bool
 	// ClientIP returns the address of a request's client. Default: the address of the peer.
 	ClientIP func(r *http.Request) netip.Addr
+	// Upgrades are the protocols to which clients may switch a connection to the upstream. The Upgrade
+	// header of others is removed. Default: websocket.
+	Upgrades []string
+	// MethodOverride passes on headers by which services replace the method, such as
+	// X-HTTP-Method-Override. Default: they are removed.
+	MethodOverride bool
 	// Stall is how long a client may take to send the next piece of a body, or to
 	// receive one. Default: DefaultStall. Upgraded connections have no such limit.
 	Stall time.Duration
@@ -67,6 +74,9 @@ func New(o Options) (*Proxy, error) {
 	if o.ClientIP == nil {
 		o.ClientIP = peer
 	}
+	if o.Upgrades == nil {
+		o.Upgrades = []string{"websocket"}
+	}
 	if o.Stall == 0 {
 		o.Stall = DefaultStall
 	}
@@ -95,6 +105,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := newAnswer(w, p.o.Stall)
 	in := r.WithContext(r.Context()) // a shallow copy, whose body is replaced below
+	if len(r.Header["Upgrade"]) > 0 && !p.upgrades(r) {
+		in.Header = maps.Clone(r.Header)
+		delete(in.Header, "Upgrade")
+	}
 	if r.ContentLength != 0 {
 		body := in.Body
 		if p.o.MaxBody > 0 {
@@ -118,7 +132,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		// Pass the query as it was sent, even if Go cannot parse it.
 		pr.Out.URL.RawQuery = query
 	}
-	pr.Out.Host = pr.In.Host
+	if pr.In.URL.Path == "*" {
+		pr.Out.URL.Path, pr.Out.URL.RawPath = "*", "" // OPTIONS, of the whole service
+	}
+	pr.Out.Host = canonicalHost(pr.In.Host)
 	if p.o.UpstreamHost {
 		pr.Out.Host = p.o.Upstream.Host
 	}

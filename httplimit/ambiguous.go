@@ -1,0 +1,35 @@
+package httplimit
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// errTarget is for a request whose target is not a path: "GET a:http://host/login HTTP/1.1". Rules
+// would find the path "/". A proxy behind passes on the text after the colon, which a service reads as
+// a whole URL.
+var errTarget = &policy.AttributeError{Attribute: "target", Problem: "is not a path", Remedy: "send one such as /login"}
+
+// checkRequest returns a *policy.AttributeError for a request that services read differently than rules do.
+func checkRequest(r *http.Request) error {
+	if r.URL != nil && (r.URL.Opaque != "" || r.URL.Path == "*" && r.Method != http.MethodOptions) {
+		return errTarget
+	}
+	if r.Method != "" {
+		if err := policy.CheckMethod(r.Method); err != nil {
+			return err
+		}
+	}
+	return policy.CheckHost(r.Host)
+}
+
+// ambiguity returns why checkRequest refused a request, nil for other verdicts.
+func ambiguity(v *policy.Verdict) *policy.AttributeError {
+	var refused *policy.AttributeError
+	if v.Refused == nil || !errors.As(v.Refused, &refused) {
+		return nil
+	}
+	return refused
+}

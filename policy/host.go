@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// maxHost bounds a host, as DNS bounds a name.
+const maxHost = 255
+
+// The kinds of bytes in the name of a host.
+const (
+	notInName uint8 = iota
+	inName
+	betweenLabels
+)
+
+// hostBytes are the bytes of a name: the unreserved characters of RFC 3986. Services split
+// a host at other characters, such as a comma, or decode them.
+var hostBytes = func() (set [256]uint8) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~") {
+		set[c] = inName
+	}
+	set['.'] = betweenLabels
+	return set
+}()
+
+// CheckHost returns an *AttributeError for a host that is not a name, an IPv4 address or an IPv6 address
+// in brackets, each with or without a port. Services read different names in such a host: in
+// "api.example.com:80:80" some read "api.example.com". An empty host is accepted, for requests
+// without one. Edges refuse what CheckHost refuses, before a policy decides.
+func CheckHost(host string) error {
+	label := 0 // the length of the label so far
+	for i := range len(host) {
+		switch hostBytes[host[i]] {
+		case inName:
+			label++
+			continue
+		case betweenLabels:
+			if label > 0 {
+				label = 0
+				continue
+			}
+		}
+		return checkOtherHost(host, i)
+	}
+	if len(host) > maxHost {
+		return errLongHost
+	}
+	return nil
+}
+
+// Errors of CheckHost. They do not repeat the host, because clients choose it.
+var (
+	errLongHost = &AttributeError{"host", "is longer than 255 bytes", "send the name of a host"}
+	errHost     = &AttributeError{"host", "is not a host with an optional port", "send it as in api.example.com, 192.0.2.1:8080 or [2001:db8::1]"}
+)
+
+// checkOtherHost is CheckHost for a host that is not only a name: the byte at i is not of a name.
+func checkOtherHost(host string, i int) error {
+	var port string
+	switch {
+	case len(host) > maxHost:
+		return errLongHost
+	case host[i] == ':' && i > 0:
+		port = host[i:]
+	case host[i] == '[' && i == 0:
+		end := strings.IndexByte(host, ']')
+		if end < 0 {
+			return errHost
+		}
+		addr, err := netip.ParseAddr(host[1:end])
+		if err != nil || !addr.Is6() || addr.Zone() != "" {
+			return errHost
+		}
+		port = host[end+1:]
+	default:
+		return errHost
+	}
+	if !isPort(port) {
+		return errHost
+	}
+	return nil
+}
+
+// isAddress reports whether a text is an IP address without brackets, as CleanHost writes it.
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
+// isPort reports whether a text is empty, or a colon and a port. The port may be missing.
+func isPort(text string) bool {
+	if text == "" {
+		return true
+	}
+	if text[0] != ':' || len(text) > len(":65535") {
+		return false
+	}
+	n := 0
+	for i := 1; i < len(text); i++ {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+		n = 10*n + int(text[i]-'0')
+	}
+	return n <= 65535
+}
+
+// CleanHost returns the canonical spelling of a host: ASCII letters in lower case, without port,
+// brackets and trailing dot. Addresses are as netip writes them. A host that is clean is returned as it
+// is, without allocation.
+func CleanHost(host string) string {
+	host = strings.TrimRight(host, ".")
+	switch strings.Count(host, ":") {
+	case 0:
+	case 1:
+		host = strings.TrimRight(host[:strings.IndexByte(host, ':')], ".")
+	default:
+		inner := host
+		if strings.HasPrefix(host, "[") {
+			inner, _, _ = strings.Cut(host[1:], "]")
+		}
+		if addr, err := netip.ParseAddr(inner); err == nil {
+			return addr.String()
+		}
+	}
+	return lowerASCII(host)
+}
+
+func lowerASCII(s string) string {
+	for i := range len(s) {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			b := []byte(s)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] |= 0x20
+				}
+			}
+			return string(b)
+		}
+	}
+	return s
+}
+
+// checkHost returns why a pattern of hosts can match nothing, or the zero fault.
+func checkHost(text string) (f fault) {
+	name := strings.TrimPrefix(text, "*.")
+	switch {
+	case text == "*":
+		return fault{"matches every host", "leave the hosts out"}
+	case name == "":
+		return fault{"is empty", "give a name such as api.example.com or *.example.com"}
+	case strings.Contains(name, "://") || strings.Contains(name, "/"):
+		return fault{"is a URL", "give its host only"}
+	case strings.Contains(name, "*"):
+		return fault{"has a star elsewhere than in front", "write *.example.com"}
+	case strings.Count(name, ":") == 1:
+		return fault{"has a port", "give the host only, which matches all ports"}
+	case strings.ContainsAny(name, " \t\r\n"):
+		return fault{"has white space in it", "remove it"}
+	}
+	return f
+}
