@@ -47,6 +47,8 @@ type File struct {
 	HTTP HTTP `yaml:"http"`
 	// Admin protects the calls that change state.
 	Admin Admin `yaml:"admin"`
+	// API protects the decision API.
+	API API `yaml:"api"`
 	// Log configures the server's log.
 	Log Log `yaml:"log"`
 	// ScaleOut informs other programs of the pressure on rules.

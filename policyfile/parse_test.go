@@ -25,7 +25,7 @@ func TestParseAll(t *testing.T) {
 		Version: 1,
 		Store:   Store{Memory: MemoryStore{MaxSize: 64 << 20, WhenFull: "deny"}},
 		Listen: Listen{
-			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3"}},
+			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3", ClientCA: "clients.pem"}},
 			API:   Listener{},
 			Admin: Listener{Address: "127.0.0.1:9090"},
 		},

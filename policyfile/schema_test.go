@@ -424,6 +424,7 @@ var within = map[string]string{
 	"UpstreamTLS": "upstream: {url: https://127.0.0.1:3000, tls: {%s}}",
 	"Paths":       "paths: {%s}",
 	"HTTP":        "http: {%s}",
+	"API":         "api: {%s}",
 	"Log":         "log: {%s}",
 	"Webhook":     "scale_out: {webhook: {url: http://127.0.0.1:1, secret_env: A, %s}}",
 	"Class":       "classes: [{name: a, match: {path: /a}, %s}]",

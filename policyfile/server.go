@@ -18,10 +18,11 @@ import (
 type Listen struct {
 	// Proxy takes the traffic and passes it on to the upstream. Default: "127.0.0.1:8080".
 	Proxy Listener `yaml:"proxy"`
-	// API decides requests of other programs. Default: "127.0.0.1:8081".
+	// API decides requests of other programs. At an address other than loopback it needs a token of its own, client
+	// certificates, or open: true in the section api. Default: "127.0.0.1:8081".
 	API Listener `yaml:"api"`
 	// Admin serves health, metrics and the calls that change state. At an address other than loopback
-	// it needs an admin token. Default: "127.0.0.1:9090".
+	// it needs an admin token or client certificates. Default: "127.0.0.1:9090".
 	Admin Listener `yaml:"admin"`
 }
 
@@ -46,7 +47,12 @@ type TLS struct {
 	Key string `yaml:"key"`
 	// MinVersion is the lowest version of TLS that clients may use. Default: 1.2.
 	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
+	// ClientCA is a file of authorities, in PEM. Clients must then have a certificate of one of them. Default: none.
+	ClientCA string `yaml:"client_ca"`
 }
+
+// RequiresClient reports whether clients need a certificate. It is false for a nil TLS.
+func (t *TLS) RequiresClient() bool { return t != nil && t.ClientCA != "" }
 
 // HTTP bounds what one client can make the server hold.
 type HTTP struct {
@@ -74,6 +80,19 @@ type Admin struct {
 	Token string `yaml:"token"`
 	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
 	TokenFile string `yaml:"token_file"`
+}
+
+// API protects the decision API. Without any of these settings it answers programs of this machine only. Give
+// token_file or token, not both.
+type API struct {
+	// Token is the bearer token that callers send; the admin token is accepted too. Prefer token_file: a file is
+	// easier to protect. Default: none.
+	Token string `yaml:"token"`
+	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
+	TokenFile string `yaml:"token_file"`
+	// Open answers everybody who reaches the listener, whatever the Host header names. Anybody who reaches it can
+	// then use up the budget of any key. Default: false.
+	Open bool `yaml:"open"`
 }
 
 // Log configures the server's log.
@@ -104,7 +123,7 @@ func (f *File) check(s *source) {
 	}
 	f.checkStore(s)
 	f.checkListen(s)
-	f.checkAdmin(s)
+	f.checkTokens(s)
 	f.Upstream.check(s)
 	f.checkScaleOut(s)
 	if f.HTTP.MaxHeaderSize < 1<<10 {
@@ -146,8 +165,15 @@ func (f *File) checkListen(s *source) {
 			s.follow(path, fmt.Sprintf("%s is the address of %s too", quote(l.Address), other), "give each listener its own")
 		}
 		at[l.Address] = l.path
-		if l.path == "listen.admin" && !loopback(host) && f.Admin.Token == "" && f.Admin.TokenFile == "" && !s.at["admin"] {
-			s.follow(path, fmt.Sprintf("%s is reachable by others, and there is no token", quote(l.Address)), "listen on 127.0.0.1, or give admin.token_file")
+		if loopback(host) || l.TLS.RequiresClient() {
+			continue
+		}
+		problem = fmt.Sprintf("%s is reachable by others, and there is no token", quote(l.Address))
+		switch {
+		case l.path == "listen.admin" && f.Admin == (Admin{}) && !s.at["admin"]:
+			s.follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
+		case l.path == "listen.api" && f.API == (API{}) && !s.at["api"]:
+			s.follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
 		}
 	}
 }
@@ -183,15 +209,33 @@ func loopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-func (f *File) checkAdmin(s *source) {
-	if f.Admin.Token != "" && f.Admin.TokenFile != "" {
-		s.follow("admin.token_file", "is given, and admin.token is too", "give one of them")
+// checkTokens checks the tokens of the admin listener and of the API.
+func (f *File) checkTokens(s *source) {
+	checkToken(s, "admin", f.Admin.Token, f.Admin.TokenFile)
+	checkToken(s, "api", f.API.Token, f.API.TokenFile)
+	if f.API.Open && (f.API.Token != "" || f.API.TokenFile != "") {
+		s.follow("api.open", "is true, and there is a token, which callers need then", "remove one of them")
 	}
-	if s.has("admin.token") && f.Admin.Token == "" {
-		s.follow("admin.token", "is empty", "give a token, or remove the line")
+	if f.API.Open && f.Listen.API.TLS.RequiresClient() {
+		s.follow("api.open", "is true, and callers need a certificate by listen.api.tls.client_ca", "remove one of them")
 	}
-	if f.Admin.Token != strings.TrimSpace(f.Admin.Token) {
-		s.follow("admin.token", "has white space around it", "remove it")
+	if f.API != (API{}) && f.Listen.API.Off() && !s.at["listen"] {
+		s.followKey("api", "is given, and listen.api is off", "remove it, or turn the listener on")
+	}
+}
+
+func checkToken(s *source, section, token, file string) {
+	if token != "" && file != "" {
+		s.follow(section+".token_file", "is given, and "+section+".token is too", "give one of them")
+	}
+	if s.has(section+".token") && token == "" {
+		s.follow(section+".token", "is empty", "give a token, or remove the line")
+	}
+	if s.has(section+".token_file") && file == "" {
+		s.follow(section+".token_file", "is empty", "give the path of a file, or remove the line")
+	}
+	if token != strings.TrimSpace(token) {
+		s.follow(section+".token", "has white space around it", "remove it")
 	}
 }
 
@@ -201,6 +245,9 @@ func (t *TLS) check(s *source, path string) {
 	}
 	if t.Key == "" {
 		s.follow(path+".key", "is missing", "give the file of the private key, in PEM")
+	}
+	if s.has(path+".client_ca") && t.ClientCA == "" {
+		s.follow(path+".client_ca", "is empty", "give the file of the authorities, in PEM, or remove the line")
 	}
 }
 

@@ -9,6 +9,7 @@ const (
 	wireCLI    = "server/internal/cli"
 	oracleRoom = "internal/oracle"
 	inWords    = "server/internal/describe"
+	callers    = "server/internal/access"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -42,7 +43,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, anEdge})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -74,6 +75,7 @@ var house = []room{
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
+	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
 	{anEdge, join(belowEdge, []string{inWords}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.

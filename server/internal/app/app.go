@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/admin"
 	"github.com/sluicehq/sluice/server/internal/api"
 	"github.com/sluicehq/sluice/server/internal/proxy"
@@ -39,6 +39,8 @@ type Options struct {
 	Load func() (*policyfile.File, error)
 	// Token is the admin token, empty for none.
 	Token string
+	// APIToken is the token of the decision API, empty for none.
+	APIToken string
 	// Version is the version of the program, for its metrics.
 	Version string
 	// Logger is the log of the program. Default: slog.Default().
@@ -147,7 +149,7 @@ func (a *App) assemble() error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
 	}
 	if a.o.Token != "" {
-		authorize = func(r *http.Request) error { return admin.Authorize(r, a.o.Token) }
+		authorize = access.Authorizer(Admin, a.o.Token)
 	}
 	headers, err := httplimit.NewHeaders(headersOf(f))
 	if err != nil {
@@ -202,15 +204,17 @@ func (a *App) listen(limited http.Handler) error {
 	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
 	long := small
 	long.read = 0 // a body may take any time, as long as it keeps coming
+	callers, operators := a.apiAccess(), a.adminAccess()
 	for _, l := range []struct {
 		name    string
 		at      policyfile.Listener
 		handler http.Handler
 		limits  limits
+		access  *access.Rules // nil for a listener that is for everybody
 	}{
-		{Proxy, f.Listen.Proxy, limited, long},
-		{API, f.Listen.API, http.NewCrossOriginProtection().Handler(a.api), small},
-		{Admin, f.Listen.Admin, a.admin(), small},
+		{Proxy, f.Listen.Proxy, limited, long, nil},
+		{API, f.Listen.API, callers.Protect(a.api), small, callers},
+		{Admin, f.Listen.Admin, a.admin(operators), small, operators},
 	} {
 		config, err := serverTLS(l.name, l.at.TLS)
 		if err != nil {
@@ -223,11 +227,14 @@ func (a *App) listen(limited http.Handler) error {
 		if ln == nil {
 			continue
 		}
-		a.servers = append(a.servers, newServer(ctx, l.name, ln, config, l.handler, l.limits, a.logger))
-		if l.name == Admin {
-			if err := admin.CheckAddress(ln.Addr(), a.o.Token); err != nil {
+		s := newServer(ctx, l.name, ln, config, l.handler, l.limits, a.logger)
+		s.at = l.at.Address
+		a.servers = append(a.servers, s)
+		if l.access != nil {
+			if err := l.access.CheckAddress(ln.Addr(), shown(ln.Addr(), s.at)); err != nil {
 				return err
 			}
+			s.access = l.access.Describe(ln.Addr())
 		}
 	}
 	if len(a.servers) == 0 {
@@ -237,11 +244,11 @@ func (a *App) listen(limited http.Handler) error {
 }
 
 // admin returns the handler of the admin listener.
-func (a *App) admin() http.Handler {
+func (a *App) admin(rules *access.Rules) http.Handler {
 	return admin.New(admin.Options{
-		Token:  a.o.Token,
-		Ready:  a.Ready,
-		Detail: a.detail,
+		Protect: rules.Protect,
+		Ready:   a.Ready,
+		Detail:  a.detail,
 		Pages: map[string]http.Handler{
 			"/metrics":            a.metrics.Handler(),
 			"/v1/peek":            a.api.Peek(),
@@ -278,34 +285,6 @@ func (a *App) detail() string {
 		lines = append(lines, config)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// URL returns where programs on this machine reach a listener; empty if it is off.
-func (a *App) URL(name string) string {
-	for _, s := range a.servers {
-		if s.name == name {
-			scheme := "http"
-			if s.tls {
-				scheme = "https"
-			}
-			return urlOf(scheme, s.ln.Addr())
-		}
-	}
-	return ""
-}
-
-// Announce prints where the server listens. For the quick start it also prints what to try.
-func (a *App) Announce(w io.Writer, quickStart bool) error {
-	var text strings.Builder
-	if quickStart {
-		a.announceQuickStart(&text)
-	} else {
-		for _, s := range a.servers {
-			fmt.Fprintf(&text, "%-6s %s\n", s.name, a.URL(s.name))
-		}
-	}
-	_, err := io.WriteString(w, text.String())
-	return err
 }
 
 // Close gives up an App that does not run.

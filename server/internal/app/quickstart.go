@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"net"
 
 	"github.com/sluicehq/sluice/policyfile"
 )
@@ -24,22 +23,21 @@ func QuickStart() (text []byte, f *policyfile.File, err error) {
 // announceQuickStart prints what to run, and what to expect. A test checks its numbers against
 // quickstart.yaml.
 func (a *App) announceQuickStart(w io.Writer) {
-	proxy, api, admin := a.URL(Proxy), a.URL(API), a.URL(Admin)
 	service := "a built-in service that echoes each request"
 	if u := a.file.Upstream.URL; u != "" {
 		service = u
 	}
 	fmt.Fprintf(w, "Sluice is running on its quick-start policy: each client address may send\n"+
 		"5 requests at once, and one more every 2 seconds.\n\n")
-	if proxy != "" {
-		fmt.Fprintf(w, "  proxy  %-24s in front of %s\n", proxy, service)
+	for _, s := range a.servers {
+		purpose := map[string]string{
+			Proxy: "in front of " + service,
+			API:   "decisions for other programs, see /openapi.yaml",
+			Admin: "/livez, /readyz, /metrics",
+		}[s.name]
+		fmt.Fprintf(w, "  %-6s %-24s %s%s\n", s.name, s.url(), purpose, remark("; ", s.remark()))
 	}
-	if api != "" {
-		fmt.Fprintf(w, "  api    %-24s decisions for other programs, see /openapi.yaml\n", api)
-	}
-	if admin != "" {
-		fmt.Fprintf(w, "  admin  %-24s /livez, /readyz, /metrics\n", admin)
-	}
+	proxy := a.URL(Proxy)
 	if proxy != "" {
 		fmt.Fprintf(w, "\nTry it from another terminal:\n\n"+
 			"  for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%%{http_code}\\n' %s/; done\n\n"+
@@ -49,13 +47,4 @@ func (a *App) announceQuickStart(w io.Writer) {
 	}
 	fmt.Fprintf(w, "To protect a service of your own: sluice serve --upstream http://HOST:PORT,\n"+
 		"or with rules of your own: sluice serve FILE. Ctrl-C ends it.\n")
-}
-
-// urlOf returns the URL of a listener for programs on this machine.
-func urlOf(scheme string, addr net.Addr) string {
-	tcp, ok := addr.(*net.TCPAddr)
-	if ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("%s://localhost:%d", scheme, tcp.Port)
-	}
-	return scheme + "://" + addr.String()
 }

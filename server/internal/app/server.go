@@ -15,9 +15,12 @@ import (
 // server is one listener and its HTTP server.
 type server struct {
 	name string
+	at   string // the configured address
 	ln   net.Listener
 	tls  bool
 	http *http.Server
+	// access describes who gets an answer; empty for everybody at the proxy, and this machine elsewhere.
+	access string
 
 	draining atomic.Bool
 	served   chan struct{} // closed when no connection is accepted any more

@@ -22,6 +22,7 @@ func TestSaysWhyItCannotStart(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	cert, key := newAuthority(t).pair("localhost")
 	off := "off"
 	listen := func(proxy, api, admin string) string {
 		return fmt.Sprintf("version: 1\nlisten: {proxy: %s, api: %s, admin: %s}\n", proxy, api, admin)
@@ -35,11 +36,21 @@ func TestSaysWhyItCannotStart(t *testing.T) {
 			listen("'"+taken.Addr().String()+"'", off, off), nil,
 			[]string{"proxy", taken.Addr().String(), "in use", "--listen-proxy", "SLUICE_LISTEN_PROXY", "listen.proxy"},
 		},
-		"an address of another machine": {listen(off, "'192.0.2.1:8081'", off), nil, []string{"api", "192.0.2.1:8081", "--listen-api"}},
+		"an address of another machine": {listen("'192.0.2.1:8080'", off, off), nil, []string{"proxy", "192.0.2.1:8080", "--listen-proxy"}},
 		"no listener":                   {listen(off, off, off), nil, []string{"off"}},
 		"an admin listener for everybody": {
 			free, func(f *policyfile.File) { f.Listen.Admin.Address = "0.0.0.0:0" },
 			[]string{"token", "SLUICE_ADMIN_TOKEN", "127.0.0.1"},
+		},
+		"a decision API for everybody": {
+			free, func(f *policyfile.File) { f.Listen.API.Address = "0.0.0.0:0" },
+			[]string{"token", "SLUICE_API_TOKEN", "api.open", "0.0.0.0:", "127.0.0.1"},
+		},
+		"an authority of clients that is not there": {
+			free, func(f *policyfile.File) {
+				f.Listen.API.TLS = &policyfile.TLS{Cert: cert, Key: key, ClientCA: empty}
+			},
+			[]string{"api", "tls.client_ca", "no certificate"},
 		},
 		"a certificate that is not there": {
 			free, func(f *policyfile.File) {

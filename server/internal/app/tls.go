@@ -22,6 +22,12 @@ func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 	if t.MinVersion == "1.3" {
 		config.MinVersion = tls.VersionTLS13
 	}
+	if t.ClientCA != "" {
+		if config.ClientCAs, err = authorities(t.ClientCA); err != nil {
+			return nil, fmt.Errorf("the %s listener: tls.client_ca: %w", name, err)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+	}
 	return config, nil
 }
 
@@ -33,13 +39,9 @@ func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
 		InsecureSkipVerify: u.Insecure, //nolint:gosec // an option, named for what it is
 	}
 	if u.CA != "" {
-		pem, err := os.ReadFile(u.CA)
-		if err != nil {
+		var err error
+		if config.RootCAs, err = authorities(u.CA); err != nil {
 			return nil, fmt.Errorf("%s.ca: %w", setting, err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s.ca: %s holds no certificate; give a PEM file", setting, u.CA)
 		}
 	}
 	if u.Cert != "" || u.Key != "" {
@@ -50,4 +52,17 @@ func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{cert}
 	}
 	return config, nil
+}
+
+// authorities reads a file of certificates to trust.
+func authorities(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate; give a PEM file", file)
+	}
+	return pool, nil
 }

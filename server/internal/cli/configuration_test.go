@@ -259,7 +259,7 @@ func (p *configurationPage) writeFlags(b *bytes.Buffer) {
 	new(settings).register(flags)
 	b.WriteString("| the argument FILE | `SLUICE_CONFIG` | | The configuration file. Without one, the server runs its quick-start policy. |\n")
 	flags.VisitAll(func(f *pflag.Flag) {
-		setting := strings.NewReplacer("listen-", "listen.", "log-", "log.", "admin-", "admin.", "-", "_").Replace(f.Name)
+		setting := strings.NewReplacer("listen-", "listen.", "log-", "log.", "admin-", "admin.", "api-", "api.", "-", "_").Replace(f.Name)
 		if top, _, _ := strings.Cut(setting, "."); member(member(member(p.definitions, "File"), "properties"), top) == nil {
 			p.t.Errorf("the flag %s has no setting %s", f.Name, setting)
 		}

@@ -67,7 +67,7 @@ func run(t *testing.T, path, file string) *program {
 		<-p.exited
 	})
 	lines := bufio.NewScanner(out)
-	where := regexp.MustCompile(`^(\w+) +(https?://\S+)$`)
+	where := regexp.MustCompile(`^(\w+) +(https?://\S+)`)
 	for len(p.url) < 3 && lines.Scan() {
 		if m := where.FindStringSubmatch(lines.Text()); m != nil {
 			p.url[m[1]] = m[2]

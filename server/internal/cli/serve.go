@@ -22,8 +22,8 @@ func newServe() *cobra.Command {
 			"built-in service.\n\n" +
 			"Each flag can be set in the environment: --listen-proxy is SLUICE_LISTEN_PROXY, and\n" +
 			"FILE is SLUICE_CONFIG. Flags override the environment, which overrides the file. The\n" +
-			"admin token comes from SLUICE_ADMIN_TOKEN or from a file, because other users of the\n" +
-			"machine can see flags.\n\n" +
+			"tokens come from SLUICE_ADMIN_TOKEN and SLUICE_API_TOKEN, or from files, because other\n" +
+			"users of the machine can see flags.\n\n" +
 			"The server reloads a configuration file when it changes, and on SIGHUP. The new rules\n" +
 			"replace the old rules all at once. A file with a mistake changes nothing.\n\n" +
 			"After SIGTERM or Ctrl-C, requests under way may end. A second signal, more than a\n" +
@@ -45,11 +45,15 @@ func newServe() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			callers, err := apiToken(&f.API, s.apiTokenFile)
+			if err != nil {
+				return err
+			}
 			logger, err := newLogger(cmd.ErrOrStderr(), f.Log)
 			if err != nil {
 				return err
 			}
-			o := app.Options{File: f, Token: token, Version: versionName(), Logger: logger}
+			o := app.Options{File: f, Token: token, APIToken: callers, Version: versionName(), Logger: logger}
 			if !quickStart {
 				o.Load = func() (*policyfile.File, error) {
 					f, _, err := s.load()

@@ -24,6 +24,7 @@ type settings struct {
 	admin          address
 	upstream       upstream
 	adminTokenFile string
+	apiTokenFile   string
 	logLevel       choice
 	logFormat      choice
 	drainTimeout   time.Duration
@@ -37,6 +38,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT` or off (default 127.0.0.1:9090)")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy (default a built-in one)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
+	flags.StringVar(&s.apiTokenFile, "api-token-file", "", "`FILE` that holds the token of the decision API")
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
 	flags.Var(&s.logFormat, "log-format", "`FORMAT` of the log: text or json (default text)")
 	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` for requests under way to end (default 30s)")

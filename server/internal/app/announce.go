@@ -1,0 +1,90 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Announce prints where the server listens. For the quick start it also prints what to try.
+func (a *App) Announce(w io.Writer, quickStart bool) error {
+	var text strings.Builder
+	if quickStart {
+		a.announceQuickStart(&text)
+	} else {
+		for _, s := range a.servers {
+			text.WriteString(strings.TrimRight(fmt.Sprintf("%-6s %s%s", s.name, s.url(), remark("  ", s.remark(a.notes(s.name)...))), " ") + "\n")
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// notes returns what a listener's line says besides its address.
+func (a *App) notes(name string) []string {
+	if name == Proxy && a.file.Upstream.URL == "" {
+		return []string{"in front of a built-in service that echoes each request"}
+	}
+	return nil
+}
+
+// remark returns a text after a separator; empty without a text.
+func remark(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
+}
+
+// remark returns what there is to say about the address of a listener, with further notes.
+func (s *server) remark(notes ...string) string {
+	var all []string
+	if everywhere(s.ln.Addr()) {
+		all = append(all, "every address of this machine")
+	}
+	if s.access != "" {
+		all = append(all, s.access)
+	}
+	return strings.Join(append(all, notes...), ", ")
+}
+
+// url returns the address of a listener as it is configured, with the port that it got.
+func (s *server) url() string { return s.scheme() + "://" + shown(s.ln.Addr(), s.at) }
+
+// everywhere reports whether a listener is at every address of this machine.
+func everywhere(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsUnspecified()
+}
+
+// shown returns the address of a listener. Where the system has [::] for 0.0.0.0, it is the configured address.
+func shown(addr net.Addr, configured string) string {
+	host, _, err := net.SplitHostPort(configured)
+	if tcp, ok := addr.(*net.TCPAddr); ok && everywhere(addr) && err == nil && host != "" {
+		return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+	}
+	return addr.String()
+}
+
+func (s *server) scheme() string {
+	if s.tls {
+		return "https"
+	}
+	return "http"
+}
+
+// URL returns where programs on this machine reach a listener; empty if it is off.
+func (a *App) URL(name string) string {
+	for _, s := range a.servers {
+		if s.name != name {
+			continue
+		}
+		if everywhere(s.ln.Addr()) {
+			return s.scheme() + "://" + shown(s.ln.Addr(), "localhost:0")
+		}
+		return s.url()
+	}
+	return ""
+}
