@@ -178,9 +178,12 @@ func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Durati
 	} else {
 		values[0], values[1] = q.policy, string(text)
 	}
+	first := len(dst) == 0 // no header is there to be added to
 	for i := range values {
 		name := h.names[i]
-		if there := dst[name]; len(there) > 0 {
+		if first {
+			dst[name] = values[i : i+1 : i+1]
+		} else if there := dst[name]; len(there) > 0 {
 			dst[name] = append(there[:len(there):len(there)], values[i])
 		} else {
 			dst[name] = values[i : i+1 : i+1]
