@@ -30,7 +30,7 @@
 // # For authors of stores
 //
 // Programs that use a store need none of the following. A store of your own implements [Store],
-// and may implement [Taker] and [Banner] too. Package storetest is its contract: it runs against
+// and may implement [Taker], [Banner] and [Sharded] too. Package storetest is its contract: it runs against
 // any store. These parts serve a store:
 //
 //   - [Request.Check] reports an invalid request. [Limit.Params] has the numbers of the limit
@@ -40,4 +40,5 @@
 //   - A [Decision] carries a [Receipt]. [Request.Charge] makes a [Charge] from it; Cancel,
 //     Settle and Release take the charge.
 //   - [DenialError] reports a batch that was denied although the store could not decide all of it.
+//     [ShardError] reports which requests it could not decide.
 package sluice

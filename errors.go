@@ -102,3 +102,17 @@ func (e *DenialError) Error() string {
 
 // Unwrap returns Err.
 func (e *DenialError) Unwrap() error { return e.Err }
+
+// ShardError reports which requests of a batch a Sharded store could not decide, because their
+// shards failed. The other shards work.
+type ShardError struct {
+	// Failed holds the positions of these requests in the batch.
+	Failed []int
+	// Err says why.
+	Err error
+}
+
+func (e *ShardError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ShardError) Unwrap() error { return e.Err }

@@ -46,6 +46,15 @@ type Taker interface {
 	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
 }
 
+// Sharded is a Store whose keys are on several servers, which fail one by one, such as the masters
+// of a cluster. Package guard keeps what it has learned about one server apart from the others.
+type Sharded interface {
+	Store
+	// Shard returns the number of the server that decides about a key: 0 or a little more. It
+	// does not block, and servers may change their numbers.
+	Shard(k Key) int
+}
+
 // taker makes any store a Taker.
 type taker struct{ Store }
 

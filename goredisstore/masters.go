@@ -62,11 +62,13 @@ func (c *client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 			continue
 		}
 		node := r.Nodes[0] // the master
+		slots := redisstore.SlotRange{First: r.Start, Last: r.End}
 		if at, ok := known[node.ID]; ok {
 			all[at].Slot = min(all[at].Slot, r.Start)
+			all[at].Ranges = append(all[at].Ranges, slots)
 			continue
 		}
-		m := redisstore.Master{Address: node.Addr, Slot: r.Start}
+		m := redisstore.Master{Address: node.Addr, Slot: r.Start, Ranges: []redisstore.SlotRange{slots}}
 		if m.Address == "" || strings.HasPrefix(m.Address, ":") {
 			m.Address = node.ID // the node does not have its own address
 		}

@@ -21,7 +21,7 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 	c := s.newCall(banKey)
 	defer s.free(c)
 	c.limit, c.key, c.lasts = l, k, d
-	if _, err := s.call(ctx, c); err != nil {
+	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil {
 		return err
 	}
 	if local, ok := s.o.Local.(sluice.Banner); ok {
@@ -39,7 +39,7 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 	c := s.newCall(liftBan)
 	defer s.free(c)
 	c.limit, c.key = l, k
-	if _, err := s.call(ctx, c); err != nil {
+	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil {
 		return false, err
 	}
 	found := c.found
@@ -57,7 +57,7 @@ func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage
 	c := s.newCall(listBans)
 	defer s.free(c)
 	c.query = q
-	if _, err := s.call(ctx, c); err != nil {
+	if _, err := s.call(ctx, c, s.lanes.listing()); err != nil {
 		return sluice.BanPage{}, err
 	}
 	return c.page, nil
@@ -65,12 +65,12 @@ func (s *Store) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPage
 
 // listed reports a list of bans to the breaker. A list in time counts as a success. Any other
 // outcome does not count, because it shows nothing about decisions.
-func (s *Store) listed(ctx context.Context, c *call, p permit) error {
+func (s *Store) listed(ctx context.Context, c *call) error {
 	if !c.left && c.err == nil {
-		s.breaker.succeed(p)
+		c.succeed()
 		return nil
 	}
-	s.breaker.giveUp(p)
+	c.giveUp()
 	switch {
 	case !c.left:
 		return c.err

@@ -38,7 +38,7 @@ func (s State) String() string {
 type breaker struct {
 	failures uint64
 	retry    time.Duration
-	hook     func(from, to State, why error)
+	hooks    *hooks // shared with the other breakers of the store
 
 	// word is the state in the low two bits, and above it how often the state has changed.
 	// The outcome of a call counts only for the state in which the call began.
@@ -47,17 +47,15 @@ type breaker struct {
 	good   atomic.Uint64 // calls that did not fail, in all states
 	opened atomic.Uint64 // from closed
 
-	mu    sync.Mutex
-	since time.Time // when the state began
-	next  time.Time // when a probe may be made, while open
-	last  error
+	mu     sync.Mutex
+	since  time.Time // when the state began
+	next   time.Time // when a probe may be made, while open
+	last   error
+	lastAt time.Time
 	// The failures within window, since the first one of them.
 	first  time.Time
 	failed uint64
 	goodAt uint64 // good, before the first failure
-
-	pending    []transition // not delivered yet
-	delivering bool
 }
 
 // window is how long a failure counts in the ratio of failures.
@@ -71,23 +69,38 @@ type transition struct {
 	why      error
 }
 
+// hooks call a function for the transitions of some breakers, in order and one at a time.
+type hooks struct {
+	hook func(from, to State, why error) // may be nil
+
+	mu         sync.Mutex
+	pending    []transition // not delivered yet
+	delivering bool
+}
+
 // permit allows one call of the store. Its outcome must be reported to the breaker.
 type permit struct {
 	word  uint64
 	probe bool
 }
 
-func (b *breaker) init(o *Options) {
-	b.failures, b.retry, b.hook = uint64(o.Failures), o.Retry, o.OnTransition
+func (b *breaker) init(o *Options, h *hooks) {
+	b.failures, b.retry, b.hooks = uint64(o.Failures), o.Retry, h
 	b.since = time.Now()
 }
 
-// stats fills in the figures of the breaker.
-func (b *breaker) stats(st *Stats) {
+// stats adds the figures of the breaker. Since and Last are the latest of several breakers.
+func (b *breaker) stats(st *Stats, failedAt *time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	st.State, st.Since, st.Last = b.state(), b.since, b.last
-	st.Answered, st.Opened = b.good.Load(), b.opened.Load()
+	if b.since.After(st.Since) {
+		st.Since = b.since
+	}
+	if b.last != nil && (st.Last == nil || b.lastAt.After(*failedAt)) {
+		st.Last, *failedAt = b.last, b.lastAt
+	}
+	st.Answered += b.good.Load()
+	st.Opened += b.opened.Load()
 }
 
 func stateOf(word uint64) State { return State(word & 3) }
@@ -95,7 +108,7 @@ func stateOf(word uint64) State { return State(word & 3) }
 func (b *breaker) state() State { return stateOf(b.word.Load()) }
 
 // enter returns a permit, if the store may be called. The caller that gets the permit of a
-// probe must call deliver.
+// probe must call deliver of its hooks.
 func (b *breaker) enter() (p permit, ok bool) {
 	word := b.word.Load()
 	switch stateOf(word) {
@@ -138,13 +151,13 @@ func (b *breaker) fail(p permit, why error) {
 		b.end(Open, why, b.pause())
 		return
 	}
+	now := time.Now()
 	b.mu.Lock()
-	b.last = why
+	b.last, b.lastAt = why, now
 	if b.word.Load() != p.word {
 		b.mu.Unlock()
 		return
 	}
-	now := time.Now()
 	if b.failed == 0 || now.Sub(b.first) > window {
 		b.first, b.failed, b.goodAt = now, 0, b.good.Load()
 	}
@@ -158,7 +171,7 @@ func (b *breaker) fail(p permit, why error) {
 	b.next = now.Add(b.pause())
 	b.move(Open, now, why)
 	b.mu.Unlock()
-	b.deliver()
+	b.hooks.deliver()
 }
 
 // giveUp reports that a call has no outcome, because its caller left.
@@ -175,12 +188,12 @@ func (b *breaker) end(to State, why error, pause time.Duration) {
 	if to == Open {
 		b.next = now.Add(pause)
 		if why != errGivenUp { //nolint:errorlint // it is never wrapped
-			b.last = why
+			b.last, b.lastAt = why, now
 		}
 	}
 	b.move(to, now, why)
 	b.mu.Unlock()
-	b.deliver()
+	b.hooks.deliver()
 }
 
 // pause returns a random time until the next probe, so that processes that lost the same
@@ -188,6 +201,13 @@ func (b *breaker) end(to State, why error, pause time.Duration) {
 func (b *breaker) pause() time.Duration {
 	half := b.retry / 2
 	return half + rand.N(b.retry-half)
+}
+
+// overdue returns how long the store could have been called again, but was not.
+func (b *breaker) overdue() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.next)
 }
 
 // untilNext returns the time until the store may be called again.
@@ -208,38 +228,47 @@ func (b *breaker) move(to State, now time.Time, why error) uint64 {
 	b.word.Store(word)
 	b.streak.Store(0)
 	b.failed, b.since = 0, now
-	if b.hook != nil {
-		b.pending = append(b.pending, transition{stateOf(old), to, why})
-	}
+	b.hooks.add(transition{stateOf(old), to, why})
 	return word
+}
+
+// add adds a transition. The caller holds the mutex of its breaker, and calls deliver after it
+// has unlocked it.
+func (h *hooks) add(t transition) {
+	if h.hook == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pending = append(h.pending, t)
 }
 
 // deliver calls the hook for all pending transitions, in order. One goroutine delivers at a
 // time; it also delivers the transitions that others add meanwhile.
-func (b *breaker) deliver() {
-	if b.hook == nil {
+func (h *hooks) deliver() {
+	if h.hook == nil {
 		return
 	}
-	b.mu.Lock()
-	if b.delivering {
-		b.mu.Unlock()
+	h.mu.Lock()
+	if h.delivering {
+		h.mu.Unlock()
 		return
 	}
-	b.delivering = true
+	h.delivering = true
 	defer func() { // also if the hook panics
-		b.delivering = false
-		b.mu.Unlock()
+		h.delivering = false
+		h.mu.Unlock()
 	}()
-	for len(b.pending) > 0 {
-		t := b.pending[0]
-		b.pending = b.pending[1:]
-		b.callHook(t)
+	for len(h.pending) > 0 {
+		t := h.pending[0]
+		h.pending = h.pending[1:]
+		h.callHook(t)
 	}
 }
 
-// callHook calls the hook with b.mu unlocked.
-func (b *breaker) callHook(t transition) {
-	b.mu.Unlock()
-	defer b.mu.Lock()
-	b.hook(t.from, t.to, t.why)
+// callHook calls the hook with h.mu unlocked.
+func (h *hooks) callHook(t transition) {
+	h.mu.Unlock()
+	defer h.mu.Lock()
+	h.hook(t.from, t.to, t.why)
 }

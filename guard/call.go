@@ -28,10 +28,11 @@ const (
 // call is one call of the store: its arguments and its results. A call that was left behind is
 // not read or used again.
 type call struct {
-	op   op
-	ctx  context.Context
-	done chan struct{} // has room for one value; the call has returned
-	left bool          // the call was left behind
+	op       op
+	ctx      context.Context
+	done     chan struct{} // has room for one value; the call has returned
+	left     bool          // the call was left behind
+	passages []passage     // in the lanes of its shards
 
 	request   sluice.Request
 	decision  sluice.Decision
@@ -67,7 +68,7 @@ func (s *Store) free(c *call) {
 		return
 	}
 	clear(c.requests)
-	*c = call{done: c.done, requests: c.requests[:0], decisions: c.decisions[:0]}
+	*c = call{done: c.done, passages: c.passages[:0], requests: c.requests[:0], decisions: c.decisions[:0]}
 	s.calls.Put(c)
 }
 
@@ -123,7 +124,7 @@ func (c *call) runBan(store sluice.Store) {
 // runAlone makes the call. It is the goroutine of the call.
 func (s *Store) runAlone(c *call) {
 	defer func() { // also if the store ends the goroutine
-		s.inFlight.Add(-1)
+		c.leave()
 		c.done <- struct{}{}
 	}()
 	c.run(s.o.Store)
@@ -131,71 +132,68 @@ func (s *Store) runAlone(c *call) {
 
 // runHere makes the call on the goroutine of its caller. If the store ends the goroutine,
 // runHere reports the failure itself.
-func (s *Store) runHere(c *call, p permit) {
+func (s *Store) runHere(c *call) {
 	returned := false
 	defer func() {
-		s.inFlight.Add(-1)
+		c.leave()
 		if !returned {
 			s.failed.Add(1)
-			s.breaker.fail(p, c.err)
+			s.fail(c, c.err, c.err)
 		}
 	}()
 	c.run(s.o.Store)
 	returned = true
 }
 
-// call makes a call of the store, if the breaker permits it, and reports the outcome to the
-// breaker. down means that the store did not answer, and err is the reason. Otherwise err is
-// the store's answer, or the caller's own context has ended.
-func (s *Store) call(ctx context.Context, c *call) (down bool, err error) {
+// call makes a call of one shard of the store, if its breaker permits it. See make.
+func (s *Store) call(ctx context.Context, c *call, l *lane) (down bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if s.inFlight.Add(1) > int64(s.o.MaxInFlight) {
-		s.inFlight.Add(-1)
-		s.shed.Add(1)
-		return true, ErrBusy
+	if err := s.enter(c, l); err != nil {
+		return true, err
 	}
-	p, ok := s.breaker.enter()
-	if !ok {
-		s.inFlight.Add(-1)
-		s.refused.Add(1)
-		return true, ErrOpen
+	return s.make(ctx, c)
+}
+
+// make makes a call of the store that has entered its lanes, and reports the outcome to their
+// breakers. down means that the store did not answer, and err is the reason. Otherwise err is
+// the store's answer, or the caller's own context has ended.
+func (s *Store) make(ctx context.Context, c *call) (down bool, err error) {
+	if c.probes() {
+		s.announce(c)
 	}
-	if p.probe {
-		s.announce(p)
-	}
-	good, start := s.breaker.good.Load(), time.Now()
+	start := time.Now()
 	bound, cancel := s.deadlines.bound(ctx, start)
 	if cancel != nil {
 		defer cancel()
 	}
 	c.ctx = bound
 	if s.o.Inline {
-		s.runHere(c, p)
+		s.runHere(c)
 	} else {
 		go s.runAlone(c)
 		c.wait(ctx)
 	}
 	took := time.Since(start)
 	if c.op == listBans {
-		return false, s.listed(ctx, c, p)
+		return false, s.listed(ctx, c)
 	}
 	if c.left {
 		err = errLate
 	} else if err = c.err; err == nil || isAnswer(err) {
-		s.answered(p, took)
+		s.answered(c, took)
 		return false, err
 	}
 	if ctx.Err() != nil {
 		s.givenUp.Add(1)
 		switch {
 		case took >= s.o.Slow, cancel == nil && bound.Err() != nil:
-			s.breaker.fail(p, ErrSlow) // it had its time, although the caller left
-		case took >= s.o.Deadline/patience && s.breaker.good.Load() == good:
-			s.breaker.fail(p, ErrLate) // it answered no other call meanwhile
+			s.fail(c, err, ErrSlow) // it had its time, although the caller left
+		case took >= s.o.Deadline/patience:
+			c.failSilent(ErrLate)
 		default:
-			s.breaker.giveUp(p)
+			c.giveUp()
 		}
 		return false, callerError(ctx, c)
 	}
@@ -206,7 +204,7 @@ func (s *Store) call(ctx context.Context, c *call) (down bool, err error) {
 			err = fmt.Errorf("%w: %w", ErrLate, err)
 		}
 	}
-	s.breaker.fail(p, err)
+	s.fail(c, err, err)
 	return true, err
 }
 
@@ -218,15 +216,15 @@ func (s *Store) call(ctx context.Context, c *call) (down bool, err error) {
 const patience = 4
 
 // announce calls the hook before a probe. If the hook panics, there is no probe.
-func (s *Store) announce(p permit) {
+func (s *Store) announce(c *call) {
 	delivered := false
 	defer func() {
 		if !delivered {
-			s.inFlight.Add(-1)
-			s.breaker.giveUp(p)
+			c.leave()
+			c.giveUp()
 		}
 	}()
-	s.breaker.deliver()
+	s.hooks.deliver()
 	delivered = true
 }
 
@@ -261,13 +259,13 @@ func (c *call) wait(caller context.Context) {
 }
 
 // answered reports to the breaker that the store answered a call.
-func (s *Store) answered(p permit, took time.Duration) {
+func (s *Store) answered(c *call, took time.Duration) {
 	if took <= s.o.Slow {
-		s.breaker.succeed(p)
+		c.succeed()
 		return
 	}
 	s.slow.Add(1)
-	s.breaker.fail(p, fmt.Errorf("%w: it took %v", ErrSlow, took))
+	s.fail(c, nil, fmt.Errorf("%w: it took %v", ErrSlow, took))
 }
 
 // callerError returns the error of a call whose caller's own context has ended.

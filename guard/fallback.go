@@ -211,7 +211,7 @@ func (s *Store) fromLocal(r *sluice.Request, d *sluice.Decision) {
 	}
 	if result := fresh(r); result.Reason != algo.Never {
 		// Too much for the share, but not for the limit.
-		d.Reason, d.RetryAfter = sluice.ReasonLimited, s.retryAfter()
+		d.Reason, d.RetryAfter = sluice.ReasonLimited, s.retryAfter(r)
 	}
 }
 
@@ -249,13 +249,15 @@ func (s *Store) deny(r *sluice.Request) sluice.Decision {
 	if result := fresh(r); result.Reason == algo.Never {
 		d.Reason = sluice.ReasonNever // also when the store is back
 	} else {
-		d.RetryAfter = s.retryAfter()
+		d.RetryAfter = s.retryAfter(r)
 	}
 	return d
 }
 
-// retryAfter returns the time until the store may decide again.
-func (s *Store) retryAfter() time.Duration { return max(leastRetry, s.breaker.untilNext()) }
+// retryAfter returns the time until the store may decide a request again.
+func (s *Store) retryAfter(r *sluice.Request) time.Duration {
+	return max(leastRetry, s.lanes.of(r.Key).breaker.untilNext())
+}
 
 // fresh returns the result of a request for a key that has used nothing.
 func fresh(r *sluice.Request) (result algo.Result) {

@@ -10,7 +10,8 @@ import (
 
 // Options are the settings of a Store. An option without a default is required.
 type Options struct {
-	// Store is the store to guard. It must not be a guard itself. Its receipts must
+	// Store is the store to guard. If it is a sluice.Sharded, each shard has a circuit breaker and
+	// a bound on calls in flight of its own. It must not be a guard itself. Its receipts must
 	// come from package algo: times in microseconds, or their complements.
 	Store sluice.Store
 	// Local decides for the fallback Local. It is a bounded store in this process, such as
@@ -39,7 +40,8 @@ type Options struct {
 	// call is used, but the breaker counts a failure. Default: Deadline.
 	Slow time.Duration
 	// MaxInFlight is how many calls of the store may be in flight, including calls that have
-	// not returned by their deadline. Beyond that, the fallback decides at once. Default: 1024.
+	// not returned by their deadline. Beyond that, the fallback decides at once. For a Sharded
+	// store, it is the bound for each shard. Default: 1024.
 	MaxInFlight int
 	// Failures is how many calls in a row must fail to open the breaker. It also opens when
 	// that many calls fail within a second, unless successes outnumber failures since the first
@@ -59,7 +61,7 @@ type Options struct {
 	// 100,000, which take up to 20 MB.
 	MaxLeases int
 
-	// OnTransition is called for each change of the breaker's state, in order and one at a
+	// OnTransition is called for each change of a breaker's state, in order and one at a
 	// time. A caller of the store waits for it, so it should return at once. The argument why
 	// is the reason for which the breaker opens; it is nil for all other changes. Default:
 	// none.

@@ -24,14 +24,14 @@ import (
 type Store struct {
 	o         Options
 	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
-	breaker   breaker
+	hooks     hooks
+	lanes     lanes
 	deadlines deadlines
 	scaler    scaler
 	leases    leases
 	calls     sync.Pool // *call
 	doubts    retry.Later
 
-	inFlight                                   atomic.Int64
 	shed, refused, givenUp, failed, late, slow atomic.Uint64
 	locals, allows, denials, holds             atomic.Uint64
 }
@@ -44,7 +44,8 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{o: o, doubts: retry.Later{Most: mostDoubts, First: firstDoubt, Last: lastDoubt}}
-	s.breaker.init(&o)
+	s.hooks.hook = o.OnTransition
+	s.lanes.init(&s.o, &s.hooks)
 	s.deadlines.init(o.Deadline)
 	s.scaler.share = o.Share
 	s.leases.init(o.MaxLeases)
@@ -53,15 +54,21 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// State returns the state of the circuit breaker. It stays Open until the next request.
-func (s *Store) State() State { return s.breaker.state() }
+// State returns the state of the circuit breaker. It stays Open until the next request. A Sharded
+// store has a breaker for each shard, and State returns the worst of them: Open, if one is. An open
+// breaker without a request for a minute does not count there, because its shard may be gone.
+func (s *Store) State() State { return s.lanes.state() }
 
 // Stats are figures about a Store since it was made.
 type Stats struct {
-	// State is the state of the breaker, and Since the time of its last change.
+	// State is the state that Store.State returns, and Since the time of a breaker's last change.
 	State State
 	Since time.Time
-	// InFlight is how many calls of the store have not returned.
+	// Shards counts the breakers: one, or as many as shards that a Sharded store has named.
+	// Failing counts the ones that are not Closed.
+	Shards, Failing int
+	// InFlight is how many calls of the store have not returned. A batch counts once for each of
+	// its shards.
 	InFlight int
 	// Leases is how many leases are remembered.
 	Leases int
@@ -89,20 +96,19 @@ type Stats struct {
 // Stats returns the current figures. It reads them one after another.
 func (s *Store) Stats() Stats {
 	st := Stats{
-		InFlight: int(s.inFlight.Load()),
-		Leases:   s.leases.len(),
-		Slow:     s.slow.Load(),
-		Failed:   s.failed.Load(),
-		Late:     s.late.Load(),
-		GivenUp:  s.givenUp.Load(),
-		Refused:  s.refused.Load(),
-		Shed:     s.shed.Load(),
-		Local:    s.locals.Load(),
-		Allowed:  s.allows.Load(),
-		Denied:   s.denials.Load(),
-		Held:     s.holds.Load(),
+		Leases:  s.leases.len(),
+		Slow:    s.slow.Load(),
+		Failed:  s.failed.Load(),
+		Late:    s.late.Load(),
+		GivenUp: s.givenUp.Load(),
+		Refused: s.refused.Load(),
+		Shed:    s.shed.Load(),
+		Local:   s.locals.Load(),
+		Allowed: s.allows.Load(),
+		Denied:  s.denials.Load(),
+		Held:    s.holds.Load(),
 	}
-	s.breaker.stats(&st)
+	s.lanes.stats(&st)
 	st.Answered += st.Slow
 	return st
 }
@@ -124,7 +130,7 @@ func (s *Store) decideOne(ctx context.Context, r *sluice.Request) (d sluice.Deci
 	c := s.newCall(decide)
 	defer s.free(c)
 	c.request = *r
-	if down, err = s.call(ctx, c); err == nil {
+	if down, err = s.call(ctx, c, s.lanes.of(r.Key)); err == nil {
 		d = c.decision
 	}
 	return d, down, err
@@ -139,9 +145,19 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	}
 	c := s.newCall(decideAll)
 	defer s.free(c)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	away, why := s.enterAll(c, rs)
+	switch {
+	case len(c.passages) == 0:
+		return s.fallBackAll(ctx, rs, out, why)
+	case away != nil:
+		return s.split(ctx, c, rs, out, away, why)
+	}
 	c.requests = append(c.requests[:0], rs...)
 	c.decisions = append(c.decisions[:0], out...)
-	down, err := s.call(ctx, c)
+	down, err := s.make(ctx, c)
 	s.doubtAll(rs, err)
 	switch {
 	case down:
@@ -208,7 +224,7 @@ func (s *Store) end(ctx context.Context, op op, charge *sluice.Charge, actual in
 	c := s.newCall(op)
 	defer s.free(c)
 	c.charge, c.actual, c.latency = *charge, actual, latency
-	_, err := s.call(ctx, c)
+	_, err := s.call(ctx, c, s.lanes.of(charge.Key))
 	return err
 }
 
@@ -221,7 +237,7 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	c := s.newCall(reset)
 	defer s.free(c)
 	c.limit, c.key = l, k
-	if _, err := s.call(ctx, c); err != nil || s.o.Local == nil {
+	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil || s.o.Local == nil {
 		return err
 	}
 	return s.o.Local.Reset(ctx, s.scaler.limit(l), k)

@@ -70,8 +70,8 @@ type RedisStore struct {
 	Tenant int `yaml:"tenant" unit:"number of a part"`
 	// Deadline is how long a call may take before on_store_error applies, 1ms to 1m. Default: 50ms.
 	Deadline time.Duration `yaml:"deadline"`
-	// InFlight is how many calls may be in flight. Beyond that, on_store_error applies at
-	// once. Default: 1024.
+	// InFlight is how many calls may be in flight, to each node of a cluster. Beyond that,
+	// on_store_error applies at once. Default: 1024.
 	InFlight int `yaml:"in_flight" unit:"calls"`
 	// Local is for rules with on_store_error: local.
 	Local LocalStore `yaml:"local"`

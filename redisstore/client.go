@@ -37,7 +37,12 @@ type Master struct {
 	Address string
 	// Slot is the master's first slot in a cluster.
 	Slot int
+	// Ranges are all its slots in a cluster.
+	Ranges []SlotRange
 }
+
+// SlotRange is the slots of a cluster from First to Last.
+type SlotRange struct{ First, Last int }
 
 // ServerError is an error reply of the server. The script has changed nothing.
 type ServerError struct {

@@ -50,6 +50,18 @@ func (n *names) stem(k sluice.Key) string {
 	return string(b)
 }
 
+// slot returns the slot of all server keys of a limit's key.
+func (n *names) slot(k sluice.Key) uint16 {
+	var room [maxKeyText]byte // most texts fit
+	var tag []byte
+	if n.tenant != nil {
+		tag = n.appendText(room[:0], "t", n.tenant(k))
+	} else {
+		tag = n.appendText(room[:0], "k", k.Text())
+	}
+	return crcOf(tag) % slots
+}
+
 // appendText appends a text so that it has no closing brace and is not empty. A percent sign
 // escapes; "%!" and "%#" begin a digest.
 func (n *names) appendText(b []byte, domain, text string) []byte {

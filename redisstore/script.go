@@ -97,7 +97,11 @@ func (s *Store) run(ctx context.Context, sc *script, keys, args []string) (strin
 	if err == nil {
 		return reply, nil
 	}
-	return "", failure(err)
+	err = failure(err)
+	if s.cluster && !errors.As(err, &answer) {
+		s.shards.hurry()
+	}
+	return "", err
 }
 
 // failure wraps a client's error, with sluice.ErrUnknownOutcome if something may have changed.

@@ -25,11 +25,15 @@ func slotOf(key string) uint16 {
 			key = key[open+1:][:n]
 		}
 	}
-	var crc uint16
-	for i := range len(key) {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
+	return crcOf(key) % slots
+}
+
+// crcOf returns the CRC-16 (XMODEM) of a text.
+func crcOf[T string | []byte](text T) (crc uint16) {
+	for i := range len(text) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^text[i]]
 	}
-	return crc % slots
+	return crc
 }
 
 // crcTable holds the remainders of all bytes for the polynomial x¹⁶ + x¹² + x⁵ + 1.
@@ -76,7 +80,7 @@ type part struct {
 func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	bySlot := make(map[uint16][]int)
 	for i := range rs {
-		slot := slotOf(s.names.stem(rs[i].Key))
+		slot := s.names.slot(rs[i].Key)
 		bySlot[slot] = append(bySlot[slot], i)
 	}
 	if len(bySlot) == 1 {
@@ -93,9 +97,11 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 	inParallel(parts, func(p *part) { p.batch, p.err = s.runBatch(ctx, p.rs) })
 	allowed := true
 	var failed []error
+	var silent []int // the requests of the failed parts
 	for i := range parts {
 		if parts[i].err != nil {
 			failed = append(failed, parts[i].err)
+			silent = append(silent, parts[i].indexes...)
 		} else {
 			allowed = allowed && parts[i].batch.all
 		}
@@ -106,6 +112,7 @@ func (s *Store) decideSlots(ctx context.Context, rs []sluice.Request, out []slui
 		if !given || slices.ContainsFunc(parts, func(p part) bool { return p.err == nil && p.batch.lasts() }) {
 			err = unknown(err)
 		}
+		err = &sluice.ShardError{Failed: silent, Err: err}
 		if denied := denials(parts); len(denied) > 0 {
 			err = &sluice.DenialError{Denied: denied, Err: err}
 		}

@@ -65,6 +65,7 @@ type Store struct {
 	limits  limits
 	clock   func() int64
 	closed  atomic.Bool
+	shards  shards
 	late    chan struct{} // holds a value for each batch that is given back late
 }
 

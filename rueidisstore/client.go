@@ -52,12 +52,14 @@ func NewClient(o rueidis.ClientOption) (*Client, error) {
 		return nil, errors.New("rueidisstore: with a ConnLifetime, rueidis sends calls again that may have run, which charges twice: set no ConnLifetime")
 	}
 	o.DisableCache = true
+	l := newLane()
 	c, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, fmt.Errorf("rueidisstore: cannot connect: %w", explain(err))
 	}
 	roomy := o.RingScaleEachConn == 0 || o.RingScaleEachConn >= rueidis.DefaultRingScale
-	return &Client{redis: c, lane: newLane(roomy && c.Mode() == rueidis.ClientModeStandalone)}, nil
+	l.simple = roomy && c.Mode() == rueidis.ClientModeStandalone
+	return &Client{redis: c, lane: l}, nil
 }
 
 // Cluster reports whether the client speaks to a cluster.
@@ -105,14 +107,15 @@ func (c *Client) call(ctx context.Context, command rueidis.Completed) (rueidis.R
 		c.lane.note(now, err)
 		return reply, err
 	}
+	apart := c.lane.apartOf(command.Slot())
 	select {
-	case c.lane.apart <- struct{}{}:
+	case apart <- struct{}{}:
 	case <-ctx.Done():
 		return none, notSent(fmt.Errorf("%d calls wait for the server: %w", maxApart, ctx.Err()))
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		defer func() { <-c.lane.apart }()
+		defer func() { <-apart }()
 		reply, err := c.send(ctx, command)
 		c.lane.note(now, err)
 		done <- outcome{reply, err}

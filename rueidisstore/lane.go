@@ -19,9 +19,16 @@ type lane struct {
 	start    time.Time // the times below count from here
 	answered atomic.Int64
 	failed   atomic.Int64
-	direct   atomic.Int32  // calls that run in their caller's goroutine
-	apart    chan struct{} // holds a value for each call in a goroutine of its own
+	direct   atomic.Int32 // calls that run in their caller's goroutine
+	// apart holds a value for each call in a goroutine of its own, by the slots of a cluster. A
+	// node that does not answer fills only the places of its own slots.
+	apart [slotGroups + 1]chan struct{}
 }
+
+const (
+	groupSlots = 256
+	slotGroups = 16384 / groupSlots // one more is for calls without a slot
+)
 
 const (
 	// Together these fit into one queue of rueidis, so that a direct call finds room.
@@ -35,12 +42,18 @@ const (
 	doubt = 20 * time.Second
 )
 
-func newLane(simple bool) *lane {
-	l := &lane{simple: simple, start: time.Now(), apart: make(chan struct{}, maxApart)}
+func newLane() *lane {
+	l := &lane{start: time.Now()}
+	for i := range l.apart {
+		l.apart[i] = make(chan struct{}, maxApart)
+	}
 	l.answered.Store(-int64(lately))
 	l.failed.Store(-int64(doubt))
 	return l
 }
+
+// apartOf returns the places for calls to a slot, or to a server without slots.
+func (l *lane) apartOf(slot uint16) chan struct{} { return l.apart[min(slot/groupSlots, slotGroups)] }
 
 // now returns the time for the other methods.
 func (l *lane) now() time.Duration { return time.Since(l.start) }

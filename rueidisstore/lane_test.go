@@ -17,7 +17,7 @@ import (
 func TestLaneDoubt(t *testing.T) {
 	const ms = time.Millisecond
 	denied := &redisstore.ServerError{Text: "NOSCRIPT"}
-	l := newLane(true)
+	l := simpleLane()
 	steps := []struct {
 		at   time.Duration
 		note bool // note this outcome before the call
@@ -44,7 +44,7 @@ func TestLaneDoubt(t *testing.T) {
 
 	// A failure is noted at its own time, and stays in mind.
 	for _, err := range []error{io.EOF, context.DeadlineExceeded, notSent(io.EOF)} {
-		l := newLane(true)
+		l := simpleLane()
 		l.note(0, err)
 		failed := l.now()
 		l.note(failed+doubt-ms, nil)
@@ -57,8 +57,15 @@ func TestLaneDoubt(t *testing.T) {
 	}
 }
 
+// simpleLane returns the lane of a single server.
+func simpleLane() *lane {
+	l := newLane()
+	l.simple = true
+	return l
+}
+
 func TestLaneOfSeveralServers(t *testing.T) {
-	l := newLane(false)
+	l := newLane()
 	l.note(0, nil)
 	if l.enter(1) {
 		t.Fatal("rueidis dials in the background for several servers")
@@ -66,7 +73,7 @@ func TestLaneOfSeveralServers(t *testing.T) {
 }
 
 func TestLaneIsBounded(t *testing.T) {
-	l := newLane(true)
+	l := simpleLane()
 	l.note(0, nil)
 	for i := range maxDirect {
 		if !l.enter(1) {
@@ -84,14 +91,23 @@ func TestLaneIsBounded(t *testing.T) {
 
 // TestFullApart is a call while all goroutines for calls are taken.
 func TestFullApart(t *testing.T) {
-	c := &Client{lane: newLane(false)}
+	c := &Client{lane: newLane()}
 	for range maxApart {
-		c.lane.apart <- struct{}{}
+		c.lane.apartOf(0) <- struct{}{}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err := c.do(ctx, rueidis.Completed{})
 	if !errors.Is(err, redisstore.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v; want that the call was not sent by its deadline", err)
+	}
+}
+
+// TestApartOf: slots that are far apart, and calls without a slot, do not share places.
+func TestApartOf(t *testing.T) {
+	l := newLane()
+	if l.apartOf(0) != l.apartOf(groupSlots-1) || l.apartOf(0) == l.apartOf(groupSlots) ||
+		l.apartOf(16383) == l.apartOf(16384) || l.apartOf(16384) != l.apartOf(1<<15) {
+		t.Error("slots do not have the places of their group")
 	}
 }

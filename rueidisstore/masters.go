@@ -62,6 +62,7 @@ func (c *Client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 			all = append(all, m)
 		} else {
 			all[at].Slot = min(all[at].Slot, m.Slot)
+			all[at].Ranges = append(all[at].Ranges, m.Ranges...)
 		}
 	}
 	return all, nil
@@ -74,7 +75,11 @@ func readRange(r *rueidis.RedisMessage) (m redisstore.Master, id string, err err
 	if err != nil || len(parts) < 3 {
 		return m, "", errSlots
 	}
-	slot, err := parts[0].AsInt64()
+	first, err := parts[0].AsInt64()
+	if err != nil {
+		return m, "", errSlots
+	}
+	last, err := parts[1].AsInt64()
 	if err != nil {
 		return m, "", errSlots
 	}
@@ -91,7 +96,7 @@ func readRange(r *rueidis.RedisMessage) (m redisstore.Master, id string, err err
 	if err != nil {
 		return m, "", errSlots
 	}
-	m = redisstore.Master{Address: id, Slot: int(slot)}
+	m = redisstore.Master{Address: id, Slot: int(first), Ranges: []redisstore.SlotRange{{First: int(first), Last: int(last)}}}
 	if host != "" {
 		m.Address = net.JoinHostPort(host, strconv.FormatInt(port, 10))
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,9 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 		OnTransition: func(_, to guard.State, why error) {
 			switch to {
 			case guard.Closed:
-				r.health.mend(tripped)
+				if r.guard.State() == guard.Closed { // for all nodes of a cluster
+					r.health.mend(tripped)
+				}
 			case guard.Open:
 				r.health.worsen(tripped, why)
 			case guard.HalfOpen: // probing
@@ -287,18 +290,52 @@ var probed = sluice.Request{
 	Key:   sluice.StringKey("sluice probe"), Cost: 1, Peek: true,
 }
 
-// probe returns why the store does not answer, nil if it does.
+// probe returns why the store does not answer, nil if it does. If nodes of a cluster fail, it
+// probes all of them.
 func (r *redis) probe(ctx context.Context) error {
-	if r.guard.State() != guard.Closed {
-		patient, cancel := context.WithTimeout(ctx, mendPatience)
-		_, err := r.remote.to.Load().Decide(patient, probed)
-		cancel()
+	failing := r.guard.Failing()
+	if len(failing) == 0 {
+		return r.probeWith(ctx, probed)
+	}
+	errs := make([]error, len(failing))
+	var all sync.WaitGroup
+	for i, shard := range failing {
+		all.Go(func() { errs[i] = r.probeShard(ctx, shard) })
+	}
+	all.Wait()
+	for _, err := range errs {
 		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// mostProbeKeys bounds the keys that probeShard tries: several for each node of the largest cluster.
+const mostProbeKeys = 1 << 14
+
+// probeShard probes a node that fails. It opens a lost connection again first.
+func (r *redis) probeShard(ctx context.Context, shard int) error {
+	q := probed
+	for i := range mostProbeKeys {
+		if r.remote.Shard(q.Key) == shard {
+			break
+		}
+		q.Key = sluice.StringKey("sluice probe " + strconv.Itoa(i))
+	}
+	patient, cancel := context.WithTimeout(ctx, mendPatience)
+	_, err := r.remote.to.Load().Decide(patient, q)
+	cancel()
+	if err != nil {
+		return err
+	}
+	return r.probeWith(ctx, q)
+}
+
+// probeWith probes the store with a request.
+func (r *redis) probeWith(ctx context.Context, q sluice.Request) error {
 	before := r.guard.Stats().Failed
-	d, err := r.guard.Decide(ctx, probed)
+	d, err := r.guard.Decide(ctx, q)
 	switch st := r.guard.Stats(); {
 	case err == nil && !d.Degraded:
 		r.health.mend(unanswered)
@@ -342,10 +379,19 @@ var errStore = errors.New("the store does not decide, and every rule denies then
 // while rules decide without it, because the other servers have lost it too. But a server whose rules all deny
 // should get no requests.
 func (r *redis) ready() error {
-	if r.denies.Load() && r.health.trouble() != nil {
+	if failing, of := r.lost(); r.denies.Load() && r.health.trouble() != nil && failing == of {
 		return errStore
 	}
 	return nil
+}
+
+// lost returns how many nodes of the store do not decide while there is trouble, and of how many.
+func (r *redis) lost() (failing, of int) {
+	st := r.guard.Stats()
+	if st.Failing == 0 {
+		return st.Shards, st.Shards // for another reason
+	}
+	return st.Failing, st.Shards
 }
 
 // status describes the state of the store in a line. It contains no address, because anybody who reaches the
@@ -355,7 +401,11 @@ func (r *redis) status() string {
 	if t == nil {
 		return "store: ok"
 	}
-	return fmt.Sprintf("store: degraded since %s, rules answer by on_store_error; %s", t.since.UTC().Format(time.RFC3339), reason(t.why))
+	where := ""
+	if failing, of := r.lost(); failing < of {
+		where = fmt.Sprintf(" for the keys of %d of %d nodes", failing, of)
+	}
+	return fmt.Sprintf("store: degraded since %s, rules answer by on_store_error%s; %s", t.since.UTC().Format(time.RFC3339), where, reason(t.why))
 }
 
 // reason describes an error in a few words.

@@ -17,7 +17,7 @@ type remote struct {
 	observe func(time.Duration)
 }
 
-var _ sluice.Store = (*remote)(nil)
+var _ sluice.Sharded = (*remote)(nil)
 
 // miss sets why there is no store yet.
 func (r *remote) miss(why error) {
@@ -51,6 +51,14 @@ func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluic
 	}
 	defer func() { r.observe(time.Since(began)) }()
 	return s.DecideAll(ctx, qs, out)
+}
+
+// Shard returns the number of the server that decides about a key.
+func (r *remote) Shard(k sluice.Key) int {
+	if s := r.to.Load(); s != nil {
+		return s.Shard(k)
+	}
+	return 0
 }
 
 // Cancel gives a charge back.

@@ -40,8 +40,10 @@ func (a *App) publishRedis() {
 		}
 		return 1
 	})
-	m.Gauge("sluice_store_breaker_state", "The breaker of the store: 0 closed, 1 open, 2 half-open.",
+	m.Gauge("sluice_store_breaker_state", "The breaker of the store: 0 closed, 1 open, 2 half-open. In a cluster, the worst of all nodes.",
 		func() float64 { return float64(r.guard.State()) })
+	m.Gauge("sluice_store_nodes_failing", "Nodes of the store whose breaker is not closed.",
+		func() float64 { return float64(r.guard.Stats().Failing) })
 	m.Counter("sluice_store_breaker_opened_total", "How often the breaker opened.",
 		func() float64 { return float64(r.guard.Stats().Opened) })
 	m.Gauge("sluice_store_calls_in_flight", "Calls of the store that have not returned.",

@@ -1,0 +1,239 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+const (
+	nodeRate = 2000 // calls a second
+	nodeKeys = 600
+	nodeHang = 3500 * time.Millisecond
+	// nodeShare of the requests for keys of healthy masters are decided by the store.
+	nodeShare = 0.99
+)
+
+// nodeLimit never runs out here.
+var nodeLimit = sluice.MustLimit("node", sluice.TokenBucket{Rate: sluice.PerDay(1000), Burst: 1_000_000})
+
+// A nodeCall is a call of a nodeLoad: a request for one key, or a batch for the key and the
+// key of everybody, which the hung master has.
+type nodeCall struct {
+	key      int
+	batch    bool
+	at, took time.Duration // since the load began; the time of the call
+	degraded bool          // the decision about the key
+	err      error
+}
+
+// A nodeLoad calls a store for many keys of a cluster, whatever becomes of the calls.
+type nodeLoad struct {
+	*testing.T
+	store  sluice.Store
+	keys   []sluice.Key
+	common sluice.Key
+	began  time.Time
+	calls  []nodeCall
+	count  atomic.Int64
+	late   time.Duration // the most by which the load's clock was late
+	stop   chan struct{}
+	ended  chan struct{}
+}
+
+func startNodeLoad(t *testing.T, s sluice.Store, common sluice.Key) *nodeLoad {
+	t.Helper()
+	l := &nodeLoad{
+		T: t, store: s, common: common, began: time.Now(),
+		calls: make([]nodeCall, 60*nodeRate), stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for i := range nodeKeys {
+		l.keys = append(l.keys, sluice.StringKey(fmt.Sprint("node ", i)))
+	}
+	go l.run()
+	return l
+}
+
+func (l *nodeLoad) run() {
+	defer close(l.ended)
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for last := time.Now(); ; last = time.Now() {
+		select {
+		case <-tick.C:
+		case <-l.stop:
+			return
+		}
+		l.late = max(l.late, time.Since(last))
+		due := int64(time.Since(l.began).Seconds() * nodeRate)
+		for i := l.count.Load(); i < due && int(i) < len(l.calls); i = l.count.Add(1) {
+			calls.Go(func() { l.call(int(i)) })
+		}
+	}
+}
+
+func (l *nodeLoad) call(i int) {
+	c := &l.calls[i]
+	c.key, c.batch = i%nodeKeys, i/nodeKeys%4 == 3
+	ctx, cancel := context.WithTimeout(context.Background(), redistest.Soon)
+	defer cancel()
+	began := time.Now()
+	r := sluice.Request{Limit: nodeLimit, Key: l.keys[c.key], Cost: 1}
+	var out [2]sluice.Decision
+	if c.batch {
+		c.err = l.store.DecideAll(ctx, []sluice.Request{r, {Limit: nodeLimit, Key: l.common, Cost: 1}}, out[:])
+	} else {
+		out[0], c.err = l.store.Decide(ctx, r)
+	}
+	c.at, c.took, c.degraded = began.Sub(l.began), time.Since(began), out[0].Degraded
+}
+
+// await returns when so many calls have begun as begin in a time.
+func (l *nodeLoad) await(d time.Duration) {
+	l.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for due := l.count.Load() + int64(d.Seconds()*nodeRate); l.count.Load() < due; {
+		select {
+		case <-tick.C:
+		case <-l.Context().Done():
+			l.Fatal("the test has ended")
+		}
+	}
+}
+
+func (l *nodeLoad) end() []nodeCall {
+	l.Helper()
+	close(l.stop)
+	select {
+	case <-l.ended:
+	case <-time.After(redistest.Soon):
+		l.Fatal("calls hang")
+	}
+	return l.calls[:l.count.Load()]
+}
+
+// ownersOf returns the masters of keys, in a cluster whose slots have not moved.
+func ownersOf(t *testing.T, cluster *redistest.Cluster, keys []sluice.Key) []*redistest.Server {
+	t.Helper()
+	ctx := redistest.Within(t, redistest.Soon)
+	masters, err := cluster.Masters(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := masters[0].Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	owners := make([]*redistest.Server, len(keys))
+	for i, k := range keys {
+		slot, err := conn.Do(ctx, "CLUSTER", "KEYSLOT", slotKey(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners[i] = masters[((int(slot.(int64))+1)*len(masters)-1)/redistest.Slots]
+	}
+	return owners
+}
+
+// TestHungMaster stops one master of three. The store decides about the keys of the other
+// masters throughout, in single requests and in batches with a key of the hung master; and about
+// the keys of the hung master soon after it goes on.
+func TestHungMaster(t *testing.T) {
+	t.Parallel()
+	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
+		t.Parallel()
+		cluster := redistest.StartCluster(t, 3, 0, redistest.Config("cluster-require-full-coverage no"))
+		common := sluice.StringKey("everybody")
+		g, err := guard.New(guard.Options{
+			Store:    a.Open(t, adapters.ToCluster(cluster), redisstore.Options{}),
+			Deadline: loadDeadline, Default: guard.Allow, Inline: a.Name == "rueidis", // as in the server
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := startNodeLoad(t, g, common)
+		owners := ownersOf(t, cluster, append(l.keys, common))
+		hung := owners[nodeKeys]
+		sick := make([]bool, nodeKeys)
+		for i := range sick {
+			sick[i] = owners[i] == hung
+		}
+		l.await(500 * time.Millisecond)
+		from := time.Since(l.began)
+		if err := hung.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		l.await(nodeHang)
+		to := time.Since(l.began)
+		if err := hung.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		resumed := time.Since(l.began)
+		l.await(2 * time.Second)
+		l.check(l.end(), sick, from, to, resumed)
+		st := g.Stats()
+		t.Logf("late by %v at most; %+v", l.late, st)
+	})
+}
+
+// check holds the calls between two times to the promise about healthy keys, and the calls
+// after a third one to the recovery of the others.
+func (l *nodeLoad) check(calls []nodeCall, sick []bool, from, to, resumed time.Duration) {
+	l.Helper()
+	var took []time.Duration
+	var all, stored [2]int // of single requests, and of batches
+	first := time.Duration(-1)
+	for i := range calls {
+		c := &calls[i]
+		if c.err != nil {
+			l.Fatalf("a decision failed: %v", c.err)
+		}
+		if sick[c.key] {
+			if end := c.at + c.took; c.at > resumed && !c.degraded && (first < 0 || end < first) {
+				first = end
+			}
+			continue
+		}
+		if c.at < from || c.at > to {
+			continue
+		}
+		kind := 0
+		if c.batch {
+			kind = 1
+		}
+		took = append(took, c.took)
+		all[kind]++
+		if !c.degraded {
+			stored[kind]++
+		}
+	}
+	for kind, name := range []string{"requests", "batches with a key of the hung master"} {
+		share := float64(stored[kind]) / float64(all[kind])
+		if share < nodeShare {
+			l.Errorf("the store decided %.2f %% of the %d %s for keys of healthy masters, want %v %%", 100*share, all[kind], name, 100*nodeShare)
+		}
+		l.Logf("%s: %.2f %% of %d", name, 100*share, all[kind])
+	}
+	slices.Sort(took)
+	if p99, want := took[len(took)*99/100], answerWithin+hops*l.late; p99 > want {
+		l.Errorf("99 of 100 answers about keys of healthy masters came within %v, want %v", p99, want)
+	}
+	if want := resumed + recoverWithin + hops*l.late; first < 0 || first > want {
+		l.Errorf("the store decided about keys of the hung master again after %v, want %v", first-resumed, want-resumed)
+	}
+	l.Logf("the hung master decided again after %v", first-resumed)
+}
