@@ -2,6 +2,7 @@ package sluice
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -13,8 +14,17 @@ type Lease struct {
 	request  Request
 	decision Decision
 	granted  time.Time
-	ended    atomic.Bool
+	state    atomic.Uint32 // leaseHeld and so on
+	latency  time.Duration // at the first Release; belongs to the call that has set leaseEnding
 }
+
+// The states of a lease.
+const (
+	leaseHeld   = iota
+	leaseEnding // a Release is in progress
+	leaseUnsure // a Release may have ended it
+	leaseEnded
+)
 
 func newLease(store Store, r *Request, d Decision) *Lease {
 	// A request in the queue begins after its delay: waiting is not work.
@@ -36,7 +46,7 @@ func (l *Lease) Renew(ctx context.Context) (Decision, error) {
 	if !l.decision.Allowed {
 		return Decision{}, &RequestError{Limit: l.request.Limit.Name(), Problem: "a lease that was denied holds nothing to renew; acquire another one"}
 	}
-	if l.ended.Load() {
+	if l.state.Load() != leaseHeld {
 		return Decision{}, ErrEnded
 	}
 	d, err := l.store.Decide(ctx, l.request)
@@ -50,11 +60,33 @@ func (l *Lease) Renew(ctx context.Context) (Decision, error) {
 // this time to estimate the delays of its queue. Release returns ErrLeaseLost if the TTL had
 // already ended, and ErrEnded if the lease was already released. It does nothing for a denied
 // lease.
+//
+// After any other error, Release can be repeated, even if the outcome is unknown: it ends this lease
+// only, and once. It returns nil if an earlier call has ended the lease.
 func (l *Lease) Release(ctx context.Context) error {
 	if !l.decision.Allowed {
 		return nil
 	}
-	return end(&l.ended, func() error {
-		return l.store.Release(ctx, l.request.Charge(&l.decision), max(0, time.Since(l.granted)))
-	})
+	before := l.state.Load()
+	if before != leaseHeld && before != leaseUnsure || !l.state.CompareAndSwap(before, leaseEnding) {
+		return ErrEnded
+	}
+	if l.latency == 0 {
+		l.latency = max(1, time.Since(l.granted))
+	}
+	err := l.store.Release(ctx, l.request.Charge(&l.decision), l.latency)
+	after := before
+	switch {
+	case err == nil:
+		after = leaseEnded
+	case errors.Is(err, ErrUnknownOutcome):
+		after = leaseUnsure
+	case errors.Is(err, ErrLeaseLost):
+		after = leaseEnded
+		if before == leaseUnsure {
+			err = nil // an earlier call has released it
+		}
+	}
+	l.state.Store(after)
+	return err
 }

@@ -1,11 +1,14 @@
 package sluice_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/memory"
 )
 
 func TestAcquire(t *testing.T) {
@@ -63,6 +66,61 @@ func TestAcquire(t *testing.T) {
 		}
 		if _, err := b.AllowN(ctx, b.key, 1); err == nil {
 			b.Error("took units of leases without one")
+		}
+	})
+}
+
+// forgetful is a store that loses the replies to releases.
+type forgetful struct {
+	sluice.Store
+	loses bool
+}
+
+func (f *forgetful) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+	err := f.Store.Release(ctx, c, latency)
+	if f.loses {
+		return sluice.ErrUnknownOutcome
+	}
+	return err
+}
+
+// A release whose outcome is unknown is repeated until it is known. It ends its own lease only.
+func TestReleaseAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := memory.New(memory.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &forgetful{store, true}
+		limiter := sluice.NewLimiter(f, sluice.MustLimit("leases", sluice.Concurrency{Max: 2, TTL: time.Minute}))
+		acquire := func() *sluice.Lease {
+			l, err := limiter.Acquire(t.Context(), sluice.Key{})
+			if err != nil || !l.OK() {
+				t.Fatal(l, err)
+			}
+			return l
+		}
+		lease, other := acquire(), acquire()
+		for range 2 {
+			if err := lease.Release(t.Context()); !errors.Is(err, sluice.ErrUnknownOutcome) {
+				t.Errorf("without a reply: %v", err)
+			}
+		}
+		if _, err := lease.Renew(t.Context()); !errors.Is(err, sluice.ErrEnded) {
+			t.Errorf("renewed a lease that may have ended: %v", err)
+		}
+		third := acquire() // the released one's place
+		f.loses = false
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("repeated, with a reply: %v", err)
+		}
+		if err := lease.Release(t.Context()); !errors.Is(err, sluice.ErrEnded) {
+			t.Errorf("after that: %v", err)
+		}
+		for _, l := range []*sluice.Lease{other, third} {
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("another lease had lost its place: %v", err)
+			}
 		}
 	})
 }

@@ -39,14 +39,14 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	return end(&r.ended, func() error { return r.store.Cancel(ctx, r.charge) })
 }
 
-// end calls a function that ends a reservation or a lease, once. The caller may retry only if
-// the call surely changed nothing.
+// end calls a function that ends a reservation, once. The caller may retry only if the call
+// surely changed nothing.
 func end(ended *atomic.Bool, call func() error) error {
 	if ended.Swap(true) {
 		return ErrEnded
 	}
 	err := call()
-	if err != nil && !errors.Is(err, ErrUnknownOutcome) && !errors.Is(err, ErrLeaseLost) {
+	if err != nil && !errors.Is(err, ErrUnknownOutcome) {
 		ended.Store(false)
 	}
 	return err

@@ -77,6 +77,8 @@ type lease struct {
 	ends    time.Time
 	// sure is when it ends in the store without a renewal.
 	sure time.Time
+	// end is set when its member has called Release or Cancel.
+	end *ending
 }
 
 func (ls *leases) init(most int) {
@@ -99,6 +101,12 @@ func (ls *leases) full() bool { return ls.len() >= ls.most }
 
 // get returns a lease that is held.
 func (ls *leases) get(id leaseID, now time.Time) (lease, bool) {
+	l, ok := ls.granted(id, now)
+	return l, ok && l.end == nil
+}
+
+// granted returns a lease that is held, or whose end has failed.
+func (ls *leases) granted(id leaseID, now time.Time) (lease, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l, ok := ls.held[id]
@@ -248,7 +256,7 @@ func (s *Store) grantor(c *sluice.Charge) layer {
 	}
 	if c.Member != 0 && c.Limit.IsConcurrency() {
 		// If the lease was lost and taken again, another layer may have granted it.
-		held, ok := s.leases.get(s.leases.id(c.Limit, c.Key, c.Member), time.Now())
+		held, ok := s.leases.granted(s.leases.id(c.Limit, c.Key, c.Member), time.Now())
 		if ok && held.by != by {
 			by, c.Receipt = held.by, held.receipt
 		}

@@ -178,7 +178,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	case byLocal:
 		err = s.o.Local.Cancel(ctx, c)
 	case byStore:
-		err = s.end(ctx, cancelCharge, &c, 0, 0)
+		err = s.endLease(ctx, cancelCharge, &c, 0)
 	}
 	s.ended(limit, &c, err)
 	return err
@@ -201,7 +201,8 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	return nil
 }
 
-// Release ends a lease, where it was granted. See sluice.Store.
+// Release ends a lease, where it was granted. See sluice.Store. If the store does not end it,
+// Release returns an error, and the guard repeats the call later.
 func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
 	var err error
 	limit := c.Limit
@@ -209,7 +210,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	case byLocal:
 		err = s.o.Local.Release(ctx, c, latency)
 	case byStore:
-		err = s.end(ctx, release, &c, 0, latency)
+		err = s.endLease(ctx, release, &c, latency)
 	default:
 		if !c.Limit.IsConcurrency() {
 			err = fmt.Errorf("%w: limit %q grants no leases", sluice.ErrUnsupported, c.Limit.Name())
