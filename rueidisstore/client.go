@@ -53,6 +53,7 @@ func NewClient(o rueidis.ClientOption) (*Client, error) {
 	}
 	o.DisableCache = true
 	l := newLane()
+	l.watch(&o)
 	c, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, fmt.Errorf("rueidisstore: cannot connect: %w", explain(err))

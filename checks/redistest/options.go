@@ -12,6 +12,7 @@ type options struct {
 	tls      bool
 	cluster  bool
 	sentinel bool
+	far      bool // in a network namespace of its own
 }
 
 // Config adds lines to the server's configuration file, as "maxmemory 10mb". They

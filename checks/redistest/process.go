@@ -40,10 +40,13 @@ func program() (string, error) {
 }
 
 // launch starts a process that writes its output to log.
-func launch(log *os.File, name string, args ...string) (*process, error) {
+func launch(log *os.File, far bool, name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = endsWithParent()
+	var err error
+	if cmd.SysProcAttr, err = attributes(far); err != nil {
+		return nil, err
+	}
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -2,8 +2,12 @@ package redistest
 
 import "syscall"
 
-// endsWithParent makes the system kill a server whose parent is gone: a test that
-// runs into its time limit cleans nothing up.
-func endsWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+// attributes makes the system kill a server whose parent is gone: a test that runs into its
+// time limit cleans nothing up. A far server gets a network namespace of its own.
+func attributes(far bool) (*syscall.SysProcAttr, error) {
+	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if far {
+		a.Cloneflags = syscall.CLONE_NEWNET
+	}
+	return a, nil
 }

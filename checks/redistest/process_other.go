@@ -2,7 +2,15 @@
 
 package redistest
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
-// endsWithParent returns nil: other systems have no such signal.
-func endsWithParent() *syscall.SysProcAttr { return nil }
+// attributes returns nil: other systems have no such signal, and no network namespaces.
+func attributes(far bool) (*syscall.SysProcAttr, error) {
+	if far {
+		return nil, errors.New("redistest: only Linux has network namespaces; run this test there")
+	}
+	return nil, nil
+}

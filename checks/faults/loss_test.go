@@ -1,0 +1,72 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// TestPacketLoss loses all packets between a guard and its server for some seconds. The store
+// decides again soon after the loss ends, although TCP by itself sends again only after a pause as
+// long as the loss: the adapters give up connections that lost packets, and make others.
+func TestPacketLoss(t *testing.T) {
+	t.Parallel()
+	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
+		t.Parallel()
+		// TCP sends again 0.2, 0.6, 1.4, 3.0, 6.2 and 12.6 s after a loss begins.
+		losePackets(t, a, 3400*time.Millisecond)
+	})
+}
+
+// losePackets loses them for a time.
+func losePackets(t *testing.T, a adapters.Adapter, lasting time.Duration) {
+	t.Helper()
+	far := redistest.StartFar(t)
+	g, err := guard.New(guard.Options{
+		Store:    a.Open(t, adapters.To(far.Addr()), redisstore.Options{}),
+		Deadline: loadDeadline, Fallback: loadFallback, Inline: a.Name == "rueidis",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startVolley(g, 30*time.Second)
+	l.await(t, 500*time.Millisecond)
+	if err := far.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	cut := l.since()
+	l.await(t, lasting)
+	if err := far.Mend(); err != nil {
+		t.Fatal(err)
+	}
+	mended := l.since()
+	l.await(t, 2500*time.Millisecond)
+	answers := l.end(t)
+	first := time.Duration(-1)
+	lost := 0
+	for i := range answers {
+		n := &answers[i]
+		switch {
+		case n.err != nil:
+			t.Fatalf("a decision failed: %v", n.err)
+		case n.first.Degraded:
+			lost++
+		case n.at > cut+loadDeadline && n.end() < mended:
+			t.Fatalf("the store decided %v after the cable was cut", n.at-cut)
+		case n.at > cut && n.end() > mended && (first < 0 || n.end() < first):
+			first = n.end()
+		}
+	}
+	if lost == 0 {
+		t.Error("no packet was lost")
+	}
+	late := hops * l.scheduler()
+	if want := mended + recoverWithin + late; first < 0 || first > want {
+		t.Errorf("the store decided again %v after the loss ended, want %v and %v for the scheduler; %+v", first-mended, recoverWithin, late, g.Stats())
+	}
+	t.Logf("packets were lost for %v; the store decided again %v later", mended-cut, first-mended)
+}
