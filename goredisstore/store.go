@@ -46,6 +46,7 @@ func NewClient(c redis.UniversalClient) (redisstore.Client, error) {
 	if !deadlines {
 		return nil, errors.New("goredisstore: the client does not heed deadlines of contexts: set ContextTimeoutEnabled to true in its options, or pass what Derive makes from it")
 	}
+	redialNodes(c)
 	return &client{redis: c}, nil
 }
 
