@@ -109,7 +109,7 @@ func TestReleaseAgain(t *testing.T) {
 		if _, err := lease.Renew(t.Context()); !errors.Is(err, sluice.ErrEnded) {
 			t.Errorf("renewed a lease that may have ended: %v", err)
 		}
-		third := acquire() // the released one's place
+		third := acquire() // in the room of the released lease
 		f.loses = false
 		if err := lease.Release(t.Context()); err != nil {
 			t.Errorf("repeated, with a reply: %v", err)
@@ -119,7 +119,7 @@ func TestReleaseAgain(t *testing.T) {
 		}
 		for _, l := range []*sluice.Lease{other, third} {
 			if err := l.Release(t.Context()); err != nil {
-				t.Errorf("another lease had lost its place: %v", err)
+				t.Errorf("another lease was lost: %v", err)
 			}
 		}
 	})

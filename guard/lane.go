@@ -136,14 +136,14 @@ func (ls *lanes) stats(st *Stats) {
 	st.InFlight += int(ls.lists.inFlight.Load())
 }
 
-// passage is a call's place in a lane.
+// passage is the entry of a call into a lane.
 type passage struct {
 	lane   *lane
 	permit permit
 	good   uint64 // of the breaker, when the call began
 }
 
-// enter gives a call a place in a lane, or returns why the store must not be called.
+// enter lets a call into a lane, or returns why the store must not be called.
 func (s *Store) enter(c *call, l *lane) error {
 	if l.inFlight.Add(1) > int64(s.o.MaxInFlight) {
 		l.inFlight.Add(-1)
@@ -160,7 +160,7 @@ func (s *Store) enter(c *call, l *lane) error {
 	return nil
 }
 
-// enterAll gives a batch its places in the lanes of its requests. If some lanes are closed to it,
+// enterAll lets a batch into the lanes of its requests. If some lanes are closed to it,
 // away reports for each request whether its lane is, and why says so.
 func (s *Store) enterAll(c *call, rs []sluice.Request) (away []bool, why error) {
 	if s.lanes.sharded == nil || len(rs) == 0 {
@@ -187,7 +187,7 @@ func (s *Store) enterAll(c *call, rs []sluice.Request) (away []bool, why error) 
 	return away, why
 }
 
-// isIn reports whether a call has a place in a lane.
+// isIn reports whether a call is in a lane.
 func (c *call) isIn(l *lane) bool {
 	for i := range c.passages {
 		if c.passages[i].lane == l {
@@ -197,7 +197,7 @@ func (c *call) isIn(l *lane) bool {
 	return false
 }
 
-// leave gives back the places of a call that has returned.
+// leave lets a call that has returned out of its lanes.
 func (c *call) leave() {
 	for i := range c.passages {
 		c.passages[i].lane.inFlight.Add(-1)

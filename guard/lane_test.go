@@ -82,7 +82,7 @@ func buildCluster(t *testing.T, o guard.Options) *cluster {
 	return &cluster{build(t, o), s}
 }
 
-// ask decides about the key of a letter, and reports whether the store did.
+// stored decides about the key of a letter, and reports whether the store did.
 func (c *cluster) stored(letter string) bool {
 	c.house.Helper()
 	return !c.decide(sluice.Request{Limit: other, Key: sluice.StringKey(letter), Cost: 1}).Degraded
@@ -304,7 +304,7 @@ func TestSplitBatchFails(t *testing.T) {
 	})
 }
 
-// The calls in flight are bounded for each shard: a shard that hangs takes no places of others.
+// The calls in flight are bounded for each shard: a shard that hangs takes no room of others.
 func TestInFlightOfShards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := buildCluster(t, guard.Options{MaxInFlight: 4, Failures: 100})
@@ -319,7 +319,7 @@ func TestInFlightOfShards(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		if !c.stored("a") || !c.stored("c") {
-			t.Error("the places of a hung shard were missing elsewhere")
+			t.Error("a hung shard took the room of others")
 		}
 		close(release)
 		synctest.Wait()

@@ -21,7 +21,7 @@ func (s *Store) split(ctx context.Context, c *call, rs []sluice.Request, out []s
 		c.leave()
 		return err
 	}
-	part, places := b.rest()
+	part, positions := b.rest()
 	c.requests = append(c.requests[:0], part...) // a call that is left behind still uses them
 	c.decisions = append(c.decisions[:0], make([]sluice.Decision, len(part))...)
 	down, err := s.make(ctx, c)
@@ -29,11 +29,11 @@ func (s *Store) split(ctx context.Context, c *call, rs []sluice.Request, out []s
 	if err != nil {
 		b.giveBack(ctx)
 		if down {
-			return s.fallBackAll(ctx, rs, out, inBatch(err, places))
+			return s.fallBackAll(ctx, rs, out, inBatch(err, positions))
 		}
 		return err
 	}
-	for j, i := range places {
+	for j, i := range positions {
 		out[i] = c.decisions[j]
 		if part[j].Peek && !rs[i].Peek {
 			out[i].Receipt = sluice.Receipt{}
@@ -52,7 +52,7 @@ type splitBatch struct {
 	away    []bool
 	by      []layer // of the decisions about requests that are away
 	locals  []int   // the requests that the local store decides
-	renewed []int   // those of them that renew a lease
+	renewed []int   // the local requests that renew a lease
 	allowed bool    // the fallbacks allow all requests but shadows
 	now     time.Time
 }
@@ -92,17 +92,17 @@ func (b *splitBatch) fallBack(ctx context.Context, why error) error {
 	return nil
 }
 
-// rest returns the requests for the store, and their places in the batch.
-func (b *splitBatch) rest() (part []sluice.Request, places []int) {
+// rest returns the requests for the store, and their positions in the batch.
+func (b *splitBatch) rest() (part []sluice.Request, positions []int) {
 	for i := range b.rs {
 		if b.away[i] {
 			continue
 		}
 		r := b.rs[i]
 		r.Peek = r.Peek || !b.allowed && !r.Shadow
-		part, places = append(part, r), append(places, i)
+		part, positions = append(part, r), append(positions, i)
 	}
-	return part, places
+	return part, positions
 }
 
 // finish completes the decisions when all have been made.
@@ -153,14 +153,14 @@ func (b *splitBatch) giveBack(ctx context.Context) {
 }
 
 // inBatch returns an error about a part of a batch with the positions in the whole batch.
-func inBatch(err error, places []int) error {
+func inBatch(err error, positions []int) error {
 	var part *sluice.DenialError
 	if !errors.As(err, &part) {
 		return err
 	}
 	whole := &sluice.DenialError{Denied: make(map[int]sluice.Decision, len(part.Denied)), Err: err}
 	for j, d := range part.Denied {
-		whole.Denied[places[j]] = d
+		whole.Denied[positions[j]] = d
 	}
 	return whole
 }

@@ -65,7 +65,7 @@ type Stats struct {
 	State State
 	Since time.Time
 	// Shards counts the breakers: one, or as many as shards that a Sharded store has named.
-	// Failing counts the ones that are not Closed.
+	// Failing counts the breakers that are not Closed.
 	Shards, Failing int
 	// InFlight is how many calls of the store have not returned. A batch counts once for each of
 	// its shards.

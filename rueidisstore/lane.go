@@ -21,7 +21,7 @@ type lane struct {
 	failed   atomic.Int64
 	direct   atomic.Int32 // calls that run in their caller's goroutine
 	// apart holds a value for each call in a goroutine of its own, by the slots of a cluster. A
-	// node that does not answer fills only the places of its own slots.
+	// node that does not answer fills only the channels of its own slots.
 	apart [slotGroups + 1]chan struct{}
 }
 
@@ -52,7 +52,7 @@ func newLane() *lane {
 	return l
 }
 
-// apartOf returns the places for calls to a slot, or to a server without slots.
+// apartOf returns the channel for calls to a slot, or to a server without slots.
 func (l *lane) apartOf(slot uint16) chan struct{} { return l.apart[min(slot/groupSlots, slotGroups)] }
 
 // now returns the time for the other methods.

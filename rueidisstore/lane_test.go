@@ -103,11 +103,11 @@ func TestFullApart(t *testing.T) {
 	}
 }
 
-// TestApartOf: slots that are far apart, and calls without a slot, do not share places.
+// TestApartOf: slots that are far apart, and calls without a slot, share no channel.
 func TestApartOf(t *testing.T) {
 	l := newLane()
 	if l.apartOf(0) != l.apartOf(groupSlots-1) || l.apartOf(0) == l.apartOf(groupSlots) ||
 		l.apartOf(16383) == l.apartOf(16384) || l.apartOf(16384) != l.apartOf(1<<15) {
-		t.Error("slots do not have the places of their group")
+		t.Error("slots do not have the channel of their group")
 	}
 }

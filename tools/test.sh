@@ -11,6 +11,11 @@ need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
 # run over Valkey in any case.
 [ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
 tools/valkey.sh
+# A test loses packets between network namespaces.
+if [ "$(uname)" = Linux ]; then
+	need ip iproute2
+	need nsenter util-linux
+fi
 
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT

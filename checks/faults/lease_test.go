@@ -18,7 +18,7 @@ const (
 	flapTime  = 300 * time.Millisecond
 	flapCalm  = 100 * time.Millisecond
 	flapHeld  = 10
-	flapFreed = 3 * time.Second // for all places, after the last flap
+	flapFreed = 3 * time.Second // for all units, after the last flap
 )
 
 // flapLimit has leases that nobody would wait for.
@@ -73,7 +73,7 @@ func (f *flapper) release(l *sluice.Lease) error {
 	return l.Release(ctx)
 }
 
-// freed waits until all places are free.
+// freed waits until all units are free.
 func (f *flapper) freed() {
 	f.Helper()
 	began := time.Now()
@@ -85,11 +85,11 @@ func (f *flapper) freed() {
 			f.Fatal(err)
 		}
 		if d.Remaining == flapHeld {
-			f.Logf("all places were free %v after the last flap", time.Since(began))
+			f.Logf("all units were free %v after the last flap", time.Since(began))
 			return
 		}
 		if time.Since(began) > 2*flapFreed {
-			f.Fatalf("%d of %d places are free %v after the last flap", d.Remaining, flapHeld, time.Since(began))
+			f.Fatalf("%d of %d units are free %v after the last flap", d.Remaining, flapHeld, time.Since(began))
 		}
 		<-tick.C
 	}

@@ -19,7 +19,14 @@ import (
 const (
 	nodeRate = 2000 // calls a second
 	nodeKeys = 600
-	nodeHang = 3500 * time.Millisecond
+	nodeHang = 3 * time.Second
+	// nodeDeadline is longer than a busy machine delays a call: its lateness must not open the
+	// breakers of healthy masters.
+	nodeDeadline = 5 * loadDeadline
+	// If the load's clock is later than that, healthy masters are late, too, and the test is
+	// repeated.
+	nodeLate  = 20 * time.Millisecond
+	nodeTries = 3
 	// nodeShare of the requests for keys of healthy masters are decided by the store.
 	nodeShare = 0.99
 )
@@ -86,7 +93,7 @@ func (l *nodeLoad) run() {
 
 func (l *nodeLoad) call(i int) {
 	c := &l.calls[i]
-	c.key, c.batch = i%nodeKeys, i/nodeKeys%4 == 3
+	c.key, c.batch = i/4%nodeKeys, i%4 == 3
 	ctx, cancel := context.WithTimeout(context.Background(), redistest.Soon)
 	defer cancel()
 	began := time.Now()
@@ -150,8 +157,8 @@ func ownersOf(t *testing.T, cluster *redistest.Cluster, keys []sluice.Key) []*re
 }
 
 // TestHungMaster stops one master of three. The store decides about the keys of the other
-// masters throughout, in single requests and in batches with a key of the hung master; and about
-// the keys of the hung master soon after it goes on.
+// masters throughout, and from the first deadline on also in batches with a key of the hung
+// master. It decides about the keys of the hung master soon after it goes on.
 func TestHungMaster(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
@@ -160,39 +167,57 @@ func TestHungMaster(t *testing.T) {
 		common := sluice.StringKey("everybody")
 		g, err := guard.New(guard.Options{
 			Store:    a.Open(t, adapters.ToCluster(cluster), redisstore.Options{}),
-			Deadline: loadDeadline, Default: guard.Allow, Inline: a.Name == "rueidis", // as in the server
+			Deadline: nodeDeadline, Default: guard.Allow, Inline: a.Name == "rueidis", // as in the server
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := startNodeLoad(t, g, common)
-		owners := ownersOf(t, cluster, append(l.keys, common))
-		hung := owners[nodeKeys]
-		sick := make([]bool, nodeKeys)
-		for i := range sick {
-			sick[i] = owners[i] == hung
+		for try := 1; ; try++ {
+			l := startNodeLoad(t, g, common)
+			problems := l.hang(g, cluster)
+			if len(problems) > 0 && l.late > nodeLate && try < nodeTries {
+				t.Logf("the machine was busy, by %v, and the test is repeated: %q", l.late, problems)
+				continue
+			}
+			for _, p := range problems {
+				t.Error(p)
+			}
+			t.Logf("late by %v at most; %+v", l.late, g.Stats())
+			return
 		}
-		l.await(500 * time.Millisecond)
-		from := time.Since(l.began)
-		if err := hung.Pause(); err != nil {
-			t.Fatal(err)
-		}
-		l.await(nodeHang)
-		to := time.Since(l.began)
-		if err := hung.Resume(); err != nil {
-			t.Fatal(err)
-		}
-		resumed := time.Since(l.began)
-		l.await(2 * time.Second)
-		l.check(l.end(), sick, from, to, resumed)
-		st := g.Stats()
-		t.Logf("late by %v at most; %+v", l.late, st)
 	})
 }
 
+// hang stops a master for a while, and returns what was wrong.
+func (l *nodeLoad) hang(g *guard.Store, cluster *redistest.Cluster) []string {
+	l.Helper()
+	owners := ownersOf(l.T, cluster, append(slices.Clone(l.keys), l.common))
+	hung := owners[nodeKeys]
+	sick := make([]bool, nodeKeys)
+	for i := range sick {
+		sick[i] = owners[i] == hung
+	}
+	l.await(500 * time.Millisecond)
+	for g.State() != guard.Closed { // it may have been slow to begin with
+		l.await(50 * time.Millisecond)
+	}
+	from := time.Since(l.began)
+	if err := hung.Pause(); err != nil {
+		l.Fatal(err)
+	}
+	l.await(nodeHang)
+	to := time.Since(l.began)
+	if err := hung.Resume(); err != nil {
+		l.Fatal(err)
+	}
+	resumed := time.Since(l.began)
+	l.await(1500 * time.Millisecond)
+	return l.check(l.end(), sick, from, to, resumed)
+}
+
 // check holds the calls between two times to the promise about healthy keys, and the calls
-// after a third one to the recovery of the others.
-func (l *nodeLoad) check(calls []nodeCall, sick []bool, from, to, resumed time.Duration) {
+// after a third one to the recovery of the others. It returns what was wrong.
+func (l *nodeLoad) check(calls []nodeCall, sick []bool, from, to, resumed time.Duration) (problems []string) {
 	l.Helper()
 	var took []time.Duration
 	var all, stored [2]int // of single requests, and of batches
@@ -214,6 +239,9 @@ func (l *nodeLoad) check(calls []nodeCall, sick []bool, from, to, resumed time.D
 		kind := 0
 		if c.batch {
 			kind = 1
+			if c.at < from+nodeDeadline+hops*l.late {
+				continue // the breaker of the hung master has not opened yet
+			}
 		}
 		took = append(took, c.took)
 		all[kind]++
@@ -224,16 +252,17 @@ func (l *nodeLoad) check(calls []nodeCall, sick []bool, from, to, resumed time.D
 	for kind, name := range []string{"requests", "batches with a key of the hung master"} {
 		share := float64(stored[kind]) / float64(all[kind])
 		if share < nodeShare {
-			l.Errorf("the store decided %.2f %% of the %d %s for keys of healthy masters, want %v %%", 100*share, all[kind], name, 100*nodeShare)
+			problems = append(problems, fmt.Sprintf("the store decided %.2f %% of the %d %s for keys of healthy masters, want %v %%", 100*share, all[kind], name, 100*nodeShare))
 		}
 		l.Logf("%s: %.2f %% of %d", name, 100*share, all[kind])
 	}
 	slices.Sort(took)
-	if p99, want := took[len(took)*99/100], answerWithin+hops*l.late; p99 > want {
-		l.Errorf("99 of 100 answers about keys of healthy masters came within %v, want %v", p99, want)
+	if p99, want := took[len(took)*99/100], loadDeadline+hops*l.late; p99 > want {
+		problems = append(problems, fmt.Sprintf("99 of 100 answers about keys of healthy masters came within %v, want %v", p99, want))
 	}
 	if want := resumed + recoverWithin + hops*l.late; first < 0 || first > want {
-		l.Errorf("the store decided about keys of the hung master again after %v, want %v", first-resumed, want-resumed)
+		problems = append(problems, fmt.Sprintf("the store decided about keys of the hung master again after %v, want %v", first-resumed, want-resumed))
 	}
 	l.Logf("the hung master decided again after %v", first-resumed)
+	return problems
 }

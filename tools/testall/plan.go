@@ -67,10 +67,12 @@ var lone = map[string][]string{
 	"redisstore": {"TestKeysAreInjective"},
 }
 
-// timed are the tests of the other packages that measure rates of bytes. They run at the end,
-// one package at a time, without the race detector.
+// timed are the tests of the other packages that measure rates of bytes, or make thousands of
+// calls a second with a deadline. They run at the end, one package at a time, without the race
+// detector.
 var timed = map[string][]string{
 	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
+	"checks/faults":         {"TestHungMaster", "TestPacketLoss"},
 	"checks/redis":          {"TestBandwidth"},
 	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
 	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},

@@ -23,7 +23,7 @@ func TestPlan(t *testing.T) {
 			"without the race detector": {"algo", "memory"},
 			"lone tests":                {"."},
 			"crowded tests":             {"memory"},
-			"timed tests":               {"bandwidth"},
+			"timed tests":               {"checks/faults", "bandwidth"},
 		}},
 		{all, true, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
