@@ -19,6 +19,9 @@ var (
 	ErrUnsupported = errors.New("sluice: not supported by the limit's algorithm")
 	// ErrUnknownOutcome means that it is unknown whether the call changed the state.
 	ErrUnknownOutcome = errors.New("sluice: the outcome is unknown")
+	// ErrForeignState means that another program has written a value where the state of a key is kept. The
+	// store decides nothing for the key, and the value stays.
+	ErrForeignState = errors.New("sluice: the key holds something else than a state")
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("sluice: the store is closed")
 )

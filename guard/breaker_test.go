@@ -469,3 +469,19 @@ func TestHookPanics(t *testing.T) {
 		})
 	}
 }
+
+// A key that holds no state gets the fallback. The store works for all other keys, so the breaker stays closed.
+func TestForeignStateOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{})
+		h.fake.set(func(context.Context) error { return fmt.Errorf("a reply: %w", sluice.ErrForeignState) })
+		for i := range 100 {
+			if d := h.take(other, 1); !d.Degraded {
+				t.Fatalf("call %d: %+v", i, d)
+			}
+		}
+		if st := h.Stats(); st.State != guard.Closed || st.Failed != 0 || h.fake.calls.Load() != 100 {
+			t.Errorf("%+v after %d calls", st, h.fake.calls.Load())
+		}
+	})
+}

@@ -184,6 +184,10 @@ func (s *Store) make(ctx context.Context, c *call) (down bool, err error) {
 	} else if err = c.err; err == nil || isAnswer(err) {
 		s.answered(c, took)
 		return false, err
+	} else if errors.Is(err, sluice.ErrForeignState) {
+		// The store works, but not for this key. Other keys must not get the fallback.
+		s.answered(p, took)
+		return true, err
 	}
 	if ctx.Err() != nil {
 		s.givenUp.Add(1)

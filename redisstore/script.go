@@ -108,6 +108,8 @@ func (s *Store) run(ctx context.Context, sc *script, keys, args []string) (strin
 func failure(err error) error {
 	var answer *ServerError
 	switch {
+	case errors.As(err, &answer) && strings.Contains(answer.Text, "WRONGTYPE"):
+		return fmt.Errorf("redisstore: %w; delete the key, or give Sluice a prefix of its own: %w", sluice.ErrForeignState, err)
 	case errors.As(err, &answer):
 		return err
 	case errors.Is(err, ErrNotSent):

@@ -69,6 +69,8 @@ func TestLeastPrivilegeIsLeast(t *testing.T) {
 			continue
 		}
 		t.Run(word, func(t *testing.T) {
+			// A script that is refused between two writes may leave a part of a state.
+			do(t, s, "FLUSHALL")
 			err := walk(t, adapters.SetUser(t, s, "less", slices.Delete(slices.Clone(words), i, i+1)), 4000)
 			var answer *redisstore.ServerError
 			if !errors.As(err, &answer) || !noPermission.MatchString(answer.Text) {

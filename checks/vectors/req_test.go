@@ -184,9 +184,9 @@ func serialCalls(w *world) {
 	}
 }
 
-// foreignValue overwrites a state in Redis, as another program would. The key then starts with a fresh
-// state, and the limit holds again. limit.req fails for ever. Our keys begin with a prefix, to which
-// an access list can confine other programs.
+// foreignValue overwrites a state in Redis, as another program would. Calls for the key then fail, as in
+// limit.req, until somebody deletes it. Our keys begin with a prefix, to which an access list can confine other
+// programs.
 func foreignValue(w *world) {
 	l := w.mustLimiter("foreign", sluice.LeakyBucket{Rate: sluice.PerSecond(2), Queue: 10})
 	holds := func(when any) {
@@ -224,8 +224,12 @@ func foreignValue(w *world) {
 	} {
 		do("DEL", key)
 		do(command...)
-		holds(command)
+		if _, err := l.Allow(w.Context(), sluice.StringKey("k")); !errors.Is(err, sluice.ErrForeignState) {
+			w.Errorf("%q: %v", command, err)
+		}
 	}
+	do("DEL", key)
+	holds("after")
 }
 
 // withinAMillisecond calls every third of a millisecond. At 3,000 per second all calls pass, because

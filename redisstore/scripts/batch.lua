@@ -6,6 +6,13 @@
 -- pass. For each request it also replies with the view that the request was decided upon, and the
 -- ban at that time.
 local raws = redis.call('MGET', unpack(KEYS))
+
+-- text returns the string at a key, false if there is no key. MGET does not distinguish a key
+-- that holds something else; GET ends the script then.
+local function text(i)
+  return raws[i] or redis.call('GET', KEYS[i])
+end
+
 local entries, bans, requests = {}, {}, {}
 local replies = {}
 
@@ -133,7 +140,7 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
     if kind.load then
       entry.kept = kind.load(KEYS[key])
     else
-      entry.kept = parsed(p, raws[key])
+      entry.kept = parsed(p, text(key))
     end
     entries[key] = entry
   end
@@ -142,8 +149,9 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   if ban > 0 then
     if bans[ban] == nil then
       local b = { key = KEYS[ban], kept = { 0, 0, 0, 0 } }
-      if raws[ban] then
-        b.kept = { cmsgpack.unpack(raws[ban]) }
+      local raw = text(ban)
+      if raw then
+        b.kept = { cmsgpack.unpack(raw) }
       end
       b.now = b.kept
       bans[ban] = b

@@ -25,6 +25,7 @@ if ARGV[2] then
         break
       end
     else
+      call('GET', KEYS[i]) -- an error if the key holds something else
       raws[i] = '\192'
     end
     local micros

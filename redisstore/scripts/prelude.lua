@@ -63,38 +63,33 @@ local function differs(a, b)
   return false
 end
 
--- Each algorithm has keys of its own. If another program has written to one of them, the
--- script treats the key as unused: an error would leave the key without a limit.
+-- Each algorithm has keys of its own. If another program has written to one of them, or the
+-- key cannot be read, the script ends with an error before it writes. A state that cannot be
+-- read is not a missing state.
 
--- foreign accepts the error reply of a read command if the key holds a value of
--- another type. Any other error, such as a missing permission, ends the script: a state
--- that cannot be read is not a missing state. Nothing was written before.
-local function foreign(reply)
-  if string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then
-    error(reply.err, 0)
-  end
+-- foreign ends the script because of what a key holds.
+local function foreign()
+  error({ err = 'WRONGTYPE the key holds something else than the state of a limit' })
 end
 
--- parsed returns the state that a string holds, nil if it holds none of p's kind.
+-- parsed returns the state that a string holds, nil if there is no string.
 local function parsed(p, raw)
-  if raw and string.byte(raw) == p[1] then
-    local s = kinds[p[1]].parse(cmsgpack.unpack(raw))
-    s.raw = raw
-    return s
+  if not raw then
+    return nil
+  elseif string.byte(raw) ~= p[1] then
+    foreign()
   end
+  local s = kinds[p[1]].parse(cmsgpack.unpack(raw))
+  s.raw = raw
+  return s
 end
 
--- loaded returns the state at a key, nil if there is none of p's kind.
+-- loaded returns the state at a key, nil if there is none.
 local function loaded(p, key)
   if kinds[p[1]].load then
     return kinds[p[1]].load(key)
   end
-  local raw = redis.pcall('GET', key)
-  if type(raw) == 'table' then
-    foreign(raw)
-    return nil
-  end
-  return parsed(p, raw)
+  return parsed(p, redis.call('GET', key))
 end
 
 -- under returns the state s under the numbers p, and whether s was kept under others.

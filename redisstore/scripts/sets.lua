@@ -4,15 +4,15 @@
 local chunk = 200
 
 -- head returns the members of the set at a key up to a rank, each with its score after
--- it. The first member holds the limit's numbers; if it is not of this kind, head
--- returns nil.
+-- it, or nil if there is no set. The first member holds the limit's numbers.
 local function head(key, kind, rank)
-  local found = redis.pcall('ZRANGE', key, 0, rank, 'WITHSCORES')
-  if found.err then
-    foreign(found)
-  elseif found[1] and string.byte(found[1]) == kind then
-    return found
+  local found = redis.call('ZRANGE', key, 0, rank, 'WITHSCORES')
+  if not found[1] then
+    return nil
+  elseif string.byte(found[1]) ~= kind then
+    foreign()
   end
+  return found
 end
 
 -- copied returns a table with the same fields.

@@ -15,7 +15,11 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 		a.announceQuickStart(&text)
 	} else {
 		for _, s := range a.servers {
-			text.WriteString(strings.TrimRight(fmt.Sprintf("%-6s %s%s", s.name, s.url(), remark("  ", s.remark(a.notes(s.name)...))), " ") + "\n")
+			// Scripts read the address up to the end of its line.
+			fmt.Fprintf(&text, "%-6s %s\n", s.name, s.url())
+			if more := s.remark(a.notes(s.name)...); more != "" {
+				fmt.Fprintf(&text, "       %s\n", more)
+			}
 		}
 	}
 	_, err := io.WriteString(w, text.String())

@@ -186,7 +186,7 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 		return err
 	}
 	a.redis, err = newRedis(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
-		"Duration of calls of the store, whatever their outcome."))
+		"Duration of calls of the store, whatever their outcome."), a.storeFailed)
 	if err != nil {
 		return err
 	}

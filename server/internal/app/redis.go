@@ -65,13 +65,14 @@ type redis struct {
 
 // newRedis makes the store. It waits firstPatience for the first connection. A server that starts
 // while its store is down starts degraded, and keeps trying. A configuration that can never work is
-// an error. observe is called with the duration of each call.
-func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration)) (*redis, error) {
+// an error. observe is called with the duration of each call, and
+// failed with an error that concerns only one key.
+func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*redis, error) {
 	r, err := prepareRedis(f.Store.Redis, logger)
 	if err != nil {
 		return nil, err
 	}
-	r.remote.observe = observe
+	r.remote.observe, r.remote.foreign = observe, failed
 	o := guard.Options{
 		Store:       &r.remote,
 		Deadline:    r.file.Deadline,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,8 @@ type remote struct {
 	to      atomic.Pointer[redisstore.Store]
 	missing atomic.Pointer[error]
 	observe func(time.Duration)
+	// foreign is called with the error of a decision about a key that holds no state.
+	foreign func(error)
 }
 
 var _ sluice.Sharded = (*remote)(nil)
@@ -40,7 +43,8 @@ func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision,
 		return sluice.Decision{}, err
 	}
 	defer func() { r.observe(time.Since(began)) }()
-	return s.Decide(ctx, q)
+	d, err := s.Decide(ctx, q)
+	return d, r.report(err)
 }
 
 // DecideAll decides several requests as one.
@@ -50,7 +54,16 @@ func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluic
 		return err
 	}
 	defer func() { r.observe(time.Since(began)) }()
-	return s.DecideAll(ctx, qs, out)
+	return r.report(s.DecideAll(ctx, qs, out))
+}
+
+// report passes an error on, and reports it if the fault is in one key: the guard goes on calling the store, so
+// nothing else would show it.
+func (r *remote) report(err error) error {
+	if err != nil && r.foreign != nil && errors.Is(err, sluice.ErrForeignState) {
+		r.foreign(err)
+	}
+	return err
 }
 
 // Shard returns the number of the server that decides about a key.
