@@ -186,7 +186,7 @@ func (s *Store) make(ctx context.Context, c *call) (down bool, err error) {
 		return false, err
 	} else if errors.Is(err, sluice.ErrForeignState) {
 		// The store works, but not for this key. Other keys must not get the fallback.
-		s.answered(p, took)
+		s.answered(c, took)
 		return true, err
 	}
 	if ctx.Err() != nil {
