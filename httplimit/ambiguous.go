@@ -3,6 +3,7 @@ package httplimit
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -12,10 +13,17 @@ import (
 // a whole URL.
 var errTarget = &policy.AttributeError{Attribute: "target", Problem: "is not a path", Remedy: "send one such as /login"}
 
+// errFragment is for a request whose query contains "#". Some services, such as nginx and node, read the
+// query up to it, others take it for a part of the last value.
+var errFragment = &policy.AttributeError{Attribute: "target", Problem: "has a fragment", Remedy: "send it without # and what follows, or %23"}
+
 // checkRequest returns a *policy.AttributeError for a request that services read differently than rules do.
 func checkRequest(r *http.Request) error {
 	if r.URL != nil && (r.URL.Opaque != "" || r.URL.Path == "*" && r.Method != http.MethodOptions) {
 		return errTarget
+	}
+	if r.URL != nil && strings.IndexByte(r.URL.RawQuery, '#') >= 0 {
+		return errFragment
 	}
 	if r.Method != "" {
 		if err := policy.CheckMethod(r.Method); err != nil {

@@ -35,6 +35,9 @@ func TestAmbiguousRequests(t *testing.T) {
 			{"GET", "/", "a.example:80:80", "host is not a host"},
 			{"GET", "/", strings.Repeat("a", 256), "host is longer than 255 bytes"},
 			{"GET", "*", "a.example", "target is not a path"},
+			{"GET", "/?user=a#", "a.example", "target has a fragment"},
+			{"GET", "/?user=a%23", "a.example", ""},
+			{"GET", "/%23", "a.example", ""},
 			{"GET", "/" + strings.Repeat("%2e/", 1000), "a.example", "path can be read in too many ways"},
 		} {
 			if name == "keys" && strings.HasPrefix(c.want, "path") {

@@ -316,3 +316,30 @@ func TestPassesPathsAndQueriesAsTheyWere(t *testing.T) {
 		t.Errorf("under a base path the service saw %q", text)
 	}
 }
+
+// A target that begins with two slashes is a host and a path to services that resolve it as a URL: to
+// them, //x/admin is /admin. They get one slash.
+func TestPassesOneSlashAtTheBeginning(t *testing.T) {
+	s := service(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+	for _, c := range []struct{ base, target, want string }{
+		{"", "//x/admin", "/x/admin"},
+		{"", "///x//admin?a=//b", "/x//admin?a=//b"},
+		{"", "//x%2Fy//", "/x%2Fy//"},
+		{"", "/%2Fx/admin", "/%2Fx/admin"},
+		{"", "//%2F/x", "/%2F/x"},
+		{"", "//", "/"},
+		{"", "http://example.com//x/admin", "/x/admin"},
+		{"/", "//x/admin", "/x/admin"},
+		{"/base", "//x", "/base/x"},
+		{"/base/", "//x/%2F", "/base/x/%2F"},
+	} {
+		f := front(t, s.URL+c.base, TransportOptions{}, nil)
+		conn := dial(t, f.URL)
+		conn.send("GET "+c.target+" HTTP/1.1", "Host: example.com", "Connection: close", "")
+		conn.header()
+		body, err := io.ReadAll(conn.in)
+		if err != nil || string(body) != c.want {
+			t.Errorf("before %q the service saw %q of %q, want %q (%v)", c.base, body, c.target, c.want, err)
+		}
+	}
+}

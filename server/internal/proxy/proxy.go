@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -127,6 +128,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // rewrite makes the request that the upstream gets.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	query := pr.In.URL.RawQuery
+	if strings.HasPrefix(pr.Out.URL.Path, "//") {
+		trimSlashes(pr.Out.URL)
+	}
 	pr.SetURL(p.o.Upstream)
 	if p.o.Upstream.RawQuery == "" {
 		// Pass the query as it was sent, even if Go cannot parse it.
@@ -145,6 +149,20 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		// Otherwise the transport would probe whether a GET has a body. It would still read from
 		// the body while it reads the announced trailers.
 		pr.Out.TransferEncoding = []string{"chunked"}
+	}
+}
+
+// trimSlashes leaves one slash at the beginning of a path. Services that resolve a target as a URL would
+// take the name after two slashes for a host, and the rest for the path.
+func trimSlashes(u *url.URL) {
+	escaped := u.EscapedPath()
+	more := len(escaped) - len(strings.TrimLeft(escaped, "/")) - 1
+	if more <= 0 {
+		return // the path begins with /%2F
+	}
+	u.Path = u.Path[more:]
+	if u.RawPath != "" {
+		u.RawPath = u.RawPath[more:]
 	}
 }
 
