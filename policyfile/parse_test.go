@@ -48,7 +48,7 @@ func TestParseAll(t *testing.T) {
 			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxConnections: 1000,
 		},
 		Admin:        Admin{TokenFile: "/run/secrets/token"},
-		Log:          Log{Level: "debug", Format: "json", Sample: 0},
+		Log:          Log{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
 		DrainTimeout: 10 * time.Second,
 		Default:      policy.Deny,
 		OnStoreError: policy.FallbackDeny,

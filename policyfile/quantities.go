@@ -133,26 +133,33 @@ func readShare(d *decoder, path string, n ast.Node, v reflect.Value) {
 	v.Set(reflect.ValueOf(s))
 }
 
-// Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. In a file, a ratio above 10 needs its
-// percent sign, because 90 usually means nine tenths.
+// Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. A ratio above 10 needs its percent
+// sign, because 90 usually means nine tenths.
 type Ratio float64
 
-// mostPlain is the largest ratio that a file may have without a percent sign.
+// mostPlain is the largest ratio that may be written without a percent sign.
 const mostPlain = 10
 
 var ratios = regexp.MustCompile(`^\d{1,6}(\.\d{1,6})?%?$`)
 
-// ParseRatio reads a ratio.
-func ParseRatio(text string) (Ratio, bool) {
+// ParseRatio reads a ratio. The problem says what is wrong with the text, and the suggestion what would be
+// right. Both are empty if the text is a ratio.
+func ParseRatio(text string) (r Ratio, problem, suggestion string) {
 	if !ratios.MatchString(text) {
-		return 0, false
+		return 0, "is not a ratio", "write it as in 0.9, 1.5 or 90%"
 	}
 	number, percent := strings.CutSuffix(text, "%")
 	x, err := strconv.ParseFloat(number, 64)
 	if percent {
 		x /= 100
 	}
-	return Ratio(x), err == nil
+	switch r = Ratio(x); {
+	case err != nil: // the pattern excludes it
+		return 0, "is not a ratio", ""
+	case r > mostPlain && !percent:
+		return 0, "means " + decimal(r*100) + "%", "write " + decimal(r) + "% or " + decimal(r/100)
+	}
+	return r, "", ""
 }
 
 func readRatio(d *decoder, path string, n ast.Node, v reflect.Value) {
@@ -165,13 +172,9 @@ func readRatio(d *decoder, path string, n ast.Node, v reflect.Value) {
 			return
 		}
 	}
-	x, ok := ParseRatio(text)
-	if !ok {
-		d.report(path, quote(text)+" is not a ratio", "write it as in 0.9, 1.5 or 90%")
-		return
-	}
-	if x > mostPlain && !strings.HasSuffix(text, "%") {
-		d.report(path, quote(text)+" means "+decimal(x*100)+"%", "write "+decimal(x)+"% or "+decimal(x/100))
+	x, problem, suggestion := ParseRatio(text)
+	if problem != "" {
+		d.report(path, quote(text)+" "+problem, suggestion)
 		return
 	}
 	v.SetFloat(float64(x))

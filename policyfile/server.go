@@ -104,6 +104,12 @@ type Log struct {
 	// Sample is how many denials are logged per second, for all rules together. The others
 	// are only counted. 0 logs none. Default: 10.
 	Sample int `yaml:"sample" unit:"denials per second"`
+	// KeySecretFile is a file that holds the secret of the fingerprints of keys, in the log and in
+	// sluice keys. Servers with the same secret have the same fingerprints. White space around it is ignored. Give
+	// key_secret_file, key_secret_env or neither. Default: none, for a random secret that ends with the process.
+	KeySecretFile string `yaml:"key_secret_file"`
+	// KeySecretEnv is the environment variable that holds the secret. Default: none.
+	KeySecretEnv string `yaml:"key_secret_env"`
 }
 
 // check checks all settings except the rules. It treats a File that a program made like one that was
@@ -124,6 +130,7 @@ func (f *File) check(s *source) {
 	f.checkStore(s)
 	f.checkListen(s)
 	f.checkTokens(s)
+	checkSecret(s, "log", "key_secret", f.Log.KeySecretFile, f.Log.KeySecretEnv)
 	f.Upstream.check(s)
 	f.checkScaleOut(s)
 	if f.HTTP.MaxHeaderSize < 1<<10 {

@@ -121,7 +121,7 @@ var secrets = regexp.MustCompile(`(?i)((?:tok|pa?s[sw]|pa?swor|pwd|auth|secr)[a-
 func secret(path string) bool {
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	switch strings.TrimSuffix(name, "_env") {
-	case "token", "pass", "auth", "password", "secret":
+	case "token", "pass", "auth", "password", "secret", "key_secret":
 		return true
 	}
 	return false

@@ -137,7 +137,10 @@ func (a *App) assemble() error {
 	if err != nil {
 		return err
 	}
-	fingerprints := telemetry.NewFingerprinter()
+	fingerprints, err := fingerprinter(&f.Log)
+	if err != nil {
+		return err
+	}
 	a.engine = &engine{
 		decider: decider,
 		gate:    a.gate,

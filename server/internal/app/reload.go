@@ -46,8 +46,8 @@ func (e *restartError) Error() string {
 	return strings.Join(e.settings, ", ") + " cannot change while the server runs; restart it, or take that change back, because nothing else of the file is applied either"
 }
 
-// errNoLoad is the error of an App without Options.Load.
-var errNoLoad = errors.New("sluice: there is no configuration to reload: the server was started without a file")
+// ErrNoFile is the error of Reload without Options.Load.
+var ErrNoFile = errors.New("sluice: there is no configuration to reload: the server was started without a file")
 
 // Reload reads the configuration again and replaces the policy, all at once. Decisions under way
 // use the old policy, and the units that keys have used stay used. If the configuration has a
@@ -56,7 +56,7 @@ var errNoLoad = errors.New("sluice: there is no configuration to reload: the ser
 // the metrics. Reload is safe for concurrent use.
 func (a *App) Reload() error {
 	if a.o.Load == nil {
-		return errNoLoad
+		return ErrNoFile
 	}
 	if a.draining.Load() {
 		return errDraining

@@ -230,7 +230,7 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 
 func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
 	r := start(t, parse(t, free+roomy), nil)
-	if err := r.Reload(); !errors.Is(err, errNoLoad) {
+	if err := r.Reload(); !errors.Is(err, ErrNoFile) {
 		t.Errorf("without Load: %v", err)
 	}
 	r.o.Load = func() (*policyfile.File, error) { return r.file, nil }

@@ -64,7 +64,7 @@ func newExplain() *cobra.Command {
 	flags.StringArrayVar(&q.cookies, "cookie", nil, "`NAME=VALUE` of a cookie; repeatable")
 	flags.StringArrayVar(&q.queries, "query", nil, "`NAME=VALUE` of a query parameter; repeatable")
 	flags.StringArrayVar(&q.attributes, "attribute", nil, "`NAME=VALUE` of an attribute, as callers of the API give it; repeatable")
-	flags.StringArrayVar(&q.pressures, "pressure", nil, "`RULE=NUMBER`, the pressure on a rule, such as login=0.9; repeatable")
+	flags.StringArrayVar(&q.pressures, "pressure", nil, "`RULE=NUMBER`, the pressure on a rule, such as login=0.9 or login=90%; repeatable")
 	flags.BoolVar(&q.marked, "marked", false, "the request is marked")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -190,11 +190,13 @@ func (q *exampleRequest) pressure(f *policyfile.File) (func(string) float64, err
 	}
 	of := map[string]float64{}
 	for _, text := range q.pressures {
-		name, number, _ := strings.Cut(text, "=")
-		ratio, ok := policyfile.ParseRatio(number)
+		name, number, given := strings.Cut(text, "=")
+		ratio, problem, suggestion := policyfile.ParseRatio(number)
 		switch {
-		case !ok:
-			return nil, fmt.Errorf("--pressure is %q; write it as in login=0.9", text)
+		case !given || number == "":
+			return nil, fmt.Errorf("--pressure is %q; write it as in login=0.9 or login=90%%", text)
+		case problem != "":
+			return nil, fmt.Errorf("--pressure is %q, and %s %s; %s", text, number, problem, suggestion)
 		case !known[name]:
 			return nil, fmt.Errorf("--pressure names %q, which is not a rule; give the name of a rule", name)
 		}

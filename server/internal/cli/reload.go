@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -17,58 +18,55 @@ import (
 // reloader makes a server reload its configuration when the file changes, and on SIGHUP. It is made before the
 // file is read for the first time, so that no change is missed.
 type reloader struct {
-	file    *watch.Watcher
+	file    *watch.Watcher // nil for a server without a file
 	hangups chan os.Signal
 	others  atomic.Pointer[[]string] // the files that the last valid configuration names
 }
 
-// newReloader returns a reloader, or nil for a server without a file, which SIGHUP ends as usual.
+// newReloader returns a reloader. Until it is closed, SIGHUP does not end the program.
 func newReloader(path string) *reloader {
-	if path == "" {
-		return nil
-	}
 	r := &reloader{hangups: make(chan os.Signal, 1)}
 	r.others.Store(new([]string))
-	r.file = watch.New(watch.Options{
-		Path: path, Most: policyfile.MaxListSize + 1,
-		Others: func() []string { return *r.others.Load() },
-	})
+	if path != "" {
+		r.file = watch.New(watch.Options{
+			Path: path, Most: policyfile.MaxListSize + 1,
+			Others: func() []string { return *r.others.Load() },
+		})
+	}
 	signal.Notify(r.hangups, syscall.SIGHUP)
 	return r
 }
 
 // loaded sets the file that was read last.
 func (r *reloader) loaded(f *policyfile.File) {
-	if r != nil {
-		files := f.Files()
-		r.others.Store(&files)
-	}
+	files := f.Files()
+	r.others.Store(&files)
 }
 
-// close gives up a reloader that does not run.
+// close ends a reloader that does not run, or not any more.
 func (r *reloader) close() {
-	if r != nil {
-		signal.Stop(r.hangups)
+	signal.Stop(r.hangups)
+	if r.file != nil {
 		r.file.Close()
 	}
 }
 
 // run reloads until the context ends. The server logs the outcome itself.
 func (r *reloader) run(ctx context.Context, a *app.App, logger *slog.Logger) {
-	if r == nil {
-		return
-	}
-	defer signal.Stop(r.hangups)
-	if err := r.file.Degraded(); err != nil {
-		logger.Warn("changes of the configuration are noticed late; SIGHUP makes the server read it at once", "error", err)
-	}
 	var running sync.WaitGroup
-	running.Go(func() { r.file.Run(ctx, func() { _ = a.Reload() }) })
 	defer running.Wait()
+	if r.file != nil {
+		if err := r.file.Degraded(); err != nil {
+			logger.Warn("changes of the configuration are noticed late; SIGHUP makes the server read it at once", "error", err)
+		}
+		running.Go(func() { r.file.Run(ctx, func() { _ = a.Reload() }) })
+	}
 	for {
 		select {
 		case <-r.hangups:
-			_ = a.Reload()
+			if err := a.Reload(); errors.Is(err, app.ErrNoFile) {
+				logger.Warn("SIGHUP changes nothing", "error", err)
+			}
 		case <-ctx.Done():
 			return
 		}

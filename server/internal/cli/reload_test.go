@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -99,4 +104,86 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 	if log := p.stderr.String(); strings.Count(log, "the configuration was reloaded") != 3 || !strings.Contains(log, "sluice.yaml:3:76: rules[0].limit.rate: ") {
 		t.Errorf("the log:\n%s", log)
 	}
+}
+
+// A server without a file has nothing to reload. SIGHUP does not end it, also not while it drains.
+func TestSIGHUPWithoutAFile(t *testing.T) {
+	cmd := exec.Command(build(t), "serve", "--listen-proxy", "127.0.0.1:0", "--listen-api", "off", "--listen-admin", "off", "--drain-timeout", "20s")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedLog{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has ended, unless the test failed
+		<-exited
+	})
+	var url string
+	lines := bufio.NewScanner(out)
+	for url == "" && lines.Scan() {
+		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(lines.Text())
+	}
+	go func() {
+		defer close(exited)
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // the state is looked at by the test
+	}()
+	send := func(s os.Signal) {
+		t.Helper()
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(syscall.SIGHUP)
+	eventually(t, "the line about SIGHUP", func() bool { return strings.Contains(log.String(), "SIGHUP changes nothing") })
+	// An upload keeps the server from ending while it drains.
+	body, upload := io.Pipe()
+	answered := make(chan int, 1)
+	go func() {
+		defer close(answered)
+		res, err := http.Post(url+"/", "text/plain", body)
+		if err != nil {
+			return
+		}
+		defer res.Body.Close()
+		answered <- res.StatusCode
+	}()
+	if _, err := upload.Write([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	send(syscall.SIGTERM)
+	eventually(t, "the drain", func() bool { return strings.Contains(log.String(), "draining") })
+	send(syscall.SIGHUP)
+	send(syscall.SIGHUP)
+	upload.Close()
+	if got := <-answered; got != http.StatusOK {
+		t.Errorf("the upload is answered %d", got)
+	}
+	<-exited
+	if status := cmd.ProcessState.ExitCode(); status != 0 {
+		t.Errorf("exit status %d: %s", status, log.String())
+	}
+}
+
+// lockedLog is written by the program and read by the test.
+type lockedLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -75,13 +75,17 @@ func tightest(v *policy.Verdict) *policy.LimitResult {
 }
 
 // Fingerprinter gives keys names that do not reveal them. A key has the same fingerprint as long as
-// the process runs. Without the seed, nobody can find the key by trying.
+// the process runs, and with a secret in all processes that have it. Without the seed, nobody can find the key by trying.
 type Fingerprinter struct {
 	seed [32]byte
 }
 
-// NewFingerprinter returns a fingerprinter with a random seed.
-func NewFingerprinter() *Fingerprinter {
+// NewFingerprinter returns a fingerprinter with the seed of a secret, or with a random seed without one.
+func NewFingerprinter(secret string) *Fingerprinter {
+	if secret != "" {
+		// The secret may have another use, so the seed is not the secret's own hash.
+		return &Fingerprinter{seed: sha256.Sum256([]byte("sluice log fingerprint\x00" + secret))}
+	}
 	f := &Fingerprinter{}
 	// Read never fails: without randomness it ends the program.
 	_, _ = rand.Read(f.seed[:])

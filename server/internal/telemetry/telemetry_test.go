@@ -148,7 +148,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 
 func TestLogsASampleOfDenials(t *testing.T) {
 	var out bytes.Buffer
-	prints := NewFingerprinter()
+	prints := NewFingerprinter("")
 	d := NewDenials(slog.New(slog.NewJSONHandler(&out, nil)), 3, prints.Fingerprint)
 	now := time.Unix(1_000_000, 0)
 	d.now = func() time.Time { return now }
@@ -198,7 +198,7 @@ func TestLogsASampleOfDenials(t *testing.T) {
 
 func TestASampleOfNoneLogsNone(t *testing.T) {
 	var out bytes.Buffer
-	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, NewFingerprinter().Fingerprint)
+	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 0, NewFingerprinter("").Fingerprint)
 	d.Observe(EdgeProxy, &policy.Verdict{Action: policy.Deny})
 	if out.Len() > 0 {
 		t.Error(out.String())
@@ -207,7 +207,7 @@ func TestASampleOfNoneLogsNone(t *testing.T) {
 
 func TestLogsWhatIsMissing(t *testing.T) {
 	var out bytes.Buffer
-	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, NewFingerprinter().Fingerprint)
+	d := NewDenials(slog.New(slog.NewTextHandler(&out, nil)), 1, NewFingerprinter("").Fingerprint)
 	d.Observe(EdgeProxy, &policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNever, Rule: &policy.Rule{Name: "user"}, Missing: &policy.Part{Name: "X-User"}})
 	if !strings.Contains(out.String(), "missing=X-User") {
 		t.Error(out.String())
@@ -215,7 +215,7 @@ func TestLogsWhatIsMissing(t *testing.T) {
 }
 
 func TestFingerprintsTellKeysApartAndNothingElse(t *testing.T) {
-	f, g := NewFingerprinter(), NewFingerprinter()
+	f, g := NewFingerprinter(""), NewFingerprinter("")
 	a, b := sluice.NewKey("a", "b"), sluice.StringKey("a\x01b")
 	if f.Fingerprint(a) != f.Fingerprint(sluice.NewKey("a", "b")) {
 		t.Error("one key has two fingerprints")
