@@ -226,39 +226,61 @@ func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 	return State{at, max(missing, min(missing+more, b.most)) | mark}
 }
 
-// Convert returns the state that from's state s becomes under these numbers. It settles s under
-// the old numbers, and keeps the tokens up to the new burst. SetLimitAt and SetBurstAt of
-// x/time/rate do the same. A full bucket stays full.
+// Convert returns the state that from's state s becomes under these numbers: the tokens that were
+// used stay used. They come back at the higher of both rates, so that it makes no difference
+// whether a bucket that was full under the old numbers has been forgotten. Waiting requests keep
+// their moments, and a debt lasts as long as before.
 func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
-	missing, mark, at, _ := from.settled(s, now)
+	missing, mark, at, setBack := from.settled(s, now)
+	faster := b.faster(from.Pace) && !setBack
+	if faster {
+		missing = s.V &^ lent
+		if missing > from.full {
+			mark = lent // waiting requests got later moments
+		}
+	}
+	missing = min(b.carry(from.Pace, missing, from.full), b.bound)
+	if faster {
+		missing = b.decay(missing, at-s.T)
+	}
 	if missing == 0 {
 		return State{T: at} // a full bucket may be forgotten, and stays fresh
 	}
-	if missing <= from.full { // tokens held: round down
-		held, _ := mulDiv(from.full-missing, b.Den, from.Den)
-		if held >= b.full {
-			return State{T: at}
-		}
-		return State{at, (b.full - held) | mark}
-	}
-	if b.faster(from) {
-		mark = lent // waiting requests got later moments
-	}
-	return State{at, min(b.full+mulDivUp(missing-from.full, b.Den, from.Den), b.bound) | mark}
+	return State{at, missing | mark}
 }
 
-// faster reports whether the rate is higher than from's.
-func (b *Bucket) faster(from *Bucket) bool {
-	hi, lo := bits.Mul64(b.Num, from.Den)
-	fromHi, fromLo := bits.Mul64(from.Num, b.Den)
-	return hi > fromHi || hi == fromHi && lo > fromLo
+// await corrects the times of a result that leaves from's state s as it is. Until a charge under
+// these numbers, the tokens come back at the higher of both rates.
+func (b *Bucket) await(from *Bucket, s State, req *Request, res *Result) {
+	if b.faster(from.Pace) {
+		return // Convert counts at this rate
+	}
+	missing, _, at, _ := from.settled(s, req.Now)
+	back := at - req.Now
+	res.ResetAfter = from.wait(missing) + back
+	if res.Reason != Limited {
+		return
+	}
+	longest, room, bound := max(req.MaxWait, 0), b.full, uint64(2*MaxTicks)
+	if req.Cost > 0 {
+		cost := uint64(req.Cost) * b.Den
+		room -= uint64(min(req.Floor, b.Burst))*b.Den + cost
+		bound = b.bound - cost
+	}
+	now := min(b.carry(from.Pace, missing, from.full), b.bound)
+	if wait := b.wait(now - room); wait <= longest && now <= bound {
+		res.RetryAfter = back + wait - longest
+		return
+	}
+	late, _ := mulDiv(uint64(longest), b.Num, 1)
+	res.RetryAfter = from.wait(missing-b.fits(from.Pace, min(room+late, bound))) + back
 }
 
 // ConvertCharge converts a charge made under from's numbers to ticks of these numbers. The time at
 // which the rate changed is unknown, so ConvertCharge assumes that the faster rate refilled the
 // bucket. A cancellation then never gives back units on which later reservations rely.
 func (b *Bucket) ConvertCharge(from *Bucket, c Charge, now int64) Charge {
-	since, faster := now-c.At, from.faster(b)
+	since, faster := now-c.At, from.faster(b.Pace)
 	if since > 0 && faster && from.decay(c.Over, since-1) == 0 {
 		c.Over = 0 // it has acted
 		return c

@@ -66,6 +66,26 @@ func (c *Calendar) End(now int64) int64 {
 	return c.boundary(now, 1)
 }
 
+// alike reports whether two calendars have the same periods, as far as the names of their zones and
+// their offsets in a winter and a summer tell. A fixed zone may have any name.
+func (c *Calendar) alike(d *Calendar) bool { return c.Unit == d.Unit && c.ZoneID() == d.ZoneID() }
+
+// ZoneID is what distinguishes the zones of calendars.
+type ZoneID struct {
+	Name           string
+	Winter, Summer int
+}
+
+// ZoneID returns what distinguishes the calendar's zone from others: its name, and its offsets in
+// seconds in a January and a July, because a fixed zone and the local one may have any name.
+func (c *Calendar) ZoneID() ZoneID {
+	offset := func(m time.Month) int {
+		_, o := time.Date(2025, m, 1, 0, 0, 0, 0, time.UTC).In(c.Zone).Zone()
+		return o
+	}
+	return ZoneID{c.Zone.String(), offset(time.January), offset(time.July)}
+}
+
 func (c *Calendar) boundary(now int64, next int) int64 {
 	t := time.UnixMicro(now).In(c.Zone)
 	y, m, d := t.Date()

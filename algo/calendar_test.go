@@ -112,9 +112,10 @@ func TestCalendarWindow(t *testing.T) {
 				now += c.one(0, 1, 3_600_000_000, -3_600_000_000, 7*3_600_000_000)
 				req := algo.Request{Now: now, Cost: 1 + c.below(3)}
 				before := s
+				_, was := w.Decide(s, algo.Request{Now: now})
 				var res algo.Result
 				if s, res = w.Decide(s, req); !res.Allowed {
-					if before.T <= now || res.RetryAfter != before.T-now {
+					if was.ResetAfter <= 0 || res.RetryAfter != was.ResetAfter {
 						t.Errorf("%s at %d: %+v from %v", name, now, res, before)
 					}
 					continue
@@ -126,7 +127,8 @@ func TestCalendarWindow(t *testing.T) {
 				}
 				if c.oneIn(4) { // give it back
 					ch := charge(req, res)
-					if s = w.Settle(s, now, ch, 0); s.V != before.V && before.T > now {
+					s = w.Settle(s, now, ch, 0)
+					if _, is := w.Decide(s, algo.Request{Now: now}); is.Remaining != was.Remaining {
 						t.Errorf("%s: %v became %v", name, before, s)
 					}
 					sums[now+res.ResetAfter] -= req.Cost

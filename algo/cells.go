@@ -8,8 +8,8 @@ package algo
 // stays denied. Requests without cost always pass then, because an attempt cannot be distinguished
 // from debt.
 //
-// Its state has N+3 words: the number of the newest cell, the sum of all cells (at most MaxCount),
-// and a ring of N+1 cells.
+// Its state has N+4 words: the number of the newest cell, the sum of all cells, at most MaxCount,
+// the moment of the latest charge, and the cells as a ring.
 type SlidingWindow struct {
 	Count       int64
 	Length      int64 // microseconds, a multiple of Cells
@@ -23,6 +23,7 @@ const MaxCells = 256
 const (
 	cellsIndex = iota
 	cellsSum
+	cellsLatest
 	cellsFirst
 )
 
@@ -66,10 +67,18 @@ func (c *SlidingWindow) advance(w []uint64, index int64, used uint64) {
 	w[cellsIndex], w[cellsSum] = uint64(index), used
 }
 
+// date keeps the moment of a charge, before it is counted.
+func (c *SlidingWindow) date(w []uint64, at int64) {
+	if w[cellsSum] > 0 {
+		at = max(at, int64(w[cellsLatest]))
+	}
+	w[cellsLatest] = uint64(at)
+}
+
 // collapse clears all cells but one.
-func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64) {
+func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64, at int64) {
 	clear(w)
-	w[cellsIndex], w[cellsSum] = uint64(index), used
+	w[cellsIndex], w[cellsSum], w[cellsLatest] = uint64(index), used, uint64(at)
 	*c.at(w, index) = used
 }
 
@@ -91,7 +100,7 @@ func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	index, used, at, setBack := c.settled(w, req.Now)
 	if setBack && commit {
-		c.collapse(w, index, used)
+		c.collapse(w, index, used, at)
 	}
 	limit := c.Count - req.Floor
 	res := Result{Remaining: left(c.Count, req.Floor, used)}
@@ -125,6 +134,7 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 			res.RetryAfter = res.ResetAfter
 		}
 		if c.CountDenied && commit {
+			c.date(w, at)
 			c.attempt(w, index, used, uint64(req.Cost))
 		}
 		return res
@@ -136,17 +146,18 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	res.Remaining -= req.Cost
 	res.ResetAfter = (index+c.Cells+1)*c.cell() - req.Now
 	if commit {
+		c.date(w, at)
 		c.advance(w, index, used+uint64(req.Cost))
 		*c.at(w, index) += uint64(req.Cost)
 	}
 	return res
 }
 
-// Restore writes a state into w, which is all zeros. newest is the number of its newest cell;
-// cells has the units of its cells, the newest first. There are at most Cells+1 cells, and none
-// before the epoch.
-func (c *SlidingWindow) Restore(w []uint64, newest int64, cells []uint64) {
-	w[cellsIndex] = uint64(newest)
+// Restore writes into w, which is all zeros, the state with this newest cell, the moment of the
+// latest charge and these units, the newest first. There are at most Cells+1 cells, and none before
+// the epoch.
+func (c *SlidingWindow) Restore(w []uint64, newest, latest int64, cells []uint64) {
+	w[cellsIndex], w[cellsLatest] = uint64(newest), uint64(latest)
 	for i, units := range cells {
 		w[cellsSum] += units
 		*c.at(w, newest-int64(i)) = units
@@ -193,6 +204,7 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 		index = i
 		_, used, _, _ = c.settled(w, ch.At)
 	}
+	c.date(w, ch.At)
 	c.advance(w, index, used)
 	if cell := c.at(w, i); actual <= ch.Cost {
 		give := min(*cell, uint64(ch.Cost-actual))
@@ -205,23 +217,69 @@ func (c *SlidingWindow) Settle(w []uint64, now int64, ch Charge, actual int64) {
 	}
 }
 
-// Restamps reports whether Convert counts earlier units as of now. If that happened again and
-// again, the units would never expire.
-func (c *SlidingWindow) Restamps(from *SlidingWindow, w []uint64, now int64) bool {
-	_, _, _, setBack := from.settled(w, now) //nolint:dogsled // nothing else matters
-	return (from.Length != c.Length || from.Cells != c.Cells) && !setBack
+// setBack reports whether the clock was set back after the state was charged.
+func (c *SlidingWindow) setBack(w []uint64, now int64) bool {
+	_, _, _, setBack := c.settled(w, now) //nolint:dogsled // nothing else matters
+	return setBack
 }
 
-// Convert writes into w the state that from's state old becomes under these numbers. If the length
-// or the number of cells changes, the units that count now are counted as of now.
+// setBackBy reports whether the conversion of from's state would begin so far ahead of now that
+// these numbers take the clock for set back.
+func (c *SlidingWindow) setBackBy(from *SlidingWindow, w []uint64, now int64) bool {
+	_, used, at, _ := from.settled(w, now)
+	return used > 0 && !c.alike(from) && at/c.cell()*c.cell()-now > c.Length
+}
+
+// alike reports whether the cells of two limits begin and end together.
+func (c *SlidingWindow) alike(from *SlidingWindow) bool {
+	return c.Length == from.Length && c.Cells == from.Cells
+}
+
+// carried returns the units of from's state in the terms of these cells: they leave together with
+// the cell of their moment.
+func (c *SlidingWindow) carried(w []uint64) carry {
+	first := (int64(w[cellsLatest])/c.cell() + c.Cells + 1) * c.cell()
+	return carry{units: w[cellsSum], count: uint64(c.Count), first: first, step: c.Length}
+}
+
+// Convert writes into w the state that from's state becomes under these numbers. If the cells
+// change, the units that are left count as of now, see carry.
 func (c *SlidingWindow) Convert(from *SlidingWindow, w, old []uint64, now int64) {
 	index, used, at, setBack := from.settled(old, now)
-	if from.Length == c.Length && from.Cells == c.Cells {
+	switch {
+	case c.alike(from):
 		copy(w, old)
 		if setBack {
-			c.collapse(w, index, used)
+			c.collapse(w, index, used, at)
 		}
 		return
+	case !setBack:
+		used = min(used, c.carried(old).left(at))
 	}
-	c.collapse(w, at/c.cell(), used)
+	if used > 0 {
+		c.collapse(w, at/c.cell(), used, at)
+	}
+}
+
+// await corrects the numbers of a result that leaves from's state as it is.
+func (c *SlidingWindow) await(from *SlidingWindow, w []uint64, req *Request, res *Result) {
+	if c.alike(from) {
+		return
+	}
+	index, counted, at, _ := from.settled(w, req.Now)
+	carried := c.carried(w)
+	used := min(counted, carried.left(at))
+	if used == 0 {
+		res.ResetAfter = 0
+		return
+	}
+	// until returns when at most room units are left, which are fewer than now.
+	until := func(room int64) int64 {
+		return min(carried.until(uint64(room)), from.leaves(w, index, counted, uint64(room))) - req.Now
+	}
+	res.ResetAfter = until(0)
+	if res.Reason == Limited {
+		res.Remaining = left(c.Count, req.Floor, used)
+		res.RetryAfter = until(c.Count - req.Cost - req.keeps())
+	}
 }

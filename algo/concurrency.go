@@ -278,11 +278,18 @@ func (c *Concurrency) Fresh(w []uint64, now int64) bool {
 	return now >= c.adaptedUntil(w)
 }
 
-// Convert writes into w, a slice of zeros, the state that from's state old becomes under these
-// numbers. The leases stay, and so does an adapted latency that has not expired.
+// Convert writes into w, a slice of zeros, the state that from's state becomes under these
+// numbers: the leases stay. So does an adapted latency, until it expires under either numbers.
 func (c *Concurrency) Convert(from *Concurrency, w, old []uint64, now int64) {
 	c.Move(w, old)
-	if now+from.jump(old, now) >= from.adaptedUntil(old) {
-		w[concLatency], w[concLatencyAt] = 0, 0
+	if w[concLatencyAt] == 0 {
+		return
 	}
+	at := int64(w[concLatencyAt])
+	at = min(at, at+from.TTL-c.TTL)
+	if at <= 0 || now+from.jump(old, now) >= at+c.TTL {
+		w[concLatency], w[concLatencyAt] = 0, 0
+		return
+	}
+	w[concLatencyAt] = uint64(at)
 }

@@ -1,6 +1,7 @@
 package algo_test
 
 import (
+	"math/big"
 	"slices"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ func TestConvertOfFreshIsFresh(t *testing.T) {
 	}
 }
 
-// TestConvertBucket: tokens are kept up to the new burst, and debt stays debt.
+// TestConvertBucket: used tokens stay used. Waiting requests keep their moments.
 func TestConvertBucket(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		count, period, burst, debt := bucketNumbers(c)
@@ -100,28 +101,38 @@ func TestConvertBucket(t *testing.T) {
 			now += c.step(q.pace, 0)
 			m.decide(q.request(c, now), true)
 		}
-		if m.fresh(now) {
-			return // and stays so, see above
-		}
-		o := tokensOf(m, now)
+		now = m.s.T
+		used := new(big.Rat).Sub(rat(burst, 1), tokensOf(m, now))
+		was := rat(burst, 1)
+		from := m.p.Bucket.Pace
 		count, period, burst, debt = bucketNumbers(c)
 		m.convert(newBucket(count, period, burst, debt), now)
-		// Never more than before, and at most a tick less.
-		got := tokensOf(m, now)
-		if least := rat(burst, 1); o.Cmp(least.Sub(least, rat(algo.MaxTicks, int64(m.p.Bucket.Den)))) < 0 {
-			return // more than any state can owe
-		}
-		if most := rat(burst, 1); o.Cmp(most) > 0 {
-			o = most
-		}
-		tick := rat(1, int64(m.p.Bucket.Den))
-		if got.Cmp(o) > 0 || o.Sub(o, got).Cmp(tick) > 0 {
-			t.Errorf("%s holds %s, too few by %s", numbers(m.p), got.FloatString(9), o.FloatString(9))
-		}
+		got := new(big.Rat).Sub(rat(burst, 1), tokensOf(m, now))
+		converted(t, m, used, got, from, m.p.Bucket.Pace, was)
 	})
 }
 
-// TestConvertLeaky: the units in the queue stay.
+// converted checks that units which were used stay used, and that the units beyond base last no shorter
+// than before.
+func converted(t *testing.T, m *machine, used, got *big.Rat, from, to algo.Pace, base *big.Rat) {
+	t.Helper()
+	faster := new(big.Rat).Quo(rat(int64(to.Num), int64(to.Den)), rat(int64(from.Num), int64(from.Den)))
+	if waiting := new(big.Rat).Sub(used, base); waiting.Sign() > 0 && faster.Cmp(rat(1, 1)) > 0 {
+		used = waiting.Add(base, waiting.Mul(waiting, faster))
+	}
+	if most := rat(algo.MaxUnits, 1); m.p.Kind == algo.KindBucket && used.Cmp(most) > 0 {
+		used = most
+	}
+	if most := rat(algo.MaxTicks, int64(to.Den)); used.Cmp(most) > 0 {
+		used = most // more than any state counts
+	}
+	// Rounded up, each part on its own.
+	if got.Cmp(used) < 0 || got.Sub(got, used).Cmp(rat(2, int64(to.Den))) > 0 {
+		t.Errorf("%s: %s used units became %s more", numbers(m.p), used.FloatString(9), got.FloatString(9))
+	}
+}
+
+// TestConvertLeaky: the units in the queue stay. Waiting units keep their moments.
 func TestConvertLeaky(t *testing.T) {
 	law(t, 200, func(t *testing.T, c *chooser) {
 		p, _, q := leaky(c)
@@ -130,16 +141,11 @@ func TestConvertLeaky(t *testing.T) {
 			now += c.step(pace{q.unit, q.unit}, 0)
 			m.decide(q.request(c, now), true)
 		}
+		now = m.s.T
 		work := unitsOf(m, now)
 		to, _, _ := leaky(c)
 		m.convert(to, now)
-		got := unitsOf(m, now)
-		if most := rat(algo.MaxTicks, int64(to.Leaky.Den)); work.Cmp(most) > 0 {
-			work = most // more than any state counts
-		}
-		if got.Cmp(work) < 0 || got.Sub(got, work).Cmp(rat(1, int64(to.Leaky.Den))) > 0 {
-			t.Errorf("%s: %s units became %s more", numbers(&to), work.FloatString(9), got.FloatString(9))
-		}
+		converted(t, m, work, unitsOf(m, now), p.Leaky.Pace, to.Leaky.Pace, rat(p.Leaky.Undelayed+1, 1))
 	})
 }
 
@@ -177,22 +183,24 @@ func TestConvertWarmBucket(t *testing.T) {
 	}
 }
 
-// TestConvertToAnOpenedWindow keeps the end of the old window if it comes earlier. After the
-// clock was set back, the new window starts fresh.
+// TestConvertToAnOpenedWindow: the units that are left count in a window that begins now.
 func TestConvertToAnOpenedWindow(t *testing.T) {
 	const hour = 3_600_000_000
 	day := &algo.Calendar{Unit: algo.Day, Zone: time.UTC}
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).UnixMicro()
 	from := algo.FixedWindow{Count: 5, Length: day.Longest(), Calendar: day}
 	kept, _ := from.Decide(algo.State{}, algo.Request{Now: noon, Cost: 3})
-	for _, step := range []struct{ length, now, end, used int64 }{
-		{hour, noon, noon + hour, 3},
-		{24 * hour, noon, noon + 12*hour, 3},
-		{24 * hour, noon - 13*hour, noon + 12*hour, 3},
-		{24 * hour, noon - 300*hour, noon - 276*hour, 5},
+	for _, step := range []struct{ length, now, reset, left int64 }{
+		{hour, noon, hour, 2},
+		{hour, noon + hour/2, hour, 2},
+		{hour, noon + 2*hour, 0, 5},
+		{24 * hour, noon, 24 * hour, 2},
+		{24 * hour, noon - 13*hour, 25 * hour, 2},
+		{24 * hour, noon - 300*hour, 24 * hour, 0},
 	} {
 		to := algo.FixedWindow{Count: 5, Length: step.length, Opened: true}
-		if got := to.Convert(&from, kept, step.now); got.T != step.end || int64(got.V) != step.used {
+		_, got := to.Decide(to.Convert(&from, kept, step.now), algo.Request{Now: step.now})
+		if got.ResetAfter != step.reset || got.Remaining != step.left {
 			t.Errorf("%+v: %+v", step, got)
 		}
 	}
@@ -217,7 +225,7 @@ func TestRestoreCells(t *testing.T) {
 			all[i] = units[newest-int64(i)]
 		}
 		got := make([]uint64, cells.Words())
-		if cells.Restore(got, newest, all); !slices.Equal(got, w) {
+		if cells.Restore(got, newest, int64(w[2]), all); !slices.Equal(got, w) {
 			t.Errorf("restored %v, want %v", got, w)
 		}
 	})
@@ -229,10 +237,10 @@ func TestRestoreCounter(t *testing.T) {
 	c := algo.SlidingCounter{Count: 10, Length: 1_000_000}
 	first, _ := c.Decide(algo.State{}, algo.Request{Now: start, Cost: 7})
 	second, _ := c.Decide(first, algo.Request{Now: start + 1_900_000, Cost: 2})
-	if got := c.Restore(start/c.Length, 0, 7); got != first {
+	if got := c.Restore(start/c.Length, 0, 7, start); got != first {
 		t.Errorf("restored %v, want %v", got, first)
 	}
-	if got := c.Restore(start/c.Length+1, 7, 2); got != second {
+	if got := c.Restore(start/c.Length+1, 7, 2, start+1_900_000); got != second {
 		t.Errorf("restored %v, want %v", got, second)
 	}
 }

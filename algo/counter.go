@@ -1,5 +1,7 @@
 package algo
 
+import "math/bits"
+
 // SlidingCounter approximates a sliding window by two fixed windows. It adds the units of the
 // current window and the weighted units of the earlier window. The weight is the part of the
 // earlier window that the sliding window still covers; the product is rounded up. In the worst
@@ -9,8 +11,8 @@ package algo
 // in the next window like all others. Requests without cost always pass then, because an attempt
 // cannot be distinguished from debt.
 //
-// The state packs the number of the window (48 bits) with the counts of the earlier and of the
-// current window (40 bits each).
+// The state packs the moment of the latest charge (48 bits: the number of the window, and a part of
+// it) with the counts of the earlier and of the current window (40 bits each).
 type SlidingCounter struct {
 	Count       int64
 	Length      int64 // microseconds, MinCounterLength at least
@@ -26,19 +28,36 @@ const (
 // counterMax bounds the count of one window: more than any limit admits in two.
 const counterMax = 1<<40 - 1
 
+// counterSlot is the number of low bits that are missing from the moment of the latest charge, so
+// that it fits until the year 2255.
+const counterSlot = 6
+
+// slots returns how many bits hold the part of the window.
+func (c *SlidingCounter) slots() int { return bits.Len64(uint64(c.Length-1) >> counterSlot) }
+
 func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
 	t := uint64(s.T)
-	return int64(t >> 16), t&0xffff<<24 | s.V>>40, s.V & counterMax
+	return int64(t >> 16 >> c.slots()), t&0xffff<<24 | s.V>>40, s.V & counterMax
 }
 
-func (c *SlidingCounter) pack(index int64, prev, cur uint64) State {
-	return State{T: int64(uint64(index)<<16 | prev>>24), V: prev<<40 | cur}
+// pack returns a state whose latest charge was at a moment, in its window or before it.
+func (c *SlidingCounter) pack(index int64, prev, cur uint64, latest int64) State {
+	into := uint64(max(latest-index*c.Length, 0)) >> counterSlot
+	moment := uint64(index)<<c.slots() | into
+	return State{T: int64(moment<<16 | prev>>24), V: prev<<40 | cur}
 }
 
-// Restore returns the state with this window number, below 2^47, and the counts of this window
-// and the earlier one, below 2^40 each.
-func (c *SlidingCounter) Restore(index int64, prev, cur uint64) State {
-	return c.pack(index, prev, cur)
+// latest returns the moment of the latest charge, or slightly later.
+func (c *SlidingCounter) latest(s State) int64 {
+	index, _, _ := c.unpack(s)
+	into := uint64(s.T) >> 16 & (1<<c.slots() - 1)
+	return index*c.Length + int64(into<<counterSlot|(1<<counterSlot-1))
+}
+
+// Restore returns the state with this window number, the counts of this window and the earlier
+// one, below 2^40 each, and the moment of the latest charge, in this window.
+func (c *SlidingCounter) Restore(index int64, prev, cur uint64, latest int64) State {
+	return c.pack(index, prev, cur, latest)
 }
 
 // settled returns the two windows as of the request, the time from which to compute, and whether
@@ -76,6 +95,15 @@ func (c *SlidingCounter) until(prev uint64, room int64) int64 {
 	return c.Length - int64(covered)
 }
 
+// falls returns when the units of two windows have fallen to room.
+func (c *SlidingCounter) falls(index int64, prev, cur uint64, room int64) int64 {
+	start := index * c.Length
+	if int64(cur) <= room {
+		return start + c.until(prev, room-int64(cur))
+	}
+	return start + c.Length + c.until(cur, room)
+}
+
 // Decide decides one request. The caller keeps the returned state; after a denial it differs from
 // s only if the clock was set back, or with CountDenied.
 func (c *SlidingCounter) Decide(s State, req Request) (State, Result) {
@@ -89,7 +117,7 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	index, prev, cur, at, setBack := c.settled(s, req.Now)
 	kept := s
 	if setBack {
-		kept = c.pack(index, prev, cur)
+		kept = c.pack(index, prev, cur, at)
 	}
 	start := index * c.Length
 	used := c.weighted(prev, at-start) + int64(cur)
@@ -111,15 +139,10 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 		if c.CountDenied {
 			// Decide as if the window already held this attempt: it exceeds what was left.
 			cur = min(cur+uint64(req.Cost), counterMax)
-			kept = c.pack(index, prev, cur)
+			kept = c.charged(s, index, prev, cur, at)
 			res.Remaining, res.ResetAfter = 0, c.reset(index, prev, cur, req.Now)
 		}
-		switch {
-		case int64(cur) <= room:
-			res.RetryAfter = start + c.until(prev, room-int64(cur)) - req.Now
-		default:
-			res.RetryAfter = start + c.Length + c.until(cur, room) - req.Now
-		}
+		res.RetryAfter = c.falls(index, prev, cur, room) - req.Now
 		return kept
 	}
 	res.Allowed, res.At = true, at
@@ -129,7 +152,15 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	cur += uint64(req.Cost)
 	res.Remaining -= req.Cost
 	res.ResetAfter = c.reset(index, prev, cur, req.Now)
-	return c.pack(index, prev, cur)
+	return c.charged(s, index, prev, cur, at)
+}
+
+// charged returns the state that follows s after a charge.
+func (c *SlidingCounter) charged(s State, index int64, prev, cur uint64, at int64) State {
+	if kept, before, own := c.unpack(s); kept == index && before|own != 0 {
+		at = max(at, c.latest(s))
+	}
+	return c.pack(index, prev, cur, at)
 }
 
 func (c *SlidingCounter) reset(index int64, prev, cur uint64, now int64) int64 {
@@ -181,23 +212,64 @@ func (c *SlidingCounter) Settle(s State, now int64, ch Charge, actual int64) Sta
 	default:
 		return s
 	}
-	return c.pack(index, prev, cur)
+	return c.charged(s, index, prev, cur, ch.At)
 }
 
-// Restamps reports whether Convert counts earlier units as of now. If that happened again and
-// again, the units would never expire.
-func (c *SlidingCounter) Restamps(from *SlidingCounter, s State, now int64) bool {
-	_, _, _, _, setBack := from.settled(s, now) //nolint:dogsled // nothing else matters
-	return from.Length != c.Length && !setBack
+// setBack reports whether the clock was set back after the state was charged.
+func (c *SlidingCounter) setBack(s State, now int64) bool {
+	_, _, _, _, setBack := c.settled(s, now) //nolint:dogsled // nothing else matters
+	return setBack
+}
+
+// carried returns the units of from's state in the terms of these windows: they weigh in full until
+// the window after the one of their moment has ended.
+func (c *SlidingCounter) carried(from *SlidingCounter, s State) carry {
+	index, prev, cur := from.unpack(s)
+	latest := from.latest(s)
+	used := from.weighted(prev, min(latest-index*from.Length, from.Length)) + int64(cur)
+	return carry{units: uint64(used), count: uint64(c.Count), first: (latest/c.Length + 2) * c.Length, step: c.Length}
 }
 
 // Convert returns the state that from's state s becomes under these numbers. If the length
-// changes, the units that count now are counted as of now.
+// changes, the units that are left count as of now, see carry.
 func (c *SlidingCounter) Convert(from *SlidingCounter, s State, now int64) State {
-	index, prev, cur, at, _ := from.settled(s, now)
 	if from.Length == c.Length {
-		return c.pack(index, prev, cur)
+		if from.setBack(s, now) {
+			index, prev, cur, at, _ := from.settled(s, now)
+			return c.pack(index, prev, cur, at)
+		}
+		return s
 	}
-	used := from.weighted(prev, at-index*from.Length) + int64(cur)
-	return c.pack(at/c.Length, 0, min(uint64(used), counterMax))
+	index, prev, cur, at, setBack := from.settled(s, now)
+	used := uint64(from.weighted(prev, at-index*from.Length)) + cur
+	if !setBack {
+		used = min(used, c.carried(from, s).left(at))
+	}
+	if used == 0 {
+		return State{}
+	}
+	return c.pack(at/c.Length, 0, min(used, counterMax), at)
+}
+
+// await corrects the numbers of a result that leaves from's state s as it is.
+func (c *SlidingCounter) await(from *SlidingCounter, s State, req *Request, res *Result) {
+	if from.Length == c.Length {
+		return
+	}
+	index, prev, cur, at, _ := from.settled(s, req.Now)
+	carried := c.carried(from, s)
+	used := min(uint64(from.weighted(prev, at-index*from.Length))+cur, carried.left(at))
+	if used == 0 {
+		res.ResetAfter = 0
+		return
+	}
+	// until returns when at most room units are left, which are fewer than now.
+	until := func(room int64) int64 {
+		return min(carried.until(uint64(room)), from.falls(index, prev, cur, room)) - req.Now
+	}
+	res.ResetAfter = until(0)
+	if res.Reason == Limited {
+		res.Remaining = left(c.Count, req.Floor, used)
+		res.RetryAfter = until(c.Count - req.Cost - req.keeps())
+	}
 }

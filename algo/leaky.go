@@ -149,11 +149,49 @@ func (b *LeakyBucket) Settle(s State, now int64, c Charge, actual int64) State {
 	return State{at, max(work, min(work+more, b.queue+b.Den))}
 }
 
-// Convert returns the state that from's state s becomes under these numbers. The units in the
-// queue stay, and leave at the new rate.
+// Convert returns the state that from's state s becomes under these numbers: the units in the
+// queue stay, and leave at the higher of both rates. Waiting units keep their moments, so that
+// later ones leave after them.
 func (b *LeakyBucket) Convert(from *LeakyBucket, s State, now int64) State {
-	work, at, _ := from.settled(s, now)
-	return State{at, mulDivUp(work, b.Den, from.Den)}
+	work, at, setBack := from.settled(s, now)
+	if setBack || !b.faster(from.Pace) {
+		return State{at, b.carry(from.Pace, work, MaxTicks)}
+	}
+	work = b.carry(from.Pace, s.V, uint64(from.Undelayed+1)*from.Den)
+	return State{at, b.decay(work, at-s.T)}
+}
+
+// await corrects the times of a result that leaves from's state s as it is. Until a charge under
+// these numbers, units leave at the higher of both rates.
+func (b *LeakyBucket) await(from *LeakyBucket, s State, req *Request, res *Result) {
+	if b.faster(from.Pace) {
+		return // Convert counts at this rate
+	}
+	work, at, _ := from.settled(s, req.Now)
+	back := at - req.Now
+	res.ResetAfter = from.wait(work) + back
+	if res.Reason != Limited {
+		return
+	}
+	// until returns when the work has fallen to some ticks of these numbers.
+	until := func(most uint64) int64 {
+		return from.wait(work-min(work, b.fits(from.Pace, most))) + back
+	}
+	own := uint64(req.Cost-1) * b.Den
+	ahead := b.carry(from.Pace, work, MaxTicks) + own
+	res.RetryAfter = 0
+	if room := uint64(b.Queue-req.Floor) * b.Den; ahead > room {
+		res.RetryAfter = until(room - own)
+	}
+	delay, longest := b.delay(ahead), max(req.MaxWait, 0)
+	switch {
+	case req.MaxWait == 0 || delay == 0 || delay+back <= longest:
+	case delay <= longest:
+		res.RetryAfter = max(res.RetryAfter, delay+back-longest)
+	default:
+		gone, _ := mulDiv(uint64(longest), b.Num, 1)
+		res.RetryAfter = max(res.RetryAfter, until(uint64(b.Undelayed)*b.Den+gone-own))
+	}
 }
 
 // ConvertCharge converts a charge made under from's numbers to ticks of these numbers.

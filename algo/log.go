@@ -282,16 +282,94 @@ func (l *SlidingLog) charge(r *logRing, first int, at int64, c Charge, actual in
 	}
 }
 
-// Convert writes into w, a slice of zeros, the state that from's state old becomes under these
-// numbers. The entries that count stay.
+// setBack reports whether the clock was set back after the state was charged.
+func (l *SlidingLog) setBack(w []uint64, now int64) bool {
+	r := openLog(w)
+	_, _, setBack := l.settled(&r, now)
+	return setBack
+}
+
+// holds reports whether a denied attempt under these numbers, which drops the units that do not
+// decide under them, leaves all units that decide under other numbers.
+func (l *SlidingLog) holds(from *SlidingLog) bool {
+	return l.Length >= from.Length && l.Count >= from.Count
+}
+
+// carried returns the units of another limit's log in the terms of this one. The log is not empty.
+func (l *SlidingLog) carried(r *logRing) carry {
+	first := r.time(r.len-1) + l.Length
+	return carry{units: r.total() - r.upTo(0), count: uint64(l.Count), first: first, step: l.Length}
+}
+
+// Convert writes into w, a slice of zeros, the state that from's state becomes under these
+// numbers: the entries that count stay. If the period is shorter, the units that are left become
+// one entry, see carry: the latest one, or an entry of now once that one does not count.
 func (l *SlidingLog) Convert(from *SlidingLog, w, old []uint64, now int64) {
 	src, dst := openLog(old), openLog(w)
 	first, at, setBack := from.settled(&src, now)
-	if setBack {
+	switch {
+	case setBack:
 		dst.push(at, max(src.total()-src.upTo(0), uint64(l.Count)))
+	case l.Length >= from.Length:
+		for i := max(first, src.len-dst.cap()); i < src.len; i++ {
+			dst.push(src.time(i), src.entry(i)[1]-src.upTo(i))
+		}
+	case first < src.len:
+		used := min(src.total()-src.upTo(first), l.carried(&src).left(at))
+		// The entry is not so late that the next request comes too soon after it.
+		if latest := src.time(src.len - 1); used > 0 {
+			dst.push(max(latest, at-min(l.MinInterval, l.Length-1)), used)
+		}
+	}
+}
+
+// await corrects the numbers of a result that leaves from's state as it is.
+func (l *SlidingLog) await(from *SlidingLog, w []uint64, req *Request, res *Result) {
+	if l.Length == from.Length && !l.CountDenied {
 		return
 	}
-	for i := max(first, src.len-dst.cap()); i < src.len; i++ {
-		dst.push(src.time(i), src.entry(i)[1]-src.upTo(i))
+	r := openLog(w)
+	first, at, _ := from.settled(&r, req.Now)
+	if first == r.len {
+		return
+	}
+	carried := l.carried(&r)
+	counted := r.total() - r.upTo(first)
+	used := min(counted, carried.left(at))
+	if used == 0 {
+		res.ResetAfter = 0
+		return
+	}
+	// until returns when at most room units are left.
+	until := func(room int64) int64 {
+		if used <= uint64(room) {
+			return req.Now
+		}
+		gone := r.total() - uint64(room)
+		i := r.search(func(i int) bool { return r.entry(i)[1] >= gone })
+		return min(carried.until(uint64(room)), r.time(i)+from.Length)
+	}
+	reset := until(0)
+	retry := until(max(0, l.Count-req.Cost-req.keeps()))
+	if req.Cost > 0 {
+		if l.MinInterval >= l.Length { // the last unit must have left
+			retry = reset
+		}
+		retry = max(retry, r.time(r.len-1)+min(l.MinInterval, from.Length))
+	}
+	l.Awaited(req, res, retry, reset, used)
+}
+
+// Awaited corrects the numbers of a result that leaves a state under other numbers as it is. The
+// request is admitted at until, if nothing is written until then; nothing is left of the used
+// units at reset.
+func (l *SlidingLog) Awaited(req *Request, res *Result, until, reset int64, used uint64) {
+	res.ResetAfter = reset - req.Now
+	if res.Allowed || res.Reason == Never {
+		return
+	}
+	res.RetryAfter = until - req.Now
+	if req.Cost > 0 {
+		res.Remaining = left(l.Count, req.Floor, used)
 	}
 }

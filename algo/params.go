@@ -159,16 +159,68 @@ func (p *Params) ConvertState(from *Params, s State, now int64) State {
 	}
 }
 
-// RestampsState reports whether ConvertState loses the times of used units and counts them as
-// used now. A denial should not do that: if two versions of a limit alternated, nothing would
-// ever be allowed again.
-func (p *Params) RestampsState(from *Params, s State, now int64) bool {
-	return p.Kind == KindSlidingCounter && p.Counter.Restamps(&from.Counter, s, now)
+// MovesState reports whether a denial under p changes a state that was written under the numbers
+// from. Usually it does not: the state stays as it is. If the clock was set back by more than a
+// period of either numbers, the state moves to the new time. If denied attempts count and the
+// conversion loses no times, it counts this one.
+func (p *Params) MovesState(from *Params, s State, now int64) bool {
+	switch p.Kind {
+	case KindBucket:
+		return s.T-now > min(from.Bucket.period, p.Bucket.period)
+	case KindLeaky:
+		return s.T-now > min(from.Leaky.period, p.Leaky.period)
+	case KindFixedWindow:
+		w := &p.Fixed
+		return from.Fixed.setBack(s, now) || w.setBack(w.Convert(&from.Fixed, s, now), now) ||
+			w.CountDenied && w.alike(&from.Fixed)
+	default:
+		c := &p.Counter
+		return from.Counter.setBack(s, now) || c.setBack(c.Convert(&from.Counter, s, now), now) ||
+			c.CountDenied && c.Length == from.Counter.Length
+	}
 }
 
-// RestampsWords is RestampsState for ConvertWords.
-func (p *Params) RestampsWords(from *Params, w []uint64, now int64) bool {
-	return p.Kind == KindSlidingWindow && p.Cells.Restamps(&from.Cells, w, now)
+// MovesWords is MovesState for a kind that is not inline.
+func (p *Params) MovesWords(from *Params, w []uint64, now int64) bool {
+	switch p.Kind {
+	case KindWarmBucket:
+		return int64(w[warmAt])-now > min(from.Warm.period, p.Warm.period)
+	case KindSlidingWindow:
+		return from.Cells.setBack(w, now) || p.Cells.setBackBy(&from.Cells, w, now) ||
+			p.Cells.CountDenied && p.Cells.alike(&from.Cells)
+	case KindSlidingLog:
+		return from.Log.setBack(w, now) || p.Log.setBack(w, now) || p.Log.CountDenied && p.Log.holds(&from.Log)
+	default:
+		return from.Conc.jump(w, now)+p.Conc.jump(w, now) > 0
+	}
+}
+
+// AwaitState corrects a result that p has computed from the conversion of the state s, and which
+// leaves s as it is, under the numbers from: when the request is admitted if nothing is written
+// until then, and when the state equals a fresh one.
+func (p *Params) AwaitState(from *Params, s State, req *Request, res *Result) {
+	switch p.Kind {
+	case KindBucket:
+		p.Bucket.await(&from.Bucket, s, req, res)
+	case KindLeaky:
+		p.Leaky.await(&from.Leaky, s, req, res)
+	case KindFixedWindow:
+		p.Fixed.await(&from.Fixed, s, req, res)
+	default:
+		p.Counter.await(&from.Counter, s, req, res)
+	}
+}
+
+// AwaitWords is AwaitState for a kind that is not inline.
+func (p *Params) AwaitWords(from *Params, w []uint64, req *Request, res *Result) {
+	switch p.Kind {
+	case KindWarmBucket:
+		p.Warm.await(&from.Warm, w, req, res)
+	case KindSlidingWindow:
+		p.Cells.await(&from.Cells, w, req, res)
+	case KindSlidingLog:
+		p.Log.await(&from.Log, w, req, res)
+	}
 }
 
 // ConvertWords converts the state old from the numbers from to the numbers p of the same kind, and
@@ -290,8 +342,10 @@ func (p *Params) LatestState(s State) int64 {
 	case KindBucket, KindLeaky:
 		return s.T
 	case KindFixedWindow:
-		return s.T - p.Fixed.Length
+		end, _ := p.Fixed.unpack(s)
+		return end - p.Fixed.Length
 	default:
-		return s.T >> 16 * p.Counter.Length
+		index, _, _ := p.Counter.unpack(s)
+		return index * p.Counter.Length
 	}
 }

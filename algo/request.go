@@ -60,6 +60,15 @@ type Charge struct {
 	Member uint64
 }
 
+// keeps returns how many units must remain after the take. A request without cost passes unless
+// the state is in debt.
+func (r *Request) keeps() int64 {
+	if r.Cost == 0 {
+		return 0
+	}
+	return r.Floor
+}
+
 // left returns how many of count units a request can still take, if floor units must remain.
 func left(count, floor int64, used uint64) int64 {
 	return max(0, count-min(floor, count)-int64(used))

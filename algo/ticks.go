@@ -43,6 +43,36 @@ func (p Pace) wait(ticks uint64) int64 {
 	return int64((ticks-1)/p.Num) + 1
 }
 
+// faster reports whether the rate is higher than that of from.
+func (p Pace) faster(from Pace) bool {
+	hi, lo := bits.Mul64(p.Num, from.Den)
+	fromHi, fromLo := bits.Mul64(from.Num, p.Den)
+	return hi > fromHi || hi == fromHi && lo > fromLo
+}
+
+// carry converts ticks that from counted at one moment to ticks of this pace, so that this pace
+// counts on from the same moment: rounded up, at most MaxTicks. Above base, ticks are requests that
+// wait for promised moments. They keep these moments under a higher rate too, as far as MaxUnits
+// can be counted.
+func (p Pace) carry(from Pace, ticks, base uint64) uint64 {
+	if ticks <= base || !p.faster(from) {
+		return mulDivUp(ticks, p.Den, from.Den)
+	}
+	micros, rest := (ticks-base)/from.Num, (ticks-base)%from.Num
+	if micros >= MaxCount {
+		return p.ticks(MaxUnits)
+	}
+	waiting, _ := mulDiv(micros, p.Num, 1)
+	return min(mulDivUp(base, p.Den, from.Den)+waiting+mulDivUp(rest, p.Num, from.Num), p.ticks(MaxUnits))
+}
+
+// fits returns the most ticks of from that carry makes at most ticks of this pace. The rate must
+// not be higher than that of from.
+func (p Pace) fits(from Pace, ticks uint64) uint64 {
+	n, _ := mulDiv(ticks, from.Den, p.Den)
+	return n
+}
+
 // Time returns the microseconds it takes to refill units, rounded up. The units must fit.
 func (p Pace) Time(units int64) int64 { return p.wait(uint64(units) * p.Den) }
 

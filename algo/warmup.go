@@ -201,3 +201,19 @@ func (b *WarmBucket) Convert(from *WarmBucket, w []uint64, now int64) {
 	warm, _ = mulDiv(warm, b.most, from.most)
 	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed, warm
 }
+
+// await corrects the times of a result that leaves from's state as it is: what is owed lasts as
+// long under all numbers, and the limiter cools as before.
+func (b *WarmBucket) await(from *WarmBucket, w []uint64, req *Request, res *Result) {
+	owed, warm, at, _ := from.settled(w, req.Now)
+	back := at - req.Now
+	res.ResetAfter = from.idle(owed, warm) + back
+	if res.Reason != Limited {
+		return
+	}
+	res.RetryAfter = from.wait(owed) + back - max(req.MaxWait, 0)
+	// More than this is never owed for another request.
+	if most, _ := mulDiv(MaxTicks/2, from.Num, b.Num); owed > most {
+		res.RetryAfter = max(res.RetryAfter, from.wait(owed-most)+back)
+	}
+}

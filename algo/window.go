@@ -1,5 +1,7 @@
 package algo
 
+import "math/bits"
+
 // FixedWindow counts the units of consecutive windows and admits at most Count in each. Over an
 // interval that straddles a boundary it admits up to 2·count.
 //
@@ -7,13 +9,16 @@ package algo
 // of a Calendar. With CountDenied it counts the units of a denied attempt too, up to MaxCount.
 // Requests without cost always pass then, because an attempt cannot be distinguished from debt.
 //
-// In the state, T is the end of the window, and V is the units counted in it.
+// In the state, T is the end of the window, and V is the units counted in it. The highest bits of
+// both hold the time of the latest charge, for a conversion to other numbers.
 type FixedWindow struct {
 	Count       int64
 	Length      int64 // microseconds; with a calendar, the longest period
 	Opened      bool
 	CountDenied bool
 	*Calendar
+
+	begins int64 // of the kept window, for a calendar that is not known
 }
 
 // MaxCount bounds the count of a window, so that sums never overflow. No limit admits as much.
@@ -31,17 +36,71 @@ func (w *FixedWindow) end(now int64) int64 {
 	}
 }
 
+// Of V, 54 bits hold the units, one says that the moment of the latest charge is kept, and 9 hold
+// a part of it. The other part is in the 10 bits of T above its time, and below its sign.
+const (
+	fixedTime  = 1<<53 - 1
+	fixedUnits = 1<<54 - 1
+	fixedTimed = 1 << 54
+	fixedSlots = 19 // bits
+	fixedLow   = 9  // of them, in V
+)
+
+// slot returns by how many bits the time from the latest charge to the end is shortened.
+func (w *FixedWindow) slot() int { return max(0, bits.Len64(uint64(w.Length))-fixedSlots) }
+
+// unpack returns the end of a window, and its units.
+func (w *FixedWindow) unpack(s State) (end int64, used uint64) {
+	if s.V&fixedTimed != 0 {
+		s.T &= fixedTime
+	}
+	return s.T, s.V & fixedUnits
+}
+
+// latest returns the moment of the latest charge, or slightly later.
+func (w *FixedWindow) latest(s State) int64 {
+	end, _ := w.unpack(s)
+	if s.V&fixedTimed == 0 {
+		return end
+	}
+	before := s.T>>53<<fixedLow | int64(s.V>>(64-fixedLow))
+	return end - before<<w.slot()
+}
+
+// pack returns a state. It keeps the later one of the moment at and of the latest charge of s, if
+// that is a state of the same window with units in it.
+func (w *FixedWindow) pack(s State, end int64, used uint64, at int64) State {
+	if end > fixedTime || end <= at {
+		return State{end, used}
+	}
+	before := uint64(end-at) >> w.slot()
+	if s.V&fixedTimed != 0 && s.V&fixedUnits != 0 && s.T&fixedTime == end {
+		before = min(before, uint64(s.T)>>53<<fixedLow|s.V>>(64-fixedLow))
+	}
+	if before >= 1<<fixedSlots {
+		return State{end, used} // the window is longer than its length says
+	}
+	return State{end | int64(before>>fixedLow<<53), used | fixedTimed | before<<(64-fixedLow)}
+}
+
+// Restore returns the state of a window that ends at end, with so many units, the latest of which
+// was charged at a time.
+func (w *FixedWindow) Restore(end int64, used uint64, latest int64) State {
+	return w.pack(State{}, end, used, latest)
+}
+
 // settled returns the window as of the request: its end and the units used in it. It also returns
 // the time from which to compute, and whether the clock was set back.
 func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at int64, setBack bool) {
-	if now >= s.T {
+	end, used = w.unpack(s)
+	if now >= end {
 		return w.end(now), 0, now, false
 	}
-	start := w.startBefore(s.T, now)
+	start := w.startBefore(end, now)
 	if now >= start || start-now <= w.Length {
-		return s.T, s.V, max(now, start), false
+		return end, used, max(now, start), false
 	}
-	return w.end(now), max(s.V, uint64(w.Count)), now, true
+	return w.end(now), max(used, uint64(w.Count)), now, true
 }
 
 // Decide decides one request. The caller keeps the returned state; after a denial it differs from
@@ -57,11 +116,11 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	end, used, at, setBack := w.settled(s, req.Now)
 	kept := s
 	if setBack {
-		kept = State{end, used}
+		kept = w.pack(State{}, end, used, at)
 	}
 	*res = Result{Remaining: left(w.Count, req.Floor, used)}
-	switch {
-	case req.Now >= kept.T:
+	switch keptUntil, _ := w.unpack(kept); {
+	case req.Now >= keptUntil:
 	case used > 0 || w.Opened:
 		res.ResetAfter = end - req.Now
 	case at > req.Now: // the clock went back to before an empty window
@@ -82,19 +141,20 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 		res.Reason, res.RetryAfter = Limited, end-req.Now
 		if w.CountDenied {
 			res.Remaining = 0 // the attempt exceeds what was left
-			return State{end, min(used+uint64(req.Cost), MaxCount)}
+			return w.pack(kept, end, min(used+uint64(req.Cost), MaxCount), at)
 		}
 		return kept
 	}
 	res.Allowed, res.At = true, at
 	res.Remaining -= req.Cost
 	res.ResetAfter = end - req.Now
-	return State{end, used + uint64(req.Cost)}
+	return w.pack(kept, end, used+uint64(req.Cost), at)
 }
 
 // Fresh reports whether nothing counts any more.
 func (w *FixedWindow) Fresh(s State, now int64) bool {
-	return now >= s.T || s.V == 0 && !w.Opened && now >= w.startBefore(s.T, now)
+	end, used := w.unpack(s)
+	return now >= end || used == 0 && !w.Opened && now >= w.startBefore(end, now)
 }
 
 // Cancel gives a charge back at the moment at which it was made. Later it gives back nothing.
@@ -103,7 +163,7 @@ func (w *FixedWindow) Cancel(s State, now int64, c Charge) State {
 		return s
 	}
 	s = w.Settle(s, now, c, 0)
-	if s.V == 0 && w.Opened && s.T == c.At+w.Length {
+	if end, used := w.unpack(s); used == 0 && w.Opened && end == c.At+w.Length {
 		return State{} // the charge had opened the window
 	}
 	return s
@@ -115,19 +175,19 @@ func (w *FixedWindow) Settle(s State, now int64, c Charge, actual int64) State {
 	if w.Fresh(s, now) {
 		// No window is kept, but the window of a charge without cost may still last.
 		if end := w.end(c.At); actual > c.Cost && now < end && c.At-now <= w.Length {
-			return State{end, uint64(min(actual-c.Cost, MaxCount))}
+			return w.pack(State{}, end, uint64(min(actual-c.Cost, MaxCount)), c.At)
 		}
 		return s
 	}
-	if w.startOf(s.T) > c.At || c.At >= s.T {
+	end, used := w.unpack(s)
+	if w.startOf(end) > c.At || c.At >= end {
 		return s
 	}
 	if actual <= c.Cost {
-		s.V -= min(s.V, uint64(c.Cost-actual))
+		s.V -= min(used, uint64(c.Cost-actual))
 		return s
 	}
-	s.V = min(s.V+uint64(actual-c.Cost), MaxCount)
-	return s
+	return w.pack(s, end, min(used+uint64(actual-c.Cost), MaxCount), c.At)
 }
 
 // startBefore returns the start of the window that ends at end, or any time in that window that
@@ -142,24 +202,94 @@ func (w *FixedWindow) startBefore(end, now int64) int64 {
 }
 
 func (w *FixedWindow) startOf(end int64) int64 {
-	if w.Calendar != nil {
+	switch {
+	case w.Calendar != nil:
 		return w.Calendar.Start(end - 1)
+	case w.begins != 0:
+		return w.begins
 	}
 	return end - w.Length
 }
 
-// Convert returns the state that from's state s becomes under these numbers. The counted units
-// stay until the new window ends. An opened window ends no later than the old one, unless the
-// clock was set back.
-func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {
-	end, used, at, setBack := from.settled(s, now)
+// Begun returns the numbers of a limit whose kept window began at a time. Its calendar is not
+// known.
+func (w FixedWindow) Begun(at int64) FixedWindow {
+	w.begins = at
+	return w
+}
+
+// alike reports whether the windows of two limits begin and end together.
+func (w *FixedWindow) alike(from *FixedWindow) bool {
+	return w.Length == from.Length && w.Opened == from.Opened && w.begins == from.begins &&
+		(w.Calendar == from.Calendar || w.Calendar != nil && from.Calendar != nil && w.Calendar.alike(from.Calendar))
+}
+
+// setBack reports whether the clock was set back after the state was charged.
+func (w *FixedWindow) setBack(s State, now int64) bool {
+	_, _, _, setBack := w.settled(s, now) //nolint:dogsled // nothing else matters
+	return setBack
+}
+
+// carried returns the units of from's state in the terms of these windows. With a calendar, they
+// come back at the next boundary.
+func (w *FixedWindow) carried(from *FixedWindow, s State) carry {
+	_, used := from.unpack(s)
+	latest := from.latest(s)
+	c := carry{units: used, count: uint64(w.Count), first: latest + w.Length, step: w.Length}
 	switch {
-	case used == 0:
-		return State{}
-	case w.Opened && setBack:
-		return State{at + w.Length, used}
-	case w.Opened:
-		return State{min(end, at+w.Length), used}
+	case w.Calendar != nil:
+		c.first = latest + 1
+	case !w.Opened:
+		c.first -= latest % w.Length
 	}
-	return State{w.end(at), used}
+	return c
+}
+
+// Convert returns the state that from's state s becomes under these numbers. The units stay until
+// the window ends, if both have the same windows. Otherwise those that are left count in the
+// window of now, see carry.
+func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {
+	_, used, at, setBack := from.settled(s, now)
+	switch {
+	case setBack:
+	case w.alike(from):
+		return s
+	case w.Calendar != nil:
+		used = min(used, w.carried(from, s).left(w.Calendar.Start(at)))
+	default:
+		used = min(used, w.carried(from, s).left(at))
+	}
+	if used == 0 {
+		return State{}
+	}
+	return w.pack(State{}, w.end(at), used, at)
+}
+
+// await corrects the numbers of a result that leaves from's state s as it is.
+func (w *FixedWindow) await(from *FixedWindow, s State, req *Request, res *Result) {
+	if w.alike(from) {
+		return
+	}
+	end, used, at, _ := from.settled(s, req.Now)
+	c := w.carried(from, s)
+	// until returns when at most room units are left, which are fewer than now.
+	until := func(room int64) int64 {
+		t := c.until(uint64(room))
+		if w.Calendar != nil {
+			t = w.Calendar.End(t - 1)
+		}
+		return min(t, end) - req.Now
+	}
+	today := at
+	if w.Calendar != nil {
+		today = w.Calendar.Start(at)
+	}
+	if used = min(used, c.left(today)); used == 0 {
+		return
+	}
+	res.ResetAfter = until(0)
+	if res.Reason == Limited {
+		res.Remaining = left(w.Count, req.Floor, used)
+		res.RetryAfter = until(w.Count - req.Cost - req.keeps())
+	}
 }

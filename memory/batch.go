@@ -292,7 +292,6 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 		c.convert(o.v.params, o.req.Now)
 		c.charge(&o.req)
 	}
-	c.convert(it.v.params, it.req.Now)
 	return c.peek(it.v, &it.req)
 }
 

@@ -61,13 +61,14 @@ func (sh *shard) ensureBlock(p *algo.Params, e *entry, now int64, reserve bool) 
 	return true
 }
 
-// restamps reports whether convert would lose the times of used units.
-func (sh *shard) restamps(v *version, e *entry, now int64) bool {
+// moves reports whether a denial changes the state of an entry that was written under other
+// numbers.
+func (sh *shard) moves(v *version, e *entry, now int64) bool {
 	from := sh.store.versions.at(e.version()).params
 	if v.params.Inline() {
-		return v.params.RestampsState(from, e.state, now)
+		return v.params.MovesState(from, e.state, now)
 	}
-	return e.state.T != 0 && v.params.RestampsWords(from, sh.words(e), now)
+	return e.state.T != 0 && v.params.MovesWords(from, sh.words(e), now)
 }
 
 // convert converts the state of an entry, written under other numbers of the same limit, to the

@@ -138,21 +138,27 @@ func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.D
 	if e == nil {
 		return sh.decideNew(p, peek, req)
 	}
-	if e.version() != p.v.index {
+	return sh.decideFound(p.v, e, peek, req)
+}
+
+// decideFound decides from an entry of any version. A denial leaves a state that was written under
+// other numbers as it is: no later decision under these numbers can distinguish it from a request
+// that was never made.
+func (sh *shard) decideFound(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
+	if e.version() != v.index {
 		if peek || req.Cost == 0 {
-			return sh.peekOther(p.v, e, req)
+			return sh.peekOther(v, e, req)
 		}
-		if sh.restamps(p.v, e, req.Now) {
-			// A denial under another version must not keep used units from expiring.
-			if d := sh.peekOther(p.v, e, req); !d.Allowed {
+		if !sh.moves(v, e, req.Now) {
+			if d := sh.peekOther(v, e, req); !d.Allowed {
 				return d
 			}
 		}
-		if !sh.convert(p.v, e, req.Now) {
-			return noRoom(p.v)
+		if !sh.convert(v, e, req.Now) {
+			return noRoom(v)
 		}
 	}
-	return sh.decideEntry(p.v, e, peek, req)
+	return sh.decideEntry(v, e, peek, req)
 }
 
 // decideEntry decides from an entry of the request's own version.
@@ -191,18 +197,14 @@ func (sh *shard) peekEntry(v *version, e *entry, req *algo.Request) sluice.Decis
 
 // peekOther decides from an entry that was written under other numbers, and does not change it.
 func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decision {
-	from := sh.store.versions.at(e.version()).params
-	if v.params.Inline() {
-		return peekState(v, v.params.ConvertState(from, e.state, req.Now), nil, req)
+	other := replica{params: sh.store.versions.at(e.version()).params, state: e.state}
+	if !v.params.Inline() {
+		if e.state.T == 0 {
+			return sh.peekEntry(v, &entry{}, req)
+		}
+		other.words = sh.words(e)
 	}
-	least, _ := v.params.Words()
-	w := make([]uint64, least)
-	if e.state.T != 0 {
-		old := sh.words(e)
-		w = make([]uint64, max(least, len(old)))
-		v.params.ConvertWords(from, w, old, req.Now)
-	}
-	return peekState(v, algo.State{}, w, req)
+	return other.peek(v, req)
 }
 
 // peekState decides from a state, or from words, and writes nothing.
@@ -257,7 +259,7 @@ func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
 	if e == nil {
 		return noRoom(p.v)
 	}
-	d := sh.decideEntry(o.v, e, false, req)
+	d := sh.decideFound(o.v, e, false, req)
 	d.Overflow = true
 	if d.Allowed {
 		d.Receipt.At = ^d.Receipt.At // marks a charge to the shared state
@@ -265,15 +267,16 @@ func (sh *shard) decideFull(p *location, req *algo.Request) sluice.Decision {
 	return d
 }
 
-// sharedEntry returns the entry of the state that new keys of a limit share.
+// sharedEntry returns the entry of the state that new keys of a limit share. The state may be under
+// other numbers.
 func (sh *shard) sharedEntry(o *location, now int64) *entry {
 	e := sh.lookup(o)
 	if e == nil {
 		if e = sh.add(o, now, true); e == nil {
 			return nil
 		}
-	} else if e.version() != o.v.index && !sh.convert(o.v, e, now) {
-		return nil
+	} else if e.version() != o.v.index {
+		return e
 	}
 	if !o.v.params.Inline() && !sh.ensureBlock(o.v.params, e, now, true) {
 		return nil

@@ -66,12 +66,23 @@ func (st *modelState) fresh(now int64) bool {
 	return st.params.FreshWords(st.words, now)
 }
 
-// restamps reports whether under would lose the times of used units.
-func (st *modelState) restamps(p *algo.Params, now int64) bool {
+// moves reports whether a denial under other numbers changes the state.
+func (st *modelState) moves(p *algo.Params, now int64) bool {
 	if p.Inline() {
-		return p.RestampsState(st.params, st.state, now)
+		return p.MovesState(st.params, st.state, now)
 	}
-	return p.RestampsWords(st.params, st.words, now)
+	return p.MovesWords(st.params, st.words, now)
+}
+
+// await corrects the times of a result that leaves the state as it is, under other numbers.
+func (st *modelState) await(p *algo.Params, req *algo.Request, res *algo.Result) {
+	switch {
+	case st.params == p || res.Allowed && req.Cost > 0 || st.moves(p, req.Now):
+	case p.Inline():
+		p.AwaitState(st.params, st.state, req, res)
+	default:
+		p.AwaitWords(st.params, st.words, req, res)
+	}
 }
 
 // under returns the state converted to other numbers.
@@ -151,10 +162,13 @@ func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 	id, v := identify(r.Limit, r.Key), &version{params: r.Limit.Params()}
 	req := translate.Request(r)
 	req.Now = *m.now
-	st := m.get(r.Limit, r.Key)
+	st, old := m.get(r.Limit, r.Key), m.states[id]
 	if peek || r.Cost == 0 {
 		c := st.copy()
 		res := c.decide(req)
+		if old != nil {
+			old.await(v.params, &req, &res)
+		}
 		if res.Allowed {
 			req.Cost = 0
 			res.Remaining = st.copy().decide(req).Remaining
@@ -162,8 +176,10 @@ func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 		return translate.Decision(v.params, &res)
 	}
 	res := st.decide(req)
-	if old := m.states[id]; res.Allowed || old == nil || !old.restamps(v.params, *m.now) {
+	if old == nil || old.params == v.params || res.Allowed || old.moves(v.params, *m.now) {
 		m.states[id] = st
+	} else {
+		old.await(v.params, &req, &res)
 	}
 	return translate.Decision(v.params, &res)
 }

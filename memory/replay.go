@@ -3,6 +3,7 @@ package memory
 import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/translate"
 )
 
 // replica is a copy of a state. A batch charges its earlier requests to the copy, to decide its
@@ -37,28 +38,25 @@ func (sh *shard) copyOf(p *location, room int) replica {
 	return c
 }
 
-// keeps reports whether the copy must stay as it is: the conversion would lose the times of used
-// units, and the request is denied.
+// keeps reports whether the request leaves the copy as it is: the request is denied, under other
+// numbers.
 func (c *replica) keeps(p *algo.Params, req *algo.Request) bool {
-	if !c.restamps(p, req.Now) {
+	if *p == *c.params || c.moves(p, req.Now) {
 		return false
 	}
-	converted := *c
-	converted.convert(p, req.Now)
-	if p.Inline() {
-		var res algo.Result
-		p.DecideState(converted.state, req, &res)
-		return !res.Allowed
-	}
-	return !p.DecideWords(converted.words, *req, false).Allowed
+	other := *c
+	other.convert(p, req.Now)
+	var res algo.Result
+	p.Evaluate(other.state, other.words, req, &res)
+	return !res.Allowed
 }
 
-// restamps reports whether convert would lose the times of used units.
-func (c *replica) restamps(p *algo.Params, now int64) bool {
+// moves reports whether a denial under other numbers changes the copy.
+func (c *replica) moves(p *algo.Params, now int64) bool {
 	if p.Inline() {
-		return p.RestampsState(c.params, c.state, now)
+		return p.MovesState(c.params, c.state, now)
 	}
-	return p.RestampsWords(c.params, c.words, now)
+	return p.MovesWords(c.params, c.words, now)
 }
 
 // convert converts the copy to other numbers of its limit.
@@ -87,7 +85,21 @@ func (c *replica) charge(req *algo.Request) {
 	c.params.DecideWords(c.words, *req, true)
 }
 
-// peek decides on the copy and does not change it.
+// peek decides on the copy, which may be under other numbers, and does not change it.
 func (c *replica) peek(v *version, req *algo.Request) sluice.Decision {
-	return peekState(v, c.state, c.words, req)
+	if *v.params == *c.params {
+		return peekState(v, c.state, c.words, req)
+	}
+	other := *c
+	other.convert(v.params, req.Now)
+	var res algo.Result
+	v.params.Peek(other.state, other.words, req, &res)
+	switch {
+	case res.Allowed && req.Cost > 0 || c.moves(v.params, req.Now):
+	case v.params.Inline():
+		v.params.AwaitState(c.params, c.state, req, &res)
+	default:
+		v.params.AwaitWords(c.params, c.words, req, &res)
+	}
+	return translate.Decision(v.params, &res)
 }

@@ -242,8 +242,8 @@ const (
 
 // quickWords returns how many numbers come before the limit's numbers in a state's text.
 func quickWords(k algo.Kind) int {
-	if k == algo.KindFixedWindow {
-		return 3
+	if k == algo.KindSlidingCounter {
+		return 5
 	}
 	return 4
 }

@@ -7,6 +7,7 @@ var bucketKind = kind{
 	quick:   "bucket_quick",
 	numbers: bucketNumbers,
 	read:    readBucket,
+	origin:  origin{skipInts(4), bucketParams},
 	den:     func(p *algo.Params) uint64 { return p.Bucket.Den },
 }
 
@@ -57,6 +58,7 @@ var leakyKind = kind{
 	script:  "leaky",
 	numbers: leakyNumbers,
 	read:    readLeaky,
+	origin:  origin{skipInts(4), leakyParams},
 	den:     func(p *algo.Params) uint64 { return p.Leaky.Den },
 }
 
@@ -91,6 +93,7 @@ var warmKind = kind{
 	script:  "warm",
 	numbers: warmNumbers,
 	read:    readWarm,
+	origin:  origin{skipInts(6), warmParams},
 	den:     func(*algo.Params) uint64 { return 1 << lowBits },
 }
 

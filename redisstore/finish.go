@@ -178,8 +178,15 @@ func (b *batch) renewed(i int) bool {
 
 // missing returns the ticks that were missing from a bucket before the charge.
 func (b *batch) missing(i int) uint64 {
-	p := b.limits[i].params
+	l := b.limits[i]
 	in := reader{rest: b.views[i].text}
-	state, _ := bucketKind.read(&in, p)
-	return p.Bucket.Missing(state, b.now)
+	state, _ := bucketKind.read(&in, l.params)
+	if b.views[i].text != "" && in.rest != l.blob {
+		from, old, _, err := bucketKind.origin.read(b.views[i].text, l.params, l.count)
+		if err != nil {
+			return 0 // decisions has reported it
+		}
+		state, _ = convert(l.params, &from, old, nil, b.now)
+	}
+	return l.params.Bucket.Missing(state, b.now)
 }

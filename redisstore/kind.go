@@ -23,6 +23,9 @@ type kind struct {
 	// read returns the state in a view: as a State or as words, as the algorithm has it.
 	// The view is empty for a fresh state.
 	read func(r *reader, p *algo.Params) (algo.State, []uint64)
+	// origin reads the numbers under which a state was kept; without skip, a view is under the
+	// numbers of the request.
+	origin origin
 	// den returns how many ticks a unit is; nil if the algorithm does not count in ticks.
 	den func(p *algo.Params) uint64
 }

@@ -40,17 +40,59 @@ func (ls *limits) get(l *sluice.Limit) *limit {
 // upon. A decision that takes nothing reports what could be taken now.
 func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decision, error) {
 	in := reader{rest: view}
-	state, words := kinds[l.params.Kind].read(&in, l.params)
+	kind := &kinds[l.params.Kind]
+	state, words := kind.read(&in, l.params)
+	if kind.origin.skip != nil && view != "" && in.rest != l.blob {
+		return l.converted(view, q, peek)
+	}
 	if in.err != nil {
 		return sluice.Decision{}, in.err
 	}
 	var result algo.Result
-	if peek {
-		l.params.Peek(state, words, q, &result)
-	} else {
-		l.params.Evaluate(state, words, q, &result)
+	l.evaluate(state, words, q, peek, &result)
+	if in.awaits && !(result.Allowed && q.Cost > 0) {
+		l.params.Log.Awaited(q, &result, in.until, in.reset, uint64(in.left))
 	}
 	return translate.Decision(l.params, &result), nil
+}
+
+func (l *limit) evaluate(state algo.State, words []uint64, q *algo.Request, peek bool, result *algo.Result) {
+	if peek {
+		l.params.Peek(state, words, q, result)
+	} else {
+		l.params.Evaluate(state, words, q, result)
+	}
+}
+
+// converted is decision for a view of a state that is kept under other numbers.
+func (l *limit) converted(view string, q *algo.Request, peek bool) (sluice.Decision, error) {
+	p := l.params
+	from, old, oldWords, err := kinds[p.Kind].origin.read(view, p, l.count)
+	if err != nil {
+		return sluice.Decision{}, err
+	}
+	state, words := convert(p, &from, old, oldWords, q.Now)
+	var result algo.Result
+	l.evaluate(state, words, q, peek, &result)
+	switch {
+	case result.Allowed && q.Cost > 0:
+	case p.Inline() && !p.MovesState(&from, old, q.Now):
+		p.AwaitState(&from, old, q, &result)
+	case !p.Inline() && !p.MovesWords(&from, oldWords, q.Now):
+		p.AwaitWords(&from, oldWords, q, &result)
+	}
+	return translate.Decision(p, &result), nil
+}
+
+// convert converts a state to other numbers.
+func convert(p, from *algo.Params, state algo.State, words []uint64, now int64) (algo.State, []uint64) {
+	if p.Inline() {
+		return p.ConvertState(from, state, now), nil
+	}
+	least, _ := p.Words()
+	converted := make([]uint64, max(least, len(words)))
+	p.ConvertWords(from, converted, words, now)
+	return algo.State{}, converted
 }
 
 // calendar reports whether the limit's windows follow a calendar. Scripts need its

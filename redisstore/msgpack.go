@@ -72,6 +72,10 @@ var errReply = errors.New("redisstore: the reply cannot be read; is another prog
 type reader struct {
 	rest string
 	err  error
+	// What a view says of a state under other numbers: when the request is admitted if nothing is
+	// written until then, when nothing is left, and how many units are left now.
+	awaits             bool
+	until, reset, left int64
 }
 
 // fail sets the error, and drops the rest.

@@ -19,12 +19,21 @@ var logKind = kind{
 }
 
 // readLog reads the time of the newest entry and the units that count. For the entry that
-// must go, it reads the time, and the units up to and including it.
+// must go, it reads the time, and the units up to and including it. For a log that is kept under
+// other numbers, it reads until when a request waits.
 func readLog(r *reader, p *algo.Params) (algo.State, []uint64) {
 	if !r.more() {
 		return algo.State{}, make([]uint64, p.Log.Words(1))
 	}
-	last, used := r.count(), r.count()
+	last := r.int()
+	if last == -1 { // the log is kept under other numbers
+		r.awaits, r.until, r.reset, r.left = true, r.count(), r.count(), r.count()
+		last = r.int()
+	}
+	if last < 0 || last > exact {
+		r.fail()
+	}
+	used := r.count()
 	words := make([]uint64, 0, p.Log.Words(2))
 	words = append(words, 1, 0) // entries; units before them
 	if r.more() {

@@ -47,7 +47,7 @@ func viewOf(numbers ...any) string {
 func TestWindowViews(t *testing.T) {
 	const now = 1_800_000_000_000_000
 	ls := windows()
-	counter := ls[5].Params().Counter
+	fixed, day, counter := ls[0].Params().Fixed, ls[2].Params().Fixed, ls[5].Params().Counter
 	for _, row := range []struct {
 		limit *sluice.Limit
 		view  string
@@ -55,12 +55,12 @@ func TestWindowViews(t *testing.T) {
 		words []uint64
 	}{
 		{ls[0], "", algo.State{}, nil},
-		{ls[0], viewOf(4, now, 3, 4, 5, 1_000_000, 0), algo.State{T: now, V: 3}, nil},
-		{ls[2], viewOf(4, now, 3, now-10, 4, 5, 1_000_000, 77), algo.State{T: now, V: 3}, nil},
-		{ls[3], "", algo.State{}, make([]uint64, 7)},
-		{ls[3], viewOf(5, 22, []int{1, 0, 2}, 5, 5, 1_000_000, 4), algo.State{}, []uint64{22, 3, 2, 0, 1, 0, 0}},
+		{ls[0], viewOf(4, now, 3, now-7, 4, 5, 1_000_000, 0), fixed.Restore(now, 3, now-7), nil},
+		{ls[2], viewOf(4, now, 3, now-7, now-10, 4, 5, 1_000_000, 77), day.Restore(now, 3, now-7), nil},
+		{ls[3], "", algo.State{}, make([]uint64, 8)},
+		{ls[3], viewOf(5, 22, now, []int{1, 0, 2}, 5, 5, 1_000_000, 4), algo.State{}, []uint64{22, 3, now, 2, 0, 1, 0, 0}},
 		{ls[5], "", algo.State{}, nil},
-		{ls[5], viewOf(6, 22, 4, 1<<40-1, 6, 5, 1_000_000), counter.Restore(22, 4, 1<<40-1), nil},
+		{ls[5], viewOf(6, 22, 4, 1<<40-1, 22_000_777, 6, 5, 1_000_000), counter.Restore(22, 4, 1<<40-1, 22_000_777), nil},
 	} {
 		in := reader{rest: row.view}
 		state, words := kinds[row.limit.Params().Kind].read(&in, row.limit.Params())
@@ -77,17 +77,17 @@ func TestWindowViewsOfOthers(t *testing.T) {
 		limit *sluice.Limit
 		view  string
 	}{
-		{ls[0], viewOf(5, 22, []int{1})},                // another algorithm
-		{ls[0], viewOf(4, 1<<53+1, 3)},                  // not exact in a script
-		{ls[0], viewOf(4, 17, -1)},                      // less than nothing
+		{ls[0], viewOf(5, 22, 9, []int{1})},                // another algorithm
+		{ls[0], viewOf(4, 1<<53+1, 3, 9)},                  // not exact in a script
+		{ls[0], viewOf(4, 17, -1, 9)},                      // less than nothing
 		{ls[0], viewOf(4, 17)},                          // cut off
-		{ls[3], viewOf(5, 22, []int{1, 1, 1, 1, 1, 1})}, // more cells than there are
-		{ls[3], viewOf(5, 1, []int{1, 1, 1})},           // before the epoch
-		{ls[3], viewOf(5, 1<<53, []int{1})},             // beyond all time
-		{ls[3], viewOf(5, 22, 1)},                       // no list
-		{ls[5], viewOf(6, 1<<53, 1, 1)},                 // beyond all time
-		{ls[5], viewOf(6, 22, 1<<40, 1)},                // more than a window counts
-		{ls[5], viewOf(6, 22, 1, 1<<40)},
+		{ls[3], viewOf(5, 22, 9, []int{1, 1, 1, 1, 1, 1})}, // more cells than there are
+		{ls[3], viewOf(5, 1, 9, []int{1, 1, 1})},           // before the epoch
+		{ls[3], viewOf(5, 1<<53, 9, []int{1})},             // beyond all time
+		{ls[3], viewOf(5, 22, 9, 1)},                       // no list
+		{ls[5], viewOf(6, 1<<53, 1, 1, 9)},                 // beyond all time
+		{ls[5], viewOf(6, 22, 1<<40, 1, 9)},                // more than a window counts
+		{ls[5], viewOf(6, 22, 1, 1<<40, 9)},
 	} {
 		in := reader{rest: row.view}
 		if kinds[row.limit.Params().Kind].read(&in, row.limit.Params()); in.err == nil {
@@ -98,12 +98,12 @@ func TestWindowViewsOfOthers(t *testing.T) {
 
 // FuzzWindowViews: whatever a server sends as a view is refused or answered from.
 func FuzzWindowViews(f *testing.F) {
-	f.Add(viewOf(4, 1_800_000_000_000_000, 3, 4, 5, 1_000_000, 0), int64(1_800_000_000_000_000), int64(1))
-	f.Add(viewOf(5, 22, []int{1, 0, 2}, 5, 5, 1_000_000, 4), int64(5_500_000), int64(1))
-	f.Add(viewOf(6, 1_800_000_000, 4, 1, 6, 5, 1_000_000), int64(1_800_000_000_000_000), int64(1))
+	f.Add(viewOf(4, 1_800_000_000_000_000, 3, 1_799_999_999_999_999, 4, 5, 1_000_000, 0, 0), int64(1_800_000_000_000_000), int64(1))
+	f.Add(viewOf(5, 22, 5_400_000, []int{1, 0, 2}, 5, 5, 1_000_000, 4, 0), int64(5_500_000), int64(1))
+	f.Add(viewOf(6, 1_800_000_000, 4, 1, 1_800_000_000_000_000, 6, 5, 1_000_000, 0), int64(1_800_000_000_000_000), int64(1))
 	f.Fuzz(func(t *testing.T, view string, now, cost int64) {
 		for _, l := range windows() {
-			known := limit{of: l, params: l.Params()}
+			known := new(limits).get(l)
 			d, err := known.decision(view, &algo.Request{Now: now & (exact - 1), Cost: max(0, cost)}, false)
 			if d.Remaining < 0 || d.Remaining > l.Capacity() || err != nil && d != (sluice.Decision{}) {
 				t.Errorf("%v answers %+v, %v from %q", l, d, err, view)

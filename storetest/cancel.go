@@ -132,11 +132,11 @@ func cancelFloor(s *subject) {
 	if d := s.decide(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: 2, MaxWait: time.Hour}); d.Delay != 500*time.Millisecond {
 		s.Errorf("after canceling the second of three: %+v", d)
 	}
-	// In a bucket smaller than the floor, the floor is the whole bucket: three units are owed,
-	// and none is given back.
+	// In a bucket smaller than the floor, the floor is the whole bucket: of seven units that are
+	// used, none is given back.
 	s.take(narrow, key, 1)
 	s.cancel(second)
-	if d := s.peek(narrow, key, 1); d.RetryAfter != 400*time.Millisecond {
+	if d := s.peek(narrow, key, 1); d.RetryAfter != 700*time.Millisecond {
 		s.Errorf("after a cancellation under other numbers: %+v", d)
 	}
 }

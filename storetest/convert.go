@@ -23,24 +23,21 @@ var resized = map[string]func(n int64) sluice.Algorithm{
 	"concurrency":     func(n int64) sluice.Algorithm { return sluice.Concurrency{Max: n, TTL: time.Second} },
 }
 
-// convert: when a limit's numbers change, used units stay used; a token bucket keeps its tokens,
-// up to its new size.
+// convert: when a limit's numbers change, used units stay used.
 func convert(s *subject) {
 	for name, alg := range resized {
 		s.Run(name, func(t *testing.T) {
 			s := s.suite.subject(t)
 			l, larger, smaller := limit("l", alg(5)), limit("l", alg(10)), limit("l", alg(2))
-			keptLarger, keptSmaller := int64(7), int64(0)
-			if name == "token_bucket" {
-				keptLarger, keptSmaller = 2, 2
-			}
 			s.take(l, key, 3)
 			before := s.view(l, key)
-			s.remaining(larger, key, keptLarger, "three of five used, seen under ten")
-			s.remaining(smaller, key, keptSmaller, "three of five used, seen under two")
-			s.unmoved(before, l, key, "peeks under other numbers")
+			s.remaining(larger, key, 7, "three of five used, seen under ten")
+			s.remaining(smaller, key, 0, "three of five used, seen under two")
+			s.denied(s.take(smaller, key, 1), sluice.ReasonLimited, "one more under two")
+			s.denied(s.take(larger, key, 8), sluice.ReasonLimited, "eight more under ten")
+			s.unmoved(before, l, key, "peeks and denials under other numbers")
 
-			if d := s.take(larger, key, keptLarger); !d.Allowed || d.Remaining != 0 || d.Limit != 10 {
+			if d := s.take(larger, key, 7); !d.Allowed || d.Remaining != 0 || d.Limit != 10 {
 				s.Fatalf("all that is left under ten: %+v", d)
 			}
 			s.denied(s.take(larger, key, 1), sluice.ReasonLimited, "one more under ten")
@@ -65,12 +62,17 @@ func convert(s *subject) {
 		fast := limit("rate", sluice.TokenBucket{Rate: sluice.PerSecond(10), Burst: 5})
 		s.take(slow, key, 5)
 		s.clock.Advance(500 * time.Millisecond)
-		// Until the first request with the new rate, it refills at the old one.
-		if d := s.take(fast, key, 1); !d.Allowed || d.Remaining != 1 || d.ResetAfter != 350*time.Millisecond {
-			s.Errorf("half a second at five a second, then one taken: %+v", d)
+		// The higher of both rates counts, since the latest charge.
+		if d := s.take(fast, key, 3); !d.Allowed || d.Remaining != 2 || d.ResetAfter != 300*time.Millisecond {
+			s.Errorf("half a second at ten a second, then three taken: %+v", d)
 		}
-		if d := s.peek(fast, key, 2); d.RetryAfter != 50*time.Millisecond {
-			s.Errorf("half a unit at ten a second: %+v", d)
+		s.clock.Advance(100 * time.Millisecond)
+		if d := s.peek(slow, key, 5); d.RetryAfter != 200*time.Millisecond || d.ResetAfter != 200*time.Millisecond {
+			s.Errorf("two units at ten a second: %+v", d)
+		}
+		// A lower rate counts from the first charge under it.
+		if d := s.take(slow, key, 3); !d.Allowed || d.Remaining != 0 || d.ResetAfter != time.Second {
+			s.Errorf("three units at five a second: %+v", d)
 		}
 	})
 	s.Run("warm_up", func(t *testing.T) {
@@ -133,8 +135,7 @@ func convertRandom(s *subject) {
 				}
 			}
 			bound := map[string]func(time.Duration) int64{
-				// A bucket that is full may be made larger, and is full again.
-				"token_bucket":        func(w time.Duration) int64 { return 1 << 40 },
+				"token_bucket":        func(w time.Duration) int64 { return most + int64(5*w/time.Second) },
 				"leaky_bucket":        func(w time.Duration) int64 { return most + int64(5*w/time.Second) },
 				"fixed_window":        windows(2 * most),
 				"fixed_window_opened": windows(2 * most),

@@ -16,14 +16,13 @@ end
 local entries, bans, requests = {}, {}, {}
 local replies = {}
 
--- state returns the state of an entry under the numbers of a request, and whether it was kept
--- under other numbers. s is the state so far, nil for the server's state.
+-- state returns the state of an entry as a request sees it, whether it was kept under other
+-- numbers, and the state as it was kept. s is the state so far, nil for the state that the
+-- server has.
 local function state(entry, r, s)
-  s = s or entry.kept
-  if s == nil then
-    return entry.kind.fresh(r.p), false
-  end
-  return under(entry.kind, s, r.p, now)
+  s = s or entry.kept or entry.kind.fresh(r.p)
+  local t, converted = under(entry.kind, s, r.p, now)
+  return t, converted, s
 end
 
 -- A ban is a table that nobody changes after it was returned. It has the ban's end, the denials
@@ -102,8 +101,8 @@ end
 -- take decides a request on its own, for good.
 local function take(r)
   local entry = r.entry
-  local s, converted = state(entry, r, entry.now)
-  r.view = view(entry.kind, s, r.q, now)
+  local s, converted, kept = state(entry, r, entry.now)
+  r.view = view(entry.kind, kept, s, r.q, now)
   if r.ban ~= nil then
     local ban = current(r)
     r.seen = ban
@@ -166,9 +165,9 @@ local all = true
 for _, r in ipairs(requests) do
   if not r.shadow then
     local entry = r.entry
-    local s, converted = state(entry, r, entry.tried)
+    local s, converted, kept = state(entry, r, entry.tried)
     local allowed, after = entry.kind.decide(s, r.q, now)
-    r.view = view(entry.kind, s, r.q, now)
+    r.view = view(entry.kind, kept, s, r.q, now)
     if not r.peek and r.q[1] > 0 and moves(s, converted, r.q[1], allowed, after) then
       entry.tried = after
     end

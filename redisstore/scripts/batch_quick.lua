@@ -15,11 +15,11 @@ if ARGV[2] then
   for i = 1, #KEYS do
     local j, raw = 6 * i, raws[i]
     local kind, n1, n2, n3, cost, blob = a[j - 5], a[j - 4], a[j - 3], a[j - 2], a[j - 1], a[j]
-    local x, y, z = 0, 0, 0
+    local x, y, z, last = 0, 0, 0, now
     if raw then
       -- What comes before the limit's numbers, and where these begin.
       local from, k
-      from, k, x, y, z = split(raw, kind == 4 and 3 or 4, 0)
+      from, k, x, y, z, last = split(raw, kind == 6 and 5 or 4, 0)
       if k ~= kind or sub(raw, from + 1) ~= blob then
         all = 2
         break
@@ -60,6 +60,7 @@ if ARGV[2] then
         all = 2
         break
       end
+      last = y > 0 and z > now and z or now
       y = y + cost
       if y > n1 then
         all = 0
@@ -79,6 +80,7 @@ if ARGV[2] then
         break
       end
       local rest = product % n2
+      last = last and y + z > 0 and last > now and last or now
       x, z = index, z + cost
       if (product - rest) / n2 + (rest > 0 and 1 or 0) + z > n1 then
         all = 0
@@ -91,9 +93,11 @@ if ARGV[2] then
       if kind == 1 and y < 128 and z < 4294967296 then
         values[i] = pack('>BBI8BBI4', 1, 207, x, y, 206, z) .. blob
       elseif kind == 4 then
-        values[i] = cmsgpack.pack(4, x, y) .. blob
+        values[i] = cmsgpack.pack(4, x, y, last) .. blob
+      elseif kind == 6 then
+        values[i] = cmsgpack.pack(6, x, y, z, last) .. blob
       else
-        values[i] = cmsgpack.pack(kind, x, y, z) .. blob
+        values[i] = cmsgpack.pack(1, x, y, z) .. blob
       end
     end
   end

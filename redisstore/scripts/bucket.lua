@@ -34,11 +34,6 @@ do
     return bounded(p, c[1], 0)
   end
 
-  -- faster reports whether the rate of p is higher than the rate of from.
-  local function faster(p, from)
-    return less(from[2], p[3], p[2], from[3])
-  end
-
   -- behind returns what waiting requests took after a charge that has not acted yet; 0 or
   -- less if there are none.
   local function behind(p, c, at, u, f)
@@ -71,24 +66,20 @@ do
 
     convert = function(s, p, now)
       local from = s.p
-      local u, f, lent, at = settled(s, now)
-      if u + f == 0 then
-        return level(p, at, 0, 0, false) -- a full bucket stays full
+      local u, f, lent, at, back = settled(s, now)
+      -- Tokens come back at the higher of both rates.
+      local fast = not back and faster(p, from)
+      if fast then
+        u, f = s.u, s.f
+        lent = lent or beyond(u, f, from[4], 0) -- requests wait for later moments
       end
-      if not beyond(u, f, from[4], 0) then -- the bucket holds tokens: round down
-        u, f = minus(from[3], from[4], 0, u, f)
-        f = muldiv(f, p[3], from[3])
-        return credited(p, at, p[4], 0, lent, u, f)
+      u, f = bounded(p, carry(p, from, u, f, from[4]))
+      if fast then
+        u, f = decay(p, u, f, at - s.at)
       end
-      u, f = scaled(u - from[4], f, from[3], p[3])
-      local mu, mf = bound(p)
-      if beyond(u, f, mu - p[4], mf) then
-        u, f = mu, mf
-      else
-        u = u + p[4]
-      end
-      -- At a higher rate, waiting requests were promised later moments.
-      return level(p, at, u, f, lent or faster(p, from))
+      local t = level(p, at, u, f, lent and u + f > 0)
+      t.moves = back or select(5, settled(t, now))
+      return t
     end,
 
     decide = function(s, q, now)

@@ -1,6 +1,7 @@
 -- Sliding windows of cells. Numbers: kind, count, length, cells of a length, 1 if denied
 -- attempts count. The text of a state is
---   msgpack(5, number of the newest cell, { units of cells, the newest first }, numbers...)
+--   msgpack(5, number of the newest cell, time of the latest charge,
+--     { units of cells, the newest first }, numbers...)
 -- A state has one cell more than a length: the cell that is leaving. Cells that are missing
 -- at the end hold nothing. All cells together hold 2^53 units at most.
 do
@@ -13,8 +14,8 @@ do
     return units
   end
 
-  local function state(p, newest, cells)
-    return { p = p, newest = newest, cells = cells }
+  local function state(p, newest, cells, last)
+    return { p = p, newest = newest, cells = cells, last = last }
   end
 
   -- settled returns the number of the newest cell as of now, and the units that still
@@ -53,6 +54,11 @@ do
     return cells
   end
 
+  -- later returns the time of the latest charge, after another one.
+  local function later(s, at)
+    return sum(s.cells, #s.cells) > 0 and max(s.last, at) or at
+  end
+
   -- make_room takes so many units, if any, from the oldest cells.
   local function make_room(cells, units)
     local i = #cells
@@ -64,15 +70,15 @@ do
 
   kinds[5] = {
     fresh = function(p)
-      return { p = p, newest = 0, cells = { 0 }, raw = '' }
+      return { p = p, newest = 0, cells = { 0 }, last = 0, raw = '' }
     end,
 
-    parse = function(_, newest, cells, ...)
-      return state({ ... }, newest, cells)
+    parse = function(_, newest, last, cells, ...)
+      return state({ ... }, newest, cells, last)
     end,
 
     value = function(s)
-      return cmsgpack.pack(5, s.newest, s.cells, unpack(s.p))
+      return cmsgpack.pack(5, s.newest, s.last, s.cells, unpack(s.p))
     end,
 
     left = function(s, now)
@@ -88,22 +94,31 @@ do
 
     convert = function(s, p, now)
       local index, used, at, back = settled(s, now)
-      if s.p[3] ~= p[3] or s.p[4] ~= p[4] then
-        local t = state(p, floor(at / (p[3] / p[4])), { used })
-        t.restamped = not back
-        return t
+      local alike = s.p[3] == p[3] and s.p[4] == p[4]
+      local cell, t = p[3] / p[4], nil
+      if alike and not back then
+        t = state(p, s.newest, s.cells, s.last)
+      elseif alike then
+        t = state(p, index, { used }, at)
+      else
+        if not back then
+          local first = (floor(s.last / cell) + p[4] + 1) * cell
+          used = min(used, carried(sum(s.cells, #s.cells), p[2], first, p[3], at))
+        end
+        if used == 0 then
+          return kinds[5].fresh(p)
+        end
+        t = state(p, floor(at / cell), { used }, at)
       end
-      if back then
-        return state(p, index, { used })
-      end
-      return state(p, s.newest, s.cells)
+      t.moves = back or select(4, settled(t, now)) or alike and p[5] == 1
+      return t
     end,
 
     decide = function(s, q, now)
       local p, cost = s.p, q[1]
-      local index, used, _, back = settled(s, now)
+      local index, used, at, back = settled(s, now)
       if back then
-        s = state(p, index, { used })
+        s = state(p, index, { used }, at)
       end
       local allowed, counts = admits(q, p[2], used, p[5])
       if not counts then
@@ -112,7 +127,7 @@ do
       local cells = advanced(s, index)
       make_room(cells, cost - (exact - used))
       cells[1] = cells[1] + cost
-      return allowed, state(p, index, cells)
+      return allowed, state(p, index, cells, later(s, at))
     end,
 
     settle = function(s, c, actual, now)
@@ -132,7 +147,7 @@ do
         change = min(change, exact - sum(cells, #cells))
       end
       cells[i] = max(0, cells[i] + change)
-      return state(p, index, cells)
+      return state(p, index, cells, later(s, c[3]))
     end,
   }
 end

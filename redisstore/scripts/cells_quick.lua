@@ -7,10 +7,10 @@ do
   local cost, reserved = cmsgpack.unpack(ARGV[2])
   if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
-    local newest, cells, same = 0, nil, not raw
+    local newest, last, cells, same = 0, now, nil, not raw
     if type(raw) == 'string' and string.byte(raw) == 5 then
       local k, c, l, m, d
-      newest, cells, k, c, l, m, d = select(2, cmsgpack.unpack(raw))
+      newest, last, cells, k, c, l, m, d = select(2, cmsgpack.unpack(raw))
       same = c == count and l == length and m == n and d == denied
     end
     local cell = length / n
@@ -18,17 +18,17 @@ do
     local index = (now - into) / cell
     local shift = index - newest
     if same and shift >= 0 then
-      local used, last = 0, 0
+      local used, oldest = 0, 0
       if shift <= n and cells then
         for i = 1, math.min(#cells, n + 1 - shift) do
           if cells[i] > 0 then
-            used, last = used + cells[i], i
+            used, oldest = used + cells[i], i
           end
         end
       end
       local allowed = cost <= count - used
       if allowed then
-        if last == 0 then
+        if oldest == 0 then
           cells = { 0 }
         elseif shift > 0 then
           local old = cells
@@ -36,12 +36,15 @@ do
           for i = 1, shift do
             cells[i] = 0
           end
-          for i = 1, last do
+          for i = 1, oldest do
             cells[shift + i] = old[i]
           end
         end
         cells[1] = cells[1] + cost
-        local value = cmsgpack.pack(5, index, cells) .. ARGV[1]
+        if now > last or used == 0 then
+          last = now
+        end
+        local value = cmsgpack.pack(5, index, last, cells) .. ARGV[1]
         local micros = length + cell - into + now % 1000 + 20999
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)

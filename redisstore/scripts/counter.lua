@@ -1,13 +1,19 @@
 -- Sliding counters: the units of the current window, and the units of the window before,
 -- weighted by the part of it that still counts. Numbers: kind, count, length, 1 if denied
 -- attempts count. The text of a state is
---   msgpack(6, number of the window, units of the one before, units, numbers...)
+--   msgpack(6, number of the window, units of the one before, units, time of the latest charge,
+--     numbers...)
 do
   -- No window counts more, as in package algo.
   local most = 2 ^ 40 - 1
 
-  local function state(p, index, prev, cur)
-    return { p = p, index = index, prev = prev, cur = cur }
+  local function state(p, index, prev, cur, last)
+    return { p = p, index = index, prev = prev, cur = cur, last = last }
+  end
+
+  -- later returns the time of the latest charge, after another one in a window.
+  local function later(s, index, at)
+    return index == s.index and s.prev + s.cur > 0 and max(s.last, at) or at
   end
 
   -- settled returns the window as of now, the units of the window before, and its own
@@ -39,15 +45,15 @@ do
 
   kinds[6] = {
     fresh = function(p)
-      return { p = p, index = 0, prev = 0, cur = 0, raw = '' }
+      return { p = p, index = 0, prev = 0, cur = 0, last = 0, raw = '' }
     end,
 
-    parse = function(_, index, prev, cur, ...)
-      return state({ ... }, index, prev, cur)
+    parse = function(_, index, prev, cur, last, ...)
+      return state({ ... }, index, prev, cur, last)
     end,
 
     value = function(s)
-      return cmsgpack.pack(6, s.index, s.prev, s.cur, unpack(s.p))
+      return cmsgpack.pack(6, s.index, s.prev, s.cur, s.last, unpack(s.p))
     end,
 
     left = function(s, now)
@@ -57,13 +63,28 @@ do
 
     convert = function(s, p, now)
       local index, prev, cur, at, back = settled(s, now)
-      local length = s.p[3]
-      if length == p[3] then
-        return state(p, index, prev, cur)
+      local length, t = s.p[3], nil
+      if length == p[3] and not back then
+        t = state(p, s.index, s.prev, s.cur, s.last)
+      elseif length == p[3] then
+        t = state(p, index, prev, cur, at)
+      else
+        local used = weighted(prev, at - index * length, length) + cur
+        if not back then
+          -- The units count from their latest moment, or slightly later: package algo has few
+          -- bits for it.
+          local start = s.index * length
+          local into = max(0, s.last - start)
+          local last = start + into - into % 64 + 63
+          local units = weighted(s.prev, min(last - start, length), length) + s.cur
+          used = min(used, carried(units, p[2], (floor(last / p[3]) + 2) * p[3], p[3], at))
+        end
+        if used == 0 then
+          return kinds[6].fresh(p)
+        end
+        t = state(p, floor(at / p[3]), 0, min(used, most), at)
       end
-      local used = weighted(prev, at - index * length, length) + cur
-      local t = state(p, floor(at / p[3]), 0, min(used, most))
-      t.restamped = not back
+      t.moves = back or select(5, settled(t, now)) or length == p[3] and p[4] == 1
       return t
     end,
 
@@ -71,7 +92,7 @@ do
       local p, cost = s.p, q[1]
       local index, prev, cur, at, back = settled(s, now)
       if back then
-        s = state(p, index, prev, cur)
+        s = state(p, index, prev, cur, at)
       end
       local used = weighted(prev, at - index * p[3], p[3]) + cur
       local allowed, counts = admits(q, p[2], used, p[4])
@@ -81,7 +102,7 @@ do
         return allowed or max(prev, cur) <= p[2], s
       end
       if counts then
-        return allowed, state(p, index, prev, min(cur + cost, most))
+        return allowed, state(p, index, prev, min(cur + cost, most), later(s, index, at))
       end
       return allowed, s
     end,
@@ -103,7 +124,7 @@ do
       else
         return s
       end
-      return state(p, index, prev, cur)
+      return state(p, index, prev, cur, later(s, index, c[3]))
     end,
   }
 end

@@ -8,10 +8,10 @@ do
   local cost, reserved = cmsgpack.unpack(ARGV[2])
   if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
-    local index, prev, cur, same = 0, 0, 0, not raw
+    local index, prev, cur, last, same = 0, 0, 0, now, not raw
     if type(raw) == 'string' and string.byte(raw) == 6 then
       local k, n, l, d
-      index, prev, cur, k, n, l, d = select(2, cmsgpack.unpack(raw))
+      index, prev, cur, last, k, n, l, d = select(2, cmsgpack.unpack(raw))
       same = n == count and l == length and d == denied
     end
     local into = now % length
@@ -30,7 +30,10 @@ do
       end
       local allowed = cost <= count - used
       if allowed then
-        local value = cmsgpack.pack(6, i, prev, cur + cost) .. ARGV[1]
+        if now > last or prev + cur == 0 then
+          last = now
+        end
+        local value = cmsgpack.pack(6, i, prev, cur + cost, last) .. ARGV[1]
         local micros = 2 * length - into + now % 1000 + 20999
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)

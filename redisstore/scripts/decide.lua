@@ -3,10 +3,11 @@
 local key, p, q = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
 local kind = kinds[p[1]]
 
-local s, converted = under(kind, loaded(p, key) or kind.fresh(p), p, now)
-local allowed, after = kind.decide(s, q, now)
-local text = view(kind, s, q, now)
-if ARGV[3] ~= '1' and moves(s, converted, q[1], allowed, after) then
+local s = loaded(p, key) or kind.fresh(p)
+local t, converted = under(kind, s, p, now)
+local allowed, after = kind.decide(t, q, now)
+local text = view(kind, s, t, q, now)
+if ARGV[3] ~= '1' and moves(t, converted, q[1], allowed, after) then
   save(kind, key, after, now)
 end
 return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. text

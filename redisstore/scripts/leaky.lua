@@ -35,9 +35,17 @@ do
     settle = settle,
 
     convert = function(s, p, now)
-      local u, f, at = settled(s, now)
-      u, f = scaled(u, f, s.p[3], p[3])
-      return level(p, at, u, f)
+      local from = s.p
+      local u, f, at, back = settled(s, now)
+      if back or not faster(p, from) then
+        u, f = scaled(u, f, from[3], p[3])
+      else -- units leave at the higher of both rates
+        u, f = carry(p, from, s.u, s.f, from[5] + 1)
+        u, f = decay(p, u, f, at - s.at)
+      end
+      local t = level(p, at, u, f)
+      t.moves = back or select(4, settled(t, now))
+      return t
     end,
 
     decide = function(s, q, now)

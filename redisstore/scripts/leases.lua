@@ -392,9 +392,14 @@ do
       survey(s, now)
       local t = copy(s)
       t.p, t.time = p, nil
-      if now + s.jump >= adapted_until(s) then
-        t.latency, t.adapted = 0, 0
+      if s.adapted > 0 then
+        -- The reported latency counts until it expires under either numbers.
+        t.adapted = min(s.adapted, s.adapted + s.p[4] - p[4])
+        if t.adapted <= 0 or now + s.jump >= t.adapted + p[4] then
+          t.latency, t.adapted = 0, 0
+        end
       end
+      t.moves = s.jump > 0 or s.at - now > p[4]
       return t
     end,
 

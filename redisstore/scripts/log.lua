@@ -150,6 +150,46 @@ do
     t.oldest, t.base, t.start = e, e[2] - e[3], nil
   end
 
+  -- remaining returns the units of s that are left under other numbers, see carried.
+  local function remaining(s, p, at)
+    local start = at - s.p[3] + 1
+    if s.last == nil or s.last < start then
+      return 0
+    end
+    local units = used(s, start)
+    return min(units, carried(s.total - s.base, p[2], s.last + p[3], p[3], at))
+  end
+
+  -- waits returns when at most room units of s are left under other numbers. Units are left.
+  local function waits(s, p, units, room, now)
+    if units <= room then
+      return now
+    end
+    local times = floor((s.total - s.base - room - 1) / p[2])
+    local e = find(s, s.total - room)
+    return min(s.last + p[3] + times * p[3], e[1] + s.p[3])
+  end
+
+  -- awaited returns the text for a request that leaves s as it is, under other numbers: -1,
+  -- when it is admitted if nothing is written until then, when nothing is left, and the units
+  -- that are left.
+  local function awaited(s, q, p, now)
+    local units = remaining(s, p, (settled(s, now)))
+    if units == 0 then
+      return ''
+    end
+    local cost = q[1]
+    local room = max(0, p[2] - cost - (cost > 0 and q[2] or 0))
+    local till = waits(s, p, units, room, now)
+    if cost > 0 then
+      if p[4] >= p[3] then -- the last unit must have left
+        till = waits(s, p, units, 0, now)
+      end
+      till = max(till, s.last + min(p[4], s.p[3]))
+    end
+    return cmsgpack.pack(-1, till, waits(s, p, units, 0, now), units)
+  end
+
   -- too_soon reports whether the least interval has not passed.
   local function too_soon(s, at, start)
     return s.last ~= nil and s.last >= start and at - s.last < s.p[4]
@@ -280,14 +320,25 @@ do
 
     convert = function(s, p, now)
       local at, back = settled(s, now)
+      local from, t = s.p, nil
+      local start = at - from[3] + 1
       if back then
-        local t = fresh(p)
+        t = fresh(p)
         push(t, at, max(s.total - s.base, p[2]))
-        return t
+      elseif p[3] >= from[3] then
+        t = copy(s)
+        t.p, t.fill = p, true
+        t = drop(t, start)
+      else
+        t = fresh(p)
+        local units = remaining(s, p, at)
+        if units > 0 then
+          -- The entry is not so late that the next request comes too soon after it.
+          push(t, max(s.last, at - min(p[4], p[3] - 1)), units)
+        end
       end
-      local t = copy(s)
-      t.p, t.fill = p, true
-      return drop(t, at - s.p[3] + 1)
+      t.moves = back or select(2, settled(t, now)) or p[5] == 1 and p[3] >= from[3] and p[2] >= from[2]
+      return t
     end,
 
     decide = function(s, q, now)
@@ -321,10 +372,17 @@ do
 
     -- view is the time of the newest entry and the units that count. For a denied request
     -- it also has the entry that must go before there is room: its time, and the units up
-    -- to and including it.
-    view = function(s, q, now)
+    -- to and with it.
+    -- What awaited returns comes first if s is kept under other numbers.
+    view = function(s, q, now, kept)
       local p, cost = s.p, q[1]
       local at, back = settled(s, now)
+      if kept ~= s and not s.moves then
+        local text = awaited(kept, q, p, now)
+        if text ~= '' then
+          return text .. kinds[7].view(s, q, now, s)
+        end
+      end
       if back then
         return cmsgpack.pack(s.last, s.total - s.base)
       end

@@ -14,9 +14,8 @@
 --   c  a charge: cost, floor, at, whole units and fraction of over, member, boundaries
 --
 --   fresh(p)                      the state of a key that was never used
---   convert(s, p, now)            the state under other numbers; its field restamped is set
---                                 if earlier use now counts as use at this moment; a
---                                 denial does not write such a state
+--   convert(s, p, now)            the state under other numbers. moves says whether a denial
+--                                 is kept under them too; usually it leaves s as it is
 --   decide(s, q, now)             whether q passes, and the state after; s if unchanged
 --   settle(s, c, actual, now)     the state with another cost
 --   cancel(s, c, now)             the state with a charge given back; without it, undo
@@ -30,14 +29,14 @@
 --   parse(...)    the state, from the values in its text
 --   value(s)      the text of a state: msgpack, its first value the kind
 --   left(s, now)  the microseconds until s may be deleted; 0 or less: now
---   view(s, q, now)  as below; without it, s.raw or value(s)
 --   isfresh(s, now)  as below; without it, left(s, now) <= 0
 --
 -- Kinds that are kept as a sorted set have:
 --
 --   load(key)           the state at a key, nil if there is none
 --   save(key, s, now)   writes the state with its time to live, or deletes a fresh one
---   view(s, q, now)     the text that package redisstore computes the decision from
+--   view(t, q, now, s)  the text that package redisstore computes the decision from: t is
+--                       s, which is kept, under the numbers of the request
 --   isfresh(s, now)     whether s equals a fresh state
 local kinds = {}
 local floor, max, min = math.floor, math.max, math.min
@@ -100,10 +99,11 @@ local function under(kind, s, p, now)
   return s, false
 end
 
--- view returns the text that package redisstore computes the decision from.
-local function view(kind, s, q, now)
+-- view returns the text that package redisstore computes the decision from. t is the state
+-- s under the numbers of the request. A text has its own numbers.
+local function view(kind, s, t, q, now)
   if kind.view then
-    return kind.view(s, q, now)
+    return kind.view(t, q, now, s)
   end
   return s.raw or kind.value(s)
 end
@@ -111,9 +111,18 @@ end
 -- moves reports whether a decision about s, converted or not, changes what is kept.
 local function moves(s, converted, cost, allowed, after)
   if converted then
-    return cost > 0 and (allowed or not s.restamped)
+    return cost > 0 and (allowed or s.moves)
   end
   return after ~= s
+end
+
+-- carried returns what other numbers have left of some units, as algo's carry: count of them
+-- come back at first, and count more after each step.
+local function carried(units, count, first, step, now)
+  if now < first then
+    return units
+  end
+  return max(0, units - (floor((now - first) / step) + 1) * count)
 end
 
 -- admits reports whether a window of count units, of which some are used, admits q, and

@@ -79,6 +79,47 @@ local function scaled(u, f, from, den)
   return u, f
 end
 
+-- faster reports whether the rate of p is higher than that of from.
+local function faster(p, from)
+  return less(from[2], p[3], p[2], from[3])
+end
+
+-- carry returns u and f of from as p counts on from the same moment, rounded up. Above base
+-- units, they are requests that wait for promised moments. They keep these moments under a
+-- higher rate too.
+local function carry(p, from, u, f, base)
+  if not beyond(u, f, base, 0) or not faster(p, from) then
+    return scaled(u, f, from[3], p[3])
+  end
+  local mu, mf = muldiv(2147483648, 2147483648, p[3])
+  if mu >= exact - 1 then
+    mu, mf = exact - 1, 0
+  end
+  -- What waits, as time: whole microseconds, and the rest in ticks of from.
+  local num = from[2]
+  local micros, rest = muldiv(u - base, from[3], num)
+  local more = f % num
+  micros = micros + (f - more) / num
+  if rest >= num - more then
+    micros, rest = micros + 1, rest - (num - more)
+  else
+    rest = rest + more
+  end
+  if micros >= exact then
+    return mu, mf
+  end
+  local wu, wf = muldiv(micros, p[2], p[3])
+  local ticks, part = muldiv(rest, p[2], num)
+  if part > 0 then
+    ticks = ticks + 1
+  end
+  wu, wf = plus(p[3], wu, wf, floor(ticks / p[3]), ticks % p[3])
+  if beyond(wu, wf, mu - base, mf) then
+    return mu, mf
+  end
+  return wu + base, wf
+end
+
 -- A level is the state of a bucket: the time of the last charge, and u units and f/den of
 -- a unit. They are missing from a token bucket, or are the work in the queue of a leaky
 -- bucket. A token bucket may also have lent; then its text has -f-1 in place of f.

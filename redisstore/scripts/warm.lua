@@ -233,10 +233,12 @@ do
 
     convert = function(s, p, now)
       local from = s.p
-      local owed, warm, at = settled(s, now)
+      local owed, warm, at, back = settled(s, now)
       owed = least(divup(mul(owed, big(p[2])), big(from[2])), most62)
       warm = div(mul(warm, ramp(p, 5 + p[7])), ramp(from, 5 + from[7]))
-      return state(p, at, owed, warm)
+      local t = state(p, at, owed, warm)
+      t.moves = back or select(4, settled(t, now))
+      return t
     end,
 
     decide = function(s, q, now)

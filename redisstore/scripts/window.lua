@@ -2,7 +2,7 @@
 -- periods of a calendar. Numbers: kind, count, length (the longest of a calendar), form
 -- (0 aligned, 1 opened, else the calendar's identity), 1 if denied attempts count. The
 -- text of a state is
---   msgpack(4, end, units used, begin if under a calendar, numbers...)
+--   msgpack(4, end, units used, time of the latest charge, begin if under a calendar, numbers...)
 -- so that its begin is known without the calendar. For the end of a new window, q and c
 -- end with the calendar's boundaries around the times that the caller expects.
 do
@@ -35,12 +35,35 @@ do
     return outside(now)
   end
 
-  local function state(p, begins, ends, used)
-    return { p = p, begins = begins, ends = ends, used = used }
+  local function state(p, begins, ends, used, last)
+    return { p = p, begins = begins, ends = ends, used = used, last = last }
   end
 
   local function fresh(p)
-    return { p = p, begins = 0, ends = 0, used = 0, raw = '' }
+    return { p = p, begins = 0, ends = 0, used = 0, last = 0, raw = '' }
+  end
+
+  -- latest returns the time of the latest charge, or slightly later: package algo has few
+  -- bits for the time from it to the end.
+  local function latest(s)
+    local unit = 1
+    while unit * 524288 <= s.p[3] do
+      unit = unit * 2
+    end
+    return s.ends - floor((s.ends - s.last) / unit) * unit
+  end
+
+  -- left_under returns what is left of the units of s under other numbers, see carried. now
+  -- is the begin of the period with a calendar.
+  local function left_under(s, p, used, now)
+    local last = latest(s)
+    local first = last + p[3]
+    if p[4] > OPENED then
+      first = last + 1
+    elseif p[4] == 0 then
+      first = first - last % p[3]
+    end
+    return min(used, carried(s.used, p[2], first, p[3], now))
   end
 
   -- resolve sets the window of a state that was converted to a calendar: only a request
@@ -49,10 +72,14 @@ do
   local function resolve(s, q, now)
     if s.at then
       if s.at - now > 2 * s.p[3] then
-        s.at, s.used = now, max(s.used, s.p[2])
+        s.at, s.used, s.from, s.moves = now, max(s.used, s.p[2]), nil, true
       end
       s.begins, s.ends = period(s.p, s.at, q, 5, now)
-      s.at = nil
+      if s.from then
+        s.used = left_under(s.from, s.p, s.used, s.begins)
+      end
+      s.last, s.at = s.at, nil
+      s.moves = s.moves or s.begins - now > s.p[3]
     end
   end
 
@@ -77,9 +104,9 @@ do
 
   local function value(s)
     if s.p[4] > OPENED then
-      return cmsgpack.pack(4, s.ends, s.used, s.begins, unpack(s.p))
+      return cmsgpack.pack(4, s.ends, s.used, s.last, s.begins, unpack(s.p))
     end
-    return cmsgpack.pack(4, s.ends, s.used, unpack(s.p))
+    return cmsgpack.pack(4, s.ends, s.used, s.last, unpack(s.p))
   end
 
   local function settle(s, c, actual, now)
@@ -89,7 +116,7 @@ do
       if change > 0 and c[3] - now <= p[3] then
         local begins, ends = period(p, c[3], c, 7, now)
         if now < ends then
-          return state(p, begins, ends, min(change, exact))
+          return state(p, begins, ends, min(change, exact), c[3])
         end
       end
       return s
@@ -97,7 +124,11 @@ do
     if c[3] < s.begins or c[3] >= s.ends then
       return s
     end
-    return state(p, s.begins, s.ends, max(0, min(s.used + change, exact)))
+    local last = s.last
+    if change > 0 then
+      last = s.used > 0 and max(last, c[3]) or c[3]
+    end
+    return state(p, s.begins, s.ends, max(0, min(s.used + change, exact)), last)
   end
 
   kinds[4] = {
@@ -106,26 +137,33 @@ do
     left = left,
     settle = settle,
 
-    parse = function(_, ends, used, n1, n2, n3, n4, n5, n6)
+    parse = function(_, ends, used, last, n1, n2, n3, n4, n5, n6)
       if n6 then
-        return state({ n2, n3, n4, n5, n6 }, n1, ends, used)
+        return state({ n2, n3, n4, n5, n6 }, n1, ends, used, last)
       end
-      return state({ n1, n2, n3, n4, n5 }, ends - n3, ends, used)
+      return state({ n1, n2, n3, n4, n5 }, ends - n3, ends, used, last)
     end,
 
     convert = function(s, p, now)
       local used, at, _, back = settled(s, now)
+      if not back and s.p[3] == p[3] and s.p[4] == p[4] then
+        local t = state(p, s.begins, s.ends, s.used, s.last)
+        t.moves = p[5] == 1
+        return t
+      end
+      if used > 0 and p[4] > OPENED then
+        return { p = p, at = at, used = used, from = not back and s, moves = back }
+      end
+      if not back then
+        used = left_under(s, p, used, at)
+      end
       if used == 0 then
         return fresh(p)
       end
-      if p[4] > OPENED then
-        return { p = p, at = at, used = used }
-      end
       local begins, ends = period(p, at)
-      if p[4] == OPENED and not back and s.ends < ends then
-        begins, ends = s.ends - p[3], s.ends
-      end
-      return state(p, begins, ends, used)
+      local t = state(p, begins, ends, used, at)
+      t.moves = back or begins - now > p[3]
+      return t
     end,
 
     decide = function(s, q, now)
@@ -138,14 +176,10 @@ do
       end
       local allowed, counts = admits(q, p[2], used, p[5])
       if counts then
-        return allowed, state(p, begins, ends, min(used + cost, exact))
+        local last = ends == s.ends and s.used > 0 and max(s.last, at) or at
+        return allowed, state(p, begins, ends, min(used + cost, exact), last)
       end
-      return allowed, back and state(p, begins, ends, used) or s
-    end,
-
-    view = function(s, q, now)
-      resolve(s, q, now)
-      return s.raw or value(s)
+      return allowed, back and state(p, begins, ends, used, at) or s
     end,
 
     -- undo also closes the window that the charge has opened.

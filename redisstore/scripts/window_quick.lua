@@ -8,13 +8,16 @@ do
   local cost, reserved = cmsgpack.unpack(ARGV[2])
   if ARGV[3] ~= '1' and form < 2 and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
-    local ends, used, same = 0, 0, not raw
+    local ends, used, last, same = 0, 0, now, not raw
     if type(raw) == 'string' and string.byte(raw) == 4 then
       local k, n, l, f, d
-      ends, used, k, n, l, f, d = select(2, cmsgpack.unpack(raw))
+      ends, used, last, k, n, l, f, d = select(2, cmsgpack.unpack(raw))
       same = k == 4 and n == count and l == length and f == form and d == denied
     end
     if same and now >= ends - length then
+      if now > last or used == 0 then
+        last = now
+      end
       if now >= ends then
         ends, used = now + length, 0
         if form == 0 then
@@ -23,7 +26,7 @@ do
       end
       local allowed = cost <= count - used
       if allowed then
-        local value = cmsgpack.pack(4, ends, used + cost) .. ARGV[1]
+        local value = cmsgpack.pack(4, ends, used + cost, last) .. ARGV[1]
         local micros = ends - now + now % 1000 + 20999
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
