@@ -80,7 +80,7 @@ func TestWindowViewsOfOthers(t *testing.T) {
 		{ls[0], viewOf(5, 22, 9, []int{1})},                // another algorithm
 		{ls[0], viewOf(4, 1<<53+1, 3, 9)},                  // not exact in a script
 		{ls[0], viewOf(4, 17, -1, 9)},                      // less than nothing
-		{ls[0], viewOf(4, 17)},                          // cut off
+		{ls[0], viewOf(4, 17)},                             // cut off
 		{ls[3], viewOf(5, 22, 9, []int{1, 1, 1, 1, 1, 1})}, // more cells than there are
 		{ls[3], viewOf(5, 1, 9, []int{1, 1, 1})},           // before the epoch
 		{ls[3], viewOf(5, 1<<53, 9, []int{1})},             // beyond all time
