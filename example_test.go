@@ -234,7 +234,7 @@ func ExampleLimiter_SetLimit() {
 	}
 	d, err := limiter.PeekN(ctx, key, 0)
 	fmt.Println(d.Remaining, "of", d.Limit, err)
-	// Output: 5 of 5 <nil>
+	// Output: 1 of 5 <nil>
 }
 
 func ExampleLimiter_Reset() {

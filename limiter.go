@@ -43,9 +43,9 @@ func (l *Limiter) Limit() *Limit { return l.limit.Load() }
 // SetLimit changes the numbers of the limit while it is in use. The new limit must have the
 // name of the old one.
 //
-// What keys have used stays used. The next request of each key settles its state under the old
-// numbers, and converts it to the new numbers. Under another algorithm keys start fresh, and their
-// bans hold.
+// What keys have used stays used: of a bucket of 20 tokens, 12 are left to a key that has taken
+// eight under other numbers. A higher rate counts at once. Under another algorithm keys start
+// fresh, and their bans hold.
 func (l *Limiter) SetLimit(limit *Limit) error {
 	if old := l.Limit(); limit.Name() != old.Name() {
 		return &LimitError{

@@ -237,8 +237,8 @@ func TestSetLimit(t *testing.T) {
 		if err := b.SetLimit(sluice.MustLimit("test", sluice.TokenBucket{Rate: sluice.PerSecond(1), Burst: 20})); err != nil {
 			b.Fatal(err)
 		}
-		b.remain(2)
-		b.allows(2, true)
+		b.remain(12) // eight of twenty are used
+		b.allows(12, true)
 		if d := b.allows(1, false); d.RetryAfter != time.Second || d.Limit != 20 {
 			b.Errorf("%+v", d)
 		}

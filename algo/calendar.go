@@ -66,8 +66,7 @@ func (c *Calendar) End(now int64) int64 {
 	return c.boundary(now, 1)
 }
 
-// alike reports whether two calendars have the same periods, as far as the names of their zones and
-// their offsets in a winter and a summer tell. A fixed zone may have any name.
+// alike reports whether two calendars have the same periods, as far as ZoneID shows.
 func (c *Calendar) alike(d *Calendar) bool { return c.Unit == d.Unit && c.ZoneID() == d.ZoneID() }
 
 // ZoneID is what distinguishes the zones of calendars.

@@ -28,30 +28,30 @@ const (
 // counterMax bounds the count of one window: more than any limit admits in two.
 const counterMax = 1<<40 - 1
 
-// counterSlot is the number of low bits that are missing from the moment of the latest charge, so
-// that it fits until the year 2255.
-const counterSlot = 6
+// counterLost is how many low bits of the time of the latest charge are not kept, so that it fits
+// until the year 2255.
+const counterLost = 6
 
-// slots returns how many bits hold the part of the window.
-func (c *SlidingCounter) slots() int { return bits.Len64(uint64(c.Length-1) >> counterSlot) }
+// within returns how many bits hold the time of the latest charge within its window.
+func (c *SlidingCounter) within() int { return bits.Len64(uint64(c.Length-1) >> counterLost) }
 
 func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
 	t := uint64(s.T)
-	return int64(t >> 16 >> c.slots()), t&0xffff<<24 | s.V>>40, s.V & counterMax
+	return int64(t >> 16 >> c.within()), t&0xffff<<24 | s.V>>40, s.V & counterMax
 }
 
 // pack returns a state whose latest charge was at a moment, in its window or before it.
 func (c *SlidingCounter) pack(index int64, prev, cur uint64, latest int64) State {
-	into := uint64(max(latest-index*c.Length, 0)) >> counterSlot
-	moment := uint64(index)<<c.slots() | into
+	into := uint64(max(latest-index*c.Length, 0)) >> counterLost
+	moment := uint64(index)<<c.within() | into
 	return State{T: int64(moment<<16 | prev>>24), V: prev<<40 | cur}
 }
 
 // latest returns the moment of the latest charge, or slightly later.
 func (c *SlidingCounter) latest(s State) int64 {
 	index, _, _ := c.unpack(s)
-	into := uint64(s.T) >> 16 & (1<<c.slots() - 1)
-	return index*c.Length + int64(into<<counterSlot|(1<<counterSlot-1))
+	into := uint64(s.T) >> 16 & (1<<c.within() - 1)
+	return index*c.Length + int64(into<<counterLost|(1<<counterLost-1))
 }
 
 // Restore returns the state with this window number, the counts of this window and the earlier

@@ -42,12 +42,12 @@ const (
 	fixedTime  = 1<<53 - 1
 	fixedUnits = 1<<54 - 1
 	fixedTimed = 1 << 54
-	fixedSlots = 19 // bits
+	fixedBits  = 19 // bits
 	fixedLow   = 9  // of them, in V
 )
 
-// slot returns by how many bits the time from the latest charge to the end is shortened.
-func (w *FixedWindow) slot() int { return max(0, bits.Len64(uint64(w.Length))-fixedSlots) }
+// lost returns how many low bits of the time from the latest charge to the end are not kept.
+func (w *FixedWindow) lost() int { return max(0, bits.Len64(uint64(w.Length))-fixedBits) }
 
 // unpack returns the end of a window, and its units.
 func (w *FixedWindow) unpack(s State) (end int64, used uint64) {
@@ -64,7 +64,7 @@ func (w *FixedWindow) latest(s State) int64 {
 		return end
 	}
 	before := s.T>>53<<fixedLow | int64(s.V>>(64-fixedLow))
-	return end - before<<w.slot()
+	return end - before<<w.lost()
 }
 
 // pack returns a state. It keeps the later one of the moment at and of the latest charge of s, if
@@ -73,11 +73,11 @@ func (w *FixedWindow) pack(s State, end int64, used uint64, at int64) State {
 	if end > fixedTime || end <= at {
 		return State{end, used}
 	}
-	before := uint64(end-at) >> w.slot()
+	before := uint64(end-at) >> w.lost()
 	if s.V&fixedTimed != 0 && s.V&fixedUnits != 0 && s.T&fixedTime == end {
 		before = min(before, uint64(s.T)>>53<<fixedLow|s.V>>(64-fixedLow))
 	}
-	if before >= 1<<fixedSlots {
+	if before >= 1<<fixedBits {
 		return State{end, used} // the window is longer than its length says
 	}
 	return State{end | int64(before>>fixedLow<<53), used | fixedTimed | before<<(64-fixedLow)}
@@ -230,8 +230,8 @@ func (w *FixedWindow) setBack(s State, now int64) bool {
 	return setBack
 }
 
-// carried returns the units of from's state in the terms of these windows. With a calendar, they
-// come back at the next boundary.
+// carried returns the units of from's state in the terms of these windows. With a calendar, units
+// come back at the boundary that follows.
 func (w *FixedWindow) carried(from *FixedWindow, s State) carry {
 	_, used := from.unpack(s)
 	latest := from.latest(s)
@@ -246,8 +246,8 @@ func (w *FixedWindow) carried(from *FixedWindow, s State) carry {
 }
 
 // Convert returns the state that from's state s becomes under these numbers. The units stay until
-// the window ends, if both have the same windows. Otherwise those that are left count in the
-// window of now, see carry.
+// the window ends, if both have the same windows. Otherwise the units that are left count in
+// the window of now, see carry.
 func (w *FixedWindow) Convert(from *FixedWindow, s State, now int64) State {
 	_, used, at, setBack := from.settled(s, now)
 	switch {

@@ -217,7 +217,7 @@ func TestDecider(t *testing.T) {
 	d.Decide(t.Context(), &policy.Attributes{})
 	next := mustPolicy(t, policy.Options{Rules: []policy.Rule{global("r", 9, policy.Deny)}, Earlier: p})
 	d.SetPolicy(next)
-	if v := d.Peek(t.Context(), &policy.Attributes{}); d.Policy() != next || v.Tightest.Limit != 9 || v.Tightest.Remaining != 4 {
+	if v := d.Peek(t.Context(), &policy.Attributes{}); d.Policy() != next || v.Tightest.Limit != 9 || v.Tightest.Remaining != 8 {
 		t.Errorf("after the change: %s", v.String())
 	}
 	if err := d.Reset(t.Context(), "r"); err != nil {

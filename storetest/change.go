@@ -73,8 +73,8 @@ func (s *subject) versions(test func(s *subject, r *rand.Rand, limits []*sluice.
 	}
 }
 
-// changeDenials: requests come under any version, in any order. The decisions are those of another key
-// that gets no denied request.
+// changeDenials: requests come under any version, in any order. Another key that gets no denied request
+// has the same decisions.
 func changeDenials(s *subject) {
 	quiet := sluice.StringKey("198.51.100.7")
 	s.versions(func(s *subject, r *rand.Rand, limits []*sluice.Limit) {
@@ -159,17 +159,25 @@ var attacks = []attack{
 	},
 }
 
-// changeAttack: programs of two versions share a store, as in a deployment. A client takes all that one
-// version has, makes one request to the other one, waits for 110 ms, and repeats this for ten seconds.
+// changeAttack: programs of two versions share a store, as in a deployment, or the limit of one program
+// is set to and fro. A client takes all that one version has, makes one request to the other one, waits for
+// 110 ms, and repeats this for ten seconds.
 func changeAttack(s *subject) {
 	for _, a := range attacks {
 		for _, first := range []int{0, 1} {
 			s.Run(fmt.Sprintf("%s/%d", a.name, first), func(t *testing.T) {
 				s := s.suite.subject(t)
 				limits := []*sluice.Limit{limit("attack", a.old), limit("attack", a.new)}
+				one := sluice.NewLimiter(s.store, limits[0])
 				admitted := int64(0)
 				try := func(l *sluice.Limit, cost int64) bool {
-					d := s.take(l, key, cost)
+					if err := one.SetLimit(l); err != nil {
+						s.Fatal(err)
+					}
+					d, err := one.AllowN(s.Context(), key, cost)
+					if err != nil {
+						s.Fatal(err)
+					}
 					if d.Allowed {
 						admitted += cost
 					}

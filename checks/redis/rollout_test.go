@@ -11,6 +11,7 @@ import (
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/storetest"
 )
 
 // rolloutCapacities are the capacities of the old and the new version of a limit.
@@ -135,4 +136,67 @@ func (r *rollout) atOnce(programs [2]*redisstore.Store) {
 		}
 	}
 	all.Wait()
+}
+
+// TestRolloutOfOtherNumbers: while programs of two versions share a server, and the new one has other numbers,
+// a client that goes to and fro between them gets no more than the larger version admits. It takes
+// all that one program has, makes a request to the other one, waits for 110 ms, and begins again.
+func TestRolloutOfOtherNumbers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, row := range []struct {
+		name     string
+		old, new sluice.Algorithm
+		most     int64 // in 10.45 s
+	}{
+		{
+			"bucket", sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 10},
+			sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 1000}, 2045,
+		},
+		{
+			"leaky", sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 9, Undelayed: 9},
+			sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 999, Undelayed: 999}, 2045,
+		},
+		{"window", sluice.FixedWindow{Rate: sluice.PerSecond(10)}, sluice.FixedWindow{Rate: sluice.PerMinute(300)}, 600},
+		{"cells", sluice.SlidingWindow{Rate: sluice.PerSecond(10)}, sluice.SlidingWindow{Rate: sluice.PerMinute(300)}, 300},
+		{"counter", sluice.SlidingCounter{Rate: sluice.PerSecond(10)}, sluice.SlidingCounter{Rate: sluice.PerMinute(300)}, 599},
+		{"log", sluice.SlidingLog{Rate: sluice.PerSecond(10)}, sluice.SlidingLog{Rate: sluice.PerMinute(300)}, 300},
+	} {
+		for first := range 2 {
+			t.Run(fmt.Sprintf("%s/%d", row.name, first), func(t *testing.T) {
+				clock := storetest.NewClock()
+				var programs [2]*sluice.Limiter // each has a client of its own
+				for i, a := range []sluice.Algorithm{row.old, row.new} {
+					client := adapters.Rueidis.Dial(t, adapters.ToSocket(server))
+					s, err := redisstore.New(redistest.WithClock(client, clock.Now), redisstore.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					programs[i] = sluice.NewLimiter(s, sluice.MustLimit(t.Name(), a))
+				}
+				admitted := int64(0)
+				try := func(program, cost int64) bool {
+					d, err := programs[program].AllowN(t.Context(), sluice.StringKey("k"), cost)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.Allowed {
+						admitted += cost
+					}
+					return d.Allowed
+				}
+				for range 95 {
+					for cost := int64(1000); cost > 0; cost /= 2 {
+						for try(int64(first), cost) {
+						}
+					}
+					try(int64(1-first), 1)
+					clock.Advance(110 * time.Millisecond)
+				}
+				if admitted > row.most {
+					t.Errorf("%d admitted in 10.45 s; the larger version admits %d", admitted, row.most)
+				}
+			})
+		}
+	}
 }

@@ -79,6 +79,9 @@ local function parsed(p, raw)
     foreign()
   end
   local s = kinds[p[1]].parse(cmsgpack.unpack(raw))
+  if s.p[1] ~= p[1] then -- its numbers begin with the kind too
+    foreign()
+  end
   s.raw = raw
   return s
 end

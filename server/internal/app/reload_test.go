@@ -92,8 +92,8 @@ func TestWhatAReloadChanges(t *testing.T) {
 	}
 	r.expect(
 		"/same", "200 r=4", // goes on, at another position and with another answer
-		"/less", "200 r=3", // of 9, 6 were left: 4 at most, and one taken
-		"/more", "200 r=5", // 6 were left, and one taken: the bucket is larger and not fuller
+		"/less", "200 r=0", // 3 were used: of 4, one is left
+		"/more", "200 r=16", // 3 were used: of 20, 17 are left, and one is taken
 		"/other", "200 r=8", // another algorithm starts fresh,
 		"/new", "200 r=8", // as does another name
 		"/fresh", "200 r=1",
