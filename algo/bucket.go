@@ -239,7 +239,11 @@ func (b *Bucket) Convert(from *Bucket, s State, now int64) State {
 			mark = lent // waiting requests got later moments
 		}
 	}
-	missing = min(b.carry(from.Pace, missing, from.full), b.bound)
+	base := from.full
+	if s.V >= lent {
+		base = 0 // the level does not show how long requests wait
+	}
+	missing = min(b.carry(from.Pace, missing, base), b.bound)
 	if faster {
 		missing = b.decay(missing, at-s.T)
 	}

@@ -204,7 +204,6 @@ func TestChangesBoundOfPaces(t *testing.T) {
 				slack.Mul(slack, rate)
 				m, now := newMachine(*ps[0]), begin(c, q)
 				m.p = ps[0]
-				q.floors = false
 				var ds []departure
 				for range 60 {
 					now += c.step(q.pace, 0)

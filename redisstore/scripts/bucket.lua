@@ -73,7 +73,8 @@ do
         u, f = s.u, s.f
         lent = lent or beyond(u, f, from[4], 0) -- requests wait for later moments
       end
-      u, f = bounded(p, carry(p, from, u, f, from[4]))
+      -- Once a bucket has lent, its level does not show how long requests wait.
+      u, f = bounded(p, carry(p, from, u, f, s.lent and 0 or from[4]))
       if fast then
         u, f = decay(p, u, f, at - s.at)
       end
