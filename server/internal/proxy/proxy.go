@@ -115,7 +115,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.o.MaxBody > 0 {
 			body = http.MaxBytesReader(w, body, p.o.MaxBody)
 		}
-		patient := &patientBody{ReadCloser: body, control: answer.control, stall: p.o.Stall, atEnd: trailers(in, r)}
+		control := &readControl{control: answer.control}
+		defer control.end()
+		patient := &patientBody{ReadCloser: body, control: control, stall: p.o.Stall, atEnd: trailers(in, r)}
 		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, patient))
 		in.Body = patient
 		if r.ProtoMajor == 1 {

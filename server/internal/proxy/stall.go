@@ -60,7 +60,7 @@ func Refuse(w http.ResponseWriter, r *http.Request) {
 // patientBody is a request's body that must keep coming.
 type patientBody struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control *readControl
 	stall   time.Duration
 	stalled atomic.Bool
 	ended   atomic.Bool

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+)
+
+// early answers while it reads the body, as a transport does whose upstream answers early.
+type early struct {
+	done chan any // gets what the read panicked with, or nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (e early) RoundTrip(r *http.Request) (*http.Response, error) {
+	reading := make(chan struct{})
+	go func() {
+		defer func() { e.done <- recover() }()
+		close(reading)
+		_, _ = r.Body.Read(make([]byte, 10)) // until the request ends
+	}()
+	<-reading
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r, ProtoMajor: 1}, nil
+}
+
+// A read of a body that is under way when the request has been answered does no harm. Over HTTP/2 it
+// could end the whole program with a panic.
+func TestReadsABodyBeyondTheAnswer(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		e := early{make(chan any, 1)}
+		p, err := New(Options{Upstream: &url.URL{Scheme: "http", Host: "up.example"}, Transport: e, Logger: discard()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := httptest.NewUnstartedServer(Bounded(p, 0))
+		s.EnableHTTP2 = protocol == "HTTP/2.0"
+		s.StartTLS()
+		for range 100 {
+			body, client := io.Pipe()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := s.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(res.Body); err != nil || res.Proto != protocol || res.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s, %q, %v", res.Proto, res.Status, text, err)
+			}
+			_ = client.Close()
+			_ = res.Body.Close()
+			if problem := <-e.done; problem != nil {
+				t.Fatalf("%s: the read panics: %v", protocol, problem)
+			}
+		}
+		s.Client().CloseIdleConnections()
+		s.Close()
+	}
+}
