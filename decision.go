@@ -59,9 +59,12 @@ const (
 	ReasonMissingKey
 	// ReasonListed: the key or the client is on a deny list.
 	ReasonListed
+	// ReasonRepeatedKey: the request has a part of the key several times, and services may read another
+	// value than the rule.
+	ReasonRepeatedKey
 )
 
-var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key", "listed"}
+var reasonNames = [...]string{"", "limited", "too-soon", "never", "banned", "table-full", "no-rule", "store-error", "missing-key", "listed", "repeated-key"}
 
 // String returns the reason as a word, empty for ReasonNone.
 func (r Reason) String() string {

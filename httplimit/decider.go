@@ -95,6 +95,9 @@ type KeyOptions struct {
 	MaxWait time.Duration
 	// Ban refuses a key outright for a time after too many denials. Default: no ban.
 	Ban *sluice.Ban
+	// BanShared lets denials ban a key that all clients share, such as a Constant. Default: such a ban is an
+	// error. Denials of requests that lack a part of the key never lead to a ban.
+	BanShared bool
 	// OnStoreError is what happens to a request when the store cannot decide. Default: FallbackAllow,
 	// because a limiter that fails should not take the service with it. Use FallbackDeny for work that
 	// must not run unlimited, such as attempts to log in. FallbackLocal is not accepted. A request that
@@ -143,7 +146,7 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, OnStoreError: o.OnStoreError}
+	rule := policy.Rule{Limits: o.Limits, MaxWait: o.MaxWait, Ban: o.Ban, BanShared: o.BanShared, OnStoreError: o.OnStoreError}
 	for i := range o.Key {
 		rule.Key = append(rule.Key, o.Key[i].part)
 	}
@@ -165,7 +168,9 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 // request with a method that has lower-case letters, a host that is not a host with an optional port,
 // or a target that is not a path: services read such a request in different ways. Verdict.Refused is
 // then a *policy.AttributeError.
-func (d *Decider) Decide(r *http.Request) policy.Verdict {
+func (d *Decider) Decide(r *http.Request) policy.Verdict { return d.decide(endToEnd(r, d.Policy())) }
+
+func (d *Decider) decide(r *http.Request) policy.Verdict {
 	if err := checkRequest(r); err != nil {
 		v := policy.Verdict{Refused: err}
 		v.Deny(sluice.ReasonNever, nil, nil)

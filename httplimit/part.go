@@ -61,23 +61,33 @@ func PartFunc(name string, value func(r *http.Request) (string, bool), missing M
 	return newPart(policy.FromFunction, name, missing, value).needing("PartFunc has no name; give one for messages")
 }
 
-// Header is the first header line of a name.
+// Header is the value of a header. A request with several lines of it is refused, see IfRepeated.
+// The value of Authorization is in one spelling, see policy.CleanCredentials.
 func Header(name string, missing Missing) Part {
 	key := textproto.CanonicalMIMEHeaderKey(name)
-	return newPart(policy.FromHeader, key, missing, func(r *http.Request) (string, bool) { return values{r}.Header(key) }).
-		needing("Header has no name; give the name of a header")
+	if key == "Host" { // which net/http does not keep among the headers
+		return newPart(policy.FromHeader, key, missing, func(r *http.Request) (string, bool) { return values{r}.Header(key) })
+	}
+	return Part{part: policy.Header(key).IfMissing(missing)}.needing("Header has no name; give the name of a header")
 }
 
-// Cookie is the value of the first cookie of a name.
+// Cookie is the value of a cookie, see policy.CleanCookie. A request with several cookies of the name is
+// refused, see IfRepeated.
 func Cookie(name string, missing Missing) Part {
-	return newPart(policy.FromCookie, name, missing, func(r *http.Request) (string, bool) { return values{r}.Cookie(name) }).
-		needing("Cookie has no name; give the name of a cookie")
+	return Part{part: policy.Cookie(name).IfMissing(missing)}.needing("Cookie has no name; give the name of a cookie")
 }
 
-// Query is the value of the first query parameter of a name.
+// Query is the value of a query parameter. A request with several parameters of the name is refused, see
+// IfRepeated.
 func Query(name string, missing Missing) Part {
-	return newPart(policy.FromQuery, name, missing, func(r *http.Request) (string, bool) { return values{r}.Query(name) }).
-		needing("Query has no name; give the name of a query parameter")
+	return Part{part: policy.Query(name).IfMissing(missing)}.needing("Query has no name; give the name of a query parameter")
+}
+
+// IfRepeated returns the part with another choice for requests with several values of it: count by the first
+// or the last value if the service reads that one, or share the budget of requests without the part.
+func (p Part) IfRepeated(r policy.Repeated) Part {
+	p.part.OnRepeated = r
+	return p
 }
 
 // Method is the request's method. All methods that are not registered are policy.OtherMethod.

@@ -46,9 +46,13 @@ func NewProblem(v *policy.Verdict) *Problem {
 	p := &Problem{Type: TypeBlank, Status: Status(v)}
 	switch {
 	case v.Missing != nil:
-		p.Detail = "The request lacks what it is counted by."
+		lacks := "The request lacks "
+		if v.Reason == sluice.ReasonRepeatedKey {
+			lacks = "The request has several values, or an unclear one, for "
+		}
+		p.Detail = lacks + "what it is counted by."
 		if v.Missing.Name != "" {
-			p.Detail = "The request lacks " + v.Missing.Name + ", by which it is counted."
+			p.Detail = lacks + v.Missing.Name + ", by which it is counted."
 		}
 	case ambiguity(v) != nil:
 		p.Detail = "The request's " + ambiguity(v).Attribute + " " + ambiguity(v).Problem + "."

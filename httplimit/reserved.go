@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
@@ -45,21 +46,21 @@ func dashed(c byte) byte {
 // passed returns the request as it is passed on. It lacks the headers and trailers that only this
 // package may set, and has the headers that the rules set. If there is nothing to remove or set, it is
 // r itself.
-func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
+func passed(r *http.Request, v *policy.Verdict, own reserved, p *policy.Policy) *http.Request {
 	var remove []string
 	for name := range r.Header {
-		if own.holds(name) {
+		if own.holds(name) || p.IsAlias(name) {
 			remove = append(remove, name)
 		}
 	}
-	trails := len(own) > 0 && mayTrail(r)
+	trails := len(own)+len(p.ReadHeaders()) > 0 && mayTrail(r)
 	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil && !trails {
 		return r
 	}
 	from := r
 	r = r.WithContext(r.Context())
 	if trails {
-		trailing(r, from, own)
+		trailing(r, from, own, p)
 	}
 	r.Header = maps.Clone(r.Header)
 	for _, name := range remove {
@@ -105,18 +106,19 @@ type trailingBody struct {
 	io.ReadCloser
 	from, to *http.Request
 	own      reserved
+	rules    *policy.Policy
 	ended    bool
 }
 
 // trailing gives r, which is a copy of from, trailers of its own: from's, except reserved ones.
-func trailing(r, from *http.Request, own reserved) {
+func trailing(r, from *http.Request, own reserved, p *policy.Policy) {
 	if !mayTrail(from) {
 		return
 	}
 	if from.Trailer != nil {
 		r.Trailer = make(http.Header, len(from.Trailer))
 	}
-	b := &trailingBody{ReadCloser: r.Body, from: from, to: r, own: own}
+	b := &trailingBody{ReadCloser: r.Body, from: from, to: r, own: own, rules: p}
 	b.fill()
 	r.Body = b
 }
@@ -143,7 +145,7 @@ func (b *trailingBody) fill() {
 		b.to.Trailer = http.Header{}
 	}
 	for name, values := range b.from.Trailer {
-		if !b.own.holds(name) {
+		if !b.own.holds(name) && !b.rules.IsAlias(name) && !slices.Contains(b.rules.ReadHeaders(), name) {
 			b.to.Trailer[name] = values
 		}
 	}

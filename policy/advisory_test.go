@@ -260,7 +260,7 @@ func TestShadowPolicy(t *testing.T) {
 func TestCandidate(t *testing.T) {
 	rule := global("r", 3, policy.Deny)
 	rule.Candidate = append(perDay(1), sluice.MustLimit("strict", sluice.FixedWindow{Rate: sluice.PerDay(2)}))
-	rule.Ban = &sluice.Ban{After: 1, For: time.Hour}
+	rule.Ban, rule.BanShared = &sluice.Ban{After: 1, For: time.Hour}, true
 	p, store := mustPolicy(t, policy.Options{Rules: []policy.Rule{rule}}), mustMemory(t)
 	var names []string
 	for _, l := range p.Rule("r").Candidate {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,48 @@ import (
 
 // errNoBanner reports a store that does not implement sluice.Banner.
 var errNoBanner = fmt.Errorf("policy: the store does not list bans, nor take them by hand: %w", errors.ErrUnsupported)
+
+// byHand are the terms of a ban that no denial leads to.
+var byHand = &sluice.Ban{}
+
+// unearned returns the terms for requests that lack a part of the key. Their denials lead to no ban,
+// because strangers share the key.
+func unearned(b *sluice.Ban) *sluice.Ban {
+	if b == nil {
+		return nil
+	}
+	return byHand
+}
+
+// checkShared reports a ban on a key that all clients share, unless BanShared is set. Any client could ban
+// all others.
+func (c *compiler) checkShared(r *Rule) {
+	shared := !slices.ContainsFunc(r.Key, func(p Part) bool { return p.ofClient() })
+	earned := r.Ban != nil && r.Ban.After > 0
+	switch {
+	case r.BanShared && !earned:
+		c.report("BanShared", "", fault{"is set, and no denial leads to a ban", "leave it out"})
+	case r.BanShared && !shared:
+		c.report("BanShared", "", fault{"is set, and a part of the key distinguishes clients", "leave it out"})
+	}
+	if !earned || !shared || r.BanShared || len(r.Key) == 0 {
+		return
+	}
+	c.report("Ban", "", fault{
+		"bans all clients at once, because no part of the key distinguishes them",
+		"add a part such as client_ip to the key, or say that the ban is shared",
+	})
+}
+
+// ofClient reports whether a part distinguishes clients. The other parts are the same for all clients that
+// request the same thing.
+func (p *Part) ofClient() bool {
+	switch p.Source {
+	case FromConstant, FromPath, FromRoute, FromMethod, FromHost:
+		return false
+	}
+	return true
+}
 
 // Ban bans a key of a rule by hand: all its requests are refused for d. The rule must have a Ban, even
 // the zero Ban, so that its requests look for bans. The key is given as in RuleRequest. The error is a

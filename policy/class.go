@@ -49,14 +49,21 @@ func (c *compiler) compileClasses() (classes []class) {
 	return classes
 }
 
-// classOf returns the number of a request's class.
-func (p *Policy) classOf(m *matching) int {
+// classOf returns the number of a request's class. unsure means that the class depends on which of several
+// values a service reads; the request has no class then.
+func (p *Policy) classOf(m *matching) (class int, unsure bool) {
 	for i := range p.classes {
-		if p.classes[i].match.matchesAll(m) {
-			return i
+		switch p.classes[i].match.matchesAll(m) {
+		case yes:
+			if unsure {
+				return noClass, true
+			}
+			return i, false
+		case maybe:
+			unsure = true
 		}
 	}
-	return noClass
+	return noClass, unsure
 }
 
 // bypasses reports whether no rule applies to requests of a class, by its number.

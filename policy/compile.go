@@ -93,6 +93,7 @@ func (c *compiler) policy() (*Policy, error) {
 	headers[MarkedHeader], headers[DegradedHeader] = true, true
 	p.reserved = slices.Sorted(maps.Keys(headers))
 	c.checkPressures(p)
+	p.setReads()
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
@@ -206,6 +207,7 @@ func (c *compiler) checkNumbers(r *rule) {
 		r.Ban = &ban
 		c.checkBan(r.Ban)
 	}
+	c.checkShared(&r.Rule)
 }
 
 func (c *compiler) checkBan(b *sluice.Ban) {

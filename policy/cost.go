@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/textproto"
 	"slices"
@@ -150,10 +151,12 @@ func (c *Cost) of(a *Attributes) int64 {
 	case CostFunction:
 		return c.Function(a)
 	case CostHeader:
-		if text, ok := a.value(FromHeader, c.Header); ok {
-			if n, ok := parseUnits(text); ok && n > 0 {
+		if r := a.Read(FromHeader, c.Header); r.Count == CountOne {
+			if n, ok := parseUnits(r.First); ok && n > 0 {
 				return c.capped(n)
 			}
+		} else if r.Count != CountNone {
+			return c.highest(a)
 		}
 	case CostRequestBytes:
 		if a.RequestBytes >= 0 {
@@ -187,10 +190,24 @@ func (c *Cost) capped(n int64) int64 {
 	return n
 }
 
-// parseUnits reads a number of units. It refuses a number beyond 63 bits.
+// highest returns the highest of several costs in the header, so that no client pays less by adding one.
+// Text that is not a number costs as much as a request without the header.
+func (c *Cost) highest(a *Attributes) (most int64) {
+	for _, text := range a.readAll(FromHeader, c.Header) {
+		n, ok := parseUnits(text)
+		if !ok || n == 0 {
+			n = c.units(a.Cost)
+		}
+		most = max(most, n)
+	}
+	return c.capped(most)
+}
+
+// parseUnits reads a number of units. A number beyond 63 bits is the largest number: it costs the cap or,
+// without a cap, more than any limit holds.
 func parseUnits(text string) (int64, bool) {
 	n, err := strconv.ParseUint(text, 10, 63) // takes no sign
-	return int64(n), err == nil
+	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // Outcome is the result of a request that was handled.

@@ -140,8 +140,8 @@ func (p *Policy) matchVariants(s *scratch, marks bool) *Verdict {
 		if denied := p.matchVariant(s, marks); denied != nil {
 			return denied
 		}
-		r.matched = s.matched
-		matched, strayed = matched || r.matched, strayed || !r.matched
+		r.matched, r.certain = s.matched, s.certain
+		matched, strayed = matched || r.matched, strayed || !r.certain
 	}
 	s.matched, s.strayed = matched, strayed
 	return nil
@@ -159,9 +159,11 @@ func (p *Policy) matchVariant(s *scratch, marks bool) *Verdict {
 			s.postponed = s.postponed || r.match.usesMark
 			continue
 		}
-		if !r.match.matches(&s.matching) {
+		met := r.match.matches(&s.matching)
+		if met == no {
 			continue
 		}
+		s.sure = met == yes
 		s.values = s.values[:0]
 		for i := range r.parts {
 			s.values = append(s.values, r.valueOf(&r.parts[i], a, e.pattern()))
@@ -183,7 +185,8 @@ func (p *Policy) decideDefault(v *Verdict) {
 // isDefault reports whether the default decides, because no rule matches. If the default is Deny, one
 // path variant without a rule is enough.
 func (p *Policy) isDefault(s *scratch) bool {
-	return !s.matched || s.strayed && p.fallback == Deny
+	strayed := s.strayed || len(s.variants) == 1 && !s.certain
+	return !s.matched || strayed && p.fallback == Deny
 }
 
 // marked decides the rules that mark, and reports whether one of them marks the request.

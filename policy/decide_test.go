@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -203,7 +204,7 @@ func (fromLoopback) Matches(a *policy.Attributes) bool { return a.ClientIP.IsLoo
 func TestRequests(t *testing.T) {
 	ban := &sluice.Ban{After: 3, For: time.Hour}
 	rule := policy.Rule{
-		Name: "r", Key: []policy.Part{policy.Global()}, Floor: 2, MaxWait: 5 * time.Second, Ban: ban,
+		Name: "r", Key: []policy.Part{policy.Global()}, Floor: 2, MaxWait: 5 * time.Second, Ban: ban, BanShared: true,
 		Limits: []*sluice.Limit{
 			sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100)}),
 			sluice.MustLimit("flight", sluice.Concurrency{Max: 10}),
@@ -282,8 +283,18 @@ func TestCost(t *testing.T) {
 		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("-5")}, want: 3},
 		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("+5")}, want: 3},
 		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("5.5")}, want: 3},
-		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("99999999999999999999")}, want: 3},
+		// A number beyond 63 bits is the largest number, with and without a cap.
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("9223372036854775807")}, want: math.MaxInt64},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("9223372036854775808")}, want: math.MaxInt64},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("99999999999999999999")}, want: math.MaxInt64},
+		{cost: policy.Cost{Header: "x-cost", Units: 3, Max: 8}, a: policy.Attributes{Values: header("9223372036854775807")}, want: 8},
+		{cost: policy.Cost{Header: "x-cost", Units: 3, Max: 8}, a: policy.Attributes{Values: header("9223372036854775808")}, want: 8},
+		{cost: policy.Cost{Header: "x-cost", Units: 3, Max: 8}, a: policy.Attributes{Values: header("00000000000000000000005")}, want: 5},
 		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: header("NaN")}, want: 3},
+		// The highest of several headers counts.
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: several{"X-Cost": {"4", "9", "5"}}}, want: 9},
+		{cost: policy.Cost{Header: "x-cost", Units: 3, Max: 8}, a: policy.Attributes{Values: several{"X-Cost": {"9223372036854775808", "1"}}}, want: 8},
+		{cost: policy.Cost{Header: "x-cost", Units: 3}, a: policy.Attributes{Values: several{"X-Cost": {"1", "-7"}}}, want: 3},
 	} {
 		rules := named("a")
 		rules[0].Cost = c.cost

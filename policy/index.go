@@ -179,8 +179,14 @@ func (l *leaf) find(a *Attributes, found []entry) []entry {
 	found = append(found, l.plain...)
 	for i := range l.byValue {
 		t := &l.byValue[i]
-		if v, ok := a.value(t.source, t.name); ok {
-			found = append(found, t.values[v]...)
+		switch r := a.Read(t.source, t.name); r.Count {
+		case CountNone:
+		case CountOne:
+			found = append(found, t.values[r.First]...)
+		default:
+			for _, v := range a.readAll(t.source, t.name) {
+				found = append(found, t.values[v]...)
+			}
 		}
 	}
 	return found

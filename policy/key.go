@@ -54,6 +54,10 @@ func checkPart(p *Part, m *matcher) (f fault) {
 		return fault{"has no name", "write it as in " + examplePart[p.Source]}
 	case !p.Source.named() && p.Name != "":
 		return fault{"has a name, and takes none", "leave the name out"}
+	case int(p.OnRepeated) >= len(repeatedNames):
+		return fault{"has an unknown OnRepeated", "give RepeatedDeny, RepeatedFirst, RepeatedLast or RepeatedShared"}
+	case p.OnRepeated != RepeatedDeny && !p.Source.repeats():
+		return fault{"has a choice for several values, and a request has only one", "leave it out"}
 	case int(p.OnMissing) >= len(missingNames):
 		return fault{"has an unknown OnMissing", "give MissingShared, MissingSkip or MissingDeny"}
 	case p.IPv6Prefix != 0 && p.Source != FromClientIP:
@@ -86,6 +90,8 @@ type partValue struct {
 	text string
 	addr netip.Addr
 	ok   bool
+	// repeated means that the request has several values, which are neither used nor missing.
+	repeated bool
 }
 
 // valueOf reads a part of a request.
@@ -101,7 +107,7 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
 	case FromClientIP:
 		return partValue{addr: a.ClientIP, ok: a.ClientIP.IsValid()}
 	case FromHeader, FromCookie, FromQuery, FromClaim, FromAttribute:
-		v.text, _ = a.value(p.Source, p.Name)
+		return p.valueOf(a.Read(p.Source, p.Name))
 	case FromPath:
 		v.text = a.Path
 	case FromParam:
@@ -122,6 +128,8 @@ type keyRef struct {
 	text       string
 	start, end int
 	parts      int
+	// lacking means that a part is missing. repeated means that it has several values.
+	lacking, repeated bool
 }
 
 // key returns the key once the buffer has become a string.
@@ -147,6 +155,12 @@ func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
 			continue
 		}
 		lacking = true
+		if s.values[i].repeated {
+			if parts[i].OnRepeated != RepeatedShared {
+				return keyRef{repeated: true}, &parts[i]
+			}
+			continue
+		}
 		switch parts[i].OnMissing {
 		case MissingDeny:
 			return k, &parts[i]
@@ -178,7 +192,7 @@ func (s *scratch) makeKey(parts []Part) (k keyRef, missing *Part) {
 	}
 	if lacking {
 		s.key = s.appendLacking(s.key)
-		k.parts++
+		k.parts, k.lacking = k.parts+1, true
 	}
 	k.end = len(s.key)
 	return k, nil
@@ -227,6 +241,9 @@ func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f faul
 		return v, f
 	}
 	switch p.Source {
+	case FromHeader, FromCookie:
+		v.text, _ = cleanValue(p.Source, p.Name, text)
+		v.ok = v.text != ""
 	case FromClientIP:
 		address, _, _ := strings.Cut(text, "/")
 		addr, err := netip.ParseAddr(address)

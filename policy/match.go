@@ -81,6 +81,8 @@ type StateMatcher interface {
 type State struct {
 	// Class is the name of the request's class, empty for none.
 	Class string
+	// ClassUnclear means that the class depends on which of several values a service reads. Class is empty.
+	ClassUnclear bool
 	// Marked says that an earlier hop or a rule of the policy has marked the request.
 	Marked bool
 	// Pressure returns the pressure of a rule; nil if nothing measures it: see Options.Pressure.

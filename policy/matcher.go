@@ -36,7 +36,9 @@ type valueMatcher struct {
 // matching is a request with what matchers need besides its attributes.
 type matching struct {
 	*Attributes
-	class    int // its number, or noClass
+	class int // its number, or noClass
+	// unsure means that the class depends on which of several values a service reads. class is noClass.
+	unsure   bool
 	name     string
 	marked   bool // by an earlier hop or a rule
 	pressure func(rule string) float64
@@ -123,6 +125,7 @@ func (c *compiler) addValues(r *matcher, s Source, field string, conditions []Va
 		if s == FromHeader {
 			v.Name = textproto.CanonicalMIMEHeaderKey(v.Name)
 		}
+		v.OneOf, v.Prefixes = cleanAll(s, v.Name, v.OneOf), cleanPrefixes(s, v.Name, v.Prefixes)
 		r.values = append(r.values, valueMatcher{s, v})
 	}
 }
@@ -164,54 +167,78 @@ func (c *compiler) checkPressures(p *Policy) {
 }
 
 // matches checks the conditions that the index does not check.
-func (m *matcher) matches(a *matching) bool {
+func (m *matcher) matches(a *matching) truth {
 	if m.plain {
-		return true
+		return yes
 	}
 	if len(m.methods) > 0 && !slices.Contains(m.methods, a.Method) {
-		return false
+		return no
 	}
-	if len(m.classes) > 0 && !slices.Contains(m.classes, a.class) {
-		return false
+	met := yes
+	if len(m.classes) > 0 {
+		if met = a.isOf(m.classes); met == no {
+			return no
+		}
 	}
 	if m.marked != nil && *m.marked != a.marked {
-		return false
+		return no
 	}
 	for i := range m.values {
-		if !m.values[i].matches(a.Attributes) {
-			return false
+		if met = min(met, m.values[i].matches(a.Attributes)); met == no {
+			return no
 		}
 	}
 	if m.clients != nil && !m.clients.contains(a.ClientIP) {
-		return false
+		return no
 	}
 	for _, c := range m.also {
-		if !a.fulfills(c) {
-			return false
+		if met = min(met, a.fulfills(c)); met == no {
+			return no
 		}
 	}
 	if m.of != "" && (a.pressure == nil || a.pressure(m.of) < m.pressure) {
-		return false
+		return no
 	}
 	for _, u := range m.unless {
-		if u.matchesAll(a) {
-			return false
+		if met = min(met, yes-u.matchesAll(a)); met == no {
+			return no
 		}
 	}
-	return true
+	return met
+}
+
+// isOf reports whether the class of a request is one of some.
+func (a *matching) isOf(classes []int) truth {
+	if a.unsure {
+		return maybe
+	}
+	return truthOf(slices.Contains(classes, a.class))
 }
 
 // fulfills reports whether a request fulfills a condition.
-func (a *matching) fulfills(c Matcher) bool {
-	if stateful, ok := c.(StateMatcher); ok {
-		return stateful.MatchesState(a.Attributes, State{Class: a.name, Marked: a.marked, Pressure: a.pressure})
+func (a *matching) fulfills(c Matcher) truth {
+	stateful, ok := c.(StateMatcher)
+	if !ok {
+		return truthOf(c.Matches(a.Attributes))
 	}
-	return c.Matches(a.Attributes)
+	state := State{Class: a.name, ClassUnclear: a.unsure, Marked: a.marked, Pressure: a.pressure}
+	careful, ok := stateful.(CertainMatcher)
+	if !ok {
+		return truthOf(stateful.MatchesState(a.Attributes, state))
+	}
+	matches, certain := careful.MatchesCertainly(a.Attributes, state)
+	if !certain {
+		return maybe
+	}
+	return truthOf(matches)
 }
 
 // matchesAll checks all conditions, for matches that are in no index.
-func (m *matcher) matchesAll(a *matching) bool {
-	return m.matchesHost(a.Host) && m.matchesPath(a.Path) && m.matches(a)
+func (m *matcher) matchesAll(a *matching) truth {
+	if !m.matchesHost(a.Host) || !m.matchesPath(a.Path) {
+		return no
+	}
+	return m.matches(a)
 }
 
 func (m *matcher) matchesHost(host string) bool {
@@ -238,15 +265,9 @@ func (m *matcher) matchesPath(path string) bool {
 	return false
 }
 
-func (m *valueMatcher) matches(a *Attributes) bool {
-	v, ok := a.value(m.source, m.Name)
-	if !ok || m.Absent {
-		return ok != m.Absent
-	}
-	if len(m.OneOf)+len(m.Prefixes) == 0 || slices.Contains(m.OneOf, v) {
-		return true
-	}
-	return slices.ContainsFunc(m.Prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
+// accepts reports whether a value is one of the accepted values.
+func (m *valueMatcher) accepts(v string) bool {
+	return slices.Contains(m.OneOf, v) || slices.ContainsFunc(m.Prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
 }
 
 // exact reports whether the condition accepts only some exact values.

@@ -68,6 +68,11 @@ func (s Source) named() bool {
 	}
 }
 
+// repeats reports whether a request can have several values of a part of this source.
+func (s Source) repeats() bool {
+	return s == FromHeader || s == FromCookie || s == FromQuery || s == FromClaim
+}
+
 // Missing is what happens to a request that lacks a part of a rule's key. An empty header, cookie or
 // parameter is missing too.
 type Missing uint8
@@ -106,6 +111,9 @@ type Part struct {
 	IPv6Prefix int
 	// OnMissing is what happens to a request without this part.
 	OnMissing Missing
+	// OnRepeated is the choice for requests with the part several times, or in a spelling that not all
+	// services read. Default: RepeatedDeny.
+	OnRepeated Repeated
 	// Value finds the value, instead of the Source. ok is false for a request that lacks the part. It
 	// must be safe for concurrent use. It must clean a path with Paths.Clean, because a.Path may be
 	// clean or not. If Value is nil, the Source finds the value; FromFunction needs a Value.
@@ -145,8 +153,8 @@ func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
 // Attribute is a value of the edge's own: see AttributeValues.
 func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
 
-// Template is several parts, each in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix and
-// OnMissing hold for all of them.
+// Template is several parts, each in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix,
+// OnMissing and OnRepeated apply to all of them that take one.
 func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
 
 // Function is a value that a function finds in a request. The name is for messages.
@@ -163,6 +171,12 @@ func Global() Part { return Constant("global") }
 // IfMissing returns the part with another choice for requests that lack it.
 func (p Part) IfMissing(m Missing) Part {
 	p.OnMissing = m
+	return p
+}
+
+// IfRepeated returns the part with another choice for requests with several values of it.
+func (p Part) IfRepeated(r Repeated) Part {
+	p.OnRepeated = r
 	return p
 }
 
@@ -231,7 +245,9 @@ func (p *Part) expand() (parts []Part, f fault) {
 		if part.Source == FromClientIP {
 			part.IPv6Prefix = p.IPv6Prefix
 		}
-		part.OnMissing = p.OnMissing
+		if part.OnMissing = p.OnMissing; part.Source.repeats() {
+			part.OnRepeated = p.OnRepeated
+		}
 		parts = append(parts, part)
 		rest = behind
 	}

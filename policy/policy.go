@@ -51,6 +51,9 @@ type Policy struct {
 	fallback Action // when no rule matches
 	pressure func(rule string) float64
 
+	readHeaders    []string
+	valueHeaders   []string
+	aliasLengths   uint64 // a bit for each length of a readHeader that has other spellings
 	requestHeaders []string
 	markHeaders    []string
 	reserved       []string // requestHeaders, and the headers set by default

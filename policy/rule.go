@@ -67,6 +67,9 @@ type Rule struct {
 	Bandwidth *Bandwidth
 	// Ban refuses a key outright for a time after too many denials; nil for no ban.
 	Ban *sluice.Ban
+	// BanShared lets denials ban a key that all clients share, such as Global. Denials of requests that lack
+	// a part of the key never lead to a ban.
+	BanShared bool
 	// Shadow decides, counts and explains, and enforces nothing.
 	Shadow bool
 	// WhenLimited says what happens to a request that the limits do not let pass.

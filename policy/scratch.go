@@ -33,6 +33,9 @@ type scratch struct {
 	// matched says that some rule matches, and strayed that some path variant matches no rule.
 	// postponed says that some rules depend on marks, and are matched when the marks are known.
 	matched, strayed, postponed bool
+	// certain means that a rule matches whichever of several values a service reads; sure, that the
+	// rule to be added does.
+	certain, sure bool
 
 	address       keyRef // the key made of the client's address, if it was made
 	addressPrefix int
@@ -81,6 +84,7 @@ func (s *scratch) reset() {
 	s.address = keyRef{}
 	s.variants, s.variant = s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
+	s.certain, s.sure = false, false
 	if cap(s.key) > keepKey {
 		s.key = nil
 	}
@@ -91,9 +95,9 @@ func (s *scratch) reset() {
 func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Verdict {
 	key, missing := s.makeKey(r.parts)
 	if missing != nil {
-		return s.addWithout(r, missing, cost)
+		return s.addWithout(r, missing, key.repeated, cost)
 	}
-	s.matched = true
+	s.matched, s.certain = true, s.certain || s.sure
 	if s.variant > 0 && s.has(r, key) {
 		return nil
 	}
@@ -132,10 +136,18 @@ func denial(reason sluice.Reason, r *rule) *Verdict {
 	return v
 }
 
-func missingDenial(r *rule, missing *Part) *Verdict {
-	v := denial(sluice.ReasonMissingKey, r)
+func missingDenial(r *rule, missing *Part, repeated bool) *Verdict {
+	v := denial(missingReason(repeated), r)
 	v.Missing = missing
 	return v
+}
+
+// missingReason returns the reason for a request that lacks a part of the key, or has it several times.
+func missingReason(repeated bool) sluice.Reason {
+	if repeated {
+		return sluice.ReasonRepeatedKey
+	}
+	return sluice.ReasonMissingKey
 }
 
 func negativeDenial(r *rule) *Verdict {
@@ -159,16 +171,16 @@ func (s *scratch) has(r *rule, k keyRef) bool {
 }
 
 // addWithout selects a rule for a request that lacks a part with MissingSkip or MissingDeny.
-func (s *scratch) addWithout(r *rule, missing *Part, cost int64) *Verdict {
-	if missing.OnMissing == MissingSkip {
+func (s *scratch) addWithout(r *rule, missing *Part, repeated bool, cost int64) *Verdict {
+	if missing.OnMissing == MissingSkip && !repeated {
 		return nil
 	}
-	s.matched = true
+	s.matched, s.certain = true, s.certain || s.sure
 	switch {
 	case r.role == RoleEnforced:
-		return missingDenial(r, missing)
+		return missingDenial(r, missing, repeated)
 	case !s.listsToo && (s.variant == 0 || !s.has(r, keyRef{})): // there is no key to compare
-		s.selected = append(s.selected, selection{rule: r, set: r.limits, cost: cost, reason: sluice.ReasonMissingKey})
+		s.selected = append(s.selected, selection{rule: r, set: r.limits, cost: cost, reason: missingReason(repeated)})
 	}
 	return nil
 }
@@ -195,6 +207,9 @@ func (s *scratch) fill(marks bool) {
 			s.requests = append(s.requests, sluice.Request{})
 			r := &s.requests[len(s.requests)-1]
 			q.set.request(r, j, key, q.cost, q.class, s.peek)
+			if q.key.lacking {
+				r.Ban = unearned(r.Ban)
+			}
 			r.MaxWait = q.maxWait
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
@@ -240,7 +255,7 @@ func (s *scratch) fix(m *LimitResult, q *selection) {
 	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.set.kinds[0].role, q.listed
 	m.Request = q.set.requests[0]
 	m.Request.Cost, m.Request.Peek = q.cost, true
-	if q.reason != sluice.ReasonMissingKey {
+	if q.reason != sluice.ReasonMissingKey && q.reason != sluice.ReasonRepeatedKey {
 		m.Request.Key = q.key.key(string(s.key))
 	}
 	m.Decision = sluice.Decision{Allowed: q.reason == sluice.ReasonNone, Reason: q.reason, Limit: m.Request.Limit.Capacity()}

@@ -44,10 +44,10 @@ func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes
 	}
 	cost := r.Cost.of(a)
 	switch {
-	case missing != nil && missing.OnMissing == MissingSkip:
+	case missing != nil && missing.OnMissing == MissingSkip && !ref.repeated:
 		v.Reason = sluice.ReasonNoRule
 	case missing != nil:
-		*v = *missingDenial(r, missing)
+		*v = *missingDenial(r, missing, ref.repeated)
 	case cost < 0:
 		*v = *negativeDenial(r)
 	default:
@@ -57,6 +57,9 @@ func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes
 		m.Rule = &r.Rule
 		r.limits.request(&m.Request, 0, ref.key(string(s.key)), cost, noClass, peek)
 		m.Request.MaxWait = shorter(a.MaxWait, r.MaxWait)
+		if ref.lacking {
+			m.Request.Ban = unearned(m.Request.Ban)
+		}
 	}
 	s.freePlain()
 	if len(v.Results) == 0 {

@@ -52,6 +52,8 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 		{policy.Header("X-A").IfMissing(policy.MissingSkip), policy.Header("X-B").IfMissing(policy.MissingDeny)},
 		{policy.Header("X-A"), policy.ClientIP(), policy.Constant("c")},
 		{policy.Path()},
+		{policy.Header("X-A").IfRepeated(policy.RepeatedLast)},
+		{policy.Header("X-A").IfRepeated(policy.RepeatedFirst), policy.Header("X-B").IfMissing(policy.MissingSkip).IfRepeated(policy.RepeatedShared)},
 	}
 	algorithms := []sluice.Algorithm{
 		sluice.TokenBucket{Rate: sluice.PerSecond(5), Burst: 3},
@@ -66,6 +68,7 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 			rule := policy.Rule{Key: key, Limits: []*sluice.Limit{sluice.MustLimit("r", algorithm)}, Cost: policy.Cost{Header: "X-Cost"}}
 			if r.IntN(2) == 0 {
 				rule.Ban = &sluice.Ban{After: 3, Within: time.Minute, For: time.Second}
+				rule.BanShared = key[0].Source == policy.FromPath
 			}
 			if r.IntN(2) == 0 {
 				rule.Cost = policy.Cost{Function: func(a *policy.Attributes) int64 { return a.Cost }}
@@ -83,17 +86,17 @@ func TestSingleDecidesAsAPolicyDoes(t *testing.T) {
 			}
 			for step := range 300 {
 				now += r.Int64N(200_000)
-				headers := map[string]string{}
-				if r.IntN(4) > 0 {
-					headers["X-A"] = strconv.Itoa(r.IntN(3))
+				headers := several{}
+				for range r.IntN(4) * r.IntN(2) {
+					headers["X-A"] = append(headers["X-A"], strconv.Itoa(r.IntN(3)))
 				}
-				if r.IntN(4) > 0 {
-					headers["X-B"] = "b"
+				for range 1 - r.IntN(4)/3 + r.IntN(8)/7 {
+					headers["X-B"] = append(headers["X-B"], "b")
 				}
-				if r.IntN(3) == 0 {
-					headers["X-Cost"] = strconv.Itoa(r.IntN(4))
+				for range r.IntN(4) / 2 {
+					headers["X-Cost"] = append(headers["X-Cost"], strconv.Itoa(r.IntN(4)))
 				}
-				a := policy.Attributes{Path: []string{"/a", "", "/a/%2e%2e/b", "/b"}[r.IntN(4)], Values: named2(headers), Cost: r.Int64N(4) - 1}
+				a := policy.Attributes{Path: []string{"/a", "", "/a/%2e%2e/b", "/b"}[r.IntN(4)], Values: headers, Cost: r.Int64N(4) - 1}
 				if r.IntN(3) > 0 {
 					a.ClientIP = netip.MustParseAddr([]string{"192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1"}[r.IntN(3)])
 				}

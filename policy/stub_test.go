@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,6 +109,42 @@ func (v values) Attribute(name string) (string, bool) {
 	s, ok := v.attribute[name]
 	return s, ok
 }
+
+// several are headers, cookies, parameters and claims by their name, any of them on several lines.
+type several map[string][]string
+
+var _ policy.RepeatableValues = several{}
+
+func (v several) first(name string) (string, bool) {
+	if len(v[name]) == 0 {
+		return "", false
+	}
+	return v[name][0], true
+}
+
+func (v several) Header(name string) (string, bool) { return v.first(name) }
+func (v several) Cookie(name string) (string, bool) { return v.first(name) }
+func (v several) Query(name string) (string, bool)  { return v.first(name) }
+func (v several) Claim(name string) (string, bool)  { return v.first(name) }
+
+// Read returns an unclear value for a single value that begins with "unclear".
+func (v several) Read(_ policy.Source, name string) (r policy.Found) {
+	all := v[name]
+	switch {
+	case len(all) == 0:
+		return r
+	case len(all) > 1:
+		r.Count = policy.CountSeveral
+	case strings.HasPrefix(all[0], "unclear"):
+		r.Count = policy.CountUnclear
+	default:
+		r.Count = policy.CountOne
+	}
+	r.First, r.Last = all[0], all[len(all)-1]
+	return r
+}
+
+func (v several) ReadAll(_ policy.Source, name string) []string { return v[name] }
 
 // plain holds the values of an edge without claims and attributes.
 type plain struct{ policy.Values }

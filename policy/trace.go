@@ -55,11 +55,13 @@ type TracedRule struct {
 }
 
 // KeyValue is a part of a key and its value, as the key holds it. OK is false if the request lacks the
-// part.
+// part. Repeated means that the request has the part several times, or in a spelling that not all services
+// read, and the part does not say which value counts.
 type KeyValue struct {
-	Part  Part
-	Value string
-	OK    bool
+	Part     Part
+	Value    string
+	OK       bool
+	Repeated bool
 }
 
 // Condition is a kind of condition of a rule.
@@ -157,7 +159,7 @@ func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 			tr.Path = s.attributes.Path
 			p.traceMet(&tr, r, a, s.variant, patterns[i])
 		}
-		met = met || tr.Unmet == nil
+		met = met || tr.Unmet == nil && r.match.matches(&s.matching) == yes
 		if s.variant == 0 || tr.Unmet == nil && t.Rules[i].Unmet != nil {
 			t.Rules[i] = tr
 		}
@@ -197,7 +199,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 		if value.addr.IsValid() {
 			text = string(appendAddress(nil, value.addr, r.parts[i].IPv6Prefix))
 		}
-		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: text, OK: value.ok})
+		tr.Key = append(tr.Key, KeyValue{Part: r.parts[i], Value: text, OK: value.ok, Repeated: value.repeated})
 	}
 	if denied := s.add(r, s.class, r.Cost.of(&s.attributes), s.attributes.MaxWait); denied != nil {
 		tr.Denied = denied.Reason
@@ -205,8 +207,10 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	}
 	for _, k := range tr.Key {
 		switch {
-		case k.OK || k.Part.OnMissing == MissingShared:
+		case k.OK || !k.Repeated && k.Part.OnMissing == MissingShared || k.Repeated && k.Part.OnRepeated == RepeatedShared:
 			continue
+		case k.Repeated:
+			tr.Denied = sluice.ReasonRepeatedKey // the rule degrades or marks
 		case k.Part.OnMissing == MissingSkip:
 			tr.Unmet = &Unmet{Condition: ConditionKey, Name: k.Part.String(), Missing: true}
 		default:
@@ -235,7 +239,7 @@ func (m *matcher) unmet(a *matching) *Unmet {
 		return u
 	case len(m.methods) > 0 && !slices.Contains(m.methods, a.Method):
 		return &Unmet{Condition: ConditionMethod, Value: a.Method, OneOf: slices.Clone(m.methods)}
-	case len(m.classes) > 0 && !slices.Contains(m.classes, a.class):
+	case len(m.classes) > 0 && a.isOf(m.classes) == no:
 		return &Unmet{Condition: ConditionClass, Value: a.name, Missing: a.name == ""}
 	case m.marked != nil && *m.marked && !a.marked:
 		return &Unmet{Condition: ConditionMarked}
@@ -243,7 +247,7 @@ func (m *matcher) unmet(a *matching) *Unmet {
 		return &Unmet{Condition: ConditionUnmarked}
 	}
 	for i := range m.values {
-		if !m.values[i].matches(a.Attributes) {
+		if m.values[i].matches(a.Attributes) == no {
 			return m.values[i].unmet(a.Attributes)
 		}
 	}
@@ -255,7 +259,7 @@ func (m *matcher) unmet(a *matching) *Unmet {
 		return u
 	}
 	for _, c := range m.also {
-		if !a.fulfills(c) {
+		if a.fulfills(c) == no {
 			u := &Unmet{Condition: ConditionIf}
 			if named, ok := c.(fmt.Stringer); ok {
 				u.Name = named.String()
@@ -273,7 +277,7 @@ func (m *matcher) unmet(a *matching) *Unmet {
 		}
 	}
 	for i, u := range m.unless {
-		if u.matchesAll(a) {
+		if u.matchesAll(a) == yes {
 			return &Unmet{Condition: ConditionUnless, Exception: i + 1, Exceptions: len(m.unless)}
 		}
 	}
@@ -286,9 +290,9 @@ var sourceConditions = map[Source]Condition{
 }
 
 func (m *valueMatcher) unmet(a *Attributes) *Unmet {
-	v, ok := a.value(m.source, m.Name)
+	r := a.Read(m.source, m.Name)
 	return &Unmet{
-		Condition: sourceConditions[m.source], Name: m.Name, Value: v, Missing: !ok,
+		Condition: sourceConditions[m.source], Name: m.Name, Value: r.First, Missing: r.Count == CountNone,
 		OneOf: slices.Clone(m.OneOf), Prefixes: slices.Clone(m.Prefixes),
 	}
 }

@@ -12,6 +12,8 @@ type variant struct {
 	path    string
 	class   int  // of the request by this variant, or noClass
 	matched bool // some rule matches this variant
+	certain bool // some rule does whichever of several values a service reads
+	unsure  bool // the class depends on which of several values a service reads
 }
 
 // Bounds of paths that have several variants. Honest paths have few of them, and clients resolve dots
@@ -221,8 +223,8 @@ func (p *Policy) classify(s *scratch) (bypass bool) {
 	bypass = true
 	for i := range s.variants {
 		p.turn(s, i)
-		class := p.classOf(&s.matching)
-		s.variants[i].class = class
+		class, unsure := p.classOf(&s.matching)
+		s.variants[i].class, s.variants[i].unsure = class, unsure
 		if i == 0 {
 			s.class = class
 		}
@@ -240,6 +242,6 @@ func (p *Policy) classify(s *scratch) (bypass bool) {
 // turn makes a variant of the path the current one.
 func (p *Policy) turn(s *scratch, i int) {
 	r := &s.variants[i]
-	s.variant, s.matched = i, r.matched
-	s.attributes.Path, s.matching.class, s.matching.name = r.path, r.class, p.className(r.class)
+	s.variant, s.matched, s.certain = i, r.matched, r.certain
+	s.attributes.Path, s.matching.class, s.matching.name, s.matching.unsure = r.path, r.class, p.className(r.class), r.unsure
 }

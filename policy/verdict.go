@@ -164,6 +164,8 @@ func (v *Verdict) String() string {
 		fmt.Fprintf(&b, ": class %s bypasses all rules", v.Class)
 	case v.Reason == sluice.ReasonNoRule:
 		b.WriteString(": no rule matches")
+	case v.Missing != nil && v.Reason == sluice.ReasonRepeatedKey:
+		fmt.Fprintf(&b, ": rule %s: the key's part %s has several values, or an unclear one", v.nameOf(v.Rule), v.Missing)
 	case v.Missing != nil:
 		fmt.Fprintf(&b, ": rule %s: the key's part %s is missing", v.nameOf(v.Rule), v.Missing)
 	case v.Err != nil && v.Reason == sluice.ReasonStoreError:

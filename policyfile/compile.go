@@ -115,7 +115,7 @@ func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule
 		}
 	}
 	if r.Ban != nil {
-		p.Ban = r.Ban.terms(s, path+".ban", where)
+		p.Ban, p.BanShared = r.Ban.terms(s, path+".ban", where), r.Ban.Shared
 	}
 	for i := range r.Key {
 		p.Key = append(p.Key, r.Key[i].build(s, fmt.Sprintf("%s.key[%d]", path, i)))
@@ -229,7 +229,7 @@ var settings = map[string]string{
 	"Paths": "path", "Methods": "method", "Hosts": "host", "Headers": "header", "Cookies": "cookie", "Queries": "query",
 	"Attributes": "attribute", "ClientIPs": "client_ip", "Classes": "class", "Pressure": "pressure.at_least", "PressureOf": "pressure.of",
 	"AllowKeys": "allow.key", "DenyKeys": "deny.key", "AllowIPs": "allow.client_ip", "DenyIPs": "deny.client_ip",
-	"IPv6Prefix": "ipv6_prefix", "TTL": "ttl",
+	"IPv6Prefix": "ipv6_prefix", "TTL": "ttl", "BanShared": "ban.shared",
 }
 
 // settingOfField returns the path of a field within its rule.

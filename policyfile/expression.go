@@ -28,7 +28,7 @@ import (
 //   - the values method, host, path, client_ip, class, marked and request_bytes, which is -1 if the size is unknown
 //   - header(name), cookie(name), query(name), claim(name) and attribute(name), which are "" for a missing value
 //   - in_network(network) for the client's address, and pressure(rule)
-//   - number(text), which is 0 for a text that is not a number
+//   - number(text), which is 0 for a text that does not begin with a number
 //   - the functions len, lower, upper, trim, trimPrefix, trimSuffix, hasPrefix, hasSuffix, indexOf, lastIndexOf, abs, min and max
 //
 // Names, networks and patterns must be texts in quotes, so that they are checked when the file is read.
@@ -42,10 +42,15 @@ type Expression struct {
 	marks    bool
 	rules    []string // the rules whose pressure it uses
 	address  bool     // whether it uses the text of the client's address
+	class    bool     // whether it uses the class
+	reads    []policy.ValueName
 	runs     sync.Pool
 }
 
-var _ policy.StateMatcher = (*Expression)(nil)
+var (
+	_ policy.CertainMatcher = (*Expression)(nil)
+	_ policy.ValueReader    = (*Expression)(nil)
+)
 
 // The bounds of an expression.
 const (
@@ -179,6 +184,8 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 			c.marks = true
 		case "client_ip":
 			c.address = true
+		case "class":
+			c.class = true
 		}
 	case *ast.BuiltinNode:
 		if !slices.Contains(builtins, n.Name) {
@@ -223,6 +230,13 @@ func (c *expressionCheck) call(n *ast.CallNode) {
 	switch f.Name {
 	case "Header":
 		arg.Value = textproto.CanonicalMIMEHeaderKey(arg.Value)
+		c.read(policy.FromHeader, arg.Value)
+	case "Cookie":
+		c.read(policy.FromCookie, arg.Value)
+	case "Query":
+		c.read(policy.FromQuery, arg.Value)
+	case "Claim":
+		c.read(policy.FromClaim, arg.Value)
 	case "InNetwork":
 		p, problem, suggestion := parsePrefix(arg.Value)
 		if problem != "" {
@@ -236,6 +250,13 @@ func (c *expressionCheck) call(n *ast.CallNode) {
 	}
 	if arg.Value == "" {
 		c.report(arg, fmt.Sprintf("the argument of %s is empty", callee.Value), "name the value to use")
+	}
+}
+
+// read records a value that the expression reads.
+func (c *expressionCheck) read(s policy.Source, name string) {
+	if v := (policy.ValueName{Source: s, Name: name}); !slices.Contains(c.reads, v) {
+		c.reads = append(c.reads, v)
 	}
 }
 
@@ -261,106 +282,39 @@ func (e *Expression) String() string { return e.text }
 // Uses implements policy.StateMatcher: it returns what the expression uses besides attributes.
 func (e *Expression) Uses() (marks bool, pressures []string) { return e.marks, e.rules }
 
+// Reads implements policy.ValueReader: it returns the values that the expression reads.
+func (e *Expression) Reads() []policy.ValueName { return e.reads }
+
 // Matches reports whether a request without a class and pressure fulfills the
 // condition; see MatchesState.
 func (e *Expression) Matches(a *policy.Attributes) bool {
 	return e.MatchesState(a, policy.State{Marked: a.Marked})
 }
 
-// MatchesState reports whether a request fulfills the condition. If the condition cannot be
-// computed, as after a division by zero, it reports false.
+// MatchesState reports whether a request fulfills the condition, or may fulfill it: see MatchesCertainly. If
+// the condition cannot be computed, as after a division by zero, it reports false.
 func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
+	matches, certain := e.MatchesCertainly(a, s)
+	return matches || !certain
+}
+
+// MatchesCertainly reports whether a request fulfills the condition by the first of several values. certain
+// is false if the condition used a value of which the request has several, or in which services read
+// different values.
+func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (matches, certain bool) {
 	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
 	defer func() {
 		r.clear()
 		e.runs.Put(r)
 	}()
-	r.attributes, r.pressure = a, s.Pressure
+	r.attributes, r.pressure, r.unclear = a, s.Pressure, e.class && s.ClassUnclear
 	v := &r.variables
 	v.Method, v.Host, v.Path, v.Class, v.Marked, v.RequestBytes = a.Method, a.Host, a.Path, s.Class, s.Marked, int(a.RequestBytes)
 	if e.address && a.ClientIP.IsValid() {
 		v.ClientIP = a.ClientIP.WithZone("").String()
 	}
 	met, err := r.machine.Run(e.program, v)
-	return err == nil && met == true
-}
-
-// run is what an expression needs to run once.
-type run struct {
-	machine    vm.VM
-	variables  variables
-	networks   map[string]netip.Prefix
-	attributes *policy.Attributes
-	pressure   func(rule string) float64
-}
-
-func newRun(e *Expression) *run {
-	r := &run{networks: e.networks}
-	r.machine.MemoryBudget = maxMemory
-	v := &r.variables
-	v.Header = r.of(policy.Values.Header)
-	v.Cookie = r.of(policy.Values.Cookie)
-	v.Query = r.of(policy.Values.Query)
-	v.Claim = r.of(func(v policy.Values, name string) (text string, ok bool) {
-		if c, knows := v.(policy.ClaimValues); knows {
-			text, ok = c.Claim(name)
-		}
-		return text, ok
-	})
-	v.Attribute = r.of(func(v policy.Values, name string) (text string, ok bool) {
-		if c, knows := v.(policy.AttributeValues); knows {
-			text, ok = c.Attribute(name)
-		}
-		return text, ok
-	})
-	v.InNetwork = func(network string) bool {
-		p := r.networks[network]
-		return r.attributes.ClientIP.IsValid() && p.Contains(r.attributes.ClientIP.WithZone(""))
-	}
-	v.Pressure = func(rule string) float64 {
-		if r.pressure == nil {
-			return 0
-		}
-		return r.pressure(rule)
-	}
-	v.Number = number
-	return r
-}
-
-// of returns a function that reads values of the request.
-func (r *run) of(read func(policy.Values, string) (string, bool)) func(string) string {
-	return func(name string) string {
-		if r.attributes.Values == nil {
-			return ""
-		}
-		text, _ := read(r.attributes.Values, name)
-		return text
-	}
-}
-
-// clear forgets the request.
-func (r *run) clear() {
-	r.attributes, r.pressure = nil, nil
-	v := &r.variables
-	v.Method, v.Host, v.Path, v.ClientIP, v.Class = "", "", "", "", ""
-	stack := r.machine.Stack[:cap(r.machine.Stack)]
-	clear(stack)
-}
-
-// number reads a whole number. It returns 0 for any other text.
-func number(text string) int {
-	const digits = 18 // fewer than the largest int has
-	if len(text) == 0 || len(text) > digits {
-		return 0
-	}
-	n := 0
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return 0
-		}
-		n = 10*n + int(text[i]-'0')
-	}
-	return n
+	return err == nil && met == true, !r.unclear
 }
 
 // expression reports a mistake in an expression, at its position in the file if that can be found.

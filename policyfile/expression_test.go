@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -50,7 +51,7 @@ func TestExpression(t *testing.T) {
 		`in_network("::ffff:192.0.2.0/120")`:                          true,
 		`in_network("2001:db8::/32")`:                                 false,
 		`request_bytes > 1000 and number(header("X-Items")) >= 12`:    true,
-		`number("x") == 0 and number("9999999999999999999") == 0`:     true,
+		`number("x") == 0 and number("99999999999999999999") > 1000`:  true,
 		`class == "bulk" and marked and pressure("api") > 1`:          true,
 		`pressure("other") > 0`:                                       false,
 		`len(path) > 5 and lower(method) == "post"`:                   true,
@@ -86,6 +87,103 @@ func TestExpressionWithout(t *testing.T) {
 	}
 	if e, err = ParseExpression("marked"); err != nil || !e.Matches(&policy.Attributes{Marked: true}) {
 		t.Errorf("a marked request is not marked: %v", err)
+	}
+}
+
+// Texts in which services read the same number are that number. Other texts make a condition uncertain.
+func TestNumber(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		want    int
+		certain bool
+	}{
+		{"7", 7, true},
+		{"+7", 7, true},
+		{"-7", -7, true},
+		{"7.0", 7, true},
+		{"7.", 7, true},
+		{"+7.000", 7, true},
+		{" 7\t", 7, true},
+		{"007", 7, true},
+		{"0", 0, true},
+		{"-0", 0, true},
+		{"", 0, true},
+		{"x", 0, true},
+		{"x7", 0, true},
+		{"-", 0, true},
+		{"--7", 0, true},
+		{"+-7", 0, true},
+		{".", 0, true},
+		{"999999999999999999", 999999999999999999, true},
+		{"9223372036854775807", math.MaxInt, true},
+		{"9223372036854775808", math.MaxInt, true},
+		{"12345678901234567890", math.MaxInt, true},
+		{"-12345678901234567890", -math.MaxInt, true},
+		{"00000000000000000000007", 7, true},
+		{"7.5", 7, false},
+		{"7abc", 7, false},
+		{"1e3", 1, false},
+		{"1_000", 1, false},
+		{"0x10", 0, false},
+		{".5", 0, false},
+		{"7,0", 7, false},
+		{"7 8", 7, false},
+		{"\uff17", 0, false},
+		{"Infinity", 0, false},
+		{"-inf", 0, false},
+	} {
+		if n, certain := number(c.text); n != c.want || certain != c.certain {
+			t.Errorf("number(%q) = %d, %v", c.text, n, certain)
+		}
+	}
+}
+
+// repeated are values on several lines.
+type repeated map[string][]string
+
+func (p repeated) Header(name string) (string, bool) { return p[name][0], true }
+func (p repeated) Cookie(name string) (string, bool) { return p[name][0], true }
+func (p repeated) Query(name string) (string, bool)  { return p[name][0], true }
+
+func (p repeated) Read(_ policy.Source, name string) (r policy.Found) {
+	if all := p[name]; len(all) > 0 {
+		r = policy.Found{First: all[0], Last: all[len(all)-1], Count: policy.Count(min(len(all), 2))}
+	}
+	return r
+}
+
+func (p repeated) ReadAll(_ policy.Source, name string) []string { return p[name] }
+
+// The result of an expression is certain if it used no value that services may read in different ways.
+func TestExpressionOfRepeatedValues(t *testing.T) {
+	a := &policy.Attributes{Method: "GET", Values: repeated{"X-Plan": {"pro", "free"}, "X-One": {"1"}, "X-Items": {"100.5"}, "plan": {"a", "b"}}}
+	for _, c := range []struct {
+		text             string
+		matches, certain bool
+	}{
+		{`header("x-plan") == "free"`, false, false},
+		{`header("x-plan") != "free"`, true, false},
+		{`cookie("plan") == "b"`, false, false},
+		{`query("plan") == "b"`, false, false},
+		{`header("X-One") == "1" and header("X-None") == ""`, true, true},
+		{`method == "POST" and header("x-plan") == "free"`, false, true},
+		{`method == "GET" or header("x-plan") == "free"`, true, true},
+		{`number(header("X-Items")) > 100`, false, false},
+		{`number(header("X-One")) == 1`, true, true},
+		{`class == "a"`, false, false},
+	} {
+		e, err := ParseExpression(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		matches, certain := e.MatchesCertainly(a, policy.State{ClassUnclear: true})
+		if matches != c.matches || certain != c.certain || e.MatchesState(a, policy.State{ClassUnclear: true}) != (matches || !certain) {
+			t.Errorf("%s: %v, certain %v", c.text, matches, certain)
+		}
+	}
+	e, err := ParseExpression(`header("x-a") == query("b") and cookie("c") == claim("d") and header("X-A") != attribute("e")`)
+	if want := []policy.ValueName{{Source: policy.FromHeader, Name: "X-A"}, {Source: policy.FromQuery, Name: "b"}, {Source: policy.FromCookie, Name: "c"}, {Source: policy.FromClaim, Name: "d"}}; err != nil || !slices.Equal(e.Reads(), want) {
+		t.Errorf("Reads = %v, %v", e.Reads(), err)
 	}
 }
 

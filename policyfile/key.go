@@ -19,6 +19,10 @@ type KeyPart struct {
 	// OnMissing is what happens to a request that lacks the part: such requests share one key, skip
 	// the rule, or are denied. Default: share.
 	OnMissing policy.Missing `yaml:"on_missing"`
+	// OnRepeated is what happens to a request that has the part several times, or in a spelling that not all
+	// services read: it is denied, or counts by the first or last value, or shares the key of requests
+	// without the part. Default: deny.
+	OnRepeated policy.Repeated `yaml:"on_repeated"`
 	// IPv6Prefix is how many leading bits of an IPv6 address count, for client_ip only. Default: the file's ipv6_prefix.
 	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`
 }
@@ -76,7 +80,7 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 		// This part does not fail again.
 		p = policy.Global()
 	}
-	p.OnMissing, p.IPv6Prefix = k.OnMissing, k.IPv6Prefix
+	p.OnMissing, p.OnRepeated, p.IPv6Prefix = k.OnMissing, k.OnRepeated, k.IPv6Prefix
 	return p
 }
 

@@ -66,7 +66,7 @@ func TestParseAll(t *testing.T) {
 					{Part: "client_ip", IPv6Prefix: 48},
 					{Part: "header:X-User", OnMissing: policy.MissingDeny},
 					{Part: "cookie:session"},
-					{Part: "query:q"},
+					{Part: "query:q", OnRepeated: policy.RepeatedLast},
 					{Part: "path"},
 					{Part: "route"},
 					{Part: "method"},

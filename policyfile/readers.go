@@ -32,6 +32,7 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[policy.CostSource]():  readWord,
 	reflect.TypeFor[policy.Action]():      readWord,
 	reflect.TypeFor[policy.Missing]():     readWord,
+	reflect.TypeFor[policy.Repeated]():    readWord,
 	reflect.TypeFor[policy.Fallback]():    readWord,
 }
 
@@ -41,6 +42,7 @@ var wordsOf = map[reflect.Type][]string{
 	reflect.TypeFor[policy.CostSource](): {"", "constant", "header", "request_bytes", "response_bytes", "response_header"},
 	reflect.TypeFor[policy.Action]():     {"allow", "", "", "deny"},
 	reflect.TypeFor[policy.Missing]():    {"share", "skip", "deny"},
+	reflect.TypeFor[policy.Repeated]():   {"deny", "first", "last", "share"},
 	reflect.TypeFor[policy.Fallback]():   {"", "allow", "deny", "local"},
 }
 

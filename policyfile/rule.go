@@ -95,6 +95,9 @@ type Ban struct {
 	// ByHand lets operators ban keys although the rule has no terms for denials. With such terms they
 	// can do so anyway. Default: false.
 	ByHand bool `yaml:"by_hand"`
+	// Shared lets denials ban a key that all clients share, such as global: any client can ban all
+	// others. Denials of requests without a part of the key never lead to a ban. Default: false.
+	Shared bool `yaml:"shared"`
 }
 
 // WhenLimited is what happens to a request that the limits of a rule do not let pass.

@@ -432,7 +432,7 @@ var within = map[string]string{
 	"Rule":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, %s}]",
 	"KeyPart":     "rules: [{name: a, key: {part: client_ip, %s}, limit: {algorithm: token_bucket, rate: 5/s}}]",
 	"Cost":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {%s}}]",
-	"Ban":         "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
+	"Ban":         "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
 	"WhenLimited": "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, when_limited: {body: a, %s}}]",
 
 	"Limit.starts":       "rules: [{name: a, key: global, limit: {algorithm: fixed_window, rate: 5/s, %s}}]",

@@ -156,19 +156,23 @@ func TestCosts(t *testing.T) {
 			{"/in", []string{"X-Cost: 0x1"}, 200, 2},
 			{"/in", []string{"X-Cost: 1_0"}, 200, 2},
 			{"/in", []string{"X-Cost: NaN"}, 200, 2},
-			{"/in", []string{"X-Cost: 18446744073709551617"}, 200, 2},
+			{"/in", []string{"X-Cost: 18446744073709551617"}, 400, 0},
+			{"/in", []string{"X-Cost: 9223372036854775808"}, 400, 0},
 			{"/in", []string{"X_Cost: 1"}, 200, 2},
 			{"/in", []string{"x-cost: 3"}, 200, 3},
-			{"/in", []string{"X-Cost: 3", "X-Cost: 1"}, 200, 3}, // the first one, as handlers read it
+			{"/in", []string{"X-Cost: 3", "X-Cost: 1"}, 200, 3}, // the highest
+			{"/in", []string{"X-Cost: 1", "X-Cost: 3"}, 200, 3},
 			{"/in", []string{"Connection: X-Cost", "X-Cost: 4"}, 200, 4},
 			{"/in", []string{"X-Cost: " + huge}, 400, 0},
 			{"/in", []string{"X-Cost: 9007199254740993"}, 400, 0},
 			{"/in", []string{"X-Cost: 101"}, 400, 0},
 			{"/capped", []string{"X-Cost: " + huge}, 200, 7},
+			{"/capped", []string{"X-Cost: 9223372036854775808"}, 200, 7},
 			{"/capped", []string{"X-Cost: -" + huge}, 200, 2},
 			{"/out", []string{"X-Reply: 12"}, 200, 12},
 			{"/out", []string{"X-Reply: -12"}, 200, 3},
 			{"/out", []string{"X-Reply: " + huge}, 200, 20},
+			{"/out", []string{"X-Reply: 9223372036854775808"}, 200, 20},
 			{"/out", []string{"X-Tokens: 0", "X-Reply: 5"}, 200, 5}, // only the header of the response counts
 		} {
 			before := left(c.path)

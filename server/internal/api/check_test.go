@@ -344,3 +344,33 @@ func TestNewNeedsItsParts(t *testing.T) {
 		t.Error("an API without parts was made")
 	}
 }
+
+// A caller gives all values of a name as a list. Repeated values, and headers in other spellings, have no key.
+func TestSeveralValues(t *testing.T) {
+	s := serve(t, `rules:
+  - {name: header, match: {path: /h}, key: 'header:X-Api-Key', limit: {algorithm: token_bucket, rate: 1000/m}}
+  - {name: cookie, match: {path: /c}, key: 'cookie:session', limit: {algorithm: token_bucket, rate: 1000/m}}
+  - {name: query, match: {path: /q}, key: {part: 'query:k', on_repeated: last}, limit: {algorithm: token_bucket, rate: 1000/m}, deny: {key: [[bad]]}}
+`, nil)
+	for body, allowed := range map[string]bool{
+		`{"path": "/h", "headers": {"x-api-key": "a"}}`:                                        true,
+		`{"path": "/h", "headers": {"x-api-key": ["a"]}}`:                                      true,
+		`{"path": "/h", "headers": {"x-api-key": ["a", "b"]}}`:                                 false,
+		`{"path": "/h", "headers": {"x-api-key": "a", "x-api-key": "b"}}`:                      false,
+		`{"path": "/h", "headers": {"x-api-key": "a", "X_Api_Key": "b"}}`:                      false,
+		`{"path": "/h", "headers": {"X.Api_Key": "b"}}`:                                        false,
+		`{"path": "/h", "headers": {"x-api-key": []}}`:                                         true,
+		`{"path": "/c", "cookies": {"session": ["a", "b"]}}`:                                   false,
+		`{"path": "/c", "cookies": {"session": "a"}, "headers": {"cookie": "session=b"}}`:      false,
+		`{"path": "/c", "cookies": {"session": "a"}, "headers": {"cookie": "x=1; session=a"}}`: true,
+		`{"path": "/c", "headers": {"cookie": ["session=b", "session=c"]}}`:                    false,
+		`{"path": "/c", "headers": {"cookie": ["session=b", "other=c"]}}`:                      true,
+		`{"path": "/q", "query": {"k": ["bad", "good"]}}`:                                      true,
+		`{"path": "/q", "query": {"k": ["good", "bad"]}}`:                                      false,
+	} {
+		s.want(allowed, "/v1/peek", body)
+	}
+	if r := s.want(false, "/v1/check", `{"path": "/h", "headers": {"X-Api-Key": ["a", "b"]}}`); r.Reason != "repeated-key" || r.Missing != "header:X-Api-Key" {
+		t.Errorf("%+v", r)
+	}
+}

@@ -16,13 +16,13 @@ import (
 // request is the body of the calls that decide. It describes a request by its attributes, or names one rule
 // and a key.
 type request struct {
-	Method   string            `json:"method"`
-	Host     string            `json:"host"`
-	Path     string            `json:"path"`
-	ClientIP string            `json:"client_ip"`
-	Headers  map[string]string `json:"headers"`
-	Cookies  map[string]string `json:"cookies"`
-	Query    map[string]string `json:"query"`
+	Method   string `json:"method"`
+	Host     string `json:"host"`
+	Path     string `json:"path"`
+	ClientIP string `json:"client_ip"`
+	Headers  named  `json:"headers"`
+	Cookies  named  `json:"cookies"`
+	Query    named  `json:"query"`
 
 	// Attributes are values of the caller's own, such as values of a protocol other than HTTP.
 	Attributes map[string]string `json:"attributes"`
@@ -145,16 +145,9 @@ func (q *request) attributes() (*policy.Attributes, *problem) {
 		}
 		a.ClientIP = ip
 	}
-	v := values{
-		headers: make(map[string]string, len(q.Headers)), cookies: q.Cookies, query: q.Query,
-		attributes: q.Attributes, claims: q.Claims,
-	}
-	for name, value := range q.Headers {
-		canonical := http.CanonicalHeaderKey(name)
-		if _, twice := v.headers[canonical]; twice {
-			return nil, invalid("headers."+name, "The same header is given in two spellings.", "give it once")
-		}
-		v.headers[canonical] = value
+	v := values{cookies: q.Cookies, query: q.Query, attributes: q.Attributes, claims: q.Claims}
+	if p := v.setHeaders(q.Headers); p != nil {
+		return nil, p
 	}
 	a.Values = &v
 	return a, nil
@@ -178,56 +171,4 @@ func refusedProblem(err error) *problem {
 		return nil
 	}
 	return invalid(bad.Attribute, fmt.Sprintf("%q %s.", bad.Attribute, bad.Problem), bad.Remedy)
-}
-
-// values are the named values of the described request.
-type values struct {
-	headers, cookies, query map[string]string
-	attributes, claims      map[string]string
-}
-
-var (
-	_ policy.Values          = (*values)(nil)
-	_ policy.AttributeValues = (*values)(nil)
-	_ policy.ClaimValues     = (*values)(nil)
-)
-
-func (v *values) Header(name string) (string, bool) {
-	value, ok := v.headers[name]
-	return value, ok
-}
-
-// Cookie looks among the cookies, and then into the Cookie header.
-func (v *values) Cookie(name string) (string, bool) {
-	if value, ok := v.cookies[name]; ok {
-		return value, true
-	}
-	if line, ok := v.headers["Cookie"]; ok {
-		all, err := http.ParseCookie(line)
-		if err != nil {
-			return "", false
-		}
-		for _, c := range all {
-			if c.Name == name {
-				return c.Value, true
-			}
-		}
-	}
-	return "", false
-}
-
-func (v *values) Query(name string) (string, bool) {
-	value, ok := v.query[name]
-	return value, ok
-}
-
-func (v *values) Attribute(name string) (string, bool) {
-	value, ok := v.attributes[name]
-	return value, ok
-}
-
-// Claim returns a claim that the caller gave. A token in the headers is not read: nobody has verified it.
-func (v *values) Claim(name string) (string, bool) {
-	value, ok := v.claims[name]
-	return value, ok
 }

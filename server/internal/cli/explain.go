@@ -115,7 +115,7 @@ func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.
 
 // attributed are the named values of an HTTP request, with attributes of other protocols.
 type attributed struct {
-	policy.Values
+	policy.RepeatableValues
 	policy.ClaimValues
 	attributes map[string]string
 }
@@ -126,8 +126,9 @@ func (a attributed) Attribute(name string) (string, bool) {
 }
 
 func (q *exampleRequest) withAttributes(v policy.Values) (policy.Values, error) {
-	a := attributed{Values: v, attributes: map[string]string{}}
-	a.ClaimValues, _ = v.(policy.ClaimValues) // HTTP requests have claims
+	a := attributed{attributes: map[string]string{}}
+	a.RepeatableValues, _ = v.(policy.RepeatableValues) // HTTP requests can have several values of a name
+	a.ClaimValues, _ = v.(policy.ClaimValues)           // HTTP requests have claims
 	for _, text := range q.attributes {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {

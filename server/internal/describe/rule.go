@@ -82,7 +82,7 @@ func rule(r *policy.Rule, remote bool) []line {
 	add("waits", waiting(r))
 	add("paces", bandwidth(r.Bandwidth))
 	add("otherwise", otherwise(r))
-	add("bans", ban(r.Ban))
+	add("bans", bans(r))
 	if remote {
 		add("store down", map[policy.Fallback]string{
 			policy.FallbackAllow: "let pass", policy.FallbackDeny: "as if limited", policy.FallbackLocal: "limited in this process, to its share",
@@ -164,6 +164,14 @@ func part(p *policy.Part) string {
 		noun += " (without one, the rule is skipped)"
 	case policy.MissingDeny:
 		noun += " (required)"
+	}
+	switch p.OnRepeated {
+	case policy.RepeatedFirst:
+		noun += " (of several, the first)"
+	case policy.RepeatedLast:
+		noun += " (of several, the last)"
+	case policy.RepeatedShared:
+		noun += " (of several, none)"
 	}
 	return noun
 }
@@ -292,6 +300,26 @@ func headers(before string, h map[string]string) string {
 		return ""
 	}
 	return before + "header " + join(slices.Sorted(maps.Keys(h)), " and ")
+}
+
+// bans describes the ban of a rule, and which requests never lead to one.
+func bans(r *policy.Rule) string {
+	text := ban(r.Ban)
+	if r.Ban == nil || r.Ban.After == 0 {
+		return text
+	}
+	var parts []string
+	for i := range r.Key {
+		p := &r.Key[i]
+		if p.OnMissing == policy.MissingShared && (p.Source == policy.FromHeader || p.Source == policy.FromCookie ||
+			p.Source == policy.FromQuery || p.Source == policy.FromClaim || p.Source == policy.FromAttribute) {
+			parts = append(parts, p.String())
+		}
+	}
+	if len(parts) > 0 {
+		text += "; never for requests without " + or(parts)
+	}
+	return text
 }
 
 func ban(b *sluice.Ban) string {

@@ -62,6 +62,11 @@ func tracedRule(r *policy.TracedRule) []line {
 	for i := range r.Key {
 		k := &r.Key[i]
 		switch {
+		case k.Repeated && k.Part.OnRepeated == policy.RepeatedShared:
+			lines = append(lines, line{"key", k.Part.String() + " has several values; such requests share the budget of requests without it"})
+		case k.Repeated:
+			missing = &k.Part
+			lines = append(lines, line{"key", k.Part.String() + " has several values, or an unclear one, and exactly one is required"})
 		case !k.OK && k.Part.OnMissing == policy.MissingDeny:
 			missing = &k.Part
 			lines = append(lines, line{"key", k.Part.String() + " is missing, and required"})

@@ -39,8 +39,11 @@ func Verdict(v *policy.Verdict) string {
 // decision describes what the store decided about a limit.
 func decision(m *policy.LimitResult, decided bool) string {
 	d := &m.Decision
-	if d.Reason == sluice.ReasonMissingKey {
+	switch d.Reason {
+	case sluice.ReasonMissingKey:
 		return "a part of the key is missing"
+	case sluice.ReasonRepeatedKey:
+		return "a part of the key has several values"
 	}
 	if !decided {
 		return "not decided"

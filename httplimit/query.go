@@ -1,0 +1,65 @@
+package httplimit
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// readQuery reads a parameter of the query. It adds all values to all, unless all is nil.
+//
+// Services disagree about semicolons, escapes that are none, and names such as "k[]". A value that only
+// some of them read makes the result unclear.
+func (v values) readQuery(name string, all *[]string) policy.Found {
+	if v.r.URL == nil || v.r.URL.RawQuery == "" {
+		return policy.Found{}
+	}
+	t := tally{all: all}
+	for rest := v.r.URL.RawQuery; rest != ""; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		if strings.IndexByte(pair, ';') < 0 {
+			t.addPair(pair, name, false)
+			continue
+		}
+		// The whole pair for services that split at & only, and each piece for the others.
+		if !t.addPair(pair, name, true) {
+			_, pair, _ = strings.Cut(pair, ";")
+			for piece := range strings.SplitSeq(pair, ";") {
+				t.addPair(piece, name, true)
+			}
+		}
+	}
+	return t.result()
+}
+
+// addPair adds the value of a pair if it has the name, and reports whether it has.
+func (t *tally) addPair(pair, name string, unclear bool) bool {
+	key, value, _ := strings.Cut(pair, "=")
+	if key != name {
+		decoded, ok := nameOf(key)
+		if decoded != name && !isSameName(decoded, name) {
+			return false
+		}
+		unclear = unclear || !ok || decoded != name
+	}
+	text, err := url.QueryUnescape(value)
+	if err != nil {
+		text, unclear = value, true
+	}
+	t.add(text, unclear)
+	return true
+}
+
+// nameOf decodes the name of a parameter. ok is false if it cannot be decoded.
+func nameOf(key string) (name string, ok bool) {
+	if strings.IndexByte(key, '%') < 0 && strings.IndexByte(key, '+') < 0 {
+		return key, true
+	}
+	name, err := url.QueryUnescape(key)
+	if err != nil {
+		return key, false
+	}
+	return name, true
+}

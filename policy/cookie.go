@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// CleanCookie returns the value of a cookie in one spelling: without quotes and spaces around it, and with
+// %61 decoded to a. Many services do the same, and would otherwise give one session several keys.
+//
+// certain is false for a value with quotes or backslashes in it: some services end the value there, and
+// some decode them.
+func CleanCookie(value string) (clean string, certain bool) {
+	clean = strings.Trim(value, " \t")
+	if n := len(clean); n > 1 && clean[0] == '"' && clean[n-1] == '"' {
+		clean = clean[1 : n-1]
+	}
+	certain = strings.IndexByte(clean, '"') < 0 && strings.IndexByte(clean, '\\') < 0
+	if strings.IndexByte(clean, '%') < 0 {
+		return clean, certain
+	}
+	text := make([]byte, 0, len(clean))
+	for i := 0; i < len(clean); i++ {
+		if c, ok := unescape(clean, i); ok {
+			text = append(text, c)
+			i += 2
+			continue
+		}
+		text = append(text, clean[i])
+	}
+	return string(text), certain
+}
+
+// cleanAll returns values of a rule in the spelling in which requests have them.
+func cleanAll(s Source, name string, values []string) []string {
+	clean := slices.Clone(values)
+	for i := range clean {
+		clean[i], _ = cleanValue(s, name, clean[i])
+	}
+	return clean
+}
+
+// cleanPrefixes is cleanAll for beginnings of values. Credentials keep the space behind the scheme.
+func cleanPrefixes(s Source, name string, prefixes []string) []string {
+	const end = "x"
+	clean := slices.Clone(prefixes)
+	for i := range clean {
+		clean[i], _ = cleanValue(s, name, clean[i]+end)
+		clean[i] = strings.TrimSuffix(clean[i], end)
+	}
+	return clean
+}

@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"maps"
+	"net/textproto"
+	"slices"
+)
+
+// reads collects the headers that a policy reads. The value is true for a header that keys and conditions
+// read, and false for a header that only holds a cost.
+type reads map[string]bool
+
+// add adds the header that holds a value of requests.
+func (h reads) add(s Source, name string) {
+	switch s {
+	case FromHeader:
+		h[textproto.CanonicalMIMEHeaderKey(name)] = true
+	case FromCookie:
+		h["Cookie"] = true
+	case FromClaim:
+		h["Authorization"] = true
+	}
+}
+
+// addMatch adds the headers that a match reads.
+func (h reads) addMatch(m *matcher) {
+	for i := range m.values {
+		h.add(m.values[i].source, m.values[i].Name)
+	}
+	for _, c := range m.also {
+		if r, ok := c.(ValueReader); ok {
+			for _, v := range r.Reads() {
+				h.add(v.Source, v.Name)
+			}
+		}
+	}
+	for _, u := range m.unless {
+		h.addMatch(u)
+	}
+}
+
+// addRule adds the headers that a rule reads.
+func (h reads) addRule(r *rule) {
+	h.addMatch(r.match)
+	for i := range r.parts {
+		if p := &r.parts[i]; p.Value == nil {
+			h.add(p.Source, p.Name)
+		}
+	}
+	if c := &r.Cost; c.Source == CostHeader && !h[c.Header] {
+		h[c.Header] = false
+	}
+}
+
+// setReads fills in the headers that the policy reads.
+func (p *Policy) setReads() {
+	h := reads{}
+	for i := range p.classes {
+		h.addMatch(p.classes[i].match)
+	}
+	for _, r := range p.rules {
+		h.addRule(r)
+	}
+	p.readHeaders = slices.Sorted(maps.Keys(h))
+	for _, name := range p.readHeaders {
+		if h[name] {
+			p.valueHeaders = append(p.valueHeaders, name)
+		}
+	}
+	p.setAliases()
+}
+
+// ReadHeaders returns the headers of requests that the rules and classes read, in canonical form and
+// sorted. Some servers treat X_Api_Key as X-Api-Key, so an edge removes other spellings of these headers
+// from what clients send. The caller must not change them.
+func (p *Policy) ReadHeaders() []string { return p.readHeaders }
+
+// ValueHeaders returns the ReadHeaders without headers that only hold a cost: the headers that select a
+// rule, a class or a key. If a client names one of them in its Connection header, the next proxy
+// removes it, so an edge removes it before the rules read it. The caller must not change them.
+func (p *Policy) ValueHeaders() []string { return p.valueHeaders }

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// named are named values. A name can have several: as a list, or as a name that is given twice.
+type named map[string][]string
+
+// UnmarshalJSON reads an object whose values are texts or lists of texts.
+func (n *named) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	first, err := d.Token()
+	switch {
+	case err != nil:
+		return err
+	case first == nil:
+		return nil
+	case first != json.Delim('{'):
+		return &json.UnmarshalTypeError{Value: kindOf(data), Type: reflect.TypeFor[string]()}
+	}
+	*n = named{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		var one string
+		var all []string
+		switch {
+		case json.Unmarshal(value, &one) == nil:
+			all = []string{one}
+		case json.Unmarshal(value, &all) != nil:
+			return &json.UnmarshalTypeError{Value: kindOf(value), Type: reflect.TypeFor[string]()}
+		}
+		text, _ := name.(string) // in an object, a name is always text
+		(*n)[text] = append((*n)[text], all...)
+	}
+	return nil
+}
+
+// kindOf returns the word for a JSON value.
+func kindOf(data []byte) string {
+	switch data[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "bool"
+	}
+	return "number"
+}
+
+// values are the named values of the described request.
+type values struct {
+	headers, cookies, query named
+	attributes, claims      map[string]string
+	// unclear are the headers, in canonical form, that the request has in another spelling, such as X_User.
+	unclear map[string]bool
+	line    policy.RepeatableValues // of the Cookie header; nil without one
+}
+
+var (
+	_ policy.RepeatableValues = (*values)(nil)
+	_ policy.AttributeValues  = (*values)(nil)
+	_ policy.ClaimValues      = (*values)(nil)
+)
+
+// setHeaders fills in the headers, by their canonical names.
+func (v *values) setHeaders(given named) *problem {
+	v.headers = make(named, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		canonical := http.CanonicalHeaderKey(name)
+		if _, twice := v.headers[canonical]; twice {
+			return invalid("headers."+name, "The same header is given in two spellings.", "give it once, with a list of its values")
+		}
+		v.headers[canonical] = given[name]
+		if plain := http.CanonicalHeaderKey(strings.NewReplacer("_", "-", ".", "-").Replace(name)); plain != canonical {
+			if v.unclear == nil {
+				v.unclear = map[string]bool{}
+			}
+			v.unclear[plain] = true
+		}
+	}
+	if lines := v.headers["Cookie"]; len(lines) > 0 {
+		r := http.Request{Header: http.Header{"Cookie": lines}}
+		v.line, _ = httplimit.Attributes(&r, nil).Values.(policy.RepeatableValues)
+	}
+	return nil
+}
+
+// Read returns a value of the request. A header that the request has in another spelling, such as X_User for
+// X-User, is unclear: Sluice cannot remove it before the service.
+func (v *values) Read(s policy.Source, name string) policy.Found {
+	switch s {
+	case policy.FromHeader:
+		r := found(v.headers[name])
+		if v.unclear[name] {
+			r.Count = policy.CountUnclear
+		}
+		return r
+	case policy.FromQuery:
+		return found(v.query[name])
+	case policy.FromCookie:
+		if v.line == nil {
+			return found(v.cookies[name])
+		}
+		r, given := v.line.Read(s, name), found(v.cookies[name])
+		switch {
+		case given.Count == policy.CountNone || given == r: // a caller may give its cookies in both forms
+			return r
+		case r.Count == policy.CountNone:
+			return given
+		}
+		return policy.Found{First: given.First, Last: r.Last, Count: max(policy.CountSeveral, r.Count)}
+	case policy.FromClaim:
+		if text, ok := v.Claim(name); ok {
+			return found([]string{text})
+		}
+	}
+	return policy.Found{}
+}
+
+// ReadAll returns all values of a name.
+func (v *values) ReadAll(s policy.Source, name string) (all []string) {
+	switch s {
+	case policy.FromHeader:
+		all = v.headers[name]
+	case policy.FromQuery:
+		all = v.query[name]
+	case policy.FromCookie:
+		all = slices.Clone(v.cookies[name])
+		if v.line != nil {
+			all = append(all, v.line.ReadAll(s, name)...)
+		}
+	}
+	return all
+}
+
+// found returns the first and last of some values.
+func found(all []string) policy.Found {
+	if len(all) == 0 {
+		return policy.Found{}
+	}
+	r := policy.Found{First: all[0], Last: all[len(all)-1], Count: policy.CountOne}
+	if len(all) > 1 {
+		r.Count = policy.CountSeveral
+	}
+	return r
+}
+
+// first returns the first of some values.
+func first(r policy.Found) (string, bool) { return r.First, r.Count != policy.CountNone }
+
+// Header returns the first value of a header.
+func (v *values) Header(name string) (string, bool) { return first(v.Read(policy.FromHeader, name)) }
+
+// Cookie looks among the cookies, and then into the Cookie header.
+func (v *values) Cookie(name string) (string, bool) { return first(v.Read(policy.FromCookie, name)) }
+
+// Query returns the first value of a parameter.
+func (v *values) Query(name string) (string, bool) { return first(v.Read(policy.FromQuery, name)) }
+
+// Attribute returns a value of the caller's own.
+func (v *values) Attribute(name string) (string, bool) {
+	value, ok := v.attributes[name]
+	return value, ok
+}
+
+// Claim returns a claim that the caller gave. A token in the headers is not read: nobody has verified it.
+func (v *values) Claim(name string) (string, bool) {
+	value, ok := v.claims[name]
+	return value, ok
+}
