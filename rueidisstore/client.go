@@ -74,17 +74,25 @@ func (c *Client) Close() error {
 
 // EvalSHA implements redisstore.Client.
 func (c *Client) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
-	return c.do(ctx, c.redis.B().Evalsha().Sha1(sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	return c.do(ctx, first(keys), c.redis.B().Evalsha().Sha1(sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
 // Eval implements redisstore.Client.
 func (c *Client) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
-	return c.do(ctx, c.redis.B().Eval().Script(source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
+	return c.do(ctx, first(keys), c.redis.B().Eval().Script(source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
-// do makes a call whose reply is a string. It returns no later than its context ends.
-func (c *Client) do(ctx context.Context, command rueidis.Completed) (string, error) {
-	reply, err := c.call(ctx, command)
+// first returns the first of some keys, which are all on one server.
+func first(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return keys[0]
+}
+
+// do makes a call about a key whose reply is a string. It returns no later than its context ends.
+func (c *Client) do(ctx context.Context, key string, command rueidis.Completed) (string, error) {
+	reply, err := c.call(ctx, key, command)
 	if err != nil {
 		return "", err
 	}
@@ -95,12 +103,22 @@ func (c *Client) do(ctx context.Context, command rueidis.Completed) (string, err
 	return text, nil
 }
 
-// call makes a call with any reply. See lane for the goroutine that it runs in.
-func (c *Client) call(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
-	var none rueidis.RedisResult
+// call makes a call about a key, with any reply. After a failure, it mends the connection.
+func (c *Client) call(ctx context.Context, key string, command rueidis.Completed) (rueidis.RedisResult, error) {
 	if err := ctx.Err(); err != nil {
-		return none, notSent(err)
+		return rueidis.RedisResult{}, notSent(err)
 	}
+	slot := command.Slot()
+	reply, err := c.callOnce(ctx, command)
+	if failed(err) {
+		c.mend(key, slot)
+	}
+	return reply, err
+}
+
+// callOnce makes a call. See lane for the goroutine that it runs in.
+func (c *Client) callOnce(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
+	var none rueidis.RedisResult
 	now := c.lane.now()
 	if c.lane.enter(now) {
 		defer c.lane.leave()

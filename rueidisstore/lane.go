@@ -23,6 +23,8 @@ type lane struct {
 	// apart holds a value for each call in a goroutine of its own, by the slots of a cluster. A
 	// node that does not answer fills only the channels of its own slots.
 	apart [slotGroups + 1]chan struct{}
+	// mending is set while a call opens a lost connection.
+	mending [slotGroups + 1]atomic.Bool
 }
 
 const (
@@ -53,7 +55,10 @@ func newLane() *lane {
 }
 
 // apartOf returns the channel for calls to a slot, or to a server without slots.
-func (l *lane) apartOf(slot uint16) chan struct{} { return l.apart[min(slot/groupSlots, slotGroups)] }
+func (l *lane) apartOf(slot uint16) chan struct{} { return l.apart[groupOf(slot)] }
+
+// groupOf returns the group of a slot, or of calls without a slot.
+func groupOf(slot uint16) uint16 { return min(slot/groupSlots, slotGroups) }
 
 // now returns the time for the other methods.
 func (l *lane) now() time.Duration { return time.Since(l.start) }

@@ -97,7 +97,7 @@ func TestFullApart(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err := c.do(ctx, rueidis.Completed{})
+	_, err := c.callOnce(ctx, rueidis.Completed{})
 	if !errors.Is(err, redisstore.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("%v; want that the call was not sent by its deadline", err)
 	}

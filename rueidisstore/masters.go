@@ -24,12 +24,12 @@ func (c *Client) at(key string, command rueidis.Completed) rueidis.Completed {
 
 // Info implements redisstore.Client.
 func (c *Client) Info(ctx context.Context, key string) (string, error) {
-	return c.do(ctx, c.at(key, c.redis.B().Info().Build()))
+	return c.do(ctx, key, c.at(key, c.redis.B().Info().Build()))
 }
 
 // Scan implements redisstore.Client.
 func (c *Client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) ([]string, uint64, error) {
-	reply, err := c.call(ctx, c.at(key, c.redis.B().Scan().Cursor(cursor).Match(match).Count(int64(count)).Build()))
+	reply, err := c.call(ctx, key, c.at(key, c.redis.B().Scan().Cursor(cursor).Match(match).Count(int64(count)).Build()))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -42,7 +42,7 @@ func (c *Client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 	if !c.Cluster() {
 		return []redisstore.Master{{}}, nil
 	}
-	reply, err := c.call(ctx, c.redis.B().ClusterSlots().Build())
+	reply, err := c.call(ctx, "", c.redis.B().ClusterSlots().Build())
 	if err != nil {
 		return nil, err
 	}

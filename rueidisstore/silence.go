@@ -33,7 +33,7 @@ var errSilent = errors.New("rueidisstore: the server did not answer for a second
 func (l *lane) watch(o *rueidis.ClientOption) {
 	limitUnacknowledged(&o.Dialer)
 	limitUnacknowledged(&o.Sentinel.Dialer)
-	dial := dialerOf(o)
+	dial := patiently(dialerOf(o))
 	o.DialCtxFn = func(ctx context.Context, address string, d *net.Dialer, config *tls.Config) (net.Conn, error) {
 		c, err := dial(ctx, address, d, config)
 		if err != nil {

@@ -18,12 +18,25 @@ func TestPacketLoss(t *testing.T) {
 	adapters.Each(t, func(t *testing.T, a adapters.Adapter) {
 		t.Parallel()
 		// TCP sends again 0.2, 0.6, 1.4, 3.0, 6.2 and 12.6 s after a loss begins.
-		losePackets(t, a, 3400*time.Millisecond)
+		const lasting = 3400 * time.Millisecond
+		took, late := losePackets(t, a, lasting)
+		if took > recoverWithin+hops*late && late > lossLate {
+			t.Logf("the store decided again after %v; the machine was busy, by %v, and the test is repeated", took, late)
+			took, late = losePackets(t, a, lasting)
+		}
+		if want := recoverWithin + hops*late; took > want {
+			t.Errorf("the store decided again %v after the loss ended, want %v", took, want)
+		}
+		t.Logf("the store decided again %v after the loss ended", took)
 	})
 }
 
-// losePackets loses them for a time.
-func losePackets(t *testing.T, a adapters.Adapter, lasting time.Duration) {
+// lossLate is how late timers are on a machine so busy that a probe can be late.
+const lossLate = 5 * time.Millisecond
+
+// losePackets loses packets for a time. It returns how long after that the store decided again, and how
+// late the latest timer was.
+func losePackets(t *testing.T, a adapters.Adapter, lasting time.Duration) (took, late time.Duration) {
 	t.Helper()
 	far := redistest.StartFar(t)
 	g, err := guard.New(guard.Options{
@@ -44,7 +57,7 @@ func losePackets(t *testing.T, a adapters.Adapter, lasting time.Duration) {
 		t.Fatal(err)
 	}
 	mended := l.since()
-	l.await(t, 2500*time.Millisecond)
+	l.await(t, 2*time.Second)
 	answers := l.end(t)
 	first := time.Duration(-1)
 	lost := 0
@@ -64,9 +77,8 @@ func losePackets(t *testing.T, a adapters.Adapter, lasting time.Duration) {
 	if lost == 0 {
 		t.Error("no packet was lost")
 	}
-	late := hops * l.scheduler()
-	if want := mended + recoverWithin + late; first < 0 || first > want {
-		t.Errorf("the store decided again %v after the loss ended, want %v and %v for the scheduler; %+v", first-mended, recoverWithin, late, g.Stats())
+	if first < 0 {
+		first = time.Hour
 	}
-	t.Logf("packets were lost for %v; the store decided again %v later", mended-cut, first-mended)
+	return first - mended, l.scheduler()
 }

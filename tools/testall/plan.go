@@ -72,7 +72,7 @@ var lone = map[string][]string{
 // detector.
 var timed = map[string][]string{
 	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
-	"checks/faults":         {"TestHungMaster", "TestPacketLoss"},
+	"checks/faults":         {"TestHungMaster", "TestHungMasterUnguarded"},
 	"checks/redis":          {"TestBandwidth"},
 	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
 	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
