@@ -114,7 +114,7 @@ func launchIn(tb testing.TB, dir, config string, env ...string) *server {
 		defer close(s.ended)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			if name, url, ok := strings.Cut(lines.Text(), " "); ok {
+			if name, url, ok := strings.Cut(lines.Text(), " "); ok && name != "" { // not a note about the line before
 				s.urls[name] = strings.TrimSpace(url)
 			}
 			if len(s.urls) == 3 {
