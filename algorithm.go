@@ -16,6 +16,8 @@ type Algorithm interface {
 	String() string
 	// complete returns the algorithm with the defaults filled in.
 	complete() Algorithm
+	// rate returns what Limit.Rate returns for a complete algorithm.
+	rate() Rate
 	// compile checks the numbers and computes the numbers that stores use.
 	compile(p *algo.Params) *LimitError
 }
@@ -212,6 +214,14 @@ func (c Concurrency) defaultLatency() time.Duration {
 	}
 	return defaultLatency
 }
+
+func (t TokenBucket) rate() Rate    { return t.Rate }
+func (b LeakyBucket) rate() Rate    { return b.Rate }
+func (w FixedWindow) rate() Rate    { return w.Rate }
+func (w SlidingWindow) rate() Rate  { return w.Rate }
+func (c SlidingCounter) rate() Rate { return c.Rate }
+func (l SlidingLog) rate() Rate     { return l.Rate }
+func (c Concurrency) rate() Rate    { return Rate{} }
 
 // describe joins the name of an algorithm and its numbers, without the empty ones.
 func describe(name string, numbers ...string) string {

@@ -46,7 +46,7 @@ func NewLimit(name string, a Algorithm) (*Limit, error) {
 		return nil, err
 	}
 	l.algorithm = a.complete()
-	l.rate = rateOf(l.algorithm)
+	l.rate = l.algorithm.rate()
 	l.full = l.rate.timeFor(l.Capacity())
 	if !l.IsConcurrency() {
 		l.leaseless = 1
@@ -121,24 +121,4 @@ func (l *Limit) String() string {
 		return fmt.Sprintf("%s: %s", l.name, l.algorithm)
 	}
 	return l.name
-}
-
-// rateOf returns the rate of an algorithm, the zero Rate for a concurrency limit.
-func rateOf(a Algorithm) Rate {
-	switch a := a.(type) {
-	case TokenBucket:
-		return a.Rate
-	case LeakyBucket:
-		return a.Rate
-	case FixedWindow:
-		return a.Rate
-	case SlidingWindow:
-		return a.Rate
-	case SlidingCounter:
-		return a.Rate
-	case SlidingLog:
-		return a.Rate
-	default:
-		return Rate{}
-	}
 }

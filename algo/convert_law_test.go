@@ -47,8 +47,11 @@ func TestConvertKeepsWhatIsUsed(t *testing.T) {
 			to.Capacity = to.Log.Count
 		case algo.KindConcurrency:
 			to.Conc.Max, to.Conc.Queue = count, 0
-		default:
+		case algo.KindBucket, algo.KindWarmBucket, algo.KindLeaky:
 			return // see the laws of buckets below
+		default:
+			t.Errorf("kind %d has no case in this test; add one that changes its count", p.Kind)
+			return
 		}
 		m, now := newMachine(p), begin(c, q)
 		for i := range 30 {

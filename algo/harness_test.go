@@ -112,8 +112,10 @@ func numbers(p *algo.Params) string {
 		return fmt.Sprintf("sliding counter %+v", p.Counter)
 	case algo.KindSlidingLog:
 		return fmt.Sprintf("sliding log %+v", p.Log)
-	default:
+	case algo.KindConcurrency:
 		return fmt.Sprintf("concurrency %+v", p.Conc)
+	default:
+		return fmt.Sprintf("kind %d: %+v", p.Kind, *p)
 	}
 }
 

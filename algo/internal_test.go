@@ -5,6 +5,9 @@ import (
 	"testing"
 )
 
+// KindEnd is the number after the last Kind.
+const KindEnd = kindEnd
+
 // Wait returns the microseconds it takes to refill ticks.
 func (p Pace) Wait(ticks uint64) int64 { return p.wait(ticks) }
 

@@ -45,6 +45,27 @@ func TestDenialChangesNothing(t *testing.T) {
 	})
 }
 
+// TestLatestState: the latest time in a state is the time of the last charge, or the beginning of
+// its window.
+func TestLatestState(t *testing.T) {
+	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q plan) {
+		if !p.Inline() {
+			return
+		}
+		m, now := newMachine(p), begin(c, q)
+		for range 60 {
+			now += c.step(q.pace, 0)
+			a := q.request(c, now)
+			res := m.decide(a, true)
+			latest := p.LatestState(m.s)
+			if res.Allowed && a.Cost > 0 && (latest > res.At || latest <= res.At-q.period) {
+				t.Errorf("%s: charged at %d, and the latest time in %s is %d", numbers(&p), res.At, m.state(), latest)
+				return
+			}
+		}
+	})
+}
+
 func TestAllowMovesByTheCost(t *testing.T) {
 	forAll(t, 60, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		if p.Kind == algo.KindWarmBucket {

@@ -191,14 +191,12 @@ func fuzz(f *testing.F, s subject) {
 // rat returns a fraction.
 func rat(num, den int64) *big.Rat { return oracle.Rat(num, den) }
 
-func TestBucketEqualsOracle(t *testing.T)         { equals(t, 1000, bucket) }
-func TestWarmBucketEqualsOracle(t *testing.T)     { equals(t, 500, warmBucket) }
-func TestLeakyEqualsOracle(t *testing.T)          { equals(t, 600, leaky) }
-func TestFixedWindowEqualsOracle(t *testing.T)    { equals(t, 600, fixedWindow) }
-func TestSlidingWindowEqualsOracle(t *testing.T)  { equals(t, 600, slidingWindow) }
-func TestSlidingCounterEqualsOracle(t *testing.T) { equals(t, 600, slidingCounter) }
-func TestSlidingLogEqualsOracle(t *testing.T)     { equals(t, 600, slidingLog) }
-func TestConcurrencyEqualsOracle(t *testing.T)    { equals(t, 600, concurrency) }
+// TestEqualsOracle compares each algorithm with its oracle.
+func TestEqualsOracle(t *testing.T) {
+	for name, s := range subjects {
+		t.Run(name, func(t *testing.T) { equals(t, 640, s) })
+	}
+}
 
 func FuzzBucket(f *testing.F)         { fuzz(f, bucket) }
 func FuzzWarmBucket(f *testing.F)     { fuzz(f, warmBucket) }

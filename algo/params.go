@@ -13,6 +13,8 @@ const (
 	KindSlidingCounter
 	KindSlidingLog
 	KindConcurrency
+
+	kindEnd // the number after the last algorithm, for tests that go through all
 )
 
 // Params are the numbers of one limit, ready to compute with. Kind names the algorithm; the fields

@@ -1,6 +1,8 @@
 package algo_test
 
 import (
+	"testing"
+
 	"github.com/sluicehq/sluice/algo"
 	"github.com/sluicehq/sluice/internal/oracle"
 )
@@ -18,6 +20,20 @@ var subjects = map[string]subject{
 	"sliding counter": slidingCounter,
 	"sliding log":     slidingLog,
 	"concurrency":     concurrency,
+}
+
+// TestEveryKindIsASubject: the laws test the algorithms of subjects, so no kind may be missing there.
+func TestEveryKindIsASubject(t *testing.T) {
+	found := map[algo.Kind]bool{}
+	for _, s := range subjects {
+		p, _, _ := s(&chooser{})
+		found[p.Kind] = true
+	}
+	for k := algo.KindBucket; k < algo.KindEnd; k++ {
+		if !found[k] {
+			t.Errorf("kind %d is not among the subjects; add a row to subjects, with its oracle", k)
+		}
+	}
 }
 
 // rateNumbers makes up a rate: a small one, so that requests often compete, or one that must be accepted.
