@@ -56,6 +56,9 @@ const (
 	EdgeAPI   Edge = "api"
 )
 
+// edges are all edges. The durations of an edge that is not here are not measured.
+var edges = [...]Edge{EdgeProxy, EdgeAPI}
+
 // NewMetrics returns metrics without rules.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
@@ -96,7 +99,7 @@ func NewMetrics(version string) *Metrics {
 	build.Set(1)
 	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, e := range []Edge{EdgeProxy, EdgeAPI} {
+	for _, e := range edges {
 		m.seconds[e] = seconds.WithLabelValues(string(e))
 	}
 	m.none, m.other = m.series(noRule, ""), m.series(otherRule, "")
