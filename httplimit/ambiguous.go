@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -17,8 +18,9 @@ var errTarget = &policy.AttributeError{Attribute: "target", Problem: "is not a p
 // query up to it, others take it for a part of the last value.
 var errFragment = &policy.AttributeError{Attribute: "target", Problem: "has a fragment", Remedy: "send it without # and what follows, or %23"}
 
-// checkRequest returns a *policy.AttributeError for a request that services read differently than rules do.
-func checkRequest(r *http.Request) error {
+// checkRequest returns a *policy.AttributeError for a request that services read differently than rules
+// do. The host counts only if host is set.
+func checkRequest(r *http.Request, host bool) error {
 	if r.URL != nil && (r.URL.Opaque != "" || r.URL.Path == "*" && r.Method != http.MethodOptions) {
 		return errTarget
 	}
@@ -30,7 +32,19 @@ func checkRequest(r *http.Request) error {
 			return err
 		}
 	}
+	if !host {
+		return nil
+	}
 	return policy.CheckHost(r.Host)
+}
+
+// refusal returns the verdict of a request that checkRequest refuses.
+//
+//go:noinline
+func refusal(err error) policy.Verdict {
+	v := policy.Verdict{Refused: err}
+	v.Deny(sluice.ReasonNever, nil, nil)
+	return v
 }
 
 // ambiguity returns why checkRequest refused a request, nil for other verdicts.

@@ -22,6 +22,7 @@ type Decider struct {
 	rules *policy.Decider
 	o     PolicyOptions
 	keyed bool // the rule reads only what its parts find in the request
+	hosts bool // a rule or a part may read the host
 }
 
 // PolicyOptions are the settings of NewPolicyDecider.
@@ -71,7 +72,7 @@ func NewPolicyDecider(o PolicyOptions) (*Decider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	return &Decider{rules: rules, o: o}, nil
+	return &Decider{rules: rules, o: o, hosts: true}, nil
 }
 
 // KeyOptions are the settings of NewKeyDecider.
@@ -161,20 +162,21 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("httplimit: %w", err)
 	}
-	return &Decider{rules: rules, keyed: true}, nil
+	hosts := slices.ContainsFunc(o.Key, func(p Part) bool {
+		return p.part.Source == policy.FromHost || p.part.Source == policy.FromFunction || p.part.Name == "Host"
+	})
+	return &Decider{rules: rules, keyed: true, hosts: hosts}, nil
 }
 
 // Decide decides all limits of all rules that match r, in one step. Whatever the rules say, it refuses a
 // request with a method that has lower-case letters, a host that is not a host with an optional port,
 // or a target that is not a path: services read such a request in different ways. Verdict.Refused is
-// then a *policy.AttributeError.
+// then a *policy.AttributeError. Limits for each key look at the host only if a part of the key may.
 func (d *Decider) Decide(r *http.Request) policy.Verdict { return d.decide(endToEnd(r, d.Policy())) }
 
 func (d *Decider) decide(r *http.Request) policy.Verdict {
-	if err := checkRequest(r); err != nil {
-		v := policy.Verdict{Refused: err}
-		v.Deny(sluice.ReasonNever, nil, nil)
-		return v
+	if err := checkRequest(r, d.hosts); err != nil {
+		return refusal(err)
 	}
 	if d.keyed {
 		return d.rules.Decide(r.Context(), &policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength})

@@ -8,20 +8,12 @@ import (
 // maxHost bounds a host, as DNS bounds a name.
 const maxHost = 255
 
-// The kinds of bytes in the name of a host.
-const (
-	notInName uint8 = iota
-	inName
-	betweenLabels
-)
-
-// hostBytes are the bytes of a name: the unreserved characters of RFC 3986. Services split
-// a host at other characters, such as a comma, or decode them.
-var hostBytes = func() (set [256]uint8) {
+// inName are the bytes in the labels of a name: the unreserved characters of RFC 3986 except the dot.
+// Services split a host at other characters, such as a comma, or decode them.
+var inName = func() (set [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~") {
-		set[c] = inName
+		set[c] = true
 	}
-	set['.'] = betweenLabels
 	return set
 }()
 
@@ -30,19 +22,15 @@ var hostBytes = func() (set [256]uint8) {
 // "api.example.com:80:80" some read "api.example.com". An empty host is accepted, for requests
 // without one. Edges refuse what CheckHost refuses, before a policy decides.
 func CheckHost(host string) error {
-	label := 0 // the length of the label so far
+	label := 0 // where the label begins
 	for i := range len(host) {
-		switch hostBytes[host[i]] {
-		case inName:
-			label++
+		if inName[host[i]] {
 			continue
-		case betweenLabels:
-			if label > 0 {
-				label = 0
-				continue
-			}
 		}
-		return checkOtherHost(host, i)
+		if host[i] != '.' || i == label {
+			return checkOtherHost(host, i)
+		}
+		label = i + 1
 	}
 	if len(host) > maxHost {
 		return errLongHost
@@ -111,6 +99,9 @@ func isPort(text string) bool {
 // brackets and trailing dot. Addresses are as netip writes them. A host that is clean is returned as it
 // is, without allocation.
 func CleanHost(host string) string {
+	if isCleanHost(host) {
+		return host
+	}
 	host = strings.TrimRight(host, ".")
 	switch strings.Count(host, ":") {
 	case 0:
@@ -127,6 +118,24 @@ func CleanHost(host string) string {
 	}
 	return lowerASCII(host)
 }
+
+// isCleanHost reports whether CleanHost would change nothing, for names and IPv4 addresses.
+func isCleanHost(host string) bool {
+	for i := range len(host) {
+		if unclean[host[i]] {
+			return false
+		}
+	}
+	return host == "" || host[len(host)-1] != '.'
+}
+
+// unclean are the bytes of hosts that may not be clean.
+var unclean = func() (set [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZ:[]") {
+		set[c] = true
+	}
+	return set
+}()
 
 func lowerASCII(s string) string {
 	for i := range len(s) {
