@@ -10,7 +10,8 @@ import (
 
 // Upstream is the service behind the proxy: its URL, or a mapping.
 type Upstream struct {
-	// URL is an http or https URL with a host. A path in it is put before the path of each request.
+	// URL is an http or https URL with a host. A path in it is put before the path of each request; requests
+	// with a segment of two dots are then refused.
 	URL string `yaml:"url"`
 	// ConnectTimeout is how long a connection may take to open. Default: 5s.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`

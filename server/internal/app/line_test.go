@@ -415,3 +415,22 @@ func TestHeadersOfProxiesAreRemovedFromClients(t *testing.T) {
 		}
 	}
 }
+
+// With an upstream that has a path, no request leaves that path, whatever the service takes for two dots. Rules for
+// /login would not match "/../v1/login".
+func TestDotsDoNotLeaveThePathOfTheUpstream(t *testing.T) {
+	s := newRecorder(t)
+	root := start(t, parse(t, free+"upstream: "+s.url+"/"+roomy), nil)
+	if status, head := root.one(s, "GET /a/../b HTTP/1.1", "Host: a.example"); status != 200 || !strings.HasPrefix(head, "GET /a/../b ") {
+		t.Errorf("without a path the answer is %d, and the service got %q", status, head)
+	}
+	r := start(t, parse(t, free+"upstream: "+s.url+"/v1\nrules: [{name: login, match: {path: /login}, always: true}]"), nil)
+	for target, want := range map[string]int{
+		"/../v1/login": 400, "/%2e%2e/v1/login": 400, "/x/../../v1/login": 400, "/..%2fv1/login": 400, "/..;a/v1/login": 400, "/.%2e%5cv1/login": 400, "/%252e./v1/login": 400,
+		"/x/%2e%2e%252fv1/login": 400, "/%252e%252e/100%25": 400, "/x/..": 400, "/login": 429, "/%2e/login": 429, "/a..b/...": 200, "/100%25/%C3%A9/.a": 200,
+	} {
+		if status, head := r.one(s, "GET "+target+" HTTP/1.1", "Host: a.example"); status != want || (head != "") != (want == 200) {
+			t.Errorf("%s answers %d, and the service got %q; want %d", target, status, head, want)
+		}
+	}
+}

@@ -56,6 +56,7 @@ type Options struct {
 // is safe for concurrent use.
 type Proxy struct {
 	o       Options
+	below   bool // the URL of the upstream has a path
 	reverse httputil.ReverseProxy
 }
 
@@ -87,7 +88,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	p := &Proxy{o: o}
+	p := &Proxy{o: o, below: strings.Trim(o.Upstream.Path, "/") != ""}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
 		Transport:     o.Transport,
@@ -102,6 +103,10 @@ func New(o Options) (*Proxy, error) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect {
 		problem(w, http.StatusMethodNotAllowed, "This is a reverse proxy: it opens no tunnels.")
+		return
+	}
+	if p.below && climbs(r.URL.EscapedPath()) {
+		problem(w, http.StatusBadRequest, "The path of the request has a segment of two dots.")
 		return
 	}
 	answer := newAnswer(w, p.o.Stall)
