@@ -36,7 +36,8 @@ type Attributes struct {
 }
 
 // Values finds the named parts of a request. ok is false for a missing part; an empty part is "" and
-// true. Names of headers are in the form of net/http's CanonicalHeaderKey.
+// true. Names of headers are in the form of net/http's CanonicalHeaderKey. If requests can have
+// several values of a name, implement RepeatableValues too.
 type Values interface {
 	Header(name string) (value string, ok bool)
 	Cookie(name string) (value string, ok bool)

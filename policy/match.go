@@ -48,7 +48,8 @@ type Match struct {
 }
 
 // ValueMatch is a condition on one header, cookie, parameter or attribute. Without OneOf and Prefixes,
-// the value must be present, whatever it is.
+// the value must be present, whatever it is. If the request has several values, the rule applies if one of
+// them fulfills the condition; an exception and a class need all of them.
 type ValueMatch struct {
 	Name string
 	// OneOf are values, compared exactly.

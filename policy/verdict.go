@@ -16,7 +16,7 @@ type Verdict struct {
 	Action Action
 	// Reason is the reason of the tightest decision, if limits decided. Otherwise it is ReasonNoRule if
 	// no rule matched, and ReasonStoreError if the store could not decide. ReasonMissingKey means that
-	// a part of the key is missing, ReasonListed that a list denies the request, and ReasonNever that
+	// a part of the key is missing, ReasonRepeatedKey that it has several values, ReasonListed that a list denies the request, and ReasonNever that
 	// no store could decide it.
 	Reason sluice.Reason
 	// Class is the name of the request's class, empty for none. Bypass says that the class bypasses all
@@ -42,8 +42,8 @@ type Verdict struct {
 	Results []LimitResult
 	// Paced are the rules with a Bandwidth that apply to a request that passes, and their keys.
 	Paced []Paced
-	// Missing is the part of Rule's key that the request lacks, if it was denied for that; otherwise
-	// nil.
+	// Missing is the part of Rule's key that the request lacks, or has several times, if it was denied for
+	// that; otherwise nil.
 	Missing *Part
 	// Err is the store's error, if it could not decide.
 	Err error
