@@ -42,9 +42,7 @@ func (c *SlidingCounter) unpack(s State) (index int64, prev, cur uint64) {
 
 // pack returns a state whose latest charge was at a moment, in its window or before it.
 func (c *SlidingCounter) pack(index int64, prev, cur uint64, latest int64) State {
-	into := uint64(max(latest-index*c.Length, 0)) >> counterLost
-	moment := uint64(index)<<c.within() | into
-	return State{T: int64(moment<<16 | prev>>24), V: prev<<40 | cur}
+	return c.charged(State{}, index, prev, cur, latest)
 }
 
 // latest returns the moment of the latest charge, or slightly later.
@@ -155,12 +153,15 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	return c.charged(s, index, prev, cur, at)
 }
 
-// charged returns the state that follows s after a charge.
+// charged returns the state that follows s after a charge. It keeps the later one of the moment at
+// and of the latest charge of s, if that is in the same window and has units.
 func (c *SlidingCounter) charged(s State, index int64, prev, cur uint64, at int64) State {
-	if kept, before, own := c.unpack(s); kept == index && before|own != 0 {
-		at = max(at, c.latest(s))
+	n := c.within()
+	moment := uint64(index)<<n | uint64(max(at-index*c.Length, 0))>>counterLost
+	if was := uint64(s.T) >> 16; was > moment && was>>n == uint64(index) && uint64(s.T)&0xffff|s.V != 0 {
+		moment = was
 	}
-	return c.pack(index, prev, cur, at)
+	return State{T: int64(moment<<16 | prev>>24), V: prev<<40 | cur}
 }
 
 func (c *SlidingCounter) reset(index int64, prev, cur uint64, now int64) int64 {
