@@ -50,7 +50,7 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	}
 	var result algo.Result
 	l.evaluate(state, words, q, peek, &result)
-	if in.awaits && !(result.Allowed && q.Cost > 0) {
+	if in.awaits && (!result.Allowed || q.Cost == 0) {
 		l.params.Log.Awaited(q, &result, in.until, in.reset, uint64(in.left))
 	}
 	return translate.Decision(l.params, &result), nil

@@ -137,24 +137,33 @@ var attacks = []attack{
 		func(w time.Duration) int64 { return 1000 + int64(100*w/time.Second) },
 	},
 	{
-		"fixed_window", sluice.FixedWindow{Rate: sluice.PerSecond(10)}, sluice.FixedWindow{Rate: sluice.PerMinute(300)},
+		"fixed_window",
+		sluice.FixedWindow{Rate: sluice.PerSecond(10)},
+		sluice.FixedWindow{Rate: sluice.PerMinute(300)},
 		func(time.Duration) int64 { return 600 },
 	},
 	{
-		"fixed_window_opened", sluice.FixedWindow{Rate: sluice.PerSecond(10), Opened: true},
+		"fixed_window_opened",
+		sluice.FixedWindow{Rate: sluice.PerSecond(10), Opened: true},
 		sluice.FixedWindow{Rate: sluice.PerMinute(300), Opened: true},
 		func(time.Duration) int64 { return 600 },
 	},
 	{
-		"sliding_window", sluice.SlidingWindow{Rate: sluice.PerSecond(10)}, sluice.SlidingWindow{Rate: sluice.PerMinute(300)},
+		"sliding_window",
+		sluice.SlidingWindow{Rate: sluice.PerSecond(10)},
+		sluice.SlidingWindow{Rate: sluice.PerMinute(300)},
 		func(time.Duration) int64 { return 300 },
 	},
 	{
-		"sliding_counter", sluice.SlidingCounter{Rate: sluice.PerSecond(10)}, sluice.SlidingCounter{Rate: sluice.PerMinute(300)},
+		"sliding_counter",
+		sluice.SlidingCounter{Rate: sluice.PerSecond(10)},
+		sluice.SlidingCounter{Rate: sluice.PerMinute(300)},
 		func(time.Duration) int64 { return 599 },
 	},
 	{
-		"sliding_log", sluice.SlidingLog{Rate: sluice.PerSecond(10)}, sluice.SlidingLog{Rate: sluice.PerMinute(300)},
+		"sliding_log",
+		sluice.SlidingLog{Rate: sluice.PerSecond(10)},
+		sluice.SlidingLog{Rate: sluice.PerMinute(300)},
 		func(time.Duration) int64 { return 300 },
 	},
 }

@@ -150,12 +150,16 @@ func TestRolloutOfOtherNumbers(t *testing.T) {
 		most     int64 // in 10.45 s
 	}{
 		{
-			"bucket", sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 10},
-			sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 1000}, 2045,
+			"bucket",
+			sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 10},
+			sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 1000},
+			2045,
 		},
 		{
-			"leaky", sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 9, Undelayed: 9},
-			sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 999, Undelayed: 999}, 2045,
+			"leaky",
+			sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 9, Undelayed: 9},
+			sluice.LeakyBucket{Rate: sluice.PerSecond(100), Queue: 999, Undelayed: 999},
+			2045,
 		},
 		{"window", sluice.FixedWindow{Rate: sluice.PerSecond(10)}, sluice.FixedWindow{Rate: sluice.PerMinute(300)}, 600},
 		{"cells", sluice.SlidingWindow{Rate: sluice.PerSecond(10)}, sluice.SlidingWindow{Rate: sluice.PerMinute(300)}, 300},
