@@ -9,8 +9,8 @@ do
     local raw = redis.pcall('GET', KEYS[1])
     local newest, last, cells, same = 0, now, nil, not raw
     if type(raw) == 'string' and string.byte(raw) == 5 then
-      local k, c, l, m, d
-      newest, last, cells, k, c, l, m, d = select(2, cmsgpack.unpack(raw))
+      local k, c, l, m, d, _
+      _, newest, last, cells, k, c, l, m, d = cmsgpack.unpack(raw)
       same = c == count and l == length and m == n and d == denied
     end
     local cell = length / n

@@ -10,8 +10,8 @@ do
     local raw = redis.pcall('GET', KEYS[1])
     local index, prev, cur, last, same = 0, 0, 0, now, not raw
     if type(raw) == 'string' and string.byte(raw) == 6 then
-      local k, n, l, d
-      index, prev, cur, last, k, n, l, d = select(2, cmsgpack.unpack(raw))
+      local k, n, l, d, _
+      _, index, prev, cur, last, k, n, l, d = cmsgpack.unpack(raw)
       same = n == count and l == length and d == denied
     end
     local into = now % length

@@ -10,8 +10,8 @@ do
     local raw = redis.pcall('GET', KEYS[1])
     local ends, used, last, same = 0, 0, now, not raw
     if type(raw) == 'string' and string.byte(raw) == 4 then
-      local k, n, l, f, d
-      ends, used, last, k, n, l, f, d = select(2, cmsgpack.unpack(raw))
+      local k, n, l, f, d, _
+      _, ends, used, last, k, n, l, f, d = cmsgpack.unpack(raw)
       same = k == 4 and n == count and l == length and f == form and d == denied
     end
     if same and now >= ends - length then
