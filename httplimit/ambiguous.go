@@ -27,6 +27,11 @@ func checkRequest(r *http.Request, host bool) error {
 	if r.URL != nil && strings.IndexByte(r.URL.RawQuery, '#') >= 0 {
 		return errFragment
 	}
+	if r.ProtoMajor >= 2 {
+		if err := checkFields(r.Header); err != nil {
+			return err
+		}
+	}
 	if r.Method != "" {
 		if err := policy.CheckMethod(r.Method); err != nil {
 			return err
@@ -46,6 +51,24 @@ func refusal(err error) policy.Verdict {
 	v.Deny(sluice.ReasonNever, nil, nil)
 	return v
 }
+
+// errSpace is for a header of HTTP/2 with white space around its value. RFC 9113 calls such a request
+// malformed. A proxy behind passes the header on over HTTP/1, where services remove the white space.
+var errSpace = &policy.AttributeError{Attribute: "header", Problem: "has white space around its value", Remedy: "send it without"}
+
+// checkFields returns errSpace if the headers of a request over HTTP/2 are malformed.
+func checkFields(h http.Header) error {
+	for _, lines := range h {
+		for _, v := range lines {
+			if v != "" && (isSpace(v[0]) || isSpace(v[len(v)-1])) {
+				return errSpace
+			}
+		}
+	}
+	return nil
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
 // ambiguity returns why checkRequest refused a request, nil for other verdicts.
 func ambiguity(v *policy.Verdict) *policy.AttributeError {

@@ -73,3 +73,20 @@ func TestHostHeader(t *testing.T) {
 		t.Errorf("the key is %q", got)
 	}
 }
+
+// Over HTTP/2, white space around the value of a header arrives. Behind a proxy that speaks HTTP/1, the
+// service reads the value without it, so each number of spaces would be a key of its own.
+func TestSpaceAroundValues(t *testing.T) {
+	clock := int64(1e6)
+	d := keyed(t, httplimit.KeyOptions{Store: storeAt(t, &clock), Limits: hourly(1 << 30), Key: []httplimit.Part{httplimit.Header("X-User", httplimit.MissingShared)}})
+	for value, ok := range map[string]bool{"eve": true, "": true, "e v\te": true, " eve": false, "eve ": false, "\teve": false, "eve\t": false, " ": false} {
+		r := get("/")
+		r.Header["X-User"] = []string{value}
+		r.ProtoMajor = 2
+		v := d.Decide(r)
+		var bad *policy.AttributeError
+		if v.Allowed() != ok || errors.As(v.Refused, &bad) == ok {
+			t.Errorf("%q is decided as %s", value, v.String())
+		}
+	}
+}

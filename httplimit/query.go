@@ -24,11 +24,9 @@ func (v values) readQuery(name string, all *[]string) policy.Found {
 			continue
 		}
 		// The whole pair for services that split at & only, and each piece for the others.
-		if !t.addPair(pair, name, true) {
-			_, pair, _ = strings.Cut(pair, ";")
-			for piece := range strings.SplitSeq(pair, ";") {
-				t.addPair(piece, name, true)
-			}
+		t.addPair(pair, name, true)
+		for piece := range strings.SplitSeq(pair, ";") {
+			t.addPair(piece, name, true)
 		}
 	}
 	return t.result()

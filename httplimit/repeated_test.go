@@ -59,6 +59,8 @@ func TestOneValueForAll(t *testing.T) {
 		{query("ids[]=a"), policy.Query("ids[]"), "a"},
 		{query("ids[]=a&ids[]=b"), policy.Query("ids[]"), repeated},
 
+		{query("user_id=;a"), policy.Query("user_id"), repeated},
+
 		{get("/", "Cookie: a=1; session=s; b=2"), policy.Cookie("session"), "s"},
 		{get("/", `Cookie: session="s"`), policy.Cookie("session"), "s"},
 		{get("/", "Cookie: session=%73"), policy.Cookie("session"), "s"},

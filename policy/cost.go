@@ -193,7 +193,8 @@ func (c *Cost) capped(n int64) int64 {
 // highest returns the highest of several costs in the header, so that no client pays less by adding one.
 // Text that is not a number costs as much as a request without the header.
 func (c *Cost) highest(a *Attributes) (most int64) {
-	for _, text := range a.readAll(FromHeader, c.Header) {
+	all, _ := a.readAll(FromHeader, c.Header)
+	for _, text := range all {
 		n, ok := parseUnits(text)
 		if !ok || n == 0 {
 			n = c.units(a.Cost)

@@ -18,9 +18,12 @@ var schemes = [...]string{"Bearer", "Basic", "Token", "ApiKey", "DPoP", "Negotia
 // give one token several keys. An unknown scheme is in lower case.
 //
 // certain is false if services read different credentials in the value: text behind a bearer token, or a
-// token of Basic or a JSON Web Token whose base64 is not in its one valid form. Lenient decoders ignore
-// such bytes.
+// token of Basic or a JSON Web Token whose base64 is not in its one valid form, which lenient decoders
+// accept. Nor is a value certain with bytes other than printable ASCII: some services take them for spaces.
 func CleanCredentials(value string) (clean string, certain bool) {
+	if !isPrintable(value) {
+		return value, false
+	}
 	end := strings.IndexAny(value, " \t")
 	if end < 0 {
 		return value, true
@@ -52,6 +55,16 @@ func CleanCredentials(value string) (clean string, certain bool) {
 		return clean, isBase64(base64.StdEncoding.Strict(), rest)
 	}
 	return clean, true
+}
+
+// isPrintable reports whether a text is printable ASCII and tabs.
+func isPrintable(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c != '\t' && (c < ' ' || c > '~') {
+			return false
+		}
+	}
+	return true
 }
 
 // isClearToken reports whether a token has one spelling only. The parts of a JSON Web Token are base64. A

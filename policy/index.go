@@ -184,7 +184,14 @@ func (l *leaf) find(a *Attributes, found []entry) []entry {
 		case CountOne:
 			found = append(found, t.values[r.First]...)
 		default:
-			for _, v := range a.readAll(t.source, t.name) {
+			all, certain := a.readAll(t.source, t.name)
+			if !certain {
+				for _, entries := range t.values {
+					found = append(found, entries...)
+				}
+				continue
+			}
+			for _, v := range all {
 				found = append(found, t.values[v]...)
 			}
 		}

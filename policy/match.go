@@ -56,7 +56,9 @@ type ValueMatch struct {
 	OneOf []string
 	// Prefixes are beginnings of values. A value needs to match only one of OneOf and Prefixes.
 	Prefixes []string
-	// Absent inverts the condition: the value must not be present. Give it without OneOf and Prefixes.
+	// Absent inverts the condition: the value must not be present. Give it without OneOf and Prefixes. An
+	// empty value is present to some services and missing to others: a rule applies to it either way, and
+	// an exception to neither.
 	Absent bool
 }
 

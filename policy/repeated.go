@@ -1,6 +1,9 @@
 package policy
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Repeated is the choice for requests with a part of a rule's key several times, such as a header on
 // two lines or ?k=a&k=b, or in a spelling that not all services read. Services disagree on the value:
@@ -104,19 +107,21 @@ func cleanFound(s Source, name string, r Found) Found {
 	return r
 }
 
-// readAll returns all values of a name that has several.
-func (a *Attributes) readAll(s Source, name string) []string {
+// readAll returns all values of a name that has several. certain is false if services read different
+// values in one of them.
+func (a *Attributes) readAll(s Source, name string) (all []string, certain bool) {
 	v, ok := a.Values.(RepeatableValues)
 	if !ok {
 		r := a.Read(s, name) // one value in an unclear spelling
-		return []string{r.First}
+		return []string{r.First}, false
 	}
-	all := v.ReadAll(s, name)
-	clean := make([]string, len(all))
+	all = slices.Clone(v.ReadAll(s, name))
+	certain = true
 	for i := range all {
-		clean[i], _ = cleanValue(s, name, all[i])
+		clean, ok := cleanValue(s, name, all[i])
+		all[i], certain = clean, certain && ok
 	}
-	return clean
+	return all, certain
 }
 
 // valueOf returns the value of the part for what a request has.
@@ -161,6 +166,9 @@ func (m *valueMatcher) matches(a *Attributes) truth {
 	case CountNone:
 		return truthOf(m.Absent)
 	case CountOne:
+		if r.First == "" && (m.Absent || present) {
+			return maybe // to some services, an empty value is a missing one
+		}
 		return truthOf(!m.Absent && (present || m.accepts(r.First)))
 	case CountSeveral:
 		if m.Absent || present {
@@ -171,10 +179,9 @@ func (m *valueMatcher) matches(a *Attributes) truth {
 			return maybe
 		}
 	}
-	for _, v := range a.readAll(m.source, m.Name) {
-		if m.accepts(v) {
-			return maybe
-		}
+	all, certain := a.readAll(m.source, m.Name)
+	if !certain || slices.ContainsFunc(all, m.accepts) {
+		return maybe
 	}
 	return no
 }
