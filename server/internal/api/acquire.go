@@ -185,6 +185,8 @@ type charge struct {
 	sluice.Charge
 	// fixed means that the rule names the cost, whatever the work costs in the end.
 	fixed bool
+	// acts is the moment at which the charge acts: after its delay.
+	acts time.Time
 	// lease is the request that renews the charge, nil unless the charge is a lease.
 	lease *sluice.Request
 }
@@ -197,7 +199,7 @@ func heldBy(v *policy.Verdict) held {
 		if !r.Charged() {
 			continue
 		}
-		one := charge{Charge: r.Charge(), fixed: r.Rule.Cost.Units != 0 || r.Rule.Cost.Header != ""}
+		one := charge{Charge: r.Charge(), fixed: r.Rule.Cost.Units != 0 || r.Rule.Cost.Header != "", acts: h.since.Add(r.Decision.Delay)}
 		if r.IsLease() {
 			renewal := r.Request
 			one.lease = &renewal

@@ -113,15 +113,22 @@ type cancellation struct {
 	Token string `json:"token"`
 }
 
-// cancel ends a reservation that was not used.
+// cancel ends a reservation that was not used, and gives back all of it. The store cancels a charge only before the
+// charge acts; afterwards, nothing was used, so the charge is settled at 0.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) *problem {
 	var c cancellation
 	if p := decode(r, &c); p != nil {
 		return p
 	}
-	return a.end(w, r, c.Token, a.cancelCharge)
+	return a.end(w, r, c.Token, func(ctx context.Context, h held, c charge) error {
+		if c.Member != 0 || time.Now().Before(c.acts) { // a lease, or a charge for a moment in the future
+			return a.cancelCharge(ctx, h, c)
+		}
+		return a.o.Decider.Store().Settle(ctx, c.Charge, 0)
+	})
 }
 
+// cancelCharge gives back a charge unless its work may have begun.
 func (a *API) cancelCharge(ctx context.Context, _ held, c charge) error {
 	return a.o.Decider.Store().Cancel(ctx, c.Charge)
 }

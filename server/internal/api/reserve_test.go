@@ -276,3 +276,28 @@ func TestNobodyResetsWithoutAToken(t *testing.T) {
 		t.Errorf("status %d", r.status)
 	}
 }
+
+// A cancelled reservation gives back all of it, also if it had no delay, for every algorithm and every source of
+// costs: as settling at 0 does.
+func TestCancelGivesBackWhatWasNotUsed(t *testing.T) {
+	for _, limit := range []string{
+		"{algorithm: token_bucket, rate: 10/h}", "{algorithm: leaky_bucket, rate: 10/h, queue: 9, undelayed: 9}",
+		"{algorithm: fixed_window, rate: 10/h}", "{algorithm: sliding_window, rate: 10/h}", "{algorithm: sliding_counter, rate: 10/h}",
+		"{algorithm: sliding_log, rate: 10/h}", "{algorithm: concurrency, max: 10}",
+	} {
+		for _, cost := range []string{"", ", cost: 3", ", cost: {header: X-Cost, units: 3}"} {
+			s := serve(t, "rules: [{name: budget, key: [global], limit: "+limit+cost+"}]", nil)
+			before := s.want(true, "/v1/peek", `{}`)
+			r := s.want(true, "/v1/reserve", `{}`)
+			if *r.Remaining >= *before.Remaining && limit != "{algorithm: concurrency, max: 10}" {
+				t.Errorf("%s%s: the reservation took nothing: %+v", limit, cost, r)
+			}
+			if r := s.call("/v1/cancel", `{"token": "`+r.Token+`"}`); r.status != http.StatusOK || r.Charges != 1 {
+				t.Errorf("%s%s: %+v", limit, cost, r)
+			}
+			if after := s.want(true, "/v1/peek", `{}`); *after.Remaining != *before.Remaining {
+				t.Errorf("%s%s: %d remain after the cancellation, %d before the reservation", limit, cost, *after.Remaining, *before.Remaining)
+			}
+		}
+	}
+}

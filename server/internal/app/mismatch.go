@@ -31,7 +31,9 @@ func (r *redis) diagnose(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, mismatchPatience)
 	defer cancel()
 	problem := ""
-	if r.file.TLS != (policyfile.RedisTLS{}) {
+	if speaksHTTP(ctx, address) {
+		problem = "%s speaks HTTP, so it is not a Redis server; give the port of Redis, which is usually 6379"
+	} else if r.file.TLS != (policyfile.RedisTLS{}) {
 		if speaksPlain(ctx, address) {
 			problem = "%s does not speak TLS there, but store.redis.tls is set; give the port where it speaks TLS, or remove tls"
 		}
@@ -51,6 +53,15 @@ func speaksPlain(ctx context.Context, address string) bool {
 		return err
 	})
 	return first == '+' || first == '-' // PONG, or the error that a password is missing
+}
+
+// speaksHTTP reports whether a server answers in HTTP.
+func speaksHTTP(ctx context.Context, address string) bool {
+	return firstByte(ctx, address, func(conn net.Conn) error {
+		// For Redis, this is a command with too many arguments.
+		_, err := conn.Write([]byte("PING / HTTP/1.0\r\n\r\n"))
+		return err
+	}) == 'H'
 }
 
 // speaksTLS reports whether a server answers the beginning of TLS. It does not verify the server, because it

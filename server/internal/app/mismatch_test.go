@@ -1,7 +1,10 @@
 package app
 
 import (
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -51,12 +54,33 @@ func TestTellsWhatAServerSpeaks(t *testing.T) {
 	}
 }
 
-// What speaks neither is an outage: it may be Redis again the next time.
+// What speaks none of these is an outage: it may be Redis again the next time.
 func TestKeepsErrorsThatItCannotExplain(t *testing.T) {
-	address := answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n")
+	address := answering(t, "220 mail.example.com ready\r\n")
 	f := parse(t, free+"store: {redis: {addresses: ['"+address+"']}}\n"+"rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}]\n")
 	_, err := CheckStore(t.Context(), f)
 	if err == nil || hopeless(err) || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "TLS") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The address of a web server is a mistake, and the server does not start with it.
+func TestSaysThatAServerSpeaksHTTP(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	for name, address := range map[string]string{
+		"net/http": web.Listener.Addr().String(), "another": answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n"),
+	} {
+		for _, tls := range []string{"", ", tls: true"} {
+			f := parse(t, free+"store: {redis: {addresses: ['"+address+"']"+tls+"}}\n"+onePerHour)
+			a, err := New(Options{File: f, Logger: slog.New(slog.DiscardHandler)})
+			if err == nil {
+				a.Close()
+				t.Fatalf("%s: started", name)
+			}
+			if want := address + " speaks HTTP, so it is not a Redis server; give the port of Redis"; !strings.Contains(err.Error(), want) {
+				t.Errorf("%s%s: %v", name, tls, err)
+			}
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package echo is the service that the quick start protects. It answers every request with the
-// text of that request, so that a newcomer sees what a service behind Sluice gets.
+// text of that request, without secrets, so that a newcomer sees what a service behind Sluice gets.
 package echo
 
 import (
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,6 +20,27 @@ const maxBody = 16 << 10
 type Handler struct{}
 
 var _ http.Handler = Handler{}
+
+// hidden is written instead of secrets. An answer may be cached or logged, and scripts of a page must not
+// read its cookies here.
+const hidden = "(hidden)"
+
+// secret matches the names of headers and parameters whose values are secrets.
+var secret = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|pwd|session|signature|credential|key|jwt`)
+
+// parameter matches a parameter of a query.
+var parameter = regexp.MustCompile(`([?&;])([^=&;#]*)=[^&;#]*`)
+
+// withoutSecrets returns the target of a request without the values of secret parameters.
+func withoutSecrets(target string) string {
+	return parameter.ReplaceAllStringFunc(target, func(text string) string {
+		name, _, _ := strings.Cut(text, "=")
+		if plain, err := url.QueryUnescape(name[1:]); err == nil && secret.MatchString(plain) || secret.MatchString(name) {
+			return name + "=" + hidden
+		}
+		return text
+	})
+}
 
 // operational are the usual paths of the operator's pages. These pages are on the admin listener; here they are
 // not found.
@@ -43,7 +66,7 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "%s %s %s\nHost: %s\n", r.Method, r.RequestURI, r.Proto, r.Host)
+	fmt.Fprintf(out, "%s %s %s\nHost: %s\n", r.Method, withoutSecrets(r.RequestURI), r.Proto, r.Host)
 	names := make([]string, 0, len(r.Header))
 	for name := range r.Header {
 		names = append(names, name)
@@ -51,6 +74,9 @@ func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, v := range r.Header[name] {
+			if secret.MatchString(name) {
+				v = hidden
+			}
 			fmt.Fprintf(out, "%s: %s\n", name, v)
 		}
 	}

@@ -56,3 +56,21 @@ func TestHasNoOperatorsPages(t *testing.T) {
 		}
 	}
 }
+
+func TestRepeatsNoSecrets(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/a?access_token=hunter2&q=plain&%41pi_key=hunter2;password=hunter2", nil)
+	for _, name := range []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "X-Csrf-Token"} {
+		r.Header.Set(name, "Bearer hunter2")
+	}
+	w := httptest.NewRecorder()
+	Handler{}.ServeHTTP(w, r)
+	text := w.Body.String()
+	if strings.Contains(text, "hunter2") {
+		t.Errorf("the answer has a secret:\n%s", text)
+	}
+	for _, want := range []string{"GET /a?access_token=(hidden)&q=plain&%41pi_key=(hidden);password=(hidden) HTTP", "Authorization: (hidden)\n", "X-Api-Key: (hidden)\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the answer lacks %q:\n%s", want, text)
+		}
+	}
+}
