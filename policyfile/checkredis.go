@@ -67,6 +67,7 @@ func (r *RedisStore) checkAddress(s *source) {
 		if r.Cluster {
 			s.followKey(in("cluster"), "is given, and a socket is too, which reaches only one node", "give addresses")
 		}
+	case s.at[in("url")], s.at[in("uri")], s.at[in("dsn")]: // the address is there
 	case len(r.Addresses) == 0:
 		if s.has(in("socket")) {
 			s.follow(in("socket"), "is empty", "give the path of the server's socket, or addresses")
@@ -104,9 +105,14 @@ func checkAddresses(s *source, path string, list []string, port string) {
 		host, n, problem := splitAddress(a)
 		shown, suggestion := quote(a), "write host:port as in 127.0.0.1:"+port
 		switch {
+		case strings.Contains(a, "://"):
+			shown = "the address"
+			if !strings.Contains(a, "@") {
+				shown = quote(a)
+			}
+			problem, suggestion = "is a URL, and host:port is wanted", "write "+redisMapping(a)
 		case strings.Contains(a, "@"): // there could be a password before it
 			shown, problem, suggestion = "the address", "has a user in it", "write host:port, and give user and password_file beside it"
-		case strings.Contains(a, "://"):
 		case problem == "has no port" && !strings.ContainsAny(a, " \t/*"):
 			suggestion = "write " + quote(a+":"+port)
 		case strings.HasPrefix(a, "/"):
@@ -218,10 +224,7 @@ func (r *RedisStore) checkCalls(s *source) {
 }
 
 func (l *LocalStore) check(s *source, path string, used bool) {
-	switch {
-	case used && l.Share == Share{}:
+	if used && l.Share == (Share{}) {
 		s.follow(path+".share", "is missing, and a rule limits locally while the store is down", "give 1/4 if four servers share the limits, or 1 for a single server")
-	case !used && *l != LocalStore{}:
-		s.followKey(path, "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
 	}
 }

@@ -142,6 +142,9 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *origins) []
 		}
 	} else if len(given) == 0 && !r.Always && r.Bandwidth == nil {
 		where.bad = true
+		if s.at[path+".limit"] { // misspelt
+			return given
+		}
 		s.follow(path+".limits", "is missing: the rule has no limit", "give one such as limit: {algorithm: token_bucket, rate: 100/m}")
 	}
 	p.Limits = build(s, given, "Limits", at, where)

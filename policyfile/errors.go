@@ -182,6 +182,18 @@ func oneOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
+// Nearest returns the word that was most likely meant, without regard to case, or "" if none is near.
+func Nearest(word string, words []string) string {
+	lower := make([]string, len(words))
+	for i, w := range words {
+		lower[i] = strings.ToLower(w)
+	}
+	if i := slices.Index(lower, nearest(strings.ToLower(word), lower)); i >= 0 {
+		return words[i]
+	}
+	return ""
+}
+
 // nearest returns the word that was most likely meant, or "".
 func nearest(word string, words []string) string {
 	plain := func(s string) string {

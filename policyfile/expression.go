@@ -161,6 +161,9 @@ func explain(message string) (problem, suggestion string) {
 		}
 		return quote(m[1]) + " is unknown", suggestion
 	}
+	if strings.Contains(message, `unexpected token Operator("=")`) {
+		return `"=" does not compare`, "write == to compare two values"
+	}
 	if m := notBool.FindStringSubmatch(message); m != nil {
 		return "it is a " + m[1] + ", and a condition is true or false", `compare it, as in path startsWith "/api"`
 	}

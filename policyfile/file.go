@@ -147,6 +147,7 @@ func parseIn(name string, data []byte, folder string) (*File, error) {
 	if !s.full() {
 		f.check(s)
 		f.compile(s)
+		f.checkEffects(s)
 	}
 	if err := s.err(); err != nil {
 		return nil, err
@@ -171,6 +172,7 @@ func (f *File) Validate() error {
 	s := f.blank()
 	f.check(s)
 	f.compile(s)
+	f.checkEffects(s)
 	return s.err()
 }
 

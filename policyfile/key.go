@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,6 +73,9 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 			if w := nearest(word, words); w != "" {
 				suggestion = fmt.Sprintf("did you mean %q?", strings.TrimSuffix(w+":"+name, ":"))
 			}
+			if meant := partMeant(k.Part); meant != "" {
+				suggestion = meant
+			}
 			if !named && slices.Contains(words, word) {
 				suggestion = fmt.Sprintf("write %s:NAME", word)
 			}
@@ -83,6 +87,35 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 	p.OnMissing, p.OnRepeated, p.IPv6Prefix = k.OnMissing, k.OnRepeated, k.IPv6Prefix
 	return p
 }
+
+// partMeant suggests what a text means that is not a part of a key, empty if that is not clear.
+func partMeant(text string) string {
+	parses := func(part string) bool {
+		_, err := policy.ParsePart(part)
+		return err == nil
+	}
+	if strings.Contains(text, "{") && parses("template:"+text) {
+		return fmt.Sprintf("did you mean %q?", "template:"+text)
+	}
+	if parts := strings.Split(text, ","); len(parts) > 1 {
+		for i, part := range parts {
+			if part = strings.TrimSpace(part); !parses(part) {
+				return ""
+			}
+			if parts[i] = part; strings.Contains(part, ":") {
+				parts[i] = fmt.Sprintf("%q", part)
+			}
+		}
+		return "write several parts as a list: [" + strings.Join(parts, ", ") + "]"
+	}
+	if looksLikeHeader.MatchString(text) && parses("header:"+text) {
+		return fmt.Sprintf("did you mean %q?", "header:"+text)
+	}
+	return ""
+}
+
+// looksLikeHeader matches names with a dash, and names in capitals, as headers have.
+var looksLikeHeader = regexp.MustCompile(`^[A-Za-z0-9]+(-[A-Za-z0-9]+)+$|^[A-Z][a-z]{4,}$`)
 
 // keyParts returns how many values a key of the rule has.
 func (r *Rule) keyParts() (n int) {

@@ -162,6 +162,24 @@ func (f *File) Files() []string {
 	return slices.Compact(paths)
 }
 
+// Variables returns the names of the environment variables that f names.
+func (f *File) Variables() []string {
+	names := []string{f.Log.KeySecretEnv}
+	if r := f.Store.Redis; r != nil {
+		names = append(names, r.PasswordEnv)
+		if r.HashKeys != nil {
+			names = append(names, r.HashKeys.SecretEnv)
+		}
+		if r.Sentinel != nil {
+			names = append(names, r.Sentinel.PasswordEnv)
+		}
+	}
+	if f.ScaleOut.Webhook != nil {
+		names = append(names, f.ScaleOut.Webhook.SecretEnv)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
 // file returns another file by its name. If it cannot be read, ok is false, and the mistake
 // is reported at the setting.
 func (f *File) file(s *source, setting, name string) (file includedFile, ok bool) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/sluicehq/sluice/policy"
 )
@@ -76,6 +77,13 @@ type Class struct {
 
 // build makes the match. Its settings are at path, and field is its name in the policy.
 func (m *Match) build(s *source, path, field string, where *origins) policy.Match {
+	m.checkMethods(s, path)
+	for i, text := range m.Path {
+		if strings.HasPrefix(text, "^") {
+			s.follow(fmt.Sprintf("%s.path[%d]", path, i), quote(text)+" is a regular expression, and paths are patterns",
+				fmt.Sprintf("write a pattern such as /api/**, or if: 'path matches %q'", text))
+		}
+	}
 	p := policy.Match{
 		Paths: m.Path, Methods: m.Method, Hosts: m.Host, ClientIPs: m.ClientIP, Classes: m.Class, Marked: m.Marked,
 	}

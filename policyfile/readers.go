@@ -167,14 +167,23 @@ func parseRate(text string) (r sluice.Rate, problem, suggestion string) {
 	suggestion = "write it as in 100/m, 5/s or 10/30s"
 	if s := rateOf(text); s != "" {
 		suggestion = fmt.Sprintf("did you mean %s?", s)
+		if strings.HasSuffix(s, "/30d") && longRate.MatchString(text) {
+			suggestion += " For months of the calendar, add algorithm: fixed_window and calendar: month"
+		}
 	}
 	return r, problem, suggestion
 }
 
 var looseRate = regexp.MustCompile(`^\s*([\d_,]{1,15})(\.\d{1,6})?\s*[a-zA-Z]*?\s*(?:/|per|every|in)\s*(\d{0,6})\s*([a-zA-Z]+)\s*$`)
 
+var longRate = regexp.MustCompile(`(?i)^\s*(\d{1,15})\s*(?:/|per|a|every|in)\s*(?:a\s+|1\s*)?(month|mo|year|yr|y)s?\s*$`)
+
 // rateOf guesses what was meant by "100/min", "5 per second" or "0.5/s".
 func rateOf(text string) string {
+	if m := longRate.FindStringSubmatch(text); m != nil {
+		days := map[string]string{"month": "30d", "mo": "30d", "year": "365d", "yr": "365d", "y": "365d"}[strings.ToLower(m[2])]
+		return m[1] + "/" + days
+	}
 	m := looseRate.FindStringSubmatch(text)
 	if len(m) == 0 || unitOf(m[4]) == "" {
 		return ""

@@ -435,6 +435,7 @@ var within = map[string]string{
 	"Ban":         "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
 	"WhenLimited": "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, when_limited: {body: a, %s}}]",
 
+	"Rule.max_waiting":   "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, max_wait: 1s, %s}]",
 	"Limit.starts":       "rules: [{name: a, key: global, limit: {algorithm: fixed_window, rate: 5/s, %s}}]",
 	"Limit.count_denied": "rules: [{name: a, key: global, limit: {algorithm: sliding_log, rate: 5/s, %s}}]",
 	"Limit.min_interval": "rules: [{name: a, key: global, limit: {algorithm: sliding_log, rate: 5/s, %s}}]",

@@ -1,7 +1,11 @@
 package policyfile
 
 import (
+	"fmt"
+	"net"
+	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +26,9 @@ func (st *Store) read(d *decoder, path string, n ast.Node) {
 	switch {
 	case !ok:
 		d.object(path, n, reflect.ValueOf(st).Elem())
-	case name.Value == "redis" || strings.HasPrefix(name.Value, "redis://"):
+	case strings.Contains(name.Value, "://"):
+		d.report(path, quote(name.Value)+" is a URL, and a mapping is wanted", "write store: {redis: {"+redisMapping(name.Value)+"}}")
+	case name.Value == "redis":
 		d.report(path, quote(name.Value)+" does not give the address of the server", "write store: {redis: {addresses: [127.0.0.1:6379]}}")
 	case name.Value != "memory":
 		d.report(path, quote(name.Value)+" is unknown", didYouMean(name.Value, accepted(reflect.TypeFor[Store]())))
@@ -131,6 +137,11 @@ const (
 
 // read fills in the defaults first.
 func (r *RedisStore) read(d *decoder, path string, n ast.Node) {
+	if text, ok := n.(*ast.StringNode); ok && strings.Contains(text.Value, "://") {
+		d.broken[path] = true
+		d.report(path, quote(text.Value)+" is a URL, and a mapping is wanted", "write redis: {"+redisMapping(text.Value)+"}")
+		return
+	}
 	*r = RedisStore{Prefix: defaultRedisPrefix, Deadline: defaultRedisDeadline, InFlight: defaultRedisInFlight}
 	d.object(path, n, reflect.ValueOf(r).Elem())
 }
@@ -140,6 +151,9 @@ func (r *RedisStore) read(d *decoder, path string, n ast.Node) {
 func (*RedisStore) unknown(p pair) string {
 	switch strings.ToLower(p.name) {
 	case "url", "uri", "dsn":
+		if text, ok := p.value.(*ast.StringNode); ok && strings.Contains(text.Value, "://") {
+			return "write " + redisMapping(text.Value)
+		}
 		return "give addresses: [HOST:PORT], and user and password_file beside it"
 	case "share", "max_size":
 		return "it belongs to local: {" + p.name + ": …}"
@@ -163,6 +177,41 @@ func (*LocalStore) unknown(p pair) string {
 		return "give share: 1/4 for one of four"
 	}
 	return ""
+}
+
+// redisMapping returns the settings that mean the same as the URL of a server. It does not repeat a password, nor a
+// user, which may be a password.
+func redisMapping(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" && u.Path == "" {
+		return "addresses: [HOST:PORT]"
+	}
+	var all []string
+	if u.Scheme == "unix" || u.Host == "" {
+		all = append(all, "socket: "+u.Path)
+	} else {
+		var addresses []string
+		for _, host := range strings.Split(u.Host, ",") {
+			if _, _, err := net.SplitHostPort(host); err != nil {
+				host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
+			}
+			addresses = append(addresses, strconv.Quote(host))
+		}
+		all = append(all, "addresses: ["+strings.Join(addresses, ", ")+"]")
+		if n, err := strconv.ParseUint(strings.Trim(u.Path, "/"), 10, 16); err == nil && n > 0 {
+			all = append(all, fmt.Sprintf("database: %d", n))
+		}
+	}
+	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
+		all = append(all, "tls: true")
+	}
+	if u.User != nil {
+		if u.User.Username() != "" {
+			all = append(all, "user: NAME")
+		}
+		all = append(all, "password_file: FILE")
+	}
+	return strings.Join(all, ", ")
 }
 
 func passwordRemedy(p pair) string {

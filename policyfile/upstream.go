@@ -12,6 +12,7 @@ import (
 type Upstream struct {
 	// URL is an http or https URL with a host. A path in it is put before the path of each request; requests
 	// with a segment of two dots are then refused.
+	// The text echo selects the built-in service that echoes requests, without their secrets.
 	URL string `yaml:"url"`
 	// ConnectTimeout is how long a connection may take to open. Default: 5s.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
@@ -35,6 +36,12 @@ type Upstream struct {
 	// TLS is for an https upstream.
 	TLS UpstreamTLS `yaml:"tls"`
 }
+
+// EchoUpstream is the URL of the built-in service.
+const EchoUpstream = "echo"
+
+// BuiltIn reports whether the proxy is in front of the built-in service.
+func (u *Upstream) BuiltIn() bool { return u.URL == "" || u.URL == EchoUpstream }
 
 func (*Upstream) short(list bool) string { return single("url", list) }
 
@@ -65,6 +72,12 @@ func (u *Upstream) check(s *source) {
 	if u.URL == "" {
 		if s.has("upstream") {
 			s.follow(path, "has no URL", "write it as in http://127.0.0.1:3000")
+		}
+		return
+	}
+	if u.URL == EchoUpstream {
+		if *t != (UpstreamTLS{}) {
+			s.follow("upstream.tls", "is given, and the built-in service has none", "remove tls, or give the URL of a service")
 		}
 		return
 	}

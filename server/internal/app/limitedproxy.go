@@ -41,7 +41,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	passing := proxy.Options{
 		Upstream:     target,
 		Transport:    a.transport,
-		UpstreamHost: f.Upstream.URL != "" && !f.Upstream.PreserveHost,
+		UpstreamHost: !f.Upstream.BuiltIn() && !f.Upstream.PreserveHost,
 		Trusted:      trusts(f.TrustedProxies),
 		ClientIP: func(r *http.Request) netip.Addr {
 			addr, _ := ip.Addr(r)
@@ -127,7 +127,7 @@ func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error)
 	o := &proxy.TransportOptions{
 		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
 	}
-	if u.URL == "" {
+	if u.BuiltIn() {
 		return nil, o, nil
 	}
 	target, err := url.Parse(u.URL)

@@ -24,8 +24,8 @@ func QuickStart() (text []byte, f *policyfile.File, err error) {
 // quickstart.yaml.
 func (a *App) announceQuickStart(w io.Writer) {
 	service := "a built-in service that echoes each request"
-	if u := a.file.Upstream.URL; u != "" {
-		service = u
+	if !a.file.Upstream.BuiltIn() {
+		service = a.file.Upstream.URL
 	}
 	fmt.Fprintf(w, "Sluice is running on its quick-start policy: each client address may send\n"+
 		"5 requests at once, and one more every 2 seconds.\n\n")

@@ -51,6 +51,13 @@ func newRoot() *cobra.Command {
 		Long: "Sluice limits rates: in front of a service, as a reverse proxy, and for other\n" +
 			"programs, as a service that decides.\n\n" +
 			"To see it work: sluice serve",
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Name() == "serve" || cmd.Name() == "version" || cmd.Name() == "help" {
+				return nil // serve also reads which variables its file names
+			}
+			_, err := checkEnvironment(nil)
+			return err
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

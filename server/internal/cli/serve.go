@@ -41,6 +41,10 @@ func newServe() *cobra.Command {
 				return err
 			}
 			reloads.loaded(f)
+			unknown, err := checkEnvironment(f)
+			if err != nil {
+				return err
+			}
 			token, err := adminToken(&f.Admin, s.adminTokenFile)
 			if err != nil {
 				return err
@@ -52,6 +56,14 @@ func newServe() *cobra.Command {
 			logger, err := newLogger(cmd.ErrOrStderr(), f.Log)
 			if err != nil {
 				return err
+			}
+			for _, name := range unknown {
+				logger.Warn("a variable begins as settings do and is none, so it is ignored", "variable", name)
+			}
+			if !quickStart {
+				for _, w := range f.Warnings() {
+					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
+				}
 			}
 			o := app.Options{File: f, Token: token, APIToken: callers, Version: versionName(), Logger: logger}
 			if !quickStart {

@@ -22,7 +22,7 @@ type settings struct {
 	proxy          address
 	api            address
 	admin          address
-	upstream       upstream
+	upstream       proxied
 	adminTokenFile string
 	apiTokenFile   string
 	logLevel       choice
@@ -36,7 +36,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.proxy, "listen-proxy", "where traffic arrives, `HOST:PORT` or off (default 127.0.0.1:8080)")
 	flags.Var(&s.api, "listen-api", "where other programs get decisions, `HOST:PORT` or off (default 127.0.0.1:8081)")
 	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT` or off (default 127.0.0.1:9090)")
-	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy (default a built-in one)")
+	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	flags.StringVar(&s.apiTokenFile, "api-token-file", "", "`FILE` that holds the token of the decision API")
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
@@ -99,8 +99,8 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	s.proxy.over(&f.Listen.Proxy)
 	s.api.over(&f.Listen.API)
 	s.admin.over(&f.Listen.Admin)
-	if s.upstream != "" {
-		f.Upstream.URL = string(s.upstream)
+	if u := s.upstream.upstream; u != "" {
+		f.Upstream.URL = string(u)
 	}
 	if s.logLevel.text != "" {
 		f.Log.Level = s.logLevel.text
@@ -144,6 +144,18 @@ func (a address) over(l *policyfile.Listener) {
 	default:
 		l.Address = string(a)
 	}
+}
+
+// proxied is a flag: the URL of a service, or echo.
+type proxied struct{ upstream }
+
+// Set checks a URL, or the word echo.
+func (p *proxied) Set(text string) error {
+	if text == policyfile.EchoUpstream {
+		p.upstream = upstream(text)
+		return nil
+	}
+	return p.upstream.Set(text)
 }
 
 // upstream is a flag: the URL of a service.

@@ -54,6 +54,9 @@ func newValidate() *cobra.Command {
 				for line := range strings.Lines(app.DescribeStore(f)) {
 					text += "  " + strings.TrimRight(line, "\n") + "\n"
 				}
+				for _, w := range f.Warnings() {
+					text += "  warning: " + w.Error() + "\n"
+				}
 				if connect {
 					report, err := app.CheckStore(cmd.Context(), f)
 					if err != nil {

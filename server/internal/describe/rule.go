@@ -22,7 +22,10 @@ func Policy(p *policy.Policy, o *policy.Options, remote bool) string {
 		fmt.Fprintf(&b, "  rule %s\n", r.Name)
 		write(&b, rule(r, remote))
 	}
-	if o.Default == policy.Deny {
+	switch {
+	case o.Default == policy.Deny && o.Shadow:
+		b.WriteString("  the default would refuse requests that match no rule; in shadow, they pass\n")
+	case o.Default == policy.Deny:
 		b.WriteString("  the default refuses requests that match no rule\n")
 	}
 	if text := encodedSlash(p, o); text != "" {

@@ -1,0 +1,172 @@
+package policyfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// checkEffects reports settings that can have no effect, because another setting makes them meaningless.
+func (f *File) checkEffects(s *source) {
+	f.checkListeners(s)
+	bypass := map[string]bool{}
+	for i := range f.Classes {
+		bypass[f.Classes[i].Name] = f.Classes[i].Bypass
+	}
+	limited := map[string]bool{}
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		limited[r.Name] = len(r.limitsGiven()) > 0 || r.Limit != nil
+	}
+	for i := range f.Rules {
+		r, path := &f.Rules[i], fmt.Sprintf("rules[%d]", i)
+		r.checkWaiting(s, path)
+		r.checkUnlimited(s, path)
+		for j, name := range r.Match.Class {
+			if bypass[name] {
+				s.follow(fmt.Sprintf("%s.match.class[%d]", path, j), quote(name)+" is a class that bypasses all rules, so the rule gets none of its requests", "leave it out, or remove bypass from the class")
+			}
+		}
+		if p := r.Match.Pressure; p != nil {
+			if has, known := limited[p.Of]; known && !has {
+				s.follow(path+".match.pressure.of", quote(p.Of)+" is a rule without a limit, which is never under pressure", "name a rule that has a limit")
+			}
+		}
+		for j := range r.Key {
+			if part := r.Key[j].Part; part == "global" || strings.HasPrefix(part, "constant:") {
+				s.idle(fmt.Sprintf("%s.key[%d].on_missing", path, j), r.Key[j].OnMissing != 0, "is given, and no request lacks "+quote(part), "remove it")
+			}
+		}
+		if w := &r.WhenLimited; w.Body == "" && w.File == "" && !s.has(path+".when_limited.body") {
+			s.idle(path+".when_limited.content_type", w.ContentType != "", "is given, and there is neither body nor file", "give one of them, or remove it")
+		}
+	}
+}
+
+// idle reports a setting without an effect if the file, or the program that made it, gives the setting.
+func (s *source) idle(path string, given bool, problem, suggestion string) {
+	if given || s.has(path) {
+		s.followKey(path, problem, suggestion)
+	}
+}
+
+// checkListeners reports settings of listeners that are off.
+func (f *File) checkListeners(s *source) {
+	for _, l := range []struct {
+		path string
+		Listener
+	}{{"listen.proxy", f.Listen.Proxy}, {"listen.api", f.Listen.API}, {"listen.admin", f.Listen.Admin}} {
+		if l.Off() {
+			s.idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
+		}
+	}
+	if f.Listen.Proxy.Off() {
+		const problem, remedy = "is given, and listen.proxy is off", "remove it, or turn the proxy on"
+		s.idle("upstream", false, problem, remedy)
+		s.idle("http.max_proxy_body_size", f.HTTP.MaxProxyBodySize != 0, problem, remedy)
+	}
+	if f.Listen.API.Off() && f.Listen.Admin.Off() {
+		s.idle("admin", f.Admin != (Admin{}), "is given, and listen.admin and listen.api are off", "remove it, or turn one of them on")
+	}
+}
+
+// limitsGiven returns the limits of a rule as they are given.
+func (r *Rule) limitsGiven() []Limit {
+	if r.Limit != nil {
+		return []Limit{*r.Limit}
+	}
+	return r.Limits
+}
+
+// checkWaiting reports settings about waiting where no request can wait.
+func (r *Rule) checkWaiting(s *source, path string) {
+	given := r.limitsGiven()
+	if len(given) == 0 {
+		return // checkUnlimited reports them
+	}
+	buckets := slices.ContainsFunc(given, func(l Limit) bool { return l.Algorithm == "token_bucket" })
+	queues := slices.ContainsFunc(given, func(l Limit) bool { return l.Queue > 0 }) || r.Overrides.File != "" ||
+		slices.ContainsFunc(r.Overrides.List, func(o Override) bool {
+			return o.Limit != nil && o.Limit.Queue > 0 || slices.ContainsFunc(o.Limits, func(n Numbers) bool { return n.Queue > 0 })
+		})
+	why, remedy := "no limit of the rule lets requests wait", "remove it, or use a token_bucket, or a leaky_bucket or concurrency limit with a queue"
+	if slices.ContainsFunc(given, func(l Limit) bool { return l.Algorithm == "leaky_bucket" || l.Algorithm == "concurrency" }) {
+		remedy = "remove it, or give the leaky_bucket or concurrency limit a queue"
+	}
+	waits := buckets || queues
+	if r.MaxWait != nil && *r.MaxWait > 0 && !waits {
+		s.follow(path+".max_wait", fmt.Sprintf("is %v, and %s", *r.MaxWait, why), remedy)
+		return
+	}
+	switch {
+	case r.WhenLimited.Action == "degrade" || r.WhenLimited.Action == "mark":
+		waits, why, remedy = false, "a rule that degrades or marks lets no request wait", "remove it"
+	case r.MaxWait != nil && *r.MaxWait == 0:
+		waits, why, remedy = false, "max_wait: 0s lets no request wait", "remove one of them"
+	case waits && r.MaxWait == nil && !queues:
+		waits, why, remedy = false, "a token_bucket lets requests wait only with a max_wait", "give max_wait, or remove it"
+	}
+	if !waits {
+		s.idle(path+".max_waiting", r.MaxWaiting != 0, "is given, and "+why, remedy)
+		s.idle(path+".max_waiting_per_key", r.MaxWaitingPerKey != 0, "is given, and "+why, remedy)
+	}
+}
+
+// checkUnlimited reports settings about limits in a rule without a limit.
+func (r *Rule) checkUnlimited(s *source, path string) {
+	problem, remedy := "is given, and the rule has no limit, only a bandwidth", "remove it, or give a limit"
+	switch {
+	case r.Always:
+		problem, remedy = "is given, and a rule that always limits has no limit that could use it", "remove it, or replace always by a limit"
+	case len(r.limitsGiven()) > 0 || r.Bandwidth == nil:
+		return
+	}
+	for _, x := range []struct {
+		name  string
+		given bool
+	}{
+		{"cost", r.Cost != (Cost{})},
+		{"count_status", len(r.CountStatus) > 0},
+		{"floor", r.Floor != 0},
+		{"ban", r.Ban != nil},
+		{"max_wait", r.MaxWait != nil},
+		{"max_waiting", r.MaxWaiting != 0},
+		{"max_waiting_per_key", r.MaxWaitingPerKey != 0},
+	} {
+		s.idle(path+"."+x.name, x.given, problem, remedy)
+	}
+	refuses := r.Always || r.Deny != nil || slices.ContainsFunc(r.Key, func(k KeyPart) bool { return k.OnMissing == policy.MissingDeny })
+	if !refuses {
+		s.idle(path+".reserved", len(r.Reserved) > 0, problem, remedy)
+		s.idle(path+".when_limited", false, problem, remedy)
+	}
+}
+
+// Warnings returns the settings of a valid file that probably do not do what its author wants. The server uses
+// such a file all the same. Each entry has its position.
+func (f *File) Warnings() Errors {
+	s := f.blank()
+	if f.Upstream.URL == "" && !f.Listen.Proxy.Off() {
+		s.follow("upstream", "is missing, so a built-in service answers each request of the proxy with the text of the request",
+			"give the URL of a service, upstream: echo to keep the built-in one, or listen: {proxy: off}")
+	}
+	if r := f.Store.Redis; r != nil && r.Local != (LocalStore{}) && !f.usesLocal() {
+		s.followKey(redisPath+".local", "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
+	}
+	if f.Store.Redis == nil && s.has("on_store_error") {
+		s.followKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")
+	}
+	for i := range f.Classes {
+		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))
+	}
+	for i := range f.Rules {
+		f.Rules[i].Match.unknownMethods(s, fmt.Sprintf("rules[%d].match", i))
+	}
+	if len(s.errs) == 0 {
+		return nil
+	}
+	s.errs.sort(s.name)
+	return s.errs
+}
