@@ -17,6 +17,10 @@ import (
 // The client's options must have MaxRetries -1 and ContextTimeoutEnabled true, also if
 // redis.NewFailoverClient or redis.NewUniversalClient makes it. Derive makes such a client
 // from one with other options.
+//
+// New adds a hook to the client: an attempt to connect that takes long is repeated beside the first
+// one. Without it, a store would be late when lost packets arrive again. For a cluster, the hook is
+// for nodes that the client has not called before.
 func New(c redis.UniversalClient, o redisstore.Options) (*redisstore.Store, error) {
 	scripts, err := NewClient(c)
 	if err != nil {
