@@ -15,7 +15,10 @@ type Admission struct {
 	left    atomic.Bool
 }
 
-// Settles reports whether Leave needs the outcome.
+// Holds reports whether Leave ends leases, for which Outcome.Running matters.
+func (a *Admission) Holds() bool { return a != nil && a.leases != nil }
+
+// Settles reports whether Leave needs the outcome to settle charges.
 func (a *Admission) Settles() bool {
 	if a == nil {
 		return false
@@ -31,8 +34,8 @@ func (a *Admission) Settles() bool {
 	return false
 }
 
-// Leave ends the request's leases. It settles the other charges at the real cost of the request, which
-// is zero for a request that does not count. Call it once, when the request has been handled or has
+// Leave ends the request's leases, unless its work may go on: then they end by their time to live. It settles
+// the other charges at the real cost of the request, which is zero for a request that does not count. Call it once, when the request has been handled or has
 // panicked; a second call does nothing. The end of ctx does not stop it; the values of ctx are for
 // Options.OnError.
 func (a *Admission) Leave(ctx context.Context, o policy.Outcome) {
@@ -40,8 +43,12 @@ func (a *Admission) Leave(ctx context.Context, o policy.Outcome) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	a.leases.release(ctx)
-	counts := a.gate.o.Counts == nil || a.gate.o.Counts(o)
+	if o.Running {
+		a.leases.abandon()
+	} else {
+		a.leases.release(ctx)
+	}
+	counts := o.Unknown || a.gate.o.Counts == nil || a.gate.o.Counts(o)
 	for i := range a.results {
 		r := &a.results[i]
 		if !r.Charged() || r.IsLease() {

@@ -98,6 +98,17 @@ func (h *leases) cancel(ctx context.Context) {
 	}
 }
 
+// abandon stops renewing the leases and leaves them to their time to live, for a request whose work may go on.
+func (h *leases) abandon() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended = true
+	h.timer.Stop()
+}
+
 // endLease ends one lease.
 type endLease func(context.Context, sluice.Charge) error
 

@@ -149,7 +149,8 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 	if v.Err != nil && (!gone || !v.Abandoned()) {
 		m.o.OnError(r, v.Err)
 	}
-	if (v.Err != nil || err != nil) && gone {
+	if (v.Err != nil || err != nil || admission != nil) && gone {
+		// Nothing was handled, so nothing is charged that can be given back.
 		admission.Leave(ctx, policy.Outcome{Status: statusGone})
 		w.WriteHeader(statusGone)
 		return
@@ -181,30 +182,31 @@ func isGone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.
 
 // handle runs the handler, and ends the admission with the outcome.
 func handle(ctx context.Context, w http.ResponseWriter, r *http.Request, next http.Handler, v *policy.Verdict, admission *gate.Admission) {
-	if !admission.Settles() {
+	settles := admission.Settles()
+	if !settles && !admission.Holds() {
 		defer admission.Leave(ctx, policy.Outcome{})
 		next.ServeHTTP(w, r)
 		return
 	}
-	record, w := newRecorder(w)
+	client := r.Context()
+	r, pending := withPending(r)
+	if !settles {
+		defer func() { admission.Leave(ctx, policy.Outcome{Running: pending.running}) }()
+		next.ServeHTTP(w, r)
+		return
+	}
+	record, w := newRecorder(client, w, pending)
 	var sent *countedBody
 	if r.Body != nil && r.Body != http.NoBody && costsRequestBytes(v) {
 		sent = &countedBody{ReadCloser: r.Body}
-		r = r.WithContext(r.Context())
 		r.Body = sent
 	}
 	panicked := true
 	defer func() {
-		o := policy.Outcome{Status: record.status, ResponseBytes: record.bytes, RequestBytes: sent.read(), Header: record.find}
-		switch {
-		case o.Status != 0:
-		case panicked:
-			o.Status = http.StatusInternalServerError
-		default:
-			o.Status = http.StatusOK
-		}
+		o := record.outcome(panicked)
+		o.RequestBytes = sent.read()
 		if r.Method == http.MethodHead {
-			o.ResponseBytes = 0 // whatever the handler wrote
+			o.ResponseBytes, o.Partial = 0, false // whatever the handler wrote
 		}
 		admission.Leave(ctx, o)
 	}()

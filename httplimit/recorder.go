@@ -2,17 +2,73 @@ package httplimit
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+
+	"github.com/sluicehq/sluice/policy"
 )
 
 // recorder records the status of a response, and how many bytes its body has. The writer that
 // newRecorder returns has the same optional methods as the ResponseWriter.
 type recorder struct {
 	http.ResponseWriter
-	status int
-	bytes  int64
+	ctx      context.Context //nolint:containedctx // of the request, which ends when the client leaves
+	status   int
+	late     bool // the client had left before the status was written
+	bytes    int64
+	failed   bool // a write failed
+	hijacked bool
+	reported *Pending
+}
+
+// begin records the status of the response, if it is the first one.
+func (w *recorder) begin(status int) {
+	if w.status == 0 {
+		w.status, w.late = status, w.ctx.Err() != nil
+	}
+}
+
+// wrote records a write.
+func (w *recorder) wrote(n int64, err error) {
+	w.bytes += n
+	w.failed = w.failed || err != nil
+}
+
+// outcome returns the outcome of a request whose handler has returned, or has panicked. If the client left
+// before the handler wrote a status, the outcome is unknown: the handler may have stopped because the
+// client left.
+func (w *recorder) outcome(panicked bool) policy.Outcome {
+	o := policy.Outcome{Status: w.status, ResponseBytes: w.bytes + w.reported.discarded, Header: w.find, Running: w.reported.running}
+	gone := w.ctx.Err() != nil
+	switch {
+	case w.reported.unknown:
+		o.Unknown = true
+	case w.reported.answered != 0:
+		o.Status = w.reported.answered
+	case w.status != 0:
+		o.Unknown = w.late
+	case gone:
+		o.Unknown = true
+	case panicked:
+		o.Status = http.StatusInternalServerError
+	default:
+		o.Status = http.StatusOK
+	}
+	o.Partial = !w.reported.complete && (panicked || w.failed || w.hijacked || gone && !w.isWhole())
+	return o
+}
+
+// isWhole reports whether a client that has left had received the whole response, as far as it can know:
+// the end of a body without a length comes after the handler.
+func (w *recorder) isWhole() bool {
+	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+		return true
+	}
+	length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
+	return err == nil && w.bytes >= length
 }
 
 // find returns a header of the response, or a trailer.
@@ -31,36 +87,30 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader records the first status that is final.
 func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		w.status = status
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *recorder) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
+	w.wrote(int64(n), err)
 	return n, err
 }
 
 // WriteString is for io.WriteString.
 func (w *recorder) WriteString(s string) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.bytes += int64(n)
+	w.wrote(int64(n), err)
 	return n, err
 }
 
 // FlushError sends what is written so far.
 func (w *recorder) FlushError() error {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.begin(http.StatusOK)
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
@@ -73,26 +123,23 @@ type (
 )
 
 func (f flusher) Flush() {
-	if f.w.status == 0 {
-		f.w.status = http.StatusOK
-	}
+	f.w.begin(http.StatusOK)
 	f.w.ResponseWriter.(http.Flusher).Flush()
 }
 
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buf, err := h.w.ResponseWriter.(http.Hijacker).Hijack()
-	if err == nil && h.w.status == 0 {
-		h.w.status = http.StatusSwitchingProtocols
+	if err == nil {
+		h.w.begin(http.StatusSwitchingProtocols)
+		h.w.hijacked = true
 	}
 	return conn, buf, err
 }
 
 func (f readerFrom) ReadFrom(src io.Reader) (int64, error) {
-	if f.w.status == 0 {
-		f.w.status = http.StatusOK
-	}
+	f.w.begin(http.StatusOK)
 	n, err := f.w.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
-	f.w.bytes += n
+	f.w.wrote(n, err)
 	return n, err
 }
 
@@ -102,8 +149,8 @@ func (p pusher) Push(target string, o *http.PushOptions) error {
 
 // newRecorder wraps a ResponseWriter. The writer is a Flusher, Hijacker,
 // ReaderFrom or Pusher only if the ResponseWriter is.
-func newRecorder(w http.ResponseWriter) (*recorder, http.ResponseWriter) {
-	r := &recorder{ResponseWriter: w}
+func newRecorder(ctx context.Context, w http.ResponseWriter, reported *Pending) (*recorder, http.ResponseWriter) {
+	r := &recorder{ResponseWriter: w, ctx: ctx, reported: reported}
 	return r, expose(r, w, flusher{r}, hijacker{r}, readerFrom{r}, pusher{r})
 }
 

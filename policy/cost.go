@@ -220,6 +220,14 @@ type Outcome struct {
 	// Header returns a header of the response, by its canonical name; nil for a response without
 	// headers.
 	Header func(name string) (value string, ok bool)
+	// Unknown means that nobody saw the response, for example because the client left before it began. The
+	// request counts whatever its status, and at least its estimate stays charged.
+	Unknown bool
+	// Partial means that the response broke off. At least the estimate of its size stays charged.
+	Partial bool
+	// Running means that the work may go on after the request, for example in a service behind a proxy. Leases
+	// are then not released: they end by their time to live.
+	Running bool
 }
 
 // Settles reports whether the charge must be settled after the request has been handled, at the units
@@ -233,23 +241,31 @@ func (m *LimitResult) Settles() bool {
 }
 
 // Actual returns how many units a handled request really cost; zero if its status does not count.
-// m.Request.Cost units have been taken already.
+// m.Request.Cost units have been taken already, and an outcome that is not known gives none of them back.
 func (m *LimitResult) Actual(o Outcome) int64 {
 	taken := m.Request.Cost
 	if !m.Settles() {
 		return taken
 	}
-	if !m.Rule.counts(o.Status) {
+	if !o.Unknown && !m.Rule.counts(o.Status) {
 		return 0
 	}
 	c := &m.Rule.Cost
 	switch c.Source {
 	case CostRequestBytes:
-		return c.capped(max(0, o.RequestBytes))
+		least := int64(0)
+		if o.Unknown {
+			least = min(taken, c.Estimate) // the bytes that came are known; a declared size is not an estimate
+		}
+		return c.capped(max(least, o.RequestBytes))
 	case CostResponseBytes:
-		return c.capped(max(0, o.ResponseBytes))
+		least := int64(0)
+		if o.Unknown || o.Partial {
+			least = taken
+		}
+		return max(least, c.capped(max(0, o.ResponseBytes)))
 	case CostResponseHeader:
-		if o.Header == nil {
+		if o.Header == nil || o.Unknown {
 			return taken
 		}
 		if text, ok := o.Header(c.Header); ok {

@@ -38,6 +38,13 @@ func TestCostSources(t *testing.T) {
 		{name: "a header that is not a number", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("-5")}, actual: 10},
 		{name: "a capped header", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10, Max: 15}, taken: 10, settles: true, outcome: policy.Outcome{Header: header("99")}, actual: 15},
 		{name: "a status that counts", counts: []policy.StatusRange{policy.Status(401), {500, 599}}, taken: 1, settles: true, outcome: policy.Outcome{Status: 502}, actual: 1},
+		{name: "sent bytes of an unknown outcome", cost: policy.Cost{Source: policy.CostRequestBytes, Estimate: 20}, a: policy.Attributes{RequestBytes: -1}, taken: 20, settles: true, outcome: policy.Outcome{Unknown: true, RequestBytes: 3}, actual: 20},
+		{name: "declared bytes of an unknown outcome", cost: policy.Cost{Source: policy.CostRequestBytes, Estimate: 20}, a: policy.Attributes{RequestBytes: 4000}, taken: 4000, settles: true, outcome: policy.Outcome{Unknown: true, RequestBytes: 300}, actual: 300},
+		{name: "an unknown response", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}, counts: []policy.StatusRange{policy.Status(401)}, taken: 10, settles: true, outcome: policy.Outcome{Unknown: true, Status: 200}, actual: 10},
+		{name: "a small part of a response", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Partial: true, Status: 200, ResponseBytes: 3}, actual: 10},
+		{name: "a large part of a response", cost: policy.Cost{Source: policy.CostResponseBytes, Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Partial: true, Status: 200, ResponseBytes: 30}, actual: 30},
+		{name: "the header of an unknown response", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Unknown: true, Header: header("3")}, actual: 10},
+		{name: "the header of a part of a response", cost: policy.Cost{Source: policy.CostResponseHeader, Header: "x-tokens", Estimate: 10}, taken: 10, settles: true, outcome: policy.Outcome{Partial: true, Status: 200, Header: header("3")}, actual: 3},
 		{name: "a status that does not count", counts: []policy.StatusRange{policy.Status(401)}, taken: 1, settles: true, outcome: policy.Outcome{Status: 200}, actual: 0},
 		{
 			name: "bytes of a status that does not count", counts: []policy.StatusRange{{200, 299}},
