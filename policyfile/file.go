@@ -107,6 +107,12 @@ func Default() *File {
 			HeaderTimeout: 10 * time.Second,
 			ReadTimeout:   30 * time.Second,
 			IdleTimeout:   2 * time.Minute,
+			MinBodyRate:   1 << 10,
+			BodyGrace:     20 * time.Second,
+			BodyTimeout:   time.Hour,
+
+			MaxConnections:          10_000,
+			MaxConnectionsPerClient: 1000,
 		},
 		Log:          Log{Level: "info", Format: "text", Sample: 10},
 		DrainTimeout: 30 * time.Second,

@@ -45,7 +45,8 @@ func TestParseAll(t *testing.T) {
 		Jitter:     time.Second,
 		HTTP: HTTP{
 			MaxHeaderSize: 32 << 10, MaxBodySize: 2 << 20, MaxProxyBodySize: 1e9, HeaderTimeout: 5 * time.Second,
-			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxConnections: 1000,
+			ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			MinBodyRate: 4 << 10, BodyGrace: 10 * time.Second, BodyTimeout: 10 * time.Minute, MaxConnections: 1000, MaxConnectionsPerClient: 100,
 		},
 		Admin:        Admin{TokenFile: "/run/secrets/token"},
 		Log:          Log{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},

@@ -70,8 +70,21 @@ type HTTP struct {
 	ReadTimeout time.Duration `yaml:"read_timeout"`
 	// IdleTimeout is how long a connection may be idle between requests. Default: 2m.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxConnections bounds the connections of each listener. 0 means unbounded. Default: 0.
+	// MinBodyRate is how many bytes a second a client must send of a request's body, or receive of a response, on
+	// average over the time in which the proxy waits for it. 0B means no least rate. Default: 1KiB.
+	MinBodyRate Size `yaml:"min_body_rate"`
+	// BodyGrace is how long the proxy waits for a client in addition to the time that min_body_rate gives it.
+	// A pause always ends after a minute. Default: 20s.
+	BodyGrace time.Duration `yaml:"body_grace"`
+	// BodyTimeout is how long the proxy waits for a client to send the body of a request, in all. 0 means
+	// unbounded. Default: 1h.
+	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// MaxConnections bounds the connections of each listener. Further ones wait. 0 means unbounded. Default: 10000.
 	MaxConnections int `yaml:"max_connections" unit:"connections"`
+	// MaxConnectionsPerClient bounds the connections of each client address to each listener; further ones are
+	// closed. An IPv6 client is its /64 network. It does not bound trusted_proxies. 0 means
+	// unbounded. Default: 1000.
+	MaxConnectionsPerClient int `yaml:"max_connections_per_client" unit:"connections"`
 }
 
 // Admin protects the calls that change state. Give token_file or token, not both.
@@ -138,6 +151,15 @@ func (f *File) check(s *source) {
 	}
 	if f.HTTP.MaxBodySize < 1 {
 		s.follow("http.max_body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
+	}
+	if s.has("http.body_grace") && f.HTTP.MinBodyRate == 0 {
+		s.follow("http.body_grace", "has no effect, because min_body_rate is 0", "remove it, or give a rate such as 1KiB")
+	}
+	if f.HTTP.MinBodyRate > 0 && f.HTTP.BodyGrace == 0 {
+		s.follow("http.body_grace", "is 0, which ends a body whose first byte is not there at once", "give a time such as 20s")
+	}
+	if n, all := f.HTTP.MaxConnectionsPerClient, f.HTTP.MaxConnections; s.has("http.max_connections_per_client") && all > 0 && n > all {
+		s.follow("http.max_connections_per_client", fmt.Sprintf("is %d, more than max_connections, %d", n, all), "give less, so that one client cannot take all")
 	}
 	if f.HTTP.HeaderTimeout == 0 {
 		s.follow("http.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")

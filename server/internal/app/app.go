@@ -73,11 +73,16 @@ type App struct {
 	transport *proxy.Transport // to the upstream
 	elsewhere *proxy.Transport // to the upstreams of rules that degrade
 	fallbacks *proxy.Fallbacks
+	abandoned *proxy.Abandoned // requests whose clients have left
 	echo      *http.Server
 	pipe      *pipeListener
 
 	errorLog  *telemetry.Sampler // samples errors of the store
 	answerLog *telemetry.Sampler // samples answers that cannot be sent
+	// These sample failures of the upstream, of clients, and what package net/http logs.
+	upstreamLog, clientLog, serverLog *telemetry.Sampler
+
+	refused atomic.Uint64 // connections beyond what a client may have
 
 	cut      context.CancelFunc // ends the contexts of all requests
 	draining atomic.Bool
@@ -101,6 +106,8 @@ func New(o Options) (*App, error) {
 	a := &App{
 		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()},
 		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
+		upstreamLog: telemetry.NewSampler(errorsPerSecond), clientLog: telemetry.NewSampler(errorsPerSecond),
+		serverLog: telemetry.NewSampler(errorsPerSecond),
 	}
 	if err := a.assemble(); err != nil {
 		a.Close()
@@ -174,6 +181,8 @@ func (a *App) assemble() error {
 	}
 	a.publishStats()
 	a.publishReloads()
+	a.metrics.Counter("sluice_refused_connections_total", "Connections that were closed because their clients had as many as a client may have.",
+		func() float64 { return float64(a.refused.Load()) })
 	return a.listen(limited)
 }
 
@@ -230,7 +239,7 @@ func (a *App) listen(limited http.Handler) error {
 		if ln == nil {
 			continue
 		}
-		s := newServer(ctx, l.name, ln, config, l.handler, l.limits, a.logger)
+		s := newServer(ctx, l.name, ln, config, l.handler, l.limits, newErrorLog(a.logger, a.serverLog))
 		s.at = l.at.Address
 		a.servers = append(a.servers, s)
 		if l.access != nil {
@@ -244,6 +253,14 @@ func (a *App) listen(limited http.Handler) error {
 		return errors.New("all listeners are off; leave one on")
 	}
 	return nil
+}
+
+// connectionBounds returns what each listener accepts. Trusted proxies connect for many clients.
+func (a *App) connectionBounds() connectionBounds {
+	return connectionBounds{
+		most: a.file.HTTP.MaxConnections, perClient: a.file.HTTP.MaxConnectionsPerClient,
+		exempt: trusts(a.file.TrustedProxies), refused: &a.refused,
+	}
 }
 
 // admin returns the handler of the admin listener.
@@ -302,6 +319,9 @@ func (a *App) Close() {
 func (a *App) release() {
 	if a.cut != nil {
 		a.cut()
+	}
+	if a.abandoned != nil {
+		a.abandoned.Close()
 	}
 	if a.echo != nil {
 		_ = a.echo.Close() // only the proxy uses the built-in service

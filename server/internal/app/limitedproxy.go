@@ -33,11 +33,8 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		transport.Dial = a.pipe.Dial
 	}
 	a.transport = proxy.NewTransport(*transport)
-	var failures []string
-	for _, x := range proxy.Failures {
-		failures = append(failures, x.String())
-	}
-	a.metrics.SetFailures(failures)
+	a.abandoned = proxy.NewAbandoned(proxy.AbandonedOptions{Most: mostAbandoned(f.Upstream.MaxConnections)})
+	a.publishFailures()
 	passing := proxy.Options{
 		Upstream:     target,
 		Transport:    a.transport,
@@ -50,10 +47,16 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		Upgrades:       slices.DeleteFunc(slices.Clone(f.Upstream.Upgrades), func(protocol string) bool { return protocol == "none" }),
 		MethodOverride: f.Upstream.MethodOverride,
 
-		Stall:   a.o.Stall,
-		MaxBody: int64(f.HTTP.MaxProxyBodySize),
-		Failed:  func(x proxy.Failure) { a.metrics.Failed(x.String()) },
-		Logger:  a.logger,
+		Stall:       a.o.Stall,
+		MaxBody:     int64(f.HTTP.MaxProxyBodySize),
+		MinRate:     int64(f.HTTP.MinBodyRate),
+		Grace:       f.HTTP.BodyGrace,
+		BodyTimeout: f.HTTP.BodyTimeout,
+		Abandoned:   a.abandoned,
+		Failed:      a.failed,
+		Sample:      a.sampleFailure,
+		Logger:      a.logger,
+		ErrorLog:    newErrorLog(a.logger, a.serverLog),
 	}
 	pass, err := proxy.New(passing)
 	if err != nil {

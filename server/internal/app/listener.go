@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"syscall"
 
 	"github.com/sluicehq/sluice/policyfile"
@@ -40,53 +39,4 @@ func upper(name string) string {
 		}
 	}
 	return string(b)
-}
-
-// boundedListener accepts a bounded number of connections at once. Further connections wait in the kernel's
-// queue.
-type boundedListener struct {
-	net.Listener
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newBoundedListener(l net.Listener, most int) net.Listener {
-	if most <= 0 {
-		return l
-	}
-	return &boundedListener{Listener: l, free: make(chan struct{}, most), closed: make(chan struct{})}
-}
-
-// Accept waits until a connection may be open, and then for a connection.
-func (l *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &boundedConn{Conn: c, leave: sync.OnceFunc(func() { <-l.free })}, nil
-}
-
-// Close closes the listener.
-func (l *boundedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// boundedConn makes room for another connection when it is closed.
-type boundedConn struct {
-	net.Conn
-	leave func()
-}
-
-// Close closes the connection.
-func (c *boundedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

@@ -20,9 +20,10 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.release()
 	var running sync.WaitGroup
 	failed := make(chan error, len(a.servers))
+	bounds := a.connectionBounds()
 	for _, s := range a.servers {
 		running.Go(func() {
-			if err := s.serve(a.file.HTTP.MaxConnections); err != nil {
+			if err := s.serve(bounds); err != nil {
 				failed <- fmt.Errorf("sluice: the %s listener: %w", s.name, err)
 			}
 		})
@@ -75,6 +76,7 @@ func (a *App) drain() error {
 		err = fmt.Errorf("sluice: requests were cut off: they did not end within drain_timeout, %v", a.file.DrainTimeout)
 	}
 	a.cut()
+	a.abandoned.Close()
 	err = errors.Join(err, a.each(func(s *server) error {
 		if s.name != Admin {
 			s.close()

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -38,7 +38,7 @@ type limits struct {
 	headerBytes               int
 }
 
-func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Config, h http.Handler, l limits, logger *slog.Logger) *server {
+func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Config, h http.Handler, l limits, errorLog *log.Logger) *server {
 	s := &server{name: name, ln: ln, tls: config != nil, served: make(chan struct{})}
 	s.http = &http.Server{
 		Handler:           s.count(framed(h)),
@@ -51,7 +51,7 @@ func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Co
 		ConnState:         s.connState,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		ErrorLog:          errorLog,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250},
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is a request like others
@@ -60,9 +60,9 @@ func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Co
 }
 
 // serve answers until the server drains; the error is nil then.
-func (s *server) serve(most int) error {
+func (s *server) serve(bounds connectionBounds) error {
 	defer close(s.served)
-	ln := newBoundedListener(s.ln, most)
+	ln := newBoundedListener(s.ln, bounds)
 	var err error
 	if s.tls {
 		err = s.http.ServeTLS(ln, "", "")

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,13 @@ import (
 // patience is how long tests wait for what must come.
 const patience = 20 * time.Second
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(isService) != "" {
+		serveTests()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // free has all listeners on free ports.
 const free = "version: 1\nlisten: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: '127.0.0.1:0'}\n"

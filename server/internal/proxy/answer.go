@@ -2,10 +2,15 @@ package proxy
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/sluicehq/sluice/httplimit"
 )
 
 // answer is the ResponseWriter that an upstream's answer is written to. The middleware that
@@ -15,19 +20,30 @@ import (
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	stall   time.Duration
-	// body is the body of a request over HTTP/1, nil if it has none.
+	pace    pace
+	client  context.Context //nolint:containedctx // of the request, which ends when the client leaves
+	// body is the body of the request, nil if it has none.
 	body *patientBody
+	// pending and passage are set if something depends on the outcome of the request.
+	pending *httplimit.Pending
+	passage *passage
+	// own says that the answer is the proxy's, and hijacked that the connection is an upgraded one.
+	own, hijacked bool
+	// stuck says that a write failed: the client receives nothing more.
+	stuck     bool
+	discarded int64
 	// upstream is the header under construction, until it is written.
 	upstream http.Header
 	written  bool
 }
 
-func newAnswer(w http.ResponseWriter, stall time.Duration) *answer {
+func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{
 		ResponseWriter: w,
 		control:        http.NewResponseController(w),
-		stall:          stall,
+		pace:           p.pace(),
+		client:         r.Context(),
+		pending:        httplimit.PendingOf(r),
 		upstream:       http.Header{},
 	}
 	// The server's own limits are for answers that this program makes. The upstream may take
@@ -61,7 +77,13 @@ func (a *answer) WriteHeader(status int) {
 		return
 	}
 	a.merge()
-	if !a.body.whole() {
+	if !a.own {
+		a.pending.Answered(status)
+		if a.body != nil {
+			a.body.answered.Store(true)
+		}
+	}
+	if a.body != nil && a.body.http1 && !a.body.isWhole() {
 		// The rest of the body may never come, and it is not a request. Without this header,
 		// the server would also read the rest itself before it sends the answer. Then the
 		// answer would come late, or broken if a service answers while the body still comes.
@@ -87,30 +109,116 @@ func (a *answer) Write(piece []byte) (int, error) {
 	if !a.written {
 		a.WriteHeader(http.StatusOK)
 	}
-	defer a.deadline()()
-	return a.ResponseWriter.Write(piece)
+	if a.discards() {
+		return a.discard(piece)
+	}
+	n, err := a.bounded(func() (int, error) { return a.ResponseWriter.Write(piece) })
+	if err != nil && a.passage != nil {
+		a.lose()
+		rest, err := a.discard(piece[n:])
+		return n + rest, err
+	}
+	return n, err
 }
 
 // FlushError sends what was written.
 func (a *answer) FlushError() error {
-	defer a.deadline()()
-	return a.control.Flush()
+	if a.discards() {
+		return nil
+	}
+	_, err := a.bounded(func() (int, error) { return 0, a.control.Flush() })
+	if err != nil && a.passage != nil {
+		a.lose()
+		return nil
+	}
+	return err
 }
 
 // Hijack hands the connection over, for an upgrade.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := a.control.Hijack()
 	if err == nil {
+		a.hijacked = true
 		a.merge()
 	}
 	return conn, buffers, err
 }
 
-// deadline sets a deadline for writes, until the returned function is called. Writers
-// without deadlines, in tests, are left alone.
-func (a *answer) deadline() func() {
-	if a.control.SetWriteDeadline(time.Now().Add(a.stall)) != nil {
-		return func() {}
+// bounded bounds how long a client may leave unread what is written. Writers without deadlines, in tests, get none.
+func (a *answer) bounded(write func() (int, error)) (int, error) {
+	began := time.Now()
+	limited := a.control.SetWriteDeadline(began.Add(a.pace.next())) == nil
+	n, err := write()
+	a.pace.moved(n, time.Since(began))
+	if limited {
+		_ = a.control.SetWriteDeadline(time.Time{})
 	}
-	return func() { _ = a.control.SetWriteDeadline(time.Time{}) }
+	return n, err
+}
+
+// discards reports whether the answer is received only for its outcome.
+func (a *answer) discards() bool { return a.stuck || a.passage.hasLeft() }
+
+// lose reports that the client receives nothing more, whether it has left or reads too slowly.
+func (a *answer) lose() {
+	a.stuck = true
+	a.passage.leave()
+}
+
+// errEnough ends an answer of which enough was received: the service learns that nobody reads it when it writes.
+var errEnough = errors.New("proxy: nobody reads the answer")
+
+// discard takes a piece of an answer that the client does not get. One piece of an event stream is enough,
+// because the stream does not end by itself.
+func (a *answer) discard(piece []byte) (int, error) {
+	a.pending.Discarded(len(piece))
+	a.discarded += int64(len(piece))
+	if a.discarded > a.passage.all.o.Drain || len(piece) > 0 && isEventStream(a.ResponseWriter.Header()) {
+		return 0, errEnough
+	}
+	return len(piece), nil
+}
+
+func isEventStream(h http.Header) bool {
+	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
+}
+
+// statusGone is the status of a request whose client left before it was passed on. It has the number that nginx uses.
+const statusGone = 499
+
+// failed reports a request to which the upstream gave no answer.
+func (a *answer) failed(f Failure) {
+	a.own = true
+	switch {
+	case a.pending == nil:
+	case a.passage == nil || !a.passage.wasSent():
+		status := f.Status()
+		if f == ClientGone {
+			status = statusGone
+		}
+		a.pending.Answered(status)
+	default:
+		a.pending.Unknown()
+		if f == AnswerTimeout || f.Client() {
+			a.pending.Running()
+		}
+	}
+}
+
+// end reports an answer that came to its end.
+func (a *answer) end() {
+	if a.passage == nil || a.own || a.hijacked {
+		return
+	}
+	a.pending.Complete()
+	if a.discarded > 0 || a.stuck {
+		panic(http.ErrAbortHandler) // or a truncated answer could look like a whole one
+	}
+}
+
+// finish ends the passage of the request.
+func (a *answer) finish() {
+	if a.passage.finish() {
+		a.pending.Running()
+	}
 }

@@ -6,6 +6,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Failure is the reason why a request got no answer from the
@@ -27,12 +30,14 @@ const (
 	// BodyTooLarge: the request's body is larger than
 	// Options.MaxBody.
 	BodyTooLarge
+	// Malformed: the request, or its body, is not HTTP.
+	Malformed
 	// ClientGone: the client went away before there was an answer.
 	ClientGone
 )
 
 // Failures are all failures, for metrics.
-var Failures = []Failure{Unreachable, Broken, ConnectTimeout, AnswerTimeout, BodyStalled, BodyTooLarge, ClientGone}
+var Failures = []Failure{Unreachable, Broken, ConnectTimeout, AnswerTimeout, BodyStalled, BodyTooLarge, Malformed, ClientGone}
 
 var failures = [...]struct {
 	name   string
@@ -43,8 +48,9 @@ var failures = [...]struct {
 	Broken:         {"broken", http.StatusBadGateway, "The service behind this proxy broke off before it answered."},
 	ConnectTimeout: {"connect-timeout", http.StatusGatewayTimeout, "No connection to the service behind this proxy was free or made in time."},
 	AnswerTimeout:  {"answer-timeout", http.StatusGatewayTimeout, "The service behind this proxy did not answer in time."},
-	BodyStalled:    {"body-stalled", http.StatusRequestTimeout, "The body of the request stopped arriving."},
+	BodyStalled:    {"body-stalled", http.StatusRequestTimeout, "The body of the request stopped arriving, or came too slowly."},
 	BodyTooLarge:   {"body-too-large", http.StatusRequestEntityTooLarge, "The body of the request is larger than this proxy accepts."},
+	Malformed:      {"malformed", http.StatusBadRequest, "The request is malformed."},
 	ClientGone:     {"client-gone", 0, ""},
 }
 
@@ -55,12 +61,16 @@ func (f Failure) String() string { return failures[f].name }
 // ClientGone.
 func (f Failure) Status() int { return failures[f].status }
 
+// Client reports whether the failure is the client's, not the upstream's.
+func (f Failure) Client() bool { return f >= BodyStalled }
+
 func (f Failure) detail() string { return failures[f].detail }
 
 // Errors with which this package ends a request itself.
 var (
 	errConnectTimeout = errors.New("proxy: no connection to the upstream in time")
-	errBodyStalled    = errors.New("proxy: the client stopped sending the body")
+	errBodyStalled    = errors.New("proxy: the client stopped sending the body, or sends it too slowly")
+	errMalformed      = errors.New("proxy: the request is malformed")
 )
 
 // failureOf returns the kind of an error of the transport.
@@ -73,10 +83,16 @@ func failureOf(ctx context.Context, err error) Failure {
 		return BodyTooLarge
 	case errors.Is(err, errBodyStalled), stalled(ctx):
 		return BodyStalled
+	case errors.Is(err, errMalformed):
+		return Malformed
 	case errors.Is(err, errConnectTimeout):
 		return ConnectTimeout
 	case ctx.Err() != nil:
 		return ClientGone
+	case bodyOf(ctx).broke():
+		return ClientGone
+	case bodyOf(ctx).isMalformed():
+		return Malformed
 	case errors.As(err, &operation) && operation.Op == "dial":
 		if operation.Timeout() {
 			return ConnectTimeout
@@ -87,4 +103,45 @@ func failureOf(ctx context.Context, err error) Failure {
 	default:
 		return Broken
 	}
+}
+
+// mostLogged bounds the bytes of a text that others influence, in the log.
+const mostLogged = 256
+
+// Brief returns a text for the log: at most 256 bytes, printable, and without what the text quotes, which may come
+// from a request.
+func Brief(text string) string {
+	var b strings.Builder
+	quoted := false
+	for _, r := range text[:min(len(text), 16*mostLogged)] {
+		switch {
+		case r == '"':
+			if quoted = !quoted; !quoted {
+				continue
+			}
+			r = '…'
+		case quoted:
+			continue
+		case r == '\\', r == utf8.RuneError, !unicode.IsPrint(r):
+			r = '?'
+		}
+		if b.Len()+utf8.RuneLen(r) > mostLogged-len("…") {
+			b.WriteString("…")
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// isPrintable reports whether all values consist of printable ASCII characters.
+func isPrintable(values []string) bool {
+	for _, v := range values {
+		for i := range len(v) {
+			if v[i] < ' ' || v[i] > '~' {
+				return false
+			}
+		}
+	}
+	return true
 }

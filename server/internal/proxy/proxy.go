@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -43,13 +45,27 @@ type Options struct {
 	// Stall is how long a client may take to send the next piece of a body, or to
 	// receive one. Default: DefaultStall. Upgraded connections have no such limit.
 	Stall time.Duration
+	// MinRate is how many bytes a second a client must send of a body, or receive of an answer, on average over
+	// the time in which the proxy waits for it. Zero: no such bound.
+	MinRate int64
+	// Grace is how long a client may wait in addition to the time that MinRate gives it. It is of use only with MinRate.
+	Grace time.Duration
+	// BodyTimeout is how long the proxy waits for a client to send a body, all in all. Zero: no bound.
+	BodyTimeout time.Duration
+	// Abandoned counts and bounds the requests whose clients have left. Default: one of the proxy's own.
+	Abandoned *Abandoned
 	// MaxBody bounds the body of a request, in bytes. Zero: no bound, because a body is passed
 	// on as it comes and never held.
 	MaxBody int64
 	// Failed is called for each request that the upstream did not answer. Optional.
 	Failed func(f Failure)
+	// Sample reports whether a failure is to be logged now, and how many were not logged since the last one.
+	// Default: all are.
+	Sample func(f Failure) (hidden int, ok bool)
 	// Logger gets the reasons of these failures. Default: slog.Default().
 	Logger *slog.Logger
+	// ErrorLog gets what package httputil has to say. Default: nobody.
+	ErrorLog *log.Logger
 }
 
 // Proxy is an http.Handler that passes requests on to an upstream. Serve it within Bounded. It
@@ -85,8 +101,17 @@ func New(o Options) (*Proxy, error) {
 	if o.Failed == nil {
 		o.Failed = func(Failure) {}
 	}
+	if o.Sample == nil {
+		o.Sample = func(Failure) (int, bool) { return 0, true }
+	}
+	if o.Abandoned == nil {
+		o.Abandoned = NewAbandoned(AbandonedOptions{})
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.ErrorLog == nil {
+		o.ErrorLog = log.New(io.Discard, "", 0)
 	}
 	p := &Proxy{o: o, below: strings.Trim(o.Upstream.Path, "/") != ""}
 	p.reverse = httputil.ReverseProxy{
@@ -94,7 +119,7 @@ func New(o Options) (*Proxy, error) {
 		Transport:     o.Transport,
 		FlushInterval: -1, // each piece of an answer leaves when it comes
 		ErrorHandler:  p.fail,
-		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:      o.ErrorLog,
 	}
 	return p, nil
 }
@@ -109,8 +134,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, "The path of the request has a segment of two dots.")
 		return
 	}
-	answer := newAnswer(w, p.o.Stall)
-	in := r.WithContext(r.Context()) // a shallow copy, whose body is replaced below
+	answer := p.newAnswer(w, r)
+	if !isPrintable(r.Header["Upgrade"]) {
+		p.fail(answer, r, errMalformed)
+		return
+	}
+	ctx := r.Context()
+	if answer.pending != nil {
+		_, reports := p.o.Transport.(*Transport)
+		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports)
+		defer answer.finish()
+	}
+	in := r.WithContext(ctx) // a shallow copy, whose body is replaced below
 	if len(r.Header["Upgrade"]) > 0 && !p.upgrades(r) {
 		in.Header = maps.Clone(r.Header)
 		delete(in.Header, "Upgrade")
@@ -122,14 +157,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		control := &readControl{control: answer.control}
 		defer control.end()
-		patient := &patientBody{ReadCloser: body, control: control, stall: p.o.Stall, atEnd: trailers(in, r)}
-		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, patient))
-		in.Body = patient
-		if r.ProtoMajor == 1 {
-			answer.body = patient
+		answer.body = &patientBody{
+			ReadCloser: body, control: control, pace: p.pace(), timeout: p.o.BodyTimeout,
+			http1: r.ProtoMajor == 1, atEnd: trailers(in, r),
 		}
+		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, answer.body))
+		in.Body = answer.body
 	}
 	p.reverse.ServeHTTP(answer, in)
+	answer.end()
 }
 
 // rewrite makes the request that the upstream gets.
@@ -175,24 +211,46 @@ func trimSlashes(u *url.URL) {
 
 // fail answers a request that the upstream did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
+	a := w.(*answer) // ServeHTTP gave it to the reverse proxy
 	f := failureOf(r.Context(), err)
-	if f == ClientGone {
-		// There is no client left to answer.
-		p.o.Failed(f)
-		panic(http.ErrAbortHandler)
+	a.failed(f)
+	if a.client.Err() != nil && f != BodyStalled {
+		f = ClientGone
 	}
 	p.o.Failed(f)
-	if f.Status() >= http.StatusInternalServerError {
-		// Neither the path nor the query is logged: a key may be in either.
+	if f == ClientGone {
+		// There is no client left to answer.
+		panic(http.ErrAbortHandler)
+	}
+	p.log(r, f, err)
+	problem(w, f.Status(), f.detail())
+}
+
+// log writes a failure to the log. It contains no path, no query and no header, in any of which a key may be, and
+// nothing else that the client wrote.
+func (p *Proxy) log(r *http.Request, f Failure, err error) {
+	if f.Client() && f != Malformed {
+		return
+	}
+	hidden, ok := p.o.Sample(f)
+	if !ok {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 4)
+	attrs = append(attrs, slog.String("problem", f.String()), slog.String("method", Brief(r.Method)))
+	level, message := slog.LevelInfo, "a request is malformed"
+	if !f.Client() {
+		level, message = slog.LevelWarn, "the upstream gave no answer"
 		var located *url.Error
 		if errors.As(err, &located) {
 			err = located.Err
 		}
-		p.o.Logger.LogAttrs(r.Context(), slog.LevelWarn, "the upstream gave no answer",
-			slog.String("problem", f.String()), slog.String("method", r.Method),
-			slog.String("error", err.Error()))
+		attrs = append(attrs, slog.String("error", Brief(err.Error())))
 	}
-	problem(w, f.Status(), f.detail())
+	if hidden > 0 {
+		attrs = append(attrs, slog.Int("not_logged", hidden))
+	}
+	p.o.Logger.LogAttrs(r.Context(), level, message, attrs...)
 }
 
 // problem answers instead of the upstream.

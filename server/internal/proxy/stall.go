@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"sync/atomic"
@@ -57,43 +58,132 @@ func Refuse(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// patientBody is a request's body that must keep coming.
+// patientBody is a request's body that must keep coming. Its reader may outlast the handler for a moment.
 type patientBody struct {
 	io.ReadCloser
 	control *readControl
-	stall   time.Duration
-	stalled atomic.Bool
-	ended   atomic.Bool
+	pace    pace
+	timeout time.Duration // zero for none
+	waited  time.Duration // for the client, in all
+	http1   bool
 	atEnd   func() // is called before the end is reported
+
+	stalled   atomic.Bool
+	malformed atomic.Bool
+	broken    atomic.Bool
+	ended     atomic.Bool
+	answered  atomic.Bool // the upstream answers meanwhile
 }
 
-// whole reports whether the body was read to its end.
-func (b *patientBody) whole() bool { return b == nil || b.ended.Load() }
+// isWhole reports whether the body was read to its end.
+func (b *patientBody) isWhole() bool { return b == nil || b.ended.Load() }
+
+// isMalformed reports whether the client sent something that is not a body.
+func (b *patientBody) isMalformed() bool { return b != nil && b.malformed.Load() }
+
+// broke reports whether the connection to the client ended within the body.
+func (b *patientBody) broke() bool { return b != nil && b.broken.Load() }
 
 // bodyKey is the key of a request's body in its context. When a read from the client fails, the
 // server ends the context, and the transport reports only the end of the context.
 type bodyKey struct{}
 
+// bodyOf returns the body of the request with this context, nil if it has none.
+func bodyOf(ctx context.Context) *patientBody {
+	b, _ := ctx.Value(bodyKey{}).(*patientBody)
+	return b
+}
+
 // stalled reports whether the body of the request with this context has stalled.
 func stalled(ctx context.Context) bool {
-	b, ok := ctx.Value(bodyKey{}).(*patientBody)
-	return ok && b.stalled.Load()
+	b := bodyOf(ctx)
+	return b != nil && b.stalled.Load()
 }
 
 // Read reads a piece of the body.
 func (b *patientBody) Read(piece []byte) (int, error) {
-	limited := b.control.SetReadDeadline(time.Now().Add(b.stall)) == nil
-	n, err := b.ReadCloser.Read(piece)
-	if errors.Is(err, io.EOF) && !b.ended.Swap(true) {
-		b.atEnd()
+	// A service that answers already converses with its client, at a pace of their own.
+	paced := !b.answered.Load()
+	began := time.Now()
+	most := b.pace.stall
+	if paced {
+		most = b.pace.next()
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if b.timeout > 0 {
+		most = min(most, max(soon, b.timeout-b.waited))
+	}
+	limited := b.control.SetReadDeadline(began.Add(most)) == nil
+	n, err := b.ReadCloser.Read(piece)
+	took := time.Since(began)
+	b.waited += took
+	if paced {
+		b.pace.moved(n, took)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		if !b.ended.Swap(true) {
+			b.atEnd()
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		b.stalled.Store(true)
 		return n, errBodyStalled // and nobody waits for the rest
+	default:
+		b.fail(err)
 	}
 	if limited {
 		// The deadline is only for the client, not for passing the piece on.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
+}
+
+// fail records why the body cannot be read. Over HTTP/2 a malformed body ends its stream, as a client does that
+// leaves.
+func (b *patientBody) fail(err error) {
+	var tooLarge *http.MaxBytesError
+	var network net.Error
+	switch {
+	case errors.As(err, &tooLarge), errors.Is(err, http.ErrBodyReadAfterClose):
+	case !b.http1, errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network), errors.Is(err, net.ErrClosed):
+		b.broken.Store(true)
+	default:
+		b.malformed.Store(true)
+	}
+}
+
+// soon is the shortest time for which a client is waited for, so that what it has sent is received.
+const soon = time.Millisecond
+
+// pace is the time that a client has to send or receive the next piece. What it moves lengthens the time at
+// the least rate, up to what a piece may take.
+type pace struct {
+	stall time.Duration // for a piece
+	rate  int64         // bytes a second; zero for no least rate
+	left  time.Duration
+}
+
+// pace returns the pace for a body or an answer.
+func (p *Proxy) pace() pace {
+	return pace{stall: p.o.Stall, rate: p.o.MinRate, left: min(p.o.Grace, p.o.Stall)}
+}
+
+// next returns how long the next piece may take.
+func (p *pace) next() time.Duration {
+	if p.rate <= 0 {
+		return p.stall
+	}
+	return max(soon, p.left)
+}
+
+// moved reports that n bytes took a time.
+func (p *pace) moved(n int, took time.Duration) {
+	if p.rate <= 0 {
+		return
+	}
+	earned := p.stall
+	if int64(n) < p.rate*int64(p.stall/time.Second) {
+		earned = time.Duration(int64(n) * int64(time.Second) / p.rate)
+	}
+	p.left = min(p.left-took+earned, p.stall)
 }

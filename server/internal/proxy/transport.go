@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,7 +78,7 @@ func NewTransport(o TransportOptions) *Transport {
 	}
 }
 
-func orElse[T time.Duration | int](v *T, fallback T) {
+func orElse[T time.Duration | int | int64](v *T, fallback T) {
 	if *v == 0 {
 		*v = fallback
 	}
@@ -89,14 +90,23 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	// forever for a connection to become free. The context ends with the context of the
 	// request, after its answer.
 	ctx, cancel := context.WithCancelCause(r.Context())
+	passage := passageOf(ctx)
+	var fit atomic.Bool // the transport accepts the request
 	timer := time.AfterFunc(t.connect, func() { cancel(errConnectTimeout) })
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { timer.Stop() },
+		GetConn: func(string) { fit.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) {
+			timer.Stop()
+			passage.forward()
+		},
 	})
 	res, err := t.http.RoundTrip(r.WithContext(ctx))
 	timer.Stop()
 	if err != nil && errors.Is(context.Cause(ctx), errConnectTimeout) {
 		return nil, errConnectTimeout
+	}
+	if err != nil && !fit.Load() && r.Context().Err() == nil {
+		return nil, errMalformed
 	}
 	return res, err
 }

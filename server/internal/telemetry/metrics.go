@@ -26,6 +26,7 @@ type Metrics struct {
 	overflow   *prometheus.CounterVec
 	degraded   *prometheus.CounterVec
 	upstream   *prometheus.CounterVec
+	client     *prometheus.CounterVec
 	seconds    map[Edge]prometheus.Observer
 	rules      atomic.Pointer[ruleSeries]
 	none       *series
@@ -79,6 +80,10 @@ func NewMetrics(version string) *Metrics {
 			Name: "sluice_degraded_decisions_total",
 			Help: "Requests that the rule's on_store_error decided about, because the store did not.",
 		}, []string{"rule", "on_store_error"}),
+		client: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_client_failures_total",
+			Help: "Requests whose clients broke them off or sent them wrongly, by what went wrong.",
+		}, []string{"problem"}),
 		upstream: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_upstream_failures_total",
 			Help: "Requests that the upstream did not answer, by what went wrong.",
@@ -97,7 +102,7 @@ func NewMetrics(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, seconds, build,
+	m.registry.MustRegister(m.decisions, m.candidates, m.overflow, m.degraded, m.upstream, m.client, seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range edges {
 		m.seconds[e] = seconds.WithLabelValues(string(e))
@@ -196,16 +201,22 @@ func (m *Metrics) of(rule *policy.Rule) *series {
 	return m.other
 }
 
-// SetFailures sets the kinds of failures of an upstream.
-func (m *Metrics) SetFailures(names []string) {
-	for _, name := range names {
+// SetFailures sets the kinds of failures of an upstream, and of clients.
+func (m *Metrics) SetFailures(upstream, client []string) {
+	for _, name := range upstream {
 		m.upstream.WithLabelValues(name)
+	}
+	for _, name := range client {
+		m.client.WithLabelValues(name)
 	}
 }
 
-// Failed counts a request that the upstream did not answer. The problem is a kind of failure, never text from
-// outside.
-func (m *Metrics) Failed(problem string) { m.upstream.WithLabelValues(problem).Inc() }
+// UpstreamFailed counts a request that the upstream did not answer. The problem is a kind of failure, never text
+// from outside.
+func (m *Metrics) UpstreamFailed(problem string) { m.upstream.WithLabelValues(problem).Inc() }
+
+// ClientFailed counts a request that its client broke off or sent wrongly, by a kind of failure.
+func (m *Metrics) ClientFailed(problem string) { m.client.WithLabelValues(problem).Inc() }
 
 // Gauge publishes a value that is read at each scrape.
 func (m *Metrics) Gauge(name, help string, read func() float64) {

@@ -126,7 +126,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 	rule := &policy.Rule{Name: "per-client"}
 	m := NewMetrics("test")
 	m.SetRules([]*policy.Rule{rule})
-	m.SetFailures([]string{"broken"})
+	m.SetFailures([]string{"broken"}, nil)
 	series := func() int { return len(regexp.MustCompile(`(?m)^sluice_`).FindAllString(scrape(m), -1)) }
 	before := series()
 	for i := range 1_000_000 {
@@ -137,7 +137,7 @@ func TestKeysMakeNoSeries(t *testing.T) {
 		}
 		m.Observe(EdgeProxy, &v, time.Microsecond)
 	}
-	m.Failed("broken")
+	m.UpstreamFailed("broken")
 	if after := series(); after != before || before == 0 {
 		t.Errorf("%d series before 1,000,000 keys, %d after", before, after)
 	}

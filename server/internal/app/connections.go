@@ -1,0 +1,152 @@
+package app
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+)
+
+// connectionBounds bound the connections of a listener.
+type connectionBounds struct {
+	most      int // in all; further connections wait in the kernel's queue. 0 for no bound
+	perClient int // of each client; further connections are closed. 0 for no bound
+	// exempt reports whether an address may have more connections, because it has them for others.
+	exempt func(netip.Addr) bool
+	// refused counts the connections that were closed.
+	refused *atomic.Uint64
+}
+
+// clientBits are the leading bits of an IPv6 address that identify a client here. Unlike ipv6_prefix they cannot change
+// while connections are counted.
+const clientBits = 64
+
+// boundedListener accepts a bounded number of connections at once, in all and of each client.
+type boundedListener struct {
+	net.Listener
+	bounds connectionBounds
+	free   chan struct{} // nil for no bound
+	closed chan struct{}
+	once   sync.Once
+
+	mu      sync.Mutex
+	clients map[netip.Addr]int
+}
+
+func newBoundedListener(l net.Listener, b connectionBounds) net.Listener {
+	bounded := &boundedListener{Listener: l, bounds: b, closed: make(chan struct{}), clients: make(map[netip.Addr]int)}
+	if b.most > 0 {
+		bounded.free = make(chan struct{}, b.most)
+	}
+	return bounded
+}
+
+// Accept waits until a connection may be open, and then for a connection of a client that may have one more.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	if l.free != nil {
+		select {
+		case l.free <- struct{}{}:
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			l.leave(netip.Addr{})
+			return nil, err
+		}
+		client, ok := l.enter(c)
+		if !ok {
+			l.bounds.refused.Add(1)
+			refuseConn(c)
+			continue
+		}
+		leave := sync.OnceFunc(func() { l.leave(client) })
+		if tcp, ok := c.(*net.TCPConn); ok {
+			return &boundedTCPConn{TCPConn: tcp, leave: leave}, nil
+		}
+		return &boundedConn{Conn: c, leave: leave}, nil
+	}
+}
+
+// enter counts a connection of a client, unless the client has as many as it may have. The address is invalid for a
+// client without a bound.
+func (l *boundedListener) enter(c net.Conn) (netip.Addr, bool) {
+	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok || l.bounds.perClient <= 0 {
+		return netip.Addr{}, true
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if l.bounds.exempt(addr) {
+		return netip.Addr{}, true
+	}
+	if addr.Is6() {
+		network, err := addr.Prefix(clientBits)
+		if err != nil {
+			return netip.Addr{}, true
+		}
+		addr = network.Addr()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.clients[addr] >= l.bounds.perClient {
+		return netip.Addr{}, false
+	}
+	l.clients[addr]++
+	return addr, true
+}
+
+// leave ends the count of a connection.
+func (l *boundedListener) leave(client netip.Addr) {
+	if l.free != nil {
+		<-l.free
+	}
+	if !client.IsValid() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.clients[client]--; l.clients[client] <= 0 {
+		delete(l.clients, client)
+	}
+}
+
+// refuseConn resets a connection, so that it leaves nothing behind in the kernel.
+func refuseConn(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // without it the connection still ends
+	}
+	_ = c.Close() // nothing was written
+}
+
+// Close closes the listener.
+func (l *boundedListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// boundedConn ends its count when it is closed.
+type boundedConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *boundedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// boundedTCPConn is a boundedConn with all methods of a TCP connection, which package net/http uses: CloseWrite lets
+// a client read the last answer.
+type boundedTCPConn struct {
+	*net.TCPConn
+	leave func()
+}
+
+// Close closes the connection.
+func (c *boundedTCPConn) Close() error {
+	defer c.leave()
+	return c.TCPConn.Close()
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestConnectionsOfAClientAreBounded opens more connections than one client may have. Other clients, and the
+// connections of trusted proxies, are not affected.
+func TestConnectionsOfAClientAreBounded(t *testing.T) {
+	r := start(t, parse(t, free+"http: {max_connections_per_client: 3}\ntrusted_proxies: [127.0.0.3]\nupstream: "+behind(t, hello)+roomy), nil)
+	_, address, _ := strings.Cut(r.URL(Proxy), "://")
+	connect := func(from string) (net.Conn, bool) {
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
+		c, err := d.DialContext(t.Context(), "tcp", address)
+		if errors.Is(err, syscall.ECONNRESET) {
+			return nil, false // already
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+		n, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 200")))
+		return c, err == nil && n > 0
+	}
+	var first net.Conn
+	for from, most := range map[string]int{"127.0.0.1": 3, "127.0.0.2": 3, "127.0.0.3": 5} {
+		for i := range 5 {
+			c, ok := connect(from)
+			if ok != (i < most) {
+				t.Errorf("connection %d of %s is served: %t", i, from, ok)
+			}
+			if from == "127.0.0.1" && i == 0 {
+				first = c
+			}
+		}
+	}
+	first.Close()
+	eventually(t, "a free connection", func() bool { _, ok := connect("127.0.0.1"); return ok })
+	// A client of the admin listener has its own three.
+	tr := &http.Transport{DisableKeepAlives: true}
+	r.client = &http.Client{Transport: tr}
+	if got := r.refused.Load(); got < 4 || r.figure("sluice_refused_connections_total") == "0" {
+		t.Errorf("%d refused connections are counted", got)
+	}
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c addressed) RemoteAddr() net.Addr { return c.from }
+
+// TestClientsOfConnections counts an IPv6 client by its /64, and forgets clients without connections.
+func TestClientsOfConnections(t *testing.T) {
+	l := &boundedListener{
+		bounds:  connectionBounds{perClient: 1, exempt: func(netip.Addr) bool { return false }, refused: new(atomic.Uint64)},
+		clients: map[netip.Addr]int{},
+	}
+	from := func(text string) net.Conn {
+		return addressed{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))}
+	}
+	one, ok := l.enter(from("[2001:db8::1]:1"))
+	if !ok {
+		t.Fatal("the first connection is refused")
+	}
+	for text, want := range map[string]bool{"[2001:db8::2]:1": false, "[2001:db8:0:1::1]:1": true, "192.0.2.1:1": true, "[::ffff:192.0.2.2]:1": true} {
+		client, ok := l.enter(from(text))
+		if ok != want {
+			t.Errorf("%s: %t", text, ok)
+		}
+		if text == "[::ffff:192.0.2.2]:1" && client != netip.MustParseAddr("192.0.2.2") {
+			t.Errorf("%s is %v", text, client)
+		}
+		if ok {
+			l.leave(client)
+		}
+	}
+	l.leave(one)
+	if len(l.clients) != 0 {
+		t.Errorf("%d clients are kept", len(l.clients))
+	}
+}
