@@ -17,17 +17,20 @@ import (
 // it up after ten seconds, and TCP sends lost bytes again after a pause that doubles each time.
 // So a connection could stay useless for as long as an outage lasted, after its end. Therefore:
 //
-//   - On Linux, the system gives up a connection if what it sent is not acknowledged for
-//     silence, which is TCP_USER_TIMEOUT.
+//   - On Linux, the system gives up a connection if what it sent is not acknowledged for a
+//     second, which is TCP_USER_TIMEOUT. A busy server does not delay that.
 //   - Everywhere, a connection is closed at the next write if nothing was read for silence
 //     although something was written, and a caller has given up meanwhile. Callers with more
 //     patience keep the connection. This also detects a proxy that acknowledges for a dead server.
 //
 // The next call connects again.
-const silence = time.Second
+const (
+	unacknowledged = time.Second
+	silence        = 2 * time.Second
+)
 
 // errSilent reports a connection that was closed.
-var errSilent = errors.New("rueidisstore: the server did not answer for a second; the connection is closed")
+var errSilent = errors.New("rueidisstore: the server did not answer for two seconds; the connection is closed")
 
 // watch makes the connections of a client detect silence.
 func (l *lane) watch(o *rueidis.ClientOption) {
@@ -74,7 +77,7 @@ func limitUnacknowledged(d *net.Dialer) {
 			return nil
 		}
 		// A system without the option still has the other way.
-		return c.Control(func(fd uintptr) { _ = setUserTimeout(fd, silence) })
+		return c.Control(func(fd uintptr) { _ = setUserTimeout(fd, unacknowledged) })
 	}
 	if own := d.ControlContext; own != nil { // net.Dialer ignores Control then
 		d.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
