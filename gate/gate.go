@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -70,6 +71,13 @@ func New(store sluice.Store, o Options) (*Gate, error) {
 	g.queues.init()
 	g.pressures.init(o.Window, o.Share)
 	return g, nil
+}
+
+// SetShare replaces Options.Share, from more than 0 up to 1; other values change nothing.
+func (g *Gate) SetShare(share float64) {
+	if share > 0 && share <= 1 {
+		g.pressures.share.Store(math.Float64bits(share))
+	}
 }
 
 // Waiting returns how many requests wait now.

@@ -13,7 +13,7 @@ import (
 // pressures are the gauges of all rules, by the rules' names. Gauges outlive changes of a policy.
 type pressures struct {
 	window time.Duration
-	share  float64
+	share  atomic.Uint64 // the bits of a float64
 	start  time.Time
 
 	rules sync.Map // string → *rulePressure
@@ -26,7 +26,8 @@ type pressures struct {
 const leastSweep = 1024
 
 func (p *pressures) init(window time.Duration, share float64) {
-	p.window, p.share, p.start, p.sweep = window, share, time.Now(), leastSweep
+	p.window, p.start, p.sweep = window, time.Now(), leastSweep
+	p.share.Store(math.Float64bits(share))
 }
 
 // now returns the time since the start, never zero.
@@ -135,7 +136,7 @@ func (p *pressures) of(rule string) float64 {
 	for _, g := range *r.(*rulePressure).gauges.Load() {
 		pressure := g.read(now)
 		if !g.mean {
-			pressure /= p.share // units in flight are counted for all processes
+			pressure /= math.Float64frombits(p.share.Load()) // units in flight are counted for all processes
 		}
 		most = max(most, pressure)
 	}

@@ -50,6 +50,15 @@ const leastRetry = time.Second
 // may still use the old one. With nil, all limits have Options.Default.
 func (s *Store) SetFallback(f func(l *sluice.Limit) Fallback) { s.fallback.Store(&f) }
 
+// SetShare replaces Options.Share. The units that keys have used in the local store stay used.
+func (s *Store) SetShare(share Share) error {
+	if err := share.check(); err != nil {
+		return fmt.Errorf("guard: Share %w", err)
+	}
+	s.scaler.set(share)
+	return nil
+}
+
 // fallbackOf returns the fallback of a limit.
 func (s *Store) fallbackOf(l *sluice.Limit) Fallback {
 	f := Default

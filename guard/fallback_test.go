@@ -346,3 +346,30 @@ func TestSharesAddUp(t *testing.T) {
 		})
 	}
 }
+
+// A share that changes holds for later decisions, and what keys have used stays used.
+func TestSetShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 4}, Default: guard.Local})
+		h.outage()
+		l := limit("shared", sluice.FixedWindow{Rate: sluice.PerDay(8)})
+		pass := func() (n int) {
+			for h.take(l, 1).Allowed {
+				n++
+			}
+			return n
+		}
+		if n := pass(); n != 2 {
+			t.Errorf("a quarter of 8 is %d", n)
+		}
+		if err := h.SetShare(guard.Share{Of: 1, Parts: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if n := pass(); n != 2 {
+			t.Errorf("after 2 of a half of 8, %d pass", n)
+		}
+		if err := h.SetShare(guard.Share{Of: 5, Parts: 4}); err == nil {
+			t.Error("a share of more than one was accepted")
+		}
+	})
+}

@@ -76,10 +76,18 @@ func (s Share) check() error {
 // scaler makes the local versions of limits, and keeps them because stores identify a limit
 // by its pointer.
 type scaler struct {
-	share Share
-
 	mu    sync.RWMutex
-	cache map[scaleKey]*sluice.Limit
+	share Share
+	cache map[scaleKey]*sluice.Limit // for that share
+}
+
+// set replaces the share.
+func (s *scaler) set(share Share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.share != share {
+		s.share, s.cache = share, nil
+	}
 }
 
 // scaleKey is a limit by value. So a limit that is made for each request finds the local
@@ -99,14 +107,17 @@ func localName(l *sluice.Limit) string { return "guard\x00" + l.Name() }
 func (s *scaler) limit(l *sluice.Limit) *sluice.Limit {
 	key := scaleKey{l.Name(), l.Algorithm()}
 	s.mu.RLock()
-	scaled := s.cache[key]
+	scaled, share := s.cache[key], s.share
 	s.mu.RUnlock()
 	if scaled != nil {
 		return scaled
 	}
-	scaled = s.share.scale(l)
+	scaled = share.scale(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if share != s.share {
+		return scaled
+	}
 	if first := s.cache[key]; first != nil {
 		return first
 	}
@@ -123,7 +134,10 @@ func (s *scaler) floor(l, scaled *sluice.Limit, floor int64) int64 {
 	if floor == 0 || floor >= l.Capacity() {
 		return floor
 	}
-	return min(s.share.units(floor), scaled.Capacity()-1)
+	s.mu.RLock()
+	share := s.share
+	s.mu.RUnlock()
+	return min(share.units(floor), scaled.Capacity()-1)
 }
 
 // units returns a number of units scaled to the share, rounded down.

@@ -79,10 +79,7 @@ func (a *App) compile(f *policyfile.File, earlier *policy.Policy) (*policy.Polic
 // openGate makes the gate that all edges share, over the store.
 func (a *App) openGate() (err error) {
 	o := gate.Options{Window: a.o.Window, OnError: func(_ context.Context, err error) { a.storeFailed(err) }}
-	if r := a.file.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
-		// Each of several processes gets only its part of the demand.
-		o.Share = float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)
-	}
+	o.Share = shareOf(a.file)
 	a.gate, err = gate.New(a.store, o)
 	return err
 }
@@ -97,4 +94,12 @@ func fingerprinter(l *policyfile.Log) (*telemetry.Fingerprinter, error) {
 		return nil, fmt.Errorf("log.key_secret: the secret has %d bytes, which can be guessed; give %d random bytes or more, such as from: openssl rand -hex 16", len(text), leastSecret)
 	}
 	return telemetry.NewFingerprinter(text), nil
+}
+
+// shareOf returns this process's part of each limit. Each of several processes gets only its part of the demand.
+func shareOf(f *policyfile.File) float64 {
+	if r := f.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
+		return float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)
+	}
+	return 1
 }

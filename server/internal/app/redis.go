@@ -92,12 +92,14 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 			logger.Debug("the store's breaker moved", "to", to, "error", why)
 		},
 	}
+	// A reload may bring the first rule that limits locally. Until then, the local store is empty.
+	r.local, err = memory.New(memory.Options{MaxBytes: int64(r.file.Local.MaxSize)})
+	if err != nil {
+		return nil, fmt.Errorf("store.redis.local: %w", err)
+	}
+	o.Local = r.local
 	if s := r.file.Local.Share; s != (policyfile.Share{}) {
-		r.local, err = memory.New(memory.Options{MaxBytes: int64(r.file.Local.MaxSize)})
-		if err != nil {
-			return nil, fmt.Errorf("store.redis.local: %w", err)
-		}
-		o.Local, o.Share = r.local, guard.Share{Of: s.Of, Parts: s.Parts}
+		o.Share = guard.Share{Of: s.Of, Parts: s.Parts}
 	}
 	if r.guard, err = guard.New(o); err != nil {
 		return nil, err
@@ -137,6 +139,15 @@ func (r *redis) setPolicy(p *policy.Policy) {
 	rules := p.Rules()
 	r.denies.Store(len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny }))
 	r.guard.SetFallback(func(l *sluice.Limit) guard.Fallback { return rungs[p.Fallback(l)] })
+}
+
+// setShare takes the share of the local fallback from a configuration that is reloaded. Without one, no rule limits
+// locally, and the previous share has no effect.
+func (r *redis) setShare(s policyfile.Share) error {
+	if s == (policyfile.Share{}) {
+		return nil
+	}
+	return r.guard.SetShare(guard.Share{Of: s.Of, Parts: s.Parts})
 }
 
 // rungs maps the fallbacks of a policy to the fallbacks of the guard.

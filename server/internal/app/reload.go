@@ -17,6 +17,9 @@ import (
 // a restart.
 var live = []string{"version", "rules", "classes", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
 
+// liveShare can change too: on_store_error: local needs it, and can change.
+const liveShare = "store.redis.local.share"
+
 // LiveSettings returns the names of the settings that can change while the server runs. All others
 // need a restart.
 func LiveSettings() []string { return slices.Clone(live) }
@@ -101,10 +104,14 @@ func (a *App) reload() (changed []string, err error) {
 	if err := a.fallbacks.Set(rules); err != nil {
 		return nil, err
 	}
-	// From here on nothing fails.
 	if a.redis != nil {
+		if err := a.redis.setShare(f.Store.Redis.Local.Share); err != nil {
+			return nil, err
+		}
+		// From here on nothing fails.
 		a.redis.setPolicy(rules)
 	}
+	a.gate.SetShare(shareOf(f))
 	a.metrics.SetRules(rules.Rules())
 	a.engine.decider.SetPolicy(rules)
 	a.gate.Forget(func(rule string) bool { return rules.Rule(rule) == nil })
@@ -117,7 +124,7 @@ func (a *App) reload() (changed []string, err error) {
 // isLive reports whether a setting can change while the server runs.
 func isLive(path string) bool {
 	top, _, _ := strings.Cut(path, ".")
-	return slices.Contains(live, top)
+	return slices.Contains(live, top) || path == liveShare
 }
 
 // mostMistakes bounds the mistakes of a file that are logged, one line each.
