@@ -162,13 +162,13 @@ func truthOf(b bool) truth {
 func (m *valueMatcher) matches(a *Attributes) truth {
 	r := a.Read(m.source, m.Name)
 	present := len(m.OneOf)+len(m.Prefixes) == 0 // any value will do
+	if r.Count != CountNone && (r.First == "" || r.Last == "") && (m.Absent || present) {
+		return maybe // to some services, an empty value is a missing one
+	}
 	switch r.Count {
 	case CountNone:
 		return truthOf(m.Absent)
 	case CountOne:
-		if r.First == "" && (m.Absent || present) {
-			return maybe // to some services, an empty value is a missing one
-		}
 		return truthOf(!m.Absent && (present || m.accepts(r.First)))
 	case CountSeveral:
 		if m.Absent || present {

@@ -91,6 +91,7 @@ func TestRepeatedConditions(t *testing.T) {
 		{"absent", policy.Match{Headers: absent}, []string{"pro", "free"}, false},
 		{"empty, present", policy.Match{Headers: present}, []string{""}, true},
 		{"empty, absent", policy.Match{Headers: absent}, []string{""}, true},
+		{"absent, and an empty one among others", policy.Match{Headers: absent}, []string{"a", ""}, true},
 		{"an exception for an empty one", policy.Match{Unless: []policy.Match{{Headers: present}}}, []string{""}, true},
 		{"an exception for none, and an empty one", policy.Match{Unless: []policy.Match{{Headers: absent}}}, []string{""}, true},
 		{"a cookie that some services decode", policy.Match{Cookies: plan("free")}, []string{`"\146ree"`}, true},

@@ -60,3 +60,21 @@ need() {
 		die "$command is missing: install it (Debian: apt-get install $*; elsewhere the package that provides $command)"
 	fi
 }
+
+# need_flask makes sure that there is a Python with Flask: the system's, or the one in PATH.
+need_flask() {
+	local python
+	for round in found installed; do
+		for python in /usr/bin/python3 python3; do
+			if "$python" -c 'import flask' 2>/dev/null; then
+				return
+			fi
+		done
+		[ "$round" = found ] || break
+		if [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ]; then
+			say "installing python3-flask"
+			install_packages python3-flask
+		fi
+	done
+	die "no Python has Flask: install it (Debian: apt-get install python3-flask; elsewhere the package that provides flask for python3)"
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what takes too long for every change: rates of bytes over 5 s, a thousand reloads, the tests of decisions on
 # Redis with each repetition multiplied, which is a million steps or more for each algorithm with the default of the
-# Makefile, and the fault matrix as often as given.
+# Makefile, attacks on real services, and the fault matrix as often as given.
 . "$(dirname "$0")/lib.sh"
 
 times=${1:?usage: tools/soak.sh TIMES ROUNDS, as in 400 10}
@@ -26,6 +26,15 @@ SLUICE_SOAK=$times go -C checks test -count 1 -timeout 24h -skip '^TestValkey' .
 say "histories of concurrent callers, and laws, $times times"
 SLUICE_SOAK=$times go -C checks test -race -count 1 -timeout 24h ./linearizable
 RAPID_CHECKS=$((500 * times)) go -C checks test -count 1 -timeout 24h ./laws
+
+# The seed is another one each time, and printed.
+PATH=$PATH:/usr/sbin
+need nginx nginx
+need haproxy haproxy
+need node nodejs
+need_flask
+say "attacks on real services, $times times"
+SLUICE_SOAK=$times go -C checks test -v -count 1 -timeout 24h -run '^TestNothingGetsPast$' ./threats
 
 say "$rounds rounds of faults"
 go -C checks test -race -count "$rounds" -timeout "$((rounds * 15))m" -skip '^TestValkey' ./faults

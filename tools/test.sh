@@ -16,6 +16,12 @@ if [ "$(uname)" = Linux ]; then
 	need ip iproute2
 	need nsenter util-linux
 fi
+# checks/threats attacks services of these programs. Some are where only root's PATH leads.
+PATH=$PATH:/usr/sbin
+need nginx nginx
+need haproxy haproxy
+need node nodejs
+need_flask
 
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT

@@ -62,9 +62,10 @@ var crowded = map[string][]string{
 // lone are the tests of the other packages that run only without the race detector: they
 // try a great many inputs from one goroutine.
 var lone = map[string][]string{
-	".":          {"TestKeysDiffer"},
-	"httplimit":  {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
-	"redisstore": {"TestKeysAreInjective"},
+	".":              {"TestKeysDiffer"},
+	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast"}, // the servers under test are other processes
+	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
+	"redisstore":     {"TestKeysAreInjective"},
 }
 
 // timed are the tests of the other packages that measure rates of bytes, or make thousands of
