@@ -22,7 +22,7 @@ func (w *world) minimize(a attack, s *protected, promise string) (smallest attac
 		smallest, found, answer = a, r, text
 		return true
 	}
-	if !try(a) && !try(a) {
+	if !try(a) {
 		return nil, nil, ""
 	}
 	for changed := true; changed; {

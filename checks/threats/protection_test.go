@@ -32,6 +32,7 @@ const once = "limit: {algorithm: fixed_window, rate: 1/30d, starts: first_reques
 func get(path string, lines ...string) message {
 	return message{method: "GET", path: path, lines: lines}
 }
+
 func post(path string, lines ...string) message {
 	return message{method: "POST", path: path, lines: lines}
 }

@@ -118,7 +118,10 @@ func newWorld() (*world, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return w, w.exhaust()
+	if err := w.exhaust(); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 // startServices starts all services, and waits until they answer.
