@@ -31,13 +31,12 @@ func (r *redis) diagnose(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, mismatchPatience)
 	defer cancel()
 	problem := ""
-	if speaksHTTP(ctx, address) {
+	switch overTLS := r.file.TLS != (policyfile.RedisTLS{}); {
+	case speaksHTTP(ctx, address):
 		problem = "%s speaks HTTP, so it is not a Redis server; give the port of Redis, which is usually 6379"
-	} else if r.file.TLS != (policyfile.RedisTLS{}) {
-		if speaksPlain(ctx, address) {
-			problem = "%s does not speak TLS there, but store.redis.tls is set; give the port where it speaks TLS, or remove tls"
-		}
-	} else if speaksTLS(ctx, address) {
+	case overTLS && speaksPlain(ctx, address):
+		problem = "%s does not speak TLS there, but store.redis.tls is set; give the port where it speaks TLS, or remove tls"
+	case !overTLS && speaksTLS(ctx, address):
 		problem = "%s speaks TLS there, but store.redis.tls is not set; set tls: true, or tls: {ca: FILE} for your own authority, or give the port without TLS"
 	}
 	if problem == "" {
