@@ -6,9 +6,11 @@ import "slices"
 // turn every byte of a name that is not a letter or digit into an underscore, so X_Api_Key becomes
 // X-Api-Key. The name is in canonical form.
 func (p *Policy) IsAlias(header string) bool {
-	if p.aliasLengths&lengthBit(header) == 0 {
-		return false
-	}
+	return p.aliasLengths&lengthBit(header) != 0 && p.findsAlias(header)
+}
+
+// findsAlias is IsAlias for a header that is as long as a header with other spellings.
+func (p *Policy) findsAlias(header string) bool {
 	for _, own := range p.readHeaders {
 		if len(own) == len(header) && isAlike(own, header) {
 			return !slices.Contains(p.readHeaders, header)

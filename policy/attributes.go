@@ -33,6 +33,11 @@ type Attributes struct {
 	// Zero leaves it to the rules and their limits. If a rule has a MaxWait too, the shorter one
 	// holds.
 	MaxWait time.Duration
+
+	// repeatable are the Values if they can be repeated. It is valid if known is set: a policy looks once
+	// for each request.
+	repeatable RepeatableValues
+	known      bool
 }
 
 // Values finds the named parts of a request. ok is false for a missing part; an empty part is "" and

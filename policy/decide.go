@@ -92,6 +92,7 @@ func (p *Policy) ClassOf(a *Attributes) string {
 func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) {
 	s.attributes = *given
 	a := &s.attributes
+	a.learn()
 	a.Host, a.ClientIP = CleanHost(a.Host), a.ClientIP.Unmap()
 	s.client = a.ClientIP
 	var err error

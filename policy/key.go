@@ -107,7 +107,10 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
 	case FromClientIP:
 		return partValue{addr: a.ClientIP, ok: a.ClientIP.IsValid()}
 	case FromHeader, FromCookie, FromQuery, FromClaim, FromAttribute:
-		return p.valueOf(a.Read(p.Source, p.Name))
+		if !a.known || a.repeatable != nil || p.Source == FromCookie || isCredentials(p.Name) {
+			return p.valueOf(a.Read(p.Source, p.Name))
+		}
+		v.text, _ = a.value(p.Source, p.Name)
 	case FromPath:
 		v.text = a.Path
 	case FromParam:

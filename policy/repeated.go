@@ -69,7 +69,11 @@ func (a *Attributes) Read(s Source, name string) (r Found) {
 	if a.Values == nil {
 		return r
 	}
-	if v, ok := a.Values.(RepeatableValues); ok && s != FromAttribute {
+	v := a.repeatable
+	if !a.known {
+		v, _ = a.Values.(RepeatableValues)
+	}
+	if v != nil && s != FromAttribute {
 		r = v.Read(s, name)
 	} else if text, ok := a.value(s, name); ok {
 		r = Found{First: text, Last: text, Count: CountOne}
@@ -105,6 +109,12 @@ func cleanFound(s Source, name string, r Found) Found {
 	r.First = first
 	r.Last, _ = cleanValue(s, name, r.Last)
 	return r
+}
+
+// learn finds out once whether the values can be repeated.
+func (a *Attributes) learn() {
+	a.repeatable, _ = a.Values.(RepeatableValues)
+	a.known = true
 }
 
 // readAll returns all values of a name that has several. certain is false if services read different
