@@ -11,7 +11,7 @@ import (
 )
 
 // lane is the way to one shard of the store: its breaker, and its calls in flight. A store that
-// is not Sharded has one lane. See docs/adr/0025.
+// is not Sharded has one lane. See docs/adr/0030.
 type lane struct {
 	breaker  breaker
 	inFlight atomic.Int64

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluicehq/sluice/checks/redistest"
 )
@@ -52,9 +51,5 @@ rules:
 			t.Errorf("%v was overwritten: %d, %v", key, n, err)
 		}
 	}
-	for end := time.Now().Add(5 * time.Second); !strings.Contains(s.logged(), "holds something else than a state"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the log has no reason:\n%s", s.logged())
-		}
-	}
+	eventually(t, "the log has the reason", func() bool { return strings.Contains(s.logged(), "holds something else than a state") })
 }

@@ -81,15 +81,15 @@ func TestWhatHasBeenUsedSurvivesAReload(t *testing.T) {
 		for _, f := range servers {
 			f.change(store+rules(40, 60), "applied")
 		}
-		ask(a, "47", "39", "57", "57")
+		ask(a, "47", "37", "57", "57")
 		for _, f := range servers {
 			f.change(strings.Replace(store+rules(99, 10), "sliding_log", "sliding_lock", 1), "refused")
 		}
-		ask(b, "46", "38", "56", "56")
+		ask(b, "46", "36", "56", "56")
 		for _, f := range servers {
 			f.change(store+rules(50, 50), "applied")
 		}
-		ask(b, "45", "37", "45", "45")
+		ask(b, "45", "45", "45", "45")
 	}
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
