@@ -22,9 +22,14 @@ func TestForeignStates(t *testing.T) {
 	store := openOne(t, server)
 	second := sluice.PerSecond(5)
 	algorithms := []sluice.Algorithm{
-		sluice.TokenBucket{Rate: second}, sluice.TokenBucket{Rate: second, WarmUp: time.Minute}, sluice.LeakyBucket{Rate: second, Queue: 5},
-		sluice.FixedWindow{Rate: second}, sluice.SlidingWindow{Rate: second}, sluice.SlidingCounter{Rate: second},
-		sluice.SlidingLog{Rate: second}, sluice.Concurrency{Max: 5},
+		sluice.TokenBucket{Rate: second},
+		sluice.TokenBucket{Rate: second, WarmUp: time.Minute},
+		sluice.LeakyBucket{Rate: second, Queue: 5},
+		sluice.FixedWindow{Rate: second},
+		sluice.SlidingWindow{Rate: second},
+		sluice.SlidingCounter{Rate: second},
+		sluice.SlidingLog{Rate: second},
+		sluice.Concurrency{Max: 5},
 	}
 	values := [][]string{
 		{"SET", "a"}, {"SET", "32"}, {"SET", ""}, {"SET", strings.Repeat("\xff", 33)}, {"HSET", "f", "1"}, {"RPUSH", "1"}, {"SADD", "1"}, {"ZADD", "1", "1"},
