@@ -406,7 +406,7 @@ func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
 	if _, err := last.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru"); err != nil {
 		t.Fatal(err)
 	}
-	settings := "store: {redis: {addresses: ['" + c.Nodes[0].Addr() + "'], cluster: true}}\n"
+	settings := "upstream: echo\nstore: {redis: {addresses: ['" + c.Nodes[0].Addr() + "'], cluster: true}}\n"
 	want := "the master " + last.Addr() + ": maxmemory-policy is allkeys-lru"
 	s := serve(t, settings+every)
 	eventually(t, "a warning", func() bool { return strings.Contains(s.logged(), want) })

@@ -118,6 +118,7 @@ const (
 	noSuchRate  = "no such rate: an infinite rate limits nothing, and zero or less than one unit in 100 years admits nothing; NewLimit refuses both"
 	noInfinite  = "an infinite rate limits nothing; NewLimit refuses it, which GV-18 and XT-28 assert"
 	clockRewind = "x/time/rate turns its clock back with the caller's and mints tokens; from the first step back on, the bound of the bucket is asserted instead"
+	sameMoment  = "after SetLimit, x/time/rate lets a new reservation act at the moment of an earlier one: three units at once from a bucket of two; Sluice keeps their order, and the bound of the bucket is asserted instead"
 	millirate   = "nginx truncates a rate to thousandths of a request per second; exact rates admit on time"
 	giveBack    = "limit.req keeps the time of a call that was given back; Sluice returns to the state before the call, which is asserted instead"
 	noCache     = "a cache that evicts by age or number forgives what a key has used; TestFloodForgetsNoDebt asserts the rule instead: only a state that equals a fresh one is forgotten"
@@ -151,6 +152,7 @@ var listed = map[string]string{
 	"SM-05": noScheduler,
 	"XT-03": clockRewind,
 	"XT-13": clockRewind,
+	"XT-15": sameMoment,
 	"XT-16": clockRewind,
 	"XT-22": noInfinite,
 	"XT-23": noSuchRate,

@@ -27,8 +27,6 @@ type xTime struct {
 	units map[*sluice.Reservation]int64
 	// rate and burst are the largest ones so far.
 	rate, burst float64
-	// rose is set when the rate changed.
-	rose bool
 }
 
 func xTimeRate(w *world) (stepper, error) {
@@ -105,7 +103,11 @@ func (x *xTime) step(s fields) (any, error) {
 	case "tokens":
 		return tokens, nil
 	case "set_limit":
-		x.bucket.Rate, x.rose = perSecond(s.num("limit", 0)), true
+		rate := perSecond(s.num("limit", 0))
+		if acts := slices.Collect(maps.Values(x.taken)); inSecond(rate) > inSecond(x.bucket.Rate) && slices.Max(append(acts, 0)) > x.now() {
+			x.excuse = sameMoment
+		}
+		x.bucket.Rate = rate
 		return nil, x.change()
 	case "set_burst":
 		x.setBurst(s.count("burst", 0))
@@ -152,15 +154,9 @@ func (x *xTime) tokens() (float64, error) {
 	return tokens, err
 }
 
-// law checks that no interval admits more than the burst and what the rate gives in its length. When
-// the rate rises, reservations keep the times that the slower rate gave them. Then the law checks only
-// the interval from the first reservation.
+// law checks that no interval admits more than the burst and what the rate gives in its length.
 func (x *xTime) law() {
-	begin := slices.Min(append(slices.Collect(maps.Values(x.taken)), math.MaxInt64))
 	for first, from := range x.taken {
-		if x.rose && from > begin {
-			continue
-		}
 		units, last := 0.0, from
 		for r, at := range x.taken {
 			if at >= from {
