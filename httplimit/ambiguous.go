@@ -19,8 +19,8 @@ var errTarget = &policy.AttributeError{Attribute: "target", Problem: "is not a p
 var errFragment = &policy.AttributeError{Attribute: "target", Problem: "has a fragment", Remedy: "send it without # and what follows, or %23"}
 
 // checkRequest returns a *policy.AttributeError for a request that services read differently than rules
-// do. The host counts only if host is set.
-func checkRequest(r *http.Request, host bool) error {
+// do. The host counts only if host is set, and the path only if path is.
+func checkRequest(r *http.Request, host, path bool) error {
 	if r.URL != nil && (r.URL.Opaque != "" || r.URL.Path == "*" && r.Method != http.MethodOptions) {
 		return errTarget
 	}
@@ -34,6 +34,11 @@ func checkRequest(r *http.Request, host bool) error {
 	}
 	if r.Method != "" {
 		if err := policy.CheckMethod(r.Method); err != nil {
+			return err
+		}
+	}
+	if path && r.URL != nil {
+		if err := policy.CheckPath(r.URL.EscapedPath()); err != nil {
 			return err
 		}
 	}

@@ -23,6 +23,7 @@ type Decider struct {
 	o     PolicyOptions
 	keyed bool // the rule reads only what its parts find in the request
 	hosts bool // a rule or a part may read the host
+	paths bool // a part may read the path, which policies of rules check themselves
 }
 
 // PolicyOptions are the settings of NewPolicyDecider.
@@ -165,17 +166,20 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	hosts := slices.ContainsFunc(o.Key, func(p Part) bool {
 		return p.part.Source == policy.FromHost || p.part.Source == policy.FromFunction || p.part.Name == "Host"
 	})
-	return &Decider{rules: rules, keyed: true, hosts: hosts}, nil
+	paths := slices.ContainsFunc(o.Key, func(p Part) bool {
+		return p.part.Source == policy.FromPath || p.part.Source == policy.FromParam || p.part.Source == policy.FromFunction
+	})
+	return &Decider{rules: rules, keyed: true, hosts: hosts, paths: paths}, nil
 }
 
 // Decide decides all limits of all rules that match r, in one step. Whatever the rules say, it refuses a
 // request with a method that has lower-case letters, a host that is not a host with an optional port,
-// or a target that is not a path: services read such a request in different ways. Verdict.Refused is
-// then a *policy.AttributeError. Limits for each key look at the host only if a part of the key may.
+// a target that is not a path, or a control character in the path: services read such a request in different ways. Verdict.Refused is
+// then a *policy.AttributeError. Limits for each key look at the host and the path only if a part may.
 func (d *Decider) Decide(r *http.Request) policy.Verdict { return d.decide(endToEnd(r, d.Policy())) }
 
 func (d *Decider) decide(r *http.Request) policy.Verdict {
-	if err := checkRequest(r, d.hosts); err != nil {
+	if err := checkRequest(r, d.hosts, d.paths); err != nil {
 		return refusal(err)
 	}
 	if d.keyed {

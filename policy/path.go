@@ -107,7 +107,8 @@ func (o Paths) append(out []byte, c byte, raw bool) []byte {
 	return append(out, c)
 }
 
-// isClean reports whether Clean would change nothing.
+// isClean reports whether Clean would change nothing. It returns false for control characters, so that
+// appendVariants looks for them in few paths.
 func (o Paths) isClean(s string) bool {
 	if s == "/" {
 		return true
@@ -126,7 +127,7 @@ func (o Paths) isClean(s string) bool {
 			if !ok || s[i+1] > 'F' || s[i+2] > 'F' { // lower case is above
 				return false
 			}
-			if standsForItself[d] && (d != ';' || !o.StripParams) || d == '/' && o.EncodedSlash == SlashDecode {
+			if isControl(d) || standsForItself[d] && (d != ';' || !o.StripParams) || d == '/' && o.EncodedSlash == SlashDecode {
 				return false
 			}
 			i += 2

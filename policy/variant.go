@@ -27,6 +27,46 @@ const (
 // errPath is for a path beyond the bounds.
 var errPath = &AttributeError{"path", "can be read in too many ways", "send it without dot segments and without encoded slashes"}
 
+// errControl is for a path with a control character. Services that are written in C end the path at a NUL,
+// and patterns that end in "$" match a path with a line end behind it.
+var errControl = &AttributeError{"path", "has an encoded control character", "send it without"}
+
+// CheckPath returns an *AttributeError for an escaped path with a control character, such as "%00", also
+// encoded several times. Policies refuse such a path themselves; it is for edges that use a path only in keys.
+func CheckPath(escaped string) error {
+	if (Paths{}).hasControl(escaped) {
+		return errControl
+	}
+	return nil
+}
+
+// hasControl reports whether a path has a control character, decoded once, or several times if services may.
+func (o Paths) hasControl(escaped string) bool {
+	for i := 0; i < len(escaped); i++ {
+		if isControl(escaped[i]) {
+			return true
+		}
+		if escaped[i] != '%' {
+			continue
+		}
+		if o.EncodedSlash == SlashAny {
+			for strings.HasPrefix(escaped[i+1:], "25") {
+				i += 2
+			}
+		}
+		if i+2 < len(escaped) {
+			hi, ok1 := unhex(escaped[i+1])
+			lo, ok2 := unhex(escaped[i+2])
+			if ok1 && ok2 && isControl(hi<<4|lo) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isControl(c byte) bool { return c < ' ' || c == 0x7f }
+
 // appendVariants appends the variants of an escaped path: first the result of Clean. Only paths with
 // dots, and with encoded slashes, backslashes or percent signs, have several. It fails if there are too
 // many.
@@ -40,6 +80,9 @@ func (o Paths) appendVariants(dst []variant, escaped string) ([]variant, error) 
 	}
 	if has == (encoded{}) && o.isClean(escaped) {
 		return append(dst, variant{path: escaped, class: noClass}), nil
+	}
+	if o.hasControl(escaped) {
+		return append(dst, variant{path: o.Clean(escaped), class: noClass}), errControl
 	}
 	v := variants{paths: o, all: dst}
 	if o.EncodedSlash == SlashAny {

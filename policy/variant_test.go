@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -186,6 +187,47 @@ func TestPathsWithTooManyVariants(t *testing.T) {
 		variants, err := Paths{}.appendVariants(nil, c.in)
 		if (err != nil) != c.fails || len(variants) == 0 || c.fails && len(variants) != 1 {
 			t.Errorf("%.40q of %d bytes has %d variants: %v", c.in, len(c.in), len(variants), err)
+		}
+	}
+}
+
+// A path with a control character is refused, in every spelling that the services may decode.
+func TestControlCharactersInPaths(t *testing.T) {
+	keep, decode := Paths{EncodedSlash: SlashKeep}, Paths{EncodedSlash: SlashDecode}
+	for _, c := range []struct {
+		paths Paths
+		in    string
+		fails bool
+	}{
+		{in: "/admin%00", fails: true},
+		{in: "/admin%00/x", fails: true},
+		{in: "/%1f", fails: true},
+		{in: "/%1F", fails: true},
+		{in: "/a%0Ab", fails: true},
+		{in: "/a%7fb", fails: true},
+		{in: "/a\x00b", fails: true},
+		{in: "/a\x7f", fails: true},
+		{in: "/a%2500", fails: true},
+		{in: "/a%25250a", fails: true},
+		{in: "/a%2f%00", fails: true},
+		{paths: keep, in: "/a%00", fails: true},
+		{paths: decode, in: "/a%00", fails: true},
+		{paths: keep, in: "/a%2500"},
+		{paths: decode, in: "/a%2500"},
+		{in: "/a%20b"},
+		{in: "/a%C3%A9%80%ff"},
+		{in: "/a%2520"},
+		{in: "/100%25"},
+		{in: "/100%250"},
+		{in: "/%0"},
+		{in: "/%"},
+	} {
+		variants, err := c.paths.appendVariants(nil, c.in)
+		if errors.Is(err, errControl) != c.fails || len(variants) == 0 || c.fails && len(variants) != 1 {
+			t.Errorf("%+v: %q has %d variants: %v", c.paths, c.in, len(variants), err)
+		}
+		if c.paths == (Paths{}) && errors.Is(CheckPath(c.in), errControl) != c.fails {
+			t.Errorf("%q: %v", c.in, CheckPath(c.in))
 		}
 	}
 }

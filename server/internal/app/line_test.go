@@ -308,6 +308,22 @@ rules:
 	}
 }
 
+// Services disagree about the end of a path with a control character. The proxy and the decision API refuse it.
+func TestControlCharactersAreRefused(t *testing.T) {
+	s := newRecorder(t)
+	r := start(t, parse(t, free+"upstream: "+s.url+"\nrules: [{name: admin, match: {path: /admin/**}, always: true}]"), nil)
+	for path, want := range map[string]int{"/admin": 429, "/admin%20": 200, "/admin%00": 400, "/admin%2500": 400, "/admin%0a": 400, "/%7F": 400} {
+		status, head := r.one(s, "GET "+path+" HTTP/1.1", "Host: www.example.com")
+		if status != want || (head != "") != (want == 200) {
+			t.Errorf("%s answers %d, and the service got %q", path, status, head)
+		}
+		res, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "`+path+`"}`)
+		if (res.StatusCode == 400) != (want == 400) || want == 400 && !strings.Contains(text, `"field":"path"`) {
+			t.Errorf("the API answers %d to %s: %s", res.StatusCode, path, text)
+		}
+	}
+}
+
 // Rules match a request without a host by the name under which the service gets it.
 func TestRequestsWithoutHost(t *testing.T) {
 	s := newRecorder(t)
