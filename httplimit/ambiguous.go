@@ -18,6 +18,10 @@ var errTarget = &policy.AttributeError{Attribute: "target", Problem: "is not a p
 // query up to it, others take it for a part of the last value.
 var errFragment = &policy.AttributeError{Attribute: "target", Problem: "has a fragment", Remedy: "send it without # and what follows, or %23"}
 
+// errBlank is for a request whose query contains a space, which HTTP/2 permits. Over HTTP/1, services end the
+// target there.
+var errBlank = &policy.AttributeError{Attribute: "target", Problem: "has a space", Remedy: "send it as %20"}
+
 // checkRequest returns a *policy.AttributeError for a request that services read differently than rules
 // do. The host counts only if host is set, and the path only if path is.
 func checkRequest(r *http.Request, host, path bool) error {
@@ -26,6 +30,9 @@ func checkRequest(r *http.Request, host, path bool) error {
 	}
 	if r.URL != nil && strings.IndexByte(r.URL.RawQuery, '#') >= 0 {
 		return errFragment
+	}
+	if r.URL != nil && strings.IndexByte(r.URL.RawQuery, ' ') >= 0 {
+		return errBlank
 	}
 	if r.ProtoMajor >= 2 {
 		if err := checkFields(r.Header); err != nil {

@@ -25,7 +25,7 @@ func (v values) readCookie(name string, all *[]string) policy.Found {
 			switch {
 			case key == name:
 				t.add(strings.Trim(value, " \t"), false)
-			case isSameName(key, name):
+			case isSameName(bare(key), name):
 				t.add(strings.Trim(value, " \t"), true)
 			}
 			t.addHidden(piece, name)
@@ -34,17 +34,50 @@ func (v values) readCookie(name string, all *[]string) policy.Found {
 	return t.result()
 }
 
-// addHidden adds cookies of the name within the value of another cookie, as in "a=1, name=2".
+// addHidden adds cookies of the name that are part of another one for most services, as in "a=1, name=2"
+// and ",name = 2".
 func (t *tally) addHidden(piece, name string) {
-	for {
-		at := strings.LastIndexAny(piece, " \t,\"")
-		if at < 0 {
-			return
+	start := len(piece) - len(strings.TrimLeft(piece, " \t"))
+	for rest := piece; ; {
+		at := strings.LastIndexAny(rest, separators)
+		if at < start {
+			return // white space before the cookie itself
 		}
-		hidden := piece[at+1:]
-		piece = piece[:at]
-		if len(hidden) > len(name) && hidden[len(name)] == '=' && hidden[:len(name)] == name && strings.IndexByte(piece, '=') >= 0 {
-			t.add(hidden[len(name)+1:], true)
+		rest = piece[:at]
+		value, found := cookieAt(piece[at+1:], name)
+		if !found {
+			continue
+		}
+		t.add(value, true)
+		if end := strings.IndexAny(value, separators); end > 0 {
+			t.add(value[:end], true)
 		}
 	}
 }
+
+// separators are the bytes at which only some services end a cookie.
+const separators = " \t,\""
+
+// cookieAt returns the value of the cookie that a text begins with, if it has the name.
+func cookieAt(text, name string) (value string, ok bool) {
+	if len(text) <= len(name) {
+		return "", false
+	}
+	for i := range len(name) {
+		if plainByte(text[i]) != plainByte(name[i]) {
+			return "", false
+		}
+	}
+	value, ok = strings.CutPrefix(strings.TrimLeft(text[len(name):], " \t"), "=")
+	return strings.Trim(value, " \t"), ok
+}
+
+// bare returns the name of a cookie without the bytes around it that some services take for spaces.
+func bare(key string) string {
+	if key == "" || isVisible(key[0]) && isVisible(key[len(key)-1]) {
+		return key
+	}
+	return strings.TrimFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func isVisible(c byte) bool { return ' ' < c && c <= '~' }

@@ -77,10 +77,25 @@ func TestOneValueForAll(t *testing.T) {
 		{get("/", "Cookie: a=1,session=t; session=s"), policy.Cookie("session"), repeated},
 		{get("/", "Cookie: SESSION=t"), policy.Cookie("session"), repeated},
 		{get("/", "Cookie: session[]=t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: ,session = t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: a=1,\tSESSION\t=t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: a=1 session \t =t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: x session=t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: \t session=t"), policy.Cookie("session"), "t"},
+		{get("/", "Cookie: session=s x=1"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: session=s,x=1"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: session=s%20t%2Cx"), policy.Cookie("session"), "s t,x"},
+		{get("/", "Cookie: session\xa0=t"), policy.Cookie("session"), repeated},
+		{get("/", "Cookie: session=\xa0t"), policy.Cookie("session"), repeated},
 
 		{get("/", "X-Plan: a, b"), policy.Header("X-Plan"), "a, b"},
 		{get("/", "X-Plan: a", "x-plan: a"), policy.Header("X-Plan"), repeated},
 		{get("/", "X-Plan: a", "x-plan: "), policy.Header("X-Plan"), repeated},
+		{get("/", "X-Plan: eve\tv"), policy.Header("X-Plan"), "eve\tv"},
+		{get("/", "X-Plan: \xa0eve"), policy.Header("X-Plan"), repeated},
+		{get("/", "X-Plan: eve\x85"), policy.Header("X-Plan"), repeated},
+		{get("/", "X-Plan: e\x1fve"), policy.Header("X-Plan"), repeated},
+		{get("/", "X-Plan: an-honest-value\x7f"), policy.Header("X-Plan"), repeated},
 		{get("/", "Authorization: bearer  T"), policy.Header("Authorization"), "Bearer T"},
 		{get("/", "Authorization: Bearer T U"), policy.Header("Authorization"), repeated},
 		{get("/", bearer(`{"sub":"ann"}`)), policy.Claim("sub"), "ann"},
@@ -99,6 +114,38 @@ func TestOneValueForAll(t *testing.T) {
 		}
 		if got != c.want || got == repeated && httplimit.Status(&v) != http.StatusBadRequest {
 			t.Errorf("%s of ?%s %v is %q; want %q", &c.part, c.r.URL.RawQuery, c.r.Header, got, c.want)
+		}
+	}
+}
+
+// A condition on a cookie holds for each value that some service reads.
+func TestHiddenCookies(t *testing.T) {
+	d := ruled(t, &recordingStore{}, httplimit.PolicyOptions{}, policy.Rule{
+		Name: "free", Always: true, Match: policy.Match{Cookies: []policy.ValueMatch{{Name: "plan", OneOf: []string{"free"}}}},
+	})
+	for cookies, denied := range map[string]bool{
+		"plan=free":               true,
+		"plan=paid":               false,
+		"plan=freeze":             false,
+		"a=1; b=free":             false,
+		",plan = free":            true,
+		", plan=free":             true,
+		"a=1,PLAN\t= free":        true,
+		"a=1,plan=free x":         true,
+		"x plan=free":             true,
+		"xplan=free":              false,
+		"a=1,xplan=free":          false,
+		"a=1,plan":                false,
+		"plan=free,x=1":           true,
+		"plan=free x=1":           true,
+		"plan\xa0=free":           true,
+		"plan=\xa0free":           true,
+		"\xa0plan=free":           true,
+		"a=\xa0free; plan=paid":   false,
+		"a=1, b=2; c=3; d=e, f=4": false,
+	} {
+		if v := d.Decide(get("/", "Cookie: "+cookies)); v.Allowed() == denied {
+			t.Errorf("%q is decided as %s", cookies, v.String())
 		}
 	}
 }

@@ -8,14 +8,15 @@ import (
 // CleanCookie returns the value of a cookie in one spelling: without quotes and spaces around it, and with
 // %61 decoded to a. Many services do the same, and would otherwise give one session several keys.
 //
-// certain is false for a value with quotes or backslashes in it: some services end the value there, and
-// some decode them.
+// certain is false for a value with quotes, backslashes, spaces or commas in it: some services end the value
+// there, and some decode them. Nor is a value certain with bytes other than printable ASCII: some services
+// take them for spaces.
 func CleanCookie(value string) (clean string, certain bool) {
 	clean = strings.Trim(value, " \t")
 	if n := len(clean); n > 1 && clean[0] == '"' && clean[n-1] == '"' {
 		clean = clean[1 : n-1]
 	}
-	certain = strings.IndexByte(clean, '"') < 0 && strings.IndexByte(clean, '\\') < 0
+	certain = isPlainCookie(clean)
 	if strings.IndexByte(clean, '%') < 0 {
 		return clean, certain
 	}
@@ -29,6 +30,12 @@ func CleanCookie(value string) (clean string, certain bool) {
 		text = append(text, clean[i])
 	}
 	return string(text), certain
+}
+
+// isPlainCookie reports whether all services read a value as it is.
+func isPlainCookie(value string) bool {
+	return isPrintable(value) && strings.IndexByte(value, '"') < 0 && strings.IndexByte(value, '\\') < 0 &&
+		strings.IndexByte(value, ' ') < 0 && strings.IndexByte(value, ',') < 0 && strings.IndexByte(value, '\t') < 0
 }
 
 // cleanAll returns values of a rule in the spelling in which requests have them.

@@ -59,6 +59,18 @@ func CleanCredentials(value string) (clean string, certain bool) {
 
 // isPrintable reports whether a text is printable ASCII and tabs.
 func isPrintable(text string) bool {
+	const (
+		ones = 0x0101010101010101
+		high = 0x80 * ones
+	)
+	for len(text) >= 8 { // eight bytes at a time, because most headers of keys are read here
+		x := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+		if (x|(x+ones)|(x-' '*ones))&high != 0 {
+			break // one of them may be another byte
+		}
+		text = text[8:]
+	}
 	for i := range len(text) {
 		if c := text[i]; c != '\t' && (c < ' ' || c > '~') {
 			return false

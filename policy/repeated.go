@@ -64,7 +64,8 @@ type RepeatableValues interface {
 }
 
 // Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Cookies
-// are as CleanCookie returns them, and Authorization and Proxy-Authorization as CleanCredentials does.
+// are as CleanCookie returns them, and Authorization and Proxy-Authorization as CleanCredentials does. A
+// header with bytes other than printable ASCII is unclear: some services take them for spaces.
 func (a *Attributes) Read(s Source, name string) (r Found) {
 	if a.Values == nil {
 		return r
@@ -78,8 +79,12 @@ func (a *Attributes) Read(s Source, name string) (r Found) {
 	} else if text, ok := a.value(s, name); ok {
 		r = Found{First: text, Last: text, Count: CountOne}
 	}
-	if r.Count != CountNone && (s == FromCookie || s == FromHeader && isCredentials(name)) {
+	switch {
+	case r.Count == CountNone:
+	case s == FromCookie || s == FromHeader && isCredentials(name):
 		return cleanFound(s, name, r)
+	case s == FromHeader && r.Count == CountOne && !isPrintable(r.First):
+		r.Count = CountUnclear
 	}
 	return r
 }
@@ -92,6 +97,8 @@ func cleanValue(s Source, name, value string) (clean string, certain bool) {
 		return CleanCookie(value)
 	case s == FromHeader && isCredentials(name):
 		return CleanCredentials(value)
+	case s == FromHeader:
+		return value, isPrintable(value)
 	}
 	return value, true
 }

@@ -251,10 +251,33 @@ func TestOneSpelling(t *testing.T) {
 		{`"a\142c"`, `a\142c`, false},
 		{`a"c`, `a"c`, false},
 		{`"`, `"`, false},
+		{"a b", "a b", false},
+		{"a\tb", "a\tb", false},
+		{"a,b", "a,b", false},
+		{"a%20b%2Cc", "a b,c", true},
+		{"\xa0abc", "\xa0abc", false},
+		{"abcdefgh\x7f", "abcdefgh\x7f", false},
 		{"", "", true},
 	} {
 		if got, certain := policy.CleanCookie(c.value); got != c.want || certain != c.certain {
 			t.Errorf("CleanCookie(%q) = %q, %v", c.value, got, certain)
+		}
+	}
+}
+
+// All printable bytes of a header are clear anywhere in it, and all others are not.
+func TestPrintableHeaders(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			value := strings.Repeat("~", at) + string([]byte{byte(c)}) + strings.Repeat("!", 19-at)
+			a := &policy.Attributes{Values: several{"X-User": {value}}}
+			want := policy.CountUnclear
+			if c == '\t' || ' ' <= c && c <= '~' {
+				want = policy.CountOne
+			}
+			if got := a.Read(policy.FromHeader, "X-User"); got.Count != want || got.First != value {
+				t.Errorf("%q: %+v", value, got)
+			}
 		}
 	}
 }

@@ -182,12 +182,15 @@ func identifies(name string) bool {
 	return slices.Contains(identifying, name) || strings.HasPrefix(name, "x-forwarded-")
 }
 
-// tokens returns the tokens of Authorization headers, as services read them.
+// tokens returns the tokens of Authorization headers, as services read them. Credentials without the scheme
+// of the tokens, or with another one, are not tokens.
 func tokens(authorizations []string) []string {
 	var all []string
 	for _, a := range authorizations {
 		if f := strings.Fields(a); len(f) == 2 && strings.EqualFold(f[0], "bearer") {
 			a = f[1]
+		} else if a != "" {
+			a = "no token: " + a
 		}
 		all = append(all, a)
 	}
