@@ -92,6 +92,7 @@ func TestOneValueForAll(t *testing.T) {
 		{get("/", "X-Plan: a", "x-plan: a"), policy.Header("X-Plan"), repeated},
 		{get("/", "X-Plan: a", "x-plan: "), policy.Header("X-Plan"), repeated},
 		{get("/", "X-Plan: eve\tv"), policy.Header("X-Plan"), "eve\tv"},
+		{get("/", "X-Plan: eve "), policy.Header("X-Plan"), repeated}, // by a folded line
 		{get("/", "X-Plan: \xa0eve"), policy.Header("X-Plan"), repeated},
 		{get("/", "X-Plan: eve\x85"), policy.Header("X-Plan"), repeated},
 		{get("/", "X-Plan: e\x1fve"), policy.Header("X-Plan"), repeated},

@@ -65,7 +65,8 @@ type RepeatableValues interface {
 
 // Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Cookies
 // are as CleanCookie returns them, and Authorization and Proxy-Authorization as CleanCredentials does. A
-// header with bytes other than printable ASCII is unclear: some services take them for spaces.
+// header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one
+// with spaces around it, which a folded line can add and services remove.
 func (a *Attributes) Read(s Source, name string) (r Found) {
 	if a.Values == nil {
 		return r
@@ -83,7 +84,7 @@ func (a *Attributes) Read(s Source, name string) (r Found) {
 	case r.Count == CountNone:
 	case s == FromCookie || s == FromHeader && isCredentials(name):
 		return cleanFound(s, name, r)
-	case s == FromHeader && r.Count == CountOne && !isPrintable(r.First):
+	case s == FromHeader && r.Count == CountOne && !isClearHeader(r.First):
 		r.Count = CountUnclear
 	}
 	return r
@@ -98,9 +99,14 @@ func cleanValue(s Source, name, value string) (clean string, certain bool) {
 	case s == FromHeader && isCredentials(name):
 		return CleanCredentials(value)
 	case s == FromHeader:
-		return value, isPrintable(value)
+		return value, isClearHeader(value)
 	}
 	return value, true
+}
+
+// isClearHeader reports whether all services read the value of a header as it is.
+func isClearHeader(value string) bool {
+	return value == "" || value[0] > ' ' && value[len(value)-1] > ' ' && isPrintable(value)
 }
 
 // cleanFound returns cookies or credentials in one spelling.

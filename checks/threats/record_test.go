@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -37,6 +38,7 @@ func parseRecord(line []byte) (*record, error) {
 		return nil, fmt.Errorf("a service wrote %q: %w", line, err)
 	}
 	if !r.Hex {
+		r.tag()
 		return r, nil
 	}
 	texts := []*string{&r.Case, &r.Method, &r.Path}
@@ -55,8 +57,12 @@ func parseRecord(line []byte) (*record, error) {
 		}
 		*text = string(decoded)
 	}
+	r.tag()
 	return r, nil
 }
+
+// tag removes from the tag what a folded line added to its header.
+func (r *record) tag() { r.Case, _, _ = strings.Cut(r.Case, " ") }
 
 // records collects the records of all services.
 type records struct {

@@ -20,6 +20,9 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
+// overH2 is the end of the names of services behind a sluice that speaks HTTP/2 only.
+const overH2 = " over HTTP/2"
+
 // patience is how long tests wait for what must come.
 const patience = 20 * time.Second
 
@@ -188,7 +191,7 @@ func (w *world) startServices() error {
 	for _, s := range w.services {
 		if s.name == "nginx" || s.name == "node" || s.name == "flask" {
 			over := *s
-			over.name, over.h2 = s.name+" over HTTP/2", true
+			over.name, over.h2 = s.name+overH2, true
 			w.services = append(w.services, &over)
 		}
 	}

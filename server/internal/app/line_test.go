@@ -324,6 +324,28 @@ func TestControlCharactersAreRefused(t *testing.T) {
 	}
 }
 
+// A folded line without text adds a space to a header, which services do not see.
+func TestFoldedLines(t *testing.T) {
+	s := newRecorder(t)
+	r := start(t, parse(t, free+"upstream: "+s.url+"\nrules: [{name: free, match: {header: {X-Plan: free}}, always: true}, {name: user, key: 'header:X-User', limit: {algorithm: fixed_window, rate: 1/h}}]"), nil)
+	for _, c := range []struct {
+		line string
+		want int
+	}{
+		{"X-Plan: free", 429},
+		{"X-Plan: free\r\n ", 429},
+		{"X-Plan:\r\n free\r\n \r\n\t", 429},
+		{"X-User: eve", 200},
+		{"X-User: eve", 429},
+		{"X-User: eve\r\n ", 400},
+		{"X-User:\r\n eve", 429},
+	} {
+		if status, head := r.one(s, "GET / HTTP/1.1", "Host: www.example.com", c.line); status != c.want || (head != "") != (c.want == 200) {
+			t.Errorf("%q answers %d, and the service got %q", c.line, status, head)
+		}
+	}
+}
+
 // Rules match a request without a host by the name under which the service gets it.
 func TestRequestsWithoutHost(t *testing.T) {
 	s := newRecorder(t)
