@@ -318,7 +318,7 @@ func TestControlCharactersAreRefused(t *testing.T) {
 			t.Errorf("%s answers %d, and the service got %q", path, status, head)
 		}
 		res, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "`+path+`"}`)
-		if (res.StatusCode == 400) != (want == 400) || want == 400 && !strings.Contains(text, `"field":"path"`) {
+		if (res.StatusCode == http.StatusBadRequest) != (want == http.StatusBadRequest) || want == http.StatusBadRequest && !strings.Contains(text, `"field":"path"`) {
 			t.Errorf("the API answers %d to %s: %s", res.StatusCode, path, text)
 		}
 	}
