@@ -20,9 +20,9 @@ func TestFlapsAddTheShare(t *testing.T) {
 		down, each time.Duration
 		least      int64 // admitted per second, or the test shows nothing
 	}{
-		{"rare", 400, 300 * time.Millisecond, 5 * time.Second, 410},
+		{"rare", 400, 300 * time.Millisecond, 5 * time.Second, 401},
 		{"frequent", 400, 300 * time.Millisecond, time.Second, 440},
-		{"small burst", 40, 300 * time.Millisecond, time.Second, 300},
+		{"small burst", 40, 300 * time.Millisecond, time.Second, 280},
 		{"always", 400, 300 * time.Millisecond, 310 * time.Millisecond, 75},
 	} {
 		t.Run(c.name, func(t *testing.T) {
