@@ -105,16 +105,16 @@ func plan(packages []string, picked bool) (chains [][]run, last []run) {
 			raced.packages = append(raced.packages, p)
 		}
 	}
-	second := []run{alone}
+	first := []run{raced}
 	if !picked {
-		raced.flags = []string{"-skip", names(lone, timed)}
+		first[0].flags = []string{"-skip", names(lone, timed)}
 		last = []run{{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1}}
-		second = append(second,
+		first = append(first, // the plain packages take longer
 			run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},
 			run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},
 		)
 	}
-	return [][]run{used(raced), used(second...)}, used(last...)
+	return [][]run{used(first...), used(alone)}, used(last...)
 }
 
 // used returns the runs that have packages, in the folder of the workspace.
