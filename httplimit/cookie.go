@@ -20,6 +20,7 @@ func (v values) readCookie(name string, all *[]string) policy.Found {
 		for line != "" {
 			var piece string
 			piece, line, _ = strings.Cut(line, ";")
+			piece = strings.TrimRight(piece, " \t") // once, not for each cookie that is hidden in it
 			key, value, _ := strings.Cut(piece, "=")
 			key = strings.Trim(key, " \t")
 			switch {
