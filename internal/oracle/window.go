@@ -1,9 +1,12 @@
 package oracle
 
+import "slices"
+
 // Window is a fixed window. It keeps one window and the units charged in it.
 type Window struct {
 	count, length       int64
 	opened, countDenied bool
+	periods             *[]int64 // the begins of a calendar's periods; nil without a calendar
 
 	open       bool
 	start, end int64
@@ -16,6 +19,28 @@ func NewWindow(count, length int64, opened, countDenied bool) Window {
 	return Window{count: count, length: length, opened: opened, countDenied: countDenied}
 }
 
+// NewCalendar returns a fixed window of count units per period of a calendar. The longest period has this
+// length. The periods are given by their begins, in order; no request is outside of them.
+func NewCalendar(count, longest int64, begins ...int64) Window {
+	return Window{count: count, length: longest, periods: &begins}
+}
+
+// period returns the begin and the end of the window that a request at a time opens, or is in.
+func (w Window) period(t int64) (start, end int64) {
+	switch {
+	case w.opened:
+		return t, t + w.length
+	case w.periods != nil:
+		i, found := slices.BinarySearch(*w.periods, t)
+		if !found {
+			i--
+		}
+		return (*w.periods)[i], (*w.periods)[i+1]
+	}
+	start = t / w.length * w.length
+	return start, start + w.length
+}
+
 // at returns the window at a time, and whether the clock was set back.
 func (w Window) at(now int64) (_ Window, setBack bool) {
 	if w.open && now < w.end && w.start-now <= w.length {
@@ -23,11 +48,8 @@ func (w Window) at(now int64) (_ Window, setBack bool) {
 	}
 	setBack = w.open && now < w.end
 	n := w
-	n.open, n.used, n.start = setBack, 0, now
-	if !w.opened {
-		n.start = now / w.length * w.length
-	}
-	n.end = n.start + w.length
+	n.open, n.used = setBack, 0
+	n.start, n.end = w.period(now)
 	if setBack {
 		n.used = max(w.used, w.count)
 	}
@@ -81,7 +103,8 @@ func (w Window) Settle(now int64, c Charge, actual int64) State {
 	if w.Fresh(now) {
 		// No window is kept, or an empty one. A charge of no cost opened no window, so its settlement
 		// opens it.
-		fresh := NewWindow(w.count, w.length, w.opened, w.countDenied)
+		fresh := w
+		fresh.open, fresh.start, fresh.end, fresh.used = false, 0, 0, 0
 		if f, _ := fresh.at(c.At); actual > c.Cost && now < f.end && c.At-now <= w.length {
 			f.open, f.used = true, actual-c.Cost
 			return f

@@ -1,0 +1,248 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+)
+
+// mostHolders is how many holders a key has at most.
+const mostHolders = 250
+
+// Terms are the numbers of the grants of a limit.
+type Terms struct {
+	Cap       int64 // the most units that may be granted at once
+	Overdraft int64 // how far the limit may be exceeded
+	Life      int64 // of a grant
+}
+
+// Ask is what a holder reports, returns and asks for. Its fields are those of sluice.Ask.
+type Ask struct {
+	Seq, Birth      uint64
+	Till            int64
+	Spent, Returned int64
+	Take, Floor     int64
+	Want, Least     int64
+	Demand          int64
+}
+
+// Grant is the answer to an Ask. Its fields are those of sluice.Grant.
+type Grant struct {
+	Stale     bool
+	Result    Result
+	Charge    Charge // what Take took
+	Units     int64
+	Held      int64
+	Birth     uint64
+	Now, Till int64
+	Free      int64
+	Escrow    int64
+	Holders   int
+}
+
+// Holder is the entry of one holder of a key.
+type Holder struct {
+	ID, Seq, Birth uint64
+	Units          int64 // granted, and neither reported nor returned
+	Till, Life     int64
+	Demand         int64
+	Answer         Grant // to Seq
+}
+
+// Escrow is the state of one key and its holders. Like a State it is a value.
+type Escrow struct {
+	State   State // what was used, without what is granted
+	Holders []Holder
+}
+
+// NewEscrow returns the state of a key with no holders.
+func NewEscrow(fresh State) Escrow { return Escrow{State: fresh} }
+
+// Units returns how many units are granted and were neither reported nor returned.
+func (e Escrow) Units() (sum int64) {
+	for _, h := range e.Holders {
+		sum += h.Units
+	}
+	return sum
+}
+
+// At returns the escrow at a time: the grants that have expired are booked.
+//
+// A grant ends at a time that its life bounds, even if the clock was set back. What is left of it then
+// counts as used in the last microsecond before. So what is left at the end of a fixed window vanishes
+// with the window.
+func (e Escrow) At(now int64) Escrow {
+	held := slices.Clone(e.Holders)
+	for i := range held {
+		held[i].Till = min(held[i].Till, now+held[i].Life)
+	}
+	ended := slices.DeleteFunc(slices.Clone(held), func(h Holder) bool { return h.Till > now })
+	slices.SortStableFunc(ended, func(a, b Holder) int { return cmp.Compare(a.Till, b.Till) })
+	for _, h := range ended {
+		e.State = book(e.State, h.Units, h.Till-1)
+	}
+	e.Holders = slices.DeleteFunc(held, func(h Holder) bool { return h.Till <= now })
+	return e
+}
+
+// book returns the state after some units were used at a time, whether or not the limit admits them.
+func book(s State, units, at int64) State {
+	if units == 0 {
+		return s
+	}
+	after, _ := s.Take(Request{Now: at, Cost: units}, true)
+	return after
+}
+
+// seen returns the state that exact decisions see: with the escrow booked, except for the overdraft.
+func (e Escrow) seen(now int64, t Terms) State {
+	return book(e.State, max(0, e.Units()-t.Overdraft), now)
+}
+
+// Decide decides an exact request. For a limit without grants, the terms are zero.
+func (e Escrow) Decide(r Request, t Terms, guess Result) (Result, Charge, Escrow) {
+	e = e.At(r.Now)
+	d, c, _ := Decide(e.seen(r.Now, t), r, guess)
+	e.State, _ = e.State.Take(r, d.Allowed)
+	return d, c, e
+}
+
+// Peek decides an exact request and takes nothing.
+func (e Escrow) Peek(r Request, t Terms, guess Result) Result {
+	return Peek(e.At(r.Now).seen(r.Now, t), r, guess)
+}
+
+// Settle replaces the cost of an exact charge.
+func (e Escrow) Settle(now int64, c Charge, actual int64) Escrow {
+	e = e.At(now)
+	e.State = e.State.Settle(now, c, actual)
+	return e
+}
+
+// Cancel gives an exact charge back.
+func (e Escrow) Cancel(now int64, c Charge) Escrow {
+	e = e.At(now)
+	e.State = e.State.Cancel(now, c)
+	return e
+}
+
+// Reset forgets what was used. The grants stay.
+func (e Escrow) Reset(now int64, fresh State) Escrow {
+	e = e.At(now)
+	e.State = fresh
+	return e
+}
+
+// Free returns the units that are neither used nor granted, rounded down. It is negative if the limit is
+// exceeded.
+func (e Escrow) Free(now int64) int64 { return left(e.State, now) - e.Units() }
+
+// Ask reports, returns, decides and grants, in this order.
+func (e Escrow) Ask(now int64, id uint64, a Ask, t Terms, guess Result) (Grant, Escrow) {
+	e = e.At(now)
+	i := slices.IndexFunc(e.Holders, func(h Holder) bool { return h.ID == id })
+	if i >= 0 && a.Seq <= e.Holders[i].Seq {
+		return e.repeated(now, e.Holders[i], a), e
+	}
+	h := Holder{ID: id}
+	if i >= 0 {
+		h = e.Holders[i]
+	}
+	h.Seq, h.Demand, h.Life = a.Seq, a.Demand, t.Life
+
+	// Report. What is not of the grant in hand is of a grant that is gone: booked when it expired, or
+	// lost by the server. Without a grant, it is credit.
+	switch {
+	case a.Birth != 0 && a.Birth == h.Birth:
+		h.Units -= min(a.Spent, h.Units)
+		e.State = book(e.State, a.Spent, now)
+		h.Units -= min(a.Returned, h.Units)
+	case a.Birth == 0 || a.Till > now:
+		e.State = book(e.State, a.Spent, now)
+	}
+	if h.Units == 0 {
+		h.Birth = 0
+	}
+	e = e.with(h)
+
+	var g Grant
+	if a.Take > 0 {
+		r := Request{Now: now, Cost: a.Take, Floor: a.Floor}
+		g.Result, g.Charge, _ = Decide(e.seen(now, t), r, guess)
+		e.State, _ = e.State.Take(r, g.Result.Allowed)
+	} else {
+		r := Request{Now: now, Cost: max(a.Least, 1), Floor: a.Floor}
+		g.Result = Peek(e.seen(now, t), r, guess)
+	}
+	if len(e.Holders) > mostHolders {
+		e = e.without(id)
+		return e.answer(g, now, Holder{}), e
+	}
+
+	g.Units = e.share(now, h, a, t)
+	if g.Units > 0 {
+		e.State = opened(e.State, now)
+		h.Units += g.Units
+		h.Birth = cmp.Or(h.Birth, a.Seq)
+	}
+	h.Till = min(now+t.Life, end(e.State, now))
+	h.Answer = g
+	e = e.with(h)
+	return e.answer(g, now, h), e
+}
+
+// repeated answers an Ask that was answered before, or that comes after a later one.
+func (e Escrow) repeated(now int64, h Holder, a Ask) Grant {
+	if a.Seq < h.Seq {
+		return e.answer(Grant{Stale: true}, now, h)
+	}
+	return e.answer(h.Answer, now, h)
+}
+
+// answer completes an answer with what is true of the key at this time.
+func (e Escrow) answer(g Grant, now int64, h Holder) Grant {
+	g.Now, g.Held, g.Birth, g.Till = now, h.Units, h.Birth, h.Till
+	g.Free, g.Escrow, g.Holders = e.Free(now), e.Units(), len(e.Holders)
+	return g
+}
+
+// share returns how many units are granted: as many as are wanted, but at most an equal share of all that
+// may be granted, and half of what is free by the share of the demand.
+func (e Escrow) share(now int64, h Holder, a Ask, t Terms) int64 {
+	if a.Want <= 0 {
+		return 0
+	}
+	least, free := max(a.Least, 1), e.Free(now)-a.Floor
+	var demands int64
+	for _, o := range e.Holders {
+		demands += o.Demand
+	}
+	half := int64(0)
+	if demands > 0 && free > 0 {
+		half = Down(mul(Rat(free, 2), Rat(h.Demand, demands)))
+	}
+	q := min(
+		a.Want, t.Cap/int64(len(e.Holders))-h.Units, max(least, half),
+		free+t.Overdraft, t.Cap-e.Units(),
+	)
+	if q < least {
+		return 0
+	}
+	return q
+}
+
+// with returns the escrow with a holder's new entry.
+func (e Escrow) with(h Holder) Escrow {
+	e.Holders = slices.Clone(e.Holders)
+	if i := slices.IndexFunc(e.Holders, func(o Holder) bool { return o.ID == h.ID }); i >= 0 {
+		e.Holders[i] = h
+	} else {
+		e.Holders = append(e.Holders, h)
+	}
+	return e
+}
+
+// without returns the escrow without a holder's entry.
+func (e Escrow) without(id uint64) Escrow {
+	e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(o Holder) bool { return o.ID == id })
+	return e
+}

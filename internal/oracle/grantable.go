@@ -1,0 +1,76 @@
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// left returns how many units a state has not used, rounded down. It is negative if the limit is exceeded.
+func left(s State, now int64) int64 {
+	switch s := s.(type) {
+	case Bucket:
+		tokens, _ := s.refilled(now)
+		return Down(tokens)
+	case Window:
+		w, _ := s.at(now)
+		return s.count - w.used
+	case Cells:
+		_, used, _, _ := s.at(now)
+		return s.count - used
+	case Counter:
+		return s.count - s.used(now)
+	case Log:
+		counted, _, _ := s.at(now)
+		return s.count - units(counted)
+	}
+	panic(fmt.Sprintf("%T has no grants", s))
+}
+
+// end returns when a grant must end: with the fixed window, otherwise never.
+func end(s State, now int64) int64 {
+	if w, ok := s.(Window); ok {
+		if w, _ = w.at(now); w.open || !w.opened {
+			return w.end
+		}
+	}
+	return math.MaxInt64
+}
+
+// opened returns the state with a window to grant from: a grant opens a window as a request does.
+func opened(s State, now int64) State {
+	w, ok := s.(Window)
+	if !ok {
+		return s
+	}
+	w, _ = w.at(now)
+	w.open = true
+	return w
+}
+
+// Renumber returns a state under the numbers of a fresh one. Used units stay used. Both have the same
+// algorithm and the same period; only how many units there are differs.
+func Renumber(s, fresh State, now int64) State {
+	switch s := s.(type) {
+	case Bucket:
+		f := fresh.(Bucket)
+		tokens, at := s.refilled(now)
+		f.tokens, f.last = sub(whole(f.burst), sub(whole(s.burst), tokens)), at
+		f.lent = s.lent && less(f.tokens, whole(f.burst))
+		return f
+	case Window:
+		s.count = fresh.(Window).count
+		return s
+	case Cells:
+		s.count, s.units = fresh.(Cells).count, maps.Clone(s.units)
+		return s
+	case Counter:
+		s.count, s.units = fresh.(Counter).count, maps.Clone(s.units)
+		return s
+	case Log:
+		s.count, s.entries = fresh.(Log).count, slices.Clone(s.entries)
+		return s
+	}
+	panic(fmt.Sprintf("%T has no grants", s))
+}
