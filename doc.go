@@ -30,8 +30,8 @@
 // # For authors of stores
 //
 // Programs that use a store need none of the following. A store of your own implements [Store],
-// and may implement [Taker], [Banner] and [Sharded] too. Package storetest is its contract: it runs against
-// any store. These parts serve a store:
+// and may implement [Taker], [Banner], [Sharded] and [Grantor] too. Package storetest is its contract: it runs
+// against any store. These parts serve a store:
 //
 //   - [Request.Check] reports an invalid request. [Limit.Params] has the numbers of the limit
 //     for package algo, which computes the decisions. [Ban.Terms] has the numbers of a ban.

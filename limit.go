@@ -32,6 +32,7 @@ type Limit struct {
 	// leaseless is 1 for a limit whose requests need no member: Request.Check uses it for a quick
 	// test.
 	leaseless uint64
+	hybrid    *Hybrid // nil for a limit without such terms
 }
 
 // NewLimit returns a limit. A limit without a name is identified by its algorithm and its
