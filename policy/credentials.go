@@ -24,17 +24,24 @@ func CleanCredentials(value string) (clean string, certain bool) {
 	if !isPrintable(value) {
 		return value, false
 	}
+	value = strings.Trim(value, " \t") // a folded line adds a space
 	end := strings.IndexAny(value, " \t")
 	if end < 0 {
-		return value, true
+		end = len(value)
 	}
-	scheme, rest := value[:end], strings.Trim(value[end:], " \t")
+	scheme, rest := value[:end], strings.TrimLeft(value[end:], " \t")
 	known := ""
 	for _, s := range schemes {
 		if strings.EqualFold(s, scheme) {
 			known = s
 			break
 		}
+	}
+	if rest == "" {
+		if known == "" {
+			return value, true // a token without a scheme, in its own case
+		}
+		return known, true
 	}
 	tidy := !strings.Contains(rest, "  ") && strings.IndexByte(rest, '\t') < 0
 	if known == scheme && tidy && len(value) == end+1+len(rest) && value[end] == ' ' {
@@ -46,7 +53,7 @@ func CleanCredentials(value string) (clean string, certain bool) {
 		if !tidy {
 			rest = strings.Join(strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
 		}
-		clean = strings.TrimSuffix(known+" "+rest, " ")
+		clean = known + " " + rest
 	}
 	switch known {
 	case "Bearer", "DPoP":

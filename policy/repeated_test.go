@@ -229,6 +229,10 @@ func TestOneSpelling(t *testing.T) {
 		{"DIGEST  username=\"a\",  realm=b", "digest username=\"a\", realm=b", true},
 		{"T", "T", true},
 		{"bearer ", "Bearer", true},
+		{"Bearer ", "Bearer", true},
+		{"BEARER", "Bearer", true},
+		{" bearer T", "Bearer T", true},
+		{" T", "T", true},
 		{"", "", true},
 	} {
 		if got, certain := policy.CleanCredentials(c.value); got != c.want || certain != c.certain {
