@@ -86,4 +86,7 @@ type Grant struct {
 	// Holders is the number of processes with an entry for the key. A store bounds it; a further
 	// process gets no units and no entry: its claims are decided, and count again if repeated.
 	Holders int
+	// Demands is the sum of the Demand of all holders, as each has claimed last. While units are short, a
+	// process wants the part of them that its own demand is of this sum.
+	Demands int64
 }

@@ -37,6 +37,7 @@ type Grant struct {
 	Free      int64
 	Escrow    int64
 	Holders   int
+	Demands   int64
 }
 
 // Holder is the entry of one holder of a key.
@@ -201,7 +202,7 @@ func (e Escrow) repeated(now int64, h Holder, a Ask) Grant {
 // answer completes an answer with what is true of the key at this time.
 func (e Escrow) answer(g Grant, now int64, h Holder) Grant {
 	g.Now, g.Held, g.Birth, g.Till = now, h.Units, h.Birth, h.Till
-	g.Free, g.Escrow, g.Holders = e.Free(now), e.Units(), len(e.Holders)
+	g.Free, g.Escrow, g.Holders, g.Demands = e.Free(now), e.Units(), len(e.Holders), e.demands()
 	return g
 }
 
@@ -212,11 +213,7 @@ func (e Escrow) share(now int64, h Holder, a Ask, t Terms) int64 {
 		return 0
 	}
 	least, free := max(a.Least, 1), e.Free(now)-a.Floor
-	var demands int64
-	for _, o := range e.Holders {
-		demands += o.Demand
-	}
-	half := int64(0)
+	demands, half := e.demands(), int64(0)
 	if demands > 0 && free > 0 {
 		half = Down(mul(Rat(free, 2), Rat(h.Demand, demands)))
 	}
@@ -228,6 +225,14 @@ func (e Escrow) share(now int64, h Holder, a Ask, t Terms) int64 {
 		return 0
 	}
 	return q
+}
+
+// demands returns the sum of the demands of all holders.
+func (e Escrow) demands() (sum int64) {
+	for _, h := range e.Holders {
+		sum += h.Demand
+	}
+	return sum
 }
 
 // with returns the escrow with a holder's new entry.
