@@ -208,6 +208,23 @@ func (c *compiler) checkNumbers(r *rule) {
 		c.checkBan(r.Ban)
 	}
 	c.checkShared(&r.Rule)
+	c.checkHybrid(r)
+}
+
+// checkHybrid checks that the store may decide about the limits of a rule ahead of time.
+func (c *compiler) checkHybrid(r *rule) {
+	if r.Ban == nil {
+		return
+	}
+	for field, limits := range map[string][]*sluice.Limit{"Limits": r.Limits, "Candidate": r.Candidate} {
+		i := slices.IndexFunc(limits, func(l *sluice.Limit) bool { return l.Hybrid() != nil })
+		if i >= 0 {
+			c.report(fmt.Sprintf("%s[%d].Hybrid", field, i), "", fault{
+				"is given, and the rule has a ban, which is in force on all servers from the next request on: only the store can decide so",
+				"leave one of them out, or give the ban to a rule that matches fewer requests",
+			})
+		}
+	}
 }
 
 func (c *compiler) checkBan(b *sluice.Ban) {

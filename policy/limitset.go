@@ -117,15 +117,16 @@ func (c *compiler) nameLimits(r *Rule, field string, limits []*sluice.Limit) []*
 		if field == "Candidate" {
 			own = "candidate/" + own
 		}
-		if l := c.named(r, at, strings.TrimSuffix(r.Name+"/"+own, "/"), l.Algorithm()); l != nil {
+		if l := c.named(r, at, strings.TrimSuffix(r.Name+"/"+own, "/"), l); l != nil {
 			named = append(named, l)
 		}
 	}
 	return named
 }
 
-// named makes a limit of a rule, with the name under which its state is kept.
-func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.Limit {
+// named makes a limit of a rule from the given limit, with the name under which its state is kept.
+func (c *compiler) named(r *Rule, at, name string, given *sluice.Limit) *sluice.Limit {
+	a := given.Algorithm()
 	if _, lease := a.(sluice.Concurrency); lease && r.Cost.Source.estimates() {
 		c.report(at, "", fault{
 			fmt.Sprintf("is %v, which needs a cost that is known before the request, and the cost is from %v", a, r.Cost.Source),
@@ -133,6 +134,9 @@ func (c *compiler) named(r *Rule, at, name string, a sluice.Algorithm) *sluice.L
 		})
 	}
 	l, err := sluice.NewLimit(name, a)
+	if h := given.Hybrid(); h != nil && err == nil {
+		l, err = l.WithHybrid(*h)
+	}
 	var bad *sluice.LimitError
 	if errors.As(err, &bad) { // it was a limit before
 		c.report(at+"."+bad.Field, "", fault{bad.Problem, bad.Remedy})
@@ -177,7 +181,7 @@ func (c *compiler) addOverrides(r *rule) {
 				})
 				ok = false
 			}
-			numbers.WriteString(l.Algorithm().String())
+			numbers.WriteString(numbersOf(l))
 			numbers.WriteByte('\n')
 		}
 		set := sets[numbers.String()]
@@ -193,7 +197,7 @@ func (c *compiler) addOverrides(r *rule) {
 func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limitSet {
 	var named []*sluice.Limit
 	for j, l := range limits {
-		if l := c.named(&r.Rule, fmt.Sprintf("%s.Limits[%d]", at, j), r.Limits[j].Name(), l.Algorithm()); l != nil {
+		if l := c.named(&r.Rule, fmt.Sprintf("%s.Limits[%d]", at, j), r.Limits[j].Name(), l); l != nil {
 			named = append(named, l)
 		}
 	}
@@ -204,7 +208,16 @@ func (c *compiler) overriding(r *rule, at string, limits []*sluice.Limit) *limit
 // sameLimit identifies a limit: by the name under which its state is kept, and its numbers.
 type sameLimit struct{ name, numbers string }
 
-func identityOf(l *sluice.Limit) sameLimit { return sameLimit{l.Name(), l.Algorithm().String()} }
+func identityOf(l *sluice.Limit) sameLimit { return sameLimit{l.Name(), numbersOf(l)} }
+
+// numbersOf returns the algorithm of a limit with all numbers, hybrid terms included.
+func numbersOf(l *sluice.Limit) string {
+	text := l.Algorithm().String()
+	if h := l.Hybrid(); h != nil {
+		text += fmt.Sprintf(" hybrid%+v", *h)
+	}
+	return text
+}
 
 // sameLimits returns all limits of a policy, with the limits of overrides, for a policy that replaces it.
 func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {

@@ -23,7 +23,7 @@ type Rule struct {
 	// Limits are one or more; all must hold. Their state belongs to the rule: the first limit is kept
 	// as "rule", the n-th as "rule/n". A limit with a name is kept as "rule/name"; the name must be
 	// unique in the rule. A rule with a Bandwidth may have no limits, and a rule that is Always limited
-	// has none.
+	// has none. Limits of a rule with a Ban cannot be hybrid.
 	Limits []*sluice.Limit
 	// Always limits each request that the rule matches, without limits or a key. Use it to drop marked
 	// traffic or degrade all traffic under pressure, or to mark a kind of traffic.
@@ -117,7 +117,7 @@ type Override struct {
 	// Key is the key, given as in RuleRequest.Key.
 	Key []string
 	// Limits has one limit for each limit of the rule, in the same order. Equal limits may share one
-	// value.
+	// value. Hybrid terms are not taken from the rule's limits: give them to these limits too.
 	Limits []*sluice.Limit
 }
 
