@@ -1,6 +1,9 @@
 package oracle
 
-import "math/big"
+import (
+	"fmt"
+	"math/big"
+)
 
 // The largest amounts that a store counts. A request that would need more is denied.
 const (
@@ -170,4 +173,13 @@ func (b Bucket) Cancel(now int64, c Charge) State {
 func (b Bucket) Equal(s State) bool {
 	o := s.(Bucket)
 	return b.last == o.last && b.lent == o.lent && b.tokens.Cmp(o.tokens) == 0
+}
+
+// String returns the numbers that change, for traces.
+func (b Bucket) String() string {
+	text := fmt.Sprintf("%s tokens at %d", b.tokens.RatString(), b.last)
+	if b.lent {
+		text += ", lent"
+	}
+	return text
 }

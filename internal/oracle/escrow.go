@@ -15,8 +15,8 @@ type Terms struct {
 	Life      int64 // of a grant
 }
 
-// Ask is what a holder reports, returns and asks for. Its fields are those of sluice.Ask.
-type Ask struct {
+// Claim is what a holder reports, returns and wants. sluice.Claim documents the fields.
+type Claim struct {
 	Seq, Birth      uint64
 	Till            int64
 	Spent, Returned int64
@@ -25,7 +25,7 @@ type Ask struct {
 	Demand          int64
 }
 
-// Grant is the answer to an Ask. Its fields are those of sluice.Grant.
+// Grant is the answer to a Claim. sluice.Grant documents the fields.
 type Grant struct {
 	Stale     bool
 	Result    Result
@@ -137,41 +137,42 @@ func (e Escrow) Reset(now int64, fresh State) Escrow {
 // exceeded.
 func (e Escrow) Free(now int64) int64 { return left(e.State, now) - e.Units() }
 
-// Ask reports, returns, decides and grants, in this order.
-func (e Escrow) Ask(now int64, id uint64, a Ask, t Terms, guess Result) (Grant, Escrow) {
+// Claim reports, returns, decides and grants, in this order.
+func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Grant, Escrow) {
 	e = e.At(now)
 	i := slices.IndexFunc(e.Holders, func(h Holder) bool { return h.ID == id })
-	if i >= 0 && a.Seq <= e.Holders[i].Seq {
-		return e.repeated(now, e.Holders[i], a), e
+	if i >= 0 && c.Seq <= e.Holders[i].Seq {
+		return e.repeated(now, e.Holders[i], c), e
 	}
 	h := Holder{ID: id}
 	if i >= 0 {
 		h = e.Holders[i]
 	}
-	h.Seq, h.Demand, h.Life = a.Seq, a.Demand, t.Life
+	h.Seq, h.Demand, h.Life = c.Seq, c.Demand, t.Life
 
-	// Report. What is not of the grant in hand is of a grant that is gone: booked when it expired, or
-	// lost by the server. Without a grant, it is credit.
-	switch {
-	case a.Birth != 0 && a.Birth == h.Birth:
-		h.Units -= min(a.Spent, h.Units)
-		e.State = book(e.State, a.Spent, now)
-		h.Units -= min(a.Returned, h.Units)
-	case a.Birth == 0 || a.Till > now:
-		e.State = book(e.State, a.Spent, now)
+	if c.Birth != h.Birth { // the holder does not have the units of the entry
+		e.State = book(e.State, h.Units, now)
+		h.Units = 0
 	}
+	// Report and return. The units of a grant that has expired are booked already. If the grant has not
+	// expired but has no entry, the server has lost it. Without a grant, the units are credit.
+	if c.Birth == 0 || c.Birth == h.Birth || c.Till > now {
+		e.State = book(e.State, c.Spent, now)
+	}
+	h.Units -= min(c.Spent, h.Units)
+	h.Units -= min(c.Returned, h.Units)
 	if h.Units == 0 {
 		h.Birth = 0
 	}
 	e = e.with(h)
 
 	var g Grant
-	if a.Take > 0 {
-		r := Request{Now: now, Cost: a.Take, Floor: a.Floor}
+	if c.Take > 0 {
+		r := Request{Now: now, Cost: c.Take, Floor: c.Floor}
 		g.Result, g.Charge, _ = Decide(e.seen(now, t), r, guess)
 		e.State, _ = e.State.Take(r, g.Result.Allowed)
 	} else {
-		r := Request{Now: now, Cost: max(a.Least, 1), Floor: a.Floor}
+		r := Request{Now: now, Cost: max(c.Least, 1), Floor: c.Floor}
 		g.Result = Peek(e.seen(now, t), r, guess)
 	}
 	if len(e.Holders) > mostHolders {
@@ -179,11 +180,11 @@ func (e Escrow) Ask(now int64, id uint64, a Ask, t Terms, guess Result) (Grant, 
 		return e.answer(g, now, Holder{}), e
 	}
 
-	g.Units = e.share(now, h, a, t)
+	g.Units = e.share(now, h, c, t)
 	if g.Units > 0 {
 		e.State = opened(e.State, now)
 		h.Units += g.Units
-		h.Birth = cmp.Or(h.Birth, a.Seq)
+		h.Birth = cmp.Or(h.Birth, c.Seq)
 	}
 	h.Till = min(now+t.Life, end(e.State, now))
 	h.Answer = g
@@ -191,9 +192,10 @@ func (e Escrow) Ask(now int64, id uint64, a Ask, t Terms, guess Result) (Grant, 
 	return e.answer(g, now, h), e
 }
 
-// repeated answers an Ask that was answered before, or that comes after a later one.
-func (e Escrow) repeated(now int64, h Holder, a Ask) Grant {
-	if a.Seq < h.Seq {
+// repeated answers a claim that was answered before, or that comes after a later one. The verdict stays.
+// The numbers are as of now.
+func (e Escrow) repeated(now int64, h Holder, c Claim) Grant {
+	if c.Seq < h.Seq {
 		return e.answer(Grant{Stale: true}, now, h)
 	}
 	return e.answer(h.Answer, now, h)
@@ -208,17 +210,17 @@ func (e Escrow) answer(g Grant, now int64, h Holder) Grant {
 
 // share returns how many units are granted: as many as are wanted, but at most an equal share of all that
 // may be granted, and half of what is free by the share of the demand.
-func (e Escrow) share(now int64, h Holder, a Ask, t Terms) int64 {
-	if a.Want <= 0 {
+func (e Escrow) share(now int64, h Holder, c Claim, t Terms) int64 {
+	if c.Want <= 0 {
 		return 0
 	}
-	least, free := max(a.Least, 1), e.Free(now)-a.Floor
+	least, free := max(c.Least, 1), e.Free(now)-c.Floor
 	demands, half := e.demands(), int64(0)
 	if demands > 0 && free > 0 {
 		half = Down(mul(Rat(free, 2), Rat(h.Demand, demands)))
 	}
 	q := min(
-		a.Want, t.Cap/int64(len(e.Holders))-h.Units, max(least, half),
+		c.Want, t.Cap/int64(len(e.Holders))-h.Units, max(least, half),
 		free+t.Overdraft, t.Cap-e.Units(),
 	)
 	if q < least {
