@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 
 	"github.com/sluicehq/sluice/policyfile"
@@ -84,6 +85,8 @@ func newServe() *cobra.Command {
 				a.Close()
 				return fmt.Errorf("printing where it listens: %w", err)
 			}
+			ballast := newBallast()
+			defer runtime.KeepAlive(ballast)
 			ctx, stop := context.WithCancel(cmd.Context())
 			var reloading sync.WaitGroup
 			reloading.Go(func() { reloads.run(ctx, a, logger) })

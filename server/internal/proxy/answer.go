@@ -32,9 +32,13 @@ type answer struct {
 	// stuck says that a write failed: the client receives nothing more.
 	stuck     bool
 	discarded int64
-	// upstream is the header under construction, until it is written.
+	// upstream is the header under construction, until it is written. It is made when it is needed.
 	upstream http.Header
 	written  bool
+	// unsent says that something was written and not flushed.
+	unsent bool
+	// until is the deadline for writes.
+	until deadline
 }
 
 func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
@@ -44,11 +48,16 @@ func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 		pace:           p.pace(),
 		client:         r.Context(),
 		pending:        httplimit.PendingOf(r),
-		upstream:       http.Header{},
 	}
-	// The server's own limits are for answers that this program makes. The upstream may take
-	// the time that its settings give it.
-	_ = a.control.SetWriteDeadline(time.Time{})
+	a.until.set = a.control.SetWriteDeadline
+	// Plain HTTP/1 has no use for a deadline until the next write, which sets another one. Under HTTP/2 it ends the
+	// stream, TLS may write by itself, and the server writes by itself that the client may continue.
+	a.until.lasts = r.ProtoMajor == 1 && r.TLS == nil && r.Header["Expect"] == nil
+	if !a.until.lasts {
+		// The server's own limits are for answers that this program makes. The upstream may take
+		// the time that its settings give it.
+		_ = a.control.SetWriteDeadline(time.Time{})
+	}
 	return a
 }
 
@@ -61,6 +70,9 @@ func (a *answer) Header() http.Header {
 	if a.written {
 		return a.ResponseWriter.Header()
 	}
+	if a.upstream == nil {
+		a.upstream = http.Header{}
+	}
 	return a.upstream
 }
 
@@ -71,7 +83,9 @@ func (a *answer) WriteHeader(status int) {
 		ours := maps.Clone(h)
 		clear(h)
 		maps.Copy(h, a.upstream)
+		a.until.begin(time.Now(), a.pace.next()) // it is sent at once
 		a.ResponseWriter.WriteHeader(status)
+		a.until.end()
 		clear(h)
 		maps.Copy(h, ours)
 		return
@@ -90,6 +104,7 @@ func (a *answer) WriteHeader(status int) {
 		h.Set("Connection", "close")
 	}
 	a.ResponseWriter.WriteHeader(status)
+	a.unsent = true
 }
 
 // merge adds the upstream's header to ours.
@@ -112,7 +127,10 @@ func (a *answer) Write(piece []byte) (int, error) {
 	if a.discards() {
 		return a.discard(piece)
 	}
-	n, err := a.bounded(func() (int, error) { return a.ResponseWriter.Write(piece) })
+	began := a.beginWrite()
+	n, err := a.ResponseWriter.Write(piece)
+	a.endWrite(n, began)
+	a.unsent = true
 	if err != nil && a.passage != nil {
 		a.lose()
 		rest, err := a.discard(piece[n:])
@@ -126,12 +144,23 @@ func (a *answer) FlushError() error {
 	if a.discards() {
 		return nil
 	}
-	_, err := a.bounded(func() (int, error) { return 0, a.control.Flush() })
+	a.unsent = false
+	began := a.beginWrite()
+	err := a.control.Flush()
+	a.endWrite(0, began)
 	if err != nil && a.passage != nil {
 		a.lose()
 		return nil
 	}
 	return err
+}
+
+// flushPending sends what was written since the last flush.
+func (a *answer) flushPending() error {
+	if !a.unsent {
+		return nil
+	}
+	return a.FlushError()
 }
 
 // Hijack hands the connection over, for an upgrade.
@@ -144,16 +173,17 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffers, err
 }
 
-// bounded bounds how long a client may leave unread what is written. Writers without deadlines, in tests, get none.
-func (a *answer) bounded(write func() (int, error)) (int, error) {
+// beginWrite bounds how long a client may leave unread what is written next.
+func (a *answer) beginWrite() time.Time {
 	began := time.Now()
-	limited := a.control.SetWriteDeadline(began.Add(a.pace.next())) == nil
-	n, err := write()
+	a.until.begin(began, a.pace.next())
+	return began
+}
+
+// endWrite ends what beginWrite began, and which moved n bytes.
+func (a *answer) endWrite(n int, began time.Time) {
 	a.pace.moved(n, time.Since(began))
-	if limited {
-		_ = a.control.SetWriteDeadline(time.Time{})
-	}
-	return n, err
+	a.until.end()
 }
 
 // discards reports whether the answer is received only for its outcome.

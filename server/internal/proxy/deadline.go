@@ -7,6 +7,45 @@ import (
 	"time"
 )
 
+// deadline is a deadline of a connection to a client. It is set again only if it is stale, because that is cheaper
+// than to set it for each piece. A client always has the time that it is given, and at most an eighth or a second more.
+type deadline struct {
+	set func(time.Time) error
+	// lasts says that the deadline may pass while nothing is read or written. Otherwise end removes it.
+	lasts bool
+	at    time.Time
+}
+
+// slack is how much more time than it is given a client may have.
+func slack(most time.Duration) time.Duration { return min(most/8, time.Second) }
+
+// begin makes sure that what begins now takes no longer than a time.
+func (d *deadline) begin(now time.Time, most time.Duration) {
+	if left := d.at.Sub(now); d.lasts && left >= most && left <= most+slack(most) {
+		return
+	}
+	if at := now.Add(most + slack(most)); d.set(at) == nil {
+		d.at = at
+	} else {
+		d.at = time.Time{} // writers without deadlines, in tests, get none
+	}
+}
+
+// end removes a deadline that must not pass later.
+func (d *deadline) end() {
+	if !d.lasts {
+		d.remove()
+	}
+}
+
+// remove removes the deadline.
+func (d *deadline) remove() {
+	if !d.at.IsZero() {
+		d.at = time.Time{}
+		_ = d.set(time.Time{}) // it was set before
+	}
+}
+
 // readControl sets deadlines for reads of a request's body, until the handler of the request ends. The
 // transport may still read the body then, if the upstream has answered early. A deadline set after
 // that would be for the next request over HTTP/1, and over HTTP/2 net/http would panic.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"net/http/httputil"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
@@ -15,31 +14,6 @@ const (
 	forwardedProto = "X-Forwarded-Proto"
 	realIP         = "X-Real-Ip"
 )
-
-// forward sets the headers that identify the client to the upstream. The upstream gets only our
-// values: neither values that clients write, nor spellings that a service might take for the same
-// header. A trusted proxy's value is kept, and the peer added to it.
-func (p *Proxy) forward(pr *httputil.ProxyRequest) {
-	in := pr.In.Header
-	trusted := p.o.Trusted(peer(pr.In))
-	for name := range pr.Out.Header {
-		if p.removes(name, trusted) {
-			delete(pr.Out.Header, name)
-		}
-	}
-	if trusted {
-		pr.Out.Header[forwardedFor] = in[forwardedFor]
-	}
-	pr.SetXForwarded()
-	pr.Out.Header[forwardedHost] = []string{canonicalHost(pr.In.Host)}
-	if trusted {
-		keep(pr.Out.Header, in, forwardedHost)
-		keep(pr.Out.Header, in, forwardedProto)
-	}
-	if ip := p.o.ClientIP(pr.In); ip.IsValid() {
-		pr.Out.Header.Set(realIP, ip.String())
-	}
-}
 
 // canonicalHost returns the canonical spelling of a host with its port. Some services compare a host byte
 // by byte; rules do not.

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
+	"net/textproto"
 	"net/url"
 	"strings"
 	"time"
@@ -115,7 +117,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	p := &Proxy{o: o, below: strings.Trim(o.Upstream.Path, "/") != ""}
 	p.reverse = httputil.ReverseProxy{
-		Rewrite:       p.rewrite,
+		Rewrite:       func(pr *httputil.ProxyRequest) { pr.Out = p.outbound(pr.Out.Context(), pr.In) },
 		Transport:     o.Transport,
 		FlushInterval: -1, // each piece of an answer leaves when it comes
 		ErrorHandler:  p.fail,
@@ -145,7 +147,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports)
 		defer answer.finish()
 	}
-	in := r.WithContext(ctx) // a shallow copy, whose body is replaced below
+	in := r
+	if ctx != r.Context() || r.ContentLength != 0 || len(r.Header["Upgrade"]) > 0 {
+		in = r.WithContext(ctx) // a shallow copy, whose body is replaced below
+	}
 	if len(r.Header["Upgrade"]) > 0 && !p.upgrades(r) {
 		in.Header = maps.Clone(r.Header)
 		delete(in.Header, "Upgrade")
@@ -158,55 +163,50 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		control := &readControl{control: answer.control}
 		defer control.end()
 		answer.body = &patientBody{
-			ReadCloser: body, control: control, pace: p.pace(), timeout: p.o.BodyTimeout,
+			ReadCloser: body, pace: p.pace(), timeout: p.o.BodyTimeout,
+			until: deadline{set: control.SetReadDeadline, lasts: r.ProtoMajor == 1},
 			http1: r.ProtoMajor == 1, atEnd: trailers(in, r),
 		}
-		in = in.WithContext(context.WithValue(in.Context(), bodyKey{}, answer.body))
+		ctx = context.WithValue(ctx, bodyKey{}, answer.body)
 		in.Body = answer.body
 	}
-	p.reverse.ServeHTTP(answer, in)
+	if len(in.Header["Upgrade"]) > 0 && hasToken(in.Header["Connection"], "upgrade") {
+		p.reverse.ServeHTTP(answer, in)
+	} else {
+		p.carry(answer, p.outbound(ctx, in))
+	}
 	answer.end()
 }
 
-// rewrite makes the request that the upstream gets.
-func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
-	query := pr.In.URL.RawQuery
-	if strings.HasPrefix(pr.Out.URL.Path, "//") {
-		trimSlashes(pr.Out.URL)
+// carry carries a request to the upstream, and its answer back.
+func (p *Proxy) carry(a *answer, out *http.Request) {
+	if out.Body != nil {
+		defer out.Body.Close()
 	}
-	pr.SetURL(p.o.Upstream)
-	if p.o.Upstream.RawQuery == "" {
-		// Pass the query as it was sent, even if Go cannot parse it.
-		pr.Out.URL.RawQuery = query
+	interim := interim{to: a}
+	var res *http.Response
+	var conn *upstreamConn
+	var err error
+	if t, ok := p.o.Transport.(*Transport); ok {
+		res, conn, err = t.carry(out, interim.pass)
+	} else {
+		res, err = p.o.Transport.RoundTrip(out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+				return interim.pass(status, http.Header(header))
+			},
+		})))
 	}
-	if pr.In.URL.Path == "*" {
-		pr.Out.URL.Path, pr.Out.URL.RawPath = "*", "" // OPTIONS, of the whole service
+	interim.end()
+	if err == nil {
+		if err = checkStatus(res.StatusCode); err != nil {
+			_ = res.Body.Close() // it is not passed on
+		}
 	}
-	pr.Out.Host = canonicalHost(pr.In.Host)
-	if p.o.UpstreamHost {
-		pr.Out.Host = p.o.Upstream.Host
+	if err != nil {
+		p.fail(a, out, err)
+		return
 	}
-	p.forward(pr)
-	// Trailers arrive with the end of the body, in the map of the request that came in.
-	if pr.Out.Trailer = pr.In.Trailer; pr.Out.Trailer != nil && pr.Out.ContentLength < 0 {
-		// Otherwise the transport would probe whether a GET has a body. It would still read from
-		// the body while it reads the announced trailers.
-		pr.Out.TransferEncoding = []string{"chunked"}
-	}
-}
-
-// trimSlashes leaves one slash at the beginning of a path. Services that resolve a target as a URL would
-// take the name after two slashes for a host, and the rest for the path.
-func trimSlashes(u *url.URL) {
-	escaped := u.EscapedPath()
-	more := len(escaped) - len(strings.TrimLeft(escaped, "/")) - 1
-	if more <= 0 {
-		return // the path begins with /%2F
-	}
-	u.Path = u.Path[more:]
-	if u.RawPath != "" {
-		u.RawPath = u.RawPath[more:]
-	}
+	p.pass(a, res, conn)
 }
 
 // fail answers a request that the upstream did not answer.

@@ -61,7 +61,7 @@ func Refuse(w http.ResponseWriter, r *http.Request) {
 // patientBody is a request's body that must keep coming. Its reader may outlast the handler for a moment.
 type patientBody struct {
 	io.ReadCloser
-	control *readControl
+	until   deadline
 	pace    pace
 	timeout time.Duration // zero for none
 	waited  time.Duration // for the client, in all
@@ -72,6 +72,7 @@ type patientBody struct {
 	malformed atomic.Bool
 	broken    atomic.Bool
 	ended     atomic.Bool
+	closed    atomic.Bool
 	answered  atomic.Bool // the upstream answers meanwhile
 }
 
@@ -102,6 +103,9 @@ func stalled(ctx context.Context) bool {
 
 // Read reads a piece of the body.
 func (b *patientBody) Read(piece []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	// A service that answers already converses with its client, at a pace of their own.
 	paced := !b.answered.Load()
 	began := time.Now()
@@ -112,7 +116,7 @@ func (b *patientBody) Read(piece []byte) (int, error) {
 	if b.timeout > 0 {
 		most = min(most, max(soon, b.timeout-b.waited))
 	}
-	limited := b.control.SetReadDeadline(began.Add(most)) == nil
+	b.until.begin(began, most)
 	n, err := b.ReadCloser.Read(piece)
 	took := time.Since(began)
 	b.waited += took
@@ -131,11 +135,18 @@ func (b *patientBody) Read(piece []byte) (int, error) {
 	default:
 		b.fail(err)
 	}
-	if limited {
-		// The deadline is only for the client, not for passing the piece on.
-		_ = b.control.SetReadDeadline(time.Time{})
+	if err != nil {
+		b.until.remove()
+	} else {
+		b.until.end() // the deadline is only for the client, not for passing the piece on
 	}
 	return n, err
+}
+
+// Close ends the reads of the transport, which may outlast the handler. The server closes the body itself.
+func (b *patientBody) Close() error {
+	b.closed.Store(true)
+	return nil
 }
 
 // fail records why the body cannot be read. Over HTTP/2 a malformed body ends its stream, as a client does that

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync/atomic"
 	"time"
 )
@@ -62,7 +63,7 @@ func NewTransport(o TransportOptions) *Transport {
 		connect: o.Connect,
 		http: &http.Transport{
 			// No Proxy: requests go only to the configured upstream.
-			DialContext:            o.Dial,
+			DialContext:            dialing(o.Dial),
 			TLSClientConfig:        o.TLS,
 			TLSHandshakeTimeout:    o.Connect,
 			ResponseHeaderTimeout:  o.Answer,
@@ -86,29 +87,49 @@ func orElse[T time.Duration | int | int64](v *T, fallback T) {
 
 // RoundTrip sends one request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, _, err := t.carry(r, nil)
+	return res, err
+}
+
+// carry sends one request. Interim answers go to the function interim, nil for nowhere. It returns the connection
+// too, if no other request uses it at the same time.
+func (t *Transport) carry(r *http.Request, interim func(status int, header http.Header) error) (*http.Response, *upstreamConn, error) {
 	// The transport's own limits begin with a dial. Without this timer, a request could wait
 	// forever for a connection to become free. The context ends with the context of the
 	// request, after its answer.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	passage := passageOf(ctx)
 	var fit atomic.Bool // the transport accepts the request
+	var conn atomic.Pointer[upstreamConn]
 	timer := time.AfterFunc(t.connect, func() { cancel(errConnectTimeout) })
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	trace := &httptrace.ClientTrace{
 		GetConn: func(string) { fit.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) {
+		GotConn: func(got httptrace.GotConnInfo) {
 			timer.Stop()
 			passage.forward()
+			conn.Store(underlying(got.Conn))
 		},
-	})
-	res, err := t.http.RoundTrip(r.WithContext(ctx))
+		PutIdleConn: func(error) {
+			if c := conn.Load(); c != nil {
+				c.release() // the transport reads from it from now on
+			}
+		},
+	}
+	if interim != nil {
+		trace.Got1xxResponse = func(status int, header textproto.MIMEHeader) error { return interim(status, http.Header(header)) }
+	}
+	res, err := t.http.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	timer.Stop()
 	if err != nil && errors.Is(context.Cause(ctx), errConnectTimeout) {
-		return nil, errConnectTimeout
+		return nil, nil, errConnectTimeout
 	}
 	if err != nil && !fit.Load() && r.Context().Err() == nil {
-		return nil, errMalformed
+		return nil, nil, errMalformed
 	}
-	return res, err
+	if err != nil || res.ProtoMajor != 1 {
+		return res, nil, err
+	}
+	return res, conn.Load(), nil
 }
 
 // Close closes the connections that are not in use.

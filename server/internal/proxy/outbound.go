@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/textproto"
+	"net/url"
+	"strings"
+)
+
+// perHop are the headers that are for one connection only (RFC 9110, 7.6.1, and older names).
+var perHop = map[string]bool{
+	"Connection": true, "Proxy-Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// noUserAgent keeps package http from sending its own User-Agent.
+var noUserAgent = []string{""}
+
+// outbound makes the request that the upstream gets. It copies the header once, and shares the values.
+func (p *Proxy) outbound(ctx context.Context, in *http.Request) *http.Request {
+	out := in.WithContext(ctx)
+	out.RequestURI, out.Close, out.TransferEncoding = "", false, nil
+	if in.ContentLength == 0 {
+		out.Body = nil
+	}
+	out.URL = p.target(in.URL)
+	out.Host = canonicalHost(in.Host)
+	forwardedAs := out.Host
+	if p.o.UpstreamHost {
+		out.Host = p.o.Upstream.Host
+	}
+	out.Header = p.outboundHeader(in, forwardedAs)
+	// Trailers arrive with the end of the body, in the map of the request that came in.
+	if out.Trailer != nil && out.ContentLength < 0 {
+		// Otherwise the transport would probe whether a GET has a body. It would still read from
+		// the body while it reads the announced trailers.
+		out.TransferEncoding = []string{"chunked"}
+	}
+	return out
+}
+
+// target returns the URL of a request at the upstream.
+func (p *Proxy) target(in *url.URL) *url.URL {
+	u := *in
+	if strings.HasPrefix(u.Path, "//") {
+		trimSlashes(&u)
+	}
+	query := u.RawQuery
+	if p.o.Upstream.RawQuery != "" {
+		u.RawQuery = cleanQuery(query)
+	}
+	out := http.Request{URL: &u}
+	(&httputil.ProxyRequest{Out: &out}).SetURL(p.o.Upstream)
+	if p.o.Upstream.RawQuery == "" {
+		// Pass the query as it was sent, even if Go cannot parse it.
+		u.RawQuery = query
+	}
+	if in.Path == "*" {
+		u.Path, u.RawPath = "*", "" // OPTIONS, of the whole service
+	}
+	return &u
+}
+
+// cleanQuery returns a query without the parts that Go cannot parse, if there are any. A query is added to
+// the upstream's own only in this form.
+func cleanQuery(query string) string {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return values.Encode()
+	}
+	return query
+}
+
+// outboundHeader makes the header for the upstream. Services get only our values for headers that identify the
+// client: neither values that clients write, nor spellings that a service might take for the same header. A
+// trusted proxy's value is kept, and the peer added to it.
+func (p *Proxy) outboundHeader(in *http.Request, host string) http.Header {
+	const own = 5 // headers that are set below
+	from := peer(in)
+	trusted := p.o.Trusted(from)
+	out := make(http.Header, len(in.Header)+own)
+	for name, values := range in.Header {
+		if !perHop[name] && !p.removes(name, trusted) {
+			out[name] = values[:len(values):len(values)]
+		}
+	}
+	dropNominated(out, in.Header["Connection"])
+	if hasToken(in.Header["Te"], "trailers") {
+		out["Te"] = trailersOnly
+	}
+	if protocol := in.Header["Upgrade"]; len(protocol) > 0 && hasToken(in.Header["Connection"], "upgrade") {
+		out["Connection"], out["Upgrade"] = []string{"Upgrade"}, protocol[:1]
+	}
+	if _, ok := out["User-Agent"]; !ok {
+		out["User-Agent"] = noUserAgent
+	}
+
+	values := make([]string, 0, own) // one allocation for all of them
+	set := func(name, value string) {
+		values = append(values, value)
+		out[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	delete(out, forwardedFor)
+	client, _, err := net.SplitHostPort(in.RemoteAddr)
+	if err == nil {
+		chain := client
+		if trusted && len(in.Header[forwardedFor]) > 0 {
+			chain = strings.Join(in.Header[forwardedFor], ", ") + ", " + client
+		}
+		set(forwardedFor, chain)
+	}
+	set(forwardedHost, host)
+	if in.TLS == nil {
+		set(forwardedProto, "http")
+	} else {
+		set(forwardedProto, "https")
+	}
+	if trusted {
+		keep(out, in.Header, forwardedHost)
+		keep(out, in.Header, forwardedProto)
+	}
+	if ip := p.o.ClientIP(in); ip.IsValid() {
+		if ip == from && ip.Is4() && !strings.Contains(client, ":") {
+			set(realIP, client) // it is the address already
+		} else {
+			set(realIP, ip.String())
+		}
+	}
+	return out
+}
+
+// trailersOnly is the one value of TE that passes: the client accepts trailers.
+var trailersOnly = []string{"trailers"}
+
+// dropNominated removes the headers that a Connection header lists.
+func dropNominated(h http.Header, connection []string) {
+	for _, line := range connection {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+}
+
+// hasToken reports whether a list in headers has a token.
+func hasToken(lines []string, token string) bool {
+	for _, line := range lines {
+		for option := range strings.SplitSeq(line, ",") {
+			option = textproto.TrimString(option)
+			if len(option) == len(token) && strings.EqualFold(option, token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// trimSlashes leaves one slash at the beginning of a path. Services that resolve a target as a URL would
+// take the name after two slashes for a host, and the rest for the path.
+func trimSlashes(u *url.URL) {
+	escaped := u.EscapedPath()
+	more := len(escaped) - len(strings.TrimLeft(escaped, "/")) - 1
+	if more <= 0 {
+		return // the path begins with /%2F
+	}
+	u.Path = u.Path[more:]
+	if u.RawPath != "" {
+		u.RawPath = u.RawPath[more:]
+	}
+}

@@ -1,0 +1,151 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// mostInterim is how many interim answers (1xx) of a request are passed on. A service that sends more is broken.
+const mostInterim = 64
+
+// Errors for answers that are not passed on.
+var (
+	errTooManyInterim = errors.New("proxy: the upstream sent too many interim answers")
+	errUnaskedUpgrade = errors.New("proxy: the upstream switched the protocol unasked")
+	errStatus         = errors.New("proxy: the status of the upstream's answer is not in 200–999")
+)
+
+// checkStatus returns why an answer cannot be passed on.
+func checkStatus(status int) error {
+	switch {
+	case status == http.StatusSwitchingProtocols:
+		return errUnaskedUpgrade
+	case status < 200 || status > 999:
+		return errStatus
+	}
+	return nil
+}
+
+// interim passes on the interim answers of one request. The transport may report them in a goroutine of its own.
+type interim struct {
+	to *answer
+
+	mu    sync.Mutex
+	count int
+	over  bool
+}
+
+// pass passes on an interim answer, unless the request has ended. An error ends the request.
+func (i *interim) pass(status int, header http.Header) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.over {
+		return nil
+	}
+	if i.count++; i.count > mostInterim {
+		return errTooManyInterim
+	}
+	maps.Copy(i.to.Header(), header)
+	i.to.WriteHeader(status)
+	clear(i.to.Header())
+	return nil
+}
+
+// end makes further interim answers end nowhere.
+func (i *interim) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.over = true
+}
+
+// pieces are buffers for pieces of answers.
+var pieces = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// pass passes an answer on, with its body and trailers. Before a read from the connection c would block, it sends what
+// it has. The connection is nil if it is unknown or shared; then everything is sent at once.
+func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
+	announced := len(res.Trailer)
+	a.begin(res)
+	if res.Body != http.NoBody {
+		if err := p.passBody(a, res, c); err != nil {
+			_ = res.Body.Close() // the answer is given up
+			panic(http.ErrAbortHandler)
+		}
+		_ = res.Body.Close() // it was read to its end, and now the trailers are known
+	}
+	if len(res.Trailer) == 0 {
+		return
+	}
+	_ = a.FlushError() // chunked, or the server would compute a length for a short body
+	for name, values := range res.Trailer {
+		if len(res.Trailer) != announced {
+			name = http.TrailerPrefix + name
+		}
+		h := a.Header()
+		h[name] = append(h[name], values...)
+	}
+}
+
+// passBody copies the body of an answer. It ends with a nil error at the end of the body.
+func (p *Proxy) passBody(a *answer, res *http.Response, c *upstreamConn) error {
+	if c != nil {
+		c.serve(a)
+		defer c.leave(a)
+	}
+	piece := pieces.Get().(*[32 << 10]byte)
+	defer pieces.Put(piece)
+	var copied int64
+	for {
+		if c == nil && copied != res.ContentLength {
+			if err := a.flushPending(); err != nil {
+				return err
+			}
+		}
+		n, err := res.Body.Read(piece[:])
+		if err != nil && c != nil {
+			c.leave(a)
+		}
+		if n > 0 {
+			copied += int64(n)
+			if _, err := a.Write(piece[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			if !errors.Is(err, context.Canceled) {
+				p.o.ErrorLog.Printf("proxy: the answer of the upstream broke off: %v", err)
+			}
+			return err
+		}
+	}
+}
+
+// begin writes the header of an upstream's answer, after ours.
+func (a *answer) begin(res *http.Response) {
+	dropNominated(res.Header, res.Header["Connection"])
+	h := a.ResponseWriter.Header()
+	for name, values := range res.Header {
+		if perHop[name] {
+			continue
+		}
+		if own := h[name]; len(own) > 0 {
+			values = append(own[:len(own):len(own)], values...)
+		}
+		h[name] = values
+	}
+	if len(res.Trailer) > 0 {
+		h["Trailer"] = append(h["Trailer"], strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+	}
+	a.written = true
+	a.WriteHeader(res.StatusCode)
+}

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// upstreamConn is a connection to an upstream. Before a read would block, it sends what is pending for the client, so
+// that small answers leave in one write, and streams at once.
+type upstreamConn struct {
+	net.Conn
+	raw syscall.RawConn // nil if the connection has no descriptor
+
+	// reading is the read under way. Only one goroutine reads at a time.
+	reading struct {
+		to  []byte
+		n   int
+		err error
+	}
+	try func(fd uintptr) bool // upstreamConn.attempt, made once
+
+	mu      sync.Mutex
+	serving *answer // whose pending bytes leave before a read would block; nil for none
+}
+
+// newUpstreamConn returns a connection over c.
+func newUpstreamConn(c net.Conn) *upstreamConn {
+	u := &upstreamConn{Conn: c}
+	if s, ok := c.(syscall.Conn); ok && canReadRaw {
+		if raw, err := s.SyscallConn(); err == nil {
+			u.raw = raw
+			u.try = u.attempt
+		}
+	}
+	return u
+}
+
+// serve makes later reads send what is pending in an answer before they would block. The transport may read in another
+// goroutine, but not while the answer is written.
+func (c *upstreamConn) serve(a *answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serving = a
+}
+
+// leave ends what serve began. After it has returned, no read touches the answer. The connection may serve another
+// answer already.
+func (c *upstreamConn) leave(a *answer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.serving == a {
+		c.serving = nil
+	}
+}
+
+// release ends what serve began, before another request gets the connection.
+func (c *upstreamConn) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serving = nil
+}
+
+// flush sends what is pending in the answer that the connection serves.
+func (c *upstreamConn) flush() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.serving == nil {
+		return nil
+	}
+	return c.serving.flushPending()
+}
+
+// Read reads from the connection.
+func (c *upstreamConn) Read(p []byte) (int, error) {
+	if c.raw == nil || len(p) == 0 {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+		return c.Conn.Read(p)
+	}
+	c.reading.to = p
+	err := c.raw.Read(c.try)
+	c.reading.to = nil
+	if err != nil {
+		return 0, err
+	}
+	return c.reading.n, c.reading.err
+}
+
+// CloseWrite ends what is sent.
+func (c *upstreamConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
+
+// ReadFrom sends what a reader has, by the kernel if it can.
+func (c *upstreamConn) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(c.Conn, r)
+}
+
+// dialing returns a dialer that makes connections of this package.
+func dialing(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return newUpstreamConn(c), nil
+	}
+}
+
+// underlying returns the connection below a connection of package http, nil if there is none of this package.
+func underlying(c net.Conn) *upstreamConn {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	u, _ := c.(*upstreamConn)
+	return u
+}
