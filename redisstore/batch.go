@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -71,21 +70,15 @@ type view struct {
 	ban  algo.State
 }
 
-// batchScripts are the scripts that were used so far, by the set of their algorithms.
-var batchScripts [1 << len(kinds)]atomic.Pointer[script]
+var batchScripts setScripts
 
-// batchScript returns the script for a set of algorithms.
-func batchScript(set uint) *script {
-	if sc := batchScripts[set].Load(); sc != nil {
-		return sc
-	}
+// batchFiles returns the files of the script that decides batches of some algorithms.
+func batchFiles(set uint) []string {
 	files := []string{"now"}
 	if set&^quickKinds == 0 {
 		files = append(files, "batch_quick")
 	}
-	sc := newScript(append(append(files, kindFiles(set)...), "batch")...)
-	batchScripts[set].Store(sc)
-	return sc
+	return append(append(files, kindFiles(set)...), "batch")
 }
 
 // decideSlot decides requests whose keys are in one slot.
@@ -114,7 +107,7 @@ func (s *Store) runBatch(ctx context.Context, rs []sluice.Request) (*batch, erro
 	if calendars {
 		now = s.clock()
 	}
-	sc := batchScript(set)
+	sc := batchScripts.get(set, batchFiles)
 	reply, err := s.run(ctx, sc, b.keys, b.args(set, now))
 	if at, ok := outside(err); ok {
 		reply, err = s.run(ctx, sc, b.keys, b.args(set, at))
@@ -158,6 +151,7 @@ func (b *batch) args(set uint, around int64) []string {
 		if r.Shadow {
 			flags |= 2
 		}
+		flags += l.overdraft << 2
 		for _, n := range [...]int64{flags, int64(b.at[i].state), int64(b.at[i].ban)} {
 			text = appendInt(text, n)
 		}

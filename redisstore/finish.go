@@ -50,13 +50,15 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 	return err
 }
 
-// Reset deletes the state of a limit's key, and its ban.
+// Reset deletes the state of a limit's key, and its ban. The units that processes hold of the
+// key stay in escrow.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return &sluice.RequestError{Problem: "has no limit"}
 	}
 	known := s.limits.get(l)
-	_, err := s.run(ctx, resetScript, []string{s.stateKey(known, k), s.banKey(known, k)}, nil)
+	sc := resetScripts[known.params.Kind]
+	_, err := s.run(ctx, sc, []string{s.stateKey(known, k), s.banKey(known, k)}, []string{known.blob})
 	return err
 }
 
@@ -181,6 +183,10 @@ func (b *batch) missing(i int) uint64 {
 	l := b.limits[i]
 	in := reader{rest: b.views[i].text}
 	state, _ := bucketKind.read(&in, l.params)
+	if held, ok := l.held(in.rest); ok {
+		missing := l.params.Bucket.Missing(state, b.now)
+		return missing - min(missing, held)
+	}
 	if b.views[i].text != "" && in.rest != l.blob {
 		from, old, _, err := bucketKind.origin.read(b.views[i].text, l.params, l.count)
 		if err != nil {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
@@ -17,7 +18,12 @@ type limit struct {
 	ban    string // the end of its bans' keys
 	blob   string // the numbers, as scripts read them
 	count  int    // how many numbers there are
+
+	overdraft int64 // how far units in escrow may exceed the limit, at most maxOverdraft
 }
+
+// maxOverdraft is the largest overdraft that scripts accept beside the flags of a request.
+const maxOverdraft = exact >> 3
 
 // limits holds the limits that were used lately. It is bounded, because programs may make
 // limits all the time.
@@ -32,6 +38,9 @@ func (ls *limits) get(l *sluice.Limit) *limit {
 	known := &limit{of: l, params: l.Params(), ban: "!" + name}
 	known.state = kinds[known.params.Kind].word + ":" + name
 	known.blob, known.count = numbers(known.params)
+	if h := l.Hybrid(); h != nil {
+		known.overdraft = min(h.Overdraft, maxOverdraft)
+	}
 	entry.Store(known)
 	return known
 }
@@ -42,8 +51,12 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	in := reader{rest: view}
 	kind := &kinds[l.params.Kind]
 	state, words := kind.read(&in, l.params)
+	held := uint64(0)
 	if kind.origin.skip != nil && view != "" && in.rest != l.blob {
-		return l.converted(view, q, peek)
+		var escrowed bool
+		if held, escrowed = l.held(in.rest); !escrowed {
+			return l.converted(view, q, peek)
+		}
 	}
 	if in.err != nil {
 		return sluice.Decision{}, in.err
@@ -53,7 +66,24 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	if in.awaits && (!result.Allowed || q.Cost == 0) {
 		l.params.Log.Awaited(q, &result, in.until, in.reset, uint64(in.left))
 	}
+	result.Over -= min(result.Over, held) // the escrow waits with the request, but is not in the state
 	return translate.Decision(l.params, &result), nil
+}
+
+// held reads the end of the view of a bucket, from the limit's numbers on: the units of the escrow
+// come after them. It returns their ticks, and whether there are any.
+func (l *limit) held(rest string) (ticks uint64, ok bool) {
+	text, ok := strings.CutPrefix(rest, l.blob)
+	if !ok || l.params.Kind != algo.KindBucket {
+		return 0, false
+	}
+	in := reader{rest: text}
+	units := in.count()
+	if in.err != nil || in.more() {
+		return 0, false
+	}
+	ticks, ok = joined(units, 0, l.params.Bucket.Pace)
+	return ticks, ok
 }
 
 func (l *limit) evaluate(state algo.State, words []uint64, q *algo.Request, peek bool, result *algo.Result) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -37,13 +38,14 @@ func newScript(names ...string) *script {
 // The scripts of each algorithm: one decides a single request, the other ends a reservation
 // or a lease.
 var (
-	decideScripts, finishScripts = singleScripts()
-	resetScript                  = newScript("reset")
-	banScript                    = newScript("now", "prelude", "ban")
-	bansScript                   = newScript("now", "bans")
+	decideScripts, finishScripts, resetScripts = singleScripts()
+
+	banScript  = newScript("now", "prelude", "ban")
+	bansScript = newScript("now", "bans")
 )
 
-func singleScripts() (decide, finish [len(kinds)]*script) {
+func singleScripts() (decide, finish, reset [len(kinds)]*script) {
+	forget := newScript("reset")
 	for i := algo.KindBucket; int(i) < len(kinds); i++ {
 		k := &kinds[i]
 		begin := []string{"now"}
@@ -52,15 +54,33 @@ func singleScripts() (decide, finish [len(kinds)]*script) {
 		}
 		decide[i] = newScript(append(append(begin, kindFiles(1<<i)...), "decide")...)
 		finish[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "finish")...)
+		reset[i] = forget
+		if grantable&(1<<i) != 0 {
+			reset[i] = newScript(append(append([]string{"now"}, kindFiles(1<<i)...), "reset_held")...)
+		}
 	}
-	return decide, finish
+	return decide, finish, reset
+}
+
+// setScripts are scripts for several algorithms at once, made when they are first used. They are
+// indexed by the set of the algorithms.
+type setScripts [1 << len(kinds)]atomic.Pointer[script]
+
+// get returns the script for a set of algorithms. files returns what it is composed of.
+func (s *setScripts) get(set uint, files func(set uint) []string) *script {
+	if sc := s[set].Load(); sc != nil {
+		return sc
+	}
+	sc := newScript(files(set)...)
+	s[set].Store(sc)
+	return sc
 }
 
 // kindFiles returns the files for a set of algorithms: the prelude, the fragments that the
 // algorithms share, each once, and the algorithms.
 func kindFiles(set uint) []string {
 	files := []string{"prelude"}
-	for _, fragment := range [...]string{"product", "ticks", "sets"} {
+	for _, fragment := range [...]string{"product", "ticks", "sets", "escrow"} {
 		if set&fragmentUsers[fragment] != 0 {
 			files = append(files, fragment)
 		}
@@ -78,7 +98,11 @@ var fragmentUsers = map[string]uint{
 	"product": 1<<algo.KindBucket | 1<<algo.KindLeaky | 1<<algo.KindSlidingCounter,
 	"ticks":   1<<algo.KindBucket | 1<<algo.KindLeaky,
 	"sets":    1<<algo.KindSlidingLog | 1<<algo.KindConcurrency,
+	"escrow":  grantable,
 }
+
+// grantable are the algorithms whose units can be granted to processes.
+const grantable = 1 << algo.KindBucket
 
 // run runs a script by its digest, or by its source if the server does not have it. It
 // sends nothing else again.

@@ -14,7 +14,9 @@ func TestScripts(t *testing.T) {
 	for name, sc := range map[string]*script{
 		"decide log":   decideScripts[algo.KindSlidingLog],
 		"finish leaky": finishScripts[algo.KindLeaky],
-		"batch of all": batchScript(all),
+		"reset bucket": resetScripts[algo.KindBucket],
+		"grant bucket": grantScripts.get(1<<algo.KindBucket, grantFiles),
+		"batch of all": batchScripts.get(all, batchFiles),
 	} {
 		for _, line := range []string{"local kinds = {}", "local function px(", "redis.call('TIME')"} {
 			if n := strings.Count(sc.source, line); n != 1 {
@@ -23,9 +25,9 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	for fragment, line := range map[string]string{
-		"product": "local function muldiv(", "ticks": "local function level(", "sets": "local function head(",
+		"product": "local function muldiv(", "ticks": "local function level(", "sets": "local function head(", "escrow": "local function escrows(",
 	} {
-		if n := strings.Count(batchScript(all).source, line); n != 1 {
+		if n := strings.Count(batchScripts.get(all, batchFiles).source, line); n != 1 {
 			t.Errorf("a batch of all kinds has fragment %q %d times", fragment, n)
 		}
 		for i := algo.KindBucket; int(i) < len(kinds); i++ {

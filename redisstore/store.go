@@ -121,10 +121,13 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	l := s.limits.get(r.Limit)
 	q := algoRequest(&r)
 	keys := [1]string{s.stateKey(l, r.Key)}
-	args := [3]string{l.blob, "", ""}
+	args := [4]string{l.blob, "", ""}
 	n := 2
 	if r.Peek {
 		args[2], n = "1", 3
+	}
+	if l.overdraft > 0 {
+		args[3], n = string(appendInt(nil, l.overdraft)), 4
 	}
 	sc := decideScripts[l.params.Kind]
 	args[1] = requestText(&q, s.bounds(l))

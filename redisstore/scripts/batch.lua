@@ -1,6 +1,6 @@
 -- Decides several requests as one: all are charged, or none is. KEYS: the keys of states and of
 -- bans, each once. ARGV[1]: a list for each request. It has the limit's numbers, the request, and
--- flags (1 peek, 2 shadow). Then come the indexes of its state's key and of its ban's key (0 for
+-- flags (1 peek, 2 shadow, and 4 times the overdraft). Then come the indexes of its state's key and of its ban's key (0 for
 -- none), and the ban's terms. The terms are after, within, forget, 1 to prolong it, and the
 -- lengths of the first ban and of later ones. Replies with the server's time, and whether all
 -- pass. For each request it also replies with the view that the request was decided upon, and the
@@ -98,27 +98,39 @@ local function denied(r)
   r.ban.now = ban
 end
 
+-- decide decides a request upon a state, which was kept as another one, and sets its view. It
+-- returns whether the request passes, and the state after. A refused request has only a view.
+local function decide(r, s, kept, refused)
+  local entry, q, allowed, after = r.entry, r.q, nil, nil
+  local kind, held = entry.kind, entry.held
+  if held and held.units > r.overdraft then
+    allowed, after, r.view = escrow().decide(kind, s, q, now, held.units - r.overdraft)
+    return allowed, after
+  end
+  r.view = view(kind, kept, s, q, now)
+  if not refused then
+    return kind.decide(s, q, now)
+  end
+end
+
 -- take decides a request on its own, for good.
 local function take(r)
   local entry = r.entry
   local s, converted, kept = state(entry, r, entry.now)
-  r.view = view(entry.kind, kept, s, r.q, now)
+  local refused = false
   if r.ban ~= nil then
     local ban = current(r)
     r.seen = ban
-    local refused = banned(ban)
+    refused = banned(ban)
     if refused then
       ban = attempted(ban, r.terms)
     end
     if not r.peek then
       r.ban.now = ban
     end
-    if refused then
-      return
-    end
   end
-  local allowed, after = entry.kind.decide(s, r.q, now)
-  if r.peek then
+  local allowed, after = decide(r, s, kept, refused)
+  if refused or r.peek then
     return
   end
   if moves(s, converted, r.q[1], allowed, after) then
@@ -131,7 +143,7 @@ end
 
 for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
   local p, q, flags, key, ban, terms = unpack(given)
-  local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags >= 2 }
+  local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags % 4 >= 2, overdraft = floor(flags / 4) }
   local entry = entries[key]
   if entry == nil then
     local kind = kinds[p[1]]
@@ -140,6 +152,9 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
       entry.kept = kind.load(KEYS[key])
     else
       entry.kept = parsed(p, text(key))
+    end
+    if entry.kept and entry.kept.escrow then
+      entry.kept, entry.held = escrow().open(kind, entry.kept, now, q)
     end
     entries[key] = entry
   end
@@ -166,8 +181,7 @@ for _, r in ipairs(requests) do
   if not r.shadow then
     local entry = r.entry
     local s, converted, kept = state(entry, r, entry.tried)
-    local allowed, after = entry.kind.decide(s, r.q, now)
-    r.view = view(entry.kind, kept, s, r.q, now)
+    local allowed, after = decide(r, s, kept)
     if not r.peek and r.q[1] > 0 and moves(s, converted, r.q[1], allowed, after) then
       entry.tried = after
     end
@@ -194,8 +208,10 @@ else
     if not r.shadow and not r.peek and not r.allowed then
       local alone = false
       if r.entry.requests > 1 and not (r.ban ~= nil and banned(current(r))) then
-        local s = state(r.entry, r, r.entry.now)
-        alone = r.entry.kind.decide(s, r.q, now)
+        local s, _, kept = state(r.entry, r, r.entry.now)
+        local text = r.view
+        alone = decide(r, s, kept)
+        r.view = text
       end
       if alone then
         denied(r) -- only because of the units that earlier requests would have taken
@@ -215,7 +231,7 @@ end
 
 for _, entry in pairs(entries) do
   if entry.now ~= nil then
-    save(entry.kind, entry.key, entry.now, now)
+    save(entry.kind, entry.key, entry.now, now, entry.held)
   end
 end
 for _, b in pairs(bans) do

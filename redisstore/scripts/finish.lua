@@ -6,7 +6,10 @@ local key, p, c = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[
 local how, number = cmsgpack.unpack(ARGV[3])
 local kind = kinds[p[1]]
 
-local s = loaded(p, key)
+local s, held = loaded(p, key), nil
+if s ~= nil and s.escrow then
+  s, held = escrow().open(kind, s, now, { 0, 0, 0, '', unpack(c, 7) })
+end
 if s == nil then
   s = kind.fresh(p)
 elseif differs(s.p, p) then
@@ -44,6 +47,6 @@ else
   found, after = kind.release(s, c, number, now)
 end
 if after ~= s then
-  save(kind, key, after, now)
+  save(kind, key, after, now, held)
 end
 return cmsgpack.pack(now, found and 1 or 0)

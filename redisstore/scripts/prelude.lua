@@ -38,7 +38,12 @@
 --   view(t, q, now, s)  the text that package redisstore computes the decision from: t is
 --                       s, which is kept, under the numbers of the request
 --   isfresh(s, now)     whether s equals a fresh state
+--
+-- Kinds that can be granted to processes have more functions: see escrow.lua. What the processes
+-- hold of a key is kept with its state. The script parts it from the state that it loads:
+-- s.escrow is its text. Mains decide beside it, and save writes it again.
 local kinds = {}
+local escrow -- the functions of escrow.lua, if the script has a kind that can be granted
 local floor, max, min = math.floor, math.max, math.min
 
 -- Integers beyond this are not exact.
@@ -78,11 +83,18 @@ local function parsed(p, raw)
   elseif string.byte(raw) ~= p[1] then
     foreign()
   end
-  local s = kinds[p[1]].parse(cmsgpack.unpack(raw))
-  if s.p[1] ~= p[1] then -- its numbers begin with the kind too
+  local kind = kinds[p[1]]
+  local s = kind.parse(cmsgpack.unpack(raw))
+  local numbers = s.p
+  if numbers[1] ~= p[1] then -- they begin with the kind too
     foreign()
   end
-  s.raw = raw
+  local n = #numbers
+  if type(numbers[n]) == 'string' and kind.book then
+    s.escrow, numbers[n] = numbers[n], nil
+  else
+    s.raw = raw
+  end
   return s
 end
 
@@ -139,17 +151,21 @@ local function admits(q, count, used, counts_denied)
   return allowed, allowed or counts_denied == 1 and cost <= room
 end
 
--- save writes a state with its time to live, or deletes it.
-local function save(kind, key, s, now)
+-- save writes a state with its time to live, or deletes it. With held, the processes that hold
+-- units of the key, these are written too.
+local function save(kind, key, s, now, held)
   if kind.save then
-    kind.save(key, s, now)
+    kind.save(key, s, now, held)
     return
   end
-  local left = kind.left(s, now)
+  local left = held and escrow().left(kind, s, held, now) or kind.left(s, now)
   if left <= 0 then
     redis.call('DEL', key)
     return
   end
   local value, ms = kind.value(s), px(left, now)
+  if held then
+    value = escrow().appended(value, held, now)
+  end
   redis.call('SET', key, value, 'PX', ms)
 end
