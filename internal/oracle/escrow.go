@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
-// mostHolders is how many holders a key has at most.
-const mostHolders = 250
+// The most holders of a key, and the largest demand that counts.
+const (
+	mostHolders = 250
+	mostDemand  = 1e12
+)
 
 // Terms are the numbers of the grants of a limit.
 type Terms struct {
@@ -28,6 +31,7 @@ type Claim struct {
 // Grant is the answer to a Claim. sluice.Grant documents the fields.
 type Grant struct {
 	Stale     bool
+	Repeated  bool // the claim was answered before
 	Result    Result
 	Charge    Charge // what Take took
 	Units     int64
@@ -45,7 +49,8 @@ type Holder struct {
 	ID, Seq, Birth uint64
 	Units          int64 // granted, and neither reported nor returned
 	Till, Life     int64
-	Demand         int64
+	Demand         int64 // zero if not active
+	Active         bool  // has units, or wants some
 	Answer         Grant // to Seq
 }
 
@@ -148,21 +153,26 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	if i >= 0 {
 		h = e.Holders[i]
 	}
-	h.Seq, h.Demand, h.Life = c.Seq, c.Demand, t.Life
+	h.Seq, h.Life = c.Seq, t.Life
 
-	if c.Birth != h.Birth { // the holder does not have the units of the entry
+	// The holder's grant is gone if it has expired, or if the server has lost it. The units of the entry
+	// are then of a grant that the holder does not have. An old claim that came again may have made it.
+	expired := c.Birth != 0 && c.Till <= now
+	if expired || c.Birth != h.Birth {
 		e.State = book(e.State, h.Units, now)
 		h.Units = 0
 	}
-	// Report and return. The units of a grant that has expired are booked already. If the grant has not
-	// expired but has no entry, the server has lost it. Without a grant, the units are credit.
-	if c.Birth == 0 || c.Birth == h.Birth || c.Till > now {
+	if !expired { // what has expired is booked
 		e.State = book(e.State, c.Spent, now)
 	}
 	h.Units -= min(c.Spent, h.Units)
 	h.Units -= min(c.Returned, h.Units)
 	if h.Units == 0 {
 		h.Birth = 0
+	}
+	h.Demand, h.Active = 0, h.Units > 0 || c.Want > 0
+	if h.Active {
+		h.Demand = max(1, min(c.Demand, mostDemand))
 	}
 	e = e.with(h)
 
@@ -198,35 +208,40 @@ func (e Escrow) repeated(now int64, h Holder, c Claim) Grant {
 	if c.Seq < h.Seq {
 		return e.answer(Grant{Stale: true}, now, h)
 	}
+	h.Answer.Repeated = true
 	return e.answer(h.Answer, now, h)
 }
 
 // answer completes an answer with what is true of the key at this time.
 func (e Escrow) answer(g Grant, now int64, h Holder) Grant {
 	g.Now, g.Held, g.Birth, g.Till = now, h.Units, h.Birth, h.Till
-	g.Free, g.Escrow, g.Holders, g.Demands = e.Free(now), e.Units(), len(e.Holders), e.demands()
+	g.Free, g.Escrow, g.Holders, g.Demands = e.Free(now), e.Units(), e.active(), e.demands()
 	return g
 }
 
 // share returns how many units are granted: as many as are wanted, but at most an equal share of all that
 // may be granted, and half of what is free by the share of the demand.
 func (e Escrow) share(now int64, h Holder, c Claim, t Terms) int64 {
-	if c.Want <= 0 {
+	least, free := max(c.Least, 1), e.Free(now)+t.Overdraft-c.Floor
+	if c.Want <= 0 || free <= 0 {
 		return 0
 	}
-	least, free := max(c.Least, 1), e.Free(now)-c.Floor
-	demands, half := e.demands(), int64(0)
-	if demands > 0 && free > 0 {
-		half = Down(mul(Rat(free, 2), Rat(h.Demand, demands)))
-	}
-	q := min(
-		c.Want, t.Cap/int64(len(e.Holders))-h.Units, max(least, half),
-		free+t.Overdraft, t.Cap-e.Units(),
-	)
+	half := Down(mul(Rat(free, 2), Rat(h.Demand, e.demands())))
+	q := min(c.Want, t.Cap/int64(e.active())-h.Units, max(least, half), free, t.Cap-e.Units())
 	if q < least {
 		return 0
 	}
 	return q
+}
+
+// active returns how many holders share what may be granted.
+func (e Escrow) active() (n int) {
+	for _, h := range e.Holders {
+		if h.Active {
+			n++
+		}
+	}
+	return n
 }
 
 // demands returns the sum of the demands of all holders.

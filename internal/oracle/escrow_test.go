@@ -33,13 +33,16 @@ func TestEscrow(t *testing.T) {
 		}},
 		"a report is booked when it comes": {NewBucket(1, 1000, 10, 10), []claimed{
 			{100, 1, want(1, 4), 4, 4, 6, 4, 1100},
-			{600, 1, Claim{Seq: 2, Birth: 1, Spent: 3, Demand: 1}, 0, 1, 6, 1, 1600},
-			{1100, 1, Claim{Seq: 3, Birth: 1, Returned: 1, Demand: 1}, 0, 0, 7, 0, 2100}, // 7.5, rounded down
+			{600, 1, Claim{Seq: 2, Birth: 1, Till: 1100, Spent: 3, Demand: 1}, 0, 1, 6, 1, 1600},
+			{1100, 1, Claim{Seq: 3, Birth: 1, Till: 1600, Returned: 1, Demand: 1}, 0, 0, 7, 0, 2100}, // 7.5, rounded down
 		}},
 		"an expired grant is booked when it ends": {NewBucket(1, 1000, 10, 10), []claimed{
 			{100, 1, want(1, 4), 4, 4, 6, 4, 1100},
 			{2099, 2, Claim{Seq: 1}, 0, 0, 7, 0, 3099}, // one unit came back since 1099
 			{2099, 1, Claim{Seq: 2, Birth: 1, Till: 1100, Spent: 4}, 0, 0, 7, 0, 3099},
+			// The first claim comes again. Nobody has what it is granted.
+			{3200, 1, want(1, 4), 4, 4, 4, 4, 4200},
+			{3200, 1, Claim{Seq: 3, Birth: 1, Till: 1100, Spent: 4}, 0, 0, 4, 0, 4200},
 		}},
 		"a lost grant is booked when it is reported": {NewBucket(1, 1000, 10, 10), []claimed{
 			{100, 1, Claim{Seq: 7, Birth: 5, Till: 900, Spent: 4}, 0, 0, 6, 0, 1100},

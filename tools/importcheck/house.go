@@ -8,6 +8,7 @@ const (
 	wireApp    = "server/internal/app"
 	wireCLI    = "server/internal/cli"
 	oracleRoom = "internal/oracle"
+	granttest  = "internal/granttest"
 	inWords    = "server/internal/describe"
 	callers    = "server/internal/access"
 )
@@ -51,6 +52,7 @@ var (
 var house = []room{
 	// Module 1, the library.
 	{oracleRoom, nil, nil, "the oracle computes from definitions; it must not use the code that tests compare with it"},
+	{granttest, join(aStore, []string{oracleRoom}), []string{"memory"}, "granttest is a store of the oracle, for tests; only tests import it"},
 	{"algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
 	{domain, []string{"algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
@@ -79,7 +81,7 @@ var house = []room{
 	{anEdge, join(belowEdge, []string{inWords}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
-	{"checks", join(moduleOne, stores, []string{"policyfile", oracleRoom}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"policyfile", oracleRoom, granttest}), nil, "checks works on public packages"},
 }
 
 // storeRemedy replaces a row's remedy where code imports a store.

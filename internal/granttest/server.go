@@ -1,0 +1,301 @@
+package granttest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/oracle"
+	"github.com/sluicehq/sluice/internal/translate"
+)
+
+// Options are the settings of a Server.
+type Options struct {
+	// Clock is the server's time in microseconds since the Unix epoch.
+	Clock func() int64
+	// Other decides requests that have nothing to do with grants: algorithms that cannot be granted, and
+	// requests with a ban. Default: they fail.
+	Other sluice.Store
+	// Fault is a defect of the server.
+	Fault Fault
+	// Charged is called for each charge of an exact decision, with the server's time, while the server is
+	// locked. Default: nothing is called.
+	Charged func(l *sluice.Limit, k sluice.Key, units, at int64)
+}
+
+// Server is a sluice.Grantor in memory, for tests. It computes with the oracle. Its methods are safe for
+// concurrent use.
+//
+// A limit whose numbers have changed converts the state of a key, as long as its period has not changed.
+type Server struct {
+	o  Options
+	mu sync.Mutex
+	db Data
+	// charges are the charges of receipts, whose Over is the index.
+	charges []oracle.Charge
+}
+
+// Data is what a Server keeps. It is a value that a test can put back later, as after a failover.
+type Data struct{ keys map[rowKey]row }
+
+// rowKey identifies the state of a limit's key.
+type rowKey struct {
+	id  [2]uint64
+	key sluice.Key
+}
+
+type row struct {
+	limit  *sluice.Limit // whose numbers the state has
+	escrow oracle.Escrow
+}
+
+var _ sluice.Grantor = (*Server)(nil)
+
+// New returns a server without states.
+func New(o Options) *Server {
+	return &Server{o: o, db: Data{map[rowKey]row{}}, charges: make([]oracle.Charge, 1)}
+}
+
+// Data returns what the server keeps.
+func (s *Server) Data() Data {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Data{maps.Clone(s.db.keys)}
+}
+
+// Restore puts back what the server kept earlier. The zero Data is empty.
+func (s *Server) Restore(d Data) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.db = Data{map[rowKey]row{}}
+	maps.Copy(s.db.keys, d.keys)
+}
+
+// Escrow returns the state of a key.
+func (s *Server) Escrow(l *sluice.Limit, k sluice.Key) oracle.Escrow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.db.row(l, k, s.o.Clock()).escrow
+}
+
+// row returns the state of a key under the numbers of a limit.
+func (d Data) row(l *sluice.Limit, k sluice.Key, now int64) row {
+	r, found := d.keys[rowKeyOf(l, k)]
+	switch {
+	case !found:
+		return row{l, oracle.NewEscrow(Fresh(l))}
+	case r.limit.Algorithm() != l.Algorithm():
+		e := r.escrow.At(now)
+		e.State = oracle.Renumber(e.State, Fresh(l), now)
+		return row{l, e}
+	}
+	return row{l, r.escrow}
+}
+
+func rowKeyOf(l *sluice.Limit, k sluice.Key) rowKey { return rowKey{l.ID(), k} }
+
+// errNoOther is the error of a request that the server cannot decide.
+var errNoOther = errors.New("granttest: the request is not for grants, and there is no other store")
+
+// grants reports whether the server itself decides a request.
+func grants(r *sluice.Request) bool {
+	if r.Limit == nil || r.Ban != nil || r.Check() != nil {
+		return false
+	}
+	switch r.Limit.Params().Kind {
+	case algo.KindWarmBucket, algo.KindLeaky, algo.KindConcurrency:
+		return false
+	}
+	return true
+}
+
+// Decide implements sluice.Store.
+func (s *Server) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	if !grants(&r) {
+		if s.o.Other == nil {
+			return sluice.Decision{}, errNoOther
+		}
+		return s.o.Other.Decide(ctx, r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, after := s.decide(s.db, &r, s.o.Clock())
+	if !r.Peek {
+		s.db.keys[rowKeyOf(r.Limit, r.Key)] = after
+		s.charged(&r, &d)
+	}
+	return d, nil
+}
+
+// decide decides a request and returns the row after it.
+func (s *Server) decide(d Data, r *sluice.Request, now int64) (sluice.Decision, row) {
+	at := d.row(r.Limit, r.Key, now)
+	request := oracle.Request{Now: now, Cost: r.Cost, Floor: r.Floor, MaxWait: translate.MaxWait(r.MaxWait)}
+	if r.Peek {
+		e, t := s.o.Fault.at(at.escrow, now), TermsOf(r.Limit)
+		if s.o.Fault == ExactIgnoresEscrow || s.o.Fault == BooksAtGrant {
+			e.Holders = nil
+		}
+		return s.decision(r.Limit, e.Peek(request, t, oracle.Result{}), oracle.Charge{}), at
+	}
+	result, c, after := s.o.Fault.Decide(at.escrow, request, TermsOf(r.Limit))
+	return s.decision(r.Limit, result, c), row{r.Limit, after}
+}
+
+// decision returns a result as a decision.
+func (s *Server) decision(l *sluice.Limit, r oracle.Result, c oracle.Charge) sluice.Decision {
+	d := sluice.Decision{
+		Allowed: r.Allowed, Reason: sluice.Reason(r.Reason), Limit: l.Capacity(), Remaining: r.Remaining,
+		Delay: translate.Duration(r.Delay), RetryAfter: translate.Duration(r.RetryAfter), ResetAfter: translate.Duration(r.ResetAfter),
+	}
+	if r.Allowed && c.Cost > 0 {
+		d.Receipt = sluice.Receipt{At: c.At, Over: uint64(len(s.charges))}
+		s.charges = append(s.charges, c)
+	}
+	return d
+}
+
+func (s *Server) charged(r *sluice.Request, d *sluice.Decision) {
+	if s.o.Charged != nil && d.Allowed && r.Cost > 0 {
+		s.o.Charged(r.Limit, r.Key, r.Cost, s.o.Clock())
+	}
+}
+
+// DecideAll implements sluice.Store. If the server cannot decide one of the requests, the other store
+// decides all of them.
+func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	for i := range rs {
+		if grants(&rs[i]) {
+			continue
+		}
+		if s.o.Other == nil {
+			return errNoOther
+		}
+		return s.o.Other.DecideAll(ctx, rs, out)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, tried, all := s.o.Clock(), Data{maps.Clone(s.db.keys)}, true
+	for i := range rs {
+		if r := &rs[i]; !r.Shadow {
+			var after row
+			out[i], after = s.decide(tried, r, now)
+			all = all && out[i].Allowed
+			if !r.Peek {
+				tried.keys[rowKeyOf(r.Limit, r.Key)] = after
+			}
+		}
+	}
+	if all {
+		s.db = tried
+	}
+	for i := range rs {
+		r := &rs[i]
+		switch {
+		case r.Shadow:
+			var after row
+			out[i], after = s.decide(s.db, r, now)
+			if !r.Peek {
+				s.db.keys[rowKeyOf(r.Limit, r.Key)] = after
+				s.charged(r, &out[i])
+			}
+		case all && !r.Peek:
+			s.charged(r, &out[i])
+		case !all && out[i].Allowed:
+			peek := *r
+			peek.Peek = true
+			out[i], _ = s.decide(s.db, &peek, now)
+		}
+	}
+	return nil
+}
+
+// Grant implements sluice.Grantor.
+func (s *Server) Grant(_ context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Clock()
+	for i := range claims {
+		c := &claims[i]
+		r := sluice.Request{Limit: c.Limit, Key: c.Key, Cost: c.Take, Floor: c.Floor}
+		if c.Limit == nil || c.Limit.Hybrid() == nil || !grants(&r) {
+			out[i] = sluice.Grant{Err: &sluice.RequestError{Problem: "claims units of a limit that has no grants"}}
+			continue
+		}
+		at := s.db.row(c.Limit, c.Key, now)
+		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), TermsOf(c.Limit))
+		s.db.keys[rowKeyOf(c.Limit, c.Key)] = row{c.Limit, after}
+		out[i] = sluice.Grant{
+			Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
+			Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands,
+			Decision: s.decision(c.Limit, g.Result, g.Charge),
+		}
+		if g.Charge.Cost > 0 && !g.Repeated {
+			s.charged(&r, &out[i].Decision)
+		}
+	}
+}
+
+// Cancel implements sluice.Store.
+func (s *Server) Cancel(ctx context.Context, c sluice.Charge) error {
+	return s.end(&c, func() error { return s.o.Other.Cancel(ctx, c) }, func(e oracle.Escrow, now int64, c oracle.Charge) oracle.Escrow {
+		return e.Cancel(now, c)
+	})
+}
+
+// Settle implements sluice.Store.
+func (s *Server) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+	return s.end(&c, func() error { return s.o.Other.Settle(ctx, c, actual) }, func(e oracle.Escrow, now int64, c oracle.Charge) oracle.Escrow {
+		return e.Settle(now, c, actual)
+	})
+}
+
+// end ends a charge of this server, or of the other store.
+func (s *Server) end(c *sluice.Charge, other func() error, change func(oracle.Escrow, int64, oracle.Charge) oracle.Escrow) error {
+	if r := (sluice.Request{Limit: c.Limit, Key: c.Key}); !grants(&r) {
+		if s.o.Other == nil {
+			return errNoOther
+		}
+		return other()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Clock()
+	charge := oracle.Charge{Cost: c.Cost, Floor: c.Floor, At: c.Receipt.At, Act: oracle.Rat(c.Receipt.At, 1)}
+	if i := c.Receipt.Over; i < uint64(len(s.charges)) && s.charges[i].Cost == c.Cost && s.charges[i].At == c.Receipt.At {
+		charge = s.charges[i]
+	}
+	at := s.db.row(c.Limit, c.Key, now)
+	at.escrow = change(at.escrow, now, charge)
+	s.db.keys[rowKeyOf(c.Limit, c.Key)] = at
+	return nil
+}
+
+// Release implements sluice.Store: leases are of the other store.
+func (s *Server) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+	if s.o.Other == nil {
+		return errNoOther
+	}
+	return s.o.Other.Release(ctx, c, latency)
+}
+
+// Reset implements sluice.Store. Grants stay.
+func (s *Server) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
+	if r := (sluice.Request{Limit: l, Key: k}); !grants(&r) {
+		if s.o.Other == nil {
+			return errNoOther
+		}
+		return s.o.Other.Reset(ctx, l, k)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Clock()
+	at := s.db.row(l, k, now)
+	at.escrow = at.escrow.Reset(now, Fresh(l))
+	s.db.keys[rowKeyOf(l, k)] = at
+	return nil
+}
