@@ -55,6 +55,17 @@ type Sharded interface {
 	Shard(k Key) int
 }
 
+// LocalDecider is a Store that decides some requests by itself, without a call that can block or
+// fail. Package guard makes such decisions without a deadline or a circuit breaker.
+type LocalDecider interface {
+	Store
+	// DecideLocally returns what Decide would return, or false if that needs a call. Then it has
+	// changed nothing.
+	DecideLocally(r Request) (d Decision, ok bool)
+	// DecideAllLocally does what DecideAll would do, or returns false and changes nothing but out.
+	DecideAllLocally(rs []Request, out []Decision) (ok bool)
+}
+
 // taker makes any store a Taker.
 type taker struct{ Store }
 

@@ -17,12 +17,16 @@ import (
 // changed, the call can be tried again; see sluice.Reservation. A Store is safe for concurrent
 // use.
 //
-// It is not a sluice.Taker: Take would save only a hundredth of the time of a call. The
+// If the wrapped store is a sluice.LocalDecider, such as the one of package hybrid, it decides what
+// it can by itself: without a deadline, and while the breaker is open too.
+//
+// A Store is not a sluice.Taker: Take would save only a hundredth of the time of a call. The
 // goroutine of a call ends with the call. The guard calls the store only for requests, with
 // one exception. It ends a lease by itself if the store may have granted the lease without the
 // caller's knowledge.
 type Store struct {
 	o         Options
+	near      sluice.LocalDecider // the guarded store, or nil
 	fallback  atomic.Pointer[func(*sluice.Limit) Fallback]
 	hooks     hooks
 	lanes     lanes
@@ -43,7 +47,8 @@ func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{o: o, doubts: retry.Later{Most: mostDoubts, First: firstDoubt, Last: lastDoubt}}
+	near, _ := o.Store.(sluice.LocalDecider)
+	s := &Store{o: o, near: near, doubts: retry.Later{Most: mostDoubts, First: firstDoubt, Last: lastDoubt}}
 	s.hooks.hook = o.OnTransition
 	s.lanes.init(&s.o, &s.hooks)
 	s.deadlines.init(o.Deadline)
@@ -115,6 +120,11 @@ func (s *Store) Stats() Stats {
 
 // Decide decides one request. See sluice.Store.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	if s.near != nil {
+		if d, ok := s.near.DecideLocally(r); ok {
+			return d, nil
+		}
+	}
 	if takesLease(&r) {
 		return s.decideLease(ctx, &r)
 	}
@@ -142,6 +152,9 @@ func (s *Store) decideOne(ctx context.Context, r *sluice.Request) (d sluice.Deci
 func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	if len(out) != len(rs) {
 		return fmt.Errorf("guard: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
+	}
+	if s.near != nil && s.near.DecideAllLocally(rs, out) {
+		return nil
 	}
 	c := s.newCall(decideAll)
 	defer s.free(c)

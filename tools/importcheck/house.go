@@ -31,7 +31,7 @@ var (
 	belowEdge = []string{"httplimit", "gate", "bandwidth", "policy", domain, "algo"}
 
 	// stores hold state. Code takes a sluice.Store; only the server's app and cli choose one.
-	stores = []string{"memory", "redisstore", "guard", "rueidisstore", "goredisstore"}
+	stores = []string{"memory", "redisstore", "hybrid", "guard", "rueidisstore", "goredisstore"}
 
 	// aStore is what each of our stores imports.
 	aStore = []string{"internal/translate", domain, "algo"}
@@ -39,7 +39,7 @@ var (
 	// moduleOne is the library. Its tests may use all of it, since a runnable
 	// example needs a store and every store runs the contract.
 	moduleOne = []string{
-		domain, "algo", "memory", "redisstore", "guard", "storetest",
+		domain, "algo", "memory", "redisstore", "hybrid", "guard", "storetest",
 		"bandwidth", "policy", "gate", "httplimit",
 	}
 
@@ -59,6 +59,7 @@ var house = []room{
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
+	{"hybrid", aStore, join(moduleOne, []string{oracleRoom}), "hybrid works over any store that grants units; take a sluice.Grantor"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
 	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes through a sluice.Store; it has no rules"},

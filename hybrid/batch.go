@@ -1,0 +1,237 @@
+package hybrid
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluicehq/sluice"
+)
+
+// mostLocal is the largest batch that is decided locally.
+const mostLocal = 16
+
+// DecideAll decides several requests as one. See sluice.Store. A batch is decided locally if all
+// its requests can be, and otherwise by the wrapped store. It does not allocate if it is decided
+// locally.
+func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	if len(out) != len(rs) {
+		return fmt.Errorf("hybrid: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
+	}
+	if s.DecideAllLocally(rs, out) {
+		return nil
+	}
+	for i := range rs {
+		if err := rs[i].Check(); err != nil {
+			return err
+		}
+	}
+	if s.closed.Load() {
+		return sluice.ErrClosed
+	}
+	if len(rs) == 1 && !rs[0].Shadow {
+		d, err := s.decideSlow(ctx, &rs[0])
+		if err == nil {
+			out[0] = d
+		}
+		return err
+	}
+	return s.decideAllExactly(ctx, rs, out)
+}
+
+// DecideAllLocally decides a batch if that needs no call of the wrapped store. See
+// sluice.LocalDecider.
+func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) bool {
+	if len(rs) == 0 || len(rs) > mostLocal || len(rs) != len(out) {
+		return len(rs) == 0 && len(out) == 0 && !s.closed.Load()
+	}
+	var b local16
+	for i := range rs {
+		r := &rs[i]
+		if !plain(r) {
+			return false
+		}
+		id := r.Limit.ID()
+		hash := s.table.hashOf(&id, r.Key)
+		e := s.table.shards[hash%shards].find(&id, r.Key, hash)
+		if e == nil {
+			return false
+		}
+		b.add(i, e)
+	}
+	now := s.clock.now()
+	b.lock()
+	ok := b.decide(rs, out, now)
+	if ok {
+		for _, e := range b.entries[:b.n] {
+			if e.hand.left < e.low {
+				s.runLow(e)
+			}
+		}
+	}
+	b.unlock()
+	return ok
+}
+
+// local16 is a batch that is decided locally.
+type local16 struct {
+	of      [mostLocal]*entry // of each request
+	entries [mostLocal]*entry // each once, in the order of their serials
+	n       int
+}
+
+func (b *local16) add(i int, e *entry) {
+	b.of[i] = e
+	at := b.n
+	for at > 0 && b.entries[at-1].serial > e.serial {
+		at--
+	}
+	if at > 0 && b.entries[at-1] == e {
+		return
+	}
+	copy(b.entries[at+1:b.n+1], b.entries[at:b.n])
+	b.entries[at] = e
+	b.n++
+}
+
+func (b *local16) lock() {
+	for _, e := range b.entries[:b.n] {
+		e.lock()
+	}
+}
+
+func (b *local16) unlock() {
+	for _, e := range b.entries[:b.n] {
+		e.unlock()
+	}
+}
+
+// decide decides the batch, or returns false and changes nothing. If a request is denied, only
+// shadows are charged.
+func (b *local16) decide(rs []sluice.Request, out []sluice.Decision, now instant) bool {
+	allowed := true
+	for i := range rs {
+		r, e := &rs[i], b.of[i]
+		if e.limit != r.Limit {
+			return false
+		}
+		if e.hand.has(r.Cost, r.Floor, now) {
+			continue
+		}
+		if !e.denial.denies(r.Cost, r.Floor, now.mono) && now.mono >= e.pace.until {
+			return false
+		}
+		allowed = allowed && r.Shadow
+	}
+	for i := range rs {
+		r, e := &rs[i], b.of[i]
+		var d sluice.Decision
+		switch {
+		case e.hand.has(r.Cost, r.Floor, now):
+			if r.Peek || !allowed && !r.Shadow {
+				e.show(now.mono, &d)
+			} else {
+				e.spend(r.Cost, now.mono, &d)
+			}
+		case allowed && !r.Shadow || !e.deny(r.Cost, r.Floor, now.mono, &d):
+			// Earlier requests of the batch have taken the units.
+			b.undo(rs, out, i, allowed)
+			return false
+		}
+		out[i] = d
+	}
+	return true
+}
+
+// undo takes back the charges of the first n requests.
+func (b *local16) undo(rs []sluice.Request, out []sluice.Decision, n int, allowed bool) {
+	for i := range n {
+		r, e := &rs[i], b.of[i]
+		charged := out[i].Allowed && !r.Peek && (allowed || r.Shadow)
+		if charged {
+			e.hand.left += r.Cost
+		}
+		if charged || !out[i].Allowed {
+			e.requests--
+			e.units -= uint64(r.Cost)
+		}
+		if !out[i].Allowed {
+			e.counts.cached--
+		}
+		out[i] = sluice.Decision{}
+	}
+}
+
+// decideAllExactly lets the wrapped store decide a batch. It counts the demand, and calls for units
+// of the keys that could use them.
+func (s *Store) decideAllExactly(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	of := s.countAll(rs)
+	if err := s.backend.DecideAll(ctx, rs, out); err != nil {
+		return err
+	}
+	for i := range of {
+		if e := of[i].entry; e != nil && of[i].hot && !out[i].Allowed {
+			e.learnDenial(&out[i], &rs[i], of[i].resets, s.clock.now().mono, s.random())
+		}
+	}
+	return nil
+}
+
+// member is the entry of a request of a batch, if grants can help it.
+type member struct {
+	entry  *entry
+	hot    bool
+	resets uint32
+}
+
+// countAll counts the requests of a batch. A grant helps a batch only if all its keys are hot.
+func (s *Store) countAll(rs []sluice.Request) []member {
+	of := make([]member, len(rs))
+	useful := len(rs) <= mostLocal && !s.draining.Load()
+	now := s.clock.now()
+	for i := range rs {
+		if !plain(&rs[i]) {
+			useful = false
+			continue
+		}
+		of[i].entry = s.entry(rs[i].Limit, rs[i].Key)
+		useful = useful && of[i].entry != nil && of[i].entry.isBusy(now.mono)
+	}
+	for i := range of {
+		e, r := of[i].entry, &rs[i]
+		if e == nil {
+			continue
+		}
+		e.lock()
+		if e.dead {
+			of[i].entry = nil
+			e.unlock()
+			continue
+		}
+		if e.limit != r.Limit {
+			s.adopt(e, r.Limit)
+		}
+		e.used = true
+		e.count(now.mono)
+		e.counts.exact++
+		if !useful {
+			e.demand.useless++
+		}
+		e.request(r.Cost, now.mono)
+		of[i].hot, of[i].resets = e.hot, e.resets
+		if useful && e.hot && e.question == nil && now.mono >= e.exact && now.mono >= e.pace.until &&
+			!e.hand.has(r.Cost, r.Floor, now) {
+			e.prefetch = true
+			s.wake(e)
+		}
+		e.unlock()
+	}
+	return of
+}
+
+// isBusy reports whether a key is requested often, usefully or not.
+func (e *entry) isBusy(now int64) bool {
+	e.lock()
+	defer e.unlock()
+	e.count(now)
+	return e.hot || e.requests-e.demand.from.requests >= e.terms.hotFrom || e.demand.busy*float64(e.terms.sync) >= hotFrom
+}

@@ -1,0 +1,55 @@
+package hybrid
+
+import (
+	"math"
+
+	"github.com/sluicehq/sluice"
+)
+
+// pace spreads the claims of a process while the units of a key are short: while all processes
+// together request more than the limit gives. Each process then claims at its part of the limit's
+// rate, in proportion to its demand. Otherwise the processes would fight for single units, and the
+// process that claims most often would win. See docs/adr.
+type pace struct {
+	rate  float64 // the part of this process, in units per nanosecond; zero: units are not short
+	carry float64 // units of this part that it has not claimed yet
+	last  int64   // the last claim, by the monotonic clock
+	until int64   // no claim before; requests without units in hand are denied
+}
+
+// accrue returns the units that the process may claim now.
+func (p *pace) accrue(now, longest int64) int64 {
+	p.carry += p.rate * float64(min(now-p.last, 2*longest))
+	p.last = now
+	return max(0, int64(p.carry))
+}
+
+// follow sets the pace by an answer of the store, and returns how long no claim is to be made. What
+// is free beyond the reserve is to be used within one synchronisation, and what is missing in the
+// reserve is to come back within one. The reserve lets a process that has requested nothing so far
+// have its first request decided at once.
+func (p *pace) follow(v *terms, c *sluice.Claim, g *sluice.Grant, demand float64, now int64) (pause int64) {
+	if c.Demand <= 0 || g.Demands <= 0 || demand <= 0 {
+		*p = pace{}
+		return 0
+	}
+	part := float64(c.Demand) / float64(max(c.Demand, g.Demands))
+	rate := part * max(v.rate/4, v.rate+(float64(g.Free)-v.reserve)/float64(v.sync))
+	if rate >= demand {
+		*p = pace{}
+		return 0
+	}
+	if p.rate == 0 {
+		p.last, p.carry = now, 0
+	} else {
+		p.carry -= float64(g.Units)
+		if c.Take > 0 && g.Decision.Allowed {
+			p.carry -= float64(c.Take)
+		}
+	}
+	p.rate = rate
+	share := float64(v.escrow/int64(max(1, g.Holders))-g.Held) * 0.9
+	wait := min(float64(v.longest), share/rate)
+	wait = max(wait, (float64(max(1, c.Least, c.Take))-p.carry)/rate)
+	return int64(max(0, min(wait, float64(longestDenial), math.MaxInt32)))
+}

@@ -1,0 +1,269 @@
+package hybrid
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// question is a claim on its way, or a claim whose answer was lost. Such a claim is frozen: it is
+// repeated unchanged until it is answered, because it may have been handled.
+type question struct {
+	entry  *entry
+	claim  sluice.Claim
+	grant  sluice.Grant
+	sent   instant       // when the last attempt began
+	done   chan struct{} // closed at the end of the last attempt
+	flying bool          // an attempt is on its way
+	again  int64         // when to repeat it, by the monotonic clock
+	tries  int
+	resets uint32 // of the entry, when the claim was made
+}
+
+// Pauses before a claim is repeated.
+const (
+	firstRepeat = 50 * int64(time.Millisecond)
+	lastRepeat  = int64(time.Second)
+)
+
+// purpose is what a claim is made for.
+type purpose struct {
+	take, floor int64 // a request
+	all         bool  // return all units in hand, and want none
+}
+
+// claim makes the claim of an entry that is locked and has none.
+func (s *Store) claim(e *entry, now instant, p purpose) *question {
+	h := &e.hand
+	e.count(now.mono)
+	q := &question{entry: e, sent: now, done: make(chan struct{}), flying: true, resets: e.resets}
+	c := &q.claim
+	*c = sluice.Claim{
+		Limit: e.limit, Key: e.key, Seq: s.seq.Add(1), Birth: h.birth, Till: h.till,
+		Spent: h.unreported(), Take: p.take, Floor: p.floor,
+	}
+	if h.birth != 0 && (p.all || p.take > 0 || e.changed || !now.before(h.deadline)) {
+		c.Returned, h.left = h.left, 0
+	}
+	h.placed = h.left
+	e.changed = false
+	if !p.all {
+		c.Demand = int64(min(e.demand.now(e.units, now.mono, e.terms.sync)*1e12, 1<<50))
+		s.want(e, c, now.mono)
+	}
+	e.due = now.mono + e.terms.sync
+	e.low = math.MinInt64
+	e.question = q
+	return q
+}
+
+// want sets how many units a claim wants.
+func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
+	v, h := e.terms, &e.hand
+	c.Least = max(1, c.Take, min(e.demand.cost(), v.escrow))
+	if c.Take > v.escrow {
+		c.Least = 1
+	}
+	full := int64(math.Ceil(e.demand.now(e.units, now, v.sync) * float64(v.sync)))
+	if h.birth == 0 {
+		if full <= h.left {
+			return // the credit is enough
+		}
+		full = max(full, c.Least)
+	} else {
+		full -= h.left
+	}
+	if e.pace.rate > 0 {
+		full = min(full, e.pace.accrue(now, v.longest))
+	} else {
+		e.pace.last = now
+	}
+	if !e.hot || full < 1 {
+		return
+	}
+	c.Want = max(full, c.Least)
+	if e.pace.rate > 0 && full < c.Least {
+		c.Want = 0
+	}
+}
+
+// answer handles the end of an attempt.
+func (s *Store) answer(q *question) {
+	now := s.clock.now()
+	e, g := q.entry, &q.grant
+	e.lock()
+	q.flying = false
+	close(q.done)
+	switch {
+	case e.dead:
+	case g.Err != nil && (q.tries > 0 || errors.Is(g.Err, sluice.ErrUnknownOutcome)):
+		q.tries++
+		pause := min(firstRepeat<<min(q.tries-1, 10), lastRepeat)
+		q.again = now.mono + pause - int64(float64(pause)*s.random()/4)
+	case g.Err != nil:
+		e.takeBack(q)
+		e.due = now.mono + e.terms.sync
+	case g.Stale:
+		e.takeBack(q)
+		s.skip(g.Now)
+	default:
+		e.question = nil
+		s.settle(e, q, now)
+	}
+	if !e.idle() || e.hot {
+		s.wake(e)
+	}
+	e.unlock()
+}
+
+// takeBack undoes a claim that was not handled.
+func (e *entry) takeBack(q *question) {
+	e.question = nil
+	h := &e.hand
+	h.left += q.claim.Returned
+	h.placed += q.claim.Returned + q.claim.Spent
+}
+
+// settle changes the entry by an answer of the store.
+func (s *Store) settle(e *entry, q *question, now instant) {
+	c, g, v, h := &q.claim, &q.grant, e.terms, &e.hand
+	e.counts.granted += uint64(g.Units)
+	e.counts.spent += uint64(c.Spent)
+	e.counts.returned += uint64(c.Returned)
+	since := h.unreported() // spent since the claim was made
+	switch {
+	case c.Birth == 0:
+		e.begin(c, g, since)
+	case g.Birth == c.Birth || h.placed == 0:
+		e.goOn(g, since)
+	default:
+		e.lose(c, g, since)
+	}
+	h.till = g.Till
+	left := max(0, g.Till-g.Now) * 1000
+	switch {
+	case h.birth == 0 && h.deadline != never:
+		h.till = 0
+		if h.placed == 0 && v.credit > 0 && g.Free >= 0 && v.limit == c.Limit {
+			*h = hand{left: v.credit, placed: v.credit, deadline: never}
+		}
+	case h.birth == 0 || g.Birth == 0:
+	case c.Limit != e.limit && !same(c.Limit, e.limit):
+		e.changed, h.deadline = true, instant{}
+	default:
+		h.deadline = q.sent.plus(left - margin(left))
+	}
+	s.learn(e, q, now)
+}
+
+// begin takes over the first grant after a time without one. What was spent on credit since the
+// claim was made is paid with granted units.
+func (e *entry) begin(c *sluice.Claim, g *sluice.Grant, since int64) {
+	h := &e.hand
+	if g.Birth != 0 {
+		// Units of an earlier process with this holder's number count as spent.
+		old := g.Held - g.Units
+		e.counts.lost += uint64(max(0, old))
+		*h = hand{left: max(0, g.Units-since), birth: g.Birth, floor: max(c.Floor, g.Free)}
+		h.placed = h.left + since + max(0, old)
+		return
+	}
+	if h.deadline == never {
+		if g.Free >= 0 {
+			h.left += c.Spent
+			h.placed += c.Spent
+		} else {
+			// The credit ends until the store has units again.
+			*h = hand{placed: since}
+		}
+	}
+}
+
+// goOn continues with the grant in hand, or begins with another one after all units were spent.
+func (e *entry) goOn(g *sluice.Grant, since int64) {
+	h := &e.hand
+	floor := max(0, g.Free)
+	if h.left > 0 {
+		floor = min(h.floor, floor)
+	}
+	h.birth, h.floor = g.Birth, floor
+	h.left += g.Units
+	switch expected := h.left + since; {
+	case g.Held < expected: // the store has lost a part
+		kept := max(0, g.Held-since)
+		e.counts.lost += uint64(h.left - min(h.left, kept))
+		h.left = min(h.left, kept)
+		h.placed = h.left + since
+	default: // the store may have lost a report: what it does not count as used is spent
+		h.placed = h.left + since + g.Held - expected
+	}
+	if g.Birth == 0 {
+		h.deadline = instant{}
+	}
+}
+
+// lose ends a grant that the store no longer has.
+func (e *entry) lose(c *sluice.Claim, g *sluice.Grant, since int64) {
+	h := &e.hand
+	if c.Till <= g.Now { // the store has counted all of it as used
+		e.counts.expired += uint64(h.placed)
+		since = 0
+	} else {
+		e.counts.lost += uint64(h.left)
+	}
+	birth := g.Birth
+	if birth == 0 && since > 0 {
+		birth = c.Birth // the next claim reports them
+	}
+	*h = hand{left: max(0, g.Held-since), birth: birth, floor: max(c.Floor, g.Free)}
+	if g.Birth == 0 {
+		h.left = 0
+	}
+	h.placed = h.left + since
+}
+
+// learn draws conclusions from an answer.
+func (s *Store) learn(e *entry, q *question, now instant) {
+	c, g, v, h := &q.claim, &q.grant, e.terms, &e.hand
+	n := &e.seen
+	if n.since == 0 || c.Birth != h.birth {
+		n.since = now.mono
+	}
+	n.offset = g.Now - q.sent.mono/1000
+	n.free, n.escrow, n.holders, n.demands = g.Free, g.Escrow, g.Holders, g.Demands
+	n.resetAt = now.mono + int64(g.Decision.ResetAfter) + int64(float64(g.Units)/v.rate)
+	e.synced(q, now)
+	demand := e.demand.now(e.units, now.mono, v.sync)
+	share := v.escrow / int64(max(1, g.Holders))
+	e.low = math.MinInt64
+	if h.birth != 0 {
+		e.low = min(int64(demand*float64(2*s.trip.slowest())), share/2, h.left)
+	} else if h.deadline == never {
+		e.low = v.credit
+	}
+	if !e.hot || q.resets != e.resets {
+		return
+	}
+	cost, floor := c.Take, c.Floor
+	if cost == 0 {
+		cost = max(1, c.Least)
+	}
+	e.denial.keep(&g.Decision, cost, floor, now.mono, s.random())
+	if c.Want > 0 && share < c.Least {
+		// The grants would be too small: requests are exact for a while.
+		e.exact = now.mono + exactFor
+		e.pace = pace{}
+		return
+	}
+	if pause := e.pace.follow(v, c, g, demand, now.mono); pause > 0 {
+		e.pace.until = now.mono + pause - int64(float64(pause)*s.random()/8)
+		e.low = math.MinInt64
+	} else {
+		e.pace.until = 0
+	}
+}
+
+// exactFor is how long requests for a key are exact after the store would not grant units of it.
+const exactFor = int64(time.Second)
