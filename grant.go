@@ -83,10 +83,11 @@ type Grant struct {
 	Free int64
 	// Escrow is how many units all holders have in escrow.
 	Escrow int64
-	// Holders is the number of processes with an entry for the key. A store bounds it; a further
-	// process gets no units and no entry: its claims are decided, and count again if repeated.
+	// Holders is how many processes hold units of the key, or wanted some in their last claim. A
+	// store bounds the processes that it remembers; a further process gets no units: its claims
+	// are decided, and count again if repeated.
 	Holders int
-	// Demands is the sum of the Demand of all holders, as each has claimed last. While units are short, a
-	// process wants the part of them that its own demand is of this sum.
+	// Demands is the sum of the Demand of these processes, at least one for each. While units are
+	// short, a process wants the part of them that its own demand is of this sum.
 	Demands int64
 }

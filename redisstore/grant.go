@@ -203,6 +203,7 @@ func (c *claims) read(reply string, out []sluice.Grant) error {
 		g.Stale = code == claimStale
 		g.Units, g.Held, g.Birth = in.count(), in.count(), uint64(in.count())
 		g.Till, g.Free, g.Escrow, g.Holders = in.count(), in.int(), in.count(), int(in.count())
+		g.Demands = in.count()
 		if in.err != nil {
 			break
 		}

@@ -102,7 +102,7 @@ var fragmentUsers = map[string]uint{
 }
 
 // grantable are the algorithms whose units can be granted to processes.
-const grantable = 1 << algo.KindBucket
+const grantable = 1<<algo.KindBucket | 1<<algo.KindFixedWindow | 1<<algo.KindSlidingWindow | 1<<algo.KindSlidingCounter | 1<<algo.KindSlidingLog
 
 // run runs a script by its digest, or by its source if the server does not have it. It
 // sends nothing else again.

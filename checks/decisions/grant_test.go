@@ -83,13 +83,13 @@ func TestGrantLifecycle(t *testing.T) {
 	start := g.now
 
 	first := g.claim(l, 7, sluice.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000})
-	g.want(first, sluice.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1})
+	g.want(first, sluice.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1, Demands: 1000})
 	if d := first.Decision; !d.Allowed || d.Remaining != 97 || d.Receipt.At != g.now {
 		t.Errorf("the request in the claim: %+v", d)
 	}
 	g.now += 1000
 	again := g.claim(l, 7, sluice.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000})
-	g.want(again, sluice.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1})
+	g.want(again, sluice.Grant{Units: 20, Held: 20, Birth: 1, Till: start + life, Free: 77, Escrow: 20, Holders: 1, Demands: 1000})
 	if d := again.Decision; !d.Allowed || d.Remaining != 77 || d.Receipt.At != start {
 		t.Errorf("the request in the repeated claim: %+v", d)
 	}
@@ -98,22 +98,22 @@ func TestGrantLifecycle(t *testing.T) {
 	}
 	// Two holders share the half that may be granted, and of what is free by their demands.
 	g.want(g.claim(l, 8, sluice.Claim{Seq: 5, Want: 50, Demand: 1000}),
-		sluice.Grant{Units: 19, Held: 19, Birth: 5, Till: g.now + life, Free: 58, Escrow: 39, Holders: 2})
+		sluice.Grant{Units: 19, Held: 19, Birth: 5, Till: g.now + life, Free: 58, Escrow: 39, Holders: 2, Demands: 2000})
 	// A report, a return, and a stale claim.
 	g.now += 1000
 	g.want(g.claim(l, 7, sluice.Claim{Seq: 2, Birth: 1, Till: first.Till, Spent: 5, Returned: 3}),
-		sluice.Grant{Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2})
+		sluice.Grant{Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2, Demands: 1001})
 	g.want(g.claim(l, 7, sluice.Claim{Seq: 1, Take: 3, Want: 20, Demand: 1000}),
-		sluice.Grant{Stale: true, Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2})
+		sluice.Grant{Stale: true, Held: 12, Birth: 1, Till: g.now + life, Free: 61, Escrow: 31, Holders: 2, Demands: 1001})
 	// The holder has started again: what it held counts as used.
-	g.want(g.claim(l, 7, sluice.Claim{Seq: 3}), sluice.Grant{Till: g.now + life, Free: 61, Escrow: 19, Holders: 1})
+	g.want(g.claim(l, 7, sluice.Claim{Seq: 3}), sluice.Grant{Till: g.now + life, Free: 61, Escrow: 19, Holders: 1, Demands: 1000})
 	// Expiry books the rest.
 	g.now += life
 	if got := g.remaining(exact); got != 61 {
 		t.Errorf("an exact request sees %d units after the expiry", got)
 	}
 	g.want(g.claim(l, 8, sluice.Claim{Seq: 6, Birth: 5, Till: start + 1000 + life, Spent: 19, Want: 9, Least: 2}),
-		sluice.Grant{Units: 9, Held: 9, Birth: 6, Till: g.now + life, Free: 52, Escrow: 9, Holders: 1})
+		sluice.Grant{Units: 9, Held: 9, Birth: 6, Till: g.now + life, Free: 52, Escrow: 9, Holders: 1, Demands: 1})
 	// A reset forgets what was used, and keeps what processes hold.
 	if err := g.store.Reset(t.Context(), exact, g.key); err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func TestGrantLifecycle(t *testing.T) {
 	}
 	// Spends of a grant that the server does not know count.
 	g.want(g.claim(l, 9, sluice.Claim{Seq: 9, Birth: 2, Till: g.now + 1, Spent: 11}),
-		sluice.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1})
-	g.want(g.claim(l, 10, sluice.Claim{Seq: 9, Birth: 2, Till: g.now, Spent: 11}), sluice.Grant{Free: 80, Escrow: 9, Holders: 1})
+		sluice.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1, Demands: 1})
+	g.want(g.claim(l, 10, sluice.Claim{Seq: 9, Birth: 2, Till: g.now, Spent: 11}), sluice.Grant{Till: g.now + life, Free: 80, Escrow: 9, Holders: 1, Demands: 1})
 }
 
 // TestInvalidClaims: each invalid claim has its error, and the others of the call are handled.

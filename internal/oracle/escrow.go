@@ -84,7 +84,8 @@ func (e Escrow) At(now int64) Escrow {
 	ended := slices.DeleteFunc(slices.Clone(held), func(h Holder) bool { return h.Till > now })
 	slices.SortStableFunc(ended, func(a, b Holder) int { return cmp.Compare(a.Till, b.Till) })
 	for _, h := range ended {
-		e.State = book(e.State, h.Units, h.Till-1)
+		// A state has a later time only if the clock was set back a little.
+		e.State = book(e.State, h.Units, max(h.Till-1, min(latest(e.State), now)))
 	}
 	e.Holders = slices.DeleteFunc(held, func(h Holder) bool { return h.Till <= now })
 	return e

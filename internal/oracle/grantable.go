@@ -69,8 +69,31 @@ func Renumber(s, fresh State, now int64) State {
 		s.count, s.units = fresh.(Counter).count, maps.Clone(s.units)
 		return s
 	case Log:
-		s.count, s.entries = fresh.(Log).count, slices.Clone(s.entries)
+		s.count = fresh.(Log).count
+		if counted, _, setBack := s.at(now); !setBack {
+			s.entries = slices.Clone(counted)
+		}
 		return s
+	}
+	panic(fmt.Sprintf("%T has no grants", s))
+}
+
+// latest returns the time that a state counts from.
+func latest(s State) int64 {
+	switch s := s.(type) {
+	case Bucket:
+		return s.last
+	case Window:
+		return s.start
+	case Cells:
+		return s.newest * s.cell()
+	case Counter:
+		return s.newest * s.length
+	case Log:
+		if n := len(s.entries); n > 0 {
+			return s.entries[n-1].at
+		}
+		return 0
 	}
 	panic(fmt.Sprintf("%T has no grants", s))
 }

@@ -112,12 +112,7 @@ do
       return true, level(p, at, u + cost, f, lent or q[2] > 0)
     end,
 
-    book = function(s, units, at, now)
-      if units == 0 then
-        return s
-      elseif s.at > at then
-        at = now
-      end
+    book = function(s, units, at)
       local u, f, lent, t = settled(s, at)
       u, f = bounded(s.p, min(u + units, exact - 1), f)
       return level(s.p, t, u, f, lent)
@@ -125,7 +120,7 @@ do
 
     room = function(s, now)
       local u, f = settled(s, now)
-      return s.p[4] - u - (f > 0 and 1 or 0)
+      return s.p[4] - u - (f > 0 and 1 or 0), s.at
     end,
 
     charge = function(c, from, p, now)

@@ -9,9 +9,9 @@ do
     local raw = redis.pcall('GET', KEYS[1])
     local newest, last, cells, same = 0, now, nil, not raw
     if type(raw) == 'string' and string.byte(raw) == 5 then
-      local k, c, l, m, d, _
-      _, newest, last, cells, k, c, l, m, d = cmsgpack.unpack(raw)
-      same = c == count and l == length and m == n and d == denied
+      local k, c, l, m, d, held, _
+      _, newest, last, cells, k, c, l, m, d, held = cmsgpack.unpack(raw)
+      same = c == count and l == length and m == n and d == denied and not held
     end
     local cell = length / n
     local into = now % cell

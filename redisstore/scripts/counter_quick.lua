@@ -10,9 +10,9 @@ do
     local raw = redis.pcall('GET', KEYS[1])
     local index, prev, cur, last, same = 0, 0, 0, now, not raw
     if type(raw) == 'string' and string.byte(raw) == 6 then
-      local k, n, l, d, _
-      _, index, prev, cur, last, k, n, l, d = cmsgpack.unpack(raw)
-      same = n == count and l == length and d == denied
+      local k, n, l, d, held, _
+      _, index, prev, cur, last, k, n, l, d, held = cmsgpack.unpack(raw)
+      same = n == count and l == length and d == denied and not held
     end
     local into = now % length
     local i = (now - into) / length

@@ -10,21 +10,44 @@
 -- least the latest one. at is when the text was written: no till is later than at plus the life
 -- of its holder.
 --
--- A kind that can be granted has:
+-- A kind that can be granted has the functions below. All but room may be absent.
 --
---   book(s, units, at, now, q)  the state after a charge of so many units at a time, whether or not
---                       there is room. at is now, or a moment before it
---   room(s, now, q)     the capacity less what is used, rounded down
---   ends(s, now, q)     when grants must end, and the state with the window open; may be absent
---   lasts(s, last, now) the microseconds until s may be deleted if units are booked until last;
---                       may be absent
+--   room(s, now, q)     the capacity less what is used, rounded down, and the time of s
+--   book(s, units, at, now, q)  the state after a charge of so many units, whether or not there is
+--                       room. at is now or earlier, and not before the time of s; or later
+--   ends(s, now, q)     when grants must end, the state with the window open, and whether it is open
+--   lasts(s, held, now) the microseconds until s may be deleted
+--   resolve(s, q, now)  completes a state that was converted
 --
--- q has the boundaries of the calendar. The functions are made only if there is an escrow.
+-- q has the boundaries of the calendar. The functions here are made only if there is an escrow.
 local function escrows()
   local HEADER, HEADER_SIZE = '>BI7I7I7I7I7I2', 38
   local HOLDER, HOLDER_SIZE = '>c8I7I7I7I7I4I7BI7I7', 62
   local most = 250
   local concat, sub = table.concat, string.sub
+
+  -- Free room to this depth is room for any charge.
+  local any = -2 * exact
+
+  -- book returns the state after a charge of so many units at a time, now or earlier, whether or
+  -- not there is room. If the clock was set back, a state may have a later time.
+  local function book(kind, s, units, at, now, q)
+    if kind.resolve then
+      kind.resolve(s, q, now)
+    end
+    if units == 0 then
+      return s
+    end
+    if at < now then
+      local _, time = kind.room(s, now, q)
+      at = max(at, min(time, now))
+    end
+    if kind.book then
+      return kind.book(s, units, at, now, q)
+    end
+    local _, after = kind.decide(s, { units, any, 0, '', unpack(q or {}, 5) }, at)
+    return after
+  end
 
   -- expired books the units of holders whose time has come, in the last microsecond before, and
   -- drops these holders. It computes the sums again.
@@ -55,7 +78,7 @@ local function escrows()
     end
     table.sort(moments)
     for _, till in ipairs(moments) do
-      s = kind.book(s, due[till], till - 1, now, q)
+      s = book(kind, s, due[till], till - 1, now, q)
     end
     held.units, held.demand, held.active, held.first, held.last = units, demand, active, earliest, latest
     held.holders = concat(kept)
@@ -98,17 +121,16 @@ local function escrows()
     if held.holders == '' then
       return kind.left(s, now)
     elseif kind.lasts then
-      return kind.lasts(s, last, now)
-    elseif held.units > 0 then
-      s = kind.book(s, held.units, last, last)
+      return kind.lasts(s, held, now)
     end
+    s = book(kind, s, held.units, last, last)
     return max(kind.left(s, now), last - now)
   end
 
   -- seen returns a state with so many units of its escrow booked, and the text that package
   -- redisstore computes a decision from. After the text of a bucket come the units booked.
   local function seen(kind, t, q, now, units)
-    local b = kind.book(t, units, now, now, q)
+    local b = book(kind, t, units, now, now, q)
     local text = kind.view and kind.view(b, q, now, b) or kind.value(b)
     if units > 0 and t.p[1] == 1 then
       text = text .. cmsgpack.pack(units)
@@ -135,7 +157,7 @@ local function escrows()
   end
 
   return {
-    open = open, appended = appended, left = left, seen = seen, decide = decide,
+    open = open, book = book, appended = appended, left = left, seen = seen, decide = decide,
     most = most, holder = HOLDER, size = HOLDER_SIZE,
   }
 end

@@ -5,7 +5,8 @@
 -- and the least of them, demand, life, the most units in escrow, and the overdraft. Replies with
 -- the server's time. For each claim it replies with an error's text, or with a list: 0 (1 a
 -- repeated claim, 2 a stale one), whether the request passes, the view, the time of the answer,
--- the units granted, the units held, birth, till, free units, the escrow, and the holders.
+-- the units granted, the units held, birth, till, free units, the escrow, how many holders share
+-- it, and the sum of their demands.
 local REPEATED, STALE = 1, 2
 local PASSED, ACTIVE = 1, 2
 local holder, hold = ARGV[1], escrow()
@@ -54,8 +55,8 @@ local function handle(key, given)
       q = { 0, unpack(q, 2) }
     end
     local _, text = hold.seen(kind, t, q, now, max(0, held.units - overdraft))
-    return { code, passed and 1 or 0, text, at, granted, has, has > 0 and own_birth or 0, ends,
-      kind.room(t, now, q) - held.units, held.units, held.active }
+    return { code, passed and 1 or 0, text, at, granted, has, own_birth, ends,
+      (kind.room(t, now, q)) - held.units, held.units, held.active, held.demand }
   end
 
   -- What the process says of the grant in hand. The sums are then without its entry.
@@ -63,20 +64,25 @@ local function handle(key, given)
   if flags >= ACTIVE then
     held.active = held.active - 1
   end
-  local booked, same = 0, i and own_birth == birth and birth > 0
+  -- What has expired is booked. An old claim that came again may have made another grant.
+  local booked, over = 0, birth > 0 and till <= now
+  local same = i and own_birth == birth and birth > 0 and not over
   if has > 0 and not same then
     booked, has = has, 0
   end
-  if same or birth == 0 or till > now then
+  if not over then
     booked = booked + spent
   end
   if same then
     has = has - min(spent, has)
     has = has - min(returned, has)
   end
+  if has == 0 then
+    own_birth = 0
+  end
   held.units = held.units + has
   if booked > 0 then
-    t = kind.book(t, booked, now, now, q)
+    t = hold.book(kind, t, booked, now, now, q)
   end
 
   local reserved, passed, text, changed = max(0, held.units - overdraft), false, nil, booked > 0
@@ -85,19 +91,18 @@ local function handle(key, given)
   else
     local after
     passed, after, text = hold.decide(kind, t, q, now, reserved)
-    if passed then
+    if after ~= t then
       t, changed = after, true
     end
   end
 
-  local room = kind.room(t, now, q)
-  local enters = i or #held.holders < hold.most * size and (changed or take + want > 0)
+  local room = (kind.room(t, now, q))
+  local enters = i or #held.holders < hold.most * size
   granted, ends = 0, now + life
   if enters then
-    local open
+    local last, open, is_open
     if kind.ends then
-      till, open = kind.ends(t, now, q)
-      ends = min(ends, till)
+      last, open, is_open = kind.ends(t, now, q)
     end
     local own = max(1, min(demand, 1e12))
     if want > 0 then
@@ -110,10 +115,13 @@ local function handle(key, given)
     end
     if granted > 0 then
       t, changed = open or t, true
-      if has == 0 then
+      if own_birth == 0 then
         own_birth = seq
       end
       has, held.units = has + granted, held.units + granted
+    end
+    if last and (is_open or granted > 0) then
+      ends = min(ends, last)
     end
     local active = want > 0 or has > 0
     if active and want == 0 then
@@ -133,8 +141,8 @@ local function handle(key, given)
   if enters or changed then
     writes[#writes + 1] = { kind, key, changed and t or s, held }
   end
-  return { 0, passed and 1 or 0, text, now, granted, has, has > 0 and own_birth or 0, ends,
-    room - held.units, held.units, held.active }
+  return { 0, passed and 1 or 0, text, now, granted, has, own_birth, ends,
+    room - held.units, held.units, held.active, held.demand }
 end
 
 local answers = {}

@@ -306,13 +306,22 @@ do
 
     load = function(key)
       local found = head(key, 7, 1)
-      if found == nil or #found < 4 then
+      if found == nil then
         return nil
+      end
+      local p, held = { cmsgpack.unpack(found[1]) }, nil
+      if type(p[#p]) == 'string' then
+        held, p[#p] = p[#p], nil
+      end
+      if #found < 4 then
+        local s = fresh(p)
+        s.key, s.escrow = key, held
+        return held and s
       end
       local oldest = entry(found[3], found[4])
       local newest = redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')
       return {
-        p = { cmsgpack.unpack(found[1]) }, key = key, low = 0, skip = 0, tail = {},
+        p = p, escrow = held, key = key, low = 0, skip = 0, tail = {},
         base = oldest[2] - oldest[3], oldest = oldest,
         total = struct.unpack('>I7', newest[1]), last = tonumber(newest[2]),
       }
@@ -358,7 +367,7 @@ do
       if room < 0 then
         return false, t
       end
-      local allowed = units <= room and not too_soon(t, at, start)
+      local allowed = units <= room and not (too_soon(t, at, start) and q[2] >= 0)
       if not allowed and p[5] == 0 then
         return false, t
       end
@@ -402,20 +411,35 @@ do
       return cmsgpack.pack(s.last, units)
     end,
 
-    save = function(key, s, now)
-      local p, last = s.p, s.last
-      if last == nil or last <= now - p[3] then
-        redis.call('DEL', key)
-        return
+    room = function(s, now)
+      local p, at, back = s.p, settled(s, now)
+      if back then
+        return p[2] - max(s.total - s.base, p[2]), s.last
       end
+      return p[2] - used(s, at - p[3] + 1), s.last or 0
+    end,
+
+    -- The text of the processes that hold units follows the numbers.
+    save = function(key, s, now, held)
+      local p, last = s.p, s.last
+      local over, holding = last == nil or last <= now - p[3], held and held.holders ~= ''
+      if over then
+        if not holding then
+          redis.call('DEL', key)
+          return
+        end
+        s, last = fresh(p), 0
+      end
+      local fill = s.fill or held
       if s.blank then
         redis.call('DEL', key)
-      elseif s.fill or s.low > 0 then
-        redis.call('ZREMRANGEBYSCORE', key, s.fill and -1 or 0, s.low - 1)
+      elseif fill or s.low > 0 then
+        redis.call('ZREMRANGEBYSCORE', key, fill and -1 or 0, s.low - 1)
       end
       local added = {}
-      if s.blank or s.fill then
-        added = { -1, cmsgpack.pack(unpack(p)) }
+      if s.blank or fill then
+        local numbers = cmsgpack.pack(unpack(p))
+        added = { -1, held and escrow().appended(numbers, held, now) or numbers }
       end
       for _, e in ipairs(s.tail) do
         added[#added + 1] = e[1]
@@ -430,7 +454,7 @@ do
       if s.edit then
         replace(key, unpack(s.edit))
         last = tonumber(redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
-        if last < 0 or last <= now - p[3] then -- below 0 if only the numbers are left
+        if (last < 0 or last <= now - p[3]) and not holding then -- below 0 if only the numbers are left
           redis.call('DEL', key)
           return
         end
@@ -438,7 +462,11 @@ do
       if s.total > mostUnits or s.base < leastUnits then
         shift(key, 1, redis.call('ZCARD', key) - 1, origin - s.base)
       end
-      local ms = px(last + p[3] - now, now)
+      local ends = last + p[3]
+      if holding then
+        ends = max(ends, held.last + (held.units > 0 and p[3] or 0))
+      end
+      local ms = px(ends - now, now)
       redis.call('PEXPIRE', key, ms)
     end,
 

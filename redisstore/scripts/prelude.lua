@@ -90,7 +90,7 @@ local function parsed(p, raw)
     foreign()
   end
   local n = #numbers
-  if type(numbers[n]) == 'string' and kind.book then
+  if type(numbers[n]) == 'string' and kind.room then
     s.escrow, numbers[n] = numbers[n], nil
   else
     s.raw = raw

@@ -9,7 +9,7 @@ local function held()
   local s = loaded(p, key)
   if s and s.escrow then
     -- What has expired is forgotten with the rest.
-    return escrow().open({ book = function(t) return t end }, s, now)
+    return escrow().open({ book = function(t) return t end, room = kind.room }, s, now)
   end
 end
 

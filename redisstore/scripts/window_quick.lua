@@ -10,9 +10,9 @@ do
     local raw = redis.pcall('GET', KEYS[1])
     local ends, used, last, same = 0, 0, now, not raw
     if type(raw) == 'string' and string.byte(raw) == 4 then
-      local k, n, l, f, d, _
-      _, ends, used, last, k, n, l, f, d = cmsgpack.unpack(raw)
-      same = k == 4 and n == count and l == length and f == form and d == denied
+      local k, n, l, f, d, held, _
+      _, ends, used, last, k, n, l, f, d, held = cmsgpack.unpack(raw)
+      same = k == 4 and n == count and l == length and f == form and d == denied and not held
     end
     if same and now >= ends - length then
       if now > last or used == 0 then

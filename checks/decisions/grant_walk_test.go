@@ -1,0 +1,463 @@
+package decisions
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/oracle"
+	"github.com/sluicehq/sluice/redisstore"
+)
+
+// A grantKind is an algorithm whose units are granted, with its oracle, for some count of units.
+type grantKind struct {
+	name      string
+	period    int64
+	algorithm func(count int64) sluice.Algorithm
+	fresh     func(count int64) oracle.State
+}
+
+// daysAround are the begins of the days around the time at which walks begin.
+var daysAround = func() (begins []int64) {
+	const day = 86_400_000_000
+	for i := range int64(10_000) {
+		begins = append(begins, (20_254-1000+i)*day)
+	}
+	return begins
+}()
+
+// longestDay is the length of the longest day of any time zone, as the store has it.
+var longestDay = sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(1), Calendar: sluice.CalendarDay}).Params().Fixed.Length
+
+var grantKinds = []grantKind{
+	{
+		"token bucket", 1_000_000,
+		// The rate stays: the oracle does not convert it.
+		func(n int64) sluice.Algorithm {
+			return sluice.TokenBucket{Rate: sluice.Per(7, time.Second), Burst: n, Debt: 9}
+		},
+		func(n int64) oracle.State { return oracle.NewBucket(7, 1_000_000, n, 9) },
+	},
+	{
+		"fixed window", 3_000_000,
+		func(n int64) sluice.Algorithm { return sluice.FixedWindow{Rate: sluice.Per(n, 3*time.Second)} },
+		func(n int64) oracle.State { return oracle.NewWindow(n, 3_000_000, false, false) },
+	},
+	{
+		"fixed window opened by a request", 3_000_000,
+		func(n int64) sluice.Algorithm {
+			return sluice.FixedWindow{Rate: sluice.Per(n, 3*time.Second), Opened: true}
+		},
+		func(n int64) oracle.State { return oracle.NewWindow(n, 3_000_000, true, false) },
+	},
+	{
+		"fixed window of a calendar", 86_400_000_000,
+		func(n int64) sluice.Algorithm {
+			return sluice.FixedWindow{Rate: sluice.PerDay(n), Calendar: sluice.CalendarDay}
+		},
+		func(n int64) oracle.State { return oracle.NewCalendar(n, longestDay, daysAround...) },
+	},
+	{
+		"sliding window", 3_000_000,
+		func(n int64) sluice.Algorithm {
+			return sluice.SlidingWindow{Rate: sluice.Per(n, 3*time.Second), Cells: 5}
+		},
+		func(n int64) oracle.State { return oracle.NewCells(n, 3_000_000, 5, false) },
+	},
+	{
+		"sliding counter", 3_000_000,
+		func(n int64) sluice.Algorithm { return sluice.SlidingCounter{Rate: sluice.Per(n, 3*time.Second)} },
+		func(n int64) oracle.State { return oracle.NewCounter(n, 3_000_000, false) },
+	},
+	{
+		"sliding log", 3_000_000,
+		func(n int64) sluice.Algorithm { return sluice.SlidingLog{Rate: sluice.Per(n, 3*time.Second)} },
+		func(n int64) oracle.State { return oracle.NewLog(n, 3_000_000, 0, false) },
+	},
+}
+
+// A grantWalk sends random claims and exact requests about one key to a store and to the oracle of
+// its escrow, and compares all that they answer.
+type grantWalk struct {
+	*testing.T
+	kind     grantKind
+	rnd      *rand.Rand
+	store    *redisstore.Store
+	key      sluice.Key
+	versions []grantVersion
+	// The clock goes back no further than low. high is the latest time.
+	now, low, high int64
+
+	escrow  oracle.Escrow
+	under   int64 // the count that the state is kept under
+	holders []walkHolder
+	charges []walkCharge
+	notes   []string
+}
+
+// A grantVersion is the limit with some numbers.
+type grantVersion struct {
+	count         int64
+	limit         *sluice.Limit
+	exact         *sluice.Limit
+	terms, noTerm oracle.Terms
+}
+
+// A walkHolder is what a process was told of its grant.
+type walkHolder struct {
+	id, seq uint64
+	last    sluice.Claim
+	birth   uint64
+	till    int64
+	held    int64
+}
+
+// A walkCharge is what an exact request has charged.
+type walkCharge struct {
+	charge sluice.Charge
+	oracle oracle.Charge
+}
+
+func newGrantWalk(t *testing.T, a *arena, kind grantKind, seed uint64) *grantWalk {
+	t.Helper()
+	w := &grantWalk{T: t, kind: kind, rnd: rand.New(rand.NewPCG(seed, 7)), key: sluice.StringKey("k"), now: 1_750_000_000_000_000 + int64(seed)*999_983}
+	w.low = w.now
+	client := redisstore.Client(redistest.WithClock(plainClient{a.conn}, func() int64 { return w.now }))
+	client = rewritten{client, strings.NewReplacer(unhurried(seed)...)}
+	a.count++
+	var err error
+	w.store, err = redisstore.New(client, redisstore.Options{Prefix: fmt.Sprint("walk", a.count), Clock: func() int64 { return w.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := []int64{w.one(1, 2, 3, 5, 8, 12, 20, 1000, 1+w.below(60))}
+	if w.below(3) == 0 {
+		counts = append(counts, w.one(1, 2, 7, counts[0]+1, 1+w.below(30)))
+	}
+	for _, n := range counts {
+		h := sluice.Hybrid{
+			Sync: 10 * time.Millisecond, Life: time.Duration(w.one(40_000, 100_000, 2_000_000, 60_000_000)) * time.Microsecond,
+			Stranded: float64(w.one(1_000_000, 1_000_000, 500_000, 1+w.below(1_000_000))) / 1e6,
+		}
+		if w.below(3) == 0 {
+			h.Overdraft = w.below(n + 1)
+		}
+		if float64(n)*h.Stranded < 1 {
+			h.Stranded = 1
+		}
+		l := hybrid(t, "l", kind.algorithm(n), h)
+		w.versions = append(w.versions, grantVersion{
+			count: n, limit: l, exact: sluice.MustLimit("l", kind.algorithm(n)),
+			terms: oracle.Terms{Cap: l.Escrow(), Overdraft: h.Overdraft, Life: h.Life.Microseconds()},
+		})
+	}
+	w.under = counts[0]
+	w.escrow = oracle.NewEscrow(kind.fresh(w.under))
+	for i := range 1 + w.below(4) {
+		w.holders = append(w.holders, walkHolder{id: uint64(i+1) << (13 * i)})
+	}
+	return w
+}
+
+func (w *grantWalk) below(n int64) int64 { return w.rnd.Int64N(max(n, 1)) }
+
+func (w *grantWalk) one(of ...int64) int64 { return of[w.below(int64(len(of)))] }
+
+func (w *grantWalk) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf("%d: ", w.now)+fmt.Sprintf(format, args...))
+}
+
+// walk goes some steps.
+func (w *grantWalk) walk(steps int) {
+	w.Helper()
+	for range steps {
+		w.pass()
+		v := &w.versions[w.below(int64(len(w.versions)))]
+		switch w.below(16) {
+		case 0:
+			w.reset(v)
+		case 1, 2, 3:
+			w.decide(v)
+		case 4:
+			w.batch(v)
+		case 5, 6:
+			w.end()
+		default:
+			w.claim(v)
+		}
+		if w.Failed() {
+			w.Fatalf("the last steps:\n%s", strings.Join(w.notes[max(0, len(w.notes)-30):], "\n"))
+		}
+	}
+}
+
+// pass lets time pass, or turns the clock back.
+func (w *grantWalk) pass() {
+	if w.escrow.At(w.now).State.Fresh(w.now) {
+		w.low = w.now // the store may have forgotten the state
+	}
+	w.high = max(w.high, w.now)
+	if w.below(40) == 0 {
+		// First a claim that is always written: the oracle forgets no expiry that it has seen.
+		w.send(&w.versions[0], &walkHolder{id: 1 << 60, seq: uint64(w.now)}, sluice.Claim{Seq: uint64(w.now)})
+		back := w.one(1, 1000, w.below(w.kind.period), w.kind.period, w.below(4*w.kind.period))
+		if len(w.versions) > 1 { // the oracle does not convert a state under such a clock
+			w.low = max(w.low, w.high-w.kind.period)
+		}
+		w.now = max(w.low, w.now-back)
+		w.charges = nil
+		w.note("the clock was set back")
+		w.send(&w.versions[0], &walkHolder{id: 1 << 61, seq: uint64(len(w.notes))}, sluice.Claim{Seq: uint64(len(w.notes))})
+		return
+	}
+	w.now += w.one(0, 0, 1, 1, 1000, 39_999, w.below(100_000), w.below(100_000), w.below(w.kind.period/3), w.below(3*w.kind.period)*w.below(2)*w.below(2))
+}
+
+// state returns the escrow under a count.
+func (w *grantWalk) state(count int64) oracle.Escrow {
+	e := w.escrow.At(w.now)
+	if count != w.under {
+		e.State = oracle.Renumber(e.State, w.kind.fresh(count), w.now)
+	}
+	return e
+}
+
+// keep keeps an escrow whose state is under a count, or only its holders.
+func (w *grantWalk) keep(e oracle.Escrow, count int64, charged bool) {
+	if !charged {
+		kept := w.escrow.At(w.now)
+		kept.Holders = e.Holders
+		w.escrow = kept
+		return
+	}
+	w.escrow, w.under = e, count
+}
+
+func (w *grantWalk) reset(v *grantVersion) {
+	w.Helper()
+	if w.below(4) > 0 {
+		return
+	}
+	w.note("reset")
+	if err := w.store.Reset(context.Background(), v.exact, w.key); err != nil {
+		w.Fatal(err)
+	}
+	w.escrow = w.escrow.Reset(w.now, w.kind.fresh(w.under))
+	w.charges = nil
+}
+
+// resultOf returns a decision as the oracle has it.
+func resultOf(d sluice.Decision) oracle.Result {
+	return oracle.Result{
+		Allowed: d.Allowed, Reason: oracle.Reason(d.Reason), Remaining: d.Remaining,
+		Delay: d.Delay.Microseconds(), RetryAfter: d.RetryAfter.Microseconds(), ResetAfter: d.ResetAfter.Microseconds(),
+	}
+}
+
+// decide decides a request exactly: with or without terms.
+func (w *grantWalk) decide(v *grantVersion) {
+	w.Helper()
+	l, terms := v.limit, v.terms
+	if w.below(3) == 0 {
+		l, terms = v.exact, v.noTerm
+	}
+	r := sluice.Request{Limit: l, Key: w.key, Cost: w.one(0, 1, 1, 1, 2, 1+w.below(v.count), v.count, v.count+1), Floor: w.one(0, 0, 0, w.below(v.count+1)), Peek: w.below(4) == 0}
+	d, err := w.store.Decide(context.Background(), r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor}
+	e := w.state(v.count)
+	got := resultOf(d)
+	if r.Peek {
+		want := e.Peek(q, terms, got)
+		w.note("peek %d/%d of %d: %+v", r.Cost, r.Floor, v.count, got)
+		if got != want {
+			w.Errorf("a peek for %d: got %+v, want %+v", r.Cost, got, want)
+		}
+		return
+	}
+	want, charge, after := e.Decide(q, terms, got)
+	w.note("decide %d/%d of %d: %+v", r.Cost, r.Floor, v.count, got)
+	if got != want {
+		w.Errorf("a request for %d: got %+v, want %+v", r.Cost, got, want)
+	}
+	// A denial too is kept if the clock was set back.
+	w.keep(after, v.count, !e.State.Equal(after.State) && (r.Cost > 0 || v.count == w.under))
+	if want.Allowed && r.Cost > 0 {
+		w.charges = append(w.charges, walkCharge{r.Charge(&d), charge})
+	}
+}
+
+// batch decides two requests for the key, and one for another.
+func (w *grantWalk) batch(v *grantVersion) {
+	w.Helper()
+	other := sluice.MustLimit("other", v.exact.Algorithm())
+	rs := []sluice.Request{
+		{Limit: v.limit, Key: w.key, Cost: 1 + w.below(v.count)},
+		{Limit: other, Key: w.key, Cost: 1, Peek: true},
+		{Limit: v.limit, Key: w.key, Cost: 1 + w.below(v.count)},
+	}
+	if w.below(2) == 0 {
+		rs = rs[:2]
+	}
+	out := make([]sluice.Decision, len(rs))
+	if err := w.store.DecideAll(context.Background(), rs, out); err != nil {
+		w.Fatal(err)
+	}
+	e, all := w.state(v.count), true
+	for i := range rs {
+		if rs[i].Limit == other {
+			all = all && out[i].Allowed
+			continue
+		}
+		var want oracle.Result
+		want, _, e = e.Decide(oracle.Request{Now: w.now, Cost: rs[i].Cost}, v.terms, resultOf(out[i]))
+		all = all && want.Allowed
+		w.note("in a batch, %d of %d: %+v", rs[i].Cost, v.count, out[i])
+		if out[i].Allowed != want.Allowed {
+			w.Errorf("in a batch, %d: got %+v, want %+v", rs[i].Cost, out[i], want)
+		}
+	}
+	if all {
+		w.keep(e, v.count, true)
+		return
+	}
+	for range 2 { // a denied request is decided again on its own
+		w.send(v, &walkHolder{id: 1 << 62, seq: uint64(len(w.notes))}, sluice.Claim{Seq: uint64(len(w.notes)), Take: v.count + 1})
+	}
+}
+
+// end settles or cancels a charge. Charges under other numbers stay.
+func (w *grantWalk) end() {
+	w.Helper()
+	if len(w.charges) == 0 {
+		return
+	}
+	i := w.below(int64(len(w.charges)))
+	c := w.charges[i]
+	w.charges = slices.Delete(w.charges, int(i), int(i)+1)
+	if c.charge.Limit.Capacity() != w.under {
+		return
+	}
+	var err error
+	if w.below(3) == 0 {
+		w.note("cancel %d at %d", c.charge.Cost, c.charge.Receipt.At)
+		err = w.store.Cancel(context.Background(), c.charge)
+		w.escrow = w.escrow.Cancel(w.now, c.oracle)
+	} else {
+		actual := w.one(0, w.below(c.charge.Cost+1), c.charge.Cost+w.below(5))
+		w.note("settle %d at %d as %d", c.charge.Cost, c.charge.Receipt.At, actual)
+		err = w.store.Settle(context.Background(), c.charge, actual)
+		w.escrow = w.escrow.Settle(w.now, c.oracle, actual)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// claim makes up a claim: mostly of a process that counts right.
+func (w *grantWalk) claim(v *grantVersion) {
+	w.Helper()
+	h := &w.holders[w.below(int64(len(w.holders)))]
+	switch w.below(10) {
+	case 0: // the answer was lost, or came late
+		if h.seq > 0 {
+			w.send(v, h, h.last)
+			return
+		}
+	case 1:
+		if h.seq > 1 {
+			w.send(v, h, sluice.Claim{Seq: 1 + uint64(w.below(int64(h.seq-1))), Take: 1, Want: 1})
+			return
+		}
+	}
+	n := v.count
+	h.seq += 1 + uint64(w.below(2))
+	c := sluice.Claim{Seq: h.seq, Birth: h.birth, Till: h.till, Demand: w.one(0, 1, 1000, 1000, 5000, w.below(1_000_000), 1<<60)}
+	if h.birth > 0 {
+		c.Spent = w.below(h.held + 1)
+		c.Returned = w.one(0, 0, w.below(h.held-c.Spent+1))
+	}
+	switch w.below(20) {
+	case 0: // the process has started again
+		c.Birth, c.Till, c.Spent, c.Returned = 0, 0, 0, 0
+	case 1: // the server has forgotten the grant
+		c.Birth, c.Till, c.Spent = 1+uint64(w.below(int64(h.seq))), w.now+w.one(-1, 0, 1, 1000), w.below(n+1)
+	case 2: // credit
+		c.Birth, c.Till, c.Spent = 0, 0, w.below(n+1)
+	}
+	if w.below(3) == 0 {
+		c.Take = w.one(1, 1, 2, 1+w.below(n+1))
+	}
+	c.Floor = w.one(0, 0, 0, w.below(n+1))
+	if w.below(4) > 0 {
+		c.Want, c.Least = w.one(1, 2, n, 1+w.below(2*n)), w.one(0, 1, 1, w.below(n+1))
+	}
+	w.send(v, h, c)
+}
+
+// send sends a claim to the store and to the oracle.
+func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
+	w.Helper()
+	c.Limit, c.Key = v.limit, w.key
+	h.last = c
+	var out [1]sluice.Grant
+	w.store.Grant(context.Background(), h.id, []sluice.Claim{c}, out[:])
+	g := out[0]
+	if g.Err != nil {
+		w.Fatal(g.Err)
+	}
+	oc := oracle.Claim{
+		Seq: c.Seq, Birth: c.Birth, Till: c.Till, Spent: c.Spent, Returned: c.Returned, Take: c.Take, Floor: c.Floor,
+		Want: c.Want, Least: c.Least, Demand: c.Demand,
+	}
+	before := w.state(v.count)
+	want, after := before.Claim(w.now, h.id, oc, v.terms, resultOf(g.Decision))
+	w.note("%d of %d claims %+v: %+v", h.id, v.count, oc, g)
+	got := oracle.Grant{
+		Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
+		Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands,
+	}
+	result, repeated := want.Result, want.Repeated
+	want.Result, want.Charge, want.Repeated = oracle.Result{}, oracle.Charge{}, false
+	if got != want {
+		w.Errorf("holder %d of %d claims %+v:\ngot  %+v\nwant %+v", h.id, v.count, oc, got, want)
+	}
+	switch decision := resultOf(g.Decision); {
+	case g.Stale:
+	case repeated && c.Take > 0:
+		if decision.Allowed != result.Allowed || !decision.Allowed && decision.RetryAfter == 0 && decision.Reason == oracle.Limited {
+			w.Errorf("repeated: got %+v, want %+v", decision, result)
+		}
+	case !repeated && decision != result:
+		w.Errorf("the decision about %d: got %+v, want %+v", c.Take, decision, result)
+	}
+	w.keep(after, v.count, !before.State.Equal(after.State) || want.Units > 0 && !repeated)
+	if !g.Stale && !repeated {
+		h.birth, h.till, h.held = g.Birth, g.Till, g.Held
+	}
+}
+
+// TestGrantsEqualOracle: whatever processes report, return and claim, and whatever is decided
+// exactly in between, the store answers what the definition of the escrow says.
+func TestGrantsEqualOracle(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	for _, kind := range grantKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			for seed := range uint64(redistest.Times(t, 6)) {
+				newGrantWalk(t, a, kind, seed).walk(120)
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+		})
+	}
+}
