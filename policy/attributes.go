@@ -38,6 +38,8 @@ type Attributes struct {
 	// for each request.
 	repeatable RepeatableValues
 	known      bool
+	// memo keeps what was read; nil unless the request is matched several times.
+	memo *memo
 }
 
 // Values finds the named parts of a request. ok is false for a missing part; an empty part is "" and

@@ -104,6 +104,9 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 		v.Deny(sluice.ReasonNever, nil, nil)
 		return true
 	}
+	if len(s.variants) > 1 {
+		a.memo = &s.memo
+	}
 	if len(p.classes) == 0 {
 		return false
 	}

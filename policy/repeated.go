@@ -67,10 +67,17 @@ type RepeatableValues interface {
 // are as CleanCookie returns them, and Authorization and Proxy-Authorization as CleanCredentials does. A
 // header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one
 // with spaces around it, which a folded line can add and services remove.
-func (a *Attributes) Read(s Source, name string) (r Found) {
-	if a.Values == nil {
-		return r
+func (a *Attributes) Read(s Source, name string) Found {
+	switch {
+	case a.Values == nil:
+		return Found{}
+	case a.memo != nil:
+		return a.memo.of(a, s, name).found
 	}
+	return a.read(s, name)
+}
+
+func (a *Attributes) read(s Source, name string) (r Found) {
 	v := a.repeatable
 	if !a.known {
 		v, _ = a.Values.(RepeatableValues)
@@ -131,8 +138,16 @@ func (a *Attributes) learn() {
 }
 
 // readAll returns all values of a name that has several. certain is false if services read different
-// values in one of them.
+// values in one of them. Then the values behind an unclear cookie are left out: a long header can have
+// thousands of cookies, each of which contains all cookies behind it.
 func (a *Attributes) readAll(s Source, name string) (all []string, certain bool) {
+	if a.memo != nil {
+		return a.memo.of(a, s, name).list(a)
+	}
+	return a.list(s, name)
+}
+
+func (a *Attributes) list(s Source, name string) (all []string, certain bool) {
 	v, ok := a.Values.(RepeatableValues)
 	if !ok {
 		r := a.Read(s, name) // one value in an unclear spelling
@@ -143,6 +158,9 @@ func (a *Attributes) readAll(s Source, name string) (all []string, certain bool)
 	for i := range all {
 		clean, ok := cleanValue(s, name, all[i])
 		all[i], certain = clean, certain && ok
+		if !certain && s == FromCookie {
+			return all[:i+1], false
+		}
 	}
 	return all, certain
 }

@@ -14,6 +14,7 @@ import (
 type scratch struct {
 	attributes Attributes // a copy, so that the caller's own need not be on the heap
 	matching   matching
+	memo       memo
 	variants   []variant // of the path, at least one
 	variant    int       // the index of the current one
 	class      int       // of the request, by all variants of its path
@@ -76,13 +77,14 @@ func (s *scratch) free() {
 func (s *scratch) reset() {
 	s.attributes, s.matching, s.client = Attributes{}, matching{}, netip.Addr{}
 	clear(s.values[:cap(s.values)]) // the values of all rules: each rule wrote over the values of the rule before
+	clear(s.memo)
 	clear(s.variants)
 	clear(s.selected)
 	clear(s.requests)
 	s.values, s.selected, s.requests, s.key = s.values[:0], s.selected[:0], s.requests[:0], s.key[:0]
 	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
-	s.variants, s.variant = s.variants[:0], 0
+	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
 	s.peek, s.listsToo, s.returns, s.matched, s.strayed, s.postponed = false, false, false, false, false, false
 	s.certain, s.sure = false, false
 	if cap(s.key) > keepKey {
