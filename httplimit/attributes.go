@@ -1,9 +1,6 @@
 package httplimit
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -114,59 +111,4 @@ func (v ownValues) Attribute(name string) (string, bool) {
 		return "", false
 	}
 	return v.attribute(v.r, name)
-}
-
-// maxToken bounds the Authorization header that is parsed, in bytes.
-const maxToken = 16 << 10
-
-// BearerClaim returns a claim of the JSON Web Token in a request's Authorization header. It DOES NOT
-// VERIFY THE TOKEN: anybody can write a token with any claims. Use it only behind a gateway that
-// verifies the token of each request that it lets pass. Without such a gateway, clients choose their
-// own keys, and so escape every limit.
-//
-// Claims are strings, numbers and booleans at the top of the payload. There are no claims if the
-// request has two Authorization headers, because the gateway may have verified the other one.
-func BearerClaim(r *http.Request, name string) (string, bool) {
-	lines := r.Header["Authorization"]
-	if len(lines) != 1 || len(lines[0]) > maxToken {
-		return "", false
-	}
-	scheme, token, _ := strings.Cut(lines[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", false
-	}
-	parts := strings.Split(strings.TrimLeft(token, " "), ".")
-	if len(parts) != 3 {
-		return "", false
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return "", false
-	}
-	return claimOf(payload, name)
-}
-
-// claimOf returns a member of a JSON object. If several members have the name, claimOf returns the last
-// one, as most verifiers do.
-func claimOf(payload []byte, name string) (string, bool) {
-	var claims map[string]json.RawMessage
-	if json.Unmarshal(payload, &claims) != nil {
-		return "", false
-	}
-	raw := bytes.TrimSpace(claims[name])
-	if len(raw) == 0 {
-		return "", false
-	}
-	switch raw[0] {
-	case '"':
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return "", false
-		}
-		return text, true
-	case '{', '[', 'n':
-		return "", false
-	default:
-		return string(raw), true
-	}
 }

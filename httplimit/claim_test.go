@@ -50,6 +50,39 @@ func TestBearerClaim(t *testing.T) {
 	}
 }
 
+// A token whose claims some services read, and Sluice does not, is neither missing nor another key.
+func TestClaimsOfOneToken(t *testing.T) {
+	clock := int64(1e6)
+	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{}, policy.Rule{
+		Name: "user", Key: []policy.Part{policy.Claim("sub").IfMissing(policy.MissingSkip)}, Limits: hourly(1),
+	})
+	payload := func(text string) string {
+		return "eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(text)) + ".c2ln"
+	}
+	token := payload(`{"sub":"alice"}`)
+	if v := d.Decide(get("/", "Authorization: Bearer "+token)); !v.Allowed() || len(v.Results) != 1 {
+		t.Fatalf("the first request: %s", v.String())
+	}
+	head, rest, _ := strings.Cut(token, ".")
+	claims, signature, _ := strings.Cut(rest, ".")
+	for _, header := range []string{
+		"Bearer " + token, "bearer  " + token, "Bearer\t" + token, "BEARER \t " + token, "Bearer " + token + " ", // one key
+		token, "Token " + token, "JWT " + token, "DPoP " + token, // services that are lenient about the scheme
+		"Bearer " + head + "." + claims + "=." + signature, "Bearer " + head + "." + claims + "==." + signature, "Bearer " + head + ".!" + claims + "." + signature,
+		"Bearer " + token + "," + token, "Bearer " + token + " x", "Bearer \xa0" + token, "Bearer " + token + "\x0b", "Bearer \"" + token + "\"", "Bearer: " + token, "Bearer=" + token,
+		"Bearer " + payload(`{"sub":"alice"}{}`), "Bearer " + payload(`{"sub":"alice","x":"`+strings.Repeat("x", 17<<10)+`"}`),
+	} {
+		if v := d.Decide(get("/", "Authorization: "+header)); v.Allowed() {
+			t.Errorf("%.80q escapes the limit: %s", header, v.String())
+		}
+	}
+	for _, header := range []string{"Basic YTpi", "Bearer opaque", "Bearer a.b.c", "opaque", "Bearer " + payload(`{"iss":"x"}`)} {
+		if v := d.Decide(get("/", "Authorization: "+header)); !v.Allowed() || len(v.Results) != 0 {
+			t.Errorf("%q has no such claim, and got %s", header, v.String())
+		}
+	}
+}
+
 // Rules can count by a claim, and by values that the program computes.
 func TestClaimsAndAttributes(t *testing.T) {
 	clock := int64(1e6)

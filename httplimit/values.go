@@ -21,10 +21,7 @@ func (v values) Read(s policy.Source, name string) policy.Found {
 	case policy.FromCookie:
 		return v.readCookie(name, nil)
 	case policy.FromClaim:
-		if len(v.r.Header["Authorization"]) > 1 {
-			return policy.Found{Count: policy.CountSeveral}
-		}
-		return one(v.Claim(name))
+		return v.readClaim(name)
 	}
 	return policy.Found{}
 }
