@@ -191,8 +191,13 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 			c.class = true
 		}
 	case *ast.BuiltinNode:
-		if !slices.Contains(builtins, n.Name) {
+		switch {
+		case !slices.Contains(builtins, n.Name):
 			c.report(n, fmt.Sprintf("a condition has no %s", n.Name), "it has "+strings.Join(builtins, ", "))
+		case n.Name == "trim" && len(n.Arguments) == 2: // its time is the product of both lengths
+			if _, ok := n.Arguments[1].(*ast.StringNode); !ok {
+				c.report(n.Arguments[1], "the second argument of trim is not a text in quotes", "write out what to trim")
+			}
 		}
 	case *ast.PredicateNode, *ast.PointerNode:
 		c.report(n, "a condition has no loops", "write one for each value, or give a list to in")
@@ -206,9 +211,32 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 			if _, ok := n.Right.(*ast.StringNode); !ok {
 				c.report(n.Right, "the pattern after matches is not a text in quotes", "write the pattern out")
 			}
+		case "==", "!=", "in":
+			c.methods(n.Left, n.Right)
+			c.methods(n.Right, n.Left)
 		}
 	case *ast.CallNode:
 		c.call(n)
+	}
+}
+
+// methods checks the methods with which an expression compares the method of a request.
+func (c *expressionCheck) methods(method, with ast.Node) {
+	if name, ok := method.(*ast.IdentifierNode); !ok || name.Value != "method" {
+		return
+	}
+	nodes := []ast.Node{with}
+	if list, ok := with.(*ast.ArrayNode); ok {
+		nodes = list.Nodes
+	}
+	for _, n := range nodes {
+		text, ok := n.(*ast.StringNode)
+		if !ok {
+			continue
+		}
+		if meant := methodMeant(text.Value); meant != "" {
+			c.report(n, quote(text.Value)+" is not a method that clients use", fmt.Sprintf("did you mean %q?", meant))
+		}
 	}
 }
 
@@ -294,8 +322,7 @@ func (e *Expression) Matches(a *policy.Attributes) bool {
 	return e.MatchesState(a, policy.State{Marked: a.Marked})
 }
 
-// MatchesState reports whether a request fulfills the condition, or may fulfill it: see MatchesCertainly. If
-// the condition cannot be computed, as after a division by zero, it reports false.
+// MatchesState reports whether a request fulfills the condition, or may fulfill it: see MatchesCertainly.
 func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
 	matches, certain := e.MatchesCertainly(a, s)
 	return matches || !certain
@@ -303,7 +330,8 @@ func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
 
 // MatchesCertainly reports whether a request fulfills the condition by the first of several values. certain
 // is false if the condition used a value of which the request has several, or in which services read
-// different values.
+// different values. It is also false if the condition cannot be computed, as with a remainder of a division
+// by zero: otherwise a client that causes the error would escape the rule.
 func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (matches, certain bool) {
 	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
 	defer func() {
@@ -317,7 +345,10 @@ func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (mat
 		v.ClientIP = a.ClientIP.WithZone("").String()
 	}
 	met, err := r.machine.Run(e.program, v)
-	return err == nil && met == true, !r.unclear
+	if err != nil {
+		return false, false
+	}
+	return met == true, !r.unclear
 }
 
 // expression reports a mistake in an expression, at its position in the file if that can be found.

@@ -55,9 +55,9 @@ func TestExpression(t *testing.T) {
 		`class == "bulk" and marked and pressure("api") > 1`:          true,
 		`pressure("other") > 0`:                                       false,
 		`len(path) > 5 and lower(method) == "post"`:                   true,
-		`1 / number(header("X-Missing")) > 0`:                         true,  // a division of floats
-		`1 % number(header("X-Missing")) == 0`:                        false, // nothing to compute
-		`not (1 % number(header("X-Missing")) == 0)`:                  false,
+		`1 / number(header("X-Missing")) > 0`:                         true, // a division of floats
+		`1 % number(header("X-Missing")) == 0`:                        true, // it may match, because nothing can be computed
+		`not (1 % number(header("X-Missing")) == 0)`:                  true,
 		`max(1, number(header("X-Items"))) == 12 ? true : false`:      true,
 	} {
 		e, err := ParseExpression(text)
@@ -171,6 +171,8 @@ func TestExpressionOfRepeatedValues(t *testing.T) {
 		{`number(header("X-Items")) > 100`, false, false},
 		{`number(header("X-One")) == 1`, true, true},
 		{`class == "a"`, false, false},
+		{`1 % number(header("X-None")) == 0`, false, false}, // cannot be computed
+		{`["a", "b"][number(header("X-Items"))] == "c"`, false, false},
 	} {
 		e, err := ParseExpression(c.text)
 		if err != nil {
