@@ -34,7 +34,7 @@ const (
 type client struct {
 	flags          *pflag.FlagSet
 	server         upstream
-	ca             string
+	ca, cert, key  string
 	adminTokenFile string
 }
 
@@ -43,6 +43,8 @@ func (c *client) register(cmd *cobra.Command) {
 	c.flags, c.server = pflag.NewFlagSet("client", pflag.ContinueOnError), defaultServer
 	c.flags.Var(&c.server, "server", "`URL` of the running server: the admin listener, or the API with an admin token")
 	c.flags.StringVar(&c.ca, "ca", "", "`FILE` with the authorities of the server's certificate (default the authorities of the system)")
+	c.flags.StringVar(&c.cert, "cert", "", "`FILE` with a client certificate, for a listener with client_ca")
+	c.flags.StringVar(&c.key, "key", "", "`FILE` with the private key of the certificate")
 	c.flags.StringVar(&c.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	cmd.Flags().AddFlagSet(c.flags)
 	cmd.Flags().SortFlags = false
@@ -116,19 +118,29 @@ func (c *client) strange() error {
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (c *client) transport() (*http.Transport, error) {
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment}
-	if c.ca == "" {
-		return t, nil
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if c.ca != "" {
+		text, err := os.ReadFile(c.ca)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--ca: %s holds no certificate; give a PEM file", c.ca)
+		}
+		t.TLSClientConfig.RootCAs = pool
 	}
-	text, err := os.ReadFile(c.ca)
-	if err != nil {
-		return nil, fmt.Errorf("--ca: %w", err)
+	switch {
+	case c.cert == "" && c.key == "":
+	case c.cert == "" || c.key == "":
+		return nil, errors.New("--cert and --key are given together; give both or none")
+	default:
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("--cert and --key: %w; give the PEM files of a certificate and its key", err)
+		}
+		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("--ca: %s holds no certificate; give a PEM file", c.ca)
-	}
-	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	return t, nil
 }
 
