@@ -56,8 +56,8 @@ func checkRate(r Rate) *LimitError {
 	return nil
 }
 
-// pace reduces a rate for exact counting of units. The function units returns how many units must
-// fit, for a count of the rate. If they do not fit, the error names the nearest rate with which
+// pace reduces a rate so that units are counted exactly. The function units returns how many units of
+// a count must fit. If they do not fit, the error names the nearest rate with which
 // they do.
 func pace(r Rate, units func(count int64) int64) (algo.Pace, *LimitError) {
 	if err := checkRate(r); err != nil {

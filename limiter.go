@@ -111,7 +111,7 @@ func (l *Limiter) ReserveN(ctx context.Context, key Key, n int64, maxWait time.D
 	return newReservation(l.store, &r, d), nil
 }
 
-// forever is the longest wait, for a context without a deadline.
+// forever is the longest wait if a context has no deadline.
 const forever = time.Duration(math.MaxInt64)
 
 // Wait takes one unit as soon as it is available. It is shorthand for WaitN(ctx, key, 1).

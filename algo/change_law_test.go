@@ -228,6 +228,19 @@ func TestChangesBoundOfPaces(t *testing.T) {
 	}
 }
 
+// inTurn makes 60 requests, each under numbers that are chosen at random, and returns when and how many units
+// were admitted.
+func (m *machine) inTurn(c *chooser, q plan, ps []*algo.Params, now int64) (at, units []int64) {
+	for range 60 {
+		now += c.step(q.pace, 0)
+		p, req := ps[c.below(int64(len(ps)))], q.request(c, now)
+		if res := m.under(p, req, true); res.Allowed && req.Cost > 0 {
+			at, units = append(at, now), append(units, req.Cost)
+		}
+	}
+	return at, units
+}
+
 // windowOf returns the count and the length of a window or a log, and how many more periods than
 // it is long an interval touches.
 func windowOf(p *algo.Params) (count, length, more int64) {
@@ -262,14 +275,7 @@ func TestChangesBoundOfWindows(t *testing.T) {
 				}
 				m, now := newMachine(*ps[0]), begin(c, q)
 				m.p = ps[0]
-				var at, units []int64
-				for range 60 {
-					now += c.step(q.pace, 0)
-					p, req := ps[c.below(int64(len(ps)))], q.request(c, now)
-					if res := m.under(p, req, true); res.Allowed && req.Cost > 0 {
-						at, units = append(at, now), append(units, req.Cost)
-					}
-				}
+				at, units := m.inTurn(c, q, ps, now)
 				for i := range at {
 					sum := int64(0)
 					for j := i; j < len(at); j++ {
@@ -326,14 +332,7 @@ func TestChangesOfTheCountBound(t *testing.T) {
 				bound = max(bound, most)
 				m, now := newMachine(p), begin(c, q)
 				m.p = &p
-				var at, units []int64
-				for range 60 {
-					now += c.step(q.pace, 0)
-					p, req := ps[c.below(int64(len(ps)))], q.request(c, now)
-					if res := m.under(p, req, true); res.Allowed && req.Cost > 0 {
-						at, units = append(at, now), append(units, req.Cost)
-					}
-				}
+				at, units := m.inTurn(c, q, ps, now)
 				for i := range at {
 					sum := int64(0)
 					for j := i; j < len(at) && at[j]-at[i] < length; j++ {

@@ -182,7 +182,7 @@ func (p *Params) MovesState(from *Params, s State, now int64) bool {
 	}
 }
 
-// MovesWords is MovesState for a kind that is not inline.
+// MovesWords is like MovesState. The kind must not be inline.
 func (p *Params) MovesWords(from *Params, w []uint64, now int64) bool {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -213,7 +213,7 @@ func (p *Params) AwaitState(from *Params, s State, req *Request, res *Result) {
 	}
 }
 
-// AwaitWords is AwaitState for a kind that is not inline.
+// AwaitWords is like AwaitState. The kind must not be inline.
 func (p *Params) AwaitWords(from *Params, w []uint64, req *Request, res *Result) {
 	switch p.Kind {
 	case KindWarmBucket:
@@ -241,8 +241,7 @@ func (p *Params) ConvertWords(from *Params, w, old []uint64, now int64) {
 	}
 }
 
-// Words returns the smallest and the largest size of a state, in words, for a kind that is not
-// inline.
+// Words returns the smallest and the largest size of a state, in words. The kind must not be inline.
 func (p *Params) Words() (least, most int) {
 	switch p.Kind {
 	case KindWarmBucket:

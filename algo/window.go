@@ -10,7 +10,7 @@ import "math/bits"
 // Requests without cost always pass then, because an attempt cannot be distinguished from debt.
 //
 // In the state, T is the end of the window, and V is the units counted in it. The highest bits of
-// both hold the time of the latest charge, for a conversion to other numbers.
+// both hold the time of the latest charge, which conversions to other numbers use.
 type FixedWindow struct {
 	Count       int64
 	Length      int64 // microseconds; with a calendar, the longest period
@@ -18,7 +18,7 @@ type FixedWindow struct {
 	CountDenied bool
 	*Calendar
 
-	begins int64 // of the kept window, for a calendar that is not known
+	begins int64 // of the kept window, if its calendar is not known
 }
 
 // MaxCount bounds the count of a window, so that sums never overflow. No limit admits as much.

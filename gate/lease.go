@@ -98,7 +98,7 @@ func (h *leases) cancel(ctx context.Context) {
 	}
 }
 
-// abandon stops renewing the leases and leaves them to their time to live, for a request whose work may go on.
+// abandon stops renewing the leases, and leaves them to their time to live. The work of the request may go on.
 func (h *leases) abandon() {
 	if h == nil {
 		return

@@ -228,7 +228,7 @@ func (c *call) giveUp() {
 	}
 }
 
-// fail reports to the breakers that a call failed with err, for the reason why. If a call in
+// fail reports to the breakers that a call failed with err. why is the reason. If a call in
 // several lanes failed, only the failed shards are to blame. If they are unknown, these are the
 // shards that have answered no other call meanwhile.
 func (s *Store) fail(c *call, err, why error) {

@@ -70,7 +70,7 @@ func (b *pacedBody) Close() error { return errors.Join(b.Reader.Close(), b.body.
 // deadline for writing is for the client: the time in which bytes are held back does not count.
 type pacedResponse struct {
 	http.ResponseWriter
-	ctx      context.Context // the request's, for a connection that is hijacked
+	ctx      context.Context // the request's; hijacked connections use it
 	control  *http.ResponseController
 	response *bandwidth.Writer
 	down, up []bandwidth.Flow

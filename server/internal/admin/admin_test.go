@@ -16,18 +16,9 @@ func pages() map[string]http.Handler {
 	return map[string]http.Handler{"/metrics": http.HandlerFunc(page), "/v1/reset": http.HandlerFunc(page)}
 }
 
-func call(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, nil)
-	r.Host = "127.0.0.1:9090"
-	for i := 0; i < len(header); i += 2 {
-		if header[i] == "Host" {
-			r.Host = header[i+1]
-			continue
-		}
-		r.Header.Set(header[i], header[i+1])
-	}
+func call(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w
 }
 
