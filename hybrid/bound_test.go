@@ -93,9 +93,11 @@ func lossy(t *testing.T, seed uint64) {
 	m := newMeter(limit)
 	const processes = 3
 	var wg sync.WaitGroup
+	var stores []*hybrid.Store
 	end := time.Now().Add(10 * time.Second)
 	for p := range processes {
 		s := open(t, b, hybrid.Options{Holder: uint64(p + 1), Seed: seed + 1})
+		stores = append(stores, s)
 		for range 2 {
 			wg.Go(func() {
 				for time.Now().Before(end) {
@@ -115,6 +117,11 @@ func lossy(t *testing.T, seed uint64) {
 		}
 	}
 	wg.Wait()
+	for _, s := range stores {
+		if err := hybrid.Check(s); err != nil {
+			t.Error(err)
+		}
+	}
 	time.Sleep(4 * time.Second) // for calls that are handled late
 	most := float64(limit.Capacity()) + 10*float64(limit.Rate().Count())
 	t.Logf("%d units of %.0f, excess %.1f", m.total, most, m.excess)

@@ -62,10 +62,7 @@ func (s *Store) claim(e *entry, now instant, p purpose) *question {
 // want sets how many units a claim wants.
 func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 	v, h := e.terms, &e.hand
-	c.Least = max(1, c.Take, min(e.demand.cost(), v.escrow))
-	if c.Take > v.escrow {
-		c.Least = 1
-	}
+	c.Least = e.demand.cost()
 	full := int64(math.Ceil(e.demand.now(e.units, now, v.sync) * float64(v.sync)))
 	if h.birth == 0 {
 		if full <= h.left {
@@ -128,100 +125,106 @@ func (e *entry) takeBack(q *question) {
 
 // settle changes the entry by an answer of the store.
 func (s *Store) settle(e *entry, q *question, now instant) {
-	c, g, v, h := &q.claim, &q.grant, e.terms, &e.hand
+	c, g, h := &q.claim, &q.grant, &e.hand
 	e.counts.granted += uint64(g.Units)
-	e.counts.spent += uint64(c.Spent)
 	e.counts.returned += uint64(c.Returned)
 	since := h.unreported() // spent since the claim was made
 	switch {
 	case c.Birth == 0:
 		e.begin(c, g, since)
 	case g.Birth == c.Birth || h.placed == 0:
-		e.goOn(g, since)
+		e.counts.spent += uint64(c.Spent)
+		e.proceed(c, g, since)
 	default:
+		e.counts.spent += uint64(c.Spent)
 		e.lose(c, g, since)
 	}
-	h.till = g.Till
-	left := max(0, g.Till-g.Now) * 1000
 	switch {
-	case h.birth == 0 && h.deadline != never:
+	case h.birth == 0:
 		h.till = 0
-		if h.placed == 0 && v.credit > 0 && g.Free >= 0 && v.limit == c.Limit {
-			*h = hand{left: v.credit, placed: v.credit, deadline: never}
+		if h.deadline == never {
+			break
 		}
-	case h.birth == 0 || g.Birth == 0:
+		h.deadline = instant{}
+		if credit := e.terms.credit; credit > 0 && h.placed == 0 && g.Free >= 0 && !s.draining.Load() {
+			*h = hand{left: credit, placed: credit, deadline: never}
+		}
+	case g.Birth == 0: // what is in hand is spent, and has to be reported
+		h.till, h.deadline = c.Till, instant{}
 	case c.Limit != e.limit && !same(c.Limit, e.limit):
-		e.changed, h.deadline = true, instant{}
+		e.changed, h.till, h.deadline = true, g.Till, instant{}
 	default:
-		h.deadline = q.sent.plus(left - margin(left))
+		left := max(0, g.Till-g.Now) * 1000
+		h.till, h.deadline = g.Till, q.sent.plus(left-margin(left))
 	}
 	s.learn(e, q, now)
 }
 
-// begin takes over the first grant after a time without one. What was spent on credit since the
-// claim was made is paid with granted units.
+// begin handles the answer to a claim that was made without a grant in hand. What was spent on
+// credit since the claim was made is paid with granted units.
 func (e *entry) begin(c *sluice.Claim, g *sluice.Grant, since int64) {
 	h := &e.hand
-	if g.Birth != 0 {
-		// Units of an earlier process with this holder's number count as spent.
-		old := g.Held - g.Units
-		e.counts.lost += uint64(max(0, old))
-		*h = hand{left: max(0, g.Units-since), birth: g.Birth, floor: max(c.Floor, g.Free)}
-		h.placed = h.left + since + max(0, old)
-		return
-	}
-	if h.deadline == never {
-		if g.Free >= 0 {
-			h.left += c.Spent
-			h.placed += c.Spent
-		} else {
-			// The credit ends until the store has units again.
-			*h = hand{placed: since}
-		}
+	e.counts.credit += uint64(c.Spent)
+	switch {
+	case g.Birth != 0:
+		e.take(c, g, since)
+	case h.deadline != never:
+	case g.Free >= 0:
+		h.left += c.Spent
+		h.placed += c.Spent
+	default: // the credit ends until the store has units again
+		*h = hand{placed: since}
 	}
 }
 
-// goOn continues with the grant in hand, or begins with another one after all units were spent.
-func (e *entry) goOn(g *sluice.Grant, since int64) {
+// proceed handles the answer to a claim whose grant goes on, or whose units were all spent.
+func (e *entry) proceed(c *sluice.Claim, g *sluice.Grant, since int64) {
 	h := &e.hand
-	floor := max(0, g.Free)
-	if h.left > 0 {
-		floor = min(h.floor, floor)
+	if g.Units > 0 {
+		floor := max(c.Floor, g.Free)
+		if h.left > 0 {
+			floor = min(h.floor, floor)
+		}
+		h.floor = floor
 	}
-	h.birth, h.floor = g.Birth, floor
+	h.birth = g.Birth
 	h.left += g.Units
-	switch expected := h.left + since; {
-	case g.Held < expected: // the store has lost a part
-		kept := max(0, g.Held-since)
-		e.counts.lost += uint64(h.left - min(h.left, kept))
-		h.left = min(h.left, kept)
-		h.placed = h.left + since
-	default: // the store may have lost a report: what it does not count as used is spent
-		h.placed = h.left + since + g.Held - expected
+	missing := h.left + since - g.Held
+	if missing > 0 { // the store has lost a part
+		lost := min(missing, h.left)
+		h.left -= lost
+		e.counts.lost += uint64(lost)
+		missing = 0
 	}
-	if g.Birth == 0 {
-		h.deadline = instant{}
-	}
+	// The store may have lost a report. What it still has in escrow counts as spent.
+	h.placed = h.left + since - missing
+	e.counts.extra += uint64(-missing)
 }
 
-// lose ends a grant that the store no longer has.
+// lose handles the answer to a claim whose grant the store no longer has.
 func (e *entry) lose(c *sluice.Claim, g *sluice.Grant, since int64) {
 	h := &e.hand
-	if c.Till <= g.Now { // the store has counted all of it as used
+	switch {
+	case c.Till <= g.Now: // the store has counted all of it as used
 		e.counts.expired += uint64(h.placed)
 		since = 0
-	} else {
+	case g.Birth == 0 && since > 0: // the next claim reports what was spent since
 		e.counts.lost += uint64(h.left)
+		*h = hand{placed: since, birth: c.Birth}
+		return
+	default:
+		e.counts.lost += uint64(h.placed)
 	}
-	birth := g.Birth
-	if birth == 0 && since > 0 {
-		birth = c.Birth // the next claim reports them
-	}
-	*h = hand{left: max(0, g.Held-since), birth: birth, floor: max(c.Floor, g.Free)}
-	if g.Birth == 0 {
-		h.left = 0
-	}
-	h.placed = h.left + since
+	e.take(c, g, since)
+}
+
+// take takes a first grant in hand. It pays what was spent before. Units of an earlier process with
+// the number of this holder count as spent.
+func (e *entry) take(c *sluice.Claim, g *sluice.Grant, spent int64) {
+	h := &e.hand
+	*h = hand{left: max(0, g.Units-spent), birth: g.Birth, floor: max(c.Floor, g.Free)}
+	h.placed = h.left + spent + max(0, g.Held-g.Units)
+	e.counts.extra += uint64(h.placed - g.Units)
 }
 
 // learn draws conclusions from an answer.
@@ -251,10 +254,13 @@ func (s *Store) learn(e *entry, q *question, now instant) {
 		cost = max(1, c.Least)
 	}
 	e.denial.keep(&g.Decision, cost, floor, now.mono, s.random())
-	if c.Want > 0 && share < c.Least {
-		// The grants would be too small: requests are exact for a while.
-		e.exact = now.mono + exactFor
-		e.pace = pace{}
+	if c.Want > 0 && g.Units == 0 && g.Free-c.Floor >= c.Least {
+		// There are units, but other processes have in hand what may be granted, or the grants
+		// would be too small: requests are exact for a while.
+		e.exact, e.pace = now.mono+v.sync, pace{}
+		if share < c.Least {
+			e.exact = now.mono + max(v.sync, exactFor)
+		}
 		return
 	}
 	if pause := e.pace.follow(v, c, g, demand, now.mono); pause > 0 {
@@ -265,5 +271,5 @@ func (s *Store) learn(e *entry, q *question, now instant) {
 	}
 }
 
-// exactFor is how long requests for a key are exact after the store would not grant units of it.
+// exactFor is how long requests for a key are exact if the grants of the key would be too small.
 const exactFor = int64(time.Second)

@@ -14,6 +14,7 @@ type tally struct {
 	limit atomic.Pointer[sluice.Limit] // the version that was used last
 
 	granted, spent, returned, expired, lost atomic.Uint64
+	credit, extra                           atomic.Uint64
 	requests, exact, cached, calls, sizes   atomic.Uint64
 
 	excess   atomic.Int64
@@ -25,6 +26,8 @@ type tally struct {
 // counts are the figures of one entry that are not in the tally yet.
 type counts struct {
 	granted, spent, returned, expired, lost uint64
+	credit                                  uint64 // reported as spent on credit
+	extra                                   uint64 // reported as spent, or to report, beyond what was granted
 	exact, cached                           uint64
 	folded                                  uint64 // the requests that are in the tally
 }
@@ -37,6 +40,8 @@ func (e *entry) fold() {
 	t.returned.Add(c.returned)
 	t.expired.Add(c.expired)
 	t.lost.Add(c.lost)
+	t.credit.Add(c.credit)
+	t.extra.Add(c.extra)
 	t.exact.Add(c.exact)
 	t.cached.Add(c.cached)
 	t.requests.Add(e.requests - c.folded)
