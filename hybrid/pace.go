@@ -6,8 +6,8 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// pace spreads the claims of a process while the units of a key are short: while all processes
-// together request more than the limit gives. Each process then claims at its part of the limit's
+// pace spreads the claims of a process while the units of a key are short: while few are free, and
+// all processes together request more than the limit gives. Each process then claims at its part of the limit's
 // rate, in proportion to its demand. Otherwise the processes would fight for single units, and the
 // process that claims most often would win. See docs/adr.
 type pace struct {
@@ -25,16 +25,16 @@ func (p *pace) accrue(now, longest int64) int64 {
 }
 
 // follow sets the pace by an answer of the store, and returns how long no claim is to be made. What
-// is free beyond the reserve is to be used within one synchronisation, and what is missing in the
-// reserve is to come back within one. The reserve lets a process that has requested nothing so far
+// is free beyond the reserve is to be used within four pauses, and what is missing in the reserve is
+// to come back within four. The reserve lets a process that has requested nothing so far
 // have its first request decided at once.
 func (p *pace) follow(v *terms, c *sluice.Claim, g *sluice.Grant, demand float64, now int64) (pause int64) {
-	if c.Demand <= 0 || g.Demands <= 0 || demand <= 0 {
+	if c.Demand <= 0 || g.Demands <= 0 || float64(g.Free) > 2*v.reserve {
 		*p = pace{}
 		return 0
 	}
 	part := float64(c.Demand) / float64(max(c.Demand, g.Demands))
-	rate := part * max(v.rate/4, v.rate+(float64(g.Free)-v.reserve)/float64(v.sync))
+	rate := part * max(v.rate/4, v.rate+(float64(g.Free)-v.reserve)/float64(4*v.longest))
 	if rate >= demand {
 		*p = pace{}
 		return 0

@@ -92,9 +92,10 @@ func (s *Store) decideOn(ctx context.Context, r *sluice.Request) (d sluice.Decis
 		e.request(r.Cost, now.mono)
 		switch {
 		case s.draining.Load(), !e.hot, now.mono < e.exact, r.Cost > e.terms.capacity:
+		case e.hand.has(r.Cost, 0, now): // the floor is too high for the units in hand
 		case e.question == nil:
 			return s.decideByClaim(ctx, s.claim(e, now, purpose{take: r.Cost, floor: r.Floor}))
-		case e.question.flying && !waited:
+		case e.question.flying && !waited && now.mono-e.question.sent.mono < int64(s.trip.patience()):
 			done := e.question.done
 			e.unlock()
 			if err := s.await(ctx, done); err != nil {

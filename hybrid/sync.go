@@ -24,8 +24,9 @@ func (s *Store) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		if len(r.awake) == 0 {
+		if len(r.awake) == 0 && r.timed {
 			timer.Stop()
+			r.timed = false
 		}
 		select {
 		case <-s.base.Done():

@@ -143,6 +143,12 @@ func (sh *shard) unlink(e *entry) {
 // die ends an entry that is locked.
 func (e *entry) die() {
 	e.dead = true
+	if e.hand.birth != 0 {
+		e.counts.expired += uint64(e.hand.placed)
+	}
+	if q := e.question; q != nil && q.claim.Birth != 0 {
+		e.counts.expired += uint64(q.claim.Spent + q.claim.Returned)
+	}
 	e.hand = hand{}
 	e.denial, e.pace = denial{}, pace{}
 	e.terms.entries.Add(-1)

@@ -17,7 +17,7 @@ type terms struct {
 	hotFrom  uint64  // requests between synchronisations from which on a key is granted
 	sync     int64   // nanoseconds
 	rate     float64 // units per nanosecond
-	longest  int64   // the longest pause between claims while units are short, in nanoseconds
+	longest  int64   // the usual longest pause between claims while units are short, in nanoseconds
 	reserve  float64 // the units that stay free while units are short
 	tally    *tally
 	entries  atomic.Int64
@@ -30,15 +30,13 @@ func newTerms(l *sluice.Limit, t *tally, hotFrom uint64) *terms {
 		limit: l, capacity: l.Capacity(), escrow: l.Escrow(), credit: h.Credit, hotFrom: hotFrom, sync: int64(h.Sync),
 		rate: float64(r.Count()) / float64(r.Period()), tally: t,
 	}
-	// The reserve is what the limit gives in twice the longest pause, and at most a quarter of it.
-	v.longest = int64(min(float64(v.sync)/pauses, float64(v.capacity)/(8*v.rate)))
+	// Units are short while at most twice the reserve is free. The reserve is what the limit gives in
+	// twice the longest pause, so what pauses hold back is what the limit gives in longestDenial.
+	v.longest = int64(min(float64(min(v.sync, longestDenial)/4), float64(v.capacity)/(8*v.rate)))
 	v.longest = max(v.longest, int64(time.Millisecond))
 	v.reserve = min(2*v.rate*float64(v.longest), float64(v.capacity)/4)
 	return v
 }
-
-// pauses is how many pauses there are at least in the time between synchronisations.
-const pauses = 4
 
 // same reports whether two limits have the same numbers and hybrid terms.
 func same(a, b *sluice.Limit) bool {
