@@ -27,11 +27,14 @@ func newMux(c *records) http.Handler {
 	handle("admin", "/admin", "/admin/")
 	handle("closed", "/area/")
 	handle("public", "/area/open", "/area/open/", "/public/")
-	for _, name := range []string{"header", "query", "cookie", "bearer", "host", "method"} {
+	for _, name := range []string{"header", "query", "cookie", "bearer", "claim", "host", "method"} {
 		handle(name, "/by/"+name, "/by/"+name+"/{$}")
 	}
 	for _, name := range []string{"header", "query", "cookie"} {
 		handle("plan"+name, "/plan/"+name, "/plan/"+name+"/{$}")
+	}
+	for _, name := range []string{"header", "query", "cookie", "number"} {
+		handle("if"+name, "/if/"+name, "/if/"+name+"/{$}")
 	}
 	handle("anonymous", "/plan/none", "/plan/none/{$}")
 	handle("user", "/users/{id}", "/users/{id}/{$}")

@@ -1,7 +1,10 @@
 package threats
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -81,7 +84,7 @@ var protections = []protection{
 		name: "by-bearer", rule: `match: {path: /by/bearer}, key: "header:Authorization", ` + once, handler: "bearer",
 		values: func(r *record) []string { return tokens(r.Authorization) }, used: []string{"eve", ""},
 		requests: []message{get("/by/bearer", "Authorization: Bearer eve"), get("/by/bearer")},
-		spoil:    gen.spoilToken,
+		spoil:    func(g gen, m *message) { g.spoilToken(m, "eve", freshWord) },
 	},
 	{
 		name: "by-host", rule: `match: {path: /by/host}, key: host, ` + once, handler: "host",
@@ -125,6 +128,37 @@ var protections = []protection{
 		values: func(r *record) []string { return r.CookiePlan }, used: []string{"free"},
 		requests: []message{get("/plan/cookie", "Cookie: plan=free")},
 		spoil:    func(g gen, m *message) { g.spoilCookie(m, "plan", "free", "paid") },
+	},
+	{
+		name: "by-claim", rule: `match: {path: /by/claim}, key: "claim:sub", ` + once, handler: "claim",
+		values: func(r *record) []string { return subjects(r.Authorization) }, used: []string{"eve"},
+		requests: []message{get("/by/claim", "Authorization: Bearer "+signed("eve")), get("/by/claim")},
+		spoil:    func(g gen, m *message) { g.spoilToken(m, signed("eve"), signed("ann")) },
+	},
+	{
+		name: "if-header", rule: `match: {path: /if/header, if: 'lower(header("X-Plan")) == "free"'}, always: true`, handler: "ifheader",
+		values: func(r *record) []string { return r.Plan }, used: []string{"free"},
+		requests: []message{get("/if/header", "X-Plan: free")},
+		spoil:    func(g gen, m *message) { g.spoilHeader(m, "X-Plan", "free", "paid") },
+	},
+	{
+		name: "if-query", rule: `match: {path: /if/query, if: 'query("plan") in ["free", "trial"]'}, always: true`, handler: "ifquery",
+		values: func(r *record) []string { return r.QueryPlan }, used: []string{"free"},
+		requests: []message{{method: "GET", path: "/if/query", query: "?plan=free"}},
+		spoil:    func(g gen, m *message) { g.spoilQuery(m, "plan", "free", "paid") },
+	},
+	{
+		name: "if-cookie", rule: `match: {path: /if/cookie, if: 'not (cookie("plan") != "free")'}, always: true`, handler: "ifcookie",
+		values: func(r *record) []string { return r.CookiePlan }, used: []string{"free"},
+		requests: []message{get("/if/cookie", "Cookie: plan=free")},
+		spoil:    func(g gen, m *message) { g.spoilCookie(m, "plan", "free", "paid") },
+	},
+	{
+		// Without the header, the expression cannot be computed.
+		name: "if-number", rule: `match: {path: /if/number, if: '100 % number(header("X-Plan")) == 0'}, always: true`, handler: "ifnumber",
+		values: func(r *record) []string { return r.Plan }, used: []string{"", "0", "10"},
+		requests: []message{get("/if/number", "X-Plan: 10"), get("/if/number")},
+		spoil:    func(g gen, m *message) { g.spoilHeader(m, "X-Plan", g.pick("10", "0", ""), "7") },
 	},
 	{
 		name: "anonymous", rule: `match: {path: /plan/none, header: {X-Api-Key: {present: false}}}, always: true`, handler: "anonymous",
@@ -195,6 +229,29 @@ func tokens(authorizations []string) []string {
 		all = append(all, a)
 	}
 	return all
+}
+
+// jwt is a JSON Web Token, wherever lenient services look for it, with or without padding.
+var jwt = regexp.MustCompile(`(?:^|[^\w.-])(ey[\w-]+=*)\.([\w-]+)=*\.[\w-]*`)
+
+// subjects returns the claim sub of the tokens in Authorization headers. A header without a token has none.
+func subjects(authorizations []string) []string {
+	var all []string
+	for _, a := range authorizations {
+		for _, token := range jwt.FindAllStringSubmatch(a, -1) {
+			var claims struct{ Sub string }
+			if payload, err := base64.RawURLEncoding.DecodeString(token[2]); err == nil && json.Unmarshal(payload, &claims) == nil {
+				all = append(all, claims.Sub)
+			}
+		}
+	}
+	return all
+}
+
+// signed returns a token with a subject, whose signature nobody checks.
+func signed(subject string) string {
+	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	return part(`{"alg":"none"}`) + "." + part(`{"sub":"`+subject+`"}`) + ".c2ln"
 }
 
 // kindOf returns a method, or that it is made up. Registered methods that no service here uses have

@@ -77,6 +77,11 @@ func (g gen) spoilQuery(m *message, name, value, other string) {
 		}
 		m.query += p
 	}
+	if g.chance(10) { // the same parameter in a form
+		m.method = "POST"
+		m.body = names() + "=" + g.pick(value, other, freshWord)
+		m.framing = []string{"Content-Type: application/x-www-form-urlencoded", fmt.Sprintf("Content-Length: %d", len(m.body))}
+	}
 	if g.chance(15) {
 		m.query += g.pick("#", "#x", "%23", "#&", " ", "\t", ";", "&", "%00", "#?"+name+"="+value, "#&"+name+"="+value)
 	}
@@ -123,16 +128,20 @@ func (g gen) spoilCookie(m *message, name, value, other string) {
 }
 
 // spoilToken writes a bearer token in another way, often with another one.
-func (g gen) spoilToken(m *message) {
+func (g gen) spoilToken(m *message, value, other string) {
 	credential := func(token string) string {
-		return g.mostly("Bearer", "bearer", "BEARER", "BeArEr", "Token", "Basic", "", "Bearer Bearer", "\"Bearer\"", "Bearer\x00", "Bearer,", "Bearer=") + g.mostly(" ", "  ", "\t", " \t ", "\x0b", "\x0c", "\xa0", "", "=", ": ", "\r\n ", "\r\n\t", "\xc2\xa0", "\x1f", "\x85") + g.spellValue(token)
+		if head, rest, ok := strings.Cut(token, "."); ok && g.chance(30) {
+			payload, signature, _ := strings.Cut(rest, ".")
+			token = g.pick(head+"="+"."+rest, head+"."+payload+"=."+signature, head+"."+payload+"==."+signature, head+"."+payload+".", token+"x", token+".", token+"=", head+"."+payload[:len(payload)-1]+"_."+signature)
+		}
+		return g.mostly("Bearer", "bearer", "BEARER", "BeArEr", "Token", "JWT", "DPoP", "Basic", "", "Bearer Bearer", "\"Bearer\"", "Bearer\x00", "Bearer,", "Bearer=") + g.mostly(" ", "  ", "\t", " \t ", "\x0b", "\x0c", "\xa0", "", "=", ": ", "\r\n ", "\r\n\t", "\xc2\xa0", "\x1f", "\x85") + g.spellValue(token)
 	}
 	var lines []string
 	for range g.some(2) {
-		lines = append(lines, g.mostly("Authorization: ", "authorization:", "AUTHORIZATION:\t", "Authorization : ", "Proxy-Authorization: ", "X-Authorization: ", "Authorization_: ")+credential(g.pick("eve", "eve", "eve", freshWord, "")))
+		lines = append(lines, g.mostly("Authorization: ", "authorization:", "AUTHORIZATION:\t", "Authorization : ", "Proxy-Authorization: ", "X-Authorization: ", "Authorization_: ")+credential(g.pick(value, value, value, other, "")))
 	}
 	if g.chance(20) {
-		lines[0] += g.pick(", ", ",", " ", "; ") + credential(g.pick("eve", freshWord))
+		lines[0] += g.pick(", ", ",", " ", "; ") + credential(g.pick(value, other))
 	}
 	if g.chance(15) {
 		lines = append(lines, "Connection: "+g.pick("Authorization", "close, authorization"))

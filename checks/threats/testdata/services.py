@@ -18,6 +18,7 @@ from werkzeug.serving import make_server
 
 exact = {
     "/by/header": "header", "/by/query": "query", "/by/cookie": "cookie", "/by/bearer": "bearer",
+    "/by/claim": "claim", "/if/header": "ifheader", "/if/query": "ifquery", "/if/cookie": "ifcookie", "/if/number": "ifnumber",
     "/by/host": "host", "/by/method": "method", "/plan/header": "planheader", "/plan/query": "planquery",
     "/plan/cookie": "plancookie", "/plan/none": "anonymous",
 }
