@@ -64,6 +64,15 @@ func CleanCredentials(value string) (clean string, certain bool) {
 	return clean, true
 }
 
+// keyOfCredentials returns the text of a key for credentials that CleanCredentials has returned. A token
+// without a scheme is a bearer token in many services, so the client of the token has one budget.
+func keyOfCredentials(clean string) string {
+	if clean == "" || clean == "Bearer" || strings.IndexByte(clean, ' ') >= 0 {
+		return clean
+	}
+	return "Bearer " + clean
+}
+
 // isPrintable reports whether a text is printable ASCII and tabs.
 func isPrintable(text string) bool {
 	const (

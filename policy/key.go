@@ -246,6 +246,9 @@ func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f faul
 	switch p.Source {
 	case FromHeader, FromCookie:
 		v.text, _ = cleanValue(p.Source, p.Name, text)
+		if p.Source == FromHeader && isCredentials(p.Name) {
+			v.text = keyOfCredentials(v.text)
+		}
 		v.ok = v.text != ""
 	case FromClientIP:
 		address, _, _ := strings.Cut(text, "/")

@@ -177,6 +177,9 @@ func (p *Part) valueOf(r Found) partValue {
 			return partValue{repeated: true}
 		}
 	}
+	if p.Source == FromHeader && isCredentials(p.Name) {
+		v.text = keyOfCredentials(v.text)
+	}
 	v.ok = v.text != ""
 	return v
 }

@@ -216,14 +216,17 @@ func identifies(name string) bool {
 	return slices.Contains(identifying, name) || strings.HasPrefix(name, "x-forwarded-")
 }
 
-// tokens returns the tokens of Authorization headers, as services read them. Credentials without the scheme
-// of the tokens, or with another one, are not tokens.
+// tokens returns the tokens of Authorization headers, as services read them: behind their scheme, or without
+// one. Credentials with another scheme are not tokens.
 func tokens(authorizations []string) []string {
 	var all []string
 	for _, a := range authorizations {
-		if f := strings.Fields(a); len(f) == 2 && strings.EqualFold(f[0], "bearer") {
+		switch f := strings.Fields(a); {
+		case len(f) == 1:
+			a = f[0]
+		case len(f) == 2 && strings.EqualFold(f[0], "bearer"):
 			a = f[1]
-		} else if a != "" {
+		case a != "":
 			a = "no token: " + a
 		}
 		all = append(all, a)
