@@ -23,8 +23,8 @@ type bank struct {
 	fault    func(ctx context.Context, claims []sluice.Claim, handle func()) error
 	calls    int // of Grant
 	claims   int
-	decides  int // exact decisions
-	wall     bool
+	decides  int   // exact decisions
+	broken   error // of exact decisions
 }
 
 // account is the state of one key: its tokens in millionths.
@@ -153,6 +153,9 @@ func (b *bank) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, e
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.decides++
+	if b.broken != nil {
+		return sluice.Decision{}, b.broken
+	}
 	return b.account(r.Limit, r.Key, b.now()).take(r.Limit, r.Cost, r.Floor, r.Peek), nil
 }
 

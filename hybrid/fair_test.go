@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,9 +81,16 @@ func TestFairShares(t *testing.T) {
 // delayed lets claims take a time.
 func delayed(d time.Duration) func(context.Context, []sluice.Claim, func()) error {
 	return func(ctx context.Context, _ []sluice.Claim, handle func()) error {
-		time.Sleep(d / 2)
-		handle()
-		time.Sleep(d / 2)
+		for half := range 2 {
+			select {
+			case <-time.After(d / 2):
+			case <-ctx.Done():
+				return errors.Join(ctx.Err(), sluice.ErrUnknownOutcome)
+			}
+			if half == 0 {
+				handle()
+			}
+		}
 		return nil
 	}
 }

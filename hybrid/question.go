@@ -44,7 +44,9 @@ func (s *Store) claim(e *entry, now instant, p purpose) *question {
 		Limit: e.limit, Key: e.key, Seq: s.seq.Add(1), Birth: h.birth, Till: h.till,
 		Spent: h.unreported(), Take: p.take, Floor: p.floor,
 	}
-	if h.birth != 0 && (p.all || p.take > 0 || e.changed || !now.before(h.deadline)) {
+	// A request that needs the units in hand too gets them back first.
+	needed := p.take > 0 && p.take+p.floor > e.seen.free
+	if h.birth != 0 && (p.all || needed || e.changed || !now.before(h.deadline)) {
 		c.Returned, h.left = h.left, 0
 	}
 	h.placed = h.left
@@ -234,7 +236,7 @@ func (s *Store) learn(e *entry, q *question, now instant) {
 	if n.since == 0 || c.Birth != h.birth {
 		n.since = now.mono
 	}
-	n.offset = g.Now - q.sent.mono/1000
+	n.offset = g.Now - now.mono/1000 // so that a local charge is not dated ahead of the server's time
 	n.free, n.escrow, n.holders, n.demands = g.Free, g.Escrow, g.Holders, g.Demands
 	n.resetAt = now.mono + int64(g.Decision.ResetAfter) + int64(float64(g.Units)/v.rate)
 	e.synced(q, now)

@@ -34,6 +34,8 @@ func onStage(t *testing.T, limit *sluice.Limit, test func(s *stage)) {
 			return time.Now().Add(s.ahead).UnixNano()
 		}})
 		test(s)
+		s.set(nil)
+		time.Sleep(5 * time.Second)
 		if err := hybrid.Check(s.store); err != nil {
 			t.Error(err)
 		}

@@ -1,0 +1,150 @@
+package hybrid_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/hybrid"
+)
+
+// crowd runs loads of these rates over one bank for a time each, and returns them.
+type crowd struct {
+	bank  *bank
+	loads []*load
+}
+
+func newCrowd(t *testing.T, limit *sluice.Limit, trip time.Duration, rates ...int) *crowd {
+	t.Helper()
+	c := &crowd{bank: newBank(t)}
+	c.bank.fault = delayed(trip)
+	for i, rate := range rates {
+		s := open(t, c.bank, hybrid.Options{Holder: uint64(i + 1), Seed: uint64(i + 1)})
+		c.loads = append(c.loads, &load{store: s, limit: limit, rate: rate})
+	}
+	return c
+}
+
+// run lets the loads run, and counts from zero.
+func (c *crowd) run(t *testing.T, length time.Duration, loads ...*load) {
+	t.Helper()
+	if loads == nil {
+		loads = c.loads
+	}
+	var all sync.WaitGroup
+	for _, l := range loads {
+		l.requests, l.allowed = 0, 0
+		all.Go(func() { l.run(t, time.Now().Add(length)) })
+	}
+	all.Wait()
+}
+
+// Limits whose grants would be too small are decided exactly, and give all they have.
+func TestLowLimitsAreExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rates := []int{100, 100, 100, 100, 100, 100, 100, 100}
+		limit := bucket(100, 100, sluice.Hybrid{})
+		c := newCrowd(t, limit, 200*time.Microsecond, rates...)
+		c.run(t, 10*time.Second)
+		sum := 0
+		for _, l := range c.loads {
+			sum += l.allowed
+		}
+		if sum < 1100*99/100 || sum > 1101 {
+			t.Errorf("%d of 1100 units", sum)
+		}
+		t.Logf("%d units, %d claims, %d exact decisions", sum, c.bank.claims, c.bank.decides)
+	})
+}
+
+// At twice the limit, all units are admitted by eight processes, and few calls are made.
+func TestOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rates := []int{5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000}
+		c := newCrowd(t, bucket(20_000, 20_000, sluice.Hybrid{}), 200*time.Microsecond, rates...)
+		c.run(t, 3*time.Second)
+		sum, requests := 0, 0
+		for _, l := range c.loads {
+			sum += l.allowed
+			requests += l.requests
+		}
+		calls := c.bank.calls + c.bank.decides
+		t.Logf("%d of %d units, %d requests, %d calls", sum, 80_000, requests, calls)
+		if sum < 80_000*97/100 || sum > 80_000+4 {
+			t.Errorf("%d of 80,000 units", sum)
+		}
+		if calls > requests/50 {
+			t.Errorf("%d calls for %d requests", calls, requests)
+		}
+	})
+}
+
+// A process that goes idle gives up its share within two synchronisations, and a process that wakes
+// up has its first request decided at once.
+func TestSharesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, bucket(2000, 2000, sluice.Hybrid{}), 200*time.Microsecond, 2000, 2000, 2000)
+		c.run(t, 3*time.Second)
+		c.run(t, 2*period, c.loads[:2]...)
+		c.run(t, time.Second, c.loads[:2]...)
+		for i, l := range c.loads[:2] {
+			if l.share() < 0.45 {
+				t.Errorf("process %d gets %.2f of its requests, want half", i, l.share())
+			}
+		}
+		var all sync.WaitGroup
+		for _, l := range c.loads[:2] {
+			all.Go(func() { l.run(t, time.Now().Add(time.Second)) })
+		}
+		time.Sleep(500 * ms)
+		for range 3 {
+			if d := take(t, c.loads[2].store, c.loads[2].limit, 1); !d.Allowed {
+				t.Errorf("the first request of a process that wakes up: %+v", d)
+			}
+			time.Sleep(150 * ms)
+		}
+		all.Wait()
+	})
+}
+
+// A local decision does not allocate, over a guard neither.
+func TestLocalDecisionsDoNotAllocate(t *testing.T) {
+	names, stores, r := subjects(t)
+	ctx := context.Background()
+	for i, s := range stores {
+		if n := testing.AllocsPerRun(1000, func() { _, _ = s.Decide(ctx, r) }); n != 0 {
+			t.Errorf("%s: %v allocations for a decision", names[i], n)
+		}
+		rs, out := []sluice.Request{r, r}, make([]sluice.Decision, 2)
+		if n := testing.AllocsPerRun(1000, func() { _ = s.DecideAll(ctx, rs, out) }); n != 0 {
+			t.Errorf("%s: %v allocations for a batch", names[i], n)
+		}
+	}
+}
+
+// A guard makes local decisions while its breaker is open.
+func TestGuardDecidesLocally(t *testing.T) {
+	onStage(t, bucket(10_000, 100_000, sluice.Hybrid{Sync: 500 * ms}), func(s *stage) {
+		g, err := guard.New(guard.Options{Store: s.store, Default: guard.Deny})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.warm()
+		s.set(hang)
+		s.bank.broken = errors.New("bank: connection refused")
+		for range 20 {
+			_, _ = g.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: 50_000})
+		}
+		if g.State() != guard.Open {
+			t.Fatalf("the breaker is %v", g.State())
+		}
+		if d, err := g.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: 1}); err != nil || !d.Allowed || d.Degraded {
+			t.Errorf("%+v, %v", d, err)
+		}
+	})
+}
