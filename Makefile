@@ -45,6 +45,10 @@ bench: ## Measure against peers and floors, and check the bars (ARGS="…" for i
 bench-redis: ## The same for limits in Redis: floors, peers and bars over one server (ARGS="…" for its flags)
 	go -C checks run ./cmd/bench -part redis $(ARGS)
 
+.PHONY: bench-hybrid
+bench-hybrid: ## The same for hybrid limits in eight processes, with the plot of docs/hybrid.md (ARGS="…" for its flags)
+	go -C checks run ./cmd/bench -part hybrid -plot ../docs/hybrid.svg $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)
 	@tools/fuzz.sh $(FUZZTIME)

@@ -19,6 +19,7 @@ require (
 	github.com/sluicehq/sluice/rueidisstore v0.0.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
+	golang.org/x/sys v0.47.0
 	golang.org/x/time v0.14.0
 	pgregory.net/rapid v1.3.0
 )
@@ -33,7 +34,6 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
 )
 
 replace (

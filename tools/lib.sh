@@ -78,3 +78,23 @@ need_flask() {
 	done
 	die "no Python has Flask: install it (Debian: apt-get install python3-flask; elsewhere the package that provides flask for python3)"
 }
+
+# need_libfaketime makes sure that there is a libfaketime, where checks/redistest looks for it.
+need_libfaketime() {
+	local round library
+	for round in found installed; do
+		for library in /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib*/faketime/libfaketimeMT.so.1; do
+			if [ -e "$library" ]; then
+				return
+			fi
+		done
+		[ "$round" = found ] || break
+		if [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ]; then
+			say "installing libfaketime"
+			install_packages libfaketime
+		fi
+	done
+	if [ "$(uname)" = Linux ]; then
+		die "libfaketime is missing: install it (Debian: apt-get install libfaketime; elsewhere the package that provides libfaketimeMT.so.1)"
+	fi
+}

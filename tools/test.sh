@@ -22,6 +22,8 @@ need nginx nginx
 need haproxy haproxy
 need node nodejs
 need_flask
+# checks/hybrid gives a server a wrong clock.
+need_libfaketime
 
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT

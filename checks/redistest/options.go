@@ -13,6 +13,7 @@ type options struct {
 	cluster  bool
 	sentinel bool
 	far      bool // in a network namespace of its own
+	env      []string
 }
 
 // Config adds lines to the server's configuration file, as "maxmemory 10mb". They

@@ -39,9 +39,11 @@ func program() (string, error) {
 	return found, nil
 }
 
-// launch starts a process that writes its output to log.
-func launch(log *os.File, far bool, name string, args ...string) (*process, error) {
+// launch starts a process that writes its output to log. Its environment is the environment of the test,
+// and env.
+func launch(log *os.File, far bool, env []string, name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	var err error
 	if cmd.SysProcAttr, err = attributes(far); err != nil {

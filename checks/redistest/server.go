@@ -192,7 +192,7 @@ func (s *Server) Launch() error {
 	if s.opts.sentinel {
 		args = append(args, "--sentinel")
 	}
-	p, err := launch(s.log, s.opts.far, name, args...)
+	p, err := launch(s.log, s.opts.far, s.opts.env, name, args...)
 	if err != nil {
 		return err
 	}

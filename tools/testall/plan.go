@@ -31,9 +31,11 @@ var plain = map[string]string{
 	"algo":                       "pure functions",
 	"checks/cmd/bench":           "prints measurements",
 	"checks/cmd/bench/figures":   "one goroutine writes tables",
+	"checks/cmd/bench/overfleet": "measures, which the race detector falsifies",
 	"checks/cmd/bench/inprocess": "measures, which the race detector falsifies",
 	"checks/cmd/bench/overredis": "measures, which the race detector falsifies",
 	"checks/decisions":           "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",
+	"checks/fleet":               "one goroutine searches a ledger; checks/hybrid starts the processes",
 	"checks/floor":               "code for comparisons, which no user runs",
 	"checks/laws":                "one goroutine calls the store and the oracle in turn",
 	"checks/linearizable":        "most of the work is the checker of histories; the tests of memory find races",
@@ -68,12 +70,13 @@ var lone = map[string][]string{
 	"redisstore":     {"TestKeysAreInjective"},
 }
 
-// timed are the tests of the other packages that measure rates of bytes, or make thousands of
-// calls a second with a deadline. They run at the end, one package at a time, without the race
+// timed are the tests of the other packages that measure rates of bytes or shares of limits, or make
+// thousands of calls a second with a deadline. They run at the end, one package at a time, without the race
 // detector.
 var timed = map[string][]string{
 	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
 	"checks/faults":         {"TestHungMaster", "TestHungMasterUnguarded"},
+	"checks/hybrid":         {"TestFailoverAddsOneLimit", "TestFairness", "TestProcessesAreKilledAndStopped", "TestSkewedClocks", "TestSlotsMove"},
 	"checks/redis":          {"TestBandwidth"},
 	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
 	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},

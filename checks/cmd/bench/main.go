@@ -3,16 +3,18 @@
 //
 //   - memory: decisions in memory, beside floors and peers;
 //   - http: the net/http middleware, beside those of peers;
-//   - redis: decisions in Redis, over one server that it starts.
+//   - redis: decisions in Redis, over one server that it starts;
+//   - hybrid: hybrid limits in eight processes over one server, beside exact limits.
 //
 // The usage is
 //
 //	go -C checks run ./cmd/bench [-part memory,http] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
 //	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
+//	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-check] […]
 //
-// A full run of memory and http takes about six minutes on two cores and 4 GB, and one of redis about
-// three. Nothing else should run on the machine. Bars of memory and http that do not hold make the exit
-// status 1, bars of redis with -check.
+// A full run of memory and http takes about six minutes on two cores and 4 GB, and one of redis or of hybrid
+// about three. Nothing else should run on the machine. Bars of memory and http that do not hold make the exit
+// status 1, bars of redis and hybrid with -check.
 package main
 
 import (
@@ -31,10 +33,13 @@ import (
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 	"github.com/sluicehq/sluice/checks/cmd/bench/inprocess"
+	"github.com/sluicehq/sluice/checks/cmd/bench/overfleet"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overredis"
+	"github.com/sluicehq/sluice/checks/fleet"
 )
 
 func main() {
+	fleet.Main() // a process of the part hybrid
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
@@ -46,13 +51,13 @@ func main() {
 
 // command is the command line.
 type command struct {
-	flags               *flag.FlagSet
-	memory, http, redis bool
-	quick, check        bool
-	only                *regexp.Regexp
-	out, profile        string
-	duration            time.Duration
-	callers             []int
+	flags                       *flag.FlagSet
+	memory, http, redis, hybrid bool
+	quick, check                bool
+	only                        *regexp.Regexp
+	out, profile, plot          string
+	duration                    time.Duration
+	callers                     []int
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -91,6 +96,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if c.hybrid {
+		r, err := overfleet.Measure(ctx, overfleet.Options{Quick: c.quick, Only: c.only, Plot: c.plot, Progress: stderr})
+		if err := report(r, err, c.check); err != nil {
+			return err
+		}
+	}
 	if err := c.publish(strings.Join(texts, "\n"), stdout); err != nil {
 		return err
 	}
@@ -105,14 +116,15 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	c := &command{flags: flag.NewFlagSet("bench", flag.ContinueOnError)}
 	c.flags.SetOutput(stderr)
 	var parts, only, callers string
-	c.flags.StringVar(&parts, "part", "memory,http", "the `parts` to measure, of memory, http and redis")
+	c.flags.StringVar(&parts, "part", "memory,http", "the `parts` to measure, of memory, http, redis and hybrid")
 	c.flags.BoolVar(&c.quick, "quick", false, "a short run with fewer keys, which shows that all works; its figures mean little")
 	c.flags.StringVar(&only, "only", "", "measure only the `part/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'")
 	c.flags.StringVar(&c.out, "o", "", "also write the report to this `file`, in Markdown")
 	c.flags.StringVar(&c.profile, "cpuprofile", "", "write a processor profile of this program to this `file`")
 	c.flags.DurationVar(&c.duration, "duration", 2*time.Second, "redis: how long each subject is measured in each cell of a table, over all rounds; 50ms with -quick")
 	c.flags.StringVar(&callers, "callers", "1,16,64,256", "redis: the numbers of callers at once, which are the `columns` of the tables")
-	c.flags.BoolVar(&c.check, "check", false, "redis: exit with status 1 if a bar does not hold")
+	c.flags.StringVar(&c.plot, "plot", "", "hybrid: write the plot to this `file`, as SVG")
+	c.flags.BoolVar(&c.check, "check", false, "redis, hybrid: exit with status 1 if a bar does not hold")
 	if err := c.flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -127,16 +139,24 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 			c.http = true
 		case "redis":
 			c.redis = true
+		case "hybrid":
+			c.hybrid = true
 		default:
-			return nil, fmt.Errorf("-part %q: choose from memory, http and redis", parts)
+			return nil, fmt.Errorf("-part %q: choose from memory, http, redis and hybrid", parts)
 		}
 	}
 	given := map[string]bool{}
 	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for _, name := range []string{"duration", "callers", "check"} {
+	for _, name := range []string{"duration", "callers"} {
 		if given[name] && !c.redis {
 			return nil, fmt.Errorf("-%s needs -part redis", name)
 		}
+	}
+	if given["check"] && !c.redis && !c.hybrid {
+		return nil, errors.New("-check needs -part redis or -part hybrid")
+	}
+	if given["plot"] && !c.hybrid {
+		return nil, errors.New("-plot needs -part hybrid")
 	}
 	if c.duration <= 0 {
 		return nil, fmt.Errorf("-duration %v: give a positive duration, such as 2s", c.duration)
@@ -202,7 +222,7 @@ func (c *command) line() string {
 	line := "go -C checks run ./cmd/bench"
 	c.flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "o", "cpuprofile", "check":
+		case "o", "cpuprofile", "check", "plot":
 		case "quick":
 			line += " -quick"
 		case "only":

@@ -7,7 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/checks/fleet"
 )
+
+func TestMain(m *testing.M) {
+	fleet.Main() // a process of TestHybrid
+	os.Exit(m.Run())
+}
 
 func TestParseCallers(t *testing.T) {
 	got, err := parseCallers("1,16,64,256")
@@ -31,6 +38,7 @@ func TestParseRefusesMistakes(t *testing.T) {
 		{"-duration", "1s"},
 		{"-callers", "1"},
 		{"-check"},
+		{"-plot", "file"},
 		{"-part", "redis", "-duration", "0s"},
 		{"-part", "redis", "-callers", "none"},
 	} {
@@ -112,4 +120,13 @@ func TestRedisMeasuresOnly(t *testing.T) {
 	compare(t, bench(t, "-part", "redis", "-quick", "-only", "keys-1/minimal"),
 		[]string{"| minimal, rueidis ", "not measured"},
 		[]string{"redis_rate |", "## Memory", "## Decisions on one hot key"})
+}
+
+// TestHybrid measures some parts in a tiny run with real processes and a real server.
+func TestHybrid(t *testing.T) {
+	report := bench(t, "-part", "hybrid", "-quick", "-only", "local|(hot|low)/(hybrid|exact)|zipf/naive|plot/hybrid")
+	compare(t, report, []string{
+		"# Benchmarks of hybrid limits\n", "-part hybrid -quick`",
+		"## Bars", "## A local decision", "## One hot key", "## 1000 Zipf keys", "## What is admitted", "## The plot, by window",
+	}, []string{"## Errors"})
 }

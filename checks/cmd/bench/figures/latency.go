@@ -66,3 +66,14 @@ func upperBound(i int) uint64 {
 	}
 	return (uint64(i&(1<<subBits-1))|1<<subBits+1)<<shift - 1
 }
+
+// Counts returns how many durations are in each bucket, for AddCounts in another process.
+func (l *Latencies) Counts() []uint32 { return append([]uint32(nil), l.counts[:]...) }
+
+// AddCounts adds what Counts has returned.
+func (l *Latencies) AddCounts(counts []uint32) {
+	for i, n := range counts {
+		l.counts[i] += n
+		l.total += uint64(n)
+	}
+}

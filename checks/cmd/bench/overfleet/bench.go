@@ -1,0 +1,179 @@
+// Package overfleet measures hybrid limits in processes that share a Redis server, beside exact limits,
+// limits of each process by itself, and a naive store that counts locally and synchronises now and then.
+// It starts the processes and the server; package fleet has the subjects.
+package overfleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/fleet"
+	"github.com/sluicehq/sluice/checks/redistest"
+)
+
+// processes is the number of processes that share the limits.
+const processes = 8
+
+// naiveSync is how often the naive subject synchronises: as often as hybrid limits by default.
+const naiveSync = 100 * time.Millisecond
+
+// Options say what to measure.
+type Options struct {
+	// Quick makes the run short.
+	Quick bool
+	// Only matches the part/subject pairs to measure.
+	Only *regexp.Regexp
+	// Plot is the file to write the plot to. Empty: none is written.
+	Plot string
+	// Progress receives how long each part took.
+	Progress io.Writer
+}
+
+// size is how much a run measures.
+type size struct {
+	rounds int
+	length time.Duration // of a race
+	admit  time.Duration // how long what is admitted is counted
+	plot   int           // the number of windows in the plot
+	local  int           // decisions in a round of the part local
+}
+
+var (
+	full  = size{rounds: 3, length: 1500 * time.Millisecond, admit: 10 * time.Second, plot: 8, local: 1_000_000}
+	short = size{rounds: 1, length: 100 * time.Millisecond, admit: 600 * time.Millisecond, plot: 2, local: 10_000}
+)
+
+// bench is one run.
+type bench struct {
+	size
+	Options
+	server  *redistest.Server
+	version string
+	dir     string
+	results figures.Results
+	quiet   []float64
+	failed  map[string]string // metric-subject → the first error
+	curves  []curve
+	count   int // of names that were made
+}
+
+// Measure runs every part over a server that it starts.
+func Measure(ctx context.Context, o Options) (*figures.Report, error) {
+	b := &bench{size: full, Options: o, results: figures.Results{}, failed: map[string]string{}}
+	if o.Quick {
+		b.size = short
+	}
+	var err error
+	if b.server, err = redistest.New(); err != nil {
+		return nil, err
+	}
+	if b.dir, err = os.MkdirTemp("", "overfleet"); err != nil {
+		return nil, errors.Join(err, b.server.Close())
+	}
+	err = b.measure(ctx)
+	if err := errors.Join(err, b.server.Close(), os.RemoveAll(b.dir)); err != nil {
+		return nil, err
+	}
+	return b.report(), nil
+}
+
+func (b *bench) measure(ctx context.Context) error {
+	info, err := b.server.Info(ctx, "server")
+	if err != nil {
+		return err
+	}
+	b.version = "Redis " + info["redis_version"]
+	if v := info["valkey_version"]; v != "" {
+		b.version = "Valkey " + v
+	}
+	timer := figures.StartTimer(b.Progress)
+	for _, p := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{"local", b.measureLocal},
+		{"hot", func(ctx context.Context) error { return b.measureRace(ctx, "hot", 1) }},
+		{"zipf", func(ctx context.Context) error { return b.measureRace(ctx, "zipf", zipfKeys) }},
+		{"twice", b.measureTwice},
+		{"low", b.measureLow},
+		{"plot", b.measurePlot},
+	} {
+		if err := p.measure(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		timer.Part(p.name)
+	}
+	timer.All()
+	return nil
+}
+
+// wants reports whether to measure this part and subject.
+func (b *bench) wants(part, subject string) bool { return b.Only.MatchString(part + "/" + subject) }
+
+// route is the route to the server.
+func (b *bench) route() fleet.Route { return fleet.Route{Addrs: []string{b.server.Addr()}} }
+
+// name returns another name in each call, so that no two measurements share state.
+func (b *bench) name(part string) string {
+	b.count++
+	return part + strconv.Itoa(b.count)
+}
+
+// ledger returns the path of a new ledger.
+func (b *bench) ledger() string { return filepath.Join(b.dir, b.name("ledger")) }
+
+// specs returns the processes of a subject, with these loads in all of them.
+func (b *bench) specs(subject string, loads func(process int) []fleet.Load) []fleet.Spec {
+	all := make([]fleet.Spec, processes)
+	for i := range all {
+		all[i] = fleet.Spec{
+			Subject: subject, Route: b.route(), Loads: loads(i),
+			Seed: uint64(b.count*processes + i), Sync: naiveSync, Deadline: time.Second,
+		}
+	}
+	return all
+}
+
+// hybridly returns the terms that the subject needs.
+func hybridly(t fleet.Terms, subject string) fleet.Terms {
+	if subject == fleet.Hybrid {
+		t.Hybrid = &sluice.Hybrid{}
+	}
+	return t
+}
+
+// with runs processes while do works.
+func with(specs []fleet.Spec, do func([]*fleet.Process) error) error {
+	all, err := fleet.StartAll(specs)
+	if err == nil {
+		err = do(all)
+	}
+	for _, p := range all {
+		if err == nil {
+			err = p.End()
+		}
+		_ = p.Kill() // which does nothing after End
+	}
+	return err
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,68 @@
+package hybrid
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/fleet"
+	"github.com/sluicehq/sluice/checks/redistest"
+)
+
+// TestFailoverAddsOneLimit lets a replica take over that has missed the last grants, reports and exact
+// decisions. The new master's grants stay within one limit, and so do the old master's, together with
+// whatever of them is spent later. So a failover adds one limit, and no more.
+func TestFailoverAddsOneLimit(t *testing.T) {
+	t.Parallel()
+	for range redistest.Times(t, 1) {
+		failoverAddsOneLimit(t)
+	}
+}
+
+func failoverAddsOneLimit(t *testing.T) {
+	t.Helper()
+	s := redistest.StartSentinels(t)
+	c := newCrew(t, fleet.Route{Addrs: s.Addrs(), Master: redistest.SentinelName})
+	c.extra = func(terms fleet.Terms) float64 { return float64(terms.Capacity()) }
+	ctx := redistest.Within(t, 2*time.Minute)
+	master, replica := s.Nodes[0], s.Nodes[1]
+	c.pass(400 * time.Millisecond)
+	c.must(replica.Pause())
+	_, err := master.Do(ctx, "CLIENT", "KILL", "TYPE", "replica")
+	c.must(err)
+	c.pass(300 * time.Millisecond) // lost by the failover
+	c.must(master.Kill())
+	c.must(replica.Resume())
+	_, err = s.WaitFailover(ctx, master)
+	c.must(err)
+	c.waitAnswers()
+	healed := c.clock.Now()
+	shown := c.clockOf(replica)
+	c.pass(untilUsed)
+	c.finish()
+	all := c.spends()
+	c.bounded(all, shown)
+	c.used(all, healed)
+	redistest.CheckTTL(t, replica)
+}
+
+// waitAnswers returns when the server answers all processes.
+func (c *crew) waitAnswers() {
+	c.Helper()
+	begun := time.Now()
+	for _, p := range c.processes {
+		first, err := p.Stats()
+		c.must(err)
+		for {
+			c.pass(20 * time.Millisecond)
+			now, err := p.Stats()
+			c.must(err)
+			if now.Calls > first.Calls+1 && now.Errors == first.Errors && now.Decided > first.Decided {
+				break
+			}
+			first = now
+			if time.Since(begun) > redistest.Soon {
+				c.Fatalf("the server does not answer a process: %s", now.FirstError)
+			}
+		}
+	}
+}
