@@ -43,13 +43,13 @@ type holder struct {
 
 const million = 1_000_000
 
-func newBank(t testing.TB) *bank {
-	t.Helper()
+func newBank(tb testing.TB) *bank {
+	tb.Helper()
 	m, err := memory.New(memory.Options{MaxBytes: 4 << 20})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = m.Close() })
+	tb.Cleanup(func() { _ = m.Close() })
 	return &bank{Store: m, accounts: map[string]*account{}, now: func() int64 { return time.Now().UnixMicro() }}
 }
 
@@ -305,25 +305,28 @@ func bucket(perSecond, burst int64, h sluice.Hybrid) *sluice.Limit {
 }
 
 // open returns a hybrid store over a bank.
-func open(t testing.TB, b sluice.Grantor, o hybrid.Options) *hybrid.Store {
-	t.Helper()
+func open(tb testing.TB, b sluice.Grantor, o hybrid.Options) *hybrid.Store {
+	tb.Helper()
 	s, err := hybrid.New(b, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return s
 }
 
-func take(t testing.TB, s sluice.Store, l *sluice.Limit, n int64) sluice.Decision {
-	t.Helper()
+func take(tb testing.TB, s sluice.Store, l *sluice.Limit, n int64) sluice.Decision {
+	tb.Helper()
 	d, err := s.Decide(context.Background(), sluice.Request{Limit: l, Key: key, Cost: n})
 	if err != nil {
-		t.Fatalf("Decide: %v", err)
+		tb.Fatalf("Decide: %v", err)
 	}
 	return d
 }
+
+// pass lets time pass in a bubble of package synctest.
+func pass(d time.Duration) { <-time.After(d) }

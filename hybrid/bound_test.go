@@ -64,7 +64,7 @@ func lossy(t *testing.T, seed uint64) {
 	}
 	b := newBank(t)
 	b.fault = func(ctx context.Context, _ []sluice.Claim, handle func()) error {
-		time.Sleep(time.Duration(roll(1000)) * time.Microsecond)
+		pass(time.Duration(roll(1000)) * time.Microsecond)
 		switch roll(10) {
 		case 0:
 			return errLost // before
@@ -77,7 +77,7 @@ func lossy(t *testing.T, seed uint64) {
 				handle()
 			case <-ctx.Done():
 				go func() {
-					time.Sleep(time.Duration(roll(3000)) * time.Millisecond)
+					pass(time.Duration(roll(3000)) * time.Millisecond)
 					handle()
 				}()
 				return fmt.Errorf("%w: %w", ctx.Err(), sluice.ErrUnknownOutcome)
@@ -109,9 +109,9 @@ func lossy(t *testing.T, seed uint64) {
 						m.spend(time.Now().UnixMicro(), n)
 					}
 					if roll(200) == 0 {
-						time.Sleep(time.Duration(roll(1000)) * time.Millisecond)
+						pass(time.Duration(roll(1000)) * time.Millisecond)
 					}
-					time.Sleep(time.Duration(roll(2000)) * time.Microsecond)
+					pass(time.Duration(roll(2000)) * time.Microsecond)
 				}
 			})
 		}
@@ -125,7 +125,7 @@ func lossy(t *testing.T, seed uint64) {
 	b.mu.Lock()
 	b.fault = nil
 	b.mu.Unlock()
-	time.Sleep(5 * time.Second) // for calls that are handled late
+	pass(5 * time.Second) // for calls that are handled late
 	most := float64(limit.Capacity()) + 10*float64(limit.Rate().Count())
 	t.Logf("%d units of %.0f, excess %.1f", m.total, most, m.excess)
 	if m.excess > 0.5 {

@@ -25,7 +25,7 @@ func TestCredit(t *testing.T) {
 			if st := s.stats(); st.Unreported != 5 || st.Over != 5 {
 				t.Fatalf("round %d: %+v", round, st)
 			}
-			time.Sleep(2 * period)
+			pass(2 * period)
 			if st := s.stats(); st.Unreported != 0 || s.used() != int64(6*(round+1)) {
 				t.Fatalf("round %d: %d used, %+v", round, s.used(), st)
 			}
@@ -56,7 +56,7 @@ func TestCreditIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(10 * ms)
+			pass(10 * ms)
 		}
 		if m.excess > processes*credit || m.excess < credit || m.total < burst+100 {
 			t.Errorf("%.1f units more than the limit: %d in all", m.excess, m.total)
@@ -84,7 +84,7 @@ func TestCreditEqualToTheLimit(t *testing.T) {
 			if time.Since(began) > 0 {
 				waited++
 			}
-			time.Sleep(1250 * time.Microsecond)
+			pass(1250 * time.Microsecond)
 		}
 		if waited > 0 {
 			t.Errorf("%d requests waited", waited)
@@ -120,7 +120,7 @@ func TestBoundedMemory(t *testing.T) {
 			if err := hybrid.Check(s); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(ms)
+			pass(ms)
 		}
 		keys, local := 0, uint64(0)
 		for _, st := range s.Stats() {

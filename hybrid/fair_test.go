@@ -31,7 +31,7 @@ func (l *load) run(t *testing.T, until time.Time) {
 		if d.Allowed {
 			l.allowed++
 		}
-		time.Sleep(pause)
+		pass(pause)
 	}
 }
 

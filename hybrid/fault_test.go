@@ -41,7 +41,7 @@ func TestGrantsEnd(t *testing.T) {
 				began := time.Now()
 				s.set(hang)
 				for time.Since(began) < c.passes {
-					time.Sleep(10 * ms)
+					pass(10 * ms)
 				}
 				s.ahead = c.ahead
 				if _, ok := s.store.DecideLocally(sluice.Request{Limit: s.limit, Key: key, Cost: 1}); ok != c.local {
@@ -77,7 +77,7 @@ func TestLostAnswers(t *testing.T) {
 					}
 				}
 				s.set(nil)
-				time.Sleep(3 * time.Second)
+				pass(3 * time.Second)
 				st := s.stats()
 				if st.Unreported != 0 || st.Unspent != 0 || s.held() != 0 || st.Granted != st.Spent+st.Returned+st.Expired {
 					t.Errorf("%d units in hand: %+v", s.held(), st)
@@ -100,7 +100,7 @@ func TestRefusedClaims(t *testing.T) {
 		})
 		for range 100 {
 			_, _ = s.store.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: 1})
-			time.Sleep(10 * ms)
+			pass(10 * ms)
 		}
 		for seq, n := range seqs {
 			if n != 1 {
@@ -108,7 +108,7 @@ func TestRefusedClaims(t *testing.T) {
 			}
 		}
 		s.set(nil)
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if st := s.stats(); s.held() != 0 || st.Unreported != 0 {
 			t.Errorf("%d units in hand: %+v", s.held(), st)
 		}
@@ -144,7 +144,7 @@ func TestCallersLeave(t *testing.T) {
 			t.Errorf("while the claim is repeated: called %v, %+v", called, d)
 		}
 		s.set(nil)
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if used := s.used(); used != 9-3 { // three have come back since
 			t.Errorf("%d units are used, want 9 less 3", used)
 		}
@@ -204,15 +204,15 @@ func TestCloseDuringCalls(t *testing.T) {
 						errs <- err
 						return
 					}
-					time.Sleep(ms)
+					pass(ms)
 				}
 			}()
 		}
-		time.Sleep(300 * ms)
+		pass(300 * ms)
 		if err := s.store.Close(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(10 * ms)
+		pass(10 * ms)
 		cancel() // for callers whose own claims hang
 		for range cap(errs) {
 			if err := <-errs; !errors.Is(err, sluice.ErrClosed) && !errors.Is(err, context.Canceled) {
@@ -245,7 +245,7 @@ func TestStoreThatHangs(t *testing.T) {
 		synctest.Wait()
 		for range 100 {
 			other(key)
-			time.Sleep(5 * ms)
+			pass(5 * ms)
 		}
 		for i := range 100 {
 			other(sluice.StringKey(string(rune('a' + i%20))))
@@ -263,7 +263,7 @@ func TestSameHolderAgain(t *testing.T) {
 				if err := s.store.Close(); err != nil { // without a drain
 					t.Fatal(err)
 				}
-				time.Sleep(max(0, later))
+				pass(max(0, later))
 				s.store = open(s.T, s.bank, hybrid.Options{Holder: 1, Seed: 2, Wall: func() int64 {
 					return time.Now().Add(min(0, later)).UnixNano()
 				}})

@@ -101,12 +101,12 @@ func TestSharesMove(t *testing.T) {
 		for _, l := range c.loads[:2] {
 			all.Go(func() { l.run(t, time.Now().Add(time.Second)) })
 		}
-		time.Sleep(500 * ms)
+		pass(500 * ms)
 		for range 3 {
 			if d := take(t, c.loads[2].store, c.loads[2].limit, 1); !d.Allowed {
 				t.Errorf("the first request of a process that wakes up: %+v", d)
 			}
-			time.Sleep(150 * ms)
+			pass(150 * ms)
 		}
 		all.Wait()
 	})

@@ -35,7 +35,7 @@ func onStage(t *testing.T, limit *sluice.Limit, test func(s *stage)) {
 		}})
 		test(s)
 		s.set(nil)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		if err := hybrid.Check(s.store); err != nil {
 			t.Error(err)
 		}
@@ -78,7 +78,7 @@ func (s *stage) take(n int, pause time.Duration) (allowed, called int) {
 		if c {
 			called++
 		}
-		time.Sleep(pause)
+		pass(pause)
 	}
 	return allowed, called
 }
@@ -134,7 +134,7 @@ func TestColdKeysAreExact(t *testing.T) {
 			if !called || d.Remaining != 999-int64(i)+int64(i)/50 {
 				t.Fatalf("request %d: called %v, %+v", i, called, d)
 			}
-			time.Sleep(20 * ms) // five in the time between synchronisations
+			pass(20 * ms) // five in the time between synchronisations
 			if i%50 == 49 {
 				break
 			}
@@ -178,7 +178,7 @@ func TestUnitsAreFetchedAhead(t *testing.T) {
 			if time.Since(began) > 0 {
 				waited++
 			}
-			time.Sleep(100 * time.Microsecond)
+			pass(100 * time.Microsecond)
 		}
 		if waited > 10 {
 			t.Errorf("%d of 10,000 requests waited for units", waited)
@@ -215,7 +215,7 @@ func TestDenialsAreKept(t *testing.T) {
 				if d, called := s.request(sluice.Request{Cost: 5, Floor: 10}); d.Allowed || !called {
 					t.Fatalf("called %v: %+v", called, d)
 				}
-				time.Sleep(c.after)
+				pass(c.after)
 				d, called := s.request(sluice.Request{Cost: c.cost, Floor: c.floor})
 				if called != c.called {
 					t.Errorf("called %v: %+v", called, d)
@@ -271,7 +271,7 @@ func TestOneProcessIsExact(t *testing.T) {
 			if d, _ := s.request(sluice.Request{Cost: 1}); d.Allowed {
 				sum++
 			}
-			time.Sleep(ms)
+			pass(ms)
 		}
 		if sum != 1000 {
 			t.Errorf("%d units of 1000", sum)
@@ -283,7 +283,7 @@ func TestOneProcessIsExact(t *testing.T) {
 func TestIdleUnitsReturn(t *testing.T) {
 	onStage(t, bucket(10_000, 10_000, sluice.Hybrid{}), func(s *stage) {
 		s.warm()
-		time.Sleep(2 * period)
+		pass(2 * period)
 		if n := s.held(); n != 0 {
 			t.Errorf("%d units are still in hand", n)
 		}
@@ -291,7 +291,7 @@ func TestIdleUnitsReturn(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		before := s.exchanges()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := s.exchanges() - before; n > 0 {
 			t.Errorf("%d calls without requests", n)
 		}
