@@ -147,20 +147,25 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *origins) []
 		}
 		s.follow(path+".limits", "is missing: the rule has no limit", "give one such as limit: {algorithm: token_bucket, rate: 100/m}")
 	}
-	p.Limits = build(s, given, "Limits", at, where)
-	p.Candidate = build(s, r.Candidate, "Candidate", func(i int) string { return fmt.Sprintf("%s.candidate[%d]", path, i) }, where)
+	p.Limits = r.build(s, path, given, "Limits", at, where)
+	p.Candidate = r.build(s, path, r.Candidate, "Candidate", func(i int) string { return fmt.Sprintf("%s.candidate[%d]", path, i) }, where)
 	return given
 }
 
-// build makes limits, and records where they come from.
-func build(s *source, given []Limit, field string, at func(int) string, where *origins) (limits []*sluice.Limit) {
+// build makes limits of the rule, and records where they come from.
+func (r *Rule) build(s *source, path string, given []Limit, field string, at func(int) string, where *origins) (limits []*sluice.Limit) {
 	for i := range given {
 		l := given[i].build(s, at(i))
+		if l != nil {
+			l = r.hybrid(s, path, at(i), l)
+		}
 		if l == nil {
 			where.bad = true
 			continue
 		}
-		where.set(fmt.Sprintf("%s[%d]", field, len(limits)), at(i))
+		made := fmt.Sprintf("%s[%d]", field, len(limits))
+		where.set(made, at(i))
+		where.set(made+".Hybrid", path+".hybrid")
 		limits = append(limits, l)
 	}
 	return limits

@@ -131,6 +131,7 @@ func (r *Rule) checkUnlimited(s *source, path string) {
 		{"count_status", len(r.CountStatus) > 0},
 		{"floor", r.Floor != 0},
 		{"ban", r.Ban != nil},
+		{"hybrid", r.Hybrid.given()},
 		{"max_wait", r.MaxWait != nil},
 		{"max_waiting", r.MaxWaiting != 0},
 		{"max_waiting_per_key", r.MaxWaitingPerKey != 0},
@@ -158,6 +159,7 @@ func (f *File) Warnings() Errors {
 	if f.Store.Redis == nil && s.has("on_store_error") {
 		s.followKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")
 	}
+	f.warnHybrid(s)
 	for i := range f.Classes {
 		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))
 	}

@@ -83,7 +83,7 @@ func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *poli
 	}
 	for i := range r.Overrides.List {
 		at := fmt.Sprintf("%s[%d]", list, i)
-		o, ok := r.Overrides.List[i].build(s, at, given)
+		o, ok := r.Overrides.List[i].build(s, at, given, &r.Hybrid)
 		if !ok {
 			where.bad = true
 			continue
@@ -105,8 +105,8 @@ func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *poli
 	}
 }
 
-// build makes an override.
-func (o *Override) build(s *source, path string, given []Limit) (p policy.Override, ok bool) {
+// build makes an override of a rule with the limits and the hybrid terms.
+func (o *Override) build(s *source, path string, given []Limit, hybrid *Hybrid) (p policy.Override, ok bool) {
 	p.Key = o.Key
 	if len(o.Key) == 0 {
 		s.follow(path+".key", "is missing", "give the value of each part of the rule's key")
@@ -129,6 +129,11 @@ func (o *Override) build(s *source, path string, given []Limit) (p policy.Overri
 		merged.Name = ""
 		l := merged.build(s, at(i))
 		if l == nil {
+			return p, false
+		}
+		l, bad := hybrid.override(l)
+		if bad != nil {
+			s.follow(at(i), "does not fit the rule: "+bad.String(), bad.remedy)
 			return p, false
 		}
 		p.Limits = append(p.Limits, l)
@@ -204,6 +209,11 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 		if l == nil {
 			e := inner.errs[0]
 			t.followSpot(at, strings.TrimPrefix(e.Path, ".")+" "+e.Problem, e.Suggestion)
+			return nil
+		}
+		l, bad := t.rule.Hybrid.override(l)
+		if bad != nil {
+			t.followSpot(at, "these numbers do not fit the rule: "+bad.String(), bad.remedy)
 			return nil
 		}
 		limits = append(limits, l)

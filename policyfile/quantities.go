@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -133,6 +134,55 @@ func readShare(d *decoder, path string, n ast.Node, v reflect.Value) {
 	v.Set(reflect.ValueOf(s))
 }
 
+// Portion is a number of units, or a share of what a limit gives at once: 100, 50% or 1/2. The zero Portion
+// has 0 units.
+type Portion struct {
+	Units int64
+	Share Share
+}
+
+// of returns the units of a portion of a capacity, rounded down.
+func (p Portion) of(capacity int64) int64 {
+	if p.Share.Parts <= 0 {
+		return p.Units
+	}
+	hi, lo := bits.Mul64(uint64(capacity), uint64(p.Share.Of))
+	n, _ := bits.Div64(hi, lo, uint64(p.Share.Parts)) // a share is at most the whole
+	return int64(n)
+}
+
+// ParsePortion reads a portion. The problem says what is wrong with the text. It is empty if the text is a
+// portion.
+func ParsePortion(text string) (p Portion, problem string) {
+	if strings.ContainsAny(text, "%/") {
+		p.Share, problem = ParseShare(text)
+		return p, problem
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return p, "is neither a number of units nor a share"
+	}
+	return Portion{Units: int64(n)}, ""
+}
+
+func readPortion(d *decoder, path string, n ast.Node, v reflect.Value) {
+	text := n.GetToken().Value
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+	default:
+		var ok bool
+		if text, ok = d.text(path, n); !ok {
+			return
+		}
+	}
+	p, problem := ParsePortion(text)
+	if problem != "" {
+		d.report(path, quote(text)+" "+problem, "write units as in 100, or a share of the limit as in 50% or 1/2")
+		return
+	}
+	v.Set(reflect.ValueOf(p))
+}
+
 // Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. A ratio above 10 needs its percent
 // sign, because 90 usually means nine tenths.
 type Ratio float64
@@ -192,7 +242,7 @@ type ByteRate sluice.Rate
 // String returns the rate in bytes.
 func (r ByteRate) String() string { return sluice.Rate(r).String() }
 
-var bits = regexp.MustCompile(`(?i)bits?\b|bps$`)
+var bitRate = regexp.MustCompile(`(?i)bits?\b|bps$`)
 
 // ParseByteRate reads a rate of bytes. The problem says what is wrong with the text. It
 // is empty if the text is a rate.
@@ -225,7 +275,7 @@ func readByteRate(d *decoder, path string, n ast.Node, v reflect.Value) {
 	r, problem := ParseByteRate(text)
 	if problem != "" {
 		suggestion := "write it as in 1MB/s, 64KiB/s or 10GB/h"
-		if bits.MatchString(text) {
+		if bitRate.MatchString(text) {
 			suggestion = "give bytes, an eighth of the bits, as in 1MB/s for 8 Mbit/s"
 		}
 		d.report(path, quote(text)+" "+problem, suggestion)

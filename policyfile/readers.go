@@ -26,6 +26,7 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[netip.Prefix]():       readPrefix,
 	reflect.TypeFor[Size]():               readSize,
 	reflect.TypeFor[Share]():              readShare,
+	reflect.TypeFor[Portion]():            readPortion,
 	reflect.TypeFor[Ratio]():              readRatio,
 	reflect.TypeFor[ByteRate]():           readByteRate,
 	reflect.TypeFor[policy.StatusRange](): readStatus,

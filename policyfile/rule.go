@@ -50,6 +50,9 @@ type Rule struct {
 	MaxWaiting int `yaml:"max_waiting" unit:"requests"`
 	// MaxWaitingPerKey is how many of them may have the same key. Default: a quarter of max_waiting.
 	MaxWaitingPerKey int `yaml:"max_waiting_per_key" unit:"requests"`
+	// Hybrid is true, or a mapping, for limits that each server decides in its own process, on units that
+	// the store in Redis granted to it. Default: false.
+	Hybrid Hybrid `yaml:"hybrid"`
 	// Bandwidth paces the bytes of each key's requests. Default: none.
 	Bandwidth *Bandwidth `yaml:"bandwidth"`
 	// Ban refuses a key for a time after too many denials. Default: none.

@@ -109,6 +109,10 @@ var valueTypes = []struct {
 		anyOf(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
 	},
 	{
+		"Portion", reflect.TypeFor[Portion](), "a number of units, or a share of what a limit gives at once: 100, 50% or 1/2",
+		anyOf(object{"type": "integer", "minimum": 0}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
+	},
+	{
 		"Ratio", reflect.TypeFor[Ratio](), "a number of 0 or more: 0.9, 1.5 or 90%; above 10 it needs the percent sign",
 		anyOf(object{"type": "number", "minimum": 0, "maximum": mostPlain}, text(ratios.String())),
 	},
@@ -138,6 +142,7 @@ func forms() map[reflect.Type]func(g *schemaOf, fields object) object {
 		reflect.TypeFor[Store]():      func(_ *schemaOf, fields object) object { return anyOf(object{"const": "memory"}, fields) },
 		reflect.TypeFor[RedisStore](): func(_ *schemaOf, fields object) object { return fields },
 		reflect.TypeFor[RedisTLS]():   func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
+		reflect.TypeFor[Hybrid]():     func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
 		reflect.TypeFor[Webhook]():    func(_ *schemaOf, fields object) object { return fields },
 	}
 }
@@ -431,6 +436,7 @@ var within = map[string]string{
 	"ValueMatch":  "rules: [{name: a, match: {header: {X-A: {%s}}}, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]",
 	"Rule":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, %s}]",
 	"KeyPart":     "rules: [{name: a, key: {part: client_ip, %s}, limit: {algorithm: token_bucket, rate: 5/s}}]",
+	"Hybrid":      "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 1000/s}, hybrid: {%s}}]",
 	"Cost":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {%s}}]",
 	"Ban":         "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
 	"WhenLimited": "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, when_limited: {body: a, %s}}]",

@@ -17,17 +17,6 @@ func TestWarnings(t *testing.T) {
 		"upstream: echo\non_store_error: deny\n" + rule:                                               "x.yaml:3:1: on_store_error: has no effect with the memory store, which does not fail; remove it, or give store: {redis: {…}}",
 		"upstream: echo\n" + strings.Replace(rule, "GET", "[PROPFIND, PURGE, FROB]", 1):               `x.yaml:3:114: rules[0].match.method[2]: "FROB" is not a registered method; the rule matches only clients that send exactly that; give methods such as GET, POST or PUT, if that is not what you mean`,
 	} {
-		f, err := Parse("x.yaml", []byte("version: 1\n"+text))
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		var got []string
-		for _, w := range f.Warnings() {
-			got = append(got, w.Error())
-		}
-		if strings.Join(got, "\n") != want {
-			t.Errorf("%s\n got %q\nwant %q", text, got, want)
-		}
+		checkWarnings(t, "version: 1\n"+text, want)
 	}
 }

@@ -49,9 +49,9 @@ func newExplain() *cobra.Command {
 				e := json.NewEncoder(out)
 				e.SetEscapeHTML(false)
 				e.SetIndent("", "  ")
-				return e.Encode(describe.NewExplanation(&t))
+				return e.Encode(describe.NewExplanation(&t, f.Store.Redis != nil))
 			}
-			_, err = io.WriteString(out, describe.Trace(&t))
+			_, err = io.WriteString(out, describe.Trace(&t, f.Store.Redis != nil))
 			return err
 		},
 	}

@@ -54,11 +54,19 @@ type ExplainedRule struct {
 	Failed  string `json:"failed,omitempty"`
 	Because string `json:"because,omitempty"`
 	// Limited is why the rule limits the request whatever its limits decide.
-	Limited string          `json:"limited,omitempty"`
-	Action  string          `json:"action,omitempty"`
-	Shadow  bool            `json:"shadow,omitempty"`
-	Key     []ExplainedPart `json:"key,omitempty"`
-	Limits  []LimitResult   `json:"limits,omitempty"`
+	Limited string           `json:"limited,omitempty"`
+	Action  string           `json:"action,omitempty"`
+	Shadow  bool             `json:"shadow,omitempty"`
+	Key     []ExplainedPart  `json:"key,omitempty"`
+	Limits  []ExplainedLimit `json:"limits,omitempty"`
+}
+
+// ExplainedLimit is the JSON of a limit in a trace.
+type ExplainedLimit struct {
+	LimitResult
+
+	// Hybrid describes the most and the least that a hybrid limit admits.
+	Hybrid string `json:"hybrid,omitempty"`
 }
 
 // ExplainedPart is the JSON of a part of a key.
@@ -68,8 +76,9 @@ type ExplainedPart struct {
 	Missing bool   `json:"missing,omitempty"`
 }
 
-// NewExplanation returns the JSON of a trace. It contains values of the request.
-func NewExplanation(t *policy.Trace) *Explanation {
+// NewExplanation returns the JSON of a trace. It contains values of the request. Remote means that the store is on another
+// machine.
+func NewExplanation(t *policy.Trace, remote bool) *Explanation {
 	e := &Explanation{
 		Method: t.Method, Path: t.Path, Variants: t.Variants, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
 		Matched: t.Matches(), Default: t.Default.String(), Refused: errorText(t.Refused), Stray: t.Stray, Rules: []ExplainedRule{},
@@ -93,7 +102,8 @@ func NewExplanation(t *policy.Trace) *Explanation {
 				x.Limited = "always"
 				break
 			}
-			x.Limits = append(x.Limits, NewLimitResult(&r.Results[j]))
+			m := &r.Results[j]
+			x.Limits = append(x.Limits, ExplainedLimit{NewLimitResult(m), ifRemote(Hybrid(m.Request.Limit), remote)})
 		}
 		e.Rules = append(e.Rules, x)
 	}

@@ -65,6 +65,7 @@ func rule(r *policy.Rule, remote bool) []line {
 	}
 	for _, l := range r.Limits {
 		add("may", named(r, l))
+		add("hybrid", ifRemote(Hybrid(l), remote))
 	}
 	for _, l := range r.Candidate {
 		add("tries", named(r, l))

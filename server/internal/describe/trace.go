@@ -10,8 +10,8 @@ import (
 )
 
 // Trace describes which rules a request matches, with keys and limits, and which condition of each other rule
-// fails. The text contains values of the request.
-func Trace(t *policy.Trace) string {
+// fails. The text contains values of the request. Remote means that the store is on another machine.
+func Trace(t *policy.Trace, remote bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s of %s from %s", t.Method, t.Path, t.Host, t.ClientIP)
 	if t.Class != "" {
@@ -50,13 +50,13 @@ func Trace(t *policy.Trace) string {
 		if r.Path != t.Path {
 			write(&b, []line{{"as", r.Path}})
 		}
-		write(&b, tracedRule(r))
+		write(&b, tracedRule(r, remote))
 	}
 	return b.String() + rest.String()
 }
 
 // tracedRule describes a rule that the request matches.
-func tracedRule(r *policy.TracedRule) []line {
+func tracedRule(r *policy.TracedRule, remote bool) []line {
 	var lines []line
 	var missing *policy.Part
 	for i := range r.Key {
@@ -79,6 +79,9 @@ func tracedRule(r *policy.TracedRule) []line {
 	listed := false
 	for i := range r.Results {
 		lines = append(lines, limitResult(&r.Results[i]))
+		if text := ifRemote(Hybrid(r.Results[i].Request.Limit), remote); text != "" && r.Results[i].Listed == policy.NotListed {
+			lines = append(lines, line{"hybrid", text})
+		}
 		listed = r.Results[i].Listed != policy.NotListed
 	}
 	if r.Denied != sluice.ReasonNone && !r.Rule.Always && !listed {

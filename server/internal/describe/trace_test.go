@@ -77,13 +77,13 @@ func TestTraceAndVerdictAgree(t *testing.T) {
 		}
 	}
 	for _, line := range undecided[1:] {
-		if !strings.Contains(Trace(&trace), line) {
-			t.Errorf("the trace lacks %q:\n%s", line, Trace(&trace))
+		if !strings.Contains(Trace(&trace, false), line) {
+			t.Errorf("the trace lacks %q:\n%s", line, Trace(&trace, false))
 		}
 	}
-	e := NewExplanation(&trace)
+	e := NewExplanation(&trace, false)
 	for i := range v.Results {
-		if got := NewLimitResult(&v.Results[i]); len(v.Results) != 2 || got != e.Rules[0].Limits[i] {
+		if got := NewLimitResult(&v.Results[i]); len(v.Results) != 2 || got != e.Rules[0].Limits[i].LimitResult {
 			t.Errorf("the verdict has %+v, and the trace %+v", got, e.Rules[0].Limits[i])
 		}
 	}
