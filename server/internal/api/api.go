@@ -35,10 +35,13 @@ type Options struct {
 	// DeniedKeys returns up to most keys of a rule that were denied lately, and whether there are
 	// more. The latest denial comes first. An empty rule means all rules. Required.
 	DeniedKeys func(rule string, most int) (keys []DeniedKey, more bool)
+	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
+	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
+	Hybrid func(rule string, most int) (limits []HybridLimit, keys []HybridKey, more bool)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
 	// Authorize returns an error for a request that may not make calls for operators. These calls
-	// reset and list keys, read the pressure on rules, and list, make and lift bans. Default: no
+	// reset and list keys, read the pressure on rules and the state of hybrid limits, and list, make and lift bans. Default: no
 	// request may.
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
@@ -75,6 +78,9 @@ func New(o Options) (*API, error) {
 	if o.OnVerdict == nil {
 		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
 	}
+	if o.Hybrid == nil {
+		o.Hybrid = func(string, int) ([]HybridLimit, []HybridKey, bool) { return nil, nil, false }
+	}
 	if o.AnswerFailed == nil {
 		o.AnswerFailed = func(error) {}
 	}
@@ -105,6 +111,7 @@ func New(o Options) (*API, error) {
 		"/v1/reset":     a.authorized(a.resetCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
 		"/v1/keys":      a.authorized(a.keyCalls()),
+		"/v1/hybrid":    a.authorized(a.hybridCalls()),
 		pressurePath:    a.authorized(a.pressureCalls()),
 		"/openapi.yaml": {{http.MethodGet, openAPI}},
 		"/":             {{http.MethodGet, a.index}},

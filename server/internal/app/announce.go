@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Announce prints where the server listens. For the quick start it also prints what to try.
+// Announce prints where the server listens and, if rules are hybrid, the mode of each rule. For the quick start it also
+// prints what to try.
 func (a *App) Announce(w io.Writer, quickStart bool) error {
 	var text strings.Builder
 	if quickStart {
@@ -20,6 +21,9 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 			if more := s.remark(a.notes(s.name)...); more != "" {
 				fmt.Fprintf(&text, "       %s\n", more)
 			}
+		}
+		if a.redis != nil {
+			text.WriteString(describeModes(a.engine.decider.Policy().Rules()))
 		}
 	}
 	_, err := io.WriteString(w, text.String())

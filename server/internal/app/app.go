@@ -166,7 +166,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: decider.Rules(), OnVerdict: a.engine.answered, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys,
+		Decider: decider.Rules(), OnVerdict: a.engine.answered, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
 		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
@@ -275,6 +275,7 @@ func (a *App) admin(rules *access.Rules) http.Handler {
 			"/v1/reset":           a.api.Reset(),
 			"/v1/bans":            a.api.Bans(),
 			"/v1/keys":            a.api.Keys(),
+			"/v1/hybrid":          a.api.Hybrid(),
 			"/v1/pressure":        a.api.Pressure(),
 			"/v1/pressure/{rule}": a.api.Pressure(),
 		},

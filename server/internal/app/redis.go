@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
@@ -52,7 +53,8 @@ type redis struct {
 	remote remote
 	denies atomic.Bool   // all rules deny while the store does not decide
 	local  *memory.Store // nil if the configuration has no local share
-	guard  *guard.Store
+	hybrid *hybrid.Store // over remote
+	guard  *guard.Store  // over hybrid
 	health health
 
 	stop    context.CancelFunc // ends the watch
@@ -73,12 +75,21 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 		return nil, err
 	}
 	r.remote.observe, r.remote.foreign = observe, failed
+	// A reload may bring the first rule that limits locally. Until then, the local store is empty.
+	r.local, err = memory.New(memory.Options{MaxBytes: int64(r.file.Local.MaxSize)})
+	if err != nil {
+		return nil, fmt.Errorf("store.redis.local: %w", err)
+	}
+	if r.hybrid, err = hybrid.New(&r.remote, hybrid.Options{}); err != nil {
+		r.close()
+		return nil, err
+	}
 	o := guard.Options{
-		Store:       &r.remote,
+		Store:       r.hybrid,
 		Deadline:    r.file.Deadline,
 		MaxInFlight: r.file.InFlight,
 		Default:     guard.Allow,
-		Inline:      true, // rueidisstore returns when the context ends
+		Inline:      true, // rueidisstore returns when the context ends, and so does the hybrid store
 		OnTransition: func(_, to guard.State, why error) {
 			switch to {
 			case guard.Closed:
@@ -92,16 +103,12 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 			logger.Debug("the store's breaker moved", "to", to, "error", why)
 		},
 	}
-	// A reload may bring the first rule that limits locally. Until then, the local store is empty.
-	r.local, err = memory.New(memory.Options{MaxBytes: int64(r.file.Local.MaxSize)})
-	if err != nil {
-		return nil, fmt.Errorf("store.redis.local: %w", err)
-	}
 	o.Local = r.local
 	if s := r.file.Local.Share; s != (policyfile.Share{}) {
 		o.Share = guard.Share{Of: s.Of, Parts: s.Parts}
 	}
 	if r.guard, err = guard.New(o); err != nil {
+		r.close()
 		return nil, err
 	}
 	if _, err := r.connect(ctx, firstPatience); err != nil {
@@ -376,6 +383,9 @@ func (r *redis) close() {
 		if r.stop != nil {
 			r.stop()
 			<-r.watched
+		}
+		if r.hybrid != nil {
+			_ = r.hybrid.Close() // it has nothing to write
 		}
 		r.disconnect()
 		if r.local != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// remote is the store in Redis that the guard calls. Until the first connection, its calls fail.
+// remote is the store in Redis that the hybrid store calls, and through it the guard. Until the first connection, its calls fail.
 type remote struct {
 	to      atomic.Pointer[redisstore.Store]
 	missing atomic.Pointer[error]

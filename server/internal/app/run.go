@@ -77,6 +77,9 @@ func (a *App) drain() error {
 	}
 	a.cut()
 	a.abandoned.Close()
+	if a.redis != nil {
+		a.redis.returnUnits()
+	}
 	err = errors.Join(err, a.each(func(s *server) error {
 		if s.name != Admin {
 			s.close()

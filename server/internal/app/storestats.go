@@ -10,6 +10,7 @@ func (a *App) publishStats() {
 	}
 	if a.redis != nil {
 		a.publishRedis()
+		a.publishHybrid()
 	}
 	m.Gauge("sluice_reservations_open", "Reservations of the decision API that are open.",
 		func() float64 { return float64(a.api.Open()) })

@@ -62,6 +62,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newServe(), newValidate(), newExplain(), newSchema(),
-		newPeek(), newReset(), newKeys(), newBan(), newUnban(), newBans(), newVersion())
+		newPeek(), newReset(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newVersion())
 	return root
 }

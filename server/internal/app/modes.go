@@ -1,0 +1,48 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/describe"
+)
+
+// mostModes bounds the hybrid limits, and the exact rules, that are listed.
+const mostModes = 20
+
+// describeModes describes how the rules of a policy over a store in Redis are decided: for each hybrid limit the most and
+// the least that it admits, and then the names of the exact rules. It is empty if no rule is hybrid.
+func describeModes(rules []*policy.Rule) string {
+	var b strings.Builder
+	var exact []string
+	hybrid := 0
+	for _, r := range rules {
+		before := hybrid
+		for _, l := range r.Limits {
+			bound := describe.Hybrid(l)
+			if bound == "" {
+				continue
+			}
+			if hybrid++; hybrid <= mostModes {
+				fmt.Fprintf(&b, "hybrid %s: %s\n", l.Name(), bound)
+			}
+		}
+		if hybrid == before && len(r.Limits) > 0 {
+			exact = append(exact, r.Name)
+		}
+	}
+	switch {
+	case hybrid == 0:
+		return ""
+	case hybrid > mostModes:
+		fmt.Fprintf(&b, "       and %d more limits\n", hybrid-mostModes)
+	}
+	if n := len(exact); n > mostModes {
+		exact = append(exact[:mostModes], fmt.Sprintf("and %d more", n-mostModes))
+	}
+	if len(exact) > 0 {
+		fmt.Fprintf(&b, "exact  %s\n", strings.Join(exact, ", "))
+	}
+	return b.String()
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func newHybrid() *cobra.Command {
+	var c client
+	var most int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "hybrid [RULE]",
+		Short: "Show what hybrid limits do, and the keys with the most granted units",
+		Long: "Show the hybrid limits of a running server, and the keys with the most granted units. Without\n" +
+			"RULE, the limits and keys of all rules are shown.\n\n" +
+			"The first table has, for each limit, the most and the least that it admits; the decisions on\n" +
+			"granted units (LOCAL), by a denial that the server kept (KEPT), and by the store (STORE); and by\n" +
+			"how many units a key was at most beyond its limit (EXCESS).\n\n" +
+			"The second table has, for each key, the units that all servers have of it (GRANTED), how many\n" +
+			"servers that are, and the units of this server: not spent yet, and not reported to the store\n" +
+			"yet. Each server has its own grants, so call each of them.\n\n" + about,
+		Example: "  sluice hybrid\n  sluice hybrid per-tenant --most 10",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{"most": {strconv.Itoa(most)}}
+			if len(args) > 0 {
+				query.Set("rule", args[0])
+			}
+			var answer json.RawMessage
+			if err := c.call(cmd.Context(), http.MethodGet, "/v1/hybrid?"+query.Encode(), nil, &answer); err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", answer)
+				return err
+			}
+			var h hybrids
+			if err := json.Unmarshal(answer, &h); err != nil {
+				return c.strange()
+			}
+			if err := h.print(cmd.OutOrStdout()); err != nil || !h.More {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n")
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&most, "most", 20, "`NUMBER` of keys to list at most, up to 1000")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the server's answer, in JSON")
+	c.register(cmd)
+	return cmd
+}
+
+// hybrids is what a server answers about hybrid limits.
+type hybrids struct {
+	Limits []struct {
+		Limit      string `json:"limit"`
+		Bound      string `json:"bound"`
+		Local      uint64 `json:"local"`
+		Cached     uint64 `json:"cached"`
+		Exact      uint64 `json:"exact"`
+		Excess     int64  `json:"excess"`
+		LastSyncMS *int64 `json:"last_sync_ms"`
+	}
+	Keys []struct {
+		Limit      string   `json:"limit"`
+		Key        []string `json:"key"`
+		Digest     string   `json:"digest"`
+		Escrow     int64    `json:"escrow"`
+		Holders    int      `json:"holders"`
+		Unspent    int64    `json:"unspent"`
+		Unreported int64    `json:"unreported"`
+		AgeMS      int64    `json:"age_ms"`
+		TillMS     int64    `json:"till_ms"`
+	}
+	More bool
+}
+
+func (h *hybrids) print(out io.Writer) error {
+	if len(h.Limits) == 0 {
+		_, err := fmt.Fprintln(out, "no limit is hybrid")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LOCAL\tKEPT\tSTORE\tEXCESS\tLAST SYNC\tLIMIT\tADMITS") // Flush reports errors
+	for i := range h.Limits {
+		l := &h.Limits[i]
+		last := "never"
+		if l.LastSyncMS != nil {
+			last = millis(*l.LastSyncMS) + " ago"
+		}
+		all := l.Local + l.Cached + l.Exact
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", percent(l.Local, all), percent(l.Cached, all), percent(l.Exact, all),
+			l.Excess, last, printable(l.Limit), printable(l.Bound))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(h.Keys) == 0 {
+		_, err := fmt.Fprintln(out, "\nno key has granted units")
+		return err
+	}
+	fmt.Fprintln(w, "\nGRANTED\tSERVERS\tUNSPENT\tUNREPORTED\tAGE\tENDS IN\tLIMIT\tKEY")
+	for i := range h.Keys {
+		k := &h.Keys[i]
+		key := keyText(k.Key)
+		if k.Key == nil {
+			key = "<" + printable(k.Digest) + ">"
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", k.Escrow, k.Holders, k.Unspent, k.Unreported, millis(k.AgeMS), millis(k.TillMS), printable(k.Limit), key)
+	}
+	return w.Flush()
+}
+
+// percent writes a part of a whole.
+func percent(part, whole uint64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(part)/float64(whole))
+}
