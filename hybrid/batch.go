@@ -64,7 +64,7 @@ func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) boo
 	if ok {
 		for _, e := range b.entries[:b.n] {
 			if e.hand.left < e.low {
-				s.runLow(e)
+				s.runLow(e, now.mono)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (b *local16) decide(rs []sluice.Request, out []sluice.Decision, now instant
 		if e.hand.has(r.Cost, r.Floor, now) {
 			continue
 		}
-		if !e.denial.denies(r.Cost, r.Floor, now.mono) && now.mono >= e.pace.until {
+		if !e.denial.denies(r.Cost, r.Floor, now.mono) && !e.waits(now.mono) {
 			return false
 		}
 		allowed = allowed && r.Shadow
@@ -218,7 +218,7 @@ func (s *Store) countAll(rs []sluice.Request) []member {
 		}
 		e.request(r.Cost, now.mono)
 		of[i].hot, of[i].resets = e.hot, e.resets
-		if useful && e.hot && e.question == nil && now.mono >= e.exact && now.mono >= e.pace.until &&
+		if useful && e.hot && e.question == nil && now.mono >= e.exact && !e.waits(now.mono) &&
 			!e.hand.has(r.Cost, r.Floor, now) {
 			e.prefetch = true
 			s.wake(e)

@@ -62,12 +62,15 @@ func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, d *slui
 	if e.hand.has(cost, floor, now) {
 		e.spend(cost, now.mono, d)
 		if e.hand.left < e.low {
-			s.runLow(e)
+			s.runLow(e, now.mono)
 		}
 		e.unlock()
 		return true
 	}
 	ok := e.deny(cost, floor, now.mono, d)
+	if ok && e.pace.rate > 0 {
+		s.runLow(e, now.mono)
+	}
 	e.unlock()
 	return ok
 }
@@ -93,8 +96,8 @@ func (e *entry) deny(cost, floor, now int64, d *sluice.Decision) bool {
 	case n.denies(cost, floor, now):
 		d.RetryAfter, d.ResetAfter = time.Duration(n.retryAt-now), time.Duration(max(n.reset, n.retryAt)-now)
 		d.Remaining = n.remaining
-	case now < e.pace.until && cost <= e.terms.capacity-floor:
-		d.RetryAfter = time.Duration(e.pace.until - now)
+	case e.waits(now) && cost <= e.terms.capacity-floor:
+		d.RetryAfter = max(time.Duration(e.pace.until-now), time.Millisecond)
 		d.ResetAfter = max(d.RetryAfter, time.Duration(e.seen.resetAt-now))
 		d.Remaining = min(e.hand.left, cost-1)
 	default:
@@ -109,10 +112,21 @@ func (e *entry) deny(cost, floor, now int64, d *sluice.Decision) bool {
 	return true
 }
 
-// runLow calls for the synchronisation of an entry that has few units left.
-func (s *Store) runLow(e *entry) {
+// waits reports whether requests without units in hand are denied until the next claim, or until the
+// answer of the claim that is on its way.
+func (e *entry) waits(now int64) bool {
+	q := e.question
+	return now < e.pace.until || e.pace.rate > 0 && q != nil && q.flying && q.claim.Take == 0 && now-q.sent.mono < longestDenial/4
+}
+
+// runLow calls for the synchronisation of an entry that has few units left. If its claims are
+// paced, it is too early until shortly before the next claim.
+func (s *Store) runLow(e *entry, now int64) {
+	if e.pace.rate > 0 && now < e.pace.until-s.trip.slowest() {
+		return
+	}
 	e.low = math.MinInt64
-	e.prefetch = e.hand.birth != 0
+	e.prefetch = e.prefetch || e.question == nil && (e.hand.birth != 0 || e.pace.rate > 0)
 	s.wake(e)
 }
 

@@ -259,7 +259,7 @@ func (s *Store) learn(e *entry, q *question, now instant) {
 	if c.Want > 0 && g.Units == 0 && g.Free-c.Floor >= c.Least {
 		// There are units, but other processes have in hand what may be granted, or the grants
 		// would be too small: requests are exact for a while.
-		e.exact, e.pace = now.mono+v.sync, pace{}
+		e.exact, e.pace = now.mono+v.sync/ticks, pace{}
 		if share < c.Least {
 			e.exact = now.mono + max(v.sync, exactFor)
 		}
@@ -267,7 +267,6 @@ func (s *Store) learn(e *entry, q *question, now instant) {
 	}
 	if pause := e.pace.follow(v, c, g, demand, now.mono); pause > 0 {
 		e.pace.until = now.mono + pause - int64(float64(pause)*s.random()/8)
-		e.low = math.MinInt64
 	} else {
 		e.pace.until = 0
 	}

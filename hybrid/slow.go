@@ -80,7 +80,7 @@ func (s *Store) decideOn(ctx context.Context, r *sluice.Request) (d sluice.Decis
 		case e.hand.has(r.Cost, r.Floor, now):
 			e.spend(r.Cost, now.mono, &d)
 			if e.hand.left < e.low {
-				s.runLow(e)
+				s.runLow(e, now.mono)
 			}
 			e.unlock()
 			return d, nil

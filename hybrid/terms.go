@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
 )
 
 // terms are the numbers of one limit, as the store needs them.
@@ -31,10 +32,15 @@ func newTerms(l *sluice.Limit, t *tally, hotFrom uint64) *terms {
 		rate: float64(r.Count()) / float64(r.Period()), tally: t,
 	}
 	// Units are short while at most twice the reserve is free. The reserve is what the limit gives in
-	// twice the longest pause, so what pauses hold back is what the limit gives in longestDenial.
-	v.longest = int64(min(float64(min(v.sync, longestDenial)/4), float64(v.capacity)/(8*v.rate)))
+	// twice the longest pause, so what pauses hold back is what the limit gives in longestDenial. A
+	// bucket loses nothing by units that stay free. Windows and logs do, so their reserve is small.
+	part := float64(v.capacity) / 50
+	if l.Params().Kind == algo.KindBucket {
+		part = float64(v.capacity) / 4
+	}
+	v.longest = int64(min(float64(min(v.sync, longestDenial)/4), part/(2*v.rate)))
 	v.longest = max(v.longest, int64(time.Millisecond))
-	v.reserve = min(2*v.rate*float64(v.longest), float64(v.capacity)/4)
+	v.reserve = min(2*v.rate*float64(v.longest), part)
 	return v
 }
 
