@@ -189,15 +189,7 @@ func TestReloadKeepsUnits(t *testing.T) {
 	dir := t.TempDir()
 	s := serveIn(t, dir, config)
 	got := flood(t, "acme", "/api/orders", 120, s)
-	reloads := s.number(`sluice_config_reloads_total{outcome="applied"}`)
-	changed := "version: 1\n" + freePorts + patient(config) + "  - {name: more, match: {path: /more}, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}}\n"
-	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the reload", func() bool { return s.number(`sluice_config_reloads_total{outcome="applied"}`) > reloads })
+	s.reloadWith(dir, config+"  - {name: more, match: {path: /more}, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}}\n")
 	if lost := s.figure(`sluice_hybrid_units_total{limit="per-tenant",outcome="lost",rule="per-tenant"}`); lost != "0" {
 		t.Errorf("the reload lost %s units", lost)
 	}
@@ -209,4 +201,76 @@ func TestReloadKeepsUnits(t *testing.T) {
 	if status, text := s.ready(); status != http.StatusOK || !strings.Contains(text, "store: ok") {
 		t.Errorf("/readyz answers %d %q", status, text)
 	}
+}
+
+// reloadWith replaces the configuration of a server, and waits until it is in force.
+func (s *server) reloadWith(dir, config string) {
+	s.tb.Helper()
+	const applied = `sluice_config_reloads_total{outcome="applied"}`
+	before := s.number(applied)
+	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte("version: 1\n"+freePorts+patient(config)), 0o600); err != nil {
+		s.tb.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		s.tb.Fatal(err)
+	}
+	eventually(s.tb, "the reload", func() bool { return s.number(applied) > before })
+}
+
+// A reload may change the terms of a hybrid limit, and make it exact or hybrid: used units stay used, and the units that a
+// server has in hand are not lost.
+func TestReloadChangesHybridTerms(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	const exact = "hybrid: false"
+	terms := func(text string) string {
+		return strings.Replace(hybridExample(t, r), "hybrid: {sync: 1s, stranded: 10%}", text, 1)
+	}
+	dir := t.TempDir()
+	s := serveIn(t, dir, terms(exact))
+	got := flood(t, "acme", "/api/orders", 40, s)
+	for _, text := range []string{"hybrid: {sync: 100ms, stranded: 10%}", "hybrid: {sync: 200ms, stranded: 20%}", exact} {
+		s.reloadWith(dir, terms(text))
+		got += flood(t, "acme", "/api/orders", 60, s)
+	}
+	if got != 220 {
+		t.Errorf("%d of 220 requests were admitted, of a limit of 300", got)
+	}
+	useAll(t, got, s)
+	if figure := s.figure(`sluice_hybrid_keys{limit="per-tenant",rule="per-tenant"}`); !strings.HasPrefix(figure, "no ") {
+		t.Errorf("a rule that is exact again has the figure %s", figure)
+	}
+}
+
+// While Redis stands still, a server spends the units that it has in hand until its grant ends. Then the rule decides by its
+// on_store_error.
+func TestHybridSpendsOnThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	s := serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s']}}\nupstream: echo\non_store_error: deny\n", r.Addr())+`
+rules:
+  - name: hot
+    key: "header:X-Tenant"
+    limit: {algorithm: token_bucket, rate: 10000/h}
+    hybrid: {sync: 200ms, life: 1s, stranded: 50%}
+`)
+	flood(t, "acme", "/", 400, s)
+	inHand := func() float64 { return s.number(`sluice_hybrid_unspent_units{limit="hot",rule="hot"}`) }
+	eventually(t, "a large grant", func() bool { flood(t, "acme", "/", 40, s); return inHand() > 20 })
+	if err := r.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		if ok, err := s.as("acme", "/"); err != nil || !ok {
+			t.Fatalf("request %d without Redis: %t, %v", i+1, ok, err)
+		}
+	}
+	eventually(t, "the end of the grant", func() bool {
+		_, err := s.as("acme", "/")
+		return err != nil && strings.Contains(err.Error(), "answers 503")
+	})
+	if err := r.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "recovery", func() bool { ok, err := s.as("acme", "/"); return ok && err == nil })
 }
