@@ -242,7 +242,7 @@ func TestReloadChangesHybridTerms(t *testing.T) {
 	}
 }
 
-// While Redis stands still, a server spends the units that it has in hand until its grant ends. Then the rule decides by its
+// While Redis does not answer, a server spends the units that it has in hand until its grant ends. Then the rule decides by its
 // on_store_error.
 func TestHybridSpendsOnThroughAnOutage(t *testing.T) {
 	t.Parallel()
