@@ -195,7 +195,7 @@ func TestReloadKeepsUnits(t *testing.T) {
 	}
 	useAll(t, got, s)
 	out, err := exec.Command(program, "hybrid", "--server", s.urls["admin"]).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "never more than 300 in each 10m; up to 30 may be left unused") {
+	if err != nil || !strings.Contains(string(out), "never more than 300 in each 10m; up to 30 may be left unused\n") {
 		t.Errorf("sluice hybrid prints %s, %v", out, err)
 	}
 	if status, text := s.ready(); status != http.StatusOK || !strings.Contains(text, "store: ok") {

@@ -32,7 +32,7 @@ rules:
   - {name: paced, match: {path: /paced}, key: client_ip, bandwidth: {down: 1MB/s}}
   - {name: search, match: {path: /search}, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}}
 `
-	const want = `hybrid hot: never more than 1000 + 1000/s·t, and n × 1000 (credit) for n servers; up to 50 may be left unused
+	const want = `hybrid hot: never more than 1000 + 1000/s·t, and n × 1000 (credit) for n servers; up to 50 may be left unused, and what the limit gives in 100ms
 hybrid hot/daily: never more than 100000 in each day, and n × 100000 (credit) for n servers; up to 5000 may be left unused
 exact  login, search
 `

@@ -2,12 +2,14 @@ package describe
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
 
 // Hybrid describes the most and the least that a hybrid limit admits for a key, as in
-// "never more than 1000 + 100/s·t; up to 50 may be left unused". It is empty for an exact limit.
+// "never more than 1000 + 100/s·t; up to 50 may be left unused, and what the limit gives in 100ms". It is empty
+// for an exact limit.
 func Hybrid(l *sluice.Limit) string {
 	h := l.Hybrid()
 	if h == nil {
@@ -17,8 +19,16 @@ func Hybrid(l *sluice.Limit) string {
 	if h.Credit > 0 {
 		text += fmt.Sprintf(", and n × %d (credit) for n servers", h.Credit)
 	}
-	return text + fmt.Sprintf("; up to %d may be left unused", l.Escrow())
+	text += fmt.Sprintf("; up to %d may be left unused", l.Escrow())
+	if float64(l.Rate().Count())*heldBack.Seconds() >= l.Rate().Period().Seconds() {
+		text += fmt.Sprintf(", and what the limit gives in %v", heldBack)
+	}
+	return text
 }
+
+// heldBack is for how long a process may keep a denial, or leave units free for other processes. It matters only for a
+// limit that gives a unit in this time.
+const heldBack = 100 * time.Millisecond
 
 // most describes the most that a hybrid limit admits for a key in a time, without credit.
 func most(l *sluice.Limit, h *sluice.Hybrid) string {
