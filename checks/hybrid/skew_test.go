@@ -8,11 +8,11 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// TestSkewedClocks calls a server whose clock is far from the clocks of the processes, runs too fast and
+// TestServerClocks calls a server whose clock is far from the clocks of the processes, runs too fast and
 // too slow, and jumps forward and back. The laws hold on the server's clock. Only a jump forward by more
 // than a grant's life adds something: the server has booked the grants as used long ago, and processes
 // spend what they hold of them. That is the escrow's cap for each jump.
-func TestSkewedClocks(t *testing.T) {
+func TestServerClocks(t *testing.T) {
 	t.Parallel()
 	for range redistest.Times(t, 1) {
 		skewedClocks(t)

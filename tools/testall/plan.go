@@ -76,7 +76,7 @@ var lone = map[string][]string{
 var timed = map[string][]string{
 	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
 	"checks/faults":         {"TestHungMaster", "TestHungMasterUnguarded"},
-	"checks/hybrid":         {"TestFailoverAddsOneLimit", "TestFairness", "TestProcessesAreKilledAndStopped", "TestSkewedClocks", "TestSlotsMove"},
+	"checks/hybrid":         {"TestFailoverAddsOneLimit", "TestFairness", "TestProcessesAreKilledAndStopped", "TestServerClocks", "TestSlotsMove"},
 	"checks/redis":          {"TestBandwidth"},
 	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
 	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},

@@ -12,8 +12,8 @@
 //	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
 //	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-check] […]
 //
-// A full run of memory and http takes about six minutes on two cores and 4 GB, and one of redis or of hybrid
-// about three. Nothing else should run on the machine. Bars of memory and http that do not hold make the exit
+// A full run of memory and http takes about six minutes on two cores and 4 GB, one of redis about three, and
+// one of hybrid about five. Nothing else should run on the machine. Bars of memory and http that do not hold make the exit
 // status 1, bars of redis and hybrid with -check.
 package main
 

@@ -42,14 +42,15 @@ type Options struct {
 type size struct {
 	rounds int
 	length time.Duration // of a race
+	warm   time.Duration // before a race about many keys
 	admit  time.Duration // how long what is admitted is counted
 	plot   int           // the number of windows in the plot
 	local  int           // decisions in a round of the part local
 }
 
 var (
-	full  = size{rounds: 3, length: 1500 * time.Millisecond, admit: 10 * time.Second, plot: 8, local: 1_000_000}
-	short = size{rounds: 1, length: 100 * time.Millisecond, admit: 600 * time.Millisecond, plot: 2, local: 10_000}
+	full  = size{rounds: 3, length: 1500 * time.Millisecond, warm: 3 * time.Second, admit: 10 * time.Second, plot: 8, local: 1_000_000}
+	short = size{rounds: 1, length: 100 * time.Millisecond, warm: 50 * time.Millisecond, admit: 600 * time.Millisecond, plot: 2, local: 10_000}
 )
 
 // bench is one run.
@@ -133,6 +134,9 @@ func (b *bench) ledger() string { return filepath.Join(b.dir, b.name("ledger")) 
 
 // specs returns the processes of a subject, with these loads in all of them.
 func (b *bench) specs(subject string, loads func(process int) []fleet.Load) []fleet.Spec {
+	if subject == slowly {
+		subject = fleet.Hybrid
+	}
 	all := make([]fleet.Spec, processes)
 	for i := range all {
 		all[i] = fleet.Spec{
@@ -143,10 +147,17 @@ func (b *bench) specs(subject string, loads func(process int) []fleet.Load) []fl
 	return all
 }
 
+// slowly names hybrid limits that synchronise once a second. So more keys have enough requests between two
+// synchronisations to be granted.
+const slowly = "hybrid, sync 1s"
+
 // hybridly returns the terms that the subject needs.
 func hybridly(t fleet.Terms, subject string) fleet.Terms {
-	if subject == fleet.Hybrid {
+	switch subject {
+	case fleet.Hybrid:
 		t.Hybrid = &sluice.Hybrid{}
+	case slowly:
+		t.Hybrid = &sluice.Hybrid{Sync: time.Second}
 	}
 	return t
 }

@@ -28,20 +28,20 @@ func cell(part string, callers int) string { return fmt.Sprintf("%s-%d", part, c
 func metricOf(cell, metric string) string { return cell + "-" + metric }
 
 // raceSubjects are what races, in the order of the tables.
-var raceSubjects = []string{fleet.Exact, fleet.Hybrid, fleet.Memory, fleet.Naive}
+var raceSubjects = []string{fleet.Exact, fleet.Hybrid, slowly, fleet.Memory, fleet.Naive}
 
 // measureRace lets the callers of all processes decide as fast as they can, about limits that admit
 // everything. Each subject takes its turn in each round, with new processes.
 func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
-	exponent := 0.0
+	exponent, warmUp := 0.0, b.length/2
 	if keys > 1 {
-		exponent = 1
+		exponent, warmUp = 1, b.warm
 	}
 	values := map[string]map[string][]float64{}
 	for range b.rounds {
 		b.quiet = append(b.quiet, figures.Quiet())
 		for _, subject := range raceSubjects {
-			if !b.wants(part, subject) {
+			if !b.wants(part, subject) || subject == slowly && keys == 1 {
 				continue
 			}
 			terms := hybridly(roomyTerms(b.name(part)), subject)
@@ -50,7 +50,7 @@ func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
 			})
 			err := with(specs, func(all []*fleet.Process) error {
 				for _, callers := range raceCallers {
-					r := fleet.Race{Callers: callers, WarmUp: b.length / 2, Length: b.length, Zipf: exponent}
+					r := fleet.Race{Callers: callers, WarmUp: warmUp, Length: b.length, Zipf: exponent}
 					if err := b.raceOnce(ctx, subject, cell(part, callers), all, r, values); err != nil {
 						return err
 					}
@@ -106,8 +106,9 @@ func (b *bench) raceOnce(ctx context.Context, subject, cell string, all []*fleet
 	add(cell, float64(decided)/r.Length.Seconds())
 	add(metricOf(cell, metricP50), micros(took.Quantile(0.5)))
 	add(metricOf(cell, metricP99), micros(took.Quantile(0.99)))
-	// The calls of the warm-up, too: its decisions are not counted, so that the share is never too low.
-	add(metricOf(cell, metricCalls), float64(scripts(after)-scripts(before))/float64(decided))
+	// The calls include the calls of the warm-up, and so must the decisions.
+	share := float64(scripts(after)-scripts(before)) / (float64(decided) * float64(r.Length+r.WarmUp) / float64(r.Length))
+	add(metricOf(cell, metricCalls), share)
 	return nil
 }
 

@@ -14,7 +14,7 @@ const (
 	plotRight  = 20
 	topHeight  = 300
 	lowHeight  = 160
-	plotMargin = 64 // above the panels
+	plotMargin = 78 // above the panels
 	plotGap    = 56 // between them
 	plotFoot   = 48
 )
