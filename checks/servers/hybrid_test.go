@@ -274,3 +274,19 @@ rules:
 	}
 	eventually(t, "recovery", func() bool { ok, err := s.as("acme", "/"); return ok && err == nil })
 }
+
+// Charges that a hybrid limit took are given back as of an exact limit: here all of them, because no answer has a status
+// that counts.
+func TestHybridGivesBack(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	config := strings.Replace(hybridExample(t, r), "stranded: 10%}", "stranded: 10%}\n    count_status: [401]", 1)
+	a, b := serve(t, config), serve(t, config)
+	if got := flood(t, "acme", "/api/orders", 400, a, b); got != 800 {
+		t.Errorf("%d of 800 requests that do not count were admitted", got)
+	}
+	const local = `sluice_hybrid_decisions_total{by="local",limit="per-tenant",rule="per-tenant"}`
+	if n := a.number(local) + b.number(local); n < 100 {
+		t.Errorf("the servers decided %v of 800 requests by themselves", n)
+	}
+}
