@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/sluicehq/sluice"
 )
 
 // Drain reports all spent units and returns all others, so that other processes get them at once.
@@ -68,8 +70,7 @@ func (s *Store) drainOnce(ctx context.Context) (left int) {
 		claims = claims[n:]
 	}
 	for _, q := range claims { // the context has ended
-		q.grant.Err = errBusy
-		s.answer(q)
+		s.answer(q, &sluice.Grant{Err: errBusy})
 	}
 	return left
 }

@@ -43,11 +43,11 @@ func TestGrantsEnd(t *testing.T) {
 				for time.Since(began) < c.passes {
 					pass(10 * ms)
 				}
-				s.ahead = c.ahead
+				s.ahead.Store(int64(c.ahead))
 				if _, ok := s.store.DecideLocally(sluice.Request{Limit: s.limit, Key: key, Cost: 1}); ok != c.local {
 					t.Errorf("decided locally: %v", ok)
 				}
-				s.ahead = 0
+				s.ahead.Store(0)
 			})
 		})
 	}
@@ -274,4 +274,23 @@ func TestSameHolderAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store that panics in the background does not end the program. The claim has an unknown outcome.
+func TestStoreThatPanics(t *testing.T) {
+	onStage(t, bucket(10_000, 10_000, sluice.Hybrid{}), func(s *stage) {
+		s.warm()
+		panics := 0
+		s.set(func(context.Context, []sluice.Claim, func()) error {
+			panics++
+			panic("bank")
+		})
+		pass(period) // idle: the units go back
+		pass(period)
+		s.set(nil)
+		pass(3 * time.Second)
+		if n := s.held(); panics == 0 || n != 0 {
+			t.Errorf("%d panics, %d units in hand", panics, n)
+		}
+	})
 }

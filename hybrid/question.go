@@ -13,7 +13,6 @@ import (
 type question struct {
 	entry  *entry
 	claim  sluice.Claim
-	grant  sluice.Grant
 	sent   instant       // when the last attempt began
 	done   chan struct{} // closed at the end of the last attempt
 	flying bool          // an attempt is on its way
@@ -89,9 +88,9 @@ func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 }
 
 // answer handles the end of an attempt.
-func (s *Store) answer(q *question) {
+func (s *Store) answer(q *question, g *sluice.Grant) {
 	now := s.clock.now()
-	e, g := q.entry, &q.grant
+	e := q.entry
 	e.lock()
 	q.flying = false
 	close(q.done)
@@ -109,7 +108,7 @@ func (s *Store) answer(q *question) {
 		s.skip(g.Now)
 	default:
 		e.question = nil
-		s.settle(e, q, now)
+		s.settle(e, q, g, now)
 	}
 	if !e.idle() || e.hot {
 		s.wake(e)
@@ -126,8 +125,8 @@ func (e *entry) takeBack(q *question) {
 }
 
 // settle changes the entry by an answer of the store.
-func (s *Store) settle(e *entry, q *question, now instant) {
-	c, g, h := &q.claim, &q.grant, &e.hand
+func (s *Store) settle(e *entry, q *question, g *sluice.Grant, now instant) {
+	c, h := &q.claim, &e.hand
 	e.counts.granted += uint64(g.Units)
 	e.counts.returned += uint64(c.Returned)
 	since := h.unreported() // spent since the claim was made
@@ -159,7 +158,7 @@ func (s *Store) settle(e *entry, q *question, now instant) {
 		left := max(0, g.Till-g.Now) * 1000
 		h.till, h.deadline = g.Till, q.sent.plus(left-margin(left))
 	}
-	s.learn(e, q, now)
+	s.learn(e, q, g, now)
 }
 
 // begin handles the answer to a claim that was made without a grant in hand. What was spent on
@@ -230,8 +229,8 @@ func (e *entry) take(c *sluice.Claim, g *sluice.Grant, spent int64) {
 }
 
 // learn draws conclusions from an answer.
-func (s *Store) learn(e *entry, q *question, now instant) {
-	c, g, v, h := &q.claim, &q.grant, e.terms, &e.hand
+func (s *Store) learn(e *entry, q *question, g *sluice.Grant, now instant) {
+	c, v, h := &q.claim, e.terms, &e.hand
 	n := &e.seen
 	if n.since == 0 || c.Birth != h.birth {
 		n.since = now.mono
@@ -239,7 +238,7 @@ func (s *Store) learn(e *entry, q *question, now instant) {
 	n.offset = g.Now - now.mono/1000 // so that a local charge is not dated ahead of the server's time
 	n.free, n.escrow, n.holders, n.demands = g.Free, g.Escrow, g.Holders, g.Demands
 	n.resetAt = now.mono + int64(g.Decision.ResetAfter) + int64(float64(g.Units)/v.rate)
-	e.synced(q, now)
+	e.synced(q, g, now)
 	demand := e.demand.now(e.units, now.mono, v.sync)
 	share := v.escrow / int64(max(1, g.Holders))
 	e.low = math.MinInt64

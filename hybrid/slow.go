@@ -139,15 +139,15 @@ func (e *entry) count(now int64) {
 func (s *Store) decideByClaim(ctx context.Context, q *question) (d sluice.Decision, err error) {
 	q.entry.counts.exact++
 	q.entry.unlock()
-	s.fly(ctx, []*question{q})
+	g := s.fly(ctx, []*question{q})[0]
 	switch {
-	case q.grant.Err != nil:
-		return d, q.grant.Err
-	case q.grant.Stale:
+	case g.Err != nil:
+		return d, g.Err
+	case g.Stale:
 		c := &q.claim
 		return s.backend.Decide(ctx, sluice.Request{Limit: c.Limit, Key: c.Key, Cost: c.Take, Floor: c.Floor})
 	}
-	return q.grant.Decision, nil
+	return g.Decision, nil
 }
 
 // decideExactly lets the wrapped store decide a request. It unlocks the entry.

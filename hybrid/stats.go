@@ -49,8 +49,8 @@ func (e *entry) fold() {
 }
 
 // synced notes an answer of the store about a locked entry.
-func (e *entry) synced(q *question, now instant) {
-	t, g := e.terms.tally, &q.grant
+func (e *entry) synced(q *question, g *sluice.Grant, now instant) {
+	t := e.terms.tally
 	t.calls.Add(1)
 	t.lastSync.Store(now.wall)
 	t.syncTime.Store(now.mono - q.sent.mono)

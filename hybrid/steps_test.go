@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ type stage struct {
 	bank  *bank
 	store *hybrid.Store
 	limit *sluice.Limit
-	ahead time.Duration // of the wall clock
+	ahead atomic.Int64 // of the wall clock, in nanoseconds
 }
 
 // onStage runs a test in virtual time.
@@ -31,7 +32,7 @@ func onStage(t *testing.T, limit *sluice.Limit, test func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{T: t, bank: newBank(t), limit: limit}
 		s.store = open(t, s.bank, hybrid.Options{Holder: 1, Seed: 1, Wall: func() int64 {
-			return time.Now().Add(s.ahead).UnixNano()
+			return time.Now().UnixNano() + s.ahead.Load()
 		}})
 		test(s)
 		s.set(nil)

@@ -2,7 +2,7 @@ package hybrid
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -167,13 +167,15 @@ func (s *Store) start(group []*question) {
 	case s.flights <- struct{}{}:
 	default:
 		for _, q := range group {
-			q.grant = sluice.Grant{Err: errBusy}
-			s.answer(q)
+			s.answer(q, &sluice.Grant{Err: errBusy})
 		}
 		return
 	}
 	go func() {
-		defer func() { <-s.flights }()
+		defer func() {
+			_ = recover() // the claims have unknown outcomes then, and are repeated
+			<-s.flights
+		}()
 		ctx, cancel := context.WithTimeout(s.base, s.deadline)
 		defer cancel()
 		s.fly(ctx, group)
@@ -181,10 +183,10 @@ func (s *Store) start(group []*question) {
 }
 
 // errBusy is the error of a claim that was not made.
-var errBusy = fmt.Errorf("hybrid: too many calls are in flight")
+var errBusy = errors.New("hybrid: too many calls are in flight")
 
-// fly makes a call with claims, and handles the answers.
-func (s *Store) fly(ctx context.Context, group []*question) {
+// fly makes a call with claims, handles the answers, and returns them.
+func (s *Store) fly(ctx context.Context, group []*question) []sluice.Grant {
 	claims, grants := make([]sluice.Claim, len(group)), make([]sluice.Grant, len(group))
 	for i, q := range group {
 		claims[i] = q.claim
@@ -196,13 +198,13 @@ func (s *Store) fly(ctx context.Context, group []*question) {
 			s.trip.took(int64(time.Since(began)))
 		}
 		for i, q := range group {
-			q.grant = grants[i]
 			if !returned { // a panic, or the end of the goroutine
-				q.grant = sluice.Grant{Err: sluice.ErrUnknownOutcome}
+				grants[i] = sluice.Grant{Err: sluice.ErrUnknownOutcome}
 			}
-			s.answer(q)
+			s.answer(q, &grants[i])
 		}
 	}()
 	s.backend.Grant(ctx, s.holder, claims, grants)
 	returned = true
+	return grants
 }
