@@ -62,6 +62,9 @@ func (c *Concurrency) Full(w []uint64, now int64) bool {
 // Move copies a state into a larger slice of zeros.
 func (c *Concurrency) Move(dst, src []uint64) { copy(dst, src[:c.Words(int(src[concLeases]))]) }
 
+// Latest returns the time of the latest charge.
+func (c *Concurrency) Latest(w []uint64) int64 { return int64(w[concAt]) }
+
 // jump returns by how much the clock was set back since the latest charge. It returns zero for a
 // difference of up to a TTL.
 func (c *Concurrency) jump(w []uint64, now int64) int64 {

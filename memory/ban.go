@@ -48,8 +48,8 @@ func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *alg
 	return d
 }
 
-// putBan stores the state of a ban. If there is no room, the denial is not counted, but remains a
-// denial.
+// putBan stores the state of a ban. If the store has no room, the request stays denied, and putBan
+// does not count the denial.
 func (sh *shard) putBan(bp *location, l *sluice.Limit, k sluice.Key, state algo.State, now int64) {
 	e := sh.lookup(bp)
 	if e == nil {

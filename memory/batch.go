@@ -151,11 +151,11 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 		if now >= sh.nextUpkeep.Load() {
 			sh.scheduleUpkeep(now)
 		}
-		sh.upkeep(moveEntries, sweepEntries, now)
+		sh.upkeep(now)
 	}
 	for i := range b.items {
 		if it := &b.items[i]; !rs[i].Peek && rs[i].Cost > 0 && it.shard.lookup(&it.location) == nil {
-			it.shard.upkeep(moveEntries, sweepEntries, it.req.Now)
+			it.shard.relieve(it.key, it.req.Now)
 		}
 	}
 	for _, sh := range b.shards {

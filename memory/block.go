@@ -4,16 +4,16 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
-// An entry whose state does not fit refers to a block of the shard's slab. T holds the reference,
-// or zero if there is no block yet. V holds the class of the block's size.
+// A state that does not fit into its entry is in a block of the shard's slab. T of the entry is a
+// reference to the block, or zero if there is no block yet. V is the class of the block's size.
 
 // words returns the block of an entry. The entry must have one.
 func (sh *shard) words(e *entry) []uint64 {
 	return sh.slab.block(uint64(e.state.T), int(e.state.V))
 }
 
-// takeBlock returns a reference to a block of zeros, or 0 if there is no room. With reserve it may
-// exceed the store's bound, and always returns a block.
+// takeBlock returns a reference to a block of zeros, or 0 if the store has no room. If reserve is
+// set, takeBlock may exceed the store's bound, and always returns a block.
 func (sh *shard) takeBlock(class int, reserve bool) uint64 {
 	if n := sh.slab.need(class); n > 0 && !sh.store.grow(n) {
 		if !reserve {
@@ -93,7 +93,7 @@ func (sh *shard) convert(v *version, e *entry, now int64) bool {
 		e.state = algo.State{T: int64(ref), V: uint64(class)}
 	}
 	e.retag(makeTag(e.tag.Load(), v.index))
-	from.entries.Add(-1)
-	v.entries.Add(1)
+	sh.count(from, -1)
+	sh.count(v, 1)
 	return true
 }

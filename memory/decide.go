@@ -18,27 +18,42 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	if v == nil {
 		v = s.version(r.Limit)
 	}
-	if v.inline && !r.Peek && r.Ban == nil && s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), &d) {
+	if !v.inline || r.Peek || r.Ban != nil {
+		return s.decideSlow(&r)
+	}
+	a := s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), &d)
+	if a.key == 0 {
 		return d, nil
 	}
-	return s.decideSlow(&r)
+	return s.decideAbsent(v, a, &r)
 }
 
 // Take decides a request for cost units and nothing else. See sluice.Taker.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
 	if l != nil && cost >= 0 {
 		v := s.versions.cached(l)
-		if v != nil && v.inline && s.decideFast(v, k, cost, 0, 0, &d) {
-			return d, nil
+		if v != nil && v.inline {
+			a := s.decideFast(v, k, cost, 0, 0, &d)
+			if a.key == 0 {
+				return d, nil
+			}
+			return s.decideAbsent(v, a, &sluice.Request{Limit: l, Key: k, Cost: cost})
 		}
 	}
 	return s.Decide(ctx, sluice.Request{Limit: l, Key: k, Cost: cost})
 }
 
+// absent is what decideFast has computed about a key that it has not found: both halves of its
+// identity, and the time, or zero.
+type absent struct {
+	key, tag uint64
+	now      int64
+}
+
 // decideFast decides a request if the published table has an entry for its key, with the request's
-// version and an inline state. It locks only that entry. It returns false if the shard must be
-// locked.
-func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) bool {
+// version and an inline state. It locks only that entry. It returns an absent key if the shard must
+// be locked, and otherwise zero.
+func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) absent {
 	key := s.hashKey(v, k)
 	sh := s.shardOf(key)
 	t := sh.table.Load()
@@ -53,17 +68,17 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	i = t.first(i, key)
 	for entries[i].tag.Load()&^lockBit != tag {
 		if i++; entries[i].key.Load() != key {
-			return false
+			return absent{key, tag, req.Now}
 		}
 	}
 	e := &entries[i]
 	if !e.lock(tag) {
-		return false
+		return absent{key, tag, req.Now}
 	}
 	if sh.frozen.Load() || e.key.Load() != key || v.retired.Load() {
 		// The entry may have moved since then: it has another tag in that case.
 		e.tag.CompareAndSwap(tag|lockBit, tag)
-		return false
+		return absent{key, tag, req.Now}
 	}
 	if b := v.bucket; b != nil && floor|maxWait == 0 && s.clockFunc == nil {
 		if next, short, plain := b.Take(e.state, req.Now, cost); plain {
@@ -79,7 +94,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 			d.Remaining = b.Held(next)
 			d.ResetAfter = translate.Duration(b.Full(next))
 			s.leave(sh, e, tag, req.Now)
-			return true
+			return absent{}
 		}
 	}
 	if s.clockFunc != nil || req.Now < v.params.LatestState(e.state) {
@@ -92,7 +107,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	}
 	translate.Fill(d, v.params, &res)
 	s.leave(sh, e, tag, req.Now)
-	return true
+	return absent{}
 }
 
 // leave unlocks the entry, and does upkeep if it is due. Callers write out the decision first:
@@ -102,6 +117,38 @@ func (s *Store) leave(sh *shard, e *entry, tag uint64, now int64) {
 	if now >= sh.nextUpkeep.Load() {
 		sh.tryUpkeep(now)
 	}
+}
+
+// decideAbsent decides a request that decideFast could not decide, with the shard locked.
+func (s *Store) decideAbsent(v *version, a absent, r *sluice.Request) (d sluice.Decision, err error) {
+	p := location{a.key, a.tag, v, s.shardOf(a.key)}
+	ok, err := s.lockAt(&p)
+	switch {
+	case err != nil:
+		return d, err
+	case !ok:
+		return s.decideSlow(r)
+	}
+	sh := p.shard
+	e := sh.lookup(&p)
+	req := translate.Request(r)
+	// The time of a new key may be earlier than now, but not than a state that was given up: this
+	// may have been the key's own.
+	if req.Now = a.now; e != nil || a.now < sh.gaveUp || a.now == 0 {
+		req.Now = s.now()
+	}
+	sh.worked = 0
+	if e == nil {
+		d = sh.decideNew(&p, false, &req)
+	} else {
+		d = sh.decideFound(v, e, false, &req)
+	}
+	tend := sh.afterwards(req.Now)
+	sh.unlock()
+	if tend {
+		s.tend(sh, req.Now)
+	}
+	return d, nil
 }
 
 // decideSlow decides any request with the shard locked.
@@ -115,13 +162,23 @@ func (s *Store) decideSlow(r *sluice.Request) (d sluice.Decision, err error) {
 	sh := p.shard
 	sh.worked = 0
 	d = sh.decide(&p, r, &req)
-	// While keys move to another table, requests for keys of the old table come here.
-	if !r.Peek && sh.worked == 0 && (sh.old != nil || now >= sh.nextUpkeep.Load()) {
-		sh.scheduleUpkeep(now)
-		sh.upkeep(moveEntries, sweepHard, now)
-	}
+	tend := !r.Peek && sh.afterwards(now)
 	sh.unlock()
+	if tend {
+		s.tend(sh, now)
+	}
 	return d, nil
+}
+
+// afterwards does upkeep after a decision, if it is due, and reports whether it did. While keys move
+// to another table, requests for keys that have been moved come here.
+func (sh *shard) afterwards(now int64) bool {
+	if sh.worked > 0 || sh.old == nil && now < sh.nextUpkeep.Load() {
+		return false
+	}
+	sh.scheduleUpkeep(now)
+	sh.upkeep(now)
+	return true
 }
 
 // decide decides one request with the shard locked.

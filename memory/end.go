@@ -109,18 +109,25 @@ func (s *Store) lock(l *sluice.Limit, k sluice.Key) (location, int64, error) {
 	for {
 		v := s.version(l)
 		p := s.locate(v, k)
-		p.shard.lock()
-		switch {
-		case p.shard.closed:
-			p.shard.unlock()
-			return location{}, 0, sluice.ErrClosed
-		case v.retired.Load():
-			p.shard.unlock()
-			s.forget(v)
-			continue
+		if ok, err := s.lockAt(&p); ok || err != nil {
+			return p, s.now(), err
 		}
-		return p, s.now(), nil
 	}
+}
+
+// lockAt locks the shard of a location. It returns false if the location's version was given up.
+func (s *Store) lockAt(p *location) (bool, error) {
+	p.shard.lock()
+	if p.shard.closed {
+		p.shard.unlock()
+		return false, sluice.ErrClosed
+	}
+	if p.v.retired.Load() {
+		p.shard.unlock()
+		s.forget(p.v)
+		return false, nil
+	}
+	return true, nil
 }
 
 // Reset forgets the state of a limit's key, and its ban. See sluice.Store.

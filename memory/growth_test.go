@@ -2,7 +2,10 @@ package memory
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,4 +133,55 @@ func TestBatchesOfNewKeysFindRoom(t *testing.T) {
 		}
 		checkInvariants(t, s)
 	}
+}
+
+// TestTablesGrowConcurrently: while goroutines compete for the units of old keys, new keys make the
+// table grow, and others become fresh and make it shrink. Each key gets its units, no more and no less.
+func TestTablesGrowConcurrently(t *testing.T) {
+	t.Parallel()
+	s, err := New(Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys, units, goroutines = 300, 20, 4
+	kept, passing := lasting("kept", units), brief("passing", 1_000_000)
+	var admitted [keys]atomic.Int64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 4))
+			for i := range keys * units {
+				k := r.IntN(keys)
+				d, err := s.Take(t.Context(), kept, numbered(k), 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					admitted[k].Add(1)
+				}
+				if _, err := s.Take(t.Context(), passing, numbered(keys*units*g+i), 1); err != nil {
+					t.Error(err)
+					return
+				}
+				if i%1000 == 0 {
+					s.shards[0].giveUpAll(s.now())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for k := range keys {
+		for range units {
+			if d, err := s.Take(t.Context(), kept, numbered(k), 1); err != nil {
+				t.Fatal(err)
+			} else if d.Allowed {
+				admitted[k].Add(1)
+			}
+		}
+		if n := admitted[k].Load(); n != units {
+			t.Errorf("key %d got %d of %d units", k, n, units)
+		}
+	}
+	checkInvariants(t, s)
 }

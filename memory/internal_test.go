@@ -54,3 +54,15 @@ func brief(name string, units int64) *sluice.Limit {
 
 // micros returns a time as stores count it.
 func micros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+// giveUpAll gives up all states that equal fresh ones, as a store that is short of memory does.
+func (sh *shard) giveUpAll(now int64) {
+	for range 10 { // the table may be moved meanwhile
+		sh.lock()
+		if sh.old != nil {
+			sh.move(len(sh.old.entries), now)
+		}
+		sh.sweep(len(sh.now.entries), 0, now)
+		sh.unlock()
+	}
+}

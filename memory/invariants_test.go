@@ -23,6 +23,7 @@ func invariants(s *Store) error {
 		if sh.frozen.Load() != sh.closed || sh.pinned {
 			return fmt.Errorf("shard %d: frozen or pinned with nobody in it", i)
 		}
+		sh.settleCount()
 		if err := sh.invariants(counts); err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
 		}
@@ -66,7 +67,11 @@ func invariants(s *Store) error {
 
 // invariants adds to counts how many entries refer to each version.
 func (sh *shard) invariants(counts map[uint64]int64) error {
-	if sh.table.Load() != sh.now {
+	published := sh.now
+	if sh.old != nil {
+		published = sh.old
+	}
+	if sh.table.Load() != published || !published.published || sh.old != nil && sh.now.published {
 		return fmt.Errorf("another table is published")
 	}
 	blocks := make(map[uint64]int)
@@ -92,6 +97,12 @@ func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]
 	for i := range t.entries {
 		e := &t.entries[i]
 		key, tag := e.key.Load(), e.tag.Load()
+		if i < from { // it was moved: no decision can lock it
+			if tag != 0 {
+				return fmt.Errorf("entry %d was moved and has the tag %x", i, tag)
+			}
+			continue
+		}
 		if key == 0 {
 			if tag != 0 || e.state.T != 0 || e.state.V != 0 {
 				return fmt.Errorf("entry %d is empty and has a state", i)
@@ -101,10 +112,8 @@ func (sh *shard) checkTable(t *table, from int, last *uint64, counts map[uint64]
 		}
 		used++
 		switch home := t.home(key); {
-		case i < from:
-			return fmt.Errorf("entry %d was moved and is not empty", i)
-		case i == len(t.entries)-1:
-			return fmt.Errorf("the last entry is not empty")
+		case i >= len(t.entries)-sentinels:
+			return fmt.Errorf("entry %d at the end is not empty", i)
 		case tag&lockBit != 0:
 			return fmt.Errorf("entry %d is locked", i)
 		case key < *last:

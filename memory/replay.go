@@ -11,8 +11,8 @@ import (
 type replica struct {
 	params *algo.Params
 	state  algo.State
-	words  []uint64 // for a kind that is not inline
-	room   int      // words beyond the state, for charges to the copy
+	words  []uint64 // the state of a kind that is not inline
+	room   int      // words beyond the state, which charges to the copy may use
 }
 
 // copyOf returns a copy of the state at a location, with room for this many more words.

@@ -16,29 +16,35 @@ import (
 // frozen and then reads the lock bits. So at least one of the two sees the other.
 type shard struct {
 	// What fast decisions read, in a cache line that is seldom written.
-	table      atomic.Pointer[table] // where keys are, or are being moved to
+	table      atomic.Pointer[table] // where keys are, or are being moved from
 	frozen     atomic.Bool
 	nextUpkeep atomic.Int64 // the time at which a fast decision does upkeep next
 	_          [40]byte
 
 	mu    sync.Mutex
 	store *Store
-	now   *table // the table published in table
+	now   *table // where keys are, or are being moved to
 	// old is the table from which keys are being moved, if there is one. Keys above moved are
-	// still in it, at oldest or beyond.
+	// still in it, at oldest or beyond. It is the published table until all keys are moved.
 	old    *table
 	oldest int
 	moved  uint64
 
-	slab    slab
 	sweepAt int
-	number  int
+	worked  int   // entries moved or swept by the last operation that did so
+	inVain  int   // sweeps at the homes of new keys since the last that found a spare entry
+	gaveUp  int64 // the latest time at which a state was given up
+	// uncounted is what counted.entries lacks.
+	counted   *version
+	uncounted int64
 	// pinned keeps states that equal fresh ones, because a batch has prepared entries.
-	pinned bool
-	closed bool
-	shared uint64 // decisions that shared a state, or were denied, for lack of room
-	worked int    // entries moved or swept by the last operation that did so
+	pinned  bool
+	refused bool // the table could not grow, for lack of memory
+	closed  bool
+	number  int
+	shared  uint64 // decisions that shared a state, or were denied, for lack of room
 
+	slab     slab
 	banned   map[banID]bannedKey // the bans that can be listed
 	unlisted uint64              // bans without room in banned
 	_        [64]byte
@@ -56,9 +62,10 @@ func (sh *shard) unlock() {
 	sh.mu.Unlock()
 }
 
-// publish makes t the table where keys are, or are being moved to.
+// publish makes t the table where decisions search keys.
 func (sh *shard) publish(t *table) {
 	sh.now = t
+	t.published = true
 	sh.table.Store(t)
 }
 
@@ -68,9 +75,6 @@ func (sh *shard) init(s *Store, number int) {
 	sh.slab.last = -1
 	s.bytes.Add(sh.now.bytes())
 }
-
-// noKeys is the table of closed shards: fast decisions may still search it, and find nothing.
-var noKeys = newTable(firstSize)
 
 func (sh *shard) close() {
 	if sh.closed {
@@ -87,7 +91,7 @@ func (sh *shard) close() {
 	}
 	sh.banned = nil
 	sh.store.bytes.Add(-n)
-	sh.publish(noKeys)
+	sh.publish(newTable(firstSize)) // fast decisions may still search it, and find nothing
 	sh.old, sh.slab = nil, slab{last: -1}
 }
 
@@ -132,6 +136,30 @@ func (sh *shard) fresh(e *entry, now int64) bool {
 	return e.state.T == 0 || p.FreshWords(sh.words(e), now)
 }
 
+// spare reports whether an entry may be given up: it equals the entry of a new key, and already did
+// so stay microseconds ago.
+func (sh *shard) spare(e *entry, stay, now int64) bool {
+	e.hold()
+	index := e.version()
+	if index == banVersion {
+		return (&algo.Ban{}).Fresh(e.state, now)
+	}
+	p := sh.store.versions.at(index).params
+	if p.Inline() {
+		return p.FreshState(e.state, max(0, now-stay)) && p.FreshState(e.state, now)
+	}
+	if e.state.T == 0 {
+		return true
+	}
+	// A block is more memory than an entry, and is soon given up.
+	stay = min(stay, briefStay)
+	w := sh.words(e)
+	if p.Kind == algo.KindConcurrency && now-stay < p.Conc.Latest(w) && p.Conc.Latest(w) <= now {
+		return false // its leases have been released since then
+	}
+	return p.FreshWords(w, max(0, now-stay)) && p.FreshWords(w, now)
+}
+
 // drop releases what an entry refers to, before it is removed.
 func (sh *shard) drop(e *entry) {
 	index := e.version()
@@ -143,7 +171,25 @@ func (sh *shard) drop(e *entry) {
 	if !v.params.Inline() {
 		sh.freeBlock(e)
 	}
-	v.entries.Add(-1)
+	sh.count(v, -1)
+}
+
+// count adds to the number of entries that refer to a version. The shard keeps the sum for the
+// latest version, because many processors may use the version at once.
+func (sh *shard) count(v *version, n int64) {
+	if v != sh.counted {
+		sh.settleCount()
+		sh.counted = v
+	}
+	sh.uncounted += n
+}
+
+// settleCount adds what the shard has counted to the version.
+func (sh *shard) settleCount() {
+	if sh.uncounted != 0 {
+		sh.counted.entries.Add(sh.uncounted)
+	}
+	sh.counted, sh.uncounted = nil, 0
 }
 
 // remove removes the entry at a location.
@@ -159,7 +205,7 @@ func (sh *shard) remove(p *location) {
 // add returns a new entry for a location, or nil if there is no room. With reserve it may use the
 // last part of the table.
 func (sh *shard) add(p *location, now int64, reserve bool) *entry {
-	if !sh.makeRoom(now) && (!reserve || uint64(sh.keys())*lastDen >= sh.now.size*lastNum) {
+	if !sh.makeRoom(p.key, now) && (!reserve || uint64(sh.keys())*lastDen >= sh.now.size*lastNum) {
 		return nil
 	}
 	t, from := sh.tableOf(p.key)
@@ -176,7 +222,7 @@ func (sh *shard) add(p *location, now int64, reserve bool) *entry {
 		}
 	}
 	if p.tag>>1&versionMask != banVersion {
-		p.v.entries.Add(1)
+		sh.count(p.v, 1)
 	}
 	return &t.entries[i]
 }

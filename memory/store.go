@@ -22,7 +22,8 @@ type Store struct {
 	maxBytes     int64
 	denyWhenFull bool
 	versions     versions
-	scratch      sync.Pool // *batch
+	tended       atomic.Uint64 // the shard whose upkeep another one has done latest
+	scratch      sync.Pool     // *batch
 }
 
 var (
@@ -90,8 +91,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// now returns the time. While the caller holds an entry or a shard, the time is no earlier than
-// any time in its states, unless Options.Clock went back.
+// now returns the time. It is no earlier than any time in a state that the caller has locked, unless
+// Options.Clock went back.
 func (s *Store) now() int64 {
 	if s.clockFunc != nil {
 		return s.clockFunc()
@@ -107,8 +108,8 @@ const (
 
 // Stats are the figures of a store.
 type Stats struct {
-	// Keys is the number of states in memory, one for each limit and key whose state differs from
-	// a fresh one. It includes states that equal a fresh one but have not been swept yet.
+	// Keys is the number of states in memory, one for each limit and key. It includes states that
+	// equal a fresh one and have not been given up yet.
 	Keys int64
 	// Bytes is the memory of the store: tables, slabs, and what they need.
 	Bytes int64

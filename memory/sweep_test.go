@@ -39,11 +39,7 @@ func TestOnlyFreshStatesAreForgotten(t *testing.T) {
 		sh := &s.shards[0]
 		for now < start+micros(4*time.Second) {
 			now += 10_000
-			sh.lock()
-			for range 10 { // the table may be moved meanwhile
-				sh.upkeep(len(sh.now.entries)+keys*8, 2*len(sh.now.entries), now)
-			}
-			sh.unlock()
+			sh.giveUpAll(now)
 			live := 0
 			for i := range keys {
 				if until[i] <= now {
@@ -109,7 +105,7 @@ func TestKeysComeWhileATableShrinks(t *testing.T) {
 		sh.sweepAt = 0
 		for sh.old == nil && sh.now.size == large {
 			sh.lock()
-			sh.sweep(sweepHard, now)
+			sh.sweep(sweepEntries, 0, now)
 			sh.unlock()
 		}
 		for i := range 20_000 {
@@ -150,6 +146,7 @@ func TestBansAreSwept(t *testing.T) {
 		t.Fatalf("%d keys: bans are not counted among them", n)
 	}
 	checkInvariants(t, s)
+	now += longStay
 	for range 20_000 {
 		now += 1000
 		take(t, s, l, numbered(0), 1)

@@ -12,12 +12,22 @@ import (
 // 16 bytes of state. Two entries fill a cache line.
 type entry struct {
 	// key is the first half of the identity; zero marks an empty entry.
-	key atomic.Uint64
+	key half
 	// tag is the second half: 40 bits of hash, 23 of a version, and the lock bit.
-	tag atomic.Uint64
+	tag half
 	// Only the holder of the lock bit may use state, or the holder of the shard's mutex once it
 	// has found the bit clear.
 	state algo.State
+}
+
+// half is one half of an identity. In a published table it is read and written with atomics.
+type half uint64
+
+func (h *half) Load() uint64   { return atomic.LoadUint64((*uint64)(h)) }
+func (h *half) Store(x uint64) { atomic.StoreUint64((*uint64)(h), x) }
+
+func (h *half) CompareAndSwap(old, x uint64) bool {
+	return atomic.CompareAndSwapUint64((*uint64)(h), old, x)
 }
 
 const (
@@ -94,12 +104,15 @@ func (e *entry) retag(tag uint64) {
 	}
 }
 
-// put fills an entry in a frozen shard.
+// put fills an entry of a published table in a frozen shard.
 func (e *entry) put(key, tag uint64, state algo.State) {
 	e.retag(tag)
 	e.key.Store(key)
 	e.state = state
 }
+
+// empty empties an entry of a published table in a frozen shard.
+func (e *entry) empty() { e.put(0, 0, algo.State{}) }
 
 // table is an open-addressing table with linear probing, whose entries are in the order of their
 // keys (Amble and Knuth, "Ordered hash tables", 1974). A key's home is proportional to the key, so
@@ -107,22 +120,30 @@ func (e *entry) put(key, tag uint64, state algo.State) {
 // size goes through both tables in one pass.
 type table struct {
 	entries []entry
-	size    uint64 // homes are below it; the entries beyond hold displaced keys
+	size    uint64   // homes are below it; the entries beyond hold displaced keys
+	_       [64]byte // separates what all decisions read from what each new key writes
 	used    int
+	// published says that decisions may search the table with only an entry locked. Before, only
+	// the holder of the shard's mutex uses it, and writes without atomics.
+	published bool
 }
 
 // slack is how many entries a table has beyond its homes. At the highest load the displacement of
 // the last key exceeds it in about one of 10¹⁴ tables.
 const slack = 96
 
+// sentinels is how many entries at the end of a table are always empty. The first ends every search
+// for a key. A decision that finds it reads one entry more.
+const sentinels = 2
+
 func newTable(size uint64) *table {
-	return &table{entries: make([]entry, size+min(size, slack)+1), size: size}
+	return &table{entries: make([]entry, size+min(size, slack)+sentinels), size: size}
 }
 
 // tableBytes returns the memory of a table of a size, as the allocator rounds it up.
 func tableBytes(size uint64) int64 {
 	const page = 8192
-	n := int64(size+min(size, slack)+1)*entryBytes + 64
+	n := int64(size+min(size, slack)+sentinels)*entryBytes + 128
 	if n > page {
 		return (n + page - 1) / page * page
 	}
@@ -137,8 +158,7 @@ func (t *table) home(key uint64) int {
 	return int(hi)
 }
 
-// first returns the position of the first key that is not less than key, from position i on. The
-// last entry is always empty and ends every search.
+// first returns the position of the first key that is not less than key, from position i on.
 func (t *table) first(i int, key uint64) int {
 	// An empty entry has the key zero. Zero minus one is the largest number, so it ends the
 	// search.
@@ -168,14 +188,21 @@ func (t *table) insert(i int, key, tag uint64, state algo.State) bool {
 	for t.entries[end].key.Load() != 0 {
 		end++
 	}
-	if end == len(t.entries)-1 {
+	if end == len(t.entries)-sentinels {
 		return false
+	}
+	t.used++
+	if !t.published {
+		copy(t.entries[i+1:end+1], t.entries[i:end])
+		// A decision that has not yet seen that the shard is frozen may have locked the entry from which
+		// the tag comes.
+		t.entries[i] = entry{half(key), half(tag &^ lockBit), state}
+		return true
 	}
 	for ; end > i; end-- {
 		t.shift(end, end-1)
 	}
 	t.entries[i].put(key, tag, state)
-	t.used++
 	return true
 }
 
@@ -188,11 +215,30 @@ func (t *table) remove(i int) {
 		}
 		t.shift(i, i+1)
 	}
-	t.entries[i].put(0, 0, algo.State{})
+	t.entries[i].empty()
 	t.used--
 }
 
-// shift copies the entry at from to its neighbour.
+// isRun reports whether none of the n entries at position i is empty.
+func (t *table) isRun(i, n int) bool {
+	for end := i + n; i < end; i++ {
+		if t.entries[i].key.Load() == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// emptyTo empties the entries from a position to before another, unless there are none. It returns
+// -1, the position for none.
+func (t *table) emptyTo(from, to int) int {
+	for ; 0 <= from && from < to; from++ {
+		t.entries[from].empty()
+	}
+	return -1
+}
+
+// shift copies the entry at from to another position.
 func (t *table) shift(to, from int) {
 	e := &t.entries[from]
 	e.hold()

@@ -123,7 +123,11 @@ func TestShardAgainstMap(t *testing.T) {
 					sh.resize(size + firstSize)
 				}
 			case n == 8:
-				sh.upkeep(1+r.IntN(40), r.IntN(10), now)
+				if sh.worked = 0; sh.old != nil {
+					sh.move(1+r.IntN(40), now)
+				} else {
+					sh.sweep(r.IntN(10), 0, now)
+				}
 			}
 			if sh.keys() != len(model) {
 				t.Fatalf("seed %d, step %d: %d keys, want %d", seed, i, sh.keys(), len(model))

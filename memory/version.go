@@ -22,7 +22,7 @@ type version struct {
 	// algorithm is the part of id that does not come from the name.
 	algorithm uint64
 	_         [64]byte // separates fields that are read often from entries, which is written often
-	// entries counts the entries that refer to the version.
+	// entries counts the entries that refer to the version, with shard.uncounted of all shards.
 	entries atomic.Int64
 }
 
@@ -40,7 +40,11 @@ type versions struct {
 	free    []uint64
 	// retireAt is the number of versions at which unused ones are retired.
 	retireAt int
+	many     atomic.Bool // there are manyVersions or more
 }
+
+// manyVersions is how many versions there are at most without making limits on the fly.
+const manyVersions = 1 << 9
 
 func (vs *versions) init() {
 	vs.byLimit = make(map[*sluice.Limit]*version)
@@ -105,6 +109,7 @@ func (s *Store) register(l *sluice.Limit) *version {
 		vs.byID.Store(&all)
 	}
 	vs.byLimit[l] = v
+	vs.many.Store(len(vs.byLimit) >= manyVersions)
 	return v
 }
 
@@ -114,6 +119,7 @@ func (s *Store) retire() {
 	vs := &s.versions
 	for i := range s.shards {
 		s.shards[i].lock()
+		s.shards[i].settleCount()
 	}
 	all := *vs.byID.Load()
 	for l, v := range vs.byLimit {

@@ -1,0 +1,263 @@
+package memory
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// returning are limits of all algorithms whose states are fresh again after 100 ms or less.
+var returning = []sluice.Algorithm{
+	sluice.TokenBucket{Rate: sluice.PerSecond(50), Burst: 5},
+	sluice.TokenBucket{Rate: sluice.PerSecond(50), Burst: 5, WarmUp: 20 * time.Millisecond},
+	sluice.LeakyBucket{Rate: sluice.PerSecond(50), Queue: 5},
+	sluice.FixedWindow{Rate: sluice.Per(5, 50*time.Millisecond)},
+	sluice.FixedWindow{Rate: sluice.Per(5, 50*time.Millisecond), Opened: true},
+	sluice.SlidingWindow{Rate: sluice.Per(5, 50*time.Millisecond)},
+	sluice.SlidingCounter{Rate: sluice.Per(5, 50*time.Millisecond)},
+	sluice.SlidingLog{Rate: sluice.Per(5, 50*time.Millisecond)},
+	sluice.Concurrency{Max: 5, TTL: 50 * time.Millisecond},
+}
+
+// visit sends a request of a numbered key. A lease ends at once.
+func visit(t *testing.T, s *Store, l *sluice.Limit, i int) {
+	t.Helper()
+	r := sluice.Request{Limit: l, Key: numbered(i), Cost: 1, Member: 1}
+	d, err := s.Decide(t.Context(), r)
+	if err != nil || !d.Allowed {
+		t.Fatalf("%v, key %d: %+v, %v", l, i, d, err)
+	}
+	if l.Params().Kind == algo.KindConcurrency {
+		if err := s.Release(t.Context(), r.Charge(&d), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// upkeepAll does all upkeep that is due at a time, in all shards.
+func upkeepAll(s *Store, now int64) {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		for range 2 * (2 + len(sh.now.entries)/sweepEntries) {
+			sh.lock()
+			sh.upkeep(now)
+			sh.unlock()
+		}
+	}
+}
+
+// TestReturningKeysAreDecidedQuickly: keys whose states are fresh again at each visit keep their
+// entries, and are decided with only the entry locked.
+func TestReturningKeysAreDecidedQuickly(t *testing.T) {
+	t.Parallel()
+	for _, a := range returning {
+		now := int64(start)
+		s := open(t, &now, Options{Shards: 2})
+		l := sluice.MustLimit("returning", a)
+		const keys = 500
+		for i := range keys {
+			visit(t, s, l, i)
+		}
+		for n := range 5 {
+			now += briefStay * 9 / 10
+			upkeepAll(s, now)
+			if got := s.Stats().Keys; got != keys {
+				t.Fatalf("%v: %d keys at visit %d", l, got, n)
+			}
+			for i := range keys {
+				if !l.Params().Inline() {
+					visit(t, s, l, i)
+					continue
+				}
+				var d sluice.Decision
+				if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, &d); a != (absent{}) || !d.Allowed {
+					t.Fatalf("%v, key %d at visit %d: %+v, %+v", l, i, n, a, d)
+				}
+			}
+		}
+	}
+}
+
+// TestFreshStatesStayForAWhile: a state that nobody visits stays until longStay after it has become
+// fresh, and not much longer.
+func TestFreshStatesStayForAWhile(t *testing.T) {
+	t.Parallel()
+	for _, a := range returning {
+		now := int64(start)
+		s := open(t, &now, Options{Shards: 1})
+		l := sluice.MustLimit("stay", a)
+		const keys = 500
+		for i := range keys {
+			visit(t, s, l, i)
+		}
+		stay := int64(longStay)
+		if !l.Params().Inline() {
+			stay = briefStay
+		}
+		for now < start+stay {
+			upkeepAll(s, now)
+			if n := s.Stats().Keys; n != keys {
+				t.Fatalf("%v: %d keys after %dµs", l, n, now-start)
+			}
+			now += stay / 10
+		}
+		now += 200_000
+		upkeepAll(s, now)
+		if n := s.Stats().Keys; n != 0 {
+			t.Errorf("%v: %d keys are left %dµs after they were used", l, n, now-start)
+		}
+	}
+}
+
+// TestIdleStoreShrinks: a store with many fresh states and few requests, whose keys never return,
+// is small again within a minute.
+func TestIdleStoreShrinks(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 8})
+	empty := s.Stats().Bytes
+	l := brief("idle", 5)
+	const keys = 40_000
+	for i := range keys {
+		now += 10
+		take(t, s, l, numbered(i), 1)
+	}
+	full := s.Stats().Bytes
+	const perSecond = 400
+	for i := range 60 * perSecond {
+		now += 1_000_000 / perSecond
+		take(t, s, l, numbered(i%8), 1)
+	}
+	if st := s.Stats(); st.Keys > 10 || st.Bytes > empty+(full-empty)/50 {
+		t.Errorf("%d bytes empty, %d with %d keys; a minute later %+v", empty, full, keys, st)
+	}
+}
+
+// TestFloodOfKeysThatNeverReturn: a flood of new keys whose states are soon fresh takes no more memory
+// the longer it lasts, and pushes no other state out.
+func TestFloodOfKeysThatNeverReturn(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 4})
+	kept, l := lasting("kept", 5), brief("flood", 100)
+	const debtors = 500
+	for i := range debtors {
+		take(t, s, kept, numbered(i), 1+int64(i%5))
+	}
+	flood := func(from, seconds int) (most int64) {
+		const perSecond = 5000
+		for i := range seconds * perSecond {
+			now += 1_000_000 / perSecond
+			if d := take(t, s, l, numbered(from*perSecond+i), 1); !d.Allowed || d.Overflow {
+				t.Fatalf("new key %d: %+v", i, d)
+			}
+			if i%1000 == 0 {
+				most = max(most, s.Stats().Bytes)
+			}
+		}
+		return most
+	}
+	// Within four seconds the store has all the memory that it needs for this rate of new keys.
+	if first, later := flood(0, 4), flood(4, 8); later > first {
+		t.Errorf("%d bytes in the first seconds of the flood, %d later", first, later)
+	}
+	for i := range debtors {
+		if d := take(t, s, kept, numbered(i), 0); d.Remaining != 4-int64(i%5) {
+			t.Fatalf("key %d after the flood: %+v", i, d)
+		}
+	}
+}
+
+// TestFreshStatesMakeRoom: in a store that may not grow, states that equal fresh ones make room for
+// other keys, however short ago they were used.
+func TestFreshStatesMakeRoom(t *testing.T) {
+	t.Parallel()
+	for _, a := range []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerDay(1), Burst: 5},
+		sluice.SlidingLog{Rate: sluice.PerDay(5)},
+	} {
+		for _, shards := range []int{1, 16} {
+			now := int64(start)
+			s := open(t, &now, Options{MaxBytes: leastBytes, Shards: shards, DenyWhenFull: true})
+			l, returning := sluice.MustLimit("kept", a), brief("returning", 1000)
+			kept, visitors := 0, 0
+			// New keys with debts come, and four times as many that return at once.
+			for range leastBytes / 500 {
+				now += 1000
+				if d := take(t, s, l, numbered(kept), 1); !d.Allowed || d.Overflow {
+					t.Fatalf("%v in %d shards: new key %d, with %+v: %+v", l, shards, kept, s.Stats(), d)
+				}
+				kept++
+				for range 4 {
+					now += 1000
+					visitors++
+					if d := take(t, s, returning, numbered(visitors), 1); !d.Allowed || d.Overflow {
+						t.Fatalf("%v in %d shards: visitor %d, with %+v: %+v", l, shards, visitors, s.Stats(), d)
+					}
+				}
+			}
+			if st := s.Stats(); st.Bytes > leastBytes {
+				t.Errorf("%d bytes of %d", st.Bytes, leastBytes)
+			}
+			for i := range kept {
+				if d := take(t, s, l, numbered(i), 0); d.Remaining != 4 {
+					t.Fatalf("%v in %d shards: key %d: %+v", l, shards, i, d)
+				}
+			}
+		}
+	}
+}
+
+// TestCrowdedTablesStayEven: keys that are soon fresh and never return are given up where new keys
+// come, also after pauses in which all become fresh. If they were given up from one end of the table
+// to the other, the far end would fill up, and new keys would have no room in a table of which most
+// is empty.
+func TestCrowdedTablesStayEven(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 1})
+	l := sluice.MustLimit("even", sluice.TokenBucket{Rate: sluice.PerSecond(20), Burst: 1000})
+	sh := &s.shards[0]
+	const pause = 20_000
+	for i := range 8 * pause {
+		if i%pause == 0 {
+			now += longStay
+		}
+		now += int64(i % 2)
+		if d := take(t, s, l, numbered(i), 1); !d.Allowed || d.Overflow {
+			t.Fatalf("new key %d: %+v, with %+v", i, d, s.Stats())
+		}
+		if i%(pause/2) != 0 {
+			continue
+		}
+		for j := range sh.now.entries {
+			if key := sh.now.entries[j].key.Load(); key != 0 && j-sh.now.home(key) > slack {
+				t.Fatalf("with %d keys, a key lies %d entries from its home", sh.keys(), j-sh.now.home(key))
+			}
+		}
+	}
+}
+
+// TestSearchBehindAFullTable: a search for a key that belongs behind all entries ends.
+func TestSearchBehindAFullTable(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 1})
+	l := brief("full", 5)
+	full := newTable(firstSize)
+	for i := range full.entries[:len(full.entries)-sentinels] {
+		full.entries[i].key.Store(1)
+	}
+	sh := &s.shards[0]
+	empty := sh.now
+	sh.publish(full)
+	var d sluice.Decision
+	for i := range 100 {
+		if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, &d); a.key == 0 {
+			t.Errorf("key %d is found, and was never used", i)
+		}
+	}
+	sh.publish(empty)
+}
