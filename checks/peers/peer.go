@@ -40,7 +40,9 @@ type Peer struct {
 	Module string // the Go module it comes from
 	Keyed  bool   // whether keys have limits of their own
 	Mapped bool   // whether the keys are in a map that we put around it
-	New    func(Limit) (Limiter, error)
+	// Approximate says that it estimates how much a key has used.
+	Approximate bool
+	New         func(Limit) (Limiter, error)
 
 	// Middleware wraps a handler with the peer's own net/http middleware,
 	// keyed by the client's address. It is nil if the peer has none.
@@ -66,7 +68,7 @@ func All() []Peer {
 			Name: "ulule/limiter", Module: "github.com/ulule/limiter/v3", Keyed: true,
 			New: newUlule, Middleware: ululeMiddleware,
 		}, {
-			Name: "go-chi/httprate", Module: "github.com/go-chi/httprate", Keyed: true,
+			Name: "go-chi/httprate", Module: "github.com/go-chi/httprate", Keyed: true, Approximate: true,
 			New: newHTTPRate, Middleware: httprateMiddleware,
 		}, {
 			Name: "tollbooth", Module: "github.com/didip/tollbooth/v8", Keyed: true,

@@ -11,10 +11,17 @@ import (
 // judge compares the results with every bar.
 func judge(r figures.Results) []figures.Bar {
 	return []figures.Bar{
-		times(r, "token bucket over live keys, Zipf: ≤ 1.3 × floor-decision", "zipf", 1.3),
-		times(r, "token bucket over live keys, uniform: ≤ 1.5 × floor-decision", "uniform", 1.5),
-		faster(r, "Zipf: ≥ 2.2 × faster than the fastest peer", "zipf"),
-		faster(r, "uniform: ≥ 2.2 × faster than the fastest peer", "uniform"),
+		times(r, "token bucket over live keys, Zipf: ≤ 1.35 × floor-decision", "zipf", 1.35),
+		times(r, "token bucket over live keys, uniform: ≤ 1.2 × floor-decision", "uniform", 1.2),
+		faster(r, "Zipf: ≥ 2.2 × faster than the fastest peer", "zipf", 2.2),
+		faster(r, "uniform: ≥ 2.2 × faster than the fastest peer", "uniform", 2.2),
+		asLive(r, "returning keys, Zipf: ≤ 1.15 × live keys in the same race", "returning-zipf"),
+		asLive(r, "returning keys, uniform: ≤ 1.15 × live keys in the same race", "returning-uniform"),
+		asLive(r, "a mix, a tenth in debt: ≤ 1.15 × live keys in the same race", "mix"),
+		faster(r, "returning keys, Zipf: ≥ 2 × faster than the fastest peer", "returning-zipf", 2),
+		faster(r, "returning keys, uniform: ≥ 2 × faster than the fastest peer", "returning-uniform", 2),
+		first(r, "first visits, growing: ≤ 0.6 × the time of the fastest exact keyed peer", "first-growing"),
+		first(r, "first visits, while keys expire: ≤ 0.6 × the time of the fastest exact keyed peer", "first-steady"),
 		noAllocations(r),
 		noSlower(r),
 		times(r, "one hot key, parallel: ≤ 1.3 × floor-decision", "hot-parallel", 1.3),
@@ -50,7 +57,7 @@ func times(r figures.Results, promise, metric string, factor float64) figures.Ba
 	return figures.Bar{Promise: promise, Found: found, Measured: true, Holds: us <= factor*least}
 }
 
-func faster(r figures.Results, promise, metric string) figures.Bar {
+func faster(r figures.Results, promise, metric string, factor float64) figures.Bar {
 	us, ok1 := r.Median(metric, sluiceName)
 	name, best, ok2 := r.Least(metric, isPeer)
 	if !ok1 || !ok2 {
@@ -58,7 +65,34 @@ func faster(r figures.Results, promise, metric string) figures.Bar {
 	}
 	return figures.Bar{
 		Promise: promise, Found: fmt.Sprintf("%.2f × (%s, %.1f ns)", best/us, name, best),
-		Measured: true, Holds: best >= 2.2*us,
+		Measured: true, Holds: best >= factor*us,
+	}
+}
+
+// asLive holds if decisions are hardly slower than decisions about live keys.
+func asLive(r figures.Results, promise, metric string) figures.Bar {
+	us, ok1 := r.Median(metric, sluiceName)
+	live, ok2 := r.Median(metric, liveKeys)
+	ratio, ok3 := r.Ratio(metric, sluiceName, liveKeys)
+	if !ok1 || !ok2 || !ok3 {
+		return figures.Bar{Promise: promise}
+	}
+	return figures.Bar{
+		Promise: promise, Found: fmt.Sprintf("%.1f ns : %.1f ns = %s", us, live, ratio.Text(2)),
+		Measured: true, Holds: ratio.Median <= 1.15,
+	}
+}
+
+// first holds if first visits take at most 0.6 of the fastest exact peer's time.
+func first(r figures.Results, promise, metric string) figures.Bar {
+	us, ok1 := r.Median(metric, sluiceName)
+	name, best, ok2 := r.Least(metric, isExactKeyedPeer)
+	if !ok1 || !ok2 {
+		return figures.Bar{Promise: promise}
+	}
+	return figures.Bar{
+		Promise: promise, Found: fmt.Sprintf("%.0f ns : %.0f ns (%s) = %.2f", us, best, name, us/best),
+		Measured: true, Holds: us <= 0.6*best,
 	}
 }
 

@@ -23,27 +23,29 @@ type bench struct {
 
 // size is how much a run measures.
 type size struct {
-	rounds     int           // how often each subject takes its turn
-	liveKeys   int           // for zipf and uniform
-	sequence   int           // decisions per goroutine and turn, for zipf and uniform
-	turn       time.Duration // length of a turn where the key is one
-	heapKeys   int           // heap is sampled from so many keys to twice as many
-	heapPoints int           // samples of the heap
-	gcKeys     int           // keys alive while collections are timed
-	gcCycles   int           // collections timed
-	floodKeys  int           // keys thrown against the bound
-	floodBound int           // the bound, in bytes
+	rounds        int           // how often each subject takes its turn
+	liveKeys      int           // for zipf and uniform
+	sequence      int           // decisions per goroutine and turn, for zipf and uniform
+	firstKeys     int           // keys per turn, for first visits
+	algorithmKeys int           // keys of each algorithm
+	turn          time.Duration // length of a turn where the key is one
+	heapKeys      int           // heap is sampled from so many keys to twice as many
+	heapPoints    int           // samples of the heap
+	gcKeys        int           // keys alive while collections are timed
+	gcCycles      int           // collections timed
+	floodKeys     int           // keys thrown against the bound
+	floodBound    int           // the bound, in bytes
 }
 
 var full = size{
-	rounds: 7, liveKeys: 1_000_000, sequence: 1_000_000, turn: 100 * time.Millisecond,
+	rounds: 7, liveKeys: 1_000_000, sequence: 1_000_000, firstKeys: 1_000_000, algorithmKeys: 200_000, turn: 100 * time.Millisecond,
 	heapKeys: 1_000_000, heapPoints: 21,
 	gcKeys: 10_000_000, gcCycles: 31,
 	floodKeys: 10_000_000, floodBound: 64 << 20,
 }
 
 var short = size{
-	rounds: 3, liveKeys: 200_000, sequence: 100_000, turn: 10 * time.Millisecond,
+	rounds: 3, liveKeys: 200_000, sequence: 100_000, firstKeys: 100_000, algorithmKeys: 20_000, turn: 10 * time.Millisecond,
 	heapKeys: 100_000, heapPoints: 5,
 	gcKeys: 1_000_000, gcCycles: 9,
 	floodKeys: 1_000_000, floodBound: 6_400_000,
@@ -77,6 +79,9 @@ type part struct {
 var parts = []part{
 	{"clock", false, measureClock},
 	{"keys", false, measureKeys},
+	{"returning", false, measureReturning},
+	{"first", false, measureFirst},
+	{"algorithms", false, measureAlgorithms},
 	{"hot", false, measureHot},
 	{"allocs", false, measureAllocs},
 	{"heap", false, measureHeap},

@@ -50,6 +50,21 @@ func zipfDraw(n int, seed int64) func() int {
 	return func() int { return int(z.Uint64()) }
 }
 
+// debtors is how many keys of a mix return so soon that they are always in debt.
+const debtors = 300
+
+// mixDraw picks every key of n with the same probability, but one request in ten has one of the debtors,
+// in turn.
+func mixDraw(n int, seed int64) func() int {
+	uniform, i := uniformDraw(n, seed), 0
+	return func() int {
+		if i++; i%10 == 0 {
+			return i / 10 % min(debtors, n)
+		}
+		return uniform()
+	}
+}
+
 // uniformDraw picks every key of n with the same probability.
 func uniformDraw(n int, seed int64) func() int {
 	r := rand.New(rand.NewSource(seed))

@@ -68,13 +68,13 @@ func measureHotCase(b *bench, c hotCase) error {
 			}
 			count.Add(int64(n))
 		}
-		contenders = append(contenders, contender{s.name, opsFor(b.turn, c.goroutines, take), take})
+		contenders = append(contenders, contender{name: s.name, ops: opsFor(b.turn, c.goroutines, take), take: take})
 	}
 	for name, stat := range b.race(c.goroutines, contenders) {
 		b.results.Set(c.metric, name, stat)
 	}
 	for _, contender := range contenders {
-		if err := b.tolerate(c.metric, contender, wrong[contender.name].Load()); err != nil {
+		if err := b.tolerate(c.metric, contender.name, wrong[contender.name].Load()); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func measureHTTP(b *bench) error {
 		before := mallocs()
 		serve(0, 100*httpClients)
 		b.results.Set("http-allocs", name, figures.Once(float64(mallocs()-before)/(100*httpClients)))
-		contenders = append(contenders, contender{name, opsFor(b.turn, 1, serve), serve})
+		contenders = append(contenders, contender{name: name, ops: opsFor(b.turn, 1, serve), take: serve})
 	}
 	for _, m := range middlewares() {
 		if !b.wants("http", m.name) {

@@ -13,6 +13,8 @@ type contender struct {
 	name string
 	ops  int // decisions per goroutine and turn
 	take func(goroutine, ops int)
+	// ready prepares each turn, if it is not nil. It is not timed.
+	ready func()
 }
 
 // race gives every contender its turn in each round, so that a disturbance of the machine affects all of
@@ -32,6 +34,9 @@ func (b *bench) race(goroutines int, contenders []contender) map[string]figures.
 		b.quiet = append(b.quiet, figures.Quiet())
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)]
+			if c.ready != nil {
+				c.ready()
+			}
 			took := figures.Turn(goroutines, func(g int) { c.take(g, c.ops) })
 			if round > 0 {
 				times[c.name] = append(times[c.name], float64(took.Nanoseconds())/float64(c.ops))
@@ -62,12 +67,12 @@ func measureClock(b *bench) error {
 	anchor := time.Now()
 	var sum int64
 	for name, stat := range b.race(1, []contender{
-		{"time.Since", ops, func(_, ops int) {
+		{name: "time.Since", ops: ops, take: func(_, ops int) {
 			for range ops {
 				sum += int64(time.Since(anchor))
 			}
 		}},
-		{"time.Now", ops, func(_, ops int) {
+		{name: "time.Now", ops: ops, take: func(_, ops int) {
 			for range ops {
 				sum += time.Now().UnixNano()
 			}

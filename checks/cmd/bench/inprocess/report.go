@@ -26,6 +26,14 @@ nothing.`,
 			b.liveKeys, keyLen, goroutines, zipfExponent, goroutines),
 		decisionTable(b.results))
 	r.Add("Against floor-decision", "Denials are compared with the floor that admits.", ratioTable(b.results))
+	r.Add("Keys that return, and first visits",
+		fmt.Sprintf(`Keys and goroutines as above. Returning: the budget is full again at each visit. Mix: uniform, but one
+request in ten is of one of %d keys that are always in debt. First visits are of keys that were never seen:
+%d in an empty limiter, which grows; and %d in a limiter whose earlier keys have a full budget again.`,
+			debtors, b.firstKeys, b.firstKeys/4),
+		perSubject("ns", returningMetrics, cellOf(b.results)))
+	r.Add("Algorithms", fmt.Sprintf(`Nanoseconds of our store with each algorithm, over %d keys drawn uniformly, %d goroutines.`,
+		b.algorithmKeys, goroutines), algorithmTable(b.results))
 	r.Add("Memory", fmt.Sprintf(`Bytes of live heap per key, averaged over %d points from %d to %d live keys, with the least and the most;
 one full collection at %d keys; allocations of a decision on a known key. The floors have a fixed size.`,
 		b.heapPoints, b.heapKeys, 2*b.heapKeys, b.heapKeys), memoryTable(b.results))
@@ -41,8 +49,11 @@ this middleware sets.`, httpClients), httpTable(b.results))
 	return r
 }
 
+// A column of a table has the figures of one metric.
+type column struct{ metric, title string }
+
 // decisionMetrics are the columns of the table of decisions.
-var decisionMetrics = []struct{ metric, title string }{
+var decisionMetrics = []column{
 	{"zipf", "Zipf"},
 	{"uniform", "uniform"},
 	{"hot-serial", "hot, serial"},
@@ -51,17 +62,43 @@ var decisionMetrics = []struct{ metric, title string }{
 	{"denied-parallel", "denied, parallel"},
 }
 
+// returningMetrics are the columns of the table of keys that return, and of first visits.
+var returningMetrics = []column{
+	{"returning-zipf", "returning, Zipf"},
+	{"returning-uniform", "returning, uniform"},
+	{"mix", "mix"},
+	{"first-growing", "first visit, growing"},
+	{"first-steady", "first visit, keys expire"},
+}
+
 func decisionTable(r figures.Results) figures.Table {
-	return perSubject("ns", func(name, metric string) string {
+	return perSubject("ns", decisionMetrics, cellOf(r))
+}
+
+// cellOf returns the text of a figure.
+func cellOf(r figures.Results) func(name, metric string) string {
+	return func(name, metric string) string {
 		if s, ok := r[metric][name]; ok {
 			return s.Text(0)
 		}
 		return ""
-	})
+	}
+}
+
+func algorithmTable(r figures.Results) figures.Table {
+	t := figures.Table{append([]string{"ns"}, states...)}
+	for _, a := range algorithms() {
+		row := []string{a.name}
+		for _, state := range states {
+			row = append(row, cellOf(r)(a.name, "algorithm-"+state))
+		}
+		t.Append(row)
+	}
+	return t
 }
 
 func ratioTable(r figures.Results) figures.Table {
-	return perSubject("×", func(name, metric string) string {
+	return perSubject("×", decisionMetrics, func(name, metric string) string {
 		s, ok1 := r.Median(metric, name)
 		least, ok2 := r.Median(floorMetric(metric), floorDecision)
 		if !ok1 || !ok2 {
@@ -72,15 +109,15 @@ func ratioTable(r figures.Results) figures.Table {
 }
 
 // perSubject returns a table with a row per subject that has a cell, and a column per metric.
-func perSubject(unit string, cell func(name, metric string) string) figures.Table {
+func perSubject(unit string, columns []column, cell func(name, metric string) string) figures.Table {
 	head := []string{unit}
-	for _, m := range decisionMetrics {
+	for _, m := range columns {
 		head = append(head, m.title)
 	}
 	t := figures.Table{head}
-	for _, s := range subjects() {
+	for _, s := range append(subjects(), liveSubject()...) {
 		row := []string{s.name}
-		for _, m := range decisionMetrics {
+		for _, m := range columns {
 			row = append(row, cell(s.name, m.metric))
 		}
 		t.Append(row)

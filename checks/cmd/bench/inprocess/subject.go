@@ -23,6 +23,7 @@ type subject struct {
 	kind  kind
 	keyed bool // has a limit per key
 	own   bool // keeps its keys itself, not in a map we put around it
+	exact bool // counts exactly
 
 	// open makes one with room for this many keys.
 	open func(l peers.Limit, keys int) (peers.Limiter, error)
@@ -38,16 +39,16 @@ const (
 func subjects() []subject {
 	all := sluiceSubjects()
 	all = append(all,
-		subject{floorTable, bound, true, true, func(l peers.Limit, keys int) (peers.Limiter, error) {
+		subject{floorTable, bound, true, true, true, func(l peers.Limit, keys int) (peers.Limiter, error) {
 			return floor.NewTable(2*keys, math.MaxInt64), nil
 		}},
-		subject{floorDecision, bound, true, true, func(l peers.Limit, keys int) (peers.Limiter, error) {
+		subject{floorDecision, bound, true, true, true, func(l peers.Limit, keys int) (peers.Limiter, error) {
 			return floor.NewDecision(2*keys, l.Every, l.Burst), nil
 		}},
 	)
 	for _, p := range peers.All() {
 		open := func(l peers.Limit, _ int) (peers.Limiter, error) { return p.New(l) }
-		all = append(all, subject{p.Name, peer, p.Keyed, p.Keyed && !p.Mapped, open})
+		all = append(all, subject{p.Name, peer, p.Keyed, p.Keyed && !p.Mapped, !p.Approximate, open})
 	}
 	return all
 }
@@ -60,6 +61,11 @@ func isPeer(name string) bool {
 
 func isKeyedPeer(name string) bool {
 	return has(name, func(s subject) bool { return s.kind == peer && s.own })
+}
+
+// isExactKeyedPeer reports whether a subject is a peer with a limit per key that counts exactly.
+func isExactKeyedPeer(name string) bool {
+	return has(name, func(s subject) bool { return s.kind == peer && s.keyed && s.exact })
 }
 
 func has(name string, property func(subject) bool) bool {

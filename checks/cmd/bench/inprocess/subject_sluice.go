@@ -57,7 +57,7 @@ func tokenBucket(l peers.Limit) sluice.TokenBucket {
 
 // sluiceSubjects returns our store with a token bucket.
 func sluiceSubjects() []subject {
-	return []subject{{sluiceName, ours, true, true, func(l peers.Limit, _ int) (peers.Limiter, error) {
+	return []subject{{sluiceName, ours, true, true, true, func(l peers.Limit, _ int) (peers.Limiter, error) {
 		return newStore(roomy, tokenBucket(l))
 	}}}
 }
@@ -85,7 +85,7 @@ func sluiceAlgorithms() []subject {
 		{"concurrency", sluice.Concurrency{Max: 10}},
 	} {
 		open := func(peers.Limit, int) (peers.Limiter, error) { return newStore(roomy, a.Algorithm) }
-		all = append(all, subject{sluiceName + ", " + a.name, ours, true, true, open})
+		all = append(all, subject{sluiceName + ", " + a.name, ours, true, true, true, open})
 	}
 	return all
 }
