@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,8 @@ import (
 type load struct {
 	store             *hybrid.Store
 	limit             *sluice.Limit
-	rate              int // per second
+	rate              int        // per second
+	chance            *rand.Rand // nil: the times between requests are equal
 	requests, allowed int
 }
 
@@ -31,6 +33,9 @@ func (l *load) run(t *testing.T, until time.Time) {
 		if d.Allowed {
 			l.allowed++
 		}
+		if l.chance != nil {
+			pause = time.Duration(l.chance.ExpFloat64() * float64(time.Second) / float64(l.rate))
+		}
 		pass(pause)
 	}
 }
@@ -38,16 +43,24 @@ func (l *load) run(t *testing.T, until time.Time) {
 func (l *load) share() float64 { return float64(l.allowed) / float64(max(1, l.requests)) }
 
 // TestFairShares: with demands of 1:1:8 and a limit of half the sum, each process gets the same
-// share of what it requests.
+// share of what it requests. At the lowest scale, the small parts of the rate are less than a unit
+// in the longest pause, and requests come at random times.
 func TestFairShares(t *testing.T) {
-	for _, scale := range []int{100, 200, 1000, 5000} {
+	for _, scale := range []int{20, 100, 200, 1000, 5000} {
+		terms, sparse := sluice.Hybrid{}, scale < 80
+		if sparse { // a longer Sync, so that the process with few requests gets grants
+			terms = sluice.Hybrid{Sync: 500 * time.Millisecond, Stranded: 0.25}
+		}
 		synctest.Test(t, func(t *testing.T) {
 			b := newBank(t)
 			b.fault = delayed(200 * time.Microsecond)
-			limit := bucket(int64(5*scale), int64(5*scale), sluice.Hybrid{})
+			limit := bucket(int64(5*scale), int64(5*scale), terms)
 			loads := make([]*load, 3)
 			for i, rate := range []int{scale, scale, 8 * scale} {
 				loads[i] = &load{store: open(t, b, hybrid.Options{Holder: uint64(i + 1), Seed: uint64(i + 1)}), limit: limit, rate: rate}
+				if sparse {
+					loads[i].chance = rand.New(rand.NewPCG(1, uint64(i)))
+				}
 			}
 			start := time.Now()
 			phase := func(length time.Duration) {
@@ -62,7 +75,11 @@ func TestFairShares(t *testing.T) {
 			}
 			phase(2 * time.Second)
 			b.calls, b.decides = 0, 0
-			phase(3 * time.Second)
+			length := 3 * time.Second
+			if sparse {
+				length *= 20
+			}
+			phase(length)
 			sum := 0
 			for _, l := range loads {
 				sum += l.allowed
@@ -70,7 +87,7 @@ func TestFairShares(t *testing.T) {
 			}
 			t.Logf("in all %d, %v, calls %d, decides %d", sum, time.Since(start), b.calls, b.decides)
 			for _, l := range loads {
-				if got := l.share() / (float64(sum) / float64(30*scale)); got < 0.9 || got > 1.1 {
+				if got := l.share() / (float64(sum) / (float64(10*scale) * length.Seconds())); got < 0.9 || got > 1.1 {
 					t.Errorf("scale %d, %d requests a second: %.3f times the fair share", scale, l.rate, got)
 				}
 			}

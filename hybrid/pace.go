@@ -17,9 +17,11 @@ type pace struct {
 	until int64   // no claim before; requests without units in hand are denied
 }
 
-// accrue returns the units that the process may claim now.
-func (p *pace) accrue(now, longest int64) int64 {
-	p.carry += p.rate * float64(min(now-p.last, 2*longest))
+// accrue returns the units that the process may claim now. A pause without requests adds no more than
+// two long pauses do, or the units of two claims: a process with a small part of the rate claims less
+// often than that.
+func (p *pace) accrue(now, longest, least int64) int64 {
+	p.carry += min(p.rate*float64(now-p.last), max(2*p.rate*float64(longest), float64(2*least)))
 	p.last = now
 	return max(0, int64(p.carry))
 }

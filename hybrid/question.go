@@ -74,7 +74,7 @@ func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 		full -= h.left
 	}
 	if e.pace.rate > 0 {
-		full = min(full, e.pace.accrue(now, v.longest))
+		full = min(full, e.pace.accrue(now, v.longest, c.Least))
 	} else {
 		e.pace.last = now
 	}
