@@ -44,15 +44,13 @@ func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) boo
 	if len(rs) == 0 || len(rs) > mostLocal || len(rs) != len(out) {
 		return len(rs) == 0 && len(out) == 0 && !s.closed.Load()
 	}
-	var b local16
+	var b localBatch
 	for i := range rs {
 		r := &rs[i]
 		if !plain(r) {
 			return false
 		}
-		id := r.Limit.ID()
-		hash := s.table.hashOf(&id, r.Key)
-		e := s.table.shards[hash%shards].find(&id, r.Key, hash)
+		e := s.table.lookup(r.Limit, r.Key)
 		if e == nil {
 			return false
 		}
@@ -72,14 +70,14 @@ func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) boo
 	return ok
 }
 
-// local16 is a batch that is decided locally.
-type local16 struct {
+// localBatch is a batch that is decided locally.
+type localBatch struct {
 	of      [mostLocal]*entry // of each request
 	entries [mostLocal]*entry // each once, in the order of their serials
 	n       int
 }
 
-func (b *local16) add(i int, e *entry) {
+func (b *localBatch) add(i int, e *entry) {
 	b.of[i] = e
 	at := b.n
 	for at > 0 && b.entries[at-1].serial > e.serial {
@@ -93,13 +91,13 @@ func (b *local16) add(i int, e *entry) {
 	b.n++
 }
 
-func (b *local16) lock() {
+func (b *localBatch) lock() {
 	for _, e := range b.entries[:b.n] {
 		e.lock()
 	}
 }
 
-func (b *local16) unlock() {
+func (b *localBatch) unlock() {
 	for _, e := range b.entries[:b.n] {
 		e.unlock()
 	}
@@ -107,7 +105,7 @@ func (b *local16) unlock() {
 
 // decide decides the batch, or returns false and changes nothing. If a request is denied, only
 // shadows are charged.
-func (b *local16) decide(rs []sluice.Request, out []sluice.Decision, now instant) bool {
+func (b *localBatch) decide(rs []sluice.Request, out []sluice.Decision, now instant) bool {
 	allowed := true
 	for i := range rs {
 		r, e := &rs[i], b.of[i]
@@ -143,7 +141,7 @@ func (b *local16) decide(rs []sluice.Request, out []sluice.Decision, now instant
 }
 
 // undo takes back the charges of the first n requests.
-func (b *local16) undo(rs []sluice.Request, out []sluice.Decision, n int, allowed bool) {
+func (b *localBatch) undo(rs []sluice.Request, out []sluice.Decision, n int, allowed bool) {
 	for i := range n {
 		r, e := &rs[i], b.of[i]
 		charged := out[i].Allowed && !r.Peek && (allowed || r.Shadow)

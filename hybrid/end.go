@@ -52,9 +52,7 @@ func remote(c sluice.Charge) sluice.Charge {
 // correct changes the cost of a charge in hand. It returns false if the grant of the charge is gone
 // or reported, or has too few units left.
 func (s *Store) correct(c *sluice.Charge, actual int64) bool {
-	id := c.Limit.ID()
-	hash := s.table.hashOf(&id, c.Key)
-	e := s.table.shards[hash%shards].find(&id, c.Key, hash)
+	e := s.table.lookup(c.Limit, c.Key)
 	if e == nil {
 		return false
 	}
@@ -88,9 +86,7 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 		return sluice.ErrClosed
 	}
 	err := s.backend.Reset(ctx, l, k)
-	id := l.ID()
-	hash := s.table.hashOf(&id, k)
-	if e := s.table.shards[hash%shards].find(&id, k, hash); e != nil {
+	if e := s.table.lookup(l, k); e != nil {
 		e.lock()
 		e.forgive()
 		e.exact = 0

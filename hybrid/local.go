@@ -47,9 +47,7 @@ func plain(r *sluice.Request) bool {
 // decide decides a request on the units in hand, or by a denial that is kept. It returns false if
 // neither suffices.
 func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, d *sluice.Decision) bool {
-	id := l.ID()
-	hash := s.table.hashOf(&id, k)
-	e := s.table.shards[hash%shards].find(&id, k, hash)
+	e := s.table.lookup(l, k)
 	if e == nil {
 		return false
 	}

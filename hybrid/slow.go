@@ -27,9 +27,7 @@ func (s *Store) decideSlow(ctx context.Context, r *sluice.Request) (d sluice.Dec
 
 // peek allows what is in hand, and otherwise returns what the wrapped store allows.
 func (s *Store) peek(ctx context.Context, r *sluice.Request) (d sluice.Decision, err error) {
-	id := r.Limit.ID()
-	hash := s.table.hashOf(&id, r.Key)
-	if e := s.table.shards[hash%shards].find(&id, r.Key, hash); e != nil {
+	if e := s.table.lookup(r.Limit, r.Key); e != nil {
 		now := s.clock.now()
 		e.lock()
 		ok := e.limit == r.Limit && e.hand.has(r.Cost, r.Floor, now)

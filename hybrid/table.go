@@ -49,6 +49,13 @@ func (t *table) hashOf(id *[2]uint64, k sluice.Key) uint64 {
 	return maphash.String(t.seed, k.Text()) ^ (id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
 }
 
+// lookup returns the entry of a limit's key, or nil.
+func (t *table) lookup(l *sluice.Limit, k sluice.Key) *entry {
+	id := l.ID()
+	hash := t.hashOf(&id, k)
+	return t.shards[hash%shards].find(&id, k, hash)
+}
+
 // find returns the entry of a limit's key, or nil.
 func (sh *shard) find(id *[2]uint64, k sluice.Key, hash uint64) *entry {
 	heads := *sh.heads.Load()
