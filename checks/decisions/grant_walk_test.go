@@ -109,7 +109,7 @@ type grantVersion struct {
 	terms, noTerm oracle.Terms
 }
 
-// A walkHolder is what a process was told of its grant.
+// A walkHolder is a process, with the last answer to it.
 type walkHolder struct {
 	id, seq uint64
 	last    sluice.Claim
