@@ -13,7 +13,7 @@ local function text(i)
   return raws[i] or redis.call('GET', KEYS[i])
 end
 
-local entries, bans, requests = {}, {}, {}
+local entries, bans, requests, hold = {}, {}, {}, nil
 local replies = {}
 
 -- state returns the state of an entry as a request sees it, whether it was kept under other
@@ -104,7 +104,7 @@ local function decide(r, s, kept, refused)
   local entry, q, allowed, after = r.entry, r.q, nil, nil
   local kind, held = entry.kind, entry.held
   if held and held.units > r.overdraft then
-    allowed, after, r.view = escrow().decide(kind, s, q, now, held.units - r.overdraft)
+    allowed, after, r.view = held.hold.decide(kind, s, q, now, held.units - r.overdraft)
     return allowed, after
   end
   r.view = view(kind, kept, s, q, now)
@@ -154,7 +154,8 @@ for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
       entry.kept = parsed(p, text(key))
     end
     if entry.kept and entry.kept.escrow then
-      entry.kept, entry.held = escrow().open(kind, entry.kept, now, q)
+      hold = hold or (escrow or foreign)(foreign)
+      entry.kept, entry.held = hold.open(kind, entry.kept, now, q)
     end
     entries[key] = entry
   end

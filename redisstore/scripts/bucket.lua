@@ -112,17 +112,6 @@ do
       return true, level(p, at, u + cost, f, lent or q[2] > 0)
     end,
 
-    book = function(s, units, at)
-      local u, f, lent, t = settled(s, at)
-      u, f = bounded(s.p, min(u + units, exact - 1), f)
-      return level(s.p, t, u, f, lent)
-    end,
-
-    room = function(s, now)
-      local u, f = settled(s, now)
-      return s.p[4] - u - (f > 0 and 1 or 0), s.at
-    end,
-
     charge = function(c, from, p, now)
       local since, ou, of = now - c[3], c[4], c[5]
       local wu, wf = 0, 0 -- what the higher rate of from refilled more

@@ -130,11 +130,6 @@ do
       return allowed, state(p, index, cells, later(s, at))
     end,
 
-    room = function(s, now)
-      local p, _, used = s.p, settled(s, now)
-      return p[2] - used, s.newest * p[3] / p[4]
-    end,
-
     settle = function(s, c, actual, now)
       local p, change = s.p, actual - c[1]
       local cell = p[3] / p[4]

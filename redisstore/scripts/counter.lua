@@ -107,11 +107,6 @@ do
       return allowed, s
     end,
 
-    room = function(s, now)
-      local p, index, prev, cur, at = s.p, settled(s, now)
-      return p[2] - weighted(prev, at - index * p[3], p[3]) - cur, s.index * p[3]
-    end,
-
     settle = function(s, c, actual, now)
       local p, change = s.p, actual - c[1]
       local index, prev, cur, _, back = settled(s, now)

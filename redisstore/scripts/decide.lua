@@ -7,13 +7,13 @@ local kind = kinds[p[1]]
 local s = loaded(p, key) or kind.fresh(p)
 local held, reserved = nil, 0
 if s.escrow then
-  s, held = escrow().open(kind, s, now, q)
+  s, held = (escrow or foreign)(foreign).open(kind, s, now, q)
   reserved = held.units - (ARGV[4] and cmsgpack.unpack(ARGV[4]) or 0)
 end
 local t, converted = under(kind, s, p, now)
 local allowed, after, text
 if reserved > 0 then
-  allowed, after, text = escrow().decide(kind, t, q, now, reserved)
+  allowed, after, text = held.hold.decide(kind, t, q, now, reserved)
 else
   allowed, after = kind.decide(t, q, now)
   text = view(kind, s, t, q, now)

@@ -10,47 +10,119 @@
 -- least the latest one. at is when the text was written: no till is later than at plus the life
 -- of its holder.
 --
--- A kind that can be granted has the functions below. All but room may be absent.
---
---   room(s, now, q)     the capacity less what is used, rounded down, and the time of s
---   book(s, units, at, now, q)  the state after a charge of so many units, whether or not there is
---                       room. at is now or earlier, and not before the time of s; or later
---   ends(s, now, q)     when grants must end, the state with the window open, and whether it is open
---   lasts(s, held, now) the microseconds until s may be deleted
---   resolve(s, q, now)  completes a state that was converted
---
--- q has the boundaries of the calendar. The functions here are made only if there is an escrow.
-local function escrows()
+-- escrow makes the functions that a script needs for a key with holders. Most runs of a script
+-- need none of them, so that this costs little: one function, which refers to few variables.
+escrow = function(foreign)
   local HEADER, HEADER_SIZE = '>BI7I7I7I7I7I2', 38
   local HOLDER, HOLDER_SIZE = '>c8I7I7I7I7I4I7BI7I7', 62
-  local most = 250
-  local concat, sub = table.concat, string.sub
+  local BUCKET, WINDOW, CELLS, COUNTER, LOG = 1, 4, 5, 6, 7
+  local OPENED = 1 -- of the forms of windows
+  local exact, most = 9007199254740992, 250
+  local floor, max, min, sub = math.floor, math.max, math.min, string.sub
+  local hold = { most = most, holder = HOLDER, size = HOLDER_SIZE }
 
-  -- Free room to this depth is room for any charge.
-  local any = -2 * exact
-
-  -- book returns the state after a charge of so many units at a time, now or earlier, whether or
-  -- not there is room. If the clock was set back, a state may have a later time.
-  local function book(kind, s, units, at, now, q)
-    if kind.resolve then
-      kind.resolve(s, q, now)
-    end
-    if units == 0 then
-      return s
-    end
-    if at < now then
-      local _, time = kind.room(s, now, q)
-      at = max(at, min(time, now))
-    end
-    if kind.book then
-      return kind.book(s, units, at, now, q)
-    end
-    local _, after = kind.decide(s, { units, any, 0, '', unpack(q or {}, 5) }, at)
+  -- charged returns the state after a charge at a time, whether or not there is room. To the
+  -- depth of its floor there is room for any charge. The result counts from that time, so that
+  -- its fields show what was used.
+  local function charged(kind, s, units, at, q)
+    local _, after = kind.decide(s, { units, -2 * exact, 0, '', unpack(q, 5) }, at)
     return after
   end
 
+  -- resolve completes the state of a window that was converted to a calendar.
+  local function resolve(kind, s, now, q)
+    if s.p[1] == WINDOW and s.at then
+      kind.decide(s, { 0, 0, 0, '', unpack(q, 5) }, now)
+    end
+  end
+
+  -- What a state has left, from the state after a charge of one unit now.
+  local left_of = {
+    [BUCKET] = function(p, t)
+      return p[4] - (t.u - 1) - (t.f > 0 and 1 or 0)
+    end,
+    [WINDOW] = function(p, t)
+      return p[2] - (t.used - 1)
+    end,
+    [CELLS] = function(p, t)
+      local units = -1
+      for _, n in ipairs(t.cells) do
+        units = units + n
+      end
+      return p[2] - units
+    end,
+    [COUNTER] = function(p, t, now)
+      local length = p[3]
+      local into = max(now, t.index * length) - t.index * length
+      local units, rest = muldiv(t.prev, length - into, length)
+      return p[2] - units - (rest > 0 and 1 or 0) - (t.cur - 1)
+    end,
+    [LOG] = function(p, t)
+      return p[2] - (t.total - t.base - 1)
+    end,
+  }
+
+  -- room returns the capacity less what is used, rounded down.
+  local function room(kind, s, now, q)
+    return left_of[s.p[1]](s.p, charged(kind, s, 1, now, q), now)
+  end
+
+  -- time_of returns the time that a state counts from.
+  local function time_of(s)
+    local p = s.p
+    if p[1] == BUCKET then
+      return s.at
+    elseif p[1] == WINDOW then
+      return s.begins
+    elseif p[1] == CELLS then
+      return s.newest * p[3] / p[4]
+    elseif p[1] == COUNTER then
+      return s.index * p[3]
+    end
+    return s.last or 0
+  end
+
+  -- book returns the state after a charge of so many units at a time: now, or in a moment before
+  -- at which they have expired. If the clock was set back, the state may have a later time.
+  local function book(kind, s, units, at, now, q)
+    resolve(kind, s, now, q)
+    if units == 0 then
+      return s
+    end
+    local p = s.p
+    if at < now then
+      at = max(at, min(time_of(s), now))
+      -- Nothing is left of units that were used before the period of a calendar.
+      if p[1] == WINDOW and p[4] > OPENED and at >= s.ends and at < charged(kind, kind.fresh(p), 1, now, q).begins then
+        return s
+      end
+    end
+    local t = charged(kind, s, units, at, q)
+    if p[1] == BUCKET then -- a level has a bound
+      local u, f = muldiv(2147483648, 2147483648, p[3])
+      u = min(u, exact - 1)
+      if t.u > u or t.u == u and t.f > f then
+        t.u, t.f = u, f
+      end
+    end
+    return t
+  end
+
+  -- window returns when the current window ends, the state with that window, and whether it is
+  -- open. Without a grant or a charge, a window that a request opens stays closed.
+  local function window(kind, s, now, q)
+    resolve(kind, s, now, q)
+    local p, t = s.p, charged(kind, s, 1, now, q)
+    if t.ends == s.ends and t.begins == s.begins then
+      return s.ends, s, true
+    end
+    local back = now < s.ends and s.begins - now > p[3]
+    t.used = t.used - 1
+    return t.ends, t, back or p[4] ~= OPENED
+  end
+
   -- expired books the units of holders whose time has come, in the last microsecond before, and
-  -- drops these holders. It computes the sums again.
+  -- drops these holders. It computes the sums again. Without q it books nothing.
   local function expired(kind, s, held, now, q)
     local kept, due, moments = {}, {}, {}
     local units, demand, active, earliest, latest = 0, 0, 0, exact, 0
@@ -68,7 +140,7 @@ local function escrows()
         if flags >= 2 then
           active = active + 1
         end
-      elseif has > 0 then
+      elseif has > 0 and q then
         if not due[till] then
           due[till] = 0
           moments[#moments + 1] = till
@@ -81,25 +153,27 @@ local function escrows()
       s = book(kind, s, due[till], till - 1, now, q)
     end
     held.units, held.demand, held.active, held.first, held.last = units, demand, active, earliest, latest
-    held.holders = concat(kept)
+    held.holders = table.concat(kept)
     return s
   end
 
   -- open returns a state and its holders as of now. A state without a text of holders has none.
-  local function open(kind, s, now, q)
+  function hold.open(kind, s, now, q)
     local text = s.escrow
+    local held = { hold = hold, units = 0, demand = 0, first = exact, last = 0, active = 0, holders = '' }
     if not text then
-      return s, { units = 0, demand = 0, first = exact, last = 0, active = 0, holders = '' }
+      return s, held
     end
     local n = (#text - HEADER_SIZE) / HOLDER_SIZE
-    if n < 0 or n > most or n % 1 > 0 then
+    if not left_of[s.p[1]] or n < 0 or n > most or n % 1 > 0 then
       foreign()
     end
-    local held, version, at = { holders = sub(text, HEADER_SIZE + 1) }, nil, nil
+    local version, at
     version, held.units, held.demand, held.first, held.last, at, held.active = struct.unpack(HEADER, text)
     if version ~= 1 then
       foreign()
     end
+    held.holders = sub(text, HEADER_SIZE + 1)
     if now < at or held.first <= now then
       s = expired(kind, s, held, now, q)
     end
@@ -107,7 +181,7 @@ local function escrows()
   end
 
   -- appended returns the text of a state with its holders, if any, after it.
-  local function appended(text, held, now)
+  function hold.appended(text, held, now)
     if held.holders == '' then
       return text
     end
@@ -116,35 +190,37 @@ local function escrows()
   end
 
   -- left returns the microseconds until a state that is kept as a string may be deleted.
-  local function left(kind, s, held, now)
+  function hold.left(kind, s, held, now)
     local last = held.last
     if held.holders == '' then
       return kind.left(s, now)
-    elseif kind.lasts then
-      return kind.lasts(s, held, now)
+    elseif held.units == 0 then
+      return max(kind.left(s, now), last - now)
+    elseif s.p[1] == WINDOW then
+      -- Grants end with the window, unless it was another one when they were made.
+      return max(s.ends, last > s.ends and last + s.p[3] or last) - now
     end
-    s = book(kind, s, held.units, last, last)
-    return max(kind.left(s, now), last - now)
+    return kind.left(book(kind, s, held.units, last, last, {}), now)
   end
 
   -- seen returns a state with so many units of its escrow booked, and the text that package
   -- redisstore computes a decision from. After the text of a bucket come the units booked.
-  local function seen(kind, t, q, now, units)
+  function hold.seen(kind, t, q, now, units)
     local b = book(kind, t, units, now, now, q)
     local text = kind.view and kind.view(b, q, now, b) or kind.value(b)
-    if units > 0 and t.p[1] == 1 then
+    if units > 0 and t.p[1] == BUCKET then
       text = text .. cmsgpack.pack(units)
     end
     return b, text
   end
 
   -- Where the numbers of a kind say whether denied attempts count.
-  local denials = { [4] = 5, [5] = 5, [6] = 4, [7] = 5 }
+  local denials = { [WINDOW] = 5, [CELLS] = 5, [COUNTER] = 4, [LOG] = 5 }
 
   -- decide decides a request beside so many units in escrow. It returns whether the request
   -- passes, the state after, without these units, and the view.
-  local function decide(kind, t, q, now, units)
-    local b, text = seen(kind, t, q, now, units)
+  function hold.decide(kind, t, q, now, units)
+    local b, text = hold.seen(kind, t, q, now, units)
     local allowed = kind.decide(b, q, now)
     local passes, after = kind.decide(t, q, now)
     local counts = denials[t.p[1]]
@@ -156,16 +232,6 @@ local function escrows()
     return allowed, after, text
   end
 
-  return {
-    open = open, book = book, appended = appended, left = left, seen = seen, decide = decide,
-    most = most, holder = HOLDER, size = HOLDER_SIZE,
-  }
-end
-
-local made
-
--- escrow returns the functions for a state with holders.
-escrow = function()
-  made = made or escrows()
-  return made
+  hold.book, hold.room, hold.window = book, room, window
+  return hold
 end

@@ -9,7 +9,8 @@
 -- it, and the sum of their demands.
 local REPEATED, STALE = 1, 2
 local PASSED, ACTIVE = 1, 2
-local holder, hold = ARGV[1], escrow()
+local WINDOW = 4 -- the kind of fixed windows
+local holder, hold = ARGV[1], escrow(foreign)
 local size = hold.size
 local writes = {}
 
@@ -56,7 +57,7 @@ local function handle(key, given)
     end
     local _, text = hold.seen(kind, t, q, now, max(0, held.units - overdraft))
     return { code, passed and 1 or 0, text, at, granted, has, own_birth, ends,
-      (kind.room(t, now, q)) - held.units, held.units, held.active, held.demand }
+      hold.room(kind, t, now, q) - held.units, held.units, held.active, held.demand }
   end
 
   -- What the process says of the grant in hand. The sums are then without its entry.
@@ -96,13 +97,13 @@ local function handle(key, given)
     end
   end
 
-  local room = (kind.room(t, now, q))
+  local room = hold.room(kind, t, now, q)
   local enters = i or #held.holders < hold.most * size
   granted, ends = 0, now + life
   if enters then
     local last, open, is_open
-    if kind.ends then
-      last, open, is_open = kind.ends(t, now, q)
+    if p[1] == WINDOW then
+      last, open, is_open = hold.window(kind, t, now, q)
     end
     local own = max(1, min(demand, 1e12))
     if want > 0 then

@@ -411,14 +411,6 @@ do
       return cmsgpack.pack(s.last, units)
     end,
 
-    room = function(s, now)
-      local p, at, back = s.p, settled(s, now)
-      if back then
-        return p[2] - max(s.total - s.base, p[2]), s.last
-      end
-      return p[2] - used(s, at - p[3] + 1), s.last or 0
-    end,
-
     -- The text of the processes that hold units follows the numbers.
     save = function(key, s, now, held)
       local p, last = s.p, s.last
@@ -439,7 +431,7 @@ do
       local added = {}
       if s.blank or fill then
         local numbers = cmsgpack.pack(unpack(p))
-        added = { -1, held and escrow().appended(numbers, held, now) or numbers }
+        added = { -1, held and held.hold.appended(numbers, held, now) or numbers }
       end
       for _, e in ipairs(s.tail) do
         added[#added + 1] = e[1]

@@ -39,11 +39,11 @@
 --                       s, which is kept, under the numbers of the request
 --   isfresh(s, now)     whether s equals a fresh state
 --
--- Kinds that can be granted to processes have more functions: see escrow.lua. What the processes
--- hold of a key is kept with its state. The script parts it from the state that it loads:
--- s.escrow is its text. Mains decide beside it, and save writes it again.
+-- Processes may hold units of a key. What they hold is kept with its state. A script parts it
+-- from the state that it loads: s.escrow is its text. Mains decide beside it, and save writes it
+-- again: see escrow.lua.
 local kinds = {}
-local escrow -- the functions of escrow.lua, if the script has a kind that can be granted
+local escrow -- nil if the script has no kind that can be granted: then such a text is foreign
 local floor, max, min = math.floor, math.max, math.min
 
 -- Integers beyond this are not exact.
@@ -83,14 +83,16 @@ local function parsed(p, raw)
   elseif string.byte(raw) ~= p[1] then
     foreign()
   end
-  local kind = kinds[p[1]]
-  local s = kind.parse(cmsgpack.unpack(raw))
+  local s = kinds[p[1]].parse(cmsgpack.unpack(raw))
   local numbers = s.p
   if numbers[1] ~= p[1] then -- they begin with the kind too
     foreign()
   end
-  local n = #numbers
-  if type(numbers[n]) == 'string' and kind.room then
+  local n = #p + 1
+  if numbers[n] then
+    if type(numbers[n]) ~= 'string' then
+      foreign()
+    end
     s.escrow, numbers[n] = numbers[n], nil
   else
     s.raw = raw
@@ -158,14 +160,14 @@ local function save(kind, key, s, now, held)
     kind.save(key, s, now, held)
     return
   end
-  local left = held and escrow().left(kind, s, held, now) or kind.left(s, now)
+  local left = held and held.hold.left(kind, s, held, now) or kind.left(s, now)
   if left <= 0 then
     redis.call('DEL', key)
     return
   end
   local value, ms = kind.value(s), px(left, now)
   if held then
-    value = escrow().appended(value, held, now)
+    value = held.hold.appended(value, held, now)
   end
   redis.call('SET', key, value, 'PX', ms)
 end

@@ -8,8 +8,7 @@ local kind = kinds[p[1]]
 local function held()
   local s = loaded(p, key)
   if s and s.escrow then
-    -- What has expired is forgotten with the rest.
-    return escrow().open({ book = function(t) return t end, room = kind.room }, s, now)
+    return escrow(foreign).open(kind, s, now) -- what has expired is forgotten with the rest
   end
 end
 

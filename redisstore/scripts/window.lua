@@ -139,7 +139,7 @@ do
 
     -- The text of the processes that hold units may come last.
     parse = function(_, ends, used, last, n1, n2, n3, n4, n5, n6, held)
-      if type(n6) == 'number' then
+      if n1 ~= 4 then
         return state({ n2, n3, n4, n5, n6, held }, n1, ends, used, last)
       end
       return state({ n1, n2, n3, n4, n5, n6 }, ends - n3, ends, used, last)
@@ -181,41 +181,6 @@ do
         return allowed, state(p, begins, ends, min(used + cost, exact), last)
       end
       return allowed, back and state(p, begins, ends, used, at) or s
-    end,
-
-    resolve = resolve,
-
-    room = function(s, now, q)
-      resolve(s, q, now)
-      return s.p[2] - settled(s, now), s.begins
-    end,
-
-    -- Nothing is left of units that were used before the period of a calendar.
-    book = function(s, units, at, now, q)
-      local p = s.p
-      if at < now and at >= s.ends and p[4] > OPENED and at < period(p, now, q, 5, now) then
-        return s
-      end
-      local _, after = kinds[4].decide(s, { units, -2 * exact, 0, '', unpack(q, 5) }, at)
-      return after
-    end,
-
-    ends = function(s, now, q)
-      local p, used, at, same, back = s.p, settled(s, now)
-      if same then
-        return s.ends, s, true
-      end
-      local begins, ends = period(p, at, q, 5, now)
-      return ends, state(p, begins, ends, used, at), back or p[4] ~= OPENED
-    end,
-
-    -- Grants end with the window, unless it was another one when they were made.
-    lasts = function(s, held, now)
-      local last = held.last
-      if held.units == 0 then
-        return max(left(s, now), last - now)
-      end
-      return max(s.ends, last > s.ends and last + s.p[3] or last) - now
     end,
 
     -- undo also closes the window that the charge has opened.
