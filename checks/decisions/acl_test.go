@@ -107,6 +107,7 @@ type walker struct {
 	store   *redisstore.Store
 	now     *int64
 	charges []sluice.Charge
+	seq     uint64 // of the last claim
 }
 
 // walkAlgorithms are of all kinds. The walk uses each under its own name and, now and then,
@@ -145,7 +146,9 @@ func (w *walker) step(ctx context.Context) error {
 		}
 	}
 	r := request()
-	switch w.rnd.IntN(9) {
+	switch w.rnd.IntN(10) {
+	case 9:
+		return w.claim(ctx, r.Limit, key)
 	case 8:
 		return w.ban(ctx, r.Limit, key)
 	case 0:
@@ -164,6 +167,18 @@ func (w *walker) step(ctx context.Context) error {
 		w.charges = append(w.charges, r.Charge(&d))
 	}
 	return err
+}
+
+// claim claims units, if the limit can be granted.
+func (w *walker) claim(ctx context.Context, l *sluice.Limit, key sluice.Key) error {
+	h, err := l.WithHybrid(sluice.Hybrid{Stranded: 1})
+	if err != nil {
+		return nil //nolint:nilerr // another algorithm
+	}
+	var out [1]sluice.Grant
+	w.seq++
+	w.store.Grant(ctx, 1+w.rnd.Uint64N(3), []sluice.Claim{{Limit: h, Key: key, Seq: w.seq, Spent: w.rnd.Int64N(2), Want: 1, Take: w.rnd.Int64N(2)}}, out[:])
+	return out[0].Err
 }
 
 // ban does what operators do.

@@ -88,6 +88,8 @@ type grantWalk struct {
 	*testing.T
 	kind     grantKind
 	rnd      *rand.Rand
+	a        *arena
+	prefix   string
 	store    *redisstore.Store
 	key      sluice.Key
 	versions []grantVersion
@@ -131,8 +133,9 @@ func newGrantWalk(t *testing.T, a *arena, kind grantKind, seed uint64) *grantWal
 	client := redisstore.Client(redistest.WithClock(plainClient{a.conn}, func() int64 { return w.now }))
 	client = rewritten{client, strings.NewReplacer(unhurried(seed)...)}
 	a.count++
+	w.a, w.prefix = a, fmt.Sprint("walk", a.count)
 	var err error
-	w.store, err = redisstore.New(client, redisstore.Options{Prefix: fmt.Sprint("walk", a.count), Clock: func() int64 { return w.now }})
+	w.store, err = redisstore.New(client, redisstore.Options{Prefix: w.prefix, Clock: func() int64 { return w.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,6 +412,7 @@ func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
 	c.Limit, c.Key = v.limit, w.key
 	h.last = c
 	var out [1]sluice.Grant
+	began := time.Now()
 	w.store.Grant(context.Background(), h.id, []sluice.Claim{c}, out[:])
 	g := out[0]
 	if g.Err != nil {
@@ -441,8 +445,53 @@ func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
 	}
 	w.keep(after, v.count, !before.State.Equal(after.State) || want.Units > 0 && !repeated)
 	if !g.Stale && !repeated {
+		w.lasts(began)
 		h.birth, h.till, h.held = g.Birth, g.Till, g.Held
 	}
+}
+
+// lasts checks that the state that was written at a time is kept while units are in escrow, and until it would be fresh if
+// all of them were used.
+func (w *grantWalk) lasts(written time.Time) {
+	w.Helper()
+	e := w.escrow.At(w.now)
+	last := w.now
+	for _, h := range e.Holders {
+		last = max(last, h.Till)
+	}
+	if e.Units() == 0 || w.below(4) > 0 {
+		return
+	}
+	all := oracle.Escrow{State: e.State}
+	for _, h := range e.Holders {
+		h.Till = min(h.Till, last)
+		all.Holders = append(all.Holders, h)
+	}
+	least := last - w.now
+	if booked := all.At(last).State; !booked.Fresh(last) {
+		least = max(least, resetOf(booked, last)-w.now)
+	}
+	left := w.a.int(w.T, "PTTL", w.a.key(w.T, w.prefix+"{*l")) - 1e14
+	if left*1000+time.Since(written).Microseconds() < least {
+		w.Errorf("the state is kept for %dms, and matters for %dµs", left, least)
+	}
+}
+
+// resetOf returns when a state is fresh, or up to a thousandth of the time before.
+func resetOf(s oracle.State, now int64) int64 {
+	step := int64(1)
+	for !s.Fresh(now + step) {
+		step *= 2
+	}
+	low, high := step/2, step
+	for high-low > 1 {
+		if mid := (low + high) / 2; s.Fresh(now + mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return now + high
 }
 
 // TestGrantsEqualOracle: whatever processes report, return and claim, and whatever is decided

@@ -23,6 +23,10 @@ func TestValkeyBansEqualMemory(t *testing.T)  { redistest.RunOverValkey(t, TestB
 func TestValkeyBansByHandEqualMemory(t *testing.T) {
 	redistest.RunOverValkey(t, TestBansByHandEqualMemory)
 }
+func TestValkeyGrantsEqualOracle(t *testing.T) { redistest.RunOverValkey(t, TestGrantsEqualOracle) }
+
+func TestValkeyGrantsHoldTheBound(t *testing.T) { redistest.RunOverValkey(t, TestGrantsHoldTheBound) }
+
 func TestValkeyMuldiv(t *testing.T) { redistest.RunOverValkey(t, TestMuldiv) }
 
 func TestValkeyBucketsExpire(t *testing.T) { redistest.RunOverValkey(t, TestBucketsExpire) }

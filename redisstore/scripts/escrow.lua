@@ -170,7 +170,7 @@ escrow = function(foreign)
     end
     local version, at
     version, held.units, held.demand, held.first, held.last, at, held.active = struct.unpack(HEADER, text)
-    if version ~= 1 then
+    if version ~= 1 or max(held.units, held.demand, held.first, held.last) > exact then
       foreign()
     end
     held.holders = sub(text, HEADER_SIZE + 1)

@@ -44,7 +44,9 @@ local function handle(key, given)
   local _
   if i then
     _, own_seq, own_birth, has, ends, _, wanted, flags, at, granted = struct.unpack(hold.holder, held.holders, i)
-    if own_seq == seq then
+    if has > held.units or wanted > held.demand or max(own_birth, ends, at, granted) > exact then
+      foreign()
+    elseif own_seq == seq then
       code = REPEATED
     elseif own_seq > seq then
       code, granted = STALE, 0
