@@ -380,3 +380,20 @@ func TestPeek(t *testing.T) {
 		}
 	})
 }
+
+// A key that is synchronised seldom does not delay another one.
+func TestPeriodsDiffer(t *testing.T) {
+	onStage(t, bucket(10_000, 10_000, sluice.Hybrid{Sync: 10 * time.Second}), func(s *stage) {
+		s.take(100, ms)
+		quick, err := sluice.MustLimit("quick", s.limit.Algorithm()).WithHybrid(sluice.Hybrid{Sync: 10 * ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.limit = quick
+		s.take(100, ms/4)
+		pass(20 * ms)
+		if n := s.held(); n != 0 {
+			t.Errorf("%d units are still in hand", n)
+		}
+	})
+}

@@ -24,16 +24,20 @@ func (s *Store) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		if len(r.awake) == 0 && r.timed {
+		switch {
+		case len(r.awake) == 0:
 			timer.Stop()
-			r.timed = false
+			r.armed = 0
+		case r.armed != r.next:
+			timer.Reset(time.Duration(max(r.next-s.clock.now().mono, int64(time.Millisecond))))
+			r.armed = r.next
 		}
 		select {
 		case <-s.base.Done():
 			return
 		case <-s.wakeUp:
 		case <-timer.C:
-			r.timed = false
+			r.armed = 0
 		}
 		r.claims = r.claims[:0]
 		now := s.clock.now()
@@ -42,10 +46,6 @@ func (s *Store) run() {
 			s.visit(&r, now)
 		}
 		s.send(r.claims)
-		if len(r.awake) > 0 && !r.timed {
-			timer.Reset(time.Duration(max(r.next-s.clock.now().mono, int64(time.Millisecond))))
-			r.timed = true
-		}
 	}
 }
 
@@ -54,7 +54,7 @@ type rounds struct {
 	awake  []*entry // the entries that are synchronised
 	claims []*question
 	next   int64 // when to look at all of them, by the monotonic clock
-	timed  bool  // the timer runs
+	armed  int64 // the next for which the timer runs, or 0
 }
 
 // takeCalled begins to synchronise the entries that were put into the list.
