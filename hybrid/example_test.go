@@ -16,24 +16,22 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer func() {
-		// Return the units in hand, so that other processes can use them at once.
-		if err := store.Drain(context.Background()); err != nil {
-			log.Print(err)
-		}
-		_ = store.Close()
-	}()
-
 	limit, err := sluice.MustLimit("everybody", sluice.TokenBucket{Rate: sluice.PerSecond(50_000)}).WithHybrid(sluice.Hybrid{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	limiter := sluice.NewLimiter(store, limit)
 	d, err := limiter.Allow(context.Background(), sluice.Key{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	if !d.Allowed {
+	switch {
+	case err != nil:
+		log.Print(err)
+	case !d.Allowed:
 		log.Printf("try again in %v", d.RetryAfter)
 	}
+
+	// At the end of the program, return the units in hand: other processes can use them at once.
+	if err := store.Drain(context.Background()); err != nil {
+		log.Print(err)
+	}
+	_ = store.Close()
 }
