@@ -22,17 +22,19 @@ func processesAreKilledAndStopped(t *testing.T) {
 	t.Helper()
 	server := redistest.Start(t)
 	c := newCrew(t, fleet.Route{Addrs: []string{server.Addr()}})
-	c.pass(700 * time.Millisecond)
-	for _, i := range []int{0, 5} { // in the middle of their grants
-		c.must(c.processes[i].Kill())
-	}
+	c.pass(300 * time.Millisecond) // units are free, so all processes have some in hand
 	for _, i := range []int{1, 2} {
 		c.must(c.processes[i].Pause())
 	}
-	c.pass(crewLife + 2*crewSync)
+	c.pass(crewLife)
+	for _, i := range []int{0, 5} { // in the middle of their grants
+		c.must(c.processes[i].Kill())
+	}
+	c.pass(crewPeriod / 2)
 	c.replace(0)
-	c.pass(2 * crewSync)
-	for _, i := range []int{1, 2} { // their grants have ended and others have spent the units
+	// The grants in hand have ended, and the windows no longer have what the server then counted as used.
+	c.pass(crewPeriod/2 + 2*crewSync)
+	for _, i := range []int{1, 2} {
 		c.must(c.processes[i].Resume())
 	}
 	c.replace(5)
