@@ -27,6 +27,9 @@ say "histories of concurrent callers, and laws, $times times"
 SLUICE_SOAK=$times go -C checks test -race -count 1 -timeout 24h ./linearizable
 RAPID_CHECKS=$((500 * times)) go -C checks test -count 1 -timeout 24h ./laws
 
+say "hybrid limits in simulations, $rounds times as many seeds: ten thousand are some million requests"
+SLUICE_SOAK=$rounds go test -count 1 -timeout 24h -run '^TestSimulation$' ./hybrid
+
 say "hybrid limits in eight processes, $rounds times each fault"
 SLUICE_SOAK=$rounds go -C checks test -count 1 -timeout 24h ./hybrid
 

@@ -19,18 +19,19 @@ const (
 	ForgetsReports           // a report takes units from the escrow and does not count them as used
 	RepeatsClaims            // a repeated claim is handled again
 	HandlesStale             // a claim that comes after a later one is handled
+	Faults                   // how many there are
 )
 
-// String returns the fault as words for the names of tests.
+// String returns what a server with the fault does.
 func (f Fault) String() string {
 	return [...]string{
-		"correct", "grants ignore the escrow", "exact decisions ignore the escrow", "books at the grant",
-		"forgets expired grants", "forgets reports", "repeats claims", "handles stale claims",
+		"has no defect", "ignores the escrow in grants", "ignores the escrow in exact decisions", "books at the grant",
+		"forgets expired grants", "forgets reports", "handles a repeated claim again", "handles stale claims",
 	}[f]
 }
 
 // Claim is Escrow.Claim with the fault.
-func (f Fault) Claim(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t oracle.Terms) (oracle.Grant, oracle.Escrow) {
+func (f Fault) Claim(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t oracle.Terms, guess oracle.Result) (oracle.Grant, oracle.Escrow) {
 	e = f.at(e, now)
 	mine := slices.IndexFunc(e.Holders, func(h oracle.Holder) bool { return h.ID == id })
 	switch f {
@@ -41,10 +42,10 @@ func (f Fault) Claim(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t or
 			if h.ID != id {
 				h.Units = 0
 			}
-		}).Claim(now, id, c, t, oracle.Result{})
+		}).Claim(now, id, c, t, guess)
 		return g, change(after, func(h *oracle.Holder) { h.Units += hidden[h.ID] })
 	case BooksAtGrant:
-		return f.bookAtGrant(e, now, id, c, t)
+		return f.bookAtGrant(e, now, id, c, t, guess)
 	case ForgetsReports:
 		if mine >= 0 && c.Seq > e.Holders[mine].Seq && c.Birth != 0 && c.Birth == e.Holders[mine].Birth {
 			e = change(e, func(h *oracle.Holder) {
@@ -69,18 +70,18 @@ func (f Fault) Claim(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t or
 			}
 		})
 	}
-	return e.Claim(now, id, c, t, oracle.Result{})
+	return e.Claim(now, id, c, t, guess)
 }
 
 // bookAtGrant counts units as used when they are granted.
-func (f Fault) bookAtGrant(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t oracle.Terms) (oracle.Grant, oracle.Escrow) {
+func (f Fault) bookAtGrant(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t oracle.Terms, guess oracle.Result) (oracle.Grant, oracle.Escrow) {
 	held, births := units(e), map[uint64]uint64{}
 	for _, h := range e.Holders {
 		births[h.ID] = h.Birth
 	}
 	plain := c
 	plain.Birth, plain.Spent, plain.Returned = 0, 0, 0
-	g, after := change(e, func(h *oracle.Holder) { h.Units, h.Birth = 0, 0 }).Claim(now, id, plain, t, oracle.Result{})
+	g, after := change(e, func(h *oracle.Holder) { h.Units, h.Birth = 0, 0 }).Claim(now, id, plain, t, guess)
 	handled := !slices.ContainsFunc(e.Holders, func(h oracle.Holder) bool { return h.ID == id && c.Seq <= h.Seq })
 	after = change(after, func(h *oracle.Holder) {
 		h.Units = held[h.ID]
@@ -107,12 +108,12 @@ func (f Fault) bookAtGrant(e oracle.Escrow, now int64, id uint64, c oracle.Claim
 }
 
 // Decide is Escrow.Decide with the fault.
-func (f Fault) Decide(e oracle.Escrow, r oracle.Request, t oracle.Terms) (oracle.Result, oracle.Charge, oracle.Escrow) {
+func (f Fault) Decide(e oracle.Escrow, r oracle.Request, t oracle.Terms, guess oracle.Result) (oracle.Result, oracle.Charge, oracle.Escrow) {
 	e = f.at(e, r.Now)
 	if f != ExactIgnoresEscrow && f != BooksAtGrant {
-		return e.Decide(r, t, oracle.Result{})
+		return e.Decide(r, t, guess)
 	}
-	d, c, after := oracle.NewEscrow(e.State).Decide(r, t, oracle.Result{})
+	d, c, after := oracle.NewEscrow(e.State).Decide(r, t, guess)
 	e.State = after.State
 	return d, c, e
 }

@@ -22,9 +22,11 @@ type Options struct {
 	Other sluice.Store
 	// Fault is a defect of the server.
 	Fault Fault
-	// Charged is called for each charge of an exact decision, with the server's time, while the server is
-	// locked. Default: nothing is called.
+	// Charged is called for each charge of an exact decision, with the server's time. The server is locked
+	// meanwhile. Default: nothing is called.
 	Charged func(l *sluice.Limit, k sluice.Key, units, at int64)
+	// Granted is called in the same way for each claim that is granted units, once.
+	Granted func(l *sluice.Limit, k sluice.Key, units, at int64)
 }
 
 // Server is a sluice.Grantor in memory, for tests. It computes with the oracle. Its methods are safe for
@@ -37,6 +39,7 @@ type Server struct {
 	db Data
 	// charges are the charges of receipts, whose Over is the index.
 	charges []oracle.Charge
+	states  map[*sluice.Limit]oracle.State // fresh ones
 }
 
 // Data is what a Server keeps. It is a value that a test can put back later, as after a failover.
@@ -51,13 +54,27 @@ type rowKey struct {
 type row struct {
 	limit  *sluice.Limit // whose numbers the state has
 	escrow oracle.Escrow
+	// When the key was to have all its units again, and units for a request, as last computed.
+	reset, retry int64
+}
+
+// guess returns roughly what a request returns, which makes the oracle faster.
+func (r row) guess(now, cost int64) oracle.Result {
+	rate := r.limit.Rate()
+	more := int64(float64(cost) * float64(micros(rate.Period())) / float64(rate.Count()))
+	return oracle.Result{ResetAfter: max(0, r.reset-now) + more, RetryAfter: max(0, r.retry-now)}
+}
+
+// with returns the row after a result.
+func (r row) with(l *sluice.Limit, e oracle.Escrow, d oracle.Result, now int64) row {
+	return row{l, e, now + d.ResetAfter, now + d.RetryAfter}
 }
 
 var _ sluice.Grantor = (*Server)(nil)
 
 // New returns a server without states.
 func New(o Options) *Server {
-	return &Server{o: o, db: Data{map[rowKey]row{}}, charges: make([]oracle.Charge, 1)}
+	return &Server{o: o, db: Data{map[rowKey]row{}}, charges: make([]oracle.Charge, 1), states: map[*sluice.Limit]oracle.State{}}
 }
 
 // Data returns what the server keeps.
@@ -79,21 +96,32 @@ func (s *Server) Restore(d Data) {
 func (s *Server) Escrow(l *sluice.Limit, k sluice.Key) oracle.Escrow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.db.row(l, k, s.o.Clock()).escrow
+	return s.row(s.db, l, k, s.o.Clock()).escrow
 }
 
 // row returns the state of a key under the numbers of a limit.
-func (d Data) row(l *sluice.Limit, k sluice.Key, now int64) row {
+func (s *Server) row(d Data, l *sluice.Limit, k sluice.Key, now int64) row {
 	r, found := d.keys[rowKeyOf(l, k)]
 	switch {
 	case !found:
-		return row{l, oracle.NewEscrow(Fresh(l))}
+		return row{limit: l, escrow: oracle.NewEscrow(s.fresh(l))}
 	case r.limit.Algorithm() != l.Algorithm():
 		e := r.escrow.At(now)
-		e.State = oracle.Renumber(e.State, Fresh(l), now)
-		return row{l, e}
+		e.State = oracle.Renumber(e.State, s.fresh(l), now)
+		return row{limit: l, escrow: e}
 	}
-	return row{l, r.escrow}
+	r.limit = l
+	return r
+}
+
+// fresh is Fresh, computed once for each limit.
+func (s *Server) fresh(l *sluice.Limit) oracle.State {
+	f, found := s.states[l]
+	if !found {
+		f = Fresh(l)
+		s.states[l] = f
+	}
+	return f
 }
 
 func rowKeyOf(l *sluice.Limit, k sluice.Key) rowKey { return rowKey{l.ID(), k} }
@@ -133,17 +161,17 @@ func (s *Server) Decide(ctx context.Context, r sluice.Request) (sluice.Decision,
 
 // decide decides a request and returns the row after it.
 func (s *Server) decide(d Data, r *sluice.Request, now int64) (sluice.Decision, row) {
-	at := d.row(r.Limit, r.Key, now)
+	at := s.row(d, r.Limit, r.Key, now)
 	request := oracle.Request{Now: now, Cost: r.Cost, Floor: r.Floor, MaxWait: translate.MaxWait(r.MaxWait)}
 	if r.Peek {
 		e, t := s.o.Fault.at(at.escrow, now), TermsOf(r.Limit)
 		if s.o.Fault == ExactIgnoresEscrow || s.o.Fault == BooksAtGrant {
 			e.Holders = nil
 		}
-		return s.decision(r.Limit, e.Peek(request, t, oracle.Result{}), oracle.Charge{}), at
+		return s.decision(r.Limit, e.Peek(request, t, at.guess(now, 0)), oracle.Charge{}), at
 	}
-	result, c, after := s.o.Fault.Decide(at.escrow, request, TermsOf(r.Limit))
-	return s.decision(r.Limit, result, c), row{r.Limit, after}
+	result, c, after := s.o.Fault.Decide(at.escrow, request, TermsOf(r.Limit), at.guess(now, r.Cost))
+	return s.decision(r.Limit, result, c), at.with(r.Limit, after, result, now)
 }
 
 // decision returns a result as a decision.
@@ -226,16 +254,22 @@ func (s *Server) Grant(_ context.Context, holder uint64, claims []sluice.Claim, 
 			out[i] = sluice.Grant{Err: &sluice.RequestError{Problem: "claims units of a limit that has no grants"}}
 			continue
 		}
-		at := s.db.row(c.Limit, c.Key, now)
-		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), TermsOf(c.Limit))
-		s.db.keys[rowKeyOf(c.Limit, c.Key)] = row{c.Limit, after}
+		at := s.row(s.db, c.Limit, c.Key, now)
+		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), TermsOf(c.Limit), at.guess(now, c.Take))
+		s.db.keys[rowKeyOf(c.Limit, c.Key)] = at.with(c.Limit, after, g.Result, now)
 		out[i] = sluice.Grant{
 			Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
 			Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands,
 			Decision: s.decision(c.Limit, g.Result, g.Charge),
 		}
-		if g.Charge.Cost > 0 && !g.Repeated {
+		if g.Repeated {
+			continue
+		}
+		if g.Charge.Cost > 0 {
 			s.charged(&r, &out[i].Decision)
+		}
+		if g.Units > 0 && s.o.Granted != nil {
+			s.o.Granted(c.Limit, c.Key, g.Units, now)
 		}
 	}
 }
@@ -269,7 +303,7 @@ func (s *Server) end(c *sluice.Charge, other func() error, change func(oracle.Es
 	if i := c.Receipt.Over; i < uint64(len(s.charges)) && s.charges[i].Cost == c.Cost && s.charges[i].At == c.Receipt.At {
 		charge = s.charges[i]
 	}
-	at := s.db.row(c.Limit, c.Key, now)
+	at := s.row(s.db, c.Limit, c.Key, now)
 	at.escrow = change(at.escrow, now, charge)
 	s.db.keys[rowKeyOf(c.Limit, c.Key)] = at
 	return nil
@@ -294,8 +328,8 @@ func (s *Server) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Clock()
-	at := s.db.row(l, k, now)
-	at.escrow = at.escrow.Reset(now, Fresh(l))
+	at := s.row(s.db, l, k, now)
+	at.escrow = at.escrow.Reset(now, s.fresh(l))
 	s.db.keys[rowKeyOf(l, k)] = at
 	return nil
 }

@@ -146,20 +146,28 @@ func retryAfter(s State, r Request, allowed bool, reason Reason, guess int64) in
 }
 
 // first returns the first time at which f holds, or -1 if there is none. Once f holds, it must hold at
-// all later times.
+// all later times. The search begins at the guess.
 func first(guess int64, f func(t int64) bool) int64 {
-	if guess >= 0 && f(guess) && (guess == 0 || !f(guess-1)) {
-		return guess
-	}
-	if f(0) {
-		return 0
-	}
-	low, high := int64(0), int64(1)
-	for !f(high) {
-		if high > 1<<60 {
-			return -1
+	guess = max(guess, 0)
+	// f does not hold at low, and holds at high.
+	low, high := int64(-1), guess
+	if f(guess) {
+		for step := int64(1); high-step >= 0; step *= 2 {
+			if !f(high - step) {
+				low = high - step
+				break
+			}
+			high -= step
 		}
-		low, high = high, 2*high
+	} else {
+		for step := int64(1); ; step *= 2 {
+			if low, high = high, high+step; high > 1<<60 {
+				return -1
+			}
+			if f(high) {
+				break
+			}
+		}
 	}
 	for low+1 < high {
 		if mid := low + (high-low)/2; f(mid) {

@@ -59,7 +59,7 @@ var house = []room{
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
-	{"hybrid", aStore, join(moduleOne, []string{oracleRoom}), "hybrid works over any store that grants units; take a sluice.Grantor"},
+	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a sluice.Grantor"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
 	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes through a sluice.Store; it has no rules"},

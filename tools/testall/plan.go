@@ -44,6 +44,7 @@ var plain = map[string]string{
 	"checks/redistest":           "a harness; the packages that use it run with the detector",
 	"checks/servers":             "the servers under test are other processes",
 	"checks/vectors":             "one goroutine replays a vector",
+	"internal/granttest":         "one goroutine; the packages that use it run with the detector",
 	"internal/oracle":            "pure functions",
 	"memory":                     "most tests fill tables from one goroutine; crowded lists the others",
 	"policy":                     "most tests decide in one goroutine; crowded lists the exception",
@@ -66,6 +67,7 @@ var crowded = map[string][]string{
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
 	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast"}, // the servers under test are other processes
+	"hybrid":         {"TestSimulatedBurst", "TestSimulation", "TestSimulationNotices"},
 	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore":     {"TestKeysAreInjective"},
 }

@@ -1,0 +1,226 @@
+package hybrid
+
+import (
+	"fmt"
+
+	"github.com/sluicehq/sluice"
+)
+
+// A bound replays what was admitted, in the order in which it was admitted, and returns by how much the limit
+// is exceeded. Times are the server's, in microseconds. It computes with whole numbers, without the oracle and
+// without package algo.
+type bound interface {
+	// admit returns the units beyond the limit after some units were admitted, 0 or less if there are none.
+	admit(units, at int64) int64
+	// left returns how many units were left at least in the last microseconds.
+	left(at, ago int64) int64
+	// forget gives back what the server has lost. Until a time, so many units may be in hand although the
+	// server does not have them in escrow.
+	forget(lost, more, at, until int64)
+	// turnBack is called after the server's clock was set back, before it continues at a time.
+	turnBack(at int64)
+	// resize changes the count of the limit. Used units stay used.
+	resize(count int64)
+	// reset forgets all that was admitted.
+	reset(at int64)
+}
+
+// newBound returns the bound of a limit: the exact algorithm, or the law that the documentation publishes.
+func newBound(l *sluice.Limit, at int64) bound {
+	length := l.Rate().Period().Microseconds()
+	switch a := l.Algorithm().(type) {
+	case sluice.TokenBucket:
+		b := &bucketBound{burst: a.Burst, refill: a.Rate.Count(), unit: length, last: at}
+		b.ticks = b.burst * b.unit
+		return b
+	case sluice.FixedWindow:
+		w := &windowBound{count: a.Rate.Count(), length: length, opened: a.Opened}
+		if a.Calendar != 0 {
+			w.length = 24 * 3600 * 1_000_000 // the simulator has days only
+		}
+		return w
+	case sluice.SlidingWindow, sluice.SlidingLog:
+		return &slidingBound{count: l.Capacity(), length: length}
+	case sluice.SlidingCounter:
+		return &slidingBound{count: l.Capacity(), length: length, twice: true}
+	}
+	panic(fmt.Sprintf("no bound for %v", l))
+}
+
+// extra is more units for a time.
+type extra struct{ units, until int64 }
+
+type extras []extra
+
+// at returns the units that are extra at a time.
+func (e extras) at(now int64) (sum int64) {
+	for _, x := range e {
+		if now <= x.until {
+			sum += x.units
+		}
+	}
+	return sum
+}
+
+// bucketBound is a token bucket. A token has as many ticks as the period has microseconds.
+type bucketBound struct {
+	burst, refill, unit int64
+	ticks, last         int64
+	extras              extras
+}
+
+func (b *bucketBound) elapse(now int64) {
+	if now > b.last {
+		b.ticks += (now - b.last) * b.refill
+		b.last = now
+	}
+	b.ticks = min(b.ticks, (b.burst+b.extras.at(now))*b.unit)
+}
+
+func (b *bucketBound) admit(units, at int64) int64 {
+	b.elapse(at)
+	b.ticks -= units * b.unit
+	return -floorDiv(b.ticks, b.unit)
+}
+
+func (b *bucketBound) left(at, ago int64) int64 {
+	b.elapse(at)
+	return floorDiv(b.ticks-ago*b.refill, b.unit)
+}
+
+func (b *bucketBound) forget(lost, more, at, until int64) {
+	b.extras = append(b.extras, extra{more, until})
+	b.ticks += lost * b.unit
+	b.elapse(at)
+}
+
+func (b *bucketBound) turnBack(at int64) { b.last = min(b.last, at) }
+
+func (b *bucketBound) resize(count int64) {
+	b.ticks += (count - b.burst) * b.unit
+	b.burst = count
+}
+
+func (b *bucketBound) reset(at int64) {
+	b.elapse(at)
+	b.ticks = (b.burst + b.extras.at(at)) * b.unit
+}
+
+// slidingBound counts the units of the last period: the law of the sliding window and of the log. With twice,
+// it is the law of the sliding counter.
+type slidingBound struct {
+	count, length int64
+	twice         bool
+	spends        []extra // units, and when they were admitted
+	gone          int     // so many of them count no more
+	sum, last     int64
+	extras        extras
+}
+
+func (s *slidingBound) admit(units, at int64) int64 {
+	at = max(at, s.last)
+	s.last = at
+	s.spends = append(s.spends, extra{units, at})
+	s.sum += units
+	for ; s.spends[s.gone].until <= at-s.length; s.gone++ {
+		s.sum -= s.spends[s.gone].units
+	}
+	most := s.count
+	if s.twice {
+		most = 2*s.count - 1
+	}
+	return s.sum - most - s.extras.at(at)
+}
+
+func (s *slidingBound) left(at, ago int64) int64 {
+	left := s.count
+	for _, x := range s.spends {
+		if x.until > at-ago-s.length {
+			left -= x.units
+		}
+	}
+	return left
+}
+
+func (s *slidingBound) forget(lost, more, _, until int64) {
+	s.extras = append(s.extras, extra{max(lost, more), until + 2*s.length})
+}
+
+func (s *slidingBound) turnBack(at int64) {
+	if s.last-at > s.length {
+		s.reset(at)
+	}
+}
+
+func (s *slidingBound) resize(count int64) { s.count = count }
+
+func (s *slidingBound) reset(at int64) {
+	s.spends, s.gone, s.sum, s.last = nil, 0, 0, at
+}
+
+// windowBound counts the units of a fixed window. If requests open the windows, it is the law of two counts in
+// any period.
+type windowBound struct {
+	count, length int64
+	opened        bool
+	start, used   int64
+	sliding       *slidingBound
+	extras        extras
+}
+
+func (w *windowBound) admit(units, at int64) int64 {
+	if w.opened {
+		if w.sliding == nil {
+			w.sliding = &slidingBound{length: w.length}
+		}
+		w.sliding.count = 2 * w.count
+		w.sliding.extras = w.extras
+		return w.sliding.admit(units, at)
+	}
+	if start := at - at%w.length; start > w.start {
+		w.start, w.used = start, 0
+	}
+	w.used += units
+	return w.used - w.count - w.extras.at(at)
+}
+
+func (w *windowBound) left(at, ago int64) int64 {
+	switch start := at - at%w.length; {
+	case at-start <= ago:
+		return 0
+	case start > w.start:
+		return w.count
+	}
+	return w.count - w.used
+}
+
+func (w *windowBound) forget(lost, more, _, until int64) {
+	w.extras = append(w.extras, extra{max(lost, more), until + 2*w.length})
+}
+
+func (w *windowBound) turnBack(at int64) {
+	if w.start-at > w.length {
+		w.reset(at)
+		w.start = at - at%w.length
+	}
+	if w.sliding != nil {
+		w.sliding.turnBack(at)
+	}
+}
+
+func (w *windowBound) resize(count int64) { w.count = count }
+
+func (w *windowBound) reset(at int64) {
+	w.used = 0
+	if w.sliding != nil {
+		w.sliding.reset(at)
+	}
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}

@@ -1,0 +1,152 @@
+package hybrid
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// remember keeps the server's data for a failover.
+func (w *world) remember(i int) {
+	data := w.server.Data()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.past[i] = past{data, w.charges + w.grants, w.credits}
+}
+
+// strike lets a fault happen.
+func (w *world) strike(i int, f fault) {
+	n := w.nodes[f.node]
+	now := time.Now()
+	w.add(event{node: f.node, what: strikes, fault: f})
+	switch f.what {
+	case partition:
+		n.link.set(func(l *link) {
+			switch l.chance.IntN(3) {
+			case 0:
+				l.mute = now.Add(f.long)
+			case 1:
+				l.deaf = now.Add(f.long)
+			default:
+				l.mute, l.deaf = now.Add(f.long), now.Add(f.long)
+			}
+		})
+	case crash:
+		w.crash(n)
+	case pause:
+		n.link.set(func(l *link) { l.paused = now.Add(f.long) })
+	case suspend:
+		w.slept.Add(int64(f.long))
+		w.ahead.Add(f.long.Microseconds())
+	case failover, restarting:
+		w.failOver(i)
+	case jump:
+		w.jump(f.long)
+	case resetting:
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			defer cancel()
+			if err := n.store.Reset(ctx, n.limit, w.key); err != nil && !errors.Is(err, sluice.ErrUnknownOutcome) && !errors.Is(err, errRefused) {
+				w.fail("the reset: %v", err)
+			}
+		}()
+	case change:
+		w.change(n)
+	}
+}
+
+// crash ends a process and starts it again.
+func (w *world) crash(n *node) {
+	n.link.set(func(l *link) { l.dead = true })
+	n.store.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.start(n)
+}
+
+// failOver puts the server back to earlier data. What was charged and granted since then, and reported
+// of credit, is lost. What is in
+// hand is lost too, if the server has forgotten that its deadline was extended. So much may be admitted again,
+// until the grants end.
+func (w *world) failOver(i int) {
+	held := w.server.Escrow(w.limit, w.key).Units()
+	w.mu.Lock()
+	p := w.past[i]
+	lost := w.charges + w.grants - p.given + w.credits - p.credits + held
+	w.bound.forget(lost, held, w.serverTime(), w.grantsEnd())
+	w.mu.Unlock()
+	w.server.Restore(p.data)
+}
+
+// grantsEnd returns the server's time until which processes may spend what they have in hand. The world is
+// locked.
+func (w *world) grantsEnd() int64 {
+	life := w.limit.Hybrid().Life
+	w.excuse = time.Now().Add(2 * life)
+	return w.serverTime() + life.Microseconds()*51/50
+}
+
+// jump sets the server's clock. If it goes forward, grants expire in the server before they do in the processes.
+// So what is in hand may be admitted beside the limit, until the grants end.
+func (w *world) jump(by time.Duration) {
+	held := w.server.Escrow(w.limit, w.key).Units()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ahead.Add(by.Microseconds())
+	if by > 0 {
+		w.bound.forget(0, held, w.serverTime(), w.grantsEnd())
+	} else {
+		w.grantsEnd()
+		w.bound.turnBack(w.serverTime())
+		w.plain.turnBack(w.serverTime())
+	}
+}
+
+// change lets a process use the other limit. Until all use the smaller one, and the grants of the larger one have
+// ended and are forgotten, the larger one bounds them all.
+func (w *world) change(n *node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.mu.Lock()
+	if n.limit == w.limit {
+		n.limit = w.other
+	} else {
+		n.limit = w.limit
+	}
+	n.mu.Unlock()
+	if most := w.largest(); most > w.count {
+		w.resize(most)
+	} else if most < w.count {
+		later := 2*w.limit.Hybrid().Life + 3*min(w.limit.Rate().Period(), time.Hour)
+		if w.weather.twice+w.weather.slow > 0 {
+			later += 10 * time.Second // claims of the larger limit are still on their way
+		}
+		time.AfterFunc(later, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.largest() == most {
+				w.resize(most)
+			}
+		})
+	}
+}
+
+func (w *world) resize(count int64) {
+	w.count = count
+	w.bound.resize(count)
+	w.plain.resize(count)
+}
+
+// largest returns the count of the largest limit in use.
+func (w *world) largest() (most int64) {
+	for _, n := range w.nodes {
+		n.mu.Lock()
+		most = max(most, n.limit.Capacity())
+		n.mu.Unlock()
+	}
+	return most
+}

@@ -1,0 +1,33 @@
+package hybrid
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/granttest"
+)
+
+// byHand returns a scenario in which nothing goes wrong.
+func byHand(t *testing.T, a sluice.Algorithm, h sluice.Hybrid) *scenario {
+	t.Helper()
+	l, err := sluice.MustLimit("simulated", a).WithHybrid(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &scenario{
+		seed: 1, limit: l, other: l, nodes: 1, cost: 1, length: 700 * time.Millisecond,
+		weather: weather{trip: 3 * time.Millisecond}, load: load{total: 1000, period: time.Second},
+		start: time.Date(2030, 5, 4, 23, 59, 58, 0, time.UTC),
+	}
+}
+
+// TestSimulatedBurst: a process admits a burst that the limit has units for. It once paced its claims while
+// most of the bucket was free.
+func TestSimulatedBurst(t *testing.T) {
+	s := byHand(t, sluice.TokenBucket{Rate: sluice.PerSecond(510), Burst: 723}, sluice.Hybrid{Sync: 20 * time.Millisecond, Life: 160 * time.Millisecond})
+	s.cost, s.load.shape = 4, boundaries
+	if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
+		t.Error(problem)
+	}
+}

@@ -1,0 +1,262 @@
+package hybrid
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/granttest"
+)
+
+// world is one run of a scenario: the server, the processes and what is known about all of them. It runs under
+// virtual time. Its processes are hybrid.Stores, which share nothing but the server.
+type world struct {
+	*scenario
+	history
+	key      sluice.Key
+	began    time.Time // virtual
+	ahead    atomic.Int64
+	slept    atomic.Int64 // for which the monotonic clocks stopped, in nanoseconds
+	server   *granttest.Server
+	past     map[int]past // by the fault that goes back to it
+	nodes    []*node
+	trick    trick
+	injected bool // a defect: the accounts need not balance
+	started  int  // processes, a restart counts again
+
+	mu       sync.Mutex
+	bound    bound // with what faults may add
+	plain    bound // without
+	count    int64 // of the bound's limit
+	worst    int64 // the most units beyond the plain limit
+	free     int64 // units of the plain limit that are left after the last spend
+	charges  int64 // exact ones so far
+	grants   int64
+	credits  int64 // reported so far
+	admitted int64
+	locals   int64
+	denied   int64
+	excuse   time.Time // until then, the server may not know what processes hold
+}
+
+// past is what a failover goes back to.
+type past struct {
+	data           granttest.Data
+	given, credits int64
+}
+
+// node is one process.
+type node struct {
+	number int
+	chance *rand.Rand
+	skew   int64 // of its wall clock
+
+	mu    sync.Mutex
+	link  *link
+	store *Store
+	limit *sluice.Limit
+}
+
+// newWorld starts the server and the processes.
+func newWorld(s *scenario, f granttest.Fault, t trick) *world {
+	w := &world{scenario: s, key: sluice.StringKey("k"), began: time.Now(), past: map[int]past{}, trick: t, injected: f != granttest.Correct || t != noTrick, count: s.limit.Capacity()}
+	w.history.since = w.began
+	w.server = granttest.New(granttest.Options{
+		Clock: w.serverTime, Fault: f,
+		Charged: func(_ *sluice.Limit, _ sluice.Key, units, at int64) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.charges += units
+			w.admit(units, at)
+		},
+		Granted: func(_ *sluice.Limit, _ sluice.Key, units, _ int64) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.grants += units
+		},
+	})
+	w.bound, w.plain = newBound(s.limit, w.serverTime()), newBound(s.limit, w.serverTime())
+	for i := range s.nodes {
+		n := &node{number: i, chance: rand.New(rand.NewPCG(s.seed, uint64(100+i))), limit: s.limit}
+		n.skew = n.chance.Int64N(int64(10*time.Second)) - int64(5*time.Second)
+		w.nodes = append(w.nodes, n)
+		w.start(n)
+	}
+	return w
+}
+
+// serverTime is the server's clock.
+func (w *world) serverTime() int64 {
+	elapsed := float64(time.Since(w.began).Microseconds()) * (1 + w.drift)
+	return w.scenario.start.UnixMicro() + int64(elapsed) + w.ahead.Load()
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // under testing/synctest, the sleep is virtual
+}
+
+// elapsed returns the time since the begin, with the time for which the processes were suspended.
+func (w *world) elapsed() time.Duration { return time.Since(w.began) + time.Duration(w.slept.Load()) }
+
+// start starts a process, or starts it again with the same identity.
+func (w *world) start(n *node) {
+	w.started++
+	n.link = &link{
+		server: w.server, log: w, node: n.number, trick: w.trick, weather: w.weather,
+		chance:   rand.New(rand.NewPCG(w.seed, uint64(1000*w.started+n.number))),
+		attempts: map[uint64]uint64{}, sent: map[uint64]sluice.Claim{}, handled: map[uint64]time.Duration{},
+	}
+	wall := func() int64 { return time.Now().UnixNano() + w.slept.Load() + n.skew }
+	if w.trick == monotonicOnly {
+		wall = func() int64 { return time.Now().UnixNano() + n.skew }
+	}
+	var err error
+	n.store, err = New(n.link, Options{Holder: uint64(n.number + 1), Wall: wall, Seed: w.seed + 1})
+	if err != nil {
+		panic(err)
+	}
+	n.store.registry.hotFrom = 2
+}
+
+// admit checks units that were admitted. The world is locked.
+func (w *world) admit(units, at int64) {
+	h := w.limit.Hybrid()
+	w.admitted += units
+	most := h.Overdraft + int64(w.started)*h.Credit
+	over, plain := w.bound.admit(units, at), w.plain.admit(units, at)
+	w.worst, w.free = max(w.worst, plain), -plain
+	if over > most {
+		w.fail("%d units beyond the limit of %d, and at most %d are allowed", over, w.count, most)
+	}
+}
+
+// given returns how many units the server has charged and granted so far.
+func (w *world) given() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.charges + w.grants
+}
+
+// booked notes that the server has counted spends on credit.
+func (w *world) booked(units int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.credits += units
+}
+
+// excused reports whether a fault has made the server forget what processes hold.
+func (w *world) excused() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Before(w.excuse)
+}
+
+// reset is what a reset of the key does to the bounds.
+func (w *world) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.bound.reset(w.serverTime())
+	w.plain.reset(w.serverTime())
+}
+
+// request decides one request of a process.
+func (w *world) request(n *node) {
+	n.mu.Lock()
+	store, r := n.store, sluice.Request{Limit: n.limit, Key: w.key, Cost: 1 + n.chance.Int64N(w.cost)}
+	if w.floors && n.chance.IntN(3) == 0 {
+		r.Floor = n.chance.Int64N(w.limit.Capacity() / 4)
+	}
+	n.mu.Unlock()
+	d, ok := store.DecideLocally(r)
+	if ok {
+		w.decided(n, &r, &d)
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		d, err := store.Decide(ctx, r)
+		if err == nil {
+			w.decided(n, &r, &d)
+		}
+	}()
+}
+
+// decided handles a decision. The server counts the charges of exact decisions itself.
+func (w *world) decided(n *node, r *sluice.Request, d *sluice.Decision) {
+	local := d.Allowed && d.Receipt.At&localBit != 0
+	w.history.decided(n.number, r, d, local)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case local:
+		w.locals += r.Cost
+		w.admit(r.Cost, w.serverTime())
+	case !d.Allowed:
+		w.denied++
+		w.explain(r, d)
+	}
+}
+
+// run makes the requests of a process until a time.
+func (w *world) run(n *node, a load, until time.Duration) {
+	for {
+		at := time.Since(w.began)
+		d, request := a.next(n.chance, n.number, w.scenario.nodes, at)
+		if at+d > until {
+			return
+		}
+		pass(d)
+		n.link.awaken()
+		if w.failed() {
+			return
+		}
+		if request {
+			w.request(n)
+		}
+	}
+}
+
+// play runs the scenario to its end.
+func (w *world) play() {
+	var all sync.WaitGroup
+	for _, n := range w.nodes {
+		all.Go(func() { w.run(n, w.load, w.length) })
+	}
+	all.Go(func() { w.watch(w.length) })
+	for i, f := range w.faults {
+		if f.what == failover {
+			all.Go(func() {
+				pass(max(0, f.at-max(f.long, time.Microsecond)))
+				w.remember(i)
+			})
+		}
+		all.Go(func() {
+			pass(f.at)
+			w.strike(i, f)
+		})
+	}
+	all.Wait()
+	if !w.failed() {
+		w.heal()
+	}
+	pass(time.Second) // until all is reported and returned
+	w.end()
+	for _, n := range w.nodes {
+		n.store.Close()
+	}
+	pass(time.Hour) // until no call is on its way
+}
+
+// watch checks what always holds, now and then.
+func (w *world) watch(until time.Duration) {
+	step := w.limit.Hybrid().Sync/3 + 7*time.Nanosecond
+	for time.Since(w.began)+step < until && !w.failed() {
+		pass(step)
+		w.check()
+	}
+}
