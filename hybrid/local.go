@@ -118,10 +118,14 @@ func (e *entry) waits(now int64) bool {
 }
 
 // runLow calls for the synchronisation of an entry that has few units left. If its claims are
-// paced, it is too early until shortly before the next claim.
+// paced, it is too early until shortly before the next claim, and while a denial is kept that the next
+// claim would bring again.
 func (s *Store) runLow(e *entry, now int64) {
-	if e.pace.rate > 0 && now < e.pace.until-s.trip.slowest() {
-		return
+	if e.pace.rate > 0 {
+		soon := now + s.trip.slowest()
+		if soon < e.pace.until || e.hand.birth == 0 && e.denial.denies(e.demand.cost(), 0, soon) {
+			return
+		}
 	}
 	e.low = math.MinInt64
 	e.prefetch = e.prefetch || e.question == nil && (e.hand.birth != 0 || e.pace.rate > 0)

@@ -264,7 +264,11 @@ func (s *Store) learn(e *entry, q *question, g *sluice.Grant, now instant) {
 		}
 		return
 	}
-	if pause := e.pace.follow(v, c, g, demand, now.mono); pause > 0 {
+	pause := e.pace.follow(v, c, g, demand, now.mono)
+	if reset := int64(g.Decision.ResetAfter); reset > 0 {
+		pause = min(pause, reset) // a new window has all its units at once
+	}
+	if pause > 0 {
 		e.pace.until = now.mono + pause - int64(float64(pause)*s.random()/8)
 	} else {
 		e.pace.until = 0

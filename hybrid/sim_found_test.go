@@ -31,3 +31,16 @@ func TestSimulatedBurst(t *testing.T) {
 		t.Error(problem)
 	}
 }
+
+// TestSimulatedWindow: a process admits requests as soon as a window begins. It once paced its claims beyond the
+// end of the window in which units were short.
+func TestSimulatedWindow(t *testing.T) {
+	s := byHand(t, sluice.FixedWindow{Rate: sluice.Per(155, 200*time.Millisecond)}, sluice.Hybrid{Sync: 50 * time.Millisecond, Life: 400 * time.Millisecond, Stranded: 0.2})
+	s.weather.trip = 100 * time.Microsecond
+	for range 20 {
+		if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
+			t.Fatal(problem)
+		}
+		s.seed++
+	}
+}

@@ -67,7 +67,7 @@ var crowded = map[string][]string{
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
 	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast"}, // the servers under test are other processes
-	"hybrid":         {"TestSimulatedBurst", "TestSimulation", "TestSimulationNotices"},
+	"hybrid":         {"TestSimulatedBurst", "TestSimulatedWindow", "TestSimulation", "TestSimulationNotices"},
 	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore":     {"TestKeysAreInjective"},
 }
