@@ -13,7 +13,7 @@ import (
 // whenever its key returns. Under mixLimit it is full again only if the key was away for some time.
 var (
 	liveLimit      = peers.Limit{Burst: 10_000_000, Every: 10 * time.Minute, Window: 24 * time.Hour}
-	returningLimit = peers.Limit{Burst: 1000, Every: 100 * time.Nanosecond, Window: time.Millisecond}
+	returningLimit = peers.Limit{Burst: 10_000_000, Every: 100 * time.Nanosecond, Window: time.Millisecond}
 	mixLimit       = peers.Limit{Burst: 100_000, Every: 10 * time.Millisecond, Window: 100 * time.Millisecond}
 )
 
