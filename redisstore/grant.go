@@ -16,7 +16,7 @@ var _ sluice.Grantor = (*Store)(nil)
 
 // Bounds of the calls that carry claims.
 const (
-	maxClaims = 64 // of a call, because a script blocks the server
+	maxClaims = 32 // of a call, because a script blocks the server
 	maxCalls  = 16 // at once
 )
 
@@ -36,7 +36,7 @@ type claims struct {
 }
 
 // Grant handles claims. See sluice.Grantor. Claims whose keys share a slot travel in calls of up to
-// 64 claims; without a cluster, all keys do. Several calls run at once. A claim is never sent
+// 32 claims; without a cluster, all keys do. Several calls run at once. A claim is never sent
 // again, except by the caller.
 func (s *Store) Grant(ctx context.Context, holder uint64, cs []sluice.Claim, out []sluice.Grant) {
 	calls := s.split(cs, out)
