@@ -213,36 +213,57 @@ func law(t fleet.Terms, extra float64, spends []fleet.Spend) fleet.Excess {
 	}
 }
 
-// untilUsed is how long after the end of the faults the limits are used again and were observed.
-const untilUsed = crewLife + crewSync + 2*crewPeriod
-
-// used holds the limits to be fully used in the period that begins a grant's life and a synchronisation
-// after the end of the faults. For windows the period begins one period later: the calls that a fault has
-// held up, and whose outcome nobody saw, count as used at its end, and leave the window only then.
-func (c *crew) used(all [][]fleet.Spend, healed int64) {
+// recovers holds the limits to be fully used again in the period that begins a grant's life and a
+// synchronisation after the end of the faults. For windows the period begins one period later: the calls that
+// a fault has held up, and whose outcome nobody saw, count as used at its end, and leave the window only then.
+// A period in which a busy machine made too few requests is not judged, and a limit is given a second one.
+func (c *crew) recovers(healed int64) {
 	c.Helper()
-	for i, terms := range c.terms {
-		if terms.Algorithm == "calendar" { // used up
-			continue
+	open := map[string]fleet.Terms{}
+	for _, terms := range c.terms {
+		if terms.Algorithm != "calendar" { // used up
+			open[terms.Name] = terms
 		}
-		from := healed + int64(crewLife+crewSync)
-		if terms.Algorithm != "bucket" {
-			from += int64(crewPeriod)
+	}
+	failed := map[string]bool{}
+	const periods = 10
+	for n := int64(2); len(open) > 0; n++ {
+		if n > periods {
+			c.Fatalf("the machine is too busy to use the limits: %d are left to judge", len(open))
 		}
-		end := from + int64(crewPeriod)
-		units, requests := int64(0), int64(0)
-		for _, s := range all[i] {
-			if s.From >= from && s.To <= end {
-				units += s.Units
-				requests++
+		last := healed + int64(crewLife+crewSync) + n*int64(crewPeriod)
+		c.pass(time.Duration(last - c.clock.Now()))
+		all := c.spends()
+		for i, terms := range c.terms {
+			if _, judge := open[terms.Name]; !judge {
+				continue
 			}
-		}
-		// A busy machine may make fewer requests than the limit admits.
-		least := float64(min(terms.Count, requests)) - mayWaste[terms.Algorithm]*float64(terms.Count)
-		text := fmt.Sprintf("%s: %d of %d requests were admitted after the faults", terms.Name, units, requests)
-		c.Log(text)
-		if float64(units) < least {
-			c.Errorf("%s, want %.0f", text, least)
+			end := last
+			if terms.Algorithm == "bucket" {
+				end -= int64(crewPeriod)
+			}
+			units, requests := int64(0), int64(0)
+			for _, s := range all[i] {
+				if s.From >= end-int64(crewPeriod) && s.To <= end {
+					units += s.Units
+					requests++
+				}
+			}
+			if requests < terms.Count*3/2 {
+				continue
+			}
+			least := (1 - mayWaste[terms.Algorithm]) * float64(terms.Count)
+			text := fmt.Sprintf("%s: %d of %d requests were admitted after the faults, want %.0f", terms.Name, units, requests, least)
+			c.Log(text)
+			switch {
+			case float64(units) >= least:
+				delete(open, terms.Name)
+			case failed[terms.Name]:
+				c.Error(text)
+				delete(open, terms.Name)
+			default:
+				failed[terms.Name] = true
+			}
 		}
 	}
 }

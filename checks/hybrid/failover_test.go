@@ -37,11 +37,10 @@ func failoverAddsOneLimit(t *testing.T) {
 	c.waitAnswers()
 	healed := c.clock.Now()
 	shown := c.clockOf(replica)
-	c.pass(untilUsed)
+	c.recovers(healed)
 	c.finish()
 	all := c.spends()
 	c.bounded(all, shown)
-	c.used(all, healed)
 	redistest.CheckTTL(t, replica)
 }
 

@@ -44,10 +44,9 @@ func processesAreKilledAndStopped(t *testing.T) {
 	c.must(server.Resume())
 	healed := c.clock.Now()
 	shown := c.clockOf(server)
-	c.pass(untilUsed)
+	c.recovers(healed)
 	c.finish()
 	all := c.spends()
 	c.bounded(all, shown)
-	c.used(all, healed)
 	redistest.CheckTTL(t, server)
 }

@@ -49,10 +49,9 @@ func slotsMove(t *testing.T, cluster *redistest.Cluster) {
 	c.must(err)
 	healed := c.clock.Now()
 	shown := c.clockOf(owner)
-	c.pass(untilUsed)
+	c.recovers(healed)
 	c.finish()
 	all := c.spends()
 	c.bounded(all, shown)
-	c.used(all, healed)
 	redistest.CheckTTL(t, cluster.Nodes...)
 }
