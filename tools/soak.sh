@@ -30,6 +30,9 @@ RAPID_CHECKS=$((500 * times)) go -C checks test -count 1 -timeout 24h ./laws
 say "hybrid limits in simulations, $rounds times as many seeds: ten thousand are some million requests"
 SLUICE_SOAK=$rounds go test -count 1 -timeout 24h -run '^TestSimulation$' ./hybrid
 
+say "hybrid limits: all interleavings of up to three processes and six units"
+SLUICE_SOAK=1 go test -count 1 -timeout 24h -run '^TestInterleavings$' ./internal/granttest
+
 say "hybrid limits in eight processes, $rounds times each fault"
 SLUICE_SOAK=$rounds go -C checks test -count 1 -timeout 24h ./hybrid
 
