@@ -16,16 +16,16 @@ const mostInterim = 64
 
 // Errors for answers that are not passed on.
 var (
-	errTooManyInterim = errors.New("proxy: the upstream sent too many interim answers")
-	errUnaskedUpgrade = errors.New("proxy: the upstream switched the protocol unasked")
-	errStatus         = errors.New("proxy: the status of the upstream's answer is not in 200–999")
+	errTooManyInterim     = errors.New("proxy: the upstream sent too many interim answers")
+	errUnrequestedUpgrade = errors.New("proxy: the upstream switched the protocol unrequested")
+	errStatus             = errors.New("proxy: the status of the upstream's answer is not in 200–999")
 )
 
 // checkStatus returns why an answer cannot be passed on.
 func checkStatus(status int) error {
 	switch {
 	case status == http.StatusSwitchingProtocols:
-		return errUnaskedUpgrade
+		return errUnrequestedUpgrade
 	case status < 200 || status > 999:
 		return errStatus
 	}
@@ -122,6 +122,7 @@ func (p *Proxy) passBody(a *answer, res *http.Response, c *upstreamConn) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		default:
+			_ = a.flushPending() // the client gets what came, and sees that the answer broke off
 			if !errors.Is(err, context.Canceled) {
 				p.o.ErrorLog.Printf("proxy: the answer of the upstream broke off: %v", err)
 			}
