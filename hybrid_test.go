@@ -19,7 +19,8 @@ func TestHybridDefaults(t *testing.T) {
 		{sluice.Hybrid{Sync: 10 * time.Second}, sluice.Hybrid{Sync: 10 * time.Second, Life: 40 * time.Second, Stranded: 0.05}, 50},
 		{
 			sluice.Hybrid{Sync: 10 * time.Millisecond, Life: 40 * time.Millisecond, Stranded: 0.29, Overdraft: 1000, Credit: 1000},
-			sluice.Hybrid{Sync: 10 * time.Millisecond, Life: 40 * time.Millisecond, Stranded: 0.29, Overdraft: 1000, Credit: 1000}, 290,
+			sluice.Hybrid{Sync: 10 * time.Millisecond, Life: 40 * time.Millisecond, Stranded: 0.29, Overdraft: 1000, Credit: 1000},
+			290,
 		},
 		{
 			sluice.Hybrid{Stranded: 1, Life: time.Minute},

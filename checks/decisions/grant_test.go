@@ -133,7 +133,7 @@ func TestInvalidClaims(t *testing.T) {
 	g := newGrants(t)
 	b := sluice.TokenBucket{Rate: sluice.PerHour(100)}
 	l, other := hybrid(t, "l", b, sluice.Hybrid{}), hybrid(t, "other", b, sluice.Hybrid{})
-	key := func(name string) sluice.Key { return sluice.StringKey(name) }
+	key := sluice.StringKey
 	cs := []sluice.Claim{
 		{Key: key("a"), Seq: 1},
 		{Limit: sluice.MustLimit("l", b), Key: key("a"), Seq: 1},
