@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -158,6 +159,7 @@ func (m *LimitResult) tighter(o *LimitResult) bool {
 // tightest limit. It contains no key.
 func (v *Verdict) String() string {
 	var b strings.Builder
+	b.Grow(96)
 	b.WriteString(v.Action.String())
 	switch {
 	case v.Bypass:
@@ -176,16 +178,16 @@ func (v *Verdict) String() string {
 	case v.Err != nil:
 		fmt.Fprintf(&b, ": %v", v.Err)
 	case v.Action == Deny && v.Rule != nil:
-		fmt.Fprintf(&b, ": rule %s: %s", v.nameOf(v.Rule), v.Reason)
+		b.WriteString(": rule " + v.nameOf(v.Rule) + ": " + v.Reason.String())
 	case v.Degrade != nil:
 		fmt.Fprintf(&b, ": rule %s", v.nameOf(v.Degrade))
 	case v.Mark != nil:
 		fmt.Fprintf(&b, ": rule %s", v.nameOf(v.Mark))
 	case v.Rule != nil:
-		fmt.Fprintf(&b, ": the tightest rule is %s", v.nameOf(v.Rule))
+		b.WriteString(": the tightest rule is " + v.nameOf(v.Rule))
 	}
 	if v.TightestLimit != nil && v.Err == nil {
-		fmt.Fprintf(&b, ", %d of %d remain", v.Tightest.Remaining, v.Tightest.Limit)
+		b.WriteString(", " + strconv.FormatInt(v.Tightest.Remaining, 10) + " of " + strconv.FormatInt(v.Tightest.Limit, 10) + " remain")
 	}
 	if v.Delay > 0 {
 		fmt.Fprintf(&b, ", after a delay of %v", v.Delay)

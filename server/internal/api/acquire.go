@@ -25,14 +25,14 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if !a.tokens.book() {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r, &q, false)
+	v, p := a.decide(r.Context(), &q, false)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook()
 		if p != nil {
 			return p
 		}
 		a.dropLeases(r.Context(), &v)
-		a.write(w, status, false, a.decisionOf(&v))
+		a.writeVerdict(w, status, &v, nil)
 		return nil
 	}
 	h := heldBy(&v)
@@ -49,9 +49,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if v.Delay > 0 {
 		h.since = time.Time{} // the work waits in the queue
 	}
-	e := a.decisionOf(&v)
-	e.opened = &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()}
-	a.write(w, status, true, e)
+	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(h, ttl), ExpiresInMS: ttl.Milliseconds()})
 	return nil
 }
 

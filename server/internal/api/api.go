@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -55,6 +56,8 @@ type API struct {
 	o      Options
 	tokens *tokens
 	calls  map[string][]call
+	// described has the phrases of the policy that was last in force.
+	described atomic.Pointer[described]
 }
 
 // call is one method of a path.
@@ -185,9 +188,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) run(w http.ResponseWriter, r *http.Request, calls []call) {
 	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBody)
+	h["Cache-Control"], h["X-Content-Type-Options"] = noStore, noSniff
+	if r.ContentLength < 0 || r.ContentLength > a.o.MaxBody {
+		r.Body = http.MaxBytesReader(w, r.Body, a.o.MaxBody)
+	}
 	var methods []string
 	for _, c := range calls {
 		if r.Method == c.method || c.method == http.MethodGet && r.Method == http.MethodHead {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,21 +28,28 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 		return p
 	}
 	var q request
-	if p := decode(r, &q); p != nil {
+	batch, p := decodeQuestions(r, &q)
+	switch {
+	case p != nil:
 		return p
+	case batch != nil && status != http.StatusOK:
+		return invalid("?status", "A batch has no status for denials.", `leave status out, and read "allowed" of each decision`)
+	case batch != nil:
+		a.answerAll(r.Context(), w, batch, peek)
+		return nil
 	}
-	v, p := a.decide(r, &q, peek)
+	v, p := a.decide(r.Context(), &q, peek)
 	if p != nil {
 		return p
 	}
 	a.dropLeases(r.Context(), &v)
-	a.write(w, status, v.Allowed(), a.decisionOf(&v))
+	a.writeVerdict(w, status, &v, nil)
 	return nil
 }
 
 // decide decides about the request of a caller. The verdict is observed here and not after a gate,
 // because the client carries it out. A peek is not observed, because it lets no request pass.
-func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *problem) {
+func (a *API) decide(ctx context.Context, q *request, peek bool) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p
 	}
@@ -51,7 +59,7 @@ func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *p
 			rq.Cost = *q.Cost
 		}
 		began := time.Now()
-		v, err := a.o.Decider.DecideRule(r.Context(), rq)
+		v, err := a.o.Decider.DecideRule(ctx, rq)
 		if err == nil && !peek {
 			a.o.OnVerdict(&v, time.Since(began))
 		}
@@ -62,11 +70,11 @@ func (a *API) decide(r *http.Request, q *request, peek bool) (policy.Verdict, *p
 		return policy.Verdict{}, p
 	}
 	if peek {
-		v := a.o.Decider.Peek(r.Context(), attributes)
+		v := a.o.Decider.Peek(ctx, attributes)
 		return v, refusedProblem(v.Refused)
 	}
 	began := time.Now()
-	v := a.o.Decider.Decide(r.Context(), attributes)
+	v := a.o.Decider.Decide(ctx, attributes)
 	a.o.OnVerdict(&v, time.Since(began))
 	return v, refusedProblem(v.Refused)
 }
@@ -107,6 +115,9 @@ func (a *API) keyOf(name string) string {
 
 // deniedStatus returns the status for denials that the caller wants.
 func deniedStatus(r *http.Request) (int, *problem) {
+	if r.URL.RawQuery == "" {
+		return http.StatusOK, nil
+	}
 	const remedy = "give status=429, or another one from 400 to 599, or leave it out for 200"
 	values := r.URL.Query()
 	for name := range values {
@@ -125,14 +136,16 @@ func deniedStatus(r *http.Request) (int, *problem) {
 	return status, nil
 }
 
-// write writes a decision.
-func (a *API) write(w http.ResponseWriter, denied int, allowed bool, e decision) {
+// writeVerdict writes the decision of a verdict, with what a reservation adds, nil for none.
+func (a *API) writeVerdict(w http.ResponseWriter, denied int, v *policy.Verdict, o *opened) {
+	e := a.decisionOf(v, maxAnswer)
+	e.opened = o
 	status := http.StatusOK
-	if !allowed {
+	if !v.Allowed() {
 		status = denied
 		if status != http.StatusOK && e.RetryAfterSeconds != nil {
 			w.Header().Set("Retry-After", strconv.FormatInt(*e.RetryAfterSeconds, 10))
 		}
 	}
-	writeJSON(w, status, e)
+	writeDecision(w, status, &e)
 }

@@ -133,8 +133,9 @@ func ceil(d, unit time.Duration) int64 {
 	return n
 }
 
-// decisionOf returns the answer for a verdict.
-func (a *API) decisionOf(v *policy.Verdict) decision {
+// decisionOf returns the answer for a verdict, with a body of up to most bytes.
+func (a *API) decisionOf(v *policy.Verdict, most int) decision {
+	phrases := a.phrases()
 	e := decision{
 		Allowed:     v.Allowed(),
 		Action:      v.Action.String(),
@@ -142,9 +143,9 @@ func (a *API) decisionOf(v *policy.Verdict) decision {
 		Class:       v.Class,
 		Degrade:     handlingBy(v.Degrade, v.Results),
 		Mark:        handlingBy(v.Mark, v.Results),
-		Answer:      a.answerTo(v),
+		Answer:      a.answerTo(v, most),
 		Limits:      make([]limitDecision, 0, len(v.Results)),
-		Explanation: describe.Verdict(v),
+		Explanation: phrases.Verdict(v),
 	}
 	if v.Rule != nil {
 		e.Rule = v.Rule.Name
@@ -161,7 +162,7 @@ func (a *API) decisionOf(v *policy.Verdict) decision {
 		m := &v.Results[i]
 		d := &m.Decision
 		l := limitDecision{
-			Rule: m.Rule.Name, LimitResult: describe.NewLimitResult(m), Key: a.o.Fingerprint(m.Request.Key),
+			Rule: m.Rule.Name, LimitResult: phrases.LimitResult(m), Key: a.o.Fingerprint(m.Request.Key),
 			Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow, Capacity: d.Limit, Remaining: d.Remaining,
 			waits: waitsOf(d, d.Delay), Degraded: d.Degraded, Overflow: d.Overflow,
 		}
@@ -173,6 +174,23 @@ func (a *API) decisionOf(v *policy.Verdict) decision {
 		e.Limits = append(e.Limits, l)
 	}
 	return e
+}
+
+// described are the phrases about the verdicts of a policy.
+type described struct {
+	policy  *policy.Policy
+	phrases describe.Phrases
+}
+
+// phrases returns the phrases for the policy in force. A verdict of an earlier policy can use them too.
+func (a *API) phrases() *describe.Phrases {
+	now := a.o.Decider.Policy()
+	d := a.described.Load()
+	if d == nil || d.policy != now {
+		d = &described{policy: now}
+		a.described.Store(d)
+	}
+	return &d.phrases
 }
 
 // answer is the response that the caller sends to a request that is not passed on. The proxy would send the
@@ -191,8 +209,9 @@ type answer struct {
 // maxAnswer bounds the bodies that are included, in bytes.
 const maxAnswer = 64 << 10
 
-// answerTo returns the response to a request, nil for a request that is passed on.
-func (a *API) answerTo(v *policy.Verdict) *answer {
+// answerTo returns the response to a request, nil for a request that is passed on. A body of more than most
+// bytes is left out.
+func (a *API) answerTo(v *policy.Verdict, most int) *answer {
 	refused := !v.Allowed()
 	if !refused && (v.Degrade == nil || !v.Degrade.WhenLimited.Answers()) {
 		return nil
@@ -212,7 +231,7 @@ func (a *API) answerTo(v *policy.Verdict) *answer {
 		told.Headers[name] = strings.Join(values, ", ")
 	}
 	switch {
-	case len(w.body) > maxAnswer:
+	case len(w.body) > most:
 		told.BodyBytes = len(w.body)
 	case utf8.Valid(w.body):
 		told.Body = string(w.body)

@@ -16,10 +16,49 @@ import (
 // decode reads a request's body into v, a pointer to a struct. It accepts no unknown field, no field twice,
 // and nothing after the end.
 func decode(r *http.Request, v any) *problem {
+	b := buffers.Get().(*[]byte)
+	defer keep(b)
+	if p := readBody(r, b); p != nil {
+		return p
+	}
+	if q, ok := v.(*request); ok && decodePlain(string(*b), q) {
+		return nil
+	}
+	return decodeObject(*b, v)
+}
+
+// decodePlain reads a plain question, and reports whether it could.
+func decodePlain(text string, q *request) bool {
+	in := plain{text: text}
+	if in.request(q); in.ended() {
+		return true
+	}
+	*q = request{}
+	return false
+}
+
+// decodeObject reads a JSON object into v.
+func decodeObject(body []byte, v any) *problem {
+	if _, p := checkKeys(body, fieldsOf(v)); p != nil {
+		return p
+	}
+	return decodeValue(body, v)
+}
+
+// decodeValue reads an object whose fields were checked.
+func decodeValue(body []byte, v any) *problem {
+	if err := json.Unmarshal(body, v); err != nil {
+		return explainJSON(err)
+	}
+	return nil
+}
+
+// readBody reads the body into a buffer.
+func readBody(r *http.Request, b *[]byte) *problem {
 	if p := acceptable(r); p != nil {
 		return p
 	}
-	body, err := io.ReadAll(r.Body)
+	err := readAll(r.Body, b)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -31,16 +70,29 @@ func decode(r *http.Request, v any) *problem {
 	case err != nil:
 		return invalid("", "The body could not be read to its end.", "send as many bytes as Content-Length says")
 	}
-	if len(bytes.TrimSpace(body)) == 0 {
+	if len(bytes.TrimSpace(*b)) == 0 {
 		return invalid("", "The body is empty.", `send a JSON object, such as {"client_ip": "192.0.2.1", "path": "/"}`)
 	}
-	if p := checkKeys(body, fieldsOf(v)); p != nil {
-		return p
-	}
-	if err := json.Unmarshal(body, v); err != nil {
-		return explainJSON(err)
-	}
 	return nil
+}
+
+// readAll reads to the end, into a buffer that it empties first and lets grow.
+func readAll(from io.Reader, to *[]byte) error {
+	b := (*to)[:0]
+	for {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, max(512, len(b)))
+		}
+		n, err := from.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*to = b
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
 }
 
 // acceptable checks the headers that describe the body.
@@ -53,7 +105,7 @@ func acceptable(r *http.Request) *problem {
 	}
 	// curl sends its default type in a first try; treat it like a missing type.
 	media := r.Header.Get("Content-Type")
-	if media == "" {
+	if media == "" || media == "application/json" {
 		return nil
 	}
 	kind, _, err := mime.ParseMediaType(media)
@@ -67,34 +119,34 @@ func acceptable(r *http.Request) *problem {
 }
 
 // checkKeys checks the names of a JSON object's fields. encoding/json would accept them in any case, and more
-// than once.
-func checkKeys(body []byte, known []string) *problem {
+// than once. It returns the names.
+func checkKeys(body []byte, known []string) (map[string]bool, *problem) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if first, err := d.Token(); err != nil {
-		return explainJSON(err)
+		return nil, explainJSON(err)
 	} else if first != json.Delim('{') {
-		return invalid("", "The body is not a JSON object.", `send one such as {"client_ip": "192.0.2.1", "path": "/"}`)
+		return nil, invalid("", "The body is not a JSON object.", `send one such as {"client_ip": "192.0.2.1", "path": "/"}`)
 	}
 	seen := make(map[string]bool, len(known))
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return explainJSON(err)
+			return nil, explainJSON(err)
 		}
 		name, _ := t.(string) // in an object, a key is always text
 		switch {
 		case !slices.Contains(known, name):
-			return invalid(name, fmt.Sprintf("There is no field %q.", name), suggest(name, known))
+			return nil, invalid(name, fmt.Sprintf("There is no field %q.", name), suggest(name, known))
 		case seen[name]:
-			return invalid(name, fmt.Sprintf("The field %q is given twice.", name), "give it once")
+			return nil, invalid(name, fmt.Sprintf("The field %q is given twice.", name), "give it once")
 		}
 		seen[name] = true
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return explainJSON(err)
+			return nil, explainJSON(err)
 		}
 	}
-	return nil
+	return seen, nil
 }
 
 // fieldsOf returns the names of a struct's fields in JSON.

@@ -17,6 +17,9 @@ type problem struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
+// problemType is the Type of all problems: their titles say what they are.
+const problemType = "about:blank"
+
 // invalid returns the problem of a field.
 func invalid(field, detail, remedy string) *problem {
 	return &problem{Status: http.StatusBadRequest, Title: "Invalid request", Field: field, Detail: detail, Remedy: remedy}
@@ -28,7 +31,7 @@ func unavailable(detail, remedy string) *problem {
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) {
-	p.Type = "about:blank"
+	p.Type = problemType
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")

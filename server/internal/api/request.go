@@ -166,8 +166,11 @@ func checkAttributes(a *policy.Attributes) *problem {
 // refusedProblem returns the problem of a request that is refused whatever the rules say, nil for other
 // requests.
 func refusedProblem(err error) *problem {
+	if err == nil {
+		return nil
+	}
 	var bad *policy.AttributeError
-	if err == nil || !errors.As(err, &bad) {
+	if !errors.As(err, &bad) {
 		return nil
 	}
 	return invalid(bad.Attribute, fmt.Sprintf("%q %s.", bad.Attribute, bad.Problem), bad.Remedy)

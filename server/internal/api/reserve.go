@@ -46,19 +46,17 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	if !a.tokens.book() {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r, &q.request, false)
+	v, p := a.decide(r.Context(), &q.request, false)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook()
 		if p != nil {
 			return p
 		}
 		a.dropLeases(r.Context(), &v)
-		a.write(w, status, false, a.decisionOf(&v))
+		a.writeVerdict(w, status, &v, nil)
 		return nil
 	}
-	e := a.decisionOf(&v)
-	e.opened = &opened{Token: a.tokens.open(heldBy(&v), ttl), ExpiresInMS: ttl.Milliseconds()}
-	a.write(w, status, true, e)
+	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(heldBy(&v), ttl), ExpiresInMS: ttl.Milliseconds()})
 	return nil
 }
 

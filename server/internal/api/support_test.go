@@ -28,11 +28,11 @@ const patience = 10 * time.Second
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // deciding returns a decider by a policy over a store.
-func deciding(t *testing.T, p *policy.Policy, store sluice.Store) *policy.Decider {
-	t.Helper()
+func deciding(tb testing.TB, p *policy.Policy, store sluice.Store) *policy.Decider {
+	tb.Helper()
 	d, err := policy.NewDecider(p, store)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return d
 }

@@ -84,6 +84,9 @@ var (
 
 // setHeaders fills in the headers, by their canonical names.
 func (v *values) setHeaders(given named) *problem {
+	if len(given) == 0 {
+		return nil
+	}
 	v.headers = make(named, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		canonical := http.CanonicalHeaderKey(name)

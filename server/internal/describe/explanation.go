@@ -18,10 +18,10 @@ type LimitResult struct {
 	Floor   int64 `json:"floor,omitempty"`
 }
 
-// NewLimitResult returns the JSON of a limit that applies to a request.
-func NewLimitResult(m *policy.LimitResult) LimitResult {
+// LimitResult returns the JSON of a limit that applies to a request.
+func (p *Phrases) LimitResult(m *policy.LimitResult) LimitResult {
 	return LimitResult{
-		Limit: m.Request.Limit.Name(), Algorithm: m.Request.Limit.Algorithm().String(), Role: m.Role.String(), Listed: m.Listed.String(),
+		Limit: m.Request.Limit.Name(), Algorithm: p.limit(m.Request.Limit).algorithm, Role: m.Role.String(), Listed: m.Listed.String(),
 		Override: m.Override, Cost: m.Request.Cost, Settles: m.Settles(), Floor: m.Request.Floor,
 	}
 }
@@ -83,6 +83,7 @@ func NewExplanation(t *policy.Trace, remote bool) *Explanation {
 		Method: t.Method, Path: t.Path, Variants: t.Variants, Host: t.Host, ClientIP: t.ClientIP.String(), Class: t.Class, Bypass: t.Bypass,
 		Matched: t.Matches(), Default: t.Default.String(), Refused: errorText(t.Refused), Stray: t.Stray, Rules: []ExplainedRule{},
 	}
+	var phrases Phrases
 	for i := range t.Rules {
 		r := &t.Rules[i]
 		x := ExplainedRule{Rule: r.Rule.Name, Matched: r.Unmet == nil}
@@ -103,7 +104,7 @@ func NewExplanation(t *policy.Trace, remote bool) *Explanation {
 				break
 			}
 			m := &r.Results[j]
-			x.Limits = append(x.Limits, ExplainedLimit{NewLimitResult(m), ifRemote(Hybrid(m.Request.Limit), remote)})
+			x.Limits = append(x.Limits, ExplainedLimit{phrases.LimitResult(m), ifRemote(Hybrid(m.Request.Limit), remote)})
 		}
 		e.Rules = append(e.Rules, x)
 	}

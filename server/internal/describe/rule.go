@@ -40,8 +40,19 @@ type line struct{ about, text string }
 // write writes lines under the heading of a rule.
 func write(b *strings.Builder, lines []line) {
 	for _, l := range lines {
-		fmt.Fprintf(b, "    %-10s %s\n", l.about, l.text)
+		b.Write(appendLine(nil, l))
 	}
+}
+
+// appendLine appends one line.
+func appendLine(b []byte, l line) []byte {
+	return append(append(append(b, aspect(l.about)...), l.text...), '\n')
+}
+
+// aspect returns the beginning of a line. Texts begin below each other.
+func aspect(about string) string {
+	const column = "          "
+	return "    " + about + column[min(len(about), len(column)):] + " "
 }
 
 // rule describes what a rule of a compiled policy does, line by line.

@@ -78,7 +78,7 @@ func tracedRule(r *policy.TracedRule, remote bool) []line {
 	}
 	listed := false
 	for i := range r.Results {
-		lines = append(lines, limitResult(&r.Results[i]))
+		lines = append(lines, limitResult(&r.Results[i], Limit(r.Results[i].Request.Limit)))
 		if text := ifRemote(Hybrid(r.Results[i].Request.Limit), remote); text != "" && r.Results[i].Listed == policy.NotListed {
 			lines = append(lines, line{"hybrid", text})
 		}
@@ -109,8 +109,9 @@ func consequences(r *policy.Rule, reason sluice.Reason, missing *policy.Part) []
 	return lines
 }
 
-// limitResult describes one limit of a rule that the request matches, and what the request takes of it.
-func limitResult(m *policy.LimitResult) line {
+// limitResult describes one limit of a rule that the request matches, and what the request takes of it. The argument
+// text describes the limit itself.
+func limitResult(m *policy.LimitResult, text string) line {
 	switch {
 	case m.Listed == policy.ListDeny && m.Decision.Reason != sluice.ReasonListed:
 		return line{"limits", always}
@@ -121,7 +122,6 @@ func limitResult(m *policy.LimitResult) line {
 	if m.Role == policy.RoleCandidate {
 		about = "tries"
 	}
-	text := Limit(m.Request.Limit)
 	if m.Override {
 		text += ", by an override"
 	}

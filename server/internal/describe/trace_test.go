@@ -71,7 +71,7 @@ func TestTraceAndVerdictAgree(t *testing.T) {
 	trace := p.Trace(&a)
 	v := p.Decide(t.Context(), denying(""), &a)
 	var undecided []string
-	for line := range strings.Lines(Verdict(&v)) {
+	for line := range strings.Lines(new(Phrases).Verdict(&v)) {
 		if !strings.HasPrefix(line, "    so ") {
 			undecided = append(undecided, strings.TrimSpace(line))
 		}
@@ -83,7 +83,7 @@ func TestTraceAndVerdictAgree(t *testing.T) {
 	}
 	e := NewExplanation(&trace, false)
 	for i := range v.Results {
-		if got := NewLimitResult(&v.Results[i]); len(v.Results) != 2 || got != e.Rules[0].Limits[i].LimitResult {
+		if got := new(Phrases).LimitResult(&v.Results[i]); len(v.Results) != 2 || got != e.Rules[0].Limits[i].LimitResult {
 			t.Errorf("the verdict has %+v, and the trace %+v", got, e.Rules[0].Limits[i])
 		}
 	}

@@ -1,75 +1,119 @@
 package describe
 
 import (
-	"fmt"
-	"strings"
+	"strconv"
+	"sync"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
+// Phrases describe verdicts. They keep the texts about rules and limits that were described before, so they should
+// be made once for each policy. They are safe for concurrent use. The zero Phrases are ready.
+type Phrases struct {
+	limits       sync.Map // *sluice.Limit → limitPhrases
+	consequences sync.Map // consequence → string
+}
+
+// limitPhrases are the texts about a limit.
+type limitPhrases struct{ text, algorithm string }
+
+// consequence is a rule that limits a request, and why.
+type consequence struct {
+	rule   *policy.Rule
+	reason sluice.Reason
+}
+
+// limit returns the texts about a limit.
+func (p *Phrases) limit(l *sluice.Limit) limitPhrases {
+	if known, ok := p.limits.Load(l); ok {
+		return known.(limitPhrases)
+	}
+	texts := limitPhrases{Limit(l), l.Algorithm().String()}
+	p.limits.Store(l, texts)
+	return texts
+}
+
+// consequencesOf returns the lines about what a rule does besides counting.
+func (p *Phrases) consequencesOf(r *policy.Rule, reason sluice.Reason) string {
+	c := consequence{r, reason}
+	if known, ok := p.consequences.Load(c); ok {
+		return known.(string)
+	}
+	var b []byte
+	for _, l := range consequences(r, reason, nil) {
+		b = appendLine(b, l)
+	}
+	p.consequences.Store(c, string(b))
+	return string(b)
+}
+
 // Verdict describes a verdict: what happens to the request and why. Then it describes each rule
 // that the request matched, with its limits, in the words of Trace. The text contains no key.
-func Verdict(v *policy.Verdict) string {
-	var b strings.Builder
-	b.WriteString(v.String() + "\n")
+func (p *Phrases) Verdict(v *policy.Verdict) string {
+	b := make([]byte, 0, expectedVerdict)
+	b = append(append(b, v.String()...), '\n')
 	if v.Class != "" && !v.Bypass {
-		fmt.Fprintf(&b, "  class %s\n", v.Class)
+		b = append(append(append(b, "  class "...), v.Class...), '\n')
 	}
 	for i := 0; i < len(v.Results); {
 		r := v.Results[i].Rule
-		fmt.Fprintf(&b, "  rule %s\n", r.Name)
-		var lines []line
+		b = append(append(append(b, "  rule "...), r.Name...), '\n')
 		for ; i < len(v.Results) && v.Results[i].Rule == r; i++ {
 			m := &v.Results[i]
-			lines = append(lines, limitResult(m))
+			b = appendLine(b, limitResult(m, p.limit(m.Request.Limit).text))
 			if m.Listed == policy.NotListed {
-				lines = append(lines, line{"so", decision(m, v.Err == nil)})
+				b = append(appendDecision(append(b, aspect("so")...), m, v.Err == nil), '\n')
 			}
 		}
 		reason := sluice.ReasonNone
 		if r == v.Rule && !v.Allowed() {
 			reason = v.Reason
 		}
-		write(&b, append(lines, consequences(r, reason, nil)...))
+		b = append(b, p.consequencesOf(r, reason)...)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(b[:len(b)-1]) // without the last line end
 }
 
-// decision describes what the store decided about a limit.
-func decision(m *policy.LimitResult, decided bool) string {
+// expectedVerdict is about the size of the description of a verdict with one limit, in bytes.
+const expectedVerdict = 384
+
+// appendDecision describes what the store decided about a limit.
+func appendDecision(b []byte, m *policy.LimitResult, decided bool) []byte {
 	d := &m.Decision
 	switch d.Reason {
 	case sluice.ReasonMissingKey:
-		return "a part of the key is missing"
+		return append(b, "a part of the key is missing"...)
 	case sluice.ReasonRepeatedKey:
-		return "a part of the key has several values"
+		return append(b, "a part of the key has several values"...)
 	}
 	if !decided {
-		return "not decided"
+		return append(b, "not decided"...)
 	}
-	text := "allowed"
-	if !d.Allowed {
-		text = "denied: " + d.Reason.String()
+	if d.Allowed {
+		b = append(b, "allowed"...)
+	} else {
+		b = append(append(b, "denied: "...), d.Reason.String()...)
 	}
-	text += fmt.Sprintf("; %d of %d remain", d.Remaining, d.Limit)
+	b = strconv.AppendInt(append(b, "; "...), d.Remaining, 10)
+	b = append(strconv.AppendInt(append(b, " of "...), d.Limit, 10), " remain"...)
 	if d.Delay > 0 {
-		text += "; delay " + duration(d.Delay)
+		b = append(append(b, "; delay "...), duration(d.Delay)...)
 	}
 	if d.RetryAfter > 0 {
-		text += "; retry after " + duration(d.RetryAfter)
+		b = append(append(b, "; retry after "...), duration(d.RetryAfter)...)
 	}
 	if d.ResetAfter > 0 {
-		text += "; full again after " + duration(d.ResetAfter)
+		b = append(append(b, "; full again after "...), duration(d.ResetAfter)...)
 	}
 	if d.Degraded {
-		text += "; decided by a fallback"
+		b = append(b, "; decided by a fallback"...)
 	}
 	if d.Overflow {
-		text += "; in a budget shared by keys that found no room"
+		b = append(b, "; in a budget shared by keys that found no room"...)
 	}
 	if m.Returned {
-		text += "; given back"
+		b = append(b, "; given back"...)
 	}
-	return text
+	return b
 }

@@ -122,7 +122,7 @@ func TestVerdict(t *testing.T) {
 		{deny, policy.Attributes{}, `deny: rule b: the key's part header:X-Key is missing`},
 	} {
 		v := p.Decide(t.Context(), c.store, &c.a)
-		got := Verdict(&v)
+		got := new(Phrases).Verdict(&v)
 		if got != c.want {
 			t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
 		}
@@ -194,7 +194,7 @@ func TestVerdictOfEveryRole(t *testing.T) {
     otherwise  refuse with 429`},
 	} {
 		v := p.Decide(t.Context(), denying(c.denied), &c.a)
-		if got := Verdict(&v); got != c.want {
+		if got := new(Phrases).Verdict(&v); got != c.want {
 			t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
 		}
 	}

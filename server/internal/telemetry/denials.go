@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"hash"
 	"log/slog"
 	"sync"
 	"time"
@@ -77,16 +78,19 @@ func tightest(v *policy.Verdict) *policy.LimitResult {
 // Fingerprinter gives keys names that do not reveal them. A key has the same fingerprint as long as
 // the process runs, and with a secret in all processes that have it. Without the seed, nobody can find the key by trying.
 type Fingerprinter struct {
-	seed [32]byte
+	seed   [32]byte
+	hashes sync.Pool // of hash.Hash, with the seed
 }
 
 // NewFingerprinter returns a fingerprinter with the seed of a secret, or with a random seed without one.
 func NewFingerprinter(secret string) *Fingerprinter {
+	f := &Fingerprinter{}
+	f.hashes.New = func() any { return hmac.New(sha256.New, f.seed[:]) }
 	if secret != "" {
 		// The secret may have another use, so the seed is not the secret's own hash.
-		return &Fingerprinter{seed: sha256.Sum256([]byte("sluice log fingerprint\x00" + secret))}
+		f.seed = sha256.Sum256([]byte("sluice log fingerprint\x00" + secret))
+		return f
 	}
-	f := &Fingerprinter{}
 	// Read never fails: without randomness it ends the program.
 	_, _ = rand.Read(f.seed[:])
 	return f
@@ -94,10 +98,12 @@ func NewFingerprinter(secret string) *Fingerprinter {
 
 // Fingerprint returns 16 hexadecimal digits.
 func (f *Fingerprinter) Fingerprint(k sluice.Key) string {
-	h := hmac.New(sha256.New, f.seed[:])
-	h.Write(binary.AppendUvarint(nil, uint64(k.Len())))
-	h.Write([]byte(k.Text()))
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	h := f.hashes.Get().(hash.Hash)
+	defer f.hashes.Put(h)
+	h.Reset()
+	b := binary.AppendUvarint(make([]byte, 0, 128), uint64(k.Len()))
+	h.Write(append(b, k.Text()...))
+	return hex.EncodeToString(h.Sum(b[:0])[:8])
 }
 
 // Sampler bounds the lines of a log: it takes the first few of each second. It is safe for concurrent use.
