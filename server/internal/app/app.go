@@ -241,6 +241,9 @@ func (a *App) listen(limited http.Handler) error {
 		}
 		s := newServer(ctx, l.name, ln, config, l.handler, l.limits, newErrorLog(a.logger, a.serverLog))
 		s.at = l.at.Address
+		if l.name == API {
+			s.multiplex(l.limits)
+		}
 		a.servers = append(a.servers, s)
 		if l.access != nil {
 			if err := l.access.CheckAddress(ln.Addr(), shown(ln.Addr(), s.at)); err != nil {

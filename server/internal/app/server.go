@@ -59,6 +59,18 @@ func newServer(ctx context.Context, name string, ln net.Listener, config *tls.Co
 	return s
 }
 
+// multiplex also accepts HTTP/2 without TLS, from clients that begin with it. Connections over TLS agree on it by themselves.
+func (s *server) multiplex(l limits) {
+	if s.tls {
+		return
+	}
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	s.http.Protocols = &p
+	s.http.HTTP2.WriteByteTimeout = l.write // a client that reads nothing does not keep its connection
+}
+
 // serve answers until the server drains; the error is nil then.
 func (s *server) serve(bounds connectionBounds) error {
 	defer close(s.served)

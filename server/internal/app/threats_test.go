@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -19,6 +20,35 @@ import (
 func frame(kind, flags byte, stream uint32, payload string) []byte {
 	f := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
 	return append(binary.BigEndian.AppendUint32(f, stream), payload...)
+}
+
+// resetRapidly opens up to 5,000 streams of HTTP/2 with these headers, takes each back at once, and closes the
+// connection. It returns how many streams were opened.
+func resetRapidly(t *testing.T, c net.Conn, flags byte, header string) (opened int) {
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Error(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	out := bufio.NewWriter(c)
+	_, _ = out.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	_, _ = out.Write(frame(4, 0, 0, ""))
+	for opened < 5000 {
+		stream := uint32(2*opened + 1)
+		_, _ = out.Write(frame(1, flags, stream, header))
+		if _, err := out.Write(frame(3, 0, stream, "\x00\x00\x00\x08")); err != nil {
+			break // the server has had enough
+		}
+		opened++
+	}
+	_ = out.Flush()
+	c.Close()
+	<-read
+	return opened
 }
 
 // TestRapidReset opens ten thousand streams and takes each back at once: what is under way at the service stays
@@ -59,30 +89,7 @@ upstream: %s`, cert, key, service)+roomy), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
-		read := make(chan struct{})
-		go func() {
-			defer close(read)
-			_, _ = io.Copy(io.Discard, c)
-		}()
-		out := bufio.NewWriter(c)
-		_, _ = out.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-		_, _ = out.Write(frame(4, 0, 0, ""))
-		for opened < 5000 {
-			stream := uint32(2*opened + 1)
-			_, _ = out.Write(frame(1, 5, stream, header))
-			if _, err := out.Write(frame(3, 0, stream, "\x00\x00\x00\x08")); err != nil {
-				break // the server has had enough
-			}
-			opened++
-		}
-		_ = out.Flush()
-		c.Close()
-		<-read
-		return opened
+		return resetRapidly(t, c, 5, header)
 	}
 	ended := make(chan int)
 	for range 2 {
