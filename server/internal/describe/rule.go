@@ -46,13 +46,14 @@ func write(b *strings.Builder, lines []line) {
 
 // appendLine appends one line.
 func appendLine(b []byte, l line) []byte {
-	return append(append(append(b, aspect(l.about)...), l.text...), '\n')
+	return append(append(appendAspect(b, l.about), l.text...), '\n')
 }
 
-// aspect returns the beginning of a line. Texts begin below each other.
-func aspect(about string) string {
-	const column = "          "
-	return "    " + about + column[min(len(about), len(column)):] + " "
+// appendAspect appends the beginning of a line. Texts begin below each other.
+func appendAspect(b []byte, about string) []byte {
+	const column = "           "
+	b = append(append(b, "    "...), about...)
+	return append(b, column[min(len(about), len(column)-1):]...)
 }
 
 // rule describes what a rule of a compiled policy does, line by line.

@@ -16,7 +16,10 @@ type Phrases struct {
 }
 
 // limitPhrases are the texts about a limit.
-type limitPhrases struct{ text, algorithm string }
+type limitPhrases struct {
+	text, algorithm string
+	line            string // of a plain result
+}
 
 // consequence is a rule that limits a request, and why.
 type consequence struct {
@@ -29,9 +32,20 @@ func (p *Phrases) limit(l *sluice.Limit) limitPhrases {
 	if known, ok := p.limits.Load(l); ok {
 		return known.(limitPhrases)
 	}
-	texts := limitPhrases{Limit(l), l.Algorithm().String()}
+	texts := limitPhrases{text: Limit(l), algorithm: l.Algorithm().String()}
+	texts.line = string(appendLine(nil, plainLimit(l, texts.text)))
 	p.limits.Store(l, texts)
 	return texts
+}
+
+// isPlain reports whether a result is described by its limit only.
+func isPlain(m *policy.LimitResult) bool {
+	return m.Listed == policy.NotListed && m.Role != policy.RoleCandidate && !m.Override && m.Request.Cost == 1 && m.Request.Floor <= 0 && !m.Settles()
+}
+
+// plainLimit describes the limit of a plain result, as limitResult does.
+func plainLimit(l *sluice.Limit, text string) line {
+	return limitResult(&policy.LimitResult{Request: sluice.Request{Limit: l, Cost: 1}}, text)
 }
 
 // consequencesOf returns the lines about what a rule does besides counting.
@@ -61,9 +75,13 @@ func (p *Phrases) Verdict(v *policy.Verdict) string {
 		b = append(append(append(b, "  rule "...), r.Name...), '\n')
 		for ; i < len(v.Results) && v.Results[i].Rule == r; i++ {
 			m := &v.Results[i]
-			b = appendLine(b, limitResult(m, p.limit(m.Request.Limit).text))
+			if texts := p.limit(m.Request.Limit); isPlain(m) {
+				b = append(b, texts.line...)
+			} else {
+				b = appendLine(b, limitResult(m, texts.text))
+			}
 			if m.Listed == policy.NotListed {
-				b = append(appendDecision(append(b, aspect("so")...), m, v.Err == nil), '\n')
+				b = append(appendDecision(appendAspect(b, "so"), m, v.Err == nil), '\n')
 			}
 		}
 		reason := sluice.ReasonNone
