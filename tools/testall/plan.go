@@ -31,6 +31,7 @@ var plain = map[string]string{
 	"algo":                       "pure functions",
 	"checks/cmd/bench":           "prints measurements",
 	"checks/cmd/bench/figures":   "one goroutine writes tables",
+	"checks/cmd/bench/overapi":   "measures, which the race detector falsifies",
 	"checks/cmd/bench/overfleet": "measures, which the race detector falsifies",
 	"checks/cmd/bench/inprocess": "measures, which the race detector falsifies",
 	"checks/cmd/bench/overredis": "measures, which the race detector falsifies",
