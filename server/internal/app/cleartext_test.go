@@ -34,6 +34,7 @@ func TestTheAPISpeaksCleartextHTTP2(t *testing.T) {
 	r := start(t, parse(t, free+roomy), nil)
 	status := r.status(API, "/openapi.yaml") // over HTTP/1
 	client, dialed := cleartext(t)
+	plain := r.client
 	r.client = client
 	if got, _ := r.send(API, http.MethodGet, "/openapi.yaml", ""); status != http.StatusOK || got.Proto != "HTTP/2.0" || got.StatusCode != http.StatusOK {
 		t.Fatalf("over HTTP/1 %d, over HTTP/2 %+v", status, got)
@@ -50,6 +51,10 @@ func TestTheAPISpeaksCleartextHTTP2(t *testing.T) {
 	all.Wait()
 	if n := dialed.Load(); n != 1 {
 		t.Errorf("%d connections were made, want 1", n)
+	}
+	r.client = plain
+	if n := r.figure(`sluice_decisions_total{outcome="allowed",rule="one"}`); n != "100" {
+		t.Errorf("%s requests were counted, want 100", n)
 	}
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL(API)+"/v1/check", strings.NewReader("{}"))
 	if err != nil {
