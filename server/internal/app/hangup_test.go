@@ -167,7 +167,7 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 			}
 			eventually(t, "the charge", func() bool { return r.left(x.path) < map[string]int64{"/login": 3, "/size": 1_000_000}[x.path] })
 			switch name {
-			case "within the body", "size, unobserved", "status, unobserved", "before the permission":
+			case "within the body", "size, unobserved", "status, unobserved", "before the permission", "before a small answer":
 				eventually(t, "its arrival", func() bool { return service.figures().ByName[id] > 0 })
 			case "within the answer", "answer, unobserved", "within a large answer", "within an event stream":
 				res, err := http.ReadResponse(in, nil)
