@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -163,6 +164,46 @@ func TestCancel(t *testing.T) {
 		}
 		if n := s.spentOf() - before; n != 0 {
 			t.Errorf("%d units are used", n)
+		}
+	})
+}
+
+// Cancel gives back nothing after the moment of the charge, as in any store: a program may cancel
+// whatever it has not used in time, and a local charge acts at once.
+func TestCancelAfterTheCharge(t *testing.T) {
+	onStage(t, slow(1000, sluice.Hybrid{Stranded: 0.1}), func(s *stage) {
+		s.warm()
+		r := sluice.Request{Limit: s.limit, Key: key, Cost: 3}
+		before := s.spentOf()
+		d, called := s.request(r)
+		pass(time.Microsecond)
+		if err := s.store.Cancel(context.Background(), r.Charge(&d)); err != nil || called {
+			s.Fatal(err, called)
+		}
+		if n := s.spentOf() - before; n != 3 {
+			s.Errorf("%d units are used, want 3", n)
+		}
+	})
+}
+
+// A charge that was reported is settled by the wrapped store, and not with units that were spent since,
+// also while the same grant goes on. A full bucket gets nothing back.
+func TestSettleLongAfterTheCharge(t *testing.T) {
+	onStage(t, bucket(10_000, 1000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
+		s.warm()
+		r := sluice.Request{Limit: s.limit, Key: key, Cost: 10}
+		old, called := s.request(r)
+		s.take(1000, ms) // and the bucket is full all the time
+		now, calledNow := s.request(r)
+		if called || calledNow || !old.Allowed || !now.Allowed {
+			s.Fatalf("%v %+v, %v %+v", called, old, calledNow, now)
+		}
+		before := s.stats().Unreported
+		if err := s.store.Settle(context.Background(), r.Charge(&old), 1); err != nil {
+			s.Fatal(err)
+		}
+		if n := s.stats().Unreported; n != before || n < 10 {
+			s.Errorf("%d units were to report, and %d are", before, n)
 		}
 	})
 }

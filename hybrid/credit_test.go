@@ -135,3 +135,66 @@ func TestBoundedMemory(t *testing.T) {
 		}
 	})
 }
+
+// What was spent on credit beyond the first grant is reported, even if the process reaches the store
+// only after that grant: the store then has counted no more than the grant.
+func TestCreditBeyondAGrantIsReported(t *testing.T) {
+	const escrow, credit, cost = 5, 100, 101
+	onStage(t, slow(10_000, sluice.Hybrid{Credit: credit, Stranded: escrow / 10_000.0}), func(s *stage) {
+		for range 7 { // more than the credit: exact
+			s.request(sluice.Request{Cost: cost})
+		}
+		s.set(delayed(100 * ms))
+		done := make(chan bool)
+		go func() {
+			d, err := s.store.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: key, Cost: cost})
+			done <- err == nil && d.Allowed
+		}()
+		pass(ms) // its claim, which gets the first grant, is on its way
+		allowed, called := s.take(credit, ms/2)
+		if !<-done || allowed != credit || called > 0 {
+			s.Fatalf("%d allowed on credit, %d calls", allowed, called)
+		}
+		if n := s.held(); n < 1 || n > escrow {
+			s.Fatalf("%d units in escrow", n)
+		}
+		s.set(func(context.Context, []sluice.Claim, func()) error { return sluice.ErrUnknownOutcome })
+		pass(3 * time.Second)
+		s.set(nil)
+		pass(2 * time.Second)
+		if n, want := s.used(), int64(8*cost+credit); n < want-10 || n > want { // a token a second comes back
+			s.Errorf("%d units are spent, and %d are used in the store", want, n)
+		}
+	})
+}
+
+// A key that has spent its credit into excess is not forgotten before all its units are back. It
+// would get new credit otherwise.
+func TestSpentCreditIsNotForgotten(t *testing.T) {
+	onStage(t, slow(10, sluice.Hybrid{Stranded: 0.1, Credit: 10}), func(s *stage) {
+		store := open(s.T, s.bank, hybrid.Options{MaxKeys: 16, Seed: 1})
+		decide := func(k sluice.Key) bool {
+			d, err := store.Decide(context.Background(), sluice.Request{Limit: s.limit, Key: k, Cost: 1})
+			if err != nil {
+				s.Fatal(err)
+			}
+			return d.Allowed
+		}
+		m := newMeter(s.limit)
+		for round := range 10 {
+			for range 400 {
+				if decide(key) {
+					m.spend(time.Now().UnixMicro(), 1)
+				}
+				pass(ms)
+			}
+			pass(200 * ms)
+			for i := range 256 {
+				decide(sluice.StringKey(strconv.Itoa(1000*round + i)))
+			}
+		}
+		if m.excess > 10 {
+			s.Errorf("%.1f units in excess of a credit of 10", m.excess)
+		}
+	})
+}

@@ -19,6 +19,7 @@
 //
 // # Cancel and Settle
 //
-// A charge that this process has not reported yet is cancelled or settled in hand. After the
-// report, the shared store does it: the charge counts as made when the process decided it.
+// A charge that this process has not reported yet is settled in hand. After the report, the shared
+// store does it: the charge counts as made when the process decided it. A local charge acts at once. So
+// Cancel gives back nothing after the microsecond of the decision, as in any store; settle at 0 instead.
 package hybrid

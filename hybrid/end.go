@@ -10,7 +10,8 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// Cancel gives back what a charge took. See sluice.Store. A charge in hand goes back into the hand.
+// Cancel gives back what a charge took. See sluice.Store. A charge in hand goes back into the hand, in
+// the moment in which it acts.
 func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
@@ -18,7 +19,7 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if s.closed.Load() {
 		return sluice.ErrClosed
 	}
-	if local(c.Receipt) && s.correct(&c, 0) {
+	if local(c.Receipt) && s.correct(&c, 0, true) {
 		return nil
 	}
 	return s.backend.Cancel(ctx, remote(c))
@@ -32,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if s.closed.Load() {
 		return sluice.ErrClosed
 	}
-	if local(c.Receipt) && s.correct(&c, actual) {
+	if local(c.Receipt) && s.correct(&c, actual, false) {
 		return nil
 	}
 	return s.backend.Settle(ctx, remote(c), actual)
@@ -49,9 +50,9 @@ func remote(c sluice.Charge) sluice.Charge {
 	return c
 }
 
-// correct changes the cost of a charge in hand. It returns false if the grant of the charge is gone
-// or reported, or has too few units left.
-func (s *Store) correct(c *sluice.Charge, actual int64) bool {
+// correct changes the cost of a charge in hand. It returns false if the charge was reported or is gone,
+// or if too few units are left. A charge that has acted is not cancelled.
+func (s *Store) correct(c *sluice.Charge, actual int64, cancel bool) bool {
 	e := s.table.lookup(c.Limit, c.Key)
 	if e == nil {
 		return false
@@ -59,9 +60,12 @@ func (s *Store) correct(c *sluice.Charge, actual int64) bool {
 	now := s.clock.now()
 	e.lock()
 	defer e.unlock()
+	if cancel && e.seen.offset+now.mono/1000 > c.Receipt.At^localBit {
+		return true
+	}
 	h := &e.hand
 	more := actual - c.Cost
-	if e.dead || h.birth != c.Receipt.Over || !now.before(h.deadline) || more > h.left || h.unreported() < -more {
+	if e.dead || e.stamp != c.Receipt.Over || !now.before(h.deadline) || more > h.left || h.unreported() < -more {
 		return false
 	}
 	h.left -= more

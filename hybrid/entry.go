@@ -30,6 +30,9 @@ type entry struct {
 	terms *terms
 
 	hand hand
+	// stamp is in the receipts of all charges that are in hand and in no claim yet. It changes with
+	// each claim, and when such charges are gone.
+	stamp uint64
 	// low is the number of units in hand below which a decision calls for the synchronisation.
 	low int64
 
@@ -123,6 +126,12 @@ func (e *entry) idle() bool {
 	return e.question == nil && e.hand.birth == 0 && e.hand.unreported() == 0 && (e.hand.left == 0 || e.hand.deadline == never && e.hand.left == e.terms.credit)
 }
 
+// owes reports whether the key has lost its credit, and may not have all its units back yet. A new
+// entry would get new credit.
+func (e *entry) owes(now int64) bool {
+	return e.terms.credit > 0 && e.hand.deadline != never && now < e.seen.resetAt
+}
+
 // hand is what the process may spend of a key: units of a grant, or its credit if birth is zero.
 // What it has spent and not put into a claim is placed - left.
 type hand struct {
@@ -131,6 +140,7 @@ type hand struct {
 	deadline     instant // zero: nothing may be spent
 	birth        uint64
 	till         int64
+	held         int64 // what the store had of the grant in escrow, as last answered: it books this at the end
 }
 
 // unreported returns how many units were spent and are not in any claim.

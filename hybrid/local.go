@@ -84,7 +84,7 @@ func (e *entry) spend(cost, now int64, d *sluice.Decision) {
 	d.Remaining = e.hand.left
 	d.ResetAfter = time.Duration(max(0, e.seen.resetAt-now))
 	d.Receipt.At = (e.seen.offset + now/1000) ^ localBit
-	d.Receipt.Over = e.hand.birth
+	d.Receipt.Over = e.stamp
 }
 
 // deny decides a request by a denial that is kept, or because the next claim has to wait.

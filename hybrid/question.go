@@ -56,7 +56,7 @@ func (s *Store) claim(e *entry, now instant, p purpose) *question {
 	}
 	e.due = now.mono + e.terms.sync
 	e.low = math.MinInt64
-	e.question = q
+	e.question, e.stamp = q, c.Seq<<1
 	return q
 }
 
@@ -133,7 +133,7 @@ func (s *Store) settle(e *entry, q *question, g *sluice.Grant, now instant) {
 	switch {
 	case c.Birth == 0:
 		e.begin(c, g, since)
-	case g.Birth == c.Birth || h.placed == 0:
+	case g.Birth == c.Birth || h.placed == 0 && (c.Till > g.Now || c.Spent <= h.held):
 		e.counts.spent += uint64(c.Spent)
 		e.proceed(c, g, since)
 	default:
@@ -188,7 +188,7 @@ func (e *entry) proceed(c *sluice.Claim, g *sluice.Grant, since int64) {
 		}
 		h.floor = floor
 	}
-	h.birth = g.Birth
+	h.birth, h.held = g.Birth, g.Held
 	h.left += g.Units
 	missing := h.left + since - g.Held
 	if missing > 0 { // the store has lost a part
@@ -205,10 +205,13 @@ func (e *entry) proceed(c *sluice.Claim, g *sluice.Grant, since int64) {
 // lose handles the answer to a claim whose grant the store no longer has.
 func (e *entry) lose(c *sluice.Claim, g *sluice.Grant, since int64) {
 	h := &e.hand
+	e.stamp |= 1
 	switch {
-	case c.Till <= g.Now: // the store has counted all of it as used
+	case c.Till <= g.Now:
+		// The store has counted as used what it had in escrow, and nothing that was spent on credit
+		// beyond it.
 		e.counts.expired += uint64(h.placed)
-		since = 0
+		since = max(0, c.Spent+since-h.held)
 	case g.Birth == 0 && since > 0: // the next claim reports what was spent since
 		e.counts.lost += uint64(h.left)
 		*h = hand{placed: since, birth: c.Birth}
@@ -223,9 +226,11 @@ func (e *entry) lose(c *sluice.Claim, g *sluice.Grant, since int64) {
 // the number of this holder count as spent.
 func (e *entry) take(c *sluice.Claim, g *sluice.Grant, spent int64) {
 	h := &e.hand
-	*h = hand{left: max(0, g.Units-spent), birth: g.Birth, floor: max(c.Floor, g.Free)}
+	*h = hand{left: max(0, g.Units-spent), birth: g.Birth, held: g.Held, floor: max(c.Floor, g.Free)}
 	h.placed = h.left + spent + max(0, g.Held-g.Units)
-	e.counts.extra += uint64(h.placed - g.Units)
+	if g.Birth != 0 { // otherwise the next claim reports them as spent on credit
+		e.counts.extra += uint64(h.placed - g.Units)
+	}
 }
 
 // learn draws conclusions from an answer.

@@ -123,12 +123,13 @@ func (s *Store) entry(l *sluice.Limit, k sluice.Key) *entry {
 	}
 	v := s.registry.of(l)
 	e := &entry{hash: hash, id: id, key: cloned(k), limit: l, terms: v, used: true}
-	e.demand.began = s.clock.now().mono
+	now := s.clock.now().mono
+	e.demand.began = now
 	if v.credit > 0 {
 		e.hand = hand{left: v.credit, placed: v.credit, deadline: never}
 		e.low = v.credit
 	}
-	got := s.table.insert(e)
+	got := s.table.insert(e, now)
 	if got != e {
 		v.entries.Add(-1)
 	}

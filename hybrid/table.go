@@ -72,8 +72,9 @@ const mostText = 512
 // mostSwept is how many entries an insertion looks at for one to evict.
 const mostSwept = 32
 
-// insert adds an entry, or returns the entry that is there. It returns nil if there is no room.
-func (t *table) insert(e *entry) *entry {
+// insert adds an entry at a time of the monotonic clock, or returns the entry that is there. It returns
+// nil if there is no room.
+func (t *table) insert(e *entry, now int64) *entry {
 	sh := &t.shards[e.hash%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -84,7 +85,7 @@ func (t *table) insert(e *entry) *entry {
 	if old := sh.find(&e.id, e.key, e.hash); old != nil {
 		return old
 	}
-	if len(sh.all) >= t.most && !sh.evict() {
+	if len(sh.all) >= t.most && !sh.evict(now) {
 		return nil
 	}
 	if len(sh.all) >= len(heads) {
@@ -112,14 +113,14 @@ func (sh *shard) grow(old []atomic.Pointer[entry]) []atomic.Pointer[entry] {
 
 // evict drops an entry that nothing depends on: a clock hand passes over the entries, and drops the
 // first that was not used since its last round. It reports whether it found one.
-func (sh *shard) evict() bool {
+func (sh *shard) evict(now int64) bool {
 	for range mostSwept {
 		if sh.hand >= len(sh.all) {
 			sh.hand = 0
 		}
 		e := sh.all[sh.hand]
 		e.lock()
-		if e.used || e.awake || e.called || !e.idle() {
+		if e.used || e.awake || e.called || !e.idle() || e.owes(now) {
 			e.used = false
 			e.unlock()
 			sh.hand++
