@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
 )
 
 // tally adds up the figures of a limit, in all its versions.
@@ -75,7 +76,9 @@ type LimitStats struct {
 	// Over is the bound in force on how many units the limit may be exceeded by, per key: the
 	// overdraft, and the credit of each process. Under is the bound on how many units per key may
 	// stay unused although they are requested: what may be granted at once, and what the limit
-	// gives during the longest time for which a denial is kept.
+	// gives during the longest time for which a denial is kept. For sliding windows, counters and
+	// logs, it also has what the limit gives between two synchronisations: spends count from their
+	// report.
 	Over, Under int64
 	// Escrow is how many units all processes have in hand, as last answered, summed over the keys.
 	Escrow int64
@@ -144,7 +147,12 @@ func (t *tally) complete(st LimitStats) LimitStats {
 	h := l.Hybrid()
 	st.Limit = l.Name()
 	st.Over = h.Overdraft + h.Credit*max(1, t.holders.Load())
-	held := float64(l.Rate().Count()) * float64(longestDenial) / float64(l.Rate().Period())
+	late := longestDenial
+	switch l.Params().Kind {
+	case algo.KindSlidingWindow, algo.KindSlidingCounter, algo.KindSlidingLog:
+		late += int64(h.Sync)
+	}
+	held := float64(l.Rate().Count()) * float64(late) / float64(l.Rate().Period())
 	st.Under = min(l.Capacity(), l.Escrow()+int64(held)+1)
 	st.Granted, st.Spent, st.Returned = t.granted.Load(), t.spent.Load(), t.returned.Load()
 	st.Expired, st.Lost = t.expired.Load(), t.lost.Load()

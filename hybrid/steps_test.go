@@ -397,3 +397,29 @@ func TestPeriodsDiffer(t *testing.T) {
 		}
 	})
 }
+
+// Stats has the bounds in force. Spends leave a sliding window up to a synchronisation later.
+func TestBoundsInForce(t *testing.T) {
+	rate := sluice.Per(6000, time.Minute)
+	for _, c := range []struct {
+		algorithm   sluice.Algorithm
+		over, under int64
+	}{
+		{sluice.TokenBucket{Rate: rate}, 17, 300 + 11},
+		{sluice.FixedWindow{Rate: rate}, 17, 300 + 11},
+		{sluice.SlidingWindow{Rate: rate}, 17, 300 + 31},
+		{sluice.SlidingCounter{Rate: rate}, 17, 300 + 31},
+		{sluice.SlidingLog{Rate: rate}, 17, 300 + 31},
+	} {
+		limit, err := sluice.MustLimit("limit", c.algorithm).WithHybrid(sluice.Hybrid{Sync: 200 * ms, Overdraft: 7, Credit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		onStage(t, limit, func(s *stage) {
+			s.request(sluice.Request{Cost: 1})
+			if st := s.stats(); st.Over != c.over || st.Under != c.under {
+				s.Errorf("%v: over %d, want %d; under %d, want %d", limit, st.Over, c.over, st.Under, c.under)
+			}
+		})
+	}
+}

@@ -17,11 +17,20 @@ func Hybrid(l *sluice.Limit) string {
 	}
 	text := "never more than " + most(l, h)
 	if h.Credit > 0 {
-		text += fmt.Sprintf(", and n × %d (credit) for n servers", h.Credit)
+		times := ""
+		if _, ok := l.Algorithm().(sluice.SlidingCounter); ok {
+			times = "2 × " // once in each of the two windows that a period reaches into
+		}
+		text += fmt.Sprintf(", and %sn × %d (credit) for n servers", times, h.Credit)
 	}
 	text += fmt.Sprintf("; up to %d may be left unused", l.Escrow())
-	if float64(l.Rate().Count())*heldBack.Seconds() >= l.Rate().Period().Seconds() {
-		text += fmt.Sprintf(", and what the limit gives in %v", heldBack)
+	held := heldBack
+	switch l.Algorithm().(type) {
+	case sluice.SlidingWindow, sluice.SlidingCounter, sluice.SlidingLog:
+		held += h.Sync // spends count from their report, so that they leave the window later
+	}
+	if float64(l.Rate().Count())*held.Seconds() >= l.Rate().Period().Seconds() {
+		text += fmt.Sprintf(", and what the limit gives in %v", held)
 	}
 	return text
 }

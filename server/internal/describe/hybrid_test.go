@@ -15,14 +15,15 @@ func TestHybridBounds(t *testing.T) {
 		algorithm sluice.Algorithm
 		terms     sluice.Hybrid
 	}{
-		"never more than 1000 + 100/s·t; up to 50 may be left unused, and what the limit gives in 100ms":                                       {sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 1000}, sluice.Hybrid{}},
-		"never more than 1000 + 20 (overdraft) + 1000/30s·t; up to 100 may be left unused, and what the limit gives in 100ms":                  {sluice.TokenBucket{Rate: sluice.Per(1000, 30*time.Second)}, sluice.Hybrid{Overdraft: 20, Stranded: 0.1}},
-		"never more than 1000 + 1000/s·t, and n × 1000 (credit) for n servers; up to 50 may be left unused, and what the limit gives in 100ms": {sluice.TokenBucket{Rate: sluice.PerSecond(1000)}, sluice.Hybrid{Credit: 1000}},
-		"never more than 500 in any minute; up to 25 may be left unused":                                                                       {sluice.SlidingWindow{Rate: sluice.PerMinute(500)}, sluice.Hybrid{}},
-		"never more than 500 + 5 (overdraft) in any minute, and n × 10 (credit) for n servers; up to 25 may be left unused":                    {sluice.SlidingLog{Rate: sluice.PerMinute(500)}, sluice.Hybrid{Overdraft: 5, Credit: 10}},
-		"never more than 999 in any minute; up to 25 may be left unused":                                                                       {sluice.SlidingCounter{Rate: sluice.PerMinute(500)}, sluice.Hybrid{}},
-		"never more than 500 in each hour; up to 25 may be left unused":                                                                        {sluice.FixedWindow{Rate: sluice.PerHour(500)}, sluice.Hybrid{}},
-		"never more than 500 in each calendar month; up to 25 may be left unused":                                                              {sluice.FixedWindow{Rate: sluice.PerDay(500), Calendar: sluice.CalendarMonth}, sluice.Hybrid{}},
+		"never more than 1000 + 100/s·t; up to 50 may be left unused, and what the limit gives in 100ms":                                                       {sluice.TokenBucket{Rate: sluice.PerSecond(100), Burst: 1000}, sluice.Hybrid{}},
+		"never more than 1000 + 20 (overdraft) + 1000/30s·t; up to 100 may be left unused, and what the limit gives in 100ms":                                  {sluice.TokenBucket{Rate: sluice.Per(1000, 30*time.Second)}, sluice.Hybrid{Overdraft: 20, Stranded: 0.1}},
+		"never more than 1000 + 1000/s·t, and n × 1000 (credit) for n servers; up to 50 may be left unused, and what the limit gives in 100ms":                 {sluice.TokenBucket{Rate: sluice.PerSecond(1000)}, sluice.Hybrid{Credit: 1000}},
+		"never more than 500 in any minute; up to 25 may be left unused, and what the limit gives in 200ms":                                                    {sluice.SlidingWindow{Rate: sluice.PerMinute(500)}, sluice.Hybrid{}},
+		"never more than 500 + 5 (overdraft) in any minute, and n × 10 (credit) for n servers; up to 25 may be left unused, and what the limit gives in 300ms": {sluice.SlidingLog{Rate: sluice.PerMinute(500)}, sluice.Hybrid{Sync: 200 * time.Millisecond, Overdraft: 5, Credit: 10}},
+		"never more than 999 in any minute; up to 25 may be left unused, and what the limit gives in 200ms":                                                    {sluice.SlidingCounter{Rate: sluice.PerMinute(500)}, sluice.Hybrid{}},
+		"never more than 1009 in any minute, and 2 × n × 10 (credit) for n servers; up to 25 may be left unused, and what the limit gives in 200ms":            {sluice.SlidingCounter{Rate: sluice.PerMinute(500)}, sluice.Hybrid{Overdraft: 5, Credit: 10}},
+		"never more than 500 in each hour; up to 25 may be left unused":                                                                                        {sluice.FixedWindow{Rate: sluice.PerHour(500)}, sluice.Hybrid{}},
+		"never more than 500 in each calendar month; up to 25 may be left unused":                                                                              {sluice.FixedWindow{Rate: sluice.PerDay(500), Calendar: sluice.CalendarMonth}, sluice.Hybrid{}},
 	} {
 		exact := sluice.MustLimit("", c.algorithm)
 		l, err := exact.WithHybrid(c.terms)
