@@ -61,7 +61,7 @@ func (s *Store) decideOn(ctx context.Context, r *sluice.Request) (d sluice.Decis
 			if s.closed.Load() {
 				return d, sluice.ErrClosed
 			}
-			e = s.entry(r.Limit, r.Key)
+			e, counted = s.entry(r.Limit, r.Key), false
 			continue
 		}
 		if e.limit != r.Limit {

@@ -3,6 +3,7 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -422,4 +423,31 @@ func TestBoundsInForce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A store forgets limits that no key uses. While all are in use, it does not look at all of them for each
+// new one.
+func TestUnusedLimitsAreForgotten(t *testing.T) {
+	const most, inUse, made = 1024, 3000, 20_000
+	onStage(t, bucket(1, 10, sluice.Hybrid{Stranded: 0.1}), func(s *stage) {
+		store := open(s.T, s.bank, hybrid.Options{MaxKeys: 2 * inUse, Seed: 1})
+		looks, before := 0, 0
+		for i := range made {
+			limit := bucket(1, 10, sluice.Hybrid{Stranded: 0.1})
+			k := sluice.StringKey(strconv.Itoa(i % inUse)) // whose limit was another one
+			if _, err := store.Decide(context.Background(), sluice.Request{Limit: limit, Key: k, Cost: 1}); err != nil {
+				s.Fatal(err)
+			}
+			known, full := hybrid.Limits(store)
+			if known > 2*inUse+most {
+				s.Fatalf("%d limits are known, and %d are in use", known, min(i+1, inUse))
+			}
+			if full != before {
+				looks, before = looks+1, full
+			}
+		}
+		if known, full := hybrid.Limits(store); known >= full || looks > 20 {
+			s.Errorf("%d limits are known, the next look is at %d, after %d looks", known, full, looks)
+		}
+	})
 }

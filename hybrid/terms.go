@@ -55,9 +55,10 @@ type registry struct {
 	byLimit map[*sluice.Limit]*terms
 	tallies map[[2]uint64]*tally
 	hotFrom uint64
+	full    int // how many limits there are when it next drops unused ones
 }
 
-// mostTerms is how many limits the registry holds before it drops unused ones.
+// mostTerms is how many limits the registry holds before it first drops unused ones.
 const mostTerms = 1024
 
 // of returns the terms of a limit, with one more entry.
@@ -66,8 +67,9 @@ func (g *registry) of(l *sluice.Limit) *terms {
 	defer g.mu.Unlock()
 	v := g.byLimit[l]
 	if v == nil {
-		if len(g.byLimit) >= mostTerms {
+		if len(g.byLimit) >= max(g.full, mostTerms) {
 			g.drop()
+			g.full = max(2*len(g.byLimit), mostTerms)
 		}
 		t := g.tallies[l.ID()]
 		if t == nil {
