@@ -24,7 +24,8 @@ func TestHybridDefaults(t *testing.T) {
 		},
 		{
 			sluice.Hybrid{Stranded: 1, Life: time.Minute},
-			sluice.Hybrid{Sync: 100 * time.Millisecond, Life: time.Minute, Stranded: 1}, 1000,
+			sluice.Hybrid{Sync: 100 * time.Millisecond, Life: time.Minute, Stranded: 1},
+			1000,
 		},
 	} {
 		l, err := exact.WithHybrid(step.given)
@@ -67,35 +68,43 @@ func TestWithHybridRefuses(t *testing.T) {
 		want      string
 	}{
 		{
-			sluice.LeakyBucket{Rate: r}, sluice.Hybrid{},
+			sluice.LeakyBucket{Rate: r},
+			sluice.Hybrid{},
 			`Hybrid is given with a leaky bucket, whose units leave in one order for all processes; leave out Hybrid, or use a token bucket`,
 		},
 		{
-			sluice.TokenBucket{Rate: r, WarmUp: time.Second}, sluice.Hybrid{},
+			sluice.TokenBucket{Rate: r, WarmUp: time.Second},
+			sluice.Hybrid{},
 			`Hybrid is given with a warm-up, whose rate depends on the order of all requests; leave out Hybrid, or the warm-up`,
 		},
 		{
-			sluice.FixedWindow{Rate: r, CountDenied: true}, sluice.Hybrid{},
+			sluice.FixedWindow{Rate: r, CountDenied: true},
+			sluice.Hybrid{},
 			`Hybrid is given with CountDenied: a denial in one process would have to count in all others at once; leave out Hybrid, or CountDenied`,
 		},
 		{
-			sluice.SlidingWindow{Rate: r, CountDenied: true}, sluice.Hybrid{},
+			sluice.SlidingWindow{Rate: r, CountDenied: true},
+			sluice.Hybrid{},
 			`Hybrid is given with CountDenied: a denial in one process would have to count in all others at once; leave out Hybrid, or CountDenied`,
 		},
 		{
-			sluice.SlidingCounter{Rate: r, CountDenied: true}, sluice.Hybrid{},
+			sluice.SlidingCounter{Rate: r, CountDenied: true},
+			sluice.Hybrid{},
 			`Hybrid is given with CountDenied: a denial in one process would have to count in all others at once; leave out Hybrid, or CountDenied`,
 		},
 		{
-			sluice.SlidingLog{Rate: r, CountDenied: true}, sluice.Hybrid{},
+			sluice.SlidingLog{Rate: r, CountDenied: true},
+			sluice.Hybrid{},
 			`Hybrid is given with CountDenied: a denial in one process would have to count in all others at once; leave out Hybrid, or CountDenied`,
 		},
 		{
-			sluice.SlidingLog{Rate: r, MinInterval: time.Millisecond}, sluice.Hybrid{},
+			sluice.SlidingLog{Rate: r, MinInterval: time.Millisecond},
+			sluice.Hybrid{},
 			`Hybrid is given with MinInterval, which depends on the last request of any process; leave out Hybrid, or MinInterval`,
 		},
 		{
-			sluice.Concurrency{Max: 100}, sluice.Hybrid{},
+			sluice.Concurrency{Max: 100},
+			sluice.Hybrid{},
 			`Hybrid is given with a concurrency limit, whose units are not spent but released; leave out Hybrid, or bound the rate with a token bucket`,
 		},
 		{bucket, sluice.Hybrid{Sync: time.Millisecond}, `Hybrid.Sync is 1ms; give 10ms to 10s`},
@@ -108,11 +117,13 @@ func TestWithHybridRefuses(t *testing.T) {
 		{bucket, sluice.Hybrid{Stranded: -0.05}, `Hybrid.Stranded is -0.05; give 0.000001 to 1`},
 		{bucket, sluice.Hybrid{Stranded: math.NaN()}, `Hybrid.Stranded is NaN; give 0.000001 to 1`},
 		{
-			bucket, sluice.Hybrid{Stranded: 0.009},
+			bucket,
+			sluice.Hybrid{Stranded: 0.009},
 			`Hybrid.Stranded of 0.009 is less than one unit of 100, so that nothing can be granted; give 0.01 or more, or leave out Hybrid`,
 		},
 		{
-			sluice.TokenBucket{Rate: sluice.PerSecond(3)}, sluice.Hybrid{},
+			sluice.TokenBucket{Rate: sluice.PerSecond(3)},
+			sluice.Hybrid{},
 			`Hybrid.Stranded of 0.05 is less than one unit of 3, so that nothing can be granted; give 0.333334 or more, or leave out Hybrid`,
 		},
 		{bucket, sluice.Hybrid{Overdraft: 101}, `Hybrid.Overdraft is 101; give 0 to 100`},
@@ -135,8 +146,13 @@ func TestWithHybridRefuses(t *testing.T) {
 func TestGrantableAlgorithms(t *testing.T) {
 	r := sluice.PerMinute(100)
 	for _, a := range []sluice.Algorithm{
-		sluice.TokenBucket{Rate: r}, sluice.FixedWindow{Rate: r}, sluice.FixedWindow{Rate: r, Opened: true},
-		sluice.FixedWindow{Rate: r, Calendar: sluice.CalendarDay}, sluice.SlidingWindow{Rate: r}, sluice.SlidingCounter{Rate: r}, sluice.SlidingLog{Rate: r},
+		sluice.TokenBucket{Rate: r},
+		sluice.FixedWindow{Rate: r},
+		sluice.FixedWindow{Rate: r, Opened: true},
+		sluice.FixedWindow{Rate: r, Calendar: sluice.CalendarDay},
+		sluice.SlidingWindow{Rate: r},
+		sluice.SlidingCounter{Rate: r},
+		sluice.SlidingLog{Rate: r},
 	} {
 		if _, err := sluice.MustLimit("", a).WithHybrid(sluice.Hybrid{}); err != nil {
 			t.Error(err)
