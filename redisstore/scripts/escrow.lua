@@ -89,6 +89,7 @@ escrow = function(foreign)
     if units == 0 then
       return s
     end
+    units = min(units, exact) -- a sum of what was lost and reported may be more
     local p = s.p
     if at < now then
       at = max(at, min(time_of(s), now))

@@ -1,0 +1,49 @@
+package decisions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
+)
+
+// TestGrantsOfLargestLimits grants, reports and loses the most units that a limit can have. The sums
+// of a key with them go beyond 2^53, where scripts are not exact.
+func TestGrantsOfLargestLimits(t *testing.T) {
+	t.Parallel()
+	day := 24 * time.Hour
+	for name, l := range map[string]sluice.Algorithm{
+		"bucket":  sluice.TokenBucket{Rate: sluice.PerHour(7_031_250), Burst: algo.MaxUnits - 1},
+		"window":  sluice.FixedWindow{Rate: sluice.Per(algo.MaxUnits, day)},
+		"cells":   sluice.SlidingWindow{Rate: sluice.Per(algo.MaxUnits, day)},
+		"counter": sluice.SlidingCounter{Rate: sluice.Per(algo.MaxCounterCount, day)},
+		"log":     sluice.SlidingLog{Rate: sluice.Per(65536, day)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrants(t)
+			l := hybrid(t, "l", l, sluice.Hybrid{Stranded: 1})
+			most := l.Capacity()
+			first := g.claim(l, 1, sluice.Claim{Seq: 1, Want: algo.MaxCount, Least: most, Demand: 1 << 50})
+			if first.Units != most || first.Free != 0 || first.Escrow != most {
+				t.Errorf("the first grant: %+v", first)
+			}
+			// The process starts again and has spent its credit: all of the first grant is lost.
+			lost := g.claim(l, 1, sluice.Claim{Seq: 2, Spent: most, Want: 1, Demand: 1 << 50})
+			if lost.Units != 0 || lost.Escrow != 0 || lost.Free > 0 {
+				t.Errorf("after the loss: %+v", lost)
+			}
+			over := g.claim(l, 2, sluice.Claim{Seq: 1, Spent: most, Want: 1, Take: 1, Demand: 1})
+			if over.Units != 0 || over.Decision.Allowed || over.Free > 0 {
+				t.Errorf("with the credit of another process: %+v", over)
+			}
+			if g.remaining(l) != 0 {
+				t.Errorf("%d remain", g.remaining(l))
+			}
+			if again := g.claim(l, 2, sluice.Claim{Seq: 1, Spent: most, Want: 1, Take: 1, Demand: 1}); again.Stale || again.Free != over.Free {
+				t.Errorf("the same again: %+v, at first %+v", again, over)
+			}
+		})
+	}
+}
