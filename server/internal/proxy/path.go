@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -41,4 +42,11 @@ func decode(escaped string) string {
 		out = append(out, escaped[i])
 	}
 	return string(out)
+}
+
+// isOneLine reports whether the target of a request has one meaning in the request line of HTTP/1.1. The server
+// passes queries with spaces from HTTP/2, and targets without a path, such as "x:admin". The transport checks the
+// method.
+func isOneLine(r *http.Request) bool {
+	return r.URL.Opaque == "" && strings.IndexByte(r.URL.RawQuery, ' ') < 0
 }

@@ -137,7 +137,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := p.newAnswer(w, r)
-	if !isPrintable(r.Header["Upgrade"]) {
+	if !isPrintable(r.Header["Upgrade"]) || !isOneLine(r) {
 		p.fail(answer, r, errMalformed)
 		return
 	}
