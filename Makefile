@@ -47,7 +47,8 @@ bench-redis: ## The same for limits in Redis: floors, peers and bars over one se
 
 .PHONY: bench-hybrid
 bench-hybrid: ## The same for hybrid limits in eight processes, with the plot of docs/hybrid.md (ARGS="…" for its flags)
-	go -C checks run ./cmd/bench -part hybrid -plot ../docs/hybrid.svg $(ARGS)
+	GOWORK=off go -C checks/gubernator build -o ../../bin/gubernator .
+	go -C checks run ./cmd/bench -part hybrid -gubernator ../bin/gubernator -plot ../docs/hybrid.svg $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)

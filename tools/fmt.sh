@@ -3,6 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 
 "$(tool gofumpt)" -l -w .
-for m in $modules tools; do
+for m in $modules $outside; do
 	in_module "$m" go mod tidy
 done

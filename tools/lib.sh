@@ -16,12 +16,15 @@ die() {
 # The folder of each module in go.work, "." first.
 modules=$(go work edit -json go.work | sed -n 's/.*"DiskPath": "\([^"]*\)".*/\1/p' | sed 's|^\./||' | sort)
 
+# The modules outside the workspace: no other module gets their dependencies.
+outside="tools checks/gubernator"
+
 # in_module FOLDER COMMAND… runs a command there, with the workspace that the
-# module belongs to. tools is outside it, and so are its dependencies.
+# module belongs to, if it belongs to one.
 in_module() {
 	local dir=$1
 	shift
-	if [ "$dir" = tools ]; then
+	if [[ " $outside " = *" $dir "* ]]; then
 		(cd "$dir" && GOWORK=off "$@")
 	else
 		(cd "$dir" && "$@")

@@ -32,7 +32,7 @@ step "wordcheck" "write plain words: the habits are the table in tools/wordcheck
 # What the linters found is remembered with paths: other clones must not see it.
 export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
 lint=$(tool golangci-lint)
-for m in $modules tools; do
+for m in $modules $outside; do
 	step "go mod tidy ($m)" "run go mod tidy in $m" in_module "$m" go mod tidy -diff
 	step "go vet ($m)" "see above" in_module "$m" go vet ./...
 	step "golangci-lint ($m)" "see above; an exception is //nolint:name // reason" in_module "$m" "$lint" run --allow-parallel-runners ./...

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 export GOWORK=off
-for m in $modules tools; do
+for m in $modules $outside; do
 	say "$m"
 	go -C "$m" build ./...
 	go -C "$m" vet ./...

@@ -4,5 +4,5 @@
 // package also has the laws: how much of a limit any interval of a ledger may hold.
 //
 // The program of the caller is the program of the processes: its main function, or TestMain, calls Main
-// first.
+// first. A subject that needs libraries of its own has a program of its own, which calls MainWith.
 package fleet

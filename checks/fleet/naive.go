@@ -44,8 +44,8 @@ func newNaive(s *Spec) (*naive, error) {
 	return n, nil
 }
 
-// take implements subject.
-func (n *naive) take(_ context.Context, load int) (bool, error) {
+// Take implements Subject.
+func (n *naive) Take(_ context.Context, load int) (bool, error) {
 	window := time.Now().UnixNano()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,17 +112,17 @@ func (n *naive) synchronise() {
 	}
 }
 
-// drain implements subject.
-func (n *naive) drain(context.Context) error {
+// Drain implements Subject.
+func (n *naive) Drain(context.Context) error {
 	n.synchronise()
 	return nil
 }
 
-// stats implements subject.
-func (n *naive) stats(*Stats) {}
+// Stats implements Subject.
+func (n *naive) Stats(*Stats) {}
 
-// close implements subject.
-func (n *naive) close() error {
+// Close implements Subject.
+func (n *naive) Close() error {
 	close(n.stop)
 	n.ended.Wait()
 	n.redis.Close()

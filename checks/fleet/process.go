@@ -54,9 +54,11 @@ func launch(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := os.Executable()
-	if err != nil {
-		return nil, err
+	path := s.Program
+	if path == "" {
+		if path, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	p := &Process{Spec: s, cmd: exec.Command(path)}
 	p.cmd.Env = append(os.Environ(), specEnv+"="+string(text))

@@ -49,7 +49,7 @@ func (w *worker) race(r Race) Stats {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &spent); err == nil {
 		s.Processor = time.Duration(spent.Utime.Nano() + spent.Stime.Nano())
 	}
-	w.subject.stats(&s)
+	w.subject.Stats(&s)
 	return s
 }
 
@@ -58,7 +58,7 @@ func (w *worker) call(keys []int, end time.Time, took *figures.Latencies, s *Sta
 	ctx := context.Background()
 	now := time.Now()
 	for i := 0; now.Before(end); i = (i + 1) % len(keys) {
-		allowed, err := w.subject.take(ctx, keys[i])
+		allowed, err := w.subject.Take(ctx, keys[i])
 		then := time.Now()
 		if took != nil {
 			took.Add(then.Sub(now))

@@ -11,6 +11,9 @@ const (
 	Exact  = "exact"  // Redis, one call for each decision
 	Memory = "memory" // each process by itself
 	Naive  = "naive"  // counts locally, and synchronises now and then
+	// Gubernator is a daemon of that project, in a cluster of all processes. It needs Spec.Program and
+	// Spec.Peers.
+	Gubernator = "gubernator"
 )
 
 // A Spec says what a process does.
@@ -29,8 +32,13 @@ type Spec struct {
 	Poisson bool
 	// Deadline bounds each decision. Default: 250 ms.
 	Deadline time.Duration
-	// Sync is how often the naive subject synchronises.
+	// Sync is how often the subjects naive and gubernator synchronise.
 	Sync time.Duration
+	// Peers are the addresses of all processes of a cluster. Peer is the index of this process.
+	Peers []string
+	Peer  int
+	// Program is the file of the program to start. Default: the program that is running.
+	Program string
 }
 
 // A Route says where Redis is.
@@ -97,7 +105,8 @@ type Stats struct {
 	Latencies []uint32 // see figures.Latencies
 	Processor time.Duration
 
-	// The hybrid subject also counts these, since the start.
+	// The hybrid subject also counts these, since the start. Gubernator counts the calls that came from
+	// other processes.
 	Local, Exact, Cached, Calls int64
 	Keys                        int64 // that a grant is in hand for
 }

@@ -15,16 +15,25 @@ import (
 	"github.com/sluicehq/sluice/rueidisstore"
 )
 
-// A subject decides the requests of a process.
-type subject interface {
-	// take takes one unit for a load.
-	take(ctx context.Context, load int) (bool, error)
-	drain(ctx context.Context) error
-	stats(*Stats)
-	close() error
+// A Subject decides the requests of a process.
+type Subject interface {
+	// Take takes one unit for a load.
+	Take(ctx context.Context, load int) (bool, error)
+	// Drain returns all grants.
+	Drain(ctx context.Context) error
+	// Stats adds what the subject counts.
+	Stats(s *Stats)
+	Close() error
 }
 
-func newSubject(s *Spec) (subject, error) {
+// New makes a subject.
+type New func(*Spec) (Subject, error)
+
+// newSubject makes the subject of a process. others are subjects that this package lacks.
+func newSubject(s *Spec, others map[string]New) (Subject, error) {
+	if other := others[s.Subject]; other != nil {
+		return other(s)
+	}
 	if s.Subject == Naive {
 		return newNaive(s)
 	}
@@ -79,7 +88,7 @@ type decider struct {
 	keys    []sluice.Key
 }
 
-func (d *decider) take(ctx context.Context, load int) (bool, error) {
+func (d *decider) Take(ctx context.Context, load int) (bool, error) {
 	var decision sluice.Decision
 	var err error
 	if d.taker != nil {
@@ -90,14 +99,14 @@ func (d *decider) take(ctx context.Context, load int) (bool, error) {
 	return decision.Allowed, err
 }
 
-func (d *decider) drain(ctx context.Context) error {
+func (d *decider) Drain(ctx context.Context) error {
 	if d.hybrid == nil {
 		return nil
 	}
 	return d.hybrid.Drain(ctx)
 }
 
-func (d *decider) stats(s *Stats) {
+func (d *decider) Stats(s *Stats) {
 	if d.hybrid == nil {
 		return
 	}
@@ -110,7 +119,7 @@ func (d *decider) stats(s *Stats) {
 	}
 }
 
-func (d *decider) close() error {
+func (d *decider) Close() error {
 	var err error
 	for _, c := range d.closers {
 		err = errors.Join(err, c.Close())

@@ -18,12 +18,15 @@ import (
 const specEnv = "SLUICE_FLEET"
 
 // Main runs the process if Start has started it, and then never returns. Otherwise it returns at once.
-func Main() {
+func Main() { MainWith(nil) }
+
+// MainWith is Main of a program that has other subjects, by name.
+func MainWith(others map[string]New) {
 	text := os.Getenv(specEnv)
 	if text == "" {
 		return
 	}
-	if err := runWorker(text); err != nil {
+	if err := runWorker(text, others); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
 		os.Exit(1)
 	}
@@ -34,7 +37,7 @@ func Main() {
 type worker struct {
 	Spec
 	clock   Clock
-	subject subject
+	subject Subject
 	ledger  *Ledger
 	loads   []workerLoad
 	stop    chan struct{}
@@ -50,7 +53,7 @@ type workerLoad struct {
 	_       [6]uint64
 }
 
-func runWorker(text string) error {
+func runWorker(text string, others map[string]New) error {
 	w := &worker{stop: make(chan struct{})}
 	if err := json.Unmarshal([]byte(text), &w.Spec); err != nil {
 		return err
@@ -65,7 +68,7 @@ func runWorker(text string) error {
 			return err
 		}
 	}
-	if w.subject, err = newSubject(&w.Spec); err != nil {
+	if w.subject, err = newSubject(&w.Spec, others); err != nil {
 		return err
 	}
 	w.loads = make([]workerLoad, len(w.Loads))
@@ -100,7 +103,7 @@ func runWorker(text string) error {
 	}
 	close(w.stop)
 	w.running.Wait()
-	return w.subject.close()
+	return w.subject.Close()
 }
 
 // paced reports whether the loads send requests by themselves.
@@ -132,7 +135,7 @@ func (w *worker) obey(c command) (Stats, error) {
 	if c.Drain {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := w.subject.drain(ctx); err != nil {
+		if err := w.subject.Drain(ctx); err != nil {
 			return Stats{}, fmt.Errorf("cannot drain: %w", err)
 		}
 	}
@@ -150,7 +153,7 @@ func (w *worker) obey(c command) (Stats, error) {
 	if w.ledger != nil {
 		s.Lost = w.ledger.Lost()
 	}
-	w.subject.stats(&s)
+	w.subject.Stats(&s)
 	return s, nil
 }
 
@@ -213,7 +216,7 @@ func (w *worker) request(load int) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.Deadline)
 	defer cancel()
 	from := w.clock.Now()
-	allowed, err := w.subject.take(ctx, load)
+	allowed, err := w.subject.Take(ctx, load)
 	to := w.clock.Now()
 	w.decided.Add(1)
 	switch {

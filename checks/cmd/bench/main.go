@@ -11,7 +11,7 @@
 //
 //	go -C checks run ./cmd/bench [-part memory,http,api] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
 //	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
-//	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-check] […]
+//	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-gubernator PROGRAM] [-check] […]
 //
 // A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of redis about three, and
 // one of hybrid about five. Nothing else should run on the machine. Bars of memory, http and api that do not hold make the exit
@@ -58,7 +58,8 @@ type command struct {
 	memory, http, redis, hybrid bool
 	quick, check                bool
 	only                        *regexp.Regexp
-	out, profile, plot          string
+	out, profile                string
+	plot, gubernator            string
 	duration                    time.Duration
 	callers                     []int
 }
@@ -106,7 +107,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	if c.hybrid {
-		r, err := overfleet.Measure(ctx, overfleet.Options{Quick: c.quick, Only: c.only, Plot: c.plot, Progress: stderr})
+		r, err := overfleet.Measure(ctx, overfleet.Options{
+			Quick: c.quick, Only: c.only, Plot: c.plot, Gubernator: c.gubernator, Progress: stderr,
+		})
 		if err := report(r, err, c.check); err != nil {
 			return err
 		}
@@ -133,6 +136,7 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	c.flags.DurationVar(&c.duration, "duration", 2*time.Second, "redis: how long each subject is measured in each cell of a table, over all rounds; 50ms with -quick")
 	c.flags.StringVar(&callers, "callers", "1,16,64,256", "redis: the numbers of callers at once, which are the `columns` of the tables")
 	c.flags.StringVar(&c.plot, "plot", "", "hybrid: write the plot to this `file`, as SVG")
+	c.flags.StringVar(&c.gubernator, "gubernator", "", "hybrid: also measure this `program` of checks/gubernator")
 	c.flags.BoolVar(&c.check, "check", false, "redis, hybrid: exit with status 1 if a bar does not hold")
 	if err := c.flags.Parse(args); err != nil {
 		return nil, err
@@ -166,8 +170,10 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	if given["check"] && !c.redis && !c.hybrid {
 		return nil, errors.New("-check needs -part redis or -part hybrid")
 	}
-	if given["plot"] && !c.hybrid {
-		return nil, errors.New("-plot needs -part hybrid")
+	for _, name := range []string{"plot", "gubernator"} {
+		if given[name] && !c.hybrid {
+			return nil, fmt.Errorf("-%s needs -part hybrid", name)
+		}
 	}
 	if c.duration <= 0 {
 		return nil, fmt.Errorf("-duration %v: give a positive duration, such as 2s", c.duration)

@@ -39,6 +39,7 @@ func TestParseRefusesMistakes(t *testing.T) {
 		{"-callers", "1"},
 		{"-check"},
 		{"-plot", "file"},
+		{"-gubernator", "file"},
 		{"-part", "redis", "-duration", "0s"},
 		{"-part", "redis", "-callers", "none"},
 	} {

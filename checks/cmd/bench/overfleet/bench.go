@@ -1,6 +1,7 @@
 // Package overfleet measures hybrid limits in processes that share a Redis server, beside exact limits,
-// limits of each process by itself, and a naive store that counts locally and synchronises now and then.
-// It starts the processes and the server; package fleet has the subjects.
+// limits of each process by itself, a naive store that counts locally and synchronises now and then, and
+// Gubernator, if it is given that program. It starts the processes and the server; package fleet has the
+// subjects.
 package overfleet
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +25,7 @@ import (
 // processes is the number of processes that share the limits.
 const processes = 8
 
-// naiveSync is how often the naive subject synchronises: as often as hybrid limits by default.
+// naiveSync is how often the subjects naive and gubernator synchronise: as often as hybrid limits by default.
 const naiveSync = 100 * time.Millisecond
 
 // Options say what to measure.
@@ -34,6 +36,8 @@ type Options struct {
 	Only *regexp.Regexp
 	// Plot is the file to write the plot to. Empty: none is written.
 	Plot string
+	// Gubernator is the program of checks/gubernator. Empty: that subject is not measured.
+	Gubernator string
 	// Progress receives how long each part took.
 	Progress io.Writer
 }
@@ -118,7 +122,12 @@ func (b *bench) measure(ctx context.Context) error {
 }
 
 // wants reports whether to measure this part and subject.
-func (b *bench) wants(part, subject string) bool { return b.Only.MatchString(part + "/" + subject) }
+func (b *bench) wants(part, subject string) bool {
+	if b.Gubernator == "" && (subject == fleet.Gubernator || subject == leaky) {
+		return false
+	}
+	return b.Only.MatchString(part + "/" + subject)
+}
 
 // route is the route to the server.
 func (b *bench) route() fleet.Route { return fleet.Route{Addrs: []string{b.server.Addr()}} }
@@ -133,23 +142,56 @@ func (b *bench) name(part string) string {
 func (b *bench) ledger() string { return filepath.Join(b.dir, b.name("ledger")) }
 
 // specs returns the processes of a subject, with these loads in all of them.
-func (b *bench) specs(subject string, loads func(process int) []fleet.Load) []fleet.Spec {
+func (b *bench) specs(subject string, loads func(process int) []fleet.Load) ([]fleet.Spec, error) {
 	if subject == slowly {
 		subject = fleet.Hybrid
+	}
+	var peers []string
+	var program string
+	if subject == fleet.Gubernator || subject == leaky {
+		subject = fleet.Gubernator
+		var err error
+		if peers, err = addresses(processes); err != nil {
+			return nil, err
+		}
+		program = b.Gubernator
 	}
 	all := make([]fleet.Spec, processes)
 	for i := range all {
 		all[i] = fleet.Spec{
 			Subject: subject, Route: b.route(), Loads: loads(i),
 			Seed: uint64(b.count*processes + i), Sync: naiveSync, Deadline: time.Second,
+			Peers: peers, Peer: i, Program: program,
 		}
 	}
-	return all
+	return all, nil
+}
+
+// addresses returns free addresses of this machine.
+func addresses(n int) (all []string, err error) {
+	var taken []net.Listener // until all are found, so that they differ
+	for range n {
+		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
+		if listenErr != nil {
+			err = listenErr
+			break
+		}
+		taken = append(taken, l)
+		all = append(all, l.Addr().String())
+	}
+	for _, l := range taken {
+		err = errors.Join(err, l.Close())
+	}
+	return all, err
 }
 
 // slowly names hybrid limits that synchronise once a second. So more keys have enough requests between two
 // synchronisations to be granted.
 const slowly = "hybrid, sync 1s"
+
+// leaky names Gubernator's leaky buckets, which admit what our token buckets do. Its token buckets, which it
+// has by default, are fixed windows that the first request opens.
+const leaky = "gubernator, leaky"
 
 // hybridly returns the terms that the subject needs.
 func hybridly(t fleet.Terms, subject string) fleet.Terms {
@@ -158,6 +200,8 @@ func hybridly(t fleet.Terms, subject string) fleet.Terms {
 		t.Hybrid = &sluice.Hybrid{}
 	case slowly:
 		t.Hybrid = &sluice.Hybrid{Sync: time.Second}
+	case fleet.Gubernator:
+		t.Algorithm = "opened"
 	}
 	return t
 }

@@ -3,18 +3,16 @@ package overfleet
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 	"github.com/sluicehq/sluice/checks/fleet"
-	"github.com/sluicehq/sluice/checks/redistest"
 )
-
-type redisStat = redistest.CommandStat
 
 // The parts that count what is admitted.
 const (
-	metricAdmitted = "admitted" // % of what the bucket gives in the time
+	metricAdmitted = "admitted" // % of what the limit gives in the time
 	metricOver     = "over"     // units beyond the bound, in the worst interval
 	metricLocally  = "locally"  // % of the decisions that were local
 )
@@ -25,17 +23,20 @@ var skew = [processes]float64{0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05}
 // measureTwice requests twice a limit, unevenly.
 func (b *bench) measureTwice(ctx context.Context) error {
 	terms := fleet.Terms{Algorithm: "bucket", Count: 5000, Period: time.Second}
-	return b.measureAdmitted(ctx, "twice", terms, []string{fleet.Exact, fleet.Hybrid})
+	return b.measureAdmitted(ctx, "twice", terms)
 }
 
 // measureLow requests twice a limit that is too low for grants.
 func (b *bench) measureLow(ctx context.Context) error {
 	terms := fleet.Terms{Algorithm: "bucket", Count: 100, Period: time.Second}
-	return b.measureAdmitted(ctx, "low", terms, []string{fleet.Exact, fleet.Hybrid})
+	return b.measureAdmitted(ctx, "low", terms)
 }
 
-func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Terms, subjects []string) error {
-	for _, subject := range subjects {
+// admitSubjects are what measureAdmitted measures, in the order of the table.
+var admitSubjects = []string{fleet.Exact, fleet.Hybrid, fleet.Gubernator, leaky}
+
+func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Terms) error {
+	for _, subject := range admitSubjects {
 		if !b.wants(part, subject) {
 			continue
 		}
@@ -43,14 +44,17 @@ func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Te
 		var stats fleet.Stats
 		terms := hybridly(terms, subject)
 		terms.Name = b.name(part)
-		specs := b.specs(subject, func(process int) []fleet.Load {
+		specs, err := b.specs(subject, func(process int) []fleet.Load {
 			return []fleet.Load{{Terms: terms, Key: "key", PerSecond: 2 * terms.PerSecond() * skew[process]}}
 		})
+		if err != nil {
+			return err
+		}
 		for i := range specs {
 			specs[i].Ledger = b.ledger()
 			specs[i].Tick = 5 * time.Millisecond
 		}
-		err := with(specs, func(all []*fleet.Process) error {
+		err = with(specs, func(all []*fleet.Process) error {
 			if err := pause(ctx, b.admit+b.admit/10); err != nil {
 				return err
 			}
@@ -82,7 +86,7 @@ func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Te
 	return nil
 }
 
-// judgeAdmitted compares the spends of the first seconds with what the bucket gives in them.
+// judgeAdmitted compares the spends of the first seconds with what the limit gives in them.
 func (b *bench) judgeAdmitted(part, subject string, terms fleet.Terms, spends []fleet.Spend, stats fleet.Stats) {
 	if len(spends) == 0 {
 		return
@@ -97,9 +101,17 @@ func (b *bench) judgeAdmitted(part, subject string, terms fleet.Terms, spends []
 			units += float64(s.Units)
 		}
 	}
-	most := float64(terms.Capacity()) + terms.PerSecond()*b.admit.Seconds()
+	burst := float64(terms.Capacity())
+	most := burst + terms.PerSecond()*b.admit.Seconds()
+	if terms.Algorithm == "opened" {
+		most = burst * math.Ceil(float64(b.admit)/float64(terms.Period))
+		burst *= 2 // the end of a window and the beginning of the next
+	}
 	b.results.Set(metricOf(part, metricAdmitted), subject, figures.Once(100*units/most))
-	e := fleet.Bucket(spends, float64(terms.Capacity()), terms.PerSecond())
+	e := fleet.Bucket(spends, burst, terms.PerSecond())
 	b.results.Set(metricOf(part, metricOver), subject, figures.Once(e.Over()))
+	if subject == fleet.Gubernator || subject == leaky {
+		stats.Local = stats.Decided // no decision waits for another process
+	}
 	b.results.Set(metricOf(part, metricLocally), subject, figures.Once(100*float64(stats.Local)/float64(max(1, stats.Decided))))
 }

@@ -85,7 +85,10 @@ func (b *bench) record(ctx context.Context, subject string) (spends []fleet.Spen
 	case credit:
 		terms.Hybrid, kind = &sluice.Hybrid{Credit: plotCount}, fleet.Hybrid
 	}
-	specs := b.specs(kind, func(int) []fleet.Load { return []fleet.Load{{Terms: terms, Key: "key"}} })
+	specs, err := b.specs(kind, func(int) []fleet.Load { return []fleet.Load{{Terms: terms, Key: "key"}} })
+	if err != nil {
+		return nil, 0, err
+	}
 	demand := func(process int, later bool) float64 {
 		hot := 0
 		if later {

@@ -20,7 +20,7 @@ var raceCallers = []int{1, 16}
 const (
 	metricP50   = "p50"   // µs
 	metricP99   = "p99"   // µs
-	metricCalls = "calls" // scripts in Redis for each decision
+	metricCalls = "calls" // scripts in Redis for each decision; of gubernator, calls between the processes
 )
 
 func cell(part string, callers int) string { return fmt.Sprintf("%s-%d", part, callers) }
@@ -28,7 +28,7 @@ func cell(part string, callers int) string { return fmt.Sprintf("%s-%d", part, c
 func metricOf(cell, metric string) string { return cell + "-" + metric }
 
 // raceSubjects are what races, in the order of the tables.
-var raceSubjects = []string{fleet.Exact, fleet.Hybrid, slowly, fleet.Memory, fleet.Naive}
+var raceSubjects = []string{fleet.Exact, fleet.Hybrid, slowly, fleet.Memory, fleet.Naive, fleet.Gubernator}
 
 // measureRace lets the callers of all processes decide as fast as they can, about limits that admit
 // everything. Each subject takes its turn in each round, with new processes.
@@ -45,10 +45,13 @@ func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
 				continue
 			}
 			terms := hybridly(roomyTerms(b.name(part)), subject)
-			specs := b.specs(subject, func(int) []fleet.Load {
+			specs, err := b.specs(subject, func(int) []fleet.Load {
 				return []fleet.Load{{Terms: terms, Key: figures.Key('k', 0), Copies: keys}}
 			})
-			err := with(specs, func(all []*fleet.Process) error {
+			if err != nil {
+				return err
+			}
+			err = with(specs, func(all []*fleet.Process) error {
 				for _, callers := range raceCallers {
 					r := fleet.Race{Callers: callers, WarmUp: warmUp, Length: b.length, Zipf: exponent}
 					if err := b.raceOnce(ctx, subject, cell(part, callers), all, r, values); err != nil {
@@ -72,7 +75,7 @@ func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
 
 // raceOnce lets the processes race, and adds the figures to values.
 func (b *bench) raceOnce(ctx context.Context, subject, cell string, all []*fleet.Process, r fleet.Race, values map[string]map[string][]float64) error {
-	before, err := b.server.CommandStats(ctx)
+	before, err := b.calls(ctx, subject, all)
 	if err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func (b *bench) raceOnce(ctx context.Context, subject, cell string, all []*fleet
 	if err != nil {
 		return err
 	}
-	after, err := b.server.CommandStats(ctx)
+	after, err := b.calls(ctx, subject, all)
 	if err != nil {
 		return err
 	}
@@ -107,14 +110,25 @@ func (b *bench) raceOnce(ctx context.Context, subject, cell string, all []*fleet
 	add(metricOf(cell, metricP50), micros(took.Quantile(0.5)))
 	add(metricOf(cell, metricP99), micros(took.Quantile(0.99)))
 	// The calls include the calls of the warm-up, and so must the decisions.
-	share := float64(scripts(after)-scripts(before)) / (float64(decided) * float64(r.Length+r.WarmUp) / float64(r.Length))
+	share := float64(after-before) / (float64(decided) * float64(r.Length+r.WarmUp) / float64(r.Length))
 	add(metricOf(cell, metricCalls), share)
 	return nil
 }
 
-// scripts returns how many calls of limiters a server has counted.
-func scripts(stats map[string]redisStat) int64 {
-	return stats["evalsha"].Calls + stats["eval"].Calls + stats["incrby"].Calls
+// calls returns how many calls of limiters the server has counted, or the processes if they call each other.
+func (b *bench) calls(ctx context.Context, subject string, all []*fleet.Process) (sum int64, err error) {
+	if subject == fleet.Gubernator {
+		for _, p := range all {
+			s, err := p.Stats()
+			if err != nil {
+				return 0, err
+			}
+			sum += s.Calls
+		}
+		return sum, nil
+	}
+	stats, err := b.server.CommandStats(ctx)
+	return stats["evalsha"].Calls + stats["eval"].Calls + stats["incrby"].Calls, err
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

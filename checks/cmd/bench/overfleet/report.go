@@ -2,9 +2,11 @@ package overfleet
 
 import (
 	"cmp"
+	"debug/buildinfo"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 	"github.com/sluicehq/sluice/checks/fleet"
@@ -82,8 +84,8 @@ func (b *bench) report() *figures.Report {
 		About: fmt.Sprintf(`%d processes share each limit, and share the machine with the server. A figure is the median of %d
 interleaved rounds, with the lowest and the highest; a ratio is the median of the ratios of the rounds. The subjects:
 exact limits in Redis, hybrid limits with default settings, limits in the memory of each process (which no process
-shares), and a naive store of our own that counts locally and adds its part to a counter in Redis every %v. The
-processes are in checks/fleet, the workloads in checks/cmd/bench/overfleet.`, processes, b.rounds, naiveSync),
+shares), and a naive store of our own that counts locally and adds its part to a counter in Redis every %v.%s
+The processes are in checks/fleet, the workloads in checks/cmd/bench/overfleet.`, processes, b.rounds, naiveSync, b.aboutGubernator()),
 		Quiet: b.quiet,
 		Bars:  judge(b.results),
 	}
@@ -99,7 +101,7 @@ processes are in checks/fleet, the workloads in checks/cmd/bench/overfleet.`, pr
 requests for it in the time of a synchronisation. Each race begins %v after the first request.`, b.warm), b.races("zipf"))
 	admitted := figures.Table{{"", "admitted, %", "beyond the bound, units", "local, %"}}
 	for _, part := range []string{"twice", "low"} {
-		for _, subject := range []string{fleet.Exact, fleet.Hybrid} {
+		for _, subject := range admitSubjects {
 			if s, ok := b.results[metricOf(part, metricAdmitted)][subject]; ok {
 				admitted.Append([]string{
 					part + ", " + subject, s.Text(2),
@@ -108,13 +110,38 @@ requests for it in the time of a synchronisation. Each race begins %v after the 
 			}
 		}
 	}
+	windows := ""
+	if b.Gubernator != "" {
+		windows = ` A token bucket of Gubernator is a window of a second, which the first
+request opens: 100 % is the limit in each, and the bound is twice the limit, and its rate. Its leaky bucket is like our
+token bucket.`
+	}
 	r.Add("What is admitted", fmt.Sprintf(`The demand is twice the limit, and uneven. 100 %% is what a token bucket gives in the first %v: its burst
 and its rate. The interval that comes closest to the bound is that many units beyond it, or below it if the figure is
-negative. Twice: 5000/s. Low: 100/s.`, b.admit), admitted)
+negative. Twice: 5000/s. Low: 100/s.%s`, b.admit, windows), admitted)
 	r.Add("The plot, by window", fmt.Sprintf(`Units admitted in each window of a second, of %d; the demand is %d a second. The busiest process is killed in
 the middle.`, plotCount, plotDemand), b.windows())
 	r.Add("Errors", "The first error of each.", b.errors())
 	return r
+}
+
+// aboutGubernator describes that subject, if it is measured.
+func (b *bench) aboutGubernator() string {
+	if b.Gubernator == "" {
+		return ""
+	}
+	version := ""
+	if info, err := buildinfo.ReadFile(b.Gubernator); err == nil {
+		for _, m := range info.Deps {
+			if strings.Contains(m.Path, fleet.Gubernator) {
+				version = " (" + m.Path + " " + m.Version + ")"
+			}
+		}
+	}
+	return fmt.Sprintf(`
+Gubernator%s
+is a daemon in each process, all in one cluster, with the behavior GLOBAL: each daemon answers from its cache, sends
+hits to the owner of the key every %v, and gets the state as often. Its calls are calls between the processes.`, version, naiveSync)
 }
 
 // races returns the table of a race.
@@ -125,6 +152,9 @@ func (b *bench) races(part string) figures.Table {
 	}
 	t := figures.Table{head}
 	for _, subject := range raceSubjects {
+		if subject == fleet.Gubernator && b.Gubernator == "" {
+			continue
+		}
 		row := []string{subject}
 		for _, n := range raceCallers {
 			name := cell(part, n)
