@@ -1,7 +1,7 @@
 package hybrid
 
 import (
-	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,11 +17,11 @@ type entry struct {
 	serial uint64 // the order in which several entries are locked
 	next   atomic.Pointer[entry]
 
-	busy  atomic.Uint32 // the lock
-	dead  bool          // no longer in the table
-	used  bool          // since the clock hand was here
-	hot   bool          // requested often enough for grants
-	awake bool          // among the entries that are synchronised
+	mu    sync.Mutex
+	dead  bool // no longer in the table
+	used  bool // since the clock hand was here
+	hot   bool // requested often enough for grants
+	awake bool // among the entries that are synchronised
 	// called says that the entry is in the list of entries to synchronise soon, and prefetch that it
 	// has few units left.
 	called, prefetch bool
@@ -64,31 +64,9 @@ type seen struct {
 	demands int64
 }
 
-func (e *entry) lock() {
-	if !e.busy.CompareAndSwap(0, 1) {
-		e.wait()
-	}
-}
+func (e *entry) lock() { e.mu.Lock() }
 
-// betweenLooks is how many rounds of an empty loop pass between two looks at a lock.
-const betweenLooks = 32
-
-// wait is lock for an entry that another goroutine holds.
-func (e *entry) wait() {
-	for looks := 1; ; looks++ {
-		if e.busy.Load() == 0 && e.busy.CompareAndSwap(0, 1) {
-			return
-		}
-		if looks%64 == 0 {
-			runtime.Gosched()
-		}
-		for range betweenLooks {
-			// The compiler keeps an empty loop.
-		}
-	}
-}
-
-func (e *entry) unlock() { e.busy.Store(0) }
+func (e *entry) unlock() { e.mu.Unlock() }
 
 // adopt makes the entry one of another version of its limit. Units of a limit with other numbers
 // are returned, and its denials end.
