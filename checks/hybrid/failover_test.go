@@ -58,7 +58,9 @@ func (c *crew) waitAnswers() {
 			if now.Calls > first.Calls+1 && now.Errors == first.Errors && now.Decided > first.Decided {
 				break
 			}
-			first = now
+			if now.Errors != first.Errors {
+				first = now // count from the last error
+			}
 			if time.Since(begun) > redistest.Soon {
 				c.Fatalf("the server does not answer a process: %s", now.FirstError)
 			}
