@@ -127,7 +127,7 @@ func (s *Server) fresh(l *sluice.Limit) oracle.State {
 func rowKeyOf(l *sluice.Limit, k sluice.Key) rowKey { return rowKey{l.ID(), k} }
 
 // errNoOther is the error of a request that the server cannot decide.
-var errNoOther = errors.New("granttest: the request is not for grants, and there is no other store")
+var errNoOther = errors.New("granttest: this server answers only claims; wrap another store to decide requests")
 
 // grants reports whether the server itself decides a request.
 func grants(r *sluice.Request) bool {

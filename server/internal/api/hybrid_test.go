@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -13,25 +11,8 @@ import (
 // hybrid makes the call that lists hybrid limits.
 func (s *service) hybrid(query string) (status int, list hybrids, text string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/v1/hybrid"+query, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	res, err := s.described.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if res.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(body, &list); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	return res.StatusCode, list, string(body)
+	status, text = s.list("/v1/hybrid"+query, &list)
+	return status, list, text
 }
 
 // The list has the hybrid limits of a rule, and the keys as their rule has them.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -14,25 +13,8 @@ import (
 // listed makes the call that lists keys.
 func (s *service) listed(query string) (status int, list keys, text string) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/v1/keys"+query, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	res, err := s.described.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if res.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(body, &list); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	return res.StatusCode, list, string(body)
+	status, text = s.list("/v1/keys"+query, &list)
+	return status, list, text
 }
 
 // The list has each key's last denial, and what is left for it now, in the store.

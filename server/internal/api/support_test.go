@@ -270,3 +270,27 @@ func (v *validator) compare(r *http.Request, sent []byte, res *http.Response, an
 	}
 	return err
 }
+
+// list gets a list, and returns the status and the text of the answer.
+func (s *service) list(target string, into any) (status int, text string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+target, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := s.described.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if res.StatusCode == http.StatusOK {
+		if err := json.Unmarshal(body, into); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return res.StatusCode, string(body)
+}

@@ -133,7 +133,7 @@ func (p panel) bars(w *strings.Builder, curves []curve) {
 	}
 }
 
-// roundUp returns the next multiple of four of a round number, for the axis.
+// roundUp returns the end of an axis with four equal steps: the first that is at least the given value.
 func roundUp(v float64) float64 {
 	step := 1.0
 	for step*40 < v {
