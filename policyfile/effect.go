@@ -54,10 +54,7 @@ func (s *source) idle(path string, given bool, problem, suggestion string) {
 
 // checkListeners reports settings of listeners that are off.
 func (f *File) checkListeners(s *source) {
-	for _, l := range []struct {
-		path string
-		Listener
-	}{{"listen.proxy", f.Listen.Proxy}, {"listen.api", f.Listen.API}, {"listen.admin", f.Listen.Admin}} {
+	for _, l := range f.Listen.all() {
 		if l.Off() {
 			s.idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
 		}

@@ -28,6 +28,10 @@ func TestParseAll(t *testing.T) {
 			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3", ClientCA: "clients.pem"}},
 			API:   Listener{},
 			Admin: Listener{Address: "127.0.0.1:9090"},
+			Auth:  Listener{Address: "127.0.0.1:8082"},
+			GRPC:  Listener{Address: "127.0.0.1:8083"},
+			SPOE:  Listener{Address: "127.0.0.1:8084"},
+			RESP:  Listener{Address: "127.0.0.1:6380"},
 		},
 		Upstream: Upstream{
 			URL: "https://127.0.0.1:3000/base", ConnectTimeout: time.Second, ResponseTimeout: 0, IdleTimeout: time.Minute,

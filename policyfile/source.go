@@ -119,6 +119,9 @@ var secrets = regexp.MustCompile(`(?i)((?:tok|pa?s[sw]|pa?swor|pwd|auth|secr)[a-
 
 // secret reports whether the value of a setting must not be shown.
 func secret(path string) bool {
+	if path == "listen.auth" {
+		return false // an address
+	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	switch strings.TrimSuffix(name, "_env") {
 	case "token", "pass", "auth", "password", "secret", "key_secret":

@@ -92,6 +92,16 @@ func Authorizer(name, token string) func(*http.Request) error {
 	return func(r *http.Request) error { return authorize(r, name, tokens) }
 }
 
+// NeedsToken reports whether a caller must prove itself with a token.
+func (r *Rules) NeedsToken() bool { return len(r.Tokens) > 0 }
+
+// Verifier returns a function that reports whether a token is one of the listener's. It is for protocols other
+// than HTTP.
+func (r *Rules) Verifier() func(token string) bool {
+	tokens := digests(r.Tokens)
+	return func(token string) bool { return verify(token, tokens) }
+}
+
 // digest is a hash of a token. Hashes have equal lengths, so comparing two takes the same time for every guess.
 type digest = [sha256.Size]byte
 
@@ -108,14 +118,19 @@ func authorize(r *http.Request, name string, tokens []digest) error {
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return fmt.Errorf("this call needs the %s token: send it as Authorization: Bearer TOKEN", name)
 	}
-	guess, right := sha256.Sum256([]byte(strings.TrimSpace(given))), 0
-	for i := range tokens {
-		right |= subtle.ConstantTimeCompare(guess[:], tokens[i][:])
-	}
-	if right != 1 {
+	if !verify(strings.TrimSpace(given), tokens) {
 		return fmt.Errorf("the token is not the %s token", name)
 	}
 	return nil
+}
+
+// verify reports whether a token is one of several. The time it takes does not depend on the token.
+func verify(token string, tokens []digest) bool {
+	guess, right := sha256.Sum256([]byte(token)), 0
+	for i := range tokens {
+		right |= subtle.ConstantTimeCompare(guess[:], tokens[i][:])
+	}
+	return right == 1
 }
 
 // localHost reports whether a Host header is an address or localhost. A web page whose name resolves to this

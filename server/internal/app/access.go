@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/access"
 )
 
@@ -16,12 +17,13 @@ func (a *App) adminAccess() *access.Rules {
 	return r
 }
 
-// apiAccess returns who may call the decision API. The admin token opens it too, because operators can do more.
-func (a *App) apiAccess() *access.Rules {
+// callerAccess returns who may get decisions from a listener, such as the decision API. The admin token opens it too,
+// because operators can do more.
+func (a *App) callerAccess(name string, l policyfile.Listener) *access.Rules {
 	r := &access.Rules{
-		Name: API, Certificates: a.file.Listen.API.TLS.RequiresClient(), Open: a.file.API.Open,
+		Name: name, Certificates: l.TLS.RequiresClient(), Open: a.file.API.Open,
 		Remedy: "set api.token_file in the configuration or SLUICE_API_TOKEN in the environment, " +
-			"demand client certificates with listen.api.tls.client_ca, set api.open to true if everybody may get decisions",
+			"demand client certificates with listen." + name + ".tls.client_ca, set api.open to true if everybody may get decisions",
 	}
 	if a.o.APIToken != "" {
 		r.Tokens = []string{a.o.APIToken}

@@ -59,7 +59,7 @@ func (s *server) remark(notes ...string) string {
 }
 
 // url returns the address of a listener as it is configured, with the port that it got.
-func (s *server) url() string { return s.scheme() + "://" + shown(s.ln.Addr(), s.at) }
+func (s *server) url() string { return s.scheme + "://" + shown(s.ln.Addr(), s.at) }
 
 // everywhere reports whether a listener is at every address of this machine.
 func everywhere(addr net.Addr) bool {
@@ -76,13 +76,6 @@ func shown(addr net.Addr, configured string) string {
 	return addr.String()
 }
 
-func (s *server) scheme() string {
-	if s.tls {
-		return "https"
-	}
-	return "http"
-}
-
 // URL returns where programs on this machine reach a listener; empty if it is off.
 func (a *App) URL(name string) string {
 	for _, s := range a.servers {
@@ -90,7 +83,7 @@ func (a *App) URL(name string) string {
 			continue
 		}
 		if everywhere(s.ln.Addr()) {
-			return s.scheme() + "://" + shown(s.ln.Addr(), "localhost:0")
+			return s.scheme + "://" + shown(s.ln.Addr(), "localhost:0")
 		}
 		return s.url()
 	}

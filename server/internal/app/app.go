@@ -29,6 +29,10 @@ const (
 	Proxy = "proxy"
 	API   = "api"
 	Admin = "admin"
+	Auth  = "auth"
+	GRPC  = "grpc"
+	SPOE  = "spoe"
+	RESP  = "resp"
 )
 
 // Options configure an App.
@@ -166,7 +170,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: decider.Rules(), OnVerdict: a.engine.answered, Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
+		Decider: decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
 		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
@@ -204,57 +208,6 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 	}
 	a.redis.setPolicy(rules)
 	a.store = a.redis.guard
-	return nil
-}
-
-// listen opens the listeners.
-func (a *App) listen(limited http.Handler) error {
-	f := a.file
-	ctx, cut := context.WithCancel(context.Background())
-	a.cut = cut
-	const answerTime = time.Minute
-	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
-	long := small
-	long.read = 0 // a body may take any time, as long as it keeps coming
-	callers, operators := a.apiAccess(), a.adminAccess()
-	for _, l := range []struct {
-		name    string
-		at      policyfile.Listener
-		handler http.Handler
-		limits  limits
-		access  *access.Rules // nil for a listener that is for everybody
-	}{
-		{Proxy, f.Listen.Proxy, limited, long, nil},
-		{API, f.Listen.API, callers.Protect(a.api), small, callers},
-		{Admin, f.Listen.Admin, a.admin(operators), small, operators},
-	} {
-		config, err := serverTLS(l.name, l.at.TLS)
-		if err != nil {
-			return err
-		}
-		ln, err := bind(l.name, l.at)
-		if err != nil {
-			return err
-		}
-		if ln == nil {
-			continue
-		}
-		s := newServer(ctx, l.name, ln, config, l.handler, l.limits, newErrorLog(a.logger, a.serverLog))
-		s.at = l.at.Address
-		if l.name == API {
-			s.multiplex(l.limits)
-		}
-		a.servers = append(a.servers, s)
-		if l.access != nil {
-			if err := l.access.CheckAddress(ln.Addr(), shown(ln.Addr(), s.at)); err != nil {
-				return err
-			}
-			s.access = l.access.Describe(ln.Addr())
-		}
-	}
-	if len(a.servers) == 0 {
-		return errors.New("all listeners are off; leave one on")
-	}
 	return nil
 }
 

@@ -31,18 +31,20 @@ func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, took time.Durat
 	e.denied.Observe(v)
 }
 
-// limiter returns the proxy's middleware. Its decisions are counted and logged when the gate has let the
+// limiter returns an edge's middleware. Its decisions are counted and logged when the gate has let the
 // request pass or refused it.
-func (e *engine) limiter(o httplimit.Options) (*httplimit.Middleware, error) {
+func (e *engine) limiter(edge telemetry.Edge, o httplimit.Options) (*httplimit.Middleware, error) {
 	o.Gate = e.gate
-	o.OnVerdict = func(_ *http.Request, v *policy.Verdict, took time.Duration) { e.observe(telemetry.EdgeProxy, v, took) }
+	o.OnVerdict = func(_ *http.Request, v *policy.Verdict, took time.Duration) { e.observe(edge, v, took) }
 	return httplimit.New(e.decider, o)
 }
 
-// answered is called with each verdict that the API gives to another program, which carries it out.
-func (e *engine) answered(v *policy.Verdict, took time.Duration) {
-	e.observe(telemetry.EdgeAPI, v, took)
-	e.gate.Observe(v)
+// answered returns a function for each verdict that an edge gives to another program, which carries it out.
+func (e *engine) answered(edge telemetry.Edge) func(*policy.Verdict, time.Duration) {
+	return func(v *policy.Verdict, took time.Duration) {
+		e.observe(edge, v, took)
+		e.gate.Observe(v)
+	}
 }
 
 // ruleNames returns the names of all rules.

@@ -186,7 +186,7 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 				}
 			}
 			c.Close()
-			r.servers[0].handlers.Wait()
+			r.servers[0].protocol.(*web).handlers.Wait()
 			got := r.left(x.path)
 			if x.want >= 0 && got != x.want || x.want < 0 && got > 1_000_000-1000 {
 				t.Errorf("%d are left; want %d", got, x.want)
@@ -270,7 +270,7 @@ func TestUpgradesKeepTheirEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	r.servers[0].handlers.Wait()
+	r.servers[0].protocol.(*web).handlers.Wait()
 	if got := r.left("/size"); got != 1_000_000-1000 {
 		t.Errorf("%d are left", got)
 	}

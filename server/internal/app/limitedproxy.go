@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/echo"
 	"github.com/sluicehq/sluice/server/internal/proxy"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
 
 // limitedProxy makes the proxy and the middleware before it.
@@ -67,7 +68,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	if err := a.fallbacks.Set(a.engine.decider.Policy()); err != nil {
 		return nil, err
 	}
-	limiter, err := a.engine.limiter(httplimit.Options{
+	limiter, err := a.engine.limiter(telemetry.EdgeProxy, httplimit.Options{
 		Headers: headersOf(f),
 		OnDenied: func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
 			proxy.Refuse(w, r)

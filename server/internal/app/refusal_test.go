@@ -70,7 +70,7 @@ func newObserved(t *testing.T, o gate.Options, rules ...policy.Rule) *observed {
 	if e.decider, err = httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: x.store}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := e.limiter(httplimit.Options{})
+	l, err := e.limiter(telemetry.EdgeProxy, httplimit.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

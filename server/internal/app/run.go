@@ -67,10 +67,7 @@ func (a *App) drain() error {
 			return nil
 		}
 		s.refuse(min(a.o.Linger, settle))
-		lingering, stop := context.WithTimeout(ctx, a.o.Linger)
-		defer stop()
-		s.linger(lingering)
-		return s.shutdown(ctx)
+		return s.Shutdown(ctx)
 	})
 	if err != nil {
 		err = fmt.Errorf("sluice: requests were cut off: they did not end within drain_timeout, %v", a.file.DrainTimeout)
@@ -82,15 +79,15 @@ func (a *App) drain() error {
 	}
 	err = errors.Join(err, a.each(func(s *server) error {
 		if s.name != Admin {
-			s.close()
+			_ = s.Close() // the server ends; an error has no consequence
 			return nil
 		}
 		// Probes are short; do not wait for a probe that hangs.
 		short, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		s.refuse(time.Millisecond)
-		if s.shutdown(short) != nil {
-			s.close()
+		if s.Shutdown(short) != nil {
+			_ = s.Close() // the same
 		}
 		return nil
 	}))

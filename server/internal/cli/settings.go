@@ -22,6 +22,10 @@ type settings struct {
 	proxy          address
 	api            address
 	admin          address
+	auth           address
+	grpc           address
+	spoe           address
+	resp           address
 	upstream       proxied
 	adminTokenFile string
 	apiTokenFile   string
@@ -36,6 +40,10 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.proxy, "listen-proxy", "where traffic arrives, `HOST:PORT` or off (default 127.0.0.1:8080)")
 	flags.Var(&s.api, "listen-api", "where other programs get decisions, `HOST:PORT` or off (default 127.0.0.1:8081)")
 	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT` or off (default 127.0.0.1:9090)")
+	flags.Var(&s.auth, "listen-auth", "where gateways get decisions over HTTP, `HOST:PORT` or off (default off)")
+	flags.Var(&s.grpc, "listen-grpc", "where Envoy gets decisions over gRPC, `HOST:PORT` or off (default off)")
+	flags.Var(&s.spoe, "listen-spoe", "where HAProxy gets decisions, `HOST:PORT` or off (default off)")
+	flags.Var(&s.resp, "listen-resp", "where clients of Redis get decisions, `HOST:PORT` or off (default off)")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	flags.StringVar(&s.apiTokenFile, "api-token-file", "", "`FILE` that holds the token of the decision API")
@@ -99,6 +107,10 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	s.proxy.over(&f.Listen.Proxy)
 	s.api.over(&f.Listen.API)
 	s.admin.over(&f.Listen.Admin)
+	s.auth.over(&f.Listen.Auth)
+	s.grpc.over(&f.Listen.GRPC)
+	s.spoe.over(&f.Listen.SPOE)
+	s.resp.over(&f.Listen.RESP)
 	if u := s.upstream.upstream; u != "" {
 		f.Upstream.URL = string(u)
 	}

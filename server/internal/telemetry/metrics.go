@@ -53,12 +53,17 @@ type Edge string
 
 // The edges.
 const (
-	EdgeProxy Edge = "proxy"
-	EdgeAPI   Edge = "api"
+	EdgeProxy    Edge = "proxy"
+	EdgeAPI      Edge = "api"
+	EdgeAuth     Edge = "auth"
+	EdgeRLS      Edge = "rls"
+	EdgeExtAuthz Edge = "ext_authz"
+	EdgeSPOE     Edge = "spoe"
+	EdgeRESP     Edge = "resp"
 )
 
 // edges are all edges. The durations of an edge that is not here are not measured.
-var edges = [...]Edge{EdgeProxy, EdgeAPI}
+var edges = [...]Edge{EdgeProxy, EdgeAPI, EdgeAuth, EdgeRLS, EdgeExtAuthz, EdgeSPOE, EdgeRESP}
 
 // NewMetrics returns metrics without rules.
 func NewMetrics(version string) *Metrics {

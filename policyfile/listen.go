@@ -1,0 +1,181 @@
+package policyfile
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Listen holds the addresses at which the server listens. The defaults are on loopback.
+type Listen struct {
+	// Proxy takes the traffic and passes it on to the upstream. Default: "127.0.0.1:8080".
+	Proxy Listener `yaml:"proxy"`
+	// API decides requests of other programs. At an address other than loopback it needs a token of its own, client
+	// certificates, or open: true in the section api. Default: "127.0.0.1:8081".
+	API Listener `yaml:"api"`
+	// Admin serves health, metrics and the calls that change state. At an address other than loopback
+	// it needs an admin token or client certificates. Default: "127.0.0.1:9090".
+	Admin Listener `yaml:"admin"`
+	// Auth decides for gateways that describe each request over HTTP, such as nginx with auth_request. It answers
+	// only trusted_proxies. Default: off.
+	Auth Listener `yaml:"auth"`
+	// GRPC decides for gateways that call over gRPC: Envoy's rate limit service and its external authorization.
+	// The section api holds for it as for the API. Default: off.
+	GRPC Listener `yaml:"grpc"`
+	// SPOE decides for HAProxy over its stream processing protocol. It answers only trusted_proxies. Default: off.
+	SPOE Listener `yaml:"spoe"`
+	// RESP decides for clients of Redis, over the protocol of Redis. The section api holds for it as for the API. Default: off.
+	RESP Listener `yaml:"resp"`
+}
+
+// listenerAccess is who may call a listener.
+type listenerAccess uint8
+
+const (
+	forEverybody listenerAccess = iota
+	forOperators                // as the section admin allows
+	forCallers                  // as the section api allows
+	forProxies                  // trusted_proxies
+)
+
+// namedListener is a listener and its path in a file.
+type namedListener struct {
+	path string
+	*Listener
+	access listenerAccess
+}
+
+// all returns the listeners, each with its path in a file.
+func (l *Listen) all() []namedListener {
+	return []namedListener{
+		{"listen.proxy", &l.Proxy, forEverybody},
+		{"listen.api", &l.API, forCallers},
+		{"listen.admin", &l.Admin, forOperators},
+		{"listen.auth", &l.Auth, forProxies},
+		{"listen.grpc", &l.GRPC, forCallers},
+		{"listen.spoe", &l.SPOE, forProxies},
+		{"listen.resp", &l.RESP, forCallers},
+	}
+}
+
+// Listener is an address, host:port, or off. To serve TLS, write it as a mapping.
+type Listener struct {
+	// Address is the host and port, such as 127.0.0.1:8080, or off.
+	Address string `yaml:"address"`
+	// TLS is the server's certificate. Default: none, for plain HTTP.
+	TLS *TLS `yaml:"tls"`
+}
+
+func (*Listener) short(list bool) string { return single("address", list) }
+
+// Off reports whether the listener is turned off.
+func (l Listener) Off() bool { return l.Address == "" }
+
+// TLS is a listener's certificate.
+type TLS struct {
+	// Cert is the file of the certificate chain, in PEM. Required.
+	Cert string `yaml:"cert"`
+	// Key is the file of the private key, in PEM. Required.
+	Key string `yaml:"key"`
+	// MinVersion is the lowest version of TLS that clients may use. Default: 1.2.
+	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
+	// ClientCA is a file of authorities, in PEM. Clients must then have a certificate of one of them. Default: none.
+	ClientCA string `yaml:"client_ca"`
+}
+
+// RequiresClient reports whether clients need a certificate. It is false for a nil TLS.
+func (t *TLS) RequiresClient() bool { return t != nil && t.ClientCA != "" }
+
+func (f *File) checkListen(s *source) {
+	at := map[string]string{}
+	for _, l := range f.Listen.all() {
+		if l.Address == "off" {
+			l.Address = ""
+		}
+		if l.TLS != nil {
+			l.TLS.check(s, l.path+".tls")
+		}
+		if l.Off() {
+			continue
+		}
+		path := l.path
+		if s.has(path + ".address") {
+			path += ".address"
+		}
+		host, port, problem := splitAddress(l.Address)
+		if problem != "" {
+			s.follow(path, quote(l.Address)+" "+problem, `write host:port as in 127.0.0.1:8080, or "off"`)
+			continue
+		}
+		if other := at[l.Address]; other != "" && port != 0 {
+			s.follow(path, fmt.Sprintf("%s is the address of %s too", quote(l.Address), other), "give each listener its own")
+		}
+		at[l.Address] = l.path
+		f.checkAccess(s, path, host, l)
+	}
+}
+
+// checkAccess checks that not everybody gets an answer of a listener that is not for everybody.
+func (f *File) checkAccess(s *source, path, host string, l namedListener) {
+	if l.access == forProxies {
+		if len(f.TrustedProxies) == 0 {
+			s.follow(path, "answers only trusted_proxies, and there are none", "list the addresses of the gateways under trusted_proxies, such as 127.0.0.1/32")
+		}
+		return
+	}
+	if loopback(host) || l.TLS.RequiresClient() {
+		return
+	}
+	problem := fmt.Sprintf("%s is reachable by others, and there is no token", quote(l.Address))
+	switch {
+	case l.access == forOperators && f.Admin == (Admin{}) && !s.at["admin"]:
+		s.follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
+	case l.access == forCallers && f.API == (API{}) && !s.at["api"]:
+		s.follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
+	}
+}
+
+// splitAddress reads host:port.
+func splitAddress(address string) (host string, port int, problem string) {
+	if strings.Contains(address, "://") {
+		return "", 0, "is a URL, and host:port is wanted"
+	}
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		if !strings.Contains(address, ":") {
+			return "", 0, "has no port"
+		}
+		return "", 0, "is not an address"
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return "", 0, "has no port from 0 to 65535"
+	}
+	if strings.ContainsAny(host, " \t/*") {
+		return "", 0, "has no valid host"
+	}
+	return host, int(n), ""
+}
+
+// loopback reports whether only this machine reaches a host.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func (t *TLS) check(s *source, path string) {
+	if t.Cert == "" {
+		s.follow(path+".cert", "is missing", "give the file of the certificate, in PEM")
+	}
+	if t.Key == "" {
+		s.follow(path+".key", "is missing", "give the file of the private key, in PEM")
+	}
+	if s.has(path+".client_ca") && t.ClientCA == "" {
+		s.follow(path+".client_ca", "is empty", "give the file of the authorities, in PEM, or remove the line")
+	}
+}

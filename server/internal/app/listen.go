@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/access"
+)
+
+// door is how a listener of the configuration answers.
+type door struct {
+	name   string
+	at     policyfile.Listener
+	scheme string        // of the URL that is shown, without TLS
+	access *access.Rules // nil for a listener that is for everybody, or only for trusted proxies
+	// open makes the protocol of the listener. The argument is nil for a listener without TLS.
+	open func(*tls.Config) (protocol, error)
+}
+
+// listen opens the listeners.
+func (a *App) listen(limited http.Handler) error {
+	f := a.file
+	ctx, cut := context.WithCancel(context.Background())
+	a.cut = cut
+	const answerTime = time.Minute
+	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
+	long := small
+	long.read = 0 // a body may take any time, as long as it keeps coming
+	serving := func(l limits, h http.Handler, change func(*web)) func(*tls.Config) (protocol, error) {
+		return func(config *tls.Config) (protocol, error) {
+			w := newWeb(ctx, config, h, l, newErrorLog(a.logger, a.serverLog))
+			w.lingering = a.o.Linger
+			if change != nil {
+				change(w)
+			}
+			return w, nil
+		}
+	}
+	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
+	all := []door{
+		{Proxy, f.Listen.Proxy, "http", nil, serving(long, limited, nil)},
+		{API, f.Listen.API, "http", callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
+		{Admin, f.Listen.Admin, "http", operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
+	}
+	for i := range all {
+		if err := a.open(&all[i]); err != nil {
+			return err
+		}
+	}
+	if len(a.servers) == 0 {
+		return errors.New("all listeners are off; leave one on")
+	}
+	return nil
+}
+
+// open opens a listener, unless it is off.
+func (a *App) open(l *door) error {
+	config, err := serverTLS(l.name, l.at.TLS)
+	if err != nil {
+		return err
+	}
+	ln, err := bind(l.name, l.at)
+	if ln == nil || err != nil {
+		return err
+	}
+	scheme := l.scheme
+	if config != nil {
+		scheme += "s"
+	}
+	s := newServer(l.name, l.at.Address, scheme, ln, nil)
+	a.servers = append(a.servers, s)
+	if l.access != nil {
+		if err := l.access.CheckAddress(ln.Addr(), shown(ln.Addr(), s.at)); err != nil {
+			return err
+		}
+		s.access = l.access.Describe(ln.Addr())
+	}
+	if s.protocol, err = l.open(config); err != nil {
+		return fmt.Errorf("the %s listener: %w", l.name, err)
+	}
+	return nil
+}
