@@ -41,6 +41,8 @@ func requestOf(a *policy.Attributes) *http.Request {
 		return v.r
 	case ownValues:
 		return v.r
+	case *reportedValues:
+		return v.r
 	}
 	return nil
 }

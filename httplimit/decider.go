@@ -182,13 +182,27 @@ func (d *Decider) decide(r *http.Request) policy.Verdict {
 	if err := checkRequest(r, d.hosts, d.paths); err != nil {
 		return refusal(err)
 	}
+	return d.decideChecked(r, nil)
+}
+
+// decideChecked decides about a request that needs no further checks. others are the lines of headers in
+// other spellings, for a request that nobody removes them from.
+func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verdict {
+	own := ownValues{values{r}, d.o.Claim, d.o.Attribute}
 	if d.keyed {
-		return d.rules.Decide(r.Context(), &policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength})
+		a := policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength}
+		if len(others) > 0 {
+			a.Values = &reportedValues{own, others}
+		}
+		return d.rules.Decide(r.Context(), &a)
 	}
 	a := Attributes(r, d.o.ClientIP)
 	a.MaxWait = d.o.MaxWait
-	if d.o.Claim != nil || d.o.Attribute != nil {
-		a.Values = ownValues{values{r}, d.o.Claim, d.o.Attribute}
+	switch {
+	case len(others) > 0:
+		a.Values = &reportedValues{own, others}
+	case d.o.Claim != nil || d.o.Attribute != nil:
+		a.Values = own
 	}
 	if d.o.TrustMarks != nil && HasMark(r, d.Policy()) {
 		a.Marked = d.o.TrustMarks(r)

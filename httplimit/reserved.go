@@ -47,12 +47,7 @@ func dashed(c byte) byte {
 // package may set, and has the headers that the rules set. If there is nothing to remove or set, it is
 // r itself.
 func passed(r *http.Request, v *policy.Verdict, own reserved, p *policy.Policy) *http.Request {
-	var remove []string
-	for name := range r.Header {
-		if own.holds(name) || p.IsAlias(name) {
-			remove = append(remove, name)
-		}
-	}
+	remove := removed(r, own, p)
 	trails := len(own)+len(p.ReadHeaders()) > 0 && mayTrail(r)
 	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil && !trails {
 		return r
@@ -67,15 +62,30 @@ func passed(r *http.Request, v *policy.Verdict, own reserved, p *policy.Policy) 
 		delete(r.Header, name)
 	}
 	for _, rule := range [...]*policy.Rule{v.Mark, v.Degrade} {
-		if rule == nil {
-			continue
-		}
-		for name, value := range rule.WhenLimited.RequestHeader {
-			r.Header.Set(name, expand(value, seconds(advisoryWait(v, rule)), rule.Name))
+		if rule != nil {
+			setRequestHeader(r.Header, v, rule)
 		}
 	}
 	keep(r, own)
 	return r
+}
+
+// removed returns the headers of a request that only this package may set, and headers in another spelling
+// than the rules read.
+func removed(r *http.Request, own reserved, p *policy.Policy) (names []string) {
+	for name := range r.Header {
+		if own.holds(name) || p.IsAlias(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// setRequestHeader sets the headers with which a rule marks or degrades requests.
+func setRequestHeader(h http.Header, v *policy.Verdict, rule *policy.Rule) {
+	for name, value := range rule.WhenLimited.RequestHeader {
+		h.Set(name, expand(value, seconds(advisoryWait(v, rule)), rule.Name))
+	}
 }
 
 // keep makes sure that no proxy behind removes the headers that were set: proxies remove headers
