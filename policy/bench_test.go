@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -77,4 +78,35 @@ func mustMemory(tb testing.TB) sluice.Store {
 	}
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// BenchmarkDescriptors decides calls of one descriptor and of a hundred, in memory.
+func BenchmarkDescriptors(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s, err := memory.New(memory.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			p, err := policy.New(policy.Options{Rules: []policy.Rule{described("user", 1_000_000_000, "user"), described("path", 1_000_000_000, "user", "path=/a*")}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			d, err := policy.NewDecider(p, s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			q := make([]policy.DescriptorRequest, n)
+			for i := range q {
+				q[i] = hits(1, "user=u"+strconv.Itoa(i), "path=/ab")
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if v := d.DecideDescriptors(b.Context(), "d", q); !v.Allowed() {
+					b.Fatal(v.String())
+				}
+			}
+		})
+	}
 }

@@ -24,6 +24,7 @@ type rule struct {
 	allowIPs  *ipSet
 	denyIPs   *ipSet
 	hasLists  bool
+	entries   []int // the entry of the descriptor for each part; nil for a rule that matches requests
 }
 
 // compiler checks the options of a policy, and collects their mistakes.
@@ -73,6 +74,7 @@ func (c *compiler) policy() (*Policy, error) {
 		paths: o.Paths, fallback: c.options.Default, onStoreError: c.options.OnStoreError, pressure: o.Pressure,
 		classes: c.compileClasses(), byName: make(map[string]*rule, len(o.Rules)),
 	}
+	c.addDomains(p)
 	headers, marks := map[string]bool{}, map[string]bool{MarkedHeader: true}
 	for i := range o.Rules {
 		r := c.compile(i, &o.Rules[i])
@@ -81,8 +83,12 @@ func (c *compiler) policy() (*Policy, error) {
 		}
 		p.byName[r.Name] = r
 		p.rules = append(p.rules, r)
-		for j := range r.match.patterns {
-			p.index.add(newEntry(i, j), &r.match.patterns[j], r.match)
+		if r.Match.Descriptor != nil {
+			c.addDescriptor(p, r)
+		} else {
+			for j := range r.match.patterns {
+				p.index.add(newEntry(i, j), &r.match.patterns[j], r.match)
+			}
 		}
 		collectHeaders(headers, &r.WhenLimited)
 		if r.WhenLimited.Action == Mark {
@@ -111,11 +117,21 @@ func (c *compiler) compile(i int, given *Rule) *rule {
 		c.report("Name", r.Name, nameFault(r.Name))
 	}
 	r.match = c.newMatcher(&r.Match, "Match.")
-	if r.Always && len(r.Key) == 0 {
+	c.checkDescriptor(r)
+	own := len(r.Key) > 0
+	switch {
+	case own:
+	case r.Match.Descriptor != nil:
+		r.Key = descriptorKey(r.Match.Descriptor)
+	case r.Always:
 		r.Key = []Part{Global()}
 	}
 	r.parts = c.newParts(&r.Rule, r.match)
 	r.Key = r.parts
+	if r.Match.Descriptor != nil {
+		c.setEntries(r, own)
+		r.MaxWait = sluice.NoWait
+	}
 	r.WhenLimited.check(r.Name, c.report)
 	r.role = roleOf(&r.Rule)
 	c.checkStatuses(&r.Rule)
@@ -149,7 +165,7 @@ func (c *compiler) checkLimits(r *rule) {
 	switch {
 	case r.Always && len(r.Limits)+len(r.Candidate)+len(r.Overrides)+len(r.Reserved) > 0:
 		c.report("Always", "", fault{"is set, so limits, candidates, overrides and reserves have no effect", "leave it out, or them"})
-	case len(r.Limits) > 0 || r.Always:
+	case len(r.Limits) > 0 || r.Always || r.Unlimited || r.Exempt:
 	case r.Bandwidth == nil:
 		c.report("Limits", "", fault{"are missing", "give one or more"})
 	case len(r.Candidate)+len(r.Overrides) > 0 || r.WhenLimited.Action.advisory():

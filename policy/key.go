@@ -60,6 +60,8 @@ func checkPart(p *Part, m *matcher) (f fault) {
 		return fault{"has a choice for several values, and a request has only one", "leave it out"}
 	case int(p.OnMissing) >= len(missingNames):
 		return fault{"has an unknown OnMissing", "give MissingShared, MissingSkip or MissingDeny"}
+	case p.Source == FromDescriptor && !m.descriptor:
+		return fault{"is the value of a descriptor, and the rule matches requests", "give the rule a descriptor to match, or another part"}
 	case p.IPv6Prefix != 0 && p.Source != FromClientIP:
 		return fault{"has an IPv6 prefix, which only client_ip takes", "leave it out"}
 	case p.IPv6Prefix < 0 || p.IPv6Prefix > 128:
@@ -239,7 +241,7 @@ func appendAddress(dst []byte, addr netip.Addr, prefix int) []byte {
 
 // valueFrom reads the value of a part from a text of a RuleRequest. If it cannot, it returns why.
 func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f fault) {
-	v = partValue{text: text, ok: text != ""}
+	v = partValue{text: text, ok: text != "" || p.Source == FromDescriptor}
 	if !v.ok {
 		return v, f
 	}

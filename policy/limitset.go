@@ -78,6 +78,8 @@ func roleOf(r *Rule) Role {
 		return RoleShadow
 	case r.WhenLimited.Action.advisory():
 		return RoleAdvisory
+	case r.Match.Descriptor != nil && r.Match.Descriptor.Quota:
+		return RoleQuota
 	}
 	return RoleEnforced
 }

@@ -45,6 +45,9 @@ type Match struct {
 	If []Matcher
 	// Unless are exceptions: a request that one of them matches does not match.
 	Unless []Match
+	// Descriptor, if not nil, matches descriptors instead of requests: see Decider.DecideDescriptors. All other
+	// fields are empty then.
+	Descriptor *Descriptor
 }
 
 // ValueMatch is a condition on one header, cookie, parameter or attribute. Without OneOf and Prefixes,

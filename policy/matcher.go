@@ -25,6 +25,8 @@ type matcher struct {
 	usesMark bool
 	// plain says that the index checks the whole match.
 	plain bool
+	// descriptor says that the match is for descriptors.
+	descriptor bool
 }
 
 // valueMatcher is a ValueMatch, and where the value comes from.
@@ -47,7 +49,7 @@ type matching struct {
 // newMatcher checks a match and returns its matcher. The names of faulty fields are reported with the
 // prefix at.
 func (c *compiler) newMatcher(m *Match, at string) *matcher {
-	r := &matcher{also: m.If, marked: m.Marked, usesMark: m.Marked != nil}
+	r := &matcher{also: m.If, marked: m.Marked, usesMark: m.Marked != nil, descriptor: m.Descriptor != nil}
 	for i, text := range m.Paths {
 		p, f := parsePattern(text, c.options.Paths)
 		if f != (fault{}) {
@@ -98,6 +100,9 @@ func (c *compiler) newMatcher(m *Match, at string) *matcher {
 				c.pressures = append(c.pressures, pressureOf{c.index, c.rule, fmt.Sprintf("%sIf[%d]", at, i), of})
 			}
 		}
+	}
+	if r.descriptor && at != "Match." {
+		c.report(at+"Descriptor", "", fault{"is for rules, and neither for classes nor for exceptions", "leave it out"})
 	}
 	for i := range m.Unless {
 		u := c.newMatcher(&m.Unless[i], fmt.Sprintf("%sUnless[%d].", at, i))

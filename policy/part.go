@@ -36,6 +36,8 @@ const (
 	FromClaim
 	// FromAttribute is the edge's own value called Name: see AttributeValues.
 	FromAttribute
+	// FromDescriptor is the value of the entry called Name of a descriptor, in rules that match descriptors.
+	FromDescriptor
 	// FromTemplate makes several parts: the parts in the braces of Name, in their order, as in
 	// "{client_ip}/{header:X-Tenant}". The text between the braces does not count, so no value can be
 	// mistaken for it. A policy replaces the template by its parts.
@@ -47,7 +49,7 @@ const (
 var sourceNames = [...]string{
 	FromConstant: "constant", FromClientIP: "client_ip", FromHeader: "header", FromCookie: "cookie", FromQuery: "query",
 	FromPath: "path", FromParam: "param", FromRoute: "route", FromMethod: "method", FromHost: "host",
-	FromClaim: "claim", FromAttribute: "attribute", FromTemplate: "template", FromFunction: "function",
+	FromClaim: "claim", FromAttribute: "attribute", FromDescriptor: "descriptor", FromTemplate: "template", FromFunction: "function",
 }
 
 // String returns the source as ParsePart reads it.
@@ -61,7 +63,7 @@ func (s Source) String() string {
 // named reports whether parts of this source have a name.
 func (s Source) named() bool {
 	switch s {
-	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam, FromClaim, FromAttribute, FromTemplate, FromFunction:
+	case FromConstant, FromHeader, FromCookie, FromQuery, FromParam, FromClaim, FromAttribute, FromDescriptor, FromTemplate, FromFunction:
 		return true
 	default:
 		return false
@@ -153,6 +155,9 @@ func Claim(name string) Part { return Part{Source: FromClaim, Name: name} }
 // Attribute is a value of the edge's own: see AttributeValues.
 func Attribute(name string) Part { return Part{Source: FromAttribute, Name: name} }
 
+// DescriptorValue is the value of an entry of a descriptor.
+func DescriptorValue(key string) Part { return Part{Source: FromDescriptor, Name: key} }
+
 // Template is several parts, each in braces: "{client_ip}/{header:X-Tenant}". Its IPv6Prefix,
 // OnMissing and OnRepeated apply to all of them that take one.
 func Template(text string) Part { return Part{Source: FromTemplate, Name: text} }
@@ -192,8 +197,8 @@ func (p Part) String() string {
 }
 
 // ParsePart reads a part: client_ip, path, route, method, host or global, or one with a name:
-// header:X-User, cookie:session, query:q, param:id, claim:sub, attribute:name, constant:text,
-// or template:{client_ip}/{header:X-Tenant}.
+// header:X-User, cookie:session, query:q, param:id, claim:sub, attribute:name, descriptor:key,
+// constant:text, or template:{client_ip}/{header:X-Tenant}.
 func ParsePart(text string) (Part, error) {
 	word, name, hasName := strings.Cut(text, ":")
 	if word == "global" && !hasName {
@@ -211,12 +216,12 @@ func ParsePart(text string) (Part, error) {
 		}
 		return Part{Source: s, Name: name}, nil
 	}
-	return Part{}, fmt.Errorf("policy: part %q is unknown; give client_ip, header:NAME, cookie:NAME, query:NAME, path, param:NAME, route, method, host, claim:NAME, attribute:NAME, global, constant:TEXT or template:TEXT", text)
+	return Part{}, fmt.Errorf("policy: part %q is unknown; give client_ip, header:NAME, cookie:NAME, query:NAME, path, param:NAME, route, method, host, claim:NAME, attribute:NAME, descriptor:KEY, global, constant:TEXT or template:TEXT", text)
 }
 
 var examplePart = map[Source]string{
 	FromConstant: "constant:eu", FromHeader: "header:X-User", FromCookie: "cookie:session", FromQuery: "query:user", FromParam: "param:id",
-	FromClaim: "claim:sub", FromAttribute: "attribute:tenant", FromTemplate: "template:{client_ip}/{header:X-Tenant}",
+	FromClaim: "claim:sub", FromAttribute: "attribute:tenant", FromDescriptor: "descriptor:user", FromTemplate: "template:{client_ip}/{header:X-Tenant}",
 }
 
 // expand returns the parts in the braces of a template, with the template's

@@ -13,6 +13,9 @@ type Options struct {
 	Rules []Rule
 	// Classes are kinds of traffic, which rules can match and keep shares for.
 	Classes []Class
+	// Domains are domains of descriptors that exist even if no rule matches descriptors of theirs. In such a
+	// domain, a descriptor can come with a limit of its own.
+	Domains []string
 	// Default is the action for a request that no rule matches: Allow or Deny. Default: Allow.
 	Default Action
 	// Shadow puts the whole policy in shadow: it decides, counts and explains every request, and
@@ -46,6 +49,7 @@ type Policy struct {
 	byName   map[string]*rule
 	plain    *rule // the only rule, if it is plain
 	index    index
+	domains  map[string]*domain // of descriptors
 	classes  []class
 	paths    Paths
 	fallback Action // when no rule matches

@@ -28,6 +28,11 @@ type Rule struct {
 	// Always limits each request that the rule matches, without limits or a key. Use it to drop marked
 	// traffic or degrade all traffic under pressure, or to mark a kind of traffic.
 	Always bool
+	// Unlimited lets each descriptor pass that the rule matches, so that no other rule of the domain applies to
+	// it. The rule has no limits.
+	Unlimited bool
+	// Exempt is like Unlimited, except that the descriptor counts as matched by no rule.
+	Exempt bool
 	// Candidate are limits that are tried out beside the limits in force: decided, counted and
 	// explained, and never enforced. They are kept as "rule/candidate/n" or "rule/candidate/name".
 	Candidate []*sluice.Limit

@@ -21,6 +21,7 @@ type scratch struct {
 	found      []entry
 	values     []partValue
 	selected   []selection
+	rules      []*rule // of the descriptors of a call
 	requests   []sluice.Request
 	decisions  []sluice.Decision
 	key        []byte
@@ -53,6 +54,9 @@ type selection struct {
 	// listed and reason are set if the rule is decided without the store.
 	listed List
 	reason sluice.Reason
+	// look lets the rule decide and take nothing. refund is how many units to give back.
+	look   bool
+	refund int64
 	// at is the index of the rule's first request, if filled is set.
 	at     int
 	filled bool
@@ -80,8 +84,10 @@ func (s *scratch) reset() {
 	clear(s.memo)
 	clear(s.variants)
 	clear(s.selected)
+	clear(s.rules)
 	clear(s.requests)
 	s.values, s.selected, s.requests, s.key = s.values[:0], s.selected[:0], s.requests[:0], s.key[:0]
+	s.rules = s.rules[:0]
 	s.decisions = s.decisions[:0]
 	s.address = keyRef{}
 	s.memo, s.variants, s.variant = s.memo[:0], s.variants[:0], 0
@@ -208,7 +214,7 @@ func (s *scratch) fill(marks bool) {
 		for j := range q.set.requests {
 			s.requests = append(s.requests, sluice.Request{})
 			r := &s.requests[len(s.requests)-1]
-			q.set.request(r, j, key, q.cost, q.class, s.peek)
+			q.set.request(r, j, key, q.cost, q.class, s.peek || q.look)
 			if q.key.lacking {
 				r.Ban = unearned(r.Ban)
 			}

@@ -96,6 +96,8 @@ const (
 	ConditionPressure Condition = "pressure"
 	// ConditionUnless: an exception matches: number Exception, from 1, of Exceptions.
 	ConditionUnless Condition = "unless"
+	// ConditionDescriptor: the rule matches descriptors, and no requests. Name is the domain.
+	ConditionDescriptor Condition = "descriptor"
 	// ConditionKey: the request lacks the part Name of the key, and skips the rule.
 	ConditionKey Condition = "key"
 )
@@ -155,6 +157,8 @@ func (p *Policy) traceVariant(t *Trace, s *scratch, a *Attributes) {
 		tr := TracedRule{Rule: &r.Rule}
 		if bypass {
 			tr.Unmet = &Unmet{Condition: ConditionBypass, Name: s.matching.name}
+		} else if d := r.Match.Descriptor; d != nil {
+			tr.Unmet = &Unmet{Condition: ConditionDescriptor, Name: d.Domain}
 		} else if tr.Unmet = r.match.unmet(&s.matching); tr.Unmet == nil {
 			tr.Path = s.attributes.Path
 			p.traceMet(&tr, r, a, s.variant, patterns[i])

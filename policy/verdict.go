@@ -242,9 +242,13 @@ const (
 	RoleShadow
 	// RoleCandidate: the limit is tried out beside the limits of its rule, and nothing follows.
 	RoleCandidate
+	// RoleQuota: the descriptor is a quota. The call passes if another quota of the call allows it.
+	RoleQuota
+	// RoleRefund: the descriptor gives units back, and nothing follows from the decision.
+	RoleRefund
 )
 
-var roleNames = [...]string{RoleEnforced: "enforced", RoleAdvisory: "advisory", RoleShadow: "shadow", RoleCandidate: "candidate"}
+var roleNames = [...]string{RoleEnforced: "enforced", RoleAdvisory: "advisory", RoleShadow: "shadow", RoleCandidate: "candidate", RoleQuota: "quota", RoleRefund: "refund"}
 
 // String returns the role in a word.
 func (r Role) String() string {

@@ -164,7 +164,8 @@ func part(p *policy.Part) string {
 	noun := map[policy.Source]string{
 		policy.FromHeader: "value of header %s", policy.FromCookie: "value of cookie %s", policy.FromQuery: "value of parameter %s",
 		policy.FromPath: "path", policy.FromParam: "{%s} of the path", policy.FromRoute: "pattern of the path", policy.FromMethod: "method",
-		policy.FromHost: "host", policy.FromClaim: "claim %s of the token", policy.FromAttribute: "attribute %s", policy.FromConstant: "constant %s",
+		policy.FromHost: "host", policy.FromClaim: "claim %s of the token", policy.FromAttribute: "attribute %s",
+		policy.FromDescriptor: "value of %s in the descriptor", policy.FromConstant: "constant %s",
 	}[p.Source]
 	if strings.Contains(noun, "%s") {
 		noun = fmt.Sprintf(noun, p.Name)

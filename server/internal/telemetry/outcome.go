@@ -27,7 +27,7 @@ func outcomeOf(v *policy.Verdict, limits []policy.LimitResult) outcome {
 	best := allowed
 	for i := range limits {
 		switch d, role := &limits[i].Decision, limits[i].Role; {
-		case role == policy.RoleCandidate:
+		case role == policy.RoleCandidate || role == policy.RoleRefund:
 		case !d.Allowed && role == policy.RoleShadow:
 			return shadowed
 		case !d.Allowed && role == policy.RoleEnforced:

@@ -1,0 +1,318 @@
+package policy
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/sluicehq/sluice"
+)
+
+// DecideDescriptors decides about all descriptors of a call, in one step: all limits are charged, or none is.
+// Descriptors that only look, and refunds, charge nothing. If the store cannot decide, each descriptor follows
+// Rule.OnStoreError, and the verdict has the error in Verdict.Err. A refund that fails is in DescriptorResult.Err.
+//
+// Quotas, and rules that degrade or mark, are decided beside the other rules. Their charges are given back if
+// the call is refused. If all quotas refuse it, the charges of the other rules are given back.
+func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, domain string, q []DescriptorRequest) (v DescriptorVerdict) {
+	d := p.domains[domain]
+	v.Known = d != nil
+	v.Descriptors = make([]DescriptorResult, len(q))
+	if d == nil {
+		for i := range v.Descriptors {
+			v.Descriptors[i].Allowed = true
+		}
+		v.Reason = sluice.ReasonNoRule
+		return v
+	}
+	s := newScratch()
+	defer s.free()
+	s.listsToo = true
+	c := call{scratch: s, domain: d, requests: q, v: &v}
+	if c.match(); v.Refused != nil {
+		return v
+	}
+	c.decide(ctx, store)
+	return v
+}
+
+// DecideDescriptors decides about all descriptors of a call; see Policy.DecideDescriptors.
+func (d *Decider) DecideDescriptors(ctx context.Context, domain string, q []DescriptorRequest) DescriptorVerdict {
+	return d.policy.Load().DecideDescriptors(ctx, d.store, domain, q)
+}
+
+// call is the decision about the descriptors of one call.
+type call struct {
+	*scratch
+	domain   *domain
+	requests []DescriptorRequest
+	v        *DescriptorVerdict
+	refunds  bool // some descriptor gives units back
+	denied   bool // some descriptor is denied without the store
+}
+
+// match finds the rule of each descriptor, and selects it. The selections are in the order of the descriptors.
+func (c *call) match() {
+	replaces := false
+	for i := range c.requests {
+		q, d := &c.requests[i], &c.v.Descriptors[i]
+		d.Allowed, d.Cost = true, q.Cost
+		if d.Cost == 0 && !q.Look {
+			d.Cost = 1
+		}
+		if d.Cost < 0 {
+			c.v.Refused = &AttributeError{Attribute: "cost", Problem: "of a descriptor is negative", Remedy: "give 0 or more; to give units back, set Refund"}
+		}
+		r := (*rule)(nil)
+		if q.Limit != nil {
+			var err error
+			r, err = c.domain.overrides.rule(*q.Limit)
+			if d.Override = true; err != nil {
+				c.v.Refused = err
+			}
+		} else if r = c.domain.find(q.Entries); r != nil && r.Exempt {
+			r = nil
+		}
+		if c.v.Refused != nil {
+			c.v.Deny(sluice.ReasonNever, nil, nil)
+			return
+		}
+		c.rules = append(c.rules, r)
+		if r == nil {
+			continue
+		}
+		d.Rule = &r.Rule
+		d.Unlimited = r.Unlimited
+		replaces = replaces || len(r.Match.Descriptor.Replaces) > 0
+	}
+	for i := range c.requests {
+		d := &c.v.Descriptors[i]
+		if d.Rule == nil || d.Unlimited {
+			continue
+		}
+		if replaces && d.Rule.Match.Descriptor.Label != "" && c.replaced(d.Rule.Match.Descriptor.Label) {
+			d.Replaced = true
+			continue
+		}
+		c.add(i)
+	}
+}
+
+// replaced reports whether a matched rule replaces the rules of a label.
+func (c *call) replaced(label string) bool {
+	for i := range c.v.Descriptors {
+		if r := c.v.Descriptors[i].Rule; r != nil && slices.Contains(r.Match.Descriptor.Replaces, label) {
+			return true
+		}
+	}
+	return false
+}
+
+// add selects the rule of a descriptor, for the key of its values.
+func (c *call) add(i int) {
+	q, d, r := &c.requests[i], &c.v.Descriptors[i], c.rules[i]
+	var key keyRef
+	if d.Override {
+		key = c.overrideKey(q.Entries)
+	} else {
+		c.values = c.values[:0]
+		for j := range r.parts {
+			value := partValue{text: r.parts[j].Name, ok: true}
+			if r.parts[j].Source == FromDescriptor {
+				value.text = q.Entries[r.entries[j]].Value
+			}
+			c.values = append(c.values, value)
+		}
+		key, _ = c.makeKey(r.parts)
+	}
+	c.selected = append(c.selected, selection{})
+	s := &c.selected[len(c.selected)-1]
+	s.rule, s.set, s.key, s.class, s.maxWait = r, r.limits, key, noClass, sluice.NoWait
+	s.cost, s.look = times(d.Cost, r.Cost.Units), q.Look || q.Refund
+	if q.Refund {
+		s.refund, s.cost, c.refunds = s.cost, 0, true
+	}
+	if r.hasLists {
+		s.listed = r.listed(c.scratch, key)
+	}
+	switch {
+	case s.listed == ListDeny:
+		s.reason = sluice.ReasonListed
+	case s.listed == NotListed && r.Always:
+		s.listed, s.reason = ListDeny, sluice.ReasonLimited
+	}
+	if s.reason != sluice.ReasonNone && s.refund == 0 && r.role == RoleEnforced {
+		c.denied = true
+	}
+	if len(r.overrides) > 0 && !s.fixed() {
+		if set, ok := r.overrides.find(key, c.key); ok {
+			s.set = set
+		}
+	}
+}
+
+// times multiplies a cost by the cost of each hit, 0 for one.
+func times(cost, each int64) int64 {
+	if each <= 1 {
+		return cost
+	}
+	if hi, lo := bits.Mul64(uint64(cost), uint64(each)); hi == 0 && lo <= math.MaxInt64 {
+		return int64(lo)
+	}
+	return math.MaxInt64
+}
+
+// overrideKey makes the key of a descriptor that has a limit of its own: all its keys and values.
+func (c *call) overrideKey(entries []Entry) keyRef {
+	k := keyRef{start: len(c.key), parts: 2 * len(entries)}
+	for i := range entries {
+		c.key = sluice.AppendKeyPart(c.key, entries[i].Key)
+		c.key = sluice.AppendKeyPart(c.key, entries[i].Value)
+	}
+	k.end = len(c.key)
+	return k
+}
+
+// decide lets the store decide the selected rules, and folds the decisions.
+func (c *call) decide(ctx context.Context, store sluice.Store) {
+	if len(c.selected) == 0 {
+		c.decideNothing()
+		return
+	}
+	c.peek = c.denied // a descriptor that is denied without the store refuses the whole batch
+	c.fill(false)
+	if c.refunds {
+		c.separateRefunds()
+	}
+	err := c.put(ctx, store)
+	if c.refunds && err == nil {
+		c.giveUnitsBack(ctx, store)
+	}
+	v := c.v
+	v.Results = c.results()
+	if c.refunds {
+		c.setRefundRoles()
+	}
+	if err != nil {
+		v.fail(err)
+		c.failRefunds(err)
+	} else {
+		v.fold()
+	}
+	c.foldDescriptors()
+	if v.Action == Deny {
+		v.giveBackAll(ctx, store)
+	}
+}
+
+// decideNothing makes the verdict about a call to which no limit applies.
+func (c *call) decideNothing() {
+	c.v.Reason = sluice.ReasonNoRule
+	for i := range c.v.Descriptors {
+		if d := &c.v.Descriptors[i]; d.Rule != nil {
+			c.v.Rule, c.v.Reason = d.Rule, sluice.ReasonNone
+			return
+		}
+	}
+}
+
+// foldDescriptors gives each descriptor its results, and refuses the call if all quotas do.
+func (c *call) foldDescriptors() {
+	next, quotas, over := c.v.Results, 0, 0
+	var tightest *LimitResult // of the quotas
+	at := 0
+	for i := range c.v.Descriptors {
+		d := &c.v.Descriptors[i]
+		if d.Rule == nil || d.Unlimited || d.Replaced {
+			continue
+		}
+		s := &c.selected[at]
+		n := len(s.set.requests)
+		if s.fixed() {
+			n = min(n, 1)
+		}
+		d.Results, next = next[:n:n], next[n:]
+		d.fold(c.v.Err, s.refund > 0)
+		at++
+		if s.rule.role != RoleQuota || s.refund > 0 {
+			continue
+		}
+		if quotas++; !d.Over {
+			continue
+		}
+		over++
+		if d.Deciding != nil && (tightest == nil || d.Deciding.tighter(tightest)) {
+			tightest = d.Deciding
+		}
+	}
+	if quotas == 0 || over < quotas || c.v.Action == Deny {
+		return
+	}
+	switch {
+	case c.v.Err != nil:
+		c.v.Deny(c.v.Reason, c.firstQuota(), nil)
+	case tightest != nil:
+		c.v.Deny(tightest.Decision.Reason, tightest.Rule, tightest)
+	}
+}
+
+// firstQuota returns the rule of the first quota.
+func (c *call) firstQuota() *Rule {
+	for i := range c.selected {
+		if c.selected[i].rule.role == RoleQuota {
+			return &c.selected[i].rule.Rule
+		}
+	}
+	return nil
+}
+
+// fold finds the deciding limit of a descriptor.
+func (d *DescriptorResult) fold(err error, refund bool) {
+	for i := range d.Results {
+		m := &d.Results[i]
+		if m.Role == RoleCandidate {
+			continue
+		}
+		if d.Deciding == nil || m.tighter(d.Deciding) {
+			d.Deciding = m
+		}
+	}
+	m := d.Deciding
+	if m == nil {
+		return
+	}
+	d.Rate = m.Request.Limit.Rate()
+	if d.Rule.Always {
+		d.Rate = sluice.Per(0, d.Rule.Match.Descriptor.period())
+	}
+	decided := m.Decision.Allowed || m.Decision.Reason != sluice.ReasonNone
+	switch {
+	case refund:
+		return
+	case err != nil && !decided:
+		d.Over = d.Rule.OnStoreError == FallbackDeny
+	default:
+		d.Over = !m.Decision.Allowed
+	}
+	d.Allowed = !d.Over || m.Role != RoleEnforced && m.Role != RoleQuota
+}
+
+// period returns the period that answers name for a rule that is Always limited.
+func (d *Descriptor) period() time.Duration {
+	if d.Period > 0 {
+		return d.Period
+	}
+	return time.Second
+}
+
+// giveBackAll gives back the charges of a call that is refused. Enforced limits have charges only if quotas refuse
+// the call.
+func (v *DescriptorVerdict) giveBackAll(ctx context.Context, store sluice.Store) {
+	for i := range v.Results {
+		if m := &v.Results[i]; m.Role == RoleAdvisory || m.Role == RoleQuota || m.Role == RoleEnforced {
+			_ = m.GiveBack(ctx, store)
+		}
+	}
+}
