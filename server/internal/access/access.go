@@ -3,8 +3,6 @@
 package access
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -18,8 +16,8 @@ import (
 type Rules struct {
 	// Name is the name of the listener, such as "admin".
 	Name string
-	// Tokens are bearer tokens, each of which is enough. Without one, the listener needs no token.
-	Tokens []string
+	// Tokens are the bearer tokens of the listener. Default: none, for a listener that needs no token.
+	Tokens *Tokens
 	// Certificates means that the listener takes only connections with a valid client certificate.
 	Certificates bool
 	// Open answers everybody who reaches the listener.
@@ -29,7 +27,7 @@ type Rules struct {
 }
 
 // closed reports whether only callers that can prove who they are get an answer.
-func (r *Rules) closed() bool { return len(r.Tokens) > 0 || r.Certificates }
+func (r *Rules) closed() bool { return r.NeedsToken() || r.Certificates }
 
 // CheckAddress returns why a listener with these rules may not be at an address: other machines would reach it,
 // and nothing would stop them. The error names the address as shown.
@@ -49,9 +47,9 @@ func Loopback(addr net.Addr) bool {
 // Describe describes in a few words who gets an answer at an address.
 func (r *Rules) Describe(addr net.Addr) string {
 	switch {
-	case len(r.Tokens) > 0 && r.Certificates:
+	case r.NeedsToken() && r.Certificates:
 		return "with a token and a client certificate"
-	case len(r.Tokens) > 0:
+	case r.NeedsToken():
 		return "with a token"
 	case r.Certificates:
 		return "with a client certificate"
@@ -65,7 +63,7 @@ func (r *Rules) Describe(addr net.Addr) string {
 // Protect lets requests pass that the rules allow. It also refuses requests that a web page of another origin
 // makes, whatever they prove, because a browser may add a certificate by itself.
 func (r *Rules) Protect(next http.Handler) http.Handler {
-	foreign, tokens, checksHost := http.NewCrossOriginProtection(), digests(r.Tokens), !r.closed() && !r.Open
+	foreign, checksHost := http.NewCrossOriginProtection(), !r.closed() && !r.Open
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch err := foreign.Check(q); {
 		case err != nil:
@@ -75,8 +73,8 @@ func (r *Rules) Protect(next http.Handler) http.Handler {
 			refuse(w, http.StatusForbidden, "Foreign host", "call the "+r.Name+" listener by an address such as 127.0.0.1, or by the name localhost")
 			return
 		}
-		if len(tokens) > 0 {
-			if err := authorize(q, r.Name, tokens); err != nil {
+		if r.NeedsToken() {
+			if err := authorize(q, r.Name, r.Tokens); err != nil {
 				w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer realm=%q", "sluice "+r.Name))
 				refuse(w, http.StatusUnauthorized, "Not authorized", err.Error())
 				return
@@ -86,51 +84,27 @@ func (r *Rules) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// Authorizer returns a function that returns an error for a request without the token of that name.
-func Authorizer(name, token string) func(*http.Request) error {
-	tokens := digests([]string{token})
+// NeedsToken reports whether a caller must prove itself with a token.
+func (r *Rules) NeedsToken() bool { return r.Tokens != nil }
+
+// Verify reports whether a token is one of the listener's. It is for protocols other than HTTP. A listener that
+// needs no token accepts any.
+func (r *Rules) Verify(token string) bool { return r.Tokens == nil || r.Tokens.Verify(token) }
+
+// Authorizer returns a function that returns an error for a request without one of the tokens of that name.
+func Authorizer(name string, tokens *Tokens) func(*http.Request) error {
 	return func(r *http.Request) error { return authorize(r, name, tokens) }
 }
 
-// NeedsToken reports whether a caller must prove itself with a token.
-func (r *Rules) NeedsToken() bool { return len(r.Tokens) > 0 }
-
-// Verifier returns a function that reports whether a token is one of the listener's. It is for protocols other
-// than HTTP.
-func (r *Rules) Verifier() func(token string) bool {
-	tokens := digests(r.Tokens)
-	return func(token string) bool { return verify(token, tokens) }
-}
-
-// digest is a hash of a token. Hashes have equal lengths, so comparing two takes the same time for every guess.
-type digest = [sha256.Size]byte
-
-func digests(tokens []string) []digest {
-	var all []digest
-	for _, token := range tokens {
-		all = append(all, sha256.Sum256([]byte(token)))
-	}
-	return all
-}
-
-func authorize(r *http.Request, name string, tokens []digest) error {
+func authorize(r *http.Request, name string, tokens *Tokens) error {
 	scheme, given, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return fmt.Errorf("this call needs the %s token: send it as Authorization: Bearer TOKEN", name)
 	}
-	if !verify(strings.TrimSpace(given), tokens) {
+	if !tokens.Verify(strings.TrimSpace(given)) {
 		return fmt.Errorf("the token is not the %s token", name)
 	}
 	return nil
-}
-
-// verify reports whether a token is one of several. The time it takes does not depend on the token.
-func verify(token string, tokens []digest) bool {
-	guess, right := sha256.Sum256([]byte(token)), 0
-	for i := range tokens {
-		right |= subtle.ConstantTimeCompare(guess[:], tokens[i][:])
-	}
-	return right == 1
 }
 
 // localHost reports whether a Host header is an address or localhost. A web page whose name resolves to this

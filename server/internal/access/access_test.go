@@ -29,7 +29,7 @@ func call(h http.Handler, method, path string, header ...string) *httptest.Respo
 }
 
 func TestCallsNeedAToken(t *testing.T) {
-	rules := Rules{Name: "admin", Tokens: []string{"another one", "a secret"}}
+	rules := Rules{Name: "admin", Tokens: NewTokens("another one", "a secret")}
 	h := rules.Protect(http.HandlerFunc(page))
 	for _, x := range []struct {
 		authorization string
@@ -93,7 +93,7 @@ func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 	closed := Rules{Name: "admin", Remedy: "set admin.token_file"}
 	withToken, withCert, open := closed, closed, closed
-	withToken.Tokens, withCert.Certificates, open.Open = []string{"a secret"}, true, true
+	withToken.Tokens, withCert.Certificates, open.Open = NewTokens("a secret"), true, true
 	for _, x := range []struct {
 		addr  string
 		rules Rules
@@ -129,5 +129,23 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 				t.Errorf("the error does not contain %q: %v", want, err)
 			}
 		}
+	}
+}
+
+func TestTokensCanChange(t *testing.T) {
+	rules := Rules{Name: "admin", Tokens: NewTokens("the first")}
+	h := rules.Protect(http.HandlerFunc(page))
+	status := func(token string) int {
+		return call(h, http.MethodGet, "/metrics", "Authorization", "Bearer "+token).Code
+	}
+	if got := status("the first"); got != http.StatusOK {
+		t.Errorf("the token is answered %d", got)
+	}
+	rules.Tokens.Set("the second")
+	if first, second := status("the first"), status("the second"); first != http.StatusUnauthorized || second != http.StatusOK {
+		t.Errorf("after the change the old token is answered %d and the new one %d", first, second)
+	}
+	if rules.Verify("the first") || !rules.Verify("the second") {
+		t.Error("Verify takes other tokens than Protect")
 	}
 }

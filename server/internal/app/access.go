@@ -1,6 +1,9 @@
 package app
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/access"
 )
@@ -8,11 +11,8 @@ import (
 // adminAccess returns who may call the admin listener.
 func (a *App) adminAccess() *access.Rules {
 	r := &access.Rules{
-		Name: Admin, Certificates: a.file.Listen.Admin.TLS.RequiresClient(),
+		Name: Admin, Tokens: a.operators, Certificates: a.file.Listen.Admin.TLS.RequiresClient(),
 		Remedy: "set admin.token_file in the configuration or SLUICE_ADMIN_TOKEN in the environment, demand client certificates with listen.admin.tls.client_ca",
-	}
-	if a.o.Token != "" {
-		r.Tokens = []string{a.o.Token}
 	}
 	return r
 }
@@ -21,15 +21,41 @@ func (a *App) adminAccess() *access.Rules {
 // because operators can do more.
 func (a *App) callerAccess(name string, l policyfile.Listener) *access.Rules {
 	r := &access.Rules{
-		Name: name, Certificates: l.TLS.RequiresClient(), Open: a.file.API.Open,
+		Name: name, Tokens: a.callers, Certificates: l.TLS.RequiresClient(), Open: a.file.API.Open,
 		Remedy: "set api.token_file in the configuration or SLUICE_API_TOKEN in the environment, " +
 			"demand client certificates with listen." + name + ".tls.client_ca, set api.open to true if everybody may get decisions",
 	}
-	if a.o.APIToken != "" {
-		r.Tokens = []string{a.o.APIToken}
-		if a.o.Token != "" {
-			r.Tokens = append(r.Tokens, a.o.Token)
-		}
-	}
 	return r
+}
+
+// setTokens makes the tokens that callers need, and reads them again when their files change.
+func (a *App) setTokens() error {
+	a.operators = access.NewTokens(tokensOf(a.o.Token)...)
+	if a.o.APIToken != "" {
+		a.callers = access.NewTokens(tokensOf(a.o.APIToken, a.o.Token)...)
+	}
+	if a.o.ReadTokens == nil || len(a.o.TokenFiles) == 0 {
+		return nil
+	}
+	return a.refreshes.add("the tokens", a.o.TokenFiles, func() error {
+		token, apiToken, err := a.o.ReadTokens()
+		switch {
+		case err != nil:
+			return err
+		case (token == "") != (a.operators == nil) || (apiToken == "") != (a.callers == nil):
+			return errors.New("a token was added or removed, which needs a restart")
+		}
+		if a.operators != nil {
+			a.operators.Set(token)
+		}
+		if a.callers != nil {
+			a.callers.Set(tokensOf(apiToken, token)...)
+		}
+		return nil
+	})
+}
+
+// tokensOf returns the tokens that are given.
+func tokensOf(tokens ...string) []string {
+	return slices.DeleteFunc(tokens, func(token string) bool { return token == "" })
 }

@@ -45,6 +45,10 @@ type Options struct {
 	Token string
 	// APIToken is the token of the decision API, empty for none.
 	APIToken string
+	// ReadTokens reads both tokens again, and TokenFiles are the files that it reads. Default: the tokens do not
+	// change.
+	ReadTokens func() (token, apiToken string, err error)
+	TokenFiles []string
 	// Version is the version of the program, for its metrics.
 	Version string
 	// Logger is the log of the program. Default: slog.Default().
@@ -71,8 +75,12 @@ type App struct {
 	engine  *engine
 	reloads reloads
 	api     *api.API
-	servers []*server // in the order of draining; admin is the last
-	webhook *webhook.Webhook
+
+	refreshes refreshes
+	operators *access.Tokens // of the admin listener; nil without a token
+	callers   *access.Tokens // of the decision API; nil without a token
+	servers   []*server      // in the order of draining; admin is the last
+	webhook   *webhook.Webhook
 
 	transport *proxy.Transport // to the upstream
 	elsewhere *proxy.Transport // to the upstreams of rules that degrade
@@ -162,8 +170,11 @@ func (a *App) assemble() error {
 	authorize := func(*http.Request) error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
 	}
-	if a.o.Token != "" {
-		authorize = access.Authorizer(Admin, a.o.Token)
+	if err := a.setTokens(); err != nil {
+		return err
+	}
+	if a.operators != nil {
+		authorize = access.Authorizer(Admin, a.operators)
 	}
 	headers, err := httplimit.NewHeaders(headersOf(f))
 	if err != nil {
@@ -185,6 +196,7 @@ func (a *App) assemble() error {
 	}
 	a.publishStats()
 	a.publishReloads()
+	a.publishRefreshes()
 	a.metrics.Counter("sluice_refused_connections_total", "Connections that were closed because their clients had as many as a client may have.",
 		func() float64 { return float64(a.refused.Load()) })
 	return a.listen(limited)

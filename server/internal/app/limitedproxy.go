@@ -19,7 +19,7 @@ import (
 // limitedProxy makes the proxy and the middleware before it.
 func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	f := a.file
-	target, transport, err := upstream(&f.Upstream)
+	target, transport, err := upstream(&f.Upstream, &a.refreshes)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func trusts(networks []netip.Prefix) func(netip.Addr) bool {
 }
 
 // upstream reads the upstream and its transport. The URL is nil for the built-in service.
-func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error) {
+func upstream(u *policyfile.Upstream, r *refreshes) (*url.URL, *proxy.TransportOptions, error) {
 	o := &proxy.TransportOptions{
 		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
 	}
@@ -139,7 +139,7 @@ func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error)
 		return nil, nil, fmt.Errorf("the upstream: %w; write it as http://127.0.0.1:3000", err)
 	}
 	if target.Scheme == "https" {
-		if o.TLS, err = clientTLS("upstream.tls", &u.TLS); err != nil {
+		if o.TLS, err = clientTLS("upstream.tls", &u.TLS, r); err != nil {
 			return nil, nil, fmt.Errorf("the upstream: %w", err)
 		}
 	}

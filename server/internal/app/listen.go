@@ -17,6 +17,7 @@ type door struct {
 	name   string
 	at     policyfile.Listener
 	scheme string        // of the URL that is shown, without TLS
+	alpn   []string      // the protocols that clients may choose with TLS; nil for any
 	access *access.Rules // nil for a listener that is for everybody, or only for trusted proxies
 	// open makes the protocol of the listener. The argument is nil for a listener without TLS.
 	open func(*tls.Config) (protocol, error)
@@ -42,10 +43,11 @@ func (a *App) listen(limited http.Handler) error {
 		}
 	}
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
+	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
-		{Proxy, f.Listen.Proxy, "http", nil, serving(long, limited, nil)},
-		{API, f.Listen.API, "http", callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
-		{Admin, f.Listen.Admin, "http", operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
+		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
+		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
+		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
 	}
 	for i := range all {
 		if err := a.open(&all[i]); err != nil {
@@ -60,7 +62,7 @@ func (a *App) listen(limited http.Handler) error {
 
 // open opens a listener, unless it is off.
 func (a *App) open(l *door) error {
-	config, err := serverTLS(l.name, l.at.TLS)
+	config, err := a.serverTLS(l.name, l.at.TLS, l.alpn)
 	if err != nil {
 		return err
 	}

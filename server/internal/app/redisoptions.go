@@ -104,12 +104,13 @@ func secret(setting, file, variable string) (string, error) {
 	return text, nil
 }
 
-// redisTLS reads the authorities and the client certificate; nil without TLS.
+// redisTLS reads the authorities and the client certificate; nil without TLS. They are read again for each new client,
+// and not before.
 func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	if *f == (policyfile.RedisTLS{}) {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
-	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
+	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName}, new(refreshes))
 	if err != nil {
 		return nil, fmt.Errorf("the store: %w", err)
 	}

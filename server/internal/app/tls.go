@@ -5,15 +5,51 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
+	"sync/atomic"
 
 	"github.com/sluicehq/sluice/policyfile"
 )
 
-// serverTLS reads a listener's certificate, nil without one.
-func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
+// serverTLS returns the TLS configuration of a listener, nil without a certificate. Clients may choose
+// one of the protocols. The files are read again when they change.
+func (a *App) serverTLS(name string, t *policyfile.TLS, protocols []string) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
+	var current atomic.Pointer[tls.Config]
+	read := func() error {
+		config, err := readServerTLS(name, t)
+		if err != nil {
+			return err
+		}
+		config.NextProtos = protocols
+		current.Store(config)
+		return nil
+	}
+	if err := a.refreshes.add("the certificate of the "+name+" listener", filesOf(t.Cert, t.Key, t.ClientCA), read); err != nil {
+		return nil, err
+	}
+	a.metrics.Gauges("sluice_certificate_expiry_timestamp_seconds", "When the certificate of a listener expires, in Unix time.",
+		"listener", []string{name}, func(string) float64 { return expiry(&current.Load().Certificates[0]) })
+	return &tls.Config{
+		MinVersion: current.Load().MinVersion,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return current.Load(), nil
+		},
+	}, nil
+}
+
+// expiry returns when a certificate expires, in Unix time.
+func expiry(cert *tls.Certificate) float64 {
+	if cert.Leaf == nil {
+		return 0
+	}
+	return float64(cert.Leaf.NotAfter.Unix())
+}
+
+// readServerTLS reads the certificate of a listener.
+func readServerTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
 		return nil, fmt.Errorf("the %s listener: its certificate: %w; give PEM files that belong together as tls.cert and tls.key", name, err)
@@ -27,12 +63,15 @@ func serverTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 			return nil, fmt.Errorf("the %s listener: tls.client_ca: %w", name, err)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
+		// A resumed session would go on with a certificate of an authority that is no longer trusted.
+		config.SessionTicketsDisabled = true
 	}
 	return config, nil
 }
 
-// clientTLS reads the authorities to trust, and the client certificate. Errors name the setting.
-func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
+// clientTLS reads the authorities to trust, and the client certificate, which is read again when its files change.
+// Errors name the setting.
+func clientTLS(setting string, u *policyfile.UpstreamTLS, r *refreshes) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         u.ServerName,
@@ -44,14 +83,30 @@ func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
 			return nil, fmt.Errorf("%s.ca: %w", setting, err)
 		}
 	}
-	if u.Cert != "" || u.Key != "" {
+	if u.Cert == "" && u.Key == "" {
+		return config, nil
+	}
+	var current atomic.Pointer[tls.Certificate]
+	read := func() error {
 		cert, err := tls.LoadX509KeyPair(u.Cert, u.Key)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate: %w; give PEM files that belong together as %[2]s.cert and %[2]s.key", err, setting)
+			return fmt.Errorf("the client certificate: %w; give PEM files that belong together as %[2]s.cert and %[2]s.key", err, setting)
 		}
-		config.Certificates = []tls.Certificate{cert}
+		current.Store(&cert)
+		return nil
+	}
+	if err := r.add("the client certificate of "+setting, filesOf(u.Cert, u.Key), read); err != nil {
+		return nil, err
+	}
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return current.Load(), nil
 	}
 	return config, nil
+}
+
+// filesOf returns the names that are given.
+func filesOf(names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // authorities reads a file of certificates to trust.

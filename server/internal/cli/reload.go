@@ -15,7 +15,11 @@ import (
 	"github.com/sluicehq/sluice/server/internal/watch"
 )
 
-// reloader makes a server reload its configuration when the file changes, and on SIGHUP. It is made before the
+// mostSecret bounds the bytes that are read of each certificate or token.
+const mostSecret = 1 << 20
+
+// reloader makes a server reload its configuration when the file changes, and on SIGHUP. It also makes the server
+// read certificates and tokens again. It is made before the
 // file is read for the first time, so that no change is missed.
 type reloader struct {
 	file    *watch.Watcher // nil for a server without a file
@@ -61,9 +65,15 @@ func (r *reloader) run(ctx context.Context, a *app.App, logger *slog.Logger) {
 		}
 		running.Go(func() { r.file.Run(ctx, func() { _ = a.Reload() }) })
 	}
+	if files := a.RefreshFiles(); len(files) > 0 {
+		w := watch.New(watch.Options{Others: func() []string { return files }, Most: mostSecret})
+		_ = a.Refresh() // for changes since they were read
+		running.Go(func() { w.Run(ctx, func() { _ = a.Refresh() }) })
+	}
 	for {
 		select {
 		case <-r.hangups:
+			_ = a.Refresh()
 			if err := a.Reload(); errors.Is(err, app.ErrNoFile) {
 				logger.Warn("SIGHUP changes nothing", "error", err)
 			}

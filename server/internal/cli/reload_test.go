@@ -187,3 +187,43 @@ func (l *lockedLog) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// TestTheProgramFollowsItsToken replaces the file of the admin token while the program runs.
+func TestTheProgramFollowsItsToken(t *testing.T) {
+	dir := t.TempDir()
+	token, file := filepath.Join(dir, "token"), filepath.Join(dir, "sluice.yaml")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(token, "the-first-token-of-all")
+	write(file, "version: 1\nlisten: {proxy: '127.0.0.1:0', api: '127.0.0.1:0', admin: '127.0.0.1:0'}\nadmin: {token_file: "+token+"}\n"+
+		"rules: [{name: a, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/s}}]\n")
+	p := run(t, build(t), file)
+	status := func(token string) int {
+		q, err := http.NewRequest(http.MethodGet, p.url["admin"]+"/v1/bans?rule=a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	if got := status("the-first-token-of-all"); got == http.StatusUnauthorized {
+		t.Fatal("the first token is refused")
+	}
+	write(token, "the-second-token-of-all")
+	eventually(t, "the new token", func() bool { return status("the-second-token-of-all") != http.StatusUnauthorized })
+	if got := status("the-first-token-of-all"); got != http.StatusUnauthorized {
+		t.Errorf("the old token is answered %d", got)
+	}
+}

@@ -46,11 +46,7 @@ func newServe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			token, err := adminToken(&f.Admin, s.adminTokenFile)
-			if err != nil {
-				return err
-			}
-			callers, err := apiToken(&f.API, s.apiTokenFile)
+			token, callers, err := s.tokens(f)
 			if err != nil {
 				return err
 			}
@@ -66,7 +62,10 @@ func newServe() *cobra.Command {
 					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
 				}
 			}
-			o := app.Options{File: f, Token: token, APIToken: callers, Version: versionName(), Logger: logger}
+			o := app.Options{
+				File: f, Token: token, APIToken: callers, Version: versionName(), Logger: logger,
+				ReadTokens: func() (string, string, error) { return s.tokens(f) }, TokenFiles: s.tokenFiles(f),
+			}
 			if !quickStart {
 				o.Load = func() (*policyfile.File, error) {
 					f, _, err := s.load()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -30,6 +31,30 @@ func apiToken(f *policyfile.API, tokenFile string) (string, error) {
 		err = fmt.Errorf("the file has api.open: true, and %s or a file gives a token; remove one of them", apiTokenVariable)
 	}
 	return text, err
+}
+
+// tokens reads both tokens.
+func (s *settings) tokens(f *policyfile.File) (admin, api string, err error) {
+	if admin, err = adminToken(&f.Admin, s.adminTokenFile); err != nil {
+		return "", "", err
+	}
+	api, err = apiToken(&f.API, s.apiTokenFile)
+	return admin, api, err
+}
+
+// tokenFiles returns the files that tokens reads.
+func (s *settings) tokenFiles(f *policyfile.File) (files []string) {
+	for _, x := range []struct{ variable, flag, file string }{
+		{adminTokenVariable, s.adminTokenFile, f.Admin.TokenFile}, {apiTokenVariable, s.apiTokenFile, f.API.TokenFile},
+	} {
+		if _, set := os.LookupEnv(x.variable); set {
+			continue
+		}
+		if file := cmp.Or(x.flag, x.file); file != "" {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // token returns the token of a listener. The flag names a file, and the configuration has the text or names a

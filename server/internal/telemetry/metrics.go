@@ -228,6 +228,15 @@ func (m *Metrics) Gauge(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 }
 
+// Gauges publishes a gauge for each value of a label. The values are few, and never come from a request.
+func (m *Metrics) Gauges(name, help, label string, values []string, read func(value string) float64) {
+	for _, v := range values {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: name, Help: help, ConstLabels: prometheus.Labels{label: v},
+		}, func() float64 { return read(v) }))
+	}
+}
+
 // Counter publishes a value that only grows and is read at each scrape.
 func (m *Metrics) Counter(name, help string, read func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read))

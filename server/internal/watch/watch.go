@@ -1,4 +1,4 @@
-// Package watch reports changes of a file, and of other files that the file names. A file may be
+// Package watch reports changes of files: of a file and other files that it names, or of a list of files. A file may be
 // written in place or replaced by a rename. Or a symbolic link may point to another folder, as
 // Kubernetes does with mounted files.
 package watch
@@ -18,7 +18,7 @@ import (
 
 // Options configure a Watcher.
 type Options struct {
-	// Path is the file. Required.
+	// Path is the file. Default: none, to watch only Others.
 	Path string
 	// Others returns the files that the file names, which are watched too from then on. It is called after
 	// each change. Default: none.
@@ -52,7 +52,8 @@ func New(o Options) *Watcher {
 	if o.Poll == 0 {
 		o.Poll = 10 * time.Second
 	}
-	w := &Watcher{o: o, known: map[string]content{o.Path: contentOf(o.Path, o.Most)}}
+	w := &Watcher{o: o, known: map[string]content{}}
+	w.adopt()
 	w.events, w.err = fsnotify.NewWatcher()
 	return w
 }
@@ -122,7 +123,10 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 
 // paths returns all files that are watched.
 func (w *Watcher) paths() []string {
-	paths := []string{w.o.Path}
+	var paths []string
+	if w.o.Path != "" {
+		paths = append(paths, w.o.Path)
+	}
 	if w.o.Others != nil {
 		paths = append(paths, w.o.Others()...)
 	}
