@@ -260,11 +260,13 @@ func (c *compiler) checkUnused(r *rule) {
 	if len(r.Reserved) > 0 {
 		c.report("Reserved", "", fault{"is given, and descriptors have no class", "give a floor to the rules of less important descriptors"})
 	}
-	if len(r.AllowIPs)+len(r.DenyIPs) > 0 {
-		c.report("AllowIPs", "", fault{"or DenyIPs is given, and descriptors have no client address", "give AllowKeys or DenyKeys"})
+	for field, networks := range map[string]int{"AllowIPs": len(r.AllowIPs), "DenyIPs": len(r.DenyIPs)} {
+		if networks > 0 {
+			c.report(field, "", fault{"is given, and descriptors have no client address", "list keys instead"})
+		}
 	}
 	if r.Cost.Source > CostConstant || r.Cost.Header != "" || r.Cost.Function != nil {
-		c.report("Cost", "", fault{"is not constant, and the cost of a descriptor comes with it", "give Units, the cost of each hit, or nothing"})
+		c.report("Cost", "", fault{"is not constant, and the cost of a descriptor comes with it", "give the same cost for each hit, or leave it out"})
 	}
 	c.checkLeases(r)
 }

@@ -55,6 +55,7 @@ func (f *File) options(s *source) (policy.Options, []origins) {
 		OnStoreError: f.OnStoreError,
 		IPv6Prefix:   f.IPv6Prefix,
 		Shadow:       f.Shadow,
+		Domains:      f.Domains,
 		Paths: policy.Paths{
 			IgnoreCase:   f.Paths.IgnoreCase,
 			EncodedSlash: encodedSlashes[f.Paths.EncodedSlash],
@@ -96,7 +97,7 @@ func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule
 	where.base = path
 	p := policy.Rule{
 		Name:   r.Name,
-		Always: r.Always,
+		Always: r.Always, Unlimited: r.Unlimited, Exempt: r.Exempt,
 		Cost: policy.Cost{
 			Source: r.Cost.Source, Units: r.Cost.Units, Header: r.Cost.Header, Estimate: r.Cost.Estimate, Max: r.Cost.Max,
 		},
@@ -109,6 +110,8 @@ func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule
 		WhenLimited:  r.WhenLimited.build(f, s, path+".when_limited", where),
 		Match:        r.Match.build(s, path+".match", "Match", where),
 	}
+	where.set("Match.Descriptor", path+".descriptor")
+	p.Match.Descriptor = r.Descriptor.build()
 	if r.MaxWait != nil {
 		if p.MaxWait = *r.MaxWait; p.MaxWait == 0 {
 			p.MaxWait = sluice.NoWait
@@ -140,7 +143,7 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *origins) []
 		if r.Limits != nil {
 			s.follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
 		}
-	} else if len(given) == 0 && !r.Always && r.Bandwidth == nil {
+	} else if len(given) == 0 && !r.Always && !r.Unlimited && !r.Exempt && r.Bandwidth == nil {
 		where.bad = true
 		if s.at[path+".limit"] { // misspelt
 			return given

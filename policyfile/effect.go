@@ -24,6 +24,7 @@ func (f *File) checkEffects(s *source) {
 		r, path := &f.Rules[i], fmt.Sprintf("rules[%d]", i)
 		r.checkWaiting(s, path)
 		r.checkUnlimited(s, path)
+		r.checkDescriptor(s, path)
 		for j, name := range r.Match.Class {
 			if bypass[name] {
 				s.follow(fmt.Sprintf("%s.match.class[%d]", path, j), quote(name)+" is a class that bypasses all rules, so the rule gets none of its requests", "leave it out, or remove bypass from the class")
@@ -117,6 +118,8 @@ func (r *Rule) checkUnlimited(s *source, path string) {
 	switch {
 	case r.Always:
 		problem, remedy = "is given, and a rule that always limits has no limit that could use it", "remove it, or replace always by a limit"
+	case r.Unlimited || r.Exempt:
+		problem, remedy = "is given, and the rule has no limit that could use it", "remove it, or give a limit instead of unlimited or exempt"
 	case len(r.limitsGiven()) > 0 || r.Bandwidth == nil:
 		return
 	}
@@ -157,6 +160,7 @@ func (f *File) Warnings() Errors {
 		s.followKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")
 	}
 	f.warnHybrid(s)
+	f.warnDescriptors(s)
 	for i := range f.Classes {
 		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))
 	}

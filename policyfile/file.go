@@ -65,6 +65,9 @@ type File struct {
 	Shadow bool `yaml:"shadow"`
 	// Classes are kinds of traffic. Rules can match classes and reserve shares for them.
 	Classes []Class `yaml:"classes"`
+	// Domains are domains of descriptors that exist even if no rule matches their descriptors, so that a gateway
+	// can send limits of its own for them. Default: the domains of the rules.
+	Domains []string `yaml:"domains"`
 	// Rules are the policy. Every rule that matches a request must let it pass. Default: none.
 	Rules []Rule `yaml:"rules"`
 

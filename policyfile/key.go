@@ -14,7 +14,7 @@ import (
 // KeyPart is one part of a key: a text such as client_ip, or a mapping.
 type KeyPart struct {
 	// Part is one of client_ip, path, route, method, host, global, header:NAME, cookie:NAME,
-	// query:NAME, param:NAME, claim:NAME, attribute:NAME and constant:TEXT. Or it is a template
+	// query:NAME, param:NAME, claim:NAME, attribute:NAME, descriptor:KEY and constant:TEXT. Or it is a template
 	// of several, such as "{client_ip}/{header:X-Tenant}".
 	Part string `yaml:"part"`
 	// OnMissing is what happens to a request that lacks the part: such requests share one key, skip
@@ -56,7 +56,7 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 			at += ".part"
 		}
 		word, name, named := strings.Cut(k.Part, ":")
-		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "claim:NAME", "attribute:NAME", "global", "constant:TEXT", "template:TEXT"}
+		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "claim:NAME", "attribute:NAME", "descriptor:KEY", "global", "constant:TEXT", "template:TEXT"}
 		switch {
 		case k.Part == "":
 			s.follow(at, "is missing", "give client_ip or another part")

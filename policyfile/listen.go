@@ -24,6 +24,9 @@ type Listen struct {
 	// GRPC decides for gateways that call over gRPC: Envoy's rate limit service and its external authorization.
 	// The section api holds for it as for the API. Default: off.
 	GRPC Listener `yaml:"grpc"`
+	// JSON decides for clients of Envoy's rate limit service that send POST /json, and answers /healthcheck. The section
+	// api holds for it as for the API. Default: off.
+	JSON Listener `yaml:"json"`
 	// SPOE decides for HAProxy over its stream processing protocol. It answers only trusted_proxies. Default: off.
 	SPOE Listener `yaml:"spoe"`
 	// RESP decides for clients of Redis, over the protocol of Redis. The section api holds for it as for the API. Default: off.
@@ -55,6 +58,7 @@ func (l *Listen) all() []namedListener {
 		{"listen.admin", &l.Admin, forOperators},
 		{"listen.auth", &l.Auth, forProxies},
 		{"listen.grpc", &l.GRPC, forCallers},
+		{"listen.json", &l.JSON, forCallers},
 		{"listen.spoe", &l.SPOE, forProxies},
 		{"listen.resp", &l.RESP, forCallers},
 	}

@@ -42,6 +42,14 @@ type Match struct {
 	Unless []Match `yaml:"unless"`
 }
 
+// unknown has a remedy for a setting that belongs elsewhere.
+func (*Match) unknown(p pair) string {
+	if p.name == "descriptor" {
+		return "give it to a rule, in place of the match; classes and exceptions match requests"
+	}
+	return ""
+}
+
 // ValueMatch is a condition on a header, cookie, parameter or attribute: a value, a list
 // of values, "*" for any value, or a mapping.
 type ValueMatch struct {

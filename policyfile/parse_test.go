@@ -30,6 +30,7 @@ func TestParseAll(t *testing.T) {
 			Admin: Listener{Address: "127.0.0.1:9090"},
 			Auth:  Listener{Address: "127.0.0.1:8082"},
 			GRPC:  Listener{Address: "127.0.0.1:8083"},
+			JSON:  Listener{Address: "127.0.0.1:8085"},
 			SPOE:  Listener{Address: "127.0.0.1:8084"},
 			RESP:  Listener{Address: "127.0.0.1:6380"},
 		},

@@ -15,16 +15,24 @@ type Rule struct {
 	Name string `yaml:"name"`
 	// Match selects the requests of the rule. Default: all requests.
 	Match Match `yaml:"match"`
+	// Descriptor selects descriptors of gateways such as Envoy, instead of requests. The rule has no match then. Default: none.
+	Descriptor *Descriptor `yaml:"descriptor"`
 	// Key is what the limits count by: one part or more. Each part is a text such as client_ip
-	// or header:X-User, or a mapping. The part global makes one budget for all requests. Required, unless always is set.
+	// or header:X-User, or a mapping. The part global makes one budget for all requests. Required, unless always is set or the rule
+	// matches descriptors.
 	Key []KeyPart `yaml:"key"`
-	// Limit is the only limit of the rule. A rule has limit or limits, unless it has a bandwidth or
-	// always is set.
+	// Limit is the only limit of the rule. A rule has limit or limits, unless it has a bandwidth, or
+	// always, unlimited or exempt is set.
 	Limit *Limit `yaml:"limit"`
 	// Limits are several limits. A request passes only if all of them let it pass.
 	Limits []Limit `yaml:"limits"`
 	// Always limits each request that the rule matches, without a limit. Default: false.
 	Always bool `yaml:"always"`
+	// Unlimited lets each descriptor pass that the rule matches, without a limit, so that no other rule of the domain
+	// applies to it. Default: false.
+	Unlimited bool `yaml:"unlimited"`
+	// Exempt is like unlimited, except that answers name no limit, as if no rule matched. Default: false.
+	Exempt bool `yaml:"exempt"`
 	// Candidate holds limits to try out beside the others. They are decided, counted and explained,
 	// not enforced. Default: none.
 	Candidate Candidates `yaml:"candidate"`

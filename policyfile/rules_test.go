@@ -95,6 +95,17 @@ func TestRules(t *testing.T) {
 		{"always", o.Rules[4], policy.Rule{Name: "drop", Match: policy.Match{Marked: &yes}, Always: true, WhenLimited: policy.LimitedAction{Action: policy.Deny}}},
 		{"status", o.Rules[5].CountStatus, []policy.StatusRange{{From: 400, To: 499}}},
 		{"only a bandwidth", o.Rules[6].Bandwidth, &policy.Bandwidth{Down: sluice.PerMinute(10_000_000)}},
+		{"descriptor", o.Rules[7], policy.Rule{
+			Name: "paths-of-tenants", Key: []policy.Part{policy.DescriptorValue("tenant")}, Limits: o.Rules[7].Limits, WhenLimited: policy.LimitedAction{Action: policy.Deny},
+			Match: policy.Match{Descriptor: &policy.Descriptor{
+				Domain: "edge", Label: "per-tenant", Replaces: []string{"per-ip"}, Quota: true, Detailed: true,
+				Entries:  []policy.DescriptorEntry{{Key: "tenant"}, {Key: "path", Value: "/api/*", Shared: true, Counted: true}},
+				Metadata: map[string]any{"team": "web", "weights": []any{1.0, 2.5}, "nested": map[string]any{"on": true, "none": nil}},
+			}},
+		}},
+		{"period", o.Rules[8].Match.Descriptor.Period, time.Hour},
+		{"unlimited", []bool{o.Rules[9].Unlimited, o.Rules[9].Exempt, o.Rules[10].Unlimited, o.Rules[10].Exempt}, []bool{true, false, false, true}},
+		{"domains", o.Domains, []string{"edge", "other"}},
 		{"scale_out", f.ScaleOut, ScaleOut{Webhook: &Webhook{
 			URL: "https://ops.example.com/hooks/scale", SecretFile: "/run/secrets/webhook",
 			Above: 0.9, Below: 0.6, For: 30 * time.Second, Every: 10 * time.Minute, Rules: []string{"api", "plain"},

@@ -142,6 +142,7 @@ func forms() map[reflect.Type]func(g *schemaOf, fields object) object {
 		reflect.TypeFor[Store]():      func(_ *schemaOf, fields object) object { return anyOf(object{"const": "memory"}, fields) },
 		reflect.TypeFor[RedisStore](): func(_ *schemaOf, fields object) object { return fields },
 		reflect.TypeFor[RedisTLS]():   func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
+		reflect.TypeFor[Metadata]():   func(_ *schemaOf, _ object) object { return object{"type": "object"} },
 		reflect.TypeFor[Hybrid]():     func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
 		reflect.TypeFor[Webhook]():    func(_ *schemaOf, fields object) object { return fields },
 	}
@@ -175,6 +176,9 @@ func (g *schemaOf) of(t reflect.Type) object {
 	case reflect.Struct:
 		return g.object(t)
 	case reflect.Map:
+		if form := forms()[t]; form != nil {
+			return form(g, nil)
+		}
 		return object{"type": "object", "additionalProperties": g.of(t.Elem())}
 	case reflect.Slice:
 		one := g.of(t.Elem())
@@ -435,12 +439,15 @@ var within = map[string]string{
 	"Class":       "classes: [{name: a, match: {path: /a}, %s}]",
 	"ValueMatch":  "rules: [{name: a, match: {header: {X-A: {%s}}}, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]",
 	"Rule":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, %s}]",
+	"Descriptor":  "rules: [{name: a, descriptor: {domain: d, entries: [a], %s}, limit: {algorithm: fixed_window, rate: 5/s}}]",
 	"KeyPart":     "rules: [{name: a, key: {part: client_ip, %s}, limit: {algorithm: token_bucket, rate: 5/s}}]",
 	"Hybrid":      "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 1000/s}, hybrid: {%s}}]",
 	"Cost":        "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, cost: {%s}}]",
 	"Ban":         "rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 5/s}, ban: {after: 5, for: 1h, %s}}]",
 	"WhenLimited": "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, when_limited: {body: a, %s}}]",
 
+	"DescriptorEntry":    "rules: [{name: a, descriptor: {domain: d, entries: [{key: a, value: a*, %s}]}, limit: {algorithm: fixed_window, rate: 5/s}}]",
+	"Descriptor.period":  "rules: [{name: a, descriptor: {domain: d, entries: [a], %s}, always: true}]",
 	"Rule.max_waiting":   "rules: [{name: a, key: global, limit: {algorithm: token_bucket, rate: 5/s}, max_wait: 1s, %s}]",
 	"Limit.starts":       "rules: [{name: a, key: global, limit: {algorithm: fixed_window, rate: 5/s, %s}}]",
 	"Limit.count_denied": "rules: [{name: a, key: global, limit: {algorithm: sliding_log, rate: 5/s, %s}}]",
@@ -458,7 +465,7 @@ var within = map[string]string{
 }
 
 // elsewhere are defaults that other packages fill in when they use a setting: memory, policy and the server's edges.
-var elsewhere = []string{"MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version"}
+var elsewhere = []string{"Descriptor.period", "MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version"}
 
 // TestDefaults gives each setting the default of the schema, and finds that nothing changes.
 func TestDefaults(t *testing.T) {

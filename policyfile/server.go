@@ -47,7 +47,7 @@ type Admin struct {
 	TokenFile string `yaml:"token_file"`
 }
 
-// API protects the listeners api, grpc and resp. Without any of these settings they answer programs of this machine
+// API protects the listeners api, grpc, json and resp. Without any of these settings they answer programs of this machine
 // only. Give token_file or token, not both.
 type API struct {
 	// Token is the bearer token that callers send; the admin token is accepted too. Prefer token_file: a file is

@@ -15,7 +15,7 @@ import (
 
 // live are the settings that can change while the server runs: the settings of the policy. Other settings need
 // a restart.
-var live = []string{"version", "rules", "classes", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
+var live = []string{"version", "rules", "classes", "domains", "shadow", "default", "on_store_error", "ipv6_prefix", "paths"}
 
 // liveShare can change too: on_store_error: local needs it, and can change.
 const liveShare = "store.redis.local.share"

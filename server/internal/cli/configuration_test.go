@@ -387,6 +387,9 @@ func (p *configurationPage) typeOf(n *yaml.Node) string {
 	case "array":
 		return "list of " + p.typeOf(member(n, "items"))
 	case "object":
+		if member(n, "additionalProperties") == nil {
+			return "names, each with a value of any kind"
+		}
 		return "names, each with " + p.typeOf(member(n, "additionalProperties"))
 	}
 	return "text"

@@ -28,16 +28,21 @@ func newExplain() *cobra.Command {
 		Short: "Show which rules a request matches, and why it does not match the others",
 		Long: "Show which rules of a configuration file a request matches, with keys and limits,\n" +
 			"and which condition of each other rule fails first. Without FILE, the file is\n" +
-			"SLUICE_CONFIG, or else the quick-start policy.\n\n" +
+			"SLUICE_CONFIG, or else the quick-start policy. With --domain and --entry, show which\n" +
+			"rule a descriptor of a gateway matches.\n\n" +
 			"No server is needed. To see what is left of a limit in a running server, use sluice peek.\n\n" +
 			"The output contains the values of the request's keys.",
-		Example: "  sluice explain sluice.yaml --path /login --method POST --header 'X-User: ann' --client-ip 192.0.2.1",
-		Args:    oneFile,
+		Example: "  sluice explain sluice.yaml --path /login --method POST --header 'X-User: ann' --client-ip 192.0.2.1\n" +
+			"  sluice explain sluice.yaml --domain edge --entry tenant=acme --entry path=/login",
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.setFile(args)
 			f, _, err := s.load()
 			if err != nil {
 				return err
+			}
+			if q.domain != "" || len(q.entries) > 0 {
+				return q.explainDescriptor(cmd.OutOrStdout(), f, asJSON)
 			}
 			p, a, err := q.read(cmd.Context(), f)
 			if err != nil {
@@ -65,6 +70,8 @@ func newExplain() *cobra.Command {
 	flags.StringArrayVar(&q.queries, "query", nil, "`NAME=VALUE` of a query parameter; repeatable")
 	flags.StringArrayVar(&q.attributes, "attribute", nil, "`NAME=VALUE` of an attribute, as callers of the API give it; repeatable")
 	flags.StringArrayVar(&q.pressures, "pressure", nil, "`RULE=NUMBER`, the pressure on a rule, such as login=0.9 or login=90%; repeatable")
+	flags.StringVar(&q.domain, "domain", "", "`DOMAIN` of a descriptor, instead of a request")
+	flags.StringArrayVar(&q.entries, "entry", nil, "`KEY=VALUE` of the descriptor; repeatable, in order")
 	flags.BoolVar(&q.marked, "marked", false, "the request is marked")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
@@ -76,6 +83,9 @@ type exampleRequest struct {
 	headers, cookies, queries    []string
 	attributes, pressures        []string
 	marked                       bool
+
+	domain  string // of a descriptor
+	entries []string
 }
 
 // read makes the policy, and the attributes of the request.
@@ -111,6 +121,33 @@ func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.
 		return nil, nil, err
 	}
 	return p, &a, nil
+}
+
+// explainDescriptor explains the descriptor that the command line describes.
+func (q *exampleRequest) explainDescriptor(out io.Writer, f *policyfile.File, asJSON bool) error {
+	switch {
+	case q.domain == "":
+		return errors.New("--entry needs the domain of the descriptor; add --domain DOMAIN")
+	case len(q.entries) == 0:
+		return errors.New("--domain needs the entries of a descriptor; add --entry KEY=VALUE")
+	case asJSON:
+		return errors.New("--json explains requests only; leave it out, or leave --domain out")
+	}
+	var entries []policy.Entry
+	for _, text := range q.entries {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("--entry is %q; write it as in tenant=acme", text)
+		}
+		entries = append(entries, policy.Entry{Key: key, Value: value})
+	}
+	p, err := f.Policy()
+	if err != nil {
+		return err
+	}
+	t := p.TraceDescriptor(q.domain, entries)
+	_, err = io.WriteString(out, describe.Descriptor(q.domain, &t, f.Store.Redis != nil))
+	return err
 }
 
 // attributed are the named values of an HTTP request, with attributes of other protocols.

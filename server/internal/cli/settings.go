@@ -24,6 +24,7 @@ type settings struct {
 	admin          address
 	auth           address
 	grpc           address
+	json           address
 	spoe           address
 	resp           address
 	upstream       proxied
@@ -42,6 +43,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT` or off (default 127.0.0.1:9090)")
 	flags.Var(&s.auth, "listen-auth", "where gateways get decisions over HTTP, `HOST:PORT` or off (default off)")
 	flags.Var(&s.grpc, "listen-grpc", "where Envoy gets decisions over gRPC, `HOST:PORT` or off (default off)")
+	flags.Var(&s.json, "listen-json", "where clients of Envoy's rate limit service get decisions over HTTP, `HOST:PORT` or off (default off)")
 	flags.Var(&s.spoe, "listen-spoe", "where HAProxy gets decisions, `HOST:PORT` or off (default off)")
 	flags.Var(&s.resp, "listen-resp", "where clients of Redis get decisions, `HOST:PORT` or off (default off)")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
@@ -109,6 +111,7 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	s.admin.over(&f.Listen.Admin)
 	s.auth.over(&f.Listen.Auth)
 	s.grpc.over(&f.Listen.GRPC)
+	s.json.over(&f.Listen.JSON)
 	s.spoe.over(&f.Listen.SPOE)
 	s.resp.over(&f.Listen.RESP)
 	if u := s.upstream.upstream; u != "" {

@@ -10,6 +10,9 @@ import (
 
 // Match describes which requests a match is for, as in "GET or POST requests to /api and all below it".
 func Match(m *policy.Match) string {
+	if m.Descriptor != nil {
+		return descriptor(m.Descriptor)
+	}
 	var b strings.Builder
 	if len(m.Methods) > 0 {
 		b.WriteString(or(m.Methods) + " ")

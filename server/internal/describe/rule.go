@@ -66,10 +66,12 @@ func rule(r *policy.Rule, remote bool) []line {
 	}
 	add("in shadow", shadow(r))
 	add("for", Match(&r.Match))
+	lines = append(lines, ofDescriptor(r)...)
 	switch global := isGlobal(r.Key); {
+	case !global && (r.Unlimited || r.Exempt):
 	case !global:
 		add("each", key(r.Key))
-	case !r.Always:
+	case !r.Always && !r.Unlimited && !r.Exempt:
 		add("all", "share one budget")
 	}
 	if r.Always {
@@ -95,9 +97,13 @@ func rule(r *policy.Rule, remote bool) []line {
 	}
 	add("passes", list(len(r.AllowKeys), len(r.AllowIPs), "without limits"))
 	add("refuses", list(len(r.DenyKeys), len(r.DenyIPs), "always"))
-	add("waits", waiting(r))
+	if r.Match.Descriptor == nil {
+		add("waits", waiting(r))
+	}
 	add("paces", bandwidth(r.Bandwidth))
-	add("otherwise", otherwise(r))
+	if r.Match.Descriptor == nil || r.WhenLimited.Action != policy.Deny {
+		add("otherwise", otherwise(r))
+	}
 	add("bans", bans(r))
 	if remote {
 		add("store down", map[policy.Fallback]string{

@@ -147,6 +147,8 @@ func unmet(u *policy.Unmet) string {
 	switch u.Condition {
 	case policy.ConditionBypass:
 		return fmt.Sprintf("class %s bypasses all rules", u.Name)
+	case policy.ConditionDescriptor:
+		return "it matches descriptors of domain " + u.Name + ", and no requests"
 	case policy.ConditionHost:
 		return fmt.Sprintf("the host %q is %s", u.Value, among(u.OneOf))
 	case policy.ConditionPath:

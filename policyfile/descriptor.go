@@ -1,0 +1,196 @@
+package policyfile
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Descriptor selects descriptors, which gateways such as Envoy send instead of requests: lists of keys and values,
+// in the name of a domain. The rules of a domain form a tree: at most one rule applies to a descriptor. Without a
+// key, the rule counts by the values that no entry fixes.
+type Descriptor struct {
+	// Domain is the domain that the gateway names. Required.
+	Domain string `yaml:"domain"`
+	// Entries are the entries of the descriptor in their order: all of them. An entry is a mapping, or the text of a
+	// key. Required.
+	Entries []DescriptorEntry `yaml:"entries"`
+	// Label is the name of the limit in answers, and the name that other rules can replace. Default: none.
+	Label string `yaml:"label"`
+	// Replaces lists labels. If the rule applies to one descriptor of a call, rules with these labels do not apply
+	// to the others. Default: none.
+	Replaces []string `yaml:"replaces"`
+	// Quota refuses a call only if all quotas that the call matches deny it. Default: false.
+	Quota bool `yaml:"quota"`
+	// Period is the period of the limit in answers, for a rule that always limits. Default: 1s.
+	Period time.Duration `yaml:"period"`
+	// Detailed counts the rule's decisions by the values of all entries too. Default: false.
+	Detailed bool `yaml:"detailed"`
+	// Metadata holds values of any kind, which the gateway gets with a descriptor that passes. Default: none.
+	Metadata Metadata `yaml:"metadata"`
+}
+
+// unknown has a remedy for names that Envoy's configuration has.
+func (*Descriptor) unknown(p pair) string {
+	switch p.name {
+	case "key", "value":
+		return fmt.Sprintf("write it in an entry: entries: [{%s: …}]", p.name)
+	case "name":
+		return `did you mean "label"?`
+	case "quota_mode":
+		return `did you mean "quota"?`
+	case "detailed_metric":
+		return `did you mean "detailed"?`
+	case "shadow_mode":
+		return "give shadow: true to the rule"
+	case "descriptors":
+		return "write one rule for each descriptor, with all its entries"
+	case "rate_limit":
+		return "give the rule a limit"
+	}
+	return ""
+}
+
+// DescriptorEntry selects one entry of a descriptor: a mapping, or the text of its key.
+type DescriptorEntry struct {
+	// Key is the key of the entry. Required.
+	Key string `yaml:"key"`
+	// Value is the value, in which a star matches any text. Entries with the exact value win over entries with a
+	// star, and those win over entries without a value. Default: any value.
+	Value string `yaml:"value"`
+	// Shared counts all values that the star matches together. Default: false.
+	Shared bool `yaml:"shared"`
+	// Counted counts the rule's decisions by the value of this entry too. Default: false.
+	Counted bool `yaml:"counted"`
+}
+
+func (*DescriptorEntry) short(list bool) string { return single("key", list) }
+
+// unknown has a remedy for names that Envoy's configuration has.
+func (*DescriptorEntry) unknown(p pair) string {
+	switch p.name {
+	case "share_threshold":
+		return `did you mean "shared"?`
+	case "value_to_metric":
+		return `did you mean "counted"?`
+	}
+	return ""
+}
+
+// Metadata holds values of any kind by their names.
+type Metadata map[string]any
+
+// read reads a mapping of values of any kind.
+func (m *Metadata) read(d *decoder, path string, n ast.Node) {
+	if !isMapping(n) {
+		d.wrong(path, n, "a mapping")
+		return
+	}
+	if all, ok := d.any(path, n).(map[string]any); ok {
+		*m = all
+	}
+}
+
+// any reads a value of any kind, as package encoding/json has it.
+func (d *decoder) any(path string, n ast.Node) any {
+	if d.full() {
+		return nil
+	}
+	n, done := d.resolve(path, n)
+	if n == nil {
+		return nil
+	}
+	defer done()
+	switch v := n.(type) {
+	case *ast.NullNode:
+		return nil
+	case *ast.BoolNode:
+		return v.Value
+	case *ast.IntegerNode, *ast.FloatNode:
+		x, err := strconv.ParseFloat(strings.ReplaceAll(n.GetToken().Value, "_", ""), 64)
+		if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+			d.report(path, fmt.Sprintf("is %s, which is not a decimal number", show(path, n)), "put quotes around it")
+		}
+		return x
+	case *ast.SequenceNode:
+		list := make([]any, len(v.Values))
+		for i, e := range v.Values {
+			list[i] = d.any(fmt.Sprintf("%s[%d]", path, i), plain(e))
+		}
+		return list
+	case *ast.MappingNode, *ast.MappingValueNode:
+		all := map[string]any{}
+		d.pairs(path, n, func(p pair) {
+			at := child(path, p.name)
+			d.keys[at] = position(p.key)
+			all[p.name] = d.any(at, p.value)
+		})
+		return all
+	}
+	text, _ := d.text(path, n)
+	return text
+}
+
+// build makes the match on descriptors.
+func (d *Descriptor) build() *policy.Descriptor {
+	if d == nil {
+		return nil
+	}
+	p := &policy.Descriptor{
+		Domain: d.Domain, Label: d.Label, Replaces: d.Replaces, Quota: d.Quota, Period: d.Period, Detailed: d.Detailed, Metadata: d.Metadata,
+	}
+	for i := range d.Entries {
+		p.Entries = append(p.Entries, policy.DescriptorEntry(d.Entries[i]))
+	}
+	return p
+}
+
+// checkDescriptor reports settings of a rule for descriptors that have no effect.
+func (r *Rule) checkDescriptor(s *source, path string) {
+	d := r.Descriptor
+	if d == nil {
+		return
+	}
+	s.idleIf(!r.Always, path+".descriptor.period", d.Period != 0, "is given, and the limit of the rule has a period", "remove it")
+	if r.Unlimited || r.Exempt {
+		s.idle(path+".key", len(r.Key) > 0, "is given, and the rule has no limit that could use it", "remove it")
+		s.idle(path+".descriptor.quota", d.Quota, "is set, and the rule has no limit that could deny a call", "remove it")
+	}
+}
+
+// idleIf is idle under a condition.
+func (s *source) idleIf(condition bool, path string, given bool, problem, suggestion string) {
+	if condition {
+		s.idle(path, given, problem, suggestion)
+	}
+}
+
+// warnDescriptors warns of settings that gateways which send descriptors do not use.
+func (f *File) warnDescriptors(s *source) {
+	any := len(f.Domains) > 0
+	at := "domains"
+	for i := range f.Rules {
+		r, path := &f.Rules[i], fmt.Sprintf("rules[%d]", i)
+		if r.Descriptor == nil {
+			continue
+		}
+		if !any {
+			any, at = true, path+".descriptor"
+		}
+		const problem, remedy = "is given, and a gateway that sends descriptors writes the answers itself", "remove it, or configure the answer in the gateway"
+		w := &r.WhenLimited
+		s.idle(path+".when_limited.status", w.Status != 0, problem, remedy)
+		s.idle(path+".when_limited.body", w.Body != "", problem, remedy)
+		s.idle(path+".when_limited.file", w.File != "", problem, remedy)
+		s.idle(path+".when_limited.upstream", w.Upstream != "", problem, remedy)
+	}
+	if any && f.Listen.GRPC.Off() && f.Listen.JSON.Off() {
+		s.followKey(at, "is given, and no listener answers calls with descriptors", "give listen: {grpc: 127.0.0.1:8082}, or remove the rule")
+	}
+}
