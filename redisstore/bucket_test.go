@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -91,6 +92,49 @@ func TestBucketNumbers(t *testing.T) {
 		p := sluice.MustLimit("", c.algorithm).Params()
 		if got := kinds[p.Kind].numbers(p); written(got...) != written(c.want...) {
 			t.Errorf("%v: got %v, want %v", c.algorithm, got, c.want)
+		}
+	}
+}
+
+// TestChargedReplies: the state after a charge gives the decision, or the reply is an error.
+func TestChargedReplies(t *testing.T) {
+	const now = 1_700_000_000_000_000
+	// A unit is 600,000 ticks.
+	bucket := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 20})
+	numbers := new(limits).get(bucket).blob
+	other := new(limits).get(sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: 19})).blob
+	for _, c := range []struct {
+		name  string
+		reply string
+		cost  int64
+		left  int64 // -1: an error
+	}{
+		{"the first charge", written(1, now, 1, 0) + numbers, 1, 19},
+		{"a charge of several units", written(1, now, 5, 0) + numbers, 5, 15},
+		{"a charge upon a part of a unit", written(1, now, 1, 1) + numbers, 1, 18},
+		{"the last unit", written(1, now, 20, 0) + numbers, 1, 0},
+		{"less than the cost", written(1, now, 4, 599_999) + numbers, 5, -1},
+		{"more than the burst", written(1, now, 20, 1) + numbers, 1, -1},
+		{"a cost above the burst", written(1, now, 21, 0) + numbers, 21, -1},
+		{"a cost whose ticks overflow", written(1, now, 21, 0) + numbers, 1 << 62, -1},
+		{"a bucket that has lent", written(1, now, 3, -1) + numbers, 1, -1},
+		{"other numbers", written(1, now, 1, 0) + other, 1, -1},
+		{"no numbers", written(1, now, 1, 0), 1, -1},
+		{"something after the numbers", written(1, now, 1, 0) + numbers + "\x00", 1, -1},
+		{"half a state", written(1, now), 1, -1},
+	} {
+		s, err := New(&fakeClient{reply: c.reply}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := s.Decide(t.Context(), sluice.Request{Limit: bucket, Key: sluice.StringKey("k"), Cost: c.cost})
+		switch {
+		case c.left < 0:
+			if !errors.Is(err, sluice.ErrUnknownOutcome) {
+				t.Errorf("%s: got %+v, %v, want an unknown outcome", c.name, d, err)
+			}
+		case err != nil || !d.Allowed || d.Remaining != c.left || d.Receipt.At != now:
+			t.Errorf("%s: got %+v, %v, want %d left at %d", c.name, d, err, c.left, now)
 		}
 	}
 }

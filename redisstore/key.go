@@ -38,7 +38,15 @@ type names struct {
 
 // stem returns the common beginning of all server keys of a limit's key.
 func (n *names) stem(k sluice.Key) string {
-	b := make([]byte, 0, len(n.prefix)+len(k.Text())+len("{}12")+len("%#")+43)
+	var room [maxServerKey]byte // most fit
+	return string(n.appendStem(room[:0], k))
+}
+
+// maxServerKey is the length of the longest keys that are made in one allocation.
+const maxServerKey = 128
+
+// appendStem appends the stem of a key.
+func (n *names) appendStem(b []byte, k sluice.Key) []byte {
 	b = append(append(b, n.prefix...), '{')
 	if n.tenant != nil {
 		b = append(n.appendText(b, "t", n.tenant(k)), '}')
@@ -47,7 +55,7 @@ func (n *names) stem(k sluice.Key) string {
 	if k.Len() != 1 {
 		b = strconv.AppendInt(b, int64(k.Len()), 10)
 	}
-	return string(b)
+	return b
 }
 
 // slot returns the slot of all server keys of a limit's key.

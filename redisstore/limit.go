@@ -70,6 +70,28 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	return translate.Decision(l.params, &result), nil
 }
 
+// chargedReply begins the reply of bucket_quick.lua about an admitted request: the kind of a state,
+// and the first byte of its time. Other replies begin with the server's time.
+const chargedReply = "\x01\xcf"
+
+// charged computes the decision about an admitted request from the state after it, which
+// bucket_quick.lua replies with. The state before it was one charge better.
+func (l *limit) charged(text string, q *algo.Request) (sluice.Decision, error) {
+	in := reader{rest: text}
+	state, _ := readBucket(&in, l.params)
+	cost := uint64(q.Cost) * l.params.Bucket.Den
+	if in.err != nil || in.rest != l.blob || q.Cost > l.params.Bucket.Burst || state.V < cost || state.V>>63 != 0 {
+		return sluice.Decision{}, unknown(errReply)
+	}
+	q.Now, state.V = state.T, state.V-cost
+	var result algo.Result
+	l.params.DecideState(state, q, &result)
+	if !result.Allowed {
+		return sluice.Decision{}, unknown(errDisagree)
+	}
+	return translate.Decision(l.params, &result), nil
+}
+
 // held reads the end of the view of a bucket, from the limit's numbers on: the units of the escrow
 // come after them. It returns their ticks, and whether there are any.
 func (l *limit) held(rest string) (ticks uint64, ok bool) {

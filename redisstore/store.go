@@ -102,7 +102,10 @@ func (s *Store) Close() error {
 }
 
 // stateKey returns the server's key for the state of a limit's key.
-func (s *Store) stateKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.state }
+func (s *Store) stateKey(l *limit, k sluice.Key) string {
+	var room [maxServerKey]byte // most fit
+	return string(append(s.names.appendStem(room[:0], k), l.state...))
+}
 
 // banKey returns the server's key for the ban of a limit's key. It is in the same slot.
 func (s *Store) banKey(l *limit, k sluice.Key) string { return s.names.stem(k) + l.ban }
@@ -120,24 +123,28 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	}
 	l := s.limits.get(r.Limit)
 	q := algoRequest(&r)
-	keys := [1]string{s.stateKey(l, r.Key)}
-	args := [4]string{l.blob, "", ""}
-	n := 2
+	words := [5]string{s.stateKey(l, r.Key), l.blob, requestText(&q, s.bounds(l))}
+	keys, args := words[:1:1], words[1:3]
 	if r.Peek {
-		args[2], n = "1", 3
+		words[3], args = "1", words[1:4]
 	}
 	if l.overdraft > 0 {
-		args[3], n = string(appendInt(nil, l.overdraft)), 4
+		words[4], args = string(appendInt(nil, l.overdraft)), words[1:5]
+	}
+	if len(args) == 2 && args[1] == plainText {
+		args = args[:1]
 	}
 	sc := decideScripts[l.params.Kind]
-	args[1] = requestText(&q, s.bounds(l))
-	reply, err := s.run(ctx, sc, keys[:], args[:n])
+	reply, err := s.run(ctx, sc, keys, args)
 	if now, ok := outside(err); ok {
-		args[1] = requestText(&q, l.bounds(now))
-		reply, err = s.run(ctx, sc, keys[:], args[:n])
+		words[2] = requestText(&q, l.bounds(now))
+		reply, err = s.run(ctx, sc, keys, args)
 	}
 	if err != nil {
 		return sluice.Decision{}, err
+	}
+	if l.params.Kind == algo.KindBucket && strings.HasPrefix(reply, chargedReply) {
+		return l.charged(reply, &q)
 	}
 	in := reader{rest: reply}
 	q.Now = in.count()
@@ -174,6 +181,9 @@ func (s *Store) bounds(l *limit, others ...int64) []int64 {
 // not hold that time. The script has changed nothing. The caller runs it once more, with
 // boundaries around the server's time.
 func outside(err error) (now int64, ok bool) {
+	if err == nil {
+		return 0, false
+	}
 	var answer *ServerError
 	if !errors.As(err, &answer) {
 		return 0, false

@@ -4,7 +4,10 @@
 -- cells.lua alike. It earns 1.22 × the decisions per second, in 0.62 × the server's time.
 do
   local _, count, length, n, denied = cmsgpack.unpack(ARGV[1])
-  local cost, reserved = cmsgpack.unpack(ARGV[2])
+  local cost, reserved = 1, 0
+  if ARGV[2] then
+    cost, reserved = cmsgpack.unpack(ARGV[2])
+  end
   if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
     local newest, last, cells, same = 0, now, nil, not raw

@@ -1,7 +1,7 @@
 -- Decides one request. KEYS: the state's key. ARGV: the limit's numbers; the request; 1
--- to peek; the overdraft, if any. Replies with the server's time, whether the request passes, and
+-- to peek; the overdraft, if any. Without a second, the request is for one unit and nothing else. Replies with the server's time, whether the request passes, and
 -- the view.
-local key, p, q = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
+local key, p, q = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2] or '\1\0\0\160') }
 local kind = kinds[p[1]]
 
 local s = loaded(p, key) or kind.fresh(p)

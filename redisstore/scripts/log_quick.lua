@@ -2,10 +2,13 @@
 -- never, and the clock was not set back. It makes no function, and leaves all other requests
 -- to the rest of the script. Keep it and log.lua alike. It earns 1.63 × the decisions per
 -- second, in 0.49 × the server's time.
-if #ARGV == 2 then
+if #ARGV <= 2 then
   local key = KEYS[1]
   local _, count, length, least, denied = cmsgpack.unpack(ARGV[1])
-  local cost, reserved = cmsgpack.unpack(ARGV[2])
+  local cost, reserved = 1, 0
+  if ARGV[2] then
+    cost, reserved = cmsgpack.unpack(ARGV[2])
+  end
   local room = count - reserved - cost
   local mostUnits = 4503599627370496
   local found = redis.pcall('ZRANGE', key, 0, 1, 'WITHSCORES')

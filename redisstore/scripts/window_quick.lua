@@ -5,7 +5,10 @@
 -- server's time.
 do
   local _, count, length, form, denied = cmsgpack.unpack(ARGV[1])
-  local cost, reserved = cmsgpack.unpack(ARGV[2])
+  local cost, reserved = 1, 0
+  if ARGV[2] then
+    cost, reserved = cmsgpack.unpack(ARGV[2])
+  end
   if ARGV[3] ~= '1' and form < 2 and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
     local ends, used, last, same = 0, 0, now, not raw
