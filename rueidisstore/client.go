@@ -15,6 +15,10 @@ import (
 // New connects to a server, a cluster or sentinels, and returns a store over them. It detects
 // whether there is a cluster. Close of the store closes the connections.
 //
+// If PipelineMultiplex is 0, New uses one connection for each server, not the two or four of
+// rueidis: more calls share a write and a read, and a server runs one script at a time anyway. 1
+// means two connections.
+//
 // ConnLifetime must be 0. New disables the client's cache, which scripts cannot use. The
 // context of a decision needs a deadline: by itself, rueidis detects a server that does not
 // answer only after ten seconds.
@@ -52,6 +56,9 @@ func NewClient(o rueidis.ClientOption) (*Client, error) {
 		return nil, errors.New("rueidisstore: with a ConnLifetime, rueidis sends calls again that may have run, which charges twice: set no ConnLifetime")
 	}
 	o.DisableCache = true
+	if o.PipelineMultiplex == 0 {
+		o.PipelineMultiplex = -1
+	}
 	l := newLane()
 	l.watch(&o)
 	c, err := rueidis.NewClient(o)
