@@ -11,6 +11,7 @@ const (
 	granttest  = "internal/granttest"
 	inWords    = "server/internal/describe"
 	callers    = "server/internal/access"
+	streams    = "server/internal/stream"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -79,7 +80,8 @@ var house = []room{
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
-	{anEdge, join(belowEdge, []string{inWords}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
+	{anEdge, join(belowEdge, []string{inWords, streams}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"policyfile", oracleRoom, granttest}), nil, "checks works on public packages"},

@@ -136,7 +136,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.metrics = telemetry.NewMetrics(a.o.Version)
-	a.metrics.SetRules(rules.Rules())
+	a.metrics.SetRules(a.counted(rules))
 	if err := a.openStore(rules); err != nil {
 		return err
 	}

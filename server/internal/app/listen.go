@@ -43,11 +43,13 @@ func (a *App) listen(limited http.Handler) error {
 		}
 	}
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
+	clients := a.callerAccess(RESP, f.Listen.RESP)
 	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
 		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
 		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
+		{RESP, f.Listen.RESP, "redis", nil, clients, a.openRESP(ctx, clients)},
 	}
 	for i := range all {
 		if err := a.open(&all[i]); err != nil {

@@ -112,9 +112,9 @@ func (a *App) reload() (changed []string, err error) {
 		a.redis.setPolicy(rules)
 	}
 	a.gate.SetShare(shareOf(f))
-	a.metrics.SetRules(rules.Rules())
+	a.metrics.SetRules(a.counted(rules))
 	a.engine.decider.SetPolicy(rules)
-	a.gate.Forget(func(rule string) bool { return rules.Rule(rule) == nil })
+	a.gate.Forget(isGone(rules))
 	a.reloads.mu.Lock()
 	defer a.reloads.mu.Unlock()
 	a.reloads.file = f

@@ -1,0 +1,149 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+)
+
+// maxCost bounds costs to the integers that every client reads exactly.
+const maxCost = 1 << 53
+
+// check is SLUICE.CHECK rule key... [COST n] [PEEK]. The number of the key's parts is the rule's, so a part may be
+// any text.
+func (c *conn) check(args [][]byte) {
+	rule := c.server.o.Decider.Policy().Rule(string(args[1]))
+	if rule == nil {
+		c.fail(fmt.Sprintf("ERR there is no rule '%s' in the configuration; give the name of one", shown(args[1])))
+		return
+	}
+	parts := partsOf(rule)
+	if len(args)-2 < len(parts) {
+		c.fail(fmt.Sprintf("ERR rule %s: the key has %d parts and the rule's has %d: %s", rule.Name, len(args)-2, len(parts), listed(parts)))
+		return
+	}
+	q := policy.RuleRequest{Rule: rule.Name}
+	key, options := args[2:2+len(parts)], args[2+len(parts):]
+	if problem := readOptions(&q, options); problem != "" {
+		c.fail(fmt.Sprintf("ERR rule %s: %s; its key is %s, and then come COST and PEEK", rule.Name, problem, listed(parts)))
+		return
+	}
+	for i, part := range key {
+		if len(part) > longestKey {
+			c.fail(fmt.Sprintf("ERR rule %s: part %d of the key has %d bytes; give up to %d", rule.Name, i+1, len(part), longestKey))
+			return
+		}
+		q.Key = append(q.Key, string(part))
+	}
+	began := time.Now()
+	v, err := c.server.o.Decider.DecideRule(c.server.ctx, q)
+	if err != nil {
+		var bad *policy.RuleRequestError
+		if errors.As(err, &bad) {
+			c.fail(fmt.Sprintf("ERR rule %s: %s", rule.Name, bad.Problem))
+			return
+		}
+		c.fail("ERR the store did not decide; try again later")
+		return
+	}
+	if !q.Peek {
+		c.server.o.OnVerdict(&v, time.Since(began))
+		c.dropLeases(&v)
+	}
+	c.reply(&v)
+}
+
+// readOptions reads what comes after a key.
+func readOptions(q *policy.RuleRequest, options [][]byte) (problem string) {
+	for i := 0; i < len(options); i++ {
+		switch word := options[i]; {
+		case is(word, "PEEK") && !q.Peek:
+			q.Peek = true
+		case is(word, "COST") && q.Cost == 0 && i+1 < len(options):
+			i++
+			n, ok := parseInt(options[i])
+			if !ok || n < 1 || n > maxCost {
+				return fmt.Sprintf("the cost %s is not a whole number from 1 to %d", shown(options[i]), int64(maxCost))
+			}
+			q.Cost = n
+		default:
+			return fmt.Sprintf("%s is not expected", shown(word))
+		}
+	}
+	return ""
+}
+
+// dropLeases gives back the leases of a verdict, because no command could end them.
+func (c *conn) dropLeases(v *policy.Verdict) {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.IsLease() {
+			_ = r.GiveBack(c.server.ctx, c.server.o.Decider.Store()) // a lease that is not given back ends by itself
+		}
+	}
+}
+
+// reply appends a verdict: a map of eight pairs, whose order stays.
+func (c *conn) reply(v *policy.Verdict) {
+	c.out = appendMap(c.out, c.version, 8)
+	allowed := int64(0)
+	if v.Allowed() {
+		allowed = 1
+	}
+	c.number("allowed", allowed)
+	c.text("action", v.Action.String())
+	retry := int64(-1)
+	if v.TightestLimit != nil && v.Err == nil {
+		d := &v.Tightest
+		c.number("capacity", d.Limit)
+		c.number("remaining", d.Remaining)
+		if !v.Allowed() && d.RetryAfter > 0 {
+			retry = millis(d.RetryAfter)
+		}
+		c.number("retry_after_ms", retry)
+		c.number("reset_after_ms", millis(d.ResetAfter))
+	} else {
+		for _, key := range [...]string{"capacity", "remaining"} {
+			c.out = appendNull(appendBulk(c.out, key), c.version)
+		}
+		if wait := v.RetryAfter(); !v.Allowed() && wait > 0 {
+			retry = millis(wait)
+		}
+		c.number("retry_after_ms", retry)
+		c.out = appendNull(appendBulk(c.out, "reset_after_ms"), c.version)
+	}
+	c.number("delay_ms", millis(v.Delay))
+	c.text("reason", v.Reason.String())
+}
+
+// number appends a key and its number.
+func (c *conn) number(key string, n int64) { c.out = appendInt(appendBulk(c.out, key), n) }
+
+// millis rounds up to whole milliseconds.
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// partsOf returns the parts of a rule's key that a request gives.
+func partsOf(r *policy.Rule) (parts []policy.Part) {
+	for _, part := range r.Key {
+		if part.Source != policy.FromConstant {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// listed lists the parts of a key in words.
+func listed(parts []policy.Part) string {
+	if len(parts) == 0 {
+		return "empty"
+	}
+	names := make([]string, len(parts))
+	for i := range parts {
+		names[i] = parts[i].String()
+	}
+	return strings.Join(names, " ")
+}

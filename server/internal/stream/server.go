@@ -1,0 +1,166 @@
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Session answers the requests of one connection.
+type Session interface {
+	// Run answers requests until the connection should be closed. If it returns true, the client may still be
+	// sending: the server then waits for a moment, so that the client can read the last answer.
+	Run() (unread bool)
+	// Leave makes Run return as soon as the requests that have arrived are answered. It does not wait. It is called
+	// once, while Run runs or before.
+	Leave()
+}
+
+// Options configure a Server.
+type Options struct {
+	// Open returns the session of a new connection. Required.
+	Open func(net.Conn) Session
+	// TLS is the configuration of connections over TLS. Default: connections are not encrypted.
+	TLS *tls.Config
+}
+
+// Server serves the connections of one listener. It is safe for concurrent use.
+type Server struct {
+	o Options
+
+	mu       sync.Mutex
+	sessions map[Session]net.Conn
+	leaving  bool
+	none     chan struct{} // closed when the last session has ended, while the server waits for that
+	listener net.Listener
+}
+
+// New returns a server that does not serve yet.
+func New(o Options) *Server { return &Server{o: o, sessions: map[Session]net.Conn{}} }
+
+// The pauses after an error of the system, such as too many open files.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// Serve accepts connections until the listener is closed. The error is nil then.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	s.listener = ln
+	s.mu.Unlock()
+	pause := firstPause
+	for {
+		c, err := ln.Accept()
+		if err == nil {
+			pause = firstPause
+			s.start(c)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		var temporary interface{ Temporary() bool }
+		if !errors.As(err, &temporary) || !temporary.Temporary() {
+			return err
+		}
+		<-time.After(pause)
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// start answers a connection in a goroutine of its own.
+func (s *Server) start(c net.Conn) {
+	if s.o.TLS != nil {
+		c = tls.Server(c, s.o.TLS)
+	}
+	session := s.o.Open(c)
+	s.mu.Lock()
+	s.sessions[session] = c
+	leaving := s.leaving
+	s.mu.Unlock()
+	if leaving {
+		session.Leave()
+	}
+	go func() {
+		if session.Run() {
+			settle(c)
+		}
+		_ = c.Close() // it ends either way
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.sessions, session)
+		if len(s.sessions) == 0 && s.none != nil {
+			close(s.none)
+			s.none = nil
+		}
+	}()
+}
+
+// How long a connection is read, and how much, until it is closed. Bytes that nobody read would reset the
+// connection, and the client could lose the last answer.
+const (
+	settleTime  = 250 * time.Millisecond
+	settleBytes = 256 << 10
+)
+
+func settle(c net.Conn) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(settleTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c, settleBytes) // the connection ends in any case
+}
+
+// Drain does nothing: these protocols cannot announce an end without ending.
+func (s *Server) Drain() {}
+
+// Shutdown makes all sessions leave. It returns when they have ended, or when the context has ended.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	none := make(chan struct{})
+	if len(s.sessions) == 0 {
+		close(none)
+	} else {
+		s.none = none
+	}
+	if !s.leaving {
+		s.leaving = true
+		for session := range s.sessions {
+			session.Leave()
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Sessions returns how many connections are open.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// Close closes the listener, and cuts off the connections that are left.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving = true
+	var err error
+	if s.listener != nil {
+		err = s.listener.Close()
+	}
+	for _, c := range s.sessions {
+		_ = c.Close() // it is cut off on purpose
+	}
+	return err
+}
