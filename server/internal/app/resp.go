@@ -19,7 +19,7 @@ func (a *App) openRESP(ctx context.Context, callers *access.Rules) func(*tls.Con
 			Idle: a.file.HTTP.IdleTimeout, Read: a.file.HTTP.HeaderTimeout,
 		}
 		if callers.NeedsToken() {
-			o.Verify = callers.Verifier()
+			o.Verify = callers.Verify
 		}
 		return resp.New(o)
 	}
