@@ -62,7 +62,9 @@ func (f *File) checkListeners(s *source) {
 	}
 	if f.Listen.Proxy.Off() {
 		const problem, remedy = "is given, and listen.proxy is off", "remove it, or turn the proxy on"
-		s.idle("upstream", false, problem, remedy)
+		if f.Listen.Auth.Off() || !s.has("upstream.method_override") {
+			s.idle("upstream", false, problem, remedy)
+		}
 		s.idle("http.max_proxy_body_size", f.HTTP.MaxProxyBodySize != 0, problem, remedy)
 	}
 	if f.Listen.API.Off() && f.Listen.Admin.Off() {
@@ -161,6 +163,7 @@ func (f *File) Warnings() Errors {
 	}
 	f.warnHybrid(s)
 	f.warnDescriptors(s)
+	f.warnGateways(s)
 	for i := range f.Classes {
 		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))
 	}

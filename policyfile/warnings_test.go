@@ -20,3 +20,26 @@ func TestWarnings(t *testing.T) {
 		checkWarnings(t, "version: 1\n"+text, want)
 	}
 }
+
+// A gateway carries out less than the proxy. What it leaves out of a rule is reported.
+func TestGatewayWarnings(t *testing.T) {
+	const begin = "version: 1\ntrusted_proxies: 127.0.0.1\nlisten: {proxy: off, auth: '127.0.0.1:8082'}\nrules:\n  - name: a\n    key: client_ip\n"
+	const limit = "    limit: {algorithm: token_bucket, rate: 5/s}\n"
+	const remedy = "; limit such requests at listen.proxy, or accept it"
+	for text, want := range map[string]string{
+		limit + "    max_wait: 1s\n":                                                  "",
+		limit + "    when_limited: {action: mark}\n":                                  "",
+		limit + "    when_limited: {action: degrade}\n":                               "",
+		limit + "    bandwidth: {down: 1MB/s}\n":                                      "x.yaml:8:5: rules[0].bandwidth: has no effect on requests at listen.auth: bodies do not pass through Sluice" + remedy,
+		limit + "    count_status: 401\n":                                             "x.yaml:8:5: rules[0].count_status: has no effect on requests at listen.auth: the response is not known, so each request counts" + remedy,
+		limit + "    cost: {source: response_bytes}\n":                                "x.yaml:8:12: rules[0].cost.source: has no effect on requests at listen.auth: the size or response is not known, so each request costs the estimate" + remedy,
+		"    limit: {algorithm: concurrency, max: 5}\n":                               "x.yaml:7:5: rules[0].limit: has little effect on requests at listen.auth: their end is not known, so each lease is released after the decision" + remedy,
+		limit + "    when_limited: {action: degrade, upstream: 'http://a.example'}\n": "x.yaml:8:5: rules[0].when_limited: degrades no requests at listen.auth: they pass as they are, with the header Sluice-Degraded or request_header in the answer to the gateway; have the gateway read the header, or limit such requests at listen.proxy, or accept it",
+	} {
+		checkWarnings(t, begin+text, want)
+		checkWarnings(t, strings.Replace(begin+text, ", auth: '127.0.0.1:8082'", "", 1), "")
+	}
+	if _, err := Parse("x.yaml", []byte(begin+limit+"upstream: {url: echo, method_override: true}\n")); err != nil {
+		t.Error(err)
+	}
+}

@@ -32,8 +32,11 @@ func (a *App) Announce(w io.Writer, quickStart bool) error {
 
 // notes returns what a listener's line says besides its address.
 func (a *App) notes(name string) []string {
-	if name == Proxy && a.file.Upstream.BuiltIn() {
+	switch {
+	case name == Proxy && a.file.Upstream.BuiltIn():
 		return []string{"in front of a built-in service that echoes each request"}
+	case name == Auth:
+		return []string{"for trusted_proxies"}
 	}
 	return nil
 }

@@ -73,6 +73,8 @@ type App struct {
 	gate    *gate.Gate
 	metrics *telemetry.Metrics
 	engine  *engine
+	ip      *httplimit.ClientIP
+	headers *httplimit.Headers
 	reloads reloads
 	api     *api.API
 
@@ -91,8 +93,8 @@ type App struct {
 
 	errorLog  *telemetry.Sampler // samples errors of the store
 	answerLog *telemetry.Sampler // samples answers that cannot be sent
-	// These sample failures of the upstream, of clients, and what package net/http logs.
-	upstreamLog, clientLog, serverLog *telemetry.Sampler
+	// These sample failures of the upstream, of clients, what package net/http logs, and unusable requests of gateways.
+	upstreamLog, clientLog, serverLog, gatewayLog *telemetry.Sampler
 
 	refused atomic.Uint64 // connections beyond what a client may have
 
@@ -119,7 +121,7 @@ func New(o Options) (*App, error) {
 		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()},
 		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
 		upstreamLog: telemetry.NewSampler(errorsPerSecond), clientLog: telemetry.NewSampler(errorsPerSecond),
-		serverLog: telemetry.NewSampler(errorsPerSecond),
+		serverLog: telemetry.NewSampler(errorsPerSecond), gatewayLog: telemetry.NewSampler(errorsPerSecond),
 	}
 	if err := a.assemble(); err != nil {
 		a.Close()
@@ -148,6 +150,7 @@ func (a *App) assemble() error {
 	if err != nil {
 		return err
 	}
+	a.ip = ip
 	deciding := httplimit.PolicyOptions{Policy: rules, Store: a.store, ClientIP: ip}
 	if f.TrustMarks {
 		deciding.TrustMarks = ip.TrustsPeer
@@ -176,12 +179,11 @@ func (a *App) assemble() error {
 	if a.operators != nil {
 		authorize = access.Authorizer(Admin, a.operators)
 	}
-	headers, err := httplimit.NewHeaders(headersOf(f))
-	if err != nil {
+	if a.headers, err = httplimit.NewHeaders(headersOf(f)); err != nil {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
+		Decider: decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
 		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {

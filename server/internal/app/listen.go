@@ -42,12 +42,19 @@ func (a *App) listen(limited http.Handler) error {
 			return w, nil
 		}
 	}
+	auth, err := a.forwardAuth()
+	if err != nil {
+		return err
+	}
+	waiting := small
+	waiting.write = 0 // an answer may wait for a delay
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
 	clients := a.callerAccess(RESP, f.Listen.RESP)
 	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
 		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
 		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
+		{Auth, f.Listen.Auth, "http", forWeb, nil, serving(waiting, auth, nil)},
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
 		{RESP, f.Listen.RESP, "redis", nil, clients, a.openRESP(ctx, clients)},
 	}
