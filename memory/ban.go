@@ -109,6 +109,11 @@ func (sh *shard) keepText(id banID, limit string, k sluice.Key) {
 		// Without the copy, a substring would keep the whole text of a request in memory.
 		b.key = sluice.EncodedKey(strings.Clone(text), k.Len())
 	}
+	sh.list(id, b)
+}
+
+// list adds the text of a banned key to the list of bans, if there is room for it.
+func (sh *shard) list(id banID, b bannedKey) {
 	n := b.bytes()
 	if s := sh.store; s.banned.Add(n) > s.maxBytes/bannedShare || !s.grow(n) {
 		s.banned.Add(-n)

@@ -13,4 +13,7 @@
 //
 // If the bound is reached and no state equals a fresh one, new keys share one state per limit, or
 // are denied, as Options say. A key that has used some of its units is never forgotten.
+//
+// Store.Save and Load keep the states over a restart of the program. A Saver writes only the states
+// that have changed.
 package memory

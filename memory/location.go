@@ -1,9 +1,9 @@
 package memory
 
 import (
-	"hash/maphash"
+	"crypto/rand"
+	"encoding/binary"
 	"math/bits"
-	"math/rand/v2"
 
 	"github.com/sluicehq/sluice"
 )
@@ -25,7 +25,7 @@ func (s *Store) locate(v *version, k sluice.Key) location {
 // depends on the limit's name, not on its algorithm.
 func (s *Store) hashKey(v *version, k sluice.Key) uint64 {
 	// The number of parts is a part of the identity.
-	h := maphash.String(s.seed, k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
+	h := s.first.hash(k.Text()) ^ (v.id[0] + uint64(k.Len())*0x9e3779b97f4a7c15)
 	if h == 0 {
 		return 1 // zero marks an empty entry
 	}
@@ -44,10 +44,17 @@ func (s *Store) shardOf(key uint64) *shard {
 	return &s.shards[key&uint64(len(s.shards)-1)]
 }
 
+// These turn the key of a state into the key of its ban, and the identity of a limit into the key of
+// the state that new keys share.
+const (
+	banAside      = 0x6a09e667f3bcc909
+	overflowAside = 0xbb67ae8584caa73b
+)
+
 // ban returns the location of a key's ban. All algorithms under the limit's name share this
 // location. It is in the same shard as the key, under the same lock.
 func (p location) ban() location {
-	p.key = p.shard.aside(p.key ^ 0x6a09e667f3bcc909)
+	p.key = p.shard.aside(p.key ^ banAside)
 	p.tag = makeTag(p.tag^p.v.algorithm, banVersion)
 	return p
 }
@@ -56,7 +63,7 @@ func (p location) ban() location {
 // full. There is one in each shard.
 func (s *Store) overflow(p *location) location {
 	o := *p
-	o.key = p.shard.aside(p.v.id[0] ^ 0xbb67ae8584caa73b)
+	o.key = p.shard.aside(p.v.id[0] ^ overflowAside)
 	o.tag = makeTag(p.v.id[1], p.v.index)
 	return o
 }
@@ -71,14 +78,17 @@ func (sh *shard) aside(key uint64) uint64 {
 }
 
 // folded is a seeded hash by folded multiplication, as in wyhash (Wang Yi, 2019). It combines
-// eight bytes at a time with a secret, multiplies, and combines the halves of the product. It
-// makes one half of a key's identity; another hash makes the other half.
+// eight bytes at a time with a secret, multiplies, and combines the halves of the product. Two of
+// them, with independent secrets, make the two halves of a key's identity. It is the same function
+// in all processes, because saved states must be found again.
 type folded struct{ seed [4]uint64 }
 
 func newFolded() folded {
+	var random [4 * 8]byte
+	_, _ = rand.Read(random[:]) // it never fails
 	var f folded
 	for i := range f.seed {
-		f.seed[i] = rand.Uint64() | 1
+		f.seed[i] = binary.LittleEndian.Uint64(random[8*i:]) | 1
 	}
 	return f
 }

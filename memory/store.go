@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,7 @@ import (
 
 // Store keeps the state of limits in this process. It is safe for concurrent use.
 type Store struct {
-	seed      maphash.Seed
+	first     folded
 	second    folded
 	shards    []shard
 	clock     clock
@@ -37,7 +36,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		seed:         maphash.MakeSeed(),
+		first:        newFolded(),
 		second:       newFolded(),
 		shards:       make([]shard, o.Shards),
 		clockFunc:    o.Clock,

@@ -211,8 +211,8 @@ func (p *player) look() {
 	}
 }
 
-// play plays a whole script.
-func play(tb testing.TB, bytes []byte) {
+// newPlayer returns a player with a store and a model of it.
+func newPlayer(tb testing.TB, bytes []byte) *player {
 	tb.Helper()
 	p := &player{TB: tb, script: script{bytes[:min(len(bytes), 6000)]}, limits: fuzzLimits, now: start}
 	if p.n(4) > 0 { // only some algorithms, so that requests share states more often
@@ -221,6 +221,13 @@ func play(tb testing.TB, bytes []byte) {
 	}
 	p.store = open(tb, &p.now, Options{Shards: 1 << p.n(3)})
 	p.model = newModel(&p.now)
+	return p
+}
+
+// play plays a whole script.
+func play(tb testing.TB, bytes []byte) {
+	tb.Helper()
+	p := newPlayer(tb, bytes)
 	for len(p.bytes) > 0 {
 		p.step()
 	}
