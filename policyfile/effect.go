@@ -57,6 +57,7 @@ func (s *source) idle(path string, given bool, problem, suggestion string) {
 func (f *File) checkListeners(s *source) {
 	for _, l := range f.Listen.all() {
 		if l.Off() {
+			s.idle(l.path+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
 			s.idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
 		}
 	}

@@ -70,6 +70,9 @@ type Listener struct {
 	Address string `yaml:"address"`
 	// TLS is the server's certificate. Default: none, for plain HTTP.
 	TLS *TLS `yaml:"tls"`
+	// ProxyProtocol reads the address of the client from a header of the PROXY protocol, version 1 or 2. Connections of
+	// trusted_proxies must begin with it. The header of another peer is an error. Default: false.
+	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
 func (*Listener) short(list bool) string { return single("address", list) }
@@ -117,6 +120,9 @@ func (f *File) checkListen(s *source) {
 			s.follow(path, fmt.Sprintf("%s is the address of %s too", quote(l.Address), other), "give each listener its own")
 		}
 		at[l.Address] = l.path
+		if l.ProxyProtocol && len(f.TrustedProxies) == 0 {
+			s.follow(l.path+".proxy_protocol", "is true, and no peer may send the header", "list the addresses of the balancers under trusted_proxies")
+		}
 		f.checkAccess(s, path, host, l)
 	}
 }

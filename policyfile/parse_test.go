@@ -29,7 +29,7 @@ func TestParseAll(t *testing.T) {
 			API:   Listener{},
 			Admin: Listener{Address: "127.0.0.1:9090"},
 			Auth:  Listener{Address: "127.0.0.1:8082"},
-			GRPC:  Listener{Address: "127.0.0.1:8083"},
+			GRPC:  Listener{Address: "127.0.0.1:8083", ProxyProtocol: true},
 			JSON:  Listener{Address: "127.0.0.1:8085"},
 			SPOE:  Listener{Address: "127.0.0.1:8084"},
 			RESP:  Listener{Address: "127.0.0.1:6380"},

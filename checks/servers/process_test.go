@@ -83,7 +83,7 @@ func patient(config string) string {
 	return strings.Replace(config, "store: {redis: {", "store: {redis: {deadline: 2s, ", 1)
 }
 
-// launch starts a server with a configuration, without its version and listeners, and
+// launch starts a server with a configuration, without its version, and with three listeners or none. It
 // returns when it listens or has ended.
 func launch(tb testing.TB, config string, env ...string) *server {
 	tb.Helper()
@@ -94,7 +94,11 @@ func launch(tb testing.TB, config string, env ...string) *server {
 func launchIn(tb testing.TB, dir, config string, env ...string) *server {
 	tb.Helper()
 	file := filepath.Join(dir, "sluice.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\n"+freePorts+patient(config)), 0o600); err != nil {
+	listen := freePorts
+	if strings.Contains(config, "listen:") {
+		listen = ""
+	}
+	if err := os.WriteFile(file, []byte("version: 1\n"+listen+patient(config)), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	s := &server{tb: tb, urls: map[string]string{}, ended: make(chan struct{})}

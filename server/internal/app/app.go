@@ -96,7 +96,8 @@ type App struct {
 	// These sample failures of the upstream, of clients, what package net/http logs, and unusable requests of gateways.
 	upstreamLog, clientLog, serverLog, gatewayLog *telemetry.Sampler
 
-	refused atomic.Uint64 // connections beyond what a client may have
+	refused    atomic.Uint64 // connections beyond what a client may have
+	headerless atomic.Uint64 // connections without the header of the PROXY protocol
 
 	cut      context.CancelFunc // ends the contexts of all requests
 	draining atomic.Bool
@@ -201,6 +202,8 @@ func (a *App) assemble() error {
 	a.publishRefreshes()
 	a.metrics.Counter("sluice_refused_connections_total", "Connections that were closed because their clients had as many as a client may have.",
 		func() float64 { return float64(a.refused.Load()) })
+	a.metrics.Counter("sluice_proxy_protocol_failures_total", "Connections of trusted proxies that did not begin with a valid header of the PROXY protocol.",
+		func() float64 { return float64(a.headerless.Load()) })
 	return a.listen(limited)
 }
 

@@ -33,7 +33,7 @@ type boundedListener struct {
 	clients map[netip.Addr]int
 }
 
-func newBoundedListener(l net.Listener, b connectionBounds) net.Listener {
+func newBoundedListener(l net.Listener, b connectionBounds) *boundedListener {
 	bounded := &boundedListener{Listener: l, bounds: b, closed: make(chan struct{}), clients: make(map[netip.Addr]int)}
 	if b.most > 0 {
 		bounded.free = make(chan struct{}, b.most)
@@ -56,7 +56,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			l.leave(netip.Addr{})
 			return nil, err
 		}
-		client, ok := l.enter(c)
+		client, ok := l.enter(c.RemoteAddr())
 		if !ok {
 			l.bounds.refused.Add(1)
 			refuseConn(c)
@@ -70,10 +70,10 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a connection of a client, unless the client has as many as it may have. The address is invalid for a
+// enter counts a connection of a client, unless the client has as many as it may have. The result is invalid for a
 // client without a bound.
-func (l *boundedListener) enter(c net.Conn) (netip.Addr, bool) {
-	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
+func (l *boundedListener) enter(from net.Addr) (netip.Addr, bool) {
+	tcp, ok := from.(*net.TCPAddr)
 	if !ok || l.bounds.perClient <= 0 {
 		return netip.Addr{}, true
 	}
@@ -102,6 +102,11 @@ func (l *boundedListener) leave(client netip.Addr) {
 	if l.free != nil {
 		<-l.free
 	}
+	l.forget(client)
+}
+
+// forget ends the count of a client's connection.
+func (l *boundedListener) forget(client netip.Addr) {
 	if !client.IsValid() {
 		return
 	}

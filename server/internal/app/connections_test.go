@@ -58,23 +58,13 @@ func TestConnectionsOfAClientAreBounded(t *testing.T) {
 	}
 }
 
-// addressed is a connection from an address.
-type addressed struct {
-	net.Conn
-	from net.Addr
-}
-
-func (c addressed) RemoteAddr() net.Addr { return c.from }
-
 // TestClientsOfConnections counts an IPv6 client by its /64, and forgets clients without connections.
 func TestClientsOfConnections(t *testing.T) {
 	l := &boundedListener{
 		bounds:  connectionBounds{perClient: 1, exempt: func(netip.Addr) bool { return false }, refused: new(atomic.Uint64)},
 		clients: map[netip.Addr]int{},
 	}
-	from := func(text string) net.Conn {
-		return addressed{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text))}
-	}
+	from := func(text string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(text)) }
 	one, ok := l.enter(from("[2001:db8::1]:1"))
 	if !ok {
 		t.Fatal("the first connection is refused")

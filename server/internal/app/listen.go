@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -84,6 +85,11 @@ func (a *App) open(l *door) error {
 		scheme += "s"
 	}
 	s := newServer(l.name, l.at.Address, scheme, ln, nil)
+	if l.at.ProxyProtocol {
+		s.proxied = func(b *boundedListener) net.Listener {
+			return proxiedListener{b, trusts(a.file.TrustedProxies), a.file.HTTP.HeaderTimeout, a.headerFailed}
+		}
+	}
 	a.servers = append(a.servers, s)
 	if l.access != nil {
 		if err := l.access.CheckAddress(ln.Addr(), shown(ln.Addr(), s.at)); err != nil {

@@ -18,6 +18,8 @@ type server struct {
 	protocol
 	// access describes who gets an answer; empty for everybody at the proxy, and this machine elsewhere.
 	access string
+	// proxied makes a listener of connections that begin with a header of the PROXY protocol; nil for others.
+	proxied func(*boundedListener) net.Listener
 
 	draining atomic.Bool
 	served   chan struct{} // closed when no connection is accepted any more
@@ -42,7 +44,12 @@ func newServer(name, at, scheme string, ln net.Listener, p protocol) *server {
 // serve answers until the server drains; the error is nil then.
 func (s *server) serve(bounds connectionBounds) error {
 	defer close(s.served)
-	err := s.Serve(newBoundedListener(s.ln, bounds))
+	bounded := newBoundedListener(s.ln, bounds)
+	ln := net.Listener(bounded)
+	if s.proxied != nil {
+		ln = s.proxied(bounded)
+	}
+	err := s.Serve(ln)
 	if errors.Is(err, http.ErrServerClosed) || s.draining.Load() {
 		return nil
 	}
