@@ -113,6 +113,18 @@ func (p *passage) forward() {
 	p.sent = true
 }
 
+// withdraw reports that the connection got nothing of the request.
+func (p *passage) withdraw() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.left {
+		p.sent = false
+	}
+}
+
 // wasSent reports whether the upstream may know the request.
 func (p *passage) wasSent() bool {
 	p.mu.Lock()

@@ -121,8 +121,7 @@ func TestForwardsNothingForClientsThatLeft(t *testing.T) {
 		<-over
 	})
 	ctx, p := newPassage(t.Context(), NewAbandoned(AbandonedOptions{}), false)
-	tr := NewTransport(TransportOptions{MaxConnections: 1})
-	defer tr.Close()
+	tr := newTransport(t, TransportOptions{MaxConnections: 1})
 	first := make(chan struct{})
 	go func() {
 		defer close(first)

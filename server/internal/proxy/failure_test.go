@@ -261,7 +261,7 @@ func TestOpensNoTunnels(t *testing.T) {
 
 func TestRefusesBadOptions(t *testing.T) {
 	good := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
-	transport := NewTransport(TransportOptions{})
+	transport := newTransport(t, TransportOptions{})
 	for want, o := range map[string]Options{
 		"not an http:// or https:// URL": {Transport: transport},
 		"with a host":                    {Upstream: &url.URL{Scheme: "http"}, Transport: transport},

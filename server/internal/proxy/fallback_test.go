@@ -44,8 +44,7 @@ func echoedBy(name string) http.HandlerFunc {
 // Degraded requests go to another service, unchanged except for the rule's headers and base path.
 func TestDegradesToAnotherUpstream(t *testing.T) {
 	main, less := service(t, echoedBy("main")), service(t, echoedBy("less"))
-	transport := NewTransport(TransportOptions{})
-	t.Cleanup(transport.Close)
+	transport := newTransport(t, TransportOptions{})
 	target, err := url.Parse(main.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +89,7 @@ func TestDegradesToAnotherUpstream(t *testing.T) {
 
 // Requests decided by the previous policy still find its upstreams. A bad URL changes nothing.
 func TestFallbacksFollowThePolicy(t *testing.T) {
-	transport := NewTransport(TransportOptions{})
-	t.Cleanup(transport.Close)
+	transport := newTransport(t, TransportOptions{})
 	f := NewFallbacks(Options{Transport: transport, Logger: discard()})
 	known := func(names ...string) (set string) {
 		for _, name := range names {

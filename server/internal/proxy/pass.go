@@ -73,11 +73,10 @@ func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
 	announced := len(res.Trailer)
 	a.begin(res)
 	if res.Body != http.NoBody {
+		defer res.Body.Close() // gives up what is left of it
 		if err := p.passBody(a, res, c); err != nil {
-			_ = res.Body.Close() // the answer is given up
 			panic(http.ErrAbortHandler)
 		}
-		_ = res.Body.Close() // it was read to its end, and now the trailers are known
 	}
 	if len(res.Trailer) == 0 {
 		return
@@ -96,7 +95,7 @@ func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
 func (p *Proxy) passBody(a *answer, res *http.Response, c *upstreamConn) error {
 	if c != nil {
 		c.serve(a)
-		defer c.leave(a)
+		defer c.desert(a)
 	}
 	piece := pieces.Get().(*[32 << 10]byte)
 	defer pieces.Put(piece)
@@ -109,7 +108,7 @@ func (p *Proxy) passBody(a *answer, res *http.Response, c *upstreamConn) error {
 		}
 		n, err := res.Body.Read(piece[:])
 		if err != nil && c != nil {
-			c.leave(a)
+			c.desert(a)
 		}
 		if n > 0 {
 			copied += int64(n)

@@ -28,6 +28,7 @@ func (c *upstreamConn) attempt(fd uintptr) bool {
 		case errors.Is(err, syscall.EAGAIN):
 			if err := c.flush(); err != nil {
 				r.n, r.err = 0, err
+				c.lost = true
 				return true
 			}
 			return false

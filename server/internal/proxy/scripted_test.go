@@ -194,10 +194,34 @@ var scripts = []struct {
 }
 
 // TestScripts plays answers of all kinds.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { playScripts(t, answering) }
+
+// TestScriptsByteByByte plays the short ones in as many packets as they have bytes.
+func TestScriptsByteByByte(t *testing.T) {
+	playScripts(t, func(text string, closes bool) func(*scripted, int64, net.Conn, *bufio.Reader) {
+		if len(text) > 1<<10 {
+			return answering(text, closes)
+		}
+		return func(s *scripted, _ int64, c net.Conn, in *bufio.Reader) {
+			for s.request(in) != nil {
+				for i := range len(text) {
+					if _, err := io.WriteString(c, text[i:i+1]); err != nil {
+						return
+					}
+				}
+				if closes {
+					return
+				}
+			}
+		}
+	})
+}
+
+func playScripts(t *testing.T, player func(text string, closes bool) func(*scripted, int64, net.Conn, *bufio.Reader)) {
+	t.Helper()
 	for _, c := range scripts {
 		t.Run(c.name, func(t *testing.T) {
-			s := script(t, answering(c.answer, c.closes))
+			s := script(t, player(c.answer, c.closes))
 			f := front(t, s.url, TransportOptions{}, nil)
 			body := ""
 			if c.method == http.MethodPut {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,7 +21,34 @@ import (
 // patience is how long tests wait for an event that must come.
 const patience = 10 * time.Second
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(bothPaths{m}) }
+
+// bothPaths runs all tests twice: with the direct path, and without it.
+type bothPaths struct{ *testing.M }
+
+// noDirect makes transports without a direct path.
+var noDirect bool
+
+// Run implements goleak.TestingM.
+func (b bothPaths) Run() int {
+	code := b.M.Run()
+	for _, once := range []string{"test.fuzz", "test.list", "test.bench"} {
+		if f := flag.Lookup(once); code != 0 || f != nil && f.Value.String() != "" {
+			return code
+		}
+	}
+	noDirect = true
+	return b.M.Run()
+}
+
+// newTransport returns a transport for the path under test.
+func newTransport(t testing.TB, o TransportOptions) *Transport {
+	t.Helper()
+	tr := NewTransport(o)
+	tr.direct = tr.direct && !noDirect
+	t.Cleanup(tr.Close)
+	return tr
+}
 
 // discard returns a logger that drops its records.
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -48,8 +76,7 @@ func handler(t *testing.T, target string, tr TransportOptions, change func(*Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := NewTransport(tr)
-	t.Cleanup(transport.Close)
+	transport := newTransport(t, tr)
 	o := Options{Upstream: u, Transport: transport, Logger: discard()}
 	if change != nil {
 		change(&o)

@@ -37,10 +37,15 @@ type TransportOptions struct {
 // maxAnswerHeader bounds the header of an upstream's answer.
 const maxAnswerHeader = 256 << 10
 
-// Transport carries requests to an upstream.
+// Transport carries requests to an upstream. Plain requests take the direct path, if the upstream speaks plain
+// HTTP/1.1. Package http carries the others.
 type Transport struct {
 	connect time.Duration
-	http    *http.Transport
+	// direct says that there is a direct path.
+	direct      bool
+	connections *connections
+	plain       *http.Transport // over the connections
+	secure      *http.Transport // over TLS
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -53,15 +58,21 @@ func NewTransport(o TransportOptions) *Transport {
 	if o.TLS == nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
+	direct := canReadRaw && o.Dial == nil
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}).DialContext
 	}
 	// The upstream answers whether it wants the body of a request with Expect: 100-continue.
 	permission := o.Answer
 	orElse(&permission, 24*time.Hour)
-	return &Transport{
+	t := &Transport{
 		connect: o.Connect,
-		http: &http.Transport{
+		direct:  direct,
+		connections: &connections{
+			dial: o.Dial, connect: o.Connect, answer: o.Answer, lasts: o.Idle, most: o.MaxConnections, unused: o.MaxIdle,
+			origins: map[string]*origin{},
+		},
+		secure: &http.Transport{
 			// No Proxy: requests go only to the configured upstream.
 			DialContext:            dialing(o.Dial),
 			TLSClientConfig:        o.TLS,
@@ -77,6 +88,14 @@ func NewTransport(o TransportOptions) *Transport {
 			ForceAttemptHTTP2:      true,
 		},
 	}
+	t.plain = t.secure.Clone()
+	t.plain.DialContext = t.connections.dialCounted
+	if t.direct && o.MaxConnections > 0 {
+		// Unused connections of package http cannot be closed for a request on the direct path. They end soon
+		// enough that such a request gets a connection in time.
+		t.plain.IdleConnTimeout = min(o.Idle, o.Connect/4)
+	}
+	return t
 }
 
 func orElse[T time.Duration | int | int64](v *T, fallback T) {
@@ -94,6 +113,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // carry sends one request. Interim answers go to the function interim, nil for nowhere. It returns the connection
 // too, if no other request uses it at the same time.
 func (t *Transport) carry(r *http.Request, interim func(status int, header http.Header) error) (*http.Response, *upstreamConn, error) {
+	if t.isDirect(r) {
+		if res, conn, ok, err := t.carryDirect(r, interim); ok {
+			return res, conn, err
+		}
+	}
 	// The transport's own limits begin with a dial. Without this timer, a request could wait
 	// forever for a connection to become free. The context ends with the context of the
 	// request, after its answer.
@@ -118,7 +142,11 @@ func (t *Transport) carry(r *http.Request, interim func(status int, header http.
 	if interim != nil {
 		trace.Got1xxResponse = func(status int, header textproto.MIMEHeader) error { return interim(status, http.Header(header)) }
 	}
-	res, err := t.http.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	carrier := t.plain
+	if r.URL.Scheme == "https" {
+		carrier = t.secure
+	}
+	res, err := carrier.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	timer.Stop()
 	if err != nil && errors.Is(context.Cause(ctx), errConnectTimeout) {
 		return nil, nil, errConnectTimeout
@@ -129,8 +157,16 @@ func (t *Transport) carry(r *http.Request, interim func(status int, header http.
 	if err != nil || res.ProtoMajor != 1 {
 		return res, nil, err
 	}
-	return res, conn.Load(), nil
+	c := conn.Load()
+	if res.StatusCode == http.StatusSwitchingProtocols && c != nil {
+		c.uncount() // it may last as long as the client
+	}
+	return res, c, nil
 }
 
 // Close closes the connections that are not in use.
-func (t *Transport) Close() { t.http.CloseIdleConnections() }
+func (t *Transport) Close() {
+	t.plain.CloseIdleConnections()
+	t.secure.CloseIdleConnections()
+	t.connections.close()
+}

@@ -14,6 +14,8 @@ import (
 type upstreamConn struct {
 	net.Conn
 	raw syscall.RawConn // nil if the connection has no descriptor
+	// leave is called when the connection ends, or when it is no longer counted; nil for nothing.
+	leave func()
 
 	// reading is the read under way. Only one goroutine reads at a time.
 	reading struct {
@@ -21,7 +23,8 @@ type upstreamConn struct {
 		n   int
 		err error
 	}
-	try func(fd uintptr) bool // upstreamConn.attempt, made once
+	try  func(fd uintptr) bool // upstreamConn.attempt, made once
+	lost bool                  // a read ended because the client could not get what was pending
 
 	mu      sync.Mutex
 	serving *answer // whose pending bytes leave before a read would block; nil for none
@@ -47,9 +50,9 @@ func (c *upstreamConn) serve(a *answer) {
 	c.serving = a
 }
 
-// leave ends what serve began. After it has returned, no read touches the answer. The connection may serve another
+// desert ends what serve began. After it has returned, no read touches the answer. The connection may serve another
 // answer already.
-func (c *upstreamConn) leave(a *answer) {
+func (c *upstreamConn) desert(a *answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.serving == a {
@@ -89,6 +92,20 @@ func (c *upstreamConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.reading.n, c.reading.err
+}
+
+// Close closes the connection.
+func (c *upstreamConn) Close() error {
+	err := c.Conn.Close()
+	c.uncount()
+	return err
+}
+
+// uncount makes the connection not count as one to the upstream.
+func (c *upstreamConn) uncount() {
+	if c.leave != nil {
+		c.leave()
+	}
 }
 
 // CloseWrite ends what is sent.

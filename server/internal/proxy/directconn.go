@@ -1,0 +1,301 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// directConn is a connection that this package keeps. It carries one request at a time, in the goroutine of the
+// request's handler.
+type directConn struct {
+	conn   *upstreamConn
+	origin *origin
+	since  time.Time // when it was kept
+	reused bool      // it has carried a request
+
+	// These belong to the request that the connection carries.
+	ctx      context.Context //nolint:containedctx // of the request
+	in       *bufio.Reader
+	heading  bool      // the final head of the answer has not arrived
+	answerBy time.Time // by then it must have arrived; zero for no bound
+	left     int64     // how many bytes of a head are accepted
+	got      bool      // something of the answer has arrived
+	lengths  lineCount // lines of the head that look like a Content-Length
+	failed   error     // why reads ended: the parsers of package http may report something else
+	stop     func() bool
+
+	sending struct {
+		bytes []byte
+		n     int
+		err   error
+		stale bool
+		peek  [1]byte
+	}
+	send1 func(fd uintptr) bool // directConn.sendOnce, made once
+
+	mu        sync.Mutex
+	until     time.Time // the deadline for reads; zero for none
+	cancelled bool      // the deadline has passed for good
+}
+
+// watchAfter is when the context of a request begins to be watched, at the earliest. Most answers come before, and
+// watching costs more than the deadline, which serves many requests. It is at most twice that.
+const watchAfter = 50 * time.Millisecond
+
+// Errors of the direct path.
+var (
+	errStale      = errors.New("proxy: the connection has ended, or the upstream has sent something unrequested")
+	errAnswerHead = errors.New("proxy: the head of the upstream's answer is too long")
+)
+
+// readers are the buffers of connections that carry requests. They have the size of http.Transport's.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
+
+func newDirectConn(o *origin, c net.Conn) *directConn {
+	d := &directConn{conn: newUpstreamConn(c), origin: o}
+	d.send1 = d.sendOnce
+	return d
+}
+
+// close closes the connection, so that another one may be made.
+func (d *directConn) close() {
+	d.hangUp()
+	d.origin.leave()
+}
+
+// hangUp closes the connection. It still counts, for the connection that replaces it.
+func (d *directConn) hangUp() { _ = d.conn.Close() } // nobody needs it any more
+
+// isStale reports whether something has arrived, or the connection has ended.
+func (d *directConn) isStale() bool {
+	if d.conn.raw == nil {
+		return true // nobody can know
+	}
+	stale := true
+	var peek [1]byte
+	err := d.conn.raw.Control(func(fd uintptr) { stale = !isQuiet(fd, peek[:]) })
+	return stale || err != nil
+}
+
+// begin sends the head of a request. If it returns errStale, nothing was sent.
+func (d *directConn) begin(ctx context.Context, head []byte, now time.Time) error {
+	d.ctx, d.got, d.heading, d.left, d.lengths, d.failed = ctx, false, true, maxAnswerHeader, lineCount{}, nil
+	s := &d.sending
+	s.bytes, s.n, s.err, s.stale = head, 0, nil, false
+	if d.conn.raw == nil {
+		s.stale = true
+		return errStale
+	}
+	err := d.conn.raw.Write(d.send1)
+	s.bytes = nil
+	switch {
+	case err != nil:
+		return err
+	case s.stale:
+		return errStale
+	case s.err != nil:
+		return s.err
+	}
+	if s.n < len(head) {
+		d.watch()
+		n, err := d.conn.Conn.Write(head[s.n:])
+		s.n += n
+		if err != nil {
+			if d.ctx.Err() != nil {
+				return context.Cause(d.ctx)
+			}
+			return err
+		}
+		now = time.Now()
+	}
+	d.in = readers.Get().(*bufio.Reader)
+	d.in.Reset(d)
+	if passageOf(ctx) != nil {
+		d.watch() // requests that outlast their clients are bounded at once
+	}
+	d.await(now)
+	return nil
+}
+
+// await sets the deadlines for an answer to a request that has been sent.
+func (d *directConn) await(now time.Time) {
+	limit := d.origin.all.answer
+	d.answerBy = time.Time{}
+	if limit > 0 {
+		d.answerBy = now.Add(limit)
+	}
+	switch left := d.until.Sub(now); {
+	case d.stop != nil:
+		d.setDeadline(d.answerBy)
+	case limit > 0 && limit < 2*watchAfter:
+		d.setDeadline(d.answerBy)
+	case left < watchAfter || left > 2*watchAfter:
+		d.setDeadline(now.Add(2 * watchAfter))
+	}
+}
+
+// setDeadline sets the deadline for reads, unless the request was cancelled.
+func (d *directConn) setDeadline(at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cancelled {
+		return
+	}
+	d.until = at
+	_ = d.conn.SetReadDeadline(at) // it fails if the connection is closed, and then reads fail too
+}
+
+// watch ends the request when its context ends.
+func (d *directConn) watch() {
+	if d.stop == nil {
+		d.stop = context.AfterFunc(d.ctx, d.cancel)
+	}
+}
+
+// cancel ends all reads and writes.
+func (d *directConn) cancel() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cancelled = true
+	_ = d.conn.SetDeadline(past) // it fails if the connection is closed
+}
+
+// overdue is called when the deadline for reads has passed. Nil means that the read may go on, under another one.
+func (d *directConn) overdue() error {
+	if d.ctx.Err() != nil {
+		return context.Cause(d.ctx)
+	}
+	if d.heading && !d.answerBy.IsZero() && !time.Now().Before(d.answerBy) {
+		return os.ErrDeadlineExceeded
+	}
+	d.watch()
+	if d.heading {
+		d.setDeadline(d.answerBy)
+	} else {
+		d.setDeadline(time.Time{})
+	}
+	return nil
+}
+
+// Read reads what the upstream sends.
+func (d *directConn) Read(p []byte) (int, error) {
+	if d.heading {
+		if d.left <= 0 {
+			d.failed = errAnswerHead
+			return 0, d.failed
+		}
+		p = p[:min(int64(len(p)), d.left)]
+	}
+	for {
+		n, err := d.conn.Read(p)
+		if n > 0 {
+			d.got = true
+			if d.heading {
+				d.left -= int64(n)
+				d.lengths.scan(p[:n])
+			}
+		}
+		if err == nil || d.conn.lost || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if d.failed = d.overdue(); d.failed != nil {
+			return n, d.failed
+		}
+	}
+}
+
+// answer reads the answer up to its body. Interim answers go to a function.
+func (d *directConn) answer(r *http.Request, interim func(status int, header http.Header) error) (*http.Response, error) {
+	for {
+		res, err := http.ReadResponse(d.in, r)
+		if err != nil {
+			return nil, cmp.Or(d.failed, err)
+		}
+		if res.StatusCode/100 != 1 || res.StatusCode == http.StatusSwitchingProtocols {
+			d.heading = false
+			if d.stop != nil {
+				d.setDeadline(time.Time{})
+			}
+			return res, nil
+		}
+		if interim == nil {
+			continue
+		}
+		if err := interim(res.StatusCode, res.Header); err != nil {
+			return nil, err
+		}
+		d.left = maxAnswerHeader
+	}
+}
+
+// end ends the request. The connection is kept if it can carry another one, and nothing else has arrived.
+func (d *directConn) end(keep bool) {
+	if clean := d.release(); !keep || !clean {
+		d.close()
+		return
+	}
+	d.reused = true
+	d.origin.keep(d)
+}
+
+// release ends what belongs to the request. It reports whether nothing else has arrived, and whether no deadline of the
+// request will pass later.
+func (d *directConn) release() (clean bool) {
+	clean = true
+	if d.in != nil {
+		clean = d.in.Buffered() == 0
+		d.in.Reset(nil)
+		readers.Put(d.in)
+		d.in = nil
+	}
+	if d.stop != nil {
+		clean = d.stop() && clean
+		d.stop = nil
+	}
+	d.ctx = nil
+	d.conn.release()
+	return clean
+}
+
+// lineCount counts the lines that begin as a Content-Length header does.
+type lineCount struct {
+	n       int
+	matched int // how many bytes of lengthLine came last
+}
+
+// lengthLine is the beginning of such a line, in lower case.
+const lengthLine = "\ncontent-length"
+
+// scan counts the lines in what has arrived.
+func (c *lineCount) scan(p []byte) {
+	for len(p) > 0 {
+		if c.matched == 0 {
+			i := bytes.IndexByte(p, '\n')
+			if i < 0 {
+				return
+			}
+			c.matched, p = 1, p[i+1:]
+			continue
+		}
+		b := p[0]
+		if 'A' <= b && b <= 'Z' {
+			b |= 0x20
+		}
+		if b != lengthLine[c.matched] {
+			c.matched = 0 // and the byte may be a line end
+			continue
+		}
+		p = p[1:]
+		if c.matched++; c.matched == len(lengthLine) {
+			c.n, c.matched = c.n+1, 0
+		}
+	}
+}
