@@ -50,13 +50,14 @@ func (a *App) listen(limited http.Handler) error {
 	waiting := small
 	waiting.write = 0 // an answer may wait for a delay
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
-	clients := a.callerAccess(RESP, f.Listen.RESP)
+	clients, gateways := a.callerAccess(RESP, f.Listen.RESP), a.callerAccess(GRPC, f.Listen.GRPC)
 	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
 		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
 		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
 		{Auth, f.Listen.Auth, "http", forWeb, nil, serving(waiting, auth, nil)},
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
+		{GRPC, f.Listen.GRPC, "grpc", []string{"h2"}, gateways, a.openGRPC(gateways)},
 		{RESP, f.Listen.RESP, "redis", nil, clients, a.openRESP(ctx, clients)},
 	}
 	for i := range all {

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/grpcserver"
+	"github.com/sluicehq/sluice/server/internal/rls"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
+)
+
+// answerMargin is how long before a caller's deadline a store on another machine must have decided: the time that the
+// answer needs.
+const answerMargin = 5 * time.Millisecond
+
+// openGRPC returns how the listener for gRPC is made.
+func (a *App) openGRPC(callers *access.Rules) func(*tls.Config) (protocol, error) {
+	return func(config *tls.Config) (protocol, error) {
+		limits, err := a.rateLimitService()
+		if err != nil {
+			return nil, err
+		}
+		f := a.file
+		o := grpcserver.Options{
+			Services:    []grpcserver.Service{{Desc: limits.Desc(), Impl: limits}},
+			Descriptors: limits.Descriptors(),
+			TLS:         config, Ready: a.Ready,
+			MaxMessage: int(f.HTTP.MaxBodySize), MaxHeader: uint32(min(f.HTTP.MaxHeaderSize, maxHeaderList)),
+			HandshakeTimeout: f.HTTP.HeaderTimeout, CallTimeout: f.HTTP.ReadTimeout, IdleTimeout: f.HTTP.IdleTimeout,
+			Logger: a.logger,
+		}
+		if callers.NeedsToken() {
+			o.Verify = callers.Verify
+		}
+		return grpcserver.New(o)
+	}
+}
+
+// maxHeaderList bounds the metadata of a call, in bytes.
+const maxHeaderList = 1 << 24
+
+// rateLimitService makes Envoy's rate limit service.
+func (a *App) rateLimitService() (*rls.Service, error) {
+	headers, err := httplimit.NewHeaders(headersOf(a.file))
+	if err != nil {
+		return nil, err
+	}
+	o := rls.Options{
+		Decider:   a.engine.decider.Rules(),
+		OnVerdict: a.engine.answered(telemetry.EdgeRLS),
+		OnError:   a.storeFailed,
+		Headers:   headers,
+		RequestHeaders: func(v *policy.Verdict) http.Header {
+			set, _ := a.engine.decider.PassedHeaders(&http.Request{Header: http.Header{}}, v)
+			return set
+		},
+		MaxMessage: int64(a.file.HTTP.MaxBodySize),
+	}
+	if a.redis != nil {
+		o.Margin = answerMargin
+	}
+	return rls.New(o)
+}
