@@ -51,6 +51,9 @@ func (f *File) exactBeside(i int) int {
 	return slices.IndexFunc(f.Rules, func(r Rule) bool {
 		everything := reflect.ValueOf(r.Match).IsZero() || reflect.DeepEqual(r.Match, f.Rules[i].Match)
 		skips := r.Allow != nil || slices.ContainsFunc(r.Key, func(k KeyPart) bool { return k.OnMissing == policy.MissingSkip })
+		if r.Descriptor != nil || f.Rules[i].Descriptor != nil {
+			return false // one rule applies to each descriptor
+		}
 		return everything && !skips && !r.Hybrid.given() && len(r.limitsGiven()) > 0
 	})
 }

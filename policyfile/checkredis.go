@@ -31,7 +31,7 @@ func (f *File) checkStore(s *source) {
 
 // followKey is follow at the position of the setting's name.
 func (s *source) followKey(path, problem, suggestion string) {
-	if pos, ok := s.keys[path]; ok && !s.at[path] {
+	if pos, ok := s.keys[s.given(path)]; ok && !s.at[path] {
 		s.reportAt(pos, path, problem, suggestion)
 		return
 	}

@@ -72,6 +72,9 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
 	defer done()
 	d.values[path] = position(n)
 	if _, null := n.(*ast.NullNode); null {
+		if d.foreign {
+			return
+		}
 		d.broken[path] = true
 		d.report(path, "has no value", "give one, or remove the line")
 		return
@@ -99,6 +102,8 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
 	case reflect.Bool:
 		if b, ok := n.(*ast.BoolNode); ok {
 			v.SetBool(b.Value)
+		} else if word, ok := d.oldBool(n); ok {
+			v.SetBool(word)
 		} else {
 			d.wrong(path, n, "true or false")
 		}
@@ -179,6 +184,10 @@ func (d *decoder) text(path string, n ast.Node) (string, bool) {
 		return s.Value, true
 	case *ast.LiteralNode:
 		return s.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		if d.foreign {
+			return n.GetToken().Value, true
+		}
 	}
 	if t := n.GetToken(); t != nil && !isMapping(n) && t.Type != token.SequenceStartType && t.Type != token.SequenceEntryType {
 		d.report(path, fmt.Sprintf("is %s, and a text is wanted", show(path, n)), "put quotes around it")
@@ -186,6 +195,21 @@ func (d *decoder) text(path string, n ast.Node) (string, bool) {
 		d.wrong(path, n, "a text")
 	}
 	return "", false
+}
+
+// oldBool reads a word that YAML 1.1 takes for true or false, in a foreign file.
+func (d *decoder) oldBool(n ast.Node) (value, ok bool) {
+	text, isText := n.(*ast.StringNode)
+	if !isText || !d.foreign {
+		return false, false
+	}
+	switch strings.ToLower(text.Value) {
+	case "yes", "on", "y":
+		return true, true
+	case "no", "off", "n":
+		return false, true
+	}
+	return false, false
 }
 
 // integer reads a whole number, which is never negative here.
@@ -322,6 +346,9 @@ func (d *decoder) object(path string, n ast.Node, v reflect.Value) {
 			}
 		case path == "" && strings.HasPrefix(p.name, "x-"):
 			// Free for YAML anchors.
+		case d.foreign && envoyKeys[p.name] && strings.HasPrefix(v.Type().Name(), "envoy"):
+			d.keys[at] = position(p.key)
+			d.warn(at, "has no effect here", misplaced(p.name))
 		default:
 			known := accepted(v.Type())
 			suggestion := didYouMean(p.name, known)

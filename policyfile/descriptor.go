@@ -173,15 +173,10 @@ func (s *source) idleIf(condition bool, path string, given bool, problem, sugges
 
 // warnDescriptors warns of settings that gateways which send descriptors do not use.
 func (f *File) warnDescriptors(s *source) {
-	any := len(f.Domains) > 0
-	at := "domains"
 	for i := range f.Rules {
 		r, path := &f.Rules[i], fmt.Sprintf("rules[%d]", i)
 		if r.Descriptor == nil {
 			continue
-		}
-		if !any {
-			any, at = true, path+".descriptor"
 		}
 		const problem, remedy = "is given, and a gateway that sends descriptors writes the answers itself", "remove it, or configure the answer in the gateway"
 		w := &r.WhenLimited
@@ -189,6 +184,16 @@ func (f *File) warnDescriptors(s *source) {
 		s.idle(path+".when_limited.body", w.Body != "", problem, remedy)
 		s.idle(path+".when_limited.file", w.File != "", problem, remedy)
 		s.idle(path+".when_limited.upstream", w.Upstream != "", problem, remedy)
+	}
+}
+
+// warnListener warns of rules for descriptors that no gateway can send.
+func (f *File) warnListener(s *source) {
+	any, at := len(f.Domains) > 0, "domains"
+	for i := range f.Rules {
+		if !any && f.Rules[i].Descriptor != nil {
+			any, at = true, fmt.Sprintf("rules[%d].descriptor", i)
+		}
 	}
 	if any && f.Listen.GRPC.Off() && f.Listen.JSON.Off() {
 		s.followKey(at, "is given, and no listener answers calls with descriptors", "give listen: {grpc: 127.0.0.1:8082}, or remove the rule")

@@ -162,8 +162,8 @@ func (f *File) Warnings() Errors {
 	if f.Store.Redis == nil && s.has("on_store_error") {
 		s.followKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")
 	}
-	f.warnHybrid(s)
-	f.warnDescriptors(s)
+	f.warnRules(s)
+	f.warnListener(s)
 	f.warnGateways(s)
 	for i := range f.Classes {
 		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))
@@ -171,9 +171,27 @@ func (f *File) Warnings() Errors {
 	for i := range f.Rules {
 		f.Rules[i].Match.unknownMethods(s, fmt.Sprintf("rules[%d].match", i))
 	}
-	if len(s.errs) == 0 {
+	s.errs.sort(s.name)
+	all := s.errs
+	for _, part := range f.parts {
+		all = append(all, part.source.warnings...)
+		p := *part
+		p.Store = f.Store
+		own := p.blank()
+		p.warnRules(own)
+		own.errs.sort(own.name)
+		all = append(all, own.errs...)
+	}
+	if len(all) == 0 {
 		return nil
 	}
-	s.errs.sort(s.name)
-	return s.errs
+	return all
+}
+
+// warnRules warns of settings of rules. The rules of a folder are in its files.
+func (f *File) warnRules(s *source) {
+	if len(f.parts) == 0 {
+		f.warnHybrid(s)
+		f.warnDescriptors(s)
+	}
 }

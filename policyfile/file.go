@@ -73,6 +73,7 @@ type File struct {
 
 	source   *source
 	included included
+	parts    []*File // the files of a folder that LoadEnvoy read
 }
 
 // unknown has a remedy for a setting that belongs elsewhere.

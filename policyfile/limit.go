@@ -135,7 +135,7 @@ func (l *Limit) foreign(s *source, path string, known []string) (fit bool) {
 				owners = append(owners, a)
 			}
 		}
-		pos, ok := s.keys[at]
+		pos, ok := s.keys[s.given(at)]
 		if !ok {
 			pos = s.find(at)
 		}

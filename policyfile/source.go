@@ -22,6 +22,41 @@ type source struct {
 	errs   Errors
 	at     map[string]bool // the paths of mistakes, and of all settings around them
 	broken map[string]bool // paths whose values could not be read
+	// foreign says that the file is of github.com/envoyproxy/ratelimit. Settings may be null then, and texts may be
+	// numbers.
+	foreign bool
+	// aliases are the settings of a foreign file, by the settings that were made from them.
+	aliases  map[string]string
+	warnings Errors // of a foreign file
+}
+
+// alias records from which setting of a foreign file another one, with all settings in it, was made.
+func (s *source) alias(path, from string) {
+	if s.aliases == nil {
+		s.aliases = map[string]string{}
+	}
+	s.aliases[path] = from
+}
+
+// given returns the setting that the file has in place of another one.
+func (s *source) given(path string) string {
+	for p := path; p != "" && len(s.aliases) > 0; p = parent(p) {
+		if from, ok := s.aliases[p]; ok {
+			return from + path[len(p):]
+		}
+	}
+	return path
+}
+
+// warn adds a warning at a setting of a foreign file.
+func (s *source) warn(path, problem, suggestion string) {
+	pos, ok := s.keys[path]
+	if !ok {
+		pos = s.find(path)
+	}
+	if len(s.warnings) < maxErrors {
+		s.warnings = append(s.warnings, &Error{File: s.name, Pos: pos, Path: path, Problem: problem, Suggestion: suggestion, Source: s.line(pos.Line)})
+	}
 }
 
 func newSource(name string, data []byte) *source {
@@ -62,7 +97,7 @@ func (s *source) reportAt(pos Pos, path, problem, suggestion string) {
 		return
 	}
 	s.errs = append(s.errs, &Error{
-		File: s.name, Pos: pos, Path: path, Problem: problem, Suggestion: suggestion, Source: s.line(pos.Line),
+		File: s.name, Pos: pos, Path: s.given(path), Problem: problem, Suggestion: suggestion, Source: s.line(pos.Line),
 	})
 }
 
@@ -83,7 +118,7 @@ func (s *source) err() error {
 
 // find returns the position of a setting.
 func (s *source) find(path string) Pos {
-	for p := path; ; p = parent(p) {
+	for p := s.given(path); ; p = parent(p) {
 		if pos, ok := s.values[p]; ok {
 			return pos
 		}
@@ -95,7 +130,7 @@ func (s *source) find(path string) Pos {
 
 // has reports whether the file has a setting.
 func (s *source) has(path string) bool {
-	_, ok := s.keys[path]
+	_, ok := s.keys[s.given(path)]
 	return ok
 }
 

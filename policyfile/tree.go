@@ -68,7 +68,11 @@ func (s *source) tree(data []byte) ast.Node {
 		}
 	}
 	if root == nil {
-		s.reportAt(Pos{1, 1}, "", "the file is empty", `begin with "version: 1"`)
+		begin := `begin with "version: 1"`
+		if s.foreign {
+			begin = "begin with domain"
+		}
+		s.reportAt(Pos{1, 1}, "", "the file is empty", begin)
 	}
 	return root
 }

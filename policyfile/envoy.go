@@ -1,0 +1,120 @@
+package policyfile
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// envoyFile is a configuration file of github.com/envoyproxy/ratelimit: the tree of one domain. Settings that its
+// own server does not have are named in the comments as ours.
+type envoyFile struct {
+	Domain      string            `yaml:"domain"`
+	Descriptors []envoyDescriptor `yaml:"descriptors"`
+}
+
+// envoyDescriptor is one level of the tree.
+type envoyDescriptor struct {
+	Key            string            `yaml:"key"`
+	Value          string            `yaml:"value"`
+	RateLimit      *envoyRateLimit   `yaml:"rate_limit"`
+	Descriptors    []envoyDescriptor `yaml:"descriptors"`
+	ShadowMode     bool              `yaml:"shadow_mode"`
+	QuotaMode      bool              `yaml:"quota_mode"`
+	DetailedMetric bool              `yaml:"detailed_metric"`
+	ValueToMetric  bool              `yaml:"value_to_metric"`
+	ShareThreshold bool              `yaml:"share_threshold"`
+	Metadata       Metadata          `yaml:"metadata"`
+
+	// Ours: the settings of a Rule, for the rate_limit beside them.
+	Limits       []Limit         `yaml:"limits"`
+	Candidate    Candidates      `yaml:"candidate"`
+	Overrides    Overrides       `yaml:"overrides"`
+	Allow        *List           `yaml:"allow"`
+	Deny         *List           `yaml:"deny"`
+	Cost         Cost            `yaml:"cost"`
+	Floor        int64           `yaml:"floor"`
+	Hybrid       Hybrid          `yaml:"hybrid"`
+	Ban          *Ban            `yaml:"ban"`
+	WhenLimited  WhenLimited     `yaml:"when_limited"`
+	OnStoreError policy.Fallback `yaml:"on_store_error"`
+}
+
+// envoyRateLimit is a limit.
+type envoyRateLimit struct {
+	RequestsPerUnit int64           `yaml:"requests_per_unit"`
+	Unit            string          `yaml:"unit"`
+	Unlimited       bool            `yaml:"unlimited"`
+	Name            string          `yaml:"name"`
+	Replaces        []envoyReplaces `yaml:"replaces"`
+
+	// Ours: the numbers of a Limit. Without an algorithm, the limit is a fixed_window.
+	UnitMultiplier int64         `yaml:"unit_multiplier"`
+	Algorithm      string        `yaml:"algorithm"`
+	Burst          int64         `yaml:"burst"`
+	Debt           int64         `yaml:"debt"`
+	WarmUp         time.Duration `yaml:"warm_up"`
+	ColdFactor     int64         `yaml:"cold_factor"`
+	Queue          int64         `yaml:"queue"`
+	Undelayed      int64         `yaml:"undelayed"`
+	Starts         string        `yaml:"starts"`
+	Calendar       string        `yaml:"calendar"`
+	Zone           string        `yaml:"zone"`
+	Cells          int           `yaml:"cells"`
+	MinInterval    time.Duration `yaml:"min_interval"`
+	CountDenied    bool          `yaml:"count_denied"`
+}
+
+// envoyReplaces names a limit that another one replaces.
+type envoyReplaces struct {
+	Name string `yaml:"name"`
+}
+
+// envoyKeys are the settings that the other server accepts at any level, and ignores where they do not belong.
+var envoyKeys = map[string]bool{
+	"domain": true, "key": true, "value": true, "descriptors": true, "rate_limit": true, "unit": true, "requests_per_unit": true,
+	"unlimited": true, "shadow_mode": true, "quota_mode": true, "name": true, "replaces": true, "detailed_metric": true,
+	"value_to_metric": true, "share_threshold": true, "metadata": true,
+}
+
+// envoyUnits are the periods of units, by their names in lower case.
+var envoyUnits = map[string]time.Duration{
+	"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour,
+	"month": 30 * 24 * time.Hour, "year": 365 * 24 * time.Hour,
+}
+
+// misplaced returns where a setting belongs that the other server ignores here.
+func misplaced(name string) string {
+	switch name {
+	case "unit", "requests_per_unit", "unlimited", "name", "replaces":
+		return "put it under rate_limit, or remove it"
+	case "domain":
+		return "remove it: the domain is the first setting of the file"
+	case "descriptors", "key", "value", "rate_limit":
+		return "put it into a list of descriptors, or remove it"
+	default:
+		return "put it beside rate_limit, or remove it"
+	}
+}
+
+// limit returns the limit of a descriptor.
+func (l *envoyRateLimit) limit(period time.Duration) *Limit {
+	n := &Limit{
+		Algorithm: l.Algorithm, Rate: sluice.Per(l.RequestsPerUnit, period),
+		Burst: l.Burst, Debt: l.Debt, WarmUp: l.WarmUp, ColdFactor: l.ColdFactor, Queue: l.Queue, Undelayed: l.Undelayed,
+		Starts: l.Starts, Calendar: l.Calendar, Zone: l.Zone, Cells: l.Cells, MinInterval: l.MinInterval, CountDenied: l.CountDenied,
+	}
+	if n.Algorithm == "" {
+		n.Algorithm = "fixed_window"
+	}
+	return n
+}
+
+// given reports whether a limit has numbers of ours.
+func (l *envoyRateLimit) given() bool {
+	rest := *l
+	rest.RequestsPerUnit, rest.Unit, rest.Unlimited, rest.Name, rest.Replaces, rest.UnitMultiplier = 0, "", false, "", nil, 0
+	return fmt.Sprintf("%+v", rest) != fmt.Sprintf("%+v", envoyRateLimit{})
+}

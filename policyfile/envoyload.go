@@ -1,0 +1,149 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// EnvoyOptions say how the files of github.com/envoyproxy/ratelimit are read.
+type EnvoyOptions struct {
+	// MergeDomains lets several files add to one domain, as MERGE_DOMAIN_CONFIG does there.
+	MergeDomains bool
+	// Quota makes all limits quotas, as QUOTA_MODE does there.
+	Quota bool
+}
+
+// The bounds of a folder of files.
+const (
+	maxEnvoyFiles = 1000
+	maxEnvoyDepth = 8 // of folders within folders
+)
+
+// LoadEnvoy reads the configuration of github.com/envoyproxy/ratelimit: all files of a folder and the folders in it
+// whose names end in .yaml or .yml. Other names, and names that begin with a dot, are skipped. The rules of the result
+// do what the files say; all other settings are defaults. If the files have mistakes, the error is an Errors. Names of
+// other files, such as a list of keys, begin at the folder.
+func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
+	names, err := envoyFiles(folder, 0)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("policyfile: %w", err)
+	case len(names) == 0:
+		return nil, fmt.Errorf("policyfile: %s has no file whose name ends in .yaml or .yml; give the folder of the configuration files", folder)
+	case len(names) > maxEnvoyFiles:
+		return nil, fmt.Errorf("policyfile: %s has %d files; the most is %d", folder, len(names), maxEnvoyFiles)
+	}
+	base, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, fmt.Errorf("policyfile: %w", err)
+	}
+	r := &envoyReader{options: o, domains: map[string]string{}, seen: map[string]map[string]bool{}}
+	all := Default()
+	all.source, all.included.folder = newSource(folder, nil), base
+	all.source.keys["version"] = Pos{} // files of the other server have none
+	var errs Errors
+	for _, name := range names {
+		part, err := r.read(name, base)
+		var bad Errors
+		switch {
+		case errors.As(err, &bad):
+			errs = append(errs, bad...)
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("policyfile: %w", err)
+		}
+		all.Rules = append(all.Rules, part.Rules...)
+		if domain := part.Domains[0]; !slices.Contains(all.Domains, domain) {
+			all.Domains = append(all.Domains, domain)
+		}
+		all.parts = append(all.parts, part)
+	}
+	if len(errs) > 0 {
+		return nil, errs[:min(len(errs), maxErrors)]
+	}
+	s := all.blank()
+	all.compile(s)
+	return all, s.err()
+}
+
+// envoyFiles returns the files of a folder, and of the folders in it.
+func envoyFiles(folder string, depth int) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // Kubernetes keeps its own folders under such names
+		}
+		path := filepath.Join(folder, e.Name())
+		info, err := os.Stat(path) // follows links
+		if err != nil {
+			return nil, err
+		}
+		switch ext := strings.ToLower(filepath.Ext(path)); {
+		case info.IsDir() && depth < maxEnvoyDepth:
+			inner, err := envoyFiles(path, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, inner...)
+		case info.Mode().IsRegular() && (ext == ".yaml" || ext == ".yml"):
+			names = append(names, path)
+		}
+	}
+	return names, nil
+}
+
+// read reads one file. Its rules are the part of the whole configuration that errors and warnings of the file are
+// about.
+func (r *envoyReader) read(name, folder string) (*File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	if err != nil {
+		return nil, err
+	}
+	return r.parse(name, data, folder)
+}
+
+// parse is read for the content of a file.
+func (r *envoyReader) parse(name string, data []byte, folder string) (*File, error) {
+	s := newSource(name, data)
+	s.foreign = true
+	root := s.tree(data)
+	if root == nil {
+		return nil, s.err()
+	}
+	var given envoyFile
+	s.decode(root, &given)
+	if s.full() {
+		return nil, s.err()
+	}
+	p := &envoyPart{envoyReader: r, source: s, domain: given.Domain, file: Default()}
+	p.file.source, p.file.included.folder, p.file.Domains = s, folder, []string{given.Domain}
+	switch other := r.domains[given.Domain]; {
+	case given.Domain == "":
+		s.follow("domain", "is missing", "begin the file with the domain that Envoy names")
+		return nil, s.err()
+	case other != "" && !r.options.MergeDomains:
+		s.follow("domain", fmt.Sprintf("%s is the domain of %s too", quote(given.Domain), other), "put both into one file, or set MERGE_DOMAIN_CONFIG=true")
+	}
+	r.domains[given.Domain] = name
+	for i := range given.Descriptors {
+		p.add(&given.Descriptors[i], fmt.Sprintf("descriptors[%d]", i), nil)
+	}
+	if len(s.errs) == 0 {
+		p.file.compile(s)
+		p.file.checkEffects(s)
+	}
+	return p.file, s.err()
+}
