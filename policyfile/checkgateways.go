@@ -20,6 +20,9 @@ func (f *File) warnGateways(s *source) {
 	}
 	at := strings.Join(on, " and ")
 	for i := range f.Rules {
+		if f.Rules[i].Descriptor != nil {
+			continue
+		}
 		f.Rules[i].warnGateway(s, fmt.Sprintf("rules[%d]", i), at)
 	}
 }
