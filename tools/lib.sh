@@ -64,22 +64,33 @@ need() {
 	fi
 }
 
-# need_flask makes sure that there is a Python with Flask: the system's, or the one in PATH.
-need_flask() {
-	local python
+# need_python MODULE PACKAGE makes sure that there is a Python with a module: the system's, or the one in PATH.
+need_python() {
+	local python module=$1 package=$2
 	for round in found installed; do
 		for python in /usr/bin/python3 python3; do
-			if "$python" -c 'import flask' 2>/dev/null; then
+			if "$python" -c "import $module" 2>/dev/null; then
 				return
 			fi
 		done
 		[ "$round" = found ] || break
 		if [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ]; then
-			say "installing python3-flask"
-			install_packages python3-flask
+			say "installing $package"
+			install_packages "$package"
 		fi
 	done
-	die "no Python has Flask: install it (Debian: apt-get install python3-flask; elsewhere the package that provides flask for python3)"
+	die "no Python has $module: install it (Debian: apt-get install $package; elsewhere the package that provides $module for python3)"
+}
+
+# need_php makes sure that PHP has its client for Redis.
+need_php() {
+	need php php-cli php-redis
+	if ! php -r 'exit(class_exists("Redis") ? 0 : 1);'; then
+		[ -e /etc/debian_version ] && [ "$(id -u)" = 0 ] || die "PHP has no client for Redis: install it (Debian: apt-get install php-redis; elsewhere phpredis)"
+		say "installing php-redis"
+		install_packages php-redis
+		php -r 'exit(class_exists("Redis") ? 0 : 1);' || die "PHP still has no client for Redis: install phpredis"
+	fi
 }
 
 # need_libfaketime makes sure that there is a libfaketime, where checks/redistest looks for it.

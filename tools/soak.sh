@@ -41,7 +41,7 @@ PATH=$PATH:/usr/sbin
 need nginx nginx
 need haproxy haproxy
 need node nodejs
-need_flask
+need_python flask python3-flask
 say "attacks on real services, $times times"
 SLUICE_SOAK=$times go -C checks test -v -count 1 -timeout 24h -run '^TestNothingGetsPast$' ./threats
 

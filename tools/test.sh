@@ -21,7 +21,11 @@ PATH=$PATH:/usr/sbin
 need nginx nginx
 need haproxy haproxy
 need node nodejs
-need_flask
+need_python flask python3-flask
+# checks/protocols has clients of Redis in several languages.
+need redis-cli redis-tools
+need_python redis python3-redis
+need_php
 # checks/hybrid gives a server a wrong clock.
 need_libfaketime
 

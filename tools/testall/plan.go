@@ -42,6 +42,7 @@ var plain = map[string]string{
 	"checks/linearizable":        "most of the work is the checker of histories; the tests of memory find races",
 	"checks/peers":               "code of other projects",
 	"checks/promises":            "reads the documentation",
+	"checks/protocols":           "the servers and clients under test are other processes",
 	"checks/redistest":           "a harness; the packages that use it run with the detector",
 	"checks/servers":             "the servers under test are other processes",
 	"checks/vectors":             "one goroutine replays a vector",
