@@ -49,7 +49,7 @@ func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) erro
 		return nil
 	}
 	answer := &v.Rule.WhenLimited
-	wait := waitOf(w.Header(), retryAfter(v))
+	wait := waitOf(w.Header(), RetryAfter(v))
 	content, contentType, err := body(answer, wait, v.Rule.Name)
 	if err != nil || content == nil {
 		setHeader(w.Header(), answer, wait, v.Rule.Name)

@@ -104,6 +104,25 @@ func (c *ClientIP) Addr(r *http.Request) (netip.Addr, bool) {
 	return a, a.IsValid()
 }
 
+// AddrOf returns the address of the client of a request of another protocol than net/http's. peer is
+// the address of the peer, invalid for a Unix domain socket. lines returns all lines of a header.
+func (c *ClientIP) AddrOf(peer netip.Addr, lines func(header string) []string) (netip.Addr, bool) {
+	peer = peer.Unmap().WithZone("")
+	if !c.believes(peer) {
+		return peer, peer.IsValid()
+	}
+	a, _ := c.listed(peer, "", lines(c.header))
+	return a, a.IsValid()
+}
+
+// IPv6Prefix returns how many bits of an IPv6 address make the key of a Part.
+func (c *ClientIP) IPv6Prefix() int {
+	if c == nil {
+		return defaultPrefix
+	}
+	return c.prefix
+}
+
 // TrustsPeer reports whether a request comes from one of the trusted proxies itself, for PolicyOptions.TrustMarks.
 func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 	addr, _ := parseNode(r.RemoteAddr)
@@ -112,10 +131,7 @@ func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 
 // Part is the client's address as a part of a key. Only the prefix of an IPv6 address counts.
 func (c *ClientIP) Part(missing Missing) Part {
-	prefix := defaultPrefix
-	if c != nil {
-		prefix = c.prefix
-	}
+	prefix := c.IPv6Prefix()
 	p := newPart(policy.FromClientIP, "", missing, func(r *http.Request) (string, bool) {
 		a, text := c.find(r)
 		switch {
@@ -150,10 +166,20 @@ func prefixText(a netip.Addr, bits int) string {
 // find returns the address, and its text if the text is part of the request and the only spelling.
 func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 	addr, text := parseNode(r.RemoteAddr)
-	if c == nil || len(c.trusted) == 0 && !c.unix || !c.trusts(addr) {
+	if !c.believes(addr) {
 		return addr, text
 	}
-	lines := r.Header[c.header]
+	return c.listed(addr, text, r.Header[c.header])
+}
+
+// believes reports whether the header of a peer is read.
+func (c *ClientIP) believes(peer netip.Addr) bool {
+	return c != nil && (len(c.trusted) > 0 || c.unix) && c.trusts(peer)
+}
+
+// listed returns the address in the lines that a trusted peer sent, and its text as find does. addr and
+// text are the peer's.
+func (c *ClientIP) listed(addr netip.Addr, text string, lines []string) (netip.Addr, string) {
 	if len(lines) == 0 {
 		return addr, text // the proxy's own request
 	}

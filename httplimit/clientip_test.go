@@ -347,3 +347,24 @@ func TestAddressSpellings(t *testing.T) {
 		t.Errorf("two IPv4 addresses have one key, %q", a)
 	}
 }
+
+// Another protocol gets the address that net/http gets.
+func TestAddrOf(t *testing.T) {
+	c := clientIP(t, httplimit.ClientIPOptions{TrustedProxies: proxies(t, "10.0.0.0/8"), TrustUnix: true, IPv6Prefix: 56})
+	for _, remote := range []string{"10.0.0.1", "192.0.2.1", "2001:db8::1", "::ffff:10.0.0.1", "fe80::1%eth0", ""} {
+		for _, lines := range [][]string{nil, {"203.0.113.1"}, {"6.6.6.6", "203.0.113.1, 10.0.0.2"}, {"nonsense"}} {
+			for _, c := range []*httplimit.ClientIP{c, nil} {
+				r := &http.Request{RemoteAddr: remote, Header: http.Header{httplimit.XForwardedFor: lines}}
+				peer, _ := netip.ParseAddr(remote)
+				want, wantOK := c.Addr(r)
+				got, ok := c.AddrOf(peer, func(header string) []string { return r.Header[header] })
+				if got != want || ok != wantOK {
+					t.Errorf("%s, %q: %v, %v; want %v, %v", remote, lines, got, ok, want, wantOK)
+				}
+			}
+		}
+	}
+	if c.IPv6Prefix() != 56 || (*httplimit.ClientIP)(nil).IPv6Prefix() != 64 {
+		t.Error("the prefix is wrong")
+	}
+}

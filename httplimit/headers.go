@@ -108,7 +108,7 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 		jitter = rand.N(h.o.Jitter + 1)
 	}
 	if denied {
-		if wait := retryAfter(v); wait > 0 {
+		if wait := RetryAfter(v); wait > 0 {
 			dst["Retry-After"] = []string{strconv.FormatInt(seconds(wait+jitter), 10)}
 		}
 	}
@@ -124,8 +124,10 @@ func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	}
 }
 
-// retryAfter returns the time after which a denied request may come back, zero if it never may.
-func retryAfter(v *policy.Verdict) time.Duration {
+// RetryAfter returns the time after which a denied request may come back, zero if it never may. It is
+// for edges that are not HTTP: Headers.Set writes the same time. It is short for a concurrency limit,
+// whose units may be free at any moment.
+func RetryAfter(v *policy.Verdict) time.Duration {
 	if wait := shownWait(v); wait > 0 {
 		return wait
 	}

@@ -24,18 +24,8 @@ func (h reads) add(s Source, name string) {
 
 // addMatch adds the headers that a match reads.
 func (h reads) addMatch(m *matcher) {
-	for i := range m.values {
-		h.add(m.values[i].source, m.values[i].Name)
-	}
-	for _, c := range m.also {
-		if r, ok := c.(ValueReader); ok {
-			for _, v := range r.Reads() {
-				h.add(v.Source, v.Name)
-			}
-		}
-	}
-	for _, u := range m.unless {
-		h.addMatch(u)
+	for _, v := range m.reads(nil) {
+		h.add(v.Source, v.Name)
 	}
 }
 
@@ -68,6 +58,50 @@ func (p *Policy) setReads() {
 		}
 	}
 	p.setAliases()
+}
+
+// RuleReads returns the named values of requests that a rule reads: in its match, its key and its cost. It
+// returns nil for a rule that does not exist. Edges use it to refuse rules that read what their protocol
+// does not have.
+func (p *Policy) RuleReads(rule string) []ValueName {
+	r := p.byName[rule]
+	if r == nil {
+		return nil
+	}
+	read := r.match.reads(nil)
+	for i := range r.parts {
+		if part := &r.parts[i]; part.Value == nil {
+			read = append(read, ValueName{part.Source, part.Name})
+		}
+	}
+	if c := &r.Cost; c.Source == CostHeader {
+		read = append(read, ValueName{FromHeader, c.Header})
+	}
+	return read
+}
+
+// ClassReads returns the named values of requests that classes read in their matches.
+func (p *Policy) ClassReads() (read []ValueName) {
+	for i := range p.classes {
+		read = p.classes[i].match.reads(read)
+	}
+	return read
+}
+
+// reads appends the values that a match reads, in its exceptions too.
+func (m *matcher) reads(read []ValueName) []ValueName {
+	for i := range m.values {
+		read = append(read, ValueName{m.values[i].source, m.values[i].Name})
+	}
+	for _, c := range m.also {
+		if r, ok := c.(ValueReader); ok {
+			read = append(read, r.Reads()...)
+		}
+	}
+	for _, u := range m.unless {
+		read = u.reads(read)
+	}
+	return read
 }
 
 // ReadHeaders returns the headers of requests that the rules and classes read, in canonical form and

@@ -72,6 +72,7 @@ var house = []room{
 	// Modules over the library.
 	{"rueidisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
+	{"grpclimit", []string{"httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{"policyfile", []string{"policy", domain, "algo"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.

@@ -1,0 +1,216 @@
+package grpclimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/grpclimit"
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// once returns a connection to a server where each key has one call a day.
+func once(t *testing.T, parts ...grpclimit.Part) *grpc.ClientConn {
+	t.Helper()
+	return serveTCP(t, &service{}, limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, parts...), grpclimit.ServerOptions{}))
+}
+
+// sameKey reports whether calls with two contexts count for one key, and fails the test if the first one
+// is refused.
+func sameKey(t *testing.T, conn *grpc.ClientConn, two ...context.Context) bool {
+	t.Helper()
+	want(t, call(two[0], conn), codes.OK)
+	return call(two[1], conn) != nil
+}
+
+func TestKeysByMetadata(t *testing.T) {
+	key := grpclimit.Metadata("X-User", grpclimit.MissingShared)
+	if conn := once(t, key); sameKey(t, conn, with("x-user", "a"), with("x-user", "b")) {
+		t.Error("two users have one key")
+	}
+	if conn := once(t, key); !sameKey(t, conn, with("x-user", "a"), with("X-USER", "a")) {
+		t.Error("letter case of a metadata key makes a key")
+	}
+	if conn := once(t, key); !sameKey(t, conn, with("x-other", "a"), with("x-user", "")) {
+		t.Error("an empty value is not missing")
+	}
+	// Several values are refused, unless one of them is chosen.
+	twice := with("x-user", "a", "x-user", "b")
+	want(t, call(twice, once(t, key)), codes.InvalidArgument)
+	for r, first := range map[policy.Repeated]string{policy.RepeatedFirst: "a", policy.RepeatedLast: "b"} {
+		if conn := once(t, key.IfRepeated(r)); !sameKey(t, conn, twice, with("x-user", first)) {
+			t.Errorf("%v does not count by %s", r, first)
+		}
+	}
+	if conn := once(t, key.IfRepeated(policy.RepeatedShared)); !sameKey(t, conn, twice, t.Context()) {
+		t.Error("calls with several values have a budget of their own")
+	}
+	want(t, call(t.Context(), once(t, grpclimit.Metadata("x-user", grpclimit.MissingDeny))), codes.InvalidArgument)
+	conn := once(t, grpclimit.Metadata("x-user", grpclimit.MissingSkip))
+	if sameKey(t, conn, t.Context(), t.Context()) {
+		t.Error("calls without the key are counted")
+	}
+}
+
+// Binary metadata is one key for all its spellings, and different bytes are different keys.
+func TestKeysByBinaryMetadata(t *testing.T) {
+	key := grpclimit.Metadata("x-id-bin", grpclimit.MissingShared)
+	if conn := once(t, key); sameKey(t, conn, with("x-id-bin", "\x00\xff"), with("x-id-bin", "\x00\xfe")) {
+		t.Error("two ids have one key")
+	}
+	if conn := once(t, key); !sameKey(t, conn, with("x-id-bin", "\x00\xff"), with("x-id-bin", "\x00\xff")) {
+		t.Error("an id has two keys")
+	}
+	want(t, call(with("x-id-bin", "a", "x-id-bin", "b"), once(t, key)), codes.InvalidArgument)
+}
+
+// A token has one key, however its scheme is written.
+func TestKeysByAuthorization(t *testing.T) {
+	conn := once(t, grpclimit.Metadata("authorization", grpclimit.MissingDeny))
+	if !sameKey(t, conn, with("authorization", "Bearer abc"), with("authorization", "bearer  abc")) {
+		t.Error("spaces in a header escape the limit")
+	}
+}
+
+func TestKeysByMethodAndMessage(t *testing.T) {
+	conn := once(t, grpclimit.Method())
+	want(t, call(t.Context(), conn), codes.OK)
+	_, err := exchange(open(t.Context(), conn), 0)
+	if err == nil || err.Error() != "EOF" {
+		t.Errorf("another method: %v", err)
+	}
+	want(t, call(t.Context(), conn), codes.ResourceExhausted)
+
+	conn = once(t, grpclimit.Service())
+	want(t, call(t.Context(), conn), codes.OK)
+	_, err = exchange(open(t.Context(), conn), 0)
+	want(t, err, codes.ResourceExhausted)
+
+	conn = once(t, grpclimit.PartFunc("order", func(c *grpclimit.Call) (string, bool) {
+		m, ok := c.Message.(*text)
+		return m.GetValue(), ok
+	}, grpclimit.MissingShared), grpclimit.Authority(grpclimit.MissingDeny))
+	for _, order := range []string{"1", "2"} {
+		for _, code := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+			want(t, conn.Invoke(t.Context(), create, wrapperspb.String(order), new(text)), code)
+		}
+	}
+}
+
+// The address is the peer's, unless trusted proxies report another one.
+func TestKeysByAddress(t *testing.T) {
+	if conn := once(t, grpclimit.PeerIP(grpclimit.MissingDeny)); !sameKey(t, conn, with("x-forwarded-for", "203.0.113.1"), with("x-forwarded-for", "203.0.113.2")) {
+		t.Error("a client chooses its address")
+	}
+	other := must(httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: must(httplimit.ParseProxies("192.0.2.0/24"))}))
+	if conn := once(t, grpclimit.ClientIP(other, grpclimit.MissingDeny)); !sameKey(t, conn, with("x-forwarded-for", "203.0.113.1"), with("x-forwarded-for", "203.0.113.2")) {
+		t.Error("a peer that is not a proxy chooses its address")
+	}
+	proxy := must(httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: must(httplimit.ParseProxies("127.0.0.0/8", "10.0.0.0/8"))}))
+	part := grpclimit.ClientIP(proxy, grpclimit.MissingDeny)
+	for _, c := range []struct {
+		a, b []string
+		same bool
+	}{
+		{[]string{"203.0.113.1"}, []string{"203.0.113.2"}, false},
+		{[]string{"6.6.6.6, 203.0.113.1"}, []string{"7.7.7.7, 203.0.113.1, 10.0.0.9"}, true},
+		{[]string{"6.6.6.6", "203.0.113.1"}, []string{"203.0.113.1"}, true},
+		{[]string{"2001:db8::1"}, []string{"2001:db8:0:0:ffff::2"}, true},
+		{[]string{"2001:db8::1"}, []string{"2001:db8:0:1::1"}, false},
+		{[]string{"::ffff:203.0.113.1"}, []string{"203.0.113.1:4711"}, true},
+	} {
+		ctx := func(lines []string) context.Context {
+			var pairs []string
+			for _, line := range lines {
+				pairs = append(pairs, "x-forwarded-for", line)
+			}
+			return with(pairs...)
+		}
+		if sameKey(t, once(t, part), ctx(c.a), ctx(c.b)) != c.same {
+			t.Errorf("%q and %q: one key is %v", c.a, c.b, !c.same)
+		}
+	}
+	want(t, call(with("x-forwarded-for", "nonsense"), once(t, part)), codes.InvalidArgument)
+	// A connection in memory has no address.
+	want(t, call(t.Context(), serve(t, &service{}, limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, part), grpclimit.ServerOptions{}))), codes.InvalidArgument)
+}
+
+// Rules find addresses, metadata, claims, attributes and the authority.
+func TestRulesFindValues(t *testing.T) {
+	var got policy.Attributes
+	p := must(policy.New(policy.Options{
+		Classes: []policy.Class{{Name: "paying", Match: policy.Match{Headers: []policy.ValueMatch{{Name: "x-plan", OneOf: []string{"gold"}}}}, Bypass: true}},
+		Rules: []policy.Rule{{
+			Name:   "all",
+			Match:  policy.Match{Hosts: []string{"127.0.0.1"}, ClientIPs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Methods: []string{"POST"}, Paths: []string{"/shop.v1.Orders/{method}"}, If: []policy.Matcher{matcher{&got}}},
+			Key:    []policy.Part{policy.Template("{claim:sub}/{attribute:zone}/{param:method}"), policy.Host()},
+			Limits: []*sluice.Limit{perDay(1)},
+		}},
+	}))
+	o := grpclimit.PolicyOptions{
+		Policy: p, Store: must(memory.New(memory.Options{})),
+		Attribute: func(c *grpclimit.Call, name string) (string, bool) { return name + c.Method, true },
+	}
+	conn := serveTCP(t, &service{}, limited(t, must(grpclimit.NewPolicyDecider(o)), grpclimit.ServerOptions{}))
+	// {"alg":"none"} . {"sub":"alice"} and {"sub":"bob"}
+	alice, bob := "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.", "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJib2IifQ."
+	want(t, call(with("authorization", alice), conn), codes.OK)
+	want(t, call(with("authorization", alice), conn), codes.ResourceExhausted)
+	want(t, call(with("authorization", bob), conn), codes.OK)
+	want(t, call(with("authorization", alice, "authorization", bob), conn), codes.InvalidArgument)
+	want(t, call(with("authorization", alice, "x-plan", "gold"), conn), codes.OK)
+	if got.Path != create || got.Method != http.MethodPost || got.ClientIP != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("the rules got %+v", got)
+	}
+	if host, ok := got.Values.Header("Host"); !ok || !strings.HasPrefix(host, "127.0.0.1:") {
+		t.Errorf("the host is %q", host)
+	}
+	if _, ok := got.Values.Cookie("a"); ok {
+		t.Error("a call has a cookie")
+	}
+	if _, ok := got.Values.Query("a"); ok {
+		t.Error("a call has a query")
+	}
+
+	o.Claim = func(*grpclimit.Call, string) (string, bool) { return "carol", true }
+	o.Store = must(memory.New(memory.Options{}))
+	conn = serveTCP(t, &service{}, limited(t, must(grpclimit.NewPolicyDecider(o)), grpclimit.ServerOptions{}))
+	if !sameKey(t, conn, with("authorization", alice), with("authorization", bob)) {
+		t.Error("the program's claim is not read")
+	}
+}
+
+// matcher keeps attributes that it gets.
+type matcher struct{ got *policy.Attributes }
+
+func (m matcher) Matches(a *policy.Attributes) bool {
+	*m.got = *a
+	return true
+}
+
+func TestPartErrors(t *testing.T) {
+	for text, part := range map[string]grpclimit.Part{
+		"PartFunc has no function":   grpclimit.PartFunc("a", nil, grpclimit.MissingShared),
+		"PartFunc has no name":       grpclimit.PartFunc("", func(*grpclimit.Call) (string, bool) { return "", false }, grpclimit.MissingShared),
+		"Metadata has no key":        grpclimit.Metadata("", grpclimit.MissingShared),
+		"Constant is empty":          grpclimit.Constant(""),
+		"is the zero Part":           {},
+		"has the unknown choice":     grpclimit.PeerIP(9),
+		"is not a name of a header":  grpclimit.Metadata("a b", grpclimit.MissingShared),
+		"a choice for several value": grpclimit.PeerIP(grpclimit.MissingShared).IfRepeated(policy.RepeatedFirst),
+	} {
+		_, err := grpclimit.NewKeyDecider(grpclimit.KeyOptions{Store: failing{}, Limits: []*sluice.Limit{perDay(1)}, Key: []grpclimit.Part{part}})
+		if err == nil || !strings.HasPrefix(err.Error(), "grpclimit: KeyOptions") || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluicehq/sluice/gate"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// side decides about calls, or about the messages of streams, and carries the verdicts out. Servers and
+// clients have the same.
+type side struct {
+	hooks
+	decider *Decider
+	gate    *gate.Gate
+}
+
+// hooks are the functions of a program that get verdicts and errors.
+type hooks struct {
+	onVerdict func(c *Call, v *policy.Verdict, took time.Duration)
+	onError   func(c *Call, err error)
+}
+
+// newSide returns a side for a use of a decider. It has a gate of its own, unless one is given. at is
+// the function or field that got the decider.
+func newSide(at string, d *Decider, u uses, g *gate.Gate, o gate.Options, h hooks) (*side, error) {
+	if err := d.use(u, at); err != nil {
+		return nil, err
+	}
+	if h.onError == nil {
+		h.onError = func(*Call, error) {}
+	}
+	s := &side{hooks: h, decider: d, gate: g}
+	if g != nil {
+		return s, nil
+	}
+	o.OnError = func(ctx context.Context, err error) {
+		c, _ := ctx.Value(callKey{}).(*Call)
+		s.onError(c, err)
+	}
+	var err error
+	s.gate, err = gate.New(d.Store(), o)
+	return s, err
+}
+
+// checkGate returns an error for settings that belong to a gate, if a gate is given too.
+func checkGate(field string, g *gate.Gate, maxDelay time.Duration, maxWaiting int, counts bool) error {
+	switch {
+	case g != nil && (maxDelay != 0 || maxWaiting != 0 || counts):
+		return fmt.Errorf("grpclimit: %s.Gate is given, and MaxDelay, MaxWaiting or Counts too, which are the gate's; give them to gate.New", field)
+	case maxWaiting < 0:
+		return fmt.Errorf("grpclimit: %s.MaxWaiting is %d; give 1 or more, or 0 for the default; to let none wait, give a negative MaxDelay", field, maxWaiting)
+	}
+	return nil
+}
+
+// counting returns a gate's Counts for a choice by code.
+func counting(counts func(codes.Code) bool) func(policy.Outcome) bool {
+	if counts == nil {
+		return nil
+	}
+	return func(o policy.Outcome) bool {
+		text, _ := o.Header(statusHeader)
+		code, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return true // another edge of the gate has no codes
+		}
+		return counts(codes.Code(code))
+	}
+}
+
+type callKey struct{}
+
+// callContext is a context with its call: errors of the gate are reported with the call.
+type callContext struct {
+	context.Context //nolint:containedctx // it is one
+	call            *Call
+}
+
+func (c callContext) Value(key any) any {
+	if _, ok := key.(callKey); ok {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
+
+// entry is a decision that has been carried out up to the moment when the call may be handled.
+type entry struct {
+	verdict   policy.Verdict
+	took      time.Duration // to decide
+	admission *gate.Admission
+	denied    bool
+}
+
+// enter decides about a call, and waits as the verdict demands. most is the longest delay that the
+// caller accepts. The caller must conclude the entry.
+func (s *side) enter(c *Call, most time.Duration) *entry {
+	var began time.Time
+	if s.onVerdict != nil {
+		began = time.Now()
+	}
+	e := &entry{verdict: s.decider.decide(c, most)}
+	if s.onVerdict != nil {
+		e.took = time.Since(began)
+	}
+	if e.verdict.Refused != nil {
+		e.denied = true
+		return e
+	}
+	var err error
+	e.admission, err = s.gate.Enter(callContext{c.ctx, c}, &e.verdict)
+	e.denied = err != nil
+	return e
+}
+
+// conclude reports an entry. It returns an error if the caller has gone away meanwhile.
+func (s *side) conclude(c *Call, e *entry) error {
+	v := &e.verdict
+	if s.onVerdict != nil {
+		s.onVerdict(c, v, e.took)
+	}
+	gone := errors.Is(c.ctx.Err(), context.Canceled)
+	if v.Err != nil && (!gone || !v.Abandoned()) {
+		s.onError(c, v.Err)
+	}
+	if !gone || v.Err == nil && !e.denied && e.admission == nil {
+		return nil
+	}
+	// Nothing was handled, so nothing is charged that can be given back.
+	e.admission.Leave(c.ctx, outcomeOf(codes.Canceled))
+	return status.FromContextError(context.Canceled).Err()
+}
+
+// run handles a call, and ends its admission with the outcome, also if the handler panics.
+func run(c *Call, a *gate.Admission, r *recorder, handle func() error) (err error) {
+	if a == nil {
+		return handle()
+	}
+	returned := false
+	defer func() {
+		o := outcomeOf(codes.Internal) // of a panic
+		if returned {
+			o = outcomeOf(status.Code(err))
+		}
+		// The end of the call, which its client chooses, may be what made the handler return.
+		o.Unknown = !c.outgoing && c.ctx.Err() != nil
+		r.fill(&o)
+		a.Leave(callContext{c.ctx, c}, o)
+	}()
+	err = handle()
+	returned = true
+	return err
+}

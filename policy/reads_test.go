@@ -1,0 +1,58 @@
+package policy_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// sourceReader is a condition that reads a value.
+type sourceReader struct{ policy.ValueName }
+
+func (sourceReader) Matches(*policy.Attributes) bool { return true }
+func (r sourceReader) Reads() []policy.ValueName     { return []policy.ValueName{r.ValueName} }
+
+func TestRuleReads(t *testing.T) {
+	limits := []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1)})}
+	p, err := policy.New(policy.Options{
+		Classes: []policy.Class{{Name: "c", Match: policy.Match{Queries: []policy.ValueMatch{{Name: "q"}}}}},
+		Rules: []policy.Rule{{
+			Name: "r",
+			Match: policy.Match{
+				Cookies: []policy.ValueMatch{{Name: "c"}}, If: []policy.Matcher{sourceReader{policy.ValueName{Source: policy.FromClaim, Name: "sub"}}},
+				Unless: []policy.Match{{Headers: []policy.ValueMatch{{Name: "x-un"}}}},
+			},
+			Key:    []policy.Part{policy.Template("{client_ip}/{query:q}"), policy.Function("own", func(*policy.Attributes) (string, bool) { return "", false })},
+			Limits: limits, Cost: policy.Cost{Header: "X-Cost"},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []policy.ValueName{
+		{Source: policy.FromCookie, Name: "c"},
+		{Source: policy.FromClaim, Name: "sub"},
+		{Source: policy.FromHeader, Name: "X-Un"},
+		{Source: policy.FromClientIP},
+		{Source: policy.FromQuery, Name: "q"},
+		{Source: policy.FromHeader, Name: "X-Cost"},
+	}
+	if got := p.RuleReads("r"); !slices.Equal(got, want) {
+		t.Errorf("the rule reads %v, want %v", got, want)
+	}
+	if got := p.RuleReads("other"); got != nil {
+		t.Errorf("a rule that does not exist reads %v", got)
+	}
+	if got, want := p.ClassReads(), []policy.ValueName{{Source: policy.FromQuery, Name: "q"}}; !slices.Equal(got, want) {
+		t.Errorf("the classes read %v, want %v", got, want)
+	}
+	single, err := policy.Single(policy.Rule{Key: []policy.Part{policy.Cookie("c")}, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := single.RuleReads(""); len(got) != 1 {
+		t.Errorf("a single rule reads %v", got)
+	}
+}
