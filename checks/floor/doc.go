@@ -12,6 +12,8 @@
 // Both have a fixed size: they neither grow, nor expire, nor forget. A key that finds no free entry
 // is denied.
 //
+// Proxy is the least that a proxy costs over net/http.
+//
 // In Redis: Minimal is a token bucket in one short script, Return1 a script that does nothing, and
 // Batch reads and writes four states of a key.
 package floor

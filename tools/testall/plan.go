@@ -33,6 +33,7 @@ var plain = map[string]string{
 	"checks/cmd/bench/figures":   "one goroutine writes tables",
 	"checks/cmd/bench/overapi":   "measures, which the race detector falsifies",
 	"checks/cmd/bench/overfleet": "measures, which the race detector falsifies",
+	"checks/cmd/bench/overproxy": "measures, which the race detector falsifies",
 	"checks/cmd/bench/inprocess": "measures, which the race detector falsifies",
 	"checks/cmd/bench/overredis": "measures, which the race detector falsifies",
 	"checks/decisions":           "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",

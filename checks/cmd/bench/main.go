@@ -4,18 +4,19 @@
 //   - memory: decisions in memory, beside floors and peers;
 //   - http: the net/http middleware, beside those of peers;
 //   - api: calls of the decision API, beside a bare handler of the same JSON;
+//   - proxy: requests through sluice serve, beside nginx, HAProxy, httputil.ReverseProxy and a floor;
 //   - redis: decisions in Redis, over one server that it starts;
 //   - hybrid: hybrid limits in eight processes over one server, beside exact limits.
 //
 // The usage is
 //
-//	go -C checks run ./cmd/bench [-part memory,http,api] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
+//	go -C checks run ./cmd/bench [-part memory,http,api,proxy] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
 //	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
 //	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-gubernator PROGRAM] [-check] […]
 //
-// A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of redis about three, and
-// one of hybrid about five. Nothing else should run on the machine. Bars of memory, http and api that do not hold make the exit
-// status 1, bars of redis and hybrid with -check.
+// A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of proxy about
+// four, one of redis about three, and one of hybrid about five. Nothing else should run on the machine. Bars of memory,
+// http, api and proxy that do not hold make the exit status 1, bars of redis and hybrid with -check.
 package main
 
 import (
@@ -36,6 +37,7 @@ import (
 	"github.com/sluicehq/sluice/checks/cmd/bench/inprocess"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overapi"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overfleet"
+	"github.com/sluicehq/sluice/checks/cmd/bench/overproxy"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overredis"
 	"github.com/sluicehq/sluice/checks/fleet"
 )
@@ -53,7 +55,7 @@ func main() {
 
 // command is the command line.
 type command struct {
-	api                         bool
+	api, proxy                  bool
 	flags                       *flag.FlagSet
 	memory, http, redis, hybrid bool
 	quick, check                bool
@@ -98,6 +100,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if c.proxy {
+		r, err := overproxy.Measure(overproxy.Options{Quick: c.quick, Only: c.only, Progress: stderr})
+		if err := report(r, err, true); err != nil {
+			return err
+		}
+	}
 	if c.redis {
 		r, err := overredis.Measure(ctx, overredis.Options{
 			Quick: c.quick, Duration: c.duration, Callers: c.callers, Only: c.only, Progress: stderr,
@@ -128,7 +136,7 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	c := &command{flags: flag.NewFlagSet("bench", flag.ContinueOnError)}
 	c.flags.SetOutput(stderr)
 	var parts, only, callers string
-	c.flags.StringVar(&parts, "part", "memory,http,api", "the `parts` to measure, of memory, http, api, redis and hybrid")
+	c.flags.StringVar(&parts, "part", "memory,http,api,proxy", "the `parts` to measure, of memory, http, api, proxy, redis and hybrid")
 	c.flags.BoolVar(&c.quick, "quick", false, "a short run with fewer keys, which shows that all works; its figures mean little")
 	c.flags.StringVar(&only, "only", "", "measure only the `part/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'")
 	c.flags.StringVar(&c.out, "o", "", "also write the report to this `file`, in Markdown")
@@ -152,12 +160,14 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 			c.http = true
 		case "api":
 			c.api = true
+		case "proxy":
+			c.proxy = true
 		case "redis":
 			c.redis = true
 		case "hybrid":
 			c.hybrid = true
 		default:
-			return nil, fmt.Errorf("-part %q: choose from memory, http, api, redis and hybrid", parts)
+			return nil, fmt.Errorf("-part %q: choose from memory, http, api, proxy, redis and hybrid", parts)
 		}
 	}
 	given := map[string]bool{}

@@ -28,6 +28,7 @@ func FuzzPathsAgree(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-Sum\r\nX-Sum: 1\r\nKeep-Alive: 1\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Content-Length\r\n\r\n0\r\nX-Sum: 1\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n00\r\nContent-Length: 1\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Time\r\n\r\n0\r\nX-Sum: 1\r\n\r\n",
 		"HTTP/1.1 200\r\nContent-Length:\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nX-A: a\r\n b\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.10 200 OK\r\n\r\n", "HTTP/0.9 200 OK\r\n\r\nok",

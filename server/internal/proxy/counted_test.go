@@ -119,8 +119,8 @@ func TestWaitsForAConnection(t *testing.T) {
 		go func() {
 			cl := client(t)
 			for range 20 {
-				switch {
-				case kind%4 == 0:
+				switch kind % 4 {
+				case 0:
 					if got := upload(t, f.URL); got != http.StatusOK {
 						failed <- fmt.Errorf("an upload: %d", got)
 						return

@@ -84,7 +84,7 @@ func exchangeOnce(ctx context.Context, c *http.Client, target, id string) error 
 		return fmt.Errorf("no answer: %s", res.Status)
 	}
 	if got := res.Header.Get("X-Id"); got != id {
-		return fmt.Errorf("wrong answer: %s of %q, %v", res.Status, got, err)
+		return fmt.Errorf("wrong answer: %s of %q", res.Status, got)
 	}
 	for _, got := range strings.Fields(string(text)) {
 		if len(got) == len(id) && got != id || len(got) > len(id) {

@@ -144,7 +144,7 @@ func (a *answer) begin(res *http.Response) {
 		h[name] = values
 	}
 	if len(res.Trailer) > 0 {
-		h["Trailer"] = append(h["Trailer"], strings.Join(slices.Collect(maps.Keys(res.Trailer)), ", "))
+		h["Trailer"] = append(h["Trailer"], strings.Join(slices.Sorted(maps.Keys(res.Trailer)), ", "))
 	}
 	a.written = true
 	a.WriteHeader(res.StatusCode)

@@ -42,7 +42,7 @@ func (b bothPaths) Run() int {
 }
 
 // newTransport returns a transport for the path under test.
-func newTransport(t testing.TB, o TransportOptions) *Transport {
+func newTransport(t *testing.T, o TransportOptions) *Transport {
 	t.Helper()
 	tr := NewTransport(o)
 	tr.direct = tr.direct && !noDirect

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/process"
 )
 
 // The metrics: µs that the process of a server spends, and calls that it answers in a second.
@@ -67,7 +68,7 @@ func Measure(o Options) (_ *figures.Report, err error) {
 	servers, err := startAll(work)
 	defer func() {
 		for _, s := range servers {
-			s.stop()
+			s.Stop()
 		}
 	}()
 	if err != nil {
@@ -93,19 +94,19 @@ func Measure(o Options) (_ *figures.Report, err error) {
 }
 
 // measure measures one turn of a subject.
-func (b *bench) measure(s *subject, at *server) error {
-	if _, _, err := turn(at.address, s.call, b.turn/8); err != nil { // to warm up
+func (b *bench) measure(s *subject, at *process.Server) error {
+	if _, _, err := turn(at.Address, s.call, b.turn/8); err != nil { // to warm up
 		return err
 	}
-	before, err := at.cpu()
+	before, err := at.CPU()
 	if err != nil {
 		return err
 	}
-	calls, took, err := turn(at.address, s.call, b.turn)
+	calls, took, err := turn(at.Address, s.call, b.turn)
 	if err != nil {
 		return err
 	}
-	after, err := at.cpu()
+	after, err := at.CPU()
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func TestMeasure(t *testing.T) {
 	servers, err := startAll(t.TempDir())
 	defer func() {
 		for _, s := range servers {
-			s.stop()
+			s.Stop()
 		}
 	}()
 	if err != nil {

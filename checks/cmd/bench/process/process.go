@@ -1,0 +1,130 @@
+// Package process starts the servers that are measured, and reads what they use.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Server is a process that listens at an address. Its children count as a part of it.
+type Server struct {
+	Address string
+	command *exec.Cmd
+}
+
+// Build builds a Go program of this workspace.
+func Build(program, path string) error {
+	if out, err := exec.Command("go", "build", "-o", program, path).CombinedOutput(); err != nil { //nolint:noctx // it ends by itself
+		return fmt.Errorf("building %s: %w\n%s", path, err, out)
+	}
+	return nil
+}
+
+// Start starts a program, and waits until it accepts connections at an address.
+func Start(address, program string, args ...string) (*Server, error) {
+	s := &Server{address, exec.Command(program, args...)} //nolint:noctx // Stop ends it
+	if err := s.command.Start(); err != nil {
+		return nil, err
+	}
+	if err := s.answers(); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("%s does not answer: %w", program, err)
+	}
+	return s, nil
+}
+
+// FreeAddress returns an address of this machine at which nothing listens.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// answers waits until the server accepts connections.
+func (s *Server) answers() error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var err error
+	for range 1000 {
+		<-tick.C
+		var c net.Conn
+		if c, err = net.Dial("tcp", s.Address); err == nil { //nolint:noctx // it is closed at once
+			return c.Close()
+		}
+	}
+	return err
+}
+
+// Stop ends the process and its children.
+func (s *Server) Stop() {
+	for _, pid := range s.pids() {
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill() // a process that has ended is what is wanted
+		}
+	}
+	_ = s.command.Wait() // it was killed
+}
+
+// pids returns the processes, parents before their children, which a parent could start again.
+func (s *Server) pids() []int {
+	var all []int
+	var add func(pid int)
+	add = func(pid int) {
+		all = append(all, pid)
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if err == nil {
+			for _, field := range strings.Fields(string(text)) {
+				if child, err := strconv.Atoi(field); err == nil {
+					add(child)
+				}
+			}
+		}
+	}
+	add(s.command.Process.Pid)
+	return all
+}
+
+// CPU returns the time that the processes have used.
+func (s *Server) CPU() (time.Duration, error) {
+	sum := time.Duration(0)
+	for _, pid := range s.pids() {
+		used, err := cpuOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// Memory returns the bytes of memory that the processes have for themselves.
+func (s *Server) Memory() (int64, error) {
+	sum := int64(0)
+	for _, pid := range s.pids() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return 0, err
+		}
+		_, rest, found := strings.Cut(string(text), "\nRssAnon:")
+		fields := strings.Fields(rest)
+		if !found || len(fields) == 0 {
+			return 0, errShort
+		}
+		kb, err := strconv.ParseInt(fields[0], 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += kb << 10
+	}
+	return sum, nil
+}
+
+var errShort = errors.New("the file of the process lacks a field")
