@@ -69,7 +69,7 @@ func TestEnvoyFiles(t *testing.T) {
 func checkWritten(t *testing.T, f *File) {
 	t.Helper()
 	text := f.YAML()
-	again, err := parseIn("again.yaml", text, f.included.folder)
+	again, err := parseIn("again.yaml", text, included{folder: f.included.folder})
 	if err != nil {
 		t.Errorf("%v\n%s", err, text)
 		return

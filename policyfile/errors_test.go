@@ -91,7 +91,7 @@ func TestErrors(t *testing.T) {
 				want = string(files[i+1].data)
 			}
 			t.Run(name, func(t *testing.T) {
-				f, err := parseIn(file.name, file.data, "testdata/errors")
+				f, err := parseIn(file.name, file.data, included{folder: "testdata/errors"})
 				var errs Errors
 				if f != nil || !errors.As(err, &errs) {
 					t.Fatalf("Parse = %v, %v; want Errors only", f, err)

@@ -74,6 +74,7 @@ type File struct {
 	source   *source
 	included included
 	parts    []*File // the files of a folder that LoadEnvoy read
+	data     []byte  // the text; nil for a File that a program made
 }
 
 // unknown has a remedy for a setting that belongs elsewhere.
@@ -137,15 +138,16 @@ func Load(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policyfile: %w", err)
 	}
-	return parseIn(path, data, filepath.Dir(path))
+	return parseIn(path, data, included{folder: filepath.Dir(path)})
 }
 
 // Parse reads the content of a file. Errors show name as the name of the file. A relative path of
 // another file is a mistake here, because there is no folder. Parse returns only a valid File. If the
 // content has mistakes, the error is an Errors.
-func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, "") }
+func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, included{}) }
 
-func parseIn(name string, data []byte, folder string) (*File, error) {
+// parseIn is Parse with the folder of the file, or with the other files that it names.
+func parseIn(name string, data []byte, in included) (*File, error) {
 	s := newSource(name, data)
 	root := s.tree(data)
 	if root == nil {
@@ -153,7 +155,7 @@ func parseIn(name string, data []byte, folder string) (*File, error) {
 	}
 	f := Default()
 	s.decode(root, f)
-	f.source, f.included.folder = s, folder
+	f.source, f.included = s, in
 	if !s.full() {
 		f.check(s)
 		f.compile(s)

@@ -16,6 +16,7 @@ const maxErrors = 100
 // File that a program made has no positions.
 type source struct {
 	name   string
+	data   []byte // the text of the file
 	lines  []string
 	keys   map[string]Pos // the positions of the names of settings, by path
 	values map[string]Pos // the positions of their values
@@ -61,7 +62,7 @@ func (s *source) warn(path, problem, suggestion string) {
 
 func newSource(name string, data []byte) *source {
 	return &source{
-		name: name, lines: strings.Split(string(data), "\n"),
+		name: name, data: data, lines: strings.Split(string(data), "\n"),
 		keys: map[string]Pos{}, values: map[string]Pos{}, at: map[string]bool{}, broken: map[string]bool{},
 	}
 }

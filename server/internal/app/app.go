@@ -41,6 +41,11 @@ type Options struct {
 	File *policyfile.File
 	// Load reads the configuration again, for App.Reload. Without it, Reload fails.
 	Load func() (*policyfile.File, error)
+	// Refused is why the current configuration is refused, if File is an earlier one, of the time Since. Default: none.
+	Refused error
+	Since   time.Time
+	// OnReload is called with each configuration that Reload has applied. Default: none.
+	OnReload func(*policyfile.File)
 	// Token is the admin token, empty for none.
 	Token string
 	// APIToken is the token of the decision API, empty for none.
@@ -123,6 +128,12 @@ func New(o Options) (*App, error) {
 		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
 		upstreamLog: telemetry.NewSampler(errorsPerSecond), clientLog: telemetry.NewSampler(errorsPerSecond),
 		serverLog: telemetry.NewSampler(errorsPerSecond), gatewayLog: telemetry.NewSampler(errorsPerSecond),
+	}
+	if o.Refused != nil {
+		a.reloads.refused, a.reloads.since = &refusal{o.Refused, time.Now()}, o.Since
+		a.reloads.refusals++
+		a.logRefusal(o.Refused)
+		a.logger.Error("the server starts with an earlier configuration, because the current one is bad", "of", o.Since.Format(time.RFC3339))
 	}
 	if err := a.assemble(); err != nil {
 		a.Close()

@@ -69,6 +69,9 @@ func (a *App) Reload() error {
 	defer r.one.Unlock()
 	began := time.Now()
 	changed, err := a.reload()
+	if err == nil && a.o.OnReload != nil {
+		a.o.OnReload(r.file)
+	}
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

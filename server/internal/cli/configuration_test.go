@@ -260,11 +260,17 @@ func (p *configurationPage) writeFlags(b *bytes.Buffer) {
 	b.WriteString("| the argument FILE | `SLUICE_CONFIG` | | The configuration file. Without one, the server runs its quick-start policy. |\n")
 	flags.VisitAll(func(f *pflag.Flag) {
 		setting := strings.NewReplacer("listen-", "listen.", "log-", "log.", "admin-", "admin.", "api-", "api.", "-", "_").Replace(f.Name)
-		if top, _, _ := strings.Cut(setting, "."); member(member(member(p.definitions, "File"), "properties"), top) == nil {
+		if f.Name == "last-good" {
+			setting = "" // a file cannot say what to do when it is bad
+		}
+		if top, _, _ := strings.Cut(setting, "."); top != "" && member(member(member(p.definitions, "File"), "properties"), top) == nil {
 			p.t.Errorf("the flag %s has no setting %s", f.Name, setting)
 		}
 		value, usage := pflag.UnquoteUsage(f)
-		fmt.Fprintf(b, "| `--%s %s` | `%s` | `%s` | %s |\n", f.Name, strings.ToUpper(value), variable(f), setting, sentence(usage))
+		if setting != "" {
+			setting = "`" + setting + "`"
+		}
+		fmt.Fprintf(b, "| `--%s %s` | `%s` | %s | %s |\n", f.Name, strings.ToUpper(value), variable(f), setting, sentence(usage))
 	})
 }
 

@@ -50,10 +50,10 @@ func launch(t *testing.T, path, configuration string) *program {
 	return run(t, path, file)
 }
 
-// run runs the program with a configuration file until it is ready.
-func run(t *testing.T, path, file string) *program {
+// run runs the program with a configuration file, and further arguments, until it is ready.
+func run(t *testing.T, path, file string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(path, "serve", file), url: map[string]string{}, stderr: new(bytes.Buffer), exited: make(chan struct{})}
+	p := &program{t: t, cmd: exec.Command(path, append([]string{"serve", file}, args...)...), url: map[string]string{}, stderr: new(bytes.Buffer), exited: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

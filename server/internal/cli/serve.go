@@ -37,7 +37,7 @@ func newServe() *cobra.Command {
 			s.setFile(args)
 			reloads := newReloader(s.config)
 			defer reloads.close()
-			f, quickStart, err := s.load()
+			f, quickStart, earlier, err := s.loadOrLast()
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,9 @@ func newServe() *cobra.Command {
 					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
 				}
 			}
+			kept := lastGood(s.lastGood)
 			o := app.Options{
+				Refused: earlier.refused, Since: earlier.saved, OnReload: func(f *policyfile.File) { kept.keep(f, logger) },
 				File: f, Token: token, APIToken: callers, Version: versionName(), Logger: logger,
 				ReadTokens: func() (string, string, error) { return s.tokens(f) }, TokenFiles: s.tokenFiles(f),
 			}
@@ -79,6 +81,12 @@ func newServe() *cobra.Command {
 			a, err := app.New(o)
 			if err != nil {
 				return err
+			}
+			if kept != "" && earlier.refused == nil {
+				if err := kept.start(f, quickStart); err != nil {
+					a.Close()
+					return err
+				}
 			}
 			if err := a.Announce(cmd.OutOrStdout(), quickStart); err != nil {
 				a.Close()

@@ -33,6 +33,7 @@ type settings struct {
 	logLevel       choice
 	logFormat      choice
 	drainTimeout   time.Duration
+	lastGood       string // the file of the last good configuration; empty for none
 }
 
 func (s *settings) register(flags *pflag.FlagSet) {
@@ -51,6 +52,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.apiTokenFile, "api-token-file", "", "`FILE` that holds the token of the decision API")
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
 	flags.Var(&s.logFormat, "log-format", "`FORMAT` of the log: text or json (default text)")
+	flags.StringVar(&s.lastGood, "last-good", "", "`FILE` for a copy of the last configuration that ran, to start with if the current one is bad")
 	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` for requests under way to end (default 30s)")
 }
 
@@ -106,6 +108,14 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	if err := s.override(f); err != nil {
+		return nil, false, err
+	}
+	return f, s.config == "", nil
+}
+
+// override replaces the settings of a file that flags give.
+func (s *settings) override(f *policyfile.File) error {
 	s.proxy.over(&f.Listen.Proxy)
 	s.api.over(&f.Listen.API)
 	s.admin.over(&f.Listen.Admin)
@@ -124,12 +134,12 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 		f.Log.Format = s.logFormat.text
 	}
 	if s.drainTimeout < 0 {
-		return nil, false, fmt.Errorf("drain-timeout is %v; give a positive time such as 30s", s.drainTimeout)
+		return fmt.Errorf("drain-timeout is %v; give a positive time such as 30s", s.drainTimeout)
 	}
 	if s.drainTimeout > 0 {
 		f.DrainTimeout = s.drainTimeout
 	}
-	return f, s.config == "", nil
+	return nil
 }
 
 // address is a flag: host:port, or off.

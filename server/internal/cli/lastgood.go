@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluicehq/sluice/policyfile"
+)
+
+// lastGood keeps a copy of the last configuration that ran.
+type lastGood string
+
+// mostCopy bounds a copy: a file and the files that it names, in the form of JSON.
+const mostCopy = 256 << 20
+
+// load reads the copy, and when it was saved.
+func (path lastGood) load() (*policyfile.File, time.Time, error) {
+	info, err := os.Stat(string(path))
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("the last good configuration: %w", err)
+	}
+	if info.Size() > mostCopy {
+		return nil, time.Time{}, fmt.Errorf("the last good configuration: %s has %d bytes, which no copy has; remove it", path, info.Size())
+	}
+	text, err := os.ReadFile(string(path))
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("the last good configuration: %w", err)
+	}
+	return policyfile.ParseCopy(string(path), text)
+}
+
+// save replaces the copy. A reader finds the old copy or the new one, whenever the program or the machine stops. Only
+// the user of the program can read it, because a configuration may contain a token.
+func (path lastGood) save(f *policyfile.File) error {
+	text, err := f.Copy()
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(string(path)), filepath.Base(string(path))+".*.new")
+	if err != nil {
+		return fmt.Errorf("the last good configuration cannot be saved: %w", err)
+	}
+	defer os.Remove(next.Name()) // it is gone if all went well
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(next.Name(), string(path))
+	}
+	if err != nil {
+		return fmt.Errorf("the last good configuration cannot be saved: %w", err)
+	}
+	return nil
+}
+
+// start saves the configuration of a server that starts. If that fails, the server should not start: it would be
+// without a copy when it needs one.
+func (path lastGood) start(f *policyfile.File, quickStart bool) error {
+	if quickStart {
+		return errors.New("last-good is given, and there is no configuration to keep; give a FILE, or remove it")
+	}
+	return path.save(f)
+}
+
+// keep saves a configuration that runs, and logs it if that fails.
+func (path lastGood) keep(f *policyfile.File, logger *slog.Logger) {
+	if path == "" {
+		return
+	}
+	if err := path.save(f); err != nil {
+		logger.Error("the next start has no current copy of the configuration", "error", err)
+	}
+}
+
+// earlier is a copy that the server starts with: when it was saved, and why the current configuration is refused.
+type earlier struct {
+	saved   time.Time
+	refused error // nil if the current configuration is in use
+}
+
+// loadOrLast reads the configuration. If it is bad, and there is a copy of the last good one, it returns the copy.
+func (s *settings) loadOrLast() (f *policyfile.File, quickStart bool, e earlier, err error) {
+	f, quickStart, err = s.load()
+	if err == nil || s.lastGood == "" || s.config == "" {
+		return f, quickStart, e, err
+	}
+	f, e.saved, e.refused = lastGood(s.lastGood).load()
+	switch {
+	case errors.Is(e.refused, fs.ErrNotExist):
+		return nil, false, e, err // it never ran
+	case e.refused == nil:
+		e.refused = s.override(f)
+	}
+	if e.refused != nil {
+		return nil, false, e, errors.Join(err, e.refused)
+	}
+	e.refused = err
+	return f, false, e, nil
+}
