@@ -15,6 +15,11 @@ func (f *File) warnGateways(s *source) {
 	if !f.Listen.Auth.Off() {
 		on = append(on, "listen.auth")
 	}
+	// Envoy's external authorization can answer a request instead of passing it on.
+	quiet := strings.Join(on, " and ")
+	if !f.Listen.GRPC.Off() {
+		on = append(on, "listen.grpc")
+	}
 	if len(on) == 0 {
 		return
 	}
@@ -23,12 +28,13 @@ func (f *File) warnGateways(s *source) {
 		if f.Rules[i].Descriptor != nil {
 			continue
 		}
-		f.Rules[i].warnGateway(s, fmt.Sprintf("rules[%d]", i), at)
+		f.Rules[i].warnGateway(s, fmt.Sprintf("rules[%d]", i), at, quiet)
 	}
 }
 
-// warnGateway reports what a rule does after the decision.
-func (r *Rule) warnGateway(s *source, path, at string) {
+// warnGateway reports what a rule does after the decision. The listeners of quiet, empty for none, cannot answer a request
+// that is degraded.
+func (r *Rule) warnGateway(s *source, path, at, quiet string) {
 	const remedy = "limit such requests at listen.proxy, or accept it"
 	without := "has no effect on requests at " + at
 	if r.Bandwidth != nil {
@@ -53,8 +59,11 @@ func (r *Rule) warnGateway(s *source, path, at string) {
 	}
 	if w := &r.WhenLimited; w.Action == "degrade" {
 		const degraded = ": they pass as they are, with the header Sluice-Degraded or request_header in the answer to the gateway"
+		if w.Upstream == "" {
+			at = quiet
+		}
 		given := w.Upstream != "" || w.Status != 0 || w.Body != "" || w.File != ""
-		if given {
+		if given && at != "" {
 			s.followKey(path+".when_limited", "degrades no requests at "+at+degraded, "have the gateway read the header, or "+remedy)
 		}
 	}

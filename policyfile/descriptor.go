@@ -178,11 +178,11 @@ func (f *File) warnDescriptors(s *source) {
 		if r.Descriptor == nil {
 			continue
 		}
-		const problem, remedy = "is given, and a gateway that sends descriptors writes the answers itself", "remove it, or configure the answer in the gateway"
+		const problem, remedy = "is given, and a gateway that sends descriptors chooses that itself", "remove it, or configure the answer in the gateway"
 		w := &r.WhenLimited
 		s.idle(path+".when_limited.status", w.Status != 0, problem, remedy)
-		s.idle(path+".when_limited.body", w.Body != "", problem, remedy)
-		s.idle(path+".when_limited.file", w.File != "", problem, remedy)
+		s.idleIf(w.Action == "degrade", path+".when_limited.body", w.Body != "", problem, remedy)
+		s.idleIf(w.Action == "degrade", path+".when_limited.file", w.File != "", problem, remedy)
 		s.idle(path+".when_limited.upstream", w.Upstream != "", problem, remedy)
 	}
 }

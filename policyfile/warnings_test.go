@@ -39,6 +39,11 @@ func TestGatewayWarnings(t *testing.T) {
 		checkWarnings(t, begin+text, want)
 		checkWarnings(t, strings.Replace(begin+text, ", auth: '127.0.0.1:8082'", "", 1), "")
 	}
+	// Envoy's external authorization can answer requests.
+	envoy := strings.NewReplacer("trusted_proxies: 127.0.0.1\n", "", "auth:", "grpc:").Replace(begin)
+	checkWarnings(t, envoy+limit+"    bandwidth: {down: 1MB/s}\n", "x.yaml:7:5: rules[0].bandwidth: has no effect on requests at listen.grpc: bodies do not pass through Sluice"+remedy)
+	checkWarnings(t, envoy+limit+"    when_limited: {action: degrade, status: 302, header: {Location: '/wait'}}\n", "")
+	checkWarnings(t, envoy+limit+"    when_limited: {action: degrade, upstream: 'http://a.example'}\n", "x.yaml:7:5: rules[0].when_limited: degrades no requests at listen.grpc: they pass as they are, with the header Sluice-Degraded or request_header in the answer to the gateway; have the gateway read the header, or limit such requests at listen.proxy, or accept it")
 	if _, err := Parse("x.yaml", []byte(begin+limit+"upstream: {url: echo, method_override: true}\n")); err != nil {
 		t.Error(err)
 	}

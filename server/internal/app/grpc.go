@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/extauthz"
 	"github.com/sluicehq/sluice/server/internal/grpcserver"
 	"github.com/sluicehq/sluice/server/internal/rls"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
@@ -24,9 +24,13 @@ func (a *App) openGRPC(callers *access.Rules) func(*tls.Config) (protocol, error
 		if err != nil {
 			return nil, err
 		}
+		requests, err := a.authorizationService()
+		if err != nil {
+			return nil, err
+		}
 		f := a.file
 		o := grpcserver.Options{
-			Services:    []grpcserver.Service{{Desc: limits.Desc(), Impl: limits}},
+			Services:    []grpcserver.Service{{Desc: limits.Desc(), Impl: limits}, {Desc: requests.Desc(), Impl: requests}},
 			Descriptors: limits.Descriptors(),
 			TLS:         config, Ready: a.Ready,
 			MaxMessage: int(f.HTTP.MaxBodySize), MaxHeader: uint32(min(f.HTTP.MaxHeaderSize, maxHeaderList)),
@@ -45,15 +49,11 @@ const maxHeaderList = 1 << 24
 
 // rateLimitService makes Envoy's rate limit service.
 func (a *App) rateLimitService() (*rls.Service, error) {
-	headers, err := httplimit.NewHeaders(headersOf(a.file))
-	if err != nil {
-		return nil, err
-	}
 	o := rls.Options{
 		Decider:   a.engine.decider.Rules(),
 		OnVerdict: a.engine.answered(telemetry.EdgeRLS),
 		OnError:   a.storeFailed,
-		Headers:   headers,
+		Headers:   a.headers,
 		RequestHeaders: func(v *policy.Verdict) http.Header {
 			set, _ := a.engine.decider.PassedHeaders(&http.Request{Header: http.Header{}}, v)
 			return set
@@ -64,4 +64,16 @@ func (a *App) rateLimitService() (*rls.Service, error) {
 		o.Margin = answerMargin
 	}
 	return rls.New(o)
+}
+
+// authorizationService makes Envoy's external authorization.
+func (a *App) authorizationService() (*extauthz.Service, error) {
+	return extauthz.New(extauthz.Options{
+		Decider: a.engine.decider, Gate: a.gate, Headers: a.headers,
+		MethodOverride: a.file.Upstream.MethodOverride,
+		OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeExtAuthz, v, took) },
+		OnError:        a.storeFailed,
+		AnswerFailed:   a.answerFailed,
+		Unusable:       a.unusable(GRPC),
+	})
 }

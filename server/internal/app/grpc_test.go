@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonpb "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -84,6 +86,40 @@ func TestEnvoy(t *testing.T) {
 		t.Errorf("while it drains: %v, %v", v, err)
 	}
 	r.end()
+}
+
+// Requests that Envoy reports are decided by the rules for requests, and counted by rule and edge.
+func TestEnvoyReportsRequests(t *testing.T) {
+	r := start(t, parse(t, forEnvoy+"  - {name: per-client, match: {path: /api/**}, key: [client_ip], limit: {algorithm: fixed_window, rate: 1/d}}\n"), nil)
+	client := authpb.NewAuthorizationClient(r.dialGRPC(insecure.NewCredentials()))
+	q := &authpb.CheckRequest{Attributes: &authpb.AttributeContext{
+		Source: &authpb.AttributeContext_Peer{Address: &corepb.Address{Address: &corepb.Address_SocketAddress{SocketAddress: &corepb.SocketAddress{Address: "192.0.2.1"}}}},
+		Request: &authpb.AttributeContext_Request{Http: &authpb.AttributeContext_HttpRequest{
+			Method: "GET", Path: "/api/x?a=b", Host: "example.com", Headers: map[string]string{":method": "GET", "user-agent": "test"},
+		}},
+	}}
+	var got []string
+	for range 2 {
+		v, err := client.Check(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(v.GetDeniedResponse().GetStatus().GetCode(), v.GetOkResponse() != nil))
+	}
+	if want := "[Empty true TooManyRequests false]"; fmt.Sprint(got) != want {
+		t.Errorf("%v; want %s", got, want)
+	}
+	for series, want := range map[string]string{
+		`sluice_decisions_total{outcome="denied",rule="per-client"}`: "1",
+		`sluice_decision_duration_seconds_count{edge="ext_authz"}`:   "2",
+	} {
+		if got := r.figure(series); got != want {
+			t.Errorf("%s is %s, want %s", series, got, want)
+		}
+	}
+	if log := r.log.String(); !strings.Contains(log, "edge=ext_authz") || strings.Contains(log, "192.0.2.1") {
+		t.Errorf("the log of a denial:\n%s", log)
+	}
 }
 
 // Envoy proves itself as callers of the decision API do.

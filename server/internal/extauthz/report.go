@@ -1,0 +1,79 @@
+package extauthz
+
+import (
+	"net"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/sluicehq/sluice/httplimit"
+)
+
+// Why a call gets no decision.
+const (
+	noRequest = "the call reports no HTTP request; use the HTTP filter ext_authz, and not the network filter"
+	noSource  = "the call has no source address; it comes from Envoy's filter ext_authz"
+	twoForms  = "the call has headers and header_map; Envoy sends one of them"
+)
+
+// report returns what a call reports about a request, or why it cannot be used.
+func (s *Service) report(a *authpb.AttributeContext) (_ *httplimit.Report, reason string) {
+	r := a.GetRequest().GetHttp()
+	if r == nil {
+		return nil, noRequest
+	}
+	q := &httplimit.Report{Method: r.GetMethod(), Target: r.GetPath(), Host: r.GetHost(), MethodOverride: s.o.MethodOverride}
+	switch at := a.GetSource().GetAddress().GetAddress().(type) {
+	case *corepb.Address_SocketAddress:
+		q.RemoteAddr = net.JoinHostPort(at.SocketAddress.GetAddress(), strconv.FormatUint(uint64(at.SocketAddress.GetPortValue()), 10))
+	case *corepb.Address_Pipe:
+		q.RemoteAddr = "" // a peer without an address
+	default:
+		return nil, noSource
+	}
+	raw := r.GetHeaderMap().GetHeaders()
+	if len(raw) > 0 && len(r.GetHeaders()) > 0 {
+		return nil, twoForms
+	}
+	q.Header = make(http.Header, len(raw)+len(r.GetHeaders()))
+	for _, h := range raw {
+		value := string(h.GetRawValue())
+		if value == "" {
+			value = h.GetValue()
+		}
+		if !isPseudo(h.GetKey()) {
+			q.Add(h.GetKey(), value)
+		}
+	}
+	if len(r.GetHeaders()) > 0 {
+		s.addJoined(q, r.GetHeaders())
+	}
+	return q, ""
+}
+
+// addJoined adds headers whose lines Envoy has joined with commas. A line with a comma cannot be distinguished from two
+// lines, of which the service may read either. So if rules read the header, it counts as two. Envoy sends single lines
+// with encode_raw_headers.
+func (s *Service) addJoined(q *httplimit.Report, headers map[string]string) {
+	read := s.o.Decider.Policy().ReadHeaders()
+	for key, value := range headers {
+		if isPseudo(key) {
+			continue
+		}
+		name := textproto.CanonicalMIMEHeaderKey(key)
+		first, rest, joined := strings.Cut(value, ",")
+		if joined && name != httplimit.XForwardedFor && slices.Contains(read, name) {
+			q.Add(name, strings.Trim(first, " \t"))
+			q.Add(name, strings.Trim(rest, " \t"))
+			continue
+		}
+		q.Add(name, value)
+	}
+}
+
+// isPseudo reports whether a header is one of HTTP/2 for the method, path or host, which have fields of their own.
+func isPseudo(name string) bool { return strings.HasPrefix(name, ":") }
