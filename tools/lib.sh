@@ -93,6 +93,16 @@ need_php() {
 	fi
 }
 
+# need_nginx_lua makes sure that nginx has its module for Lua, where the examples look for it.
+need_nginx_lua() {
+	local module=/usr/lib/nginx/modules/ngx_http_lua_module.so
+	if [ ! -e "$module" ] && [ -e /etc/debian_version ] && [ "$(id -u)" = 0 ]; then
+		say "installing the Lua module of nginx"
+		install_packages libnginx-mod-http-lua
+	fi
+	[ -e "$module" ] || die "$module is missing: install it (Debian: apt-get install libnginx-mod-http-lua)"
+}
+
 # need_libfaketime makes sure that there is a libfaketime, where checks/redistest looks for it.
 need_libfaketime() {
 	local round library

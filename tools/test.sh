@@ -20,6 +20,9 @@ fi
 PATH=$PATH:/usr/sbin
 need nginx nginx
 need haproxy haproxy
+# checks/gateways runs the examples of gateways, and checks/threats attacks them.
+need caddy caddy
+need_nginx_lua
 need node nodejs
 need_python flask python3-flask
 # checks/protocols has clients of Redis in several languages.

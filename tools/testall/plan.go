@@ -39,6 +39,7 @@ var plain = map[string]string{
 	"checks/decisions":           "one goroutine calls both stores in turn; the crowds are in checks/redis and checks/faults",
 	"checks/fleet":               "one goroutine searches a ledger; checks/hybrid starts the processes",
 	"checks/floor":               "code for comparisons, which no user runs",
+	"checks/gateways":            "the gateways and sluice are other processes",
 	"checks/laws":                "one goroutine calls the store and the oracle in turn",
 	"checks/linearizable":        "most of the work is the checker of histories; the tests of memory find races",
 	"checks/peers":               "code of other projects",
@@ -69,7 +70,7 @@ var crowded = map[string][]string{
 // try a great many inputs from one goroutine.
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
-	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast"}, // the servers under test are other processes
+	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
 	"hybrid":         {"TestSimulatedBurst", "TestSimulatedWindow", "TestSimulation", "TestSimulationNotices"},
 	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore":     {"TestKeysAreInjective"},

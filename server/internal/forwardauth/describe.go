@@ -29,11 +29,12 @@ var (
 	forwarded = set{forwardedMethod, forwardedURI, forwardedHost}
 )
 
-// describe fills in the report of the request that a gateway describes. It takes over the header.
+// describe fills in the report of the request that a gateway describes, and returns the headers by which it does. It
+// takes over the header.
 //
 // A header counts only if the gateway must have written it. So a set of headers must be whole: where a gateway does
 // not write one of them, no request is answered, and the header of a client that does send it is never believed.
-func describe(r *http.Request, q *httplimit.Report) *problem {
+func describe(r *http.Request, q *httplimit.Report) (*set, *problem) {
 	h := r.Header
 	has := func(name string) bool { return len(h[name]) > 0 }
 	hasOriginal := has(originalURI) || has(originalMethod) || has(originalHost)
@@ -42,7 +43,7 @@ func describe(r *http.Request, q *httplimit.Report) *problem {
 	switch {
 	case hasOriginal && hasForwarded:
 		if differ(h, originalURI, forwardedURI) || differ(h, originalMethod, forwardedMethod) || differ(h, originalHost, forwardedHost) {
-			return errTwoSets
+			return nil, errTwoSets
 		}
 		if !has(originalURI) || !has(originalMethod) || !has(originalHost) {
 			use, prefix = &forwarded, "X-Forwarded"
@@ -50,31 +51,37 @@ func describe(r *http.Request, q *httplimit.Report) *problem {
 	case hasForwarded:
 		use, prefix = &forwarded, "X-Forwarded"
 	case !hasOriginal:
-		return errNoSet
+		return nil, errNoSet
 	}
 	var bad *problem
 	if q.Method, bad = single(h, use.method, prefix); bad != nil {
-		return bad
+		return use, bad
 	}
 	if q.Target, bad = single(h, use.target, prefix); bad != nil {
-		return bad
+		return use, bad
 	}
 	if q.Host, bad = single(h, use.host, prefix); bad != nil {
-		return bad
+		return use, bad
 	}
 	if bad := client(h, use == &original, q); bad != nil {
-		return bad
+		return use, bad
 	}
 	for _, name := range [...]string{originalURI, originalMethod, originalHost, forwardedURI, forwardedMethod, forwardedHost, realIP, "Content-Length"} {
 		delete(h, name) // they are the gateway's, and not the client's
 	}
 	q.Header = h
-	return nil
+	return use, nil
 }
 
 // differ reports whether a request has both headers, with different values.
 func differ(h http.Header, a, b string) bool {
 	return len(h[a]) > 0 && len(h[b]) > 0 && (len(h[a]) > 1 || len(h[b]) > 1 || h[a][0] != h[b][0])
+}
+
+// queryOf returns the query of a target.
+func queryOf(target string) string {
+	_, query, _ := strings.Cut(target, "?")
+	return query
 }
 
 // single returns the value of a header that the gateway must send once.

@@ -85,14 +85,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, errMethod)
 		return
 	}
-	w, bad := denying(w, r.URL.RawQuery)
-	if bad == nil && r.ContentLength != 0 {
+	var q httplimit.Report
+	by, bad := describe(r, &q)
+	query := r.URL.RawQuery
+	if by == &forwarded && query == queryOf(q.Target) {
+		query = "" // Caddy adds the client's query to the path of its own request
+	}
+	w, wrong := denying(w, query)
+	if bad == nil {
+		bad = wrong
+	}
+	if r.ContentLength != 0 {
 		bad = errBody
 		withoutBody(w)
-	}
-	var q httplimit.Report
-	if bad == nil {
-		bad = describe(r, &q)
 	}
 	if bad != nil {
 		h.refuse(w, bad)

@@ -113,6 +113,9 @@ func TestUnusableRequests(t *testing.T) {
 		{"", traefik("GET", "/", "192.0.2.1, "), "is not an address"},
 
 		{"?deny_status=", n, ""},
+		{"?a=b%2f", traefik("GET", "/x?a=b%2f", "192.0.2.1"), ""}, // Caddy adds the client's query
+		{"?a=b%2f", traefik("GET", "/x?a=b", "192.0.2.1"), "parameters of /auth"},
+		{"?a=b", nginx("GET", "/x?a=b", "192.0.2.1"), "parameters of /auth"},
 		{"?deny_status=%34%30%33", n, ""},
 		{"?deny_status=200", n, "parameters of /auth"},
 		{"?deny_status=403&deny_status=200", n, "parameters of /auth"},
@@ -128,6 +131,13 @@ func TestUnusableRequests(t *testing.T) {
 		if x.want != "" && (w.Code != 400 || !strings.Contains(w.Body.String(), `"remedy":"`)) {
 			t.Errorf("%q: %d %s", x.lines, w.Code, w.Body)
 		}
+	}
+	f = newFixture(t, policy.Rule{Name: "none", Always: true})
+	if w := f.call("?deny_status=403", traefik("GET", "/?deny_status=403", "192.0.2.1")...); w.Code != 429 {
+		t.Errorf("a client chooses the status: %d", w.Code)
+	}
+	if w := f.call("?deny_status=403", nginx("GET", "/?deny_status=403", "192.0.2.1")...); w.Code != 403 {
+		t.Errorf("a client chooses the status: %d", w.Code)
 	}
 	if w := f.call("?deny_status=403"); w.Code != 403 || w.Header().Get("Sluice-Status") != "400" {
 		t.Errorf("with a status for denials: %d %v", w.Code, w.Header())

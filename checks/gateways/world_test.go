@@ -1,0 +1,310 @@
+package gateways
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/redistest"
+)
+
+// patience is how long tests wait for what must come.
+const patience = 20 * time.Second
+
+// folder has the files under test.
+var folder = filepath.Join("..", "..", "examples", "gateways")
+
+// sluicePath is the path of sluice.
+var sluicePath string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "gateways")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	sluicePath = filepath.Join(dir, "sluice")
+	build := exec.Command("go", "build", "-o", sluicePath, "./cmd/sluice")
+	build.Dir = filepath.Join("..", "..", "server")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building sluice: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// gateway is how a gateway is started with its file.
+type gateway struct {
+	name  string
+	start func(w *world)
+	// closed means that the gateway refuses requests while sluice does not answer.
+	closed bool
+}
+
+// gateways are the gateways with their files.
+var gateways = []gateway{
+	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }},
+	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }},
+	{name: "Caddy", start: (*world).caddy, closed: true},
+	{name: "Traefik", start: (*world).traefik, closed: true},
+}
+
+// world is a gateway before a service, with a sluice. The gateway is at 127.0.0.1, which sluice trusts. Clients have
+// other addresses.
+type world struct {
+	*testing.T
+	dir     string
+	at      func(string) string // replaces the ports of the files
+	gateway string              // its address
+	auth    string              // the address of sluice
+	sluice  *process
+	service *service
+}
+
+// process is a program under test.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+	mu    sync.Mutex
+	log   bytes.Buffer
+}
+
+// Write takes the log.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Write(b)
+}
+
+func (p *process) logged() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// begin starts a program until the test ends.
+func (w *world) begin(name string, args ...string) *process {
+	w.Helper()
+	p := &process{cmd: exec.Command(name, args...), ended: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = w.dir, p, p
+	p.cmd.Env = append(os.Environ(), "HOME="+w.dir, "XDG_DATA_HOME="+w.dir, "XDG_CONFIG_HOME="+w.dir)
+	if err := p.cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait() // tests end it
+	}()
+	w.Cleanup(func() {
+		p.kill()
+		if w.Failed() {
+			w.Logf("%s:\n%s", filepath.Base(name), p.logged())
+		}
+	})
+	return p
+}
+
+// kill ends a program at once.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// newWorld starts a service, a sluice and a gateway. The argument change may change the files.
+func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
+	t.Helper()
+	ports, err := redistest.FreePorts(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, dir: t.TempDir(), service: newService(t)}
+	_, service, err := net.SplitHostPort(w.service.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "3000", service)
+	w.at = func(text string) string {
+		if change != nil {
+			text = change(text)
+		}
+		return replace.Replace(text)
+	}
+	w.gateway, w.auth = "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[0]
+	w.sluice = w.begin(sluicePath, "serve", w.file("sluice.yaml", nil))
+	g.start(w)
+	w.listens(w.auth, w.sluice)
+	return w
+}
+
+// file copies a file of the folder, with free ports, and returns its path.
+func (w *world) file(name string, change func(string) string) string {
+	w.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	changed := w.at(string(text))
+	if change != nil {
+		changed = change(changed)
+	}
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		w.Fatal(err)
+	}
+	return path
+}
+
+// nginx starts nginx. Its folders for temporary files are not part of the example.
+func (w *world) nginx(name string) {
+	w.Helper()
+	path := w.file(name, func(text string) string {
+		var own strings.Builder
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			fmt.Fprintf(&own, "    %s_temp_path %s;\n", kind, filepath.Join(w.dir, kind))
+		}
+		return strings.Replace(text, "http {\n", "http {\n    access_log off;\n"+own.String(), 1)
+	})
+	if name == "nginx-lua.conf" {
+		w.file("sluice.lua", nil)
+	}
+	p := w.begin("nginx", "-p", w.dir, "-c", path, "-e", "stderr", "-g", "daemon off; master_process off; pid "+filepath.Join(w.dir, "nginx.pid")+";")
+	w.listens(w.gateway, p)
+}
+
+// caddy starts Caddy.
+func (w *world) caddy() {
+	w.Helper()
+	p := w.begin("caddy", "run", "--adapter", "caddyfile", "--config", w.file("Caddyfile", nil))
+	w.listens(w.gateway, p)
+}
+
+// listens waits until a program accepts connections.
+func (w *world) listens(addr string, p *process) {
+	w.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	for {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			_ = c.Close() // it was only a try
+			return
+		}
+		select {
+		case <-p.ended:
+			w.Fatalf("%s ended:\n%s", p.cmd.Path, p.logged())
+		case <-ctx.Done():
+			w.Fatalf("%s does not listen: %v\n%s", p.cmd.Path, err, p.logged())
+		case <-tick.C:
+		}
+	}
+}
+
+// service records the requests that reach it.
+type service struct {
+	server *httptest.Server
+	mu     sync.Mutex
+	got    []*http.Request
+	bodies []string
+}
+
+// newService starts a service.
+func newService(t *testing.T) *service {
+	s := &service{}
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		s.mu.Lock()
+		s.got, s.bodies = append(s.got, r), append(s.bodies, string(body))
+		s.mu.Unlock()
+		_, _ = io.WriteString(w, "served") // the gateway may be gone
+	}))
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+// take returns the requests that came since the last call, and their bodies.
+func (s *service) take() ([]*http.Request, []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	got, bodies := s.got, s.bodies
+	s.got, s.bodies = nil, nil
+	return got, bodies
+}
+
+// answer is what a client gets.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request of a client, written with \n for line ends, over a connection of its own. The Host is added,
+// unless the text has one.
+func (w *world) send(client, text string) answer {
+	w.Helper()
+	head, body, _ := strings.Cut(text, "\n\n")
+	if !strings.Contains(strings.ToLower(head), "\nhost:") {
+		head += "\nHost: www.example.com"
+	}
+	head += "\nConnection: close\n\n"
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
+	c, err := d.DialContext(ctx, "tcp", w.gateway)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		w.Fatal(err)
+	}
+	if _, err := io.WriteString(c, strings.ReplaceAll(head, "\n", "\r\n")+body); err != nil {
+		return answer{} // a gateway may close the connection of a malformed request
+	}
+	method, _, _ := strings.Cut(head, " ")
+	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		return answer{}
+	}
+	defer res.Body.Close()
+	content, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.Errorf("%q: %v", text, err)
+	}
+	return answer{res.StatusCode, res.Header, string(content)}
+}
+
+// everywhere runs a test with each gateway.
+func everywhere(t *testing.T, test func(w *world, g gateway), except ...string) {
+	t.Helper()
+	for _, g := range gateways {
+		if slices.Contains(except, g.name) {
+			continue
+		}
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			test(newWorld(t, g, nil), g)
+		})
+	}
+}

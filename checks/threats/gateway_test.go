@@ -1,0 +1,189 @@
+package threats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/redistest"
+)
+
+// behindGateways are services behind gateways that let sluice decide, by the files of examples/gateways. Each has
+// another service, so that records without a tag are known by their service.
+var behindGateways = []struct {
+	service, gateway string
+	change           func(text string) string // of the gateway's file
+}{
+	{"node", "nginx.conf", nil},
+	// nginx drops such headers by default, and some operators let them pass.
+	{"flask", "nginx.conf", func(text string) string {
+		return strings.Replace(text, "http {\n", "http {\n    underscores_in_headers on;\n    ignore_invalid_headers off;\n    merge_slashes off;\n", 1)
+	}},
+	{"wsgi", "nginx-lua.conf", nil},
+	{"go", "Caddyfile", nil},
+}
+
+// theGateways starts the gateways when a test needs them.
+var theGateways = sync.OnceValues(func() ([]*protected, error) {
+	w, err := theWorld()
+	if err != nil {
+		return nil, err
+	}
+	fronts := make([]*protected, len(behindGateways))
+	errs := make([]error, len(behindGateways))
+	var starting sync.WaitGroup
+	for i := range behindGateways {
+		for _, s := range w.services {
+			if s.name == behindGateways[i].service {
+				over := *s
+				fronts[i] = &over
+			}
+		}
+		starting.Go(func() { errs[i] = w.beginGateway(i, fronts[i]) })
+	}
+	starting.Wait()
+	return fronts, errors.Join(errs...)
+})
+
+// beginGateway starts a gateway with a sluice before a service, and uses up the limits there.
+func (w *world) beginGateway(number int, s *protected) error {
+	g := behindGateways[number]
+	s.name += " behind " + g.gateway
+	dir := filepath.Join(w.folder, fmt.Sprintf("gateway%d", number))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	ports, err := redistest.FreePorts(2)
+	if err != nil {
+		return err
+	}
+	_, service, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return err
+	}
+	replace := strings.NewReplacer("8000", ports[0], "8082", ports[1], "3000", service)
+	put := func(name, text string) (string, error) {
+		path := filepath.Join(dir, name)
+		return path, os.WriteFile(path, []byte(text), 0o600)
+	}
+	copied := func(name string) (string, error) {
+		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "gateways", name))
+		if err != nil {
+			return "", err
+		}
+		changed := replace.Replace(string(text))
+		if g.change != nil {
+			changed = g.change(changed)
+		}
+		own := "    access_log off;\n"
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			own += fmt.Sprintf("    %s_temp_path %s;\n", kind, filepath.Join(dir, kind))
+		}
+		return put(name, strings.Replace(changed, "http {\n", "http {\n"+own, 1))
+	}
+	config, err := put("sluice.yaml", strings.Replace(configuration("off", s.addr),
+		"admin: off}\nupstream: 'http://"+s.addr+"'\n", "admin: off, auth: '127.0.0.1:"+ports[1]+"'}\ntrusted_proxies: 127.0.0.1\n", 1))
+	if err != nil {
+		return err
+	}
+	file, err := copied(g.gateway)
+	if err != nil {
+		return err
+	}
+	command := []string{"nginx", "-p", dir, "-c", file, "-e", "stderr", "-g", "daemon off; master_process off; error_log stderr crit; pid " + filepath.Join(dir, "nginx.pid") + ";"}
+	switch g.gateway {
+	case "nginx-lua.conf":
+		if _, err := copied("sluice.lua"); err != nil {
+			return err
+		}
+	case "Caddyfile":
+		command = []string{"caddy", "run", "--adapter", "caddyfile", "--config", file}
+	}
+	if command[0], err = locate(command[0], command[0], "/usr/sbin/"+command[0]); err != nil {
+		return err
+	}
+	discard := func(out io.Reader) { _, _ = io.Copy(io.Discard, out) } // until it ends
+	if s.sluice, err = begin(discard, filepath.Join(w.folder, "sluice"), "serve", config); err != nil {
+		return err
+	}
+	atTheEnd(s.sluice.kill)
+	p, err := begin(discard, command[0], command[1:]...)
+	if err != nil {
+		return err
+	}
+	atTheEnd(p.kill)
+	s.front = "127.0.0.1:" + ports[0]
+	for _, x := range []struct {
+		addr string
+		*program
+	}{{"127.0.0.1:" + ports[1], s.sluice}, {s.front, p}} {
+		if err := x.accepts(x.addr); err != nil {
+			return err
+		}
+	}
+	return w.exhaustAt(s)
+}
+
+// accepts waits until a program accepts connections.
+func (p *program) accepts(addr string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		c, err := net.Dial("tcp", addr) //nolint:noctx // the loop ends it
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s ended: %s", p.cmd.Path, p.log)
+		case <-late:
+			return fmt.Errorf("%s does not listen: %w: %s", p.cmd.Path, err, p.log)
+		case <-tick.C:
+		}
+	}
+}
+
+// TestNothingGetsPastGateways is TestNothingGetsPast for gateways that let sluice decide, and pass requests on
+// themselves. Headers that name the client are up to the gateway.
+func TestNothingGetsPastGateways(t *testing.T) {
+	w := worldFor(t)
+	fronts, err := theGateways()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := seedOf(t)
+	total := redistest.Times(t, attacks/2)
+	if _, err := w.settle(); err != nil {
+		t.Fatal(err)
+	}
+	served := 0
+	seen := map[string]int{}
+	for first := 0; first < total && !t.Failed(); first += batch {
+		sent := w.run(t, fronts, seed, first, min(batch, total-first), (*protected).attack)
+		all, err := w.settle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			r.Forwarding = nil
+		}
+		served += len(all)
+		w.judge(t, sent, all, seen)
+		w.count(t, sent, all)
+	}
+	for promise, times := range seen {
+		t.Errorf("%d requests got past %s", times, promise)
+	}
+	t.Logf("%d attacks, %d requests reached a service", total*len(fronts), served)
+	if served < total/2 {
+		t.Errorf("only %d requests reached a service", served)
+	}
+}
