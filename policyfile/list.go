@@ -159,6 +159,10 @@ func (f *File) Files() []string {
 	for _, name := range slices.Sorted(maps.Keys(f.included.files)) {
 		paths = append(paths, f.included.files[name].path)
 	}
+	for _, part := range f.parts {
+		paths = append(paths, part.source.name)
+	}
+	slices.Sort(paths)
 	return slices.Compact(paths)
 }
 

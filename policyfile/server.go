@@ -55,7 +55,7 @@ type API struct {
 	Token string `yaml:"token"`
 	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
 	TokenFile string `yaml:"token_file"`
-	// Open answers everybody who reaches the listener, whatever the Host header names. Anybody who reaches it can
+	// Open answers everybody who reaches a listener without client_ca, whatever the Host header names. Anybody who reaches it can
 	// then use up the budget of any key. Default: false.
 	Open bool `yaml:"open"`
 }
@@ -126,14 +126,20 @@ func (f *File) checkTokens(s *source) {
 		s.follow("api.open", "is true, and there is a token, which callers need then", "remove one of them")
 	}
 	answers := false // whether a listener is on for which the section api holds
+	opens, certified := false, ""
 	for _, l := range f.Listen.all() {
 		if l.access != forCallers {
 			continue
 		}
-		if f.API.Open && l.TLS.RequiresClient() {
-			s.follow("api.open", "is true, and callers need a certificate by "+l.path+".tls.client_ca", "remove one of them")
-		}
 		answers = answers || !l.Off()
+		if l.TLS.RequiresClient() {
+			certified = l.path
+		} else {
+			opens = opens || !l.Off()
+		}
+	}
+	if f.API.Open && certified != "" && !opens {
+		s.follow("api.open", "is true, and callers need a certificate by "+certified+".tls.client_ca", "remove one of them")
 	}
 	if f.API != (API{}) && !answers && !s.at["listen"] {
 		s.followKey("api", "is given, and listen.api is off", "remove it, or turn the listener on")

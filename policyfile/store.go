@@ -135,6 +135,11 @@ const (
 	defaultRedisInFlight = 1024
 )
 
+// DefaultRedis returns the settings of a store in Redis with all defaults. It needs an address.
+func DefaultRedis() RedisStore {
+	return RedisStore{Prefix: defaultRedisPrefix, Deadline: defaultRedisDeadline, InFlight: defaultRedisInFlight}
+}
+
 // read fills in the defaults first.
 func (r *RedisStore) read(d *decoder, path string, n ast.Node) {
 	if text, ok := n.(*ast.StringNode); ok && strings.Contains(text.Value, "://") {
@@ -142,7 +147,7 @@ func (r *RedisStore) read(d *decoder, path string, n ast.Node) {
 		d.report(path, quote(text.Value)+" is a URL, and a mapping is wanted", "write redis: {"+redisMapping(text.Value)+"}")
 		return
 	}
-	*r = RedisStore{Prefix: defaultRedisPrefix, Deadline: defaultRedisDeadline, InFlight: defaultRedisInFlight}
+	*r = DefaultRedis()
 	d.object(path, n, reflect.ValueOf(r).Elem())
 }
 

@@ -31,6 +31,7 @@ const (
 	Admin = "admin"
 	Auth  = "auth"
 	GRPC  = "grpc"
+	JSON  = "json"
 	SPOE  = "spoe"
 	RESP  = "resp"
 )

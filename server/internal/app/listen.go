@@ -51,6 +51,11 @@ func (a *App) listen(limited http.Handler) error {
 	waiting.write = 0 // an answer may wait for a delay
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
 	clients, gateways := a.callerAccess(RESP, f.Listen.RESP), a.callerAccess(GRPC, f.Listen.GRPC)
+	posters := a.callerAccess(JSON, f.Listen.JSON)
+	overHTTP, err := a.rateLimitsOverHTTP(posters)
+	if err != nil {
+		return err
+	}
 	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
 		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
@@ -58,6 +63,7 @@ func (a *App) listen(limited http.Handler) error {
 		{Auth, f.Listen.Auth, "http", forWeb, nil, serving(waiting, auth, nil)},
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
 		{GRPC, f.Listen.GRPC, "grpc", []string{"h2"}, gateways, a.openGRPC(gateways)},
+		{JSON, f.Listen.JSON, "http", forWeb, posters, serving(small, overHTTP, nil)},
 		{RESP, f.Listen.RESP, "redis", nil, clients, a.openRESP(ctx, clients)},
 	}
 	for i := range all {

@@ -61,7 +61,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newValidate(), newExplain(), newSchema(),
+	root.AddCommand(newServe(), newValidate(), newExplain(), newImport(), newSchema(),
 		newPeek(), newReset(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newVersion())
 	return root
 }

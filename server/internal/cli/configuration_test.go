@@ -260,8 +260,8 @@ func (p *configurationPage) writeFlags(b *bytes.Buffer) {
 	b.WriteString("| the argument FILE | `SLUICE_CONFIG` | | The configuration file. Without one, the server runs its quick-start policy. |\n")
 	flags.VisitAll(func(f *pflag.Flag) {
 		setting := strings.NewReplacer("listen-", "listen.", "log-", "log.", "admin-", "admin.", "api-", "api.", "-", "_").Replace(f.Name)
-		if f.Name == "last-good" {
-			setting = "" // a file cannot say what to do when it is bad
+		if f.Name == "last-good" || f.Name == "envoy-config" {
+			setting = "" // a file cannot say what to do when it is bad, or where another one is
 		}
 		if top, _, _ := strings.Cut(setting, "."); top != "" && member(member(member(p.definitions, "File"), "properties"), top) == nil {
 			p.t.Errorf("the flag %s has no setting %s", f.Name, setting)

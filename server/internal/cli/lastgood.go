@@ -84,7 +84,7 @@ type earlier struct {
 // loadOrLast reads the configuration. If it is bad, and there is a copy of the last good one, it returns the copy.
 func (s *settings) loadOrLast() (f *policyfile.File, quickStart bool, e earlier, err error) {
 	f, quickStart, err = s.load()
-	if err == nil || s.lastGood == "" || s.config == "" {
+	if err == nil || s.lastGood == "" || s.config == "" && s.envoyFolder() == "" {
 		return f, quickStart, e, err
 	}
 	f, e.saved, e.refused = lastGood(s.lastGood).load()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,6 +26,9 @@ func newServe() *cobra.Command {
 			"FILE is SLUICE_CONFIG. Flags override the environment, which overrides the file. The\n" +
 			"tokens come from SLUICE_ADMIN_TOKEN and SLUICE_API_TOKEN, or from files, because other\n" +
 			"users of the machine can see flags.\n\n" +
+			"With --envoy-config, the server replaces Envoy's rate limit service: it reads the files\n" +
+			"and the environment variables of that server, such as REDIS_URL, and takes its ports,\n" +
+			"8080 for HTTP and 8081 for gRPC. Without FILE, RUNTIME_ROOT selects such a folder too.\n\n" +
 			"The server reloads a configuration file when it changes, and on SIGHUP. The new rules\n" +
 			"replace the old rules all at once. A file with a mistake changes nothing.\n\n" +
 			"After SIGTERM or Ctrl-C, requests under way may end. A second signal, more than a\n" +
@@ -35,7 +39,7 @@ func newServe() *cobra.Command {
 				return err
 			}
 			s.setFile(args)
-			reloads := newReloader(s.config)
+			reloads := newReloader(cmp.Or(s.envoyFolder(), s.config))
 			defer reloads.close()
 			f, quickStart, earlier, err := s.loadOrLast()
 			if err != nil {
@@ -56,6 +60,12 @@ func newServe() *cobra.Command {
 			}
 			for _, name := range unknown {
 				logger.Warn("a variable begins as settings do and is none, so it is ignored", "variable", name)
+			}
+			if folder := s.envoyFolder(); folder != "" {
+				logger.Info("the configuration is of Envoy's rate limit service", "folder", folder)
+			}
+			for _, w := range s.warnings {
+				logger.Warn("the environment of Envoy's rate limit service does not fit", "warning", w)
 			}
 			if !quickStart {
 				for _, w := range f.Warnings() {

@@ -19,6 +19,8 @@ import (
 // settings are the flags of serve. A zero value means that the flag is not set.
 type settings struct {
 	config         string // the file; empty for the quick start
+	envoy          string // the folder of the configuration of Envoy's rate limit service
+	warnings       []string
 	proxy          address
 	api            address
 	admin          address
@@ -47,6 +49,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.json, "listen-json", "where clients of Envoy's rate limit service get decisions over HTTP, `HOST:PORT` or off (default off)")
 	flags.Var(&s.spoe, "listen-spoe", "where HAProxy gets decisions, `HOST:PORT` or off (default off)")
 	flags.Var(&s.resp, "listen-resp", "where clients of Redis get decisions, `HOST:PORT` or off (default off)")
+	flags.StringVar(&s.envoy, "envoy-config", "", "`DIR` of a configuration of Envoy's rate limit service, instead of FILE")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	flags.StringVar(&s.apiTokenFile, "api-token-file", "", "`FILE` that holds the token of the decision API")
@@ -100,9 +103,13 @@ func (s *settings) setFile(args []string) {
 
 // load reads the file, or the quick start. The flags override its settings.
 func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
-	if s.config == "" {
+	folder := s.envoyFolder()
+	switch {
+	case folder != "":
+		f, err = s.loadEnvoy(folder)
+	case s.config == "":
 		_, f, err = app.QuickStart()
-	} else {
+	default:
 		f, err = policyfile.Load(s.config)
 	}
 	if err != nil {
@@ -111,7 +118,7 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	if err := s.override(f); err != nil {
 		return nil, false, err
 	}
-	return f, s.config == "", nil
+	return f, s.config == "" && folder == "", nil
 }
 
 // override replaces the settings of a file that flags give.

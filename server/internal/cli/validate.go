@@ -22,6 +22,8 @@ func newValidate() *cobra.Command {
 		Long: "Check configuration files. All mistakes are printed at once, each with its position\n" +
 			"and a remedy. A file without mistakes is described rule by rule, so that you can\n" +
 			"compare it with what you meant. The exit status is 0 if no file has a mistake.\n\n" +
+			"A folder is read as the configuration of Envoy's rate limit service, together with\n" +
+			"the environment variables of its deployments.\n\n" +
 			"With --connect, the store of each file is checked too: whether the server can reach\n" +
 			"it, and whether its user has the permissions that limits need.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -33,7 +35,8 @@ func newValidate() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
-				f, err := policyfile.Load(name)
+				s := settings{config: name}
+				f, _, err := s.load()
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -53,6 +56,9 @@ func newValidate() *cobra.Command {
 				}
 				for line := range strings.Lines(app.DescribeStore(f)) {
 					text += "  " + strings.TrimRight(line, "\n") + "\n"
+				}
+				for _, w := range s.warnings {
+					text += "  warning: " + w + "\n"
 				}
 				for _, w := range f.Warnings() {
 					text += "  warning: " + w.Error() + "\n"

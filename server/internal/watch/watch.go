@@ -18,7 +18,8 @@ import (
 
 // Options configure a Watcher.
 type Options struct {
-	// Path is the file. Default: none, to watch only Others.
+	// Path is the file, or a folder. A folder changes when files in it, or in folders in it, come or go. Default: none,
+	// to watch only Others.
 	Path string
 	// Others returns the files that the file names, which are watched too from then on. It is called after
 	// each change. Default: none.
@@ -157,6 +158,14 @@ func (w *Watcher) adopt() {
 }
 
 func contentOf(path string, most int64) (sum content) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		h := sha256.New()
+		for _, name := range namesIn(path, 0) {
+			fmt.Fprintf(h, "%q\n", name)
+		}
+		copy(sum[:], h.Sum(nil))
+		return sum
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return sum
@@ -170,6 +179,25 @@ func contentOf(path string, most int64) (sum content) {
 	return sum
 }
 
+// maxDepth bounds the folders within a watched folder.
+const maxDepth = 8
+
+// namesIn returns the names in a folder, and in the folders in it.
+func namesIn(folder string, depth int) (names []string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		names = append(names, path)
+		if info, err := os.Stat(path); err == nil && info.IsDir() && depth < maxDepth {
+			names = append(names, namesIn(path, depth+1)...)
+		}
+	}
+	return names
+}
+
 // follow watches the folders on the current way to the files. A watched folder reports every file that is put
 // there; a watched file does not report the file that replaces it.
 func (w *Watcher) follow() {
@@ -179,6 +207,9 @@ func (w *Watcher) follow() {
 	var folders []string
 	for _, path := range w.paths() {
 		folders = append(folders, foldersOf(path)...)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			folders = append(folders, path)
+		}
 	}
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
@@ -206,6 +237,12 @@ func foldersOf(path string) (folders []string) {
 			folders = append(folders, target, filepath.Dir(folder))
 		} else {
 			folders = append(folders, folder)
+		}
+		// A link further up may be replaced as a whole.
+		for up := folder; up != filepath.Dir(up); up = filepath.Dir(up) {
+			if info, err := os.Lstat(up); err == nil && info.Mode()&os.ModeSymlink != 0 {
+				folders = append(folders, filepath.Dir(up))
+			}
 		}
 		target, err := os.Readlink(path)
 		if err != nil {

@@ -311,3 +311,32 @@ func TestSignsAreGathered(t *testing.T) {
 		return
 	}
 }
+
+// A folder changes when files come and go, in it and in its folders, and when a link on the way to it is replaced.
+func TestFoldersAreWatched(t *testing.T) {
+	s := &scene{t: t, dir: t.TempDir(), path: "current/config", changes: make(chan string, 100)}
+	s.mkdir("v1/config/more")
+	s.write("v1/config/a", "one")
+	s.mkdir("v2/config")
+	s.write("v2/config/a", "two")
+	s.link("v1", "current")
+	file := filepath.Join(s.dir, "current/config/a")
+	s.watch(Options{Poll: time.Hour, Others: func() []string { return []string{file} }})
+	seen := func(what string) {
+		t.Helper()
+		select {
+		case <-s.changes:
+		case <-time.After(patience):
+			t.Fatalf("%s was not seen", what)
+		}
+	}
+	s.write("v1/config/a", "other")
+	seen("a change of a file")
+	s.write("v1/config/b", "x")
+	seen("a new file")
+	s.remove("v1/config/b")
+	seen("the end of a file")
+	s.link("v2", "next")
+	s.rename("next", "current")
+	seen("another folder")
+}
