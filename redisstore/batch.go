@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -75,7 +76,10 @@ var batchScripts setScripts
 // batchFiles returns the files of the script that decides batches of some algorithms.
 func batchFiles(set uint) []string {
 	files := []string{"now"}
-	if set&^quickKinds == 0 {
+	switch {
+	case set == 1<<algo.KindBucket:
+		files = append(files, "batch_buckets")
+	case set&^quickKinds == 0:
 		files = append(files, "batch_quick")
 	}
 	return append(append(files, kindFiles(set)...), "batch")
@@ -131,9 +135,16 @@ func (b *batch) address(s *Store, i int) {
 	}
 }
 
-// args returns the requests as the script reads them, with the boundaries of calendars
+// args returns the requests as the scripts read them, with the boundaries of calendars
 // around a time.
 func (b *batch) args(set uint, around int64) []string {
+	args := make([]string, 0, 2)
+	if set&^quickKinds == 0 && b.plain() {
+		args = append(args, b.quickArgs(set))
+		if !slices.ContainsFunc(b.limits, func(l *limit) bool { return l.overdraft > 0 }) {
+			return args // they have all that the rest of the script needs
+		}
+	}
 	text := appendList(make([]byte, 0, 48*len(b.rs)), len(b.rs))
 	for i := range b.rs {
 		r, l := &b.rs[i], b.limits[i]
@@ -160,11 +171,7 @@ func (b *batch) args(set uint, around int64) []string {
 			text = appendTerms(text, &terms)
 		}
 	}
-	args := append(make([]string, 0, 2), string(text))
-	if set&^quickKinds == 0 && b.plain() {
-		args = b.quickArgs(args)
-	}
-	return args
+	return append(args, string(text))
 }
 
 // quickKinds are the algorithms that batch_quick.lua decides.
@@ -185,8 +192,8 @@ func (b *batch) plain() bool {
 	return true
 }
 
-// quickArgs appends the requests as batch_quick.lua reads them.
-func (b *batch) quickArgs(args []string) []string {
+// quickArgs returns the requests as batch_quick.lua or batch_buckets.lua reads them.
+func (b *batch) quickArgs(set uint) string {
 	text := make([]byte, 0, 32*len(b.rs))
 	for i, l := range b.limits {
 		// The kind and up to three more numbers.
@@ -194,12 +201,16 @@ func (b *batch) quickArgs(args []string) []string {
 		for j := range min(l.count, len(n)) {
 			n[j] = in.int()
 		}
-		for _, n := range n {
+		words := n[:]
+		if set == 1<<algo.KindBucket {
+			words = n[1:]
+		}
+		for _, n := range words {
 			text = appendInt(text, n)
 		}
 		text = appendText(appendInt(text, min(b.requests[i].Cost, tooMany)), l.blob)
 	}
-	return append(args, string(text))
+	return string(text)
 }
 
 // fewKeys is the number of keys below which a search is faster than a map.
@@ -244,11 +255,14 @@ func quickWords(k algo.Kind) int {
 
 // read reads the reply.
 func (b *batch) read(reply string) error {
+	b.views = make([]view, len(b.rs))
+	if strings.HasPrefix(reply, chargedReply) {
+		return b.readCharged(reply)
+	}
 	in := reader{rest: reply}
 	b.now = in.count()
 	verdict := in.count()
 	b.all = verdict&allPass != 0
-	b.views = make([]view, len(b.rs))
 	if verdict&quickReply == 0 {
 		if n := in.list(); n != len(b.rs) {
 			in.fail()
@@ -267,6 +281,20 @@ func (b *batch) read(reply string) error {
 			v.text = in.text()
 		}
 		b.requests[i].Now = b.now
+	}
+	return in.err
+}
+
+// readCharged reads a reply of batch_buckets.lua about a batch that passes: the states after it.
+func (b *batch) readCharged(reply string) error {
+	in := reader{rest: reply}
+	b.all = true
+	for i, l := range b.limits {
+		b.views[i].text, b.now = l.uncharged(&in, b.requests[i].Cost)
+		b.requests[i].Now = b.now
+	}
+	if in.more() {
+		in.fail()
 	}
 	return in.err
 }

@@ -138,3 +138,42 @@ func TestChargedReplies(t *testing.T) {
 		}
 	}
 }
+
+// TestChargedBatches: the states after a batch that passes give its decisions, or the reply is an error.
+func TestChargedBatches(t *testing.T) {
+	const now = 1_700_000_000_000_000
+	var known limits
+	var rs []sluice.Request
+	var states string
+	for i, name := range []string{"a", "b"} {
+		l := sluice.MustLimit(name, sluice.TokenBucket{Rate: sluice.PerMinute(100), Burst: int64(20 + i)})
+		rs = append(rs, sluice.Request{Limit: l, Key: sluice.StringKey("k"), Cost: int64(1 + i)})
+		states += written(1, now, 5, 0) + known.get(l).blob
+	}
+	first := states[:len(states)/2]
+	for _, c := range []struct {
+		name, reply string
+		bad         bool
+	}{
+		{"both states", states, false},
+		{"one state", first, true},
+		{"three states", states + first, true},
+		{"the states of other limits", first + first, true},
+		{"half of the second", states[:len(states)-3], true},
+	} {
+		s, err := New(&fakeClient{reply: c.reply}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out [2]sluice.Decision
+		err = s.DecideAll(t.Context(), rs, out[:])
+		switch {
+		case c.bad:
+			if !errors.Is(err, sluice.ErrUnknownOutcome) {
+				t.Errorf("%s: got %v, want an unknown outcome", c.name, err)
+			}
+		case err != nil || out[0].Remaining != 15 || out[1].Remaining != 16 || !out[0].Allowed || !out[1].Allowed:
+			t.Errorf("%s: got %+v, %v", c.name, out, err)
+		}
+	}
+}

@@ -70,26 +70,24 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	return translate.Decision(l.params, &result), nil
 }
 
-// chargedReply begins the reply of bucket_quick.lua about an admitted request: the kind of a state,
-// and the first byte of its time. Other replies begin with the server's time.
+// chargedReply begins a reply of bucket_quick.lua or batch_buckets.lua about requests that pass: the
+// kind of a state, and the first byte of its time. Other replies begin with the server's time.
 const chargedReply = "\x01\xcf"
 
-// charged computes the decision about an admitted request from the state after it, which
-// bucket_quick.lua replies with. The state before it was one charge better.
-func (l *limit) charged(text string, q *algo.Request) (sluice.Decision, error) {
-	in := reader{rest: text}
-	state, _ := readBucket(&in, l.params)
-	cost := uint64(q.Cost) * l.params.Bucket.Den
-	if in.err != nil || in.rest != l.blob || q.Cost > l.params.Bucket.Burst || state.V < cost || state.V>>63 != 0 {
-		return sluice.Decision{}, unknown(errReply)
+// uncharged reads the state of a token bucket after a charge. It returns the view of the state before
+// the charge, as of the time of the charge, and this time.
+func (l *limit) uncharged(after *reader, cost int64) (view string, now int64) {
+	if after.count() != int64(algo.KindBucket) {
+		after.fail()
 	}
-	q.Now, state.V = state.T, state.V-cost
-	var result algo.Result
-	l.params.DecideState(state, q, &result)
-	if !result.Allowed {
-		return sluice.Decision{}, unknown(errDisagree)
+	now, units, fraction := after.count(), after.count(), after.count()
+	if units < cost || after.next(len(l.blob)) != l.blob {
+		after.fail()
+		return "", 0
 	}
-	return translate.Decision(l.params, &result), nil
+	var room [64]byte // most fit
+	text := appendInt(appendInt(room[:0], int64(algo.KindBucket)), now)
+	return string(append(appendInt(appendInt(text, units-cost), fraction), l.blob...)), now
 }
 
 // held reads the end of the view of a bucket, from the limit's numbers on: the units of the escrow

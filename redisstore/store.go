@@ -143,16 +143,21 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	if err != nil {
 		return sluice.Decision{}, err
 	}
-	if l.params.Kind == algo.KindBucket && strings.HasPrefix(reply, chargedReply) {
-		return l.charged(reply, &q)
-	}
 	in := reader{rest: reply}
-	q.Now = in.count()
-	allowed := in.count() == 1
+	var view string
+	allowed := true
+	if strings.HasPrefix(reply, chargedReply) {
+		if view, q.Now = l.uncharged(&in, q.Cost); in.more() {
+			in.fail()
+		}
+	} else {
+		q.Now, allowed = in.count(), in.count() == 1
+		view = in.rest
+	}
 	if in.err != nil {
 		return sluice.Decision{}, unknown(in.err)
 	}
-	d, err := l.decision(in.rest, &q, r.Peek)
+	d, err := l.decision(view, &q, r.Peek)
 	if err == nil && d.Allowed != allowed {
 		err = errDisagree
 	}

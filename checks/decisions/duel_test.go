@@ -201,6 +201,8 @@ func (d *duel) step() {
 		d.end(d.rnd.IntN(4) > 0)
 	case 2:
 		d.batch()
+	case 15:
+		d.plainBatch()
 	case 3:
 		if d.rnd.IntN(8) == 0 {
 			d.reset(d.limit(), d.key())
@@ -342,6 +344,23 @@ func (d *duel) batch() {
 		}
 		d.note("in a batch: %s", describe(&rs[i]))
 	}
+	d.decideAll(rs)
+}
+
+// plainBatch decides a batch that the quick scripts decide, one request for each key.
+func (d *duel) plainBatch() {
+	rs := make([]sluice.Request, len(d.keys))
+	for i, k := range d.keys {
+		l := d.limit()
+		rs[i] = sluice.Request{Limit: l, Key: k, Cost: d.one(1, 1, 1, 2, 130, l.Capacity()/2, l.Capacity(), d.upTo(l.Capacity()))}
+		rs[i].Cost = max(1, rs[i].Cost)
+		d.note("in a plain batch: %s", describe(&rs[i]))
+	}
+	d.decideAll(rs)
+}
+
+// decideAll decides several requests as one in both, and keeps what was charged.
+func (d *duel) decideAll(rs []sluice.Request) {
 	want, got := make([]sluice.Decision, len(rs)), make([]sluice.Decision, len(rs))
 	wantErr := d.memory.DecideAll(d.Context(), rs, want)
 	err := d.redis.DecideAll(d.Context(), rs, got)

@@ -1,7 +1,9 @@
 -- Decides several requests as one: all are charged, or none is. KEYS: the keys of states and of
 -- bans, each once. ARGV[1]: a list for each request. It has the limit's numbers, the request, and
 -- flags (1 peek, 2 shadow, and 4 times the overdraft). Then come the indexes of its state's key and of its ban's key (0 for
--- none), and the ban's terms. The terms are after, within, forget, 1 to prolong it, and the
+-- none), and the ban's terms. A batch of plain requests has no lists but a few values for each key:
+-- the last two are the cost and the limit's numbers. See batch_quick.lua. If a limit has an
+-- overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
 -- lengths of the first ban and of later ones. Replies with the server's time, and whether all
 -- pass. For each request it also replies with the view that the request was decided upon, and the
 -- ban at that time.
@@ -141,7 +143,18 @@ local function take(r)
   end
 end
 
-for i, given in ipairs(cmsgpack.unpack(ARGV[1])) do
+local list = { cmsgpack.unpack(ARGV[2] or ARGV[1]) }
+if type(list[1]) == 'table' then
+  list = list[1]
+else
+  local values, width = list, #list / #KEYS
+  list = {}
+  for i = 1, #KEYS do
+    local numbers = { cmsgpack.unpack(values[width * i]) }
+    list[i] = { numbers, { values[width * i - 1], 0, 0, '' }, 0, i, 0 }
+  end
+end
+for i, given in ipairs(list) do
   local p, q, flags, key, ban, terms = unpack(given)
   local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags % 4 >= 2, overdraft = floor(flags / 4) }
   local entry = entries[key]
