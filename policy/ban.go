@@ -101,19 +101,19 @@ func (p *Policy) bannable(name string, key []string) (r *rule, k sluice.Key, err
 	if r, err = p.read(s, name, key); err != nil {
 		return nil, k, err
 	}
-	ref, missing := s.makeKey(r.parts)
+	if k, err = s.keyOf(r); err != nil {
+		return nil, k, err
+	}
 	fail := func(problem string) (*rule, sluice.Key, error) {
 		return nil, k, &RuleRequestError{Rule: name, Problem: problem}
 	}
 	switch {
-	case missing != nil:
-		return fail(fmt.Sprintf("has no state of requests without %s", missing))
 	case r.Ban == nil:
 		return fail("looks after no bans; give it a ban in the policy, {by_hand: true} if denials are to ban nobody")
 	case len(r.Limits) == 0:
 		return fail("has no limit, and so no bans; put the ban on a rule with one, or the key on the rule's list to deny")
 	}
-	return r, ref.key(string(s.key)), nil
+	return r, k, nil
 }
 
 // BannedKey is a ban in force.

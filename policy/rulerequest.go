@@ -75,11 +75,10 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 	if err != nil {
 		return err
 	}
-	ref, missing := s.makeKey(r.parts)
-	if missing != nil {
-		return &RuleRequestError{Rule: rule, Problem: fmt.Sprintf("has no state of requests without %s", missing)}
+	k, err := s.keyOf(r)
+	if err != nil {
+		return err
 	}
-	k := ref.key(string(s.key))
 	var errs []error
 	for i := range r.limits.requests {
 		if r.Always {
@@ -88,6 +87,27 @@ func (p *Policy) Reset(ctx context.Context, store sluice.Store, rule string, key
 		errs = append(errs, store.Reset(ctx, r.limits.requests[i].Limit, k))
 	}
 	return errors.Join(errs...)
+}
+
+// KeyOf returns the key whose units a rule counts. The values are given as in RuleRequest. The error is a
+// *RuleRequestError.
+func (p *Policy) KeyOf(rule string, values ...string) (sluice.Key, error) {
+	s := newScratch()
+	defer s.free()
+	r, err := p.read(s, rule, values)
+	if err != nil {
+		return sluice.Key{}, err
+	}
+	return s.keyOf(r)
+}
+
+// keyOf returns the key of a rule whose values were read.
+func (s *scratch) keyOf(r *rule) (k sluice.Key, err error) {
+	ref, missing := s.makeKey(r.parts)
+	if missing != nil {
+		return k, &RuleRequestError{Rule: r.Name, Problem: fmt.Sprintf("has no state of requests without %s", missing)}
+	}
+	return ref.key(string(s.key)), nil
 }
 
 // read finds a rule and reads the values of its key into s.

@@ -51,6 +51,8 @@ type File struct {
 	API API `yaml:"api"`
 	// Log configures the server's log.
 	Log Log `yaml:"log"`
+	// Audit is a log of who changed what.
+	Audit Audit `yaml:"audit"`
 	// ScaleOut informs other programs of the pressure on rules.
 	ScaleOut ScaleOut `yaml:"scale_out"`
 	// DrainTimeout is how long requests in flight may take to end after SIGTERM. Default: 30s.

@@ -77,6 +77,13 @@ type Log struct {
 	KeySecretEnv string `yaml:"key_secret_env"`
 }
 
+// Audit is a log of who changed what.
+type Audit struct {
+	// File is where each change becomes a line of JSON: bans, resets, reloads, new certificates, starts and stops, and refused
+	// calls. It is a path, stdout or stderr. If the file is renamed, the next line begins a new one. Default: none.
+	File string `yaml:"file"`
+}
+
 // check checks all settings except the rules. It treats a File that a program made like one that was
 // read.
 func (f *File) check(s *source) {

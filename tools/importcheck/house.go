@@ -11,6 +11,7 @@ const (
 	granttest  = "internal/granttest"
 	inWords    = "server/internal/describe"
 	callers    = "server/internal/access"
+	logFiles   = "server/internal/logfile"
 	streams    = "server/internal/stream"
 )
 
@@ -45,7 +46,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, anEdge})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -80,6 +81,7 @@ var house = []room{
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
+	{logFiles, nil, nil, "logfile uses the standard library only; pass in what it writes"},
 	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
 	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
 	{anEdge, join(belowEdge, []string{inWords, streams}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},

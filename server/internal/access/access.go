@@ -22,6 +22,8 @@ type Rules struct {
 	Certificates bool
 	// Open answers everybody who reaches the listener.
 	Open bool
+	// OnRefused is called with each request that is refused, and why. Optional.
+	OnRefused func(q *http.Request, why string)
 	// Remedy names the settings that would let the listener be at any address.
 	Remedy string
 }
@@ -64,19 +66,25 @@ func (r *Rules) Describe(addr net.Addr) string {
 // makes, whatever they prove, because a browser may add a certificate by itself.
 func (r *Rules) Protect(next http.Handler) http.Handler {
 	foreign, checksHost := http.NewCrossOriginProtection(), !r.closed() && !r.Open
+	refuse := func(w http.ResponseWriter, q *http.Request, status int, title, detail string) {
+		if r.OnRefused != nil {
+			r.OnRefused(q, title)
+		}
+		refuse(w, status, title, detail)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		switch err := foreign.Check(q); {
 		case err != nil:
-			refuse(w, http.StatusForbidden, "Foreign origin", "a web page of another origin may not make this call")
+			refuse(w, q, http.StatusForbidden, "Foreign origin", "a web page of another origin may not make this call")
 			return
 		case checksHost && !localHost(q.Host):
-			refuse(w, http.StatusForbidden, "Foreign host", "call the "+r.Name+" listener by an address such as 127.0.0.1, or by the name localhost")
+			refuse(w, q, http.StatusForbidden, "Foreign host", "call the "+r.Name+" listener by an address such as 127.0.0.1, or by the name localhost")
 			return
 		}
 		if r.NeedsToken() {
 			if err := authorize(q, r.Name, r.Tokens); err != nil {
 				w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer realm=%q", "sluice "+r.Name))
-				refuse(w, http.StatusUnauthorized, "Not authorized", err.Error())
+				refuse(w, q, http.StatusUnauthorized, "Not authorized", err.Error())
 				return
 			}
 		}

@@ -39,6 +39,8 @@ type Options struct {
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
 	Hybrid func(rule string, most int) (limits []HybridLimit, keys []HybridKey, more bool)
+	// OnChange is called once for each call that bans, unbans or resets a key, whether it succeeds or not. Optional.
+	OnChange func(r *http.Request, c Change)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
 	AnswerFailed func(error)
 	// Authorize returns an error for a request that may not make calls for operators. These calls
@@ -64,6 +66,8 @@ type API struct {
 type call struct {
 	method string
 	serve  func(w http.ResponseWriter, r *http.Request) *problem
+	// change names what the call does to a key; empty for a call that changes none.
+	change string
 }
 
 var _ http.Handler = (*API)(nil)
@@ -84,6 +88,9 @@ func New(o Options) (*API, error) {
 	if o.Hybrid == nil {
 		o.Hybrid = func(string, int) ([]HybridLimit, []HybridKey, bool) { return nil, nil, false }
 	}
+	if o.OnChange == nil {
+		o.OnChange = func(*http.Request, Change) {}
+	}
 	if o.AnswerFailed == nil {
 		o.AnswerFailed = func(error) {}
 	}
@@ -103,21 +110,21 @@ func New(o Options) (*API, error) {
 	a := &API{o: o}
 	a.tokens = newTokens(o.MaxTokens, a.expire)
 	a.calls = map[string][]call{
-		"/v1/check":     {{http.MethodPost, a.check}},
-		"/v1/peek":      {{http.MethodPost, a.peek}},
-		"/v1/reserve":   {{http.MethodPost, a.reserve}},
-		"/v1/settle":    {{http.MethodPost, a.settle}},
-		"/v1/cancel":    {{http.MethodPost, a.cancel}},
-		"/v1/acquire":   {{http.MethodPost, a.acquire}},
-		"/v1/renew":     {{http.MethodPost, a.renew}},
-		"/v1/release":   {{http.MethodPost, a.release}},
+		"/v1/check":     {{method: http.MethodPost, serve: a.check}},
+		"/v1/peek":      {{method: http.MethodPost, serve: a.peek}},
+		"/v1/reserve":   {{method: http.MethodPost, serve: a.reserve}},
+		"/v1/settle":    {{method: http.MethodPost, serve: a.settle}},
+		"/v1/cancel":    {{method: http.MethodPost, serve: a.cancel}},
+		"/v1/acquire":   {{method: http.MethodPost, serve: a.acquire}},
+		"/v1/renew":     {{method: http.MethodPost, serve: a.renew}},
+		"/v1/release":   {{method: http.MethodPost, serve: a.release}},
 		"/v1/reset":     a.authorized(a.resetCalls()),
 		"/v1/bans":      a.authorized(a.banCalls()),
 		"/v1/keys":      a.authorized(a.keyCalls()),
 		"/v1/hybrid":    a.authorized(a.hybridCalls()),
 		pressurePath:    a.authorized(a.pressureCalls()),
-		"/openapi.yaml": {{http.MethodGet, openAPI}},
-		"/":             {{http.MethodGet, a.index}},
+		"/openapi.yaml": {{method: http.MethodGet, serve: openAPI}},
+		"/":             {{method: http.MethodGet, serve: a.index}},
 	}
 	return a, nil
 }
@@ -133,7 +140,7 @@ func (a *API) Open() int { return a.tokens.len() }
 func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
 // Peek is the call /v1/peek, for the admin listener.
-func (a *API) Peek() http.Handler { return a.handler([]call{{http.MethodPost, a.peek}}) }
+func (a *API) Peek() http.Handler { return a.handler([]call{{method: http.MethodPost, serve: a.peek}}) }
 
 // Reset is the call /v1/reset without authorization, for a listener with authorization of its own.
 func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
@@ -141,10 +148,13 @@ func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
 // Bans are the calls of /v1/bans without authorization.
 func (a *API) Bans() http.Handler { return a.handler(a.banCalls()) }
 
-func (a *API) resetCalls() []call { return []call{{http.MethodPost, a.reset}} }
+func (a *API) resetCalls() []call { return []call{a.changing(http.MethodPost, "reset", a.reset)} }
 
 func (a *API) banCalls() []call {
-	return []call{{http.MethodGet, a.listBans}, {http.MethodPost, a.ban}, {http.MethodDelete, a.unban}}
+	return []call{
+		{method: http.MethodGet, serve: a.listBans},
+		a.changing(http.MethodPost, "ban", a.ban), a.changing(http.MethodDelete, "unban", a.unban),
+	}
 }
 
 func (a *API) handler(calls []call) http.Handler {
@@ -158,9 +168,13 @@ func (a *API) authorized(calls []call) []call {
 		calls[i].serve = func(w http.ResponseWriter, r *http.Request) *problem {
 			if err := a.o.Authorize(r); err != nil {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
-				return &problem{
+				p := &problem{
 					Status: http.StatusUnauthorized, Title: "Not authorized", Detail: "This call is for operators.", Remedy: err.Error(),
 				}
+				if calls[i].change != "" {
+					a.o.OnChange(r, Change{Action: calls[i].change, Status: p.Status, Problem: p.Title})
+				}
+				return p
 			}
 			return serve(w, r)
 		}

@@ -59,21 +59,23 @@ type ban struct {
 }
 
 // ban bans a key by hand.
-func (a *API) ban(w http.ResponseWriter, r *http.Request) *problem {
+func (a *API) ban(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 	var q newBan
 	if p := decode(r, &q); p != nil {
 		return p
 	}
+	a.of(c, q.Rule, q.Key)
 	switch {
 	case q.ForMS == nil:
 		return invalid("for_ms", "The length of the ban is missing.", "give milliseconds, such as 3600000 for an hour")
 	case *q.ForMS < 1 || *q.ForMS > maxBanMillis:
 		return invalid("for_ms", fmt.Sprintf(`"for_ms" is %d.`, *q.ForMS), fmt.Sprintf("give milliseconds, from 1 to %d", int64(maxBanMillis)))
 	}
+	c.For = time.Duration(*q.ForMS) * time.Millisecond
 	if p := a.bannable(q.Rule); p != nil {
 		return p
 	}
-	if err := a.o.Decider.Ban(r.Context(), time.Duration(*q.ForMS)*time.Millisecond, q.Rule, q.Key...); err != nil {
+	if err := a.o.Decider.Ban(r.Context(), c.For, q.Rule, q.Key...); err != nil {
 		return a.banProblem(err, "ban")
 	}
 	writeJSON(w, http.StatusOK, banned{true, q.Rule, *q.ForMS})
@@ -81,11 +83,12 @@ func (a *API) ban(w http.ResponseWriter, r *http.Request) *problem {
 }
 
 // unban lifts the ban of a key.
-func (a *API) unban(w http.ResponseWriter, r *http.Request) *problem {
+func (a *API) unban(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 	var q keyOfRule
 	if p := decode(r, &q); p != nil {
 		return p
 	}
+	a.of(c, q.Rule, q.Key)
 	if p := a.bannable(q.Rule); p != nil {
 		return p
 	}

@@ -90,7 +90,7 @@ type hybridKey struct {
 // Hybrid is the call /v1/hybrid without authorization, for a listener that has its own.
 func (a *API) Hybrid() http.Handler { return a.handler(a.hybridCalls()) }
 
-func (a *API) hybridCalls() []call { return []call{{http.MethodGet, a.listHybrid}} }
+func (a *API) hybridCalls() []call { return []call{{method: http.MethodGet, serve: a.listHybrid}} }
 
 // listHybrid answers with the hybrid limits, and the keys with the most granted units.
 func (a *API) listHybrid(w http.ResponseWriter, r *http.Request) *problem {

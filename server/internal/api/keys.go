@@ -67,7 +67,7 @@ type leftNow struct {
 // Keys is the call /v1/keys without authorization, for a listener that has its own.
 func (a *API) Keys() http.Handler { return a.handler(a.keyCalls()) }
 
-func (a *API) keyCalls() []call { return []call{{http.MethodGet, a.listKeys}} }
+func (a *API) keyCalls() []call { return []call{{method: http.MethodGet, serve: a.listKeys}} }
 
 // listKeys answers with the keys that were denied lately, and what is left for each of them now.
 func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
@@ -153,7 +153,7 @@ type resets struct {
 
 // reset forgets the state of a key. The caller gives a rule and a key, or a request: then the keys of all
 // rules that match it are reset.
-func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
+func (a *API) reset(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 	var q request
 	if p := decode(r, &q); p != nil {
 		return p
@@ -171,6 +171,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	answer := resets{Reset: true, Rules: []string{}}
 	if q.byRule() {
+		a.of(c, q.Rule, q.Key)
 		if err := a.o.Decider.Reset(r.Context(), q.Rule, q.Key...); err != nil {
 			return a.requestProblem(err)
 		}
@@ -191,6 +192,7 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request) *problem {
 			last = m.Rule
 			answer.Rules = append(answer.Rules, m.Rule.Name)
 		}
+		c.Rules, c.Key = answer.Rules, a.o.Fingerprint(m.Request.Key)
 	}
 	writeJSON(w, http.StatusOK, answer)
 	return nil

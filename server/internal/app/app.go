@@ -84,6 +84,7 @@ type App struct {
 	reloads reloads
 	api     *api.API
 
+	audit     *audit // nil without one
 	refreshes refreshes
 	operators *access.Tokens // of the admin listener; nil without a token
 	callers   *access.Tokens // of the decision API; nil without a token
@@ -186,6 +187,9 @@ func (a *App) assemble() error {
 	authorize := func(*http.Request) error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
 	}
+	if err := a.openAudit(); err != nil {
+		return err
+	}
 	if err := a.setTokens(); err != nil {
 		return err
 	}
@@ -197,7 +201,7 @@ func (a *App) assemble() error {
 	}
 	a.api, err = api.New(api.Options{
 		Decider: decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
-		AnswerFailed: a.answerFailed, Authorize: authorize, MaxBody: int64(f.HTTP.MaxBodySize),
+		AnswerFailed: a.answerFailed, Authorize: authorize, OnChange: a.audit.changed, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
 		return err
@@ -329,6 +333,7 @@ func (a *App) release() {
 	if a.redis != nil {
 		a.redis.close()
 	}
+	a.audit.close()
 }
 
 // errorsPerSecond bounds how many errors of one kind are logged each second.

@@ -64,6 +64,7 @@ func (a *App) Refresh() error {
 		f.content = content
 		err := f.read()
 		f.failed = err != nil
+		a.audit.refreshed(f.what, err)
 		if err != nil {
 			r.refused++
 			errs = append(errs, err)

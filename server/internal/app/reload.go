@@ -69,6 +69,7 @@ func (a *App) Reload() error {
 	defer r.one.Unlock()
 	began := time.Now()
 	changed, err := a.reload()
+	a.audit.reloaded(changed, err)
 	if err == nil && a.o.OnReload != nil {
 		a.o.OnReload(r.file)
 	}

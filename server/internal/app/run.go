@@ -41,6 +41,7 @@ func (a *App) Run(ctx context.Context) error {
 		running.Go(func() { a.webhook.Run(notifying) })
 	}
 	a.serving.Store(true)
+	a.audit.write(record{Action: "start", Result: done})
 
 	var err error
 	select {
@@ -91,6 +92,7 @@ func (a *App) drain() error {
 		}
 		return nil
 	}))
+	a.audit.write(record{Action: "stop", Result: done})
 	a.logger.Info("stopped", "after", time.Since(began).Round(time.Millisecond))
 	return err
 }

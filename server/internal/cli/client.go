@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/user"
 	"strings"
 	"time"
 
@@ -86,6 +87,9 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	if name := operator(); name != "" {
+		r.Header.Set("Sluice-Operator", name)
+	}
 	transport, err := c.transport()
 	if err != nil {
 		return err
@@ -107,6 +111,19 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 		return c.strange()
 	}
 	return nil
+}
+
+// operator returns who runs the command, for the audit log of the server.
+func operator() string {
+	who, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return printable(who.Username)
+	}
+	return printable(who.Username + "@" + host)
 }
 
 // strange is the error of an answer that is not from Sluice.

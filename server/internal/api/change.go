@@ -1,0 +1,45 @@
+package api
+
+import (
+	"net/http"
+	"time"
+)
+
+// Change is what a call did to keys, or tried to do.
+type Change struct {
+	// Action is ban, unban or reset.
+	Action string
+	// Rules are the rules whose keys were changed. If the caller named a rule, it is the only one.
+	Rules []string
+	// Key has the fingerprint of the key; empty if the caller named no key of a known rule.
+	Key string
+	// For is the length of a ban.
+	For time.Duration
+	// Status is the status of the answer, and Problem the title of the problem; empty if there is none.
+	Status  int
+	Problem string
+}
+
+// changing makes a call that changes keys, and reports each change.
+func (a *API) changing(method, action string, serve func(http.ResponseWriter, *http.Request, *Change) *problem) call {
+	return call{method: method, change: action, serve: func(w http.ResponseWriter, r *http.Request) *problem {
+		c := Change{Action: action, Status: http.StatusOK}
+		p := serve(w, r, &c)
+		if p != nil {
+			c.Status, c.Problem = p.Status, p.Title
+		}
+		a.o.OnChange(r, c)
+		return p
+	}}
+}
+
+// of sets the rule and the key of a change.
+func (a *API) of(c *Change, rule string, key []string) {
+	if a.o.Decider.Policy().Rule(rule) == nil {
+		return // it may be anything
+	}
+	c.Rules = []string{rule}
+	if k, err := a.o.Decider.Policy().KeyOf(rule, key...); err == nil {
+		c.Key = a.o.Fingerprint(k)
+	}
+}

@@ -1,0 +1,85 @@
+// Package logfile appends lines to a file that another program may rotate.
+package logfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// File is a file of lines. A line is written whole, in one call of the system. If the file was renamed or removed, the next
+// line begins a new file of that name, so rotating it needs no signal. All methods are safe for concurrent use.
+type File struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File    // nil for a stream
+	info os.FileInfo // of file
+	out  io.Writer
+}
+
+// The names of streams, in place of a path.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+// Open opens a file for appending, or makes one that only its owner and group can read. The paths Stdout and Stderr are
+// the streams of the program.
+func Open(path string) (*File, error) {
+	f := &File{path: path}
+	switch path {
+	case Stdout:
+		f.out = os.Stdout
+	case Stderr:
+		f.out = os.Stderr
+	default:
+		if err := f.open(); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *File) open() error {
+	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 && info.Mode()&os.ModeDevice == 0 {
+		return errors.Join(fmt.Errorf("%s is not a file that lines can be appended to", f.path), file.Close())
+	}
+	f.file, f.info, f.out = file, info, file
+	return nil
+}
+
+// Write appends lines. It first opens the file again if another one has its name, or none.
+func (f *File) Write(lines []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil && f.info.Mode().IsRegular() {
+		if now, err := os.Stat(f.path); err != nil || !os.SameFile(now, f.info) {
+			old := f.file
+			if err := f.open(); err == nil {
+				_ = old.Close() // each line was written at once
+			}
+		}
+	}
+	return f.out.Write(lines)
+}
+
+// Close closes the file.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}
