@@ -45,6 +45,11 @@ bench: ## Measure against peers and floors, and check the bars (ARGS="…" for i
 bench-redis: ## The same for limits in Redis: floors, peers and bars over one server (ARGS="…" for its flags)
 	go -C checks run ./cmd/bench -part redis $(ARGS)
 
+.PHONY: bench-doors
+bench-doors: ## The same for the doors of gateways, beside envoyproxy/ratelimit (ARGS="…" for its flags)
+	GOWORK=off go -C checks/ratelimit build -o ../../bin/ratelimit .
+	go -C checks run ./cmd/bench -part doors -ratelimit ../bin/ratelimit $(ARGS)
+
 .PHONY: bench-hybrid
 bench-hybrid: ## The same for hybrid limits in eight processes, with the plot of docs/hybrid.md (ARGS="…" for its flags)
 	GOWORK=off go -C checks/gubernator build -o ../../bin/gubernator .

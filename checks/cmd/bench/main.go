@@ -4,6 +4,7 @@
 //   - memory: decisions in memory, beside floors and peers;
 //   - http: the net/http middleware, beside those of peers;
 //   - api: calls of the decision API, beside a bare handler of the same JSON;
+//   - doors: calls of gateways and other programs, beside the least that their protocols cost;
 //   - proxy: requests through sluice serve, beside nginx, HAProxy, httputil.ReverseProxy and a floor;
 //   - redis: decisions in Redis, over one server that it starts;
 //   - hybrid: hybrid limits in eight processes over one server, beside exact limits.
@@ -12,11 +13,12 @@
 //
 //	go -C checks run ./cmd/bench [-part memory,http,api,proxy] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
 //	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
+//	go -C checks run ./cmd/bench -part doors [-ratelimit PROGRAM] [-check] […]
 //	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-gubernator PROGRAM] [-check] […]
 //
 // A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of proxy about
 // four, one of redis about three, and one of hybrid about five. Nothing else should run on the machine. Bars of memory,
-// http, api and proxy that do not hold make the exit status 1, bars of redis and hybrid with -check.
+// http, api and proxy that do not hold make the exit status 1, bars of doors, redis and hybrid with -check.
 package main
 
 import (
@@ -36,6 +38,7 @@ import (
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 	"github.com/sluicehq/sluice/checks/cmd/bench/inprocess"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overapi"
+	"github.com/sluicehq/sluice/checks/cmd/bench/overdoors"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overfleet"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overproxy"
 	"github.com/sluicehq/sluice/checks/cmd/bench/overredis"
@@ -55,13 +58,13 @@ func main() {
 
 // command is the command line.
 type command struct {
-	api, proxy                  bool
+	api, proxy, doors           bool
 	flags                       *flag.FlagSet
 	memory, http, redis, hybrid bool
 	quick, check                bool
 	only                        *regexp.Regexp
 	out, profile                string
-	plot, gubernator            string
+	plot, gubernator, ratelimit string
 	duration                    time.Duration
 	callers                     []int
 }
@@ -106,6 +109,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
+	if c.doors {
+		r, err := overdoors.Measure(overdoors.Options{Quick: c.quick, Only: c.only, Ratelimit: c.ratelimit, Progress: stderr})
+		if err := report(r, err, c.check); err != nil {
+			return err
+		}
+	}
 	if c.redis {
 		r, err := overredis.Measure(ctx, overredis.Options{
 			Quick: c.quick, Duration: c.duration, Callers: c.callers, Only: c.only, Progress: stderr,
@@ -136,7 +145,7 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	c := &command{flags: flag.NewFlagSet("bench", flag.ContinueOnError)}
 	c.flags.SetOutput(stderr)
 	var parts, only, callers string
-	c.flags.StringVar(&parts, "part", "memory,http,api,proxy", "the `parts` to measure, of memory, http, api, proxy, redis and hybrid")
+	c.flags.StringVar(&parts, "part", "memory,http,api,proxy", "the `parts` to measure, of memory, http, api, proxy, doors, redis and hybrid")
 	c.flags.BoolVar(&c.quick, "quick", false, "a short run with fewer keys, which shows that all works; its figures mean little")
 	c.flags.StringVar(&only, "only", "", "measure only the `part/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'")
 	c.flags.StringVar(&c.out, "o", "", "also write the report to this `file`, in Markdown")
@@ -145,7 +154,8 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	c.flags.StringVar(&callers, "callers", "1,16,64,256", "redis: the numbers of callers at once, which are the `columns` of the tables")
 	c.flags.StringVar(&c.plot, "plot", "", "hybrid: write the plot to this `file`, as SVG")
 	c.flags.StringVar(&c.gubernator, "gubernator", "", "hybrid: also measure this `program` of checks/gubernator")
-	c.flags.BoolVar(&c.check, "check", false, "redis, hybrid: exit with status 1 if a bar does not hold")
+	c.flags.StringVar(&c.ratelimit, "ratelimit", "", "doors: also measure this `program` of checks/ratelimit")
+	c.flags.BoolVar(&c.check, "check", false, "doors, redis, hybrid: exit with status 1 if a bar does not hold")
 	if err := c.flags.Parse(args); err != nil {
 		return nil, err
 	}
@@ -162,12 +172,14 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 			c.api = true
 		case "proxy":
 			c.proxy = true
+		case "doors":
+			c.doors = true
 		case "redis":
 			c.redis = true
 		case "hybrid":
 			c.hybrid = true
 		default:
-			return nil, fmt.Errorf("-part %q: choose from memory, http, api, proxy, redis and hybrid", parts)
+			return nil, fmt.Errorf("-part %q: choose from memory, http, api, proxy, doors, redis and hybrid", parts)
 		}
 	}
 	given := map[string]bool{}
@@ -177,8 +189,11 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 			return nil, fmt.Errorf("-%s needs -part redis", name)
 		}
 	}
-	if given["check"] && !c.redis && !c.hybrid {
-		return nil, errors.New("-check needs -part redis or -part hybrid")
+	if given["ratelimit"] && !c.doors {
+		return nil, errors.New("-ratelimit needs -part doors")
+	}
+	if given["check"] && !c.redis && !c.hybrid && !c.doors {
+		return nil, errors.New("-check needs -part doors, -part redis or -part hybrid")
 	}
 	for _, name := range []string{"plot", "gubernator"} {
 		if given[name] && !c.hybrid {

@@ -1,0 +1,64 @@
+package overdoors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+)
+
+// results returns the figures of all rounds.
+func (b *bench) results() figures.Results {
+	r := figures.Results{}
+	for metric, byRow := range b.values {
+		for name, values := range byRow {
+			r.Set(metric, name, figures.Summarize(values))
+		}
+	}
+	return r
+}
+
+// judge compares the results with every bar.
+func judge(r figures.Results) []figures.Bar { return judgeRLS(r) }
+
+// atLeast holds if one row makes at least so many times the calls a second of another one.
+func atLeast(r figures.Results, name string, least float64, other string) figures.Bar {
+	bar := figures.Bar{Promise: fmt.Sprintf("%s: calls/s ≥ %v × %s", name, least, other)}
+	if v, ok := r.Ratio(metricCalls, name, other); ok {
+		bar.Measured, bar.Holds = true, v.Median >= least
+		bar.Found = fmt.Sprintf("%.0f : %.0f = %s", r[metricCalls][name].Median, r[metricCalls][other].Median, v.Text(2))
+	}
+	return bar
+}
+
+// report returns the whole report.
+func (b *bench) report() *figures.Report {
+	r := b.results()
+	report := &figures.Report{
+		Title: "Benchmarks of the doors",
+		Quick: b.turn == short.turn,
+		About: fmt.Sprintf(`A figure is the median of %d interleaved rounds of %v, with the lowest and the highest; a ratio is the median of the
+ratios of the rounds. %d callers make calls over %d connections, with prepared bytes. They share the machine with the servers. The
+floor, checks/cmd/baregrpc, decodes the same calls and encodes the same answers with the generated code.`,
+			b.rounds, b.turn.Round(time.Millisecond), callers, channels),
+		Quiet: b.quiet,
+		Bars:  judge(r),
+	}
+	t := figures.Table{{"", "µs of the process", "calls/s", "decisions/s"}}
+	for _, row := range b.rows() {
+		cells := []string{row.name}
+		for _, c := range []struct {
+			metric   string
+			decimals int
+		}{{metricCPU, 1}, {metricCalls, 0}, {metricDecisions, 0}} {
+			text := ""
+			if v, ok := r[c.metric][row.name]; ok {
+				text = v.Text(c.decimals)
+			}
+			cells = append(cells, text)
+		}
+		t.Append(cells)
+	}
+	report.Add("Envoy's rate limit service", "", t)
+	return report
+}
