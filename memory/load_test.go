@@ -273,6 +273,9 @@ func TestSavesGoOnAfterErrors(t *testing.T) {
 		if _, err := saver.SaveChanges(&file); err != nil {
 			failed++
 		}
+		if _, err := saver.SaveAll(&failing{calls: 20}); !errors.Is(err, errWrite) {
+			t.Fatalf("a compaction without space: %v", err)
+		}
 	}
 	for range 3 { // one of two saves in a row succeeds
 		if _, err := saver.SaveChanges(&file); err != nil && !errors.Is(err, errWrite) {

@@ -38,23 +38,28 @@ type Saver struct {
 	store     *Store
 	forgetful bool // for one save: remember nothing
 
-	mu    sync.Mutex
-	file  fileID
-	begun bool // SaveAll has succeeded
-	saves uint64
-	out   blockWriter
+	mu sync.Mutex
+	progress
 	block []byte
 	begin []byte // the block that begins a save, until it is written
 	walk  walk
-	saved [][]savedMark // by shard, in the order of keys
-	spare []savedMark   // the memory of an earlier list
+	spare []savedMark // the memory of an earlier list
 	// numbers are the numbers of limits. They are never used again, so that marks stay valid.
 	numbers    map[*version]uint64
 	lastNumber uint64
 	latest     *version // the limit whose number was needed last
 	latestIs   uint64
-	defined    map[uint64]bool // numbers whose limits the file has
 	report     Saved
+}
+
+// progress is what a Saver has written to one file.
+type progress struct {
+	begun   bool // SaveAll has succeeded
+	file    fileID
+	saves   uint64
+	out     blockWriter
+	saved   [][]savedMark   // by shard, in the order of keys
+	defined map[uint64]bool // numbers whose limits the file has
 }
 
 // savedMark remembers what was saved last about a key: its identity, and a hash of the state. If a
@@ -84,16 +89,26 @@ var ErrSaveAll = errors.New("memory: SaveChanges continues what SaveAll has writ
 func (s *Store) NewSaver() *Saver { return &Saver{store: s} }
 
 // SaveAll writes all states to w, as Store.Save does, and remembers them. Afterwards SaveChanges can
-// continue on the same writer.
+// continue on the same writer. After an error, SaveChanges can still continue on the writer before it.
 func (v *Saver) SaveAll(w io.Writer) (Saved, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := v.store
-	v.begun, v.saves = false, 0
-	v.out = blockWriter{w: w}
-	v.saved = make([][]savedMark, len(s.shards))
-	v.defined = make(map[uint64]bool)
+	earlier := v.progress
+	v.progress = progress{
+		saved: make([][]savedMark, len(v.store.shards)), defined: make(map[uint64]bool), out: blockWriter{w: w},
+	}
 	_, _ = rand.Read(v.file[:]) // it never fails
+	report, err := v.saveAll()
+	report.Bytes = v.out.bytes
+	if v.begun = err == nil; err != nil {
+		v.progress = earlier
+	}
+	return report, err
+}
+
+// saveAll writes the beginning of a file and the first save.
+func (v *Saver) saveAll() (Saved, error) {
+	s := v.store
 	if err := v.out.preamble(); err != nil {
 		return Saved{}, err
 	}
@@ -113,10 +128,7 @@ func (v *Saver) SaveAll(w io.Writer) (Saved, error) {
 			return Saved{}, err
 		}
 	}
-	report, err := v.save(true)
-	report.Bytes = v.out.bytes
-	v.begun = err == nil
-	return report, err
+	return v.save(true)
 }
 
 // SaveChanges writes the states that have changed since the last save by this Saver. The writer must

@@ -17,6 +17,7 @@ const redisPath = "store.redis"
 func (f *File) checkStore(s *source) {
 	r := f.Store.Redis
 	if r == nil {
+		f.Store.Memory.check(s)
 		return
 	}
 	if s.has("store.memory") {

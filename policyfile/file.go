@@ -92,7 +92,7 @@ func (*File) unknown(p pair) string {
 func Default() *File {
 	return &File{
 		Version: 1,
-		Store:   Store{Memory: MemoryStore{WhenFull: "share"}},
+		Store:   Store{Memory: MemoryStore{WhenFull: "share", SaveEvery: time.Second}},
 		Listen: Listen{
 			Proxy: Listener{Address: "127.0.0.1:8080"},
 			API:   Listener{Address: "127.0.0.1:8081"},

@@ -23,7 +23,7 @@ func TestParseAll(t *testing.T) {
 	wait, present := 2*time.Second, true
 	want := &File{
 		Version: 1,
-		Store:   Store{Memory: MemoryStore{MaxSize: 64 << 20, WhenFull: "deny"}},
+		Store:   Store{Memory: MemoryStore{MaxSize: 64 << 20, WhenFull: "deny", File: "states.db", SaveEvery: 5 * time.Second}},
 		Listen: Listen{
 			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3", ClientCA: "clients.pem"}},
 			API:   Listener{},

@@ -425,7 +425,7 @@ func patternsOf(form object) (all []*regexp.Regexp) {
 // within are files that lack one setting of a definition, %s, so that TestDefaults can give it or leave it out.
 var within = map[string]string{
 	"File":        "%s",
-	"MemoryStore": "store: {memory: {%s}}",
+	"MemoryStore": "store: {memory: {file: states, %s}}",
 	"RedisStore":  "store: {redis: {addresses: [127.0.0.1:6379], %s}}",
 	"Listen":      "listen: {%s}",
 	"TLS":         "listen: {proxy: {address: 127.0.0.1:1, tls: {cert: a, key: b, %s}}}",

@@ -42,6 +42,27 @@ type MemoryStore struct {
 	// WhenFull is what happens to new keys when no more state fits: with share, they share one
 	// budget per limit; with deny, they are denied. Default: share.
 	WhenFull string `yaml:"when_full" oneof:"share deny"`
+	// File is a file in which states survive a restart of the server. Each server needs its own. It is
+	// secret. A relative path begins at the server's working directory. Default: none, states end with the server.
+	File string `yaml:"file"`
+	// SaveEvery is how often changed states are saved, 10ms to 1h. A crash loses no more than that. Default: 1s.
+	SaveEvery time.Duration `yaml:"save_every"`
+}
+
+// check checks the settings of the file of states.
+func (m *MemoryStore) check(s *source) {
+	const path = "store.memory"
+	const shortest, longest = 10 * time.Millisecond, time.Hour
+	switch {
+	case s.has(path+".file") && m.File == "":
+		s.follow(path+".file", "is empty", "give the path of a file, or remove the line")
+	case strings.HasSuffix(m.File, "/"):
+		s.follow(path+".file", quote(m.File)+" is a folder", "give the path of a file in it")
+	case m.File == "" && s.has(path+".save_every"):
+		s.followKey(path+".save_every", "has no effect without a file", "give store.memory.file, or remove it")
+	case m.File != "" && (m.SaveEvery < shortest || m.SaveEvery > longest):
+		s.follow(path+".save_every", fmt.Sprintf("is %v", m.SaveEvery), "give 10ms to 1h")
+	}
 }
 
 // RedisStore holds the settings of a store in Redis or Valkey, which any number of

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what takes too long for every change: rates of bytes over 5 s, a thousand reloads, the tests of decisions on
+# Runs what takes too long for every change: rates of bytes over 5 s, a thousand reloads and kills, the tests of decisions on
 # Redis with each repetition multiplied, which is a million steps or more for each algorithm with the default of the
 # Makefile, attacks on real services, and the fault matrix as often as given.
 . "$(dirname "$0")/lib.sh"
@@ -18,6 +18,9 @@ SLUICE_SOAK=1 go -C checks test -count 1 -run 'TestBandwidth$' ./redis
 
 say "a thousand configurations, under load"
 SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app
+
+say "a thousand kills of a server that saves its states"
+SLUICE_SOAK=1 go -C checks test -v -count 1 -timeout 1h -run 'TestStatesSurviveKills' ./servers
 
 # Without the race detector: these tests have one goroutine, and the number of steps matters.
 say "decisions on Redis, each repetition $times times"

@@ -12,6 +12,7 @@ const (
 	inWords    = "server/internal/describe"
 	callers    = "server/internal/access"
 	logFiles   = "server/internal/logfile"
+	stateFile  = "server/internal/statefile"
 	streams    = "server/internal/stream"
 )
 
@@ -46,7 +47,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, stateFile, anEdge})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -83,6 +84,7 @@ var house = []room{
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{logFiles, nil, nil, "logfile uses the standard library only; pass in what it writes"},
 	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
+	{stateFile, nil, nil, "statefile uses the standard library only; app connects it with a store"},
 	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
 	{anEdge, join(belowEdge, []string{inWords, streams}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 

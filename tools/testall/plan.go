@@ -60,7 +60,7 @@ var plain = map[string]string{
 // crowded are the tests of plain packages that also run with the race detector: they have
 // several goroutines.
 var crowded = map[string][]string{
-	"memory":              {"TestContract", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently", "TestTablesGrowConcurrently"},
+	"memory":              {"TestContract", "TestFastBatchesCompete", "TestLimitsComeAndGoConcurrently", "TestSavesUnderLoad", "TestTablesGrowConcurrently"},
 	"policy":              {"TestVerdictsAreTheirOwn"},
 	"policyfile":          {"TestExpressionConcurrently"},
 	"server/internal/cli": {"TestNoRequestIsLostWhenTheServerStops", "TestTheProgramFollowsItsFile"},

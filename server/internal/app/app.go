@@ -75,6 +75,7 @@ type App struct {
 	logger  *slog.Logger
 	store   sluice.Store
 	memory  *memory.Store // the store, if it is in this process
+	states  *states       // saves it; nil unless it has a file
 	redis   *redis        // the store, if it is in Redis
 	gate    *gate.Gate
 	metrics *telemetry.Metrics
@@ -227,12 +228,11 @@ func (a *App) assemble() error {
 func (a *App) openStore(rules *policy.Policy) (err error) {
 	f := a.file
 	if f.Store.Redis == nil {
-		a.memory, err = memory.New(memory.Options{
-			MaxBytes:     int64(f.Store.Memory.MaxSize),
-			DenyWhenFull: f.Store.Memory.WhenFull == "deny",
-		})
+		if err := a.openMemory(); err != nil {
+			return err
+		}
 		a.store = a.memory
-		return err
+		return nil
 	}
 	a.redis, err = newRedis(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
 		"Duration of calls of the store, whatever their outcome."), a.storeFailed)
@@ -291,6 +291,11 @@ func (a *App) detail() string {
 	if a.redis != nil {
 		lines = append(lines, a.redis.status())
 	}
+	if a.states != nil {
+		if line := a.states.status(); line != "" {
+			lines = append(lines, line)
+		}
+	}
 	if config := a.reloads.status(); config != "" {
 		lines = append(lines, config)
 	}
@@ -326,6 +331,9 @@ func (a *App) release() {
 	}
 	if a.api != nil {
 		a.api.Close()
+	}
+	if a.states != nil {
+		_ = a.states.close() // all has been written, and synced
 	}
 	if a.memory != nil {
 		_ = a.memory.Close() // memory has nothing to write

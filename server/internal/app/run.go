@@ -40,6 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.webhook != nil {
 		running.Go(func() { a.webhook.Run(notifying) })
 	}
+	stopSaving := a.startSaving()
 	a.serving.Store(true)
 	a.audit.write(record{Action: "start", Result: done})
 
@@ -49,7 +50,7 @@ func (a *App) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	stopNotifying()
-	err = errors.Join(err, a.drain())
+	err = errors.Join(err, a.drain(), stopSaving())
 	a.release()
 	running.Wait()
 	return err

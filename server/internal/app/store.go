@@ -29,10 +29,13 @@ func CheckStore(ctx context.Context, f *policyfile.File) (report redisstore.Repo
 }
 
 // DescribeStore describes where a configuration keeps state, and what happens while the store does not answer.
-// It is empty for the memory store.
+// It is empty for a memory store whose state ends with the server.
 func DescribeStore(f *policyfile.File) string {
 	r := f.Store.Redis
 	if r == nil {
+		if m := f.Store.Memory; m.File != "" {
+			return fmt.Sprintf("store: memory, saved in %s; a crash loses up to %v", m.File, m.SaveEvery)
+		}
 		return ""
 	}
 	var b strings.Builder

@@ -25,7 +25,8 @@ func newValidate() *cobra.Command {
 			"A folder is read as the configuration of Envoy's rate limit service, together with\n" +
 			"the environment variables of its deployments.\n\n" +
 			"With --connect, the store of each file is checked too: whether the server can reach\n" +
-			"it, and whether its user has the permissions that limits need.",
+			"it, and whether its user has the permissions that limits need. A file of saved\n" +
+			"states is read, and its folder must be writable.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("validate needs a file: sluice validate FILE")
@@ -72,6 +73,12 @@ func newValidate() *cobra.Command {
 					}
 					for _, w := range report.Warnings {
 						text += "  warning: " + w + "\n"
+					}
+					states, err := app.CheckStates(f)
+					if err != nil {
+						errs = append(errs, fmt.Errorf("%s: %w", name, err))
+					} else if states != "" {
+						text += "  " + states + "\n"
 					}
 				}
 				if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {

@@ -1,0 +1,295 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/statefile"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
+)
+
+// states saves the states of the memory store in a file, now and then and at the end.
+type states struct {
+	file    *statefile.File
+	saver   *memory.Saver
+	every   time.Duration
+	logger  *slog.Logger
+	sampler *telemetry.Sampler // samples failures
+	observe func(time.Duration)
+	refused bool // the file was refused at the start
+
+	retryAt time.Time // for a compaction that failed; only save uses it
+
+	mu      sync.Mutex
+	savedAt time.Time // when the last successful save began
+	failed  error     // of the latest save
+	counts  saveCounts
+}
+
+// saveCounts are the figures of saves.
+type saveCounts struct {
+	saved, unchanged, failed, late uint64
+	size                           int64
+	longest                        time.Duration // the longest lock of a shard
+}
+
+// saveRetry is how long a failed compaction waits for the next attempt, while changes are still saved.
+const saveRetry = 10 * time.Second
+
+// memoryOptions returns the options of the memory store of a configuration.
+func memoryOptions(m *policyfile.MemoryStore) memory.Options {
+	return memory.Options{MaxBytes: int64(m.MaxSize), DenyWhenFull: m.WhenFull == "deny"}
+}
+
+// openMemory makes the memory store, with the states of its file if it has one.
+func (a *App) openMemory() (err error) {
+	m := &a.file.Store.Memory
+	if m.File == "" {
+		a.memory, err = memory.New(memoryOptions(m))
+		return err
+	}
+	file, err := statefile.Open(m.File)
+	if err != nil {
+		return fmt.Errorf("store.memory.file: %w", err)
+	}
+	a.states = &states{
+		file: file, every: m.SaveEvery, logger: a.logger, sampler: telemetry.NewSampler(errorsPerSecond),
+		observe: a.metrics.Histogram("sluice_state_save_duration_seconds", "Duration of saves of the states."),
+	}
+	if a.memory, err = a.loadStates(file, memoryOptions(m)); err != nil {
+		return fmt.Errorf("store.memory.file: %w", err)
+	}
+	a.states.saver = a.memory.NewSaver()
+	// The first save makes a whole file. So a folder without space or rights is an error at the start.
+	if err := a.states.save(true); err != nil {
+		return fmt.Errorf("store.memory.file: saving the states: %w", err)
+	}
+	a.publishStates()
+	return nil
+}
+
+// loadStates returns a store with the states of a file. A file that cannot be understood is renamed, and
+// the store is empty.
+func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store, error) {
+	r, err := file.Reader()
+	if errors.Is(err, fs.ErrNotExist) {
+		a.logger.Info("there are no saved states: all keys begin with full budgets", "file", file.Path())
+		return memory.New(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := r.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
+		a.logger.Warn("other users can read the saved states, and the seeds in them with which keys can be made to collide", "file", file.Path(), "mode", info.Mode().Perm())
+	}
+	began := time.Now()
+	store, report, err := memory.Load(bufio.NewReaderSize(r, 1<<16), o)
+	closed := r.Close()
+	switch {
+	case errors.Is(err, memory.ErrForeign), errors.Is(err, memory.ErrNewer), errors.Is(err, memory.ErrDamaged):
+		aside, renamed := file.SetAside(time.Now())
+		if renamed != nil {
+			return nil, errors.Join(err, renamed)
+		}
+		a.states.refused = true
+		a.logger.Error("the saved states are refused: all keys begin with full budgets, and no ban is in force", "file", file.Path(), "error", err, "kept_as", aside)
+		return memory.New(o)
+	case errors.Is(err, memory.ErrNoRoom):
+		return nil, fmt.Errorf("%w: give store.memory.max_size more, or move %s away", err, file.Path())
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", file.Path(), err)
+	case closed != nil:
+		_ = store.Close() // it never fails
+		return nil, closed
+	}
+	a.logger.Info("loaded the saved states", "states", report.States, "saved_at", report.SavedAt.UTC(), "file", file.Path(), "took", time.Since(began).Round(time.Millisecond))
+	if report.Incomplete {
+		a.logger.Warn("the last save was cut off, as by a crash: its states are from this save or the one before", "file", file.Path())
+	}
+	return store, nil
+}
+
+// startSaving saves the states until the returned function is called. The function saves once more, so
+// nothing is lost if no request is under way any more.
+func (a *App) startSaving() (stop func() error) {
+	if a.states == nil {
+		return func() error { return nil }
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { a.states.run(ctx) })
+	return func() error {
+		cancel()
+		running.Wait()
+		return a.states.finish()
+	}
+}
+
+// CheckStates checks whether a server with this configuration could load and save its states. It returns
+// what it found, or nothing for a configuration without a file of states.
+func CheckStates(f *policyfile.File) (string, error) {
+	m := &f.Store.Memory
+	if f.Store.Redis != nil || m.File == "" {
+		return "", nil
+	}
+	file, err := statefile.Check(m.File)
+	if err != nil {
+		return "", fmt.Errorf("store.memory.file: %w", err)
+	}
+	if file == nil {
+		return "the file of states can be written, and does not exist yet", nil
+	}
+	defer file.Close()
+	store, report, err := memory.Load(bufio.NewReader(file), memoryOptions(m))
+	if err != nil {
+		return "", fmt.Errorf("store.memory.file: the server would not load these states: %w", err)
+	}
+	_ = store.Close() // it never fails
+	return fmt.Sprintf("the file of states can be written, and has %d states, saved at %s", report.States, report.SavedAt.UTC().Format(time.RFC3339)), nil
+}
+
+// run saves until the context ends. A save that takes longer than the interval delays the next one.
+func (s *states) run(ctx context.Context) {
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = s.save(false) // it has counted and logged the error
+		}
+	}
+}
+
+// save saves what has changed, or everything.
+func (s *states) save(whole bool) error {
+	began := time.Now()
+	report, err := s.write(whole, began)
+	took := time.Since(began)
+	s.observe(took)
+
+	s.mu.Lock()
+	if s.failed = err; err == nil {
+		s.savedAt = began
+	}
+	switch {
+	case err != nil:
+		s.counts.failed++
+	case report.Bytes == 0:
+		s.counts.unchanged++
+	default:
+		s.counts.saved++
+	}
+	late := took > s.every
+	if late {
+		s.counts.late++
+	}
+	s.counts.size = s.file.Size()
+	s.counts.longest = max(s.counts.longest, report.LongestLock)
+	s.mu.Unlock()
+
+	if err != nil || late {
+		s.complain(err, took)
+	}
+	return err
+}
+
+// write writes the changes, or a new file if that is due.
+func (s *states) write(whole bool, now time.Time) (report memory.Saved, err error) {
+	all := func(w io.Writer) error { report, err = s.saver.SaveAll(w); return err }
+	changes := func(w io.Writer) error { report, err = s.saver.SaveChanges(w); return err }
+	if whole || !s.file.CanAppend() {
+		return report, s.file.Replace(all)
+	}
+	if s.file.ShouldCompact() && now.After(s.retryAt) {
+		err := s.file.Replace(all)
+		if err == nil || !s.file.CanAppend() {
+			return report, err
+		}
+		s.retryAt = now.Add(saveRetry)
+		s.logger.Error("the file of saved states cannot be written again, so it grows; changes are still saved", "error", err, "size", s.file.Size())
+	}
+	return report, s.file.Append(changes)
+}
+
+// complain logs that a save failed or took too long.
+func (s *states) complain(err error, took time.Duration) {
+	hidden, ok := s.sampler.Take(time.Now())
+	switch {
+	case !ok:
+	case err != nil:
+		s.logger.Error("the states cannot be saved: a crash loses what has changed since the last save", "error", err, "last_saved", s.last().UTC(), "not_logged", hidden)
+	default:
+		s.logger.Warn("saving the states takes longer than save_every: a crash loses more than that", "took", took.Round(time.Millisecond), "save_every", s.every, "not_logged", hidden)
+	}
+}
+
+// last returns when the last successful save began.
+func (s *states) last() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.savedAt
+}
+
+// status is a line for the readiness probe, empty while saves succeed.
+func (s *states) status() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		return ""
+	}
+	return fmt.Sprintf("states: not saved since %s: %v", s.savedAt.UTC().Format(time.RFC3339), s.failed)
+}
+
+// finish saves for the last time, when no request is left that could change a state.
+func (s *states) finish() error {
+	if err := s.save(false); err != nil {
+		return fmt.Errorf("sluice: the states are not saved: %w", err)
+	}
+	return nil
+}
+
+// close gives the file up.
+func (s *states) close() error { return s.file.Close() }
+
+// figures returns the figures.
+func (s *states) figures() saveCounts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}
+
+// publishStates publishes the metrics of saves.
+func (a *App) publishStates() {
+	m, s := a.metrics, a.states
+	m.Counters("sluice_state_saves_total", "Saves of the states by outcome. A save writes nothing if no state has changed.",
+		"outcome", []string{"saved", "unchanged", "failed"}, func(outcome string) float64 {
+			c := s.figures()
+			return float64(map[string]uint64{"saved": c.saved, "unchanged": c.unchanged, "failed": c.failed}[outcome])
+		})
+	m.Counter("sluice_state_late_saves_total", "Saves of the states that took longer than save_every.",
+		func() float64 { return float64(s.figures().late) })
+	m.Gauge("sluice_state_saved_timestamp_seconds", "When the last successful save of the states began, in seconds since 1970. A crash loses what came later.",
+		func() float64 { return float64(s.last().UnixMicro()) / 1e6 })
+	m.Gauge("sluice_state_file_bytes", "Size of the file of saved states.",
+		func() float64 { return float64(s.figures().size) })
+	m.Gauge("sluice_state_longest_lock_seconds", "The longest time for which a save has locked a part of the store.",
+		func() float64 { return s.figures().longest.Seconds() })
+	m.Gauge("sluice_state_refused", "Whether the saved states were refused when the server started: 1 if all keys began with full budgets for this reason.",
+		func() float64 {
+			if s.refused {
+				return 1
+			}
+			return 0
+		})
+}
