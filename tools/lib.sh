@@ -17,7 +17,7 @@ die() {
 modules=$(go work edit -json go.work | sed -n 's/.*"DiskPath": "\([^"]*\)".*/\1/p' | sed 's|^\./||' | sort)
 
 # The modules outside the workspace: no other module gets their dependencies.
-outside="tools checks/gubernator checks/ratelimit"
+outside="tools checks/frameworks checks/gubernator checks/ratelimit"
 
 # in_module FOLDER COMMAND… runs a command there, with the workspace that the
 # module belongs to, if it belongs to one.

@@ -38,4 +38,4 @@ GOWORK=off go -C tools build -o "$runner/testall" ./testall
 # A cached result does not depend on the programs that a test builds and runs, so -count 1. `make lint`
 # vets the packages, so `go test` need not. Without tables for debuggers (-w), programs link faster.
 # shellcheck disable=SC2086 # one word a module
-"$runner/testall" $modules tools -- -count 1 -vet=off -ldflags=-w -timeout 20m "$@"
+"$runner/testall" $modules tools checks/frameworks -- -count 1 -vet=off -ldflags=-w -timeout 20m "$@"
