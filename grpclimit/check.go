@@ -89,6 +89,9 @@ func checkMatch(m *policy.Match, u uses) (faults []fault) {
 			faults = append(faults, fault{fmt.Sprintf("Match.Paths %q matches no call", path), "write a full method such as /shop.v1.Orders/Create, or /shop.v1.Orders/*"})
 		}
 	}
+	if m.Descriptor != nil {
+		faults = append(faults, fault{"Match.Descriptor matches descriptors, and a call has none", "match paths"})
+	}
 	if u&onClient != 0 {
 		if len(m.Hosts) > 0 {
 			faults = append(faults, fault{"Match.Hosts matches no call on a client, which does not have the authority yet", "leave it out"})

@@ -38,6 +38,7 @@ func TestInexpressibleRules(t *testing.T) {
 		{"Methods [GET]", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Methods: []string{"GET"}}}},
 		{"Methods [PUT]", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Unless: []policy.Match{{Methods: []string{"PUT"}}}}}},
 		{`Paths "/login"`, all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Paths: []string{"/login"}}}},
+		{"Match.Descriptor", all, policy.Rule{Key: key, Limits: limits, Match: policy.Match{Descriptor: &policy.Descriptor{Domain: "d", Entries: []policy.DescriptorEntry{{Key: "a"}}}}}},
 		{`cookie "a"`, all, policy.Rule{Key: []policy.Part{policy.Cookie("a")}, Limits: limits}},
 		{`parameter "a"`, all, policy.Rule{Key: []policy.Part{policy.Template("{query:a}")}, Limits: limits}},
 		{"HTTP method", all, policy.Rule{Key: []policy.Part{policy.Method()}, Limits: limits}},
