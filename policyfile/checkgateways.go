@@ -15,6 +15,9 @@ func (f *File) warnGateways(s *source) {
 	if !f.Listen.Auth.Off() {
 		on = append(on, "listen.auth")
 	}
+	if !f.Listen.SPOE.Off() {
+		on = append(on, "listen.spoe")
+	}
 	// Envoy's external authorization can answer a request instead of passing it on.
 	quiet := strings.Join(on, " and ")
 	if !f.Listen.GRPC.Off() {
@@ -29,6 +32,9 @@ func (f *File) warnGateways(s *source) {
 			continue
 		}
 		f.Rules[i].warnGateway(s, fmt.Sprintf("rules[%d]", i), at, quiet)
+		if !f.Listen.SPOE.Off() {
+			f.Rules[i].warnWaiting(s, fmt.Sprintf("rules[%d]", i))
+		}
 	}
 }
 
@@ -66,5 +72,28 @@ func (r *Rule) warnGateway(s *source, path, at, quiet string) {
 		if given && at != "" {
 			s.followKey(path+".when_limited", "degrades no requests at "+at+degraded, "have the gateway read the header, or "+remedy)
 		}
+	}
+}
+
+// warnWaiting reports that a rule lets requests wait, and HAProxy may not.
+func (r *Rule) warnWaiting(s *source, path string) {
+	if r.WhenLimited.Action == "degrade" || r.WhenLimited.Action == "mark" || r.MaxWait != nil && *r.MaxWait == 0 {
+		return
+	}
+	const problem, remedy = "lets requests wait, and HAProxy at listen.spoe waits only for its timeout processing, then decides without an answer", "make that timeout longer than the longest wait"
+	for i, l := range r.limitsGiven() {
+		queued := l.Queue > 0 && l.Algorithm != "concurrency"
+		if !queued && (r.MaxWait == nil || l.Algorithm != "token_bucket" && l.Algorithm != "leaky_bucket") {
+			continue
+		}
+		where := path + ".max_wait"
+		if r.MaxWait == nil {
+			where = fmt.Sprintf("%s.limits[%d]", path, i)
+			if r.Limit != nil {
+				where = path + ".limit"
+			}
+		}
+		s.followKey(where, problem, remedy)
+		return
 	}
 }

@@ -44,6 +44,19 @@ func TestGatewayWarnings(t *testing.T) {
 	checkWarnings(t, envoy+limit+"    bandwidth: {down: 1MB/s}\n", "x.yaml:7:5: rules[0].bandwidth: has no effect on requests at listen.grpc: bodies do not pass through Sluice"+remedy)
 	checkWarnings(t, envoy+limit+"    when_limited: {action: degrade, status: 302, header: {Location: '/wait'}}\n", "")
 	checkWarnings(t, envoy+limit+"    when_limited: {action: degrade, upstream: 'http://a.example'}\n", "x.yaml:7:5: rules[0].when_limited: degrades no requests at listen.grpc: they pass as they are, with the header Sluice-Degraded or request_header in the answer to the gateway; have the gateway read the header, or limit such requests at listen.proxy, or accept it")
+	// HAProxy waits for an answer no longer than its configuration says.
+	haproxy := strings.Replace(begin, "auth:", "spoe:", 1)
+	const waits = ": lets requests wait, and HAProxy at listen.spoe waits only for its timeout processing, then decides without an answer; make that timeout longer than the longest wait"
+	for text, want := range map[string]string{
+		limit:                                    "",
+		limit + "    max_wait: 1s\n":             "x.yaml:8:5: rules[0].max_wait" + waits,
+		limit + "    bandwidth: {down: 1MB/s}\n": "x.yaml:8:5: rules[0].bandwidth: has no effect on requests at listen.spoe: bodies do not pass through Sluice" + remedy,
+		"    limit: {algorithm: leaky_bucket, rate: 5/s}\n":              "",
+		"    limit: {algorithm: leaky_bucket, rate: 5/s, queue: 9}\n":    "x.yaml:7:5: rules[0].limit" + waits,
+		"    limits: [{algorithm: leaky_bucket, rate: 5/s, queue: 9}]\n": "x.yaml:7:14: rules[0].limits[0]" + waits,
+	} {
+		checkWarnings(t, haproxy+text, want)
+	}
 	if _, err := Parse("x.yaml", []byte(begin+limit+"upstream: {url: echo, method_override: true}\n")); err != nil {
 		t.Error(err)
 	}

@@ -35,7 +35,7 @@ func (a *App) notes(name string) []string {
 	switch {
 	case name == Proxy && a.file.Upstream.BuiltIn():
 		return []string{"in front of a built-in service that echoes each request"}
-	case name == Auth:
+	case name == Auth || name == SPOE:
 		return []string{"for trusted_proxies"}
 	}
 	return nil

@@ -64,6 +64,7 @@ func (a *App) listen(limited http.Handler) error {
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
 		{GRPC, f.Listen.GRPC, "grpc", []string{"h2"}, gateways, a.openGRPC(gateways)},
 		{JSON, f.Listen.JSON, "http", forWeb, posters, serving(small, overHTTP, nil)},
+		{SPOE, f.Listen.SPOE, "spop", nil, nil, a.openSPOE(ctx)},
 		{RESP, f.Listen.RESP, "redis", nil, clients, a.openRESP(ctx, clients)},
 	}
 	for i := range all {
