@@ -51,11 +51,12 @@ type Options struct {
 	Progress io.Writer
 }
 
-// A row is one kind of call to one server. Doors have their rows in files of their own: see rls.go.
+// A row is one kind of call to one server. Doors have their rows in files of their own: see rls.go and auth.go.
 type row struct {
 	door, name string
-	server     string // the name in servers
-	decisions  int    // of each call
+	server     string   // the name in servers
+	behind     []string // the names of servers behind it whose time counts too
+	decisions  int      // of each call
 	// connect makes a load on a server.
 	connect func(address string) (load, error)
 }
@@ -79,7 +80,7 @@ type bench struct {
 }
 
 // rows are the rows of all doors.
-func (b *bench) rows() []row { return rlsRows(b.o.Ratelimit != "") }
+func (b *bench) rows() []row { return append(rlsRows(b.o.Ratelimit != ""), authRows()...) }
 
 // Measure measures all rows in interleaved rounds.
 func Measure(o Options) (_ *figures.Report, err error) {
@@ -125,7 +126,7 @@ func (b *bench) measure(r *row) error {
 	if _, _, err := turn(l, b.turn/8); err != nil { // to warm up
 		return err
 	}
-	before, err := at.CPU()
+	before, err := b.used(r)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (b *bench) measure(r *row) error {
 	if err != nil {
 		return err
 	}
-	after, err := at.CPU()
+	after, err := b.used(r)
 	if err != nil {
 		return err
 	}
@@ -141,6 +142,18 @@ func (b *bench) measure(r *row) error {
 	b.add(metricCalls, r.name, float64(calls)/took.Seconds())
 	b.add(metricDecisions, r.name, float64(calls)*float64(r.decisions)/took.Seconds())
 	return nil
+}
+
+// used returns the time that the servers of a row have used.
+func (b *bench) used(r *row) (sum time.Duration, err error) {
+	for _, name := range append([]string{r.server}, r.behind...) {
+		cpu, err := b.servers[name].CPU()
+		if err != nil {
+			return 0, err
+		}
+		sum += cpu
+	}
+	return sum, nil
 }
 
 func (b *bench) add(metric, name string, v float64) {

@@ -19,6 +19,14 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %s: %s, want %t", b.Promise, b.Found, b.Verdict(), holds)
 		}
 	}
+	for used, holds := range map[float64]bool{25: true, 26: false} {
+		r := figures.Results{}
+		r.Set(metricCPU, nginxLimit, figures.Once(10))
+		r.Set(metricCPU, nginxAuth, figures.Once(used))
+		if b := judgeAuth(r)[1]; !b.Measured || b.Holds != holds || b.Found == "" {
+			t.Errorf("%s: %s: %s, want %t", b.Promise, b.Found, b.Verdict(), holds)
+		}
+	}
 	for _, b := range judge(figures.Results{}) {
 		if b.Measured {
 			t.Errorf("%s: %s", b.Promise, b.Verdict())
@@ -42,7 +50,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	}
-	if got := b.report(); !got.Bars[0].Measured || len(got.Sections[0].Table) != 1+len(b.rows()) {
+	if got := b.report(); !got.Bars[0].Measured || len(got.Sections[0].Table) < 7 || len(got.Sections[1].Table) != 1+len(authRows()) {
 		t.Errorf("%+v", got)
 	}
 }

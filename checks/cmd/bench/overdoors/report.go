@@ -19,7 +19,7 @@ func (b *bench) results() figures.Results {
 }
 
 // judge compares the results with every bar.
-func judge(r figures.Results) []figures.Bar { return judgeRLS(r) }
+func judge(r figures.Results) []figures.Bar { return append(judgeRLS(r), judgeAuth(r)...) }
 
 // atLeast holds if one row makes at least so many times the calls a second of another one.
 func atLeast(r figures.Results, name string, least float64, other string) figures.Bar {
@@ -44,8 +44,18 @@ floor, checks/cmd/baregrpc, decodes the same calls and encodes the same answers 
 		Quiet: b.quiet,
 		Bars:  judge(r),
 	}
+	report.Add("Envoy's rate limit service", "", b.table(r, rlsDoor))
+	report.Add("Forward-auth", "Each caller has a connection. The service behind nginx is the bare handler, whose time does not count there.", b.table(r, authDoor))
+	return report
+}
+
+// table returns the figures of one door.
+func (b *bench) table(r figures.Results, door string) figures.Table {
 	t := figures.Table{{"", "µs of the process", "calls/s", "decisions/s"}}
 	for _, row := range b.rows() {
+		if row.door != door {
+			continue
+		}
 		cells := []string{row.name}
 		for _, c := range []struct {
 			metric   string
@@ -59,6 +69,15 @@ floor, checks/cmd/baregrpc, decodes the same calls and encodes the same answers 
 		}
 		t.Append(cells)
 	}
-	report.Add("Envoy's rate limit service", "", t)
-	return report
+	return t
+}
+
+// atMost holds if the servers of one row spend at most so many times the processor time of another row.
+func atMost(r figures.Results, name string, most float64, other string) figures.Bar {
+	bar := figures.Bar{Promise: fmt.Sprintf("%s: µs ≤ %v × %s", name, most, other)}
+	if v, ok := r.Ratio(metricCPU, name, other); ok {
+		bar.Measured, bar.Holds = true, v.Median <= most
+		bar.Found = fmt.Sprintf("%.1f : %.1f = %s", r[metricCPU][name].Median, r[metricCPU][other].Median, v.Text(2))
+	}
+	return bar
 }

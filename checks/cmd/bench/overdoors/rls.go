@@ -52,7 +52,7 @@ func rlsRows(peer bool) []row {
 			if k.server == peerServer && !peer {
 				continue
 			}
-			all = append(all, row{rlsDoor, rlsName(k.name, n), k.server, n, func(address string) (load, error) { return newRLSLoad(address, n) }})
+			all = append(all, row{rlsDoor, rlsName(k.name, n), k.server, nil, n, func(address string) (load, error) { return newRLSLoad(address, n) }})
 		}
 	}
 	return all

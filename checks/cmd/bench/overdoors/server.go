@@ -65,6 +65,9 @@ func (b *bench) start() (err error) {
 	if err := b.launch(echoServer, func(address string) (string, []string, error) { return echo, []string{address, b.work}, nil }); err != nil {
 		return err
 	}
+	if err := b.startAuth(sluice); err != nil {
+		return err
+	}
 	if b.o.Ratelimit == "" {
 		return nil
 	}
