@@ -57,7 +57,9 @@ type Options struct {
 type API struct {
 	o      Options
 	tokens *tokens
-	calls  map[string][]call
+	// replays are the answers of calls that may be repeated.
+	replays *replays
+	calls   map[string][]call
 	// described has the phrases of the policy that was last in force.
 	described atomic.Pointer[described]
 }
@@ -107,15 +109,15 @@ func New(o Options) (*API, error) {
 	if o.MaxTokens == 0 {
 		o.MaxTokens = 1 << 16
 	}
-	a := &API{o: o}
+	a := &API{o: o, replays: newReplays()}
 	a.tokens = newTokens(o.MaxTokens, a.expire)
 	a.calls = map[string][]call{
-		"/v1/check":     {{method: http.MethodPost, serve: a.check}},
+		"/v1/check":     {{method: http.MethodPost, serve: a.idempotent(a.check)}},
 		"/v1/peek":      {{method: http.MethodPost, serve: a.peek}},
-		"/v1/reserve":   {{method: http.MethodPost, serve: a.reserve}},
+		"/v1/reserve":   {{method: http.MethodPost, serve: a.idempotent(a.reserve)}},
 		"/v1/settle":    {{method: http.MethodPost, serve: a.settle}},
 		"/v1/cancel":    {{method: http.MethodPost, serve: a.cancel}},
-		"/v1/acquire":   {{method: http.MethodPost, serve: a.acquire}},
+		"/v1/acquire":   {{method: http.MethodPost, serve: a.idempotent(a.acquire)}},
 		"/v1/renew":     {{method: http.MethodPost, serve: a.renew}},
 		"/v1/release":   {{method: http.MethodPost, serve: a.release}},
 		"/v1/reset":     a.authorized(a.resetCalls()),
