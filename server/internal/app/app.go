@@ -85,6 +85,8 @@ type App struct {
 	reloads reloads
 	api     *api.API
 
+	descriptors *telemetry.Descriptors // counted for gateways
+
 	audit     *audit // nil without one
 	refreshes refreshes
 	operators *access.Tokens // of the admin listener; nil without a token
@@ -154,6 +156,8 @@ func (a *App) assemble() error {
 	}
 	a.metrics = telemetry.NewMetrics(a.o.Version)
 	a.metrics.SetRules(a.counted(rules))
+	a.descriptors = telemetry.NewDescriptors(a.metrics)
+	a.descriptors.SetRules(rules.Rules())
 	if err := a.openStore(rules); err != nil {
 		return err
 	}

@@ -54,6 +54,8 @@ func (a *App) rateLimitService() (*rls.Service, error) {
 		OnVerdict: a.engine.answered(telemetry.EdgeRLS),
 		OnError:   a.storeFailed,
 		Headers:   a.headers,
+
+		OnDescriptors: a.descriptors.Observe,
 		RequestHeaders: func(v *policy.Verdict) http.Header {
 			set, _ := a.engine.decider.PassedHeaders(&http.Request{Header: http.Header{}}, v)
 			return set

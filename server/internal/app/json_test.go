@@ -3,8 +3,13 @@ package app
 import (
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/policyfile"
 )
 
 const forJSON = `version: 1
@@ -67,5 +72,75 @@ func TestJSON(t *testing.T) {
 		if answer.Status != want {
 			t.Errorf("%s: %s, want %s", path, answer.Status, want)
 		}
+	}
+}
+
+// TestEnvoyPageCall sends the call that docs/envoy.md shows to a server with the files that it shows, changes the files,
+// and reloads them.
+func TestEnvoyPageCall(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/envoy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := regexp.MustCompile("(?s)```yaml\n(domain:.*?)```").FindSubmatch(page)[1]
+	call := regexp.MustCompile(`curl localhost:8080/json -d '([^']*)'`).FindSubmatch(page)[1]
+	dir := t.TempDir()
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "edge.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(string(tree))
+	load := func() (*policyfile.File, error) {
+		f, err := policyfile.LoadEnvoy(dir, policyfile.EnvoyOptions{})
+		if err != nil {
+			return nil, err
+		}
+		f.Listen = policyfile.Listen{Admin: policyfile.Listener{Address: "127.0.0.1:0"}, JSON: policyfile.Listener{Address: "127.0.0.1:0"}}
+		return f, nil
+	}
+	f, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, f, func(o *Options) { o.Load = load })
+	post := func() int {
+		t.Helper()
+		answer, err := http.Post(r.URL(JSON)+"/json", "application/json", strings.NewReader(string(call)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	for i, want := range []int{200, 200, 429} {
+		if got := post(); got != want {
+			t.Errorf("call %d: %d, want %d", i, got, want)
+		}
+	}
+	for series, want := range map[string]string{
+		`sluice_descriptor_hits_total{descriptor="tenant_acme.path_/login*",domain="edge",rule="` + f.Rules[0].Name + `"}`:       "3",
+		`sluice_descriptor_over_limit_total{descriptor="tenant_acme.path_/login*",domain="edge",rule="` + f.Rules[0].Name + `"}`: "1",
+	} {
+		if got := r.figure(series); got != want {
+			t.Errorf("%s is %q, want %s", series, got, want)
+		}
+	}
+	write(strings.Replace(string(tree), "requests_per_unit: 2", "requests_per_unit: 4", 1))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{200, 200, 429} { // what was used stays used
+		if got := post(); got != want {
+			t.Errorf("call %d after the reload: %d, want %d", i, got, want)
+		}
+	}
+	write("domain: [")
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "edge.yaml:1") {
+		t.Error(err)
+	}
+	if got := post(); got != 429 {
+		t.Errorf("%d after a mistake", got)
 	}
 }

@@ -117,6 +117,7 @@ func (a *App) reload() (changed []string, err error) {
 	}
 	a.gate.SetShare(shareOf(f))
 	a.metrics.SetRules(a.counted(rules))
+	a.descriptors.SetRules(rules.Rules())
 	a.engine.decider.SetPolicy(rules)
 	a.gate.Forget(isGone(rules))
 	a.reloads.mu.Lock()

@@ -55,3 +55,60 @@ func TestDocumentedExplanations(t *testing.T) {
 		t.Errorf("validate prints\n%s\nand docs/server.md says\n%s", got, words)
 	}
 }
+
+// TestEnvoyPage runs what docs/envoy.md shows of explain and import on the configuration that it shows first, and reads
+// all configurations of the page.
+func TestEnvoyPage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/envoy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```(\\w*)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	t.Chdir(t.TempDir())
+	var ours, printed []string
+	folders := 0
+	for _, b := range blocks {
+		switch kind, text := b[1], b[2]; {
+		case kind == "yaml" && strings.HasPrefix(text, "domain:"):
+			folder := "config"
+			if folders++; folders > 1 {
+				folder = "more"
+			}
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "config.yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case kind == "yaml":
+			ours = append(ours, text)
+		case kind == "" && !strings.HasPrefix(text, "sluice"):
+			printed = append(printed, text)
+		}
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetArgs(args)
+		root.SetOut(&out)
+		root.SetErr(&bytes.Buffer{})
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if folders != 2 || len(ours) != 1 || len(printed) != 1 {
+		t.Fatalf("the page shows %d folders, %d files of ours, %d outputs", folders, len(ours), len(printed))
+	}
+	command := regexp.MustCompile(`sluice (explain config [^\n]*)\n`).FindSubmatch(page)
+	if got := run(strings.Fields(string(command[1]))...); got != printed[0] {
+		t.Errorf("explain prints\n%s", got)
+	}
+	if got := run("import", "envoy", "config"); got != ours[0] {
+		t.Errorf("import prints\n%s", got)
+	}
+	if got := run("validate", "--brief", "more"); !strings.Contains(got, "more: ok, 2 rules") {
+		t.Error(got)
+	}
+}

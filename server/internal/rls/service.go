@@ -30,6 +30,9 @@ type Options struct {
 	// OnVerdict is called once for each verdict, with the time that the decision took. It must not keep or change
 	// the verdict. Optional.
 	OnVerdict func(v *policy.Verdict, took time.Duration)
+	// OnDescriptors is called once for each verdict, with the descriptors of the call. It must not keep or change them.
+	// Optional.
+	OnDescriptors func(q []policy.DescriptorRequest, v *policy.DescriptorVerdict)
 	// OnError is called with errors that fail no call. Optional.
 	OnError func(error)
 	// Headers set the rate-limit headers of answers. Default: the IETF's.
@@ -59,6 +62,9 @@ func New(o Options) (*Service, error) {
 	}
 	if o.OnVerdict == nil {
 		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
+	}
+	if o.OnDescriptors == nil {
+		o.OnDescriptors = func([]policy.DescriptorRequest, *policy.DescriptorVerdict) {}
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
@@ -131,6 +137,7 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 	began := time.Now()
 	v := s.o.Decider.DecideDescriptors(ctx, c.domain, c.descriptors)
 	s.o.OnVerdict(&v.Verdict, time.Since(began))
+	s.o.OnDescriptors(c.descriptors, &v)
 	if v.Refused != nil {
 		return status.Error(codes.InvalidArgument, v.Refused.Error())
 	}

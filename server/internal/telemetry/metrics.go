@@ -168,7 +168,7 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 	// The limits of a rule are next to each other.
 	for rest := v.Results; len(rest) > 0; {
 		rule, n, overflow, degraded := rest[0].Rule, 0, false, false
-		for n < len(rest) && rest[n].Rule == rule {
+		for n < len(rest) && rest[n].Rule == rule && (n == 0 || e != EdgeRLS || !again(rest, n)) {
 			overflow = overflow || rest[n].Decision.Overflow
 			degraded = degraded || rest[n].Decision.Degraded
 			n++
@@ -190,6 +190,11 @@ func (m *Metrics) Observe(e Edge, v *policy.Verdict, took time.Duration) {
 		// A part of the key was missing, so no limit decided.
 		m.of(v.Rule).outcomes[denied].Inc()
 	}
+}
+
+// again reports whether the limits of a rule begin again: for another descriptor of the same call.
+func again(results []policy.LimitResult, n int) bool {
+	return results[n].Request.Limit.Name() == results[0].Request.Limit.Name()
 }
 
 func (m *Metrics) of(rule *policy.Rule) *series {
