@@ -104,7 +104,7 @@ func describe(p *Proxy, head bool) (text string) {
 	if head {
 		method = http.MethodHead
 	}
-	w := httptest.NewRecorder()
+	w := &interimRecorder{ResponseRecorder: httptest.NewRecorder()}
 	defer func() {
 		broken := recover()
 		if broken != nil && broken != http.ErrAbortHandler { //nolint:errorlint // it is this value
@@ -114,10 +114,24 @@ func describe(p *Proxy, head bool) (text string) {
 		res := w.Result()
 		defer res.Body.Close()
 		body, _ := io.ReadAll(res.Body)
-		text = fmt.Sprintf("%d %q %q trailer %q broken %t", res.StatusCode, header(res.Header), body, header(res.Trailer), broken != nil)
+		text = fmt.Sprintf("%q %d %q %q trailer %q broken %t", w.interim, res.StatusCode, header(res.Header), body, header(res.Trailer), broken != nil)
 	}()
 	p.ServeHTTP(w, httptest.NewRequest(method, "http://example.com/", nil)) //nolint:noctx // there is no test yet
 	return ""
+}
+
+// interimRecorder also records interim answers, which a ResponseRecorder takes for the final one.
+type interimRecorder struct {
+	*httptest.ResponseRecorder
+	interim []string
+}
+
+func (w *interimRecorder) WriteHeader(status int) {
+	if status >= 200 {
+		w.ResponseRecorder.WriteHeader(status)
+		return
+	}
+	w.interim = append(w.interim, fmt.Sprint(status, header(w.Header())))
 }
 
 // header lists a header in order.

@@ -19,7 +19,8 @@ import (
 // piece unread.
 type answer struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
+	interim interim
 	pace    pace
 	client  context.Context //nolint:containedctx // of the request, which ends when the client leaves
 	// body is the body of the request, nil if it has none.
@@ -44,11 +45,12 @@ type answer struct {
 func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{
 		ResponseWriter: w,
-		control:        http.NewResponseController(w),
+		control:        *http.NewResponseController(w),
 		pace:           p.pace(),
 		client:         r.Context(),
 		pending:        httplimit.PendingOf(r),
 	}
+	a.interim.to = a
 	a.until.set = a.control.SetWriteDeadline
 	// Plain HTTP/1 has no use for a deadline until the next write, which sets another one. Under HTTP/2 it ends the
 	// stream, TLS may write by itself, and the server writes by itself that the client may continue.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -30,7 +31,7 @@ func (t *Transport) isDirect(r *http.Request) bool {
 
 // carryDirect sends one request on the direct path, as carry does. It returns false, and has done nothing, if it cannot
 // write the request.
-func (t *Transport) carryDirect(r *http.Request, interim func(status int, header http.Header) error) (*http.Response, *upstreamConn, bool, error) {
+func (t *Transport) carryDirect(r *http.Request, to interims) (*http.Response, *upstreamConn, bool, error) {
 	address, ok := addressOf(r.URL)
 	if !ok {
 		return nil, nil, false, nil
@@ -42,17 +43,21 @@ func (t *Transport) carryDirect(r *http.Request, interim func(status int, header
 		return nil, nil, false, nil
 	}
 	*buffer = head
-	res, d, err := t.exchange(r, address, head, interim)
-	if err != nil {
-		return nil, nil, true, err
-	}
-	return res, d, true, nil
+	arrived, err := t.exchange(r.Context(), r, address, head, to, false)
+	return arrived.res, arrived.conn, true, err
 }
 
-// exchange gets a connection, sends a request, and reads the answer up to its body. It repeats the request once if a
-// kept connection has ended without a byte of an answer.
-func (t *Transport) exchange(r *http.Request, address string, head []byte, interim func(status int, header http.Header) error) (*http.Response, *upstreamConn, error) {
-	ctx, now := r.Context(), time.Now()
+// arrival is an answer up to its body, and its connection.
+type arrival struct {
+	res   *http.Response // nil for a plain answer
+	plain *plainAnswer
+	conn  *upstreamConn
+}
+
+// exchange gets a connection, sends the head of a request, and reads the answer up to its body. It repeats the request once if a
+// kept connection has ended without a byte of an answer. A plain answer is returned as one if the caller takes it.
+func (t *Transport) exchange(ctx context.Context, r *http.Request, address string, head []byte, to interims, plain bool) (arrival, error) {
+	now := time.Now()
 	passage := passageOf(ctx)
 	d, err := t.connections.take(ctx, address, now)
 	for err == nil {
@@ -60,12 +65,20 @@ func (t *Transport) exchange(r *http.Request, address string, head []byte, inter
 		err = d.begin(ctx, head, now)
 		var res *http.Response
 		if err == nil {
-			res, err = d.answer(r, interim)
+			err = d.awaitAnswer()
+		}
+		if err == nil && plain {
+			if p := d.plainAnswer(r.Method); p != nil {
+				return arrival{plain: p, conn: d.conn}, nil
+			}
+		}
+		if err == nil {
+			res, err = d.answer(r, to)
 		}
 		if err == nil {
 			conn := d.conn // d may be kept
 			d.deliver(res)
-			return res, conn, nil
+			return arrival{res: res, conn: conn}, nil
 		}
 		stale, reused, repeat := errors.Is(err, errStale), d.reused, d.repeats(r, err)
 		switch {
@@ -81,10 +94,10 @@ func (t *Transport) exchange(r *http.Request, address string, head []byte, inter
 			d, err = origin.connect(ctx, now) // instead of it
 		default:
 			d.end(false)
-			return nil, nil, err
+			return arrival{}, err
 		}
 	}
-	return nil, nil, err
+	return arrival{}, err
 }
 
 // repeats reports whether a request may be sent once more, after it failed. The upstream may have closed the

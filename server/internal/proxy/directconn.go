@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +29,7 @@ type directConn struct {
 	answerBy time.Time // by then it must have arrived; zero for no bound
 	left     int64     // how many bytes of a head are accepted
 	got      bool      // something of the answer has arrived
+	scans    bool      // lengths counts what arrives
 	lengths  lineCount // lines of the head that look like a Content-Length
 	failed   error     // why reads ended: the parsers of package http may report something else
 	stop     func() bool
@@ -87,7 +89,7 @@ func (d *directConn) isStale() bool {
 
 // begin sends the head of a request. If it returns errStale, nothing was sent.
 func (d *directConn) begin(ctx context.Context, head []byte, now time.Time) error {
-	d.ctx, d.got, d.heading, d.left, d.lengths, d.failed = ctx, false, true, maxAnswerHeader, lineCount{}, nil
+	d.ctx, d.got, d.heading, d.left, d.scans, d.failed = ctx, false, true, maxAnswerHeader, false, nil
 	s := &d.sending
 	s.bytes, s.n, s.err, s.stale = head, 0, nil, false
 	if d.conn.raw == nil {
@@ -200,7 +202,9 @@ func (d *directConn) Read(p []byte) (int, error) {
 			d.got = true
 			if d.heading {
 				d.left -= int64(n)
-				d.lengths.scan(p[:n])
+				if d.scans {
+					d.lengths.scan(p[:n])
+				}
 			}
 		}
 		if err == nil || d.conn.lost || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -212,27 +216,44 @@ func (d *directConn) Read(p []byte) (int, error) {
 	}
 }
 
-// answer reads the answer up to its body. Interim answers go to a function.
-func (d *directConn) answer(r *http.Request, interim func(status int, header http.Header) error) (*http.Response, error) {
+// awaitAnswer waits until something of the answer has arrived.
+func (d *directConn) awaitAnswer() error {
+	_, err := d.in.Peek(1)
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// answer reads the answer up to its body. Interim answers go to a receiver.
+func (d *directConn) answer(r *http.Request, to interims) (*http.Response, error) {
+	arrived, _ := d.in.Peek(d.in.Buffered()) // it is there
+	d.scans, d.lengths = true, lineCount{}
+	d.lengths.scan(arrived)
 	for {
 		res, err := http.ReadResponse(d.in, r)
 		if err != nil {
 			return nil, cmp.Or(d.failed, err)
 		}
 		if res.StatusCode/100 != 1 || res.StatusCode == http.StatusSwitchingProtocols {
-			d.heading = false
-			if d.stop != nil {
-				d.setDeadline(time.Time{})
-			}
+			d.arrived()
 			return res, nil
 		}
-		if interim == nil {
+		if to == nil {
 			continue
 		}
-		if err := interim(res.StatusCode, res.Header); err != nil {
+		if err := to.pass(res.StatusCode, res.Header); err != nil {
 			return nil, err
 		}
 		d.left = maxAnswerHeader
+	}
+}
+
+// arrived notes that the final head has arrived.
+func (d *directConn) arrived() {
+	d.heading = false
+	if d.stop != nil {
+		d.setDeadline(time.Time{})
 	}
 }
 

@@ -32,6 +32,11 @@ func checkStatus(status int) error {
 	return nil
 }
 
+// interims get the interim answers of one request.
+type interims interface {
+	pass(status int, header http.Header) error
+}
+
 // interim passes on the interim answers of one request. The transport may report them in a goroutine of its own.
 type interim struct {
 	to *answer
@@ -74,7 +79,7 @@ func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
 	a.begin(res)
 	if res.Body != http.NoBody {
 		defer res.Body.Close() // gives up what is left of it
-		if err := p.passBody(a, res, c); err != nil {
+		if err := p.passBody(a, res.Body, res.ContentLength, c); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -91,8 +96,9 @@ func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
 	}
 }
 
-// passBody copies the body of an answer. It ends with a nil error at the end of the body.
-func (p *Proxy) passBody(a *answer, res *http.Response, c *upstreamConn) error {
+// passBody copies the body of an answer, whose length is negative if it is unknown. It ends with a nil error at the end
+// of the body.
+func (p *Proxy) passBody(a *answer, body io.Reader, length int64, c *upstreamConn) error {
 	if c != nil {
 		c.serve(a)
 		defer c.desert(a)
@@ -101,12 +107,12 @@ func (p *Proxy) passBody(a *answer, res *http.Response, c *upstreamConn) error {
 	defer pieces.Put(piece)
 	var copied int64
 	for {
-		if c == nil && copied != res.ContentLength {
+		if c == nil && copied != length {
 			if err := a.flushPending(); err != nil {
 				return err
 			}
 		}
-		n, err := res.Body.Read(piece[:])
+		n, err := body.Read(piece[:])
 		if err != nil && c != nil {
 			c.desert(a)
 		}

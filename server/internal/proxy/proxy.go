@@ -76,6 +76,9 @@ type Proxy struct {
 	o       Options
 	below   bool // the URL of the upstream has a path
 	reverse httputil.ReverseProxy
+	// direct carries plain requests to an address; nil if there is no direct path.
+	direct  *Transport
+	address string
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -116,6 +119,11 @@ func New(o Options) (*Proxy, error) {
 		o.ErrorLog = log.New(io.Discard, "", 0)
 	}
 	p := &Proxy{o: o, below: strings.Trim(o.Upstream.Path, "/") != ""}
+	if t, ok := o.Transport.(*Transport); ok && o.Upstream.Scheme == "http" && !p.below && o.Upstream.RawQuery == "" {
+		if address, plain := addressOf(o.Upstream); plain {
+			p.direct, p.address = t, address
+		}
+	}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:       func(pr *httputil.ProxyRequest) { pr.Out = p.outbound(pr.Out.Context(), pr.In) },
 		Transport:     o.Transport,
@@ -147,6 +155,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports)
 		defer answer.finish()
 	}
+	if p.direct != nil && p.direct.direct && p.carryPlain(ctx, answer, r) {
+		answer.end()
+		return
+	}
 	in := r
 	if ctx != r.Context() || r.ContentLength != 0 || len(r.Header["Upgrade"]) > 0 {
 		in = r.WithContext(ctx) // a shallow copy, whose body is replaced below
@@ -160,7 +172,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if p.o.MaxBody > 0 {
 			body = http.MaxBytesReader(w, body, p.o.MaxBody)
 		}
-		control := &readControl{control: answer.control}
+		control := &readControl{control: &answer.control}
 		defer control.end()
 		answer.body = &patientBody{
 			ReadCloser: body, pace: p.pace(), timeout: p.o.BodyTimeout,
@@ -183,27 +195,50 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 	if out.Body != nil {
 		defer out.Body.Close()
 	}
-	interim := interim{to: a}
 	var res *http.Response
 	var conn *upstreamConn
 	var err error
 	if t, ok := p.o.Transport.(*Transport); ok {
-		res, conn, err = t.carry(out, interim.pass)
+		res, conn, err = t.carry(out, &a.interim)
 	} else {
 		res, err = p.o.Transport.RoundTrip(out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
 			Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
-				return interim.pass(status, http.Header(header))
+				return a.interim.pass(status, http.Header(header))
 			},
 		})))
 	}
-	interim.end()
+	p.deliver(out.Context(), a, out, res, conn, err)
+}
+
+// carryPlain carries a request on the direct path, and its answer back. It returns false, and has done nothing, if the
+// request is not plain.
+func (p *Proxy) carryPlain(ctx context.Context, a *answer, r *http.Request) bool {
+	buffer := heads.Get().(*[]byte)
+	defer heads.Put(buffer)
+	head, ok := p.appendPlain((*buffer)[:0], r)
+	if !ok || len(head) > mostHead {
+		return false
+	}
+	*buffer = head
+	arrived, err := p.direct.exchange(ctx, r, p.address, head, &a.interim, true)
+	if arrived.plain != nil {
+		p.passPlain(a, arrived.plain, arrived.conn)
+	} else {
+		p.deliver(ctx, a, r, arrived.res, arrived.conn, err)
+	}
+	return true
+}
+
+// deliver passes an answer on, or answers a request that the upstream did not answer.
+func (p *Proxy) deliver(ctx context.Context, a *answer, r *http.Request, res *http.Response, conn *upstreamConn, err error) {
+	a.interim.end()
 	if err == nil {
 		if err = checkStatus(res.StatusCode); err != nil {
 			_ = res.Body.Close() // it is not passed on
 		}
 	}
 	if err != nil {
-		p.fail(a, out, err)
+		p.failed(ctx, a, r, err)
 		return
 	}
 	p.pass(a, res, conn)
@@ -211,8 +246,12 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 
 // fail answers a request that the upstream did not answer.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
-	a := w.(*answer) // ServeHTTP gave it to the reverse proxy
-	f := failureOf(r.Context(), err)
+	p.failed(r.Context(), w.(*answer), r, err) // ServeHTTP gave it to the reverse proxy
+}
+
+// failed does the same for a request with another context.
+func (p *Proxy) failed(ctx context.Context, a *answer, r *http.Request, err error) {
+	f := failureOf(ctx, err)
 	a.failed(f)
 	if a.client.Err() != nil && f != BodyStalled {
 		f = ClientGone
@@ -223,7 +262,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	p.log(r, f, err)
-	problem(w, f.Status(), f.detail())
+	problem(a, f.Status(), f.detail())
 }
 
 // log writes a failure to the log. It contains no path, no query and no header, in any of which a key may be, and

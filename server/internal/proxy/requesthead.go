@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"net/http"
-	"net/textproto"
-)
+import "net/http"
 
 // appendHead appends the head of a request, as http.Request.Write writes it, except for the order of the headers. It
 // returns false for a request that needs more care: package http then refuses it, or writes it.
@@ -35,17 +32,19 @@ func appendHead(b []byte, r *http.Request) ([]byte, bool) {
 			if !isFieldValue(value) {
 				return b, false
 			}
-			b = append(b, name...)
-			b = append(b, ": "...)
-			b = append(b, textproto.TrimString(value)...)
-			b = append(b, "\r\n"...)
+			b = appendField(b, name, value)
 		}
 	}
-	switch r.Method {
+	return appendLength(b, r.Method), true
+}
+
+// appendLength ends the head of a request without a body. Many services expect a length with these methods.
+func appendLength(b []byte, method string) []byte {
+	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		b = append(b, "Content-Length: 0\r\n"...) // many services expect it
+		b = append(b, "Content-Length: 0\r\n"...)
 	}
-	return append(b, "\r\n"...), true
+	return append(b, "\r\n"...)
 }
 
 // tokenBytes are the bytes of methods and header names (RFC 9110, 5.6.2), and hostBytes the bytes of plain hosts.

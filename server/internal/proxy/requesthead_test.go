@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,6 +48,47 @@ func FuzzHeads(f *testing.F) {
 		}
 		if again, err := http.ReadRequest(newReader(got)); err != nil || again.Method != method || strings.Count(string(got), "\r\n\r\n") != 1 {
 			t.Errorf("%q: %v", got, err)
+		}
+	})
+}
+
+// FuzzPlainHeads compares the heads that are written without a request between with the heads of outbound requests.
+func FuzzPlainHeads(f *testing.F) {
+	for _, head := range []string{
+		"GET / HTTP/1.1\r\nHost: example.com\r\n\r\n",
+		"GET /a%2Fb/../c;d?e=f&g=%zz HTTP/1.1\r\nHost: EXAMPLE.com.:80\r\nUser-Agent: a\r\nUser-Agent: b\r\nCookie: c=d\r\nX-Real-Ip: 1.2.3.4\r\n\r\n",
+		"POST //x?? HTTP/1.1\r\nHost: example.com\r\nConnection: close, x-a\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n",
+		"PUT /? HTTP/1.0\r\nConnection: keep-alive\r\nKeep-Alive: 5\r\nProxy-Connection: close\r\nTe: gzip, trailers\r\nTe: deflate\r\n\r\n",
+		"GET http://other.example/x HTTP/1.1\r\nHost: [::1]:80\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 192.0.2.2\r\nX_Forwarded_Host: a\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a\r\nX-Http-Method-Override: PUT\r\n\r\n",
+		"GET /\x80 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For:  192.0.2.1 \r\nUpgrade: h2c\r\nExpect: x\r\nTrailer: y\r\n\r\n",
+	} {
+		f.Add([]byte(head), false, false)
+		f.Add([]byte(head), true, true)
+	}
+	tr := NewTransport(TransportOptions{})
+	f.Cleanup(tr.Close)
+	f.Fuzz(func(t *testing.T, head []byte, trusted, upstreamHost bool) {
+		in, err := http.ReadRequest(newReader(head))
+		if err != nil || in.ContentLength != 0 || !isOneLine(in) {
+			return
+		}
+		in.RemoteAddr = "192.0.2.7:1234"
+		p, err := New(Options{
+			Upstream: &url.URL{Scheme: "http", Host: "up.example"}, Transport: tr, UpstreamHost: upstreamHost,
+			Trusted: func(netip.Addr) bool { return trusted },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := p.appendPlain(nil, in)
+		if !ok {
+			return
+		}
+		out := p.outbound(t.Context(), in)
+		want, ok := appendHead(nil, out)
+		if !ok || out.Header["Upgrade"] != nil || out.Header["Expect"] != nil || !slices.Equal(lines(string(got)), lines(string(want))) {
+			t.Errorf("%q, want %q, %t", got, want, ok)
 		}
 	})
 }

@@ -110,11 +110,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// carry sends one request. Interim answers go to the function interim, nil for nowhere. It returns the connection
+// carry sends one request. Interim answers go to one receiver, nil for none. It returns the connection
 // too, if no other request uses it at the same time.
-func (t *Transport) carry(r *http.Request, interim func(status int, header http.Header) error) (*http.Response, *upstreamConn, error) {
+func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstreamConn, error) {
 	if t.isDirect(r) {
-		if res, conn, ok, err := t.carryDirect(r, interim); ok {
+		if res, conn, ok, err := t.carryDirect(r, to); ok {
 			return res, conn, err
 		}
 	}
@@ -139,8 +139,8 @@ func (t *Transport) carry(r *http.Request, interim func(status int, header http.
 			}
 		},
 	}
-	if interim != nil {
-		trace.Got1xxResponse = func(status int, header textproto.MIMEHeader) error { return interim(status, http.Header(header)) }
+	if to != nil {
+		trace.Got1xxResponse = func(status int, header textproto.MIMEHeader) error { return to.pass(status, http.Header(header)) }
 	}
 	carrier := t.plain
 	if r.URL.Scheme == "https" {
