@@ -20,6 +20,10 @@ var return1Source string
 //go:embed batch.lua
 var batchSource string
 
+// MinimalSource returns a token bucket as a script, and nothing else. Its arguments are the microseconds of a unit, and of
+// the burst.
+func MinimalSource() string { return minimalSource }
+
 // Minimal is a token bucket of one script, run with rueidis. It is safe for
 // concurrent use.
 type Minimal struct {

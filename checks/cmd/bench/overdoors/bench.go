@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,7 @@ type Options struct {
 	Progress io.Writer
 }
 
-// A row is one kind of call to one server. Doors have their rows in files of their own: see rls.go and auth.go.
+// A row is one kind of call to one server. Doors have their rows in files of their own: see rls.go, auth.go and resp.go.
 type row struct {
 	door, name string
 	server     string   // the name in servers
@@ -80,7 +81,9 @@ type bench struct {
 }
 
 // rows are the rows of all doors.
-func (b *bench) rows() []row { return append(rlsRows(b.o.Ratelimit != ""), authRows()...) }
+func (b *bench) rows() []row {
+	return slices.Concat(rlsRows(b.o.Ratelimit != ""), authRows(), respRows())
+}
 
 // Measure measures all rows in interleaved rounds.
 func Measure(o Options) (_ *figures.Report, err error) {

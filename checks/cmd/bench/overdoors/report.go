@@ -2,6 +2,7 @@ package overdoors
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
@@ -19,7 +20,9 @@ func (b *bench) results() figures.Results {
 }
 
 // judge compares the results with every bar.
-func judge(r figures.Results) []figures.Bar { return append(judgeRLS(r), judgeAuth(r)...) }
+func judge(r figures.Results) []figures.Bar {
+	return slices.Concat(judgeRLS(r), judgeAuth(r), judgeRESP(r))
+}
 
 // atLeast holds if one row makes at least so many times the calls a second of another one.
 func atLeast(r figures.Results, name string, least float64, other string) figures.Bar {
@@ -46,6 +49,7 @@ floor, checks/cmd/baregrpc, decodes the same calls and encodes the same answers 
 	}
 	report.Add("Envoy's rate limit service", "", b.table(r, rlsDoor))
 	report.Add("Forward-auth", "Each caller has a connection. The service behind nginx is the bare handler, whose time does not count there.", b.table(r, authDoor))
+	report.Add("Clients of Redis", "Each caller has a connection. The script is a token bucket and nothing else; a call is one command, or a pipeline.", b.table(r, respDoor))
 	return report
 }
 

@@ -68,6 +68,9 @@ func (b *bench) start() (err error) {
 	if err := b.startAuth(sluice); err != nil {
 		return err
 	}
+	if err := b.startRESP(sluice); err != nil {
+		return err
+	}
 	if b.o.Ratelimit == "" {
 		return nil
 	}
