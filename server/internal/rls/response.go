@@ -103,8 +103,11 @@ func isDecided(d *policy.DescriptorResult) bool {
 // It is in whole seconds, rounded up: Envoy drops the fraction, and clients would come back too early.
 func appendReset(b []byte, d *policy.DescriptorResult) []byte {
 	wait := d.Reset()
-	if after := d.RetryAfter(); d.Over && after > 0 {
+	switch after := d.RetryAfter(); {
+	case d.Over && after > 0:
 		wait = after
+	case !d.Over && d.Deciding != nil && d.Remaining() >= d.Deciding.Decision.Limit:
+		wait = 0 // another descriptor denies the call, so this limit was not charged
 	}
 	b, begin := appendBegin(b, fieldReset)
 	b = appendNumber(b, 1, uint64((max(0, wait)+time.Second-1)/time.Second))

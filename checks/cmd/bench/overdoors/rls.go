@@ -21,8 +21,8 @@ const (
 	rlsDoor = "rls"
 	// batch is the number of descriptors in a large call.
 	batch = 100
-	// addresses are the keys that are limited.
-	addresses = 1000
+	// addresses are the keys that are limited. They are few enough to be hot keys of hybrid limits.
+	addresses = 100
 	// channels is the number of connections, as a gateway has one for each of its threads.
 	channels = 4
 )

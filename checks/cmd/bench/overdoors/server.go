@@ -25,14 +25,14 @@ listen: {proxy: "off", api: "off", admin: "off", grpc: '%s'}
 %srules:
   - name: per-address
     descriptor: {domain: bench, entries: [remote_address]}
-    limit: {algorithm: fixed_window, rate: 100000000/s}
+    limit: {algorithm: fixed_window, rate: 4000000000/h}
 %s`
 
 // peerConfig is the same limit for envoyproxy/ratelimit.
 const peerConfig = `domain: bench
 descriptors:
   - key: remote_address
-    rate_limit: {unit: second, requests_per_unit: 100000000}
+    rate_limit: {unit: hour, requests_per_unit: 4000000000}
 `
 
 // start builds and starts all servers.
