@@ -32,8 +32,12 @@ func blocks(t *testing.T, page, section string) []block {
 		}
 		rest, _, _ = strings.Cut(rest, "\n## ")
 	}
-	var all []block
-	for _, m := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(rest, -1) {
+	return fenced(rest)
+}
+
+// fenced returns the fenced blocks of a text.
+func fenced(text string) (all []block) {
+	for _, m := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		all = append(all, block{m[1], m[2]})
 	}
 	return all
