@@ -51,6 +51,8 @@ type File struct {
 	API API `yaml:"api"`
 	// Log configures the server's log.
 	Log Log `yaml:"log"`
+	// AccessLog is a log of decisions.
+	AccessLog AccessLog `yaml:"access_log"`
 	// Audit is a log of who changed what.
 	Audit Audit `yaml:"audit"`
 	// ScaleOut informs other programs of the pressure on rules.
@@ -121,6 +123,7 @@ func Default() *File {
 			MaxConnections:          10_000,
 			MaxConnectionsPerClient: 1000,
 		},
+		AccessLog:    AccessLog{Format: "json", Sample: 1},
 		Log:          Log{Level: "info", Format: "text", Sample: 10},
 		DrainTimeout: 30 * time.Second,
 		Default:      policy.Allow,

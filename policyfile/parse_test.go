@@ -54,6 +54,7 @@ func TestParseAll(t *testing.T) {
 			MinBodyRate: 4 << 10, BodyGrace: 10 * time.Second, BodyTimeout: 10 * time.Minute, MaxConnections: 1000, MaxConnectionsPerClient: 100,
 		},
 		Admin:        Admin{TokenFile: "/run/secrets/token"},
+		AccessLog:    AccessLog{File: "/var/log/sluice/access.log", Format: "combined", Sample: 0.1},
 		Audit:        Audit{File: "/var/log/sluice/audit.log"},
 		Log:          Log{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
 		DrainTimeout: 10 * time.Second,

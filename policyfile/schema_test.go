@@ -435,6 +435,7 @@ var within = map[string]string{
 	"HTTP":        "http: {%s}",
 	"API":         "api: {%s}",
 	"Log":         "log: {%s}",
+	"AccessLog":   "access_log: {file: stdout, %s}",
 	"Webhook":     "scale_out: {webhook: {url: http://127.0.0.1:1, secret_env: A, %s}}",
 	"Class":       "classes: [{name: a, match: {path: /a}, %s}]",
 	"ValueMatch":  "rules: [{name: a, match: {header: {X-A: {%s}}}, key: global, limit: {algorithm: token_bucket, rate: 5/s}}]",

@@ -77,11 +77,32 @@ type Log struct {
 	KeySecretEnv string `yaml:"key_secret_env"`
 }
 
+// AccessLog is a log of decisions. A decision never waits for it: if the file is too slow, lines are lost and counted.
+type AccessLog struct {
+	// File is where each decision becomes a line. It is a path, stdout or stderr. If the file is renamed, the next line begins
+	// a new one. Default: none.
+	File string `yaml:"file"`
+	// Format is the form of a line: an object of JSON, or the combined format of web servers. Default: json.
+	Format string `yaml:"format" oneof:"json combined"`
+	// Sample is the part of the decisions that is logged, at random. Default: 100%.
+	Sample Ratio `yaml:"sample"`
+}
+
 // Audit is a log of who changed what.
 type Audit struct {
 	// File is where each change becomes a line of JSON: bans, resets, reloads, new certificates, starts and stops, and refused
 	// calls. It is a path, stdout or stderr. If the file is renamed, the next line begins a new one. Default: none.
 	File string `yaml:"file"`
+}
+
+func (l *AccessLog) check(s *source) {
+	if l.Sample <= 0 || l.Sample > 1 {
+		s.follow("access_log.sample", fmt.Sprintf("is %v", l.Sample), "give more than 0 and at most 100%, or leave file out to log nothing")
+	}
+	if l.File == "" {
+		s.idle("access_log.format", false, "is given, and access_log.file is not", "give a file, or remove it")
+		s.idle("access_log.sample", false, "is given, and access_log.file is not", "give a file, or remove it")
+	}
 }
 
 // check checks all settings except the rules. It treats a File that a program made like one that was
@@ -102,6 +123,7 @@ func (f *File) check(s *source) {
 	f.checkStore(s)
 	f.checkListen(s)
 	f.checkTokens(s)
+	f.AccessLog.check(s)
 	checkSecret(s, "log", "key_secret", f.Log.KeySecretFile, f.Log.KeySecretEnv)
 	f.Upstream.check(s)
 	f.checkScaleOut(s)

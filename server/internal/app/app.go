@@ -19,6 +19,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/admin"
 	"github.com/sluicehq/sluice/server/internal/api"
+	"github.com/sluicehq/sluice/server/internal/logfile"
 	"github.com/sluicehq/sluice/server/internal/proxy"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 	"github.com/sluicehq/sluice/server/internal/webhook"
@@ -87,7 +88,9 @@ type App struct {
 
 	descriptors *telemetry.Descriptors // counted for gateways
 
-	audit     *audit // nil without one
+	audit      *audit        // nil without one
+	accessFile *logfile.File // nil without one
+
 	refreshes refreshes
 	operators *access.Tokens // of the admin listener; nil without a token
 	callers   *access.Tokens // of the decision API; nil without a token
@@ -188,6 +191,9 @@ func (a *App) assemble() error {
 		metrics: a.metrics,
 		denials: telemetry.NewDenials(a.logger, f.Log.Sample, fingerprints.Fingerprint),
 		denied:  telemetry.NewDeniedKeys(fingerprints.Fingerprint),
+	}
+	if err := a.openAccessLog(fingerprints.Fingerprint); err != nil {
+		return err
 	}
 	authorize := func(*http.Request) error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
@@ -346,6 +352,7 @@ func (a *App) release() {
 		a.redis.close()
 	}
 	a.audit.close()
+	a.closeAccessLog()
 }
 
 // errorsPerSecond bounds how many errors of one kind are logged each second.

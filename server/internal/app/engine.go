@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/accesslog"
 	"github.com/sluicehq/sluice/server/internal/api"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
@@ -22,27 +23,31 @@ type engine struct {
 	metrics *telemetry.Metrics
 	denials *telemetry.Denials
 	denied  *telemetry.DeniedKeys
+	access  *accesslog.Log // nil without one
 }
 
-// observe counts and logs the final verdict about a request.
-func (e *engine) observe(edge telemetry.Edge, v *policy.Verdict, took time.Duration) {
+// observe counts and logs the final verdict about a request. The argument r is nil at an edge that has no HTTP request.
+func (e *engine) observe(edge telemetry.Edge, r *http.Request, v *policy.Verdict, took time.Duration) {
 	e.metrics.Observe(edge, v, took)
 	e.denials.Observe(edge, v)
 	e.denied.Observe(v)
+	if e.access != nil {
+		e.access.Observe(string(edge), r, v, took)
+	}
 }
 
 // limiter returns an edge's middleware. Its decisions are counted and logged when the gate has let the
 // request pass or refused it.
 func (e *engine) limiter(edge telemetry.Edge, o httplimit.Options) (*httplimit.Middleware, error) {
 	o.Gate = e.gate
-	o.OnVerdict = func(_ *http.Request, v *policy.Verdict, took time.Duration) { e.observe(edge, v, took) }
+	o.OnVerdict = func(r *http.Request, v *policy.Verdict, took time.Duration) { e.observe(edge, r, v, took) }
 	return httplimit.New(e.decider, o)
 }
 
 // answered returns a function for each verdict that an edge gives to another program, which carries it out.
 func (e *engine) answered(edge telemetry.Edge) func(*policy.Verdict, time.Duration) {
 	return func(v *policy.Verdict, took time.Duration) {
-		e.observe(edge, v, took)
+		e.observe(edge, nil, v, took)
 		e.gate.Observe(v)
 	}
 }

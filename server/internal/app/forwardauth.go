@@ -13,7 +13,7 @@ func (a *App) forwardAuth() (*forwardauth.Handler, error) {
 	return forwardauth.New(forwardauth.Options{
 		Decider: a.engine.decider, Gate: a.gate, Headers: a.headers, Trusts: a.ip.TrustsPeer,
 		MethodOverride: a.file.Upstream.MethodOverride,
-		OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeAuth, v, took) },
+		OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeAuth, nil, v, took) },
 		OnError:        a.storeFailed,
 		AnswerFailed:   a.answerFailed,
 		Unusable:       a.unusable(Auth),

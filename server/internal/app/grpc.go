@@ -73,7 +73,7 @@ func (a *App) authorizationService() (*extauthz.Service, error) {
 	return extauthz.New(extauthz.Options{
 		Decider: a.engine.decider, Gate: a.gate, Headers: a.headers,
 		MethodOverride: a.file.Upstream.MethodOverride,
-		OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeExtAuthz, v, took) },
+		OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeExtAuthz, nil, v, took) },
 		OnError:        a.storeFailed,
 		AnswerFailed:   a.answerFailed,
 		Unusable:       a.unusable(GRPC),

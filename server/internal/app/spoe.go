@@ -16,7 +16,7 @@ func (a *App) openSPOE(ctx context.Context) func(*tls.Config) (protocol, error) 
 		return spoe.New(spoe.Options{
 			Decider: a.engine.decider, Gate: a.gate, Headers: a.headers, Trusts: trusts(a.file.TrustedProxies),
 			MethodOverride: a.file.Upstream.MethodOverride,
-			OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeSPOE, v, took) },
+			OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeSPOE, nil, v, took) },
 			OnError:        a.storeFailed, AnswerFailed: a.answerFailed, Unusable: a.unusable(SPOE),
 			Context: ctx, TLS: config, Idle: a.file.HTTP.IdleTimeout, Read: a.file.HTTP.HeaderTimeout,
 		})
