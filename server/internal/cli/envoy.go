@@ -38,7 +38,20 @@ func (s *settings) loadEnvoy(folder string) (*policyfile.File, error) {
 	var e envoyEnvironment
 	f, err := e.load(folder)
 	s.warnings = e.warnings
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	if s.apiTokenFile != "" || os.Getenv(apiTokenVariable) != "" {
+		f.API.Open = false // callers need the token then
+		return f, nil
+	}
+	for name, a := range map[string]address{"api": s.api, "resp": s.resp} {
+		if a != "" && a != "off" {
+			return nil, fmt.Errorf("--listen-%s is given, and the configuration of Envoy's rate limit service answers everybody who reaches it; "+
+				"give a token with %s, or write a file of Sluice: sluice import envoy %s", name, apiTokenVariable, folder)
+		}
+	}
+	return f, nil
 }
 
 // load reads a folder, and applies the variables. The server takes the ports of Envoy's rate limit service, and answers

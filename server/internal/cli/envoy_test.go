@@ -158,6 +158,19 @@ func TestEnvoyFolder(t *testing.T) {
 	if _, _, err := both.load(); err == nil || !strings.Contains(err.Error(), "sluice import envoy") {
 		t.Error(err)
 	}
+	folder := envoyFolder(t)
+	api := settings{envoy: folder, api: "127.0.0.1:8083"}
+	if _, _, err := api.load(); err == nil || !strings.Contains(err.Error(), "give a token") {
+		t.Errorf("the decision API is open: %v", err)
+	}
+	t.Setenv(apiTokenVariable, "0123456789abcdef")
+	f, _, err := api.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token, err := apiToken(&f.API, ""); err != nil || token == "" || f.API.Open || f.Listen.API.Address != "127.0.0.1:8083" {
+		t.Errorf("%+v, %v", f.API, err)
+	}
 	if !reflect.DeepEqual(both.warnings, []string(nil)) {
 		t.Error(both.warnings)
 	}
