@@ -25,7 +25,6 @@ type Call struct {
 	ctx      context.Context //nolint:containedctx // functions get one argument
 	decider  *Decider
 	outgoing bool
-	sent     metadata.MD // of a client, read once
 }
 
 // Context returns the context of the call.
@@ -38,12 +37,8 @@ func (c *Call) Metadata(key string) []string {
 	if !c.outgoing {
 		return metadata.ValueFromIncomingContext(c.ctx, key)
 	}
-	if c.sent == nil {
-		if c.sent, _ = metadata.FromOutgoingContext(c.ctx); c.sent == nil {
-			c.sent = metadata.MD{}
-		}
-	}
-	return c.sent[key]
+	sent, _ := metadata.FromOutgoingContext(c.ctx)
+	return sent[key]
 }
 
 // Authority returns the host that the call is for, as the client sent it. It is empty on a client.

@@ -35,6 +35,9 @@ func check(p *policy.Policy, u uses, at string) error {
 			where = fmt.Sprintf("rule %q", r.Name)
 		}
 		faults := slices.Concat(checkEffects(r), checkMatch(&r.Match, u), checkReads(p.RuleReads(r.Name), u), checkOutcome(r, u))
+		if u&onClient != 0 {
+			faults = append(faults, checkClient(r)...)
+		}
 		if u&onMessages != 0 {
 			faults = append(faults, checkMessages(r)...)
 		}
@@ -64,9 +67,14 @@ func checkEffects(r *policy.Rule) (faults []fault) {
 		faults = append(faults, fault{fmt.Sprintf("WhenLimited.Status %d fits no code of gRPC", a.Status), "leave it out for RESOURCE_EXHAUSTED"})
 	}
 	for _, headers := range []map[string]string{a.Header, a.RequestHeader} {
-		for name := range headers {
-			if isReserved(name) {
+		for name, value := range headers {
+			switch {
+			case isReserved(name):
 				faults = append(faults, fault{fmt.Sprintf("WhenLimited sets %q, which gRPC keeps for itself or for bytes", name), "choose another name"})
+			case strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "":
+				faults = append(faults, fault{fmt.Sprintf("WhenLimited sets %q, which cannot be a metadata key", name), "use letters, digits, dashes, underscores and dots"})
+			case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+				faults = append(faults, fault{fmt.Sprintf("WhenLimited sets %q to a value that is not printable ASCII", name), "give one that is"})
 			}
 		}
 	}
@@ -77,6 +85,21 @@ func checkEffects(r *policy.Rule) (faults []fault) {
 func isReserved(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "grpc-") || isBinary(name) || name == "content-type" || name == "user-agent" || name == "te"
+}
+
+// checkClient finds effects that only servers have.
+func checkClient(r *policy.Rule) (faults []fault) {
+	a := &r.WhenLimited
+	if a.Action == policy.Degrade || a.Action == policy.Mark {
+		faults = append(faults, fault{fmt.Sprintf("WhenLimited.Action is %v, and a client passes no marks on", a.Action), "deny, or give the rule to the server"})
+	}
+	if len(a.Header) > 0 {
+		faults = append(faults, fault{"WhenLimited.Header is given, and a call that a client denies has no trailer", "leave it out"})
+	}
+	if len(r.AllowIPs)+len(r.DenyIPs) > 0 {
+		faults = append(faults, fault{"AllowIPs or DenyIPs is given, and a client has no address of a client", "leave it out"})
+	}
+	return faults
 }
 
 // checkMatch finds conditions that hold for no call.
@@ -141,9 +164,6 @@ func checkOutcome(r *policy.Rule, u uses) (faults []fault) {
 			faults = append(faults, fault{fmt.Sprintf("CountStatus %d to %d fits no code of gRPC", s.From, s.To), "give the statuses of codes, such as 401 for UNAUTHENTICATED"})
 		}
 	}
-	if u&onClient != 0 && len(r.AllowIPs)+len(r.DenyIPs) > 0 {
-		faults = append(faults, fault{"AllowIPs or DenyIPs is given, and a client has no address of a client", "leave it out"})
-	}
 	return faults
 }
 
@@ -155,6 +175,8 @@ func checkMessages(r *policy.Rule) (faults []fault) {
 		}
 	}
 	switch {
+	case len(r.WhenLimited.Header) > 0:
+		faults = append(faults, fault{"WhenLimited.Header is given, and a stream that a message ends has only a status", "leave it out"})
 	case len(r.CountStatus) > 0:
 		faults = append(faults, fault{"CountStatus is given, and messages have no status", "leave it out"})
 	case r.Cost.Source == policy.CostResponseHeader:

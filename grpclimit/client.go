@@ -29,8 +29,8 @@ type ClientOptions struct {
 	// same size, and so have messages that are received. Default: 1,024, or as many as the queues of the
 	// rules hold.
 	MaxWaiting int
-	// OnDenied returns the error of a call or message that fails. It must not keep the verdict. Default:
-	// Status.
+	// OnDenied returns the error of a call or message that fails. It must not keep the verdict. Default,
+	// also if it returns nil: Status.
 	OnDenied func(c *Call, v *policy.Verdict) error
 	// Counts reports, by the code of the result, whether a call counts. If it does not, its charge is
 	// given back. Default: all calls count.
@@ -69,15 +69,13 @@ func NewClient(d *Decider, o ClientOptions) (*Client, error) {
 	if err := checkGate("ClientOptions", nil, o.MaxDelay, o.MaxWaiting, o.Counts != nil); err != nil {
 		return nil, err
 	}
-	if o.OnDenied == nil {
-		o.OnDenied = func(c *Call, v *policy.Verdict) error { return Status(c, v).Err() }
-	}
 	retrying := o.MaxWaiting
 	if retrying == 0 {
 		retrying = 1024
 	}
 	c := &Client{o: o, retrying: make(chan struct{}, retrying)}
-	waiting, h := gate.Options{MaxDelay: o.MaxDelay, MaxWaiting: o.MaxWaiting}, hooks{o.OnVerdict, o.OnError}
+	waiting := gate.Options{MaxDelay: o.MaxDelay, MaxWaiting: o.MaxWaiting}
+	h := hooks{onVerdict: o.OnVerdict, onError: o.OnError, onDenied: o.OnDenied}
 	var err error
 	if c.sent, err = newMessages("ClientOptions.Sent", o.Sent, onClient, waiting, h); err != nil {
 		return nil, err
@@ -86,8 +84,10 @@ func NewClient(d *Decider, o ClientOptions) (*Client, error) {
 		return nil, err
 	}
 	waiting.Counts = counting(o.Counts)
-	c.calls, err = newSide("NewClient", d, onClient, nil, waiting, h)
-	return c, err
+	if c.calls, err = newSide("NewClient", d, onClient, nil, waiting, h); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Options returns the options that install both interceptors, after the interceptors of earlier options.
@@ -170,7 +170,7 @@ func (c *Client) admit(s *side, call *Call) (*gate.Admission, error) {
 			return nil, err
 		}
 		if e.denied {
-			return nil, c.o.OnDenied(call, &e.verdict)
+			return nil, s.denied(call, &e.verdict)
 		}
 		return e.admission, nil
 	}

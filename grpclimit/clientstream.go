@@ -43,11 +43,12 @@ func (s *clientStream) charge(limit *side, m any) error {
 	if limit == nil {
 		return nil
 	}
-	a, err := s.client.admit(limit, &Call{Method: s.call.Method, Target: s.call.Target, Message: m, ctx: s.ctx, outgoing: true})
+	c := &Call{Method: s.call.Method, Target: s.call.Target, Message: m, ctx: s.ctx, outgoing: true}
+	a, err := s.client.admit(limit, c)
 	if err != nil {
 		s.end(err)
 		return err
 	}
-	a.Leave(s.ctx, policy.Outcome{})
+	a.Leave(callContext{s.ctx, c}, policy.Outcome{})
 	return nil
 }

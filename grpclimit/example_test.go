@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -233,6 +234,35 @@ func ExampleClientIP() {
 	// 203.0.113.1 OK
 	// 6.6.6.6, 203.0.113.1, 10.0.0.7 ResourceExhausted
 	// 203.0.113.2 OK
+}
+
+// A program can add to the status of a denial.
+func ExampleStatus() {
+	decider := must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
+		Store: must(memory.New(memory.Options{})), Key: []grpclimit.Part{grpclimit.PeerIP(grpclimit.MissingShared)},
+		Limits: []*sluice.Limit{sluice.MustLimit("api", sluice.FixedWindow{Rate: sluice.PerDay(1)})},
+	}))
+	limiter := must(grpclimit.NewServer(decider, grpclimit.ServerOptions{
+		OnDenied: func(c *grpclimit.Call, v *policy.Verdict) error {
+			s, err := grpclimit.Status(c, v).WithDetails(&errdetails.Help{Links: []*errdetails.Help_Link{{Url: "https://example.com/limits"}}})
+			if err != nil {
+				return err
+			}
+			return s.Err()
+		},
+	}))
+	server := grpc.NewServer(limiter.Options()...)
+	target := start(server)
+	defer server.Stop()
+
+	_ = check(target)
+	for _, detail := range status.Convert(check(target)).Details() {
+		fmt.Printf("%T\n", detail)
+	}
+	// Output:
+	// *errdetails.RetryInfo
+	// *errdetails.QuotaFailure
+	// *errdetails.Help
 }
 
 // Only failures use up the limit.

@@ -3,7 +3,6 @@ package grpclimit
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/policy"
@@ -43,17 +42,17 @@ func (e *ending) denied() error {
 	return e.err
 }
 
-// message decides about a message of a call, and waits as the verdict demands. It returns the error of a
-// denied message.
-func (s *side) message(ctx context.Context, call *Call, message any, most time.Duration, denied func(*Call, *policy.Verdict) error) error {
-	c := &Call{Method: call.Method, Target: call.Target, Message: message, ctx: ctx, outgoing: call.outgoing}
-	e := s.enter(c, most)
+// message decides about a message that a server receives or sends, and waits as the verdict demands. It
+// returns the error of a denied message.
+func (s *side) message(ctx context.Context, call *Call, message any) error {
+	c := &Call{Method: call.Method, Message: message, ctx: ctx}
+	e := s.enter(c, 0)
 	if err := s.conclude(c, e); err != nil {
 		return err
 	}
 	if e.denied {
-		return denied(c, &e.verdict)
+		return s.denied(c, &e.verdict)
 	}
-	e.admission.Leave(c.ctx, policy.Outcome{})
+	e.admission.Leave(callContext{ctx, c}, policy.Outcome{})
 	return nil
 }

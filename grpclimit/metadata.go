@@ -35,7 +35,7 @@ func (s *Server) refuse(c *Call, v *policy.Verdict) {
 	case s.o.MaxPushback < 0:
 	case wait > 0 && wait <= s.o.MaxPushback:
 		// Rounded up, because a call that comes too early is refused.
-		md[pushback] = []string{strconv.FormatInt(int64((wait+s.jitter()+time.Millisecond-1)/time.Millisecond), 10)}
+		md[pushback] = []string{strconv.FormatInt(int64((wait+s.calls.delay()+time.Millisecond-1)/time.Millisecond), 10)}
 	default:
 		md[pushback] = []string{"-1"}
 	}

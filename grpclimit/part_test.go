@@ -214,3 +214,18 @@ func TestPartErrors(t *testing.T) {
 		}
 	}
 }
+
+// A rule applies if one of several values fulfills its condition, and an exception needs all of them.
+func TestConditionsOnRepeatedMetadata(t *testing.T) {
+	plan := func(text string) []policy.ValueMatch {
+		return []policy.ValueMatch{{Name: "X-Plan", OneOf: []string{text}}}
+	}
+	conn := serve(t, &service{}, limited(t, ruled(
+		policy.Rule{Name: "free", Match: policy.Match{Headers: plan("free")}, Always: true},
+		policy.Rule{Name: "all", Match: policy.Match{Unless: []policy.Match{{Headers: plan("gold")}}}, Always: true, WhenLimited: policy.LimitedAction{Status: 403}},
+	), grpclimit.ServerOptions{}))
+	want(t, call(with("x-plan", "gold"), conn), codes.OK)
+	want(t, call(with("x-plan", "gold", "x-plan", "free"), conn), codes.ResourceExhausted)
+	want(t, call(with("x-plan", "gold", "x-plan", "silver"), conn), codes.PermissionDenied)
+	want(t, call(t.Context(), conn), codes.PermissionDenied)
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,7 +27,7 @@ type ServerOptions struct {
 	// "ratelimit", and "retry-after" for a denial. Default: the IETF draft's fields, without jitter.
 	Headers httplimit.HeaderOptions
 	// OnDenied returns the error of a call or message that is refused. It must not keep the verdict.
-	// Default: Status, with ErrorInfo if there is an ErrorDomain.
+	// Default, also if it returns nil: Status, with ErrorInfo if there is an ErrorDomain.
 	OnDenied func(c *Call, v *policy.Verdict) error
 	// ErrorDomain is the domain of the ErrorInfo in a status, such as "shop.example.com". Default: a
 	// status has no ErrorInfo.
@@ -102,10 +101,8 @@ func NewServer(d *Decider, o ServerOptions) (*Server, error) {
 		o.MaxPushback = defaultPushback
 	}
 	s := &Server{o: o, headers: headers}
-	if s.o.OnDenied == nil {
-		s.o.OnDenied = s.status
-	}
-	waiting, h := gate.Options{MaxDelay: o.MaxDelay, MaxWaiting: o.MaxWaiting}, hooks{o.OnVerdict, o.OnError}
+	waiting := gate.Options{MaxDelay: o.MaxDelay, MaxWaiting: o.MaxWaiting}
+	h := hooks{onVerdict: o.OnVerdict, onError: o.OnError, onDenied: o.OnDenied, domain: o.ErrorDomain, jitter: o.Headers.Jitter}
 	if s.received, err = newMessages("ServerOptions.Received", o.Received, onServer, waiting, h); err != nil {
 		return nil, err
 	}
@@ -113,8 +110,10 @@ func NewServer(d *Decider, o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	waiting.Counts = counting(o.Counts)
-	s.calls, err = newSide("NewServer", d, onServer, o.Gate, waiting, h)
-	return s, err
+	if s.calls, err = newSide("NewServer", d, onServer, o.Gate, waiting, h); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Options returns the options that install both interceptors, after the interceptors of earlier options.
@@ -131,12 +130,12 @@ func (s *Server) Gate() *gate.Gate { return s.calls.gate }
 // Unary is a grpc.UnaryServerInterceptor.
 func (s *Server) Unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	c := &Call{Method: info.FullMethod, Message: request, ctx: ctx}
-	ctx, a, r, err := s.admit(c)
+	p, err := s.admit(c)
 	if err != nil {
 		return nil, err
 	}
-	err = run(c, a, r, func() error {
-		answer, err = handler(ctx, request)
+	err = p.run(c, func() error {
+		answer, err = handler(p.ctx, request)
 		return err
 	})
 	return answer, err
@@ -145,16 +144,13 @@ func (s *Server) Unary(ctx context.Context, request any, info *grpc.UnaryServerI
 // Stream is a grpc.StreamServerInterceptor. It decides when a stream begins, and about its messages.
 func (s *Server) Stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	c := &Call{Method: info.FullMethod, ctx: stream.Context()}
-	ctx, a, r, err := s.admit(c)
+	p, err := s.admit(c)
 	if err != nil {
 		return err
 	}
-	if s.received == nil && s.sent == nil && r == nil && ctx == stream.Context() {
-		return run(c, a, r, func() error { return handler(service, stream) })
-	}
-	limited := newServerStream(ctx, stream, s, c, r)
+	limited := newServerStream(stream, s, c, p)
 	defer limited.end(nil)
-	return run(c, a, r, func() error {
+	return p.run(c, func() error {
 		err := handler(service, limited)
 		if denied := limited.denied(); denied != nil {
 			return denied // whatever the handler made of it
@@ -163,40 +159,36 @@ func (s *Server) Stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	})
 }
 
-// admit decides about a call. It returns the context for the handler, and what the end of the call needs.
-func (s *Server) admit(c *Call) (context.Context, *gate.Admission, *recorder, error) {
+// pass is an admitted call: the context for its handler, and what its end needs.
+type pass struct {
+	ctx       context.Context //nolint:containedctx // handlers get it
+	admission *gate.Admission
+	record    *recorder // nil if no cost is in the metadata
+}
+
+// run handles the call.
+func (p *pass) run(c *Call, handle func() error) error { return run(c, p.admission, p.record, handle) }
+
+// admit decides about a call.
+func (s *Server) admit(c *Call) (p pass, err error) {
 	e := s.calls.enter(c, 0)
 	v := &e.verdict
 	if err := s.calls.conclude(c, e); err != nil {
-		return nil, nil, nil, err
+		return p, err
 	}
 	if e.denied {
 		s.refuse(c, v)
-		return nil, nil, nil, s.o.OnDenied(c, v)
+		return p, s.calls.denied(c, v)
 	}
 	s.report(c, v)
-	ctx := passed(c, v, s.calls.decider.reserved(c))
+	p.admission, p.ctx = e.admission, passed(c, v, s.calls.decider.reserved(c))
 	if s.o.Context {
-		ctx = NewContext(ctx, v)
+		p.ctx = NewContext(p.ctx, v)
 	}
-	var r *recorder
 	if e.admission.Settles() {
-		r, ctx = recording(ctx)
+		p.record, p.ctx = recording(p.ctx)
 	}
-	return ctx, e.admission, r, nil
-}
-
-// status is the default error of a denial.
-func (s *Server) status(c *Call, v *policy.Verdict) error {
-	return statusAfter(c, v, s.jitter(), s.o.ErrorDomain).Err()
-}
-
-// jitter returns a random time to add to a wait.
-func (s *Server) jitter() time.Duration {
-	if s.o.Headers.Jitter == 0 {
-		return 0
-	}
-	return rand.N(s.o.Headers.Jitter + 1)
+	return p, nil
 }
 
 // PerClient returns the options of a server that gives each client address a rate such as "100/m", in a

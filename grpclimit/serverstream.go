@@ -7,20 +7,20 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// serverStream is a stream whose messages are limited, or whose metadata is recorded.
+// serverStream is a stream for a handler. Its messages are limited, and its metadata is recorded.
 type serverStream struct {
 	grpc.ServerStream
 	ending
 	ctx    context.Context //nolint:containedctx // handlers get it from the stream
 	server *Server
 	call   *Call
-	record *recorder // nil if no cost is in the metadata
+	record *recorder
 }
 
-// newServerStream returns a limited stream. The caller must end it.
-func newServerStream(ctx context.Context, stream grpc.ServerStream, s *Server, c *Call, r *recorder) *serverStream {
-	l := &serverStream{ServerStream: stream, server: s, call: c, record: r}
-	l.ctx, l.cancel = context.WithCancelCause(ctx)
+// newServerStream returns the stream of an admitted call. The caller must end it.
+func newServerStream(stream grpc.ServerStream, s *Server, c *Call, p pass) *serverStream {
+	l := &serverStream{ServerStream: stream, server: s, call: c, record: p.record}
+	l.ctx, l.cancel = context.WithCancelCause(p.ctx)
 	return l
 }
 
@@ -53,7 +53,7 @@ func (s *serverStream) charge(limit *side, m any) error {
 	if limit == nil {
 		return nil
 	}
-	err := limit.message(s.ctx, s.call, m, 0, s.server.o.OnDenied)
+	err := limit.message(s.ctx, s.call, m)
 	if err != nil {
 		s.end(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -22,10 +23,31 @@ type side struct {
 	gate    *gate.Gate
 }
 
-// hooks are the functions of a program that get verdicts and errors.
+// hooks are the functions of a program that get verdicts and errors, and make the errors of denials.
 type hooks struct {
 	onVerdict func(c *Call, v *policy.Verdict, took time.Duration)
 	onError   func(c *Call, err error)
+	onDenied  func(c *Call, v *policy.Verdict) error
+	domain    string // of ErrorInfo
+	jitter    time.Duration
+}
+
+// denied returns the error of a denial.
+func (h *hooks) denied(c *Call, v *policy.Verdict) error {
+	if h.onDenied != nil {
+		if err := h.onDenied(c, v); err != nil {
+			return err // without an error, the call would end well
+		}
+	}
+	return statusAfter(c, v, h.delay(), h.domain).Err()
+}
+
+// delay returns a random time to add to a wait.
+func (h *hooks) delay() time.Duration {
+	if h.jitter == 0 {
+		return 0
+	}
+	return rand.N(h.jitter + 1)
 }
 
 // newSide returns a side for a use of a decider. It has a gate of its own, unless one is given. at is
@@ -46,8 +68,10 @@ func newSide(at string, d *Decider, u uses, g *gate.Gate, o gate.Options, h hook
 		s.onError(c, err)
 	}
 	var err error
-	s.gate, err = gate.New(d.Store(), o)
-	return s, err
+	if s.gate, err = gate.New(d.Store(), o); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // checkGate returns an error for settings that belong to a gate, if a gate is given too.
@@ -134,8 +158,16 @@ func (s *side) conclude(c *Call, e *entry) error {
 		return nil
 	}
 	// Nothing was handled, so nothing is charged that can be given back.
-	e.admission.Leave(c.ctx, outcomeOf(codes.Canceled))
+	e.admission.Leave(callContext{c.ctx, c}, outcomeOf(codes.Canceled))
 	return status.FromContextError(context.Canceled).Err()
+}
+
+// resultOf returns the code with which grpc-go ends a call whose handler returns err.
+func resultOf(err error) codes.Code {
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	return status.FromContextError(err).Code()
 }
 
 // run handles a call, and ends its admission with the outcome, also if the handler panics.
@@ -147,7 +179,7 @@ func run(c *Call, a *gate.Admission, r *recorder, handle func() error) (err erro
 	defer func() {
 		o := outcomeOf(codes.Internal) // of a panic
 		if returned {
-			o = outcomeOf(status.Code(err))
+			o = outcomeOf(resultOf(err))
 		}
 		// The end of the call, which its client chooses, may be what made the handler return.
 		o.Unknown = !c.outgoing && c.ctx.Err() != nil

@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -192,7 +193,7 @@ func eventually(tb testing.TB, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("not within 5 s: %s", what)
 		}
-		yield()
+		runtime.Gosched()
 	}
 }
 
