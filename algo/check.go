@@ -18,3 +18,17 @@ func (p *Params) CheckWords(w []uint64) bool {
 		return true
 	}
 }
+
+// Equal reports whether two limits have the same numbers. Calendars are equal if they have the same
+// periods.
+func (p *Params) Equal(q *Params) bool {
+	if *p == *q {
+		return true
+	}
+	if p.Fixed.Calendar == nil || q.Fixed.Calendar == nil || !p.Fixed.Calendar.alike(q.Fixed.Calendar) {
+		return false
+	}
+	a, b := *p, *q
+	a.Fixed.Calendar, b.Fixed.Calendar = nil, nil
+	return a == b
+}

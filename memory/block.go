@@ -76,7 +76,7 @@ func (sh *shard) moves(v *version, e *entry, now int64) bool {
 func (sh *shard) convert(v *version, e *entry, now int64) bool {
 	from := sh.store.versions.at(e.version())
 	switch {
-	case *from.params == *v.params:
+	case v.params.Equal(from.params):
 		// The same numbers: settle nothing, so that a denial changes nothing.
 	case v.params.Inline():
 		e.state = v.params.ConvertState(from.params, e.state, now)
@@ -92,8 +92,13 @@ func (sh *shard) convert(v *version, e *entry, now int64) bool {
 		sh.freeBlock(e)
 		e.state = algo.State{T: int64(ref), V: uint64(class)}
 	}
+	sh.adopt(v, from, e)
+	return true
+}
+
+// adopt makes v the version of an entry, whose state is of the numbers of v.
+func (sh *shard) adopt(v, from *version, e *entry) {
 	e.retag(makeTag(e.tag.Load(), v.index))
 	sh.count(from, -1)
 	sh.count(v, 1)
-	return true
 }

@@ -206,6 +206,11 @@ func (sh *shard) decideFound(v *version, e *entry, peek bool, req *algo.Request)
 		if peek || req.Cost == 0 {
 			return sh.peekOther(v, e, req)
 		}
+		// A limit that was made again, or loaded, has the same numbers.
+		if from := sh.store.versions.at(e.version()); v.params.Equal(from.params) {
+			sh.adopt(v, from, e)
+			return sh.decideEntry(v, e, peek, req)
+		}
 		if !sh.moves(v, e, req.Now) {
 			if d := sh.peekOther(v, e, req); !d.Allowed {
 				return d

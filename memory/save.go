@@ -324,7 +324,7 @@ func (v *Saver) mark(c *savedEntry) savedMark {
 	h := folded{seed: v.store.first.seed}
 	sum := fold(uint64(c.state.T)^h.seed[1], c.state.V^h.seed[2])
 	switch {
-	case c.v == nil && c.listed != nil:
+	case c.isListed():
 		sum ^= h.seed[3]
 	case c.v == nil:
 	case c.v.inline:
@@ -434,12 +434,11 @@ func (v *Saver) appendState(c *savedEntry) {
 // saveBan writes the state of a ban, with the text of its key if the ban can be listed.
 func (v *Saver) saveBan(c *savedEntry) error {
 	form := byte(formBan)
-	switch {
-	case c.listed == nil:
-	case c.listed.digest != "":
-		form = formDigestBan
-	default:
-		form = formListedBan
+	var text bannedKey
+	if c.isListed() {
+		if form, text = formListedBan, v.walk.texts[c.from]; text.digest != "" {
+			form = formDigestBan
+		}
 	}
 	if err := v.record(form, c.key, c.tag); err != nil {
 		return err
@@ -447,11 +446,11 @@ func (v *Saver) saveBan(c *savedEntry) error {
 	v.appendState(c)
 	switch form {
 	case formDigestBan:
-		v.block = appendString(appendString(v.block, c.listed.limit), c.listed.digest)
+		v.block = appendString(appendString(v.block, text.limit), text.digest)
 	case formListedBan:
-		v.block = appendString(v.block, c.listed.limit)
-		v.block = binary.AppendUvarint(v.block, uint64(c.listed.key.Len()))
-		v.block = appendString(v.block, c.listed.key.Text())
+		v.block = appendString(v.block, text.limit)
+		v.block = binary.AppendUvarint(v.block, uint64(text.key.Len()))
+		v.block = appendString(v.block, text.key.Text())
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ type walk struct {
 
 	copies []savedEntry
 	words  []uint64
+	texts  []bannedKey
 }
 
 // savedEntry is a copy of an entry.
@@ -30,10 +31,13 @@ type savedEntry struct {
 	key, tag uint64 // the tag without its version and lock
 	v        *version
 	state    algo.State
-	// from and to are the part of walk.words with the state of a kind that is not inline.
+	// from and to are the part of walk.words with the state of a kind that is not inline, or the part of
+	// walk.texts with the text of a banned key.
 	from, to int
-	listed   *bannedKey // the text of a banned key, if there is one
 }
+
+// isListed reports whether the entry is a ban with the text of its key.
+func (c *savedEntry) isListed() bool { return c.v == nil && c.from < c.to }
 
 // One part of a walk ends when it has looked at mostPositions positions, and before that when it has
 // copied mostCopies entries or mostWords words. Entries with equal keys are in one part: there is one
@@ -50,7 +54,7 @@ func (w *walk) begin(sh *shard) {
 
 // part copies the next part into copies and words.
 func (w *walk) part() error {
-	w.copies, w.words = w.copies[:0], w.words[:0]
+	w.copies, w.words, w.texts = w.copies[:0], w.words[:0], w.texts[:0]
 	sh := w.sh
 	sh.lock()
 	began := time.Now()
@@ -96,9 +100,11 @@ func (w *walk) copy(e *entry, key uint64) {
 	index := e.version()
 	if index == banVersion {
 		c.tag |= markBan
+		c.from = len(w.texts)
 		if b, ok := w.sh.banned[banID{key, e.tag.Load() &^ lockBit}]; ok {
-			c.listed = &b
+			w.texts = append(w.texts, b)
 		}
+		c.to = len(w.texts)
 		w.copies = append(w.copies, c)
 		return
 	}

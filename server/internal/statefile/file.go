@@ -98,33 +98,38 @@ func (f *File) SetAside(now time.Time) (string, error) {
 
 // Replace makes a new file of what write writes, and puts it at the path in one step. After an error
 // the earlier file is there.
-func (f *File) Replace(write func(io.Writer) error) (err error) {
+func (f *File) Replace(write func(io.Writer) error) error {
 	name := f.path + newSuffix
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	next, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, mode)
+	next, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}
 	w := &appender{file: next}
-	if err = write(w); err == nil {
-		f.broken = true // what was remembered as saved is in the new file
-		if err = f.sync(next); err == nil {
-			err = os.Rename(name, f.path)
-		}
-	}
-	if err != nil {
+	if err := write(w); err != nil {
 		return errors.Join(err, next.Close(), os.Remove(name))
 	}
-	if f.current != nil {
-		_ = f.current.Close() // another file has replaced it
+	f.broken = true // what was remembered as saved is in the new file
+	if err := errors.Join(f.sync(next), next.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
 	}
-	f.current, f.snapshot, f.size, f.broken = next, w.at, w.at, false
-	if err := f.syncFolder(); err != nil {
-		f.broken = true
+	if f.current != nil {
+		_ = f.current.Close() // not every system renames a file to the name of an open one
+		f.current = nil
+	}
+	if err := os.Rename(name, f.path); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	if f.current, err = os.OpenFile(f.path, os.O_WRONLY, 0); err != nil {
 		return err
 	}
+	f.snapshot, f.size = w.at, w.at
+	if err := f.syncFolder(); err != nil {
+		return err
+	}
+	f.broken = false
 	return nil
 }
 
