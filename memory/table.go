@@ -97,17 +97,17 @@ func (e *entry) hold() {
 // never overwrites a lock bit.
 func (e *entry) retag(tag uint64) {
 	for {
-		e.hold()
-		if old := e.tag.Load() &^ lockBit; e.tag.CompareAndSwap(old, tag&^lockBit) {
+		if old := e.tag.Load(); old&lockBit == 0 && e.tag.CompareAndSwap(old, tag&^lockBit) {
 			return
 		}
+		e.hold()
 	}
 }
 
 // put fills an entry of a published table in a frozen shard.
 func (e *entry) put(key, tag uint64, state algo.State) {
 	e.retag(tag)
-	e.key.Store(key)
+	e.key.set(key)
 	e.state = state
 }
 
