@@ -90,6 +90,11 @@ echo "no replace directive is left; every module of ours is required at $version
 say "build"
 go work edit -dropuse=./checks
 for m in "${released[@]}"; do
+	path=$module
+	[ "$m" = . ] || path=$module/$m
+	go work edit -replace="$path@$version=./$m"
+done
+for m in "${released[@]}"; do
 	go -C "$m" build ./...
 	echo "$m"
 done
