@@ -91,6 +91,8 @@ func (a *fiberAnswer) WriteHeader(status int)      { a.status = status }
 // sendHeader copies the headers of the middleware.
 func (a *fiberAnswer) sendHeader(c fiber.Ctx) {
 	for name, lines := range a.header {
-		c.Response().Header.Set(name, lines[0])
+		for _, line := range lines {
+			c.Response().Header.Add(name, line) // another limit may have added its own
+		}
 	}
 }

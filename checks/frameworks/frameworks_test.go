@@ -141,9 +141,18 @@ func (s *service) echo4() http.Handler {
 	return e
 }
 
+// free returns a limit that no test reaches. It adds its own headers.
+func free() func(http.Handler) http.Handler {
+	limit, err := httplimit.PerClient("1000/s")
+	if err != nil {
+		panic(err)
+	}
+	return limit
+}
+
 func (s *service) fiber() *fiber.App {
 	app := fiber.New()
-	app.Use(fiberrecover.New(), FiberLimit(s.limit))
+	app.Use(fiberrecover.New(), FiberLimit(free()), FiberLimit(s.limit))
 	app.Get("/ok", func(c fiber.Ctx) error {
 		var user, marks []string
 		for name, value := range c.Request().Header.All() {
@@ -235,6 +244,8 @@ func get(t *testing.T, address string, headers ...string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
+func last(lines []string) string { return strings.Join(lines[max(0, len(lines)-1):], "") }
+
 // want fails the test unless requests are answered with statuses, one by one.
 func want(t *testing.T, address string, statuses ...int) {
 	t.Helper()
@@ -273,9 +284,12 @@ func TestRefusals(t *testing.T) {
 	eachFramework(t, ruled(policy.Rule{Name: "api", Key: []policy.Part{policy.ClientIP()}, Limits: perDay(2)}), func(t *testing.T, s *service, address string) {
 		for _, rest := range []string{"1", "0"} {
 			a := get(t, address+"/ok", "X-Forwarded-For", "203.0.113."+rest)
-			if a.status != http.StatusOK || a.body != "hello" || !strings.HasPrefix(a.header.Get("RateLimit"), `"api";r=`+rest) {
+			if a.status != http.StatusOK || a.body != "hello" || !strings.HasPrefix(last(a.header["Ratelimit"]), `"api";r=`+rest) {
 				t.Errorf("the answer is %v", a)
 			}
+		}
+		if n := len(get(t, address+"/ok").header["Ratelimit"]); strings.HasSuffix(t.Name(), "/fiber") && n != 2 {
+			t.Errorf("two limits report %d times", n)
 		}
 		a := get(t, address+"/ok")
 		if a.status != http.StatusTooManyRequests || !strings.Contains(a.body, `"violated-policies":["api"]`) || a.header.Get("Retry-After") != "43200" ||
