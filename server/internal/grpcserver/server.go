@@ -91,7 +91,6 @@ func New(o Options) (*Server, error) {
 		grpc.ConnectionTimeout(o.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.IdleTimeout, Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
-		grpc.SharedWriteBuffer(true),
 		// Workers keep the stacks that calls have grown.
 		grpc.NumStreamWorkers(uint32(min(4*runtime.GOMAXPROCS(0), math.MaxUint16))),
 	}

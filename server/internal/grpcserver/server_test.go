@@ -43,7 +43,7 @@ type echo struct {
 
 // desc describes the service of echo.
 func desc() *grpc.ServiceDesc {
-	say := func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // gRPC gives the order
+	say := func(impl any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 		q := &wrapperspb.StringValue{}
 		if err := decode(q); err != nil {
 			return nil, err

@@ -277,15 +277,15 @@ func (o *override) rate() (sluice.Rate, string) {
 	if o.unit == 0 || o.unit >= uint32(len(periods)) {
 		return sluice.Rate{}, fmt.Sprintf("unit is %d; give SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR", o.unit)
 	}
-	period, multiple := periods[o.unit], time.Duration(1)
+	unit, multiple := int64(periods[o.unit]), int64(1)
 	if o.multiplied {
-		multiple = time.Duration(o.multiple)
+		multiple = int64(o.multiple)
 	}
 	if multiple == 0 {
 		return sluice.Rate{}, "unit_multiplier is 0; give 1 or more, or leave it out"
 	}
-	if multiple > mostPeriod/period {
+	if multiple > int64(mostPeriod)/unit {
 		return sluice.Rate{}, fmt.Sprintf("unit_multiplier is %d; a period is 100 years at most", o.multiple)
 	}
-	return sluice.Per(int64(o.count), multiple*period), ""
+	return sluice.Per(int64(o.count), time.Duration(multiple*unit)), ""
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // samples are requests in bytes: all fields, and forms that clients may choose.
-func samples(t testing.TB) map[string][]byte {
-	t.Helper()
+func samples(tb testing.TB) map[string][]byte {
+	tb.Helper()
 	full := generated("a", "1", "b", "ü")
 	full.HitsAddend, full.IsNegativeHits = wrapperspb.UInt64(1<<40), true
 	full.Limit = &commonpb.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 7, Unit: typepb.RateLimitUnit(7)}
@@ -22,7 +22,7 @@ func samples(t testing.TB) map[string][]byte {
 	zero.HitsAddend = wrapperspb.UInt64(0)
 	b, err := proto.Marshal(&ratelimitpb.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*commonpb.RateLimitDescriptor{full, zero, generated("k", "")}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	unknown := protowire.AppendString(protowire.AppendTag(bytes.Clone(b), 99, protowire.BytesType), "new")
 	group := protowire.AppendTag(protowire.AppendTag(bytes.Clone(b), 50, protowire.StartGroupType), 50, protowire.EndGroupType)

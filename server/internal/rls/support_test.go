@@ -25,20 +25,20 @@ type world struct {
 	seen    int // verdicts
 }
 
-func newWorld(t testing.TB, rules ...policy.Rule) *world {
-	t.Helper()
-	w := &world{t: t, now: time.Unix(1_800_000_010, 0)}
+func newWorld(tb testing.TB, rules ...policy.Rule) *world {
+	tb.Helper()
+	w := &world{t: tb, now: time.Unix(1_800_000_010, 0)}
 	store, err := memory.New(memory.Options{Clock: func() int64 { return w.now.UnixMicro() }})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
+	tb.Cleanup(func() { _ = store.Close() })
 	p, err := policy.New(policy.Options{Rules: rules})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if w.decider, err = policy.NewDecider(p, store); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.serve(Options{})
 	return w
@@ -58,11 +58,11 @@ func (w *world) serve(o Options) {
 }
 
 // quiet returns headers that answers of tests leave out.
-func quiet(t testing.TB) *httplimit.Headers {
-	t.Helper()
+func quiet(tb testing.TB) *httplimit.Headers {
+	tb.Helper()
 	h, err := httplimit.NewHeaders(httplimit.HeaderOptions{Profile: httplimit.ProfileNone})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return h
 }

@@ -62,9 +62,9 @@ func TestShowIsNeverMore(t *testing.T) {
 		}
 		got := show(sluice.Per(count, period))
 		length := periods[got.unit] * time.Duration(max(1, got.multiple))
-		shown, real := big.NewRat(int64(got.count), int64(length)), big.NewRat(count, int64(period))
+		shown, exact := big.NewRat(int64(got.count), int64(length)), big.NewRat(count, int64(period))
 		whole := count <= math.MaxUint32 && period%time.Second == 0
-		if order := shown.Cmp(real); order > 0 || whole && order != 0 || got.count == 0 {
+		if order := shown.Cmp(exact); order > 0 || whole && order != 0 || got.count == 0 {
 			t.Fatalf("%d in %v is shown as %s", count, period, text(got))
 		}
 	}
