@@ -1,3 +1,3 @@
 // Package protocols tests the server with programs that speak protocols other than HTTP: clients of Redis in several
-// languages, and HAProxy. Each test starts a server of its own, by its configuration.
+// languages, HAProxy, and gateways that call as Envoy does. Each test starts a server of its own, by its configuration.
 package protocols

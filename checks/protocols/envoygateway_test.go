@@ -1,0 +1,281 @@
+package protocols
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+)
+
+// gateway does what Envoy does with requests: it reports them to external authorization, or makes a descriptor of the client's
+// address for the rate limit service, and passes them on to a service as the client sent them.
+type gateway struct {
+	testing.TB
+	*envoy
+	auth    authpb.AuthorizationClient
+	raw     bool // encode_raw_headers
+	service *httptest.Server
+	front   *httptest.Server
+
+	mu  sync.Mutex
+	got []*http.Request // by the service
+}
+
+// newGateway starts a gateway in front of a service. It reports requests, or with descriptors calls the rate limit service.
+func newGateway(tb testing.TB, s *server, descriptors, raw bool) *gateway {
+	tb.Helper()
+	g := &gateway{TB: tb, envoy: dialEnvoy(tb, s), raw: raw}
+	g.auth = authpb.NewAuthorizationClient(g.conn)
+	g.service = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		g.got = append(g.got, r)
+		g.mu.Unlock()
+	}))
+	tb.Cleanup(g.service.Close)
+	handle := g.report
+	if descriptors {
+		handle = g.limit
+	}
+	g.front = httptest.NewUnstartedServer(http.HandlerFunc(handle))
+	g.front.Config.DisableGeneralOptionsHandler = true
+	g.front.Start()
+	tb.Cleanup(g.front.Close)
+	return g
+}
+
+// take returns what the service got since the last time.
+func (g *gateway) take() []*http.Request {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	got := g.got
+	g.got = nil
+	return got
+}
+
+// report lets external authorization decide about a request.
+func (g *gateway) report(w http.ResponseWriter, r *http.Request) {
+	q := &authpb.AttributeContext_HttpRequest{Method: r.Method, Path: r.RequestURI, Host: r.Host, Scheme: "http", Protocol: r.Proto, Size: -1}
+	header := r.Header.Clone()
+	host, port, _ := net.SplitHostPort(r.RemoteAddr)
+	header["X-Forwarded-For"] = []string{strings.Join(append(header["X-Forwarded-For"], host), ",")} // use_remote_address
+	if g.raw {
+		q.HeaderMap = &corepb.HeaderMap{}
+	} else {
+		q.Headers = map[string]string{":method": r.Method, ":path": r.RequestURI, ":authority": r.Host}
+	}
+	for name, lines := range header {
+		key := strings.ToLower(name)
+		if !g.raw {
+			q.Headers[key] = strings.Join(lines, ",")
+			continue
+		}
+		for _, line := range lines {
+			q.HeaderMap.Headers = append(q.HeaderMap.Headers, &corepb.HeaderValue{Key: key, RawValue: []byte(line)})
+		}
+	}
+	n, _ := strconv.ParseUint(port, 10, 16)
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	v, err := g.auth.Check(ctx, &authpb.CheckRequest{Attributes: &authpb.AttributeContext{
+		Source: &authpb.AttributeContext_Peer{Address: &corepb.Address{Address: &corepb.Address_SocketAddress{
+			SocketAddress: &corepb.SocketAddress{Address: host, PortSpecifier: &corepb.SocketAddress_PortValue{PortValue: uint32(n)}},
+		}}},
+		Request: &authpb.AttributeContext_Request{Http: q},
+	}})
+	if err != nil {
+		g.Errorf("%s %s: %v", r.Method, r.RequestURI, err)
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	if d := v.GetDeniedResponse(); d != nil {
+		for _, h := range d.GetHeaders() {
+			w.Header().Set(h.GetHeader().GetKey(), h.GetHeader().GetValue())
+		}
+		w.WriteHeader(int(d.GetStatus().GetCode()))
+		_, _ = io.WriteString(w, d.GetBody()) // the client may be gone
+		return
+	}
+	ok := v.GetOkResponse()
+	for _, h := range ok.GetHeaders() {
+		header.Set(h.GetHeader().GetKey(), h.GetHeader().GetValue())
+	}
+	for _, name := range ok.GetHeadersToRemove() {
+		header.Del(name)
+	}
+	for _, h := range ok.GetResponseHeadersToAdd() {
+		w.Header().Set(h.GetHeader().GetKey(), h.GetHeader().GetValue())
+	}
+	g.pass(w, r, header)
+}
+
+// limit calls the rate limit service about the address of the client.
+func (g *gateway) limit(w http.ResponseWriter, r *http.Request) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	v := g.answer(call(one("remote_address", host)))
+	for _, h := range v.GetResponseHeadersToAdd() {
+		w.Header().Set(h.GetKey(), h.GetValue())
+	}
+	if v.GetOverallCode() != ratelimitpb.RateLimitResponse_OK {
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write(v.GetRawBody()) // the same
+		return
+	}
+	g.pass(w, r, r.Header)
+}
+
+// pass passes a request on.
+func (g *gateway) pass(w http.ResponseWriter, r *http.Request, header http.Header) {
+	out := r.Clone(r.Context())
+	out.RequestURI, out.Header = "", header
+	out.URL = &url.URL{Scheme: "http", Host: strings.TrimPrefix(g.service.URL, "http://"), Opaque: r.RequestURI}
+	res, err := http.DefaultTransport.RoundTrip(out)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway) // not every request can be passed on
+		return
+	}
+	defer res.Body.Close()
+	w.WriteHeader(res.StatusCode)
+}
+
+// send sends the text of a request from an address, and returns the answer and its body.
+func (g *gateway) send(client, text string) (*http.Response, string) {
+	g.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}, Timeout: patience}
+	c, err := d.DialContext(g.Context(), "tcp", g.front.Listener.Addr().String())
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		g.Fatal(err)
+	}
+	if !strings.Contains(text, "\nHost:") {
+		text += "\nHost: www.example.com"
+	}
+	if _, err := io.WriteString(c, strings.ReplaceAll(text, "\n", "\r\n")+"\r\nConnection: close\r\n\r\n"); err != nil {
+		g.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		g.Fatalf("%q: %v", text, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return res, string(body)
+}
+
+const forGateway = `listen: {proxy: 'off', api: 'off', admin: 'off', grpc: '127.0.0.1:0'}
+rules:
+  - name: per-address
+    descriptor: {domain: edge, entries: [remote_address]}
+    limit: {algorithm: token_bucket, rate: 3/d, burst: 3}
+  - name: login
+    match: {path: /login, method: POST}
+    key: client_ip
+    limit: {algorithm: token_bucket, rate: 3/d, burst: 3}
+    when_limited: {status: 429, body: 'wait', content_type: text/plain}
+  - name: per-user
+    match: {path: /user}
+    key: [{part: 'header:X-User', on_missing: deny}]
+    limit: {algorithm: token_bucket, rate: 1/d, burst: 1}
+`
+
+// TestEnvoyLimitsTraffic sends requests through a gateway that decides by each of Envoy's protocols.
+func TestEnvoyLimitsTraffic(t *testing.T) {
+	t.Parallel()
+	s := serve(t, forGateway, 1)
+	for _, descriptors := range []bool{false, true} {
+		g := newGateway(t, s, descriptors, true)
+		var statuses []int
+		for range 5 {
+			res, body := g.send("127.0.0.2", "POST /login HTTP/1.1\nContent-Length: 0")
+			statuses = append(statuses, res.StatusCode)
+			if limited := res.StatusCode == http.StatusTooManyRequests; limited != (res.Header.Get("Retry-After") == "28800") || limited && !descriptors && body != "wait" {
+				t.Errorf("%d %v %q", res.StatusCode, res.Header, body)
+			}
+			if res.Header.Get("Ratelimit") == "" {
+				t.Errorf("%d %v", res.StatusCode, res.Header)
+			}
+		}
+		if want := []int{200, 200, 200, 429, 429}; !slices.Equal(statuses, want) {
+			t.Errorf("descriptors %t: %v", descriptors, statuses)
+		}
+		if res, _ := g.send("127.0.0.3", "POST /login HTTP/1.1\nContent-Length: 0"); res.StatusCode != http.StatusOK {
+			t.Errorf("descriptors %t: another client gets %d", descriptors, res.StatusCode)
+		}
+		if got := g.take(); len(got) != 4 {
+			t.Errorf("descriptors %t: the service got %d requests", descriptors, len(got))
+		}
+	}
+}
+
+// TestEnvoyAttacks sends what clients do to escape a limit that is used up. None of it reaches the service as a request that
+// the limit counts, and no other client pays.
+func TestEnvoyAttacks(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []bool{true, false} {
+		t.Run(fmt.Sprintf("raw headers %t", raw), func(t *testing.T) {
+			t.Parallel()
+			g := newGateway(t, serve(t, forGateway, 1), false, raw)
+			for range 3 {
+				g.send("127.0.0.2", "POST /login HTTP/1.1\nContent-Length: 0")
+			}
+			g.take()
+			try := func(text string) {
+				res, _ := g.send("127.0.0.2", text)
+				for _, r := range g.take() {
+					overridden := r.Header.Get("X-Http-Method-Override") != "" || r.Header.Get("X-Original-Url") != ""
+					if path := strings.TrimSuffix(r.URL.Path, "/"); overridden || r.Method == http.MethodPost && (path == "/login" || path == "//login") {
+						t.Errorf("got past the rule, with answer %d:\n%s\nthe service got %s %s %v", res.StatusCode, text, r.Method, r.RequestURI, r.Header)
+					}
+				}
+			}
+			for _, lines := range []string{
+				"X-Forwarded-For: 203.0.113.7", "X-Forwarded-For: 203.0.113.7, 127.0.0.1", "X-Forwarded-For: 127.0.0.1\nX-Forwarded-For: 203.0.113.7", "X-Real-IP: 203.0.113.7", "Forwarded: for=203.0.113.7",
+				"X-Envoy-External-Address: 203.0.113.7", "X_Forwarded_For: 203.0.113.7", "X-Forwarded-For: unknown", "X-HTTP-Method-Override: GET", "X-Original-URL: /login", "Sluice-Marked: x",
+				"Connection: X-Forwarded-For, X-User", "Upgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__",
+			} {
+				try("POST /login HTTP/1.1\nContent-Length: 0\n" + lines)
+				try("GET /free HTTP/1.1\n" + lines)
+			}
+			for _, target := range []string{"/login/", "//login", "/./login", "/x/../login", "/%6cogin", "/login?x#y", "/%2e/login", "http://www.example.com/login", "http://free.example/login", "/LOGIN/../login"} {
+				for _, begin := range []string{"POST ", "post ", "Post "} {
+					try(begin + target + " HTTP/1.1\nContent-Length: 0")
+				}
+				try("POST " + target + " HTTP/1.1\nContent-Length: 0\nHost: www.example.com:80")
+			}
+			if res, _ := g.send("127.0.0.3", "POST /login HTTP/1.1\nContent-Length: 0\nX-Forwarded-For: 127.0.0.2"); res.StatusCode != http.StatusOK {
+				t.Errorf("another client pays: %d", res.StatusCode)
+			}
+
+			// The service reads the first or the last of two lines.
+			if res, _ := g.send("127.0.0.2", "GET /user HTTP/1.1\nX-User: a"); res.StatusCode != http.StatusOK {
+				t.Fatal(res.StatusCode)
+			}
+			g.take()
+			for _, lines := range []string{"X-User: a\nX-User: b", "X-User: b\nX-User: a", "X-User: b\nX_User: a", "X-User: a", "x-user: a "} {
+				g.send("127.0.0.2", "GET /user HTTP/1.1\n"+lines)
+				for _, r := range g.take() {
+					t.Errorf("%q reaches the service: %v", lines, r.Header)
+				}
+			}
+		})
+	}
+}
