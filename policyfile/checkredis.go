@@ -194,8 +194,12 @@ func (r *RedisStore) checkKeys(s *source, rules []Rule) {
 		s.follow(in("tenant"), "is given without cluster: true, and it selects the slot in a cluster", "remove it")
 	case r.Tenant > 0:
 		for i := range rules {
-			if n := len(rules[i].Key); n > 0 && n < r.Tenant {
-				s.follow(fmt.Sprintf("rules[%d].key", i), fmt.Sprintf("has %s, and %s.tenant is %d", parts(n), redisPath, r.Tenant),
+			n, at := len(rules[i].Key), "key"
+			if n == 0 && rules[i].Descriptor != nil {
+				n, at = rules[i].Descriptor.keyParts(), "descriptor"
+			}
+			if n > 0 && n < r.Tenant {
+				s.follow(fmt.Sprintf("rules[%d].%s", i, at), fmt.Sprintf("has %s, and %s.tenant is %d", parts(n), redisPath, r.Tenant),
 					"put the tenant into that part of every rule's key")
 			}
 		}

@@ -151,6 +151,16 @@ func (d *Descriptor) build() *policy.Descriptor {
 	return p
 }
 
+// keyParts returns how many parts the key of the rule has by default.
+func (d *Descriptor) keyParts() (n int) {
+	for i := range d.Entries {
+		if e := &d.Entries[i]; !e.Shared && (e.Value == "" || strings.Contains(e.Value, "*")) {
+			n++
+		}
+	}
+	return max(n, 1) // one budget for all
+}
+
 // checkDescriptor reports settings of a rule for descriptors that have no effect.
 func (r *Rule) checkDescriptor(s *source, path string) {
 	d := r.Descriptor
