@@ -53,6 +53,8 @@ type File struct {
 	Log Log `yaml:"log"`
 	// AccessLog is a log of decisions.
 	AccessLog AccessLog `yaml:"access_log"`
+	// Tracing sends spans to a collector of OpenTelemetry.
+	Tracing Tracing `yaml:"tracing"`
 	// Audit is a log of who changed what.
 	Audit Audit `yaml:"audit"`
 	// ScaleOut informs other programs of the pressure on rules.
@@ -124,6 +126,7 @@ func Default() *File {
 			MaxConnectionsPerClient: 1000,
 		},
 		AccessLog:    AccessLog{Format: "json", Sample: 1},
+		Tracing:      Tracing{Sample: 0.01},
 		Log:          Log{Level: "info", Format: "text", Sample: 10},
 		DrainTimeout: 30 * time.Second,
 		Default:      policy.Allow,

@@ -55,6 +55,7 @@ func TestParseAll(t *testing.T) {
 		},
 		Admin:        Admin{TokenFile: "/run/secrets/token"},
 		AccessLog:    AccessLog{File: "/var/log/sluice/access.log", Format: "combined", Sample: 0.1},
+		Tracing:      Tracing{Endpoint: "http://127.0.0.1:4318", Sample: 0.05},
 		Audit:        Audit{File: "/var/log/sluice/audit.log"},
 		Log:          Log{Level: "debug", Format: "json", Sample: 0, KeySecretFile: "/run/secrets/log"},
 		DrainTimeout: 10 * time.Second,

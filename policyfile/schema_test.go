@@ -435,6 +435,7 @@ var within = map[string]string{
 	"HTTP":        "http: {%s}",
 	"API":         "api: {%s}",
 	"Log":         "log: {%s}",
+	"Tracing":     "tracing: {endpoint: 'http://127.0.0.1:4318', %s}",
 	"AccessLog":   "access_log: {file: stdout, %s}",
 	"Webhook":     "scale_out: {webhook: {url: http://127.0.0.1:1, secret_env: A, %s}}",
 	"Class":       "classes: [{name: a, match: {path: /a}, %s}]",

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -88,6 +89,31 @@ type AccessLog struct {
 	Sample Ratio `yaml:"sample"`
 }
 
+// Tracing sends a span of each request through the proxy to a collector of OpenTelemetry, with the decision as
+// attributes. Traces of trusted_proxies are continued; other clients begin a new trace.
+type Tracing struct {
+	// Endpoint is the URL of a collector that speaks OTLP over HTTP, such as http://127.0.0.1:4318. Its headers and certificates come from
+	// the OTEL_EXPORTER_OTLP_ variables. Default: none.
+	Endpoint string `yaml:"endpoint"`
+	// Sample is the part of the traces that begin here and are sent. Default: 1%.
+	Sample Ratio `yaml:"sample"`
+}
+
+func (t *Tracing) check(s *source) {
+	if t.Sample < 0 || t.Sample > 1 {
+		s.follow("tracing.sample", fmt.Sprintf("is %v", t.Sample), "give 0 to 100%")
+	}
+	if t.Endpoint == "" {
+		s.idle("tracing.sample", false, "is given, and tracing.endpoint is not", "give the URL of a collector, or remove it")
+		return
+	}
+	if target, err := url.Parse(t.Endpoint); err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		s.follow("tracing.endpoint", "is not the URL of a collector", "write it as http://127.0.0.1:4318")
+	} else if target.User != nil {
+		s.follow("tracing.endpoint", "has a user in it", "set OTEL_EXPORTER_OTLP_HEADERS in the environment")
+	}
+}
+
 // Audit is a log of who changed what.
 type Audit struct {
 	// File is where each change becomes a line of JSON: bans, resets, reloads, new certificates, starts and stops, and refused
@@ -124,6 +150,7 @@ func (f *File) check(s *source) {
 	f.checkListen(s)
 	f.checkTokens(s)
 	f.AccessLog.check(s)
+	f.Tracing.check(s)
 	checkSecret(s, "log", "key_secret", f.Log.KeySecretFile, f.Log.KeySecretEnv)
 	f.Upstream.check(s)
 	f.checkScaleOut(s)

@@ -23,10 +23,7 @@ func (a *App) openAccessLog(fingerprint func(sluice.Key) string) error {
 	}
 	a.engine.access = accesslog.New(accesslog.Options{
 		Out: a.accessFile, Combined: f.Format == "combined", Sample: float64(f.Sample), Fingerprint: fingerprint,
-		ClientIP: func(r *http.Request) netip.Addr {
-			addr, _ := a.ip.Addr(r)
-			return addr
-		},
+		ClientIP: a.clientIP,
 		Failed: func(err error) {
 			if hidden, ok := a.errorLog.Take(time.Now()); ok {
 				a.logger.Error("the access log cannot be written", "error", err, "not_logged", hidden)
@@ -36,6 +33,12 @@ func (a *App) openAccessLog(fingerprint func(sluice.Key) string) error {
 	a.metrics.Counter("sluice_access_log_lost_total", "Decisions that were not written to the access log, because the disk was too slow or failed.",
 		func() float64 { return float64(a.engine.access.Lost()) })
 	return nil
+}
+
+// clientIP returns the address of a request's client; invalid if it is unknown.
+func (a *App) clientIP(r *http.Request) netip.Addr {
+	addr, _ := a.ip.Addr(r)
+	return addr
 }
 
 // closeAccessLog writes what is left, and closes the file.

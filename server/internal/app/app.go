@@ -195,6 +195,9 @@ func (a *App) assemble() error {
 	if err := a.openAccessLog(fingerprints.Fingerprint); err != nil {
 		return err
 	}
+	if err := a.openTracing(); err != nil {
+		return err
+	}
 	authorize := func(*http.Request) error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
 	}
@@ -353,6 +356,7 @@ func (a *App) release() {
 	}
 	a.audit.close()
 	a.closeAccessLog()
+	a.closeTracing()
 }
 
 // errorsPerSecond bounds how many errors of one kind are logged each second.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/accesslog"
 	"github.com/sluicehq/sluice/server/internal/api"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/tracing"
 )
 
 // engine has the parts that all edges share: one decider, one gate, and the metrics and logs of
@@ -23,7 +24,8 @@ type engine struct {
 	metrics *telemetry.Metrics
 	denials *telemetry.Denials
 	denied  *telemetry.DeniedKeys
-	access  *accesslog.Log // nil without one
+	access  *accesslog.Log  // nil without one
+	tracer  *tracing.Tracer // nil without one
 }
 
 // observe counts and logs the final verdict about a request. The argument r is nil at an edge that has no HTTP request.
@@ -31,6 +33,9 @@ func (e *engine) observe(edge telemetry.Edge, r *http.Request, v *policy.Verdict
 	e.metrics.Observe(edge, v, took)
 	e.denials.Observe(edge, v)
 	e.denied.Observe(v)
+	if e.tracer != nil && r != nil {
+		tracing.Decided(r, v, took)
+	}
 	if e.access != nil {
 		e.access.Observe(string(edge), r, v, took)
 	}

@@ -86,7 +86,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	}
 	a.metrics.Gauge("sluice_waiting_requests", "Requests that wait for their delay.",
 		func() float64 { return float64(limiter.Waiting()) })
-	return proxy.Bounded(named(target.Host, limiter.Wrap(pass)), a.o.Stall), nil
+	return proxy.Bounded(named(target.Host, a.traced(limiter.Wrap(pass))), a.o.Stall), nil
 }
 
 // named gives requests without a host the name of the service, by which the service gets them, so
