@@ -37,6 +37,16 @@ func (s Stat) Over(o Stat) Stat {
 	return Summarize(ratios)
 }
 
+// AtLeast returns in how many rounds the figure was at least so much, and how many rounds there were.
+func (s Stat) AtLeast(least float64) (n, rounds int) {
+	for _, v := range s.values {
+		if v >= least {
+			n++
+		}
+	}
+	return n, len(s.values)
+}
+
 // Once returns a figure that was measured once.
 func Once(v float64) Stat { return Summarize([]float64{v}) }
 

@@ -38,7 +38,7 @@ type size struct {
 }
 
 var full = size{
-	rounds: 7, liveKeys: 1_000_000, sequence: 1_000_000, firstKeys: 1_000_000, algorithmKeys: 200_000, turn: 100 * time.Millisecond,
+	rounds: 7, liveKeys: 1_000_000, sequence: 500_000, firstKeys: 1_000_000, algorithmKeys: 200_000, turn: 100 * time.Millisecond,
 	heapKeys: 1_000_000, heapPoints: 21,
 	gcKeys: 10_000_000, gcCycles: 31,
 	floodKeys: 10_000_000, floodBound: 64 << 20,

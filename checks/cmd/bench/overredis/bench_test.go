@@ -58,6 +58,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestOften checks that one slow round in ten is allowed, and two are not.
+func TestOften(t *testing.T) {
+	for slow, holds := range []bool{true, true, false} {
+		r, us, least := figures.Results{}, make([]float64, 10), make([]float64, 10)
+		for i := range us {
+			us[i], least[i] = 2000, 2000
+			if i < slow {
+				us[i] = 1000
+			}
+		}
+		r.Set(cell("keys", 64), sluiceName, figures.Summarize(us))
+		r.Set(cell("keys", 64), minimalName, figures.Summarize(least))
+		if b := often(r, 64); !b.Measured || b.Holds != holds {
+			t.Errorf("%d slow rounds: %+v", slow, b)
+		}
+	}
+}
+
 // TestNoSlowerReportsTheWorst checks that the bar on go-redis reports its worst ratio.
 func TestNoSlowerReportsTheWorst(t *testing.T) {
 	r := figures.Results{}
