@@ -128,3 +128,40 @@ func ExamplePolicy_Trace() {
 	// per-client counts for 192.0.2.1, by per-client: token_bucket(100/m)
 	// login does not match: the method is GET, not POST
 }
+
+// A gateway such as Envoy sends descriptors instead of requests. Both limits of the call are charged, or none is.
+func ExampleDecider_DecideDescriptors() {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	rule := func(name string, n int64, entries ...policy.DescriptorEntry) policy.Rule {
+		return policy.Rule{
+			Name: name, Match: policy.Match{Descriptor: &policy.Descriptor{Domain: "edge", Entries: entries}},
+			Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(n)})},
+		}
+	}
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{
+		rule("tenant", 100, policy.DescriptorEntry{Key: "tenant"}),
+		rule("images", 2, policy.DescriptorEntry{Key: "path", Value: "/img/*", Shared: true}),
+	}})
+	if err != nil {
+		panic(err)
+	}
+	d, err := policy.NewDecider(p, store)
+	if err != nil {
+		panic(err)
+	}
+	for _, path := range []string{"/img/a", "/img/b", "/img/c"} {
+		v := d.DecideDescriptors(context.Background(), "edge", []policy.DescriptorRequest{
+			{Entries: []policy.Entry{{Key: "tenant", Value: "acme"}}},
+			{Entries: []policy.Entry{{Key: "path", Value: path}}},
+		})
+		fmt.Println(path, v.Allowed(), v.Descriptors[0].Remaining(), v.Descriptors[1].Remaining())
+	}
+	// Output:
+	// /img/a true 99 1
+	// /img/b true 98 0
+	// /img/c false 98 0
+}
