@@ -92,13 +92,13 @@ func (m *Metadata) read(d *decoder, path string, n ast.Node) {
 		d.wrong(path, n, "a mapping")
 		return
 	}
-	if all, ok := d.any(path, n).(map[string]any); ok {
+	if all, ok := d.anything(path, n).(map[string]any); ok {
 		*m = all
 	}
 }
 
-// any reads a value of any kind, as package encoding/json has it.
-func (d *decoder) any(path string, n ast.Node) any {
+// anything reads a value of any kind, as package encoding/json has it.
+func (d *decoder) anything(path string, n ast.Node) any {
 	if d.full() {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (d *decoder) any(path string, n ast.Node) any {
 	case *ast.SequenceNode:
 		list := make([]any, len(v.Values))
 		for i, e := range v.Values {
-			list[i] = d.any(fmt.Sprintf("%s[%d]", path, i), plain(e))
+			list[i] = d.anything(fmt.Sprintf("%s[%d]", path, i), plain(e))
 		}
 		return list
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -129,7 +129,7 @@ func (d *decoder) any(path string, n ast.Node) any {
 		d.pairs(path, n, func(p pair) {
 			at := child(path, p.name)
 			d.keys[at] = position(p.key)
-			all[p.name] = d.any(at, p.value)
+			all[p.name] = d.anything(at, p.value)
 		})
 		return all
 	}
@@ -199,13 +199,13 @@ func (f *File) warnDescriptors(s *source) {
 
 // warnListener warns of rules for descriptors that no gateway can send.
 func (f *File) warnListener(s *source) {
-	any, at := len(f.Domains) > 0, "domains"
+	given, at := len(f.Domains) > 0, "domains"
 	for i := range f.Rules {
-		if !any && f.Rules[i].Descriptor != nil {
-			any, at = true, fmt.Sprintf("rules[%d].descriptor", i)
+		if !given && f.Rules[i].Descriptor != nil {
+			given, at = true, fmt.Sprintf("rules[%d].descriptor", i)
 		}
 	}
-	if any && f.Listen.GRPC.Off() && f.Listen.JSON.Off() {
+	if given && f.Listen.GRPC.Off() && f.Listen.JSON.Off() {
 		s.followKey(at, "is given, and no listener answers calls with descriptors", "give listen: {grpc: 127.0.0.1:8082}, or remove the rule")
 	}
 }
