@@ -39,7 +39,8 @@ type answer struct {
 	// unsent says that something was written and not flushed.
 	unsent bool
 	// until is the deadline for writes.
-	until deadline
+	until  deadline
+	writes writes
 }
 
 func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
@@ -51,7 +52,8 @@ func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 		pending:        httplimit.PendingOf(r),
 	}
 	a.interim.to = a
-	a.until.set = a.control.SetWriteDeadline
+	a.writes.control = &a.control
+	a.until.of = &a.writes
 	// Plain HTTP/1 has no use for a deadline until the next write, which sets another one. Under HTTP/2 it ends the
 	// stream, TLS may write by itself, and the server writes by itself that the client may continue.
 	a.until.lasts = r.ProtoMajor == 1 && r.TLS == nil && r.Header["Expect"] == nil

@@ -10,11 +10,19 @@ import (
 // deadline is a deadline of a connection to a client. It is set again only if it is stale, because that is cheaper
 // than to set it for each piece. A client always has the time that it is given, and at most an eighth or a second more.
 type deadline struct {
-	set func(time.Time) error
+	of deadliner
 	// lasts says that the deadline may pass while nothing is read or written. Otherwise end removes it.
 	lasts bool
 	at    time.Time
 }
+
+// deadliner has a deadline.
+type deadliner interface{ setDeadline(at time.Time) error }
+
+// writes are the writes to a client.
+type writes struct{ control *http.ResponseController }
+
+func (w *writes) setDeadline(at time.Time) error { return w.control.SetWriteDeadline(at) }
 
 // slack is how much more time than it is given a client may have.
 func slack(most time.Duration) time.Duration { return min(most/8, time.Second) }
@@ -24,7 +32,7 @@ func (d *deadline) begin(now time.Time, most time.Duration) {
 	if left := d.at.Sub(now); d.lasts && left >= most && left <= most+slack(most) {
 		return
 	}
-	if at := now.Add(most + slack(most)); d.set(at) == nil {
+	if at := now.Add(most + slack(most)); d.of.setDeadline(at) == nil {
 		d.at = at
 	} else {
 		d.at = time.Time{} // writers without deadlines, in tests, get none
@@ -42,7 +50,7 @@ func (d *deadline) end() {
 func (d *deadline) remove() {
 	if !d.at.IsZero() {
 		d.at = time.Time{}
-		_ = d.set(time.Time{}) // it was set before
+		_ = d.of.setDeadline(time.Time{}) // it was set before
 	}
 }
 
@@ -56,8 +64,8 @@ type readControl struct {
 	ended bool
 }
 
-// SetReadDeadline sets the deadline for reads. It fails when the handler has ended.
-func (c *readControl) SetReadDeadline(deadline time.Time) error {
+// setDeadline sets the deadline for reads. It fails when the handler has ended.
+func (c *readControl) setDeadline(deadline time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {

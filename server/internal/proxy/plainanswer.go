@@ -169,6 +169,10 @@ func (a *answer) beginPlain(p *plainAnswer) {
 	a.WriteHeader(p.status)
 }
 
+// atOnce is the size of the largest body that is written from the buffer of the upstream's connection. The server usually
+// takes it without a write to the client, so that the connection is not held.
+const atOnce = 2 << 10
+
 // passPlain passes a plain answer on.
 func (p *Proxy) passPlain(a *answer, plain *plainAnswer, c *upstreamConn) {
 	defer plain.body.Close() // gives up what is left of it
@@ -177,6 +181,16 @@ func (p *Proxy) passPlain(a *answer, plain *plainAnswer, c *upstreamConn) {
 	}
 	a.beginPlain(plain)
 	if plain.rest.left == 0 {
+		return
+	}
+	if left := plain.rest.left; left <= atOnce && int64(plain.rest.in.Buffered()) >= left {
+		piece, _ := plain.rest.in.Peek(int(left)) // it is there
+		_, err := a.Write(piece)
+		_, _ = plain.rest.in.Discard(int(left))
+		plain.body.end(io.EOF)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
 		return
 	}
 	if err := p.passBody(a, &plain.body, plain.rest.left, c); err != nil {

@@ -176,7 +176,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer control.end()
 		answer.body = &patientBody{
 			ReadCloser: body, pace: p.pace(), timeout: p.o.BodyTimeout,
-			until: deadline{set: control.SetReadDeadline, lasts: r.ProtoMajor == 1},
+			until: deadline{of: control, lasts: r.ProtoMajor == 1},
 			http1: r.ProtoMajor == 1, atEnd: trailers(in, r),
 		}
 		ctx = context.WithValue(ctx, bodyKey{}, answer.body)

@@ -20,10 +20,12 @@ func Bounded(next http.Handler, stall time.Duration) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Writers without deadlines, in tests, are left alone.
-		control, stall := http.NewResponseController(w), stall
 		defer func() {
-			now := time.Now()
+			control, stall, now := http.NewResponseController(w), stall, time.Now()
 			_ = control.SetWriteDeadline(now.Add(stall))
+			if r.ContentLength == 0 && r.ProtoMajor == 1 {
+				return // nothing is left to read
+			}
 			if w.Header().Get("Connection") == "close" {
 				// The server still reads for a moment, so that the client gets the answer
 				// before the connection ends.
