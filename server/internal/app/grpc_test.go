@@ -155,3 +155,18 @@ func TestEnvoyOverTLS(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The bounds on connections hold for gRPC too.
+func TestEnvoyHasFewConnections(t *testing.T) {
+	r := start(t, parse(t, forEnvoy+"http: {max_connections_per_client: 1}\n"), nil)
+	conn := r.dialGRPC(insecure.NewCredentials())
+	if got := r.shouldLimit(conn, "192.0.2.1"); got != "OK" {
+		t.Fatal(got)
+	}
+	if got := r.shouldLimit(r.dialGRPC(insecure.NewCredentials()), "192.0.2.2"); got != codes.Unavailable.String() {
+		t.Errorf("a second connection: %s", got)
+	}
+	if got := r.shouldLimit(conn, "192.0.2.2"); got != "OK" {
+		t.Error(got)
+	}
+}

@@ -78,3 +78,40 @@ func TestRapidReset(t *testing.T) {
 	_ = c.Close()
 	reading.Wait()
 }
+
+// TestPings sends pings much faster than gateways do. The server ends the connection.
+func TestPings(t *testing.T) {
+	w := start(t, Options{})
+	c, err := net.Dial("tcp", w.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	frames := http2.NewFramer(c, c)
+	if err := frames.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range byte(8) {
+		if frames.WritePing(false, [8]byte{i}) != nil {
+			break // the server has ended the connection
+		}
+	}
+	for {
+		f, err := frames.ReadFrame()
+		if err != nil {
+			t.Fatalf("the connection ended without a reason: %v", err)
+		}
+		if away, ok := f.(*http2.GoAwayFrame); ok {
+			if away.ErrCode != http2.ErrCodeEnhanceYourCalm {
+				t.Errorf("%v", away)
+			}
+			return
+		}
+	}
+}
