@@ -51,7 +51,7 @@ func (w *wire) next() (protowire.Number, protowire.Type, bool) {
 		return 0, 0, false
 	}
 	number, kind, n := protowire.ConsumeTag(w.b[w.at:w.end])
-	if n < 0 {
+	if n < 0 || number > protowire.MaxValidNumber {
 		w.err = errMalformed
 		return 0, 0, false
 	}

@@ -40,6 +40,7 @@ func samples(tb testing.TB) map[string][]byte {
 		"an inner size too long": {2<<3 | 2, 2, 1<<3 | 2, 9},
 		"hits of many bits":      append([]byte{3 << 3}, protowire.AppendVarint(nil, 1<<40|5)...),
 		"field zero":             {0, 0},
+		"a field too large":      {0x80, 0x80, 0x80, 0x80, 0x30, 0x30},
 	}
 }
 
