@@ -151,7 +151,7 @@ func target(conn *grpc.ClientConn) string {
 
 // admit decides about a call or message, and waits until its limits let it pass.
 func (c *Client) admit(s *side, call *Call) (*gate.Admission, error) {
-	until := c.deadline(call.ctx)
+	began, until := time.Now(), c.deadline(call.ctx)
 	waits := false
 	for {
 		left := time.Until(until)
@@ -160,7 +160,7 @@ func (c *Client) admit(s *side, call *Call) (*gate.Admission, error) {
 		}
 		e := s.enter(call, left)
 		wait := httplimit.RetryAfter(&e.verdict)
-		if e.denied && canWait(&e.verdict) && 0 < wait && wait < left && c.await(call.ctx, wait, &waits) {
+		if e.denied && wait < left && canWait(s.decider, &e.verdict, wait, time.Since(began)) && c.await(call.ctx, wait, &waits) {
 			continue
 		}
 		if waits {
@@ -189,9 +189,20 @@ func (c *Client) deadline(ctx context.Context) time.Time {
 	return until
 }
 
-// canWait reports whether a denied call may pass later without a change of the call or the policy.
-func canWait(v *policy.Verdict) bool {
-	return v.Refused == nil && v.Err == nil && (v.Reason == sluice.ReasonLimited || v.Reason == sluice.ReasonTooSoon)
+// canWait reports whether a denied call may try again after a wait: it may pass then, and neither the
+// decider nor a rule that denies it has a MaxWait that is shorter. waited is how long it has waited.
+func canWait(d *Decider, v *policy.Verdict, wait, waited time.Duration) bool {
+	if v.Refused != nil || v.Err != nil || wait <= 0 || v.Reason != sluice.ReasonLimited && v.Reason != sluice.ReasonTooSoon {
+		return false
+	}
+	accepts := func(most time.Duration) bool { return most == 0 || waited+wait <= most }
+	for i := range v.Results {
+		m := &v.Results[i]
+		if m.Role == policy.RoleEnforced && !m.Decision.Allowed && !accepts(m.Rule.MaxWait) {
+			return false
+		}
+	}
+	return accepts(d.o.MaxWait)
 }
 
 // await waits before another decision. It reports false if the call must not wait: too many do, or its

@@ -86,11 +86,11 @@ func TestClientFails(t *testing.T) {
 			if name != "leases" {
 				first.Wait()
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 			began := time.Now()
 			err := call(ctx, conn)
 			want(t, err, codes.ResourceExhausted)
-			if took := time.Since(began); took > 150*time.Millisecond {
+			if took := time.Since(began); took > 600*time.Millisecond {
 				t.Errorf("%s %+v: the call failed after %v", name, o, took)
 			}
 			if wait, ok := grpclimit.RetryDelay(err); !ok || name != "leases" && wait < 59*time.Minute {
@@ -254,12 +254,30 @@ func TestClientOptions(t *testing.T) {
 	}
 	// The rule's own wait is shorter than the client's.
 	d = must(grpclimit.NewKeyDecider(grpclimit.KeyOptions{
-		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerMinute(60), Burst: 1})},
+		Store: must(memory.New(memory.Options{})), Limits: []*sluice.Limit{sluice.MustLimit("l", sluice.TokenBucket{Rate: sluice.PerHour(60), Burst: 1})},
 		Key: []grpclimit.Part{grpclimit.Constant("all")}, MaxWait: sluice.NoWait,
 	}))
 	conn := serve(t, &service{}, nil, dialed(t, d, grpclimit.ClientOptions{})...)
 	want(t, call(t.Context(), conn), codes.OK)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	want(t, call(ctx, conn), codes.ResourceExhausted)
+	want(t, call(t.Context(), conn), codes.ResourceExhausted)
+}
+
+// The MaxWait of a rule or decider bounds all waits of a call, also for a window.
+func TestClientMaxWait(t *testing.T) {
+	rule := policy.Rule{Name: "r", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.Per(1, 20*time.Second)})}}
+	bounded := rule
+	bounded.MaxWait = 10 * time.Second
+	for _, o := range []grpclimit.PolicyOptions{
+		{Policy: must(policy.New(policy.Options{Rules: []policy.Rule{bounded}}))},
+		{Policy: must(policy.New(policy.Options{Rules: []policy.Rule{rule}})), MaxWait: 10 * time.Second},
+		{Policy: must(policy.New(policy.Options{Rules: []policy.Rule{rule}})), MaxWait: sluice.NoWait},
+	} {
+		o.Store = must(memory.New(memory.Options{}))
+		conn := serve(t, &service{}, nil, dialed(t, must(grpclimit.NewPolicyDecider(o)), grpclimit.ClientOptions{})...)
+		want(t, call(t.Context(), conn), codes.OK)
+		began := time.Now()
+		if want(t, call(t.Context(), conn), codes.ResourceExhausted); time.Since(began) > 5*time.Second {
+			t.Errorf("the call waited for %v", time.Since(began))
+		}
+	}
 }
