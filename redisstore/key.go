@@ -83,7 +83,7 @@ func (n *names) appendText(b []byte, domain, text string) []byte {
 	case len(text) > maxKeyText:
 		sum := sha256.Sum256([]byte(text))
 		return base64.RawURLEncoding.AppendEncode(append(b, '%', '#'), sum[:])
-	case !strings.ContainsAny(text, "%}"):
+	case strings.IndexByte(text, '%') < 0 && strings.IndexByte(text, '}') < 0:
 		return append(b, text...)
 	}
 	for i := range len(text) {

@@ -45,6 +45,24 @@ func (ls *limits) get(l *sluice.Limit) *limit {
 	return known
 }
 
+// replied computes the decision about a single request from the reply.
+func (l *limit) replied(reply string, q *algo.Request, peek bool) (sluice.Decision, error) {
+	if strings.HasPrefix(reply, chargedReply) {
+		return l.charged(reply, q)
+	}
+	in := reader{rest: reply}
+	q.Now = in.count()
+	allowed := in.count() == 1
+	if in.err != nil {
+		return sluice.Decision{}, in.err
+	}
+	d, err := l.decision(in.rest, q, peek)
+	if err == nil && d.Allowed != allowed {
+		err = errDisagree
+	}
+	return d, err
+}
+
 // decision computes the decision about a request from the view that the script decided
 // upon. A decision that takes nothing reports what could be taken now.
 func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decision, error) {
@@ -74,20 +92,43 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 // kind of a state, and the first byte of its time. Other replies begin with the server's time.
 const chargedReply = "\x01\xcf"
 
-// uncharged reads the state of a token bucket after a charge. It returns the view of the state before
-// the charge, as of the time of the charge, and this time.
-func (l *limit) uncharged(after *reader, cost int64) (view string, now int64) {
+// before reads the state of a token bucket after a charge. It returns the time of the charge, and what
+// was missing before it at that time: whole units, and a fraction of a unit.
+func (l *limit) before(after *reader, cost int64) (at, units, fraction int64) {
 	if after.count() != int64(algo.KindBucket) {
 		after.fail()
 	}
-	now, units, fraction := after.count(), after.count(), after.count()
+	at, units, fraction = after.count(), after.count(), after.count()
 	if units < cost || after.next(len(l.blob)) != l.blob {
 		after.fail()
-		return "", 0
+		return 0, 0, 0
 	}
+	return at, units - cost, fraction
+}
+
+// uncharged returns the view of the state before a charge, and the time of the charge.
+func (l *limit) uncharged(after *reader, cost int64) (view string, now int64) {
+	now, units, fraction := l.before(after, cost)
 	var room [64]byte // most fit
 	text := appendInt(appendInt(room[:0], int64(algo.KindBucket)), now)
-	return string(append(appendInt(appendInt(text, units-cost), fraction), l.blob...)), now
+	return string(append(appendInt(appendInt(text, units), fraction), l.blob...)), now
+}
+
+// charged is decision for a reply with the state after the charge.
+func (l *limit) charged(reply string, q *algo.Request) (sluice.Decision, error) {
+	in := reader{rest: reply}
+	at, units, fraction := l.before(&in, q.Cost)
+	missing, ok := joined(units, fraction, l.params.Bucket.Pace)
+	if in.err != nil || in.more() || !ok {
+		return sluice.Decision{}, errReply
+	}
+	q.Now = at
+	var result algo.Result
+	l.params.DecideState(l.params.Bucket.Restore(at, missing, false), q, &result)
+	if !result.Allowed {
+		return sluice.Decision{}, errDisagree
+	}
+	return translate.Decision(l.params, &result), nil
 }
 
 // held reads the end of the view of a bucket, from the limit's numbers on: the units of the escrow

@@ -143,24 +143,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 	if err != nil {
 		return sluice.Decision{}, err
 	}
-	in := reader{rest: reply}
-	var view string
-	allowed := true
-	if strings.HasPrefix(reply, chargedReply) {
-		if view, q.Now = l.uncharged(&in, q.Cost); in.more() {
-			in.fail()
-		}
-	} else {
-		q.Now, allowed = in.count(), in.count() == 1
-		view = in.rest
-	}
-	if in.err != nil {
-		return sluice.Decision{}, unknown(in.err)
-	}
-	d, err := l.decision(view, &q, r.Peek)
-	if err == nil && d.Allowed != allowed {
-		err = errDisagree
-	}
+	d, err := l.replied(reply, &q, r.Peek)
 	if err != nil {
 		return sluice.Decision{}, unknown(err)
 	}
