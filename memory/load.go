@@ -145,7 +145,6 @@ func (l *loader) finish() error {
 	s.maxBytes = l.most
 	for i := range s.shards {
 		sh := &s.shards[i]
-		sh.gaveUp = max(sh.gaveUp, l.now)
 		sh.refused = false
 		l.report.States += int64(sh.keys())
 	}

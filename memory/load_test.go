@@ -149,6 +149,16 @@ func TestFullStoreIsLoaded(t *testing.T) {
 				}
 			}
 		}
+		// Each shard has the states that its new keys share.
+		for i := range loaded.shards {
+			for _, l := range []*sluice.Limit{l, logs} {
+				v := loaded.version(l)
+				p := loaded.overflow(&location{v: v, shard: &loaded.shards[i]})
+				if e := p.shard.lookup(&p); e == nil || p.shard.fresh(e, now) {
+					t.Errorf("%d shards: new keys of shard %d share no used budget of %v", shards, i, l)
+				}
+			}
+		}
 		for k := n; k < n+100; k++ {
 			if d := take(t, loaded, l, numbered(k), 1); shards <= 4 && !d.Overflow || d.Overflow && d.Allowed {
 				t.Fatalf("%d shards: a new key gets %+v; all new keys have shared a used budget", shards, d)
@@ -184,6 +194,36 @@ func TestManyLimitsAreLoaded(t *testing.T) {
 		if d := peek(t, loaded, l, numbered(i)); d.Remaining != 5-1-int64(i%5) {
 			t.Fatalf("limit %d: %+v", i, d)
 		}
+	}
+}
+
+// TestALimitWithoutStatesGetsOne: Load gives up limits without states when many limits come. A later save
+// may have a state of such a limit again.
+func TestALimitWithoutStatesGetsOne(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{})
+	early := brief("early", 10)
+	take(t, s, early, numbered(1), 10)
+	saver := s.NewSaver()
+	var file bytes.Buffer
+	if _, err := saver.SaveAll(&file); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 700 {
+		take(t, s, lasting(fmt.Sprint("limit-", i), 5), numbered(i), 1)
+	}
+	if _, err := saver.SaveChanges(&file); err != nil {
+		t.Fatal(err)
+	}
+	now += micros(time.Minute)
+	take(t, s, early, numbered(1), 7)
+	if _, err := saver.SaveChanges(&file); err != nil {
+		t.Fatal(err)
+	}
+	loaded := load(t, file.Bytes(), Options{Clock: func() int64 { return now }})
+	if d := peek(t, loaded, early, numbered(1)); d.Remaining != 3 {
+		t.Errorf("%+v", d)
 	}
 }
 

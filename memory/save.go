@@ -146,10 +146,6 @@ func (v *Saver) SaveChanges(w io.Writer) (Saved, error) {
 	v.out.w, v.out.bytes = w, 0
 	report, err := v.save(false)
 	report.Bytes = v.out.bytes
-	if err != nil {
-		// The block that was not written may have had limits.
-		clear(v.defined)
-	}
 	return report, err
 }
 
@@ -324,8 +320,6 @@ func (v *Saver) mark(c *savedEntry) savedMark {
 	h := folded{seed: v.store.first.seed}
 	sum := fold(uint64(c.state.T)^h.seed[1], c.state.V^h.seed[2])
 	switch {
-	case c.isListed():
-		sum ^= h.seed[3]
 	case c.v == nil:
 	case c.v.inline:
 		sum = fold(sum^h.seed[3], v.number(c.v)^h.seed[0])
