@@ -47,7 +47,11 @@ func hits(n int64, texts ...string) policy.DescriptorRequest {
 func describing(t *testing.T, o policy.Options) (d *policy.Decider, now *time.Time) {
 	t.Helper()
 	at := time.Unix(1_800_000_010, 0)
-	store, err := memory.New(memory.Options{Clock: func() int64 { return at.UnixMicro() }})
+	clock := func() int64 {
+		moment := at // which steps change
+		return moment.UnixMicro()
+	}
+	store, err := memory.New(memory.Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (c *call) match() {
 		if d.Cost < 0 {
 			c.v.Refused = &AttributeError{Attribute: "cost", Problem: "of a descriptor is negative", Remedy: "give 0 or more; to give units back, set Refund"}
 		}
-		r := (*rule)(nil)
+		var r *rule
 		if q.Limit != nil {
 			var err error
 			r, err = c.domain.overrides.rule(*q.Limit)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,7 +38,7 @@ func (p *envoyPart) add(d *envoyDescriptor, path string, above []envoyLevel) {
 		composite += "_" + d.Value
 	}
 	p.check(d, path, composite, above)
-	levels := append(above[:len(above):len(above)], envoyLevel{d, path})
+	levels := slices.Concat(above, []envoyLevel{{d, path}})
 	switch {
 	case d.RateLimit != nil:
 		p.limited(d.RateLimit, levels)

@@ -80,7 +80,6 @@ type File struct {
 	source   *source
 	included included
 	parts    []*File // the files of a folder that LoadEnvoy read
-	data     []byte  // the text; nil for a File that a program made
 }
 
 // unknown has a remedy for a setting that belongs elsewhere.

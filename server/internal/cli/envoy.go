@@ -71,7 +71,10 @@ func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
 	if err := errors.Join(e.errs...); err != nil {
 		return nil, err
 	}
-	return f, f.Validate()
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // envoyEnvironment reads the environment variables of Envoy's rate limit service.

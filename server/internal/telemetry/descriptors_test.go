@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func descriptorMetrics(t *testing.T, rules ...policy.Rule) (*Metrics, *Descripto
 // scraped returns the lines of the metrics that begin with a text.
 func scraped(m *Metrics, begin string) string {
 	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	var lines []string
 	for line := range strings.Lines(w.Body.String()) {
 		if strings.HasPrefix(line, begin) && !strings.HasSuffix(line, " 0\n") {

@@ -320,7 +320,7 @@ func TestFoldersAreWatched(t *testing.T) {
 	s.mkdir("v2/config")
 	s.write("v2/config/a", "two")
 	s.link("v1", "current")
-	file := filepath.Join(s.dir, "current/config/a")
+	file := filepath.Join(s.dir, "current", "config", "a")
 	s.watch(Options{Poll: time.Hour, Others: func() []string { return []string{file} }})
 	seen := func(what string) {
 		t.Helper()
