@@ -32,6 +32,7 @@ var plain = map[string]string{
 	"checks/cmd/bench":           "prints measurements",
 	"checks/cmd/bench/figures":   "one goroutine writes tables",
 	"checks/cmd/bench/overapi":   "measures, which the race detector falsifies",
+	"checks/cmd/bench/overdoors": "measures, which the race detector falsifies",
 	"checks/cmd/bench/overfleet": "measures, which the race detector falsifies",
 	"checks/cmd/bench/overproxy": "measures, which the race detector falsifies",
 	"checks/cmd/bench/inprocess": "measures, which the race detector falsifies",

@@ -179,7 +179,7 @@ func TestTokens(t *testing.T) {
 
 // TestBounds checks what one call can make the server hold.
 func TestBounds(t *testing.T) {
-	w := start(t, Options{MaxMessage: 1000, MaxHeader: 4 << 10, CallTimeout: 50 * time.Millisecond})
+	w := start(t, Options{MaxMessage: 1000, MaxHeader: 4 << 10, CallTimeout: 500 * time.Millisecond})
 	w.wants(w.say(strings.Repeat("a", 900)), codes.OK, "a message within the bound")
 	w.wants(w.say(strings.Repeat("a", 1001)), codes.ResourceExhausted, "a message beyond the bound")
 	if err := w.say("a", "x-long", strings.Repeat("a", 8<<10)); err == nil {
@@ -383,7 +383,7 @@ func authority(t *testing.T) (*x509.CertPool, tls.Certificate) {
 
 // TestOtherProtocols checks that what is not gRPC is cut off.
 func TestOtherProtocols(t *testing.T) {
-	w := start(t, Options{HandshakeTimeout: 50 * time.Millisecond})
+	w := start(t, Options{HandshakeTimeout: 500 * time.Millisecond})
 	for _, text := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "*3\r\n$3\r\nSET\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ""} {
 		c, err := net.Dial("tcp", w.at)
 		if err != nil {

@@ -277,7 +277,7 @@ func TestDeadline(t *testing.T) {
 		"user":   `{"overallCode":"OK","statuses":[{"code":"OK","durationUntilReset":"0s"}],"dynamicMetadata":{"action":"allow","explanation":"allow: the store could not decide; on_store_error of rule user is allow","rule":"user"}}`,
 		"strict": `{"overallCode":"OVER_LIMIT","responseHeadersToAdd":[{"key":"Retry-After","value":"1"}],"statuses":[{"code":"OVER_LIMIT","durationUntilReset":"0s"}],"dynamicMetadata":{"action":"deny","explanation":"deny: the store could not decide; on_store_error of rule strict is deny","reason":"store-error","rule":"strict"}}`,
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 80*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 		c := &call{service: w.Service, header: map[string][]string{}}
 		c.domain, c.count, c.each, c.overrides = "d", 1, make([]hits, 1), make([]override, 1)
 		c.descriptors = []policy.DescriptorRequest{{Entries: []policy.Entry{{Key: key, Value: "a"}}}}
