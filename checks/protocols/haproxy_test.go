@@ -1,6 +1,7 @@
 package protocols
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -277,5 +278,68 @@ func TestHAProxyWithSilentAgent(t *testing.T) {
 	}
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("an answer took %v", took)
+	}
+}
+
+// A client whose limit is used up sends its request in other spellings, and with headers by which other gateways describe
+// requests. None reaches the service, and no other client pays for it.
+func TestHAProxyAttacks(t *testing.T) {
+	t.Parallel()
+	p := startProxied(t, func(_, text string) string { return strings.Replace(text, "rate: 60/m, burst: 3", "rate: 3/h", 1) })
+	for range 3 {
+		if got := p.status("/api/x"); got != http.StatusOK {
+			t.Fatalf("a request gets %d", got)
+		}
+	}
+	served := p.seen.Load()
+	host := strings.TrimPrefix(p.url, "http://")
+	targets := []string{
+		"/api/x", "/api/x?q", "/api/%78", "/%61pi/x", "/./api/x", "/x/../api/x", "/x/%2e%2e/api/x", "//api/x", "/api//x", "/api/x/", "/api/x%20", "/api/x#f", "/api%2fx",
+		"http://" + host + "/api/x", "http://free.example/api/x", "/api/x%", "/api/x;v=1", "\\api\\x", "/api/x%00",
+	}
+	forged := []string{
+		"", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-For: 203.0.113.7, 127.0.0.1", "X-Real-IP: 203.0.113.7", "Forwarded: for=203.0.113.7",
+		"X-Original-URI: /free", "X-Original-URL: /free", "X-Rewrite-URL: /free", "X-Forwarded-Uri: /free", "X-HTTP-Method-Override: DELETE", "Host: free.example",
+		"Connection: X-Forwarded-For", "Cookie: " + strings.Repeat("c", 14_000), strings.Repeat("X-A: b\r\n", 90) + "X-A: b",
+		"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings",
+	}
+	try := func(request string) {
+		t.Helper()
+		c, err := client().DialContext(t.Context(), "tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, request); err != nil {
+			return // HAProxy has refused the beginning
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return
+		}
+		_ = res.Body.Close()
+		if got := p.seen.Load(); got != served && res.StatusCode == http.StatusOK {
+			t.Errorf("got past the rule, with %d:\n%.200s", res.StatusCode, request)
+			served = got
+		}
+	}
+	for _, target := range targets {
+		for _, method := range []string{"GET", "get", "POST", "G\tET"} {
+			try(method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		}
+		try("GET " + target + " HTTP/1.0\r\n\r\n")
+	}
+	for _, lines := range forged {
+		if lines != "" {
+			lines += "\r\n"
+		}
+		try("GET /api/x HTTP/1.1\r\nHost: " + host + "\r\n" + lines + "\r\n")
+	}
+	p.limited.Transport = &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3)}}).DialContext}
+	if got := p.status("/api/x"); got != http.StatusOK {
+		t.Errorf("another client gets %d", got)
 	}
 }
