@@ -15,7 +15,7 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// behindGateways are services behind gateways that let sluice decide, by the files of examples/gateways. Each has
+// behindGateways are services behind gateways that let sluice decide, by the files of the examples. Each has
 // another service, so that records without a tag are known by their service.
 var behindGateways = []struct {
 	service, gateway string
@@ -28,6 +28,8 @@ var behindGateways = []struct {
 	}},
 	{"wsgi", "nginx-lua.conf", nil},
 	{"go", "Caddyfile", nil},
+	// A busy machine answers later than the file lets HAProxy wait.
+	{"python", "haproxy.cfg", strings.NewReplacer("timeout processing 100ms", "timeout processing 10s", "timeout hello 100ms", "timeout hello 5s", "timeout connect 100ms", "timeout connect 5s").Replace},
 }
 
 // theGateways starts the gateways when a test needs them.
@@ -68,13 +70,17 @@ func (w *world) beginGateway(number int, s *protected) error {
 	if err != nil {
 		return err
 	}
-	replace := strings.NewReplacer("8000", ports[0], "8082", ports[1], "3000", service)
+	replace := strings.NewReplacer("8000", ports[0], "8082", ports[1], "8084", ports[1], "3000", service)
+	folder, listener := "gateways", "auth"
+	if g.gateway == "haproxy.cfg" {
+		folder, listener = "haproxy-spoe", "spoe"
+	}
 	put := func(name, text string) (string, error) {
 		path := filepath.Join(dir, name)
 		return path, os.WriteFile(path, []byte(text), 0o600)
 	}
 	copied := func(name string) (string, error) {
-		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "gateways", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", "examples", folder, name))
 		if err != nil {
 			return "", err
 		}
@@ -89,7 +95,7 @@ func (w *world) beginGateway(number int, s *protected) error {
 		return put(name, strings.Replace(changed, "http {\n", "http {\n"+own, 1))
 	}
 	config, err := put("sluice.yaml", strings.Replace(configuration("off", s.addr),
-		"admin: off}\nupstream: 'http://"+s.addr+"'\n", "admin: off, auth: '127.0.0.1:"+ports[1]+"'}\ntrusted_proxies: 127.0.0.1\n", 1))
+		"admin: off}\nupstream: 'http://"+s.addr+"'\n", "admin: off, "+listener+": '127.0.0.1:"+ports[1]+"'}\ntrusted_proxies: 127.0.0.1\n", 1))
 	if err != nil {
 		return err
 	}
@@ -103,6 +109,11 @@ func (w *world) beginGateway(number int, s *protected) error {
 		if _, err := copied("sluice.lua"); err != nil {
 			return err
 		}
+	case "haproxy.cfg":
+		if _, err := copied("sluice-spoe.conf"); err != nil {
+			return err
+		}
+		command = []string{"haproxy", "-db", "-C", dir, "-f", file}
 	case "Caddyfile":
 		command = []string{"caddy", "run", "--adapter", "caddyfile", "--config", file}
 	}

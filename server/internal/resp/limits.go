@@ -63,7 +63,7 @@ func (n numbers) limit() (l *sluice.Limit, problem string) {
 type throttle struct {
 	numbers numbers
 	limit   *sluice.Limit
-	used    atomic.Int64 // when it was used last, in seconds of throttles.now
+	used    atomic.Int64 // when it was used last, in seconds
 	gone    atomic.Bool
 }
 
@@ -74,7 +74,6 @@ const mostThrottles = 1 << 14
 // throttles are the limits of CL.THROTTLE. A limit is dropped only when no state under its numbers can differ from
 // a fresh state. So the store does not have a limit twice, whatever numbers clients choose. It is safe for concurrent use.
 type throttles struct {
-	now  func() int64 // seconds
 	most int
 
 	mu    sync.RWMutex
@@ -82,32 +81,32 @@ type throttles struct {
 	swept int64 // when it was last searched for unused limits
 }
 
-func newThrottles(now func() int64, most int) *throttles {
-	return &throttles{now: now, most: most, known: map[numbers]*throttle{}}
+func newThrottles(most int) *throttles {
+	return &throttles{most: most, known: map[numbers]*throttle{}}
 }
 
 // tooMany is the problem of further numbers while too many are in use.
 var tooMany = fmt.Sprintf("%d combinations of numbers are in use; use fewer of them, or try again when budgets are full again", mostThrottles)
 
 // find returns the limit with these numbers, or why there is none. The argument recent is a limit that the caller has
-// used before, nil for none.
-func (t *throttles) find(n numbers, recent *throttle) (found *throttle, problem string) {
+// used before, nil for none, and now the time in seconds.
+func (t *throttles) find(n numbers, recent *throttle, now int64) (found *throttle, problem string) {
 	if recent == nil || recent.numbers != n || recent.gone.Load() {
 		t.mu.RLock()
 		recent = t.known[n]
 		t.mu.RUnlock()
 	}
 	if recent == nil {
-		return t.add(n)
+		return t.add(n, now)
 	}
-	if now := t.now(); recent.used.Load() != now {
+	if recent.used.Load() != now {
 		recent.used.Store(now)
 	}
 	return recent, ""
 }
 
 // add makes a limit, if there is room for it.
-func (t *throttles) add(n numbers) (added *throttle, problem string) {
+func (t *throttles) add(n numbers, now int64) (added *throttle, problem string) {
 	l, problem := n.limit()
 	if problem != "" {
 		return nil, problem
@@ -117,7 +116,6 @@ func (t *throttles) add(n numbers) (added *throttle, problem string) {
 	if known := t.known[n]; known != nil {
 		return known, ""
 	}
-	now := t.now()
 	if len(t.known) >= t.most {
 		t.sweep(now)
 	}

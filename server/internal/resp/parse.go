@@ -99,32 +99,34 @@ func parseWords(buf []byte, args [][]byte, most bounds) (c command, err error) {
 // header reads a line of a type and a length, from an offset. It returns the offset of the next line. Only the
 // count of a command may be -1, which means nothing.
 func header(buf []byte, at int, what string) (length int64, next int, err error) {
-	line := buf[at+1 : min(len(buf), at+longestHeader)]
-	end := bytes.IndexByte(line, '\n')
-	if end < 0 {
-		if len(line) == longestHeader-1 {
-			return 0, 0, broken("too big %s count string", what)
+	end := min(len(buf), at+longestHeader)
+	i := at + 1
+	for ; i < end && '0' <= buf[i] && buf[i] <= '9'; i++ {
+		if i > at+10 {
+			return 0, 0, tooLong(buf[at:end], what)
 		}
-		return 0, 0, errIncomplete
+		length = 10*length + int64(buf[i]-'0')
 	}
-	if end < 2 || line[end-1] != '\r' {
-		return 0, 0, broken("invalid %s length", what)
+	switch rest := buf[i:end]; {
+	case len(rest) >= 2 && rest[0] == '\r' && rest[1] == '\n' && i > at+1:
+		return length, i + 2, nil
+	case bytes.IndexByte(rest, '\n') < 0:
+		return 0, 0, tooLong(buf[at:end], what)
+	case what == "multibulk" && bytes.HasPrefix(buf[at+1:], []byte("-1\r\n")):
+		return -1, at + 5, nil
 	}
-	next = at + 1 + end + 1
-	digits := line[:end-1]
-	if what == "multibulk" && string(digits) == "-1" {
-		return -1, next, nil
+	return 0, 0, broken("invalid %s length", what)
+}
+
+// tooLong returns why a line without a valid length cannot be read: it is incomplete as long as it may still end.
+func tooLong(line []byte, what string) error {
+	switch {
+	case bytes.IndexByte(line, '\n') >= 0:
+		return broken("invalid %s length", what)
+	case len(line) == longestHeader:
+		return broken("too big %s count string", what)
 	}
-	if len(digits) > 10 {
-		return 0, 0, broken("invalid %s length", what)
-	}
-	for _, d := range digits {
-		if d < '0' || d > '9' {
-			return 0, 0, broken("invalid %s length", what)
-		}
-		length = 10*length + int64(d-'0')
-	}
-	return length, next, nil
+	return errIncomplete
 }
 
 // parseLine reads an inline command.

@@ -69,7 +69,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, ctx: o.Context, began: time.Now(), verbs: verbs()}
 	s.table = newTable(s.verbs)
-	s.throttles = newThrottles(func() int64 { return int64(time.Since(s.began) / time.Second) }, mostThrottles)
+	s.throttles = newThrottles(mostThrottles)
 	s.Server = stream.New(stream.Options{TLS: o.TLS, Open: func(c net.Conn) stream.Session { return s.open(c) }})
 	return s, nil
 }

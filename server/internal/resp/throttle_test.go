@@ -251,10 +251,10 @@ func TestChangedNumbersKeepTheBound(t *testing.T) {
 func TestThrottlesAreBounded(t *testing.T) {
 	t.Parallel()
 	now := int64(0)
-	ts := newThrottles(func() int64 { return now }, 3)
+	ts := newThrottles(3)
 	find := func(n numbers, recent *throttle) *throttle {
 		t.Helper()
-		got, problem := ts.find(n, recent)
+		got, problem := ts.find(n, recent, now)
 		if problem != "" {
 			t.Fatalf("%+v: %s", n, problem)
 		}
@@ -266,7 +266,7 @@ func TestThrottlesAreBounded(t *testing.T) {
 	if again := find(numbers{9, 1, 1}, long); again != first {
 		t.Error("the same numbers are another limit")
 	}
-	if _, problem := ts.find(numbers{1, 1, 1}, nil); problem != tooMany {
+	if _, problem := ts.find(numbers{1, 1, 1}, nil, now); problem != tooMany {
 		t.Error("there is room for more numbers than there may be")
 	}
 	now = 5
