@@ -24,6 +24,9 @@ type door struct {
 	open func(*tls.Config) (protocol, error)
 }
 
+// opening makes the protocol of a listener.
+type opening = func(*tls.Config) (protocol, error)
+
 // listen opens the listeners.
 func (a *App) listen(limited http.Handler) error {
 	f := a.file
@@ -33,7 +36,7 @@ func (a *App) listen(limited http.Handler) error {
 	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
 	long := small
 	long.read = 0 // a body may take any time, as long as it keeps coming
-	serving := func(l limits, h http.Handler, change func(*web)) func(*tls.Config) (protocol, error) {
+	serving := func(l limits, h http.Handler, change func(*web)) opening {
 		return func(config *tls.Config) (protocol, error) {
 			w := newWeb(ctx, config, h, l, newErrorLog(a.logger, a.serverLog))
 			w.lingering = a.o.Linger
@@ -47,8 +50,6 @@ func (a *App) listen(limited http.Handler) error {
 	if err != nil {
 		return err
 	}
-	waiting := small
-	waiting.write = 0 // an answer may wait for a delay
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
 	clients, gateways := a.callerAccess(RESP, f.Listen.RESP), a.callerAccess(GRPC, f.Listen.GRPC)
 	posters := a.callerAccess(JSON, f.Listen.JSON)
@@ -60,7 +61,7 @@ func (a *App) listen(limited http.Handler) error {
 	all := []door{
 		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
 		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
-		{Auth, f.Listen.Auth, "http", forWeb, nil, serving(waiting, auth, nil)},
+		{Auth, f.Listen.Auth, "http", forWeb, nil, a.openAuth(ctx, auth, serving)},
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
 		{GRPC, f.Listen.GRPC, "grpc", []string{"h2"}, gateways, a.openGRPC(gateways)},
 		{JSON, f.Listen.JSON, "http", forWeb, posters, serving(small, overHTTP, nil)},

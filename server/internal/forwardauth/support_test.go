@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type fixture struct {
 	tb       testing.TB
 	h        http.Handler
 	store    *memory.Store
+	mu       sync.Mutex // of what follows
 	verdicts []string
 	unusable []string
 	errs     []error
@@ -53,13 +55,20 @@ func newFixture(tb testing.TB, rules ...policy.Rule) *fixture {
 	must(err)
 	h, err := forwardauth.New(forwardauth.Options{
 		Decider: d, Gate: g, Trusts: ip.TrustsPeer,
-		OnVerdict: func(v *policy.Verdict, _ time.Duration) { f.verdicts = append(f.verdicts, v.String()) },
-		OnError:   func(err error) { f.errs = append(f.errs, err) },
-		Unusable:  func(reason string) { f.unusable = append(f.unusable, reason) },
+		OnVerdict: func(v *policy.Verdict, _ time.Duration) { add(f, &f.verdicts, v.String()) },
+		OnError:   func(err error) { add(f, &f.errs, err) },
+		Unusable:  func(reason string) { add(f, &f.unusable, reason) },
 	})
 	must(err)
 	f.h = h
 	return f
+}
+
+// add adds to a list of the fixture.
+func add[T any](f *fixture, list *[]T, value T) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*list = append(*list, value)
 }
 
 // send sends a request of a gateway, with headers written as "Name: value".
