@@ -20,7 +20,7 @@ say "a thousand configurations, under load"
 SLUICE_SOAK=1 go -C server test -count 1 -run 'ReloadsUnderLoad' ./internal/app
 
 say "a thousand kills of a server that saves its states"
-SLUICE_SOAK=1 go -C checks test -v -count 1 -timeout 1h -run 'TestStatesSurviveKills' ./servers
+SLUICE_SOAK=50 go -C checks test -v -count 1 -timeout 2h -run 'TestStatesSurviveKills' ./servers
 
 # Without the race detector: these tests have one goroutine, and the number of steps matters.
 say "decisions on Redis, each repetition $times times"

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/memory"
 )
 
@@ -94,14 +95,6 @@ func savedAt(t *testing.T, dir string) (at time.Time, cut bool) {
 	return report.SavedAt, report.Incomplete
 }
 
-// killRounds returns how often the server is killed: a thousand times with SLUICE_SOAK.
-func killRounds() int {
-	if os.Getenv("SLUICE_SOAK") != "" {
-		return 1000
-	}
-	return 20
-}
-
 // TestStatesSurviveKills kills a server that saves its states, at random moments under load, and also
 // while it starts. After each start, everything that was granted before the last save is used, and no
 // unit is used that nobody has requested. Bans are still in force. At the end, a server that was drained
@@ -121,7 +114,7 @@ func TestStatesSurviveKills(t *testing.T) {
 	var ages []time.Duration
 	cut := 0
 	s := serveIn(t, dir, savedConfig(dir))
-	rounds := killRounds()
+	rounds := redistest.Times(t, 20) // a thousand with `make soak`
 	for round := range rounds {
 		stop := make(chan struct{})
 		var calling sync.WaitGroup
@@ -211,7 +204,7 @@ func crowdIn(s *server, stop <-chan struct{}) {
 		}
 		var batch []string
 		for range 500 {
-			batch = append(batch, fmt.Sprintf(`{"method": "GET", "path": "/window", "client_ip": "10.%d.%d.%d"}`, rand.IntN(2), rand.IntN(250), rand.IntN(250)))
+			batch = append(batch, fmt.Sprintf(`{"method": "GET", "path": "/window", "client_ip": "10.%d.%d.%d"}`, rand.IntN(2), rand.IntN(40), rand.IntN(250)))
 		}
 		_, _, _ = s.try("api", http.MethodPost, "/v1/check", `{"requests": [`+strings.Join(batch, ",")+`]}`) // it may be killed meanwhile
 	}
