@@ -50,6 +50,11 @@ const (
 
 func (w *walk) begin(sh *shard) {
 	w.sh, w.next, w.done, w.longest = sh, 1, false, 0 // no entry has the key 0
+	if w.copies == nil {
+		// While the shard is locked, most parts allocate nothing: the collector could delay them.
+		w.copies = make([]savedEntry, 0, mostCopies+16)
+		w.words = make([]uint64, 0, 2*mostWords)
+	}
 }
 
 // part copies the next part into copies and words.
