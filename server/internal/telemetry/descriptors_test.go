@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluicehq/sluice"
@@ -113,5 +114,34 @@ func TestDescriptorValues(t *testing.T) {
 	}
 	if n := strings.Count(got, "\n"); n != mostValues+1 {
 		t.Errorf("%d series", n)
+	}
+}
+
+// TestDescriptorsWhileRulesChange counts calls while the rules are replaced.
+func TestDescriptorsWhileRulesChange(t *testing.T) {
+	detailed := ofUser("user", 1<<30, policy.DescriptorEntry{Key: "user"})
+	detailed.Match.Descriptor.Detailed = true
+	m, d, call := descriptorMetrics(t, detailed)
+	p, err := policy.New(policy.Options{Rules: []policy.Rule{detailed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	for i := range 4 {
+		calls.Go(func() {
+			rate := sluice.PerMinute(int64(100 + i))
+			for j := range 200 {
+				entries := []policy.Entry{{Key: "user", Value: fmt.Sprint(i, j%20)}}
+				call(policy.DescriptorRequest{Entries: entries}, policy.DescriptorRequest{Entries: entries, Limit: &rate})
+			}
+		})
+	}
+	for range 20 {
+		d.SetRules(nil)
+		d.SetRules(p.Rules())
+	}
+	calls.Wait()
+	if got := scraped(m, "sluice_descriptor_hits_total"); got == "" {
+		t.Error("nothing was counted")
 	}
 }
