@@ -122,10 +122,13 @@ func (s *Server) Drain() {}
 // Shutdown makes all sessions leave. It returns when they have ended, or when the context has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	none := make(chan struct{})
-	if len(s.sessions) == 0 {
+	none := s.none // of another call
+	switch {
+	case len(s.sessions) == 0:
+		none = make(chan struct{})
 		close(none)
-	} else {
+	case none == nil:
+		none = make(chan struct{})
 		s.none = none
 	}
 	if !s.leaving {
