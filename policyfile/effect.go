@@ -165,6 +165,7 @@ func (f *File) Warnings() Errors {
 	f.warnRules(s)
 	f.warnListener(s)
 	f.warnGateways(s)
+	f.warnRedisClients(s)
 	for i := range f.Classes {
 		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))
 	}

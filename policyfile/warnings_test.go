@@ -61,3 +61,17 @@ func TestGatewayWarnings(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Clients of Redis cannot hold leases.
+func TestRedisClientWarnings(t *testing.T) {
+	const begin = "version: 1\nlisten: {proxy: off, resp: '127.0.0.1:6380'}\nrules:\n  - name: a\n    key: client_ip\n"
+	const leases = ": is a concurrency limit, and SLUICE.CHECK at listen.resp releases each lease after the decision; have programs call /v1/acquire of the decision API for this rule, or accept it"
+	for text, want := range map[string]string{
+		"    limit: {algorithm: token_bucket, rate: 5/s}\n":                                               "",
+		"    limit: {algorithm: concurrency, max: 5}\n":                                                   "x.yaml:6:5: rules[0].limit" + leases,
+		"    limits: [{algorithm: token_bucket, rate: 5/s}, {algorithm: concurrency, max: 5, name: b}]\n": "x.yaml:6:52: rules[0].limits[1]" + leases,
+	} {
+		checkWarnings(t, begin+text, want)
+		checkWarnings(t, strings.Replace(begin, "resp: '127.0.0.1:6380'", "resp: off", 1)+text, "")
+	}
+}
