@@ -25,6 +25,7 @@ const (
 	authName   = "/auth"
 	nginxAlone = "nginx without a limit"
 	nginxLimit = "nginx, limit_req"
+	nginxBare  = "nginx, auth_request, bare handler"
 	nginxAuth  = "nginx, auth_request, sluice"
 	nginxLua   = "nginx, Lua, sluice"
 )
@@ -32,6 +33,7 @@ const (
 // The names of the other servers.
 const (
 	bareServer = "bareapi"
+	bareAuth   = "bareauth" // a bare handler that lets everything pass
 	authServer = "auth"
 )
 
@@ -50,6 +52,7 @@ func authRows() []row {
 		{authDoor, authName, authServer, nil, 1, overHTTP(nginxCall)},
 		{authDoor, nginxAlone, nginxAlone, nil, 0, overHTTP(plainCall)},
 		{authDoor, nginxLimit, nginxLimit, nil, 1, overHTTP(plainCall)},
+		{authDoor, nginxBare, nginxBare, []string{bareAuth}, 0, overHTTP(plainCall)},
 		{authDoor, nginxAuth, nginxAuth, []string{authServer}, 1, overHTTP(plainCall)},
 		{authDoor, nginxLua, nginxLua, []string{authServer}, 1, overHTTP(plainCall)},
 	}
@@ -73,8 +76,10 @@ func (b *bench) startAuth(sluice string) error {
 	if err := process.Build(bare, "github.com/sluicehq/sluice/checks/cmd/bareapi"); err != nil {
 		return err
 	}
-	if err := b.launch(bareServer, func(address string) (string, []string, error) { return bare, []string{address}, nil }); err != nil {
-		return err
+	for _, name := range []string{bareServer, bareAuth} {
+		if err := b.launch(name, func(address string) (string, []string, error) { return bare, []string{address}, nil }); err != nil {
+			return err
+		}
 	}
 	err := b.launch(authServer, func(address string) (string, []string, error) {
 		file := filepath.Join(b.work, authServer+".yaml")
@@ -83,7 +88,7 @@ func (b *bench) startAuth(sluice string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{nginxAlone, nginxLimit, nginxAuth, nginxLua} {
+	for _, name := range []string{nginxAlone, nginxLimit, nginxBare, nginxAuth, nginxLua} {
 		if err := b.launch(name, func(address string) (string, []string, error) { return b.nginx(name, address) }); err != nil {
 			return err
 		}
@@ -110,7 +115,11 @@ func (b *bench) nginx(name, address string) (program string, args []string, err 
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", nil, err
 	}
-	_, auth, err := net.SplitHostPort(b.servers[authServer].Address)
+	behind := authServer
+	if name == nginxBare {
+		behind = bareAuth
+	}
+	_, auth, err := net.SplitHostPort(b.servers[behind].Address)
 	if err != nil {
 		return "", nil, err
 	}
