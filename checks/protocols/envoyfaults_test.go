@@ -60,6 +60,7 @@ func (e *envoy) codesOf(key string, callers, each int, deadline time.Duration) m
 // TestStoreFaults stops Redis under load. Each call is answered before its deadline, as the rule says: where the server gives up
 // before the caller, and where only the deadline of the call ends the wait.
 func TestStoreFaults(t *testing.T) {
+	t.Parallel()
 	const ok, over = ratelimitpb.RateLimitResponse_OK, ratelimitpb.RateLimitResponse_OVER_LIMIT
 	for name, deadlines := range map[string][2]string{
 		"the server gives up first": {"50ms", "2s"},
