@@ -96,9 +96,9 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A client that sends commands and never reads makes the server hold a bounded amount, and stop.
+// A client that sends commands and never reads makes the server hold a bounded amount, and stop. The test is not
+// parallel, because it measures the heap.
 func TestClientNeverReads(t *testing.T) {
-	t.Parallel()
 	s := serve(t, noRules, func(o *Options) { o.Write = 100 * time.Millisecond })
 	to := s.dial()
 	echo := []byte(encode("ECHO", strings.Repeat("x", 50_000)))
