@@ -199,13 +199,14 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 	var conn *upstreamConn
 	var err error
 	if t, ok := p.o.Transport.(*Transport); ok {
-		res, conn, err = t.carry(out, &a.interim)
+		res, conn, err = t.carry(out, &a.interim) //nolint:bodyclose // deliver closes it
 	} else {
-		res, err = p.o.Transport.RoundTrip(out.WithContext(httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
-			Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
-				return a.interim.pass(status, http.Header(header))
-			},
-		})))
+		res, err = p.o.Transport.RoundTrip(out.WithContext( //nolint:bodyclose // deliver closes it
+			httptrace.WithClientTrace(out.Context(), &httptrace.ClientTrace{
+				Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+					return a.interim.pass(status, http.Header(header))
+				},
+			})))
 	}
 	p.deliver(out.Context(), a, out, res, conn, err)
 }
