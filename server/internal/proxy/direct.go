@@ -73,7 +73,7 @@ func (t *Transport) exchange(ctx context.Context, r *http.Request, address strin
 			}
 		}
 		if err == nil {
-			res, err = d.answer(r, to) //nolint:bodyclose // whoever gets it closes it
+			res, err = d.answer(r, to) //nolint:bodyclose // the caller of exchange closes it
 		}
 		if err == nil {
 			conn := d.conn // d may be kept

@@ -71,7 +71,7 @@ func (l *load) client(number int, began time.Time, r *result) error {
 		if l.rate == 0 {
 			due = now
 		} else if wait := due.Sub(now); wait > 0 {
-			time.Sleep(wait)
+			time.Sleep(wait) //nolint:forbidigo // the load has a real rate
 		}
 		if due.Sub(began) >= l.length {
 			return nil
