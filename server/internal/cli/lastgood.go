@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -62,8 +63,33 @@ func (path lastGood) start(f *policyfile.File, quickStart bool) error {
 	if quickStart {
 		return errors.New("last-good is given, and there is no configuration to keep; give a FILE, or remove it")
 	}
+	if err := path.checkPlace(); err != nil {
+		return err
+	}
 	return path.save(f)
 }
+
+// checkPlace returns an error if a file is there that is no copy, such as the configuration itself: saving would destroy
+// it. An empty file is not worth keeping.
+func (path lastGood) checkPlace() error {
+	file, err := os.Open(string(path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the last good configuration: %w", err)
+	}
+	defer file.Close()
+	begin := make([]byte, len(copyBegin))
+	n, err := io.ReadFull(file, begin)
+	if errors.Is(err, io.EOF) || string(begin[:n]) == copyBegin {
+		return nil
+	}
+	return fmt.Errorf("the last good configuration: %s is another file, which a copy would replace; give last-good a path of its own, or remove the file", path)
+}
+
+// copyBegin is how each copy begins, whatever its version.
+const copyBegin = `{"format":"sluice-configuration-`
 
 // keep saves a configuration that runs, and logs it if that fails.
 func (path lastGood) keep(f *policyfile.File, logger *slog.Logger) {

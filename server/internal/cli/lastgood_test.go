@@ -120,3 +120,29 @@ func TestTheProgramStartsWithItsLastGoodFile(t *testing.T) {
 		t.Errorf("without a file, --last-good gives %v: %s", err, out)
 	}
 }
+
+// A path that holds something else is refused, so that the copy never replaces the configuration.
+func TestTheLastGoodFileReplacesOnlyCopies(t *testing.T) {
+	dir := t.TempDir()
+	for name, x := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"configuration": {"version: 1\nrules: []\n", false},
+		"short":         {"x", false},
+		"empty":         {"", true},
+		"copy":          {`{"format":"sluice-configuration-1",`, true},
+		"later copy":    {`{"format":"sluice-configuration-2",`, true},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := lastGood(path).checkPlace(); (err == nil) != x.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := lastGood(filepath.Join(dir, "none")).checkPlace(); err != nil {
+		t.Error(err)
+	}
+}
