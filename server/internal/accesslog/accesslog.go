@@ -37,6 +37,8 @@ type Log struct {
 	lost atomic.Uint64
 	now  func() time.Time
 
+	patience time.Duration // how long Close waits for the output
+
 	mu      sync.Mutex
 	pending []byte
 	lines   uint64 // in pending
@@ -56,7 +58,7 @@ const (
 
 // New returns a log that writes until it is closed.
 func New(o Options) *Log {
-	l := &Log{o: o, now: time.Now, wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{})}
+	l := &Log{o: o, now: time.Now, patience: time.Second, wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{})}
 	go l.run()
 	return l
 }
@@ -141,8 +143,9 @@ func (l *Log) run() {
 	}
 }
 
-// Close writes what was collected. Later decisions are not logged.
-func (l *Log) Close() {
+// Close writes what was collected. Later decisions are not logged. It reports whether the output took the lines within a
+// second: the reader of a pipe may have stopped reading, and then a write never ends.
+func (l *Log) Close() bool {
 	l.mu.Lock()
 	again := l.closed
 	l.closed = true
@@ -150,5 +153,12 @@ func (l *Log) Close() {
 	if !again {
 		close(l.end)
 	}
-	<-l.ended
+	limit := time.NewTimer(l.patience)
+	defer limit.Stop()
+	select {
+	case <-l.ended:
+		return true
+	case <-limit.C:
+		return false
+	}
 }

@@ -75,7 +75,7 @@ func newScene(t *testing.T, change func(*Options, *output)) *scene {
 	}
 	s.Log = New(o)
 	s.now = func() time.Time { return time.Date(2026, 11, 22, 10, 0, 0, 123456000, time.UTC) }
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { s.Close() })
 	return s
 }
 
@@ -209,5 +209,21 @@ func TestSample(t *testing.T) {
 	s.Close()
 	if got := strings.Count(s.out.text.String(), "\n"); got < decisions/20 || got > decisions/5 {
 		t.Errorf("%d of %d decisions are logged", got, decisions)
+	}
+}
+
+// The reader of a pipe takes nothing. The program can stop nevertheless.
+func TestCloseDoesNotWaitForAnOutputThatBlocks(t *testing.T) {
+	out := &output{block: make(chan struct{})}
+	l := New(Options{Out: out, Sample: 1})
+	l.patience = time.Millisecond
+	l.add([]byte("a line\n"))
+	if l.Close() {
+		t.Error("the output blocks, and all is written")
+	}
+	close(out.block)
+	l.patience = time.Minute
+	if !l.Close() || out.text.String() != "a line\n" {
+		t.Errorf("the output goes on, and has %q", out.text.String())
 	}
 }

@@ -43,8 +43,9 @@ func (a *App) clientIP(r *http.Request) netip.Addr {
 
 // closeAccessLog writes what is left, and closes the file.
 func (a *App) closeAccessLog() {
-	if a.engine != nil && a.engine.access != nil {
-		a.engine.access.Close()
+	if a.engine != nil && a.engine.access != nil && !a.engine.access.Close() {
+		a.logger.Error("the access log was not written to its end, because its reader takes nothing")
+		return // the file is in use
 	}
 	if a.accessFile != nil {
 		_ = a.accessFile.Close() // each line was written at once
