@@ -57,13 +57,30 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		return nil, err
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(o.Failed))
+	spans := sdktrace.NewSpanLimits()
+	spans.AttributeValueLengthLimit = mostText
 	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithRawSpanLimits(spans),
 		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(10*time.Second)),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Sample))),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "sluice"), attribute.String("service.version", o.Version))),
 	)
 	return &Tracer{o: o, provider: provider, tracer: provider.Tracer("github.com/sluicehq/sluice")}, nil
+}
+
+// mostText bounds a text that a client chose: many spans wait in the queue.
+const mostText = 1024
+
+// nameOf returns the name of a span: the method, or HTTP for a method that a client made up.
+func nameOf(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	default:
+		return "HTTP"
+	}
 }
 
 // Close sends the spans that are left, until the context ends.
@@ -82,7 +99,7 @@ func (t *Tracer) Wrap(next http.Handler) http.Handler {
 		} else if theirs.IsValid() {
 			options = append(options, trace.WithLinks(trace.Link{SpanContext: theirs}))
 		}
-		ctx, span := t.tracer.Start(ctx, r.Method, options...)
+		ctx, span := t.tracer.Start(ctx, nameOf(r.Method), options...)
 		defer span.End()
 		if span.IsRecording() {
 			span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("url.path", r.URL.EscapedPath()),
