@@ -181,10 +181,13 @@ func (k *keptAnswer) Write(p []byte) (int, error) {
 	return k.ResponseWriter.Write(p)
 }
 
-// replayKey returns the key of a call: callers with other tokens, and other calls, have other keys.
+// replayKey returns the key of a call: callers with other tokens or certificates, and other calls, have other keys.
 func replayKey(r *http.Request, key string) digest {
-	h := sha256.New()
-	for _, part := range []string{r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), key} {
+	h, certificate := sha256.New(), ""
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		certificate = r.TLS.PeerCertificates[0].Subject.String() // it stays when the certificate is renewed
+	}
+	for _, part := range []string{r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), certificate, key} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return digest(h.Sum(nil))

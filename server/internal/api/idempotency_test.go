@@ -2,9 +2,14 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,5 +209,21 @@ func TestReplaysAreBounded(t *testing.T) {
 	now = now.Add(replaysLast)
 	if !add("even more", 0) || s.bytes != replayBytes {
 		t.Errorf("%d bytes are counted", s.bytes)
+	}
+}
+
+// Callers that prove their identities by certificates do not get each other's answers.
+func TestIdempotencyKeysBelongToACertificate(t *testing.T) {
+	of := func(name string, serial int64) digest {
+		r := httptest.NewRequest(http.MethodPost, "/v1/check", nil)
+		cert := &x509.Certificate{Subject: pkix.Name{CommonName: name}, SerialNumber: big.NewInt(serial)}
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
+		return replayKey(r, "k")
+	}
+	if of("a", 1) == of("b", 2) {
+		t.Error("two callers share a key")
+	}
+	if of("a", 1) != of("a", 3) {
+		t.Error("a renewed certificate makes another caller")
 	}
 }
