@@ -131,8 +131,10 @@ func (l *Log) run() {
 		l.lines, l.pending = 0, spare[:0]
 		l.mu.Unlock()
 		if len(text) > 0 {
-			if _, err := l.o.Out.Write(text); err != nil {
-				l.lost.Add(lines)
+			if n, err := l.o.Out.Write(text); err != nil {
+				if n < len(text) {
+					l.lost.Add(lines)
+				}
 				l.o.Failed(err)
 			}
 		}

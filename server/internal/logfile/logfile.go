@@ -18,6 +18,7 @@ type File struct {
 	file *os.File    // nil for a stream
 	info os.FileInfo // of file
 	out  io.Writer
+	torn bool // whether the last write ended within a line, as on a full disk
 }
 
 // The names of streams, in place of a path.
@@ -59,19 +60,41 @@ func (f *File) open() error {
 	return nil
 }
 
-// Write appends lines. It first opens the file again if another one has its name, or none.
+// Write appends lines. It first opens the file again if another one has its name, or none. If that fails, it appends to
+// the earlier file and returns the error, because nobody may find that file any more. After a line that was cut off, a new
+// line begins.
 func (f *File) Write(lines []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file != nil && f.info.Mode().IsRegular() {
-		if now, err := os.Stat(f.path); err != nil || !os.SameFile(now, f.info) {
-			old := f.file
-			if err := f.open(); err == nil {
-				_ = old.Close() // each line was written at once
-			}
+	reopened := f.reopen()
+	if f.torn {
+		if _, err := io.WriteString(f.out, "\n"); err != nil {
+			return 0, err
 		}
+		f.torn = false
 	}
-	return f.out.Write(lines)
+	n, err := f.out.Write(lines)
+	if n > 0 {
+		f.torn = lines[n-1] != '\n'
+	}
+	return n, errors.Join(reopened, err)
+}
+
+// reopen opens the file again if another one has its name, or none.
+func (f *File) reopen() error {
+	if f.file == nil || !f.info.Mode().IsRegular() {
+		return nil
+	}
+	if now, err := os.Stat(f.path); err == nil && os.SameFile(now, f.info) {
+		return nil
+	}
+	old := f.file
+	if err := f.open(); err != nil {
+		return err
+	}
+	f.torn = false
+	_ = old.Close() // each line was written at once
+	return nil
 }
 
 // Close closes the file.

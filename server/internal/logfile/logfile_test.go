@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -74,5 +75,64 @@ func TestFilesThatCannotBe(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A file that cannot be opened again is an error: its lines go where nobody may find them.
+func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "audit.log")
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := f.Write([]byte("a\n")); err == nil || n != 2 {
+		t.Errorf("the folder is gone, and Write returns %d, %v", n, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir+".old", "audit.log")); err != nil || string(text) != "a\n" {
+		t.Errorf("the earlier file has %q, %v", text, err)
+	}
+}
+
+// fullDisk takes some bytes at first.
+type fullDisk struct {
+	free int
+	text strings.Builder
+}
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	if len(p) > d.free {
+		n, _ := d.text.Write(p[:d.free])
+		d.free = 0
+		return n, syscall.ENOSPC
+	}
+	return d.text.Write(p)
+}
+
+// A line that a full disk cut off does not spoil the next one.
+func TestLinesAfterAFullDisk(t *testing.T) {
+	disk := &fullDisk{free: 3}
+	f := &File{out: disk}
+	if n, err := f.Write([]byte("first\n")); n != 3 || err == nil {
+		t.Errorf("the disk is full, and Write returns %d, %v", n, err)
+	}
+	if _, err := f.Write([]byte("no room\n")); err == nil {
+		t.Error("the disk is full, and Write returns no error")
+	}
+	disk.free = 100
+	for _, line := range []string{"second\n", "third\n"} {
+		if n, err := f.Write([]byte(line)); n != len(line) || err != nil {
+			t.Errorf("Write returns %d, %v", n, err)
+		}
+	}
+	if got := disk.text.String(); got != "fir\nsecond\nthird\n" {
+		t.Errorf("the file has %q", got)
 	}
 }
