@@ -148,9 +148,11 @@ func TestSlowAndManyProxiedConnections(t *testing.T) {
 	for range 2 {
 		c := fromPeer(t, r, "127.0.0.1")
 		fmt.Fprint(c, "PROXY TCP4 192.0.2.7 127.0.0.1 5000 80\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
 			t.Fatal(err)
 		}
+		_ = res.Body.Close() // the connection stays open
 		held = append(held, c)
 	}
 	third := func() int {

@@ -63,15 +63,15 @@ func (path lastGood) start(f *policyfile.File, quickStart bool) error {
 	if quickStart {
 		return errors.New("last-good is given, and there is no configuration to keep; give a FILE, or remove it")
 	}
-	if err := path.checkPlace(); err != nil {
+	if err := path.checkTarget(); err != nil {
 		return err
 	}
 	return path.save(f)
 }
 
-// checkPlace returns an error if a file is there that is no copy, such as the configuration itself: saving would destroy
+// checkTarget returns an error if a file is there that is not a copy, such as the configuration itself: saving would destroy
 // it. An empty file is not worth keeping.
-func (path lastGood) checkPlace() error {
+func (path lastGood) checkTarget() error {
 	file, err := os.Open(string(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -138,11 +138,11 @@ func TestTheLastGoodFileReplacesOnlyCopies(t *testing.T) {
 		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := lastGood(path).checkPlace(); (err == nil) != x.ok {
+		if err := lastGood(path).checkTarget(); (err == nil) != x.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := lastGood(filepath.Join(dir, "none")).checkPlace(); err != nil {
+	if err := lastGood(filepath.Join(dir, "none")).checkTarget(); err != nil {
 		t.Error(err)
 	}
 }
