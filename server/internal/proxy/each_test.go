@@ -117,20 +117,25 @@ func whimsical(s *scripted, _ int64, c net.Conn, in *bufio.Reader) {
 				answer = strings.TrimSuffix(answer, text)
 			}
 		}
-		ends, beyond := false, "" // beyond arrives with the end of the answer: later bytes may be taken for an answer
+		ends, beyond := false, "" // beyond arrives with the end of the answer: bytes on their way may be taken for the next answer
 		switch rand.IntN(24) {
 		case 0:
 			answer, ends = answer[:rand.IntN(len(answer)+1)], true
 		case 1:
 			ends = true
 		case 2:
-			beyond = "HTTP/1.1 200 OK\r\nX-Id: stray\r\nContent-Length: 5\r\n\r\nstray"
+			if len(answer) < 2<<10 && !noDirect { // one packet; package http takes some for answers
+				beyond = "HTTP/1.1 200 OK\r\nX-Id: stray\r\nContent-Length: 5\r\n\r\nstray"
+			}
 		case 3:
 			timer := time.NewTimer(time.Duration(rand.IntN(2000)) * time.Microsecond)
 			<-timer.C
 		}
 		for len(answer) > 0 {
 			n := min(len(answer), 1+rand.IntN(20000))
+			if beyond != "" {
+				n = len(answer)
+			}
 			piece := answer[:n]
 			if answer = answer[n:]; answer == "" {
 				piece += beyond
