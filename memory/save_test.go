@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/algo"
 )
 
 // reload saves a store and returns the store that Load makes of it.
@@ -250,6 +252,47 @@ func TestWalkVisitsEachKeyOnce(t *testing.T) {
 				t.Fatalf("%d keys: key %d is missed", n*n/5, k)
 			}
 		}
+	}
+}
+
+// TestSaveWaitsForADecision: a decision that has locked its entry before a save locks the shard is in the
+// save.
+func TestSaveWaitsForADecision(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 1})
+	l := lasting("l", 1000)
+	take(t, s, l, numbered(1), 1)
+	p := s.locate(s.version(l), numbered(1))
+	sh := p.shard
+	e := sh.lookup(&p)
+	decided := algo.State{T: start, V: 7 * e.state.V}
+	if !e.lock(p.tag) {
+		t.Fatal("the entry cannot be locked")
+	}
+	var w walk
+	var err error
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		w.begin(sh)
+		err = w.part()
+	}()
+	for range 1000 {
+		for !sh.frozen.Load() {
+			select {
+			case <-copied:
+				t.Fatal("the save does not wait for a decision")
+			default:
+			}
+		}
+		runtime.Gosched()
+	}
+	e.state = decided
+	e.unlock(p.tag)
+	<-copied
+	if err != nil || len(w.copies) != 1 || w.copies[0].state != decided {
+		t.Errorf("%+v, %v; want the state %+v", w.copies, err, decided)
 	}
 }
 
