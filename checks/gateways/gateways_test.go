@@ -97,7 +97,7 @@ func TestWithoutSluice(t *testing.T) {
 		if a := w.send("127.0.0.2", "GET / HTTP/1.1"); a.status != http.StatusOK {
 			w.Fatalf("%+v", a)
 		}
-		w.sluice.kill()
+		w.sluice.Kill()
 		if a := w.send("127.0.0.2", "GET / HTTP/1.1"); (a.status == http.StatusOK) == g.closed {
 			w.Errorf("%+v", a)
 		}

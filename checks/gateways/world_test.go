@@ -2,7 +2,6 @@ package gateways
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,36 +17,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
-
-// patience is how long tests wait for what must come.
-const patience = 20 * time.Second
 
 // folder has the files under test.
 var folder = filepath.Join("..", "..", "examples", "gateways")
 
-// sluicePath is the path of sluice.
-var sluicePath string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "gateways")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	sluicePath = filepath.Join(dir, "sluice")
-	build := exec.Command("go", "build", "-o", sluicePath, "./cmd/sluice")
-	build.Dir = filepath.Join("..", "..", "server")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building sluice: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { process.Main(m) }
 
 // gateway is how a gateway is started with its file.
 type gateway struct {
@@ -73,57 +50,21 @@ type world struct {
 	at      func(string) string // replaces the ports of the files
 	gateway string              // its address
 	auth    string              // the address of sluice
-	sluice  *process
+	sluice  *process.Process
 	service *service
 }
 
-// process is a program under test.
-type process struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
-	mu    sync.Mutex
-	log   bytes.Buffer
-}
-
-// Write takes the log.
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.Write(b)
-}
-
-func (p *process) logged() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.log.String()
-}
-
-// begin starts a program until the test ends.
-func (w *world) begin(name string, args ...string) *process {
+// begin starts a program until the test ends, and waits until it accepts connections at an address.
+func (w *world) begin(address, name string, args ...string) *process.Process {
 	w.Helper()
-	p := &process{cmd: exec.Command(name, args...), ended: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = w.dir, p, p
-	p.cmd.Env = append(os.Environ(), "HOME="+w.dir, "XDG_DATA_HOME="+w.dir, "XDG_CONFIG_HOME="+w.dir)
-	if err := p.cmd.Start(); err != nil {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = w.dir
+	cmd.Env = append(os.Environ(), "HOME="+w.dir, "XDG_DATA_HOME="+w.dir, "XDG_CONFIG_HOME="+w.dir)
+	p := process.Start(w, cmd)
+	if err := p.Accepts(address); err != nil {
 		w.Fatal(err)
 	}
-	go func() {
-		defer close(p.ended)
-		_ = p.cmd.Wait() // tests end it
-	}()
-	w.Cleanup(func() {
-		p.kill()
-		if w.Failed() {
-			w.Logf("%s:\n%s", filepath.Base(name), p.logged())
-		}
-	})
 	return p
-}
-
-// kill ends a program at once.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.ended
 }
 
 // newWorld starts a service, a sluice and a gateway. The argument change may change the files.
@@ -146,9 +87,8 @@ func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 		return replace.Replace(text)
 	}
 	w.gateway, w.auth = "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[0]
-	w.sluice = w.begin(sluicePath, "serve", w.file("sluice.yaml", nil))
+	w.sluice = w.begin(w.auth, process.Program(), "serve", w.file("sluice.yaml", nil))
 	g.start(w)
-	w.listens(w.auth, w.sluice)
 	return w
 }
 
@@ -183,39 +123,13 @@ func (w *world) nginx(name string) {
 	if name == "nginx-lua.conf" {
 		w.file("sluice.lua", nil)
 	}
-	p := w.begin("nginx", "-p", w.dir, "-c", path, "-e", "stderr", "-g", "daemon off; master_process off; pid "+filepath.Join(w.dir, "nginx.pid")+";")
-	w.listens(w.gateway, p)
+	w.begin(w.gateway, "nginx", "-p", w.dir, "-c", path, "-e", "stderr", "-g", "daemon off; master_process off; pid "+filepath.Join(w.dir, "nginx.pid")+";")
 }
 
 // caddy starts Caddy.
 func (w *world) caddy() {
 	w.Helper()
-	p := w.begin("caddy", "run", "--adapter", "caddyfile", "--config", w.file("Caddyfile", nil))
-	w.listens(w.gateway, p)
-}
-
-// listens waits until a program accepts connections.
-func (w *world) listens(addr string, p *process) {
-	w.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
-	defer cancel()
-	for {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", addr)
-		if err == nil {
-			_ = c.Close() // it was only a try
-			return
-		}
-		select {
-		case <-p.ended:
-			w.Fatalf("%s ended:\n%s", p.cmd.Path, p.logged())
-		case <-ctx.Done():
-			w.Fatalf("%s does not listen: %v\n%s", p.cmd.Path, err, p.logged())
-		case <-tick.C:
-		}
-	}
+	w.begin(w.gateway, "caddy", "run", "--adapter", "caddyfile", "--config", w.file("Caddyfile", nil))
 }
 
 // service records the requests that reach it.
@@ -268,7 +182,7 @@ func (w *world) send(client, text string) answer {
 		head += "\nHost: www.example.com"
 	}
 	head += "\nConnection: close\n\n"
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), process.Patience)
 	defer cancel()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
 	c, err := d.DialContext(ctx, "tcp", w.gateway)
@@ -276,7 +190,7 @@ func (w *world) send(client, text string) answer {
 		w.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(process.Patience)); err != nil {
 		w.Fatal(err)
 	}
 	if _, err := io.WriteString(c, strings.ReplaceAll(head, "\n", "\r\n")+body); err != nil {

@@ -22,6 +22,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sluicehq/sluice/checks/process"
 )
 
 const forEnvoy = `listen: {proxy: 'off', api: 'off', admin: 'off', grpc: '127.0.0.1:0'}
@@ -53,9 +55,9 @@ type envoy struct {
 	limits ratelimitpb.RateLimitServiceClient
 }
 
-func dialEnvoy(tb testing.TB, s *server) *envoy {
+func dialEnvoy(tb testing.TB, s *process.Sluice) *envoy {
 	tb.Helper()
-	conn, err := grpc.NewClient(s.address(tb, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(s.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func one(key, value string) *commonpb.RateLimitDescriptor {
 // answer makes a call, and returns its answer.
 func (e *envoy) answer(q *ratelimitpb.RateLimitRequest) *ratelimitpb.RateLimitResponse {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.Context(), patience)
+	ctx, cancel := context.WithTimeout(e.Context(), process.Patience)
 	defer cancel()
 	v, err := e.limits.ShouldRateLimit(ctx, q)
 	if err != nil {
@@ -103,7 +105,7 @@ func (e *envoy) wants(name string, q *ratelimitpb.RateLimitRequest, text string)
 // generates.
 func TestRateLimitService(t *testing.T) {
 	t.Parallel()
-	e := dialEnvoy(t, serve(t, forEnvoy, 1))
+	e := dialEnvoy(t, serve(t, forEnvoy))
 	const perUser = `current_limit {requests_per_unit: 10 unit: DAY name: "users"}`
 	user := func(change func(*commonpb.RateLimitDescriptor)) *commonpb.RateLimitDescriptor {
 		d := one("user", "a")
@@ -153,7 +155,7 @@ func TestRateLimitService(t *testing.T) {
 // TestRateLimitServiceMultiplies checks the fields that the generated code lacks, unit_multiplier of both messages.
 func TestRateLimitServiceMultiplies(t *testing.T) {
 	t.Parallel()
-	e := dialEnvoy(t, serve(t, forEnvoy, 1))
+	e := dialEnvoy(t, serve(t, forEnvoy))
 	// field 1 of a UInt32Value, as the field of that number
 	multiplier := func(field protowire.Number, n uint64) []byte {
 		return protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), n))
@@ -202,7 +204,7 @@ func TestRateLimitServiceMultiplies(t *testing.T) {
 // TestRateLimitServiceExplains checks the headers, the body and the metadata of answers.
 func TestRateLimitServiceExplains(t *testing.T) {
 	t.Parallel()
-	e := dialEnvoy(t, serve(t, forEnvoy, 1))
+	e := dialEnvoy(t, serve(t, forEnvoy))
 	headers := func(v *ratelimitpb.RateLimitResponse) string {
 		var all []string
 		for _, h := range v.GetResponseHeadersToAdd() {
@@ -241,7 +243,7 @@ func TestRateLimitServiceExplains(t *testing.T) {
 // TestRateLimitServiceDrains checks that a server that stops says so first, and that no call fails that it has taken.
 func TestRateLimitServiceDrains(t *testing.T) {
 	t.Parallel()
-	s := serve(t, forEnvoy, 1)
+	s := serve(t, forEnvoy)
 	e := dialEnvoy(t, s)
 	watch, err := healthpb.NewHealthClient(e.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
 	if err != nil {
@@ -274,7 +276,7 @@ func TestRateLimitServiceDrains(t *testing.T) {
 		}()
 	}
 	<-calls
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if got := next() + " " + next(); got != "NOT_SERVING Unavailable" {
@@ -287,8 +289,8 @@ func TestRateLimitServiceDrains(t *testing.T) {
 		}
 	}
 	select {
-	case <-s.ended:
-	case <-time.After(patience):
+	case <-s.Ended():
+	case <-time.After(process.Patience):
 		t.Error("the server does not end")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -69,13 +71,13 @@ func TestStoreFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := redistest.Start(t)
-			e := dialEnvoy(t, serve(t, withRedis(redis.Addr(), deadlines[0]), 1))
+			e := dialEnvoy(t, serve(t, withRedis(redis.Addr(), deadlines[0])))
 			limit, err := time.ParseDuration(deadlines[1])
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, key := range []string{"lenient", "strict"} {
-				if got := e.codesOf(key, 4, 2, patience); got["OK"] != 8 {
+				if got := e.codesOf(key, 4, 2, process.Patience); got["OK"] != 8 {
 					t.Fatalf("%s, before: %v", key, got)
 				}
 			}

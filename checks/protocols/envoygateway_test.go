@@ -19,6 +19,8 @@ import (
 	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/sluicehq/sluice/checks/process"
 )
 
 // gateway does what Envoy does with requests: it reports them to external authorization, or makes a descriptor of the client's
@@ -36,7 +38,7 @@ type gateway struct {
 }
 
 // newGateway starts a gateway in front of a service. It reports requests, or with descriptors calls the rate limit service.
-func newGateway(tb testing.TB, s *server, descriptors, raw bool) *gateway {
+func newGateway(tb testing.TB, s *process.Sluice, descriptors, raw bool) *gateway {
 	tb.Helper()
 	g := &gateway{TB: tb, envoy: dialEnvoy(tb, s), raw: raw}
 	g.auth = authpb.NewAuthorizationClient(g.conn)
@@ -88,7 +90,7 @@ func (g *gateway) report(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	n, _ := strconv.ParseUint(port, 10, 16)
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), process.Patience)
 	defer cancel()
 	v, err := g.auth.Check(ctx, &authpb.CheckRequest{Attributes: &authpb.AttributeContext{
 		Source: &authpb.AttributeContext_Peer{Address: &corepb.Address{Address: &corepb.Address_SocketAddress{
@@ -161,13 +163,13 @@ type reply struct {
 // send sends the text of a request from an address, and returns the answer.
 func (g *gateway) send(client, text string) reply {
 	g.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}, Timeout: patience}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}, Timeout: process.Patience}
 	c, err := d.DialContext(g.Context(), "tcp", g.front.Listener.Addr().String())
 	if err != nil {
 		g.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(process.Patience)); err != nil {
 		g.Fatal(err)
 	}
 	if !strings.Contains(text, "\nHost:") {
@@ -207,7 +209,7 @@ rules:
 // TestEnvoyLimitsTraffic sends requests through a gateway that decides by each of Envoy's protocols.
 func TestEnvoyLimitsTraffic(t *testing.T) {
 	t.Parallel()
-	s := serve(t, forGateway, 1)
+	s := serve(t, forGateway)
 	for _, descriptors := range []bool{false, true} {
 		g := newGateway(t, s, descriptors, true)
 		var statuses []int
@@ -238,7 +240,7 @@ func TestEnvoyAttacks(t *testing.T) {
 	for _, raw := range []bool{true, false} {
 		t.Run(fmt.Sprintf("raw headers %t", raw), func(t *testing.T) {
 			t.Parallel()
-			g := newGateway(t, serve(t, forGateway, 1), false, raw)
+			g := newGateway(t, serve(t, forGateway), false, raw)
 			for range 3 {
 				g.send("127.0.0.2", "POST /login HTTP/1.1\nContent-Length: 0")
 			}

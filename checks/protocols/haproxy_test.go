@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -26,8 +27,7 @@ type proxied struct {
 	dir     string
 	url     string
 	agent   string // where Sluice listens for HAProxy
-	sluice  *server
-	log     *log
+	sluice  *process.Sluice
 	seen    atomic.Int64 // requests at the service
 	limited *http.Client
 }
@@ -35,7 +35,7 @@ type proxied struct {
 // startProxied starts the programs with the files of the example, on free ports. change may change the file of each name.
 func startProxied(t *testing.T, change func(name, text string) string) *proxied {
 	t.Helper()
-	p := &proxied{t: t, dir: t.TempDir(), log: &log{}, limited: &http.Client{Timeout: patience, Transport: client()}}
+	p := &proxied{t: t, dir: t.TempDir(), limited: &http.Client{Timeout: process.Patience, Transport: client()}}
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.seen.Add(1)
 		fmt.Fprintf(w, "served marked=%q", r.Header["Sluice-Marked"])
@@ -64,22 +64,16 @@ func startProxied(t *testing.T, change func(name, text string) string) *proxied 
 			t.Fatal(err)
 		}
 	}
-	p.sluice = serveFile(t, filepath.Join(p.dir, "sluice.yaml"), 1)
-	haproxy := exec.Command("haproxy", "-db", "-f", "haproxy.cfg")
-	haproxy.Dir = p.dir
-	haproxy.Stdout, haproxy.Stderr = p.log, p.log
-	if err := haproxy.Start(); err != nil {
+	p.sluice = serveFile(t, filepath.Join(p.dir, "sluice.yaml"))
+	path, err := process.Find("haproxy", "haproxy")
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.limited.CloseIdleConnections()
-		_ = haproxy.Process.Kill()
-		_ = haproxy.Wait() // it was killed
-		if t.Failed() {
-			t.Logf("HAProxy's log:\n%s", p.log)
-		}
-	})
-	p.eventually("HAProxy's readiness", func() bool { return p.status("/") == http.StatusOK })
+	haproxy := exec.Command(path, "-db", "-f", "haproxy.cfg")
+	haproxy.Dir = p.dir
+	process.Start(t, haproxy)
+	t.Cleanup(p.limited.CloseIdleConnections)
+	process.Eventually(t, "HAProxy's readiness", func() bool { return p.status("/") == http.StatusOK })
 	return p
 }
 
@@ -89,23 +83,10 @@ func client() *http.Transport {
 	return &http.Transport{DialContext: d.DialContext, MaxIdleConnsPerHost: 50}
 }
 
-// eventually waits for a condition.
-func (p *proxied) eventually(what string, ok func() bool) {
-	p.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if ok() {
-			return
-		}
-	}
-	p.t.Fatalf("%s did not happen", what)
-}
-
 // get sends a request with headers, which are pairs. The status is 0 without an answer.
 func (p *proxied) get(path string, header ...string) (status int, h http.Header, body string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), process.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, http.NoBody)
 	if err != nil {
@@ -170,7 +151,7 @@ func TestHAProxy(t *testing.T) {
 	if got := p.status("/other", "Cookie", strings.Repeat("c", 13_000)); got != 200 {
 		t.Errorf("a large header: %d", got)
 	}
-	if log := p.sluice.log.String(); !strings.Contains(log, "edge=spoe") || strings.Contains(log, "WARN") {
+	if log := p.sluice.Log(); !strings.Contains(log, "edge=spoe") || strings.Contains(log, "WARN") {
 		t.Errorf("the log:\n%s", log)
 	}
 }
@@ -235,15 +216,15 @@ func TestHAProxyWithoutSluice(t *testing.T) {
 				}
 				return text
 			})
-			p.sluice.kill()
+			p.sluice.Kill()
 			if got := p.status("/other"); got != c.want {
 				t.Errorf("without Sluice: %d, want %d", got, c.want)
 			}
 			if _, h, _ := p.get("/other"); !c.open && h.Get("Retry-After") != "1" {
 				t.Errorf("without Sluice: %v", h)
 			}
-			serveFile(t, filepath.Join(p.dir, "sluice.yaml"), 1)
-			p.eventually("decisions of the new Sluice", func() bool {
+			serveFile(t, filepath.Join(p.dir, "sluice.yaml"))
+			process.Eventually(t, "decisions of the new Sluice", func() bool {
 				_, h, _ := p.get("/api/x")
 				return h.Get("RateLimit") != ""
 			})
@@ -257,7 +238,7 @@ func TestHAProxyWithSilentAgent(t *testing.T) {
 	p := startProxied(t, func(_, text string) string {
 		return strings.NewReplacer("timeout processing 10s", "timeout processing 200ms", "option spop-check\n", "\n", " check inter 50ms", "").Replace(text)
 	})
-	p.sluice.kill()
+	p.sluice.Kill()
 	ln, err := net.Listen("tcp", p.agent)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +257,7 @@ func TestHAProxyWithSilentAgent(t *testing.T) {
 	if got := p.status("/other"); got != 503 {
 		t.Errorf("with a silent agent: %d", got)
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > process.Patience/2 {
 		t.Errorf("an answer took %v", took)
 	}
 }
@@ -310,7 +291,7 @@ func TestHAProxyAttacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(process.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.WriteString(c, request); err != nil {

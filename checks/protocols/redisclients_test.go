@@ -2,7 +2,6 @@ package protocols
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -41,7 +41,10 @@ pipelined 0 0 0 1
 // Clients of several languages connect, authenticate, and get decisions.
 func TestRedisClients(t *testing.T) {
 	t.Parallel()
-	python := python(t)
+	python, err := process.Python("redis", "python3-redis")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		command []string
@@ -52,12 +55,12 @@ func TestRedisClients(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, forRedisClients, 1)
-			host, port, err := net.SplitHostPort(s.address(t, "resp"))
+			s := serve(t, forRedisClients)
+			host, port, err := net.SplitHostPort(s.Address("resp"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), process.Patience)
 			defer cancel()
 			out, err := exec.CommandContext(ctx, c.command[0], append(c.command[1:], host, port, token)...).CombinedOutput()
 			if err != nil || string(out) != want {
@@ -65,21 +68,6 @@ func TestRedisClients(t *testing.T) {
 			}
 		})
 	}
-}
-
-// python returns a Python that has the client for Redis: the system's, or the one in PATH.
-func python(t *testing.T) string {
-	t.Helper()
-	var errs []error
-	for _, name := range []string{"/usr/bin/python3", "python3"} {
-		out, err := exec.Command(name, "-c", "import redis").CombinedOutput()
-		if err == nil {
-			return name
-		}
-		errs = append(errs, fmt.Errorf("%w: %s", err, out))
-	}
-	t.Fatalf("no Python has the client for Redis: run make test, which installs it (Debian: apt-get install python3-redis): %v", errors.Join(errs...))
-	return ""
 }
 
 // replies collects what a client gets.
@@ -111,8 +99,8 @@ func TestGoRedis(t *testing.T) {
 	for _, version := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", version), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, forRedisClients, 1)
-			client := redis.NewClient(&redis.Options{Addr: s.address(t, "resp"), Password: token, Protocol: version, ClientName: "test"})
+			s := serve(t, forRedisClients)
+			client := redis.NewClient(&redis.Options{Addr: s.Address("resp"), Password: token, Protocol: version, ClientName: "test"})
 			defer client.Close()
 			ctx, got := t.Context(), &replies{t: t}
 			throttle := func(args ...any) ([]int64, error) {
@@ -166,7 +154,7 @@ func TestGoRedis(t *testing.T) {
 			if got.String() != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
-			if err := redis.NewClient(&redis.Options{Addr: s.address(t, "resp"), Password: "wrong", Protocol: version}).Ping(ctx).Err(); err == nil || !strings.HasPrefix(err.Error(), "WRONGPASS") {
+			if err := redis.NewClient(&redis.Options{Addr: s.Address("resp"), Password: "wrong", Protocol: version}).Ping(ctx).Err(); err == nil || !strings.HasPrefix(err.Error(), "WRONGPASS") {
 				t.Errorf("a wrong token: %v", err)
 			}
 		})
@@ -178,9 +166,9 @@ func TestRueidis(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("old %v", old), func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, forRedisClients, 1)
+			s := serve(t, forRedisClients)
 			client, err := rueidis.NewClient(rueidis.ClientOption{
-				InitAddress: []string{s.address(t, "resp")}, Password: token, AlwaysRESP2: old, DisableCache: true,
+				InitAddress: []string{s.Address("resp")}, Password: token, AlwaysRESP2: old, DisableCache: true,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -238,7 +226,7 @@ func TestThrottleOverRedis(t *testing.T) {
 	ctx := t.Context()
 	var clients []*redis.Client
 	for range 2 {
-		client := redis.NewClient(&redis.Options{Addr: serve(t, config, 1).address(t, "resp"), Password: token})
+		client := redis.NewClient(&redis.Options{Addr: serve(t, config).Address("resp"), Password: token})
 		t.Cleanup(func() { client.Close() })
 		clients = append(clients, client)
 	}
@@ -274,7 +262,7 @@ func near(got, want []int64) bool {
 		return false
 	}
 	for i := 3; i < 5; i++ {
-		if late := want[i] - got[i]; got[i] != want[i] && (want[i] <= 0 || late < 0 || late > int64(patience/time.Second)) {
+		if late := want[i] - got[i]; got[i] != want[i] && (want[i] <= 0 || late < 0 || late > int64(process.Patience/time.Second)) {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/redisstore"
 )
@@ -88,11 +89,11 @@ func TestAdapterCutUnderLoad(t *testing.T) {
 			if err := p.Cut("evalsha", 7+cuts%50); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "a cut", func() bool { return p.Stats().Cuts > was })
+			process.Eventually(t, "a cut", func() bool { return p.Stats().Cuts > was })
 			if err := p.Pass(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "a reply after a cut", func() bool { return sum(&replied) > answered })
+			process.Eventually(t, "a reply after a cut", func() bool { return sum(&replied) > answered })
 		}
 		stop()
 		callers.Wait()

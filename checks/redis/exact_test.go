@@ -118,7 +118,7 @@ func attemptRound(store *redisstore.Store, round int) (int64, error) {
 func TestExactAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	processes := make([]*process, exactProcesses)
+	processes := make([]*child, exactProcesses)
 	for i := range processes {
 		skew := time.Duration(i-exactProcesses/2) * time.Hour / (exactProcesses / 2)
 		processes[i] = startChild(t, "attempts", "SLUICE_REDIS="+server.Addr(), "SLUICE_SKEW="+skew.String())
@@ -145,8 +145,8 @@ func TestExactAcrossProcesses(t *testing.T) {
 	}
 }
 
-// process is a child of the test.
-type process struct {
+// child is a process of its own that a test has started.
+type child struct {
 	in     io.WriteCloser
 	out    *json.Decoder
 	cmd    *exec.Cmd
@@ -155,9 +155,9 @@ type process struct {
 }
 
 // startChild runs one of children as a process of its own until the test ends.
-func startChild(t *testing.T, name string, env ...string) *process {
+func startChild(t *testing.T, name string, env ...string) *child {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0])}
+	p := &child{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(append(os.Environ(), childEnv+"="+name), env...)
 	p.cmd.Stderr = &p.stderr
 	var err error
@@ -182,7 +182,7 @@ func startChild(t *testing.T, name string, env ...string) *process {
 }
 
 // request sends a line and reads the answer.
-func (p *process) request(line, answer any) error {
+func (p *child) request(line, answer any) error {
 	if _, err := fmt.Fprintln(p.in, line); err != nil {
 		return err
 	}

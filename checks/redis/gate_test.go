@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/checks/adapters"
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
@@ -79,18 +80,6 @@ func fetch(ctx context.Context, s *httptest.Server, path string) (int, string, e
 	return res.StatusCode, string(body), err
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for began := time.Now(); !ok(); <-tick.C {
-		if time.Since(began) > redistest.Soon {
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}
-
 // TestGateDelay: requests to two services wait for their turns in one queue.
 func TestGateDelay(t *testing.T) {
 	t.Parallel()
@@ -154,9 +143,9 @@ func TestGateConcurrency(t *testing.T) {
 			})
 		}
 		for left := int64(requests); left > 0; left-- {
-			eventually(t, "a request for each unit", func() bool { return running.Load() >= min(units, left) })
+			process.Eventually(t, "a request for each unit", func() bool { return running.Load() >= min(units, left) })
 			end <- struct{}{}
-			eventually(t, "the end of a request", func() bool { return handled.Load() == requests-left+1 })
+			process.Eventually(t, "the end of a request", func() bool { return handled.Load() == requests-left+1 })
 		}
 		all.Wait()
 		if most.Load() > units || handled.Load() != requests {

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// A process is one run of a server program.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-}
+	"github.com/sluicehq/sluice/checks/process"
+)
 
 // programEnv names the server's program, if it is not redis-server.
 const programEnv = "SLUICE_REDIS_SERVER"
@@ -41,49 +36,28 @@ func program() (string, error) {
 
 // launch starts a process that writes its output to log. Its environment is the environment of the test,
 // and env.
-func launch(log *os.File, far bool, env []string, name string, args ...string) (*process, error) {
+func launch(log *os.File, far bool, env []string, name string, args ...string) (*process.Process, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	var err error
-	if cmd.SysProcAttr, err = attributes(far); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		// The system ends the child when the thread that started it ends.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // how a server ended is in its log
+	if far {
+		if err := isolate(cmd); err != nil {
+			return nil, err
 		}
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("redistest: cannot start the server: %w", err)
+	}
+	p, err := process.New(cmd, nil)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
 	}
 	return p, nil
 }
 
-// kill ends the process, also a stopped one, and waits for its end.
-func (p *process) kill() error {
-	err := p.cmd.Process.Kill()
-	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("redistest: cannot kill the server: %w", err)
-	}
-	<-p.done
-	return nil
-}
-
 // stop stops the process, and returns when it has stopped.
-func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+func stop(p *process.Process) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("redistest: cannot stop the server: %w", err)
 	}
-	stat := fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid)
+	stat := fmt.Sprintf("/proc/%d/stat", p.PID())
 	return until(context.Background(), "the server to stop", func(context.Context) error {
 		b, err := os.ReadFile(stat)
 		if err != nil {
@@ -97,8 +71,8 @@ func (p *process) stop() error {
 	})
 }
 
-func (p *process) resume() error {
-	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+func resume(p *process.Process) error {
+	if err := p.Signal(syscall.SIGCONT); err != nil {
 		return fmt.Errorf("redistest: cannot resume the server: %w", err)
 	}
 	return nil

@@ -11,7 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/sluicehq/sluice/checks/process"
 )
 
 // A Server is one server process. Its methods are safe for concurrent use.
@@ -26,7 +29,7 @@ type Server struct {
 	trusted *tls.Config // with the option TLS
 
 	mu   sync.Mutex // held while the process changes
-	proc *process
+	proc *process.Process
 }
 
 // Start runs a server until the test ends. A test that fails shows the end of the
@@ -126,17 +129,17 @@ func (s *Server) PID() int {
 	if s.proc == nil {
 		return 0
 	}
-	return s.proc.cmd.Process.Pid
+	return s.proc.PID()
 }
 
 // Pause stops the process (SIGSTOP) and returns when it has stopped. The system
 // goes on accepting connections for it, and nobody answers.
-func (s *Server) Pause() error { return s.signal((*process).stop) }
+func (s *Server) Pause() error { return s.signal(stop) }
 
 // Resume lets a paused process go on (SIGCONT).
-func (s *Server) Resume() error { return s.signal((*process).resume) }
+func (s *Server) Resume() error { return s.signal(resume) }
 
-func (s *Server) signal(send func(*process) error) error {
+func (s *Server) signal(send func(*process.Process) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {
@@ -157,9 +160,10 @@ func (s *Server) kill() error {
 	if s.proc == nil {
 		return nil
 	}
-	if err := s.proc.kill(); err != nil {
-		return err
+	if err := s.proc.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("redistest: cannot kill the server: %w", err)
 	}
+	<-s.proc.Ended()
 	s.proc = nil
 	return nil
 }
@@ -209,10 +213,10 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	if p == nil {
 		return errors.New("redistest: no server runs; call Restart first")
 	}
-	want := strconv.Itoa(p.cmd.Process.Pid)
+	want := strconv.Itoa(p.PID())
 	return until(ctx, "a server to answer at "+s.Addr(), func(ctx context.Context) error {
 		select {
-		case <-p.done:
+		case <-p.Ended():
 			return &finalError{fmt.Errorf("redistest: the server ended; its log ends so:\n%s", s.logEnd())}
 		default:
 		}

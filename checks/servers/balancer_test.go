@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -20,9 +21,9 @@ import (
 // of the PROXY protocol, the other version 2. HAProxy checks the server's health over version 2.
 func balance(t *testing.T, server string) (addresses [2]string) {
 	t.Helper()
-	haproxy, err := exec.LookPath("haproxy")
+	haproxy, err := process.Find("haproxy", "haproxy")
 	if err != nil {
-		haproxy = "/usr/sbin/haproxy"
+		t.Fatal(err)
 	}
 	ports, err := redistest.FreePorts(2)
 	if err != nil {
@@ -38,25 +39,10 @@ func balance(t *testing.T, server string) (addresses [2]string) {
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(haproxy, "-db", "-f", file)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting haproxy: %v (Debian: apt-get install haproxy)", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it runs until then
-		_ = cmd.Wait()
-	})
-	until := time.Now().Add(patience)
+	p := process.Start(t, exec.Command(haproxy, "-db", "-f", file))
 	for _, address := range addresses {
-		for {
-			c, err := net.Dial("tcp", address)
-			if err == nil {
-				_ = c.Close()
-				break
-			}
-			if time.Now().After(until) {
-				t.Fatal("haproxy does not listen")
-			}
+		if err := p.Accepts(address); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return addresses
@@ -65,13 +51,13 @@ func balance(t *testing.T, server string) (addresses [2]string) {
 // from sends a request from an address of this machine, and returns the status.
 func from(t *testing.T, client, address string, header ...string) int {
 	t.Helper()
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(client), 0)), Timeout: patience}
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(client), 0)), Timeout: process.Patience}
 	c, err := d.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(process.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n%s\r\n", strings.Join(append(header, ""), "\r\n"))
@@ -90,7 +76,7 @@ func TestClientsBehindHAProxy(t *testing.T) {
 trusted_proxies: [127.0.0.1/32]
 rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h, burst: 3}}]
 `)
-	addresses := balance(t, strings.TrimPrefix(s.urls["proxy"], "http://"))
+	addresses := balance(t, s.Address("proxy"))
 	for _, client := range []string{"127.0.0.2", "127.0.0.3"} {
 		for i, want := range []int{200, 200, 200, 429, 429} {
 			if got := from(t, client, addresses[i%2], fmt.Sprintf("X-Forwarded-For: 192.0.2.%d", i)); got != want {

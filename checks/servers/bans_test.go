@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -80,8 +81,8 @@ func (s *server) bans(rule string) []banned {
 // sluice runs a command about a server, as an operator does.
 func (s *server) sluice(args ...string) string {
 	s.tb.Helper()
-	cmd := exec.CommandContext(s.tb.Context(), program, args...)
-	cmd.Env = append(os.Environ(), "SLUICE_SERVER="+s.urls["admin"])
+	cmd := exec.CommandContext(s.tb.Context(), process.Program(), args...)
+	cmd.Env = append(os.Environ(), "SLUICE_SERVER="+s.URLs["admin"])
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.tb.Fatalf("sluice %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -163,7 +164,7 @@ func TestBansEscalate(t *testing.T) {
 			if got := a.mustCheck("/escalating", client); got.Reason != "limited" {
 				t.Fatalf("the denial that leads to ban %d: %+v", i+1, got)
 			}
-			eventually(t, "the end of a ban", func() bool { return len(b.bans("escalating")) == 0 })
+			process.Eventually(t, "the end of a ban", func() bool { return len(b.bans("escalating")) == 0 })
 			if took := time.Since(began); took < least {
 				t.Errorf("ban %d lasted for %v, want %v", i+1, took, least)
 			}
@@ -186,7 +187,7 @@ func TestAttemptsDoNotProlongABan(t *testing.T) {
 		const client = "192.0.2.9"
 		banAtOnce(t, a, "/fixed", client)
 		attempts := 0
-		eventually(t, "the end of the ban under attempts", func() bool {
+		process.Eventually(t, "the end of the ban under attempts", func() bool {
 			attempts++
 			return []*server{a, b}[attempts%2].mustCheck("/fixed", client).Allowed
 		})
@@ -213,7 +214,7 @@ func TestAttemptsProlongABanWithProlong(t *testing.T) {
 			}
 			last = time.Now()
 		}
-		eventually(t, "the end of the ban without attempts", func() bool { return len(a.bans("prolonged")) == 0 })
+		process.Eventually(t, "the end of the ban without attempts", func() bool { return len(a.bans("prolonged")) == 0 })
 		if got := a.mustCheck("/prolonged", client); !got.Allowed {
 			t.Errorf("after the ban: %+v", got)
 		}
@@ -223,5 +224,5 @@ func TestAttemptsProlongABanWithProlong(t *testing.T) {
 // banAtOnce runs a client over its limit, for which one denial bans.
 func banAtOnce(t *testing.T, s *server, path, client string) {
 	t.Helper()
-	eventually(t, "a ban", func() bool { return s.mustCheck(path, client).Reason == "banned" })
+	process.Eventually(t, "a ban", func() bool { return s.mustCheck(path, client).Reason == "banned" })
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -91,7 +92,7 @@ func runCommands(t *testing.T, steps []block) int {
 				} else if strings.HasPrefix(command, "sluice") {
 					wait = freed("curl -sf http://127.0.0.1:9090/readyz")
 				}
-				eventually(t, command, func() bool { _, err := sh.output(wait); return err == nil })
+				process.Eventually(t, command, func() bool { _, err := sh.output(wait); return err == nil })
 				continue
 			}
 			want := ""
@@ -101,7 +102,7 @@ func runCommands(t *testing.T, steps []block) int {
 			got, err := sh.output(command)
 			// A server may take a second to notice a change of the store's state.
 			if strings.Contains(command, "readyz") && undated(got) != want {
-				eventually(t, command+" printing "+want, func() bool {
+				process.Eventually(t, command+" printing "+want, func() bool {
 					got, err = sh.output(command)
 					return undated(got) == want
 				})
@@ -149,13 +150,13 @@ type shell struct {
 func (s shell) command(ctx context.Context, text string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", text)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "SLUICE_SERVER="+s.admin)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(process.Program())+":"+os.Getenv("PATH"), "SLUICE_SERVER="+s.admin)
 	return cmd
 }
 
 // output runs a command and returns its output.
 func (s shell) output(text string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), process.Patience)
 	defer cancel()
 	out, err := s.command(ctx, text).Output()
 	return string(out), err

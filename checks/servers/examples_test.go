@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -104,7 +105,7 @@ func (e *example) run(s *step) bool {
 		<-time.After(s.wait)
 		return true
 	case s.message[0] != "":
-		eventually(e.t, "the message", func() bool { return e.services[s.message[0]].received(s.message[1]) })
+		process.Eventually(e.t, "the message", func() bool { return e.services[s.message[0]].received(s.message[1]) })
 		return true
 	case s.figure[0] != "":
 		if got := e.server.figure(s.figure[0]); got != s.figure[1] {
@@ -154,7 +155,7 @@ func (e *example) request(s *step) (status int, problem string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	r, err := http.NewRequestWithContext(context.Background(), s.method, e.server.urls["proxy"], bytes.NewReader(make([]byte, s.body)))
+	r, err := http.NewRequestWithContext(context.Background(), s.method, e.server.URLs["proxy"], bytes.NewReader(make([]byte, s.body)))
 	if err != nil {
 		return 0, err.Error()
 	}

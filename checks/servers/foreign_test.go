@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -51,5 +52,5 @@ rules:
 			t.Errorf("%v was overwritten: %d, %v", key, n, err)
 		}
 	}
-	eventually(t, "the log has the reason", func() bool { return strings.Contains(s.logged(), "holds something else than a state") })
+	process.Eventually(t, "the log has the reason", func() bool { return strings.Contains(s.Log(), "holds something else than a state") })
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -31,7 +32,7 @@ func hybridExample(t *testing.T, r *redistest.Server) string {
 
 // as sends a request of a tenant through the proxy of a server, and reports whether it passed.
 func (s *server) as(tenant, path string) (bool, error) {
-	r, err := http.NewRequest(http.MethodGet, s.urls["proxy"]+path, http.NoBody)
+	r, err := http.NewRequest(http.MethodGet, s.URLs["proxy"]+path, http.NoBody)
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +91,7 @@ func (s *server) number(series string) float64 {
 // how long that took.
 func useAll(t *testing.T, got int, servers ...*server) time.Duration {
 	t.Helper()
-	took := eventually(t, "the use of all units", func() bool {
+	took := process.Eventually(t, "the use of all units", func() bool {
 		got += flood(t, "acme", "/api/orders", 20, servers...)
 		return got >= 300
 	})
@@ -146,7 +147,7 @@ func TestLocalCountWithSynchronisation(t *testing.T) {
 	// After a synchronisation both know what the other one admitted.
 	const of = `{limit="local-count",rule="local-count"}`
 	for _, s := range servers {
-		eventually(t, "the report of what was spent on credit", func() bool {
+		process.Eventually(t, "the report of what was spent on credit", func() bool {
 			return s.number("sluice_hybrid_unreported_units"+of) == 0 && s.number("sluice_hybrid_calls_total"+of) > 0
 		})
 		if got := s.figure("sluice_hybrid_over_units" + of); got != "300" && got != "600" {
@@ -169,7 +170,7 @@ func TestDrainReturnsUnits(t *testing.T) {
 	config := hybridExample(t, r)
 	a, b := serve(t, config), serve(t, config)
 	got := flood(t, "acme", "/api/orders", 120, a)
-	eventually(t, "a grant that is not spent", func() bool {
+	process.Eventually(t, "a grant that is not spent", func() bool {
 		got += flood(t, "acme", "/api/orders", 4, a)
 		return a.number(`sluice_hybrid_unspent_units{limit="per-tenant",rule="per-tenant"}`) > 4
 	})
@@ -194,7 +195,7 @@ func TestReloadKeepsUnits(t *testing.T) {
 		t.Errorf("the reload lost %s units", lost)
 	}
 	useAll(t, got, s)
-	out, err := exec.Command(program, "hybrid", "--server", s.urls["admin"]).CombinedOutput()
+	out, err := exec.Command(process.Program(), "hybrid", "--server", s.URLs["admin"]).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "never more than 300 in each 10m; up to 30 may be left unused\n") {
 		t.Errorf("sluice hybrid prints %s, %v", out, err)
 	}
@@ -211,10 +212,10 @@ func (s *server) reloadWith(dir, config string) {
 	if err := os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte("version: 1\n"+freePorts+patient(config)), 0o600); err != nil {
 		s.tb.Fatal(err)
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+	if err := s.Signal(syscall.SIGHUP); err != nil {
 		s.tb.Fatal(err)
 	}
-	eventually(s.tb, "the reload", func() bool { return s.number(applied) > before })
+	process.Eventually(s.tb, "the reload", func() bool { return s.number(applied) > before })
 }
 
 // A reload may change the terms of a hybrid limit, and make it exact or hybrid: used units stay used, and the units that a
@@ -256,7 +257,7 @@ rules:
 `)
 	flood(t, "acme", "/", 400, s)
 	inHand := func() float64 { return s.number(`sluice_hybrid_unspent_units{limit="hot",rule="hot"}`) }
-	eventually(t, "a large grant", func() bool { flood(t, "acme", "/", 40, s); return inHand() > 20 })
+	process.Eventually(t, "a large grant", func() bool { flood(t, "acme", "/", 40, s); return inHand() > 20 })
 	if err := r.Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -265,14 +266,14 @@ rules:
 			t.Fatalf("request %d without Redis: %t, %v", i+1, ok, err)
 		}
 	}
-	eventually(t, "the end of the grant", func() bool {
+	process.Eventually(t, "the end of the grant", func() bool {
 		_, err := s.as("acme", "/")
 		return err != nil && strings.Contains(err.Error(), "answers 503")
 	})
 	if err := r.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "recovery", func() bool { ok, err := s.as("acme", "/"); return ok && err == nil })
+	process.Eventually(t, "recovery", func() bool { ok, err := s.as("acme", "/"); return ok && err == nil })
 }
 
 // Charges that a hybrid limit took are given back as of an exact limit: here all of them, because no answer has a status

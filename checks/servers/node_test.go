@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -42,12 +43,12 @@ rules:
   - {name: open, match: {path: /open}, key: client_ip, limit: {algorithm: fixed_window, rate: 100/30d}}
 `)
 	for _, client := range append(sick, healthy...) {
-		eventually(t, "a decision of Redis", func() bool { return !s.mustCheck("/open", client).Degraded })
+		process.Eventually(t, "a decision of Redis", func() bool { return !s.mustCheck("/open", client).Degraded })
 	}
 	if err := hung.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a report of the failing node", func() bool {
+	process.Eventually(t, "a report of the failing node", func() bool {
 		var calls sync.WaitGroup
 		for range 12 {
 			calls.Go(func() { _, _ = s.check("/open", sick[0]) })
@@ -76,6 +77,6 @@ rules:
 		t.Fatal(err)
 	}
 	// Without requests: the server probes the node by itself.
-	took := eventually(t, "recovery", func() bool { return s.storeIs("ok") && s.figure("sluice_store_nodes_failing") == "0" })
+	took := process.Eventually(t, "recovery", func() bool { return s.storeIs("ok") && s.figure("sluice_store_nodes_failing") == "0" })
 	t.Logf("recovered %v after the master went on", took)
 }

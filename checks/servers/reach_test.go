@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -212,7 +213,7 @@ func TestSentinels(t *testing.T) {
 	if _, err := sentinels.WaitFailover(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	took := eventually(t, "recovery", func() bool {
+	took := process.Eventually(t, "recovery", func() bool {
 		return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.9").Allowed
 	})
 	t.Logf("recovered %v after the failover", took)
@@ -392,8 +393,8 @@ func TestWarnsOfEviction(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, redistest.Config("maxmemory 100mb", "maxmemory-policy allkeys-lru"))
 	s := serve(t, storeAt(r.Addr()))
-	eventually(t, "a warning", func() bool {
-		log := s.logged()
+	process.Eventually(t, "a warning", func() bool {
+		log := s.Log()
 		return strings.Contains(log, "level=WARN") && strings.Contains(log, "allkeys-lru")
 	})
 }
@@ -409,7 +410,7 @@ func TestWarnsOfEvictionOnOneMaster(t *testing.T) {
 	settings := "upstream: echo\nstore: {redis: {addresses: ['" + c.Nodes[0].Addr() + "'], cluster: true}}\n"
 	want := "the master " + last.Addr() + ": maxmemory-policy is allkeys-lru"
 	s := serve(t, settings+every)
-	eventually(t, "a warning", func() bool { return strings.Contains(s.logged(), want) })
+	process.Eventually(t, "a warning", func() bool { return strings.Contains(s.Log(), want) })
 	if text, err := validate(t, settings+every); err != nil || strings.Count(text, "warning: ") != 1 || !strings.Contains(text, "warning: "+want) {
 		t.Errorf("validate says %v\n%s", err, text)
 	}
@@ -425,7 +426,7 @@ func TestPasswordChanges(t *testing.T) {
 	s := serve(t, fmt.Sprintf("store: {redis: {addresses: ['%s'], user: sluice, password_file: %s}}\n", r.Addr(), file)+every)
 	do(t, r, "ACL", "SETUSER", "sluice", "resetpass", ">second")
 	mends(t, s, r, func() { write(t, file, "second") })
-	if log := s.logged(); strings.Contains(log, "first") || strings.Contains(log, "second") {
+	if log := s.Log(); strings.Contains(log, "first") || strings.Contains(log, "second") {
 		t.Errorf("the log contains a password:\n%s", log)
 	}
 }
@@ -452,11 +453,11 @@ func TestCertificateChanges(t *testing.T) {
 // after something.
 func mends(t *testing.T, s *server, r *redistest.Server, mend func()) {
 	t.Helper()
-	eventually(t, "a decision of the store", func() bool { return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.1").Allowed })
+	process.Eventually(t, "a decision of the store", func() bool { return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.1").Allowed })
 	do(t, r, "CLIENT", "KILL", "TYPE", "normal")
-	eventually(t, "a refusal", func() bool { return s.storeIs("degraded") })
+	process.Eventually(t, "a refusal", func() bool { return s.storeIs("degraded") })
 	mend()
-	eventually(t, "recovery", func() bool { return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.2").Allowed })
+	process.Eventually(t, "recovery", func() bool { return s.storeIs("ok") && s.mustCheck("/bucket", "192.0.2.2").Allowed })
 }
 
 func write(t *testing.T, file, text string) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -40,7 +41,7 @@ func (f *follower) change(config, outcome string) {
 	if err := os.Rename(file+".new", file); err != nil {
 		f.tb.Fatal(err)
 	}
-	eventually(f.tb, "the configuration is "+outcome, func() bool { return count() != before })
+	process.Eventually(f.tb, "the configuration is "+outcome, func() bool { return count() != before })
 }
 
 // left requests one unit of a rule, and returns what remains.

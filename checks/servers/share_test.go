@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -53,7 +54,7 @@ func TestTwoServersShareALimit(t *testing.T) {
 			t.Errorf("%s: 320 requests through two servers: %d were admitted, want 100", path, got)
 		}
 	}
-	a.kill()
+	a.Kill()
 	if got := b.mustCheck("/shared", "192.0.2.1"); got.Allowed || got.Degraded {
 		t.Errorf("after the other server was killed: %+v", got)
 	}
@@ -78,8 +79,8 @@ func TestRedisStandsStill(t *testing.T) {
 	}
 	before := map[*server]string{}
 	for _, s := range []*server{a, b} {
-		eventually(t, "a decision of Redis", func() bool { return decides(s) })
-		eventually(t, "readiness", func() bool {
+		process.Eventually(t, "a decision of Redis", func() bool { return decides(s) })
+		process.Eventually(t, "readiness", func() bool {
 			status, text := s.ready()
 			return status == http.StatusOK && text == "ok\nstore: ok\n"
 		})
@@ -136,11 +137,11 @@ func TestRedisStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*server{a, b} {
-		took := eventually(t, "recovery", func() bool { return s.storeIs("ok") })
+		took := process.Eventually(t, "recovery", func() bool { return s.storeIs("ok") })
 		t.Logf("recovered %v after Redis went on", took)
-		eventually(t, "a decision of Redis", func() bool { return decides(s) })
-		eventually(t, "sluice_store_up", func() bool { return s.figure("sluice_store_up") == "1" })
-		if log := s.logged(); !strings.Contains(log, "the store does not decide") || !strings.Contains(log, "the store decides again") {
+		process.Eventually(t, "a decision of Redis", func() bool { return decides(s) })
+		process.Eventually(t, "sluice_store_up", func() bool { return s.figure("sluice_store_up") == "1" })
+		if log := s.Log(); !strings.Contains(log, "the store does not decide") || !strings.Contains(log, "the store decides again") {
 			t.Errorf("the log has no line of it:\n%s", log)
 		}
 	}
@@ -168,7 +169,7 @@ func TestRedisIsStartedAgain(t *testing.T) {
 	b := serve(t, storeAt(r.Addr()))
 	for _, s := range []*server{a, b} {
 		// There are no requests: the server finds out by itself.
-		eventually(t, "the loss of Redis", func() bool { return s.storeIs("degraded") })
+		process.Eventually(t, "the loss of Redis", func() bool { return s.storeIs("degraded") })
 		if got := s.mustCheck("/open", "192.0.2.1"); !got.Allowed || !got.Degraded {
 			t.Errorf("without Redis: %+v", got)
 		}
@@ -177,10 +178,10 @@ func TestRedisIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, s := range []*server{a, b} {
-		took := eventually(t, "recovery", func() bool { return s.storeIs("ok") })
+		took := process.Eventually(t, "recovery", func() bool { return s.storeIs("ok") })
 		t.Logf("server %d recovered %v after Redis answered", i+1, took)
 		// A client may have further connections that it does not yet know to be lost.
-		eventually(t, "a decision of Redis", func() bool {
+		process.Eventually(t, "a decision of Redis", func() bool {
 			got := s.mustCheck("/open", "192.0.2.1")
 			return got.Allowed && !got.Degraded
 		})

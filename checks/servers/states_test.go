@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 	"github.com/sluicehq/sluice/memory"
 )
@@ -145,7 +146,7 @@ func TestStatesSurviveKills(t *testing.T) {
 		calling.Go(func() { crowdIn(s, stop) })
 		<-time.After(time.Duration(rand.IntN(150)) * time.Millisecond)
 		killed := time.Now()
-		s.kill()
+		s.Kill()
 		close(stop)
 		calling.Wait()
 		savedAt, inSave := savedAt(t, dir)
@@ -157,8 +158,8 @@ func TestStatesSurviveKills(t *testing.T) {
 		}
 
 		s = serveIn(t, dir, savedConfig(dir))
-		if strings.Contains(s.logged(), "refused") {
-			t.Fatalf("round %d: %s", round, s.logged())
+		if strings.Contains(s.Log(), "refused") {
+			t.Fatalf("round %d: %s", round, s.Log())
 		}
 		ages = append(ages, killed.Sub(savedAt))
 		for _, a := range accounts {
@@ -213,7 +214,7 @@ func crowdIn(s *server, stop <-chan struct{}) {
 // killStarting starts the server, and kills it before it listens or soon after that.
 func killStarting(t *testing.T, dir string) {
 	t.Helper()
-	cmd := exec.Command(program, "serve", filepath.Join(dir, "sluice.yaml"))
+	cmd := exec.Command(process.Program(), "serve", filepath.Join(dir, "sluice.yaml"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -262,13 +263,13 @@ func TestRefusedStates(t *testing.T) {
 		if text, err := os.ReadFile(kept[0]); err != nil || string(text) != string(bad) {
 			t.Errorf("%s: the kept file is another one, %v", what, err)
 		}
-		if log := s.logged(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "the saved states are refused") || !strings.Contains(log, what) || !strings.Contains(log, kept[0]) {
+		if log := s.Log(); !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "the saved states are refused") || !strings.Contains(log, what) || !strings.Contains(log, kept[0]) {
 			t.Errorf("%s: the log is %s", what, log)
 		}
 		if s.figure("sluice_state_refused") != "1" {
 			t.Errorf("%s: the metrics do not show it", what)
 		}
-		s.kill()
+		s.Kill()
 		if err := os.Remove(kept[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +315,7 @@ func TestStatesNeedSpace(t *testing.T) {
 	if err := os.Mkdir(file, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a failed save", func() bool {
+	process.Eventually(t, "a failed save", func() bool {
 		s.mustCheck("/window", "192.0.2.1")
 		_, text := s.ready()
 		failed, _ := strconv.Atoi(s.figure(`sluice_state_saves_total{outcome="failed"}`))
@@ -326,7 +327,7 @@ func TestStatesNeedSpace(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a save", func() bool {
+	process.Eventually(t, "a save", func() bool {
 		_, text := s.ready()
 		return !strings.Contains(text, "states: not saved")
 	})

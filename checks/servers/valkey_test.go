@@ -14,7 +14,7 @@ func TestValkey(t *testing.T) {
 	redistest.Valkey(t)
 	s := serve(t, "store: {redis: {addresses: ['"+redistest.Start(t).Addr()+"']}}\n"+every)
 	exercise(t, s)
-	if log := s.logged(); !strings.Contains(log, "valkey ") {
+	if log := s.Log(); !strings.Contains(log, "valkey ") {
 		t.Errorf("the log names no Valkey:\n%s", log)
 	}
 }

@@ -74,8 +74,8 @@ func TestNothingGetsPast(t *testing.T) {
 	}
 	for _, s := range w.services {
 		select {
-		case <-s.sluice.ended:
-			t.Errorf("the sluice before %s ended (%v): %s", s.name, s.sluice.cmd.ProcessState, s.sluice.log)
+		case <-s.sluice.Ended():
+			t.Errorf("the sluice before %s ended with %d:\n%s", s.name, s.sluice.ExitCode(), s.sluice.Log())
 		default:
 		}
 	}

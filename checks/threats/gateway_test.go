@@ -3,15 +3,15 @@ package threats
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
@@ -118,49 +118,23 @@ func (w *world) beginGateway(number int, s *protected) error {
 	case "Caddyfile":
 		command = []string{"caddy", "run", "--adapter", "caddyfile", "--config", file}
 	}
-	if command[0], err = locate(command[0], command[0], "/usr/sbin/"+command[0]); err != nil {
+	if command[0], err = process.Find(command[0], command[0]); err != nil {
 		return err
 	}
-	discard := func(out io.Reader) { _, _ = io.Copy(io.Discard, out) } // until it ends
-	if s.sluice, err = begin(discard, filepath.Join(w.folder, "sluice"), "serve", config); err != nil {
+	if s.sluice, err = process.NewSluice(exec.Command(filepath.Join(w.folder, "sluice"), "serve", config), 1); err != nil {
 		return err
 	}
-	atTheEnd(s.sluice.kill)
-	p, err := begin(discard, command[0], command[1:]...)
+	atTheEnd(s.sluice.Kill)
+	p, err := process.New(exec.Command(command[0], command[1:]...), nil)
 	if err != nil {
 		return err
 	}
-	atTheEnd(p.kill)
+	atTheEnd(p.Kill)
 	s.front = "127.0.0.1:" + ports[0]
-	for _, x := range []struct {
-		addr string
-		*program
-	}{{"127.0.0.1:" + ports[1], s.sluice}, {s.front, p}} {
-		if err := x.accepts(x.addr); err != nil {
-			return err
-		}
+	if err := p.Accepts(s.front); err != nil {
+		return err
 	}
 	return w.exhaustAt(s)
-}
-
-// accepts waits until a program accepts connections.
-func (p *program) accepts(addr string) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(patience)
-	for {
-		c, err := net.Dial("tcp", addr) //nolint:noctx // the loop ends it
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s ended: %s", p.cmd.Path, p.log)
-		case <-late:
-			return fmt.Errorf("%s does not listen: %w: %s", p.cmd.Path, err, p.log)
-		case <-tick.C:
-		}
-	}
 }
 
 // TestNothingGetsPastGateways is TestNothingGetsPast for gateways that let sluice decide, and pass requests on

@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/process"
 )
 
 // Types and flags of frames of HTTP/2.
@@ -20,7 +22,7 @@ const (
 // exchangeH2 sends a request, written as for HTTP/1, over HTTP/2, as literally as that allows. It
 // returns the frames that come back, in words.
 func exchangeH2(addr string, request []byte) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), process.Patience)
 	defer cancel()
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -43,7 +45,7 @@ func exchangeH2(addr string, request []byte) (string, error) {
 	if body != "" {
 		out = h2Frame(out, h2Data, h2EndStream, 1, body)
 	}
-	_ = c.SetDeadline(time.Now().Add(patience)) // a connection that is gone fails below
+	_ = c.SetDeadline(time.Now().Add(process.Patience)) // a connection that is gone fails below
 	if _, err := c.Write(out); err != nil {
 		return "", nil // the other side may have closed the connection
 	}

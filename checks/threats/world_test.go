@@ -1,11 +1,9 @@
 package threats
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -17,14 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
 // overH2 is the end of the names of services behind a sluice that speaks HTTP/2 only.
 const overH2 = " over HTTP/2"
-
-// patience is how long tests wait for what must come.
-const patience = 20 * time.Second
 
 // world is several services, a sluice in front of each, and what reached the services.
 type world struct {
@@ -43,8 +39,8 @@ type protected struct {
 	addr    string // of the service
 	front   string // of the sluice
 	h2      bool   // the sluice speaks HTTP/2 only
-	sluice  *program
-	program *program // nil for the service in this process
+	sluice  *process.Sluice
+	program *process.Process // nil for the service in this process
 }
 
 // attack sends bytes through the sluice.
@@ -103,11 +99,9 @@ func newWorld() (*world, error) {
 	if err := w.startServices(); err != nil {
 		return nil, err
 	}
-	sluice := filepath.Join(folder, "sluice")
-	build := exec.Command("go", "build", "-o", sluice, "./cmd/sluice")
-	build.Dir = filepath.Join("..", "..", "server")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building sluice: %w\n%s", err, out)
+	sluice, err := process.Build(folder)
+	if err != nil {
+		return nil, err
 	}
 	if w.cert, w.key, err = certificate(folder); err != nil {
 		return nil, err
@@ -133,19 +127,19 @@ func (w *world) startServices() error {
 	if err != nil {
 		return err
 	}
-	nginx, err := locate("nginx", "nginx", "/usr/sbin/nginx")
+	nginx, err := process.Find("nginx", "nginx")
 	if err != nil {
 		return err
 	}
-	haproxy, err := locate("haproxy", "haproxy", "/usr/sbin/haproxy")
+	haproxy, err := process.Find("haproxy", "haproxy")
 	if err != nil {
 		return err
 	}
-	node, err := locate("nodejs", "node", "nodejs")
+	node, err := process.Find("nodejs", "node", "nodejs")
 	if err != nil {
 		return err
 	}
-	flask, err := python()
+	flask, err := process.Python("flask", "python3-flask")
 	if err != nil {
 		return err
 	}
@@ -166,11 +160,11 @@ func (w *world) startServices() error {
 		{[]string{"python", "flask", "wsgi"}, []string{flask, filepath.Join("testdata", "services.py"), ports[3], ports[4], ports[5]}},
 	}
 	for _, c := range commands {
-		p, err := begin(w.records.scan, c.args[0], c.args[1:]...)
+		p, err := process.New(exec.Command(c.args[0], c.args[1:]...), w.records.scan)
 		if err != nil {
 			return err
 		}
-		atTheEnd(p.kill)
+		atTheEnd(p.Kill)
 		for _, name := range c.names {
 			w.services = append(w.services, &protected{name: name, server: name, addr: "127.0.0.1:" + ports[len(w.services)], program: p})
 		}
@@ -198,6 +192,16 @@ func (w *world) startServices() error {
 	return nil
 }
 
+// fill copies a file of testdata into a folder, with its words in capitals replaced.
+func fill(folder, name string, words ...string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, name)
+	return path, os.WriteFile(path, []byte(strings.NewReplacer(words...).Replace(string(text))), 0o600)
+}
+
 // protect starts a sluice in front of a service.
 func (w *world) protect(sluice string, s *protected) error {
 	config := filepath.Join(w.folder, strings.ReplaceAll(s.name, "/", "-")+".yaml")
@@ -208,38 +212,20 @@ func (w *world) protect(sluice string, s *protected) error {
 	if err := os.WriteFile(config, []byte(configuration(listen, s.addr)), 0o600); err != nil {
 		return err
 	}
-	listens := make(chan string, 1)
-	p, err := begin(func(out io.Reader) {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if url, ok := strings.CutPrefix(lines.Text(), "proxy "); ok {
-				_, addr, _ := strings.Cut(strings.TrimSpace(url), "://")
-				listens <- addr
-				break
-			}
-		}
-		_, _ = io.Copy(io.Discard, out) // until it ends
-	}, sluice, "serve", config)
-	if err != nil {
-		return err
+	var err error
+	if s.sluice, err = process.NewSluice(exec.Command(sluice, "serve", config), 1); err != nil {
+		return fmt.Errorf("before %s: %w", s.name, err)
 	}
-	atTheEnd(p.kill)
-	s.sluice = p
-	select {
-	case s.front = <-listens:
-		return nil
-	case <-p.ended:
-		return fmt.Errorf("the sluice before %s ended: %s", s.name, p.log)
-	case <-time.After(patience):
-		return fmt.Errorf("the sluice before %s does not listen: %s", s.name, p.log)
-	}
+	atTheEnd(s.sluice.Kill)
+	s.front = s.sluice.Address("proxy")
+	return nil
 }
 
 // sync returns when the service has recorded all earlier requests: it sends a request of its own,
 // and waits for its record.
 func (w *world) sync(s *protected) error {
 	tag := fmt.Sprintf("sync%07d", w.tags.Add(1))
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(process.Patience)
 	defer deadline.Stop()
 	retry := time.NewTicker(50 * time.Millisecond)
 	defer retry.Stop()
@@ -259,7 +245,7 @@ func (w *world) sync(s *protected) error {
 		case <-deadline.C:
 			log := ""
 			if s.program != nil {
-				log = s.program.log.String()
+				log = s.program.Log()
 			}
 			return fmt.Errorf("%s did not record a request: %s", s.name, log)
 		}
@@ -324,7 +310,7 @@ const idle = 300 * time.Millisecond
 // exchange sends bytes over a connection of its own, and returns what comes back until the
 // other side closes the connection or is silent.
 func exchange(addr string, request []byte) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), process.Patience)
 	defer cancel()
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -333,7 +319,7 @@ func exchange(addr string, request []byte) (string, error) {
 	}
 	defer c.Close()
 	// The other side may answer and close the connection before it has read everything.
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(process.Patience))
 	_, _ = c.Write(request)
 	answer := make([]byte, 0, 512)
 	for len(answer) < 1<<20 {

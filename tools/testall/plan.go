@@ -44,6 +44,7 @@ var plain = map[string]string{
 	"checks/laws":                "one goroutine calls the store and the oracle in turn",
 	"checks/linearizable":        "most of the work is the checker of histories; the tests of memory find races",
 	"checks/peers":               "code of other projects",
+	"checks/process":             "a harness; the packages that use it run with the detector",
 	"checks/promises":            "reads the documentation",
 	"checks/protocols":           "the servers and clients under test are other processes",
 	"checks/redistest":           "a harness; the packages that use it run with the detector",

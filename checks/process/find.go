@@ -1,0 +1,32 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+)
+
+// Find returns the path of a program that tests need, by any of its names. The package is Debian's.
+func Find(pkg string, names ...string) (string, error) {
+	for _, name := range names {
+		for _, path := range []string{name, "/usr/sbin/" + name} {
+			if found, err := exec.LookPath(path); err == nil {
+				return found, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s is missing: run make test, which installs it or prints how (Debian: apt-get install %s)", names[0], pkg)
+}
+
+// Python returns the path of a Python that has a module: the system's, or the one in PATH. The package is Debian's.
+func Python(module, pkg string) (string, error) {
+	var errs []error
+	for _, name := range []string{"/usr/bin/python3", "python3"} {
+		out, err := exec.Command(name, "-c", "import "+module).CombinedOutput() //nolint:noctx // it ends by itself
+		if err == nil {
+			return name, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w: %s", name, err, out))
+	}
+	return "", fmt.Errorf("no Python has %s: run make test, which installs it or prints how (Debian: apt-get install %s): %w", module, pkg, errors.Join(errs...))
+}
