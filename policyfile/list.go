@@ -23,11 +23,11 @@ type List struct {
 	// Key lists keys. If the rule's key has several parts, each entry is a list of their values. Default: none.
 	Key [][]string `yaml:"key"`
 	// KeyFile is a file of keys, one per line. Several parts are separated by commas, as CSV. Default: none.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `yaml:"key_file" path:"included"`
 	// ClientIP lists addresses and networks. Default: none.
 	ClientIP []netip.Prefix `yaml:"client_ip"`
 	// ClientIPFile is a file of addresses and networks, one per line. Text after # is a comment. Default: none.
-	ClientIPFile string `yaml:"client_ip_file"`
+	ClientIPFile string `yaml:"client_ip_file" path:"included"`
 }
 
 // build returns a list. Its name in the policy is "Allow" or "Deny".

@@ -83,13 +83,13 @@ func (l Listener) Off() bool { return l.Address == "" }
 // TLS is a listener's certificate.
 type TLS struct {
 	// Cert is the file of the certificate chain, in PEM. Required.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" path:"read"`
 	// Key is the file of the private key, in PEM. Required.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" path:"read"`
 	// MinVersion is the lowest version of TLS that clients may use. Default: 1.2.
 	MinVersion string `yaml:"min_version" oneof:"1.2 1.3"`
 	// ClientCA is a file of authorities, in PEM. Clients must then have a certificate of one of them. Default: none.
-	ClientCA string `yaml:"client_ca"`
+	ClientCA string `yaml:"client_ca" path:"read"`
 }
 
 // RequiresClient reports whether clients need a certificate. It is false for a nil TLS.

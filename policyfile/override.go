@@ -20,7 +20,7 @@ import (
 // the limit named daily. An empty field leaves the rule's own number.
 type Overrides struct {
 	// File is the file of the table. Its path is relative to this file. Default: none.
-	File string `yaml:"file"`
+	File string `yaml:"file" path:"included"`
 	// List holds overrides. Default: none.
 	List []Override `yaml:"list"`
 }

@@ -125,7 +125,7 @@ type WhenLimited struct {
 	// {rule} by the rule's name. Default: a problem document in JSON.
 	Body string `yaml:"body"`
 	// File is a file whose content is the body of the answer. Its path is relative to this file. Default: none.
-	File string `yaml:"file"`
+	File string `yaml:"file" path:"included"`
 	// Upstream is the URL of the service that gets degraded requests. Default: none.
 	Upstream string `yaml:"upstream"`
 	// RequestHeader holds headers to set on degraded or marked requests that are passed on. Sluice removes them

@@ -24,7 +24,7 @@ type Webhook struct {
 	URL string `yaml:"url"`
 	// SecretFile is a file that holds the secret that signs messages. White space around it is
 	// ignored. Give secret_file or secret_env.
-	SecretFile string `yaml:"secret_file"`
+	SecretFile string `yaml:"secret_file" path:"read"`
 	// SecretEnv is the environment variable that holds the secret.
 	SecretEnv string `yaml:"secret_env"`
 	// Rules are the names of the rules whose pressure is watched. Default: all.

@@ -45,7 +45,7 @@ type Admin struct {
 	// Token is the bearer token of these calls. Prefer token_file: a file is easier to protect. Default: none.
 	Token string `yaml:"token"`
 	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
-	TokenFile string `yaml:"token_file"`
+	TokenFile string `yaml:"token_file" path:"read"`
 }
 
 // API protects the listeners api, grpc, json and resp. Without any of these settings they answer programs of this machine
@@ -55,7 +55,7 @@ type API struct {
 	// easier to protect. Default: none.
 	Token string `yaml:"token"`
 	// TokenFile is a file that holds the token. White space around the token is ignored. Default: none.
-	TokenFile string `yaml:"token_file"`
+	TokenFile string `yaml:"token_file" path:"read"`
 	// Open answers everybody who reaches a listener without client_ca, whatever the Host header names. Anybody who reaches it can
 	// then use up the budget of any key. Default: false.
 	Open bool `yaml:"open"`
@@ -73,7 +73,7 @@ type Log struct {
 	// KeySecretFile is a file that holds the secret of the fingerprints of keys, in the log and in
 	// sluice keys. Servers with the same secret have the same fingerprints. White space around it is ignored. Give
 	// key_secret_file, key_secret_env or neither. Default: none, for a random secret that ends with the process.
-	KeySecretFile string `yaml:"key_secret_file"`
+	KeySecretFile string `yaml:"key_secret_file" path:"read"`
 	// KeySecretEnv is the environment variable that holds the secret. Default: none.
 	KeySecretEnv string `yaml:"key_secret_env"`
 }
@@ -82,7 +82,7 @@ type Log struct {
 type AccessLog struct {
 	// File is where each decision becomes a line. It is a path, stdout or stderr. If the file is renamed, the next line begins
 	// a new one. Default: none.
-	File string `yaml:"file"`
+	File string `yaml:"file" path:"written"`
 	// Format is the form of a line: an object of JSON, or the combined format of web servers. Default: json.
 	Format string `yaml:"format" oneof:"json combined"`
 	// Sample is the part of the decisions that is logged, at random. Default: 100%.
@@ -118,7 +118,7 @@ func (t *Tracing) check(s *source) {
 type Audit struct {
 	// File is where each change becomes a line of JSON: bans, resets, reloads, new certificates, starts and stops, and refused
 	// calls. It is a path, stdout or stderr. If the file is renamed, the next line begins a new one. Default: none.
-	File string `yaml:"file"`
+	File string `yaml:"file" path:"written"`
 }
 
 func (l *AccessLog) check(s *source) {

@@ -44,7 +44,7 @@ type MemoryStore struct {
 	WhenFull string `yaml:"when_full" oneof:"share deny"`
 	// File is a file in which states survive a restart of the server. Each server needs its own. It is
 	// secret. A relative path begins at the server's working directory. Default: none, states end with the server.
-	File string `yaml:"file"`
+	File string `yaml:"file" path:"written"`
 	// SaveEvery is how often changed states are saved, 10ms to 1h. A crash loses no more than that. Default: 1s.
 	SaveEvery time.Duration `yaml:"save_every"`
 }
@@ -83,7 +83,7 @@ type RedisStore struct {
 	User string `yaml:"user"`
 	// PasswordFile is a file that holds the password. White space around it is ignored. Give
 	// password_file, password_env or neither. Default: none.
-	PasswordFile string `yaml:"password_file"`
+	PasswordFile string `yaml:"password_file" path:"read"`
 	// PasswordEnv is the environment variable that holds the password. Default: none.
 	PasswordEnv string `yaml:"password_env"`
 	// Database is the number of the database. Default: 0.
@@ -113,7 +113,7 @@ type Sentinel struct {
 	// User is the user for the sentinels themselves. Default: none.
 	User string `yaml:"user"`
 	// PasswordFile is a file that holds the password for the sentinels. Default: none.
-	PasswordFile string `yaml:"password_file"`
+	PasswordFile string `yaml:"password_file" path:"read"`
 	// PasswordEnv is the environment variable that holds this password. Default: none.
 	PasswordEnv string `yaml:"password_env"`
 }
@@ -123,11 +123,11 @@ type RedisTLS struct {
 	// Enabled is true if the server uses TLS. Any other setting of TLS implies it.
 	Enabled bool
 	// CA is a file of certificates, in PEM, to trust instead of the system's. Default: the system's.
-	CA string `yaml:"ca"`
+	CA string `yaml:"ca" path:"read"`
 	// Cert is the file of Sluice's own certificate, in PEM. Give cert and key, or neither. Default: none.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" path:"read"`
 	// Key is the file of the private key of cert, in PEM. Default: none.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" path:"read"`
 	// ServerName is the name to expect in the server's certificate. Default: the host of the address.
 	ServerName string `yaml:"server_name"`
 }
@@ -136,7 +136,7 @@ type RedisTLS struct {
 // more, and all servers that share limits have the same. Give secret_file or secret_env.
 type HashKeys struct {
 	// SecretFile is a file that holds the secret. White space around it is ignored.
-	SecretFile string `yaml:"secret_file"`
+	SecretFile string `yaml:"secret_file" path:"read"`
 	// SecretEnv is the environment variable that holds the secret.
 	SecretEnv string `yaml:"secret_env"`
 }

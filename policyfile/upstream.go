@@ -48,11 +48,11 @@ func (*Upstream) short(list bool) string { return single("url", list) }
 // UpstreamTLS holds the certificates for an https upstream.
 type UpstreamTLS struct {
 	// CA is a file of certificates, in PEM, to trust instead of the system's. Default: the system's.
-	CA string `yaml:"ca"`
+	CA string `yaml:"ca" path:"read"`
 	// Cert is the file of Sluice's own certificate, in PEM. Give cert and key, or neither. Default: none.
-	Cert string `yaml:"cert"`
+	Cert string `yaml:"cert" path:"read"`
 	// Key is the file of the private key of cert, in PEM. Default: none.
-	Key string `yaml:"key"`
+	Key string `yaml:"key" path:"read"`
 	// ServerName is the name to expect in the upstream's certificate. Default: the host of the URL.
 	ServerName string `yaml:"server_name"`
 	// Insecure trusts any certificate. Use it only in tests. Default: false.

@@ -157,6 +157,18 @@ func CheckStates(f *policyfile.File) (string, error) {
 	return fmt.Sprintf("the file of states can be written, and has %d states, saved at %s", report.States, report.SavedAt.UTC().Format(time.RFC3339)), nil
 }
 
+// StateFiles returns the files that a server with this configuration writes beside its file of states.
+func StateFiles(f *policyfile.File) []policyfile.NamedFile {
+	file := f.Store.Memory.File
+	if f.Store.Redis != nil || file == "" {
+		return nil
+	}
+	return []policyfile.NamedFile{
+		{Setting: "the lock of store.memory.file", Path: file + statefile.LockSuffix, Written: true},
+		{Setting: "the next save of store.memory.file", Path: file + statefile.NewSuffix, Written: true},
+	}
+}
+
 // run saves until the context ends. A save that takes longer than the interval delays the next one.
 func (s *states) run(ctx context.Context) {
 	tick := time.NewTicker(s.every)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
@@ -42,7 +41,10 @@ func (path lastGood) save(f *policyfile.File) error {
 	if err != nil {
 		return err
 	}
-	next, err := os.CreateTemp(filepath.Dir(string(path)), filepath.Base(string(path))+".*.new")
+	if err := path.clean(); err != nil {
+		return err
+	}
+	next, err := os.OpenFile(string(path)+newCopy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("the last good configuration cannot be saved: %w", err)
 	}
@@ -57,20 +59,35 @@ func (path lastGood) save(f *policyfile.File) error {
 	return nil
 }
 
-// start saves the configuration of a server that starts. If that fails, the server should not start: it would be
+// newCopy ends the name of a copy that is being written. The name is always the same, so a killed program leaves one such file
+// at most, and the next start removes it.
+const newCopy = ".new"
+
+// clean removes what a killed program has left.
+func (path lastGood) clean() error {
+	if err := os.Remove(string(path) + newCopy); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the last good configuration cannot be saved: %w", err)
+	}
+	return nil
+}
+
+// start saves the configuration of a server that starts, unless it is the copy. If that fails, the server should not start: it would be
 // without a copy when it needs one.
-func (path lastGood) start(f *policyfile.File, quickStart bool) error {
+func (path lastGood) start(f *policyfile.File, quickStart, isCopy bool) error {
 	if quickStart {
 		return errors.New("last-good is given, and there is no configuration to keep; give a FILE, or remove it")
 	}
-	if err := path.checkTarget(); err != nil {
+	if err := errors.Join(path.checkTarget(), (path + newCopy).checkTarget()); err != nil {
 		return err
+	}
+	if isCopy {
+		return path.clean()
 	}
 	return path.save(f)
 }
 
 // checkTarget returns an error if a file is there that is not a copy, such as the configuration itself: saving would destroy
-// it. An empty file is not worth keeping.
+// it. A copy that is cut off is not worth keeping.
 func (path lastGood) checkTarget() error {
 	file, err := os.Open(string(path))
 	switch {
@@ -82,7 +99,7 @@ func (path lastGood) checkTarget() error {
 	defer file.Close()
 	begin := make([]byte, len(copyBegin))
 	n, err := io.ReadFull(file, begin)
-	if errors.Is(err, io.EOF) || string(begin[:n]) == copyBegin {
+	if (err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) && string(begin[:n]) == copyBegin[:n] {
 		return nil
 	}
 	return fmt.Errorf("the last good configuration: %s is another file, which a copy would replace; give last-good a path of its own, or remove the file", path)

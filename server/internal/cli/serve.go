@@ -92,8 +92,8 @@ func newServe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if kept != "" && earlier.refused == nil {
-				if err := kept.start(f, quickStart); err != nil {
+			if kept != "" {
+				if err := kept.start(f, quickStart, earlier.refused != nil); err != nil {
 					a.Close()
 					return err
 				}

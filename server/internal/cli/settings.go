@@ -115,10 +115,23 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if err := s.override(f); err != nil {
+	if err := errors.Join(s.override(f), s.checkWrites(f)); err != nil {
 		return nil, false, err
 	}
 	return f, s.config == "" && folder == "", nil
+}
+
+// checkWrites returns an error if the server would write a file that it also uses for something else.
+func (s *settings) checkWrites(f *policyfile.File) error {
+	others := append(app.StateFiles(f),
+		policyfile.NamedFile{Setting: "the admin token", Path: s.adminTokenFile},
+		policyfile.NamedFile{Setting: "the API token", Path: s.apiTokenFile},
+		policyfile.NamedFile{Setting: "last-good", Path: s.lastGood, Written: true},
+	)
+	if s.lastGood != "" {
+		others = append(others, policyfile.NamedFile{Setting: "the next copy of last-good", Path: s.lastGood + newCopy, Written: true})
+	}
+	return f.CheckWrites(others...)
 }
 
 // override replaces the settings of a file that flags give.

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 
 func newValidate() *cobra.Command {
 	var connect, brief bool
+	var lastGood string
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check configuration files",
@@ -36,7 +39,7 @@ func newValidate() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
-				s := settings{config: name}
+				s := settings{config: name, lastGood: cmp.Or(lastGood, os.Getenv("SLUICE_LAST_GOOD"))}
 				f, _, err := s.load()
 				if err != nil {
 					errs = append(errs, err)
@@ -89,6 +92,7 @@ func newValidate() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the store too")
+	cmd.Flags().StringVar(&lastGood, "last-good", "", "`FILE` that serve keeps a copy in, to check that nothing else uses it")
 	cmd.Flags().BoolVarP(&brief, "brief", "b", false, "do not describe the rules")
 	return cmd
 }

@@ -25,10 +25,10 @@ type File struct {
 	sync func(*os.File) error
 }
 
-// The names of the files beside the file.
+// The ends of the names of files beside the file: its lock, a save that is under way, and files that were set aside.
 const (
-	lockSuffix    = ".lock"
-	newSuffix     = ".new"
+	LockSuffix    = ".lock"
+	NewSuffix     = ".new"
 	refusedSuffix = ".refused-"
 )
 
@@ -43,7 +43,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(path+lockSuffix, os.O_CREATE|os.O_RDWR, mode)
+	lock, err := os.OpenFile(path+LockSuffix, os.O_CREATE|os.O_RDWR, mode)
 	if err != nil {
 		return nil, fmt.Errorf("%w; the server must be able to write in the folder %s", err, filepath.Dir(path))
 	}
@@ -99,7 +99,7 @@ func (f *File) SetAside(now time.Time) (string, error) {
 // Replace makes a new file of what write writes, and puts it at the path in one step. After an error
 // the earlier file is there.
 func (f *File) Replace(write func(io.Writer) error) error {
-	name := f.path + newSuffix
+	name := f.path + NewSuffix
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

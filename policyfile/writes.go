@@ -1,0 +1,183 @@
+package policyfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// NamedFile is a file that a server uses.
+type NamedFile struct {
+	// Setting names the file, such as "audit.file" or "--last-good".
+	Setting string
+	// Path is where the file is. A relative path begins at the working directory. An empty path means no file.
+	Path string
+	// Written is true if the server writes the file.
+	Written bool
+}
+
+// CheckWrites returns an error if the server would write a file that is also another file of this server: a log, the saved
+// states, a certificate, a list, the configuration itself. The argument others has files that the server is given by
+// other means, such as flags. Two paths are the same file if links lead both to it. The streams stdout and stderr, and devices
+// such as /dev/null, may be written by several settings. The error is an Errors.
+func (f *File) CheckWrites(others ...NamedFile) error {
+	all := slices.Concat(f.namedFiles(), others)
+	all = slices.DeleteFunc(all, func(n NamedFile) bool { return n.Path == "" })
+	if !slices.ContainsFunc(all, func(n NamedFile) bool { return n.Written }) {
+		return nil
+	}
+	var targets []target
+	for _, n := range all {
+		targets = append(targets, targetOf(n))
+	}
+	s := f.blank()
+	for i, a := range targets {
+		for _, b := range targets[:i] {
+			if (a.Written || b.Written) && a.Setting != b.Setting && a.same(b) {
+				s.clash(a, b)
+			}
+		}
+	}
+	s.errs.sort(s.name)
+	return s.err()
+}
+
+// clash reports that two settings name one file. The mistake is at a setting that lets the server write it.
+func (s *source) clash(a, b target) {
+	if !a.Written || b.Written && s.has(b.Setting) && !s.has(a.Setting) {
+		a, b = b, a
+	}
+	problem := quote(a.Path) + " is the file of " + b.Setting + " too"
+	remedy := "give each of them a file of its own, because the server writes to it"
+	if !s.has(a.Setting) {
+		s.errs = append(s.errs, &Error{Path: a.Setting, Problem: problem, Suggestion: remedy})
+		return
+	}
+	s.follow(a.Setting, problem, remedy)
+}
+
+// namedFiles returns the files that the settings name, and the configuration itself.
+func (f *File) namedFiles() []NamedFile {
+	w := namer{folder: f.included.folder}
+	rest := *f
+	if len(f.parts) > 0 {
+		rest.Rules = nil // the files of a folder have other names for the settings of rules
+		for _, path := range f.Files() {
+			w.files = append(w.files, NamedFile{Setting: "the configuration", Path: path})
+		}
+	} else if f.source != nil {
+		w.files = append(w.files, NamedFile{Setting: "the configuration", Path: f.source.name})
+	}
+	w.walk("", reflect.ValueOf(&rest).Elem())
+	return w.files
+}
+
+// namer collects the fields with the tag path. Its value is read or written, or included for a file whose relative path
+// begins at the folder of the configuration.
+type namer struct {
+	folder string
+	files  []NamedFile
+}
+
+func (w *namer) walk(path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			w.walk(path, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			w.walk(path+"["+strconv.Itoa(i)+"]", v.Index(i))
+		}
+	case reflect.Struct:
+		if v.Type().PkgPath() != reflect.TypeFor[File]().PkgPath() {
+			return // it is not a section of the file
+		}
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if !field.IsExported() || readers[field.Type] != nil {
+				continue
+			}
+			at := path
+			if name := field.Tag.Get("yaml"); name != "" {
+				at = child(path, name)
+			}
+			if use := field.Tag.Get("path"); use != "" {
+				w.add(at, use, v.Field(i).String())
+				continue
+			}
+			w.walk(at, v.Field(i))
+		}
+	default: // it has no fields
+	}
+}
+
+func (w *namer) add(setting, use, path string) {
+	n := NamedFile{Setting: setting, Path: path, Written: use == "written"}
+	switch {
+	case n.Written && (path == "stdout" || path == "stderr"):
+		return
+	case use == "included" && path != "" && !filepath.IsAbs(path):
+		n.Path = filepath.Join(w.folder, path)
+	}
+	w.files = append(w.files, n)
+}
+
+// target is where a file is.
+type target struct {
+	NamedFile
+	real string // without links
+	info os.FileInfo
+}
+
+func targetOf(n NamedFile) target {
+	p := target{NamedFile: n, real: withoutLinks(n.Path)}
+	if info, err := os.Stat(p.real); err == nil {
+		p.info = info
+	}
+	return p
+}
+
+// same reports whether two targets are one file.
+func (p target) same(q target) bool {
+	if p.info != nil && p.info.Mode()&os.ModeCharDevice != 0 {
+		return false
+	}
+	return p.real == q.real || p.info != nil && q.info != nil && os.SameFile(p.info, q.info)
+}
+
+// mostLinks bounds the links that lead to a file, as systems do.
+const mostLinks = 40
+
+// withoutLinks returns where a path leads. The file, and its folders, need not exist yet.
+func withoutLinks(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path // the working directory is gone; nothing can be opened
+	}
+	for range mostLinks {
+		if real, err := filepath.EvalSymlinks(path); err == nil || !errors.Is(err, os.ErrNotExist) {
+			if err == nil {
+				path = real
+			}
+			return path
+		}
+		folder := filepath.Dir(path)
+		if folder == path {
+			return path
+		}
+		folder = withoutLinks(folder)
+		path = filepath.Join(folder, filepath.Base(path))
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path
+		}
+		if path = target; !filepath.IsAbs(target) {
+			path = filepath.Join(folder, target)
+		}
+	}
+	return path
+}
