@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -130,13 +129,8 @@ func Constant(text string) Part {
 }
 
 func (p *Part) check() error {
-	switch {
-	case p.err != nil:
-		return p.err
-	case p.part.Source == 0:
+	if p.part.Source == 0 && p.err == nil {
 		return errors.New("is the zero Part; make one with PeerIP, Metadata and so on")
-	case p.part.OnMissing > MissingDeny:
-		return fmt.Errorf("has the unknown choice %v for calls without it; give MissingShared, MissingSkip or MissingDeny", p.part.OnMissing)
 	}
-	return nil
+	return p.err
 }

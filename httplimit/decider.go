@@ -115,25 +115,8 @@ func (o *KeyOptions) check() error {
 		return errors.New("httplimit: KeyOptions.Limits is empty; give one limit or more")
 	case len(o.Key) == 0:
 		return errors.New("httplimit: KeyOptions.Key is empty; give parts such as PeerIP, or Constant for one budget shared by everybody")
-	case o.MaxWait < 0 && o.MaxWait != sluice.NoWait:
-		return fmt.Errorf("httplimit: KeyOptions.MaxWait is %v; give a positive time, 0 or sluice.NoWait", o.MaxWait)
 	case o.OnStoreError > policy.FallbackDeny:
 		return fmt.Errorf("httplimit: KeyOptions.OnStoreError is %d; give policy.FallbackAllow or policy.FallbackDeny", o.OnStoreError)
-	}
-	names := make(map[string]bool)
-	for i, l := range o.Limits {
-		if l == nil {
-			return fmt.Errorf("httplimit: KeyOptions.Limits[%d] is nil; give one that sluice.NewLimit made", i)
-		}
-		if names[l.Name()] {
-			return fmt.Errorf("httplimit: KeyOptions.Limits names %q twice, which would count twice in one state; give each limit a name of its own", l.Name())
-		}
-		names[l.Name()] = true
-		// The store would find the mistake only when the first request comes.
-		probe := sluice.Request{Limit: l, Cost: 1, Member: 1, Ban: o.Ban}
-		if err := probe.Check(); err != nil {
-			return fmt.Errorf("httplimit: KeyOptions: %w", err)
-		}
 	}
 	for i := range o.Key {
 		if err := o.Key[i].check(); err != nil {

@@ -103,11 +103,11 @@ func TestKeyOptions(t *testing.T) {
 		{httplimit.KeyOptions{Limits: limits, Key: key}, "Store is missing"},
 		{httplimit.KeyOptions{Store: store, Key: key}, "Limits is empty"},
 		{httplimit.KeyOptions{Store: store, Limits: make([]*sluice.Limit, 1), Key: key}, "Limits[0] is nil"},
-		{httplimit.KeyOptions{Store: store, Limits: []*sluice.Limit{limit, limit}, Key: key}, `names "l" twice`},
+		{httplimit.KeyOptions{Store: store, Limits: []*sluice.Limit{limit, limit}, Key: key}, `Limits[1].Name "l" is the name of another limit`},
 		{httplimit.KeyOptions{Store: store, Limits: limits}, "Key is empty"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, MaxWait: -2}, "MaxWait is -2ns"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, OnStoreError: 9}, "OnStoreError is 9"},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, Ban: &sluice.Ban{For: -1}}, "a ban's After"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: key, Ban: &sluice.Ban{For: -1}}, "Ban.After is 0"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: make([]httplimit.Part, 1)}, "Key[0]: is the zero Part"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Header("", deny)}}, "Header has no name"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Cookie("", deny)}}, "Cookie has no name"},
@@ -117,7 +117,7 @@ func TestKeyOptions(t *testing.T) {
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PartFunc("x", nil, deny)}}, "PartFunc has no function"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PatternOf(deny)}}, "PatternOf has no pattern"},
 		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.PatternOf(deny, "/a", "/a")}}, `pattern "/a"`},
-		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Header("A", 9)}}, "Missing(9)"},
+		{httplimit.KeyOptions{Store: store, Limits: limits, Key: []httplimit.Part{httplimit.Header("A", 9)}}, `Key[0] "header:A" has an unknown OnMissing`},
 	} {
 		if _, err := httplimit.NewKeyDecider(c.o); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "httplimit: ") {
 			t.Errorf("got error %v; want one with %q", err, c.want)

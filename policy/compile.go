@@ -110,7 +110,9 @@ func (c *compiler) policy() (*Policy, error) {
 }
 
 func (c *compiler) compile(i int, given *Rule) *rule {
-	c.index, c.rule = i, given.Name
+	if !c.single {
+		c.index, c.rule = i, given.Name
+	}
 	r := &rule{Rule: *given, index: i}
 	r.Shadow = r.Shadow || c.options.Shadow
 	if !isName(r.Name) && (!c.single || r.Name != "") {

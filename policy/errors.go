@@ -4,7 +4,7 @@ import "fmt"
 
 // RuleError is one mistake in the options of a policy.
 type RuleError struct {
-	// Index is the index of the rule in Options.Rules, or -1 for the options themselves.
+	// Index is the index of the rule in Options.Rules, or -1 for the options themselves and for the rule of Single.
 	Index int
 	// Rule is the rule's name.
 	Rule string
