@@ -1,14 +1,17 @@
 package hybrid
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sluicehq/sluice"
 )
 
-// mostLocal is the largest batch that is decided locally.
-const mostLocal = 16
+// mostLocal is the largest batch that is decided locally. The store of package redisstore decides no
+// larger one either.
+const mostLocal = 1000
 
 // DecideAll decides several requests as one. See sluice.Store. A batch is decided locally if all
 // its requests can be, and otherwise by the wrapped store. It does not allocate if it is decided
@@ -41,10 +44,17 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 // DecideAllLocally decides a batch if that needs no call of the wrapped store. See
 // sluice.LocalDecider.
 func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) bool {
-	if len(rs) == 0 || len(rs) > mostLocal || len(rs) != len(out) {
-		return len(rs) == 0 && len(out) == 0 && !s.closed.Load()
+	n := len(rs)
+	switch {
+	case n != len(out) || n > mostLocal:
+		return false
+	case n == 0:
+		return !s.closed.Load()
+	case n > fewRequests:
+		return s.decideManyLocally(rs, out)
 	}
-	var b localBatch
+	var of, order [fewRequests]*entry
+	each := 0
 	for i := range rs {
 		r := &rs[i]
 		if !plain(r) {
@@ -54,61 +64,80 @@ func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) boo
 		if e == nil {
 			return false
 		}
-		b.add(i, e)
-	}
-	now := s.clock.now()
-	b.lock()
-	ok := b.decide(rs, out, now)
-	if ok {
-		for _, e := range b.entries[:b.n] {
-			if e.hand.left < e.low {
-				s.runLow(e, now.mono)
-			}
+		of[i] = e
+		at := each
+		for at > 0 && order[at-1].serial > e.serial {
+			at--
 		}
+		if at > 0 && order[at-1] == e {
+			continue
+		}
+		copy(order[at+1:each+1], order[at:each])
+		order[at] = e
+		each++
 	}
-	b.unlock()
+	return s.decideOnEntries(of[:n], order[:each], rs, out)
+}
+
+// fewRequests is the largest batch whose entries are kept on the stack, and sorted by insertion.
+const fewRequests = 16
+
+// decideManyLocally is DecideAllLocally for many requests.
+func (s *Store) decideManyLocally(rs []sluice.Request, out []sluice.Decision) bool {
+	room := s.rooms.Get().(*batchRoom)
+	defer s.rooms.Put(room)
+	defer room.clear()
+	for i := range rs {
+		r := &rs[i]
+		if !plain(r) {
+			return false
+		}
+		e := s.table.lookup(r.Limit, r.Key)
+		if e == nil {
+			return false
+		}
+		room.of = append(room.of, e)
+	}
+	room.order = append(room.order, room.of...)
+	slices.SortFunc(room.order, func(x, y *entry) int { return cmp.Compare(x.serial, y.serial) })
+	room.order = slices.Compact(room.order)
+	return s.decideOnEntries(room.of, room.order, rs, out)
+}
+
+// batchRoom is memory for the entries of many requests.
+type batchRoom struct{ of, order []*entry }
+
+// clear drops the entries, which would stay in memory otherwise. Compact has cleared the end of order.
+func (b *batchRoom) clear() {
+	clear(b.of)
+	clear(b.order)
+	b.of, b.order = b.of[:0], b.order[:0]
+}
+
+// decideOnEntries decides a batch with its entries locked, or returns false and changes nothing. The entry of each
+// request is in of. Each entry is in order once, by the serials: two batches never wait for each other.
+func (s *Store) decideOnEntries(of, order []*entry, rs []sluice.Request, out []sluice.Decision) bool {
+	now := s.clock.now()
+	for _, e := range order {
+		e.lock()
+	}
+	ok := decideTogether(of, rs, out, now)
+	for _, e := range order {
+		if ok && e.hand.left < e.low {
+			s.runLow(e, now.mono)
+		}
+		e.unlock()
+	}
 	return ok
 }
 
-// localBatch is a batch that is decided locally.
-type localBatch struct {
-	of      [mostLocal]*entry // of each request
-	entries [mostLocal]*entry // each once, in the order of their serials
-	n       int
-}
-
-func (b *localBatch) add(i int, e *entry) {
-	b.of[i] = e
-	at := b.n
-	for at > 0 && b.entries[at-1].serial > e.serial {
-		at--
-	}
-	if at > 0 && b.entries[at-1] == e {
-		return
-	}
-	copy(b.entries[at+1:b.n+1], b.entries[at:b.n])
-	b.entries[at] = e
-	b.n++
-}
-
-func (b *localBatch) lock() {
-	for _, e := range b.entries[:b.n] {
-		e.lock()
-	}
-}
-
-func (b *localBatch) unlock() {
-	for _, e := range b.entries[:b.n] {
-		e.unlock()
-	}
-}
-
-// decide decides the batch, or returns false and changes nothing. If a request is denied, only
-// shadows are charged.
-func (b *localBatch) decide(rs []sluice.Request, out []sluice.Decision, now instant) bool {
+// decideTogether decides a batch on locked entries, or returns false and changes nothing. If a request is denied,
+// only shadows are charged.
+func decideTogether(of []*entry, rs []sluice.Request, out []sluice.Decision, now instant) bool {
+	of, out = of[:len(rs)], out[:len(rs)] // no checks of bounds below
 	allowed := true
 	for i := range rs {
-		r, e := &rs[i], b.of[i]
+		r, e := &rs[i], of[i]
 		if e.limit != r.Limit {
 			return false
 		}
@@ -121,7 +150,7 @@ func (b *localBatch) decide(rs []sluice.Request, out []sluice.Decision, now inst
 		allowed = allowed && r.Shadow
 	}
 	for i := range rs {
-		r, e := &rs[i], b.of[i]
+		r, e := &rs[i], of[i]
 		var d sluice.Decision
 		switch {
 		case e.hand.has(r.Cost, r.Floor, now):
@@ -132,7 +161,7 @@ func (b *localBatch) decide(rs []sluice.Request, out []sluice.Decision, now inst
 			}
 		case allowed && !r.Shadow || !e.deny(r.Cost, r.Floor, now.mono, &d):
 			// Earlier requests of the batch have taken the units.
-			b.undo(rs, out, i, allowed)
+			undo(of[:i], rs, out, allowed)
 			return false
 		}
 		out[i] = d
@@ -140,10 +169,10 @@ func (b *localBatch) decide(rs []sluice.Request, out []sluice.Decision, now inst
 	return true
 }
 
-// undo takes back the charges of the first n requests.
-func (b *localBatch) undo(rs []sluice.Request, out []sluice.Decision, n int, allowed bool) {
-	for i := range n {
-		r, e := &rs[i], b.of[i]
+// undo takes back the charges of the first requests of a batch.
+func undo(of []*entry, rs []sluice.Request, out []sluice.Decision, allowed bool) {
+	for i, e := range of {
+		r := &rs[i]
 		charged := out[i].Allowed && !r.Peek && (allowed || r.Shadow)
 		if charged {
 			e.hand.left += r.Cost

@@ -2,7 +2,13 @@ package hybrid_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -77,11 +83,116 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+// A batch of many requests is decided like a small one, in whatever order its keys are.
+func TestLargeBatches(t *testing.T) {
+	const many = 1000 // more are for the wrapped store, which may refuse them
+	onStage(t, slow(1_000_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
+		rs := make([]sluice.Request, many)
+		for i := range rs {
+			rs[i] = sluice.Request{Key: sluice.StringKey(fmt.Sprint("key ", i*617%many)), Cost: 1}
+		}
+		for range 50 {
+			s.decideAll(rs...)
+			pass(ms)
+		}
+		rs[many/2] = sluice.Request{Key: key, Cost: 1}
+		s.take(100, ms)
+		for _, c := range []struct {
+			name    string
+			change  func(rs []sluice.Request) []sluice.Request
+			called  bool
+			allowed bool
+			charged int64 // of key
+		}{
+			{"a thousand", func(rs []sluice.Request) []sluice.Request { return rs }, false, true, 1},
+			{"seventeen", func(rs []sluice.Request) []sluice.Request { return rs[many/2-16:][:17] }, false, true, 1},
+			{"one too many", func(rs []sluice.Request) []sluice.Request { return append(rs, sluice.Request{Cost: 2}) }, true, true, 3},
+			{"a key many times", func(rs []sluice.Request) []sluice.Request {
+				for i := range 30 {
+					rs[i*7].Key = key
+				}
+				return rs
+			}, false, true, 31},
+			{"a key more often than there are units in hand", func(rs []sluice.Request) []sluice.Request {
+				for i := range 30 {
+					rs[many-1-i] = sluice.Request{Cost: 30_000}
+				}
+				return rs
+			}, true, true, 900_001},
+			{"more than there are", func(rs []sluice.Request) []sluice.Request {
+				rs[many-1] = sluice.Request{Cost: 999_999}
+				return rs
+			}, true, false, 0},
+		} {
+			before := s.spentOf()
+			out, called := s.decideAll(c.change(slices.Clone(rs))...)
+			if called != c.called {
+				t.Errorf("%s: called %v", c.name, called)
+			}
+			if allowed := !slices.ContainsFunc(out, func(d sluice.Decision) bool { return !d.Allowed }); allowed != c.allowed {
+				t.Errorf("%s: allowed %v", c.name, allowed)
+			}
+			if n := s.spentOf() - before; n != c.charged {
+				t.Errorf("%s: charged %d, want %d", c.name, n, c.charged)
+			}
+		}
+	})
+}
+
+// Batches with the same keys in any order do not wait for each other, and lose no unit.
+func TestBatchesCompete(t *testing.T) {
+	const keys, rounds, callers = 40, 300, 4
+	onStage(t, slow(1_000_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
+		var charged [keys]atomic.Int64
+		var all sync.WaitGroup
+		for caller := range uint64(callers) {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(1, caller))
+				for range rounds {
+					order := random.Perm(keys)[:1+random.IntN(keys)]
+					rs, out := make([]sluice.Request, len(order)), make([]sluice.Decision, len(order))
+					for i, n := range order {
+						rs[i] = sluice.Request{Limit: s.limit, Key: sluice.StringKey(fmt.Sprint(n)), Cost: 1}
+					}
+					if err := s.store.DecideAll(context.Background(), rs, out); err != nil {
+						t.Error(err)
+						return
+					}
+					for i, n := range order {
+						if !out[i].Allowed {
+							t.Errorf("request %d of %d: %+v", i, len(order), out[i])
+						}
+						charged[n].Add(1)
+					}
+					pass(time.Duration(random.IntN(int(ms))))
+				}
+			})
+		}
+		all.Wait()
+		if st := s.stats(); st.Local < st.Exact {
+			t.Errorf("%d decisions were local, and %d exact", st.Local, st.Exact)
+		}
+		if err := s.store.Drain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		s.bank.mu.Lock()
+		defer s.bank.mu.Unlock()
+		for n := range charged {
+			a := s.bank.account(s.limit, sluice.StringKey(fmt.Sprint(n)), s.bank.now())
+			// A token or two come back meanwhile.
+			if used := s.limit.Capacity() - floorDiv(a.free()); used > charged[n].Load() || used < charged[n].Load()-2 {
+				t.Errorf("%d units of key %d are used, and %d were charged", used, n, charged[n].Load())
+			}
+		}
+	})
+}
+
 // spentOf returns what the key has used in all: in the bank, and in hand.
 func (s *stage) spentOf() int64 {
 	s.Helper()
+	synctest.Wait() // no claim is on its way
 	n := s.used()
-	for _, k := range s.store.Keys(10) {
+	for _, k := range s.store.Keys(2000) {
 		if k.Key == key {
 			n += k.Unreported
 		}

@@ -2,6 +2,7 @@ package hybrid_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -78,16 +79,33 @@ func BenchmarkDecideParallel(b *testing.B) {
 	}
 }
 
+// BenchmarkBatch decides batches of one request for each of so many keys.
 func BenchmarkBatch(b *testing.B) {
 	names, stores, r := subjects(b)
-	for i, s := range stores {
-		b.Run(names[i], func(b *testing.B) {
-			ctx := context.Background()
-			rs, out := []sluice.Request{r, r, r}, make([]sluice.Decision, 3)
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = s.DecideAll(ctx, rs, out)
+	for _, size := range []int{1, 3, 8, 16, 17, 100, 1000} {
+		rs, out := make([]sluice.Request, size), make([]sluice.Decision, size)
+		for i := range rs {
+			rs[i] = r
+			rs[i].Key = sluice.StringKey(fmt.Sprintf("192.0.2.%d", i*7919%size))
+		}
+		cost := func(n int64) {
+			for i := range rs {
+				rs[i].Cost = n
 			}
-		})
+		}
+		for i, s := range stores {
+			b.Run(fmt.Sprintf("%d/%s", size, names[i]), func(b *testing.B) {
+				ctx := context.Background()
+				cost(10_000)
+				for range 100 { // all keys are granted units for long
+					_ = s.DecideAll(ctx, rs, out)
+				}
+				cost(1)
+				b.ReportAllocs()
+				for b.Loop() {
+					_ = s.DecideAll(ctx, rs, out)
+				}
+			})
+		}
 	}
 }

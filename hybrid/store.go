@@ -39,6 +39,8 @@ type Store struct {
 	first   *entry // the entries to synchronise soon
 	flights chan struct{}
 
+	rooms sync.Pool // *batchRoom
+
 	chance sync.Mutex
 	source *rand.Rand
 }
@@ -65,6 +67,7 @@ func New(backend sluice.Grantor, o Options) (*Store, error) {
 		flights:  make(chan struct{}, mostFlights),
 		source:   rand.New(rand.NewPCG(o.Seed, o.Holder)),
 	}
+	s.rooms.New = func() any { return new(batchRoom) }
 	s.sharded, _ = backend.(sluice.Sharded)
 	s.banner, _ = backend.(sluice.Banner)
 	s.table.init(o.MaxKeys)
