@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"errors"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -144,5 +145,69 @@ func TestLeast(t *testing.T) {
 	}
 	if name, _, ok := r.Least("weight", func(string) bool { return true }); ok {
 		t.Errorf("got %q, though nothing was measured", name)
+	}
+}
+
+func TestBeyond(t *testing.T) {
+	if got := Summarize([]float64{5, 9, 3}).Beyond(Summarize([]float64{1, 2, 3})).Text(0); got != "4 (0–7)" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestRace checks that each round begins with another subject, and that an error ends the race.
+func TestRace(t *testing.T) {
+	r := Rounds{N: 3, Turn: time.Second}
+	var order []int
+	err := r.Race(3, func(i int) error {
+		order = append(order, i)
+		r.Add("speed", string(rune('a'+i)), float64(len(order)))
+		return nil
+	})
+	if want := []int{0, 1, 2, 1, 2, 0, 2, 0, 1}; err != nil || !slices.Equal(order, want) {
+		t.Errorf("%v, %v", order, err)
+	}
+	if got := r.Results()["speed"]["a"].Text(0); got != "6 (1–8)" {
+		t.Errorf("got %s", got)
+	}
+	if got := r.Report("A title", "About.", nil); len(got.Quiet) != 3 || !strings.HasPrefix(got.About, "A figure is the median of 3 interleaved rounds of 1s") {
+		t.Errorf("%+v", got)
+	}
+	wrong := errors.New("wrong")
+	if err := r.Race(3, func(int) error { return wrong }); !errors.Is(err, wrong) {
+		t.Error(err)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	r := Results{}
+	r.Set("speed", "a", Summarize([]float64{1, 2, 3}))
+	r.Set("speed", "b", Summarize([]float64{2, 4, 6}))
+	got := Columns(
+		"x", []string{"b", "none", "a"}, Column{"speed", r.Cell("speed", 0)}, Column{"weight", r.Cell("weight", 0)},
+		Column{"median", r.MedianCell("speed", 1e3, 1)}, Column{"ratio", r.RatioCell("speed", "a", 1)},
+	)
+	want := Table{{"x", "speed", "median", "ratio"}, {"b", "4 (2–6)", "4000.0", "2.0"}, {"a", "2 (1–3)", "2000.0", "1.0"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestComparisons(t *testing.T) {
+	r := Results{}
+	r.Set("speed", "a", Once(3))
+	r.Set("speed", "b", Once(2))
+	for _, c := range []struct {
+		bar  Bar
+		want string
+	}{
+		{r.AtMost("p", "speed", "a", 1.5, "b", "%.0f µs", 2), "3 µs : 2 µs = 1.50, holds"},
+		{r.AtMost("p", "speed", "a", 1.4, "b", "%.0f", 1), "3 : 2 = 1.5, **does not hold**"},
+		{r.AtLeast("p", "speed", "a", 1.5, "b", "%.0f", 1), "3 : 2 = 1.5, holds"},
+		{r.AtLeast("p", "speed", "a", 1.6, "b", "%.0f", 1), "3 : 2 = 1.5, **does not hold**"},
+		{r.AtLeast("p", "speed", "a", 1.6, "c", "%.0f", 1), ", not measured"},
+	} {
+		if got := c.bar.Found + ", " + c.bar.Verdict(); got != c.want || c.bar.Promise != "p" {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
 	}
 }

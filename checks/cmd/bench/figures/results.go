@@ -26,15 +26,20 @@ func Summarize(values []float64) Stat {
 
 // Over returns the ratios of s to o in each round, because a disturbance of a round affects both. Figures
 // of different rounds give the ratio of their medians.
-func (s Stat) Over(o Stat) Stat {
+func (s Stat) Over(o Stat) Stat { return s.with(o, func(a, b float64) float64 { return a / b }) }
+
+// Beyond returns the differences of s and o in each round, as Over returns the ratios.
+func (s Stat) Beyond(o Stat) Stat { return s.with(o, func(a, b float64) float64 { return a - b }) }
+
+func (s Stat) with(o Stat, compute func(a, b float64) float64) Stat {
 	if len(s.values) != len(o.values) || len(s.values) == 0 {
-		return Once(s.Median / o.Median)
+		return Once(compute(s.Median, o.Median))
 	}
-	ratios := make([]float64, len(s.values))
+	all := make([]float64, len(s.values))
 	for i, v := range s.values {
-		ratios[i] = v / o.values[i]
+		all[i] = compute(v, o.values[i])
 	}
-	return Summarize(ratios)
+	return Summarize(all)
 }
 
 // AtLeast returns in how many rounds the figure was at least so much, and how many rounds there were.

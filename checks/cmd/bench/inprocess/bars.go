@@ -71,16 +71,7 @@ func faster(r figures.Results, promise, metric string, factor float64) figures.B
 
 // asLive holds if decisions are hardly slower than decisions about live keys.
 func asLive(r figures.Results, promise, metric string) figures.Bar {
-	us, ok1 := r.Median(metric, sluiceName)
-	live, ok2 := r.Median(metric, liveKeys)
-	ratio, ok3 := r.Ratio(metric, sluiceName, liveKeys)
-	if !ok1 || !ok2 || !ok3 {
-		return figures.Bar{Promise: promise}
-	}
-	return figures.Bar{
-		Promise: promise, Found: fmt.Sprintf("%.1f ns : %.1f ns = %s", us, live, ratio.Text(2)),
-		Measured: true, Holds: ratio.Median <= 1.15,
-	}
+	return r.AtMost(promise, metric, sluiceName, 1.15, liveKeys, "%.1f ns", 2)
 }
 
 // first holds if first visits take at most 0.6 of the fastest exact peer's time.

@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/load"
 	"github.com/sluicehq/sluice/checks/cmd/bench/process"
 )
 
@@ -24,15 +26,10 @@ const (
 // connections is the number of callers, each with a connection that it keeps.
 const connections = 64
 
-// size is how much a run measures.
-type size struct {
-	turn   time.Duration
-	rounds int
-}
-
+// How much a run measures.
 var (
-	full  = size{2 * time.Second, 7}
-	short = size{200 * time.Millisecond, 1}
+	full  = figures.Rounds{N: 7, Turn: 2 * time.Second}
+	short = figures.Rounds{N: 1, Turn: 200 * time.Millisecond}
 )
 
 // Options say what to measure.
@@ -46,18 +43,13 @@ type Options struct {
 }
 
 // bench is one run.
-type bench struct {
-	size
-	only   *regexp.Regexp
-	values map[string]map[string][]float64
-	quiet  []float64
-}
+type bench struct{ figures.Rounds }
 
 // Measure measures all subjects in interleaved rounds.
 func Measure(o Options) (_ *figures.Report, err error) {
-	b := &bench{size: full, only: o.Only, values: map[string]map[string][]float64{}}
+	b := &bench{full}
 	if o.Quick {
-		b.size = short
+		b.Rounds = short
 	}
 	timer := figures.StartTimer(o.Progress)
 	work, err := os.MkdirTemp("", "overapi")
@@ -75,18 +67,9 @@ func Measure(o Options) (_ *figures.Report, err error) {
 		return nil, err
 	}
 	timer.Part("start")
-	all := subjects()
-	for round := range b.rounds {
-		b.quiet = append(b.quiet, figures.Quiet())
-		for i := range all {
-			s := &all[(i+round)%len(all)]
-			if b.only != nil && !b.only.MatchString("api/"+s.name) {
-				continue
-			}
-			if err := b.measure(s, servers[s.server]); err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
-			}
-		}
+	all := slices.DeleteFunc(subjects(), func(s subject) bool { return o.Only != nil && !o.Only.MatchString("api/"+s.name) })
+	if err := b.Race(len(all), func(i int) error { return b.measure(&all[i], servers[all[i].server]) }); err != nil {
+		return nil, err
 	}
 	timer.Part("api")
 	timer.All()
@@ -95,33 +78,17 @@ func Measure(o Options) (_ *figures.Report, err error) {
 
 // measure measures one turn of a subject.
 func (b *bench) measure(s *subject, at *process.Server) error {
-	if _, _, err := turn(at.Address, s.call, b.turn/8); err != nil { // to warm up
-		return err
-	}
-	before, err := at.CPU()
+	client := load.NewHTTP(at.Address, s.call, connections)
+	defer client.Close()
+	got, used, err := load.Measure(client, connections, 0, b.Turn, at)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	calls, took, err := turn(at.Address, s.call, b.turn)
-	if err != nil {
-		return err
-	}
-	after, err := at.CPU()
-	if err != nil {
-		return err
-	}
-	each := float64(after-before) / float64(time.Microsecond) / float64(max(1, calls))
-	b.add(metricCall, s.name, each)
-	b.add(metricRate, s.name, float64(calls)/took.Seconds())
+	each := float64(used[0]) / float64(time.Microsecond) / float64(max(1, got.Calls))
+	b.Add(metricCall, s.name, each)
+	b.Add(metricRate, s.name, float64(got.Calls)/got.Took.Seconds())
 	if s.questions > 0 {
-		b.add(metricQuestion, s.name, each/float64(s.questions))
+		b.Add(metricQuestion, s.name, each/float64(s.questions))
 	}
 	return nil
-}
-
-func (b *bench) add(metric, subject string, v float64) {
-	if b.values[metric] == nil {
-		b.values[metric] = map[string][]float64{}
-	}
-	b.values[metric][subject] = append(b.values[metric][subject], v)
 }

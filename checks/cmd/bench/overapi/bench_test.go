@@ -40,10 +40,10 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{size: size{20 * time.Millisecond, 1}, values: map[string]map[string][]float64{}}
+	b := &bench{figures.Rounds{N: 1, Turn: 20 * time.Millisecond}}
 	for _, s := range subjects() {
 		if err := b.measure(&s, servers[s.server]); err != nil {
-			t.Errorf("%s: %v", s.name, err)
+			t.Error(err)
 		}
 	}
 	if got := b.report(); len(got.Bars) != 3 || !got.Bars[0].Measured || len(got.Sections[0].Table) != 6 {

@@ -1,16 +1,8 @@
 package overapi
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // The names of subjects.
@@ -56,46 +48,4 @@ func batch(n int) string {
 func post(body string) []byte {
 	const head = "POST /v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
 	return fmt.Appendf(nil, head, len(body), body)
-}
-
-var errNotOK = errors.New("the server did not answer 200")
-
-// do makes one call.
-func do(c net.Conn, in *bufio.Reader, call []byte) error {
-	if _, err := c.Write(call); err != nil {
-		return err
-	}
-	res, err := http.ReadResponse(in, nil)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w but %s", errNotOK, res.Status)
-	}
-	_, err = io.Copy(io.Discard, res.Body)
-	return err
-}
-
-// turn makes calls over all connections for a time. Each connection makes a call when it has the last answer.
-func turn(address string, call []byte, length time.Duration) (calls int64, took time.Duration, err error) {
-	var all sync.WaitGroup
-	var done atomic.Int64
-	errs := make([]error, connections)
-	began := time.Now()
-	for i := range connections {
-		all.Go(func() {
-			c, err := net.Dial("tcp", address) //nolint:noctx // it lasts as long as the turn
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer c.Close()
-			for in := bufio.NewReader(c); errs[i] == nil && time.Since(began) < length; done.Add(1) {
-				errs[i] = do(c, in, call)
-			}
-		})
-	}
-	all.Wait()
-	return done.Load(), time.Since(began), errors.Join(errs...)
 }

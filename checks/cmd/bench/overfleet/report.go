@@ -15,7 +15,7 @@ import (
 // judge compares the results with every bar.
 func judge(r figures.Results) []figures.Bar {
 	bars := []figures.Bar{
-		atMost(r, "a local decision: ≤ 1.6 × a decision in memory", metricLocal, fleet.Hybrid, fleet.Memory, 1.6, "ns", 1),
+		r.AtMost("a local decision: ≤ 1.6 × a decision in memory", metricLocal, fleet.Hybrid, 1.6, fleet.Memory, "%.2f ns", 1),
 		figure(r, "allocations of a local decision: 0", metricAllocs, 0, 0, ""),
 	}
 	for _, callers := range raceCallers {
@@ -23,10 +23,10 @@ func judge(r figures.Results) []figures.Bar {
 		bars = append(
 			bars,
 			atLeast(r, fmt.Sprintf("one hot key, %d callers a process: ≥ 30 × the decisions of exact limits", callers), hot, 30),
-			atMost(r, fmt.Sprintf("one hot key, %d callers a process: p99 ≤ 1/20 of exact limits", callers), metricOf(hot, metricP99), fleet.Hybrid, fleet.Exact, 1.0/20, "µs", 4),
+			r.AtMost(fmt.Sprintf("one hot key, %d callers a process: p99 ≤ 1/20 of exact limits", callers), metricOf(hot, metricP99), fleet.Hybrid, 1.0/20, fleet.Exact, "%.2f µs", 4),
 			figure(r, fmt.Sprintf("one hot key, %d callers a process: ≤ 1 call to Redis for 200 decisions", callers), metricOf(hot, metricCalls), 0, 1.0/200, ""),
-			atMost(r, fmt.Sprintf("1,000 Zipf keys, %d callers a process: p99 ≤ 1/20 of exact limits", callers),
-				metricOf(cell("zipf", callers), metricP99), fleet.Hybrid, fleet.Exact, 1.0/20, "µs", 4),
+			r.AtMost(fmt.Sprintf("1,000 Zipf keys, %d callers a process: p99 ≤ 1/20 of exact limits", callers),
+				metricOf(cell("zipf", callers), metricP99), fleet.Hybrid, 1.0/20, fleet.Exact, "%.2f µs", 4),
 		)
 	}
 	return append(
@@ -36,19 +36,6 @@ func judge(r figures.Results) []figures.Bar {
 		figure(r, "100/s over 8 processes: ≥ 99 % of it are admitted", metricOf("low", metricAdmitted), 99, 100, " %"),
 		figure(r, "100/s over 8 processes: exact by itself, % of the decisions that were local", metricOf("low", metricLocally), 0, 5, " %"),
 	)
-}
-
-// atMost holds if the figure of a subject is at most factor × the figure of another subject.
-func atMost(r figures.Results, promise, metric, subject, over string, factor float64, unit string, decimals int) figures.Bar {
-	ratio, ok := r.Ratio(metric, subject, over)
-	if !ok {
-		return figures.Bar{Promise: promise}
-	}
-	return figures.Bar{
-		Promise:  promise,
-		Found:    fmt.Sprintf("%.2f %s : %.2f %s = %s", r[metric][subject].Median, unit, r[metric][over].Median, unit, ratio.Text(decimals)),
-		Measured: true, Holds: ratio.Median <= factor,
-	}
 }
 
 // atLeast holds if the hybrid subject decides at least factor × as often as the exact one.

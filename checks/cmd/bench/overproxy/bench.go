@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/load"
 	"github.com/sluicehq/sluice/checks/cmd/bench/process"
 )
 
@@ -25,6 +27,12 @@ const (
 	metricIdle   = "idle"
 )
 
+// The requests: most requests of a service, and a request that sluice does not carry on the direct path.
+var (
+	get    = []byte("GET /api/items?page=2 HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n")
+	upload = []byte("POST /api/items HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: bench\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+)
+
 // connections is the number of clients, each with a connection that it keeps.
 const connections = 64
 
@@ -33,15 +41,14 @@ const steady = 5000
 
 // size is how much a run measures.
 type size struct {
-	turn   time.Duration
-	rounds int
-	idle   int // connections
+	figures.Rounds
+	idle int // connections
 }
 
 // Most processes may have 20,000 files, of which a proxy needs one for each idle connection.
 var (
-	full  = size{2 * time.Second, 7, 10_000}
-	short = size{200 * time.Millisecond, 1, 200}
+	full  = size{figures.Rounds{N: 7, Turn: 2 * time.Second}, 10_000}
+	short = size{figures.Rounds{N: 1, Turn: 200 * time.Millisecond}, 200}
 )
 
 // Options say what to measure.
@@ -58,14 +65,12 @@ type Options struct {
 type bench struct {
 	size
 	only    *regexp.Regexp
-	values  map[string]map[string][]float64
-	quiet   []float64
 	missing []string // programs that are not installed
 }
 
 // Measure measures all subjects in interleaved rounds.
 func Measure(o Options) (_ *figures.Report, err error) {
-	b := &bench{size: full, only: o.Only, values: map[string]map[string][]float64{}}
+	b := &bench{size: full, only: o.Only}
 	if o.Quick {
 		b.size = short
 	}
@@ -115,58 +120,34 @@ func (b *bench) matches(metric, subject string) bool {
 
 // race measures a metric of all subjects in interleaved rounds.
 func (b *bench) race(metric string, servers map[string]*process.Server) error {
-	all := subjects()
-	for round := range b.rounds {
-		b.quiet = append(b.quiet, figures.Quiet())
-		for i := range all {
-			s := &all[(i+round)%len(all)]
-			at := servers[s.name]
-			if at == nil || !b.matches(metric, s.name) {
-				continue
-			}
-			if err := b.measure(metric, s.name, at); err != nil {
-				return fmt.Errorf("%s, %s: %w", s.name, metric, err)
-			}
-		}
-	}
-	return nil
+	all := slices.DeleteFunc(subjects(), func(s subject) bool { return servers[s.name] == nil || !b.matches(metric, s.name) })
+	return b.Race(len(all), func(i int) error { return b.measure(metric, all[i].name, servers[all[i].name]) })
 }
 
 // measure measures one turn of a subject.
 func (b *bench) measure(metric, subject string, at *process.Server) error {
-	l := load{address: at.Address, request: get}
-	if metric == metricUpload {
-		l.request = upload
+	request, rate := get, 0
+	switch metric {
+	case metricUpload:
+		request = upload
+	case metricTail:
+		rate = steady
 	}
-	l.length = b.turn / 8
-	if _, err := l.run(); err != nil { // to warm up
-		return err
-	}
-	l.length = b.turn
-	if metric == metricTail {
-		l.rate = steady
-	}
-	before, err := at.CPU()
+	client := load.NewHTTP(at.Address, request, connections)
+	defer client.Close()
+	r, used, err := load.Measure(client, connections, rate, b.Turn, at)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s, %s: %w", subject, metric, err)
 	}
-	r, err := l.run()
-	if err != nil {
-		return err
-	}
-	after, err := at.CPU()
-	if err != nil {
-		return err
-	}
-	each := float64(after-before) / float64(time.Microsecond) / float64(max(1, r.requests))
+	each := float64(used[0]) / float64(time.Microsecond) / float64(max(1, r.Calls))
 	switch metric {
 	case metricTail:
-		b.add(metricTail, subject, r.latencies.Quantile(0.99).Seconds()*1e3)
+		b.Add(metricTail, subject, r.Latencies.Quantile(0.99).Seconds()*1e3)
 	case metricGet:
-		b.add(metricGet, subject, each)
-		b.add(metricRate, subject, float64(r.requests)/r.took.Seconds())
+		b.Add(metricGet, subject, each)
+		b.Add(metricRate, subject, float64(r.Calls)/r.Took.Seconds())
 	default:
-		b.add(metric, subject, each)
+		b.Add(metric, subject, each)
 	}
 	return nil
 }
@@ -177,26 +158,17 @@ func (b *bench) measureIdle(subject string, at *process.Server) error {
 	if err != nil {
 		return err
 	}
-	conns, err := hold(at.Address, b.idle)
-	defer func() {
-		for _, c := range conns {
-			_ = c.Close() // it is not used again
+	client := load.NewHTTP(at.Address, get, b.idle)
+	defer client.Close()
+	for i := range b.idle {
+		if err := client.Caller(i)(); err != nil {
+			return err
 		}
-	}()
-	if err != nil {
-		return err
 	}
 	after, err := at.Memory()
 	if err != nil {
 		return err
 	}
-	b.add(metricIdle, subject, float64(after-before)/float64(b.idle))
+	b.Add(metricIdle, subject, float64(after-before)/float64(b.idle))
 	return nil
-}
-
-func (b *bench) add(metric, subject string, v float64) {
-	if b.values[metric] == nil {
-		b.values[metric] = map[string][]float64{}
-	}
-	b.values[metric][subject] = append(b.values[metric][subject], v)
 }

@@ -42,7 +42,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer up.stop()
-	b := &bench{size: size{20 * time.Millisecond, 1, 8}, values: map[string]map[string][]float64{}}
+	b := &bench{size: size{figures.Rounds{N: 1, Turn: 20 * time.Millisecond}, 8}}
 	servers, err := b.startAll(t.TempDir(), up.address)
 	defer func() {
 		for _, s := range servers {
@@ -58,7 +58,7 @@ func TestMeasure(t *testing.T) {
 	for name, at := range servers {
 		for _, metric := range []string{metricGet, metricUpload, metricTail} {
 			if err := b.measure(metric, name, at); err != nil {
-				t.Errorf("%s, %s: %v", name, metric, err)
+				t.Error(err)
 			}
 		}
 		if err := b.measureIdle(name, at); err != nil {

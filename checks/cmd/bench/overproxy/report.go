@@ -2,21 +2,9 @@ package overproxy
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 )
-
-// results returns the figures of all rounds.
-func (b *bench) results() figures.Results {
-	r := figures.Results{}
-	for metric, bySubject := range b.values {
-		for name, values := range bySubject {
-			r.Set(metric, name, figures.Summarize(values))
-		}
-	}
-	return r
-}
 
 // judge compares the results with every bar.
 func judge(r figures.Results) []figures.Bar {
@@ -24,16 +12,10 @@ func judge(r figures.Results) []figures.Bar {
 	if s, ok := r[metricGet][sluiceName]; ok {
 		cpu.Found, cpu.Measured, cpu.Holds = s.Text(1)+" µs", true, s.Median <= 30
 	}
-	nginx := figures.Bar{Promise: "the same: ≤ 3 × nginx with limit_req"}
-	if v, ok := r.Ratio(metricGet, sluiceName, nginxName); ok {
-		nginx.Found, nginx.Measured, nginx.Holds = v.Text(2), true, v.Median <= 3
-	}
-	rate := figures.Bar{Promise: "requests a second: ≥ 3 × httputil.ReverseProxy"}
-	if v, ok := r.Ratio(metricRate, sluiceName, reverseName); ok {
-		rate.Found, rate.Measured, rate.Holds = v.Text(2), true, v.Median >= 3
-	}
 	return []figures.Bar{
-		cpu, nginx, rate,
+		cpu,
+		r.AtMost("the same: ≤ 3 × nginx with limit_req", metricGet, sluiceName, 3, nginxName, "%.1f µs", 2),
+		r.AtLeast("requests a second: ≥ 3 × httputil.ReverseProxy", metricRate, sluiceName, 3, reverseName, "%.0f", 2),
 		beyond(r, fmt.Sprintf("p99 at %d requests a second: ≤ nginx's + 0.5 ms", steady), metricTail, nginxName, 0.5, "ms"),
 		beyond(r, "an upload in chunks, which falls back: ≤ httputil.ReverseProxy + 5 µs", metricUpload, reverseName, 5, "µs"),
 		idle(r),
@@ -65,43 +47,27 @@ func idle(r figures.Results) figures.Bar {
 
 // report returns the whole report.
 func (b *bench) report() *figures.Report {
-	r := b.results()
-	report := &figures.Report{
-		Title: "Benchmarks of the proxy",
-		Quick: b.turn == short.turn,
-		About: fmt.Sprintf(`A figure is the median of %d interleaved rounds of %v, with the lowest and the highest; a ratio is the median of the
-ratios of the rounds. µs are the time that the processes of a proxy spend on a request. %d clients keep their connections.
-They and the upstream, which answers three bytes, share the machine with the proxies. The tail is the slowest hundredth of
-%d requests a second that come whatever the answers, counted from when they should have come. Memory is that of %d
+	r := b.Results()
+	report := b.Report("Benchmarks of the proxy", fmt.Sprintf(`µs are the time that the processes of a proxy spend on a request. %d clients keep their connections. They and the
+upstream, which answers three bytes, share the machine with the proxies. The tail is the slowest hundredth of %d requests
+a second that come whatever the answers, counted from when they should have come. Memory is that of %d
 connections that have made one request each. The floor is checks/floor/proxy.go; the proxies' set-up is in
-checks/cmd/bench/overproxy.`, b.rounds, b.turn.Round(time.Millisecond), connections, steady, b.idle),
-		Quiet: b.quiet,
-		Bars:  judge(r),
-	}
-	t := figures.Table{{"", "GET, µs", "× nginx", "GET/s", "× ReverseProxy", "chunked upload, µs", "p99, ms", "idle, kB"}}
+checks/cmd/bench/overproxy.`, connections, steady, b.idle), judge(r))
+	report.Quick = b.Turn == short.Turn
+	var names []string
 	for _, s := range subjects() {
-		cell := func(metric string, scale float64, decimals int) string {
-			v, ok := r[metric][s.name]
-			switch {
-			case !ok:
-				return ""
-			case scale != 1:
-				return fmt.Sprintf("%.*f", decimals, v.Median*scale)
-			}
-			return v.Text(decimals)
-		}
-		ratio := func(metric, over string) string {
-			if v, ok := r.Ratio(metric, s.name, over); ok {
-				return v.Text(2)
-			}
-			return ""
-		}
-		t.Append([]string{
-			s.name, cell(metricGet, 1, 1), ratio(metricGet, nginxName), cell(metricRate, 1, 0), ratio(metricRate, reverseName),
-			cell(metricUpload, 1, 1), cell(metricTail, 1, 2), cell(metricIdle, 1e-3, 1),
-		})
+		names = append(names, s.name)
 	}
-	report.Add("Proxies", "", t)
+	report.Add("Proxies", "", figures.Columns(
+		"", names,
+		figures.Column{Title: "GET, µs", Cell: r.Cell(metricGet, 1)},
+		figures.Column{Title: "× nginx", Cell: r.RatioCell(metricGet, nginxName, 2)},
+		figures.Column{Title: "GET/s", Cell: r.Cell(metricRate, 0)},
+		figures.Column{Title: "× ReverseProxy", Cell: r.RatioCell(metricRate, reverseName, 2)},
+		figures.Column{Title: "chunked upload, µs", Cell: r.Cell(metricUpload, 1)},
+		figures.Column{Title: "p99, ms", Cell: r.Cell(metricTail, 2)},
+		figures.Column{Title: "idle, kB", Cell: r.MedianCell(metricIdle, 1e-3, 1)},
+	))
 	for _, program := range b.missing {
 		report.Notes = append(report.Notes, program+" is not installed, and was not measured (Debian: apt-get install "+program+").")
 	}

@@ -3,7 +3,6 @@ package overproxy
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -106,7 +105,7 @@ func (b *bench) startAll(work, upstream string) (map[string]*process.Server, err
 			}
 			built[s.program] = program
 		default:
-			if program, err = locate(s.program); err != nil {
+			if program, err = process.Locate(s.program, s.program); err != nil {
 				b.missing = append(b.missing, s.program)
 				continue
 			}
@@ -135,12 +134,4 @@ func (b *bench) startAll(work, upstream string) (map[string]*process.Server, err
 		servers[s.name] = server
 	}
 	return servers, nil
-}
-
-// locate finds an installed program, also where only root's PATH leads.
-func locate(name string) (string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return path, nil
-	}
-	return exec.LookPath("/usr/sbin/" + name)
 }

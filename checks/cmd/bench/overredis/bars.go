@@ -62,16 +62,11 @@ func often(r figures.Results, callers int) figures.Bar {
 // cost holds if a decision of one subject takes at most factor × the time in scripts of a decision of
 // another.
 func cost(r figures.Results, promise, cell, subject, over string, factor float64) figures.Bar {
-	metric := metricOf(cell, metricScript)
-	ratio, ok := r.Ratio(metric, subject, over)
-	if !ok {
-		return figures.Bar{Promise: promise}
+	bar := r.AtMost(promise, metricOf(cell, metricScript), subject, factor, over, "%.2f µs", 2)
+	if whole, ok := r.Ratio(metricOf(cell, metricServer), subject, over); ok && bar.Measured {
+		bar.Found += fmt.Sprintf("; the whole process %s", whole.Text(2))
 	}
-	found := fmt.Sprintf("%.2f µs : %.2f µs = %s", r[metric][subject].Median, r[metric][over].Median, ratio.Text(2))
-	if whole, ok := r.Ratio(metricOf(cell, metricServer), subject, over); ok {
-		found += fmt.Sprintf("; the whole process %s", whole.Text(2))
-	}
-	return figures.Bar{Promise: promise, Found: found, Measured: true, Holds: ratio.Median <= factor}
+	return bar
 }
 
 // noSlower holds if ours through go-redis is not slower than redis_rate with any number of callers. It

@@ -15,14 +15,13 @@ func (b *bench) report() *figures.Report {
 		Title: "Benchmarks with Redis",
 		Host:  fmt.Sprintf(", with %s over TCP on the same machine", b.version),
 		Quick: b.memoryKeys == short.memoryKeys,
-		About: fmt.Sprintf(`A figure is the median of %d interleaved rounds of %v, with the lowest and the highest; a ratio is the
-median of the ratios of the rounds, because a disturbance affects both sides. Callers are goroutines that send the next
-request when they have a result, so they share the machine with the server. Floors are the scripts in
+		About: figures.Method(b.rounds, b.duration/time.Duration(b.rounds)) + fmt.Sprintf(`
+Callers are goroutines that send the next request when they have a result, so they share the machine with the server. Floors are the scripts in
 checks/floor, the peers' set-up is in checks/peers, the workloads are in checks/cmd/bench/overredis.
 Clients have the defaults of their libraries, but no retries: go-redis has %d connections here. Over rueidis,
 our store has one connection, which package rueidisstore sets, and the floors have as many as rueidis chooses. The
 limits admit everything, and every decision writes.
-docs/adr/0038 has the instructions of the server for a decision and for four limits at once, and what they are spent on.`, b.rounds, b.duration/time.Duration(b.rounds), b.poolSize),
+docs/adr/0038 has the instructions of the server for a decision and for four limits at once, and what they are spent on.`, b.poolSize),
 		Quiet: b.quiet,
 		Bars:  judge(b.results),
 	}

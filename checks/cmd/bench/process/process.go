@@ -39,6 +39,16 @@ func Start(address, program string, args ...string) (*Server, error) {
 	return s, nil
 }
 
+// Locate finds an installed program, also where only root's PATH leads. The error names the packages of Debian to install.
+func Locate(name, packages string) (string, error) {
+	for _, at := range []string{name, "/usr/sbin/" + name} {
+		if path, err := exec.LookPath(at); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not installed (Debian: apt-get install %s)", name, packages)
+}
+
 // FreeAddress returns an address of this machine at which nothing listens.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
