@@ -1,6 +1,6 @@
-// Command baregrpc is the floor of the benchmark of the gRPC doors: a grpc-go server that decodes a RateLimitRequest and
-// encodes a RateLimitResponse with the generated code, and decides nothing. The answers are files, by the number of
-// descriptors: 1.bin, 100.bin.
+// Command baregrpc is the floor of the benchmark of the gRPC doors: a grpc-go server that decodes the calls of Envoy and
+// encodes the answers with the generated code, and decides nothing. The answers are files: check.bin of external
+// authorization, and of the rate limit service by the number of descriptors, 1.bin and 100.bin.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,13 +21,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// echo answers calls with the answer for their number of descriptors.
+// echo answers calls with the answer of a file.
 type echo struct {
 	ratelimitpb.UnimplementedRateLimitServiceServer
+	authpb.UnimplementedAuthorizationServer
 	answers map[int]*ratelimitpb.RateLimitResponse
+	checked authpb.CheckResponse
 }
 
-// ShouldRateLimit answers a call.
+// Check answers a call of external authorization.
+func (e *echo) Check(context.Context, *authpb.CheckRequest) (*authpb.CheckResponse, error) {
+	return &e.checked, nil
+}
+
+// ShouldRateLimit answers a call of the rate limit service.
 func (e *echo) ShouldRateLimit(_ context.Context, q *ratelimitpb.RateLimitRequest) (*ratelimitpb.RateLimitResponse, error) {
 	if answer := e.answers[len(q.GetDescriptors())]; answer != nil {
 		return answer, nil
@@ -42,16 +50,20 @@ func (e *echo) load(dir string) error {
 	}
 	e.answers = map[int]*ratelimitpb.RateLimitResponse{}
 	for _, file := range files {
-		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(file), ".bin"))
-		if err != nil {
-			return err
-		}
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		e.answers[n] = &ratelimitpb.RateLimitResponse{}
-		if err := proto.Unmarshal(b, e.answers[n]); err != nil {
+		var into proto.Message = &e.checked
+		if name := strings.TrimSuffix(filepath.Base(file), ".bin"); name != "check" {
+			n, err := strconv.Atoi(name)
+			if err != nil {
+				return err
+			}
+			e.answers[n] = &ratelimitpb.RateLimitResponse{}
+			into = e.answers[n]
+		}
+		if err := proto.Unmarshal(b, into); err != nil {
 			return err
 		}
 	}
@@ -69,6 +81,7 @@ func run(address, dir string) error {
 	}
 	s := grpc.NewServer()
 	ratelimitpb.RegisterRateLimitServiceServer(s, e)
+	authpb.RegisterAuthorizationServer(s, e)
 	return s.Serve(l)
 }
 

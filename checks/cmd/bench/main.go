@@ -17,8 +17,9 @@
 //	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-gubernator PROGRAM] [-check] […]
 //
 // A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of proxy about
-// four, one of redis about three, and one of hybrid about five. Nothing else should run on the machine. Bars of memory,
-// http, api and proxy that do not hold make the exit status 1, bars of doors, redis and hybrid with -check.
+// four, one of redis about three, one of hybrid about five, and one of doors about eleven. Nothing else should run on the
+// machine. Bars of memory, http, api and proxy that do not hold make the exit status 1, bars of doors, redis and hybrid
+// with -check.
 package main
 
 import (

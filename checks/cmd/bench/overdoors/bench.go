@@ -10,34 +10,38 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/load"
 	"github.com/sluicehq/sluice/checks/cmd/bench/process"
-	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// The metrics: µs that the processes of a server spend on a call; calls and decisions in a second.
+// The metrics: µs that the processes of a row spend on a call, that redis-server spends, and both; calls and decisions in
+// a second; µs until the answer to a call at a steady rate.
 const (
 	metricCPU       = "cpu"
+	metricStore     = "store"
+	metricAll       = "all"
 	metricCalls     = "calls"
 	metricDecisions = "decisions"
+	metricP50       = "p50"
+	metricP99       = "p99"
 )
 
 // callers is the number of callers, each of which makes a call when it has its last answer.
 const callers = 64
 
-// size is how much a run measures.
-type size struct {
-	turn   time.Duration
-	rounds int
-}
+// For the latencies, a few callers make so many calls a second together.
+const (
+	steadyCallers = 16
+	steadyRate    = 2000
+)
 
+// How much a run measures. A turn of a row has calls without a pause, and then as long calls at a steady rate.
 var (
-	full  = size{2 * time.Second, 7}
-	short = size{100 * time.Millisecond, 1}
+	full  = figures.Rounds{N: 7, Turn: 1500 * time.Millisecond}
+	short = figures.Rounds{N: 1, Turn: 100 * time.Millisecond}
 )
 
 // Options say what to measure.
@@ -52,66 +56,61 @@ type Options struct {
 	Progress io.Writer
 }
 
-// A row is one kind of call to one server. Doors have their rows in files of their own: see rls.go, auth.go and resp.go.
+// A row is one kind of call to one server. Doors have their rows in files of their own: see grpc.go, auth.go, spoe.go and
+// resp.go.
 type row struct {
 	door, name string
 	server     string   // the name in servers
 	behind     []string // the names of servers behind it whose time counts too
-	decisions  int      // of each call
-	// connect makes a load on a server.
-	connect func(address string) (load, error)
-}
-
-// A load makes calls.
-type load interface {
-	// caller returns the function with which one of the callers makes a call.
-	caller(i int) func() error
-	close()
+	// without is the row of the same gateway without a limit. It is empty if callers call Sluice or a peer themselves.
+	without string
+	units   int  // questions in a call; latencies are measured of calls with one
+	floor   bool // no limit is decided
+	store   bool // redis-server decides for the server
+	// connect makes a client of a server.
+	connect func(address string) (load.Client, error)
 }
 
 // bench is one run.
 type bench struct {
-	size
+	figures.Rounds
 	o       Options
 	work    string // a folder
-	redis   *redistest.Server
 	servers map[string]*process.Server
-	values  map[string]map[string][]float64
-	quiet   []float64
+}
+
+func newBench(r figures.Rounds, o Options, work string) *bench {
+	return &bench{r, o, work, map[string]*process.Server{}}
 }
 
 // rows are the rows of all doors.
 func (b *bench) rows() []row {
-	return slices.Concat(rlsRows(b.o.Ratelimit != ""), authRows(), respRows())
+	return slices.Concat(authRows(), spoeRows(), grpcRows(b.o.Ratelimit != ""), respRows())
 }
 
 // Measure measures all rows in interleaved rounds.
 func Measure(o Options) (_ *figures.Report, err error) {
-	b := &bench{size: full, o: o, servers: map[string]*process.Server{}, values: map[string]map[string][]float64{}}
+	rounds := full
 	if o.Quick {
-		b.size = short
+		rounds = short
 	}
 	timer := figures.StartTimer(o.Progress)
-	if b.work, err = os.MkdirTemp("", "overdoors"); err != nil {
+	work, err := os.MkdirTemp("", "overdoors")
+	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.stop(), os.RemoveAll(b.work)) }()
+	b := newBench(rounds, o, work)
+	defer func() {
+		b.stop()
+		err = errors.Join(err, os.RemoveAll(work))
+	}()
 	if err := b.start(); err != nil {
 		return nil, err
 	}
 	timer.Part("start")
-	all := b.rows()
-	for round := range b.rounds {
-		b.quiet = append(b.quiet, figures.Quiet())
-		for i := range all {
-			r := &all[(i+round)%len(all)]
-			if o.Only != nil && !o.Only.MatchString(r.door+"/"+r.name) {
-				continue
-			}
-			if err := b.measure(r); err != nil {
-				return nil, fmt.Errorf("%s: %w", r.name, err)
-			}
-		}
+	all := slices.DeleteFunc(b.rows(), func(r row) bool { return o.Only != nil && !o.Only.MatchString(r.door+"/"+r.name) })
+	if err := b.Race(len(all), func(i int) error { return b.measure(&all[i]) }); err != nil {
+		return nil, err
 	}
 	timer.Part("doors")
 	timer.All()
@@ -120,68 +119,52 @@ func Measure(o Options) (_ *figures.Report, err error) {
 
 // measure measures one turn of a row.
 func (b *bench) measure(r *row) error {
-	at := b.servers[r.server]
-	l, err := r.connect(at.Address)
+	c, err := r.connect(b.servers[r.server].Address)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", r.name, err)
 	}
-	defer l.close()
-	if _, _, err := turn(l, b.turn/8); err != nil { // to warm up
-		return err
+	defer c.Close()
+	if err := b.measureClient(r, c); err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
 	}
-	before, err := b.used(r)
-	if err != nil {
-		return err
-	}
-	calls, took, err := turn(l, b.turn)
-	if err != nil {
-		return err
-	}
-	after, err := b.used(r)
-	if err != nil {
-		return err
-	}
-	b.add(metricCPU, r.name, float64(after-before)/float64(time.Microsecond)/float64(max(1, calls)))
-	b.add(metricCalls, r.name, float64(calls)/took.Seconds())
-	b.add(metricDecisions, r.name, float64(calls)*float64(r.decisions)/took.Seconds())
 	return nil
 }
 
-// used returns the time that the servers of a row have used.
-func (b *bench) used(r *row) (sum time.Duration, err error) {
-	for _, name := range append([]string{r.server}, r.behind...) {
-		cpu, err := b.servers[name].CPU()
-		if err != nil {
-			return 0, err
-		}
-		sum += cpu
+func (b *bench) measureClient(r *row, c load.Client) error {
+	servers := []*process.Server{b.servers[storeServer], b.servers[r.server]}
+	for _, name := range r.behind {
+		servers = append(servers, b.servers[name])
 	}
-	return sum, nil
+	got, used, err := load.Measure(c, callers, 0, b.Turn, servers...)
+	if err != nil {
+		return err
+	}
+	calls, own := float64(max(1, got.Calls)), 0.0
+	for _, cpu := range used[1:] {
+		own += micros(cpu) / calls
+	}
+	all := own
+	if r.store {
+		store := micros(used[0]) / calls
+		b.Add(metricStore, r.name, store)
+		all += store
+	}
+	b.Add(metricCPU, r.name, own)
+	b.Add(metricAll, r.name, all)
+	b.Add(metricCalls, r.name, calls/got.Took.Seconds())
+	if !r.floor {
+		b.Add(metricDecisions, r.name, calls*float64(r.units)/got.Took.Seconds())
+	}
+	if r.units > 1 {
+		return nil
+	}
+	steady, err := load.Run(steadyCallers, steadyRate, b.Turn, c.Caller)
+	if err != nil {
+		return err
+	}
+	b.Add(metricP50, r.name, micros(steady.Latencies.Quantile(0.5)))
+	b.Add(metricP99, r.name, micros(steady.Latencies.Quantile(0.99)))
+	return nil
 }
 
-func (b *bench) add(metric, name string, v float64) {
-	if b.values[metric] == nil {
-		b.values[metric] = map[string][]float64{}
-	}
-	b.values[metric][name] = append(b.values[metric][name], v)
-}
-
-// turn lets all callers make calls for a time.
-func turn(l load, length time.Duration) (calls int64, took time.Duration, err error) {
-	var all sync.WaitGroup
-	var done atomic.Int64
-	errs := make([]error, callers)
-	began := time.Now()
-	for i := range callers {
-		call := l.caller(i)
-		all.Go(func() {
-			n := int64(0)
-			for ; errs[i] == nil && time.Since(began) < length; n++ {
-				errs[i] = call()
-			}
-			done.Add(n)
-		})
-	}
-	all.Wait()
-	return done.Load(), time.Since(began), errors.Join(errs...)
-}
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

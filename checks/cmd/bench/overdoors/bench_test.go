@@ -1,11 +1,11 @@
 package overdoors
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
-	"github.com/sluicehq/sluice/checks/cmd/bench/process"
 )
 
 // TestJudge checks that figures at a bar hold, that figures beyond it do not, and that a bar without figures is not
@@ -36,21 +36,46 @@ func TestJudge(t *testing.T) {
 
 // TestMeasure makes every call of the benchmark to real servers.
 func TestMeasure(t *testing.T) {
-	b := &bench{size: size{20 * time.Millisecond, 1}, work: t.TempDir(), servers: map[string]*process.Server{}, values: map[string]map[string][]float64{}}
-	t.Cleanup(func() {
-		if err := b.stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	b := newBench(figures.Rounds{N: 1, Turn: 20 * time.Millisecond}, Options{}, t.TempDir())
+	t.Cleanup(b.stop)
 	if err := b.start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range b.rows() {
-		if err := b.measure(&r); err != nil {
-			t.Errorf("%s: %v", r.name, err)
+	rows := b.rows()
+	for i := range rows {
+		if err := b.measure(&rows[i]); err != nil {
+			t.Error(err)
 		}
 	}
-	if got := b.report(); !got.Bars[0].Measured || len(got.Sections[0].Table) < 7 || len(got.Sections[1].Table) != 1+len(authRows()) {
+	got := b.report()
+	if !got.Bars[0].Measured || len(got.Sections) != 5 {
 		t.Errorf("%+v", got)
+	}
+	// Every row is in the table of its door, and a row of one call has its latencies.
+	var whole []string
+	for _, s := range got.Sections[1:] {
+		for _, cells := range s.Table[1:] {
+			whole = append(whole, cells[0])
+			many := strings.Contains(cells[0], "descriptors") || strings.Contains(cells[0], "pipelined")
+			if last := cells[len(cells)-1]; (last == "") != many {
+				t.Errorf("%q", cells)
+			}
+		}
+	}
+	if len(whole) != len(rows) {
+		t.Errorf("the tables have %q", whole)
+	}
+	// The gateways come with and without what they add.
+	added := 0
+	for _, cells := range got.Sections[0].Table[1:] {
+		if len(cells) != 7 || cells[1] == "" || cells[3] == "" || cells[5] == "" {
+			t.Errorf("%q", cells)
+		}
+		if cells[2] != "" {
+			added++
+		}
+	}
+	if added != 6 {
+		t.Errorf("%d rows have what they add", added)
 	}
 }

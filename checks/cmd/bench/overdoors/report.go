@@ -3,85 +3,89 @@ package overdoors
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 )
 
-// results returns the figures of all rounds.
-func (b *bench) results() figures.Results {
-	r := figures.Results{}
-	for metric, byRow := range b.values {
-		for name, values := range byRow {
-			r.Set(metric, name, figures.Summarize(values))
-		}
-	}
-	return r
-}
-
 // judge compares the results with every bar.
 func judge(r figures.Results) []figures.Bar {
-	return slices.Concat(judgeRLS(r), judgeAuth(r), judgeRESP(r))
+	return slices.Concat(judgeGRPC(r), judgeAuth(r), judgeRESP(r))
 }
 
 // atLeast holds if one row makes at least so many times the calls a second of another one.
 func atLeast(r figures.Results, name string, least float64, other string) figures.Bar {
-	bar := figures.Bar{Promise: fmt.Sprintf("%s: calls/s ≥ %v × %s", name, least, other)}
-	if v, ok := r.Ratio(metricCalls, name, other); ok {
-		bar.Measured, bar.Holds = true, v.Median >= least
-		bar.Found = fmt.Sprintf("%.0f : %.0f = %s", r[metricCalls][name].Median, r[metricCalls][other].Median, v.Text(2))
-	}
-	return bar
-}
-
-// report returns the whole report.
-func (b *bench) report() *figures.Report {
-	r := b.results()
-	report := &figures.Report{
-		Title: "Benchmarks of the doors",
-		Quick: b.turn == short.turn,
-		About: fmt.Sprintf(`A figure is the median of %d interleaved rounds of %v, with the lowest and the highest; a ratio is the median of the
-ratios of the rounds. %d callers make calls over %d connections, with prepared bytes. They share the machine with the servers. The
-floor, checks/cmd/baregrpc, decodes the same calls and encodes the same answers with the generated code.`,
-			b.rounds, b.turn.Round(time.Millisecond), callers, channels),
-		Quiet: b.quiet,
-		Bars:  judge(r),
-	}
-	report.Add("Envoy's rate limit service", "", b.table(r, rlsDoor))
-	report.Add("Forward-auth", "Each caller has a connection. The service behind nginx is the bare handler, whose time does not count there.", b.table(r, authDoor))
-	report.Add("Clients of Redis", "Each caller has a connection. The script is a token bucket and nothing else; a call is one command, or a pipeline.", b.table(r, respDoor))
-	return report
-}
-
-// table returns the figures of one door.
-func (b *bench) table(r figures.Results, door string) figures.Table {
-	t := figures.Table{{"", "µs of the process", "calls/s", "decisions/s"}}
-	for _, row := range b.rows() {
-		if row.door != door {
-			continue
-		}
-		cells := []string{row.name}
-		for _, c := range []struct {
-			metric   string
-			decimals int
-		}{{metricCPU, 1}, {metricCalls, 0}, {metricDecisions, 0}} {
-			text := ""
-			if v, ok := r[c.metric][row.name]; ok {
-				text = v.Text(c.decimals)
-			}
-			cells = append(cells, text)
-		}
-		t.Append(cells)
-	}
-	return t
+	return r.AtLeast(fmt.Sprintf("%s: calls/s ≥ %v × %s", name, least, other), metricCalls, name, least, other, "%.0f", 2)
 }
 
 // atMost holds if the servers of one row spend at most so many times the processor time of another row.
 func atMost(r figures.Results, name string, most float64, other string) figures.Bar {
-	bar := figures.Bar{Promise: fmt.Sprintf("%s: µs ≤ %v × %s", name, most, other)}
-	if v, ok := r.Ratio(metricCPU, name, other); ok {
-		bar.Measured, bar.Holds = true, v.Median <= most
-		bar.Found = fmt.Sprintf("%.1f : %.1f = %s", r[metricCPU][name].Median, r[metricCPU][other].Median, v.Text(2))
+	return r.AtMost(fmt.Sprintf("%s: µs ≤ %v × %s", name, most, other), metricCPU, name, most, other, "%.1f", 2)
+}
+
+// report returns the whole report.
+func (b *bench) report() *figures.Report {
+	r, rows := b.Results(), b.rows()
+	report := b.Report("Benchmarks of the doors", fmt.Sprintf(`%d callers make calls with prepared bytes, each when it has its last answer. They have a connection each; over gRPC and SPOP
+they share %d. Latencies are of %d calls a second by %d callers, each at its time, whatever the answers. The callers share the
+machine with the servers. The service behind the gateways is the bare handler, whose time does not count there. No call
+is denied.`, callers, channels, steadyRate, steadyCallers), judge(r))
+	report.Quick = b.Turn == short.Turn
+	report.Add("What each costs", `CPU is processor time of a request that passes: of the gateway, Sluice and redis-server together. Added is the difference from the
+same gateway without a limit, as the median of the rounds. A row without it is a call that a gateway such as Envoy, or a program,
+makes by itself: the whole call is added.`, costs(r, rows))
+	for _, s := range []struct{ door, title, text string }{
+		{authDoor, "Forward-auth", "The gateways have the files of examples/gateways."},
+		{spoeDoor, "HAProxy", "HAProxy has the files of examples/haproxy-spoe. The agent by itself gets the messages that HAProxy sends."},
+		{grpcDoor, "Envoy", "The floor, checks/cmd/baregrpc, decodes the same calls and encodes the same answers with the generated code."},
+		{respDoor, "Clients of Redis", "The script is a token bucket and nothing else; a call is one command, or a pipeline."},
+	} {
+		var names []string
+		for _, row := range rows {
+			if row.door == s.door {
+				names = append(names, row.name)
+			}
+		}
+		report.Add(s.title, s.text, figures.Columns(
+			"", names,
+			figures.Column{Title: "µs of the processes", Cell: r.Cell(metricCPU, 1)},
+			figures.Column{Title: "of redis-server", Cell: r.Cell(metricStore, 1)},
+			figures.Column{Title: "calls/s", Cell: r.Cell(metricCalls, 0)},
+			figures.Column{Title: "decisions/s", Cell: r.Cell(metricDecisions, 0)},
+			figures.Column{Title: "p50, µs", Cell: r.Cell(metricP50, 0)},
+			figures.Column{Title: "p99, µs", Cell: r.Cell(metricP99, 0)},
+		))
 	}
-	return bar
+	return report
+}
+
+// costs returns the short table of what decides a request, and of gateways without a limit.
+func costs(r figures.Results, rows []row) figures.Table {
+	without := map[string]string{}
+	var names []string
+	for _, a := range rows {
+		without[a.name] = a.without
+		base := slices.ContainsFunc(rows, func(b row) bool { return b.without == a.name })
+		if a.units == 1 && (base || !a.floor) {
+			names = append(names, a.name)
+		}
+	}
+	added := func(metric string, decimals int) func(string) string {
+		return func(name string) string {
+			v, ok1 := r[metric][name]
+			base, ok2 := r[metric][without[name]]
+			if !ok1 || !ok2 {
+				return ""
+			}
+			return fmt.Sprintf("%.*f", decimals, v.Beyond(base).Median)
+		}
+	}
+	return figures.Columns(
+		"", names,
+		figures.Column{Title: "CPU, µs", Cell: r.MedianCell(metricAll, 1, 1)},
+		figures.Column{Title: "added", Cell: added(metricAll, 1)},
+		figures.Column{Title: "p50, µs", Cell: r.MedianCell(metricP50, 1, 0)},
+		figures.Column{Title: "added", Cell: added(metricP50, 0)},
+		figures.Column{Title: "p99, µs", Cell: r.MedianCell(metricP99, 1, 0)},
+		figures.Column{Title: "added", Cell: added(metricP99, 0)},
+	)
 }

@@ -5,46 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
+	"github.com/sluicehq/sluice/checks/cmd/bench/load"
 	"github.com/sluicehq/sluice/checks/floor"
 )
 
 const (
 	respDoor = "resp"
-	// respServer is sluice for clients of Redis, and scriptServer a Redis that runs scripts.
-	respServer, scriptServer = "resp", "scripts"
 	// pipeline is the number of commands in a large call.
 	pipeline = 32
 	// respKeys are the keys that are limited.
 	respKeys = 10_000
 )
 
-// respConfig is for clients of Redis. The verb is the address.
-const respConfig = `version: 1
-listen: {proxy: "off", api: "off", admin: "off", resp: '%s'}
-rules: [{name: other, key: client_ip, limit: {algorithm: token_bucket, rate: 1000/s}}]
-`
-
 // respKind is a command to a server.
 type respKind struct {
 	name, server string
+	floor        bool
 	lines        int // of a reply
 	words        func(digest, key string) []string
 }
 
 // respKinds are the commands that are compared. All limit a key, with numbers that never deny, except for PING.
 var respKinds = []respKind{
-	{"CL.THROTTLE", respServer, 6, func(_, key string) []string {
+	{"CL.THROTTLE", respServer, false, 6, func(_, key string) []string {
 		return []string{"CL.THROTTLE", key, "1000000", "1000000", "1"}
 	}},
-	{"PING of sluice", respServer, 1, func(string, string) []string { return []string{"PING"} }},
-	{"EVALSHA of a minimal script on Redis", scriptServer, 5, func(digest, key string) []string {
+	{"PING of sluice", respServer, true, 1, func(string, string) []string { return []string{"PING"} }},
+	{"EVALSHA of a minimal script on Redis", storeServer, false, 5, func(digest, key string) []string {
 		return []string{"EVALSHA", digest, "1", key, "1", "1000000"}
 	}},
 }
@@ -63,40 +55,26 @@ func respRows() []row {
 	for _, n := range []int{1, pipeline} {
 		for i := range respKinds {
 			k := &respKinds[i]
-			all = append(all, row{door: respDoor, name: respName(k, n), server: k.server, decisions: n, connect: func(address string) (load, error) {
-				return newRESPLoad(address, k, n)
+			all = append(all, row{door: respDoor, name: respName(k, n), server: k.server, units: n, floor: k.floor, connect: func(address string) (load.Client, error) {
+				return newRESP(address, k, n)
 			}})
 		}
 	}
 	return all
 }
 
-// startRESP starts the servers for clients of Redis.
-func (b *bench) startRESP(sluice string) error {
-	if err := b.launch(respServer, func(address string) (string, []string, error) {
-		file := filepath.Join(b.work, "resp.yaml")
-		return sluice, []string{"serve", file}, os.WriteFile(file, fmt.Appendf(nil, respConfig, address), 0o600)
-	}); err != nil {
-		return err
-	}
-	return b.launch(scriptServer, func(address string) (string, []string, error) {
-		_, port, err := net.SplitHostPort(address)
-		return "redis-server", []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.work, "--logfile", os.DevNull}, err
-	})
-}
-
-// respLoad makes calls with bytes that are made beforehand.
-type respLoad struct {
+// respCalls makes calls with bytes that are made beforehand.
+type respCalls struct {
 	conns    []net.Conn
 	requests [][]byte
 	lines    int // of all replies to a call
 }
 
-func newRESPLoad(address string, k *respKind, commands int) (_ load, err error) {
-	l := &respLoad{lines: k.lines * commands}
+func newRESP(address string, k *respKind, commands int) (_ load.Client, err error) {
+	l := &respCalls{lines: k.lines * commands}
 	defer func() {
 		if err != nil {
-			l.close()
+			l.Close()
 		}
 	}()
 	for range callers {
@@ -107,7 +85,7 @@ func newRESPLoad(address string, k *respKind, commands int) (_ load, err error) 
 		l.conns = append(l.conns, c)
 	}
 	digest := ""
-	if k.server == scriptServer {
+	if k.server == storeServer {
 		if digest, err = loadScript(l.conns[0], floor.MinimalSource()); err != nil {
 			return nil, err
 		}
@@ -153,8 +131,8 @@ func loadScript(c net.Conn, script string) (string, error) {
 
 var errReply = errors.New("a reply is an error")
 
-// caller returns the function of one caller, which has a connection of its own.
-func (l *respLoad) caller(i int) func() error {
+// Caller returns the function of one caller, which has a connection of its own.
+func (l *respCalls) Caller(i int) (call func() error) {
 	c, next, buf := l.conns[i], i*7919, make([]byte, 16<<10)
 	return func() error {
 		next++
@@ -175,7 +153,8 @@ func (l *respLoad) caller(i int) func() error {
 	}
 }
 
-func (l *respLoad) close() {
+// Close closes the connections.
+func (l *respCalls) Close() {
 	for _, c := range l.conns {
 		_ = c.Close() // nothing is under way
 	}
