@@ -39,6 +39,9 @@ type Options struct {
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
 	Hybrid func(rule string, most int) (limits []HybridLimit, keys []HybridKey, more bool)
+	// BeforeChange is called before a call bans, unbans or resets a key. After an error nothing is changed, and the call is answered
+	// 503 with the error, which names a remedy. Optional.
+	BeforeChange func(r *http.Request, c Change) error
 	// OnChange is called once for each call that bans, unbans or resets a key, whether it succeeds or not. Optional.
 	OnChange func(r *http.Request, c Change)
 	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
@@ -89,6 +92,9 @@ func New(o Options) (*API, error) {
 	}
 	if o.Hybrid == nil {
 		o.Hybrid = func(string, int) ([]HybridLimit, []HybridKey, bool) { return nil, nil, false }
+	}
+	if o.BeforeChange == nil {
+		o.BeforeChange = func(*http.Request, Change) error { return nil }
 	}
 	if o.OnChange == nil {
 		o.OnChange = func(*http.Request, Change) {}

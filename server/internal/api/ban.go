@@ -75,6 +75,9 @@ func (a *API) ban(w http.ResponseWriter, r *http.Request, c *Change) *problem {
 	if p := a.bannable(q.Rule); p != nil {
 		return p
 	}
+	if p := a.begin(r, c); p != nil {
+		return p
+	}
 	if err := a.o.Decider.Ban(r.Context(), c.For, q.Rule, q.Key...); err != nil {
 		return a.banProblem(err, "ban")
 	}
@@ -90,6 +93,9 @@ func (a *API) unban(w http.ResponseWriter, r *http.Request, c *Change) *problem 
 	}
 	a.of(c, q.Rule, q.Key)
 	if p := a.bannable(q.Rule); p != nil {
+		return p
+	}
+	if p := a.begin(r, c); p != nil {
 		return p
 	}
 	found, err := a.o.Decider.LiftBan(r.Context(), q.Rule, q.Key...)

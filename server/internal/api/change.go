@@ -33,6 +33,14 @@ func (a *API) changing(method, action string, serve func(http.ResponseWriter, *h
 	}}
 }
 
+// begin reports a change that is about to be made. A problem means that it must not be made.
+func (a *API) begin(r *http.Request, c *Change) *problem {
+	if err := a.o.BeforeChange(r, *c); err != nil {
+		return &problem{Status: http.StatusServiceUnavailable, Title: "Not recorded", Detail: "Nothing was changed.", Remedy: err.Error()}
+	}
+	return nil
+}
+
 // of sets the rule and the key of a change.
 func (a *API) of(c *Change, rule string, key []string) {
 	if a.o.Decider.Policy().Rule(rule) == nil {

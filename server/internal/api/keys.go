@@ -172,6 +172,9 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request, c *Change) *problem 
 	answer := resets{Reset: true, Rules: []string{}}
 	if q.byRule() {
 		a.of(c, q.Rule, q.Key)
+		if p := a.begin(r, c); p != nil {
+			return p
+		}
 		if err := a.o.Decider.Reset(r.Context(), q.Rule, q.Key...); err != nil {
 			return a.requestProblem(err)
 		}
@@ -183,16 +186,21 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request, c *Change) *problem 
 	if p != nil {
 		return p
 	}
-	var last *policy.Rule
-	for _, m := range a.o.Decider.Policy().LimitsFor(attributes) {
+	matches := a.o.Decider.Policy().LimitsFor(attributes)
+	for _, m := range matches {
+		if n := len(c.Rules); n == 0 || c.Rules[n-1] != m.Rule.Name {
+			c.Rules = append(c.Rules, m.Rule.Name)
+		}
+		c.Key = a.o.Fingerprint(m.Request.Key)
+	}
+	if p := a.begin(r, c); p != nil {
+		return p
+	}
+	answer.Rules = append(answer.Rules, c.Rules...)
+	for _, m := range matches {
 		if err := a.o.Decider.Store().Reset(r.Context(), m.Request.Limit, m.Request.Key); err != nil {
 			return unavailable("The store did not reset all limits: "+err.Error()+".", "try again later")
 		}
-		if m.Rule != last {
-			last = m.Rule
-			answer.Rules = append(answer.Rules, m.Rule.Name)
-		}
-		c.Rules, c.Key = answer.Rules, a.o.Fingerprint(m.Request.Key)
 	}
 	writeJSON(w, http.StatusOK, answer)
 	return nil

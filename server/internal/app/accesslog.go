@@ -9,6 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/accesslog"
 	"github.com/sluicehq/sluice/server/internal/logfile"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
 
 // openAccessLog opens the access log of the configuration.
@@ -21,11 +22,12 @@ func (a *App) openAccessLog(fingerprint func(sluice.Key) string) error {
 	if a.accessFile, err = logfile.Open(f.File); err != nil {
 		return fmt.Errorf("access_log.file: %w", err)
 	}
+	failures := telemetry.NewSampler(errorsPerSecond)
 	a.engine.access = accesslog.New(accesslog.Options{
 		Out: a.accessFile, Combined: f.Format == "combined", Sample: float64(f.Sample), Fingerprint: fingerprint,
 		ClientIP: a.clientIP,
 		Failed: func(err error) {
-			if hidden, ok := a.errorLog.Take(time.Now()); ok {
+			if hidden, ok := failures.Take(time.Now()); ok {
 				a.logger.Error("the access log cannot be written", "error", err, "not_logged", hidden)
 			}
 		},

@@ -106,8 +106,8 @@ type App struct {
 
 	errorLog  *telemetry.Sampler // samples errors of the store
 	answerLog *telemetry.Sampler // samples answers that cannot be sent
-	// These sample failures of the upstream, of clients, what package net/http logs, and unusable requests of gateways.
-	upstreamLog, clientLog, serverLog, gatewayLog *telemetry.Sampler
+	// These sample failures of the upstream, of clients, and unusable requests of gateways.
+	upstreamLog, clientLog, gatewayLog *telemetry.Sampler
 
 	refused    atomic.Uint64 // connections beyond what a client may have
 	headerless atomic.Uint64 // connections without the header of the PROXY protocol
@@ -135,7 +135,7 @@ func New(o Options) (*App, error) {
 		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()},
 		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
 		upstreamLog: telemetry.NewSampler(errorsPerSecond), clientLog: telemetry.NewSampler(errorsPerSecond),
-		serverLog: telemetry.NewSampler(errorsPerSecond), gatewayLog: telemetry.NewSampler(errorsPerSecond),
+		gatewayLog: telemetry.NewSampler(errorsPerSecond),
 	}
 	if o.Refused != nil {
 		a.reloads.refused, a.reloads.since = &refusal{o.Refused, time.Now()}, o.Since
@@ -215,7 +215,7 @@ func (a *App) assemble() error {
 	}
 	a.api, err = api.New(api.Options{
 		Decider: decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
-		AnswerFailed: a.answerFailed, Authorize: authorize, OnChange: a.audit.changed, MaxBody: int64(f.HTTP.MaxBodySize),
+		AnswerFailed: a.answerFailed, Authorize: authorize, BeforeChange: a.audit.begin, OnChange: a.audit.changed, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
 		return err
@@ -354,7 +354,7 @@ func (a *App) release() {
 	if a.redis != nil {
 		a.redis.close()
 	}
-	a.audit.close()
+	a.audit.close(a.logger)
 	a.closeAccessLog()
 	a.closeTracing()
 }

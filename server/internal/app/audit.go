@@ -3,9 +3,12 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -15,12 +18,17 @@ import (
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 )
 
-// audit records who changed what, as lines of JSON. A nil audit records nothing.
+// audit records who changed what, as lines of JSON. A nil audit records nothing. A call makes no change before its record is
+// written; nothing else waits for the records.
 type audit struct {
-	file    *logfile.File
-	tokens  bool               // whether changes need a token
-	refused *telemetry.Sampler // bounds the records of calls without a token
-	failed  func(error)
+	file   *logfile.File
+	queue  *logfile.Queue
+	tokens bool // whether changes need a token
+	// unproven bounds the records of calls of the decision API that need the admin token, and have none.
+	unproven *telemetry.Sampler
+	closing  sync.Once
+	// turnedDown counts calls that changed nothing because their records could not be written.
+	turnedDown atomic.Uint64
 }
 
 // record is one line.
@@ -42,7 +50,8 @@ type record struct {
 	ForMS int64  `json:"for_ms,omitempty"`
 	// Changed are the settings that a reload changed, or what was read again.
 	Changed []string `json:"changed,omitempty"`
-	// Result is done or refused, and Why the reason of a refusal.
+	// Result is begun, done or refused, and Why the reason of a refusal. A call that changes keys has a record before the change,
+	// begun, and one after it.
 	Result string `json:"result"`
 	Why    string `json:"why,omitempty"`
 	// NotRecorded counts refused calls before this one that were not recorded, because they were too many.
@@ -51,12 +60,19 @@ type record struct {
 
 // The results of a record.
 const (
+	begun   = "begun"
 	done    = "done"
 	refused = "refused"
 )
 
-// refusedPerSecond bounds the records of calls without a token.
+// refusedPerSecond bounds the records of calls without a token, for each listener.
 const refusedPerSecond = 10
+
+// The longest times that a call waits for the record of its change, and the end of the program for the last records.
+const (
+	recordTime     = time.Second
+	lastRecordTime = time.Second
+)
 
 // openAudit opens the audit log of the configuration.
 func (a *App) openAudit() error {
@@ -68,34 +84,75 @@ func (a *App) openAudit() error {
 	if err != nil {
 		return fmt.Errorf("audit.file: %w", err)
 	}
-	a.audit = &audit{file: file, tokens: a.o.Token != "", refused: telemetry.NewSampler(refusedPerSecond), failed: func(err error) {
-		if hidden, ok := a.errorLog.Take(time.Now()); ok {
+	failures := telemetry.NewSampler(errorsPerSecond)
+	l := &audit{file: file, tokens: a.o.Token != "", unproven: telemetry.NewSampler(refusedPerSecond)}
+	l.queue = logfile.NewQueue(file, func(err error) {
+		if hidden, ok := failures.Take(time.Now()); ok {
 			a.logger.Error("the audit log cannot be written", "error", err, "not_logged", hidden)
 		}
-	}}
+	})
+	a.audit = l
+	a.metrics.Gauge("sluice_audit_waiting_records", "Records that are not written to the audit log yet. They are tried again.",
+		func() float64 { return float64(l.queue.Waiting()) })
+	a.metrics.Counter("sluice_audit_refused_calls_total", "Calls that changed nothing, because their records could not be written to the audit log.",
+		func() float64 { return float64(l.turnedDown.Load()) })
+	a.metrics.Counter("sluice_audit_lost_total", "Records that will never be in the audit log, because too many wait to be written.",
+		func() float64 { return float64(l.queue.Lost()) })
 	return nil
 }
 
-// write appends a record.
+// write appends a record, without waiting for the file.
 func (l *audit) write(r record) {
-	if l == nil {
-		return
-	}
-	r.Time = time.Now().UTC()
-	line, err := json.Marshal(r)
-	if err == nil {
-		_, err = l.file.Write(append(line, '\n'))
-	}
-	if err != nil {
-		l.failed(err)
+	if l != nil {
+		l.queue.Put(r.line())
 	}
 }
 
-// close ends the log.
-func (l *audit) close() {
-	if l != nil {
-		_ = l.file.Close() // each line was written at once
+// line returns the line of a record that is made now.
+func (r *record) line() []byte {
+	r.Time = time.Now().UTC()
+	line, err := json.Marshal(r)
+	if err != nil {
+		line = nil // these types are always valid
 	}
+	return append(line, '\n')
+}
+
+// close writes what is left, and ends the log.
+func (l *audit) close(logger *slog.Logger) {
+	if l == nil {
+		return
+	}
+	l.closing.Do(func() {
+		ended := l.queue.Close(lastRecordTime)
+		if n := l.queue.Waiting(); n > 0 {
+			logger.Error("the audit log was not written to its end", "records", n)
+		}
+		if ended {
+			_ = l.file.Close() // otherwise it is in use
+		}
+	})
+}
+
+// begin records that a call is about to change keys. After an error, it must not change them.
+func (l *audit) begin(q *http.Request, c api.Change) error {
+	if l == nil {
+		return nil
+	}
+	r := l.of(q, c)
+	r.Result = begun
+	if err := l.queue.Write(r.line(), recordTime); err != nil {
+		l.turnedDown.Add(1)
+		return fmt.Errorf("the audit log cannot be written: %w; free the disk of audit.file, or start the reader of its pipe, and repeat the call", err)
+	}
+	return nil
+}
+
+// of returns the record of a call.
+func (l *audit) of(q *http.Request, c api.Change) record {
+	r := from(q, l.tokens && c.Status != http.StatusUnauthorized)
+	r.Action, r.Rules, r.Key, r.ForMS = c.Action, c.Rules, c.Key, c.For.Milliseconds()
+	return r
 }
 
 // changed records a change by a call.
@@ -103,32 +160,32 @@ func (l *audit) changed(q *http.Request, c api.Change) {
 	if l == nil {
 		return
 	}
-	r := from(q, l.tokens && c.Status != http.StatusUnauthorized)
-	r.Action, r.Rules, r.Key, r.ForMS, r.Result = c.Action, c.Rules, c.Key, c.For.Milliseconds(), done
+	r := l.of(q, c)
+	r.Result = done
 	if c.Problem != "" {
 		r.Result, r.Why = refused, fmt.Sprintf("%d %s", c.Status, c.Problem)
 	}
 	if c.Status == http.StatusUnauthorized {
-		l.bounded(r)
+		l.bounded(r, l.unproven)
 		return
 	}
 	l.write(r)
 }
 
-// turnedAway records a call that the rules of access refused, if it might have changed something.
-func (l *audit) turnedAway(q *http.Request, why string) {
-	if l == nil || q.Method == http.MethodGet || q.Method == http.MethodHead {
+// turnedAway records a call that the rules of access of a listener refused, if it might have changed something.
+func (l *audit) turnedAway(q *http.Request, why string, bound *telemetry.Sampler) {
+	if q.Method == http.MethodGet || q.Method == http.MethodHead {
 		return
 	}
 	r := from(q, false)
 	r.Action, r.Path, r.Result, r.Why = "call", clean(q.URL.Path), refused, why
-	l.bounded(r)
+	l.bounded(r, bound)
 }
 
 // bounded writes the record of a caller without proof, if there were not too many within the second.
-func (l *audit) bounded(r record) {
+func (l *audit) bounded(r record, bound *telemetry.Sampler) {
 	var ok bool
-	if r.NotRecorded, ok = l.refused.Take(time.Now()); ok {
+	if r.NotRecorded, ok = bound.Take(time.Now()); ok {
 		l.write(r)
 	}
 }
@@ -195,8 +252,12 @@ func firstLine(err error) string {
 	return line
 }
 
-// audited adds the audit to the rules of access of a listener.
+// audited adds the audit to the rules of access of a listener. Each listener has a bound of its own, so that calls of one do not
+// hide calls of another one.
 func (a *App) audited(r *access.Rules) *access.Rules {
-	r.OnRefused = a.audit.turnedAway
+	if l := a.audit; l != nil {
+		bound := telemetry.NewSampler(refusedPerSecond)
+		r.OnRefused = func(q *http.Request, why string) { l.turnedAway(q, why, bound) }
+	}
 	return r
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
 )
@@ -91,10 +92,15 @@ func TestAudit(t *testing.T) {
 	}
 	want := []string{
 		"start   [] false 0 []done ",
+		"ban token alice@ops [login] true 60000 []begun ",
 		"ban token alice@ops [login] true 60000 []done ",
+		"unban token alice@ops [login] true 0 []begun ",
 		"unban token alice@ops [login] true 0 []done ",
+		"reset token alice@ops [login] true 0 []begun ",
 		"reset token alice@ops [login] true 0 []done ",
+		"reset token alice@ops [login] true 0 []begun ",
 		"reset token alice@ops [login] true 0 []done ",
+		"reset token alice@ops [] false 0 []begun ",
 		"reset token alice@ops [] false 0 []refused 400 Invalid request",
 		"ban token alice@ops [login] true 0 []refused 400 Invalid request",
 		"call no proof  /v1/bans[] false 0 []refused Not authorized",
@@ -109,5 +115,104 @@ func TestAudit(t *testing.T) {
 	}
 	if flood > 1+refusedPerSecond*3 || flood+counted > 101 {
 		t.Errorf("of 101 refused calls %d are recorded and %d counted", flood, counted)
+	}
+}
+
+// TestNoisyListenerHidesNoOther: a flood of refused calls at the decision API does not keep a refused call at the admin listener
+// out of the log.
+func TestNoisyListenerHidesNoOther(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.log")
+	r := start(t, parse(t, free+"audit: {file: "+file+"}\nrules: []\n"), func(o *Options) {
+		o.Token, o.APIToken = "the-token-of-operators", "the-token-of-callers"
+	})
+	records := func(listener string) (n int) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, address, _ := strings.Cut(r.URL(listener), "://")
+		for line := range strings.Lines(string(content)) {
+			if strings.Contains(line, `"at":"`+address+`"`) {
+				n++
+			}
+		}
+		return n
+	}
+	for range 10 * refusedPerSecond { // such calls until the bound is reached
+		r.send(API, "POST", "/v1/check", "{}")
+	}
+	r.send(Admin, "POST", "/v1/reset", "{}")
+	eventually(t, "the record of the admin listener", func() bool { return records(Admin) == 1 })
+	if n := records(API); n == 0 || n >= 10*refusedPerSecond {
+		t.Errorf("%d of %d calls are recorded", n, 10*refusedPerSecond)
+	}
+}
+
+// TestFullDisk: a call changes nothing without its record, and reports it at once.
+func TestFullDisk(t *testing.T) {
+	const full = "/dev/full" // each write fails as on a full disk
+	if _, err := os.Stat(full); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, parse(t, free+"audit: {file: "+full+"}\n"+bannable), nil)
+	r.changesNothing("no space left on device")
+	if got := r.figure("sluice_audit_refused_calls_total"); got != "4" {
+		t.Errorf("%s calls are counted, want 4", got)
+	}
+	r.end()
+	if log := r.log.String(); !strings.Contains(log, "the audit log cannot be written") || !strings.Contains(log, "the audit log was not written to its end") {
+		t.Errorf("the log has %s", log)
+	}
+}
+
+const bannable = `rules:
+  - {name: login, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h, burst: 5}, ban: {by_hand: true}}
+`
+
+const keyOfLogin = `{"rule": "login", "key": ["192.0.2.1"]`
+
+// unitsOfLogin returns how many units a peek reports, -1 for a banned key.
+func (r *running) unitsOfLogin() int64 {
+	r.t.Helper()
+	_, text := r.send(Admin, "POST", "/v1/peek", keyOfLogin+"}")
+	var verdict struct {
+		Reason string
+		Limits []struct{ Remaining int64 }
+	}
+	if err := json.Unmarshal([]byte(text), &verdict); err != nil || len(verdict.Limits) != 1 {
+		r.t.Fatalf("%v: %s", err, text)
+	}
+	if verdict.Reason == "banned" {
+		return -1
+	}
+	return verdict.Limits[0].Remaining
+}
+
+// changesNothing bans and resets keys while the audit log takes nothing.
+func (r *running) changesNothing(why string) {
+	r.t.Helper()
+	if res, text := r.send(API, "POST", "/v1/check", keyOfLogin+"}"); res.StatusCode != 200 {
+		r.t.Fatal(text)
+	}
+	before := r.unitsOfLogin()
+	for _, x := range [][3]string{
+		{"POST", "/v1/bans", keyOfLogin + `, "for_ms": 60000}`},
+		{"POST", "/v1/reset", keyOfLogin + "}"},
+		{"POST", "/v1/reset", `{"method": "GET", "path": "/", "client_ip": "192.0.2.1"}`},
+		{"DELETE", "/v1/bans", keyOfLogin + "}"},
+	} {
+		began := time.Now()
+		res, text := r.send(Admin, x[0], x[1], x[2])
+		if took := time.Since(began); res.StatusCode != 503 || took > patience/2 {
+			r.t.Errorf("%s %s is answered %d after %v", x[0], x[1], res.StatusCode, took)
+		}
+		for _, want := range []string{"Nothing was changed.", "the audit log cannot be written", why, "free the disk of audit.file"} {
+			if !strings.Contains(text, want) {
+				r.t.Errorf("the answer lacks %q: %s", want, text)
+			}
+		}
+	}
+	if after := r.unitsOfLogin(); after != before {
+		r.t.Errorf("%d units are left, before the calls %d", after, before)
 	}
 }

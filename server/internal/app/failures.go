@@ -68,9 +68,9 @@ type errorLog struct {
 // mostStack bounds the stack of a panic.
 const mostStack = 4 << 10
 
-// newErrorLog returns a log for package net/http.
-func newErrorLog(logger *slog.Logger, sampler *telemetry.Sampler) *log.Logger {
-	return log.New(&errorLog{logger, sampler}, "", 0)
+// newErrorLog returns a log for package net/http, with a bound of its own, so that one listener does not hide what another one logs.
+func newErrorLog(logger *slog.Logger) *log.Logger {
+	return log.New(&errorLog{logger, telemetry.NewSampler(errorsPerSecond)}, "", 0)
 }
 
 func (l *errorLog) Write(line []byte) (int, error) {

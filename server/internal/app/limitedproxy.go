@@ -57,7 +57,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		Failed:      a.failed,
 		Sample:      a.sampleFailure,
 		Logger:      a.logger,
-		ErrorLog:    newErrorLog(a.logger, a.serverLog),
+		ErrorLog:    newErrorLog(a.logger),
 	}
 	pass, err := proxy.New(passing)
 	if err != nil {

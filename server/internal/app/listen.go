@@ -38,7 +38,7 @@ func (a *App) listen(limited http.Handler) error {
 	long.read = 0 // a body may take any time, as long as it keeps coming
 	serving := func(l limits, h http.Handler, change func(*web)) opening {
 		return func(config *tls.Config) (protocol, error) {
-			w := newWeb(ctx, config, h, l, newErrorLog(a.logger, a.serverLog))
+			w := newWeb(ctx, config, h, l, newErrorLog(a.logger))
 			w.lingering = a.o.Linger
 			if change != nil {
 				change(w)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // File is a file of lines. A line is written whole, in one call of the system. If the file was renamed or removed, the next
@@ -28,7 +29,7 @@ const (
 )
 
 // Open opens a file for appending, or makes one that only its owner and group can read. The paths Stdout and Stderr are
-// the streams of the program.
+// the streams of the program. A pipe that nobody reads is an error.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
 	switch path {
@@ -45,7 +46,11 @@ func Open(path string) (*File, error) {
 }
 
 func (f *File) open() error {
-	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	// Opening a pipe waits for its reader, without O_NONBLOCK.
+	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("%w: no program reads this pipe; start its reader first", err)
+	}
 	if err != nil {
 		return err
 	}
