@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -38,13 +39,18 @@ type replays struct {
 	byKey map[digest]*replay
 	ended []*replay // oldest first
 	bytes int
+	used  map[string]*used // by caller
 }
+
+// used is the room that one caller takes. It is at most as much as is free, so a caller never takes the room of all others.
+type used struct{ calls, bytes int }
 
 type digest = [sha256.Size]byte
 
 // replay is a call with a key.
 type replay struct {
 	key, body digest
+	caller    string
 	done      chan struct{} // closed when the call has ended
 	// These are set before done is closed.
 	answered bool // whether there is an answer to repeat
@@ -54,27 +60,34 @@ type replay struct {
 	text     []byte
 }
 
-func newReplays() *replays { return &replays{now: time.Now, byKey: map[digest]*replay{}} }
+func newReplays() *replays {
+	return &replays{now: time.Now, byKey: map[digest]*replay{}, used: map[string]*used{}}
+}
 
-// begin finds the call of a key, or begins it. The caller ends a call that it has begun. Without a result there is no
-// room.
-func (s *replays) begin(key, body digest) (r *replay, begun bool) {
+// begin finds the call of a key, or begins it. A request that begins a call must end it. Without a result there is no room for the
+// caller.
+func (s *replays) begin(caller string, key, body digest) (r *replay, begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.ended) > 0 && s.now().Sub(s.ended[0].at) >= replaysLast {
 		old := s.ended[0]
 		s.ended[0], s.ended = nil, s.ended[1:]
-		s.bytes -= old.size()
+		s.account(old.caller, -1, -old.size())
 		delete(s.byKey, old.key)
 	}
 	if r := s.byKey[key]; r != nil {
 		return r, false
 	}
-	if len(s.byKey) >= mostReplays || s.bytes >= mostReplayBytes {
+	var own used
+	if u := s.used[caller]; u != nil {
+		own = *u
+	}
+	if own.calls >= mostReplays-len(s.byKey) || own.bytes >= mostReplayBytes-s.bytes {
 		return nil, false
 	}
-	r = &replay{key: key, body: body, done: make(chan struct{})}
+	r = &replay{key: key, body: body, caller: caller, done: make(chan struct{})}
 	s.byKey[key] = r
+	s.account(caller, 1, 0)
 	return r, true
 }
 
@@ -85,11 +98,27 @@ func (s *replays) end(r *replay) {
 	if r.answered {
 		r.at = s.now()
 		s.ended = append(s.ended, r)
-		s.bytes += r.size()
+		s.account(r.caller, 0, r.size())
 	} else {
 		delete(s.byKey, r.key)
+		s.account(r.caller, -1, 0)
 	}
 	close(r.done)
+}
+
+// account adds to the room that a caller takes.
+func (s *replays) account(caller string, calls, bytes int) {
+	u := s.used[caller]
+	if u == nil {
+		u = &used{}
+		s.used[caller] = u
+	}
+	u.calls += calls
+	u.bytes += bytes
+	s.bytes += bytes
+	if *u == (used{}) {
+		delete(s.used, caller)
+	}
 }
 
 func (r *replay) size() int { return replayBytes + len(r.text) }
@@ -111,12 +140,12 @@ func (a *API) idempotent(serve func(http.ResponseWriter, *http.Request) *problem
 		}
 		body := sha256.Sum256(*b)
 		for {
-			call, begun := a.replays.begin(replayKey(r, keys[0]), body)
+			call, begun := a.replays.begin(callerOf(r), replayKey(r, keys[0]), body)
 			switch {
 			case call == nil:
 				return &problem{
 					Status: http.StatusServiceUnavailable, Title: "Too many keys", Field: idempotencyHeader,
-					Detail: "Too many calls with an Idempotency-Key were made lately.", Remedy: "try again later, or leave the key out",
+					Detail: "This caller made too many calls with an Idempotency-Key lately.", Remedy: "try again later, or leave the key out",
 				}
 			case call.body != body:
 				return &problem{
@@ -183,14 +212,38 @@ func (k *keptAnswer) Write(p []byte) (int, error) {
 
 // replayKey returns the key of a call: callers with other tokens or certificates, and other calls, have other keys.
 func replayKey(r *http.Request, key string) digest {
-	h, certificate := sha256.New(), ""
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		certificate = r.TLS.PeerCertificates[0].Subject.String() // it stays when the certificate is renewed
-	}
-	for _, part := range []string{r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), certificate, key} {
+	h := sha256.New()
+	for _, part := range []string{r.URL.Path, r.URL.RawQuery, r.Header.Get("Authorization"), certificate(r), key} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return digest(h.Sum(nil))
+}
+
+// certificate returns the name in the certificate that a caller has proved, empty without one. It stays when the certificate is
+// renewed.
+func certificate(r *http.Request) string {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return ""
+	}
+	return r.TLS.PeerCertificates[0].Subject.String()
+}
+
+// callerOf returns the caller that takes the room of an answer: the name of its certificate, or its address. A token is not a caller,
+// because everybody may send one to an open listener, and many programs share one. The address of IPv6 is its network of 64 bits.
+func callerOf(r *http.Request) string {
+	if name := certificate(r); name != "" {
+		return name
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	if addr.Is6() {
+		network, _ := addr.Prefix(64) // it is not longer than the address
+		addr = network.Addr()
+	}
+	return addr.String()
 }
 
 // checkIdempotencyKey reports what is wrong with the key of a call.

@@ -178,8 +178,10 @@ func TestReplaysAreBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	s := newReplays()
 	s.now = func() time.Time { return now }
+	own := 0
 	add := func(name string, text int) bool {
-		r, begun := s.begin(digest([]byte(fmt.Sprintf("%-32s", name))), digest{})
+		own++ // each call is of another caller
+		r, begun := s.begin(fmt.Sprint(own), digest([]byte(fmt.Sprintf("%-32s", name))), digest{})
 		if r == nil || !begun {
 			return false
 		}
@@ -207,8 +209,51 @@ func TestReplaysAreBounded(t *testing.T) {
 		t.Error("the bytes are not bounded")
 	}
 	now = now.Add(replaysLast)
-	if !add("even more", 0) || s.bytes != replayBytes {
-		t.Errorf("%d bytes are counted", s.bytes)
+	if !add("even more", 0) || s.bytes != replayBytes || len(s.used) != 1 {
+		t.Errorf("%d bytes of %d callers are counted", s.bytes, len(s.used))
+	}
+}
+
+// TestCallersShareTheRoom: a caller that sends a new key with each call leaves room for the others, whatever tokens it makes up.
+// Callers with answers of their own keep them.
+func TestCallersShareTheRoom(t *testing.T) {
+	for name, text := range map[string]int{"calls": 0, "bytes": 64 << 10} {
+		t.Run(name, func(t *testing.T) {
+			s := newReplays()
+			calls := 0
+			flood := func(address string) (n int) {
+				for ; ; n++ {
+					q := httptest.NewRequest(http.MethodPost, "/v1/check", nil)
+					q.RemoteAddr = address
+					calls++
+					q.Header.Set("Authorization", fmt.Sprint("Bearer ", calls))
+					r, begun := s.begin(callerOf(q), replayKey(q, "k"), digest{})
+					if r == nil {
+						return n
+					}
+					if !begun || n > mostReplays {
+						t.Fatal("the flood has no end")
+					}
+					r.answered, r.text = true, make([]byte, text)
+					s.end(r)
+				}
+			}
+			room := flood("192.0.2.1:1")
+			if all := min(mostReplays, mostReplayBytes/(text+replayBytes)); room < all/2 || room > all/2+1 {
+				t.Errorf("one caller has %d answers, want half of %d", room, all)
+			}
+			for _, again := range []string{"192.0.2.1:2", "[::ffff:192.0.2.1]:3"} {
+				if n := flood(again); n != 0 {
+					t.Errorf("%s gets %d answers more", again, n)
+				}
+			}
+			if n := flood("[2001:db8::1]:1"); n < room/2-1 || n > room/2+1 {
+				t.Errorf("another caller has %d answers, want half of %d", n, room)
+			}
+			if n := flood("[2001:db8::2%eth0]:1"); n != 0 {
+				t.Errorf("another address of its network gets %d answers more", n)
+			}
+		})
 	}
 }
 
