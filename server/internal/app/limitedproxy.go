@@ -19,14 +19,11 @@ import (
 // limitedProxy makes the proxy and the middleware before it.
 func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	f := a.file
-	target, transport, err := upstream(&f.Upstream, &a.refreshes)
+	target, transport, err := upstream(&f.Upstream)
 	if err != nil {
 		return nil, err
 	}
-	// The certificates of the upstream's settings are not for other upstreams.
-	elsewhere := *transport
-	elsewhere.TLS = nil
-	a.elsewhere = proxy.NewTransport(elsewhere)
+	a.elsewhere = proxy.NewTransport(*transport)
 	if target == nil {
 		target = &url.URL{Scheme: "http", Host: "echo"}
 		a.pipe = newPipeListener()
@@ -34,6 +31,11 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		transport.Dial = a.pipe.Dial
 	}
 	a.transport = proxy.NewTransport(*transport)
+	if target.Scheme == "https" {
+		if err := a.useClientTLS("upstream.tls", &f.Upstream.TLS, a.transport); err != nil {
+			return nil, fmt.Errorf("the upstream: %w", err)
+		}
+	}
 	a.abandoned = proxy.NewAbandoned(proxy.AbandonedOptions{Most: mostAbandoned(f.Upstream.MaxConnections)})
 	a.publishFailures()
 	passing := proxy.Options{
@@ -126,8 +128,8 @@ func trusts(networks []netip.Prefix) func(netip.Addr) bool {
 	}
 }
 
-// upstream reads the upstream and its transport. The URL is nil for the built-in service.
-func upstream(u *policyfile.Upstream, r *refreshes) (*url.URL, *proxy.TransportOptions, error) {
+// upstream reads the upstream and its transport, without its certificates. The URL is nil for the built-in service.
+func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error) {
 	o := &proxy.TransportOptions{
 		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
 	}
@@ -137,11 +139,6 @@ func upstream(u *policyfile.Upstream, r *refreshes) (*url.URL, *proxy.TransportO
 	target, err := url.Parse(u.URL)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the upstream: %w; write it as http://127.0.0.1:3000", err)
-	}
-	if target.Scheme == "https" {
-		if o.TLS, err = clientTLS("upstream.tls", &u.TLS, r); err != nil {
-			return nil, nil, fmt.Errorf("the upstream: %w", err)
-		}
 	}
 	return target, o, nil
 }

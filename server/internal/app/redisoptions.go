@@ -110,7 +110,7 @@ func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	if *f == (policyfile.RedisTLS{}) {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
-	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName}, new(refreshes))
+	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
 	if err != nil {
 		return nil, fmt.Errorf("the store: %w", err)
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -184,5 +185,114 @@ func TestTokensChange(t *testing.T) {
 	}
 	if old, now := status(""), status(second); old != http.StatusUnauthorized || now != http.StatusOK {
 		t.Errorf("after an empty file, no token is answered %d, and the token %d", old, now)
+	}
+}
+
+// TestAuthoritiesOfTheUpstreamChange replaces the authorities and the client certificate for an https upstream, while requests are
+// under way: none of them fails. A service of a removed authority gets no request, not even on a connection that is open.
+func TestAuthoritiesOfTheUpstreamChange(t *testing.T) {
+	for _, protocol := range []string{"http/1.1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			ours, theirs := newAuthority(t), newAuthority(t)
+			inside, leave := make(chan struct{}), make(chan struct{})
+			service := securely(t, ours, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/long" {
+					_ = http.NewResponseController(w).Flush()
+					close(inside)
+					<-leave
+				}
+				_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
+			}, protocol)
+			bundle := ours.dir + "/bundle.pem"
+			replace(t, ours.file, bundle)
+			cert, key := ours.pair("client")
+			f := parse(t, free+"upstream: {url: '"+service+"', tls: {ca: '"+bundle+"', cert: '"+cert+"', key: '"+key+"', server_name: service}}\n")
+			r := start(t, f, nil)
+			get := func(path string) (int, string) {
+				res, text := r.send(Proxy, http.MethodGet, path, "")
+				return res.StatusCode, text
+			}
+			if status, text := get("/"); status != http.StatusOK || text != "client" {
+				t.Fatalf("the service answers %d %q", status, text)
+			}
+			long := make(chan string)
+			go func() {
+				_, text := get("/long")
+				long <- text
+			}()
+			<-inside
+			replace(t, theirs.file, bundle)
+			if err := r.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if status, text := get("/"); status != http.StatusBadGateway {
+					t.Errorf("a service of a removed authority answers %d %q", status, text)
+				}
+			}
+			close(leave)
+			if text := <-long; text != "client" {
+				t.Errorf("the request under way is answered %q", text)
+			}
+			replace(t, key, bundle)
+			if err := r.Refresh(); err == nil || !strings.Contains(err.Error(), "upstream.tls.ca") || r.figure("sluice_files_refused") != "1" {
+				t.Errorf("a file without certificates gives %v", err)
+			}
+			both, err := os.ReadFile(ours.file)
+			more, err2 := os.ReadFile(theirs.file)
+			if err = errors.Join(err, err2); err == nil {
+				err = os.WriteFile(bundle, append(both, more...), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+
+			var load sync.WaitGroup
+			done := make(chan struct{})
+			var requests atomic.Int64
+			for range 4 {
+				load.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						res, err := r.client.Get(r.URL(Proxy))
+						if err != nil {
+							t.Errorf("a request failed: %v", err)
+							return
+						}
+						text, err := io.ReadAll(res.Body)
+						_ = res.Body.Close()
+						if res.StatusCode != http.StatusOK || err != nil {
+							t.Errorf("a request is answered %d %s, %v", res.StatusCode, text, err)
+							return
+						}
+						requests.Add(1)
+					}
+				})
+			}
+			for _, name := range []string{"second", "third", "fourth", "fifth"} {
+				newCert, newKey := ours.pair(name)
+				replace(t, newCert, cert)
+				if r.Refresh() == nil {
+					t.Error("a certificate without its key is in use")
+				}
+				replace(t, newKey, key)
+				if err := r.Refresh(); err != nil {
+					t.Error(err)
+				}
+				if status, text := get("/"); status != http.StatusOK || text != name {
+					t.Errorf("the service sees %d %q, want %q", status, text, name)
+				}
+			}
+			eventually(t, "some load", func() bool { return requests.Load() > 20 })
+			close(done)
+			load.Wait()
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/proxy"
 )
 
 // serverTLS returns the TLS configuration of a listener, nil without a certificate. Clients may choose
@@ -69,9 +70,20 @@ func readServerTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 	return config, nil
 }
 
-// clientTLS reads the authorities to trust, and the client certificate, which is read again when its files change.
-// Errors name the setting.
-func clientTLS(setting string, u *policyfile.UpstreamTLS, r *refreshes) (*tls.Config, error) {
+// useClientTLS makes a transport use the authorities and the client certificate of a setting. They are read again when their files
+// change.
+func (a *App) useClientTLS(setting string, u *policyfile.UpstreamTLS, t *proxy.Transport) error {
+	return a.refreshes.add("the certificates of "+setting, filesOf(u.CA, u.Cert, u.Key), func() error {
+		config, err := clientTLS(setting, u)
+		if err == nil {
+			t.SetTLS(config)
+		}
+		return err
+	})
+}
+
+// clientTLS reads the authorities to trust, and the client certificate. Errors name the setting.
+func clientTLS(setting string, u *policyfile.UpstreamTLS) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         u.ServerName,
@@ -83,23 +95,12 @@ func clientTLS(setting string, u *policyfile.UpstreamTLS, r *refreshes) (*tls.Co
 			return nil, fmt.Errorf("%s.ca: %w", setting, err)
 		}
 	}
-	if u.Cert == "" && u.Key == "" {
-		return config, nil
-	}
-	var current atomic.Pointer[tls.Certificate]
-	read := func() error {
+	if u.Cert != "" || u.Key != "" {
 		cert, err := tls.LoadX509KeyPair(u.Cert, u.Key)
 		if err != nil {
-			return fmt.Errorf("the client certificate: %w; give PEM files that belong together as %[2]s.cert and %[2]s.key", err, setting)
+			return nil, fmt.Errorf("the client certificate: %w; give PEM files that belong together as %[2]s.cert and %[2]s.key", err, setting)
 		}
-		current.Store(&cert)
-		return nil
-	}
-	if err := r.add("the client certificate of "+setting, filesOf(u.Cert, u.Key), read); err != nil {
-		return nil, err
-	}
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return current.Load(), nil
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	}
 	return config, nil
 }

@@ -94,7 +94,7 @@ func (a *authority) pool() *x509.CertPool {
 }
 
 // securely returns a service that wants a client's certificate.
-func securely(t *testing.T, a *authority, h http.HandlerFunc) string {
+func securely(t *testing.T, a *authority, h http.HandlerFunc, protocols ...string) string {
 	t.Helper()
 	cert, key := a.pair("service")
 	own, err := tls.LoadX509KeyPair(cert, key)
@@ -102,7 +102,7 @@ func securely(t *testing.T, a *authority, h http.HandlerFunc) string {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(h)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool(), NextProtos: []string{"h2", "http/1.1"}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool(), NextProtos: protocols}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL
@@ -112,7 +112,7 @@ func TestTLSOnBothSides(t *testing.T) {
 	inner, outer := newAuthority(t), newAuthority(t)
 	service := securely(t, inner, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s to %s over %s for %s", r.TLS.PeerCertificates[0].Subject.CommonName, r.TLS.ServerName, r.Proto, r.Header.Get("X-Forwarded-Proto"))
-	})
+	}, "h2", "http/1.1")
 	clientCert, clientKey := inner.pair("sluice")
 	cert, key := outer.pair("front")
 	configuration := fmt.Sprintf(`
@@ -156,7 +156,7 @@ rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 3/h
 
 func TestAServiceThatIsNotTrustedGetsNothing(t *testing.T) {
 	inner := newAuthority(t)
-	service := securely(t, inner, func(http.ResponseWriter, *http.Request) { t.Error("the service was reached") })
+	service := securely(t, inner, func(http.ResponseWriter, *http.Request) { t.Error("the service was reached") }, "h2", "http/1.1")
 	const rule = "\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 9/h}}]"
 	for name, upstream := range map[string]string{
 		"the system's authorities": "upstream: " + service,

@@ -44,8 +44,8 @@ type Transport struct {
 	// direct says that there is a direct path.
 	direct      bool
 	connections *connections
-	plain       *http.Transport // over the connections
-	secure      *http.Transport // over TLS
+	plain       *http.Transport                // over the connections
+	secure      atomic.Pointer[http.Transport] // over TLS
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -72,23 +72,24 @@ func NewTransport(o TransportOptions) *Transport {
 			dial: o.Dial, connect: o.Connect, answer: o.Answer, lasts: o.Idle, most: o.MaxConnections, unused: o.MaxIdle,
 			origins: map[string]*origin{},
 		},
-		secure: &http.Transport{
-			// No Proxy: requests go only to the configured upstream.
-			DialContext:            dialing(o.Dial),
-			TLSClientConfig:        o.TLS,
-			TLSHandshakeTimeout:    o.Connect,
-			ResponseHeaderTimeout:  o.Answer,
-			IdleConnTimeout:        o.Idle,
-			ExpectContinueTimeout:  permission,
-			MaxConnsPerHost:        o.MaxConnections,
-			MaxIdleConns:           o.MaxIdle,
-			MaxIdleConnsPerHost:    o.MaxIdle,
-			MaxResponseHeaderBytes: maxAnswerHeader,
-			DisableCompression:     true, // bodies pass as they are
-			ForceAttemptHTTP2:      true,
-		},
 	}
-	t.plain = t.secure.Clone()
+	secure := &http.Transport{
+		// No Proxy: requests go only to the configured upstream.
+		DialContext:            dialing(o.Dial),
+		TLSClientConfig:        o.TLS,
+		TLSHandshakeTimeout:    o.Connect,
+		ResponseHeaderTimeout:  o.Answer,
+		IdleConnTimeout:        o.Idle,
+		ExpectContinueTimeout:  permission,
+		MaxConnsPerHost:        o.MaxConnections,
+		MaxIdleConns:           o.MaxIdle,
+		MaxIdleConnsPerHost:    o.MaxIdle,
+		MaxResponseHeaderBytes: maxAnswerHeader,
+		DisableCompression:     true, // bodies pass as they are
+		ForceAttemptHTTP2:      true,
+	}
+	t.plain = secure.Clone()
+	t.secure.Store(secure)
 	t.plain.DialContext = t.connections.dialCounted
 	if t.direct && o.MaxConnections > 0 {
 		// Unused connections of package http cannot be closed for a request on the direct path. They end soon
@@ -144,7 +145,7 @@ func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstre
 	}
 	carrier := t.plain
 	if r.URL.Scheme == "https" {
-		carrier = t.secure
+		carrier = t.secure.Load()
 	}
 	res, err := carrier.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	timer.Stop()
@@ -164,9 +165,20 @@ func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstre
 	return res, c, nil
 }
 
+// SetTLS makes later requests to an https upstream use another configuration, on new connections. Requests under way end on
+// their connections, which are then closed. These connections do not count for MaxConnections. SetTLS is safe for
+// concurrent use with requests, and not with itself.
+func (t *Transport) SetTLS(config *tls.Config) {
+	old := t.secure.Load()
+	next := old.Clone()
+	next.TLSClientConfig = config
+	t.secure.Store(next)
+	old.CloseIdleConnections()
+}
+
 // Close closes the connections that are not in use.
 func (t *Transport) Close() {
 	t.plain.CloseIdleConnections()
-	t.secure.CloseIdleConnections()
+	t.secure.Load().CloseIdleConnections()
 	t.connections.close()
 }
