@@ -204,7 +204,7 @@ func TestPartErrors(t *testing.T) {
 		"Metadata has no key":        grpclimit.Metadata("", grpclimit.MissingShared),
 		"Constant is empty":          grpclimit.Constant(""),
 		"is the zero Part":           {},
-		"has an unknown OnMissing":     grpclimit.PeerIP(9),
+		"has an unknown OnMissing":   grpclimit.PeerIP(9),
 		"is not a name of a header":  grpclimit.Metadata("a b", grpclimit.MissingShared),
 		"a choice for several value": grpclimit.PeerIP(grpclimit.MissingShared).IfRepeated(policy.RepeatedFirst),
 	} {
