@@ -14,6 +14,7 @@ const (
 	logFiles   = "server/internal/logfile"
 	stateFile  = "server/internal/statefile"
 	streams    = "server/internal/stream"
+	reported   = "server/internal/gateway"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -47,7 +48,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, stateFile, anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, stateFile, reported, anEdge})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -86,7 +87,8 @@ var house = []room{
 	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
 	{stateFile, nil, nil, "statefile uses the standard library only; app connects it with a store"},
 	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
-	{anEdge, join(belowEdge, []string{inWords, streams}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
+	{anEdge, join(belowEdge, []string{inWords, streams, reported}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest}), nil, "checks works on public packages"},

@@ -24,11 +24,11 @@ func (a *App) openGRPC(callers *access.Rules) func(*tls.Config) (protocol, error
 		if err != nil {
 			return nil, err
 		}
-		requests, err := a.authorizationService()
+		reported, err := a.reported(telemetry.EdgeExtAuthz, GRPC)
 		if err != nil {
 			return nil, err
 		}
-		f := a.file
+		requests, f := extauthz.New(reported), a.file
 		o := grpcserver.Options{
 			Services:    []grpcserver.Service{{Desc: limits.Desc(), Impl: limits}, {Desc: requests.Desc(), Impl: requests}},
 			Descriptors: limits.Descriptors(),
@@ -66,16 +66,4 @@ func (a *App) rateLimitService() (*rls.Service, error) {
 		o.Margin = answerMargin
 	}
 	return rls.New(o)
-}
-
-// authorizationService makes Envoy's external authorization.
-func (a *App) authorizationService() (*extauthz.Service, error) {
-	return extauthz.New(extauthz.Options{
-		Decider: a.engine.decider, Gate: a.gate, Headers: a.headers,
-		MethodOverride: a.file.Upstream.MethodOverride,
-		OnVerdict:      func(v *policy.Verdict, took time.Duration) { a.engine.observe(telemetry.EdgeExtAuthz, nil, v, took) },
-		OnError:        a.storeFailed,
-		AnswerFailed:   a.answerFailed,
-		Unusable:       a.unusable(GRPC),
-	})
 }

@@ -46,10 +46,6 @@ func (a *App) listen(limited http.Handler) error {
 			return w, nil
 		}
 	}
-	auth, err := a.forwardAuth()
-	if err != nil {
-		return err
-	}
 	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
 	clients, gateways := a.callerAccess(RESP, f.Listen.RESP), a.callerAccess(GRPC, f.Listen.GRPC)
 	posters := a.callerAccess(JSON, f.Listen.JSON)
@@ -61,7 +57,7 @@ func (a *App) listen(limited http.Handler) error {
 	all := []door{
 		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
 		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
-		{Auth, f.Listen.Auth, "http", forWeb, nil, a.openAuth(ctx, auth, serving)},
+		{Auth, f.Listen.Auth, "http", forWeb, nil, a.openAuth(ctx, serving)},
 		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
 		{GRPC, f.Listen.GRPC, "grpc", []string{"h2"}, gateways, a.openGRPC(gateways)},
 		{JSON, f.Listen.JSON, "http", forWeb, posters, serving(small, overHTTP, nil)},

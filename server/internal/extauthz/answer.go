@@ -11,8 +11,8 @@ import (
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 	rpcpb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -20,7 +20,7 @@ import (
 
 // pass lets a request pass, with the headers for the service and for the client.
 func (s *Service) pass(r *http.Request, v *policy.Verdict) *authpb.CheckResponse {
-	set, remove := s.o.Decider.PassedHeaders(r, v)
+	set, remove := s.decider.PassedHeaders(r, v)
 	if v.Degrade != nil && len(set[policy.DegradedHeader]) == 0 && len(v.Degrade.WhenLimited.RequestHeader) == 0 {
 		if set == nil {
 			set = make(http.Header)
@@ -31,7 +31,7 @@ func (s *Service) pass(r *http.Request, v *policy.Verdict) *authpb.CheckResponse
 	remove = slices.DeleteFunc(remove, func(name string) bool { return len(set[name]) > 0 })
 	slices.Sort(remove)
 	limits := make(http.Header)
-	s.o.Headers.Set(limits, v)
+	s.decider.SetLimits(limits, v)
 	return &authpb.CheckResponse{
 		Status: &rpcpb.Status{Code: int32(codes.OK)},
 		HttpResponse: &authpb.CheckResponse_OkResponse{OkResponse: &authpb.OkHttpResponse{
@@ -44,51 +44,28 @@ func (s *Service) pass(r *http.Request, v *policy.Verdict) *authpb.CheckResponse
 // deny answers a request that is refused.
 func (s *Service) deny(r *http.Request, v *policy.Verdict) *authpb.CheckResponse {
 	code := codes.PermissionDenied
-	a := newAnswer()
-	s.o.Headers.Set(a.header, v)
-	s.o.AnswerFailed(httplimit.WriteDenied(a, r, v))
-	if a.status == http.StatusTooManyRequests {
+	a := gateway.NewAnswer()
+	s.decider.WriteDenied(a, r, v)
+	if a.Status == http.StatusTooManyRequests {
 		code = codes.ResourceExhausted
 	}
-	return a.response(code, v)
+	return response(a, code, v)
 }
 
 // degrade answers a request that is degraded to an answer, such as a redirect to a waiting room.
 func (s *Service) degrade(r *http.Request, v *policy.Verdict) *authpb.CheckResponse {
-	a := newAnswer()
-	s.o.Headers.Set(a.header, v)
-	s.o.AnswerFailed(httplimit.WriteDegraded(a, r, v))
-	return a.response(codes.PermissionDenied, v)
+	a := gateway.NewAnswer()
+	s.decider.WriteDegraded(a, r, v)
+	return response(a, codes.PermissionDenied, v)
 }
 
-// answer takes an answer to a client.
-type answer struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func newAnswer() *answer { return &answer{header: make(http.Header), status: http.StatusOK} }
-
-// Header returns the headers of the answer.
-func (a *answer) Header() http.Header { return a.header }
-
-// WriteHeader takes the status.
-func (a *answer) WriteHeader(status int) { a.status = status }
-
-// Write takes the body.
-func (a *answer) Write(b []byte) (int, error) {
-	a.body = append(a.body, b...)
-	return len(b), nil
-}
-
-// response returns the answer in the form of the protocol.
-func (a *answer) response(code codes.Code, v *policy.Verdict) *authpb.CheckResponse {
-	delete(a.header, "Content-Length") // the gateway counts itself
+// response returns an answer in the form of the protocol.
+func response(a *gateway.Answer, code codes.Code, v *policy.Verdict) *authpb.CheckResponse {
+	delete(a.Header(), "Content-Length") // the gateway counts itself
 	return &authpb.CheckResponse{
 		Status: &rpcpb.Status{Code: int32(code), Message: text(v.String())},
 		HttpResponse: &authpb.CheckResponse_DeniedResponse{DeniedResponse: &authpb.DeniedHttpResponse{
-			Status: &typepb.HttpStatus{Code: typepb.StatusCode(a.status)}, Headers: options(a.header), Body: text(string(a.body)),
+			Status: &typepb.HttpStatus{Code: typepb.StatusCode(a.Status)}, Headers: options(a.Header()), Body: text(string(a.Body)),
 		}},
 		DynamicMetadata: metadata(v),
 	}

@@ -26,7 +26,7 @@ func (s *Service) report(a *authpb.AttributeContext) (_ *httplimit.Report, reaso
 	if r == nil {
 		return nil, noRequest
 	}
-	q := &httplimit.Report{Method: r.GetMethod(), Target: r.GetPath(), Host: r.GetHost(), MethodOverride: s.o.MethodOverride}
+	q := &httplimit.Report{Method: r.GetMethod(), Target: r.GetPath(), Host: r.GetHost()}
 	switch at := a.GetSource().GetAddress().GetAddress().(type) {
 	case *corepb.Address_SocketAddress:
 		q.RemoteAddr = net.JoinHostPort(at.SocketAddress.GetAddress(), strconv.FormatUint(uint64(at.SocketAddress.GetPortValue()), 10))
@@ -59,7 +59,7 @@ func (s *Service) report(a *authpb.AttributeContext) (_ *httplimit.Report, reaso
 // lines, of which the service may read either. So if rules read the header, it counts as two. Envoy sends single lines
 // with encode_raw_headers.
 func (s *Service) addJoined(q *httplimit.Report, headers map[string]string) {
-	read := s.o.Decider.Policy().ReadHeaders()
+	read := s.decider.Policy().ReadHeaders()
 	for key, value := range headers {
 		if isPseudo(key) {
 			continue

@@ -16,6 +16,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 	"google.golang.org/grpc/status"
 )
 
@@ -59,19 +60,16 @@ func newWorld(t *testing.T, rules string) *world {
 	if w.gate, err = gate.New(store, gate.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	w.Service, err = New(Options{
+	decider, err := gateway.New(gateway.Options{
 		Decider: d, Gate: w.gate,
-		OnVerdict: func(v *policy.Verdict, _ time.Duration) { w.actions = append(w.actions, v.Action) },
-		Unusable:  func(reason string) { w.unusable = append(w.unusable, reason) },
-		AnswerFailed: func(err error) {
-			if err != nil {
-				t.Error(err)
-			}
-		},
+		OnVerdict:    func(v *policy.Verdict, _ time.Duration) { w.actions = append(w.actions, v.Action) },
+		Unusable:     func(reason string) { w.unusable = append(w.unusable, reason) },
+		AnswerFailed: func(err error) { t.Error(err) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.Service = New(decider)
 	return w
 }
 

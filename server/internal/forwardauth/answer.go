@@ -73,7 +73,7 @@ func shown(name string) string {
 
 // refuse answers a request of a gateway that gets no decision.
 func (h *Handler) refuse(w http.ResponseWriter, p *problem) {
-	h.o.Unusable(p.Detail)
+	h.decider.Unusable(p.Detail)
 	text, err := json.Marshal(p)
 	if err != nil {
 		text = nil // these values are always valid

@@ -37,14 +37,14 @@ func serving(t *testing.T, o forwardauth.ServerOptions) (*forwardauth.Server, st
 	return s, ln.Addr().String()
 }
 
-// gateway is a connection of a gateway.
-type gateway struct {
+// connected is a connection of a gateway.
+type connected struct {
 	*testing.T
 	net.Conn
 	in *bufio.Reader
 }
 
-func connect(t *testing.T, addr string) *gateway {
+func connect(t *testing.T, addr string) *connected {
 	t.Helper()
 	var d net.Dialer
 	c, err := d.DialContext(t.Context(), "tcp", addr)
@@ -55,10 +55,10 @@ func connect(t *testing.T, addr string) *gateway {
 	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	return &gateway{t, c, bufio.NewReader(c)}
+	return &connected{t, c, bufio.NewReader(c)}
 }
 
-func (g *gateway) send(text string) {
+func (g *connected) send(text string) {
 	g.Helper()
 	if _, err := io.WriteString(g, text); err != nil {
 		g.Fatal(err)
@@ -66,7 +66,7 @@ func (g *gateway) send(text string) {
 }
 
 // receive returns the status of an answer, its header and its body.
-func (g *gateway) receive(method string) (status int, header http.Header, body string) {
+func (g *connected) receive(method string) (status int, header http.Header, body string) {
 	g.Helper()
 	res, err := http.ReadResponse(g.in, &http.Request{Method: method})
 	if err != nil {
@@ -84,7 +84,7 @@ func (g *gateway) receive(method string) (status int, header http.Header, body s
 }
 
 // closed reports whether the server closes the connection, after nothing more.
-func (g *gateway) closed() bool {
+func (g *connected) closed() bool {
 	n, err := g.in.Read(make([]byte, 1))
 	return n == 0 && err == io.EOF
 }
@@ -217,7 +217,7 @@ func TestDrain(t *testing.T) {
 	s, addr := serving(t, forwardauth.ServerOptions{Handler: f.h, Linger: 300 * time.Millisecond})
 	get := described("GET /auth HTTP/1.1", "/")
 	busy, idle := connect(t, addr), connect(t, addr)
-	for _, g := range []*gateway{busy, idle} {
+	for _, g := range []*connected{busy, idle} {
 		g.send(get)
 		g.receive("GET")
 	}

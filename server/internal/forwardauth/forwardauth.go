@@ -5,76 +5,33 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"time"
 
-	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 )
 
 // Path is the path of the one page.
 const Path = "/auth"
 
-// Options configure a Handler. All functions must be safe for concurrent use.
-type Options struct {
-	// Decider decides about requests. Required.
-	Decider *httplimit.Decider
-	// Gate carries out delays. It must have the decider's store. Required.
-	Gate *gate.Gate
-	// Trusts reports whether a request comes from a gateway. Others get no decision. Required.
-	Trusts func(r *http.Request) bool
-	// Headers set the rate-limit headers of answers. Default: the IETF's.
-	Headers *httplimit.Headers
-	// MethodOverride accepts requests with headers that replace their method: see httplimit.Report.
-	MethodOverride bool
-	// OnVerdict is called once for each request, with the final verdict and the time that the decision took. It
-	// must not keep or change the verdict. Optional.
-	OnVerdict func(v *policy.Verdict, took time.Duration)
-	// OnError gets the store's errors. Optional.
-	OnError func(error)
-	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
-	AnswerFailed func(error)
-	// Unusable is called with the reason why a request of a gateway got no decision. Many requests can have the
-	// same reason. Optional.
-	Unusable func(reason string)
-}
-
 // Handler decides about the requests that gateways describe. It is safe for concurrent use.
-type Handler struct{ o Options }
+type Handler struct {
+	decider *gateway.Decider
+	trusts  func(r *http.Request) bool
+}
 
 var _ http.Handler = (*Handler)(nil)
 
-// New returns a handler.
-func New(o Options) (*Handler, error) {
-	if o.Decider == nil || o.Gate == nil || o.Trusts == nil {
-		return nil, errors.New("forwardauth: Decider, Gate and Trusts are required")
-	}
-	if o.Headers == nil {
-		h, err := httplimit.NewHeaders(httplimit.HeaderOptions{})
-		if err != nil {
-			return nil, err
-		}
-		o.Headers = h
-	}
-	if o.OnVerdict == nil {
-		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
-	}
-	if o.OnError == nil {
-		o.OnError = func(error) {}
-	}
-	if o.AnswerFailed == nil {
-		o.AnswerFailed = func(error) {}
-	}
-	if o.Unusable == nil {
-		o.Unusable = func(string) {}
-	}
-	return &Handler{o: o}, nil
+// New returns a handler. The function trusts reports whether a request comes from a gateway. Other clients get no
+// decision.
+func New(d *gateway.Decider, trusts func(r *http.Request) bool) *Handler {
+	return &Handler{decider: d, trusts: trusts}
 }
 
 // ServeHTTP answers one request of a gateway.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case !h.o.Trusts(r):
+	case !h.trusts(r):
 		h.refuse(w, errForeign)
 		return
 	case r.URL.Path != Path:
@@ -103,41 +60,27 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, bad)
 		return
 	}
-	q.MethodOverride = h.o.MethodOverride
-	began := time.Now()
-	client, v := h.o.Decider.DecideReport(r.Context(), &q)
-	h.carryOut(w, client, v, time.Since(began))
+	client, v, denied := h.decider.Admit(r.Context(), &q, nil)
+	h.answer(w, client, v, denied)
 }
 
-// carryOut carries a verdict out, as far as a gateway lets it, and answers.
-func (h *Handler) carryOut(w http.ResponseWriter, r *http.Request, v policy.Verdict, took time.Duration) {
-	ctx := r.Context()
-	denied := v.Refused != nil
-	if !denied {
-		admission, err := h.o.Gate.Enter(ctx, &v)
-		denied = err != nil
-		admission.Leave(ctx, httplimit.UnseenOutcome(r))
-	}
-	h.o.OnVerdict(&v, took)
-	if v.Err != nil && !v.Abandoned() {
-		h.o.OnError(v.Err)
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
+// answer answers the gateway: with the refusal, or with the headers for the request that it passes on.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, v *policy.Verdict, denied bool) {
+	if errors.Is(r.Context().Err(), context.Canceled) {
 		w.WriteHeader(http.StatusServiceUnavailable) // the gateway is gone
 		return
 	}
-	header := w.Header()
-	h.o.Headers.Set(header, &v)
 	if denied {
-		h.o.AnswerFailed(httplimit.WriteDenied(w, r, &v))
+		h.decider.WriteDenied(w, r, v)
 		return
 	}
-	h.pass(header, r, &v)
+	h.decider.SetLimits(w.Header(), v)
+	h.pass(w.Header(), r, v)
 }
 
 // pass sets the headers that the gateway copies to the request that it passes on.
 func (h *Handler) pass(header http.Header, r *http.Request, v *policy.Verdict) {
-	d := h.o.Decider
+	d := h.decider
 	for _, name := range d.Policy().ReservedHeaders() {
 		if lines := r.Header[name]; len(lines) > 0 && d.Reserved(r) == nil {
 			header[name] = lines[:1] // of a hop whose marks are trusted

@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/forwardauth"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 )
 
 // fixture is a handler that trusts the gateway at 127.0.0.1, and the proxies in 10.0.0.0/8.
@@ -53,14 +54,14 @@ func newFixture(tb testing.TB, rules ...policy.Rule) *fixture {
 	must(err)
 	g, err := gate.New(f.store, gate.Options{})
 	must(err)
-	h, err := forwardauth.New(forwardauth.Options{
-		Decider: d, Gate: g, Trusts: ip.TrustsPeer,
+	decider, err := gateway.New(gateway.Options{
+		Decider: d, Gate: g,
 		OnVerdict: func(v *policy.Verdict, _ time.Duration) { add(f, &f.verdicts, v.String()) },
 		OnError:   func(err error) { add(f, &f.errs, err) },
 		Unusable:  func(reason string) { add(f, &f.unusable, reason) },
 	})
 	must(err)
-	f.h = h
+	f.h = forwardauth.New(decider, ip.TrustsPeer)
 	return f
 }
 

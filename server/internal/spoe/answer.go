@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 )
 
 // The parts of an action that sets a variable.
@@ -78,15 +78,12 @@ func (a *answer) end() []byte {
 func (a *answer) unusable(problem string) { a.text("problem", problem) }
 
 // verdict answers with a verdict. The variables come in the order of their importance.
-func (a *answer) verdict(s *Server, r *http.Request, v *policy.Verdict, denied bool) {
-	header := http.Header{}
-	s.o.Headers.Set(header, v)
-	var reply *written
+func (a *answer) verdict(d *gateway.Decider, r *http.Request, v *policy.Verdict, denied bool) {
+	reply := gateway.NewAnswer()
 	if denied {
-		reply = &written{header: header, status: http.StatusForbidden}
-		if err := httplimit.WriteDenied(reply, r, v); err != nil {
-			s.o.AnswerFailed(err)
-		}
+		d.WriteDenied(reply, r, v)
+	} else {
+		d.SetLimits(reply.Header(), v)
 	}
 	a.truth("allowed", !denied)
 	action := v.Action
@@ -95,7 +92,7 @@ func (a *answer) verdict(s *Server, r *http.Request, v *policy.Verdict, denied b
 	}
 	a.text("action", action.String())
 	if denied {
-		a.number("status", reply.status)
+		a.number("status", reply.Status)
 		if wait := seconds(v); wait > 0 {
 			a.number("retry_after", wait)
 		}
@@ -106,10 +103,10 @@ func (a *answer) verdict(s *Server, r *http.Request, v *policy.Verdict, denied b
 	if v.Rule != nil {
 		a.text("rule", v.Rule.Name)
 	}
-	a.headers("header.", header)
+	a.headers("header.", reply.Header())
 	switch {
-	case denied && len(reply.body) > 0:
-		a.text("body", string(reply.body))
+	case len(reply.Body) > 0:
+		a.text("body", string(reply.Body))
 	case !denied && (v.Mark != nil || v.Degrade != nil):
 		if v.Mark != nil {
 			a.text("mark", v.Mark.Name)
@@ -117,7 +114,7 @@ func (a *answer) verdict(s *Server, r *http.Request, v *policy.Verdict, denied b
 		if v.Degrade != nil {
 			a.text("degrade", v.Degrade.Name)
 		}
-		set, _ := s.o.Decider.PassedHeaders(r, v)
+		set, _ := d.PassedHeaders(r, v)
 		a.headers("request.", set)
 	}
 }
@@ -126,20 +123,4 @@ func (a *answer) verdict(s *Server, r *http.Request, v *policy.Verdict, denied b
 func seconds(v *policy.Verdict) int {
 	const most = 1<<31 - 1
 	return int(min((v.RetryAfter()+999_999_999)/1_000_000_000, most))
-}
-
-// written is a response that is kept.
-type written struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (w *written) Header() http.Header { return w.header }
-
-func (w *written) WriteHeader(status int) { w.status = status }
-
-func (w *written) Write(p []byte) (int, error) {
-	w.body = append(w.body, p...)
-	return len(p), nil
 }

@@ -71,13 +71,13 @@ var (
 // Run reads frames until the connection ends, and sends HAProxy the reason.
 func (c *conn) Run() (unread bool) {
 	if !c.server.o.Trusts(addressOf(c.net)) {
-		c.server.o.Unusable(errStranger.Error())
+		c.server.o.Decider.Unusable(errStranger.Error())
 		return false
 	}
 	why := normal
 	err := c.serve()
 	if errors.As(err, &why) && why != normal {
-		c.server.o.Unusable("HAProxy sent what is not SPOP: " + why.Error())
+		c.server.o.Decider.Unusable("HAProxy sent what is not SPOP: " + why.Error())
 	}
 	c.deciding.Wait()
 	if errors.Is(err, errEnd) {
@@ -248,7 +248,7 @@ func (c *conn) join(f *frame) error {
 func (c *conn) notify(stream, id uint64, payload []byte) {
 	q, problem := readMessage(payload)
 	if problem != "" {
-		c.server.o.Unusable(problem)
+		c.server.o.Decider.Unusable(problem)
 		c.write(func(b []byte) []byte {
 			a := newAnswer(b, stream, id, c.hello.size)
 			a.unusable(problem)
@@ -283,7 +283,11 @@ func (c *conn) awaitReader() {
 
 // answer decides and answers.
 func (c *conn) answer(stream, id uint64, q *httplimit.Report) {
-	b := c.server.decide(q, newAnswer(nil, stream, id, c.hello.size), func() { <-c.server.deciding })
+	d := c.server.o.Decider
+	r, v, denied := d.Admit(c.server.o.Context, q, func() { <-c.server.deciding })
+	a := newAnswer(nil, stream, id, c.hello.size)
+	a.verdict(d, r, v, denied)
+	b := a.end()
 	c.write(func(out []byte) []byte { return append(out, b...) })
 }
 

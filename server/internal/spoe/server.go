@@ -8,34 +8,16 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/sluicehq/sluice/gate"
-	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 	"github.com/sluicehq/sluice/server/internal/stream"
 )
 
 // Options configure a Server. All functions must be safe for concurrent use.
 type Options struct {
 	// Decider decides about requests. Required.
-	Decider *httplimit.Decider
-	// Gate carries out delays. It must have the decider's store. Required.
-	Gate *gate.Gate
+	Decider *gateway.Decider
 	// Trusts reports whether an address is one of a gateway. Connections of others are closed. Required.
 	Trusts func(netip.Addr) bool
-	// Headers set the rate-limit headers of answers. Default: the IETF's.
-	Headers *httplimit.Headers
-	// MethodOverride accepts requests with headers that replace their method: see httplimit.Report.
-	MethodOverride bool
-	// OnVerdict is called once for each request, with the final verdict and the time that the decision took. It
-	// must not keep or change the verdict. Optional.
-	OnVerdict func(v *policy.Verdict, took time.Duration)
-	// OnError gets the store's errors. Optional.
-	OnError func(error)
-	// AnswerFailed is called with the reason why the answer of a rule cannot be sent. Optional.
-	AnswerFailed func(error)
-	// Unusable is called with the reason why a message got no decision, or a connection ended. Many can have the same
-	// reason. Optional.
-	Unusable func(reason string)
 	// Context is the context of decisions. Default: one that never ends.
 	Context context.Context
 	// TLS is the configuration of connections over TLS. Default: connections are not encrypted.
@@ -59,15 +41,8 @@ type Server struct {
 
 // New returns a server.
 func New(o Options) (*Server, error) {
-	if o.Decider == nil || o.Gate == nil || o.Trusts == nil {
-		return nil, errors.New("spoe: Decider, Gate and Trusts are required")
-	}
-	if o.Headers == nil {
-		h, err := httplimit.NewHeaders(httplimit.HeaderOptions{})
-		if err != nil {
-			return nil, err
-		}
-		o.Headers = h
+	if o.Decider == nil || o.Trusts == nil {
+		return nil, errors.New("spoe: Decider and Trusts are required")
 	}
 	o.complete()
 	s := &Server{o: o, deciding: make(chan struct{}, o.MaxDeciding)}
@@ -77,18 +52,6 @@ func New(o Options) (*Server, error) {
 
 // complete fills in the defaults.
 func (o *Options) complete() {
-	if o.OnVerdict == nil {
-		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
-	}
-	if o.OnError == nil {
-		o.OnError = func(error) {}
-	}
-	if o.AnswerFailed == nil {
-		o.AnswerFailed = func(error) {}
-	}
-	if o.Unusable == nil {
-		o.Unusable = func(string) {}
-	}
 	if o.Context == nil {
 		o.Context = context.Background()
 	}

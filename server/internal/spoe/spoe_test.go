@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/gateway"
 )
 
 func TestHello(t *testing.T) {
@@ -368,7 +370,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(raw(frameNotify, flagFin, 300, 70_000, message("GET", "/", "192.0.2.1", "host", "a.example"))[4:])
 	f.Add(raw(frameNotify, flagFin, 1, 1, []byte{1, 'm', 1, 7, 'h', 'e', 'a', 'd', 'e', 'r', 's', 8, 9, 'a', ':', 'b', '\r', '\n', '\r', '\n'})[4:])
 	f.Add([]byte{3, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255})
-	o := options(f, oneRule)
+	o := options(f, oneRule, gateway.Options{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		frame, err := readFrame(b)
 		if err != nil {

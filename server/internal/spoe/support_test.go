@@ -21,6 +21,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/gateway"
 )
 
 // patience is how long tests wait for what must come.
@@ -48,7 +49,7 @@ func (s *service) complaints() string {
 const oneRule = "trusted_proxies: [127.0.0.1, 10.0.0.0/8]\nrules: [{name: one, match: {path: /api/**}, key: client_ip, limit: {algorithm: token_bucket, rate: 2/h}}]\n"
 
 // options returns options over rules.
-func options(tb testing.TB, rules string) Options {
+func options(tb testing.TB, rules string, o gateway.Options) Options {
 	tb.Helper()
 	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
 	if err != nil {
@@ -74,24 +75,30 @@ func options(tb testing.TB, rules string) Options {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return Options{Decider: d, Gate: g, Trusts: func(a netip.Addr) bool { return a.IsLoopback() }}
+	o.Decider, o.Gate = d, g
+	decider, err := gateway.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return Options{Decider: decider, Trusts: func(a netip.Addr) bool { return a.IsLoopback() }}
 }
 
 // serve starts a server over rules; change may change its options.
 func serve(tb testing.TB, rules string, change func(*Options)) *service {
 	tb.Helper()
 	s := &service{tb: tb}
-	o := options(tb, rules)
-	o.Unusable = func(reason string) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.unusable = append(s.unusable, reason)
-	}
-	o.OnVerdict = func(*policy.Verdict, time.Duration) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.verdicts++
-	}
+	o := options(tb, rules, gateway.Options{
+		Unusable: func(reason string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.unusable = append(s.unusable, reason)
+		},
+		OnVerdict: func(*policy.Verdict, time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.verdicts++
+		},
+	})
 	if change != nil {
 		change(&o)
 	}
