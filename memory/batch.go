@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -13,7 +12,10 @@ import (
 // batch is the working space of DecideAll.
 type batch struct {
 	items  []item
-	shards []*shard
+	shards []*shard // in order
+	// marks has a bit for each shard of the batch, and index finds items by their keys: see first.
+	marks []uint64
+	index []int32
 }
 
 // item is one request of a batch.
@@ -91,54 +93,6 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 		}
 	}
 	return nil
-}
-
-// lockAll finds the locations of all requests and locks their shards.
-func (s *Store) lockAll(b *batch, rs []sluice.Request) error {
-	for {
-		b.items, b.shards = b.items[:0], b.shards[:0]
-		for i := range rs {
-			v := s.version(rs[i].Limit)
-			it := item{location: s.locate(v, rs[i].Key), req: translate.Request(&rs[i]), first: i}
-			if rs[i].Ban != nil {
-				it.ban = it.location.ban()
-			}
-			for j := range b.items {
-				o := &b.items[j]
-				if o.key == it.key && sameHash(o.tag, it.tag) {
-					it.first, it.twice, o.twice = o.first, true, true
-					break
-				}
-			}
-			b.items = append(b.items, it)
-			b.shards = append(b.shards, it.shard)
-		}
-		slices.SortFunc(b.shards, func(x, y *shard) int { return x.number - y.number })
-		b.shards = slices.Compact(b.shards)
-		retired := false
-		for _, sh := range b.shards {
-			sh.lock()
-		}
-		for i := range b.items {
-			if v := b.items[i].v; v.retired.Load() {
-				retired = true
-				s.forget(v)
-			}
-		}
-		switch {
-		case len(b.shards) > 0 && b.shards[0].closed:
-			b.unlock()
-			return sluice.ErrClosed
-		case retired:
-			b.unlock()
-			continue
-		}
-		now := s.now()
-		for i := range b.items {
-			b.items[i].req.Now = now
-		}
-		return nil
-	}
 }
 
 // prepare adds entries, with room, for all keys that may need one, so that charging them cannot

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/sluicehq/sluice"
@@ -9,8 +8,12 @@ import (
 	"github.com/sluicehq/sluice/internal/translate"
 )
 
-// maxFastBatch is the largest batch that is decided with only its entries locked.
-const maxFastBatch = 8
+// Sizes of batches that are decided with only their entries locked: the largest, and the largest whose
+// members are kept on the stack. Other decisions wait for all entries of a batch, so it is not unbounded.
+const (
+	maxFastBatch = 256
+	fewRequests  = 8
+)
 
 // member is one request of a fast batch.
 type member struct {
@@ -19,23 +22,45 @@ type member struct {
 	v        *version
 	key, tag uint64
 	next     algo.State
-	request  int
 }
 
-// members are the requests of a fast batch, in the order in which their entries are locked.
+// members are the requests of a fast batch.
 type members []member
 
-// decideFastBatch is DecideAll for most batches: few requests with different keys, each for some
+// order says in which order the entries of members are locked: by the identities of their keys, without the
+// lowest bits. These have the index of the member.
+type order []uint64
+
+// decideFastBatch is DecideAll for most batches: requests with different keys, each for some
 // units and nothing else. The published tables must have an entry for each request, with its
 // version and an inline state. It locks only these entries, as decideFast does, in the order of
 // their identities, so that no two batches wait for each other. If shards must be locked, it
 // returns false and has changed nothing.
 func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool {
-	if len(rs) > maxFastBatch {
+	n := len(rs)
+	if n <= fewRequests {
+		var ms [fewRequests]member
+		var o [fewRequests]uint64
+		return s.decideMembers(ms[:n], o[:n], rs, out)
+	}
+	if n > maxFastBatch {
 		return false
 	}
-	var room [maxFastBatch]member
-	ms := members(room[:len(rs)])
+	room := s.rooms.Get().(*fastRoom)
+	ok := s.decideMembers(room.members[:n], room.order[:n], rs, out)
+	clear(room.members[:n]) // they would keep limits in memory
+	s.rooms.Put(room)
+	return ok
+}
+
+// fastRoom is memory for a fast batch of many requests.
+type fastRoom struct {
+	members [maxFastBatch]member
+	order   [maxFastBatch]uint64
+}
+
+// decideMembers is decideFastBatch with memory for the members, and for their order.
+func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sluice.Decision) bool {
 	for i := range rs {
 		r := &rs[i]
 		v := s.versions.cached(r.Limit)
@@ -43,28 +68,27 @@ func (s *Store) decideFastBatch(rs []sluice.Request, out []sluice.Decision) bool
 			return false
 		}
 		m := &ms[i]
-		m.v, m.request = v, i
+		m.v = v
 		m.key, m.tag = s.hashKey(v, r.Key), s.hashTag(v, r.Key)
 		m.shard = s.shardOf(m.key)
 		if m.entry = m.find(); m.entry == nil {
 			return false
 		}
+		o[i] = m.key&^(maxFastBatch-1) | uint64(i)
 	}
-	slices.SortFunc(ms, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.tag, b.tag))
-	})
-	if !ms.lock() {
+	slices.Sort(o)
+	if !ms.lock(o) {
 		return false
 	}
 	now := s.now()
 	allowed := ms.decide(now, rs, out)
 	for i := range ms {
 		// In a denied batch, a state may still count the denied request.
-		if m := &ms[i]; (allowed || !out[m.request].Allowed) && m.next != m.entry.state {
+		if m := &ms[i]; (allowed || !out[i].Allowed) && m.next != m.entry.state {
 			m.entry.state = m.next
 		}
 	}
-	ms.unlock()
+	ms.unlock(o)
 	if !allowed {
 		for i := range out {
 			out[i].Receipt = sluice.Receipt{} // nothing was charged
@@ -91,29 +115,32 @@ func (m *member) find() *entry {
 	return nil
 }
 
-// lock locks the entries of all members, which are sorted. If it cannot lock one of them, it locks
-// none.
-func (ms members) lock() bool {
-	for i := range ms {
-		m := &ms[i]
-		// Never wait for an entry that this batch has locked already.
-		if i > 0 && m.entry == ms[i-1].entry || !m.entry.lock(m.tag) {
-			ms[:i].unlock()
+// lock locks the entries of all members in their order. If it cannot lock one of them, it locks none. That
+// includes members of one key, because a batch must not wait for an entry that it has locked, and the
+// rare keys that the order does not distinguish.
+func (ms members) lock(o order) bool {
+	for i := range o {
+		m := ms.at(o[i])
+		if i > 0 && o[i]^o[i-1] < maxFastBatch || !m.entry.lock(m.tag) {
+			ms.unlock(o[:i])
 			return false
 		}
 		if m.shard.frozen.Load() || m.entry.key.Load() != m.key || m.v.retired.Load() {
 			// The entry may have moved since then: it has another tag in that case.
 			m.entry.tag.CompareAndSwap(m.tag|lockBit, m.tag)
-			ms[:i].unlock()
+			ms.unlock(o[:i])
 			return false
 		}
 	}
 	return true
 }
 
-func (ms members) unlock() {
-	for i := range ms {
-		ms[i].entry.unlock(ms[i].tag)
+func (ms members) at(place uint64) *member { return &ms[place%maxFastBatch] }
+
+func (ms members) unlock(o order) {
+	for _, place := range o {
+		m := ms.at(place)
+		m.entry.unlock(m.tag)
 	}
 }
 
@@ -123,19 +150,19 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 	allowed := true
 	for i := range ms {
 		m := &ms[i]
-		req := translate.Request(&rs[m.request])
+		req := translate.Request(&rs[i])
 		req.Now = now
 		var res algo.Result
 		m.next = m.v.params.DecideState(m.entry.state, &req, &res)
-		out[m.request] = translate.Decision(m.v.params, &res)
+		out[i] = translate.Decision(m.v.params, &res)
 		allowed = allowed && res.Allowed
 	}
 	if allowed {
 		return true
 	}
 	for i := range ms {
-		if d := &out[ms[i].request]; d.Allowed {
-			req := translate.Request(&rs[ms[i].request])
+		if d := &out[i]; d.Allowed {
+			req := translate.Request(&rs[i])
 			req.Now = now
 			*d = peekState(ms[i].v, ms[i].entry.state, nil, &req)
 		}

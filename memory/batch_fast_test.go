@@ -28,7 +28,7 @@ func TestFastBatchDecidesAsAnyOther(t *testing.T) {
 	now := int64(start)
 	one, other := open(t, &now, Options{}), open(t, &now, Options{})
 	random := rand.New(rand.NewPCG(1, 2))
-	quick, denied := 0, 0
+	quick, large, denied := 0, 0, 0
 	for step := range 15_000 {
 		now += random.Int64N(40_000)
 		rs := make([]sluice.Request, 2+random.IntN(4))
@@ -49,9 +49,18 @@ func TestFastBatchDecidesAsAnyOther(t *testing.T) {
 				rs[i].Floor = random.Int64N(3)
 			}
 		}
+		if step%50 == 0 { // a large batch, of different keys
+			rs = make([]sluice.Request, 9+random.IntN(maxFastBatch))
+			for i, n := range random.Perm(400)[:len(rs)] {
+				rs[i] = sluice.Request{Limit: limits[n%7], Key: numbered(10 + n), Cost: 1}
+			}
+		}
 		got, want := make([]sluice.Decision, len(rs)), make([]sluice.Decision, len(rs))
 		if one.decideFastBatch(rs, got) {
 			quick++
+			if len(rs) > fewRequests {
+				large++
+			}
 		} else if err := one.decideBatch(rs, got); err != nil {
 			t.Fatal(err)
 		}
@@ -65,15 +74,15 @@ func TestFastBatchDecidesAsAnyOther(t *testing.T) {
 			denied++
 		}
 	}
-	if quick < 5_000 || denied < 2_000 || denied > 12_000 {
-		t.Errorf("%d batches were decided by the fast path and %d denied: too few", quick, denied)
+	if quick < 5_000 || large < 100 || denied < 2_000 || denied > 12_000 {
+		t.Errorf("%d batches, %d of them large, were decided by the fast path, and %d denied: too few", quick, large, denied)
 	}
 }
 
 // TestFastBatchesCompete runs batches with the same keys in any order, beside single requests,
 // growth and sweeps.
 func TestFastBatchesCompete(t *testing.T) {
-	const keys, units, askers, rounds = 6, 2_000, 4, 3_000
+	const keys, units, askers, rounds = 20, 2_000, 4, 3_000
 	s, err := New(Options{Shards: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -84,9 +93,13 @@ func TestFastBatchesCompete(t *testing.T) {
 	for asker := range askers {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(3, uint64(asker)))
-			rs, out := make([]sluice.Request, 3), make([]sluice.Decision, 3)
 			for round := range rounds {
 				order := random.Perm(keys)
+				n := 2 + random.IntN(5)
+				if round%8 == 0 {
+					n = keys
+				}
+				rs, out := make([]sluice.Request, n), make([]sluice.Decision, n)
 				for i := range rs {
 					rs[i] = sluice.Request{Limit: limit, Key: numbered(order[i]), Cost: 1}
 				}

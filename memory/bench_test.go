@@ -111,3 +111,25 @@ func BenchmarkBatch(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkLargeBatch decides batches of requests for different keys. With a peek among them, a batch locks
+// all its shards.
+func BenchmarkLargeBatch(b *testing.B) {
+	s := newStore(b, memory.Options{})
+	limit := sluice.MustLimit("large", generous[0])
+	for _, size := range []int{4, 16, 17, 100, 1000} {
+		rs, out := make([]sluice.Request, size), make([]sluice.Decision, size)
+		for i := range rs {
+			rs[i] = sluice.Request{Limit: limit, Key: sluice.StringKey(fmt.Sprintf("192.0.2.%d", i)), Cost: 1}
+		}
+		for _, name := range []string{"plain", "peek"} {
+			rs[size/2].Peek = name == "peek"
+			b.Run(fmt.Sprintf("%d/%s", size, name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					_ = s.DecideAll(context.Background(), rs, out)
+				}
+			})
+		}
+	}
+}

@@ -23,6 +23,7 @@ type Store struct {
 	versions     versions
 	tended       atomic.Uint64 // the shard whose upkeep another one has done latest
 	scratch      sync.Pool     // *batch
+	rooms        sync.Pool     // *fastRoom
 }
 
 var (
@@ -50,6 +51,7 @@ func New(o Options) (*Store, error) {
 		s.shards[i].init(s, i)
 	}
 	s.scratch.New = func() any { return new(batch) }
+	s.rooms.New = func() any { return new(fastRoom) }
 	return s, nil
 }
 
