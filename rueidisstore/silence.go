@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -124,5 +125,8 @@ func (c *watched) Write(b []byte) (int, error) {
 		_ = c.Close() // errSilent is the error
 		return 0, errSilent
 	}
+	// Rueidis writes as soon as its queue is empty, and its writer runs right after the first of several callers. Let
+	// the others add their calls while this one is written, so that the next write has all of them.
+	runtime.Gosched()
 	return c.Conn.Write(b)
 }
