@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
-	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -71,6 +69,9 @@ const (
 	pingTimeout = 20 * time.Second
 	// leastPing is how often clients may send pings. Gateways are often set to ten seconds.
 	leastPing = 5 * time.Second
+	// workers is the number of goroutines that keep the stacks which calls have grown. Further calls get new goroutines,
+	// which cost a tenth more. Calls that wait for a store are many. A waiting worker has 8 KiB.
+	workers = 256
 )
 
 // New returns a server.
@@ -91,8 +92,7 @@ func New(o Options) (*Server, error) {
 		grpc.ConnectionTimeout(o.HandshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.IdleTimeout, Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
-		// Workers keep the stacks that calls have grown.
-		grpc.NumStreamWorkers(uint32(min(4*runtime.GOMAXPROCS(0), math.MaxUint16))),
+		grpc.NumStreamWorkers(workers),
 	}
 	if o.TLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
