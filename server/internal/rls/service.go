@@ -130,9 +130,11 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 		return err
 	}
 	if s.o.Margin > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = s.early(ctx)
-		defer cancel()
+		if deadline, ok := ctx.Deadline(); ok {
+			e := &early{Context: ctx, deadline: deadline.Add(-min(s.o.Margin, time.Until(deadline)/4))}
+			defer e.end()
+			ctx = e
+		}
 	}
 	began := time.Now()
 	v := s.o.Decider.DecideDescriptors(ctx, c.domain, c.descriptors)
@@ -143,13 +145,4 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 	}
 	c.respond(&v)
 	return nil
-}
-
-// early returns a context that ends a little before the deadline of a call.
-func (s *Service) early(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, deadline.Add(-min(s.o.Margin, time.Until(deadline)/4)))
 }
