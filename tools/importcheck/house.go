@@ -15,6 +15,7 @@ const (
 	stateFile  = "server/internal/statefile"
 	streams    = "server/internal/stream"
 	reported   = "server/internal/gateway"
+	edgetest   = "server/internal/edgetest"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -88,7 +89,8 @@ var house = []room{
 	{stateFile, nil, nil, "statefile uses the standard library only; app connects it with a store"},
 	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
-	{anEdge, join(belowEdge, []string{inWords, streams, reported}), join(moduleOne, []string{"policyfile"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
+	{anEdge, join(belowEdge, []string{inWords, streams, reported}), join(moduleOne, []string{"policyfile", edgetest}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest}), nil, "checks works on public packages"},

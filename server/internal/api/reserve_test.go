@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // budget is ten units a day for everybody, which the clock does not move in a test.
@@ -100,13 +101,13 @@ rules:
 `, nil)
 	token := s.want(true, "/v1/reserve", `{"cost": 1, "ttl_ms": 1000}`).Token
 	s.want(false, "/v1/reserve", `{}`)
-	eventually(t, "the end of a reservation that its client forgot", func() bool {
+	edgetest.Eventually(t, "the end of a reservation that its client forgot", func() bool {
 		return s.call("/v1/peek", `{}`).Allowed
 	})
 	if r := s.call("/v1/settle", `{"token": "`+token+`", "cost": 0}`); r.status != http.StatusNotFound {
 		t.Errorf("the token of a reservation that expired answers %d", r.status)
 	}
-	eventually(t, "the count", func() bool { return s.api.Expired() == 1 && s.api.Open() == 0 })
+	edgetest.Eventually(t, "the count", func() bool { return s.api.Expired() == 1 && s.api.Open() == 0 })
 	// What was taken for a moment that has passed stays taken.
 	if got := s.remaining("budget"); got != 9 {
 		t.Errorf("%d of 10 remain", got)
@@ -118,7 +119,7 @@ func TestTokensEndInTheirOrderAndNotInThatOfTheirOpening(t *testing.T) {
 	s.want(true, "/v1/reserve", `{"headers": {"X-Job": "long"}, "ttl_ms": 3600000}`)
 	s.want(true, "/v1/reserve", `{"headers": {"X-Job": "short"}, "ttl_ms": 20}`)
 	s.want(true, "/v1/reserve", `{"headers": {"X-Job": "middle"}, "ttl_ms": 60}`)
-	eventually(t, "the end of the two that are short", func() bool { return s.api.Expired() == 2 })
+	edgetest.Eventually(t, "the end of the two that are short", func() bool { return s.api.Expired() == 2 })
 	s.want(true, "/v1/peek", `{"headers": {"X-Job": "short"}}`)
 	s.want(true, "/v1/peek", `{"headers": {"X-Job": "middle"}}`)
 	s.want(false, "/v1/peek", `{"headers": {"X-Job": "long"}}`)

@@ -11,19 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 	"go.uber.org/goleak"
 )
-
-// patience is how long tests wait for what must come.
-const patience = 10 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -50,21 +45,8 @@ type service struct {
 // serve starts an API over the rules of a YAML file; change may change its options.
 func serve(t *testing.T, rules string, change func(*Options)) *service {
 	t.Helper()
-	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := f.Policy()
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
 	o := Options{
-		Decider:     deciding(t, p, store),
+		Decider:     edgetest.Decider(t, rules, nil),
 		Fingerprint: func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) },
 	}
 	o.DeniedKeys = func(string, int) ([]DeniedKey, bool) { return nil, false }
@@ -80,7 +62,7 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 	t.Cleanup(a.Close)
 	t.Cleanup(srv.Close)
 	return &service{t: t, url: srv.URL, api: a, described: &http.Client{
-		Transport: &validator{t: t, next: srv.Client().Transport, description: describedBy(t)}, Timeout: patience,
+		Transport: &validator{t: t, next: srv.Client().Transport, description: describedBy(t)}, Timeout: edgetest.Patience,
 	}}
 }
 
@@ -139,19 +121,6 @@ func (s *service) want(allowed bool, path, body string) reply {
 		s.t.Fatalf("%s %s: status %d, allowed %t, want %t: %s%s", path, body, r.status, r.Allowed, allowed, r.Explanation, r.Detail)
 	}
 	return r
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s did not happen", what)
 }
 
 // description is openapi.yaml as its readers see it.

@@ -3,7 +3,6 @@ package extauthz
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -12,10 +11,8 @@ import (
 	corepb "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/sluicehq/sluice/gate"
-	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 	"github.com/sluicehq/sluice/server/internal/gateway"
 	"google.golang.org/grpc/status"
 )
@@ -31,45 +28,13 @@ type world struct {
 
 func newWorld(t *testing.T, rules string) *world {
 	t.Helper()
-	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := f.PolicyOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := policy.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memory.New(memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: store, ClientIP: ip})
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{t: t}
-	if w.gate, err = gate.New(store, gate.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	decider, err := gateway.New(gateway.Options{
-		Decider: d, Gate: w.gate,
+	decider, gate := edgetest.Gateway(t, "trusted_proxies: 10.0.0.0/8\n"+rules, gateway.Options{
 		OnVerdict:    func(v *policy.Verdict, _ time.Duration) { w.actions = append(w.actions, v.Action) },
 		Unusable:     func(reason string) { w.unusable = append(w.unusable, reason) },
 		AnswerFailed: func(err error) { t.Error(err) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Service = New(decider)
+	w.gate, w.Service = gate, New(decider)
 	return w
 }
 
@@ -136,9 +101,6 @@ func shown(v *authpb.CheckResponse) string {
 	}
 	return b.String()
 }
-
-// patience is less than the delay that a rule of a test wants.
-const patience = 20 * time.Second
 
 const problem = " <Cache-Control:no-store <Content-Type:application/problem+json <Retry-After:3600 <X-Content-Type-Options:nosniff"
 
@@ -308,7 +270,7 @@ func TestDelays(t *testing.T) {
 	}
 	w = newWorld(t, "rules: [{name: slow, key: [client_ip], limit: {algorithm: leaky_bucket, rate: 1/m, queue: 100}}]\n")
 	w.check(request("/", "192.0.2.1"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), edgetest.Patience)
 	defer cancel()
 	v, err := w.Check(ctx, request("/", "192.0.2.1"))
 	if err != nil || ctx.Err() != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // depending starts a proxy whose requests hold leases, so that they outlast their clients.
@@ -36,19 +37,6 @@ func depending(t *testing.T, target string, abandoned *Abandoned) *httptest.Serv
 	return s
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("%s did not happen", what)
-}
-
 // TestBoundsAbandonedRequests leaves five requests of a service that never answers: two are waited for, and not for long.
 func TestBoundsAbandonedRequests(t *testing.T) {
 	for name, wait := range map[string]time.Duration{"a time": 300 * time.Millisecond, "the end of the server": time.Hour} {
@@ -67,21 +55,21 @@ func TestBoundsAbandonedRequests(t *testing.T) {
 				c.send("GET / HTTP/1.1", "Host: example.com", "")
 				clients = append(clients, c)
 			}
-			until(t, "the arrival of all requests", func() bool { return arrived.Load() == 5 })
+			edgetest.Eventually(t, "the arrival of all requests", func() bool { return arrived.Load() == 5 })
 			if got := abandoned.Count(); got != 0 {
 				t.Errorf("%d are abandoned while their clients wait", got)
 			}
 			for _, c := range clients {
 				c.Close()
 			}
-			until(t, "the end of three requests", func() bool { return ended.Load() == 3 })
+			edgetest.Eventually(t, "the end of three requests", func() bool { return ended.Load() == 3 })
 			if got := abandoned.Count(); got != 2 {
 				t.Errorf("%d are waited for", got)
 			}
 			if wait > time.Minute {
 				abandoned.Close()
 			}
-			until(t, "the end of all requests", func() bool { return ended.Load() == 5 && abandoned.Count() == 0 })
+			edgetest.Eventually(t, "the end of all requests", func() bool { return ended.Load() == 5 && abandoned.Count() == 0 })
 		})
 	}
 }

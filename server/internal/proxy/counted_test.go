@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // census counts the connections of a transport to its upstreams.
@@ -111,7 +113,7 @@ func TestBothPathsCountTogether(t *testing.T) {
 // TestWaitsForAConnection lets many requests of both kinds share two connections, in turn.
 func TestWaitsForAConnection(t *testing.T) {
 	s := service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
-	tr := newTransport(t, TransportOptions{MaxConnections: 2, Connect: patience})
+	tr := newTransport(t, TransportOptions{MaxConnections: 2, Connect: edgetest.Patience})
 	conns := countConns(tr)
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Transport = tr })
 	failed := make(chan error)

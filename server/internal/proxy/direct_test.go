@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // TestTakesTheDirectPath counts the requests that package http carries.
@@ -77,7 +79,7 @@ func TestAnswersInTime(t *testing.T) {
 			got, want := fetch(t, client(t), http.MethodGet, f.URL+path, ""), http.StatusGatewayTimeout
 			if path == "/fast" {
 				want = http.StatusOK
-			} else if took := time.Since(began); took < limit || took > limit+patience/2 || failures.last() != "answer-timeout" {
+			} else if took := time.Since(began); took < limit || took > limit+edgetest.Patience/2 || failures.last() != "answer-timeout" {
 				t.Errorf("%s: %s after %v", path, failures.last(), took)
 			}
 			if got.status != want {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // numbered returns a script that answers each request with a text, in which ID is the path of the request.
@@ -240,7 +242,7 @@ func TestSweepsConnectionsThatTheServiceClosed(t *testing.T) {
 	f := front(t, s.url, TransportOptions{}, func(o *Options) { o.Transport = tr })
 	fetch(t, client(t), http.MethodGet, f.URL, "")
 	await(t, closed, "the end of the connection")
-	until(t, "the sweep", func() bool {
+	edgetest.Eventually(t, "the sweep", func() bool {
 		tr.connections.sweep()
 		tr.connections.mu.Lock()
 		defer tr.connections.mu.Unlock()
@@ -276,7 +278,7 @@ func TestBoundsUnusedConnections(t *testing.T) {
 	for range 5 {
 		await(t, done, "an answer")
 	}
-	until(t, "the end of three connections", func() bool {
+	edgetest.Eventually(t, "the end of three connections", func() bool {
 		tr.connections.mu.Lock()
 		defer tr.connections.mu.Unlock()
 		for _, o := range tr.connections.origins {

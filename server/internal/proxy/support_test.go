@@ -16,10 +16,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-)
 
-// patience is how long tests wait for an event that must come.
-const patience = 10 * time.Second
+	"github.com/sluicehq/sluice/server/internal/edgetest"
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(bothPaths{m}) }
 
@@ -93,7 +92,7 @@ func client(t *testing.T) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: patience}
+	return &http.Client{Transport: tr, Timeout: edgetest.Patience}
 }
 
 // reply is a response without its body.
@@ -146,7 +145,7 @@ func dial(t *testing.T, target string) *wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(edgetest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return &wire{c, bufio.NewReader(c), t}
@@ -193,7 +192,7 @@ func (w *wire) chunk() string {
 // await waits for a signal.
 func await(t *testing.T, c <-chan struct{}, what string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), edgetest.Patience)
 	defer cancel()
 	select {
 	case <-c:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // Replies to commands that arrive together come in their order.
@@ -243,7 +244,7 @@ func TestShutdown(t *testing.T) {
 	if got := busy.reply(); got != "PONG" {
 		t.Fatal(got)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), edgetest.Patience)
 	defer cancel()
 	go func() { _, _ = io.Copy(io.Discard, idle) }()
 	done := make(chan error, 1)
@@ -283,8 +284,8 @@ func TestShutdownWhileBusy(t *testing.T) {
 	if got := to.reply(); got != "PONG" {
 		t.Fatal(got)
 	}
-	go func() { _, _ = io.Copy(io.Discard, to.in) }()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	go func() { _, _ = io.Copy(io.Discard, to.In) }()
+	ctx, cancel := context.WithTimeout(context.Background(), edgetest.Patience)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
 		t.Error(err)

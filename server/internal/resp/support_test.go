@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -14,13 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
-
-// patience is how long tests wait for what must come.
-const patience = 10 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -62,23 +57,8 @@ const noRules = "rules: [{name: other, key: client_ip, limit: {algorithm: token_
 // serve starts a server over rules; change may change its options.
 func serve(tb testing.TB, rules string, change func(*Options)) *service {
 	tb.Helper()
-	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p, err := f.Policy()
-	if err != nil {
-		tb.Fatal(err)
-	}
 	s := &service{tb: tb, now: start}
-	store, err := memory.New(memory.Options{MaxBytes: 16 << 20, Clock: s.clock})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	d, err := policy.NewDecider(p, store)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	d := edgetest.Decider(tb, rules, s.clock)
 	o := Options{Decider: d, Version: "test", OnVerdict: func(v *policy.Verdict, _ time.Duration) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -91,48 +71,23 @@ func serve(tb testing.TB, rules string, change func(*Options)) *service {
 	if change != nil {
 		change(&o)
 	}
+	var err error
 	if s.server, err = New(o); err != nil {
 		tb.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.address = ln.Addr().String()
-	done := make(chan error, 1)
-	go func() { done <- s.server.Serve(ln) }()
-	tb.Cleanup(func() {
-		if err := s.server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			tb.Error(err)
-		}
-		if err := <-done; err != nil {
-			tb.Error(err)
-		}
-		for deadline := time.Now().Add(patience); s.server.Sessions() > 0 && time.Now().Before(deadline); {
-			<-time.After(time.Millisecond)
-		}
-	})
+	s.address = edgetest.Serve(tb, s.server)
 	return s
 }
 
 // client is a connection to a server.
 type client struct {
+	*edgetest.Conn
 	tb testing.TB
-	net.Conn
-	in *bufio.Reader
 }
 
 func (s *service) dial() *client {
 	s.tb.Helper()
-	c, err := net.Dial("tcp", s.address)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	s.tb.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		s.tb.Fatal(err)
-	}
-	return &client{s.tb, c, bufio.NewReader(c)}
+	return &client{edgetest.Dial(s.tb, s.address), s.tb}
 }
 
 // encode returns a command as clients send it.
@@ -162,7 +117,7 @@ func (c *client) do(words ...string) string {
 // reply reads a reply: an integer as 1, a text as it is, an error with its minus, null as null, a list as [a b], a map as {k:v}.
 func (c *client) reply() string {
 	c.tb.Helper()
-	line, err := c.in.ReadString('\n')
+	line, err := c.In.ReadString('\n')
 	if err != nil {
 		return "closed: " + c.lost(err)
 	}
@@ -180,7 +135,7 @@ func (c *client) reply() string {
 			return "null"
 		}
 		text := make([]byte, n+2)
-		if _, err := io.ReadFull(c.in, text); err != nil {
+		if _, err := io.ReadFull(c.In, text); err != nil {
 			c.tb.Fatal(err)
 		}
 		return string(text[:n])

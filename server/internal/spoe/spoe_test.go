@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 	"github.com/sluicehq/sluice/server/internal/gateway"
 )
 
@@ -326,7 +327,7 @@ func TestShutdown(t *testing.T) {
 	if got := p.receive(); !strings.HasPrefix(got, "ack ") {
 		t.Error(got)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), edgetest.Patience)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.server.Shutdown(ctx) }()
@@ -358,7 +359,7 @@ func TestDeadlines(t *testing.T) {
 			p.send(raw(frameNotify, 0, 1, 1, nil))
 		}
 		began := time.Now()
-		if _, err := io.ReadAll(p.in); err != nil || time.Since(began) > patience/2 {
+		if _, err := io.ReadAll(p.In); err != nil || time.Since(began) > edgetest.Patience/2 {
 			t.Errorf("%s: %v after %v", name, err, time.Since(began))
 		}
 	}

@@ -1,12 +1,9 @@
 package spoe
 
 import (
-	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"sort"
 	"strings"
@@ -16,16 +13,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluicehq/sluice/gate"
-	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 	"github.com/sluicehq/sluice/server/internal/gateway"
 )
-
-// patience is how long tests wait for what must come.
-const patience = 10 * time.Second
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -51,35 +42,7 @@ const oneRule = "trusted_proxies: [127.0.0.1, 10.0.0.0/8]\nrules: [{name: one, m
 // options returns options over rules.
 func options(tb testing.TB, rules string, o gateway.Options) Options {
 	tb.Helper()
-	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p, err := f.Policy()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	store, err := memory.New(memory.Options{MaxBytes: 16 << 20})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	d, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: p, Store: store, ClientIP: ip})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	g, err := gate.New(store, gate.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	o.Decider, o.Gate = d, g
-	decider, err := gateway.New(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	decider, _ := edgetest.Gateway(tb, rules, o)
 	return Options{Decider: decider, Trusts: func(a netip.Addr) bool { return a.IsLoopback() }}
 }
 
@@ -106,45 +69,19 @@ func serve(tb testing.TB, rules string, change func(*Options)) *service {
 	if s.server, err = New(o); err != nil {
 		tb.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	s.address = ln.Addr().String()
-	done := make(chan error, 1)
-	go func() { done <- s.server.Serve(ln) }()
-	tb.Cleanup(func() {
-		if err := s.server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			tb.Error(err)
-		}
-		if err := <-done; err != nil {
-			tb.Error(err)
-		}
-		for deadline := time.Now().Add(patience); s.server.Sessions() > 0 && time.Now().Before(deadline); {
-			<-time.After(time.Millisecond)
-		}
-	})
+	s.address = edgetest.Serve(tb, s.server)
 	return s
 }
 
 // proxy is a connection as HAProxy makes it.
 type proxy struct {
+	*edgetest.Conn
 	tb testing.TB
-	net.Conn
-	in *bufio.Reader
 }
 
 func (s *service) dial() *proxy {
 	s.tb.Helper()
-	c, err := net.Dial("tcp", s.address)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	s.tb.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		s.tb.Fatal(err)
-	}
-	return &proxy{s.tb, c, bufio.NewReader(c)}
+	return &proxy{edgetest.Dial(s.tb, s.address), s.tb}
 }
 
 // greeted is dial with the hello of HAProxy.
@@ -265,11 +202,11 @@ func show(v value) string {
 
 func (p *proxy) frame() (f frame, err error) {
 	var length [4]byte
-	if _, err := io.ReadFull(p.in, length[:]); err != nil {
+	if _, err := io.ReadFull(p.In, length[:]); err != nil {
 		return f, err
 	}
 	b := make([]byte, binary.BigEndian.Uint32(length[:]))
-	if _, err := io.ReadFull(p.in, b); err != nil {
+	if _, err := io.ReadFull(p.In, b); err != nil {
 		return f, err
 	}
 	return readFrame(b)
