@@ -21,6 +21,10 @@ build: ## Build bin/sluice
 test: ## Install what the tests need and run the tests of every module (ARGS="-run Name" to pick)
 	@tools/test.sh $(ARGS)
 
+.PHONY: test-traefik
+test-traefik: ## Build Traefik and run the tests of gateways over it (the first time: minutes and gigabytes)
+	@tools/traefik.sh $(ARGS)
+
 .PHONY: lint
 lint: ## Check formatting, imports, modules, and run the linters
 	@tools/lint.sh

@@ -16,7 +16,8 @@ die() {
 # The folder of each module in go.work, "." first.
 modules=$(go work edit -json go.work | sed -n 's/.*"DiskPath": "\([^"]*\)".*/\1/p' | sed 's|^\./||' | sort)
 
-# The modules outside the workspace: no other module gets their dependencies.
+# The modules outside the workspace: no other module gets their dependencies. Not here is checks/traefik, which has no
+# Go file, and which only tools/traefik.sh downloads.
 outside="tools checks/frameworks checks/gubernator checks/ratelimit"
 
 # in_module FOLDER COMMAND… runs a command there, with the workspace that the
@@ -101,6 +102,18 @@ need_nginx_lua() {
 		install_packages libnginx-mod-http-lua
 	fi
 	[ -e "$module" ] || die "$module is missing: install it (Debian: apt-get install libnginx-mod-http-lua)"
+}
+
+# need_gateways makes sure of the gateways and services that checks/gateways and checks/threats start. Some are where
+# only root's PATH leads.
+need_gateways() {
+	PATH=$PATH:/usr/sbin
+	need nginx nginx
+	need_nginx_lua
+	need haproxy haproxy
+	need caddy caddy
+	need node nodejs
+	need_python flask python3-flask
 }
 
 # need_libfaketime makes sure that there is a libfaketime, where checks/redistest looks for it.

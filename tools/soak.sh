@@ -40,13 +40,12 @@ say "hybrid limits in eight processes, $rounds times each fault"
 SLUICE_SOAK=$rounds go -C checks test -count 1 -timeout 24h ./hybrid
 
 # The seed is another one each time, and printed.
-PATH=$PATH:/usr/sbin
-need nginx nginx
-need haproxy haproxy
-need node nodejs
-need_python flask python3-flask
+need_gateways
 say "attacks on real services, $times times"
 SLUICE_SOAK=$times go -C checks test -v -count 1 -timeout 24h -run '^TestNothingGetsPast$' ./threats
+
+say "gateways by Traefik itself, and $times times the attacks"
+SLUICE_SOAK=$times tools/traefik.sh -v -timeout 24h
 
 say "$rounds rounds of faults"
 go -C checks test -race -count "$rounds" -timeout "$((rounds * 15))m" -skip '^TestValkey' ./faults

@@ -16,15 +16,8 @@ if [ "$(uname)" = Linux ]; then
 	need ip iproute2
 	need nsenter util-linux
 fi
-# checks/threats attacks services of these programs. Some are where only root's PATH leads.
-PATH=$PATH:/usr/sbin
-need nginx nginx
-need haproxy haproxy
 # checks/gateways runs the examples of gateways, and checks/threats attacks them.
-need caddy caddy
-need_nginx_lua
-need node nodejs
-need_python flask python3-flask
+need_gateways
 # checks/protocols has clients of Redis in several languages.
 need redis-cli redis-tools
 need_python redis python3-redis

@@ -58,3 +58,25 @@ func TestForgedDescriptions(t *testing.T) {
 		}
 	})
 }
+
+// Clients get no protocol in which they could send further requests past sluice.
+func TestUpgrades(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(w *world, g gateway) {
+		for lines, want := range map[string]string{
+			"Upgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__": "", "Upgrade: foo": "", "Upgrade: h2c\nUpgrade: websocket": "", "Upgrade: websocket, h2c": "",
+			"Upgrade: websocket\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nSec-WebSocket-Version: 13": "websocket", "Upgrade: WebSocket": "websocket", "Upgrade: websocket\nUpgrade: h2c": "websocket",
+		} {
+			w.send("127.0.0.2", "GET /free HTTP/1.1\nConnection: Upgrade\n"+lines)
+			got, _ := w.service.take()
+			for _, r := range got {
+				if upgrade := strings.Join(r.Header["Upgrade"], ", "); upgrade != "" && !strings.EqualFold(upgrade, want) {
+					w.Errorf("%q: the service got Upgrade: %s", lines, upgrade)
+				}
+			}
+			if g.name == "Traefik" && want != "" && (len(got) != 1 || got[0].Header.Get("Upgrade") != want) {
+				w.Errorf("%q: no WebSocket: %v", lines, got)
+			}
+		}
+	})
+}

@@ -1,101 +1,85 @@
 package gateways
 
 import (
-	"io"
-	"maps"
-	"net"
+	"errors"
+	"fmt"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
-	"regexp"
 	"strings"
-	"time"
+	"testing"
 )
 
-// traefik starts a program that does what Traefik v3 does with the file: its ForwardAuth sends the request that
-// Traefik documents. Traefik itself cannot be installed by go install, because its go.mod replaces modules.
+// traefikEnv is the path of Traefik, which takes minutes to build: see tools/traefik.sh. Without it, the tests use documented.
+const traefikEnv = "SLUICE_TRAEFIK"
+
+// traefik starts Traefik, or a program that does what Traefik documents.
 func (w *world) traefik() {
 	w.Helper()
-	text, err := os.ReadFile(w.file("traefik.yml", nil))
-	if err != nil {
+	program := os.Getenv(traefikEnv)
+	if program == "" {
+		w.documentedTraefik()
+		return
+	}
+	w.file("traefik.yml", nil)
+	p := w.begin(w.gateway, program, "--configFile="+w.file("traefik-static.yml", func(text string) string {
+		return text + "global: {checkNewVersion: false}\n"
+	}))
+	if err := p.Until(func() error {
+		if a := w.send("127.0.0.1", "GET / HTTP/1.1"); a.status == http.StatusNotFound {
+			return errors.New("has not read its file")
+		}
+		return nil
+	}); err != nil {
 		w.Fatal(err)
 	}
-	setting := func(pattern string) string {
-		w.Helper()
-		m := regexp.MustCompile(`(?m)^[ -]+` + pattern + `$`).FindSubmatch(text)
-		if m == nil {
-			w.Fatalf("traefik.yml has no %s", pattern)
-		}
-		return string(m[1])
-	}
-	address, copied := setting(`address: (\S+)`), strings.Split(setting(`authResponseHeaders: \[(.*)\]`), ", ")
-	if setting(`trustForwardHeader: (\w+)`) != "false" {
-		w.Fatal("the example believes what clients write")
-	}
-	target, err := url.Parse(setting(`url: (\S+)`))
-	if err != nil {
-		w.Fatal(err)
-	}
-	client := &http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	w.Cleanup(client.CloseIdleConnections)
-	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // which passes the target on as it came
-		r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
-		r.Out.URL.RawQuery = r.In.URL.RawQuery
-		r.Out.Host = r.In.Host
-	}}
-	ln, err := net.Listen("tcp", w.gateway)
-	if err != nil {
-		w.Fatal(err)
-	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		res, err := client.Do(forwarded(r, address))
-		if err != nil {
-			rw.WriteHeader(http.StatusInternalServerError)
-			return
-		}
-		defer res.Body.Close()
-		if res.StatusCode < 200 || res.StatusCode >= 300 {
-			maps.Copy(rw.Header(), res.Header)
-			rw.WriteHeader(res.StatusCode)
-			_, _ = io.Copy(rw, res.Body) // the client may be gone
-			return
-		}
-		for _, name := range copied {
-			name = http.CanonicalHeaderKey(name)
-			r.Header.Del(name)
-			if lines := res.Header[name]; len(lines) > 0 {
-				r.Header[name] = lines
-			}
-		}
-		pass.ServeHTTP(rw, r)
-	})}
-	go func() { _ = server.Serve(ln) }()     // until it is closed
-	w.Cleanup(func() { _ = server.Close() }) // the test has ended
+	w.service.take()
 }
 
-// forwarded returns the request that ForwardAuth sends, without trustForwardHeader.
-func forwarded(r *http.Request, address string) *http.Request {
-	q, err := http.NewRequestWithContext(r.Context(), http.MethodGet, address, http.NoBody)
-	if err != nil {
-		panic(err) // the address is of the file
+// behindABalancer changes the files as they describe it for a load balancer at 127.0.0.9.
+var behindABalancer = strings.NewReplacer(
+	"trustForwardHeader: false", "trustForwardHeader: true",
+	"address: 127.0.0.1:8000", "address: 127.0.0.1:8000\n    forwardedHeaders: {trustedIPs: [127.0.0.9]}",
+	"trusted_proxies: [127.0.0.1]", "trusted_proxies: [127.0.0.1, 127.0.0.9]",
+)
+
+// A load balancer before Traefik reports the address of the client, and nothing else. Other peers report nothing.
+func TestTraefikBehindABalancer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway{name: "Traefik", start: (*world).traefik}, behindABalancer.Replace)
+	const balancer = "127.0.0.9"
+	post := func(peer, lines string) int {
+		return w.send(peer, "POST /login HTTP/1.1\nContent-Length: 0\n"+lines).status
 	}
-	q.Header = r.Header.Clone()
-	for _, line := range r.Header["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			q.Header.Del(strings.TrimSpace(name))
+	for i, client := range []string{"203.0.113.7", "203.0.113.8"} {
+		for n := range 7 {
+			want := http.StatusOK
+			if n >= 5 {
+				want = http.StatusTooManyRequests
+			}
+			// The client wrote the first address.
+			if got := post(balancer, fmt.Sprintf("X-Forwarded-For: 203.0.113.%d, %s", 100+n, client)); got != want {
+				t.Errorf("request %d of client %d: %d", n, i, got)
+			}
 		}
 	}
-	for _, name := range []string{"Connection", "Keep-Alive", "Te", "Trailers", "Transfer-Encoding", "Upgrade"} {
-		q.Header.Del(name)
+	if got, _ := w.service.take(); len(got) != 10 || got[0].Header.Get("X-Forwarded-For") != "203.0.113.100, 203.0.113.7, "+balancer {
+		t.Errorf("the service got %d requests, %q", len(got), got[0].Header["X-Forwarded-For"])
 	}
-	// The entry point sets this header, unless the peer is trusted.
-	peer, _, _ := net.SplitHostPort(r.RemoteAddr) // a server has it
-	q.Header.Set("X-Real-Ip", peer)
-	q.Header.Set("X-Forwarded-For", peer)
-	q.Header.Set("X-Forwarded-Method", r.Method)
-	q.Header.Set("X-Forwarded-Proto", "http")
-	q.Header.Set("X-Forwarded-Host", r.Host)
-	q.Header.Set("X-Forwarded-Uri", r.URL.RequestURI())
-	return q
+	for _, forged := range []string{
+		"X-Forwarded-Uri: /free", "X-Forwarded-Method: GET", "X-Forwarded-Host: free.example", "X-Forwarded-Uri: /free\nX-Forwarded-Method: GET\nX-Forwarded-Host: free.example",
+		"X-Real-Ip: 203.0.113.9", "X-Original-URI: /free", "X-Original-Method: GET", "X_Forwarded_Uri: /free", "Connection: X-Forwarded-Uri, X-Forwarded-Method, X-Forwarded-For",
+	} {
+		if got := post(balancer, forged+"\nX-Forwarded-For: 203.0.113.7"); got == http.StatusOK {
+			t.Errorf("a balancer that passes on %q: %d", forged, got)
+		}
+	}
+	for n := range 7 {
+		want := http.StatusOK
+		if n >= 5 {
+			want = http.StatusTooManyRequests
+		}
+		if got := post("127.0.0.2", fmt.Sprintf("X-Forwarded-For: 203.0.113.%d\nX-Forwarded-Uri: /free", 200+n)); got != want {
+			t.Errorf("request %d of another peer: %d", n, got)
+		}
+	}
 }

@@ -30,16 +30,16 @@ func TestMain(m *testing.M) { process.Main(m) }
 type gateway struct {
 	name  string
 	start func(w *world)
-	// closed means that the gateway refuses requests while sluice does not answer.
-	closed bool
+	// without is the status of requests while sluice does not answer.
+	without int
 }
 
 // gateways are the gateways with their files.
 var gateways = []gateway{
-	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }},
-	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }},
-	{name: "Caddy", start: (*world).caddy, closed: true},
-	{name: "Traefik", start: (*world).traefik, closed: true},
+	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }, without: http.StatusOK},
+	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }, without: http.StatusOK},
+	{name: "Caddy", start: (*world).caddy, without: http.StatusBadGateway},
+	{name: "Traefik", start: (*world).traefik, without: http.StatusInternalServerError},
 }
 
 // world is a gateway before a service, with a sluice. The gateway is at 127.0.0.1, which sluice trusts. Clients have

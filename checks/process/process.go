@@ -114,19 +114,30 @@ func (p *Process) Kill() {
 
 // Accepts waits until the process accepts connections at an address.
 func (p *Process) Accepts(address string) error {
+	return p.Until(func() error {
+		c, err := net.Dial("tcp", address) //nolint:noctx // the loop ends it
+		if err != nil {
+			return fmt.Errorf("does not listen: %w", err)
+		}
+		return c.Close()
+	})
+}
+
+// Until waits until a function returns no error. Its errors begin with a verb, such as "does not listen".
+func (p *Process) Until(ready func() error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(Patience)
 	for {
-		c, err := net.Dial("tcp", address) //nolint:noctx // the loop ends it
+		err := ready()
 		if err == nil {
-			return c.Close()
+			return nil
 		}
 		select {
 		case <-p.ended:
 			return errors.New(p.cmd.Path + " ended:\n" + p.Log())
 		case <-late:
-			return fmt.Errorf("%s does not listen: %w\n%s", p.cmd.Path, err, p.Log())
+			return fmt.Errorf("%s %w\n%s", p.cmd.Path, err, p.Log())
 		case <-tick.C:
 		}
 	}

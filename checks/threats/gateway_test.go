@@ -15,12 +15,18 @@ import (
 	"github.com/sluicehq/sluice/checks/redistest"
 )
 
-// behindGateways are services behind gateways that let sluice decide, by the files of the examples. Each has
-// another service, so that records without a tag are known by their service.
-var behindGateways = []struct {
+// traefikEnv is the path of Traefik: see tools/traefik.sh. With it, Traefik is the gateway before each service.
+const traefikEnv = "SLUICE_TRAEFIK"
+
+// behind is a service behind a gateway.
+type behind struct {
 	service, gateway string
 	change           func(text string) string // of the gateway's file
-}{
+}
+
+// behindGateways are services behind gateways that let sluice decide, by the files of the examples. Each has
+// another service, so that records without a tag are known by their service.
+var behindGateways = []behind{
 	{"node", "nginx.conf", nil},
 	// nginx drops such headers by default, and some operators let them pass.
 	{"flask", "nginx.conf", func(text string) string {
@@ -41,22 +47,24 @@ var theGateways = sync.OnceValues(func() ([]*protected, error) {
 	fronts := make([]*protected, len(behindGateways))
 	errs := make([]error, len(behindGateways))
 	var starting sync.WaitGroup
-	for i := range behindGateways {
+	for i, g := range behindGateways {
 		for _, s := range w.services {
-			if s.name == behindGateways[i].service {
+			if s.name == g.service {
 				over := *s
 				fronts[i] = &over
 			}
 		}
-		starting.Go(func() { errs[i] = w.beginGateway(i, fronts[i]) })
+		if os.Getenv(traefikEnv) != "" {
+			g = behind{service: g.service, gateway: "traefik.yml"}
+		}
+		starting.Go(func() { errs[i] = w.beginGateway(i, g, fronts[i]) })
 	}
 	starting.Wait()
 	return fronts, errors.Join(errs...)
 })
 
 // beginGateway starts a gateway with a sluice before a service, and uses up the limits there.
-func (w *world) beginGateway(number int, s *protected) error {
-	g := behindGateways[number]
+func (w *world) beginGateway(number int, g behind, s *protected) error {
 	s.name += " behind " + g.gateway
 	dir := filepath.Join(w.folder, fmt.Sprintf("gateway%d", number))
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -70,7 +78,8 @@ func (w *world) beginGateway(number int, s *protected) error {
 	if err != nil {
 		return err
 	}
-	replace := strings.NewReplacer("8000", ports[0], "8082", ports[1], "8084", ports[1], "3000", service)
+	replace := strings.NewReplacer("8000", ports[0], "8082", ports[1], "8084", ports[1], "3000", service,
+		"filename: traefik.yml", "filename: "+filepath.Join(dir, "traefik.yml")+"\nglobal: {checkNewVersion: false}")
 	folder, listener := "gateways", "auth"
 	if g.gateway == "haproxy.cfg" {
 		folder, listener = "haproxy-spoe", "spoe"
@@ -117,6 +126,12 @@ func (w *world) beginGateway(number int, s *protected) error {
 		command = []string{"haproxy", "-db", "-C", dir, "-f", file}
 	case "Caddyfile":
 		command = []string{"caddy", "run", "--adapter", "caddyfile", "--config", file}
+	case "traefik.yml":
+		static, err := copied("traefik-static.yml")
+		if err != nil {
+			return err
+		}
+		command = []string{os.Getenv(traefikEnv), "--configFile=" + static}
 	}
 	if command[0], err = process.Find(command[0], command[0]); err != nil {
 		return err
@@ -132,6 +147,16 @@ func (w *world) beginGateway(number int, s *protected) error {
 	atTheEnd(p.Kill)
 	s.front = "127.0.0.1:" + ports[0]
 	if err := p.Accepts(s.front); err != nil {
+		return err
+	}
+	// Traefik answers 404 until it has read its file.
+	if err := p.Until(func() error {
+		answer, err := s.attack([]byte(simple("/public/ready", "Connection: close")))
+		if err == nil && !strings.HasPrefix(answer, "HTTP/1.1 200") {
+			err = fmt.Errorf("does not pass requests on: %q", answer)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	return w.exhaustAt(s)
