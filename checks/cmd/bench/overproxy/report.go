@@ -50,8 +50,7 @@ func (b *bench) report() *figures.Report {
 	r := b.Results()
 	report := b.Report("Benchmarks of the proxy", fmt.Sprintf(`µs are the time that the processes of a proxy spend on a request. %d clients keep their connections. They and the
 upstream, which answers three bytes, share the machine with the proxies. The tail is the slowest hundredth of %d requests
-a second that come whatever the answers, counted from when they should have come. Memory is that of %d
-connections that have made one request each. The floor is checks/floor/proxy.go; the proxies' set-up is in
+a second that come at their times, whatever the answers. Memory is that of %d connections that have made one request each. The floor is checks/floor/proxy.go; the proxies' set-up is in
 checks/cmd/bench/overproxy.`, connections, steady, b.idle), judge(r))
 	report.Quick = b.Turn == short.Turn
 	var names []string
