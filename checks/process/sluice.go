@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	build "github.com/sluicehq/sluice/checks/program"
 )
 
 // program is the path of sluice that Main has built.
@@ -39,11 +41,7 @@ func run(m *testing.M) int {
 // Build builds sluice into a folder, and returns its path. Packages whose TestMain calls Main do not need it.
 func Build(dir string) (string, error) {
 	path := filepath.Join(dir, "sluice")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/sluicehq/sluice/server/cmd/sluice").CombinedOutput() //nolint:noctx // it ends by itself
-	if err != nil {
-		return "", fmt.Errorf("building sluice: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, build.Build(path, "github.com/sluicehq/sluice/server/cmd/sluice")
 }
 
 // A Sluice is a running sluice.

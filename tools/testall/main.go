@@ -39,11 +39,30 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: testall folder... [-- flags of go test]")
 		os.Exit(2)
 	}
+	ok, err := perform(modules, flags)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testall:", err)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// perform runs the tests, and reports whether all passed.
+func perform(modules, flags []string) (bool, error) {
+	// Test programs of several packages start the same programs, and build each of them once.
+	programs, err := os.MkdirTemp("", "testall")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(programs)
+	if err := os.Setenv("SLUICE_TEST_PROGRAMS", programs); err != nil {
+		return false, err
+	}
 	sum := newSummary(os.Stdout)
 	chains, last, err := planned(modules, picks(flags))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "testall:", err)
-		os.Exit(1)
+		return false, err
 	}
 	perform := func(runs []run) {
 		for _, r := range runs {
@@ -58,9 +77,7 @@ func main() {
 	all.Wait()
 	perform(last)
 	fmt.Println()
-	if !sum.close(slowest) {
-		os.Exit(1)
-	}
+	return sum.close(slowest), nil
 }
 
 // planned finds the packages of the modules and returns the runs for them, as plan does.

@@ -45,6 +45,7 @@ var plain = map[string]string{
 	"checks/linearizable":        "most of the work is the checker of histories; the tests of memory find races",
 	"checks/peers":               "code of other projects",
 	"checks/process":             "a harness; the packages that use it run with the detector",
+	"checks/program":             "builds a program; the lock is between processes",
 	"checks/promises":            "reads the documentation",
 	"checks/protocols":           "the servers and clients under test are other processes",
 	"checks/redistest":           "a harness; the packages that use it run with the detector",
@@ -205,6 +206,11 @@ func (r *run) test(flags []string, events io.Writer) error {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), r.env...)
+	if r.race && os.Getenv("GORACE") == "" {
+		// A program with the race detector sleeps for a second at its end, to give goroutines that still run
+		// time for a race. Most tests wait for theirs, and some seventy packages would sleep for a second each.
+		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=50")
+	}
 	cmd.Stdout = events
 	cmd.Stderr = os.Stderr
 	return cmd.Run()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	build "github.com/sluicehq/sluice/checks/program"
 )
 
 // A Server is a process that listens at an address. Its children count as a part of it.
@@ -20,10 +22,7 @@ type Server struct {
 
 // Build builds a Go program of this workspace.
 func Build(program, path string) error {
-	if out, err := exec.Command("go", "build", "-o", program, path).CombinedOutput(); err != nil { //nolint:noctx // it ends by itself
-		return fmt.Errorf("building %s: %w\n%s", path, err, out)
-	}
-	return nil
+	return build.Build(program, path)
 }
 
 // Start starts a program, and waits until it accepts connections at an address.
