@@ -327,10 +327,10 @@ func (b *Bucket) Take(s State, now, cost int64) (next State, short uint64, plain
 	return State{now, after}, 0, true
 }
 
-// Held returns the whole tokens in a bucket, for a state that Take has returned.
+// Held returns the whole tokens in a bucket. The state must come from Take.
 func (b *Bucket) Held(s State) int64 { return b.remaining(s.V, b.full) }
 
-// Full returns the microseconds until a bucket is full, for a state that Take has returned.
+// Full returns the microseconds until a bucket is full. The state must come from Take.
 func (b *Bucket) Full(s State) int64 { return b.wait(s.V) }
 
 // Wait returns the microseconds until the short ticks are refilled.

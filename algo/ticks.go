@@ -43,7 +43,7 @@ func (p Pace) wait(ticks uint64) int64 {
 	return int64((ticks-1)/p.Num) + 1
 }
 
-// faster reports whether the rate is higher than that of from.
+// faster reports whether the rate is higher than the rate of from.
 func (p Pace) faster(from Pace) bool {
 	hi, lo := bits.Mul64(p.Num, from.Den)
 	fromHi, fromLo := bits.Mul64(from.Num, p.Den)
@@ -67,7 +67,7 @@ func (p Pace) carry(from Pace, ticks, base uint64) uint64 {
 }
 
 // fits returns the most ticks of from that carry makes at most ticks of this pace. The rate must
-// not be higher than that of from.
+// not be higher than the rate of from.
 func (p Pace) fits(from Pace, ticks uint64) uint64 {
 	n, _ := mulDiv(ticks, from.Den, p.Den)
 	return n

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehq/sluice/bandwidth"
 )
 
-// TestContextEnds ends the context of who waits for a turn: it returns at once, what was to
-// be written goes back to the flow, and what was read is handed on and stays paid.
+// TestContextEnds ends the context of a call that waits for its turn. The call returns at once. Bytes
+// that were to be written are given back to the flow; bytes that were read are returned and stay paid.
 func TestContextEnds(t *testing.T) {
 	for name, make := range movers {
 		t.Run(name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestBatch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rs    []sluice.Request
-		want  string // for each request: a, allowed; l, limited; n, never; e, for the store's error
+		want  string // a letter for each request: allowed, limited, never, or the store's error
 		used  int64  // of "local"
 		used2 int64  // of "local too"
 	}{

@@ -11,7 +11,7 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// What was taken goes back to who granted it, also when another answers by then.
+// Units go back to the layer that granted them, also when another layer answers by then.
 func TestReservationsAcrossAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Share: guard.Share{Of: 1, Parts: 2}})

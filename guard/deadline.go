@@ -30,8 +30,8 @@ func (ds *deadlines) init(length time.Duration) {
 	ds.last.Store(&shared{})
 }
 
-// bound returns the context of a call that begins now, for a caller with a context. It has
-// the caller's values. It ends at the deadline, or at the caller's own deadline if that is
+// bound returns the context of a call that begins now. It has the values of the caller's
+// context. It ends at the deadline, or at the caller's own deadline if that is
 // earlier. A cancellation by the caller ends it only if the caller's own deadline is
 // earlier. Otherwise the call may use the rest of its time, so that its outcome does not
 // stay unknown.

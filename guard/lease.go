@@ -53,7 +53,7 @@ func unmark(r sluice.Receipt) (sluice.Receipt, layer) {
 	}
 }
 
-// leases remembers which layer granted each lease, for the lease's time to live. A request does
+// leases remembers during a lease's time to live which layer granted it. A request does
 // not show whether it renews a lease.
 type leases struct {
 	seed maphash.Seed

@@ -296,7 +296,7 @@ func TestPeekAtLease(t *testing.T) {
 	})
 }
 
-// Leases in batches belong to who answered the batch.
+// Leases in batches belong to the layer that answered the batch.
 func TestLeasesInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, guard.Options{Fallback: by(map[string]guard.Fallback{"nobody": guard.Allow, "never": guard.Deny})})

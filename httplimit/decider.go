@@ -168,8 +168,8 @@ func (d *Decider) decide(r *http.Request) policy.Verdict {
 	return d.decideChecked(r, nil)
 }
 
-// decideChecked decides about a request that needs no further checks. others are the lines of headers in
-// other spellings, for a request that nobody removes them from.
+// decideChecked decides about a request that needs no further checks. If nobody removes headers in other
+// spellings from the request, others are their lines.
 func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verdict {
 	own := ownValues{values{r}, d.o.Claim, d.o.Attribute}
 	if d.keyed {

@@ -169,7 +169,7 @@ func (c *Cost) of(a *Attributes) int64 {
 	return c.units(a.Cost)
 }
 
-// units returns the cost without a header, for a request whose Attributes.Cost is given.
+// units returns the cost without a header. The argument is Attributes.Cost of the request.
 func (c *Cost) units(given int64) int64 {
 	switch {
 	case c.Units > 0:

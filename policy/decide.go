@@ -290,7 +290,7 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 	}
 }
 
-// giveBack gives back the charges of rules that degrade or mark, for a request that other rules refuse.
+// giveBack gives back the charges of rules that degrade or mark, because other rules refuse the request.
 // A charge that cannot be given back stays among the Charges.
 func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 	for i := range v.Results {

@@ -110,7 +110,7 @@ func (c *call) replaced(label string) bool {
 	return false
 }
 
-// add selects the rule of a descriptor, for the key of its values.
+// add selects the rule of a descriptor, with the key of its values.
 func (c *call) add(i int) {
 	q, d, r := &c.requests[i], &c.v.Descriptors[i], c.rules[i]
 	var key keyRef

@@ -221,7 +221,7 @@ func numbersOf(l *sluice.Limit) string {
 	return text
 }
 
-// sameLimits returns all limits of a policy, with the limits of overrides, for a policy that replaces it.
+// sameLimits returns all limits of a policy, with the limits of overrides. A policy that replaces it keeps them.
 func (p *Policy) sameLimits() map[sameLimit]*sluice.Limit {
 	if p == nil {
 		return nil

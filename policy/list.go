@@ -91,7 +91,7 @@ func (r *rule) listed(s *scratch, k keyRef) List {
 	return NotListed
 }
 
-// ipSet holds networks as sorted, disjoint ranges of addresses, for a binary search.
+// ipSet holds networks as disjoint ranges of addresses, sorted so that a binary search finds them.
 type ipSet struct {
 	v4 []range4
 	v6 []range6

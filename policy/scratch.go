@@ -43,7 +43,7 @@ type scratch struct {
 	addressPrefix int
 }
 
-// selection is a rule that is to be decided, for a key.
+// selection is a rule that is to be decided, and its key.
 type selection struct {
 	rule    *rule
 	set     *limitSet
@@ -98,7 +98,7 @@ func (s *scratch) reset() {
 	}
 }
 
-// add selects a rule that matches the request, for the key of the values in s. If the request is
+// add selects a rule that matches the request, with the key of the values in s. If the request is
 // refused without the store, it returns the verdict.
 func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Verdict {
 	key, missing := s.makeKey(r.parts)

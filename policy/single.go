@@ -29,7 +29,7 @@ func (r *rule) isPlain() bool {
 		r.Bandwidth == nil && r.role == RoleEnforced
 }
 
-// decide does what Policy.decide does, at less expense, for a policy of one plain rule.
+// decide does what Policy.decide does. It is faster, and is only for a policy of one plain rule.
 func (r *rule) decide(ctx context.Context, store sluice.Store, given *Attributes, peek bool, v *Verdict) {
 	s := newScratch()
 	a := s.take(given)

@@ -76,7 +76,7 @@ func (v *Verdict) Abandoned() bool {
 	return errors.Is(v.Err, context.Canceled) || errors.Is(v.Refused, context.Canceled)
 }
 
-// Charges returns the charges of the request, for a store to settle, cancel or release: one for each
+// Charges returns the charges of the request, which a store can settle, cancel or release: one for each
 // limit that was charged. A denied request can have charges too: by rules in shadow, and by other rules
 // if a charge could not be given back.
 func (v *Verdict) Charges() []sluice.Charge {
@@ -303,7 +303,7 @@ func (m *LimitResult) Charged() bool {
 // IsLease reports whether the charge is a lease of a concurrency limit.
 func (m *LimitResult) IsLease() bool { return m.Request.Member != 0 && m.Charged() }
 
-// Charge returns the charge, for the store to settle, cancel or release. It is of use only
+// Charge returns the charge, which the store can settle, cancel or release. It is of use only
 // if the limit is Charged.
 func (m *LimitResult) Charge() sluice.Charge { return m.Request.Charge(&m.Decision) }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// PolicyOptions returns the file's rules as the options of a policy, for a program
-// that wants to add to them. The error is an Errors.
+// PolicyOptions returns the file's rules as the options of a policy. A program can
+// add to them. The error is an Errors.
 func (f *File) PolicyOptions() (policy.Options, error) {
 	s := f.blank()
 	o, _ := f.options(s)

@@ -48,7 +48,7 @@ func (d *decoder) Visit(n ast.Node) ast.Visitor {
 
 // shorthand is a struct that may also be written as a single value, which sets one field.
 type shorthand interface {
-	// short returns the name of the field, for a list or for a single value.
+	// short returns the name of the field that takes a list, or that takes a single value.
 	short(list bool) string
 }
 

@@ -28,7 +28,7 @@ type Descriptor struct {
 	Replaces []string `yaml:"replaces"`
 	// Quota refuses a call only if all quotas that the call matches deny it. Default: false.
 	Quota bool `yaml:"quota"`
-	// Period is the period of the limit in answers, for a rule that always limits. Default: 1s.
+	// Period is the period that answers name as the limit's, if the rule always limits. Default: 1s.
 	Period time.Duration `yaml:"period"`
 	// Detailed counts the rule's decisions by the values of all entries too. Default: false.
 	Detailed bool `yaml:"detailed"`

@@ -28,7 +28,7 @@ type envoyDescriptor struct {
 	ShareThreshold bool              `yaml:"share_threshold"`
 	Metadata       Metadata          `yaml:"metadata"`
 
-	// Ours: the settings of a Rule, for the rate_limit beside them.
+	// Ours: settings of a Rule that apply to the rate_limit beside them.
 	Limits       []Limit         `yaml:"limits"`
 	Candidate    Candidates      `yaml:"candidate"`
 	Overrides    Overrides       `yaml:"overrides"`

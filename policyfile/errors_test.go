@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write the expected outputs again")
 
 // archived is one file of a txtar archive: a text behind a line "-- NAME --". The format is
-// that of golang.org/x/tools/txtar; users of this module should not need that one for its tests.
+// txtar (golang.org/x/tools/txtar). This module does not require that one, because only its tests would use it.
 type archived struct {
 	name string
 	data []byte

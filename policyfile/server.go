@@ -72,7 +72,7 @@ type Log struct {
 	Sample int `yaml:"sample" unit:"denials per second"`
 	// KeySecretFile is a file that holds the secret of the fingerprints of keys, in the log and in
 	// sluice keys. Servers with the same secret have the same fingerprints. White space around it is ignored. Give
-	// key_secret_file, key_secret_env or neither. Default: none, for a random secret that ends with the process.
+	// key_secret_file, key_secret_env or neither. Default: none; the secret is random and ends with the process.
 	KeySecretFile string `yaml:"key_secret_file" path:"read"`
 	// KeySecretEnv is the environment variable that holds the secret. Default: none.
 	KeySecretEnv string `yaml:"key_secret_env"`

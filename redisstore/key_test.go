@@ -172,7 +172,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestSecretIsCopied: who wipes a secret once the store has it does not change the keys.
+// TestSecretIsCopied: a caller that wipes the secret after New does not change the keys.
 func TestSecretIsCopied(t *testing.T) {
 	secret := []byte("0123456789abcdef")
 	s, err := New(&fakeClient{}, Options{Secret: secret})

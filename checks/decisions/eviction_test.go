@@ -19,9 +19,9 @@ var (
 	evictionDeny  = sluice.MustLimit("eviction deny", sluice.SlidingWindow{Rate: sluice.PerDay(1_000_000)})
 )
 
-// TestEviction fills the memory of servers with keys of a flood: one that refuses writes
-// forgets nobody, and the ladder answers for the rest; one that evicts forgets who was
-// limited, of which the check at the start warns.
+// TestEviction fills the memory of servers with keys of a flood. A server that refuses writes
+// keeps all states, and the ladder decides for new keys. A server that evicts forgets states of
+// limited keys; the check at the start warns of it.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	const room, flood, attackers = 200 << 10, 4_000, 50

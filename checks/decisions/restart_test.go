@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// TestRestart: a server that keeps nothing on disk forgets with its end who was limited,
+// TestRestart: a server that keeps nothing on disk forgets all states when it ends,
 // and every budget starts again, once. A server that keeps its data goes on.
 func TestRestart(t *testing.T) {
 	t.Parallel()

@@ -462,8 +462,8 @@ func (w *windowWalk) fail(format string, args ...any) {
 	w.Fatalf(format, args...)
 }
 
-// TestSettleBeyondAll: who settles twice, at more than can be counted at last, has used up
-// what there is.
+// TestSettleBeyondAll: a key that is settled twice, the second time at more than can be counted, has
+// used up its budget.
 func TestSettleBeyondAll(t *testing.T) {
 	t.Parallel()
 	a := newArena(t)

@@ -30,8 +30,8 @@ type fault struct {
 	end     func(s *site) error
 }
 
-// faultTime is how long faults last. A paused server obeys nobody who wants to end
-// the pause, so the command that starts it has the time.
+// faultTime is how long faults last. A paused server obeys no command that would end
+// the pause, so the command that pauses it has the time.
 const (
 	faultTime      = 1200 * time.Millisecond
 	faultTimeShort = 600 * time.Millisecond

@@ -115,7 +115,7 @@ func (p *player) pass() {
 	p.high = max(p.high, p.now)
 }
 
-// request makes up a request about an account, for the store and for the oracle.
+// request makes up a request about an account, in the forms of the store and of the oracle.
 func (p *player) request(at *account) (sluice.Request, oracle.Request) {
 	capacity := at.limit.Capacity()
 	r := sluice.Request{Limit: at.limit, Key: at.key}

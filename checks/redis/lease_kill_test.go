@@ -95,7 +95,7 @@ func holder() error {
 }
 
 // TestAKilledProcessLosesItsLeases: its leases are renewed while it lives, however long that is, and lost
-// within their time to live when it is killed. Then who is queued elsewhere runs.
+// within their time to live when it is killed. Then the requests that are queued elsewhere run.
 func TestAKilledProcessLosesItsLeases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -79,7 +79,7 @@ local function scaled(u, f, from, den)
   return u, f
 end
 
--- faster reports whether the rate of p is higher than that of from.
+-- faster reports whether the rate of p is higher than the rate of from.
 local function faster(p, from)
   return less(from[2], p[3], p[2], from[3])
 end

@@ -45,7 +45,7 @@ func newSummary(out io.Writer) *summary {
 	return &summary{out: out}
 }
 
-// A stream reads the events of one run, as an io.Writer, for a summary. It is for
+// A stream is an io.Writer that reads the events of one run into a summary. It is for
 // one goroutine.
 type stream struct {
 	s        *summary

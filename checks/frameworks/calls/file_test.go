@@ -49,7 +49,7 @@ func rules(t *testing.T) *grpclimit.Decider {
 	return d
 }
 
-// result is the code with which all calls of a server end, for the test to choose.
+// result is the code with which all calls of a server end. The test chooses it.
 var result = codes.OK
 
 // service is a service whose methods end with the result.

@@ -16,7 +16,7 @@ import (
 type Rules struct {
 	// Name is the name of the listener, such as "admin".
 	Name string
-	// Tokens are the bearer tokens of the listener. Default: none, for a listener that needs no token.
+	// Tokens are the bearer tokens of the listener. Default: none, so callers need no token.
 	Tokens *Tokens
 	// Certificates means that the listener takes only connections with a valid client certificate.
 	Certificates bool

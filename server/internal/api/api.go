@@ -147,10 +147,10 @@ func (a *API) Open() int { return a.tokens.len() }
 // Expired returns how many reservations expired.
 func (a *API) Expired() uint64 { return a.tokens.expired.Load() }
 
-// Peek is the call /v1/peek, for the admin listener.
+// Peek is the call /v1/peek for the admin listener.
 func (a *API) Peek() http.Handler { return a.handler([]call{{method: http.MethodPost, serve: a.peek}}) }
 
-// Reset is the call /v1/reset without authorization, for a listener with authorization of its own.
+// Reset is the call /v1/reset without authorization. The caller must authorize requests.
 func (a *API) Reset() http.Handler { return a.handler(a.resetCalls()) }
 
 // Bans are the calls of /v1/bans without authorization.

@@ -87,7 +87,7 @@ type hybridKey struct {
 	TillMS     int64    `json:"till_ms"`
 }
 
-// Hybrid is the call /v1/hybrid without authorization, for a listener that has its own.
+// Hybrid is the call /v1/hybrid without authorization. The caller must authorize requests.
 func (a *API) Hybrid() http.Handler { return a.handler(a.hybridCalls()) }
 
 func (a *API) hybridCalls() []call { return []call{{method: http.MethodGet, serve: a.listHybrid}} }

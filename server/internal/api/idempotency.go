@@ -27,11 +27,11 @@ const (
 	mostReplayBytes     = 64 << 20
 	replaysLast         = 10 * time.Minute
 	replayedHeader      = "Idempotency-Replayed"
-	replayBytes         = 512 // of an answer besides its body, for the bound
+	replayBytes         = 512 // what an answer counts besides its body
 	remedyOfIdempotency = "give 1 to 128 letters, digits and punctuation, such as a UUID"
 )
 
-// replays are the answers of calls with a key, for a time.
+// replays keep the answers of calls with a key for some time.
 type replays struct {
 	now func() time.Time
 

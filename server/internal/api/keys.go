@@ -64,7 +64,7 @@ type leftNow struct {
 	waits
 }
 
-// Keys is the call /v1/keys without authorization, for a listener that has its own.
+// Keys is the call /v1/keys without authorization. The caller must authorize requests.
 func (a *API) Keys() http.Handler { return a.handler(a.keyCalls()) }
 
 func (a *API) keyCalls() []call { return []call{{method: http.MethodGet, serve: a.listKeys}} }

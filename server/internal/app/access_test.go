@@ -13,8 +13,8 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 )
 
-// A web page whose name resolves to this machine is of one origin with it, for a browser. It reaches neither the
-// decision API nor the admin pages.
+// For a browser, a web page whose name resolves to this machine has the same origin as this machine. It reaches neither
+// the decision API nor the admin pages.
 func TestReboundWebPagesGetNoDecision(t *testing.T) {
 	r := start(t, parse(t, free+"rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 1/h}}]"), nil)
 	for listener, path := range map[string]string{API: "/v1/check", Admin: "/v1/peek"} {

@@ -25,7 +25,7 @@ type refresh struct {
 	failed  bool              // whether the current files are refused
 }
 
-// add reads something from files, for the first time.
+// add reads something from files for the first time.
 func (r *refreshes) add(what string, files []string, read func() error) error {
 	content := hashFiles(files) // before they are read, so that a change meanwhile is noticed later
 	if err := read(); err != nil {

@@ -113,7 +113,7 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	return nil
 }
 
-// operator returns who runs the command, for the audit log of the server.
+// operator returns the name of the user that runs the command. The audit log of the server has it.
 func operator() string {
 	who, err := user.Current()
 	if err != nil {

@@ -94,7 +94,7 @@ func passageOf(ctx context.Context) *passage {
 	return p
 }
 
-// newPassage returns a passage, and its context, for a client whose context is given. The caller must call finish.
+// newPassage returns the passage of a client with a context, and the context of the passage. The caller must call finish.
 func newPassage(client context.Context, all *Abandoned, sent bool) (context.Context, *passage) {
 	p := &passage{all: all, sent: sent}
 	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithoutCancel(client), passageKey{}, p))

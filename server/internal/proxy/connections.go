@@ -133,7 +133,7 @@ func (o *origin) wait(ctx context.Context, w *waiter, since time.Time) error {
 	return err
 }
 
-// connect makes a connection, for a request that began some time ago. The connection is counted already.
+// connect makes a connection for a request that began at the time since. The connection is counted already.
 func (o *origin) connect(ctx context.Context, since time.Time) (*directConn, error) {
 	until, cancel := context.WithDeadlineCause(ctx, since.Add(o.all.connect), errConnectTimeout)
 	defer cancel()

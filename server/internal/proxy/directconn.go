@@ -73,7 +73,7 @@ func (d *directConn) close() {
 	d.origin.leave()
 }
 
-// hangUp closes the connection. It still counts, for the connection that replaces it.
+// hangUp closes the connection. It still counts, because another connection replaces it.
 func (d *directConn) hangUp() { _ = d.conn.Close() } // nobody needs it any more
 
 // isStale reports whether something has arrived, or the connection has ended.

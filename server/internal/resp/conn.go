@@ -11,7 +11,7 @@ import (
 
 // The sizes of a connection's buffers.
 const (
-	usualRead  = 8 << 10  // the buffer of commands grows up to commandBounds.bytes, for a longer command
+	usualRead  = 8 << 10  // for a longer command, the buffer of commands grows up to commandBounds.bytes
 	flushAt    = 16 << 10 // replies are sent from this size on, even if more commands have arrived
 	usualWrite = 32 << 10 // a larger buffer of replies is not kept
 )

@@ -25,8 +25,8 @@ const (
 	fieldList   = 6
 )
 
-// appendMetadata appends the explanation of a verdict, for the dynamic metadata of the gateway: filters and logs read
-// it there. It has names of the configuration, and never a key. A call that no rule matches has none.
+// appendMetadata appends the explanation of a verdict to the dynamic metadata, where the gateway's filters and logs read
+// it. It has names of the configuration, and never a key. A call that no rule matches has none.
 func appendMetadata(b []byte, v *policy.DescriptorVerdict) []byte {
 	if v.Reason == sluice.ReasonNoRule {
 		return b

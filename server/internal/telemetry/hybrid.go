@@ -37,8 +37,8 @@ type HybridLimit struct {
 	Excess int64
 }
 
-// Hybrid publishes the figures of hybrid limits. The function read returns them at each scrape, for the limits of the policy
-// in force; it must be safe for concurrent use.
+// Hybrid publishes the figures of hybrid limits. The function read returns the figures of the policy in force
+// at each scrape; it must be safe for concurrent use.
 func (m *Metrics) Hybrid(read func() []HybridLimit) {
 	h := &hybrids{read: read}
 	for i := range hybridGauges {

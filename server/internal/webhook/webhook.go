@@ -40,7 +40,7 @@ type Options struct {
 	Pressure func(rule string) float64
 	// Instance is the name of this process in messages.
 	Instance string
-	// Version is the version of the program, for the User-Agent.
+	// Version is the version of the program, which the User-Agent names.
 	Version string
 	// Logger is the log of the program. Required.
 	Logger *slog.Logger
