@@ -50,9 +50,9 @@ bench-redis: ## The same for limits in Redis: floors, peers and bars over one se
 	go -C checks run ./cmd/bench -part redis $(ARGS)
 
 .PHONY: bench-doors
-bench-doors: ## The same for the doors of gateways, beside envoyproxy/ratelimit (ARGS="…" for its flags)
+bench-doors: ## The same for the doors of gateways, beside envoyproxy/ratelimit, and bin/traefik if it is there (ARGS="…" for its flags)
 	GOWORK=off go -C checks/ratelimit build -o ../../bin/ratelimit .
-	go -C checks run ./cmd/bench -part doors -ratelimit ../bin/ratelimit $(ARGS)
+	go -C checks run ./cmd/bench -part doors -ratelimit ../bin/ratelimit $(if $(wildcard bin/traefik),-traefik ../bin/traefik) $(ARGS)
 
 .PHONY: bench-hybrid
 bench-hybrid: ## The same for hybrid limits in eight processes, with the plot of docs/hybrid.md (ARGS="…" for its flags)

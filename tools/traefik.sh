@@ -15,3 +15,5 @@ say "Traefik"
 go -C checks test -count 1 -run '^Test.*/^Traefik' "$@" ./gateways
 say "attacks on Traefik"
 go -C checks test -count 1 -run '^TestNothingGetsPastGateways$' "$@" ./threats
+say "the benchmark over Traefik"
+go -C checks test -count 1 -run '^TestMeasure$' "$@" ./cmd/bench/overdoors

@@ -13,7 +13,7 @@
 //
 //	go -C checks run ./cmd/bench [-part memory,http,api,proxy] [-quick] [-only REGEXP] [-o FILE] [-cpuprofile FILE]
 //	go -C checks run ./cmd/bench -part redis [-duration D] [-callers N,…] [-check] […]
-//	go -C checks run ./cmd/bench -part doors [-ratelimit PROGRAM] [-check] […]
+//	go -C checks run ./cmd/bench -part doors [-ratelimit PROGRAM] [-traefik PROGRAM] [-check] […]
 //	go -C checks run ./cmd/bench -part hybrid [-plot FILE] [-gubernator PROGRAM] [-check] […]
 //
 // A full run of memory and http takes about six minutes on two cores and 4 GB, one of api about two, one of proxy about
@@ -65,7 +65,8 @@ type command struct {
 	quick, check                bool
 	only                        *regexp.Regexp
 	out, profile                string
-	plot, gubernator, ratelimit string
+	plot, gubernator            string
+	ratelimit, traefik          string
 	duration                    time.Duration
 	callers                     []int
 }
@@ -111,7 +112,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	if c.doors {
-		r, err := overdoors.Measure(overdoors.Options{Quick: c.quick, Only: c.only, Ratelimit: c.ratelimit, Progress: stderr})
+		r, err := overdoors.Measure(overdoors.Options{Quick: c.quick, Only: c.only, Ratelimit: c.ratelimit, Traefik: c.traefik, Progress: stderr})
 		if err := report(r, err, c.check); err != nil {
 			return err
 		}
@@ -156,6 +157,7 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 	c.flags.StringVar(&c.plot, "plot", "", "hybrid: write the plot to this `file`, as SVG")
 	c.flags.StringVar(&c.gubernator, "gubernator", "", "hybrid: also measure this `program` of checks/gubernator")
 	c.flags.StringVar(&c.ratelimit, "ratelimit", "", "doors: also measure this `program` of checks/ratelimit")
+	c.flags.StringVar(&c.traefik, "traefik", "", "doors: also measure this `program` of checks/traefik")
 	c.flags.BoolVar(&c.check, "check", false, "doors, redis, hybrid: exit with status 1 if a bar does not hold")
 	if err := c.flags.Parse(args); err != nil {
 		return nil, err
@@ -190,8 +192,10 @@ func parse(args []string, stderr io.Writer) (*command, error) {
 			return nil, fmt.Errorf("-%s needs -part redis", name)
 		}
 	}
-	if given["ratelimit"] && !c.doors {
-		return nil, errors.New("-ratelimit needs -part doors")
+	for _, name := range []string{"ratelimit", "traefik"} {
+		if given[name] && !c.doors {
+			return nil, fmt.Errorf("-%s needs -part doors", name)
+		}
 	}
 	if given["check"] && !c.redis && !c.hybrid && !c.doors {
 		return nil, errors.New("-check needs -part doors, -part redis or -part hybrid")

@@ -40,6 +40,8 @@ func TestParseRefusesMistakes(t *testing.T) {
 		{"-check"},
 		{"-plot", "file"},
 		{"-gubernator", "file"},
+		{"-ratelimit", "file"},
+		{"-traefik", "file"},
 		{"-part", "redis", "-duration", "0s"},
 		{"-part", "redis", "-callers", "none"},
 	} {

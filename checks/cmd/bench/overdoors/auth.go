@@ -26,6 +26,10 @@ const (
 	nginxLua   = "nginx, Lua, sluice"
 	caddyAlone = "Caddy without a limit"
 	caddyAuth  = "Caddy, forward-auth, sluice"
+
+	traefikAlone = "Traefik without a limit"
+	traefikLimit = "Traefik, rateLimit"
+	traefikAuth  = "Traefik, forwardAuth, sluice"
 )
 
 // Calls of clients, and the request that nginx makes of one.
@@ -41,9 +45,9 @@ func overHTTP(call string) func(address string) (load.Client, error) {
 }
 
 // authRows are the rows of forward-auth.
-func authRows() []row {
+func authRows(traefik bool) []row {
 	plain, same := overHTTP(plainCall), overHTTP(nginxCall)
-	return []row{
+	all := []row{
 		{door: authDoor, name: bareGet, server: bareServer, units: 1, floor: true, connect: plain},
 		{door: authDoor, name: bareSame, server: bareServer, units: 1, floor: true, connect: same},
 		{door: authDoor, name: authName, server: authServer, units: 1, connect: same},
@@ -55,6 +59,15 @@ func authRows() []row {
 		{door: authDoor, name: caddyAlone, server: caddyAlone, units: 1, floor: true, connect: plain},
 		{door: authDoor, name: caddyAuth, server: caddyAuth, behind: []string{authServer}, without: caddyAlone, units: 1, connect: plain},
 	}
+	if traefik {
+		all = append(
+			all,
+			row{door: authDoor, name: traefikAlone, server: traefikAlone, units: 1, floor: true, connect: plain},
+			row{door: authDoor, name: traefikLimit, server: traefikLimit, without: traefikAlone, units: 1, connect: plain},
+			row{door: authDoor, name: traefikAuth, server: traefikAuth, behind: []string{authServer}, without: traefikAlone, units: 1, connect: plain},
+		)
+	}
+	return all
 }
 
 // judgeAuth compares the results with the bars of forward-auth.
@@ -141,4 +154,36 @@ func (b *bench) caddy(name, address string) ([]string, error) {
 	}
 	path, err := put(b.work, "Caddyfile"+port, text)
 	return []string{"env", "HOME=" + b.work, "XDG_DATA_HOME=" + b.work, "XDG_CONFIG_HOME=" + b.work, program, "run", "--adapter", "caddyfile", "--config", path}, err
+}
+
+// traefik returns the command of a Traefik before the bare handler, with the files of examples/gateways.
+func (b *bench) traefik(name, address string) ([]string, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	pairs := []string{"127.0.0.1:8082", b.servers[authServer].Address, "127.0.0.1:3000", b.servers[bareServer].Address}
+	switch name {
+	case traefikAlone:
+		pairs = append(pairs, "[described, sluice", "[described")
+	case traefikLimit:
+		pairs = append(pairs, "[described, sluice", "[described, own", "    described:\n", "    own: {rateLimit: {average: 1000000, burst: 1000000}}\n    described:\n")
+	}
+	dynamic, err := example("gateways/traefik.yml", pairs...)
+	if err != nil {
+		return nil, err
+	}
+	path, err := put(b.work, "traefik"+port+".yml", dynamic)
+	if err != nil {
+		return nil, err
+	}
+	static, err := example("gateways/traefik-static.yml", "8000", port, "traefik.yml", path)
+	if err != nil {
+		return nil, err
+	}
+	if path, err = put(b.work, "traefik-static"+port+".yml", static+"global: {checkNewVersion: false}\n"); err != nil {
+		return nil, err
+	}
+	program, err := filepath.Abs(b.o.Traefik)
+	return []string{program, "--configFile=" + path}, err
 }

@@ -52,6 +52,8 @@ type Options struct {
 	Only *regexp.Regexp
 	// Ratelimit is the program of checks/ratelimit, empty to leave it out.
 	Ratelimit string
+	// Traefik is the program of checks/traefik, empty to leave it out.
+	Traefik string
 	// Progress receives how long each part took.
 	Progress io.Writer
 }
@@ -85,7 +87,7 @@ func newBench(r figures.Rounds, o Options, work string) *bench {
 
 // rows are the rows of all doors.
 func (b *bench) rows() []row {
-	return slices.Concat(authRows(), spoeRows(), grpcRows(b.o.Ratelimit != ""), respRows())
+	return slices.Concat(authRows(b.o.Traefik != ""), spoeRows(), grpcRows(b.o.Ratelimit != ""), respRows())
 }
 
 // Measure measures all rows in interleaved rounds.

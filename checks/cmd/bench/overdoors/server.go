@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluicehq/sluice/checks/cmd/bench/load"
 	"github.com/sluicehq/sluice/checks/cmd/bench/process"
 )
 
-// The names of servers. Servers of nginx, HAProxy and Caddy have the names of their rows.
+// The names of servers. Gateways have the names of their rows.
 const (
 	// Servers of sluice.
 	memoryServer = "memory"
@@ -111,8 +112,19 @@ func (b *bench) start() error {
 		}
 	}
 	for name, command := range gateways {
+		if b.o.Traefik == "" && strings.HasPrefix(name, "Traefik") {
+			continue
+		}
 		if err := b.launch(name, func(address string) ([]string, error) { return command(b, name, address) }); err != nil {
 			return err
+		}
+		// Some listen before they have read all of their files.
+		if err := process.Until(func() error {
+			c := load.NewHTTP(b.servers[name].Address, []byte(plainCall), 1)
+			defer c.Close()
+			return c.Caller(0)()
+		}); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
@@ -122,6 +134,7 @@ func (b *bench) start() error {
 var gateways = map[string]func(b *bench, name, address string) ([]string, error){
 	nginxAlone: (*bench).nginx, nginxLimit: (*bench).nginx, nginxBare: (*bench).nginx, nginxAuth: (*bench).nginx, nginxLua: (*bench).nginx,
 	caddyAlone: (*bench).caddy, caddyAuth: (*bench).caddy,
+	traefikAlone: (*bench).traefik, traefikLimit: (*bench).traefik, traefikAuth: (*bench).traefik,
 	haproxyAlone: (*bench).haproxy, haproxyLimit: (*bench).haproxy, haproxySPOE: (*bench).haproxy,
 }
 

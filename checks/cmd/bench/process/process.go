@@ -59,14 +59,23 @@ func FreeAddress() (string, error) {
 
 // answers waits until the server accepts connections.
 func (s *Server) answers() error {
+	return Until(func() error {
+		c, err := net.Dial("tcp", s.Address) //nolint:noctx // it is closed at once
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	})
+}
+
+// Until tries something until it succeeds, for 20 seconds at most. It returns the last error.
+func Until(try func() error) (err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	var err error
 	for range 1000 {
 		<-tick.C
-		var c net.Conn
-		if c, err = net.Dial("tcp", s.Address); err == nil { //nolint:noctx // it is closed at once
-			return c.Close()
+		if err = try(); err == nil {
+			return nil
 		}
 	}
 	return err
