@@ -12,7 +12,6 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/accesslog"
 	"github.com/sluicehq/sluice/server/internal/api"
-	"github.com/sluicehq/sluice/server/internal/gateway"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 	"github.com/sluicehq/sluice/server/internal/tracing"
 )
@@ -55,25 +54,6 @@ func (e *engine) answered(edge telemetry.Edge) func(*policy.Verdict, time.Durati
 	return func(v *policy.Verdict, took time.Duration) {
 		e.observe(edge, nil, v, took)
 		e.gate.Observe(v)
-	}
-}
-
-// reported returns what decides about the requests that gateways report to an edge at a listener.
-func (a *App) reported(edge telemetry.Edge, listener string) (*gateway.Decider, error) {
-	return gateway.New(gateway.Options{
-		Decider: a.engine.decider, Gate: a.gate, Headers: a.headers, MethodOverride: a.file.Upstream.MethodOverride,
-		OnVerdict: func(v *policy.Verdict, took time.Duration) { a.engine.observe(edge, nil, v, took) },
-		OnError:   a.storeFailed, AnswerFailed: a.answerFailed, Unusable: a.unusable(listener),
-	})
-}
-
-// unusable returns a function that logs why a request of a gateway at a listener got no decision. Clients can cause
-// many of them.
-func (a *App) unusable(listener string) func(string) {
-	return func(reason string) {
-		if hidden, ok := a.gatewayLog.Take(time.Now()); ok {
-			a.logger.Warn("a request of a gateway cannot be used", "listener", listener, "reason", reason, "not_logged", hidden)
-		}
 	}
 }
 

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/forwardauth"
+	"github.com/sluicehq/sluice/server/internal/gateway"
+	"github.com/sluicehq/sluice/server/internal/spoe"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
+)
+
+// openAuth makes the protocol of the listener auth. Over TLS, package net/http serves it.
+func (a *App) openAuth(ctx context.Context, serving func(limits, http.Handler, func(*web)) opening) opening {
+	o := &a.file.HTTP
+	return func(config *tls.Config) (protocol, error) {
+		d, err := a.reported(telemetry.EdgeAuth, Auth)
+		if err != nil {
+			return nil, err
+		}
+		h := forwardauth.New(d, a.ip.TrustsPeer)
+		if config != nil {
+			// An answer may wait for a delay, so neither reading nor writing has a deadline of the whole request.
+			return serving(limits{header: o.HeaderTimeout, idle: o.IdleTimeout, headerBytes: int(o.MaxHeaderSize)}, h, nil)(config)
+		}
+		return forwardauth.NewServer(forwardauth.ServerOptions{
+			Handler: h, Context: ctx, Idle: o.IdleTimeout, Head: o.HeaderTimeout, HeadBytes: int(o.MaxHeaderSize), Linger: a.o.Linger,
+			Panicked: func(reason any) { a.logger.Error("a request of a gateway failed", "panic", reason) },
+		}), nil
+	}
+}
+
+// openSPOE returns how the listener for HAProxy is made. Decisions have contexts of ctx.
+func (a *App) openSPOE(ctx context.Context) func(*tls.Config) (protocol, error) {
+	return func(config *tls.Config) (protocol, error) {
+		d, err := a.reported(telemetry.EdgeSPOE, SPOE)
+		if err != nil {
+			return nil, err
+		}
+		return spoe.New(spoe.Options{
+			Decider: d, Trusts: trusts(a.file.TrustedProxies),
+			Context: ctx, TLS: config, Idle: a.file.HTTP.IdleTimeout, Read: a.file.HTTP.HeaderTimeout,
+		})
+	}
+}
+
+// reported returns what decides about the requests that gateways report to an edge at a listener.
+func (a *App) reported(edge telemetry.Edge, listener string) (*gateway.Decider, error) {
+	return gateway.New(gateway.Options{
+		Decider: a.engine.decider, Gate: a.gate, Headers: a.headers, MethodOverride: a.file.Upstream.MethodOverride,
+		OnVerdict: func(v *policy.Verdict, took time.Duration) { a.engine.observe(edge, nil, v, took) },
+		OnError:   a.storeFailed, AnswerFailed: a.answerFailed, Unusable: a.unusable(listener),
+	})
+}
+
+// unusable returns a function that logs why a request of a gateway at a listener got no decision. Clients can cause
+// many of them.
+func (a *App) unusable(listener string) func(string) {
+	return func(reason string) {
+		if hidden, ok := a.gatewayLog.Take(time.Now()); ok {
+			a.logger.Warn("a request of a gateway cannot be used", "listener", listener, "reason", reason, "not_logged", hidden)
+		}
+	}
+}
