@@ -66,6 +66,9 @@ func (c *Call) Peer() netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
 	}
+	if _, unix := p.Addr.(*net.UnixAddr); unix {
+		return netip.Addr{} // a client can bind its end to a name that reads as an address
+	}
 	at, err := netip.ParseAddrPort(p.Addr.String())
 	if err != nil {
 		return netip.Addr{}

@@ -2,8 +2,10 @@ package grpclimit_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -228,4 +230,33 @@ func TestConditionsOnRepeatedMetadata(t *testing.T) {
 	want(t, call(with("x-plan", "gold", "x-plan", "free"), conn), codes.ResourceExhausted)
 	want(t, call(with("x-plan", "gold", "x-plan", "silver"), conn), codes.PermissionDenied)
 	want(t, call(t.Context(), conn), codes.PermissionDenied)
+}
+
+// A client at a Unix socket has no address, whatever name it gives its own end.
+func TestKeysOfPeersAtASocket(t *testing.T) {
+	t.Chdir(t.TempDir()) // names are relative to it
+	named := func(name string) grpc.DialOption {
+		return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			d := net.Dialer{LocalAddr: &net.UnixAddr{Name: name, Net: "unix"}}
+			return d.DialContext(ctx, "unix", "server")
+		})
+	}
+	for name, trust := range map[string]bool{"10.0.0.1:80": false, "10.0.0.2:80": true} {
+		ip := must(httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: must(httplimit.ParseProxies("10.0.0.0/8")), TrustUnix: trust}))
+		server := limited(t, keyed(sluice.TokenBucket{Rate: sluice.PerDay(1)}, grpclimit.ClientIP(ip, grpclimit.MissingDeny)), grpclimit.ServerOptions{})
+		l, err := net.Listen("unix", "server")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := serveOn(t, l, "passthrough:///server", &service{}, server, named(name))
+		want(t, call(t.Context(), conn), codes.InvalidArgument)
+		code := codes.InvalidArgument
+		if trust {
+			code = codes.OK
+		}
+		want(t, call(with("x-forwarded-for", "192.0.2.1"), conn), code)
+		if err := os.Remove("server"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -27,8 +27,10 @@ type ClientIPOptions struct {
 	// TrustedProxies are the addresses of the proxies in front of the service. A header is believed
 	// only as far as trusted proxies wrote it; see ParseProxies. Default: none, so headers are ignored.
 	TrustedProxies []netip.Prefix
-	// TrustUnix trusts peers without an address, which connect through a Unix
-	// domain socket. Default: they are not trusted, and have no address.
+	// TrustUnix trusts peers without an address, which connect through a Unix domain socket: their RemoteAddr is
+	// empty, "@", "unix:" as nginx writes it, or a path. A client can bind its end of such a connection to a name
+	// that reads as an address, such as 10.0.0.1:80. If clients that you do not trust reach the socket, the
+	// listener must give its connections another RemoteAddr. Default: they are not trusted, and have no address.
 	TrustUnix bool
 	// Header is the one header that the trusted proxies write; all others are ignored, because clients
 	// can send them. XForwardedFor and Forwarded are lists, read from their end. Any other name, such
@@ -108,7 +110,7 @@ func (c *ClientIP) Addr(r *http.Request) (netip.Addr, bool) {
 // the address of the peer, invalid for a Unix domain socket. lines returns all lines of a header.
 func (c *ClientIP) AddrOf(peer netip.Addr, lines func(header string) []string) (netip.Addr, bool) {
 	peer = peer.Unmap().WithZone("")
-	if !c.believes(peer) {
+	if !c.believes(peer, "") {
 		return peer, peer.IsValid()
 	}
 	a, _ := c.listed(peer, "", lines(c.header))
@@ -126,7 +128,7 @@ func (c *ClientIP) IPv6Prefix() int {
 // TrustsPeer reports whether a request comes from one of the trusted proxies itself, for PolicyOptions.TrustMarks.
 func (c *ClientIP) TrustsPeer(r *http.Request) bool {
 	addr, _ := parseNode(r.RemoteAddr)
-	return c != nil && c.trusts(addr)
+	return c.believes(addr, r.RemoteAddr)
 }
 
 // Part is the client's address as a part of a key. Only the prefix of an IPv6 address counts.
@@ -166,15 +168,27 @@ func prefixText(a netip.Addr, bits int) string {
 // find returns the address, and its text if the text is part of the request and the only spelling.
 func (c *ClientIP) find(r *http.Request) (netip.Addr, string) {
 	addr, text := parseNode(r.RemoteAddr)
-	if !c.believes(addr) {
+	if !c.believes(addr, r.RemoteAddr) {
 		return addr, text
 	}
 	return c.listed(addr, text, r.Header[c.header])
 }
 
-// believes reports whether the header of a peer is read.
-func (c *ClientIP) believes(peer netip.Addr) bool {
-	return c != nil && (len(c.trusted) > 0 || c.unix) && c.trusts(peer)
+// believes reports whether the header of a peer is read. remote is the text of the peer's address.
+func (c *ClientIP) believes(peer netip.Addr, remote string) bool {
+	switch {
+	case c == nil:
+		return false
+	case peer.IsValid():
+		return c.trusts(peer)
+	}
+	return c.unix && isUnix(remote)
+}
+
+// isUnix reports whether a text is what programs have for the address of a peer at a Unix domain socket. Other texts
+// are not addresses of any peer.
+func isUnix(remote string) bool {
+	return remote == "" || remote[0] == '@' || remote[0] == '/' || remote == "unix:"
 }
 
 // listed returns the address in the lines that a trusted peer sent, and its text as find does. addr and
@@ -211,11 +225,8 @@ func (c *ClientIP) listed(addr netip.Addr, text string, lines []string) (netip.A
 	return addr, text
 }
 
-// trusts reports whether an address belongs to a trusted proxy.
+// trusts reports whether a valid address belongs to a trusted proxy.
 func (c *ClientIP) trusts(a netip.Addr) bool {
-	if !a.IsValid() {
-		return c.unix
-	}
 	for _, p := range c.trusted {
 		if p.Contains(a) {
 			return true

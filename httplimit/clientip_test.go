@@ -45,6 +45,7 @@ func TestClientIP(t *testing.T) {
 	forwarded := httplimit.ClientIPOptions{TrustedProxies: inside, Header: "forwarded"}
 	realIP := httplimit.ClientIPOptions{TrustedProxies: inside, Header: httplimit.XRealIP}
 	unix := httplimit.ClientIPOptions{TrustUnix: true}
+	networks := httplimit.ClientIPOptions{TrustedProxies: proxies(t, "0.0.0.0/0"), MaxHops: 1}
 	for _, c := range []struct {
 		name string
 		o    httplimit.ClientIPOptions
@@ -109,6 +110,13 @@ func TestClientIP(t *testing.T) {
 
 		{"unix", unix, from("@", "X-Forwarded-For: 6.6.6.6, 192.0.2.1"), "192.0.2.1"},
 		{"unix, no header", unix, from("@"), ""},
+		{"unix, as nginx writes it", unix, from("unix:", "X-Forwarded-For: 192.0.2.1"), "192.0.2.1"},
+		{"unix, a client's own path", unix, from("/tmp/a", "X-Forwarded-For: 192.0.2.1"), "192.0.2.1"},
+		{"unix, without an address", unix, from("", "X-Forwarded-For: 192.0.2.1"), "192.0.2.1"},
+		{"unix, the name of a host", unix, from("a.example:80", "X-Forwarded-For: 192.0.2.1"), ""},
+		{"unix, a wrong number", unix, from("192.0.2.300", "X-Forwarded-For: 192.0.2.1"), ""},
+		{"unix, in the list", unix, from("@", "X-Forwarded-For: 192.0.2.1, unix:"), ""},
+		{"unix, not trusted", networks, from("@", "X-Forwarded-For: 192.0.2.1"), ""},
 		{"unix, TCP peer", unix, from("192.0.2.9:80", "X-Forwarded-For: 6.6.6.6"), "192.0.2.9"},
 	} {
 		got, ok := clientIP(t, c.o).Addr(c.r)

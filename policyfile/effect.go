@@ -60,6 +60,9 @@ func (f *File) checkListeners(s *source) {
 			s.idle(l.path+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
 			s.idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
 		}
+		if path, _ := l.Socket(); path == "" {
+			s.idle(l.path+".mode", l.Mode != "", "is given, and the address is not the path of a Unix socket", "remove it, or give an address such as unix:/run/sluice/auth.sock")
+		}
 	}
 	if f.Listen.Proxy.Off() {
 		const problem, remedy = "is given, and listen.proxy is off", "remove it, or turn the proxy on"
@@ -165,6 +168,7 @@ func (f *File) Warnings() Errors {
 	f.warnRules(s)
 	f.warnListener(s)
 	f.warnGateways(s)
+	f.warnSocket(s)
 	f.warnRedisClients(s)
 	for i := range f.Classes {
 		f.Classes[i].Match.unknownMethods(s, fmt.Sprintf("classes[%d].match", i))

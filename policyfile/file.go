@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -24,9 +23,9 @@ type File struct {
 	Listen Listen `yaml:"listen"`
 	// Upstream is the service behind the proxy. Default: a built-in service that echoes requests.
 	Upstream Upstream `yaml:"upstream"`
-	// TrustedProxies are addresses and networks of proxies whose forwarding headers are believed.
-	// Default: none, so the client is the peer of the connection.
-	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	// TrustedProxies are addresses and networks of proxies whose forwarding headers are believed, and unix for
+	// peers at Unix sockets, which have no address. Default: none, so the client is the peer of the connection.
+	TrustedProxies []Proxy `yaml:"trusted_proxies"`
 	// TrustMarks believes the marks that trusted proxies set on requests: Sluice-Marked, and the
 	// headers in which rules of this file mark. These headers, and others that rules set on requests,
 	// are then passed on. Sluice removes them from requests of all other clients. Trust only proxies that

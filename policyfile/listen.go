@@ -64,10 +64,14 @@ func (l *Listen) all() []namedListener {
 	}
 }
 
-// Listener is an address, host:port, or off. To serve TLS, write it as a mapping.
+// Listener is an address: host:port, unix:PATH, or off. To serve TLS, write it as a mapping.
 type Listener struct {
-	// Address is the host and port, such as 127.0.0.1:8080, or off.
+	// Address is the host and port, such as 127.0.0.1:8080, the path of a Unix socket, such as unix:/run/sluice/auth.sock, or
+	// off. The server makes the file of the socket and removes it at its end.
 	Address string `yaml:"address"`
+	// Mode is the permissions of the file of a Unix socket, as an octal number in quotes. A program that connects needs the
+	// permission to write: with 0660 it must have the server's user or group. Default: 0660.
+	Mode string `yaml:"mode"`
 	// TLS is the server's certificate. Default: none, for plain HTTP.
 	TLS *TLS `yaml:"tls"`
 	// ProxyProtocol reads the address of the client from a header of the PROXY protocol, version 1 or 2. Connections of
@@ -111,17 +115,20 @@ func (f *File) checkListen(s *source) {
 		if s.has(path + ".address") {
 			path += ".address"
 		}
-		host, port, problem := splitAddress(l.Address)
+		host, fixed, problem, suggestion := listenAddress(l.Address)
 		if problem != "" {
-			s.follow(path, quote(l.Address)+" "+problem, `write host:port as in 127.0.0.1:8080, or "off"`)
+			s.follow(path, quote(l.Address)+" "+problem, suggestion)
 			continue
 		}
-		if other := at[l.Address]; other != "" && port != 0 {
+		if other := at[l.Address]; other != "" && fixed {
 			s.follow(path, fmt.Sprintf("%s is the address of %s too", quote(l.Address), other), "give each listener its own")
 		}
 		at[l.Address] = l.path
-		if l.ProxyProtocol && len(f.TrustedProxies) == 0 {
-			s.follow(l.path+".proxy_protocol", "is true, and no peer may send the header", "list the addresses of the balancers under trusted_proxies")
+		if _, problem := parseMode(l.Mode); problem != "" {
+			s.follow(l.path+".mode", quote(l.Mode)+" "+problem, `write it as in "0660"`)
+		}
+		if trusted, remedy := f.trustsAt(*l.Listener); l.ProxyProtocol && !trusted {
+			s.follow(l.path+".proxy_protocol", "is true, and no peer may send the header", remedy)
 		}
 		f.checkAccess(s, path, host, l)
 	}
@@ -130,12 +137,12 @@ func (f *File) checkListen(s *source) {
 // checkAccess checks that not everybody gets an answer of a listener that is not for everybody.
 func (f *File) checkAccess(s *source, path, host string, l namedListener) {
 	if l.access == forProxies {
-		if len(f.TrustedProxies) == 0 {
-			s.follow(path, "answers only trusted_proxies, and there are none", "list the addresses of the gateways under trusted_proxies, such as 127.0.0.1/32")
+		if trusted, remedy := f.trustsAt(*l.Listener); !trusted {
+			s.follow(path, "answers only trusted_proxies, and none of them can connect there", remedy)
 		}
 		return
 	}
-	if loopback(host) || l.TLS.RequiresClient() {
+	if socket, _ := l.Socket(); socket != "" || loopback(host) || l.TLS.RequiresClient() {
 		return
 	}
 	problem := fmt.Sprintf("%s is reachable by others, and there is no token", quote(l.Address))
@@ -145,6 +152,17 @@ func (f *File) checkAccess(s *source, path, host string, l namedListener) {
 	case l.access == forCallers && f.API == (API{}) && !s.at["api"]:
 		s.follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
 	}
+}
+
+// listenAddress reads the address of a listener. A Unix socket has no host. The address is not fixed if the system chooses
+// the port.
+func listenAddress(address string) (host string, fixed bool, problem, suggestion string) {
+	if path, ok := strings.CutPrefix(address, socketPrefix); ok {
+		problem, suggestion = checkSocket(path)
+		return "", true, problem, suggestion
+	}
+	host, port, problem := splitAddress(address)
+	return host, port != 0, problem, `write host:port as in 127.0.0.1:8080, unix:/PATH, or "off"`
 }
 
 // splitAddress reads host:port.

@@ -24,6 +24,7 @@ var readers = map[reflect.Type]reader{
 	reflect.TypeFor[time.Duration]():      readDuration,
 	reflect.TypeFor[sluice.Rate]():        readRate,
 	reflect.TypeFor[netip.Prefix]():       readPrefix,
+	reflect.TypeFor[Proxy]():              readProxy,
 	reflect.TypeFor[Size]():               readSize,
 	reflect.TypeFor[Share]():              readShare,
 	reflect.TypeFor[Portion]():            readPortion,
@@ -211,6 +212,10 @@ func rateOf(text string) string {
 
 func readPrefix(d *decoder, path string, n ast.Node, v reflect.Value) {
 	readText(d, path, n, v, parsePrefix)
+}
+
+func readProxy(d *decoder, path string, n ast.Node, v reflect.Value) {
+	readText(d, path, n, v, parseProxy)
 }
 
 // parsePrefix reads an address or a network. IPv4 networks mapped to IPv6 are

@@ -121,6 +121,10 @@ var valueTypes = []struct {
 		text(`^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$`),
 	},
 	{
+		"Proxy", reflect.TypeFor[Proxy](), "an address, a network, or unix for peers at Unix sockets: 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32",
+		text(`^(unix|[0-9A-Fa-f:.]+(/[0-9]{1,3})?)$`),
+	},
+	{
 		"Status", reflect.TypeFor[policy.StatusRange](), "a status or a range of statuses: 401, 4xx or 500-503",
 		anyOf(object{"type": "integer", "minimum": 100, "maximum": 599}, text(statuses.String())),
 	},
@@ -468,7 +472,7 @@ var within = map[string]string{
 }
 
 // elsewhere are defaults that other packages fill in when they use a setting: memory, policy and the server's edges.
-var elsewhere = []string{"Descriptor.period", "MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version"}
+var elsewhere = []string{"Descriptor.period", "MemoryStore.max_size", "LocalStore.max_size", "Rule.cost", "Cost.units", "WhenLimited.content_type", "TLS.min_version", "Listener.mode"}
 
 // TestDefaults gives each setting the default of the schema, and finds that nothing changes.
 func TestDefaults(t *testing.T) {

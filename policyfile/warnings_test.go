@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,29 @@ func TestWarnings(t *testing.T) {
 		"upstream: echo\n" + strings.Replace(rule, "GET", "[PROPFIND, PURGE, FROB]", 1):               `x.yaml:3:114: rules[0].match.method[2]: "FROB" is not a registered method; the rule matches only clients that send exactly that; give methods such as GET, POST or PUT, if that is not what you mean`,
 	} {
 		checkWarnings(t, "version: 1\n"+text, want)
+	}
+}
+
+// Requests at a Unix socket have no client address unless unix is trusted, so a rule that reads it is reported.
+func TestSocketWarnings(t *testing.T) {
+	const begin, limit = "version: 1\nupstream: echo\nlisten: {proxy: unix:/run/proxy.sock}\n", "limit: {algorithm: token_bucket, rate: 5/s}}]\n"
+	const warning = "x.yaml:3:17: listen.proxy: is a Unix socket, whose requests have no client address, and %s reads it; add unix to trusted_proxies if the gateway at the socket writes X-Forwarded-For; otherwise give the rules other keys"
+	for text, reader := range map[string]string{
+		"rules: [{name: a, key: client_ip, " + limit:                                                        `rule "a"`,
+		"rules: [{name: a, key: '{client_ip}/{header:X-A}', " + limit:                                       `rule "a"`,
+		"rules: [{name: a, key: global, match: {client_ip: 10.0.0.0/8}, " + limit:                           `rule "a"`,
+		"rules: [{name: a, key: global, match: {if: 'in_network(\"10.0.0.0/8\")'}, " + limit:                `rule "a"`,
+		"rules: [{name: a, key: global, match: {unless: {client_ip: 10.0.0.0/8}}, " + limit:                 `rule "a"`,
+		"rules: [{name: a, key: global, deny: {client_ip: 10.0.0.0/8}, " + limit:                            `rule "a"`,
+		"classes: [{name: c, match: {client_ip: 10.0.0.0/8}}]\nrules: [{name: a, key: header:X-A, " + limit: `class "c"`,
+		"rules: [{name: a, key: header:X-A, " + limit:                                                       "",
+		"trusted_proxies: unix\nrules: [{name: a, key: client_ip, " + limit:                                 "",
+	} {
+		want := ""
+		if reader != "" {
+			want = fmt.Sprintf(warning, reader)
+		}
+		checkWarnings(t, begin+text, want)
 	}
 }
 

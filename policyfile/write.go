@@ -69,7 +69,7 @@ func flow(v reflect.Value) string {
 			return x.Share.String()
 		}
 		return strconv.FormatInt(x.Units, 10)
-	case netip.Prefix, Share, Ratio, ByteRate, Size:
+	case netip.Prefix, Proxy, Share, Ratio, ByteRate, Size:
 		return quoted(fmt.Sprint(x))
 	case Metadata:
 		return flowAny(map[string]any(x))
@@ -77,7 +77,7 @@ func flow(v reflect.Value) string {
 		if x.Off() {
 			return "off"
 		}
-		if x.TLS == nil {
+		if x == (Listener{Address: x.Address}) {
 			return quoted(x.Address)
 		}
 	case Hybrid:

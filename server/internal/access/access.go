@@ -40,8 +40,11 @@ func (r *Rules) CheckAddress(addr net.Addr, shown string) error {
 	return fmt.Errorf("%s: %s can be reached from other machines, and there is no token; %s, or listen on 127.0.0.1", r.Name, shown, r.Remedy)
 }
 
-// Loopback reports whether only this machine reaches an address.
+// Loopback reports whether only this machine reaches an address, as it does a Unix socket.
 func Loopback(addr net.Addr) bool {
+	if _, ok := addr.(*net.UnixAddr); ok {
+		return true
+	}
 	ap, err := netip.ParseAddrPort(addr.String())
 	return err == nil && ap.Addr().Unmap().IsLoopback()
 }

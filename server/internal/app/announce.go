@@ -55,6 +55,9 @@ func (s *server) remark(notes ...string) string {
 	if everywhere(s.ln.Addr()) {
 		all = append(all, "every address of this machine")
 	}
+	if _, ok := s.ln.(*socket); ok && s.secure {
+		all = append(all, "over TLS") // url has no scheme
+	}
 	if s.access != "" {
 		all = append(all, s.access)
 	}
@@ -62,7 +65,12 @@ func (s *server) remark(notes ...string) string {
 }
 
 // url returns the address of a listener as it is configured, with the port that it got.
-func (s *server) url() string { return s.scheme + "://" + shown(s.ln.Addr(), s.at) }
+func (s *server) url() string {
+	if _, ok := s.ln.(*socket); ok {
+		return s.at
+	}
+	return s.scheme + "://" + shown(s.ln.Addr(), s.at)
+}
 
 // everywhere reports whether a listener is at every address of this machine.
 func everywhere(addr net.Addr) bool {

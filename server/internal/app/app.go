@@ -168,7 +168,8 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.metrics.Pressure(a.pressure)
-	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies, IPv6Prefix: f.IPv6Prefix})
+	networks, unix := f.Trusted()
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: networks, TrustUnix: unix, IPv6Prefix: f.IPv6Prefix})
 	if err != nil {
 		return err
 	}
@@ -261,7 +262,7 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 func (a *App) connectionBounds() connectionBounds {
 	return connectionBounds{
 		most: a.file.HTTP.MaxConnections, perClient: a.file.HTTP.MaxConnectionsPerClient,
-		exempt: trusts(a.file.TrustedProxies), refused: &a.refused,
+		exempt: trusts(a.file), refused: &a.refused,
 	}
 }
 

@@ -196,6 +196,9 @@ const operatorHeader = "Sluice-Operator"
 // from returns a record of a caller. The argument is whether it proved its identity with a token.
 func from(q *http.Request, token bool) record {
 	r := record{From: q.RemoteAddr, Claimed: clean(q.Header.Get(operatorHeader)), By: "no proof"}
+	if r.From == unixPeer.String() {
+		r.From = "unix"
+	}
 	if at, ok := q.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		r.At = at.String()
 	}

@@ -63,8 +63,11 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			continue
 		}
 		leave := sync.OnceFunc(func() { l.leave(client) })
-		if tcp, ok := c.(*net.TCPConn); ok {
-			return &boundedTCPConn{TCPConn: tcp, leave: leave}, nil
+		switch c := c.(type) {
+		case *net.TCPConn:
+			return &boundedTCPConn{TCPConn: c, leave: leave}, nil
+		case *net.UnixConn:
+			return &boundedUnixConn{UnixConn: c, leave: leave}, nil
 		}
 		return &boundedConn{Conn: c, leave: leave}, nil
 	}
@@ -73,12 +76,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 // enter counts a connection of a client, unless the client has as many as it may have. The result is invalid for a
 // client without a bound.
 func (l *boundedListener) enter(from net.Addr) (netip.Addr, bool) {
-	tcp, ok := from.(*net.TCPAddr)
-	if !ok || l.bounds.perClient <= 0 {
-		return netip.Addr{}, true
-	}
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if l.bounds.exempt(addr) {
+	addr := peerAddr(from)
+	if !addr.IsValid() || l.bounds.perClient <= 0 || l.bounds.exempt(addr) {
 		return netip.Addr{}, true
 	}
 	if addr.Is6() {
@@ -95,6 +94,15 @@ func (l *boundedListener) enter(from net.Addr) (netip.Addr, bool) {
 	}
 	l.clients[addr]++
 	return addr, true
+}
+
+// peerAddr returns the address of a peer; invalid for a peer at a Unix socket.
+func peerAddr(peer net.Addr) netip.Addr {
+	tcp, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
 // leave ends the count of a connection.
@@ -154,4 +162,23 @@ type boundedTCPConn struct {
 func (c *boundedTCPConn) Close() error {
 	defer c.leave()
 	return c.TCPConn.Close()
+}
+
+// boundedUnixConn is a boundedConn with all methods of a connection at a Unix socket.
+type boundedUnixConn struct {
+	*net.UnixConn
+	leave func()
+}
+
+// unixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
+// such as 10.0.0.1:80, so the name is not used.
+var unixPeer = &net.UnixAddr{Name: "@", Net: "unix"}
+
+// RemoteAddr returns the same address for all peers.
+func (c *boundedUnixConn) RemoteAddr() net.Addr { return unixPeer }
+
+// Close closes the connection.
+func (c *boundedUnixConn) Close() error {
+	defer c.leave()
+	return c.UnixConn.Close()
 }

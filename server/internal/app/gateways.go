@@ -41,7 +41,7 @@ func (a *App) openSPOE(ctx context.Context) func(*tls.Config) (protocol, error) 
 			return nil, err
 		}
 		return spoe.New(spoe.Options{
-			Decider: d, Trusts: trusts(a.file.TrustedProxies),
+			Decider: d, Trusts: trusts(a.file),
 			Context: ctx, TLS: config, Idle: a.file.HTTP.IdleTimeout, Read: a.file.HTTP.HeaderTimeout,
 		})
 	}

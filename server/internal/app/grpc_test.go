@@ -30,7 +30,10 @@ rules:
 // dialGRPC connects to the listener for gRPC.
 func (r *running) dialGRPC(c credentials.TransportCredentials) *grpc.ClientConn {
 	r.t.Helper()
-	_, address, _ := strings.Cut(r.URL(GRPC), "://")
+	_, address, ok := strings.Cut(r.URL(GRPC), "://")
+	if !ok {
+		address = r.URL(GRPC) // package grpc has the same form for Unix sockets
+	}
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
 	if err != nil {
 		r.t.Fatal(err)

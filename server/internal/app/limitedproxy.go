@@ -42,7 +42,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		Upstream:     target,
 		Transport:    a.transport,
 		UpstreamHost: !f.Upstream.BuiltIn() && !f.Upstream.PreserveHost,
-		Trusted:      trusts(f.TrustedProxies),
+		Trusted:      trusts(f),
 		ClientIP: func(r *http.Request) netip.Addr {
 			addr, _ := ip.Addr(r)
 			return addr
@@ -116,11 +116,16 @@ var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
 	policyfile.HeadersNone:             httplimit.ProfileNone,
 }
 
-// trusts returns a function that reports whether an address is in one of the networks.
-func trusts(networks []netip.Prefix) func(netip.Addr) bool {
+// trusts returns a function that reports whether the address of a peer is one of a trusted proxy. The address of a peer at
+// a Unix socket is invalid.
+func trusts(f *policyfile.File) func(netip.Addr) bool {
+	networks, unix := f.Trusted()
 	return func(addr netip.Addr) bool {
+		if !addr.IsValid() {
+			return unix
+		}
 		for _, n := range networks {
-			if addr.IsValid() && n.Contains(addr) {
+			if n.Contains(addr) {
 				return true
 			}
 		}

@@ -90,9 +90,10 @@ func (a *App) open(l *door) error {
 		scheme += "s"
 	}
 	s := newServer(l.name, l.at.Address, scheme, ln, nil)
+	s.secure = config != nil
 	if l.at.ProxyProtocol {
 		s.proxied = func(b *boundedListener) net.Listener {
-			return proxiedListener{b, trusts(a.file.TrustedProxies), a.file.HTTP.HeaderTimeout, a.headerFailed}
+			return proxiedListener{b, trusts(a.file), a.file.HTTP.HeaderTimeout, a.headerFailed}
 		}
 	}
 	a.servers = append(a.servers, s)

@@ -28,8 +28,7 @@ func (l proxiedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	peer, ok := c.RemoteAddr().(*net.TCPAddr)
-	if !ok || !l.trusted(peer.AddrPort().Addr().Unmap().WithZone("")) {
+	if !l.trusted(peerAddr(c.RemoteAddr())) {
 		return c, nil
 	}
 	return &proxiedConn{Conn: c, from: l, until: time.Now().Add(l.patience), peer: c.RemoteAddr(), reading: true}, nil

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/sluicehq/sluice/policyfile"
 )
@@ -38,6 +39,9 @@ func (a *App) announceQuickStart(w io.Writer) {
 		fmt.Fprintf(w, "  %-6s %-24s %s%s\n", s.name, s.url(), purpose, remark("; ", s.remark()))
 	}
 	proxy := a.URL(Proxy)
+	if path, ok := strings.CutPrefix(proxy, "unix:"); ok {
+		proxy = "--unix-socket " + path + " http://localhost"
+	}
 	if proxy != "" {
 		fmt.Fprintf(w, "\nTry it from another terminal:\n\n"+
 			"  for i in 1 2 3 4 5 6 7; do curl -s -o /dev/null -w '%%{http_code}\\n' %s/; done\n\n"+

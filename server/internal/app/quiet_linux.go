@@ -2,6 +2,7 @@ package app
 
 import (
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,16 +28,28 @@ func quiet(l *net.TCPListener, settle time.Duration) {
 	}) != nil || !hidden {
 		return // a kernel before 5.7 refuses this; do not wait, because connections keep coming
 	}
+	accepted(l, settle, 10*settle)
+}
+
+// accepted waits at least for one time, and while there is a connection to accept up to another time.
+func accepted(l syscall.Conn, least, most time.Duration) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return
+	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	began := time.Now()
-	for now := began; now.Sub(began) < 10*settle; now = <-tick.C {
+	for now := began; now.Sub(began) < most; now = <-tick.C {
 		waiting := false
-		if raw.Control(func(fd uintptr) { waiting = readable(fd) }) != nil || (!waiting && now.Sub(began) >= settle) {
+		if raw.Control(func(fd uintptr) { waiting = readable(fd) }) != nil || (!waiting && now.Sub(began) >= least) {
 			return
 		}
 	}
 }
+
+// closeSocket lets only this user connect to a socket that is about to be bound, whatever the umask of the process.
+func closeSocket(fd uintptr) { _ = unix.Fchmod(int(fd), 0o600) } // its file gets its permissions later anyway
 
 // readable reports whether a listening socket has a connection to accept.
 func readable(fd uintptr) bool {

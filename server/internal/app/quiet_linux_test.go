@@ -3,6 +3,8 @@ package app
 import (
 	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -39,5 +41,20 @@ func TestQuietTakesNoMoreConnections(t *testing.T) {
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a later client gets %v", err)
+	}
+}
+
+// Only the server's user can connect to a Unix socket before its file has its mode.
+func TestASocketIsClosedAtFirst(t *testing.T) {
+	s, err := listenSocket(filepath.Join(socketFolder(t), "api"), 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if mode := s.file.Mode().Perm(); mode&0o077 != 0 {
+		t.Errorf("the file has the mode %v at first", mode)
+	}
+	if info, err := os.Stat(s.path); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("the file has the mode %v later: %v", info.Mode(), err)
 	}
 }

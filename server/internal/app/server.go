@@ -14,6 +14,7 @@ type server struct {
 	name   string
 	at     string // the configured address
 	scheme string // of the URL that is shown, such as https
+	secure bool   // over TLS
 	ln     net.Listener
 	protocol
 	// access describes who gets an answer; empty for everybody at the proxy, and this machine elsewhere.
@@ -61,8 +62,11 @@ func (s *server) serve(bounds connectionBounds) error {
 func (s *server) refuse(settle time.Duration) {
 	s.draining.Store(true)
 	s.Drain()
-	if tcp, ok := s.ln.(*net.TCPListener); ok {
-		quiet(tcp, settle)
+	switch ln := s.ln.(type) {
+	case *net.TCPListener:
+		quiet(ln, settle)
+	case *socket:
+		ln.quiet(settle)
 	}
 	_ = s.ln.Close() // it is not used again
 	<-s.served

@@ -89,7 +89,7 @@ func start(t *testing.T, f *policyfile.File, change func(*Options)) *running {
 		t.Fatal(err)
 	}
 	r.App = a
-	tr := &http.Transport{DisableCompression: true}
+	tr := &http.Transport{DisableCompression: true, DialContext: r.dial}
 	r.client = &http.Client{Transport: tr, Timeout: patience}
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
@@ -103,6 +103,18 @@ func start(t *testing.T, f *policyfile.File, change func(*Options)) *running {
 	})
 	eventually(t, "the server's readiness", func() bool { return a.Ready() == nil })
 	return r
+}
+
+// atSocket ends the name of a listener at a Unix socket in URLs of tests.
+const atSocket = ".socket"
+
+// dial connects to an address, or to the Unix socket of a listener.
+func (r *running) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if name, ok := strings.CutSuffix(strings.TrimSuffix(address, ":80"), atSocket); ok {
+		network, address = "unix", strings.TrimPrefix(r.URL(name), "unix:")
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
 }
 
 // end stops the App and waits for it.
@@ -129,9 +141,16 @@ func replyOf(r *http.Response) reply { return reply{r.StatusCode, r.Header, r.Tr
 // send sends one request to a listener; header are pairs.
 func (r *running) send(listener, method, path, body string, header ...string) (reply, string) {
 	r.t.Helper()
-	q, err := http.NewRequestWithContext(r.t.Context(), method, r.URL(listener)+path, strings.NewReader(body))
+	url := r.URL(listener)
+	if strings.HasPrefix(url, "unix:") {
+		url = "http://" + listener + atSocket
+	}
+	q, err := http.NewRequestWithContext(r.t.Context(), method, url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	if strings.HasSuffix(q.Host, atSocket) {
+		q.Host = "localhost"
 	}
 	for i := 0; i < len(header); i += 2 {
 		q.Header.Add(header[i], header[i+1])
@@ -158,9 +177,14 @@ func (r *running) status(listener, path string, header ...string) int {
 // connect opens a connection to a listener.
 func (r *running) connect(listener string) (net.Conn, *bufio.Reader) {
 	r.t.Helper()
-	_, address, _ := strings.Cut(r.URL(listener), "://")
+	network, address, _ := strings.Cut(r.URL(listener), "://")
+	if path, ok := strings.CutPrefix(network, "unix:"); ok {
+		network, address = "unix", path
+	} else {
+		network = "tcp"
+	}
 	var d net.Dialer
-	c, err := d.DialContext(r.t.Context(), "tcp", address)
+	c, err := d.DialContext(r.t.Context(), network, address)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ const (
 // client calls a running server. Its flags are the address of the server and the admin token.
 type client struct {
 	flags          *pflag.FlagSet
-	server         upstream
+	server         target
 	ca, cert, key  string
 	adminTokenFile string
 }
@@ -42,7 +42,7 @@ type client struct {
 // register adds the flags to a command.
 func (c *client) register(cmd *cobra.Command) {
 	c.flags, c.server = pflag.NewFlagSet("client", pflag.ContinueOnError), defaultServer
-	c.flags.Var(&c.server, "server", "`URL` of the running server: the admin listener, or the API with an admin token")
+	c.flags.Var(&c.server, "server", "`URL` of the running server, or unix:PATH: the admin listener, or the API with an admin token")
 	c.flags.StringVar(&c.ca, "ca", "", "`FILE` with the authorities of the server's certificate (default the authorities of the system)")
 	c.flags.StringVar(&c.cert, "cert", "", "`FILE` with a client certificate, for a listener with client_ca")
 	c.flags.StringVar(&c.key, "key", "", "`FILE` with the private key of the certificate")
@@ -77,7 +77,7 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(string(c.server), "/")+path, sent)
+	r, err := http.NewRequestWithContext(ctx, method, c.url()+path, sent)
 	if err != nil {
 		return err
 	}
@@ -110,6 +110,38 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	if err := json.Unmarshal(text, into); err != nil {
 		return c.strange()
 	}
+	return nil
+}
+
+// url returns the URL of the server. A server at a Unix socket has the name localhost, and TLS if the flags of TLS are given.
+func (c *client) url() string {
+	switch {
+	case !strings.HasPrefix(string(c.server), "unix:"):
+		return strings.TrimRight(string(c.server), "/")
+	case c.ca != "" || c.cert != "":
+		return "https://localhost"
+	default:
+		return "http://localhost"
+	}
+}
+
+// target is a flag: the URL of a running server, or its Unix socket.
+type target string
+
+func (t *target) String() string { return string(*t) }
+func (t *target) Type() string   { return "url" }
+
+// Set checks a URL, or the address of a Unix socket.
+func (t *target) Set(text string) error {
+	socket, err := policyfile.ParseSocket(text)
+	if err == nil && socket == "" {
+		var u upstream
+		err = u.Set(text)
+	}
+	if err != nil {
+		return err
+	}
+	*t = target(text)
 	return nil
 }
 
@@ -147,6 +179,12 @@ func (c *client) transport() (*http.Transport, error) {
 		}
 		t.TLSClientConfig.RootCAs = pool
 	}
+	if socket, _ := policyfile.ParseSocket(string(c.server)); socket != "" {
+		t.Proxy = nil
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+	}
 	switch {
 	case c.cert == "" && c.key == "":
 	case c.cert == "" || c.key == "":
@@ -169,7 +207,7 @@ func (c *client) unanswered(err error) error {
 		err = bad.Err // the message has the URL anyway
 	}
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		return fmt.Errorf("no server answers at %s: %w; give its address: --server URL or SLUICE_SERVER", c.server, err)
+		return fmt.Errorf("no server answers at %s: %w; give its address: --server URL, --server unix:PATH or SLUICE_SERVER", c.server, err)
 	}
 	return fmt.Errorf("%s: %w", c.server, err)
 }

@@ -64,7 +64,7 @@ func newExplain() *cobra.Command {
 	flags.StringVar(&q.path, "path", "/", "`PATH` as clients send it, with or without a query")
 	flags.StringVarP(&q.method, "method", "X", http.MethodGet, "`METHOD`")
 	flags.StringVar(&q.host, "host", "localhost", "`HOST` of the request")
-	flags.StringVar(&q.clientIP, "client-ip", "127.0.0.1", "`ADDRESS` of the connection; X-Forwarded-For is read if this is a trusted proxy")
+	flags.StringVar(&q.clientIP, "client-ip", "127.0.0.1", "`ADDRESS` of the connection, or unix; X-Forwarded-For is read if this is a trusted proxy")
 	flags.StringArrayVarP(&q.headers, "header", "H", nil, "`'NAME: VALUE'` of a header; repeatable")
 	flags.StringArrayVar(&q.cookies, "cookie", nil, "`NAME=VALUE` of a cookie; repeatable")
 	flags.StringArrayVar(&q.queries, "query", nil, "`NAME=VALUE` of a query parameter; repeatable")
@@ -105,7 +105,8 @@ func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.
 	if err != nil {
 		return nil, nil, err
 	}
-	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies})
+	networks, unix := f.Trusted()
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: networks, TrustUnix: unix})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,20 +177,27 @@ func (q *exampleRequest) withAttributes(v policy.Values) (policy.Values, error) 
 	return a, nil
 }
 
+// unixRemote is what package net/http has for the address of a peer at a Unix socket.
+const unixRemote = "@"
+
 // request makes the HTTP request.
 func (q *exampleRequest) request(ctx context.Context) (*http.Request, error) {
 	if !strings.HasPrefix(q.path, "/") {
 		return nil, fmt.Errorf("--path is %q; begin it with a slash", q.path)
 	}
-	addr, err := netip.ParseAddr(q.clientIP)
-	if err != nil {
-		return nil, fmt.Errorf("--client-ip is %q; give an address such as 192.0.2.1", q.clientIP)
+	remote := unixRemote
+	if q.clientIP != "unix" {
+		addr, err := netip.ParseAddr(q.clientIP)
+		if err != nil {
+			return nil, fmt.Errorf("--client-ip is %q; give an address such as 192.0.2.1, or unix for a peer at a Unix socket", q.clientIP)
+		}
+		remote = net.JoinHostPort(addr.String(), "1")
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, "http://localhost"+q.path, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("--path or --method: %w", err)
 	}
-	r.Host, r.RemoteAddr = q.host, net.JoinHostPort(addr.String(), "1")
+	r.Host, r.RemoteAddr = q.host, remote
 	for _, text := range q.headers {
 		name, value, ok := strings.Cut(text, ":")
 		if !ok || strings.TrimSpace(name) == "" {

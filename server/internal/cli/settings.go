@@ -41,14 +41,14 @@ type settings struct {
 func (s *settings) register(flags *pflag.FlagSet) {
 	s.logLevel.among = []string{"debug", "info", "warn", "error"}
 	s.logFormat.among = []string{"text", "json"}
-	flags.Var(&s.proxy, "listen-proxy", "where traffic arrives, `HOST:PORT` or off (default 127.0.0.1:8080)")
-	flags.Var(&s.api, "listen-api", "where other programs get decisions, `HOST:PORT` or off (default 127.0.0.1:8081)")
-	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT` or off (default 127.0.0.1:9090)")
-	flags.Var(&s.auth, "listen-auth", "where gateways get decisions over HTTP, `HOST:PORT` or off (default off)")
-	flags.Var(&s.grpc, "listen-grpc", "where Envoy gets decisions over gRPC, `HOST:PORT` or off (default off)")
-	flags.Var(&s.json, "listen-json", "where clients of Envoy's rate limit service get decisions over HTTP, `HOST:PORT` or off (default off)")
-	flags.Var(&s.spoe, "listen-spoe", "where HAProxy gets decisions, `HOST:PORT` or off (default off)")
-	flags.Var(&s.resp, "listen-resp", "where clients of Redis get decisions, `HOST:PORT` or off (default off)")
+	flags.Var(&s.proxy, "listen-proxy", "where traffic arrives, `HOST:PORT`, unix:PATH or off (default 127.0.0.1:8080)")
+	flags.Var(&s.api, "listen-api", "where other programs get decisions, `HOST:PORT`, unix:PATH or off (default 127.0.0.1:8081)")
+	flags.Var(&s.admin, "listen-admin", "where operators get metrics and reset keys, `HOST:PORT`, unix:PATH or off (default 127.0.0.1:9090)")
+	flags.Var(&s.auth, "listen-auth", "where gateways get decisions over HTTP, `HOST:PORT`, unix:PATH or off (default off)")
+	flags.Var(&s.grpc, "listen-grpc", "where Envoy gets decisions over gRPC, `HOST:PORT`, unix:PATH or off (default off)")
+	flags.Var(&s.json, "listen-json", "where clients of Envoy's rate limit service get decisions over HTTP, `HOST:PORT`, unix:PATH or off (default off)")
+	flags.Var(&s.spoe, "listen-spoe", "where HAProxy gets decisions, `HOST:PORT`, unix:PATH or off (default off)")
+	flags.Var(&s.resp, "listen-resp", "where clients of Redis get decisions, `HOST:PORT`, unix:PATH or off (default off)")
 	flags.StringVar(&s.envoy, "envoy-config", "", "`DIR` of a configuration of Envoy's rate limit service, instead of FILE")
 	flags.Var(&s.upstream, "upstream", "`URL` of the service behind the proxy, or echo for the built-in one (default echo)")
 	flags.StringVar(&s.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
@@ -162,7 +162,7 @@ func (s *settings) override(f *policyfile.File) error {
 	return nil
 }
 
-// address is a flag: host:port, or off.
+// address is a flag: host:port, unix:PATH, or off.
 type address string
 
 func (a *address) String() string { return string(*a) }
@@ -170,10 +170,14 @@ func (a *address) Type() string   { return "address" }
 
 // Set checks an address.
 func (a *address) Set(text string) error {
-	if text != "off" {
+	socket, err := policyfile.ParseSocket(text)
+	if err != nil {
+		return err
+	}
+	if text != "off" && socket == "" {
 		_, port, err := net.SplitHostPort(text)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n > 65535 {
-			return errors.New("it is not an address; write HOST:PORT, such as 127.0.0.1:8080, or off")
+			return errors.New("it is not an address; write HOST:PORT, such as 127.0.0.1:8080, unix:PATH, or off")
 		}
 	}
 	*a = address(text)

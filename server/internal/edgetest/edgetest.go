@@ -74,7 +74,8 @@ func Decider(tb testing.TB, rules string, clock func() int64) *policy.Decider {
 func Gateway(tb testing.TB, rules string, o gateway.Options) (*gateway.Decider, *gate.Gate) {
 	tb.Helper()
 	f, p := parse(tb, rules)
-	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: f.TrustedProxies})
+	networks, unix := f.Trusted()
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: networks, TrustUnix: unix})
 	if err != nil {
 		tb.Fatal(err)
 	}

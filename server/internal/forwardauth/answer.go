@@ -28,7 +28,7 @@ func unusable(detail, remedy string) *problem {
 var (
 	errForeign = &problem{
 		Title: "Not a trusted proxy", Status: http.StatusForbidden, Detail: "This listener answers only the gateways in trusted_proxies.",
-		Remedy: "add the address from which the gateway calls to trusted_proxies",
+		Remedy: "add the address from which the gateway calls to trusted_proxies, or unix if it calls through a Unix socket",
 	}
 	errPath = &problem{
 		Title: "No such page", Status: http.StatusNotFound, Detail: "The one page of this listener is " + Path + ".", Remedy: "send GET " + Path,

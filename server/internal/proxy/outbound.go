@@ -105,11 +105,16 @@ func (p *Proxy) outboundHeader(in *http.Request, host string) http.Header {
 	}
 	delete(out, forwardedFor)
 	client, _, err := net.SplitHostPort(in.RemoteAddr)
-	if err == nil {
-		chain := client
-		if trusted && len(in.Header[forwardedFor]) > 0 {
-			chain = strings.Join(in.Header[forwardedFor], ", ") + ", " + client
+	if err != nil {
+		client = "" // a peer at a Unix socket has no address to add
+	}
+	chain := client
+	if trusted && len(in.Header[forwardedFor]) > 0 {
+		if chain = strings.Join(in.Header[forwardedFor], ", "); client != "" {
+			chain += ", " + client
 		}
+	}
+	if chain != "" {
 		set(forwardedFor, chain)
 	}
 	set(forwardedHost, host)

@@ -95,14 +95,21 @@ func appendForwarded(b []byte, in *http.Request, host string, trusted bool) ([]b
 	if trusted && len(in.Header[forwardedFor]) > 1 {
 		return b, false // a chain in several lines
 	}
-	if client, _, err := net.SplitHostPort(in.RemoteAddr); err == nil {
+	client, _, err := net.SplitHostPort(in.RemoteAddr)
+	if err != nil {
+		client = "" // a peer at a Unix socket has no address to add
+	}
+	sent := in.Header[forwardedFor]
+	if chained := trusted && len(sent) > 0; client != "" || chained && sent[0] != "" {
 		b = append(b, forwardedFor+": "...)
-		if sent := in.Header[forwardedFor]; trusted && len(sent) > 0 {
+		if chained {
 			if !isFieldValue(sent[0]) {
 				return b, false
 			}
 			b = append(b, strings.TrimLeft(sent[0], " \t")...)
-			b = append(b, ", "...)
+			if client != "" {
+				b = append(b, ", "...)
+			}
 		}
 		b = append(b, client...)
 		b = append(b, "\r\n"...)

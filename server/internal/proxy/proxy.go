@@ -34,7 +34,7 @@ type Options struct {
 	// Host.
 	UpstreamHost bool
 	// Trusted reports whether the peer of a connection is a proxy whose X-Forwarded-* headers
-	// can be trusted. Default: no peer is.
+	// can be trusted. A peer at a Unix socket has an invalid address. Default: no peer is.
 	Trusted func(peer netip.Addr) bool
 	// ClientIP returns the address of a request's client. Default: the address of the peer.
 	ClientIP func(r *http.Request) netip.Addr

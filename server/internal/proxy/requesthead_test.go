@@ -63,17 +63,22 @@ func FuzzPlainHeads(f *testing.F) {
 		"OPTIONS * HTTP/1.1\r\nHost: example.com\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a\r\nX-Http-Method-Override: PUT\r\n\r\n",
 		"GET /\x80 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For:  192.0.2.1 \r\nUpgrade: h2c\r\nExpect: x\r\nTrailer: y\r\n\r\n",
 	} {
-		f.Add([]byte(head), false, false)
-		f.Add([]byte(head), true, true)
+		f.Add([]byte(head), false, false, false)
+		f.Add([]byte(head), true, true, false)
+		f.Add([]byte(head), true, false, true)
+		f.Add([]byte(head), false, false, true)
 	}
 	tr := NewTransport(TransportOptions{})
 	f.Cleanup(tr.Close)
-	f.Fuzz(func(t *testing.T, head []byte, trusted, upstreamHost bool) {
+	f.Fuzz(func(t *testing.T, head []byte, trusted, upstreamHost, socket bool) {
 		in, err := http.ReadRequest(newReader(head))
 		if err != nil || in.ContentLength != 0 || !isOneLine(in) {
 			return
 		}
 		in.RemoteAddr = "192.0.2.7:1234"
+		if socket {
+			in.RemoteAddr = "@" // of a peer at a Unix socket
+		}
 		p, err := New(Options{
 			Upstream: &url.URL{Scheme: "http", Host: "up.example"}, Transport: tr, UpstreamHost: upstreamHost,
 			Trusted: func(netip.Addr) bool { return trusted },

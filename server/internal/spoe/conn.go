@@ -62,7 +62,7 @@ func (c *conn) Leave() {
 }
 
 var (
-	errStranger = errors.New("a connection comes from an address that is not in trusted_proxies")
+	errStranger = errors.New("a connection comes from a peer that is not in trusted_proxies")
 	// errEnd ends a connection without a message.
 	errEnd = errors.New("end")
 	normal = &disconnection{statusNormal, "normal"}

@@ -2,6 +2,7 @@ package spoe
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -57,7 +58,11 @@ func readMessage(payload []byte) (q httplimit.Report, problem string) {
 			case v.addr.IsValid():
 				q.RemoteAddr = v.addr.String()
 			case v.kind == kindString:
-				q.RemoteAddr = string(v.text)
+				addr, err := netip.ParseAddr(string(v.text))
+				if err != nil {
+					return q, badSource
+				}
+				q.RemoteAddr = addr.String()
 			case v.kind != kindNull: // a client of a Unix socket has no address
 				return q, badSource
 			}

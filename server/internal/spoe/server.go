@@ -16,7 +16,8 @@ import (
 type Options struct {
 	// Decider decides about requests. Required.
 	Decider *gateway.Decider
-	// Trusts reports whether an address is one of a gateway. Connections of others are closed. Required.
+	// Trusts reports whether an address is one of a gateway; a peer at a Unix socket has an invalid address. Connections of
+	// others are closed. Required.
 	Trusts func(netip.Addr) bool
 	// Context is the context of decisions. Default: one that never ends.
 	Context context.Context

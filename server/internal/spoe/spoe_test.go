@@ -172,6 +172,9 @@ func TestUnusableMessages(t *testing.T) {
 		{join(begin(2), method, method), repeated},
 		{join(begin(1), appendStringValue(appendText(nil, "path"), "/")), unknownName},
 		{join(begin(1), appendInt32Value(appendText(nil, "src"), 1)), badSource},
+		{join(begin(1), appendStringValue(appendText(nil, "src"), "a.example")), badSource},
+		{join(begin(1), appendStringValue(appendText(nil, "src"), "@")), badSource},
+		{join(begin(1), appendStringValue(appendText(nil, "src"), "")), badSource},
 	} {
 		if got := p.notify(c.payload); got != "problem="+c.want {
 			t.Errorf("%q: %s, want %s", c.payload, got, c.want)
