@@ -102,7 +102,8 @@ func (s *Store) runBatch(ctx context.Context, rs []sluice.Request) (*batch, erro
 	}
 	set, calendars := uint(0), false
 	for i := range rs {
-		b.limits[i], b.requests[i] = s.limits.get(rs[i].Limit), algoRequest(&rs[i])
+		b.limits[i] = s.limits.get(rs[i].Limit)
+		b.requests[i] = b.limits[i].request(&rs[i])
 		set |= 1 << b.limits[i].params.Kind
 		calendars = calendars || b.limits[i].calendar()
 		b.address(s, i)
@@ -185,7 +186,7 @@ func (b *batch) plain() bool {
 	}
 	for i := range b.rs {
 		r := &b.rs[i]
-		if r.Cost == 0 || r.Floor != 0 || r.MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
+		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
 			return false
 		}
 	}

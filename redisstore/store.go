@@ -122,7 +122,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, 
 		return out[0], err
 	}
 	l := s.limits.get(r.Limit)
-	q := algoRequest(&r)
+	q := l.request(&r)
 	words := [5]string{s.stateKey(l, r.Key), l.blob, requestText(&q, s.bounds(l))}
 	keys, args := words[:1:1], words[1:3]
 	if r.Peek {
@@ -187,11 +187,13 @@ func outside(err error) (now int64, ok bool) {
 	return now, err == nil
 }
 
-// algoRequest returns a request for its algorithm, in numbers that scripts compute
-// exactly.
-func algoRequest(r *sluice.Request) algo.Request {
+// request returns a request for the limit's algorithm, in numbers that scripts compute exactly.
+func (l *limit) request(r *sluice.Request) algo.Request {
 	q := translate.Request(r)
 	q.MaxWait = min(q.MaxWait, exact-1)
+	if q.MaxWait < 0 && l.params.Kind != algo.KindLeaky && l.params.Kind != algo.KindConcurrency {
+		q.MaxWait = 0 // limits without a queue offer no delay, so that the request is plain
+	}
 	return q
 }
 

@@ -1,11 +1,14 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -83,5 +86,45 @@ func TestBatchIsBounded(t *testing.T) {
 	var problem *sluice.RequestError
 	if err := store(t, Options{}).DecideAll(t.Context(), rs, make([]sluice.Decision, len(rs))); !errors.As(err, &problem) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// argsClient keeps the arguments of the last call, which it refuses.
+type argsClient struct {
+	fakeClient
+	args []string
+}
+
+func (c *argsClient) EvalSHA(_ context.Context, _ string, _, args []string) (string, error) {
+	c.args = slices.Clone(args)
+	return "", errors.New("no reply")
+}
+
+// TestNoWaitIsPlain checks that a request that refuses delays is sent as one that accepts the limit's own, if the limit
+// has none: policies make such requests, and the fast heads of scripts decide them.
+func TestNoWaitIsPlain(t *testing.T) {
+	c := &argsClient{}
+	s, err := New(c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := func(l *sluice.Limit, n int, wait time.Duration) []string {
+		rs := make([]sluice.Request, n)
+		for i := range rs {
+			rs[i] = request(l)
+			rs[i].Key, rs[i].MaxWait = sluice.StringKey(string(rune('a'+i))), wait
+		}
+		if err := s.DecideAll(t.Context(), rs, make([]sluice.Decision, n)); err == nil {
+			t.Fatal("the client has replied")
+		}
+		return c.args
+	}
+	for _, l := range samples() {
+		queued := l.Name() == "leaky" || l.Name() == "leases"
+		for _, n := range []int{1, 3} {
+			if got := slices.Equal(sent(l, n, sluice.NoWait), sent(l, n, 0)); got == queued {
+				t.Errorf("%d requests of %s: equal arguments is %v", n, l.Name(), got)
+			}
+		}
 	}
 }
