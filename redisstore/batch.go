@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
@@ -79,6 +78,8 @@ func batchFiles(set uint) []string {
 	switch {
 	case set == 1<<algo.KindBucket:
 		files = append(files, "batch_buckets")
+	case set == 1<<algo.KindFixedWindow:
+		files = append(files, "batch_windows")
 	case set&^quickKinds == 0:
 		files = append(files, "batch_quick")
 	}
@@ -195,21 +196,40 @@ func (b *batch) plain() bool {
 
 // quickArgs returns the requests as batch_quick.lua or batch_buckets.lua reads them.
 func (b *batch) quickArgs(set uint) string {
+	if set == 1<<algo.KindFixedWindow {
+		return b.windowArgs()
+	}
 	text := make([]byte, 0, 32*len(b.rs))
 	for i, l := range b.limits {
 		// The kind and up to three more numbers.
-		in, n := reader{rest: l.blob}, [4]int64{}
-		for j := range min(l.count, len(n)) {
-			n[j] = in.int()
-		}
-		words := n[:]
+		words := l.words()
+		from := 0
 		if set == 1<<algo.KindBucket {
-			words = n[1:]
+			from = 1
 		}
-		for _, n := range words {
+		for _, n := range words[from:] {
 			text = appendInt(text, n)
 		}
 		text = appendText(appendInt(text, min(b.requests[i].Cost, tooMany)), l.blob)
+	}
+	return string(text)
+}
+
+// windowArgs returns the requests as batch_windows.lua reads them. Requests in a row are one item if they have one limit
+// and one cost.
+func (b *batch) windowArgs() string {
+	text := append(make([]byte, 0, 64), 0xc2) // false
+	for i := 0; i < len(b.rs); {
+		l, cost, first := b.limits[i], b.requests[i].Cost, i
+		for i++; i < len(b.rs) && b.limits[i] == l && b.requests[i].Cost == cost; {
+			i++
+		}
+		text = appendInt(text, int64(i-first))
+		words := l.words()
+		for _, n := range words[1:] {
+			text = appendInt(text, n)
+		}
+		text = appendText(appendInt(text, min(cost, tooMany)), l.blob)
 	}
 	return string(text)
 }
@@ -257,7 +277,7 @@ func quickWords(k algo.Kind) int {
 // read reads the reply.
 func (b *batch) read(reply string) error {
 	b.views = make([]view, len(b.rs))
-	if strings.HasPrefix(reply, chargedReply) {
+	if isCharged(reply) {
 		return b.readCharged(reply)
 	}
 	in := reader{rest: reply}
@@ -286,7 +306,7 @@ func (b *batch) read(reply string) error {
 	return in.err
 }
 
-// readCharged reads a reply of batch_buckets.lua about a batch that passes: the states after it.
+// readCharged reads a reply of batch_buckets.lua or batch_windows.lua about a batch that passes: the states after it.
 func (b *batch) readCharged(reply string) error {
 	in := reader{rest: reply}
 	b.all = true

@@ -45,9 +45,18 @@ func (ls *limits) get(l *sluice.Limit) *limit {
 	return known
 }
 
+// words returns the kind of a limit, and up to three more numbers.
+func (l *limit) words() (n [4]int64) {
+	in := reader{rest: l.blob}
+	for i := range min(l.count, len(n)) {
+		n[i] = in.int()
+	}
+	return n
+}
+
 // replied computes the decision about a single request from the reply.
 func (l *limit) replied(reply string, q *algo.Request, peek bool) (sluice.Decision, error) {
-	if strings.HasPrefix(reply, chargedReply) {
+	if isCharged(reply) {
 		return l.charged(reply, q)
 	}
 	in := reader{rest: reply}
@@ -88,43 +97,67 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	return translate.Decision(l.params, &result), nil
 }
 
-// chargedReply begins a reply of bucket_quick.lua or batch_buckets.lua about requests that pass: the
-// kind of a state, and the first byte of its time. Other replies begin with the server's time.
-const chargedReply = "\x01\xcf"
+// isCharged reports whether a reply is about requests that pass, and has the states after them. Such a reply
+// begins with the kind of a state, and the first byte of a time. Other replies begin with the server's time.
+func isCharged(reply string) bool {
+	return len(reply) > 1 && reply[1] == 0xcf && (reply[0] == byte(algo.KindBucket) || reply[0] == byte(algo.KindFixedWindow))
+}
 
-// before reads the state of a token bucket after a charge. It returns the time of the charge, and what
-// was missing before it at that time: whole units, and a fraction of a unit.
-func (l *limit) before(after *reader, cost int64) (at, units, fraction int64) {
-	if after.count() != int64(algo.KindBucket) {
+// before reads the text of a state after a charge. It returns the time of the charge, and the state before it as
+// of that time. A token bucket has the time of the charge, and what is missing: whole units, and a fraction of a
+// unit. A fixed window has its end, the units, and the time of the charge.
+func (l *limit) before(after *reader, cost int64) (state [3]int64, now int64) {
+	if after.count() != int64(l.params.Kind) {
 		after.fail()
 	}
-	at, units, fraction = after.count(), after.count(), after.count()
-	if units < cost || after.next(len(l.blob)) != l.blob {
-		after.fail()
-		return 0, 0, 0
+	for i := range state {
+		state[i] = after.count()
 	}
-	return at, units - cost, fraction
+	state[1] -= cost
+	if state[1] < 0 || after.next(len(l.blob)) != l.blob {
+		after.fail()
+		return [3]int64{}, 0
+	}
+	if l.params.Kind == algo.KindFixedWindow {
+		return state, state[2]
+	}
+	return state, state[0]
 }
 
 // uncharged returns the view of the state before a charge, and the time of the charge.
 func (l *limit) uncharged(after *reader, cost int64) (view string, now int64) {
-	now, units, fraction := l.before(after, cost)
+	state, now := l.before(after, cost)
 	var room [64]byte // most fit
-	text := appendInt(appendInt(room[:0], int64(algo.KindBucket)), now)
-	return string(append(appendInt(appendInt(text, units), fraction), l.blob...)), now
+	text := appendInt(room[:0], int64(l.params.Kind))
+	for _, n := range state {
+		text = appendInt(text, n)
+	}
+	return string(append(text, l.blob...)), now
 }
 
 // charged is decision for a reply with the state after the charge.
 func (l *limit) charged(reply string, q *algo.Request) (sluice.Decision, error) {
 	in := reader{rest: reply}
-	at, units, fraction := l.before(&in, q.Cost)
-	missing, ok := joined(units, fraction, l.params.Bucket.Pace)
-	if in.err != nil || in.more() || !ok {
-		return sluice.Decision{}, errReply
+	before, now := l.before(&in, q.Cost)
+	var state algo.State
+	if l.params.Kind == algo.KindFixedWindow {
+		state = l.params.Fixed.Restore(before[0], uint64(before[1]), now)
+	} else {
+		missing, ok := joined(before[1], before[2], l.params.Bucket.Pace)
+		if !ok {
+			in.fail()
+		}
+		state = l.params.Bucket.Restore(now, missing, false)
 	}
-	q.Now = at
+	if in.more() {
+		in.fail()
+	}
+	if in.err != nil {
+		return sluice.Decision{}, in.err
+	}
+	q.Now = now
 	var result algo.Result
-	l.params.DecideState(l.params.Bucket.Restore(at, missing, false), q, &result)
+	l.params.DecideState(state, q, &result)
 	if !result.Allowed {
 		return sluice.Decision{}, errDisagree
 	}

@@ -31,7 +31,7 @@ func TestWindowsExpireWhenFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := sluice.Request{Limit: sluice.MustLimit("", a), Key: sluice.StringKey("k"), Cost: 1}
-		for _, floor := range []int64{0, 1} { // the shortest script decides the first
+		for _, floor := range []int64{0, 0, 1, 0} { // the shortest scripts decide all but the third
 			r.Floor = floor
 			wantExpiry(t, server, prefix, func() int64 {
 				d, err := s.Decide(t.Context(), r)
@@ -51,6 +51,20 @@ func TestWindowsExpireWhenFresh(t *testing.T) {
 			}
 			return d.Receipt.At + d.ResetAfter.Microseconds()
 		})
+		if s, err = redisstore.New(client, redisstore.Options{Prefix: prefix + "-batch"}); err != nil {
+			t.Fatal(err)
+		}
+		rs, ds := []sluice.Request{r, r}, make([]sluice.Decision, 2)
+		rs[1].Key = sluice.StringKey("l")
+		for _, floor := range []int64{0, 0, 1, 0} {
+			rs[0].Floor, rs[1].Floor = floor, floor
+			wantExpiry(t, server, prefix+"-batch", func() int64 {
+				if err := s.DecideAll(t.Context(), rs, ds); err != nil || !ds[0].Allowed {
+					t.Fatalf("%v: %+v, %v", a, ds, err)
+				}
+				return ds[0].Receipt.At + ds[0].ResetAfter.Microseconds()
+			})
+		}
 	}
 }
 

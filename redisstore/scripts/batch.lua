@@ -2,7 +2,7 @@
 -- bans, each once. ARGV[1]: a list for each request. It has the limit's numbers, the request, and
 -- flags (1 peek, 2 shadow, and 4 times the overdraft). Then come the indexes of its state's key and of its ban's key (0 for
 -- none), and the ban's terms. A batch of plain requests has no lists but a few values for each key:
--- the last two are the cost and the limit's numbers. See batch_quick.lua. If a limit has an
+-- the last two are the cost and the limit's numbers. See batch_quick.lua, and batch_windows.lua for fixed windows. If a limit has an
 -- overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
 -- lengths of the first ban and of later ones. Replies with the server's time, and whether all
 -- pass. For each request it also replies with the view that the request was decided upon, and the
@@ -146,6 +146,16 @@ end
 local list = { cmsgpack.unpack(ARGV[2] or ARGV[1]) }
 if type(list[1]) == 'table' then
   list = list[1]
+elseif list[1] == false then -- of batch_windows.lua
+  local groups = list
+  list = {}
+  for j = 2, #groups, 6 do
+    local numbers = { cmsgpack.unpack(groups[j + 5]) }
+    for _ = 1, groups[j] do
+      local i = #list + 1
+      list[i] = { numbers, { groups[j + 4], 0, 0, '' }, 0, i, 0 }
+    end
+  end
 else
   local values, width = list, #list / #KEYS
   list = {}
