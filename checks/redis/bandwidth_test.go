@@ -15,6 +15,7 @@ import (
 	"github.com/sluicehq/sluice/bandwidth"
 	"github.com/sluicehq/sluice/checks/adapters"
 	"github.com/sluicehq/sluice/checks/redistest"
+	"github.com/sluicehq/sluice/internal/runqueue"
 	"github.com/sluicehq/sluice/redisstore"
 )
 
@@ -33,18 +34,28 @@ func TestBandwidth(t *testing.T) {
 	}
 	for _, rate := range []int64{1_000_000, 100_000_000, 1_000_000_000} {
 		t.Run(strconv.FormatInt(rate, 10), func(t *testing.T) {
-			// What else the machine does holds up both alike.
+			// What else the machine does holds up both alike. If no try succeeds, they may get less by the part of the time in
+			// which the process waited for a processor.
 			var seen []string
+			disturbed := false
 			for try := range 5 {
-				sum, apart, calls := shareBandwidth(t, server, stores, rate, sluice.StringKey(fmt.Sprint(try)), span)
-				seen = append(seen, fmt.Sprintf("%.2f %%, %.2f %% apart", 100*sum, 100*apart))
+				var sum, apart, calls float64
+				starved := runqueue.Starved(func() {
+					sum, apart, calls = shareBandwidth(t, server, stores, rate, sluice.StringKey(fmt.Sprint(try)), span)
+				})
+				seen = append(seen, fmt.Sprintf("%.2f %%, %.2f %% apart, starved %.2f %%", 100*sum, 100*apart, 100*starved))
 				if most := 2 * (float64(span/bandwidth.ChunkTime) + 20); calls > most {
 					t.Errorf("the server was called %.0f times, more than %.0f", calls, most)
 				}
+				disturbed = disturbed || sum <= 1.02 && sum >= runqueue.Least(0.02, starved) && apart <= 1-runqueue.Least(0.04, starved)
 				if math.Abs(sum-1) <= 0.02 && apart <= 0.04 {
 					t.Log(seen)
 					return
 				}
+			}
+			if disturbed {
+				t.Logf("the machine was too busy for the rate: %v", seen)
+				return
 			}
 			t.Errorf("not within 2 %% of the rate: %v", seen)
 		})

@@ -62,15 +62,16 @@ var house = []room{
 	{domain, []string{"algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
+	{"internal/runqueue", nil, nil, "runqueue reads what the system counts, for tests"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a sluice.Grantor"},
 	{"guard", join(aStore, []string{"internal/retry"}), moduleOne, "guard works over any store; take a sluice.Store"},
 	{"storetest", belowPolicy, moduleOne, "the contract uses the domain's types only; take a factory of stores"},
-	{"bandwidth", []string{domain}, moduleOne, "bandwidth paces bytes through a sluice.Store; it has no rules"},
+	{"bandwidth", []string{domain}, join(moduleOne, []string{"internal/runqueue"}), "bandwidth paces bytes through a sluice.Store; it has no rules"},
 	{"policy", belowPolicy, moduleOne, "policy decides through a sluice.Store; matchers and protocols are interfaces here"},
 	{"gate", []string{"internal/retry", "bandwidth", "policy", domain, "algo"}, moduleOne, "gate carries verdicts out; protocols belong to the edges"},
-	{"httplimit", []string{"gate", "bandwidth", "policy", "memory", domain}, moduleOne, "httplimit translates to policy and gate; take a sluice.Store"},
+	{"httplimit", []string{"gate", "bandwidth", "policy", "memory", domain}, join(moduleOne, []string{"internal/runqueue"}), "httplimit translates to policy and gate; take a sluice.Store"},
 	{"examples", moduleOne, nil, "an example uses the library only"},
 
 	// Modules over the library.
@@ -90,10 +91,10 @@ var house = []room{
 	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{anEdge, join(belowEdge, []string{inWords, streams, reported}), join(moduleOne, []string{"policyfile", edgetest}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{anEdge, join(belowEdge, []string{inWords, streams, reported}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
-	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest}), nil, "checks works on public packages"},
+	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},
 }
 
 // storeRemedy replaces a row's remedy where code imports a store.
