@@ -1,11 +1,12 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/sluicehq/sluice/server/internal/proxy"
 )
 
 // net/http decodes a request with Transfer-Encoding and Content-Length by the former, drops the latter, and
@@ -28,14 +29,11 @@ func (l framedListener) Accept() (net.Conn, error) {
 // framedConn is a connection over HTTP/1 that counts lines that begin as a Content-Length header does.
 type framedConn struct {
 	net.Conn
-	matched int // how many bytes of lengthLine were the last that arrived
-	// lengths are the lines so far, less the headers of requests that the handler has seen. Lines in
-	// bodies count too: then a connection ends that need not.
-	lengths atomic.Int64
+	scanned proxy.LengthCount
+	// arrived is the number of these lines so far. Lines in bodies count too: then a connection ends that need not.
+	arrived atomic.Int64
+	handled atomic.Int64 // how many of them were headers of requests that have reached the handler
 }
-
-// lengthLine is the beginning of the line, in lower case.
-const lengthLine = "\ncontent-length"
 
 // headRead is the size of the buffer through which net/http reads heads. Larger reads are of bodies only.
 const headRead = 4 << 10
@@ -44,38 +42,13 @@ const headRead = 4 << 10
 func (c *framedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if len(p) > headRead {
-		c.matched = 0
+		c.scanned.Skip()
 		return n, err
 	}
-	c.scan(p[:n])
-	return n, err
-}
-
-// scan counts the lines in what has arrived.
-func (c *framedConn) scan(p []byte) {
-	for len(p) > 0 {
-		if c.matched == 0 {
-			i := bytes.IndexByte(p, '\n')
-			if i < 0 {
-				return
-			}
-			c.matched, p = 1, p[i+1:]
-			continue
-		}
-		b := p[0]
-		if 'A' <= b && b <= 'Z' {
-			b |= 0x20
-		}
-		if b != lengthLine[c.matched] {
-			c.matched = 0 // and the byte may be a line end
-			continue
-		}
-		p = p[1:]
-		if c.matched++; c.matched == len(lengthLine) {
-			c.matched = 0
-			c.lengths.Add(1)
-		}
+	if lines := int64(c.scanned.Scan(p[:n])); lines != c.arrived.Load() {
+		c.arrived.Store(lines)
 	}
+	return n, err
 }
 
 // CloseWrite ends what is sent, so that a client reads the last answer before the connection closes.
@@ -105,12 +78,12 @@ func framed(next http.Handler) http.Handler {
 		switch {
 		case r.ProtoMajor != 1:
 		case len(r.TransferEncoding) > 0:
-			if c, ok := r.Context().Value(connKey{}).(*framedConn); !ok || c.lengths.Load() > 0 {
+			if c, ok := r.Context().Value(connKey{}).(*framedConn); !ok || c.arrived.Load() > c.handled.Load() {
 				w.Header().Set("Connection", "close")
 			}
 		case r.ContentLength > 0 || r.Header["Content-Length"] != nil:
 			if c, ok := r.Context().Value(connKey{}).(*framedConn); ok {
-				c.lengths.Add(-1)
+				c.handled.Add(1)
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -25,13 +24,13 @@ type directConn struct {
 	// These belong to the request that the connection carries.
 	ctx      context.Context //nolint:containedctx // of the request
 	in       *bufio.Reader
-	heading  bool      // the final head of the answer has not arrived
-	answerBy time.Time // by then it must have arrived; zero for no bound
-	left     int64     // how many bytes of a head are accepted
-	got      bool      // something of the answer has arrived
-	scans    bool      // lengths counts what arrives
-	lengths  lineCount // lines of the head that look like a Content-Length
-	failed   error     // why reads ended: the parsers of package http may report something else
+	heading  bool        // the final head of the answer has not arrived
+	answerBy time.Time   // by then it must have arrived; zero for no bound
+	left     int64       // how many bytes of a head are accepted
+	got      bool        // something of the answer has arrived
+	scans    bool        // lengths counts what arrives
+	lengths  LengthCount // lines of the head that look like a Content-Length
+	failed   error       // why reads ended: the parsers of package http may report something else
 	stop     func() bool
 
 	sending struct {
@@ -203,7 +202,7 @@ func (d *directConn) Read(p []byte) (int, error) {
 			if d.heading {
 				d.left -= int64(n)
 				if d.scans {
-					d.lengths.scan(p[:n])
+					d.lengths.Scan(p[:n])
 				}
 			}
 		}
@@ -228,8 +227,8 @@ func (d *directConn) awaitAnswer() error {
 // answer reads the answer up to its body. Interim answers go to a receiver.
 func (d *directConn) answer(r *http.Request, to interims) (*http.Response, error) {
 	arrived, _ := d.in.Peek(d.in.Buffered()) // it is there
-	d.scans, d.lengths = true, lineCount{}
-	d.lengths.scan(arrived)
+	d.scans, d.lengths = true, LengthCount{}
+	d.lengths.Scan(arrived)
 	for {
 		res, err := http.ReadResponse(d.in, r)
 		if err != nil {
@@ -284,39 +283,4 @@ func (d *directConn) release() (clean bool) {
 	d.ctx = nil
 	d.conn.release()
 	return clean
-}
-
-// lineCount counts the lines that begin as a Content-Length header does.
-type lineCount struct {
-	n       int
-	matched int // how many bytes of lengthLine came last
-}
-
-// lengthLine is the beginning of such a line, in lower case.
-const lengthLine = "\ncontent-length"
-
-// scan counts the lines in what has arrived.
-func (c *lineCount) scan(p []byte) {
-	for len(p) > 0 {
-		if c.matched == 0 {
-			i := bytes.IndexByte(p, '\n')
-			if i < 0 {
-				return
-			}
-			c.matched, p = 1, p[i+1:]
-			continue
-		}
-		b := p[0]
-		if 'A' <= b && b <= 'Z' {
-			b |= 0x20
-		}
-		if b != lengthLine[c.matched] {
-			c.matched = 0 // and the byte may be a line end
-			continue
-		}
-		p = p[1:]
-		if c.matched++; c.matched == len(lengthLine) {
-			c.n, c.matched = c.n+1, 0
-		}
-	}
 }
