@@ -39,7 +39,7 @@ func (w *world) traefik() {
 var behindABalancer = strings.NewReplacer(
 	"trustForwardHeader: false", "trustForwardHeader: true",
 	"address: 127.0.0.1:8000", "address: 127.0.0.1:8000\n    forwardedHeaders: {trustedIPs: [127.0.0.9]}",
-	"trusted_proxies: [127.0.0.1]", "trusted_proxies: [127.0.0.1, 127.0.0.9]",
+	"trusted_proxies: [127.0.0.1, unix]", "trusted_proxies: [127.0.0.1, 127.0.0.9]",
 )
 
 // A load balancer before Traefik reports the address of the client, and nothing else. Other peers report nothing.

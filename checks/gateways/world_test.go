@@ -32,11 +32,12 @@ type gateway struct {
 	start func(w *world)
 	// without is the status of requests while sluice does not answer.
 	without int
+	socket  bool // sluice is at a Unix socket
 }
 
 // gateways are the gateways with their files.
 var gateways = []gateway{
-	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }, without: http.StatusOK},
+	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }, without: http.StatusOK, socket: true},
 	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }, without: http.StatusOK},
 	{name: "Caddy", start: (*world).caddy, without: http.StatusBadGateway},
 	{name: "Traefik", start: (*world).traefik, without: http.StatusInternalServerError},
@@ -49,7 +50,7 @@ type world struct {
 	dir     string
 	at      func(string) string // replaces the ports of the files
 	gateway string              // its address
-	auth    string              // the address of sluice
+	auth    string              // the address of sluice, unless it is at a Unix socket
 	sluice  *process.Process
 	service *service
 }
@@ -79,7 +80,13 @@ func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "3000", service)
+	short, err := os.MkdirTemp("", "s") // the path of a socket has a bound
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) }) // the system clears what is left
+	socket := "unix:" + filepath.Join(short, "auth.sock")
+	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "3000", service, "unix:/run/sluice/auth.sock", socket)
 	w.at = func(text string) string {
 		if change != nil {
 			text = change(text)
@@ -87,7 +94,11 @@ func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 		return replace.Replace(text)
 	}
 	w.gateway, w.auth = "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[0]
-	w.sluice = w.begin(w.auth, process.Program(), "serve", w.file("sluice.yaml", nil))
+	arguments := []string{"serve", w.file("sluice.yaml", nil)}
+	if g.socket {
+		arguments = append(arguments, "--listen-auth", socket)
+	}
+	w.sluice = w.begin("127.0.0.1:"+ports[2], process.Program(), arguments...) // its admin listener is the last one
 	g.start(w)
 	return w
 }

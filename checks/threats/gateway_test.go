@@ -22,20 +22,22 @@ const traefikEnv = "SLUICE_TRAEFIK"
 type behind struct {
 	service, gateway string
 	change           func(text string) string // of the gateway's file
+	// socket is the gateway's spelling of a Unix socket, without its path; empty for TCP.
+	socket string
 }
 
 // behindGateways are services behind gateways that let sluice decide, by the files of the examples. Each has
 // another service, so that records without a tag are known by their service.
 var behindGateways = []behind{
-	{"node", "nginx.conf", nil},
+	{"node", "nginx.conf", nil, "unix:"},
 	// nginx drops such headers by default, and some operators let them pass.
 	{"flask", "nginx.conf", func(text string) string {
 		return strings.Replace(text, "http {\n", "http {\n    underscores_in_headers on;\n    ignore_invalid_headers off;\n    merge_slashes off;\n", 1)
-	}},
-	{"wsgi", "nginx-lua.conf", nil},
-	{"go", "Caddyfile", nil},
+	}, "unix:"},
+	{"wsgi", "nginx-lua.conf", nil, ""},
+	{"go", "Caddyfile", nil, "unix/"},
 	// A busy machine answers later than the file lets HAProxy wait.
-	{"python", "haproxy.cfg", strings.NewReplacer("timeout processing 100ms", "timeout processing 10s", "timeout hello 100ms", "timeout hello 5s", "timeout connect 100ms", "timeout connect 5s").Replace},
+	{"python", "haproxy.cfg", strings.NewReplacer("timeout processing 100ms", "timeout processing 10s", "timeout hello 100ms", "timeout hello 5s", "timeout connect 100ms", "timeout connect 5s").Replace, "unix@"},
 }
 
 // theGateways starts the gateways when a test needs them.
@@ -78,7 +80,13 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 	if err != nil {
 		return err
 	}
-	replace := strings.NewReplacer("8000", ports[0], "8082", ports[1], "8084", ports[1], "3000", service,
+	address, trusted := "127.0.0.1:"+ports[1], "127.0.0.1"
+	decides := address
+	if g.socket != "" {
+		path := filepath.Join(dir, "s")
+		address, trusted, decides = "unix:"+path, "unix", g.socket+path
+	}
+	replace := strings.NewReplacer("unix:/run/sluice/auth.sock", decides, "127.0.0.1:8082", decides, "127.0.0.1:8084", decides, "8000", ports[0], "8082", ports[1], "8084", ports[1], "3000", service,
 		"filename: traefik.yml", "filename: "+filepath.Join(dir, "traefik.yml")+"\nglobal: {checkNewVersion: false}")
 	folder, listener := "gateways", "auth"
 	if g.gateway == "haproxy.cfg" {
@@ -105,7 +113,7 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 		return put(name, strings.Replace(changed, "http {\n", "http {\n"+own, 1))
 	}
 	config, err := put("sluice.yaml", strings.Replace(configuration("off", s.addr),
-		"admin: off}\nupstream: 'http://"+s.addr+"'\n", "admin: off, "+listener+": '127.0.0.1:"+ports[1]+"'}\ntrusted_proxies: 127.0.0.1\n", 1))
+		"admin: off}\nupstream: 'http://"+s.addr+"'\n", "admin: off, "+listener+": '"+address+"'}\ntrusted_proxies: "+trusted+"\n", 1))
 	if err != nil {
 		return err
 	}

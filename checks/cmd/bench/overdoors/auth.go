@@ -14,6 +14,9 @@ import (
 
 const authDoor = "auth"
 
+// socketServer is a sluice at a Unix socket, for the gateway whose example has one.
+const socketServer = "auth at a socket"
+
 // The rows of forward-auth.
 const (
 	bareGet    = "bare handler, GET"
@@ -54,7 +57,7 @@ func authRows(traefik bool) []row {
 		{door: authDoor, name: nginxAlone, server: nginxAlone, units: 1, floor: true, connect: plain},
 		{door: authDoor, name: nginxLimit, server: nginxLimit, without: nginxAlone, units: 1, connect: plain},
 		{door: authDoor, name: nginxBare, server: nginxBare, behind: []string{bareAuth}, without: nginxAlone, units: 1, floor: true, connect: plain},
-		{door: authDoor, name: nginxAuth, server: nginxAuth, behind: []string{authServer}, without: nginxAlone, units: 1, connect: plain},
+		{door: authDoor, name: nginxAuth, server: nginxAuth, behind: []string{socketServer}, without: nginxAlone, units: 1, connect: plain},
 		{door: authDoor, name: nginxLua, server: nginxLua, behind: []string{authServer}, without: nginxAlone, units: 1, connect: plain},
 		{door: authDoor, name: caddyAlone, server: caddyAlone, units: 1, floor: true, connect: plain},
 		{door: authDoor, name: caddyAuth, server: caddyAuth, behind: []string{authServer}, without: caddyAlone, units: 1, connect: plain},
@@ -102,7 +105,14 @@ func (b *bench) nginx(name, address string) ([]string, error) {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		own += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
 	}
-	pairs := []string{"8000", port, "8082", auth, "127.0.0.1:3000", b.servers[bareServer].Address, "http {\n", own, "keepalive 64;", "keepalive 64; " + forever}
+	const socket = "unix:/run/sluice/auth.sock"
+	behindIt := "127.0.0.1:" + auth
+	if name == nginxAuth {
+		if behindIt, err = b.atSocket(); err != nil {
+			return nil, err
+		}
+	}
+	pairs := []string{"8000", port, "8082", auth, socket, behindIt, "127.0.0.1:3000", b.servers[bareServer].Address, "http {\n", own, "keepalive 64;", "keepalive 64; " + forever}
 	file := "nginx.conf"
 	switch name {
 	case nginxAlone:
@@ -127,6 +137,20 @@ func (b *bench) nginx(name, address string) ([]string, error) {
 	return []string{
 		program, "-p", dir, "-c", path, "-e", "stderr", "-g", "daemon off; master_process off; error_log stderr crit; pid " + filepath.Join(dir, "pid") + ";",
 	}, err
+}
+
+// atSocket starts a sluice at a Unix socket, and returns the address of the socket. The admin listener, which opens later, shows
+// that it listens.
+func (b *bench) atSocket() (string, error) {
+	socket := "unix:" + filepath.Join(b.work, "auth.sock")
+	return socket, b.launch(socketServer, func(address string) ([]string, error) {
+		text := strings.NewReplacer(
+			`admin: "off", LISTENER: 'ADDRESS'`, "admin: '"+address+"', auth: '"+socket+"'",
+			"trusted_proxies: 127.0.0.1", "trusted_proxies: unix", "STORE", "", "RULE", requests,
+		).Replace(config)
+		path, err := put(b.work, "socket.yaml", text)
+		return []string{filepath.Join(b.work, "sluice"), "serve", path}, err
+	})
 }
 
 // caddy returns the command of a Caddy before the bare handler, with the file of examples/gateways.
