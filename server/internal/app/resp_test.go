@@ -45,6 +45,11 @@ func TestRedisClients(t *testing.T) {
 	if got := lines(t, c, in, "SLUICE.CHECK one 192.0.2.1\r\nSLUICE.CHECK one 192.0.2.1\r\n", 3); got != "*16 $7 allowed" {
 		t.Error(got)
 	}
+	for path, body := range map[string]string{"/v1/bans": `, "for_ms": 1000}`, "/v1/reset": "}"} {
+		if res, text := r.send(Admin, "POST", path, `{"rule": "(cl.throttle)", "key": ["user123"]`+body, "Content-Type", "application/json"); res.StatusCode != 400 {
+			t.Errorf("%s of a key of CL.THROTTLE is answered %d %s", path, res.StatusCode, text)
+		}
+	}
 	pressure := r.figure(`sluice_rule_pressure_ratio{rule="(cl.throttle)"}`)
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
