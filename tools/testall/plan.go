@@ -79,13 +79,17 @@ var lone = map[string][]string{
 	"redisstore":     {"TestKeysAreInjective"},
 }
 
-// timed are the tests of the other packages that measure rates of bytes or shares of limits, or make
-// thousands of calls a second with a deadline. They run at the end, one package at a time, without the race
-// detector.
+// timed are the tests of the other packages that measure shares of limits, or make thousands of calls a second with a
+// deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
+	"checks/faults": {"TestHungMaster", "TestHungMasterUnguarded"},
+	"checks/hybrid": {"TestFailoverAddsOneLimit", "TestFairness", "TestProcessesAreKilledAndStopped", "TestServerClocks", "TestSlotsMove"},
+}
+
+// paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.
+// They wait most of the time, so all packages run at once.
+var paced = map[string][]string{
 	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
-	"checks/faults":         {"TestHungMaster", "TestHungMasterUnguarded"},
-	"checks/hybrid":         {"TestFailoverAddsOneLimit", "TestFairness", "TestProcessesAreKilledAndStopped", "TestServerClocks", "TestSlotsMove"},
 	"checks/redis":          {"TestBandwidth"},
 	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
 	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
@@ -109,7 +113,8 @@ func plan(packages []string, picked bool) (chains [][]run, last []run) {
 	packages = inOrder(packages)
 	processors := runtime.GOMAXPROCS(0)
 	raced := run{name: "with the race detector", race: true, together: max(2, processors)}
-	alone := run{name: "without the race detector", together: max(1, processors/2)}
+	// Many tests wait for servers and for time, so more packages run than there are processors.
+	alone := run{name: "without the race detector", together: max(2, processors)}
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
 			alone.packages = append(alone.packages, p)
@@ -119,8 +124,11 @@ func plan(packages []string, picked bool) (chains [][]run, last []run) {
 	}
 	first := []run{raced}
 	if !picked {
-		first[0].flags = []string{"-skip", names(lone, timed)}
-		last = []run{{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1}}
+		first[0].flags = []string{"-skip", names(lone, timed, paced)}
+		last = []run{
+			{name: "paced tests", packages: in(packages, paced), flags: []string{"-run", names(paced)}, together: len(paced)},
+			{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1},
+		}
 		first = append(first, // the plain packages take longer
 			run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},
 			run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},

@@ -23,7 +23,8 @@ func TestPlan(t *testing.T) {
 			"without the race detector": {"algo", "memory"},
 			"lone tests":                {"."},
 			"crowded tests":             {"memory"},
-			"timed tests":               {"checks/faults", "bandwidth"},
+			"timed tests":               {"checks/faults"},
+			"paced tests":               {"bandwidth"},
 		}},
 		{all, true, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
@@ -81,7 +82,7 @@ func TestTablesNameTests(t *testing.T) {
 			t.Errorf("%s has no reason to run without the race detector", room)
 		}
 	}
-	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed} {
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "paced": paced} {
 		for room, tests := range table {
 			if _, found := plain[room]; found != (name == "crowded") {
 				t.Errorf("%s must not be in the table %s", room, name)
