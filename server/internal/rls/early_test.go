@@ -31,7 +31,7 @@ func TestEarly(t *testing.T) {
 			if x.leave {
 				leave()
 			}
-			time.Sleep(x.wait)
+			<-time.After(x.wait)
 			if err := e.Err(); (err != nil) != (x.leave || x.wait > 0) || err != nil && !errors.Is(err, x.want) {
 				t.Errorf("%s: without Done: %v", x.name, err)
 			}
