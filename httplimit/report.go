@@ -31,6 +31,10 @@ type Report struct {
 	// MethodOverride accepts headers by which services replace the method, such as
 	// X-HTTP-Method-Override. Default: requests with them are refused, because a gateway passes them on.
 	MethodOverride bool
+	// KeepsHeader means that the gateway cannot remove the headers that PassedHeaders returns. So requests
+	// with another spelling of a header that rules set, such as Sluice_Marked, are refused. The gateway must
+	// remove the headers of policy.Policy.ReservedHeaders by itself.
+	KeepsHeader bool
 }
 
 // Add adds a header, whose name may be in any case.
@@ -59,7 +63,7 @@ func (d *Decider) DecideReport(ctx context.Context, q *Report) (*http.Request, p
 		r.Header = http.Header{}
 	}
 	p := d.Policy()
-	others, err := q.check(r, p)
+	others, err := q.check(d, r, p)
 	if err != nil {
 		return r, refusal(err)
 	}
@@ -68,7 +72,7 @@ func (d *Decider) DecideReport(ctx context.Context, q *Report) (*http.Request, p
 
 // check fills in the rest of the request. It returns the lines of headers in other spellings, and a
 // *policy.AttributeError for a request that the service may read differently than rules do.
-func (q *Report) check(r *http.Request, p *policy.Policy) (others http.Header, err error) {
+func (q *Report) check(d *Decider, r *http.Request, p *policy.Policy) (others http.Header, err error) {
 	if q.Method == "" {
 		return nil, errNoMethod
 	}
@@ -84,7 +88,7 @@ func (q *Report) check(r *http.Request, p *policy.Policy) (others http.Header, e
 	if r.Method == http.MethodConnect {
 		return nil, errTunnel
 	}
-	if others, err = q.checkHeader(r.Header, p); err != nil {
+	if others, err = q.checkHeader(d, r, p); err != nil {
 		return nil, err
 	}
 	r.ContentLength, err = q.length(r.Header)

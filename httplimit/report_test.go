@@ -245,6 +245,32 @@ func TestPassedHeaders(t *testing.T) {
 	}
 }
 
+// A gateway that cannot remove headers would pass forged marks on in another spelling. A trusted hop may send any.
+func TestForgedSpellings(t *testing.T) {
+	ip, err := httplimit.NewClientIP(httplimit.ClientIPOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := int64(1e6)
+	d := ruled(t, storeAt(t, &clock), httplimit.PolicyOptions{ClientIP: ip, TrustMarks: ip.TrustsPeer}, policy.Rule{
+		Name: "slow", Limits: hourly(9), WhenLimited: policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Slow": "yes"}},
+	})
+	for line, refused := range map[string]bool{
+		"Sluice_Marked: x": true, "sluice.degraded: x": true, "x_slow: x": true, "X-SLOW: x": false, "Sluice-Marked: x": false, "X_Slower: x": false,
+	} {
+		for _, peer := range []string{"192.0.2.1", "10.0.0.1"} {
+			for _, keeps := range []bool{true, false} {
+				q := reported("/", line)
+				q.RemoteAddr, q.KeepsHeader = peer, keeps
+				_, v := d.DecideReport(t.Context(), q)
+				if want := refused && keeps && peer == "192.0.2.1"; (v.Refused != nil) != want {
+					t.Errorf("%s from %s, KeepsHeader %v: %s", line, peer, keeps, v.String())
+				}
+			}
+		}
+	}
+}
+
 // FuzzReport compares reports with requests of net/http: what both accept has the same key.
 func FuzzReport(f *testing.F) {
 	for _, target := range []string{"/", "/a%2Fb<", "//x", "/a?b=c#d", "http://a.example/x", "*", "/é", "/%2e%2e/x", "/a;b"} {

@@ -3,6 +3,7 @@ package httplimit
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,7 @@ var (
 	errHeaderLine = &policy.AttributeError{Attribute: "header", Problem: "has a control character", Remedy: "send it without"}
 	errHosts      = &policy.AttributeError{Attribute: "header", Problem: "names another host than the request", Remedy: "send one Host"}
 	errOverride   = &policy.AttributeError{Attribute: "header", Problem: "replaces the method, path or host for some services", Remedy: "send the request without such headers"}
+	errForgedMark = &policy.AttributeError{Attribute: "header", Problem: "is another spelling of a header that only rules set", Remedy: "send the request without it"}
 	errUpgrade    = &policy.AttributeError{Attribute: "header", Problem: "requests a protocol in which requests would pass the rules", Remedy: "upgrade to websocket only"}
 	errNominated  = &policy.AttributeError{Attribute: "header", Problem: "is named in Connection, and rules read it", Remedy: "send Connection without it"}
 	errLength     = &policy.AttributeError{Attribute: "header", Problem: "has no clear length of the body", Remedy: "send one Content-Length, or Transfer-Encoding"}
@@ -141,7 +143,8 @@ func escapePath(path string) string {
 
 // checkHeader checks the header of a report, and removes its Host. It returns the lines of headers that
 // are another spelling of a header that rules read.
-func (q *Report) checkHeader(h http.Header, p *policy.Policy) (others http.Header, err error) {
+func (q *Report) checkHeader(d *Decider, r *http.Request, p *policy.Policy) (others http.Header, err error) {
+	h, own := r.Header, reserved(p.ReservedHeaders())
 	size := 0
 	for name, lines := range h {
 		if !isCanonical(name) {
@@ -160,6 +163,9 @@ func (q *Report) checkHeader(h http.Header, p *policy.Policy) (others http.Heade
 		}
 		if replaces := overrides(name); replaces && (!q.MethodOverride || !overridesMethod(name)) {
 			return nil, errOverride
+		}
+		if q.KeepsHeader && own.holds(name) && !slices.Contains(own, name) && d.Reserved(r) != nil {
+			return nil, errForgedMark
 		}
 		if p.IsAlias(name) {
 			if others == nil {

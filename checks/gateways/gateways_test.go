@@ -87,6 +87,18 @@ func TestMarks(t *testing.T) {
 		if len(got) != 11 {
 			w.Errorf("the service got %d requests", len(got))
 		}
+		// Some services do not distinguish these names from the names of marks.
+		for _, name := range []string{"Sluice_Marked", "sluice.marked", "SLUICE_DEGRADED"} {
+			w.send("127.0.0.3", "GET /search HTTP/1.1\n"+name+": forged")
+		}
+		got, _ = w.service.take()
+		for _, r := range got {
+			for name, lines := range r.Header {
+				if strings.HasPrefix(name, "Sluice") {
+					w.Errorf("the service got the forged mark %s: %s", name, lines)
+				}
+			}
+		}
 	})
 }
 

@@ -42,7 +42,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, errMethod)
 		return
 	}
-	var q httplimit.Report
+	q := httplimit.Report{KeepsHeader: true}
 	by, bad := describe(r, &q)
 	query := r.URL.RawQuery
 	if by == &forwarded && query == queryOf(q.Target) {

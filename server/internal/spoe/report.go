@@ -26,6 +26,7 @@ const (
 // readMessage makes a report of the request that a message describes. It copies what it needs of the payload. The problem is
 // empty for a message of use.
 func readMessage(payload []byte) (q httplimit.Report, problem string) {
+	q.KeepsHeader = true // the file removes headers by their names
 	d := decoder{rest: payload}
 	if len(payload) == 0 {
 		return q, noMessage
