@@ -90,6 +90,11 @@ func (d *documented) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+	if strings.EqualFold(r.Header.Get("Connection"), "Upgrade") {
+		r.Header["Connection"] = []string{"Upgrade"}
+	} else {
+		r.Header.Del("Connection")
+	}
 	for _, name := range d.removed {
 		r.Header.Del(name)
 	}

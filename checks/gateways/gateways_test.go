@@ -70,7 +70,7 @@ func TestMarks(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(w *world, _ gateway) {
 		for range 11 {
-			if a := w.send("127.0.0.2", "GET /search HTTP/1.1\nSluice-Marked: forged"); a.status != http.StatusOK {
+			if a := w.send("127.0.0.2", "GET /search HTTP/1.1\nSluice-Marked: forged\nSluice-Degraded: forged\nConnection: Sluice-Marked"); a.status != http.StatusOK {
 				w.Fatalf("%+v", a)
 			}
 		}
@@ -80,8 +80,8 @@ func TestMarks(t *testing.T) {
 			if i == 10 {
 				want = "search"
 			}
-			if mark := r.Header.Get("Sluice-Marked"); mark != want {
-				w.Errorf("request %d has the mark %q, want %q", i, mark, want)
+			if mark := r.Header.Get("Sluice-Marked"); mark != want || r.Header["Sluice-Degraded"] != nil {
+				w.Errorf("request %d has the mark %q, want %q: %v", i, mark, want, r.Header)
 			}
 		}
 		if len(got) != 11 {
