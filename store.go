@@ -23,8 +23,9 @@ type Store interface {
 	//
 	// A request with Peek takes nothing but can deny the batch. A request with Shadow is decided
 	// and charged on its own. If any decision other than a shadow's is a denial, only shadows were
-	// charged. The other allowed decisions are peeks then: Remaining is what could be taken. The
-	// denials are the same as without the batch. An error may be a *DenialError.
+	// charged. The other allowed decisions are peeks then: Remaining is what could be taken, and
+	// ResetAfter is of the state as it is. A denial counts the requests of the batch before it, and is
+	// otherwise the same as without the batch. An error may be a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, except the part on which later charges rely. After the
 	// moment at which the charge acts, Cancel gives back nothing. It releases a lease.

@@ -272,7 +272,7 @@ func TestClockSetBackMintsNothing(t *testing.T) {
 }
 
 // TestPeek: a peek decides as a decision does, changes nothing, and reports what could be taken
-// now.
+// now, and when the state as it is equals a fresh one.
 func TestPeek(t *testing.T) {
 	forAll(t, 40, func(t *testing.T, c *chooser, p algo.Params, q plan) {
 		m, now := newMachine(p), begin(c, q)
@@ -285,7 +285,8 @@ func TestPeek(t *testing.T) {
 			want := m.decide(a, false)
 			if want.Allowed && a.Cost > 0 {
 				none := algo.Request{Now: now, Floor: a.Floor, MaxWait: a.MaxWait}
-				want.Remaining = m.decide(none, false).Remaining
+				left := m.decide(none, false)
+				want.Remaining, want.ResetAfter = left.Remaining, left.ResetAfter
 			}
 			if got != want || m.state() != before {
 				t.Errorf("%s: %+v got %+v, want %+v; %s became %s", numbers(&p), a, got, want, before, m.state())

@@ -101,21 +101,17 @@ func (p *Params) Evaluate(s State, w []uint64, req *Request, res *Result) {
 	}
 }
 
-// Peek is Evaluate for a request that takes nothing: Remaining is what could be taken now, as if
-// the request had no cost.
+// Peek is Evaluate for a request that takes nothing: Remaining is what could be taken now, and
+// ResetAfter is of the state as it is, as if the request had no cost.
 func (p *Params) Peek(s State, w []uint64, req *Request, res *Result) {
 	p.Evaluate(s, w, req, res)
 	if !res.Allowed || req.Cost == 0 {
 		return
 	}
 	none := Request{Now: req.Now, Floor: req.Floor, MaxWait: req.MaxWait}
-	if p.Inline() {
-		var left Result
-		p.DecideState(s, &none, &left)
-		res.Remaining = left.Remaining
-	} else {
-		res.Remaining = p.DecideWords(w, none, false).Remaining
-	}
+	var left Result
+	p.Evaluate(s, w, &none, &left)
+	res.Remaining, res.ResetAfter = left.Remaining, left.ResetAfter
 }
 
 // FreshState reports whether a state of an inline kind equals a fresh one.

@@ -196,7 +196,12 @@ func (s *Store) decideAllExactly(ctx context.Context, rs []sluice.Request, out [
 		return err
 	}
 	for i := range of {
-		if e := of[i].entry; e != nil && of[i].hot && !out[i].Allowed {
+		e := of[i].entry
+		if e == nil || !of[i].hot || out[i].Allowed {
+			continue
+		}
+		// Together with earlier requests for the key, it may have been too much.
+		if !slices.ContainsFunc(of[:i], func(m member) bool { return m.entry == e }) {
 			e.learnDenial(&out[i], &rs[i], of[i].resets, s.clock.now().mono, s.random())
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/hybrid"
+	"github.com/sluicehq/sluice/internal/granttest"
 )
 
 // decideAll decides a batch and reports whether that called the bank.
@@ -220,6 +222,26 @@ func TestBatchesAreDenied(t *testing.T) {
 		out, called = s.decideAll(sluice.Request{Cost: 1}, sluice.Request{Key: full, Cost: 1, Shadow: true})
 		if called || !out[0].Allowed || out[1].Allowed || s.spentOf()-before != 3 {
 			t.Errorf("called %v, %+v, %d units", called, out, s.spentOf()-before)
+		}
+	})
+}
+
+// A denial for the sake of earlier requests of a batch is not kept: by itself, the request is allowed.
+func TestDenialsWithinABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := slow(1000, sluice.Hybrid{})
+		store := open(t, granttest.New(granttest.Options{Clock: func() int64 { return time.Now().UnixMicro() }}), hybrid.Options{Seed: 1})
+		for range 20 { // the key is hot
+			take(t, store, l, 1)
+			pass(ms)
+		}
+		r := sluice.Request{Limit: l, Key: key, Cost: 600}
+		out := make([]sluice.Decision, 2)
+		if err := store.DecideAll(context.Background(), []sluice.Request{r, r}, out); err != nil {
+			t.Fatal(err)
+		}
+		if d := take(t, store, l, 600); !out[0].Allowed || out[1].Allowed || !d.Allowed {
+			t.Errorf("%+v, then by itself: %+v", out, d)
 		}
 	})
 }

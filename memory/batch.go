@@ -73,6 +73,9 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 		allowed = allowed && out[i].Allowed
 	}
 	allowed = allowed && b.convert(rs, out)
+	if !allowed {
+		b.uncharge(rs, out)
+	}
 	for i := range rs {
 		if rs[i].Shadow || rs[i].Peek {
 			continue
@@ -247,6 +250,16 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 		c.charge(&o.req)
 	}
 	return c.peek(it.v, &it.req)
+}
+
+// uncharge decides the allowed requests of a denied batch again, as if no request before them had been charged.
+func (b *batch) uncharge(rs []sluice.Request, out []sluice.Decision) {
+	for i := range rs {
+		it, alone := &b.items[i], rs[i]
+		if alone.Peek = true; it.twice && !alone.Shadow && out[i].Allowed {
+			out[i] = it.mark(it.decide(&alone))
+		}
+	}
 }
 
 // denied counts a denial in the ban, and in states that count denials. If the request is denied

@@ -135,17 +135,17 @@ func (ms members) lock(o order) bool {
 	return true
 }
 
-func (ms members) at(place uint64) *member { return &ms[place%maxFastBatch] }
+func (ms members) at(word uint64) *member { return &ms[word%maxFastBatch] }
 
 func (ms members) unlock(o order) {
-	for _, place := range o {
-		m := ms.at(place)
+	for _, word := range o {
+		m := ms.at(word)
 		m.entry.unlock(m.tag)
 	}
 }
 
 // decide decides all requests and computes the next states. It reports whether all are allowed. If
-// not, each allowed decision becomes a peek: its Remaining is what could be taken now.
+// not, each allowed decision becomes a peek: Remaining and ResetAfter are of the state as it is.
 func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) bool {
 	allowed := true
 	for i := range ms {

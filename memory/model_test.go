@@ -170,8 +170,13 @@ func (m *model) decideLimit(r *sluice.Request, peek bool) sluice.Decision {
 			old.await(v.params, &req, &res)
 		}
 		if res.Allowed {
-			req.Cost = 0
-			res.Remaining = st.copy().decide(req).Remaining
+			req.Cost, req.Member = 0, 0
+			c := st.copy()
+			left := c.decide(req)
+			if old != nil {
+				old.await(v.params, &req, &left)
+			}
+			res.Remaining, res.ResetAfter = left.Remaining, left.ResetAfter
 		}
 		return translate.Decision(v.params, &res)
 	}
@@ -202,6 +207,12 @@ func (m *model) decideAll(rs []sluice.Request) []sluice.Decision {
 			r = rs[i]
 			r.Ban = nil
 			trial.decide(&r)
+		}
+	}
+	for i := range rs {
+		if r := rs[i]; !allowed && !r.Shadow && out[i].Allowed { // nothing was charged
+			r.Peek = true
+			out[i] = m.decide(&r)
 		}
 	}
 	for i := range rs {

@@ -95,7 +95,7 @@ func (c *replica) peek(v *version, req *algo.Request) sluice.Decision {
 	var res algo.Result
 	v.params.Peek(other.state, other.words, req, &res)
 	switch {
-	case res.Allowed && req.Cost > 0 || c.moves(v.params, req.Now):
+	case c.moves(v.params, req.Now):
 	case v.params.Inline():
 		v.params.AwaitState(c.params, c.state, req, &res)
 	default:

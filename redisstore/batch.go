@@ -327,7 +327,15 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 	for i := range b.rs {
 		r := &b.rs[i]
 		charged := (allowed || r.Shadow) && !r.Peek && (r.Cost > 0 || r.Shadow)
-		d, err := b.limits[i].decision(b.views[i].text, &b.requests[i], !charged)
+		if r.Ban != nil && charged {
+			terms := r.Ban.Terms()
+			charged = terms.Banned(b.views[i].ban, b.now) == 0
+		}
+		at := i
+		if b.all && !allowed && !r.Shadow {
+			at = b.first(i) // what the slot has charged is given back
+		}
+		d, err := b.limits[i].decision(b.views[at].text, &b.requests[i], !charged)
 		if err != nil {
 			return unknown(err)
 		}
@@ -347,6 +355,18 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 		return unknown(errDisagree)
 	}
 	return nil
+}
+
+// first returns the first request for the key of request i, which was decided upon the state before the batch. A
+// view without an origin is only for requests under the same numbers.
+func (b *batch) first(i int) int {
+	for j := range i {
+		if b.at[j].state == b.at[i].state && !b.rs[j].Shadow &&
+			(b.limits[j] == b.limits[i] || kinds[b.limits[i].params.Kind].origin.skip != nil) {
+			return j
+		}
+	}
+	return i
 }
 
 // lasts reports whether a batch may have made changes that cannot be given back. These are

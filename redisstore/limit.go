@@ -90,7 +90,7 @@ func (l *limit) decision(view string, q *algo.Request, peek bool) (sluice.Decisi
 	}
 	var result algo.Result
 	l.evaluate(state, words, q, peek, &result)
-	if in.awaits && (!result.Allowed || q.Cost == 0) {
+	if in.awaits && (peek || !result.Allowed || q.Cost == 0) {
 		l.params.Log.Awaited(q, &result, in.until, in.reset, uint64(in.left))
 	}
 	result.Over -= min(result.Over, held) // the escrow waits with the request, but is not in the state
@@ -199,7 +199,7 @@ func (l *limit) converted(view string, q *algo.Request, peek bool) (sluice.Decis
 	var result algo.Result
 	l.evaluate(state, words, q, peek, &result)
 	switch {
-	case result.Allowed && q.Cost > 0:
+	case !peek && result.Allowed && q.Cost > 0:
 	case p.Inline() && !p.MovesState(&from, old, q.Now):
 		p.AwaitState(&from, old, q, &result)
 	case !p.Inline() && !p.MovesWords(&from, oldWords, q.Now):

@@ -65,12 +65,22 @@ func batches(s *subject) {
 					continue
 				}
 				s.unmoved(before[i], r.Limit, r.Key, "a batch that was denied")
-				// A request that passes by itself gets the decision of a peek.
+				// A request that passes by itself gets the decision of a peek: nothing was charged.
 				if out[i].Allowed {
 					s.same(out[i], before[i][1], "request %d of a batch that was denied", i)
+					s.uncharged(out[i], before[i][0], "request %d of a batch that was denied", i)
 				}
 			}
 		})
+	}
+}
+
+// uncharged fails the test unless a decision of a denied batch is about the state as it is: none is a peek of no
+// units.
+func (s *subject) uncharged(d, none sluice.Decision, format string, args ...any) {
+	s.Helper()
+	if d.Remaining != none.Remaining || d.ResetAfter != none.ResetAfter {
+		s.Fatalf(format+" counts what was not charged:\n got %+v\nwant %+v", append(args, d, none)...)
 	}
 }
 
@@ -279,7 +289,7 @@ func batchLarge(s *subject) {
 }
 
 // batchRandom: a batch returns the decisions that another store makes about its requests one after
-// the other. A denied batch leaves everything unchanged.
+// the other. A denied batch leaves everything unchanged, and shows what is left as it is.
 func batchRandom(s *subject) {
 	twin := s.twin()
 	cs := only(notCountingDenied)
@@ -301,6 +311,10 @@ func batchRandom(s *subject) {
 		if !allowed {
 			for j, q := range rs {
 				s.unmoved(before[j], q.Limit, q.Key, "batch %d of %d, which was denied", i, len(rs))
+				if out[j].Allowed {
+					none := twin.decide(sluice.Request{Limit: q.Limit, Key: q.Key, Floor: q.Floor, Peek: true})
+					s.uncharged(out[j], none, "batch %d, request %d of %d, %v, cost %d,", i, j, len(rs), q.Limit, q.Cost)
+				}
 			}
 			continue
 		}

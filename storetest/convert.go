@@ -121,9 +121,10 @@ func convertRandom(s *subject) {
 				q := s.complete(sluice.Request{Limit: l, Key: key, Cost: r.Int64N(3)})
 				p := q
 				p.Peek = true
-				seen, left := s.decide(p), s.peek(l, key, 0).Remaining
+				seen, none := s.decide(p), s.peek(l, key, 0)
+				left := none.Remaining
 				got := s.decide(q)
-				s.foreseen(seen, got, seen.Remaining)
+				s.foreseen(seen, got, none)
 				if got.Allowed && seen.Remaining != left || left > l.Capacity() {
 					s.Fatalf("request %d of %d under %v: %d remain, and %d", i, q.Cost, l, seen.Remaining, left)
 				}

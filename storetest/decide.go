@@ -61,8 +61,10 @@ func peek(s *subject) {
 			s.same(again, seen, "request %d, a second peek", i)
 			s.unmoved(before, l, key, "request %d, a peek of %d over %d", i, q.Cost, q.Floor)
 			got := s.decide(q)
-			seen.Remaining, got.Remaining = 0, 0 // a peek has what could be taken, a decision what is left
-			s.same(seen, got, "request %d, a peek of %d over %d within %v", i, q.Cost, q.Floor, q.MaxWait)
+			none := before[0]
+			none.Remaining = got.Remaining // a peek has what could be taken, a decision what is left
+			seen.Remaining = got.Remaining
+			s.foreseen(seen, got, none)
 		}
 	})
 }

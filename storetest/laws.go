@@ -21,7 +21,7 @@ func laws(s *subject) {
 			seen := s.peek(l, key, cost)
 			s.unmoved(before, l, key, "request %d, a peek", i)
 			got := s.take(l, key, cost)
-			s.foreseen(seen, got, before[0].Remaining)
+			s.foreseen(seen, got, before[0])
 			switch {
 			case got.Allowed:
 				admitted = append(admitted, event{s.clock.Now(), cost})

@@ -236,7 +236,7 @@ func steps(s *subject) {
 				before := s.view(l, key)
 				got := s.take(l, key, st.cost)
 				s.same(got, st.want, "step %d at %v, cost %d", i, st.at, st.cost)
-				s.foreseen(seen, got, before[0].Remaining)
+				s.foreseen(seen, got, before[0])
 				if !got.Allowed && !l.Params().CountsDenied() {
 					s.unmoved(before, l, key, "step %d, a denial", i)
 				}
@@ -245,12 +245,12 @@ func steps(s *subject) {
 	}
 }
 
-// foreseen fails the test unless a peek equals the decision that followed. Only Remaining differs:
-// in the peek it is what could be taken.
-func (s *subject) foreseen(seen, got sluice.Decision, remaining int64) {
+// foreseen fails the test unless a peek equals the decision that followed. Only Remaining and ResetAfter
+// differ: in the peek they are of the state as it is, as in a peek of no units.
+func (s *subject) foreseen(seen, got, none sluice.Decision) {
 	s.Helper()
 	if got.Allowed {
-		got.Remaining = remaining
+		got.Remaining, got.ResetAfter = none.Remaining, none.ResetAfter
 	}
 	s.same(seen, got, "the peek and the decision that followed")
 }

@@ -79,7 +79,7 @@ func holds(items []item, at *account) bool {
 // whether all items of the batch are allowed.
 func simulate(c candidate, at *account, items []item, got []sluice.Decision, all bool) ([]sluice.Decision, candidate) {
 	want := make([]sluice.Decision, len(items))
-	before := c.State // as if the items before had been charged
+	before, now := c.State, c.State // before: as if the items before had been charged
 	for i, it := range items {
 		if it.account != at || it.request.Shadow {
 			continue
@@ -96,6 +96,9 @@ func simulate(c candidate, at *account, items []item, got []sluice.Decision, all
 			c = candidate{next, c.charges}
 		default:
 			before = next
+		}
+		if !all && want[i].Allowed { // nothing was charged
+			want[i] = peek(now, it.oracle, got[i])
 		}
 	}
 	for i, it := range items {

@@ -222,6 +222,12 @@ func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluic
 		s.db = tried
 	}
 	for i := range rs {
+		if r := rs[i]; !all && !r.Shadow && out[i].Allowed {
+			r.Peek = true
+			out[i], _ = s.decide(s.db, &r, now) // nothing was charged
+		}
+	}
+	for i := range rs {
 		r := &rs[i]
 		switch {
 		case r.Shadow:
@@ -233,10 +239,6 @@ func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluic
 			}
 		case all && !r.Peek:
 			s.charged(r, &out[i])
-		case !all && out[i].Allowed:
-			peek := *r
-			peek.Peek = true
-			out[i], _ = s.decide(s.db, &peek, now)
 		}
 	}
 	return nil

@@ -94,11 +94,12 @@ func Decide(s State, r Request, guess Result) (Result, Charge, State) {
 	}, c, after
 }
 
-// Peek decides a request and takes nothing. Remaining is what could be taken at most.
+// Peek decides a request and takes nothing. Remaining is what could be taken at most, and ResetAfter is of the
+// state as it is.
 func Peek(s State, r Request, guess Result) Result {
 	d, _, _ := Decide(s, r, guess)
 	if d.Allowed && r.Cost > 0 {
-		d.Remaining = free(s, r)
+		d.Remaining, d.ResetAfter = free(s, r), resetAfter(untaken(s, r), r.Now, guess.ResetAfter)
 	}
 	return d
 }
@@ -111,11 +112,11 @@ func Fits(s State, r Request, got Result, peek bool) (ok bool, after State) {
 		return false, s
 	}
 	after, _ = s.Take(r, allowed)
-	left := after.Remaining(r)
+	left, shown := after.Remaining(r), after
 	if peek && allowed && r.Cost > 0 {
-		left = free(s, r)
+		left, shown = free(s, r), untaken(s, r)
 	}
-	ok = got.Remaining == left && got.ResetAfter == resetAfter(after, r.Now, got.ResetAfter) &&
+	ok = got.Remaining == left && got.ResetAfter == resetAfter(shown, r.Now, got.ResetAfter) &&
 		got.RetryAfter == retryAfter(after, r, allowed, reason, got.RetryAfter)
 	if peek {
 		after = s
@@ -127,6 +128,13 @@ func Fits(s State, r Request, got Result, peek bool) (ok bool, after State) {
 func free(s State, r Request) int64 {
 	r.Cost, r.Member = 0, 0
 	return s.Remaining(r)
+}
+
+// untaken returns the state after a request for nothing.
+func untaken(s State, r Request) State {
+	r.Cost, r.Member = 0, 0
+	after, _ := s.Take(r, true)
+	return after
 }
 
 func resetAfter(s State, now, guess int64) int64 {

@@ -228,6 +228,13 @@ if all then
     end
   end
 else
+  -- Nothing is charged, so the others pass upon the states as they are.
+  for _, r in ipairs(requests) do
+    if not r.shadow and r.allowed and r.entry.requests > 1 then
+      local s, _, kept = state(r.entry, r)
+      decide(r, s, kept, true)
+    end
+  end
   for _, r in ipairs(requests) do
     if not r.shadow and not r.peek and not r.allowed then
       local alone = false
