@@ -14,6 +14,8 @@ type bound interface {
 	admit(units, at int64) int64
 	// left returns how many units were left at least in the last microseconds.
 	left(at, ago int64) int64
+	// refund takes back units that were admitted at a time.
+	refund(units, admitted, at int64)
 	// forget gives back what the server has lost. Until a time, so many units may be in hand although the
 	// server does not have them in escrow.
 	forget(lost, more, at, until int64)
@@ -88,6 +90,12 @@ func (b *bucketBound) left(at, ago int64) int64 {
 	return floorDiv(b.ticks-ago*b.refill, b.unit)
 }
 
+func (b *bucketBound) refund(units, _, at int64) {
+	b.elapse(at)
+	b.ticks += units * b.unit
+	b.elapse(at)
+}
+
 func (b *bucketBound) forget(lost, more, at, until int64) {
 	b.extras = append(b.extras, extra{more, until})
 	b.ticks += lost * b.unit
@@ -142,6 +150,18 @@ func (s *slidingBound) left(at, ago int64) int64 {
 	return left
 }
 
+func (s *slidingBound) refund(units, admitted, _ int64) {
+	for i := range s.spends {
+		if x := &s.spends[i]; x.until >= admitted && x.units >= units {
+			x.units -= units
+			if i >= s.gone {
+				s.sum -= units
+			}
+			return
+		}
+	}
+}
+
 func (s *slidingBound) forget(lost, more, _, until int64) {
 	s.extras = append(s.extras, extra{max(lost, more), until + 2*s.length})
 }
@@ -192,6 +212,15 @@ func (w *windowBound) left(at, ago int64) int64 {
 		return w.count
 	}
 	return w.count - w.used
+}
+
+func (w *windowBound) refund(units, admitted, at int64) {
+	switch {
+	case w.sliding != nil:
+		w.sliding.refund(units, admitted, at)
+	case !w.opened && admitted-admitted%w.length == w.start:
+		w.used = max(0, w.used-units)
+	}
 }
 
 func (w *windowBound) forget(lost, more, _, until int64) {

@@ -13,7 +13,11 @@ func (w *world) remember(i int) {
 	data := w.server.Data()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.past[i] = past{data, w.charges + w.grants, w.credits}
+	p := past{data: data}
+	for _, l := range w.ledgers {
+		p.sums = append(p.sums, l.sums)
+	}
+	w.past[i] = p
 }
 
 // strike lets a fault happen.
@@ -45,10 +49,11 @@ func (w *world) strike(i int, f fault) {
 	case jump:
 		w.jump(f.long)
 	case resetting:
+		l := w.ledgers[i%len(w.ledgers)]
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 			defer cancel()
-			if err := n.store.Reset(ctx, n.limit, w.key); err != nil && !errors.Is(err, sluice.ErrUnknownOutcome) && !errors.Is(err, errRefused) {
+			if err := n.store.Reset(ctx, n.limit, l.key); err != nil && !errors.Is(err, sluice.ErrUnknownOutcome) && !errors.Is(err, errRefused) {
 				w.fail("the reset: %v", err)
 			}
 		}()
@@ -73,13 +78,26 @@ func (w *world) crash(n *node) {
 // hand is lost too, if the server has forgotten that its deadline was extended. So much may be admitted again,
 // until the grants end.
 func (w *world) failOver(i int) {
-	held := w.server.Escrow(w.limit, w.key).Units()
+	held := w.held()
 	w.mu.Lock()
 	p := w.past[i]
-	lost := w.charges + w.grants - p.given + w.credits - p.credits + held
-	w.bound.forget(lost, held, w.serverTime(), w.grantsEnd())
+	for j, l := range w.ledgers {
+		lost := l.given + l.credits + held[j]
+		if p.sums != nil { // otherwise all data is lost
+			lost -= p.sums[j].given + p.sums[j].credits
+		}
+		l.bound.forget(lost, held[j], w.serverTime(), w.grantsEnd())
+	}
 	w.mu.Unlock()
 	w.server.Restore(p.data)
+}
+
+// held returns how many units of each key the server has in escrow.
+func (w *world) held() (all []int64) {
+	for _, l := range w.ledgers {
+		all = append(all, w.server.Escrow(w.limit, l.key).Units())
+	}
+	return all
 }
 
 // grantsEnd returns the server's time until which processes may spend what they have in hand. The world is
@@ -93,16 +111,18 @@ func (w *world) grantsEnd() int64 {
 // jump sets the server's clock. If it goes forward, grants expire in the server before they do in the processes.
 // So what is in hand may be admitted beside the limit, until the grants end.
 func (w *world) jump(by time.Duration) {
-	held := w.server.Escrow(w.limit, w.key).Units()
+	held := w.held()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ahead.Add(by.Microseconds())
-	if by > 0 {
-		w.bound.forget(0, held, w.serverTime(), w.grantsEnd())
-	} else {
-		w.grantsEnd()
-		w.bound.turnBack(w.serverTime())
-		w.plain.turnBack(w.serverTime())
+	for j, l := range w.ledgers {
+		if by > 0 {
+			l.bound.forget(0, held[j], w.serverTime(), w.grantsEnd())
+		} else {
+			w.grantsEnd()
+			l.bound.turnBack(w.serverTime())
+			l.plain.turnBack(w.serverTime())
+		}
 	}
 }
 
@@ -137,8 +157,10 @@ func (w *world) change(n *node) {
 
 func (w *world) resize(count int64) {
 	w.count = count
-	w.bound.resize(count)
-	w.plain.resize(count)
+	for _, l := range w.ledgers {
+		l.bound.resize(count)
+		l.plain.resize(count)
+	}
 }
 
 // largest returns the count of the largest limit in use.

@@ -16,7 +16,7 @@ func byHand(t *testing.T, a sluice.Algorithm, h sluice.Hybrid) *scenario {
 		t.Fatal(err)
 	}
 	return &scenario{
-		seed: 1, limit: l, other: l, nodes: 1, cost: 1, length: 700 * time.Millisecond,
+		seed: 1, limit: l, other: l, nodes: 1, keys: 1, cost: 1, length: 700 * time.Millisecond,
 		weather: weather{trip: 3 * time.Millisecond}, load: load{total: 1000, period: time.Second},
 		start: time.Date(2030, 5, 4, 23, 59, 58, 0, time.UTC),
 	}

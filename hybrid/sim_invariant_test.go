@@ -13,10 +13,13 @@ func (w *world) check() {
 	if w.excused() {
 		return
 	}
-	held := map[uint64]int64{}
-	answered := map[uint64]uint64{}
-	for _, h := range w.server.Escrow(w.limit, w.key).At(w.serverTime()).Holders {
-		held[h.ID], answered[h.ID] = h.Units, h.Seq
+	held := map[sluice.Key]map[uint64]int64{}
+	answered := map[sluice.Key]map[uint64]uint64{}
+	for _, l := range w.ledgers {
+		held[l.key], answered[l.key] = map[uint64]int64{}, map[uint64]uint64{}
+		for _, h := range w.server.Escrow(w.limit, l.key).At(w.serverTime()).Holders {
+			held[l.key][h.ID], answered[l.key][h.ID] = h.Units, h.Seq
+		}
 	}
 	for _, n := range w.nodes {
 		id := uint64(n.number + 1)
@@ -24,6 +27,10 @@ func (w *world) check() {
 			e.lock()
 			defer e.unlock()
 			h := &e.hand
+			held, answered := held[e.key], answered[e.key]
+			if h.left < 0 || h.placed < h.left {
+				w.fail("process %d has %d units in hand, of %d", n.number, h.left, h.placed)
+			}
 			if h.birth == 0 || h.left == 0 || !n.store.clock.now().before(h.deadline) {
 				return
 			}
@@ -51,10 +58,10 @@ func (w *world) numberOf(n *node, c sluice.Claim) uint64 {
 // explain checks that a denial has a reason: the limit has no more left than the bound on units that stay
 // unused. The world is locked.
 func (w *world) explain(r *sluice.Request, d *sluice.Decision) {
-	if !w.calm() || d.Reason != sluice.ReasonLimited {
+	if !w.calm() || d.Reason != sluice.ReasonLimited || w.corrected(r.Key) {
 		return
 	}
-	free := w.plain.left(w.serverTime(), 6*w.weather.trip.Microseconds()+1000)
+	free := w.ledger(r.Key).plain.left(w.serverTime(), 6*w.weather.trip.Microseconds()+1000)
 	held := float64(w.limit.Rate().Count()) / w.limit.Rate().Period().Seconds() * float64(longestDenial) / 1e9
 	if most := w.limit.Escrow() + int64(held) + 1; free >= r.Cost+r.Floor+most {
 		w.fail("a request for %d above %d is denied, although %d units are left and at most %d may stay unused", r.Cost, r.Floor, free, most)
@@ -96,7 +103,7 @@ func (w *world) heal() {
 func (w *world) recover() {
 	r, h := w.limit.Rate(), w.limit.Hybrid()
 	perSecond := float64(r.Count()) / r.Period().Seconds()
-	if r.Period() > time.Hour || w.has(change, jump) || w.cost > 1 || w.floors || perSecond > 1200 {
+	if r.Period() > time.Hour || w.has(change, jump) || w.cost > 1 || w.floors || perSecond > 1200 || w.keys > 1 || w.corrections {
 		return
 	}
 	if w.weather.slow+w.weather.twice > 0 {
@@ -139,10 +146,12 @@ func (w *world) end() {
 	if w.failed() {
 		return
 	}
+	over, worst := int64(0), int64(0)
 	w.mu.Lock()
-	worst := w.worst
+	for _, l := range w.ledgers {
+		worst = max(worst, l.worst)
+	}
 	w.mu.Unlock()
-	over := int64(0)
 	for _, n := range w.nodes {
 		for _, st := range n.store.Stats() {
 			over = max(over, st.Over)
@@ -159,7 +168,7 @@ func (w *world) end() {
 		n.link.mu.Lock()
 		claims, empty := n.link.claims, n.link.empty
 		n.link.mu.Unlock()
-		if most := 2*int(time.Since(w.began)/w.limit.Hybrid().Sync) + 10; empty > most {
+		if most := w.keys * (2*int(time.Since(w.began)/w.limit.Hybrid().Sync) + 10); empty > most {
 			w.fail("process %d sends %d claims of %d that bring nothing; at most %d are expected", n.number, empty, claims, most)
 		}
 	}

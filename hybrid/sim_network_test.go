@@ -187,11 +187,11 @@ func (l *link) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, 
 
 // handle lets the server handle one claim. A claim that it has answered charges nothing more.
 func (l *link) handle(ctx context.Context, holder, seq uint64, c sluice.Claim, g *sluice.Grant) {
-	before := l.log.given()
+	before := l.log.given(c.Key)
 	var got [1]sluice.Grant
 	l.server.Grant(ctx, holder, []sluice.Claim{c}, got[:])
 	*g = got[0]
-	more := l.log.given() - before
+	more := l.log.given(c.Key) - before
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if till, found := l.handled[seq]; found && l.log.elapsed() < till && more > 0 && !l.log.excused() {
@@ -199,7 +199,7 @@ func (l *link) handle(ctx context.Context, holder, seq uint64, c sluice.Claim, g
 	}
 	if !g.Stale {
 		if c.Birth == 0 {
-			l.log.booked(c.Spent)
+			l.log.booked(c.Key, c.Spent)
 		}
 		l.handled[seq] = l.log.elapsed() + time.Duration(g.Till-g.Now)*time.Microsecond*49/50
 	}
@@ -283,7 +283,7 @@ func (l *link) Release(ctx context.Context, c sluice.Charge, latency time.Durati
 // Reset implements sluice.Store.
 func (l *link) Reset(ctx context.Context, limit *sluice.Limit, k sluice.Key) error {
 	return l.call(ctx, func(again bool) {
-		l.log.reset()
+		l.log.reset(k)
 		if err := l.server.Reset(ctx, limit, k); err != nil {
 			l.log.fail("the reset: %v", err)
 		}

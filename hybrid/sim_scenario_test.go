@@ -21,9 +21,12 @@ type scenario struct {
 	drift   float64 // of the server's clock
 	load    load
 	cost    int64 // the most units of a request
-	floors  bool
-	faults  []fault
-	start   time.Time // the server's time
+	keys    int
+	// corrections says that processes settle and cancel some of their charges.
+	corrections bool
+	floors      bool
+	faults      []fault
+	start       time.Time // the server's time
 }
 
 // fault happens at a time to a process, or to the server.
@@ -88,6 +91,7 @@ func newScenario(seed uint64) *scenario {
 	h := s.limit.Hybrid()
 	s.length = 400*time.Millisecond + 2*h.Life
 	s.load = newLoad(c, s.limit, s.nodes)
+	s.addKeys(rand.New(rand.NewPCG(seed, 7)))
 	s.weather.trip = one(c, 100*time.Microsecond, 500*time.Microsecond, 3*time.Millisecond, 20*time.Millisecond)
 	s.drift = one(c, 0, 0, 1.0/250, -1.0/250)
 	if c.IntN(4) > 0 {
@@ -102,6 +106,20 @@ func newScenario(seed uint64) *scenario {
 		slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	}
 	return s
+}
+
+// addKeys makes up how many keys there are, and whether charges are corrected.
+func (s *scenario) addKeys(c *rand.Rand) {
+	s.keys = 1
+	switch c.IntN(36) {
+	case 0:
+		s.keys = int(between(c, fewRequests, 2*fewRequests))
+		s.load.total = min(s.load.total, 120)
+	case 1, 2, 3, 4, 5:
+		s.keys = int(between(c, 2, 4))
+		s.load.total = min(s.load.total, 300)
+	}
+	s.corrections = c.IntN(6) == 0
 }
 
 // makeLimit makes up the limit.
@@ -200,6 +218,12 @@ func (s *scenario) shrink() []*scenario {
 	}
 	if s.floors {
 		smaller(func(c *scenario) { c.floors = false })
+	}
+	if s.keys > 1 {
+		smaller(func(c *scenario) { c.keys = max(1, c.keys/2) })
+	}
+	if s.corrections {
+		smaller(func(c *scenario) { c.corrections = false })
 	}
 	if s.nodes > 1 && !slices.ContainsFunc(s.faults, func(f fault) bool { return f.node == s.nodes-1 }) {
 		smaller(func(c *scenario) { c.nodes-- })

@@ -64,6 +64,9 @@ func TestSimulation(t *testing.T) {
 		total.admitted += w.admitted
 		total.locals += w.locals
 		total.denied += w.denied
+		total.batches += w.batches
+		total.refunded += w.refunded
 	}
-	t.Logf("%d units admitted, %d of them locally, %d requests denied", total.admitted, total.locals, total.denied)
+	t.Logf("%d units admitted, %d of them locally, %d refunded, %d requests denied, %d batches decided locally",
+		total.admitted, total.locals, total.refunded, total.denied, total.batches)
 }

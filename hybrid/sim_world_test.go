@@ -16,7 +16,7 @@ import (
 type world struct {
 	*scenario
 	history
-	key      sluice.Key
+	ledgers  []*ledger // of each key
 	began    time.Time // virtual
 	ahead    atomic.Int64
 	slept    atomic.Int64 // for which the monotonic clocks stopped, in nanoseconds
@@ -28,24 +28,19 @@ type world struct {
 	started  int  // processes, a restart counts again
 
 	mu       sync.Mutex
-	bound    bound // with what faults may add
-	plain    bound // without
-	count    int64 // of the bound's limit
-	worst    int64 // the most units beyond the plain limit
-	free     int64 // units of the plain limit that are left after the last spend
-	charges  int64 // exact ones so far
-	grants   int64
-	credits  int64 // reported so far
+	count    int64 // of the bounds' limit
 	admitted int64
 	locals   int64
 	denied   int64
+	batches  int64     // decided locally
+	refunded int64     // units
 	excuse   time.Time // until then, the server may not know what processes hold
 }
 
 // past is what a failover goes back to.
 type past struct {
-	data           granttest.Data
-	given, credits int64
+	data granttest.Data
+	sums []sums // of each ledger
 }
 
 // node is one process.
@@ -62,23 +57,26 @@ type node struct {
 
 // newWorld starts the server and the processes.
 func newWorld(s *scenario, f granttest.Fault, t trick) *world {
-	w := &world{scenario: s, key: sluice.StringKey("k"), began: time.Now(), past: map[int]past{}, trick: t, injected: f != granttest.Correct || t != noTrick, count: s.limit.Capacity()}
+	w := &world{scenario: s, began: time.Now(), past: map[int]past{}, trick: t, injected: f != granttest.Correct || t != noTrick, count: s.limit.Capacity()}
 	w.history.since = w.began
 	w.server = granttest.New(granttest.Options{
 		Clock: w.serverTime, Fault: f,
-		Charged: func(_ *sluice.Limit, _ sluice.Key, units, at int64) {
+		Charged: func(_ *sluice.Limit, k sluice.Key, units, at int64) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.charges += units
-			w.admit(units, at)
+			l := w.ledger(k)
+			l.given += units
+			w.admit(l, units, at)
 		},
-		Granted: func(_ *sluice.Limit, _ sluice.Key, units, _ int64) {
+		Granted: func(_ *sluice.Limit, k sluice.Key, units, _ int64) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.grants += units
+			w.ledger(k).given += units
 		},
 	})
-	w.bound, w.plain = newBound(s.limit, w.serverTime()), newBound(s.limit, w.serverTime())
+	for i := range s.keys {
+		w.ledgers = append(w.ledgers, newLedger(i, s.limit, w.serverTime()))
+	}
 	for i := range s.nodes {
 		n := &node{number: i, chance: rand.New(rand.NewPCG(s.seed, uint64(100+i))), limit: s.limit}
 		n.skew = n.chance.Int64N(int64(10*time.Second)) - int64(5*time.Second)
@@ -123,29 +121,29 @@ func (w *world) start(n *node) {
 }
 
 // admit checks units that were admitted. The world is locked.
-func (w *world) admit(units, at int64) {
+func (w *world) admit(l *ledger, units, at int64) {
 	h := w.limit.Hybrid()
 	w.admitted += units
 	most := h.Overdraft + int64(w.started)*h.Credit
-	over, plain := w.bound.admit(units, at), w.plain.admit(units, at)
-	w.worst, w.free = max(w.worst, plain), -plain
+	over, plain := l.bound.admit(units, at), l.plain.admit(units, at)
+	l.worst = max(l.worst, plain)
 	if over > most {
 		w.fail("%d units beyond the limit of %d, and at most %d are allowed", over, w.count, most)
 	}
 }
 
-// given returns how many units the server has charged and granted so far.
-func (w *world) given() int64 {
+// given returns how many units of a key the server has charged and granted so far.
+func (w *world) given(k sluice.Key) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.charges + w.grants
+	return w.ledger(k).given
 }
 
 // booked notes that the server has counted spends on credit.
-func (w *world) booked(units int64) {
+func (w *world) booked(k sluice.Key, units int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.credits += units
+	w.ledger(k).credits += units
 }
 
 // excused reports whether a fault has made the server forget what processes hold.
@@ -155,25 +153,39 @@ func (w *world) excused() bool {
 	return time.Now().Before(w.excuse)
 }
 
-// reset is what a reset of the key does to the bounds.
-func (w *world) reset() {
+// reset is what a reset of a key does to the bounds.
+func (w *world) reset(k sluice.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.bound.reset(w.serverTime())
-	w.plain.reset(w.serverTime())
+	l := w.ledger(k)
+	l.bound.reset(w.serverTime())
+	l.plain.reset(w.serverTime())
 }
 
-// request decides one request of a process.
-func (w *world) request(n *node) {
-	n.mu.Lock()
-	store, r := n.store, sluice.Request{Limit: n.limit, Key: w.key, Cost: 1 + n.chance.Int64N(w.cost)}
+// newRequest makes a request of a process, which is locked.
+func (w *world) newRequest(n *node, l *ledger) sluice.Request {
+	r := sluice.Request{Limit: n.limit, Key: l.key, Cost: 1 + n.chance.Int64N(w.cost)}
 	if w.floors && n.chance.IntN(3) == 0 {
 		r.Floor = n.chance.Int64N(w.limit.Capacity() / 4)
 	}
+	return r
+}
+
+// request decides one request of a process, or a batch.
+func (w *world) request(n *node) {
+	n.mu.Lock()
+	if rs := w.newBatch(n); rs != nil {
+		store := n.store
+		n.mu.Unlock()
+		w.requestAll(n, store, rs)
+		return
+	}
+	store, r := n.store, w.newRequest(n, w.ledgers[0])
 	n.mu.Unlock()
 	d, ok := store.DecideLocally(r)
 	if ok {
 		w.decided(n, &r, &d)
+		w.correct(n, store, &r, &d)
 		return
 	}
 	go func() {
@@ -182,6 +194,7 @@ func (w *world) request(n *node) {
 		d, err := store.Decide(ctx, r)
 		if err == nil {
 			w.decided(n, &r, &d)
+			w.correct(n, store, &r, &d)
 		}
 	}()
 }
@@ -195,7 +208,7 @@ func (w *world) decided(n *node, r *sluice.Request, d *sluice.Decision) {
 	switch {
 	case local:
 		w.locals += r.Cost
-		w.admit(r.Cost, w.serverTime())
+		w.admit(w.ledger(r.Key), r.Cost, w.serverTime())
 	case !d.Allowed:
 		w.denied++
 		w.explain(r, d)

@@ -35,6 +35,9 @@ func (w Window) period(t int64) (start, end int64) {
 		if !found {
 			i--
 		}
+		if i < 0 { // a charge on credit may have a time by another clock
+			return 0, (*w.periods)[0]
+		}
 		return (*w.periods)[i], (*w.periods)[i+1]
 	}
 	start = t / w.length * w.length
