@@ -159,9 +159,9 @@ func withoutLinks(path string) string {
 		return path // the working directory is gone; nothing can be opened
 	}
 	for range mostLinks {
-		if real, err := filepath.EvalSymlinks(path); err == nil || !errors.Is(err, os.ErrNotExist) {
+		if found, err := filepath.EvalSymlinks(path); err == nil || !errors.Is(err, os.ErrNotExist) {
 			if err == nil {
-				path = real
+				path = found
 			}
 			return path
 		}

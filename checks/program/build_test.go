@@ -29,12 +29,12 @@ func TestBuild(t *testing.T) {
 		all.Wait()
 		targets := map[string]bool{}
 		for i := range n {
-			real, err := filepath.EvalSymlinks(filepath.Join(dir, fmt.Sprint("program", i)))
+			target, err := filepath.EvalSymlinks(filepath.Join(dir, fmt.Sprint("program", i)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			targets[real] = true
-			if _, err := exec.LookPath(real); err != nil {
+			targets[target] = true
+			if _, err := exec.LookPath(target); err != nil {
 				t.Error(err)
 			}
 		}

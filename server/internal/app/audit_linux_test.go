@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,10 +48,10 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	for {      // fill the pipe
 		res, text := r.send(Admin, "POST", "/v1/bans", keyOfLogin+`, "for_ms": 60000}`)
 		lines += 2
-		if res.StatusCode == 503 {
+		if res.StatusCode == http.StatusServiceUnavailable {
 			break
 		}
-		if res.StatusCode != 200 || lines > room {
+		if res.StatusCode != http.StatusOK || lines > room {
 			t.Fatalf("a ban is answered %d %s", res.StatusCode, text)
 		}
 	}
@@ -60,13 +61,13 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	}
 	res, text := r.send(Admin, "DELETE", "/v1/bans", keyOfLogin+"}")
 	lines += 2
-	if res.StatusCode != 503 || !strings.Contains(text, "it took nothing within the time") || !strings.Contains(text, "start the reader of its pipe") {
+	if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "it took nothing within the time") || !strings.Contains(text, "start the reader of its pipe") {
 		t.Errorf("a call is answered %d %s", res.StatusCode, text)
 	}
 	if after := r.unitsOfLogin(); after != before {
 		t.Errorf("the call has changed something: %d units are left", after)
 	}
-	if res, text := r.send(API, "POST", "/v1/check", `{"rule": "login", "key": ["192.0.2.7"]}`); res.StatusCode != 200 {
+	if res, text := r.send(API, "POST", "/v1/check", `{"rule": "login", "key": ["192.0.2.7"]}`); res.StatusCode != http.StatusOK {
 		t.Errorf("a decision is answered %d %s", res.StatusCode, text)
 	}
 	if got := r.figure("sluice_audit_refused_calls_total"); got != "2" {
@@ -100,7 +101,7 @@ func TestPipeThatNobodyReads(t *testing.T) {
 		for range scanned {
 		}
 	}()
-	if res, text := r.send(Admin, "DELETE", "/v1/bans", keyOfLogin+"}"); res.StatusCode != 200 || r.unitsOfLogin() != 5 {
+	if res, text := r.send(Admin, "DELETE", "/v1/bans", keyOfLogin+"}"); res.StatusCode != http.StatusOK || r.unitsOfLogin() != 5 {
 		t.Errorf("with a reader, a call is answered %d %s", res.StatusCode, text)
 	}
 	eventually(t, "the last record", func() bool { return r.figure("sluice_audit_waiting_records") == "0" })

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -191,7 +192,7 @@ func (r *running) unitsOfLogin() int64 {
 // changesNothing bans and resets keys while the audit log takes nothing.
 func (r *running) changesNothing(why string) {
 	r.t.Helper()
-	if res, text := r.send(API, "POST", "/v1/check", keyOfLogin+"}"); res.StatusCode != 200 {
+	if res, text := r.send(API, "POST", "/v1/check", keyOfLogin+"}"); res.StatusCode != http.StatusOK {
 		r.t.Fatal(text)
 	}
 	before := r.unitsOfLogin()
@@ -203,7 +204,7 @@ func (r *running) changesNothing(why string) {
 	} {
 		began := time.Now()
 		res, text := r.send(Admin, x[0], x[1], x[2])
-		if took := time.Since(began); res.StatusCode != 503 || took > patience/2 {
+		if took := time.Since(began); res.StatusCode != http.StatusServiceUnavailable || took > patience/2 {
 			r.t.Errorf("%s %s is answered %d after %v", x[0], x[1], res.StatusCode, took)
 		}
 		for _, want := range []string{"Nothing was changed.", "the audit log cannot be written", why, "free the disk of audit.file"} {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestRedisClients(t *testing.T) {
 		t.Error(got)
 	}
 	for path, body := range map[string]string{"/v1/bans": `, "for_ms": 1000}`, "/v1/reset": "}"} {
-		if res, text := r.send(Admin, "POST", path, `{"rule": "(cl.throttle)", "key": ["user123"]`+body, "Content-Type", "application/json"); res.StatusCode != 400 {
+		if res, text := r.send(Admin, "POST", path, `{"rule": "(cl.throttle)", "key": ["user123"]`+body, "Content-Type", "application/json"); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s of a key of CL.THROTTLE is answered %d %s", path, res.StatusCode, text)
 		}
 	}

@@ -66,7 +66,7 @@ func TestFailedLinesAreTriedAgain(t *testing.T) {
 			t.Errorf("%d lines wait, want 2", q.Waiting())
 		}
 		out.set(0, nil)
-		time.Sleep(retry) // virtual
+		<-time.After(retry)
 		synctest.Wait()
 		if q.Waiting() != 0 || q.Lost() != 0 {
 			t.Errorf("%d lines wait, %d are lost", q.Waiting(), q.Lost())
