@@ -70,7 +70,7 @@ type view struct {
 	ban  algo.State
 }
 
-var batchScripts setScripts
+var batchScripts, eachScripts setScripts
 
 // batchFiles returns the files of the script that decides batches of some algorithms.
 func batchFiles(set uint) []string {
@@ -81,6 +81,15 @@ func batchFiles(set uint) []string {
 	case set == 1<<algo.KindFixedWindow:
 		files = append(files, "batch_windows")
 	case set&^quickKinds == 0:
+		files = append(files, "batch_quick")
+	}
+	return append(append(files, kindFiles(set)...), "batch")
+}
+
+// eachFiles returns the files of the script that decides batches of shadows, each on its own.
+func eachFiles(set uint) []string {
+	files := []string{"now"}
+	if set&^quickKinds == 0 {
 		files = append(files, "batch_quick")
 	}
 	return append(append(files, kindFiles(set)...), "batch")
@@ -114,6 +123,9 @@ func (s *Store) runBatch(ctx context.Context, rs []sluice.Request) (*batch, erro
 		now = s.clock()
 	}
 	sc := batchScripts.get(set, batchFiles)
+	if b.isEach() {
+		sc = eachScripts.get(set, eachFiles)
+	}
 	reply, err := s.run(ctx, sc, b.keys, b.args(set, now))
 	if at, ok := outside(err); ok {
 		reply, err = s.run(ctx, sc, b.keys, b.args(set, at))
@@ -142,9 +154,15 @@ func (b *batch) address(s *Store, i int) {
 func (b *batch) args(set uint, around int64) []string {
 	args := make([]string, 0, 2)
 	if set&^quickKinds == 0 && b.plain() {
-		args = append(args, b.quickArgs(set))
-		if !slices.ContainsFunc(b.limits, func(l *limit) bool { return l.overdraft > 0 }) {
-			return args // they have all that the rest of the script needs
+		each, overdrawn := b.isEach(), slices.ContainsFunc(b.limits, func(l *limit) bool { return l.overdraft > 0 })
+		switch {
+		case each && !overdrawn:
+			return append(args, b.quickArgs(0), "")
+		case !each:
+			args = append(args, b.quickArgs(set))
+			if !overdrawn {
+				return args // they have all that the rest of the script needs
+			}
 		}
 	}
 	text := appendList(make([]byte, 0, 48*len(b.rs)), len(b.rs))
@@ -179,15 +197,21 @@ func (b *batch) args(set uint, around int64) []string {
 // quickKinds are the algorithms that batch_quick.lua decides.
 const quickKinds = 1<<algo.KindBucket | 1<<algo.KindFixedWindow | 1<<algo.KindSlidingCounter
 
+// isEach reports whether all requests are shadows, which are decided one after another.
+func (b *batch) isEach() bool {
+	return !slices.ContainsFunc(b.rs, func(r sluice.Request) bool { return !r.Shadow })
+}
+
 // plain reports whether batch_quick.lua may decide the batch. Each request must be for some
-// units of a key of its own, and for nothing else. A denial must change nothing.
+// units of a key of its own, and for nothing else. All are shadows, or none is. A denial must
+// change nothing.
 func (b *batch) plain() bool {
 	if len(b.keys) != len(b.rs) {
 		return false
 	}
 	for i := range b.rs {
 		r := &b.rs[i]
-		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
+		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
 			return false
 		}
 	}

@@ -94,6 +94,7 @@ var contract = []clause{
 	{"BanList", banList},
 	{"Shadow", shadow},
 	{"ShadowBatch", shadowBatch},
+	{"ShadowsOnly", shadowsOnly},
 	{"Batches", batches},
 	{"BatchDuplicates", batchDuplicates},
 	{"BatchDenials", batchDenials},

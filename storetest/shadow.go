@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice"
 )
@@ -70,4 +72,44 @@ func shadowBatch(s *subject) {
 		}
 		s.remaining(l, key, 0, "after all of them")
 	})
+}
+
+// shadowsOnly: shadows that are a batch by themselves are decided like single requests, in their order.
+func shadowsOnly(s *subject) {
+	s.each(samples, func(s *subject, c sample) { s.walkShadows(c) })
+	s.Run("all", func(t *testing.T) { s.suite.subject(t).walkShadows(samples...) })
+}
+
+// walkShadows decides random requests as batches of shadows, and one by one under other names.
+func (s *subject) walkShadows(samples ...sample) {
+	s.Helper()
+	rnd := source(1)
+	batched, single := make([]*sluice.Limit, len(samples)), make([]*sluice.Limit, len(samples))
+	for i, c := range samples {
+		batched[i], single[i] = limit("batched "+c.name, c.algorithm), limit("single "+c.name, c.algorithm)
+	}
+	for range 30 {
+		if rnd.IntN(4) == 0 {
+			s.clock.Advance(pause(rnd, 500*time.Millisecond))
+		}
+		var shadows, singles []sluice.Request
+		plain := rnd.IntN(2) == 0 // units of distinct keys, and nothing else
+		for n := range 1 + rnd.IntN(8) {
+			i := rnd.IntN(len(samples))
+			r := sluice.Request{Limit: single[i], Key: sluice.StringKey(strconv.Itoa(n)), Cost: 1 + rnd.Int64N(2)}
+			if !plain {
+				r.Key, r.Cost, r.Peek = sluice.StringKey(strconv.Itoa(rnd.IntN(4))), rnd.Int64N(4), rnd.IntN(5) == 0
+			}
+			if samples[i].lease && !r.Peek {
+				r.Member = 1<<34 + s.member.Add(1)
+			}
+			singles = append(singles, r)
+			r.Limit, r.Shadow = batched[i], true
+			shadows = append(shadows, r)
+		}
+		got := s.batch(shadows...)
+		for i := range singles {
+			s.same(got[i], s.decide(singles[i]), "shadow %d of %d, %d units of %v, and by itself", i, len(shadows), singles[i].Cost, singles[i].Limit)
+		}
+	}
 }

@@ -2,8 +2,8 @@
 -- bans, each once. ARGV[1]: a list for each request. It has the limit's numbers, the request, and
 -- flags (1 peek, 2 shadow, and 4 times the overdraft). Then come the indexes of its state's key and of its ban's key (0 for
 -- none), and the ban's terms. A batch of plain requests has no lists but a few values for each key:
--- the last two are the cost and the limit's numbers. See batch_quick.lua, and batch_windows.lua for fixed windows. If a limit has an
--- overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
+-- the last two are the cost and the limit's numbers. See batch_quick.lua, and batch_windows.lua for fixed windows. ARGV[2] is
+-- empty if all of them are shadows. If a limit has an overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
 -- lengths of the first ban and of later ones. Replies with the server's time, and whether all
 -- pass. For each request it also replies with the view that the request was decided upon, and the
 -- ban at that time.
@@ -143,7 +143,11 @@ local function take(r)
   end
 end
 
-local list = { cmsgpack.unpack(ARGV[2] or ARGV[1]) }
+local more, flagged = ARGV[2], 0
+if more == '' then
+  more, flagged = nil, 2
+end
+local list = { cmsgpack.unpack(more or ARGV[1]) }
 if type(list[1]) == 'table' then
   list = list[1]
 elseif list[1] == false then -- of batch_windows.lua
@@ -161,7 +165,7 @@ else
   list = {}
   for i = 1, #KEYS do
     local numbers = { cmsgpack.unpack(values[width * i]) }
-    list[i] = { numbers, { values[width * i - 1], 0, 0, '' }, 0, i, 0 }
+    list[i] = { numbers, { values[width * i - 1], 0, 0, '' }, flagged, i, 0 }
   end
 end
 for i, given in ipairs(list) do
