@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/memory"
 )
 
 // Each request of a batch has its own fallback, and all are charged or none.
@@ -152,4 +155,60 @@ func TestBatchDeniedInPartAtTheDeadline(t *testing.T) {
 			}
 		}
 	})
+}
+
+// spoiled is a store in which one key holds no state.
+type spoiled struct{ sluice.Store }
+
+var foreignKey = sluice.StringKey("foreign")
+
+func (s spoiled) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	if r.Key == foreignKey {
+		return sluice.Decision{}, sluice.ErrForeignState
+	}
+	return s.Store.Decide(ctx, r)
+}
+
+func (s spoiled) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	if slices.ContainsFunc(rs, func(r sluice.Request) bool { return r.Key == foreignKey }) {
+		return sluice.ErrForeignState
+	}
+	return s.Store.DecideAll(ctx, rs, out)
+}
+
+// Shadows do not depend on each other: the fallback decides only about the key that holds no state.
+func TestForeignStateAmongShadows(t *testing.T) {
+	store, err := memory.New(memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s, err := guard.New(guard.Options{Store: spoiled{store}, Default: guard.Deny})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rs := make([]sluice.Request, 5)
+	for i := range rs {
+		rs[i] = sluice.Request{Limit: other, Key: sluice.StringKey(strconv.Itoa(i % 3)), Cost: 1, Shadow: true}
+	}
+	rs[2].Key = foreignKey
+	out := make([]sluice.Decision, len(rs))
+	if err := s.DecideAll(t.Context(), rs, out); err != nil {
+		t.Fatal(err)
+	}
+	for i, remaining := range []int64{1, 1, 0, 2, 2} {
+		switch d := out[i]; {
+		case i == 2 && (d.Allowed || !d.Degraded):
+			t.Errorf("about the foreign state: %+v", d)
+		case i != 2 && (!d.Allowed || d.Degraded || d.Remaining != d.Limit-remaining):
+			t.Errorf("shadow %d: %+v", i, d)
+		}
+	}
+	if st := s.Stats(); st.State != guard.Closed || st.Denied != 1 {
+		t.Errorf("%+v", st)
+	}
+	rs[0].Shadow = false // the batch is one decision again
+	if err := s.DecideAll(t.Context(), rs, out); err != nil || !out[0].Degraded || !out[4].Degraded {
+		t.Errorf("a batch that is one decision: %+v, %v", out, err)
+	}
 }

@@ -2,7 +2,9 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +42,10 @@ type Store struct {
 	locals, allows, denials, holds             atomic.Uint64
 }
 
-var _ sluice.Store = (*Store)(nil)
+var (
+	_ sluice.Store        = (*Store)(nil)
+	_ sluice.LocalDecider = (*Store)(nil)
+)
 
 // New returns a store that guards Options.Store.
 func New(o Options) (*Store, error) {
@@ -118,12 +123,23 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
+// DecideLocally decides a request if the wrapped store can do so by itself. See sluice.LocalDecider.
+func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
+	if s.near == nil {
+		return d, false
+	}
+	return s.near.DecideLocally(r)
+}
+
+// DecideAllLocally decides a batch if the wrapped store can do so by itself. See sluice.LocalDecider.
+func (s *Store) DecideAllLocally(rs []sluice.Request, out []sluice.Decision) bool {
+	return s.near != nil && s.near.DecideAllLocally(rs, out)
+}
+
 // Decide decides one request. See sluice.Store.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
-	if s.near != nil {
-		if d, ok := s.near.DecideLocally(r); ok {
-			return d, nil
-		}
+	if d, ok := s.DecideLocally(r); ok {
+		return d, nil
 	}
 	if takesLease(&r) {
 		return s.decideLease(ctx, &r)
@@ -153,7 +169,7 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	if len(out) != len(rs) {
 		return fmt.Errorf("guard: DecideAll has %d requests and room for %d decisions; give as many", len(rs), len(out))
 	}
-	if s.near != nil && s.near.DecideAllLocally(rs, out) {
+	if s.DecideAllLocally(rs, out) {
 		return nil
 	}
 	c := s.newCall(decideAll)
@@ -173,6 +189,8 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	down, err := s.make(ctx, c)
 	s.doubtAll(rs, err)
 	switch {
+	case down && len(rs) > 1 && errors.Is(err, sluice.ErrForeignState) && areShadows(rs) && !errors.Is(err, sluice.ErrUnknownOutcome):
+		return s.decideEach(ctx, rs, out)
 	case down:
 		return s.fallBackAll(ctx, rs, out, err)
 	case err != nil:
@@ -181,6 +199,21 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	copy(out, c.decisions)
 	s.rememberAll(ctx, rs, out)
 	return nil
+}
+
+// decideEach decides shadows by calls of their own, so that the fallback decides only about the key whose state is foreign.
+func (s *Store) decideEach(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	for i := range rs {
+		if err := s.DecideAll(ctx, rs[i:i+1], out[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// areShadows reports whether all requests are shadows, so that none depends on another.
+func areShadows(rs []sluice.Request) bool {
+	return !slices.ContainsFunc(rs, func(r sluice.Request) bool { return !r.Shadow })
 }
 
 // Cancel gives back what a charge took, where it was granted. See sluice.Store.

@@ -80,6 +80,12 @@ func (p *Policy) RuleReads(rule string) []ValueName {
 	return read
 }
 
+// UsesMarks reports whether a rule matches marked or unmarked requests. The store may then be called twice for a
+// request: first about the rules that mark.
+func (p *Policy) UsesMarks() bool {
+	return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.match.usesMark })
+}
+
 // ClassReads returns the named values of requests that classes read in their matches.
 func (p *Policy) ClassReads() (read []ValueName) {
 	for i := range p.classes {

@@ -56,3 +56,23 @@ func TestRuleReads(t *testing.T) {
 		t.Errorf("a single rule reads %v", got)
 	}
 }
+
+func TestUsesMarks(t *testing.T) {
+	marked := true
+	for want, match := range map[bool]policy.Match{
+		false: {Paths: []string{"/a"}},
+		true:  {Unless: []policy.Match{{Marked: &marked}}},
+	} {
+		rules := []policy.Rule{
+			{Name: "a", Key: []policy.Part{policy.Constant("all")}, Limits: []*sluice.Limit{sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerDay(1)})}},
+			{Name: "b", Match: match, Always: true},
+		}
+		p, err := policy.New(policy.Options{Rules: rules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.UsesMarks(); got != want {
+			t.Errorf("%+v: %v", match, got)
+		}
+	}
+}
