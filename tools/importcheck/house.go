@@ -16,6 +16,7 @@ const (
 	streams    = "server/internal/stream"
 	reported   = "server/internal/gateway"
 	edgetest   = "server/internal/edgetest"
+	pipelines  = "server/internal/pipeline"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -49,7 +50,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, stateFile, reported, anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, stateFile, reported, pipelines, anEdge})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -89,9 +90,10 @@ var house = []room{
 	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
 	{stateFile, nil, nil, "statefile uses the standard library only; app connects it with a store"},
 	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
+	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{anEdge, join(belowEdge, []string{inWords, streams, reported}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{anEdge, join(belowEdge, []string{inWords, streams, reported, pipelines}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

@@ -25,7 +25,7 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if !a.tokens.book() {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r.Context(), &q, false)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, false)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook()
 		if p != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/pipeline"
 )
 
 // OpenAPI describes the calls.
@@ -24,6 +25,8 @@ var OpenAPI []byte
 type Options struct {
 	// Decider decides, and its store ends reservations and resets keys. Required.
 	Decider *policy.Decider
+	// Pipelines decides the requests of a batch. Default: they are decided one after another.
+	Pipelines *pipeline.Pipelines
 	// OnVerdict is called once for each verdict that is not a peek, with the time that the decision
 	// took. It must not keep or change the verdict. Optional.
 	OnVerdict func(v *policy.Verdict, took time.Duration)

@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/pipeline"
 )
 
 const (
@@ -118,57 +122,98 @@ func decodeQuestion(text json.RawMessage, q *request) *problem {
 	return decodeObject(text, q)
 }
 
-// answerAll decides the questions of a batch one after another, and writes the answers in the same order. It sends
-// answers when there are enough of them, so that a large batch does not need much memory. When the caller has left,
-// the rest is not decided.
+// answerAll decides the questions of a batch, and writes the answers in the same order. It sends answers when there are
+// enough of them, so that a large batch does not need much memory. When the caller has left, no further question is
+// decided.
 func (a *API) answerAll(ctx context.Context, w http.ResponseWriter, batch []question, peek bool) {
 	b := buffers.Get().(*[]byte)
 	defer keep(b)
 	h := w.Header()
 	h["Content-Type"] = isJSON
-	text, bodies, sent := (*b)[:0], mostAnswerBodies, false
-	text = append(text, `{"answers":[`...)
+	s := answering{api: a, ctx: ctx, batch: batch, peek: peek, store: a.o.Decider.Store(), text: (*b)[:0], bodies: mostAnswerBodies}
+	s.text = append(s.text, `{"answers":[`...)
+	if len(batch) > 1 && !a.o.Decider.Policy().UsesMarks() {
+		s.pipeline = a.o.Pipelines.Begin()
+	}
+	if s.pipeline != nil {
+		s.store = s.pipeline
+		defer s.pipeline.Finish()
+	}
+	sent := false
 	for i := range batch {
 		if ctx.Err() != nil {
 			return
 		}
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = a.appendAnswer(ctx, text, &batch[i], peek, &bodies)
-		if len(text) < answerChunk || i == len(batch)-1 {
+		s.decide(i)
+		if len(s.text) < answerChunk || i == len(batch)-1 {
 			continue
 		}
+		s.finish() // a caller that does not read must not hold up decisions
 		sent = true
-		if _, err := w.Write(text); err != nil {
+		if _, err := w.Write(s.text); err != nil {
 			return
 		}
-		text = text[:0]
+		s.text = s.text[:0]
 	}
-	text = append(text, "]}\n"...)
+	s.finish()
+	s.text = append(s.text, "]}\n"...)
 	if !sent {
-		h["Content-Length"] = []string{strconv.Itoa(len(text))}
+		h["Content-Length"] = []string{strconv.Itoa(len(s.text))}
 	}
-	_, _ = w.Write(text) // the caller may be gone
-	*b = text
+	_, _ = w.Write(s.text) // the caller may be gone
+	*b = s.text
 }
 
-// appendAnswer decides one question, and appends its decision or its problem. It takes the bodies of answers
-// from what is left for them.
-func (a *API) appendAnswer(ctx context.Context, text []byte, q *question, peek bool, bodies *int) []byte {
-	p := q.problem
-	if p == nil {
-		v, refused := a.decide(ctx, &q.request, peek)
-		if refused == nil {
-			a.dropLeases(ctx, &v)
-			e := a.decisionOf(&v, min(maxAnswer, *bodies))
-			if e.Answer != nil {
-				*bodies -= len(e.Answer.Body)
-			}
-			return append(e.appendJSON(append(text, `{"decision":`...)), '}')
-		}
-		p = refused
+// answering is a batch while it is answered.
+type answering struct {
+	api      *API
+	ctx      context.Context
+	batch    []question
+	peek     bool
+	store    sluice.Store
+	pipeline *pipeline.Pipeline // nil if the questions are decided one after another
+	text     []byte             // answers that are not sent yet
+	bodies   int                // how many bytes the bodies of later answers may have
+}
+
+// decide decides a question, and appends its decision or its problem. In a pipeline it may append it later.
+func (s *answering) decide(i int) {
+	if s.pipeline == nil {
+		s.answer(i)
+		return
 	}
-	p.Type = problemType
-	return append(p.appendJSON(append(text, `{"problem":`...)), '}')
+	s.pipeline.Do(func() { s.answer(i) })
+}
+
+// finish appends the answers of all questions that are being decided.
+func (s *answering) finish() {
+	if s.pipeline != nil {
+		s.pipeline.Finish()
+	}
+}
+
+func (s *answering) answer(i int) {
+	a, q := s.api, &s.batch[i]
+	p := q.problem
+	var v policy.Verdict
+	if p == nil {
+		v, p = a.decide(s.ctx, s.store, &q.request, s.peek)
+	}
+	if s.pipeline != nil {
+		s.pipeline.Turn()
+	}
+	if i > 0 {
+		s.text = append(s.text, ',')
+	}
+	if p != nil {
+		p.Type = problemType
+		s.text = append(p.appendJSON(append(s.text, `{"problem":`...)), '}')
+		return
+	}
+	a.dropLeases(s.ctx, &v)
+	e := a.decisionOf(&v, min(maxAnswer, s.bodies))
+	if e.Answer != nil {
+		s.bodies -= len(e.Answer.Body)
+	}
+	s.text = append(e.appendJSON(append(s.text, `{"decision":`...)), '}')
 }

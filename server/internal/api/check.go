@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -38,7 +39,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 		a.answerAll(r.Context(), w, batch, peek)
 		return nil
 	}
-	v, p := a.decide(r.Context(), &q, peek)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, peek)
 	if p != nil {
 		return p
 	}
@@ -49,7 +50,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, peek bool) *problem
 
 // decide decides about the request of a caller. The verdict is observed here and not after a gate,
 // because the client carries it out. A peek is not observed, because it lets no request pass.
-func (a *API) decide(ctx context.Context, q *request, peek bool) (policy.Verdict, *problem) {
+func (a *API) decide(ctx context.Context, store sluice.Store, q *request, peek bool) (policy.Verdict, *problem) {
 	if p := q.check(); p != nil {
 		return policy.Verdict{}, p
 	}
@@ -59,7 +60,7 @@ func (a *API) decide(ctx context.Context, q *request, peek bool) (policy.Verdict
 			rq.Cost = *q.Cost
 		}
 		began := time.Now()
-		v, err := a.o.Decider.DecideRule(ctx, rq)
+		v, err := a.o.Decider.Policy().DecideRule(ctx, store, rq)
 		if err == nil && !peek {
 			a.o.OnVerdict(&v, time.Since(began))
 		}
@@ -70,11 +71,11 @@ func (a *API) decide(ctx context.Context, q *request, peek bool) (policy.Verdict
 		return policy.Verdict{}, p
 	}
 	if peek {
-		v := a.o.Decider.Peek(ctx, attributes)
+		v := a.o.Decider.Policy().Peek(ctx, store, attributes)
 		return v, refusedProblem(v.Refused)
 	}
 	began := time.Now()
-	v := a.o.Decider.Decide(ctx, attributes)
+	v := a.o.Decider.Policy().Decide(ctx, store, attributes)
 	a.o.OnVerdict(&v, time.Since(began))
 	return v, refusedProblem(v.Refused)
 }

@@ -46,7 +46,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	if !a.tokens.book() {
 		return a.fullHouse()
 	}
-	v, p := a.decide(r.Context(), &q.request, false)
+	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q.request, false)
 	if p != nil || !v.Allowed() {
 		a.tokens.unbook()
 		if p != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/admin"
 	"github.com/sluicehq/sluice/server/internal/api"
 	"github.com/sluicehq/sluice/server/internal/logfile"
+	"github.com/sluicehq/sluice/server/internal/pipeline"
 	"github.com/sluicehq/sluice/server/internal/proxy"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
 	"github.com/sluicehq/sluice/server/internal/webhook"
@@ -71,20 +72,22 @@ type Options struct {
 
 // App is a server that listens. Make it with New. Run it once with Run, or give it up with Close.
 type App struct {
-	o       Options
-	file    *policyfile.File // the configuration at the start; reloads has the current one
-	logger  *slog.Logger
-	store   sluice.Store
-	memory  *memory.Store // the store, if it is in this process
-	states  *states       // saves it; nil unless it has a file
-	redis   *redis        // the store, if it is in Redis
-	gate    *gate.Gate
-	metrics *telemetry.Metrics
-	engine  *engine
-	ip      *httplimit.ClientIP
-	headers *httplimit.Headers
-	reloads reloads
-	api     *api.API
+	o      Options
+	file   *policyfile.File // the configuration at the start; reloads has the current one
+	logger *slog.Logger
+	store  sluice.Store
+	memory *memory.Store // the store, if it is in this process
+	states *states       // saves it; nil unless it has a file
+	redis  *redis        // the store, if it is in Redis
+	// pipelines decides questions that arrive together; nil if the store is in this process.
+	pipelines *pipeline.Pipelines
+	gate      *gate.Gate
+	metrics   *telemetry.Metrics
+	engine    *engine
+	ip        *httplimit.ClientIP
+	headers   *httplimit.Headers
+	reloads   reloads
+	api       *api.API
 
 	descriptors *telemetry.Descriptors // counted for gateways
 
@@ -215,7 +218,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
+		Decider: decider.Rules(), Pipelines: a.pipelines, OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
 		AnswerFailed: a.answerFailed, Authorize: authorize, BeforeChange: a.audit.begin, OnChange: a.audit.changed, MaxBody: int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
@@ -255,6 +258,7 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 	}
 	a.redis.setPolicy(rules)
 	a.store = a.redis.guard
+	a.pipelines = pipeline.New(a.store, f.Store.Redis.InFlight, f.Store.Redis.Cluster)
 	return nil
 }
 
@@ -346,6 +350,7 @@ func (a *App) release() {
 	if a.api != nil {
 		a.api.Close()
 	}
+	a.pipelines.Close()
 	if a.states != nil {
 		_ = a.states.close() // all has been written, and synced
 	}

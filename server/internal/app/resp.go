@@ -15,7 +15,7 @@ import (
 func (a *App) openRESP(ctx context.Context, callers *access.Rules) func(*tls.Config) (protocol, error) {
 	return func(config *tls.Config) (protocol, error) {
 		o := resp.Options{
-			Decider: a.engine.decider.Rules(), OnVerdict: a.engine.answered(telemetry.EdgeRESP), Context: ctx, TLS: config, Version: a.o.Version,
+			Decider: a.engine.decider.Rules(), Pipelines: a.pipelines, OnVerdict: a.engine.answered(telemetry.EdgeRESP), Context: ctx, TLS: config, Version: a.o.Version,
 			Idle: a.file.HTTP.IdleTimeout, Read: a.file.HTTP.HeaderTimeout,
 		}
 		if callers.NeedsToken() {

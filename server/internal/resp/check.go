@@ -39,7 +39,8 @@ func (c *conn) check(args [][]byte) {
 		q.Key = append(q.Key, string(part))
 	}
 	began := time.Now()
-	v, err := c.server.o.Decider.DecideRule(c.server.ctx, q)
+	v, err := c.server.o.Decider.Policy().DecideRule(c.server.ctx, c.store, q)
+	c.turn()
 	if err != nil {
 		var bad *policy.RuleRequestError
 		if errors.As(err, &bad) {

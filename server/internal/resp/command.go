@@ -17,26 +17,29 @@ type verb struct {
 	keys bool
 	// stranger says that clients may give it before they have authenticated.
 	stranger bool
-	do       func(c *conn, args [][]byte)
+	// decides says that the command decides, and changes nothing else. So commands that arrive together can be decided
+	// together.
+	decides bool
+	do      func(c *conn, args [][]byte)
 }
 
 // verbs returns all commands.
 func verbs() []verb {
 	fast := []string{"fast", "loading", "stale"}
 	return []verb{
-		{"cl.throttle", "Takes units of a limit whose numbers the client gives.", "sluice", -5, []string{"write", "fast"}, true, false, (*conn).throttle},
-		{"sluice.check", "Decides by a rule of the server's configuration.", "sluice", -2, []string{"write", "fast"}, false, false, (*conn).check},
-		{"ping", "Returns PONG, or its argument.", "connection", -1, fast, false, false, (*conn).ping},
-		{"echo", "Returns its argument.", "connection", 2, fast, false, false, (*conn).echo},
-		{"hello", "Chooses the version of the protocol, and authenticates.", "connection", -1, fast, false, true, (*conn).hello},
-		{"auth", "Authenticates with the token of the decision API.", "connection", -2, fast, false, true, (*conn).auth},
-		{"quit", "Closes the connection.", "connection", -1, fast, false, true, (*conn).quit},
-		{"reset", "Makes the connection like a new one.", "connection", 1, fast, false, true, (*conn).reset},
-		{"select", "Accepts database 0, which is the only one.", "connection", 2, fast, false, false, (*conn).selectDatabase},
-		{"client", "Names the connection.", "connection", -2, fast, false, false, (*conn).client},
-		{"cluster", "Says that there is no cluster.", "cluster", -2, fast, false, false, (*conn).cluster},
-		{"command", "Describes the commands.", "server", -1, fast, false, false, (*conn).command},
-		{"info", "Describes the server.", "server", -1, fast, false, false, (*conn).info},
+		{"cl.throttle", "Takes units of a limit whose numbers the client gives.", "sluice", -5, []string{"write", "fast"}, true, false, true, (*conn).throttle},
+		{"sluice.check", "Decides by a rule of the server's configuration.", "sluice", -2, []string{"write", "fast"}, false, false, true, (*conn).check},
+		{"ping", "Returns PONG, or its argument.", "connection", -1, fast, false, false, false, (*conn).ping},
+		{"echo", "Returns its argument.", "connection", 2, fast, false, false, false, (*conn).echo},
+		{"hello", "Chooses the version of the protocol, and authenticates.", "connection", -1, fast, false, true, false, (*conn).hello},
+		{"auth", "Authenticates with the token of the decision API.", "connection", -2, fast, false, true, false, (*conn).auth},
+		{"quit", "Closes the connection.", "connection", -1, fast, false, true, false, (*conn).quit},
+		{"reset", "Makes the connection like a new one.", "connection", 1, fast, false, true, false, (*conn).reset},
+		{"select", "Accepts database 0, which is the only one.", "connection", 2, fast, false, false, false, (*conn).selectDatabase},
+		{"client", "Names the connection.", "connection", -2, fast, false, false, false, (*conn).client},
+		{"cluster", "Says that there is no cluster.", "cluster", -2, fast, false, false, false, (*conn).cluster},
+		{"command", "Describes the commands.", "server", -1, fast, false, false, false, (*conn).command},
+		{"info", "Describes the server.", "server", -1, fast, false, false, false, (*conn).info},
 	}
 }
 
@@ -69,6 +72,13 @@ func (t table) find(name []byte) *verb {
 // do answers a command.
 func (c *conn) do(q *command) {
 	v := c.server.table.find(q.args[0])
+	if c.pipeline != nil {
+		if v != nil && v.decides && c.known && len(q.args) >= -v.arity {
+			c.decide(v, q.args)
+			return
+		}
+		c.pipeline.Finish()
+	}
 	switch {
 	case v == nil && q.inline:
 		// A web page can make a browser send lines here. The first of them ends the connection.
@@ -83,6 +93,15 @@ func (c *conn) do(q *command) {
 	default:
 		v.do(c, q.args)
 	}
+}
+
+// decide answers a command that decides. It may answer later, in its turn, if more commands have arrived.
+func (c *conn) decide(v *verb, args [][]byte) {
+	if c.r == c.w && !c.pipeline.Pending() {
+		v.do(c, args)
+		return
+	}
+	c.pipeline.Do(func() { v.do(c, args) })
 }
 
 // is reports whether a word is an option, in letters of any case.

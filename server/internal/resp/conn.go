@@ -6,7 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/pipeline"
 )
 
 // The sizes of a connection's buffers.
@@ -35,6 +37,9 @@ type conn struct {
 	failures int  // wrong tokens
 	name     string
 
+	store    sluice.Store       // decides
+	pipeline *pipeline.Pipeline // nil if commands are decided one after another
+
 	recent  *throttle // the limit that CL.THROTTLE used last
 	verdict policy.Verdict
 	results [1]policy.LimitResult
@@ -44,7 +49,14 @@ type conn struct {
 }
 
 func (s *Server) open(c net.Conn) *conn {
-	return &conn{server: s, net: c, id: s.ids.Add(1), opened: time.Now(), in: make([]byte, usualRead), version: 2, known: s.o.Verify == nil}
+	made := &conn{
+		server: s, net: c, id: s.ids.Add(1), opened: time.Now(), in: make([]byte, usualRead), version: 2, known: s.o.Verify == nil,
+		store: s.o.Decider.Store(), pipeline: s.o.Pipelines.Begin(),
+	}
+	if made.pipeline != nil {
+		made.store = made.pipeline
+	}
+	return made
 }
 
 // leaveGrace is how long a connection that leaves waits for commands that are on their way.
@@ -62,6 +74,7 @@ func (c *conn) Run() (unread bool) {
 	defer func() { c.in, c.out = nil, nil }()
 	for {
 		c.answer()
+		c.finish()
 		if !c.flush() {
 			return false
 		}
@@ -86,6 +99,7 @@ func (c *conn) answer() {
 			return
 		}
 		if err != nil {
+			c.finish()
 			c.fail("ERR " + err.Error())
 			c.ending = true
 			return
@@ -96,10 +110,27 @@ func (c *conn) answer() {
 			c.args = command.args
 			c.do(&command)
 		}
-		if len(c.out) >= flushAt && !c.flush() {
-			c.ending = true
-			return
+		if len(c.out) >= flushAt {
+			c.finish() // a client that does not read must not hold up decisions
+			if !c.flush() {
+				c.ending = true
+				return
+			}
 		}
+	}
+}
+
+// finish answers the commands that are being decided.
+func (c *conn) finish() {
+	if c.pipeline != nil {
+		c.pipeline.Finish()
+	}
+}
+
+// turn returns when earlier commands have been answered.
+func (c *conn) turn() {
+	if c.pipeline != nil {
+		c.pipeline.Turn()
 	}
 }
 
@@ -178,4 +209,7 @@ func (c *conn) waitUntil(now time.Time) bool {
 }
 
 // fail replies an error. The text begins with its code.
-func (c *conn) fail(text string) { c.out = appendError(c.out, text) }
+func (c *conn) fail(text string) {
+	c.turn()
+	c.out = appendError(c.out, text)
+}

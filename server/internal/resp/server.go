@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/pipeline"
 	"github.com/sluicehq/sluice/server/internal/stream"
 )
 
@@ -19,6 +20,8 @@ type Options struct {
 	// OnVerdict is called once for each verdict that is not a peek, with the time that the decision
 	// took. It must not keep or change the verdict. Optional.
 	OnVerdict func(v *policy.Verdict, took time.Duration)
+	// Pipelines decides commands that arrive together. Default: they are decided one after another.
+	Pipelines *pipeline.Pipelines
 	// Verify reports whether a token opens the server. Default: clients need no token.
 	Verify func(token string) bool
 	// Context is the context of decisions. Default: one that never ends.

@@ -56,7 +56,8 @@ func (c *conn) throttle(args [][]byte) {
 	c.recent = t
 	// The key is copied, because the store may still need it when a call has taken too long.
 	q := sluice.Request{Limit: t.limit, Key: sluice.StringKey(string(key)), Cost: quantity, Peek: quantity == 0}
-	d, err := c.server.o.Decider.Store().Decide(c.server.ctx, q)
+	d, err := c.store.Decide(c.server.ctx, q)
+	c.turn()
 	if quantity > 0 {
 		c.observe(&q, &d, err, time.Since(c.server.began)-began)
 	}
