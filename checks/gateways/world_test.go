@@ -80,7 +80,7 @@ func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short, err := os.MkdirTemp("", "s") // the path of a socket has a bound
+	short, err := os.MkdirTemp("", "s") //nolint:usetesting // the path of a socket has a bound, and t.TempDir has the name of the test
 	if err != nil {
 		t.Fatal(err)
 	}

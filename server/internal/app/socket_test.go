@@ -21,7 +21,7 @@ import (
 // socketFolder returns a new folder with a path that is short enough for sockets.
 func socketFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "s")
+	dir, err := os.MkdirTemp("", "s") //nolint:usetesting // the path of t.TempDir has the name of the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestEveryListenerAtASocket(t *testing.T) {
 	if got := r.status(Proxy, "/", "X-Forwarded-For", "192.0.2.1"); got != 200 {
 		t.Errorf("the proxy answers %d", got)
 	}
-	if res, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/", "client_ip": "192.0.2.1"}`, "Content-Type", "application/json"); res.StatusCode != 200 || !strings.Contains(text, `"allowed":false`) {
+	if res, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/", "client_ip": "192.0.2.1"}`, "Content-Type", "application/json"); res.StatusCode != http.StatusOK || !strings.Contains(text, `"allowed":false`) {
 		t.Errorf("the API answers %d %s", res.StatusCode, text)
 	}
 	if got := r.figure(`sluice_decisions_total{outcome="allowed",rule="one"}`); got != "1" {
@@ -149,6 +149,7 @@ func dialFrom(t *testing.T, r *running, name string) net.Conn {
 func TestClientsAtASocketChooseNoAddress(t *testing.T) {
 	t.Chdir(socketFolder(t)) // names without a slash are relative to it
 	r := atProxy(t, `trusted_proxies: [10.0.0.0/8, "::/1"]
+trust_marks: true
 rules:
   - {name: shared, key: client_ip, match: {path: /shared}, limit: {algorithm: fixed_window, rate: 3/h}}
   - {name: refused, key: {part: client_ip, on_missing: deny}, match: {path: /refused}, limit: {algorithm: fixed_window, rate: 1000/h}}
@@ -157,6 +158,7 @@ rules:
 	headers := []string{
 		"", "X-Forwarded-For: 10.0.0.1", "X-Forwarded-For: 192.0.2.1, 10.0.0.2", "X-Forwarded-For: 192.0.2.3\r\nX-Forwarded-For: 10.0.0.1", "X-Forwarded-For: unix:",
 		"X-Real-IP: 10.0.0.1", "Forwarded: for=10.0.0.1", "X-Forwarded-For: ::1", "X-Forwarded-For: @",
+		"Sluice-Marked: earlier",
 	}
 	names := []string{"", "10.0.0.1:80", "127.0.0.1:1", "[::1]:80", "10.0.0.1", "unix:", "@10.0.0.1:80"}
 	ask := func(name, path, header string) (int, string) {
@@ -186,7 +188,7 @@ rules:
 				if status == http.StatusOK {
 					passed[path]++
 				}
-				for _, sent := range []string{"X-Forwarded-For", "X-Real-Ip", "10.0.0", "192.0.2", "Forwarded: "} {
+				for _, sent := range []string{"X-Forwarded-For", "X-Real-Ip", "10.0.0", "192.0.2", "Forwarded: ", "Sluice-Marked"} {
 					if status == http.StatusOK && strings.Contains(body, sent) {
 						t.Errorf("%q, %q: the service gets %s", name, header, body)
 					}
@@ -208,6 +210,7 @@ rules:
 // A trusted gateway at a Unix socket names the client, as one with an address does.
 func TestGatewaysAtASocketNameTheClient(t *testing.T) {
 	r := atProxy(t, `trusted_proxies: [unix, 10.0.0.0/8]
+trust_marks: true
 rules:
   - {name: each, key: {part: client_ip, on_missing: deny}, limit: {algorithm: fixed_window, rate: 1/h}}
 `)
@@ -233,11 +236,11 @@ rules:
 		for _, line := range c.headers {
 			header = append(header, "X-Forwarded-For", line)
 		}
-		res, body := r.send(Proxy, http.MethodGet, "/", "", append(header, "X-Forwarded-Proto", "https")...)
+		res, body := r.send(Proxy, http.MethodGet, "/", "", append(header, "X-Forwarded-Proto", "https", "Sluice-Marked", "earlier")...)
 		if res.StatusCode != c.status || !strings.Contains(body, c.service) {
 			t.Errorf("%d, %q: %d %s, want %d", i, c.headers, res.StatusCode, body, c.status)
 		}
-		if res.StatusCode == http.StatusOK && (!strings.Contains(body, "X-Real-Ip: 192.0.2.") || !strings.Contains(body, "X-Forwarded-Proto: https")) {
+		if res.StatusCode == http.StatusOK && (!strings.Contains(body, "X-Real-Ip: 192.0.2.") || !strings.Contains(body, "X-Forwarded-Proto: https") || !strings.Contains(body, "Sluice-Marked: earlier")) {
 			t.Errorf("%q: the service gets %s", c.headers, body)
 		}
 	}

@@ -50,3 +50,16 @@ func TestCommandsHaveCertificates(t *testing.T) {
 		}
 	}
 }
+
+// A server at a Unix socket has the name localhost, and TLS if the flags of TLS are given.
+func TestCommandsCallSockets(t *testing.T) {
+	for want, c := range map[string]client{
+		"http://localhost":  {server: "unix:/run/a.sock"},
+		"https://localhost": {server: "unix:/run/a.sock", ca: "ca.pem"},
+		"https://a.example": {server: "https://a.example/"},
+	} {
+		if got := c.url(); got != want {
+			t.Errorf("%s is called at %s, want %s", c.server, got, want)
+		}
+	}
+}
