@@ -70,6 +70,7 @@ func measure(t *testing.T, rate sluice.Rate, move mover) float64 {
 
 // TestRateReally is TestRateExactly by the real clock.
 func TestRateReally(t *testing.T) {
+	t.Parallel()
 	for _, rate := range []sluice.Rate{sluice.PerSecond(1 * mB), sluice.PerSecond(100 * mB), sluice.PerSecond(1 * gB)} {
 		for _, name := range []string{"Reader", "Writer"} {
 			t.Run(fmt.Sprintf("%s/%v", name, rate), func(t *testing.T) {

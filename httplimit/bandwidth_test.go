@@ -229,6 +229,7 @@ func within(t *testing.T, want float64, measure func() float64) {
 
 // TestBandwidthDown downloads over HTTP: bytes that a handler writes, and a file that the kernel sends.
 func TestBandwidthDown(t *testing.T) {
+	t.Parallel()
 	const rate = 50 * megabyte
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -97,6 +97,7 @@ func within(t *testing.T, want float64, measure func(try int) float64) {
 
 // TestBandwidthDown forwards responses at the rate of a rule.
 func TestBandwidthDown(t *testing.T) {
+	t.Parallel()
 	if noDirect {
 		return // the path does not set the pace
 	}
@@ -130,6 +131,7 @@ func TestBandwidthDown(t *testing.T) {
 
 // TestBandwidthUp forwards request bodies at the rate of a rule.
 func TestBandwidthUp(t *testing.T) {
+	t.Parallel()
 	if noDirect {
 		return // the path does not set the pace
 	}
