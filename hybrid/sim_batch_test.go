@@ -9,7 +9,7 @@ import (
 )
 
 // newBatch makes a batch of a process, which is locked, or returns nil for a single request. With many keys, a
-// batch has most of them. Some batches have a key twice, peeks or shadows.
+// batch has most of them. Many batches have a key several times, some a peek or a shadow.
 func (w *world) newBatch(n *node) []sluice.Request {
 	c := n.chance
 	if w.keys == 1 && (!w.corrections || c.IntN(8) > 0) {
@@ -23,7 +23,7 @@ func (w *world) newBatch(n *node) []sluice.Request {
 	for _, i := range c.Perm(w.keys)[:most] {
 		rs = append(rs, w.newRequest(n, w.ledgers[i]))
 	}
-	if c.IntN(6) == 0 {
+	for range c.IntN(8) / 4 * c.IntN(8) { // often none
 		rs = append(rs, w.newRequest(n, w.ledgers[c.IntN(w.keys)]))
 	}
 	if c.IntN(6) == 0 {
