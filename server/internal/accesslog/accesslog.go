@@ -49,7 +49,7 @@ type Log struct {
 	ended chan struct{}
 }
 
-// The bounds of what waits to be written.
+// The bounds of the lines that wait to be written.
 const (
 	mostPending = 1 << 20                // bytes
 	soon        = 64 << 10               // bytes that are written at once
@@ -112,7 +112,7 @@ func (l *Log) add(line []byte) {
 	}
 }
 
-// run writes what was collected.
+// run writes the collected lines.
 func (l *Log) run() {
 	defer close(l.ended)
 	tick := time.NewTicker(latest)
@@ -145,8 +145,8 @@ func (l *Log) run() {
 	}
 }
 
-// Close writes what was collected. Later decisions are not logged. It reports whether the output took the lines within a
-// second: the reader of a pipe may have stopped reading, and then a write never ends.
+// Close writes the collected lines. The log ignores later decisions. It reports whether the output took the lines
+// within a second. If the reader of a pipe has stopped, the write may never end.
 func (l *Log) Close() bool {
 	l.mu.Lock()
 	again := l.closed

@@ -191,7 +191,8 @@ func appendNumber(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(b, n, 10)
 }
 
-// appendQuoted appends a text in quotes. What could end the quotes or the line is written as \xHH, as web servers do.
+// appendQuoted appends a text in quotes. As web servers do, it writes bytes that could end the quotes or the line as
+// \xHH.
 func appendQuoted(b []byte, text string) []byte {
 	const digits = "0123456789ABCDEF"
 	b = append(b, '"')

@@ -86,7 +86,7 @@ func options(h http.Header) []*corepb.HeaderValueOption {
 	return all
 }
 
-// text returns a text as the protocol takes it.
+// text returns a text as valid UTF-8, because the protocol takes no other bytes.
 func text(s string) string { return strings.ToValidUTF8(s, "?") }
 
 // metadata returns the explanation of a verdict for the filters and logs of the gateway, nil for a request without rules.

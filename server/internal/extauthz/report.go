@@ -13,14 +13,14 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 )
 
-// Why a call gets no decision.
+// The reasons why a call gets no decision.
 const (
 	noRequest = "the call reports no HTTP request; use the HTTP filter ext_authz, and not the network filter"
 	noSource  = "the call has no source address; it comes from Envoy's filter ext_authz"
 	twoForms  = "the call has headers and header_map; Envoy sends one of them"
 )
 
-// report returns what a call reports about a request, or why it cannot be used.
+// report returns the request that a call describes, or why the description is unusable.
 func (s *Service) report(a *authpb.AttributeContext) (_ *httplimit.Report, reason string) {
 	r := a.GetRequest().GetHttp()
 	if r == nil {
@@ -56,8 +56,8 @@ func (s *Service) report(a *authpb.AttributeContext) (_ *httplimit.Report, reaso
 }
 
 // addJoined adds headers whose lines Envoy has joined with commas. A line with a comma cannot be distinguished from two
-// lines, of which the service may read either. So if rules read the header, it counts as two. Envoy sends single lines
-// with encode_raw_headers.
+// lines, and the service may read either line. So if rules read the header, it counts as two lines. With
+// encode_raw_headers, Envoy sends single lines.
 func (s *Service) addJoined(q *httplimit.Report, headers map[string]string) {
 	read := s.decider.Policy().ReadHeaders()
 	for key, value := range headers {

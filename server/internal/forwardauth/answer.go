@@ -11,7 +11,7 @@ import (
 // statusHeader holds the status of a denial that is answered with another status.
 const statusHeader = "Sluice-Status"
 
-// problem is why a request of a gateway gets no decision: a problem document (RFC 9457) with a remedy.
+// problem is a problem document (RFC 9457): why a request of a gateway gets no decision, and the remedy.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -50,7 +50,7 @@ var (
 	errParameters = unusable("The parameters of "+Path+" are unknown.", "the only one is deny_status=403; leave it out for the status of the denial itself")
 )
 
-// missing returns the problem of a set of headers that is not whole.
+// missing returns the problem of an incomplete set of headers.
 func missing(name, prefix string) *problem {
 	return unusable(shown(name)+" is missing.", "have the gateway send all "+prefix+" headers, so that it overwrites what clients send")
 }

@@ -29,11 +29,11 @@ var (
 	forwarded = set{forwardedMethod, forwardedURI, forwardedHost}
 )
 
-// describe fills in the report of the request that a gateway describes, and returns the headers by which it does. It
-// takes over the header.
+// describe fills in the report of the request that a gateway describes, and returns the set of headers that the gateway
+// uses. It changes and keeps the header of the gateway's request.
 //
-// A header counts only if the gateway must have written it. So a set of headers must be whole: where a gateway does
-// not write one of them, no request is answered, and the header of a client that does send it is never believed.
+// A header counts only if the gateway must have written it. So a set of headers must be complete. If a gateway omits
+// one of the headers, no request gets a decision, so Sluice never believes a client that sends that header.
 func describe(r *http.Request, q *httplimit.Report) (*set, *problem) {
 	h := r.Header
 	has := func(name string) bool { return len(h[name]) > 0 }
@@ -96,9 +96,9 @@ func single(h http.Header, name, prefix string) (string, *problem) {
 	return lines[0], nil
 }
 
-// client fills in the address of the gateway's peer: X-Real-IP if the gateway is one that writes it, or the last
-// address of X-Forwarded-For. What is left of X-Forwarded-For was written by the peer. If both headers are there,
-// the client may have written one of them, so they must have the same address.
+// client fills in the address of the gateway's peer: X-Real-IP if the request has it, or the last address of
+// X-Forwarded-For. The peer wrote the rest of X-Forwarded-For. If the request has both headers, the client may have
+// written one of them, so they must have the same address.
 func client(h http.Header, original bool, q *httplimit.Report) *problem {
 	lines := h[forwardedFor]
 	peer := h[realIP]

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// watched is the context of a request. It watches the connection from the first call of Done on, which requests make
-// that wait: it ends when the gateway closes the connection. Other requests need no goroutine.
+// watched is the context of a request. It ends when the gateway closes the connection. It watches the connection only
+// from the first call of Done, which only waiting requests make, so other requests need no goroutine.
 type watched struct {
 	context.Context //nolint:containedctx // it is one
 	conn            *conn

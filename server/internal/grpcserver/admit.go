@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// The errors of calls that are not answered.
+// The errors of refused calls.
 var (
 	errForeign = status.Error(codes.PermissionDenied, "a web page may not make this call")
 	errNoToken = status.Error(codes.Unauthenticated, "this call needs the API token: send it in the metadata, as authorization: Bearer TOKEN")
@@ -24,7 +24,7 @@ const (
 	watchMethod   = healthpb.Health_Watch_FullMethodName
 )
 
-// admit refuses calls before anything is read of their messages, and bounds how long the others last. The server calls it
+// admit refuses calls before the server reads their messages, and bounds the time of admitted calls. The server runs it
 // for each call, in the goroutine of the connection.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if len(info.Header["origin"]) > 0 {

@@ -1,3 +1,3 @@
-// Package grpcserver is the gRPC server that the services of a listener share. It has what does not depend on a service:
-// health checks, reflection, TLS, tokens, bounds, and draining. It decides nothing.
+// Package grpcserver is the gRPC server that the services of a listener share. It provides the parts that all services
+// need: health checks, reflection, TLS, tokens, bounds, and draining. It decides nothing.
 package grpcserver

@@ -42,7 +42,7 @@ func (s *Server) register() {
 	reflectionv1alpha.RegisterServerReflectionServer(s.grpc, reflection.NewServer(o))
 }
 
-// drain makes all services not serving, and ends the watches when they have reported that.
+// drain sets the health of all services to NOT_SERVING, and ends each watch when it has reported that.
 func (h *health) drain() { h.once.Do(func() { close(h.draining) }) }
 
 // status returns the health of a service.

@@ -20,14 +20,14 @@ import (
 
 // Options configure a Server.
 type Options struct {
-	// Services are what the server answers besides health checks and reflection. Required.
+	// Services are the services of the server, besides health checks and reflection. Required.
 	Services []Service
 	// Descriptors find the descriptors of the services, for reflection. Default: all descriptors of the program.
 	Descriptors protodesc.Resolver
 	// TLS is the certificate, and the authorities of client certificates. Nil for a server without TLS.
 	TLS *tls.Config
-	// Verify reports whether a token opens the server. Callers send it in the metadata, as authorization: Bearer
-	// TOKEN. Health checks need none. Nil for a server that needs no token.
+	// Verify reports whether a token is valid. Callers send it in the metadata, as authorization: Bearer TOKEN. Health
+	// checks need none. Nil for a server that needs no token.
 	Verify func(token string) bool
 	// Ready returns why the server should get no calls, nil if it should. Default: it always should.
 	Ready func() error
@@ -67,10 +67,11 @@ type Server struct {
 const (
 	pingAfter   = time.Minute
 	pingTimeout = 20 * time.Second
-	// leastPing is how often clients may send pings. Gateways are often set to ten seconds.
+	// leastPing is the shortest time between pings of a client. Gateways often send one every ten seconds.
 	leastPing = 5 * time.Second
-	// workers is the number of goroutines that keep the stacks which calls have grown. Further calls get new goroutines,
-	// which cost a tenth more. Calls that wait for a store are many. A waiting worker has 8 KiB.
+	// workers is the number of goroutines that serve calls and keep their grown stacks. Further calls get new
+	// goroutines, which cost a tenth more. The number is high because many calls wait for a store. An idle worker takes
+	// 8 KiB.
 	workers = 256
 )
 
@@ -142,8 +143,8 @@ func (s *Server) Serve(ln net.Listener) error { return s.grpc.Serve(ln) }
 // Drain reports to health checks that the server is not serving. It does not wait.
 func (s *Server) Drain() { s.health.drain() }
 
-// Shutdown requests that clients leave, and returns when all calls or the context have ended. New connections are refused,
-// and calls under way end as usual.
+// Shutdown requests that clients leave, and returns when all calls or the context have ended. It refuses new
+// connections, and lets calls in flight finish.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	ended := make(chan struct{})

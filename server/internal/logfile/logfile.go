@@ -65,9 +65,9 @@ func (f *File) open() error {
 	return nil
 }
 
-// Write appends lines. It first opens the file again if another one has its name, or none. If that fails, it appends to
-// the earlier file and returns the error, because nobody may find that file any more. After a line that was cut off, a new
-// line begins.
+// Write appends lines. If the path has another file, or none, it first opens the path again. If that fails, it appends
+// to the earlier file, and returns the error, because nobody may look for that file any more. After a line that was cut
+// off, it first begins a new line.
 func (f *File) Write(lines []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *File) Write(lines []byte) (int, error) {
 	return n, errors.Join(reopened, err)
 }
 
-// reopen opens the file again if another one has its name, or none.
+// reopen opens the path again if it has another file, or none.
 func (f *File) reopen() error {
 	if f.file == nil || !f.info.Mode().IsRegular() {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Queue writes lines to an output, in the order in which it got them. No caller waits longer than it wants, even if the
-// output takes nothing: the reader of a pipe has stopped, or a disk hangs. Lines that cannot be written stay in the queue
+// Queue writes lines to an output, in the order in which it got them. No caller waits longer than it chooses, even if
+// the output hangs, such as a disk, or a pipe whose reader has stopped. Lines that cannot be written stay in the queue
 // and are tried again. Make a Queue with NewQueue, and end it with Close. All methods are safe for concurrent use.
 type Queue struct {
 	out    io.Writer
@@ -56,8 +56,8 @@ func NewQueue(out io.Writer, failed func(error)) *Queue {
 // Put adds a line, without waiting. It counts the line as lost if there is no room.
 func (q *Queue) Put(line []byte) { q.put(queued{text: line}) }
 
-// Write adds a line, and returns when it is written, or why it is not. After an error other than ErrFull, the line is
-// in the queue all the same.
+// Write adds a line, and returns when the line is written, or why it is not. After an error other than ErrFull, the
+// line stays in the queue.
 func (q *Queue) Write(line []byte, wait time.Duration) error {
 	l := queued{text: line, outcome: make(chan error, 1)}
 	if !q.put(l) {
@@ -123,7 +123,7 @@ func (q *Queue) run() {
 	}
 }
 
-// write makes one attempt to write what is in the queue.
+// write makes one attempt to write the queue.
 func (q *Queue) write() {
 	q.mu.Lock()
 	n := len(q.lines)
@@ -157,8 +157,8 @@ func (q *Queue) write() {
 	q.lines = q.lines[whole:]
 }
 
-// Close makes a last attempt to write what is in the queue. It reports whether the output took the lines, or refused them,
-// within the time. Otherwise a write is still under way, which may never end.
+// Close makes a last attempt to write the queue. It reports whether the attempt ended within the time, with success or
+// an error. Otherwise a write is still in progress, and may never end.
 func (q *Queue) Close(wait time.Duration) bool {
 	q.mu.Lock()
 	again := q.closed

@@ -12,8 +12,8 @@ import (
 // maxCost bounds costs to the integers that every client reads exactly.
 const maxCost = 1 << 53
 
-// check is SLUICE.CHECK rule key... [COST n] [PEEK]. The number of the key's parts is the rule's, so a part may be
-// any text.
+// check is SLUICE.CHECK rule key... [COST n] [PEEK]. The rule defines how many parts its key has, so a part may be any
+// text.
 func (c *conn) check(args [][]byte) {
 	rule := c.server.o.Decider.Policy().Rule(string(args[1]))
 	if rule == nil {
@@ -119,7 +119,7 @@ func (c *conn) reply(v *policy.Verdict) {
 	c.text("reason", v.Reason.String())
 }
 
-// number appends a key and its number.
+// number appends a name and its number.
 func (c *conn) number(key string, n int64) { c.out = appendInt(appendBulk(c.out, key), n) }
 
 // millis rounds up to whole milliseconds.

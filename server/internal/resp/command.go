@@ -13,9 +13,9 @@ type verb struct {
 	// arity is the number of words, or the least number if it is negative, as COMMAND reports it.
 	arity int
 	flags []string
-	// keys says that the first word after the name is a key.
+	// keys reports that the first word after the name is a key.
 	keys bool
-	// stranger says that clients may give it before they have authenticated.
+	// stranger reports that clients may send the command before they have authenticated.
 	stranger bool
 	// decides says that the command decides, and changes nothing else. So commands that arrive together can be decided
 	// together.

@@ -45,7 +45,7 @@ func (c *conn) describeAll(all []verb) {
 	}
 }
 
-// describe appends what COMMAND INFO says about a command.
+// describe appends the description of a command for COMMAND INFO.
 func (c *conn) describe(v *verb) {
 	c.out = appendBulk(appendArray(c.out, 10), v.name)
 	c.out = appendInt(c.out, int64(v.arity))
@@ -66,7 +66,7 @@ func (c *conn) describe(v *verb) {
 	}
 }
 
-// document appends what COMMAND DOCS says about some commands, or about all. Names of other commands are left out.
+// document appends the reply to COMMAND DOCS for some commands, or for all. It leaves out unknown names.
 func (c *conn) document(all []verb, names [][]byte) {
 	chosen := make([]*verb, 0, len(all))
 	for i := range all {

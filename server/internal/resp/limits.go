@@ -71,8 +71,9 @@ type throttle struct {
 // refers to it.
 const mostThrottles = 1 << 14
 
-// throttles are the limits of CL.THROTTLE. A limit is dropped only when no state under its numbers can differ from
-// a fresh state. So the store does not have a limit twice, whatever numbers clients choose. It is safe for concurrent use.
+// throttles are the limits of CL.THROTTLE. A limit is dropped only when no state under its numbers can differ from a
+// fresh state. So the store never has two limits with the same numbers, whatever numbers clients choose. It is safe for
+// concurrent use.
 type throttles struct {
 	most int
 

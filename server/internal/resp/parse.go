@@ -22,7 +22,7 @@ var (
 // longestHeader is the longest line that announces a length.
 const longestHeader = 32
 
-// errIncomplete says that the command has not arrived as a whole.
+// errIncomplete means that a part of the command has not arrived yet.
 var errIncomplete = errors.New("incomplete")
 
 // protocolError is a command that cannot be read. The connection must end, because the beginning of the
@@ -37,7 +37,7 @@ func broken(format string, args ...any) error { return &protocolError{fmt.Sprint
 type command struct {
 	args [][]byte // parts of the buffer; empty for a command that means nothing
 	size int      // the bytes of the command in the buffer
-	// inline says that the command is a line of words, as a person types it.
+	// inline reports that the command is a line of words, as a person types it.
 	inline bool
 }
 
@@ -118,7 +118,8 @@ func header(buf []byte, at int, what string) (length int64, next int, err error)
 	return 0, 0, broken("invalid %s length", what)
 }
 
-// tooLong returns why a line without a valid length cannot be read: it is incomplete as long as it may still end.
+// tooLong returns why a line without a valid length cannot be read. The line counts as incomplete while its end may
+// still arrive.
 func tooLong(line []byte, what string) error {
 	switch {
 	case bytes.IndexByte(line, '\n') >= 0:

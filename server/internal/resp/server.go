@@ -22,7 +22,7 @@ type Options struct {
 	OnVerdict func(v *policy.Verdict, took time.Duration)
 	// Pipelines decides commands that arrive together. Default: they are decided one after another.
 	Pipelines *pipeline.Pipelines
-	// Verify reports whether a token opens the server. Default: clients need no token.
+	// Verify reports whether a token is valid. Default: clients need no token.
 	Verify func(token string) bool
 	// Context is the context of decisions. Default: one that never ends.
 	Context context.Context

@@ -8,14 +8,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// call is one call: first its request, and then its answer. Calls are used again.
+// call is one call: first its request, and then its answer. A pool reuses calls.
 type call struct {
 	service *Service
 
 	// The request.
 	domain      string
 	hits        uint32
-	count       int  // descriptors, beyond the most too
+	count       int  // all descriptors, also beyond mostDescriptors
 	deep        bool // a descriptor has too many entries
 	descriptors []policy.DescriptorRequest
 	entries     []policy.Entry // of all descriptors
@@ -32,7 +32,8 @@ type call struct {
 	out    []byte
 }
 
-// mostKept is the largest answer, in bytes, for which a call is used again. Large ones are rare, and would stay.
+// mostKept is the size of the largest answer, in bytes, whose call is reused. Larger buffers are rare, and would stay
+// in memory.
 const mostKept = 64 << 10
 
 // reset prepares a call for the next request. It keeps no text of the last one.
@@ -45,7 +46,7 @@ func (c *call) reset() {
 	c.shown, c.listed, c.out = policy.Verdict{}, c.listed[:0], c.out[:0]
 }
 
-// free gives the call back. It must not be used afterwards.
+// free returns the call to the pool. The caller must not use the call afterwards.
 func (c *call) free() {
 	if cap(c.out) > mostKept || cap(c.entries) > 4*mostDescriptors {
 		return

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// early is a context that ends a little before the context of a call. It starts a timer only when Done is called: a guard
-// that has a shorter deadline of its own needs none. It is safe for concurrent use.
+// early is a context that ends a little before the context of a call. It starts a timer only when Done is called,
+// because a guard whose own deadline is shorter needs no timer. It is safe for concurrent use.
 type early struct {
 	context.Context
 	deadline time.Time

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// JSONHandler returns the handler of POST /json: it takes and returns the messages of ShouldRateLimit as protobuf JSON. The status is 200 if the call passes, and 429 if it is over a limit. It also is 400 for a request that is
-// not one.
+// JSONHandler returns the handler of POST /json: it takes and returns the messages of ShouldRateLimit as protobuf JSON.
+// The status is 200 if the call passes, 429 if it is over a limit, and 400 if the request is invalid.
 func (s *Service) JSONHandler() http.Handler { return http.HandlerFunc(s.serveJSON) }
 
 func (s *Service) serveJSON(w http.ResponseWriter, r *http.Request) {

@@ -25,8 +25,9 @@ const (
 	fieldList   = 6
 )
 
-// appendMetadata appends the explanation of a verdict to the dynamic metadata, where the gateway's filters and logs read
-// it. It has names of the configuration, and never a key. A call that no rule matches has none.
+// appendMetadata appends the explanation of a verdict to the dynamic metadata, where the gateway's filters and logs
+// read it. The explanation has names of the configuration, and never a key. A call that no rule matches has no
+// metadata.
 func appendMetadata(b []byte, v *policy.DescriptorVerdict) []byte {
 	if v.Reason == sluice.ReasonNoRule {
 		return b
@@ -50,8 +51,8 @@ func appendMetadata(b []byte, v *policy.DescriptorVerdict) []byte {
 	return appendEnd(b, begin)
 }
 
-// appendDescriptors appends what is to be said about single descriptors: a rule in shadow that would deny, a refund that
-// failed, and the metadata of the rules whose descriptors pass.
+// appendDescriptors appends the metadata of single descriptors: a shadow rule that would deny, a failed refund, and the
+// metadata of the rules whose descriptors pass.
 func appendDescriptors(b []byte, v *policy.DescriptorVerdict) []byte {
 	var metadata map[string]any
 	for i := range v.Descriptors {
@@ -75,8 +76,8 @@ func appendDescriptors(b []byte, v *policy.DescriptorVerdict) []byte {
 	return b
 }
 
-// merge returns both mappings as one. The first of two values stays, and mappings inside are merged. It changes
-// neither.
+// merge returns both mappings as one. If both have a value, the first mapping's stays; nested mappings are merged.
+// merge changes neither argument.
 func merge(first, second map[string]any) map[string]any {
 	if len(first) == 0 {
 		return second

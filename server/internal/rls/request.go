@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Bounds of a call. What the server keeps for a descriptor is much larger than the bytes of an empty one.
+// Bounds of a call. A descriptor takes much more memory than the bytes of an empty descriptor.
 const (
 	mostDescriptors = 1000
 	mostEntries     = 64
 )
 
-// hits is how many hits a descriptor has.
+// hits is the number of hits of a descriptor.
 type hits struct {
 	own   bool // the descriptor has a number of its own
 	count uint64
@@ -113,7 +113,8 @@ func (w *wire) enter() (outer int) {
 
 func (w *wire) leave(outer int) { w.end = outer }
 
-// UnmarshalWire reads a RateLimitRequest. The error is for bytes that are not one; check finds all else.
+// UnmarshalWire reads a RateLimitRequest. The error is for bytes that are not a RateLimitRequest; check finds all other
+// mistakes.
 func (c *call) UnmarshalWire(b []byte) error {
 	c.reset()
 	w := wire{b: b, text: string(b), end: len(b)}
@@ -136,7 +137,7 @@ func (c *call) UnmarshalWire(b []byte) error {
 	}
 }
 
-// readDescriptor reads a RateLimitDescriptor. Beyond the most descriptors, it counts them only.
+// readDescriptor reads a RateLimitDescriptor. Beyond the bound of descriptors, it only counts them.
 func (c *call) readDescriptor(w *wire) {
 	if c.count++; c.count > mostDescriptors {
 		w.at = w.end

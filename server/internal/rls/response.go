@@ -57,7 +57,7 @@ func (c *call) respond(v *policy.DescriptorVerdict) {
 	c.out = b
 }
 
-// appendStatus appends what was decided about a descriptor.
+// appendStatus appends the decision about a descriptor.
 func appendStatus(b []byte, d *policy.DescriptorResult) []byte {
 	b, begin := appendBegin(b, fieldStatuses)
 	b = appendNumber(b, fieldCode, uint64(codeOf(d.Allowed)))
@@ -73,8 +73,8 @@ func appendStatus(b []byte, d *policy.DescriptorResult) []byte {
 	return appendEnd(b, begin)
 }
 
-// appendLimit appends the current limit of a descriptor. Without a decision of the store there is no count that could
-// go with it.
+// appendLimit appends the current limit of a descriptor. Without a decision of the store it appends nothing, because
+// there is no count.
 func appendLimit(b []byte, d *policy.DescriptorResult) []byte {
 	if !isDecided(d) {
 		return b
@@ -174,8 +174,8 @@ func (c *call) lists(l *sluice.Limit) bool {
 	return false
 }
 
-// answersItself reports whether the rule that refuses has an answer of its own. Other refusals have no body, as gateways
-// expect of a rate limit service.
+// answersItself reports whether the rule that refuses has its own answer. Other refusals have no body, because gateways
+// expect none from a rate limit service.
 func answersItself(v *policy.Verdict) bool {
 	if v.Allowed() || v.Rule == nil {
 		return false
@@ -184,7 +184,7 @@ func answersItself(v *policy.Verdict) bool {
 	return a.Action == policy.Deny && (a.Body != "" || a.File != "" || len(a.Header) > 0)
 }
 
-// answer takes what WriteDenied writes.
+// answer keeps the header and body that WriteDenied writes.
 type answer struct {
 	header http.Header
 	body   []byte

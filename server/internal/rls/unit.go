@@ -38,15 +38,15 @@ type shownLimit struct {
 	multiple uint32 // 0 for one unit
 }
 
-// single are the periods of one unit, and divisors the units that longer periods are multiples of. Months and years
-// are left out there: 60 days are not two months.
+// single has the periods of one unit. divisors has the units whose multiples make longer periods, without months and
+// years: 60 days are not two months.
 var (
 	single   = [...]unit{second, minute, hour, day, week, month, year}
 	divisors = [...]unit{week, day, hour, minute, second}
 )
 
-// show returns a rate in units: the same count and period if there are such units, otherwise the same rate over
-// another period. A rate that no units can express is rounded down, so that no client is promised more than it gets.
+// show returns a rate in units: the same count and period if there are such units, otherwise the same rate over another
+// period. A rate that no units can express is rounded down, so that the answer promises no client more than it gets.
 func show(r sluice.Rate) shownLimit {
 	count, period := r.Count(), r.Period()
 	if count < 0 || period <= 0 {

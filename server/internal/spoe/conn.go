@@ -35,7 +35,7 @@ type conn struct {
 	lost    bool // HAProxy is gone
 }
 
-// fragment is the first parts of a message that comes in several frames.
+// fragment has the parts that have arrived of a message in several frames.
 type fragment struct {
 	stream, frame uint64
 	payload       []byte

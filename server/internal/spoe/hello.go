@@ -2,7 +2,7 @@ package spoe
 
 import "strings"
 
-// hello is what HAProxy says first.
+// hello is the first frame of HAProxy.
 type hello struct {
 	size        uint32 // of the largest frame
 	pipelining  bool

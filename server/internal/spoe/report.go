@@ -23,8 +23,8 @@ const (
 	repeated    = "the message has an argument twice"
 )
 
-// readMessage makes a report of the request that a message describes. It copies what it needs of the payload. The problem is
-// empty for a message of use.
+// readMessage makes a report of the request that a message describes. The report keeps no part of the payload. The
+// problem is empty if the message is valid.
 func readMessage(payload []byte) (q httplimit.Report, problem string) {
 	q.KeepsHeader = true // the file removes headers by their names
 	d := decoder{rest: payload}

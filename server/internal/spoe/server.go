@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// Decider decides about requests. Required.
 	Decider *gateway.Decider
-	// Trusts reports whether an address is one of a gateway; a peer at a Unix socket has an invalid address. Connections of
-	// others are closed. Required.
+	// Trusts reports whether an address belongs to a gateway; a peer at a Unix socket has an invalid address. The
+	// server closes connections of other peers. Required.
 	Trusts func(netip.Addr) bool
 	// Context is the context of decisions. Default: one that never ends.
 	Context context.Context
@@ -25,11 +25,12 @@ type Options struct {
 	TLS *tls.Config
 	// Idle is how long a connection may be idle. Default: 2 minutes.
 	Idle time.Duration
-	// Read is how long HAProxy may take to send one frame, and to say hello. Default: 10 seconds.
+	// Read is how long HAProxy may take to send one frame, and to send its hello. Default: 10 seconds.
 	Read time.Duration
 	// Write is how long HAProxy may take to read an answer. Default: 10 seconds.
 	Write time.Duration
-	// MaxDeciding bounds the requests that are decided at once. Further ones are not read. Default: 1024.
+	// MaxDeciding bounds the requests that are decided at once. The server reads no further requests then. Default:
+	// 1024.
 	MaxDeciding int
 }
 

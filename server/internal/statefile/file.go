@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// File is a file of saved states. One process has it at a time. Its methods are not safe for
-// concurrent use.
+// File is a file of saved states. Only one process at a time may have it open. Its methods are not safe for concurrent use.
 type File struct {
 	path     string
 	lock     *os.File
@@ -96,8 +95,8 @@ func (f *File) SetAside(now time.Time) (string, error) {
 	return to, f.syncFolder()
 }
 
-// Replace makes a new file of what write writes, and puts it at the path in one step. After an error
-// the earlier file is there.
+// Replace calls write with a new file, and renames that file to the path in one step. After an error, the earlier file
+// is still there.
 func (f *File) Replace(write func(io.Writer) error) error {
 	name := f.path + NewSuffix
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,8 +132,8 @@ func (f *File) Replace(write func(io.Writer) error) error {
 	return nil
 }
 
-// CanAppend reports whether changes can be appended. Otherwise the next save must be a Replace: there
-// is no file yet, an error has made it unclear what is in the file, or somebody else has changed it.
+// CanAppend reports whether changes can be appended. Otherwise the next save must be a Replace: there is no file yet,
+// an error has left its content unknown, or another program has changed it.
 func (f *File) CanAppend() bool {
 	if f.current == nil || f.broken {
 		return false
@@ -150,7 +149,7 @@ func (f *File) ShouldCompact() bool {
 	return f.size-f.snapshot > max(f.snapshot, least)
 }
 
-// Append appends what write writes. Each call of Write leaves either everything in the file or nothing.
+// Append calls write with a writer that appends to the file. Each call of Write appends all of its bytes, or none.
 func (f *File) Append(write func(io.Writer) error) error {
 	w := &appender{file: f.current, at: f.size}
 	err := write(w)
@@ -171,7 +170,7 @@ func (f *File) Append(write func(io.Writer) error) error {
 // Size returns the size of the file.
 func (f *File) Size() int64 { return f.size }
 
-// Close gives the file up. The file stays.
+// Close closes the file and releases its lock. It removes nothing.
 func (f *File) Close() error {
 	var err error
 	if f.current != nil {
@@ -197,7 +196,7 @@ type appender struct {
 	broken bool
 }
 
-// Write writes everything, or takes back what it has written.
+// Write writes all bytes, or removes the bytes that it has written.
 func (a *appender) Write(p []byte) (int, error) {
 	n, err := a.file.WriteAt(p, a.at)
 	if err != nil {

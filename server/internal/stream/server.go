@@ -101,7 +101,7 @@ func (s *Server) start(c net.Conn) {
 	}()
 }
 
-// How long a connection is read, and how much, until it is closed. Bytes that nobody read would reset the
+// The time and the bytes for which the server reads a connection before it closes it. Unread bytes would reset the
 // connection, and the client could lose the last answer.
 const (
 	settleTime  = 250 * time.Millisecond

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	// Endpoint is the URL of the collector, such as http://127.0.0.1:4318. Without a path, the path is /v1/traces. Required.
 	Endpoint string
-	// Sample is the part of the traces that begin here and are sent, from 0 to 1.
+	// Sample is the part of the traces begun by this server that it sends, from 0 to 1.
 	Sample float64
 	// Version is the version of the program.
 	Version string
@@ -86,9 +86,8 @@ func nameOf(method string) string {
 // Close sends the spans that are left, until the context ends.
 func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// Wrap makes a span of each request. The service gets the context of the span in its W3C headers. A trace of
-// a trusted peer is continued. Other clients cannot choose the trace, or whether it is sent: theirs is
-// linked.
+// Wrap makes a span of each request. The service gets the context of the span in its W3C headers. A trace of a trusted
+// peer is continued. Other clients cannot choose the trace, or whether it is sent: the span only links to their trace.
 func (t *Tracer) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
