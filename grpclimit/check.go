@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// uses are the ways in which a decider is used. Each of them can carry out other rules.
+// uses are the ways in which a decider is used. Each use supports different rules.
 type uses uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	onMessages
 )
 
-// fault is what a rule has that calls of gRPC cannot express, and what to do about it.
+// fault is a setting of a rule that calls of gRPC cannot express, and the remedy.
 type fault struct{ problem, remedy string }
 
 // check returns an error that names each rule that cannot be carried out, and why. at is the function
@@ -167,7 +167,7 @@ func checkOutcome(r *policy.Rule, u uses) (faults []fault) {
 	return faults
 }
 
-// checkMessages finds what holds for a call, and not for a message of a stream.
+// checkMessages finds settings that work for a call, but not for a message of a stream.
 func checkMessages(r *policy.Rule) (faults []fault) {
 	for _, l := range r.Limits {
 		if l.IsConcurrency() {

@@ -18,16 +18,16 @@ import (
 // ClientOptions are the settings of a Client. The zero ClientOptions are the defaults.
 type ClientOptions struct {
 	// Sent decides about each message that the client sends on a stream, and Received about each message
-	// that it receives. A message waits as a call does. A message that is not let pass ends the stream.
-	// Messages of unary calls do not count. Default: messages are not limited.
+	// that it receives. A message waits as a call does. A denied message ends the stream. Messages of
+	// unary calls do not count. Default: messages are not limited.
 	Sent, Received *Decider
 	// MaxDelay is the longest time that a call or message waits for its turn. A call that would wait
 	// longer, or beyond its deadline, fails at once. Negative: no call waits, so a call without room
 	// fails. Default: as long as the call's context allows; a minute for a context without a deadline.
 	MaxDelay time.Duration
-	// MaxWaiting is how many calls may wait at once; more fail. Messages that are sent have a bound of the
-	// same size, and so have messages that are received. Default: 1,024, or as many as the queues of the
-	// rules hold.
+	// MaxWaiting is how many calls may wait at once; further calls fail. Messages that are sent have a
+	// bound of the same size, and so have messages that are received. Default: 1,024, or as many as the
+	// queues of the rules hold.
 	MaxWaiting int
 	// OnDenied returns the error of a call or message that fails. It must not keep the verdict. Default,
 	// also if it returns nil: Status.

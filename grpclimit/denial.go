@@ -19,8 +19,8 @@ import (
 )
 
 // Status describes a denial: a code, a message, RetryInfo with the wait, and QuotaFailure with a
-// violation for each limit that refused the call. A denial that waiting does not mend has no RetryInfo.
-// The status names rules, limits and the kinds of key parts, and never a value of the call.
+// violation for each limit that refused the call. A denial has no RetryInfo if no wait would help. The
+// status names rules, limits and the kinds of key parts, and never a value of the call.
 func Status(c *Call, v *policy.Verdict) *status.Status { return statusAfter(c, v, 0, "") }
 
 // statusAfter returns the status with a longer wait, and with ErrorInfo unless the domain is empty.
@@ -153,8 +153,8 @@ func subject(r *policy.Rule) string {
 }
 
 // RetryDelay returns the wait of an error that a call returned, from its RetryInfo. ok is false for an
-// error without one. A program that repeats denied calls itself waits so long; most programs leave that
-// to the retry policy of the client.
+// error without one. A program that repeats denied calls itself should wait that long. Most programs
+// leave repeating to the retry policy of the client.
 func RetryDelay(err error) (wait time.Duration, ok bool) {
 	s, isStatus := status.FromError(err)
 	if !isStatus || s.Code() == codes.OK {

@@ -96,7 +96,7 @@ func Target() Part {
 // address count. Peers at Unix domain sockets lack the part.
 func PeerIP(missing Missing) Part { return ClientIP(nil, missing) }
 
-// ClientIP is the address of the client as ip finds it: the peer, or the address that trusted proxies
+// ClientIP is the address of the client, found by ip: the peer, or the address that trusted proxies
 // report in metadata, such as x-forwarded-for.
 func ClientIP(ip *httplimit.ClientIP, missing Missing) Part {
 	bits := ip.IPv6Prefix()

@@ -159,7 +159,7 @@ func (s *Server) Stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	})
 }
 
-// pass is an admitted call: the context for its handler, and what its end needs.
+// pass is an admitted call: the context for its handler, and the state for its end.
 type pass struct {
 	ctx       context.Context //nolint:containedctx // handlers get it
 	admission *gate.Admission
@@ -192,7 +192,7 @@ func (s *Server) admit(c *Call) (p pass, err error) {
 }
 
 // PerClient returns the options of a server that gives each client address a rate such as "100/m", in a
-// token bucket, over a memory store of its own. It is all that many services need:
+// token bucket, over a memory store of its own. Many services need nothing else:
 //
 //	limit, err := grpclimit.PerClient("100/m")
 //	…

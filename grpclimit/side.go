@@ -15,8 +15,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 )
 
-// side decides about calls, or about the messages of streams, and carries the verdicts out. Servers and
-// clients have the same.
+// side decides about calls, or about the messages of streams, and carries out the verdicts. Servers and
+// clients share it.
 type side struct {
 	hooks
 	decider *Decider
