@@ -124,9 +124,13 @@ func (l *limit) before(after *reader, cost int64) (state [3]int64, now int64) {
 	return state, state[0]
 }
 
-// uncharged returns the view of the state before a charge, and the time of the charge.
+// uncharged returns the view of the state before a charge, and the time of the charge. A window that the charge has
+// opened was fresh before.
 func (l *limit) uncharged(after *reader, cost int64) (view string, now int64) {
 	state, now := l.before(after, cost)
+	if w := &l.params.Fixed; l.params.Kind == algo.KindFixedWindow && w.Opened && state[1] == 0 && state[0]-now == w.Length {
+		return "", now
+	}
 	var room [64]byte // most fit
 	text := appendInt(room[:0], int64(l.params.Kind))
 	for _, n := range state {

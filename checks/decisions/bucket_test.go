@@ -222,3 +222,26 @@ func TestLargestBuckets(t *testing.T) {
 		d.look(r.Limit, r.Key)
 	}
 }
+
+// TestBatchesOfInexactBuckets: of a bucket that regains more than 2^53 ticks, a batch gets as many units as a request.
+func TestBatchesOfInexactBuckets(t *testing.T) {
+	t.Parallel()
+	const count, micros = 999_999_937, 1_000_003 // both odd, so that odd multiples of their product are not exact
+	a := newArena(t)
+	d := a.duel(t, 1, func(*duel) sluice.Algorithm {
+		return sluice.TokenBucket{Rate: sluice.Per(count, micros*time.Microsecond), Burst: 100 * count}
+	})
+	for periods := int64(9); periods < 30; periods += 2 {
+		var all, part []sluice.Request
+		for _, k := range d.keys {
+			d.reset(d.limits[0], k)
+			all = append(all, sluice.Request{Limit: d.limits[0], Key: k, Cost: 100 * count})
+			part = append(part, sluice.Request{Limit: d.limits[0], Key: k, Cost: periods * count})
+		}
+		d.decideAll(all)
+		d.now += periods*micros - 1
+		d.decideAll(part)
+		d.now++
+		d.decideAll(part)
+	}
+}

@@ -32,7 +32,7 @@ func TestForeignStates(t *testing.T) {
 		sluice.Concurrency{Max: 5},
 	}
 	values := [][]string{
-		{"SET", "a"}, {"SET", "32"}, {"SET", ""}, {"SET", strings.Repeat("\xff", 33)}, {"HSET", "f", "1"}, {"RPUSH", "1"}, {"SADD", "1"}, {"ZADD", "1", "1"},
+		{"SET", "a"}, {"SET", "32"}, {"SET", ""}, {"SET", strings.Repeat("\xff", 33)}, {"SET", "\x04"}, {"HSET", "f", "1"}, {"RPUSH", "1"}, {"SADD", "1"}, {"ZADD", "1", "1"},
 	}
 	for i, a := range algorithms {
 		l := sluice.MustLimit(fmt.Sprintf("foreign-%d", i), a)
@@ -55,12 +55,17 @@ func TestForeignStates(t *testing.T) {
 			peek, banned := request, request
 			peek.Peek, banned.Ban = true, &sluice.Ban{After: 3, For: time.Minute}
 			also := sluice.Request{Limit: other, Key: k, Cost: 1}
+			alike := request
+			alike.Limit = sluice.MustLimit(fmt.Sprintf("alike-%d", i), a)
 			for name, call := range map[string]func() error{
 				"decide":   func() error { _, err := store.Decide(t.Context(), request); return err },
 				"peek":     func() error { _, err := store.Decide(t.Context(), peek); return err },
 				"with ban": func() error { _, err := store.Decide(t.Context(), banned); return err },
 				"batch": func() error {
 					return store.DecideAll(t.Context(), []sluice.Request{also, request}, make([]sluice.Decision, 2))
+				},
+				"batch of its algorithm": func() error {
+					return store.DecideAll(t.Context(), []sluice.Request{alike, request}, make([]sluice.Decision, 2))
 				},
 				"batch of three": func() error {
 					return store.DecideAll(t.Context(), []sluice.Request{also, peek, request}, make([]sluice.Decision, 3))

@@ -17,6 +17,7 @@ func TestValkeyBucketsEqualMemory(t *testing.T) { redistest.RunOverValkey(t, Tes
 func TestValkeyWindowsDecideAsInMemory(t *testing.T) {
 	redistest.RunOverValkey(t, TestWindowsDecideAsInMemory)
 }
+func TestValkeyBatchesOfWindows(t *testing.T) { redistest.RunOverValkey(t, TestBatchesOfWindows) }
 func TestValkeyLogsAsInMemory(t *testing.T)   { redistest.RunOverValkey(t, TestLogsAsInMemory) }
 func TestValkeyLeasesAsInMemory(t *testing.T) { redistest.RunOverValkey(t, TestLeasesAsInMemory) }
 func TestValkeyBansEqualMemory(t *testing.T)  { redistest.RunOverValkey(t, TestBansEqualMemory) }

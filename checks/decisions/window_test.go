@@ -162,9 +162,12 @@ type windowWalk struct {
 type windowState struct {
 	key  sluice.Key
 	kind algo.Kind
+	name string
 }
 
-func stateOf(l *sluice.Limit, k sluice.Key) windowState { return windowState{k, l.Params().Kind} }
+func stateOf(l *sluice.Limit, k sluice.Key) windowState {
+	return windowState{k, l.Params().Kind, l.Name()}
+}
 
 func newWindowWalk(t *testing.T, client redisstore.Client, name string, as []sluice.Algorithm) *windowWalk {
 	t.Helper()
@@ -378,6 +381,12 @@ func (w *windowWalk) batch() {
 		}
 		rs[i].Shadow = w.rng.IntN(6) == 0
 	}
+	w.decideAll(rs)
+}
+
+// decideAll decides several requests as one.
+func (w *windowWalk) decideAll(rs []sluice.Request) {
+	w.Helper()
 	var ds [2][]sluice.Decision
 	for i, s := range w.stores {
 		ds[i] = make([]sluice.Decision, len(rs))

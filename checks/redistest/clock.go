@@ -59,7 +59,7 @@ func (c *clocked) Eval(ctx context.Context, source string, keys, args []string) 
 		return "", fmt.Errorf("redistest: a script spells %d uses of TIME, PX or EXPIRE in a way that WithClock does not know", left)
 	}
 	c.mu.Lock()
-	c.shas[digest(source)] = digest(sent)
+	c.shas[Digest(source)] = Digest(sent)
 	c.mu.Unlock()
 	return c.Client.Eval(ctx, sent, keys, c.stamped(args))
 }
@@ -76,8 +76,8 @@ func (c *clocked) stamped(args []string) []string {
 		strconv.FormatInt(seconds, 10), strconv.FormatInt(micros, 10))
 }
 
-// digest is what servers know a script by.
-func digest(source string) string {
+// Digest is what servers know a script by.
+func Digest(source string) string {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // the server names scripts by it
 	return hex.EncodeToString(sum[:])
 }

@@ -53,7 +53,7 @@ func TestWithClock(t *testing.T) {
 		redis.call('SET', key, time[1], 'PX', ms)
 		redis.call('PEXPIRE', key, ms)
 		return string.format('%s+%s %s of %d', time[1], time[2], ARGV[1], #ARGV)`
-	sha, keys, args := digest(source), []string{"a"}, []string{"x", "y"}
+	sha, keys, args := Digest(source), []string{"a"}, []string{"x", "y"}
 	noscript := func() {
 		t.Helper()
 		_, err := c.EvalSHA(ctx, sha, keys, args)
