@@ -248,3 +248,31 @@ func (c *expiring) stamped(args []string) []string {
 	now := c.now()
 	return append(slices.Clone(args), strconv.FormatInt(now/1_000_000, 10), strconv.FormatInt(now%1_000_000, 10))
 }
+
+// TestWindowsKeepWhatOthersRead: the shortest scripts keep exactly what conversions to other numbers need.
+func TestWindowsKeepWhatOthersRead(t *testing.T) {
+	t.Parallel()
+	a := newArena(t)
+	d := a.duel(t, 1, func(*duel) sluice.Algorithm { return sluice.FixedWindow{Rate: sluice.PerSecond(20)} })
+	second := d.limits[0]
+	short := sluice.MustLimit("duel", sluice.FixedWindow{Rate: sluice.Per(1, 100*time.Millisecond), Opened: true})
+	long := sluice.MustLimit("duel", sluice.FixedWindow{Rate: sluice.Per(20, 3*time.Second)})
+	large := sluice.MustLimit("duel", sluice.FixedWindow{Rate: sluice.PerSecond(1 << 33)})
+	const begin = 1_800_000_000_000_000 // of all windows
+	at := func(millis, cost int64, l *sluice.Limit) {
+		t.Helper()
+		d.now = begin + 1000*millis
+		d.decideAll([]sluice.Request{{Limit: l, Key: d.keys[0], Cost: cost}, {Limit: l, Key: d.keys[1], Cost: cost}})
+	}
+	at(800, 1, second)
+	at(300, 1, second) // the clock went back, but the latest charge stays the latest
+	d.now = begin + 500_000
+	d.look(short, d.keys[0])
+	at(3100, 20, long) // in the window from 3 to 6 seconds
+	at(5500, 20, second)
+	at(9500, 1<<32, large)
+	d.look(large, d.keys[0])
+	d.now = begin + 10_500_000
+	d.decide(sluice.Request{Limit: large, Key: d.keys[0], Cost: 1 << 32})
+	d.look(large, d.keys[0])
+}
