@@ -40,7 +40,7 @@ type Loaded struct {
 // The store has the number of shards that the saved one had, or Options.Shards if it is larger. The
 // other options apply as with New; a Clock must go on with the time of the saved store.
 //
-// Load refuses what it does not understand: the error is an ErrForeign, ErrNewer, ErrDamaged, or an
+// Load refuses what it does not understand: the error is an ErrForeign, ErrVersion, ErrDamaged, or an
 // error of r. It is an ErrNoRoom if the states do not fit into Options.MaxBytes. A checksum protects
 // against accidents, not against forgery: read states only from where no stranger can write.
 func Load(r io.Reader, o Options) (*Store, Loaded, error) {

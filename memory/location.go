@@ -78,9 +78,11 @@ func (sh *shard) aside(key uint64) uint64 {
 }
 
 // folded is a seeded hash by folded multiplication, as in wyhash (Wang Yi, 2019). It combines
-// eight bytes at a time with a secret, multiplies, and combines the halves of the product. Two of
-// them, with independent secrets, make the two halves of a key's identity. It is the same function
-// in all processes, because saved states must be found again.
+// eight bytes at a time with a secret, multiplies, and combines the halves of the product. All bytes
+// go through two multiplications: after one, keys that differ in few bits crowd together under one seed
+// in some hundreds, and a table has no room at its end. Two such hashes, with independent secrets, make
+// the two halves of a key's identity. It is the same function in all processes, because saved states
+// must be found again.
 type folded struct{ seed [4]uint64 }
 
 func newFolded() folded {
@@ -102,6 +104,7 @@ func fold(a, b uint64) uint64 {
 func (f *folded) hash(text string) uint64 {
 	n := len(text)
 	h := f.seed[0] ^ uint64(n)
+	var last uint64 // the last eight bytes, which may overlap the bytes before
 	if n >= 8 {
 		i := 0
 		for ; i+16 < n; i += 16 {
@@ -110,14 +113,13 @@ func (f *folded) hash(text string) uint64 {
 		if i+8 < n {
 			h = fold(word(text[i:])^f.seed[2], h)
 		}
-		// The last eight bytes, which may overlap the bytes before.
-		return fold(word(text[n-8:])^f.seed[3], h)
+		last = word(text[n-8:])
+	} else {
+		for i := range n {
+			last = last<<8 | uint64(text[i])
+		}
 	}
-	var tail uint64
-	for i := range n {
-		tail = tail<<8 | uint64(text[i])
-	}
-	return fold(tail^f.seed[3], h)
+	return fold(fold(last^f.seed[3], h)^f.seed[1], f.seed[2])
 }
 
 // word reads eight bytes.

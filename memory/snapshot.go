@@ -18,7 +18,7 @@ import (
 // numbers of the algorithms, and their states: formatVersion must change with any of them.
 
 // formatVersion is the version that Save writes, and the only version that Load reads.
-const formatVersion = 1
+const formatVersion = 2
 
 const (
 	magic        = "sluice\x1a\n"
@@ -50,8 +50,8 @@ type fileID [16]byte
 var (
 	// ErrForeign means that what Load has read is something else than saved states.
 	ErrForeign = errors.New("memory: this is something else than saved states")
-	// ErrNewer means that a newer version of this package has saved the states.
-	ErrNewer = errors.New("memory: a newer version of Sluice has saved these states")
+	// ErrVersion means that a version of this package with another format has saved the states.
+	ErrVersion = errors.New("memory: another version of Sluice has saved these states")
 	// ErrDamaged means that saved states are incomplete, or that a part of them has changed.
 	ErrDamaged = errors.New("memory: the saved states are damaged")
 	// ErrNoRoom means that saved states need more memory than Options.MaxBytes.
@@ -133,7 +133,7 @@ func (b *blockReader) preamble() error {
 		return damaged("the checksum of the first bytes is wrong")
 	}
 	if v := binary.LittleEndian.Uint32(p[len(magic):]); v != formatVersion {
-		return fmt.Errorf("%w: their format is version %d, and this program reads version %d", ErrNewer, v, formatVersion)
+		return fmt.Errorf("%w: their format is version %d, and this program reads version %d", ErrVersion, v, formatVersion)
 	}
 	return nil
 }

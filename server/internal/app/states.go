@@ -95,7 +95,7 @@ func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store,
 	store, report, err := memory.Load(bufio.NewReaderSize(r, 1<<16), o)
 	closed := r.Close()
 	switch {
-	case errors.Is(err, memory.ErrForeign), errors.Is(err, memory.ErrNewer), errors.Is(err, memory.ErrDamaged):
+	case errors.Is(err, memory.ErrForeign), errors.Is(err, memory.ErrVersion), errors.Is(err, memory.ErrDamaged):
 		aside, renamed := file.SetAside(time.Now())
 		if renamed != nil {
 			return nil, errors.Join(err, renamed)
