@@ -271,7 +271,7 @@ func TestDecidesAsOneByOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer memory.Close()
+			t.Cleanup(func() { _ = memory.Close() })
 			stores[i] = &distant{Store: memory}
 		}
 		if rnd.IntN(2) == 0 {

@@ -53,6 +53,7 @@ const severalRules = `rules:
 
 // serveDistant starts a server over a store that must be called. Its clients need the token "secret".
 func serveDistant(tb testing.TB) (s *service, store *distant) {
+	tb.Helper()
 	store = &distant{}
 	s = serve(tb, severalRules, func(o *Options) {
 		store.Store = o.Decider.Store()
