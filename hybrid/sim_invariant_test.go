@@ -61,8 +61,14 @@ func (w *world) explain(r *sluice.Request, d *sluice.Decision) {
 	if !w.calm() || d.Reason != sluice.ReasonLimited || w.corrected(r.Key) {
 		return
 	}
-	free := w.ledger(r.Key).plain.left(w.serverTime(), 6*w.weather.trip.Microseconds()+1000)
+	ago := 6*w.weather.trip.Microseconds() + 1000
 	held := float64(w.limit.Rate().Count()) / w.limit.Rate().Period().Seconds() * float64(longestDenial) / 1e9
+	if _, log := w.limit.Algorithm().(sluice.SlidingLog); log {
+		// After a burst, a log gives in 100 ms what was spent in 100 ms, and up to one sync later than it was spent.
+		ago += longestDenial/1000 + w.limit.Hybrid().Sync.Microseconds()
+		held = 0
+	}
+	free := w.ledger(r.Key).plain.left(w.serverTime(), ago)
 	if most := w.limit.Escrow() + int64(held) + 1; free >= r.Cost+r.Floor+most {
 		w.fail("a request for %d above %d is denied, although %d units are left and at most %d may stay unused", r.Cost, r.Floor, free, most)
 	}
