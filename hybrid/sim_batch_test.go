@@ -86,10 +86,7 @@ func (w *world) correct(n *node, store *Store, r *sluice.Request, d *sluice.Deci
 	c := n.chance
 	what, actual, pause := c.IntN(8), c.Int64N(r.Cost), time.Duration(c.ExpFloat64()*float64(w.limit.Hybrid().Sync))
 	n.mu.Unlock()
-	charge, at := r.Charge(d), w.serverTime()
-	if !local(d.Receipt) {
-		at = d.Receipt.At
-	}
+	charge, at := r.Charge(d), w.counted(r.Key, d.Receipt)
 	end := func(actual int64, f func() error) {
 		w.refund(r.Key, r.Cost-actual, at)
 		if err := f(); err != nil && !errors.Is(err, sluice.ErrClosed) {
@@ -107,15 +104,26 @@ func (w *world) correct(n *node, store *Store, r *sluice.Request, d *sluice.Deci
 	}
 }
 
-// refund takes back units of a charge. The store may give back less.
-func (w *world) refund(k sluice.Key, units, admitted int64) {
+// counted returns the time at which the bounds count a charge: now, if the charge is local.
+func (w *world) counted(k sluice.Key, r sluice.Receipt) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.ledger(k)
+	if local(r) {
+		return l.bound.counts(w.serverTime())
+	}
+	return l.charged[r.At]
+}
+
+// refund takes back units of a charge that counts at a time. The store may give back less.
+func (w *world) refund(k sluice.Key, units, counted int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.ledger(k)
 	l.refund = time.Now()
 	w.refunded += units
-	l.bound.refund(units, admitted, w.serverTime())
-	l.plain.refund(units, admitted, w.serverTime())
+	l.bound.refund(units, counted, w.serverTime())
+	l.plain.refund(units, counted, w.serverTime())
 }
 
 // corrected reports whether a denial may be older than a refund, or the store may have refunded less. The world

@@ -14,8 +14,11 @@ type bound interface {
 	admit(units, at int64) int64
 	// left returns how many units were left at least in the last microseconds.
 	left(at, ago int64) int64
-	// refund takes back units that were admitted at a time.
-	refund(units, admitted, at int64)
+	// counts returns the time at which units count that were just admitted at a time. After the clock was set back,
+	// units count in the window that goes on, not in the window of the earlier time.
+	counts(at int64) int64
+	// refund takes back units that count at a time.
+	refund(units, counted, at int64)
 	// forget gives back what the server has lost. Until a time, so many units may be in hand although the
 	// server does not have them in escrow.
 	forget(lost, more, at, until int64)
@@ -90,6 +93,8 @@ func (b *bucketBound) left(at, ago int64) int64 {
 	return floorDiv(b.ticks-ago*b.refill, b.unit)
 }
 
+func (b *bucketBound) counts(at int64) int64 { return at }
+
 func (b *bucketBound) refund(units, _, at int64) {
 	b.elapse(at)
 	b.ticks += units * b.unit
@@ -150,9 +155,11 @@ func (s *slidingBound) left(at, ago int64) int64 {
 	return left
 }
 
-func (s *slidingBound) refund(units, admitted, _ int64) {
+func (s *slidingBound) counts(at int64) int64 { return max(at, s.last) }
+
+func (s *slidingBound) refund(units, counted, _ int64) {
 	for i := range s.spends {
-		if x := &s.spends[i]; x.until >= admitted && x.units >= units {
+		if x := &s.spends[i]; x.until >= counted && x.units >= units {
 			x.units -= units
 			if i >= s.gone {
 				s.sum -= units
@@ -214,11 +221,18 @@ func (w *windowBound) left(at, ago int64) int64 {
 	return w.count - w.used
 }
 
-func (w *windowBound) refund(units, admitted, at int64) {
+func (w *windowBound) counts(at int64) int64 {
+	if w.sliding != nil {
+		return w.sliding.counts(at)
+	}
+	return max(at, w.start)
+}
+
+func (w *windowBound) refund(units, counted, at int64) {
 	switch {
 	case w.sliding != nil:
-		w.sliding.refund(units, admitted, at)
-	case !w.opened && admitted-admitted%w.length == w.start:
+		w.sliding.refund(units, counted, at)
+	case !w.opened && counted-counted%w.length == w.start:
 		w.used = max(0, w.used-units)
 	}
 }

@@ -44,3 +44,15 @@ func TestSimulatedWindow(t *testing.T) {
 		s.seed++
 	}
 }
+
+// TestSimulatedCorrectionsAfterSetBack: the server's clock goes back to the window before, and the window that
+// counts goes on. A charge is corrected in the window that counts it. The model once looked for the charge in the
+// window of the earlier time, did not give it back, and found one unit too much.
+func TestSimulatedCorrectionsAfterSetBack(t *testing.T) {
+	s := byHand(t, sluice.FixedWindow{Rate: sluice.PerSecond(100)}, sluice.Hybrid{Sync: 20 * time.Millisecond, Life: 400 * time.Millisecond, Stranded: 1})
+	s.corrections, s.length, s.load.total = true, 900*time.Millisecond, 300
+	s.faults = []fault{{at: 100 * time.Millisecond, what: jump, long: -500 * time.Millisecond}}
+	if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
+		t.Error(problem)
+	}
+}

@@ -10,11 +10,12 @@ import (
 // ledger is what is known about one key.
 type ledger struct {
 	sums
-	key    sluice.Key
-	bound  bound     // with what faults may add
-	plain  bound     // without
-	worst  int64     // the most units beyond the plain limit
-	refund time.Time // the last one
+	key     sluice.Key
+	bound   bound           // with what faults may add
+	plain   bound           // without
+	worst   int64           // the most units beyond the plain limit
+	refund  time.Time       // the last one
+	charged map[int64]int64 // by the server's receipts of exact charges: when the bounds count the charges
 }
 
 // sums are units so far.
@@ -25,7 +26,10 @@ type sums struct {
 
 // newLedger returns the ledger of a key by its number.
 func newLedger(number int, l *sluice.Limit, at int64) *ledger {
-	return &ledger{key: sluice.StringKey(strconv.Itoa(number)), bound: newBound(l, at), plain: newBound(l, at)}
+	return &ledger{
+		key: sluice.StringKey(strconv.Itoa(number)), bound: newBound(l, at), plain: newBound(l, at),
+		charged: map[int64]int64{},
+	}
 }
 
 // ledger returns the ledger of a key.

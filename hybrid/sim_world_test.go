@@ -61,12 +61,13 @@ func newWorld(s *scenario, f granttest.Fault, t trick) *world {
 	w.history.since = w.began
 	w.server = granttest.New(granttest.Options{
 		Clock: w.serverTime, Fault: f,
-		Charged: func(_ *sluice.Limit, k sluice.Key, units, at int64) {
+		Charged: func(c sluice.Charge, at int64) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			l := w.ledger(k)
-			l.given += units
-			w.admit(l, units, at)
+			l := w.ledger(c.Key)
+			l.given += c.Cost
+			w.admit(l, c.Cost, at)
+			l.charged[c.Receipt.At] = l.bound.counts(at)
 		},
 		Granted: func(_ *sluice.Limit, k sluice.Key, units, _ int64) {
 			w.mu.Lock()

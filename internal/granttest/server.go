@@ -24,7 +24,7 @@ type Options struct {
 	Fault Fault
 	// Charged is called for each charge of an exact decision, with the server's time. The server is locked
 	// meanwhile. Default: nothing is called.
-	Charged func(l *sluice.Limit, k sluice.Key, units, at int64)
+	Charged func(c sluice.Charge, at int64)
 	// Granted is called in the same way for each claim that is granted units, once.
 	Granted func(l *sluice.Limit, k sluice.Key, units, at int64)
 }
@@ -189,7 +189,7 @@ func (s *Server) decision(l *sluice.Limit, r oracle.Result, c oracle.Charge) slu
 
 func (s *Server) charged(r *sluice.Request, d *sluice.Decision) {
 	if s.o.Charged != nil && d.Allowed && r.Cost > 0 {
-		s.o.Charged(r.Limit, r.Key, r.Cost, s.o.Clock())
+		s.o.Charged(r.Charge(d), s.o.Clock())
 	}
 }
 

@@ -13,7 +13,7 @@ func TestServer(t *testing.T) {
 	charged := int64(0)
 	s := New(Options{
 		Clock:   func() int64 { return now },
-		Charged: func(_ *sluice.Limit, _ sluice.Key, units, _ int64) { charged += units },
+		Charged: func(c sluice.Charge, _ int64) { charged += c.Cost },
 	})
 	l, err := sluice.MustLimit("", sluice.TokenBucket{Rate: sluice.PerHour(1), Burst: 100}).WithHybrid(sluice.Hybrid{Stranded: 0.5})
 	if err != nil {
