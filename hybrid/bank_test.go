@@ -167,15 +167,28 @@ func (b *bank) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	// All are taken, and given back if one of them is denied.
 	allowed := true
+	before := make(map[*account]int64)
 	for i := range rs {
 		b.decides++
-		out[i] = b.account(rs[i].Limit, rs[i].Key, b.now()).take(rs[i].Limit, rs[i].Cost, rs[i].Floor, true)
+		a := b.account(rs[i].Limit, rs[i].Key, b.now())
+		if _, ok := before[a]; !ok {
+			before[a] = a.tokens
+		}
+		out[i] = a.take(rs[i].Limit, rs[i].Cost, rs[i].Floor, rs[i].Peek)
 		allowed = allowed && (out[i].Allowed || rs[i].Shadow)
 	}
+	if allowed {
+		return nil
+	}
+	for a, tokens := range before {
+		a.tokens = tokens
+	}
 	for i := range rs {
-		if !rs[i].Peek && (allowed || rs[i].Shadow) {
-			out[i] = b.account(rs[i].Limit, rs[i].Key, b.now()).take(rs[i].Limit, rs[i].Cost, rs[i].Floor, false)
+		if rs[i].Shadow || out[i].Allowed {
+			a := b.account(rs[i].Limit, rs[i].Key, b.now())
+			out[i] = a.take(rs[i].Limit, rs[i].Cost, rs[i].Floor, rs[i].Peek || !rs[i].Shadow)
 		}
 	}
 	return nil

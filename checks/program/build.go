@@ -13,9 +13,9 @@ import (
 )
 
 // sharedEnv names a folder in which test programs of several packages share what they build. `make test` sets it.
-const sharedEnv = "SLUICE_TEST_PROGRAMS"
+const sharedEnv = "TESTALL_PROGRAMS"
 
-// Build builds a Go program of this workspace, named by its import path, at a path. If the variable SLUICE_TEST_PROGRAMS names a folder,
+// Build builds a Go program of this workspace, named by its import path, at a path. If the variable TESTALL_PROGRAMS names a folder,
 // the program is built there once for all processes, and the path is a link to it. Build is safe for concurrent use, also by
 // several processes.
 func Build(at, importPath string) error {

@@ -242,9 +242,9 @@ func TestRefusedStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, bad := range map[string][]byte{
-		"damaged":        good[:len(good)/3],
-		"something else": []byte("version: 1\nrules: []\n# some other file that somebody has put here\n"),
-		"newer":          newerStates(good),
+		"damaged":         good[:len(good)/3],
+		"something else":  []byte("version: 1\nrules: []\n# some other file that somebody has put here\n"),
+		"another version": otherStates(good),
 	} {
 		if err := os.WriteFile(file, bad, 0o600); err != nil {
 			t.Fatal(err)
@@ -276,12 +276,12 @@ func TestRefusedStates(t *testing.T) {
 	}
 }
 
-// newerStates returns a file of a later version of the format.
-func newerStates(file []byte) []byte {
-	newer := slices.Clone(file)
-	newer[8]++ // after the magic text
-	binary.LittleEndian.PutUint32(newer[12:], crc32.Checksum(newer[:12], crc32.MakeTable(crc32.Castagnoli)))
-	return newer
+// otherStates returns a file of another version of the format.
+func otherStates(file []byte) []byte {
+	other := slices.Clone(file)
+	other[8]++ // after the magic text
+	binary.LittleEndian.PutUint32(other[12:], crc32.Checksum(other[:12], crc32.MakeTable(crc32.Castagnoli)))
+	return other
 }
 
 // TestStatesNeedTheirFile: a server whose file it cannot have does not start, and names the problem.

@@ -56,7 +56,7 @@ func perform(modules, flags []string) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(programs)
-	if err := os.Setenv("SLUICE_TEST_PROGRAMS", programs); err != nil {
+	if err := os.Setenv("TESTALL_PROGRAMS", programs); err != nil {
 		return false, err
 	}
 	sum := newSummary(os.Stdout)
