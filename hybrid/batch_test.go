@@ -85,6 +85,31 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+// Units in hand last while a claim for more travels, also if it takes most of the time between synchronisations.
+func TestUnitsLastWhileClaimsTravel(t *testing.T) {
+	other := sluice.StringKey("other")
+	onStage(t, slow(1_000_000, sluice.Hybrid{Stranded: 0.5}), func(s *stage) {
+		s.set(func(_ context.Context, _ []sluice.Claim, handle func()) error {
+			pass(period * 3 / 10)
+			handle()
+			pass(period * 3 / 10)
+			return nil
+		})
+		batches := func(n int) (exact int) {
+			before := s.bank.decides
+			for range n {
+				s.decideAll(sluice.Request{Cost: 1}, sluice.Request{Key: other, Cost: 1})
+				pass(ms)
+			}
+			return s.bank.decides - before
+		}
+		batches(1000)
+		if exact := batches(2000); exact > 0 {
+			t.Errorf("%d of 2000 batches were exact", exact)
+		}
+	})
+}
+
 // A batch of many requests is decided like a small one, in whatever order its keys are.
 func TestLargeBatches(t *testing.T) {
 	const many = 1000 // more are for the wrapped store, which may refuse them

@@ -64,7 +64,9 @@ func (s *Store) claim(e *entry, now instant, p purpose) *question {
 func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 	v, h := e.terms, &e.hand
 	c.Least = e.demand.cost()
-	full := int64(math.Ceil(e.demand.now(e.units, now, v.sync) * float64(v.sync)))
+	// The units in hand last for two calls more than for a synchronisation: this claim travels, and the next one.
+	last := float64(v.sync + 2*s.trip.slowest())
+	full := int64(math.Ceil(e.demand.now(e.units, now, v.sync) * last))
 	if h.birth == 0 {
 		if full <= h.left {
 			return // the credit is enough
