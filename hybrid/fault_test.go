@@ -38,10 +38,12 @@ func TestGrantsEnd(t *testing.T) {
 						break // a grant begins now
 					}
 				}
+				synctest.Wait() // its claim is answered
 				began := time.Now()
 				s.set(hang)
 				for time.Since(began) < c.passes {
-					pass(10 * ms)
+					s.store.DecideLocally(sluice.Request{Limit: s.limit, Key: key, Cost: 1}) // an idle process returns units
+					pass(min(20*ms, c.passes-time.Since(began)))
 				}
 				s.ahead.Store(int64(c.ahead))
 				if _, ok := s.store.DecideLocally(sluice.Request{Limit: s.limit, Key: key, Cost: 1}); ok != c.local {

@@ -220,7 +220,9 @@ func (w *world) decided(n *node, r *sluice.Request, d *sluice.Decision) {
 func (w *world) run(n *node, a load, until time.Duration) {
 	for {
 		at := time.Since(w.began)
+		n.mu.Lock()
 		d, request := a.next(n.chance, n.number, w.scenario.nodes, at)
+		n.mu.Unlock()
 		if at+d > until {
 			return
 		}
