@@ -34,13 +34,13 @@ func Waited() time.Duration {
 }
 
 // Least returns which part of an expected amount a process moves at least if it waits for a processor for a part of the time, and moves
-// the amount within an error otherwise. A process that hardly waits gets no allowance.
+// the amount within an error otherwise. A process that hardly waits gets no allowance, and none gets more than a half.
 func Least(failure, starved float64) float64 {
-	const hardly = 0.1
+	const hardly, most = 0.1, 0.5
 	if starved < hardly {
 		starved = 0
 	}
-	return 1 - failure - starved
+	return 1 - failure - min(starved, most)
 }
 
 // Starved returns which part of the real time of a function its process waited for a processor, at most 1.
