@@ -94,6 +94,22 @@ need_php() {
 	fi
 }
 
+# need_npm FOLDER installs the npm packages of a folder's package-lock.json into its node_modules, unless they are there.
+# The folder is in a testdata, where Go's tools look for nothing.
+need_npm() {
+	local folder=$1
+	local installed=$folder/node_modules/installed.json
+	need node nodejs
+	if cmp -s "$folder/package-lock.json" "$installed"; then
+		return
+	fi
+	need npm npm
+	say "installing the npm packages of $folder"
+	npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --loglevel error </dev/null ||
+		die "npm cannot install the packages of $folder: see above; it needs its registry, or a cache that has them"
+	cp "$folder/package-lock.json" "$installed"
+}
+
 # need_nginx_lua makes sure that nginx has its module for Lua, where the examples look for it.
 need_nginx_lua() {
 	local module=/usr/lib/nginx/modules/ngx_http_lua_module.so

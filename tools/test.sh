@@ -22,6 +22,7 @@ need_gateways
 need redis-cli redis-tools
 need_python redis python3-redis
 need_php
+need_npm checks/protocols/testdata/ioredis
 # checks/hybrid gives a server a wrong clock.
 need_libfaketime
 

@@ -3,7 +3,9 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 )
 
 // Find returns the path of a program that tests need, by any of its names. The package is Debian's.
@@ -29,4 +31,12 @@ func Python(module, pkg string) (string, error) {
 		errs = append(errs, fmt.Errorf("%s: %w: %s", name, err, out))
 	}
 	return "", fmt.Errorf("no Python has %s: run make test, which installs it or prints how (Debian: apt-get install %s): %w", module, pkg, errors.Join(errs...))
+}
+
+// Node returns the path of Node.js for scripts of a folder, whose npm packages must be installed.
+func Node(folder string) (string, error) {
+	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err != nil {
+		return "", fmt.Errorf("the npm packages of %s are missing: run make test, which installs them, or npm ci in that folder: %w", folder, err)
+	}
+	return Find("nodejs", "node")
 }

@@ -45,6 +45,10 @@ func TestRedisClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	node, err := process.Node("testdata/ioredis")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name    string
 		command []string
@@ -52,6 +56,7 @@ func TestRedisClients(t *testing.T) {
 		{"redis-cli", []string{"bash", "testdata/client.sh"}},
 		{"python", []string{python, "testdata/client.py"}},
 		{"php", []string{"php", "testdata/client.php"}},
+		{"ioredis", []string{node, "testdata/ioredis/client.js"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
