@@ -126,6 +126,9 @@ func (p *envoyPart) limited(l *envoyRateLimit, levels []envoyLevel) {
 		if l.given() {
 			p.follow(path, "has an algorithm or its numbers, and is unlimited", "remove them, or unlimited")
 		}
+		if quota := levels[len(levels)-1].path + ".quota_mode"; p.has(quota) {
+			p.warn(quota, "has no effect, because the limit is unlimited", "remove one of them")
+		}
 		p.rule(levels, Rule{Unlimited: true})
 		return
 	}
@@ -200,7 +203,9 @@ func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 		".descriptor.detailed": d.path + ".detailed_metric", ".descriptor.metadata": d.path + ".metadata", ".shadow": d.path + ".shadow_mode",
 		".limit": limitAt, ".limit.rate": limitAt + ".requests_per_unit", ".always": limitAt + ".requests_per_unit", ".unlimited": limitAt + ".unlimited",
 	} {
-		p.alias(at+to, from)
+		if to != ".descriptor.quota" || !r.Unlimited { // limited warns of the other case
+			p.alias(at+to, from)
+		}
 	}
 	r.Candidate, r.Overrides, r.Allow, r.Deny, r.Cost, r.Floor = d.Candidate, d.Overrides, d.Allow, d.Deny, d.Cost, d.Floor
 	r.Hybrid, r.Ban, r.WhenLimited, r.OnStoreError = d.Hybrid, d.Ban, d.WhenLimited, d.OnStoreError
