@@ -15,6 +15,14 @@ type envoyFile struct {
 	Descriptors []envoyDescriptor `yaml:"descriptors"`
 }
 
+// unknown has a remedy for a file of Sluice that is among the files of the other server.
+func (*envoyFile) unknown(p pair) string {
+	if p.name == "version" || p.name == "rules" {
+		return "this is a file of Sluice; move it out of the folder"
+	}
+	return ""
+}
+
 // envoyDescriptor is one level of the tree.
 type envoyDescriptor struct {
 	Key            string            `yaml:"key"`

@@ -3,7 +3,6 @@ package policyfile
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +15,15 @@ type EnvoyOptions struct {
 	MergeDomains bool
 	// Quota makes all limits quotas, as QUOTA_MODE does there.
 	Quota bool
+	// Except is a file that is not read although it is in the folder: the file that the result is written to. Nil for none.
+	Except os.FileInfo
 }
 
 // The bounds of a folder of files.
 const (
 	maxEnvoyFiles = 1000
 	maxEnvoyDepth = 8 // of folders within folders
+	maxEnvoySize  = 2 * MaxFileSize
 )
 
 // LoadEnvoy reads the configuration of github.com/envoyproxy/ratelimit: all files of a folder and the folders in it
@@ -29,7 +31,7 @@ const (
 // do what the files say; all other settings are defaults. If the files have mistakes, the error is an Errors. Names of
 // other files, such as a list of keys, begin at the folder.
 func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
-	names, err := envoyFiles(folder, 0)
+	names, err := envoyFiles(folder, 0, o.Except)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("policyfile: %w", err)
@@ -71,8 +73,8 @@ func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
 	return all, s.err()
 }
 
-// envoyFiles returns the files of a folder, and of the folders in it.
-func envoyFiles(folder string, depth int) (names []string, err error) {
+// envoyFiles returns the files of a folder, and of the folders in it, except one.
+func envoyFiles(folder string, depth int, except os.FileInfo) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
@@ -88,12 +90,12 @@ func envoyFiles(folder string, depth int) (names []string, err error) {
 		}
 		switch ext := strings.ToLower(filepath.Ext(path)); {
 		case info.IsDir() && depth < maxEnvoyDepth:
-			inner, err := envoyFiles(path, depth+1)
+			inner, err := envoyFiles(path, depth+1, except)
 			if err != nil {
 				return nil, err
 			}
 			names = append(names, inner...)
-		case info.Mode().IsRegular() && (ext == ".yaml" || ext == ".yml"):
+		case info.Mode().IsRegular() && (ext == ".yaml" || ext == ".yml") && !os.SameFile(info, except):
 			names = append(names, path)
 		}
 	}
@@ -103,14 +105,12 @@ func envoyFiles(folder string, depth int) (names []string, err error) {
 // read reads one file. Its rules are the part of the whole configuration that errors and warnings of the file are
 // about.
 func (r *envoyReader) read(name, folder string) (*File, error) {
-	f, err := os.Open(name)
+	data, err := readFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
-	if err != nil {
-		return nil, err
+	if r.size += len(data); r.size > maxEnvoySize {
+		return nil, fmt.Errorf("the files up to %s have %d bytes; the most is %d; split the domains over several servers", name, r.size, maxEnvoySize)
 	}
 	return r.parse(name, data, folder)
 }

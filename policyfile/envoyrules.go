@@ -13,6 +13,7 @@ import (
 // envoyReader makes rules from the trees of several files.
 type envoyReader struct {
 	options EnvoyOptions
+	size    int                        // of the files so far, in bytes
 	domains map[string]string          // the file of each domain
 	seen    map[string]map[string]bool // the entries below each level, by the level's own path
 }

@@ -2,12 +2,12 @@ package policyfile
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
@@ -135,13 +135,12 @@ func Default() *File {
 // Load reads a file and the other files that it names. Relative paths begin at the file's folder. It
 // returns only a valid File. If a file has mistakes, the error is an Errors.
 func Load(path string) (*File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("policyfile: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
-	if err != nil {
+	data, err := readFile(path)
+	var bad Errors
+	switch {
+	case errors.As(err, &bad):
+		return nil, bad
+	case err != nil:
 		return nil, fmt.Errorf("policyfile: %w", err)
 	}
 	return parseIn(path, data, included{folder: filepath.Dir(path)})
@@ -150,9 +149,14 @@ func Load(path string) (*File, error) {
 // Parse reads the content of a file. Errors show name as the name of the file. A relative path of
 // another file is a mistake here, because there is no folder. Parse returns only a valid File. If the
 // content has mistakes, the error is an Errors.
-func Parse(name string, data []byte) (*File, error) { return parseIn(name, data, included{}) }
+func Parse(name string, data []byte) (*File, error) {
+	if err := checkSize(name, data, strconv.Itoa(len(data))); err != nil {
+		return nil, err
+	}
+	return parseIn(name, data, included{})
+}
 
-// parseIn is Parse with the folder of the file, or with the other files that it names.
+// parseIn is Parse for text of any size, with the folder of the file, or with the other files that it names.
 func parseIn(name string, data []byte, in included) (*File, error) {
 	s := newSource(name, data)
 	root := s.tree(data)

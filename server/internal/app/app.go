@@ -135,7 +135,7 @@ func New(o Options) (*App, error) {
 		o.Linger = time.Second
 	}
 	a := &App{
-		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now()},
+		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now(), applied: 1},
 		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
 		upstreamLog: telemetry.NewSampler(errorsPerSecond), clientLog: telemetry.NewSampler(errorsPerSecond),
 		gatewayLog: telemetry.NewSampler(errorsPerSecond),

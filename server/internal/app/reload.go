@@ -196,7 +196,7 @@ func (a *App) publishReloads() {
 		}))
 	m.Gauge("sluice_config_last_reload_success_timestamp_seconds", "When the configuration in force was loaded, in Unix time.",
 		read(func() float64 { return float64(r.since.UnixMilli()) / 1000 }))
-	m.Counters("sluice_config_reloads_total", "Configurations that were loaded while the server ran, by outcome.",
+	m.Counters("sluice_config_reloads_total", "Configurations that were loaded, at the start and while the server ran, by outcome.",
 		"outcome", []string{"applied", "refused"}, func(outcome string) float64 {
 			return read(func() float64 {
 				if outcome == "applied" {

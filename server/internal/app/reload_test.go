@@ -222,7 +222,7 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 	if _, text := r.send(Admin, http.MethodGet, "/readyz", ""); text != "ok\n" {
 		t.Errorf("/readyz answers %q when all is well again", text)
 	}
-	if got := r.figure("sluice_config_last_reload_successful") + r.figure(`sluice_config_reloads_total{outcome="applied"}`); got != "11" {
+	if got := r.figure("sluice_config_last_reload_successful") + r.figure(`sluice_config_reloads_total{outcome="applied"}`); got != "12" {
 		t.Errorf("when all is well again: %s", got)
 	}
 	r.expect("/", "200 r=3")

@@ -57,7 +57,7 @@ func (s *settings) loadEnvoy(folder string) (*policyfile.File, error) {
 // load reads a folder, and applies the variables. The server takes the ports of Envoy's rate limit service, and answers
 // everybody who reaches them, as that server does.
 func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
-	o := policyfile.EnvoyOptions{MergeDomains: e.flag("MERGE_DOMAIN_CONFIG"), Quota: e.flag("QUOTA_MODE")}
+	o := policyfile.EnvoyOptions{MergeDomains: e.flag("MERGE_DOMAIN_CONFIG"), Quota: e.flag("QUOTA_MODE"), Except: e.output}
 	f, err := policyfile.LoadEnvoy(folder, o)
 	if err != nil {
 		return nil, err
@@ -81,6 +81,7 @@ func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
 type envoyEnvironment struct {
 	warnings []string
 	errs     []error
+	output   os.FileInfo // the file that import writes, which is not read; nil for none
 }
 
 func (e *envoyEnvironment) warn(format string, args ...any) {

@@ -1,10 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
 )
 
@@ -27,10 +29,14 @@ func newImport() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var e envoyEnvironment
+			e := envoyEnvironment{output: regular(cmd.OutOrStdout())}
 			f, err := e.load(args[0])
 			if err != nil {
 				return err
+			}
+			text := f.YAML()
+			if len(text) > policyfile.MaxFileSize {
+				return fmt.Errorf("the file would have %d bytes, and the server reads at most %d; serve the folder itself: sluice serve --envoy-config %s", len(text), policyfile.MaxFileSize, args[0])
 			}
 			for _, w := range e.warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
@@ -38,10 +44,23 @@ func newImport() *cobra.Command {
 			for _, w := range f.Warnings() {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w.Error())
 			}
-			_, err = bytes.NewReader(f.YAML()).WriteTo(cmd.OutOrStdout())
+			_, err = cmd.OutOrStdout().Write(text)
 			return err
 		},
 	}
 	cmd.AddCommand(envoy)
 	return cmd
+}
+
+// regular returns the file that a command writes to; nil if that is not a regular file.
+func regular(w io.Writer) os.FileInfo {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return info
 }

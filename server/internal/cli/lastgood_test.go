@@ -61,7 +61,7 @@ func TestTheProgramStartsWithItsLastGoodFile(t *testing.T) {
 	write(file, configuration("3")) // a reload is kept too
 	eventually(t, "the reload", func() bool {
 		_, text := p.get("admin", "/metrics")
-		return strings.Contains(text, "sluice_config_reloads_total{outcome=\"applied\"} 1\n")
+		return strings.Contains(text, "sluice_config_reloads_total{outcome=\"applied\"} 2\n")
 	})
 	write(file, configuration("4 # not a number")+"more: [")
 	eventually(t, "the refusal", func() bool {

@@ -86,10 +86,10 @@ func TestTheProgramFollowsItsFile(t *testing.T) {
 
 	applied := func() bool {
 		_, text := p.get("admin", "/metrics")
-		return strings.Contains(text, "sluice_config_reloads_total{outcome=\"applied\"} 3\n")
+		return strings.Contains(text, "sluice_config_reloads_total{outcome=\"applied\"} 4\n")
 	}
 	if applied() {
-		t.Error("there were three reloads before the signal")
+		t.Error("there were three reloads and the start before the signal")
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
