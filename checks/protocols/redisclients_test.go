@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -27,7 +28,8 @@ api: {token: ` + token + `}
 rules: [{name: pair, key: [client_ip, "header:X-Plan"], limit: {algorithm: token_bucket, rate: 3/h}}]
 `
 
-// want is what each client prints: the replies to its commands, one in a line. All give the same commands.
+// want is what each client prints: the replies to its commands, one in a line. All give the same commands. The last ones
+// are transactions, as the client makes them by default: one of decisions, and one with an unknown command.
 const want = `0 16 15 -1 2
 0 16 12 -1 8
 1 16 12 -1 8
@@ -36,6 +38,10 @@ denied limited
 error Cell error: Store error: Zero rates are not supported
 error unknown command 'get'
 pipelined 0 0 0 1
+transaction 0 0 0 1
+aborted
+left 2
+instead of ttl: the fifth number of CL.THROTTLE with quantity 0 is the seconds until the key has its whole limit again
 `
 
 // Clients of several languages connect, authenticate, and get decisions.
@@ -99,6 +105,21 @@ func (r *replies) failed(err error) {
 	r.line("error %s", text)
 }
 
+// aborted adds that a transaction was not carried out.
+func (r *replies) aborted(err error) {
+	r.t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "unknown command") && !strings.HasPrefix(err.Error(), "EXECABORT") {
+		r.t.Errorf("a transaction with an unknown command: %v", err)
+	}
+	r.line("aborted")
+}
+
+// instead adds the remedy of an error.
+func (r *replies) instead(err error) {
+	_, text, _ := strings.Cut(fmt.Sprint(err), "; ")
+	r.line("instead of ttl: %s", text)
+}
+
 func TestGoRedis(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int{2, 3} {
@@ -156,6 +177,36 @@ func TestGoRedis(t *testing.T) {
 				text += fmt.Sprint(" ", reply[0])
 			}
 			got.line("%s", text)
+			all, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				for range 4 {
+					p.Do(ctx, "CL.THROTTLE", "transaction", 2, 1, 3600)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = "transaction"
+			for _, c := range all {
+				reply, err := c.(*redis.Cmd).Int64Slice()
+				if err != nil {
+					t.Fatal(err)
+				}
+				text += fmt.Sprint(" ", reply[0])
+			}
+			got.line("%s", text)
+			_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+				p.Do(ctx, "CL.THROTTLE", "aborted", 1, 1, 3600)
+				p.Get(ctx, "x")
+				return nil
+			})
+			got.aborted(err)
+			left, err := throttle("aborted", 1, 1, 3600, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.line("left %d", left[2])
+			got.instead(client.TTL(ctx, "x").Err())
 			if got.String() != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
@@ -216,6 +267,47 @@ func TestRueidis(t *testing.T) {
 				text += fmt.Sprint(" ", ints[0])
 			}
 			got.line("%s", text)
+			// rueidis sends the commands of a transaction one by one.
+			client.Dedicated(func(c rueidis.DedicatedClient) error {
+				exec := func(others ...rueidis.Completed) ([]rueidis.RedisMessage, error) {
+					replies := c.DoMulti(ctx, slices.Concat([]rueidis.Completed{c.B().Multi().Build()}, others, []rueidis.Completed{c.B().Exec().Build()})...)
+					var refused error
+					for _, r := range replies[1 : len(replies)-1] {
+						refused = errors.Join(refused, r.Error())
+					}
+					all, err := replies[len(replies)-1].ToArray()
+					if err != nil && refused != nil {
+						return nil, refused
+					}
+					return all, err
+				}
+				commands = commands[:0]
+				for range 4 {
+					commands = append(commands, c.B().Arbitrary("CL.THROTTLE").Keys("transaction").Args("2", "1", "3600").Build())
+				}
+				all, err := exec(commands...)
+				if err != nil {
+					t.Error(err)
+				}
+				text = "transaction"
+				for i := range all {
+					ints, err := all[i].AsIntSlice()
+					if err != nil {
+						t.Error(err)
+					}
+					text += fmt.Sprint(" ", ints[0])
+				}
+				got.line("%s", text)
+				_, err = exec(c.B().Arbitrary("CL.THROTTLE").Keys("aborted").Args("1", "1", "3600").Build(), c.B().Arbitrary("get", "x").Build())
+				got.aborted(err)
+				return nil
+			})
+			left, err := throttle("aborted", "1", "1", "3600", "0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.line("left %d", left[2])
+			got.instead(client.Do(ctx, client.B().Ttl().Key("x").Build()).Error())
 			if got.String() != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

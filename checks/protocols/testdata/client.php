@@ -35,3 +35,28 @@ for ($i = 0; $i < 4; $i++) {
     $pipe->rawCommand("CL.THROTTLE", "pipelined", 2, 1, 3600);
 }
 echo "pipelined ", implode(" ", array_column($pipe->exec(), 0)), "\n";
+$transaction = $client->multi();
+for ($i = 0; $i < 4; $i++) {
+    $transaction->rawCommand("CL.THROTTLE", "transaction", 2, 1, 3600);
+}
+echo "transaction ", implode(" ", array_column($transaction->exec(), 0)), "\n";
+$client->multi();
+$client->rawCommand("CL.THROTTLE", "aborted", 1, 1, 3600);
+$client->rawCommand("get", "x");
+try {
+    $client->rawCommand("exec"); // phpredis itself does not send EXEC after an error
+} catch (RedisException $e) {
+}
+echo "aborted\n";
+$client->close();
+$client->connect($argv[1], (int) $argv[2]);
+$client->auth($argv[3]);
+echo "left ", $client->rawCommand("CL.THROTTLE", "aborted", 1, 1, 3600, 0)[2], "\n";
+$client->clearLastError();
+try {
+    $client->ttl("x");
+    $text = $client->getLastError();
+} catch (RedisException $e) {
+    $text = $e->getMessage();
+}
+echo "instead of ttl: ", rtrim(explode("; ", $text)[1]), "\n";

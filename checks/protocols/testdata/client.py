@@ -30,3 +30,20 @@ with client.pipeline(transaction=False) as p:
     for _ in range(4):
         p.execute_command("CL.THROTTLE", "pipelined", 2, 1, 3600)
     print("pipelined", *(reply[0] for reply in p.execute()))
+# By default, a pipeline is a transaction.
+with client.pipeline() as p:
+    for _ in range(4):
+        p.execute_command("CL.THROTTLE", "transaction", 2, 1, 3600)
+    print("transaction", *(reply[0] for reply in p.execute()))
+with client.pipeline() as p:
+    p.execute_command("CL.THROTTLE", "aborted", 1, 1, 3600)
+    p.execute_command("get", "x")
+    try:
+        p.execute()
+    except redis.ResponseError as e:
+        print("aborted" if "unknown command" in str(e) else e)
+print("left", throttle("aborted", 1, 1, 3600, 0)[2])
+try:
+    client.ttl("x")
+except redis.ResponseError as e:
+    print("instead of ttl:", str(e).split("; ")[1])

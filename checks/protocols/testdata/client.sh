@@ -14,3 +14,9 @@ do_ get x | sed '/^$/d; s/: this server.*//; s/^ERR //; s/^/error /'
 printf 'pipelined'
 for _ in 1 2 3 4; do echo CL.THROTTLE pipelined 2 1 3600; done | do_ | sed -n '1~5p' | while read -r n; do printf ' %s' "$n"; done
 echo
+printf 'transaction'
+{ echo MULTI; for _ in 1 2 3 4; do echo CL.THROTTLE transaction 2 1 3600; done; echo EXEC; } | do_ | sed '1,5d' | sed -n '1~5p' | while read -r n; do printf ' %s' "$n"; done
+echo
+printf '%s\n' MULTI 'CL.THROTTLE aborted 1 1 3600' 'get x' EXEC | do_ | sed -n 's/^EXECABORT.*/aborted/p'
+do_ CL.THROTTLE aborted 1 1 3600 0 | sed -n '3s/^/left /p'
+do_ ttl x | sed -n 's/.*; /instead of ttl: /p'

@@ -20,26 +20,34 @@ type verb struct {
 	// decides says that the command decides, and changes nothing else. So commands that arrive together can be decided
 	// together.
 	decides bool
-	do      func(c *conn, args [][]byte)
+	// atOnce says that a transaction does not keep the command for EXEC.
+	atOnce bool
+	do     func(c *conn, args [][]byte)
 }
 
 // verbs returns all commands.
 func verbs() []verb {
 	fast := []string{"fast", "loading", "stale"}
+	transaction := []string{"noscript", "loading", "stale", "fast"}
 	return []verb{
-		{"cl.throttle", "Takes units of a limit whose numbers the client gives.", "sluice", -5, []string{"write", "fast"}, true, false, true, (*conn).throttle},
-		{"sluice.check", "Decides by a rule of the server's configuration.", "sluice", -2, []string{"write", "fast"}, false, false, true, (*conn).check},
-		{"ping", "Returns PONG, or its argument.", "connection", -1, fast, false, false, false, (*conn).ping},
-		{"echo", "Returns its argument.", "connection", 2, fast, false, false, false, (*conn).echo},
-		{"hello", "Chooses the version of the protocol, and authenticates.", "connection", -1, fast, false, true, false, (*conn).hello},
-		{"auth", "Authenticates with the token of the decision API.", "connection", -2, fast, false, true, false, (*conn).auth},
-		{"quit", "Closes the connection.", "connection", -1, fast, false, true, false, (*conn).quit},
-		{"reset", "Makes the connection like a new one.", "connection", 1, fast, false, true, false, (*conn).reset},
-		{"select", "Accepts database 0, which is the only one.", "connection", 2, fast, false, false, false, (*conn).selectDatabase},
-		{"client", "Names the connection.", "connection", -2, fast, false, false, false, (*conn).client},
-		{"cluster", "Says that there is no cluster.", "cluster", -2, fast, false, false, false, (*conn).cluster},
-		{"command", "Describes the commands.", "server", -1, fast, false, false, false, (*conn).command},
-		{"info", "Describes the server.", "server", -1, fast, false, false, false, (*conn).info},
+		{"cl.throttle", "Takes units of a limit whose numbers the client gives.", "sluice", -5, []string{"write", "fast"}, true, false, true, false, (*conn).throttle},
+		{"sluice.check", "Decides by a rule of the server's configuration.", "sluice", -2, []string{"write", "fast"}, false, false, true, false, (*conn).check},
+		{"ping", "Returns PONG, or its argument.", "connection", -1, fast, false, false, false, false, (*conn).ping},
+		{"echo", "Returns its argument.", "connection", 2, fast, false, false, false, false, (*conn).echo},
+		{"hello", "Chooses the version of the protocol, and authenticates.", "connection", -1, fast, false, true, false, false, (*conn).hello},
+		{"auth", "Authenticates with the token of the decision API.", "connection", -2, fast, false, true, false, false, (*conn).auth},
+		{"quit", "Closes the connection.", "connection", -1, fast, false, true, false, true, (*conn).quit},
+		{"reset", "Makes the connection like a new one.", "connection", 1, fast, false, true, false, true, (*conn).reset},
+		{"multi", "Begins a transaction.", "transactions", 1, transaction, false, false, false, true, (*conn).multi},
+		{"exec", "Carries out the commands of a transaction.", "transactions", 1, transaction, false, false, false, true, (*conn).exec},
+		{"discard", "Ends a transaction without carrying it out.", "transactions", 1, transaction, false, false, false, true, (*conn).discard},
+		{"watch", "Says that there is nothing to watch.", "transactions", -2, transaction, false, false, false, true, (*conn).watch},
+		{"unwatch", "Does nothing, because nothing is watched.", "transactions", 1, transaction, false, false, false, false, (*conn).unwatch},
+		{"select", "Accepts database 0, which is the only one.", "connection", 2, fast, false, false, false, false, (*conn).selectDatabase},
+		{"client", "Names the connection.", "connection", -2, fast, false, false, false, false, (*conn).client},
+		{"cluster", "Says that there is no cluster.", "cluster", -2, fast, false, false, false, false, (*conn).cluster},
+		{"command", "Describes the commands.", "server", -1, fast, false, false, false, false, (*conn).command},
+		{"info", "Describes the server.", "server", -1, fast, false, false, false, false, (*conn).info},
 	}
 }
 
@@ -54,26 +62,34 @@ func newTable(all []verb) table {
 	return t
 }
 
+// longestCommand is at least as long as each name of a command.
+const longestCommand = 16
+
 // find returns a command by its name, in letters of any case.
 func (t table) find(name []byte) *verb {
-	var room [16]byte // longer than every name
-	if len(name) > len(room) {
-		return nil
+	var room [longestCommand]byte
+	return t[string(lower(name, room[:0]))]
+}
+
+// lower appends the name of a command in small letters. A name that is too long for a command gets empty.
+func lower(name, to []byte) []byte {
+	if len(name) > longestCommand {
+		return to
 	}
-	for i, b := range name {
+	for _, b := range name {
 		if 'A' <= b && b <= 'Z' {
 			b += 'a' - 'A'
 		}
-		room[i] = b
+		to = append(to, b)
 	}
-	return t[string(room[:len(name)])]
+	return to
 }
 
 // do answers a command.
 func (c *conn) do(q *command) {
 	v := c.server.table.find(q.args[0])
 	if c.pipeline != nil {
-		if v != nil && v.decides && c.known && len(q.args) >= -v.arity {
+		if v != nil && v.decides && c.known && len(q.args) >= -v.arity && c.transaction == nil {
 			c.decide(v, q.args)
 			return
 		}
@@ -85,11 +101,19 @@ func (c *conn) do(q *command) {
 		c.ending = true
 		fallthrough
 	case v == nil:
-		c.fail(fmt.Sprintf("ERR unknown command '%s': this server decides rate limits, with CL.THROTTLE and SLUICE.CHECK", shown(q.args[0])))
+		c.refuse(unknown(q.args[0]))
 	case !c.known && !v.stranger:
-		c.fail("NOAUTH Authentication required.")
+		c.refuse("NOAUTH Authentication required.")
 	case v.arity > 0 && len(q.args) != v.arity, len(q.args) < -v.arity && v.name != "cl.throttle":
-		c.fail(fmt.Sprintf("ERR wrong number of arguments for '%s' command", v.name))
+		problem := fmt.Sprintf("wrong number of arguments for '%s' command", v.name)
+		if v.name == "exec" { // it ends the transaction in any case
+			c.transaction = nil
+			c.fail("EXECABORT Transaction discarded because of: " + problem)
+			return
+		}
+		c.refuse("ERR " + problem)
+	case c.transaction != nil && !v.atOnce:
+		c.queue(q.args)
 	default:
 		v.do(c, q.args)
 	}
@@ -97,7 +121,7 @@ func (c *conn) do(q *command) {
 
 // decide answers a command that decides. It may answer later, in its turn, if more commands have arrived.
 func (c *conn) decide(v *verb, args [][]byte) {
-	if c.r == c.w && !c.pipeline.Pending() {
+	if c.r == c.w && !c.executing && !c.pipeline.Pending() {
 		v.do(c, args)
 		return
 	}

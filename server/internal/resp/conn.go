@@ -40,6 +40,9 @@ type conn struct {
 	store    sluice.Store       // decides
 	pipeline *pipeline.Pipeline // nil if commands are decided one after another
 
+	transaction *transaction // between MULTI and EXEC, or nil
+	executing   bool         // EXEC carries out commands
+
 	recent  *throttle // the limit that CL.THROTTLE used last
 	verdict policy.Verdict
 	results [1]policy.LimitResult
@@ -110,14 +113,24 @@ func (c *conn) answer() {
 			c.args = command.args
 			c.do(&command)
 		}
-		if len(c.out) >= flushAt {
-			c.finish() // a client that does not read must not hold up decisions
-			if !c.flush() {
-				c.ending = true
-				return
-			}
+		if !c.relieve() {
+			return
 		}
 	}
+}
+
+// relieve sends the replies if they are many: a client that does not read must not hold up decisions. It reports
+// whether the connection still works.
+func (c *conn) relieve() bool {
+	if len(c.out) < flushAt {
+		return true
+	}
+	c.finish()
+	if !c.flush() {
+		c.ending = true
+		return false
+	}
+	return true
 }
 
 // finish answers the commands that are being decided.

@@ -92,6 +92,27 @@ func TestPipelinesShareCalls(t *testing.T) {
 	}
 }
 
+// The commands of a transaction share calls of the store.
+func TestTransactionsShareCalls(t *testing.T) {
+	s, store := serveDistant(t)
+	c := s.dial()
+	c.do("AUTH", "secret")
+	c.do("MULTI")
+	for i := range 32 {
+		c.do("CL.THROTTLE", fmt.Sprint("key", i%16), "1", "1", "86400")
+	}
+	if store.calls != 0 {
+		t.Errorf("%d calls of the store before EXEC", store.calls)
+	}
+	want := "[" + strings.Repeat("[0 2 1 -1 86400] ", 16) + strings.Repeat("[0 2 0 -1 172800] ", 15) + "[0 2 0 -1 172800]]"
+	if got := c.do("EXEC"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if store.calls > 2 {
+		t.Errorf("%d calls of the store for 32 commands", store.calls)
+	}
+}
+
 // TestPipelinesReplyInOrder gives random commands in pipelines, over a store that must be called. A server
 // that decides in place sends the same bytes, and has the same verdicts.
 func TestPipelinesReplyInOrder(t *testing.T) {
@@ -104,7 +125,7 @@ func TestPipelinesReplyInOrder(t *testing.T) {
 			ip := fmt.Sprintf("192.0.2.%d", rnd.IntN(4))
 			kind := rnd.IntN(10) // mostly decisions
 			if rnd.IntN(8) == 0 {
-				kind = rnd.IntN(18)
+				kind = rnd.IntN(21)
 			}
 			all.WriteString([]string{
 				encode("CL.THROTTLE", "k"+ip, "5", "1", "86400", fmt.Sprint(rnd.IntN(3))),
@@ -114,6 +135,7 @@ func TestPipelinesReplyInOrder(t *testing.T) {
 				encode("CL.THROTTLE", "k"), encode("PING", ip), encode("HELLO", fmt.Sprint(2+rnd.IntN(2))), encode("GET", "x"), encode("SELECT", "0"),
 				encode("AUTH", []string{"secret", "wrong"}[rnd.IntN(2)]), encode("RESET") + encode("AUTH", "secret"),
 				encode("CLIENT", "SETNAME", "n"+fmt.Sprint(rnd.IntN(9))), encode("CLIENT", "GETNAME"),
+				encode("MULTI"), encode("EXEC"), encode("DISCARD"),
 			}[kind])
 		}
 		text := encode("AUTH", "secret") + all.String() + encode("CL.THROTTLE", "last", "1", "1", "1") + encode("QUIT") + encode("PING")

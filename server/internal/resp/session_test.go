@@ -16,7 +16,15 @@ func TestCommands(t *testing.T) {
 		{"ping", [][2]string{{"PING", "PONG"}, {"ping hello", "hello"}, {"PING a b", "-ERR wrong number"}}},
 		{"echo", [][2]string{{"ECHO word", "word"}, {"echo", "-ERR wrong number of arguments for 'echo' command"}}},
 		{"select", [][2]string{{"SELECT 0", "OK"}, {"SELECT 1", "-ERR DB index is out of range"}, {"SELECT x", "-ERR value is not an integer"}}},
-		{"unknown", [][2]string{{"GET x", "-ERR unknown command 'GET'"}, {"PING", "PONG"}}},
+		{"unknown", [][2]string{
+			{"FOO x", "-ERR unknown command 'FOO': this server decides rate limits, with CL.THROTTLE and SLUICE.CHECK"},
+			{"GET x", "-ERR unknown command 'GET': this server decides rate limits, with CL.THROTTLE and SLUICE.CHECK; to look at a budget"},
+			{"del x", "-ERR unknown command 'del': this server decides rate limits, with CL.THROTTLE and SLUICE.CHECK; the budgets of CL.THROTTLE cannot be deleted"},
+			{"TTL x", "-ERR unknown command 'TTL': this server decides rate limits, with CL.THROTTLE and SLUICE.CHECK; the fifth number of CL.THROTTLE"},
+			{"ZREMRANGEBYSCORE x 0 1", "-ERR unknown command 'ZREMRANGEBYSCORE': this server decides rate limits, with CL.THROTTLE and SLUICE.CHECK; CL.THROTTLE counts"},
+			{"ZREMRANGEBYSCOREX x", "-ERR unknown command 'ZREMRANGEBYSCOREX': this server"},
+			{"PING", "PONG"},
+		}},
 		{"quit", [][2]string{{"QUIT", "OK"}, {"", "closed: EOF"}}},
 		{"reset", [][2]string{{"HELLO 3", "{"}, {"CLIENT SETNAME me", "OK"}, {"RESET", "RESET"}, {"CLIENT GETNAME", "null"}, {"HELLO", "["}}},
 		{"hello", [][2]string{
@@ -41,7 +49,7 @@ func TestCommands(t *testing.T) {
 		{"auth", [][2]string{{"AUTH token", "-ERR AUTH <password> called without any password configured"}, {"AUTH a b c", "-ERR syntax error"}}},
 		{"cluster", [][2]string{{"CLUSTER SLOTS", "-ERR This instance has cluster support disabled"}}},
 		{"command", [][2]string{
-			{"COMMAND COUNT", "13"},
+			{"COMMAND COUNT", "18"},
 			{"COMMAND INFO cl.throttle nothing", "[[cl.throttle -5 [write fast] 1 1 1 [@sluice] [] [] []] null]"},
 			{"COMMAND", "[[cl.throttle"},
 			{"COMMAND INFO", "[[cl.throttle"},

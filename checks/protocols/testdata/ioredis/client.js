@@ -6,10 +6,8 @@ const client = new Redis({ host, port, password, connectionName: "test", maxRetr
 
 const throttle = (...args) => client.call("CL.THROTTLE", ...args);
 
-const failed = (reply) => reply.then(
-  () => "no error",
-  (e) => "error " + e.message.replace(/^ERR /, "").split(": this server")[0],
-);
+const message = (reply) => reply.then(() => "no error", (e) => e.message);
+const failed = async (reply) => "error " + (await message(reply)).replace(/^ERR /, "").split(": this server")[0];
 
 async function main() {
   console.log(...await throttle("user123", 15, 30, 60));
@@ -26,6 +24,15 @@ async function main() {
   const pipeline = client.pipeline();
   for (let i = 0; i < 4; i++) pipeline.call("CL.THROTTLE", "pipelined", 2, 1, 3600);
   console.log("pipelined", ...(await pipeline.exec()).map(([, reply]) => reply[0]));
+  let multi = client.multi();
+  for (let i = 0; i < 4; i++) multi.call("CL.THROTTLE", "transaction", 2, 1, 3600);
+  console.log("transaction", ...(await multi.exec()).map(([, reply]) => reply[0]));
+  multi = client.multi();
+  multi.call("CL.THROTTLE", "aborted", 1, 1, 3600);
+  multi.get("x");
+  console.log(/^EXECABORT/.test(await message(multi.exec())) ? "aborted" : "no error");
+  console.log("left", (await throttle("aborted", 1, 1, 3600, 0))[2]);
+  console.log("instead of ttl:", (await message(client.ttl("x"))).split("; ")[1]);
 }
 
 main().then(() => client.quit(), (e) => {
