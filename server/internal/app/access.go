@@ -30,15 +30,12 @@ func (a *App) callerAccess(name string, l policyfile.Listener) *access.Rules {
 
 // setTokens makes the tokens that callers need, and reads them again when their files change.
 func (a *App) setTokens() error {
-	a.operators = access.NewTokens(tokensOf(a.o.Token)...)
-	if a.o.APIToken != "" {
-		a.callers = access.NewTokens(tokensOf(a.o.APIToken, a.o.Token)...)
-	}
+	a.makeTokens(a.o.Token, a.o.APIToken)
 	if a.o.ReadTokens == nil || len(a.o.TokenFiles) == 0 {
 		return nil
 	}
 	return a.refreshes.add("the tokens", a.o.TokenFiles, func() error {
-		token, apiToken, err := a.o.ReadTokens()
+		token, apiToken, err := a.readTokens(a.file)
 		switch {
 		case err != nil:
 			return err
@@ -53,6 +50,22 @@ func (a *App) setTokens() error {
 		}
 		return nil
 	})
+}
+
+// readTokens reads the tokens of a configuration.
+func (a *App) readTokens(f *policyfile.File) (token, apiToken string, err error) {
+	if a.o.ReadTokens == nil {
+		return a.o.Token, a.o.APIToken, nil
+	}
+	return a.o.ReadTokens(f)
+}
+
+// makeTokens makes the tokens that callers need.
+func (a *App) makeTokens(token, apiToken string) {
+	a.operators = access.NewTokens(tokensOf(token)...)
+	if apiToken != "" {
+		a.callers = access.NewTokens(tokensOf(apiToken, token)...)
+	}
 }
 
 // tokensOf returns the tokens that are given.

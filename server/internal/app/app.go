@@ -53,10 +53,13 @@ type Options struct {
 	Token string
 	// APIToken is the token of the decision API, empty for none.
 	APIToken string
-	// ReadTokens reads both tokens again, and TokenFiles are the files that it reads. Default: the tokens do not
-	// change.
-	ReadTokens func() (token, apiToken string, err error)
+	// ReadTokens reads both tokens of a configuration, and TokenFiles are the files that it reads. Default: the tokens are
+	// Token and APIToken, and do not change.
+	ReadTokens func(*policyfile.File) (token, apiToken string, err error)
 	TokenFiles []string
+	// Overridden has what replaced settings of the file, such as "--listen-admin" for "listen.admin.address". Check names it
+	// in place of the setting. Default: nothing.
+	Overridden map[string]string
 	// Version is the version of the program, for its metrics.
 	Version string
 	// Logger is the log of the program. Default: slog.Default().

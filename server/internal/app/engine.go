@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -98,12 +97,9 @@ func (a *App) openGate() (err error) {
 
 // fingerprinter makes the fingerprints of keys in the log. Servers with the same secret have the same ones.
 func fingerprinter(l *policyfile.Log) (*telemetry.Fingerprinter, error) {
-	text, err := secret("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
+	text, err := longSecret("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
 	if err != nil {
 		return nil, err
-	}
-	if text != "" && len(text) < leastSecret {
-		return nil, fmt.Errorf("log.key_secret: the secret has %d bytes, which can be guessed; give %d random bytes or more, such as from: openssl rand -hex 16", len(text), leastSecret)
 	}
 	return telemetry.NewFingerprinter(text), nil
 }

@@ -33,7 +33,7 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 	a.transport = proxy.NewTransport(*transport)
 	if target.Scheme == "https" {
 		if err := a.useClientTLS("upstream.tls", &f.Upstream.TLS, a.transport); err != nil {
-			return nil, fmt.Errorf("the upstream: %w", err)
+			return nil, err
 		}
 	}
 	a.abandoned = proxy.NewAbandoned(proxy.AbandonedOptions{Most: mostAbandoned(f.Upstream.MaxConnections)})

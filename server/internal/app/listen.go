@@ -15,13 +15,30 @@ import (
 
 // door is how a listener of the configuration answers.
 type door struct {
-	name   string
-	at     policyfile.Listener
-	scheme string        // of the URL that is shown, without TLS
-	alpn   []string      // the protocols that clients may choose with TLS; nil for any
-	access *access.Rules // nil for a listener that is for everybody, or only for trusted proxies
+	entrance
+	scheme string   // of the URL that is shown, without TLS
+	alpn   []string // the protocols that clients may choose with TLS; nil for any
 	// open makes the protocol of the listener. The argument is nil for a listener without TLS.
 	open func(*tls.Config) (protocol, error)
+}
+
+// entrance is where a listener of the configuration is, and its rules of access.
+type entrance struct {
+	name   string
+	at     policyfile.Listener
+	access *access.Rules // nil for a listener that is for everybody, or only for trusted proxies
+}
+
+// entrances returns all listeners of the configuration.
+func (a *App) entrances() []entrance {
+	l := &a.file.Listen
+	callers := func(name string, at policyfile.Listener) entrance {
+		return entrance{name, at, a.callerAccess(name, at)}
+	}
+	return []entrance{
+		{Proxy, l.Proxy, nil}, callers(API, l.API), {Auth, l.Auth, nil}, {Admin, l.Admin, a.adminAccess()},
+		callers(GRPC, l.GRPC), callers(JSON, l.JSON), {SPOE, l.SPOE, nil}, callers(RESP, l.RESP),
+	}
 }
 
 // opening makes the protocol of a listener.
@@ -46,23 +63,24 @@ func (a *App) listen(limited http.Handler) error {
 			return w, nil
 		}
 	}
-	callers, operators := a.callerAccess(API, f.Listen.API), a.adminAccess()
-	clients, gateways := a.callerAccess(RESP, f.Listen.RESP), a.callerAccess(GRPC, f.Listen.GRPC)
-	posters := a.callerAccess(JSON, f.Listen.JSON)
-	overHTTP, err := a.rateLimitsOverHTTP(posters)
+	at := map[string]entrance{}
+	for _, p := range a.entrances() {
+		at[p.name] = p
+	}
+	overHTTP, err := a.rateLimitsOverHTTP(at[JSON].access)
 	if err != nil {
 		return err
 	}
 	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
-		{Proxy, f.Listen.Proxy, "http", forWeb, nil, serving(long, limited, nil)},
-		{API, f.Listen.API, "http", forWeb, callers, serving(small, callers.Protect(a.api), (*web).multiplex)},
-		{Auth, f.Listen.Auth, "http", forWeb, nil, a.openAuth(ctx, serving)},
-		{Admin, f.Listen.Admin, "http", forWeb, operators, serving(small, a.admin(operators), func(w *web) { w.lingering = 0 })},
-		{GRPC, f.Listen.GRPC, "grpc", []string{"h2"}, gateways, a.openGRPC(gateways)},
-		{JSON, f.Listen.JSON, "http", forWeb, posters, serving(small, overHTTP, nil)},
-		{SPOE, f.Listen.SPOE, "spop", nil, nil, a.openSPOE(ctx)},
-		{RESP, f.Listen.RESP, "redis", nil, clients, a.openRESP(ctx, clients)},
+		{at[Proxy], "http", forWeb, serving(long, limited, nil)},
+		{at[API], "http", forWeb, serving(small, at[API].access.Protect(a.api), (*web).multiplex)},
+		{at[Auth], "http", forWeb, a.openAuth(ctx, serving)},
+		{at[Admin], "http", forWeb, serving(small, a.admin(at[Admin].access), func(w *web) { w.lingering = 0 })},
+		{at[GRPC], "grpc", []string{"h2"}, a.openGRPC(at[GRPC].access)},
+		{at[JSON], "http", forWeb, serving(small, overHTTP, nil)},
+		{at[SPOE], "spop", nil, a.openSPOE(ctx)},
+		{at[RESP], "redis", nil, a.openRESP(ctx, at[RESP].access)},
 	}
 	for i := range all {
 		if err := a.open(&all[i]); err != nil {

@@ -33,12 +33,9 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 		DisableRetry:      true,                         // a call whose outcome is unknown is not repeated
 		ClientSetInfo:     rueidis.DisableClientSetInfo, // the least privileged user must not need it
 	}
-	if o.Password, err = secret("store.redis.password", f.PasswordFile, f.PasswordEnv); err != nil {
-		return o, err
-	}
-	if o.TLSConfig, err = redisTLS(&f.TLS); err != nil {
-		return o, err
-	}
+	var errs [3]error
+	o.Password, errs[0] = secret("store.redis.password", f.PasswordFile, f.PasswordEnv)
+	o.TLSConfig, errs[1] = redisTLS(&f.TLS)
 	switch {
 	case f.Sentinel != nil:
 		o.InitAddress = f.Sentinel.Addresses
@@ -46,28 +43,25 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 			MasterSet: f.Sentinel.Master, Username: f.Sentinel.User, ClientName: o.ClientName, TLSConfig: o.TLSConfig,
 			TopologyRefreshInterval: topologyInterval,
 		}
-		o.Sentinel.Password, err = secret("store.redis.sentinel.password", f.Sentinel.PasswordFile, f.Sentinel.PasswordEnv)
+		o.Sentinel.Password, errs[2] = secret("store.redis.sentinel.password", f.Sentinel.PasswordFile, f.Sentinel.PasswordEnv)
 	case f.Socket != "":
 		o.InitAddress = []string{f.Socket}
 	case f.Cluster:
 		o.ClusterOption.ShardsRefreshInterval = topologyInterval
 	}
-	return o, err
+	return o, errors.Join(errs[:]...)
 }
 
-// leastSecret is the shortest secret for hashing keys.
+// leastSecret is the shortest secret for hashes of keys.
 const leastSecret = 16
 
 // storeOptions returns the options of the store over the client.
 func storeOptions(f *policyfile.RedisStore) (o redisstore.Options, err error) {
 	o.Prefix = f.Prefix
 	if h := f.HashKeys; h != nil {
-		text, err := secret("store.redis.hash_keys.secret", h.SecretFile, h.SecretEnv)
+		text, err := longSecret("store.redis.hash_keys.secret", h.SecretFile, h.SecretEnv)
 		if err != nil {
 			return o, err
-		}
-		if len(text) < leastSecret {
-			return o, fmt.Errorf("store.redis.hash_keys: the secret has %d bytes, which can be guessed; give %d random bytes or more, such as from: openssl rand -hex 16", len(text), leastSecret)
 		}
 		o.Secret = []byte(text)
 	}
@@ -89,19 +83,32 @@ func secret(setting, file, variable string) (string, error) {
 	case file != "":
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return "", fmt.Errorf("%s_file: %w", setting, err)
+			return "", mistake(setting+"_file", err.Error(), "give the path of a file that holds the secret, and that this program may read")
 		}
 		text = strings.TrimSpace(string(data))
 		if text == "" {
-			return "", fmt.Errorf("%s_file: %s is empty; put the secret there", setting, file)
+			return "", mistake(setting+"_file", file+" is empty", "put the secret there")
 		}
 	case variable != "":
 		text = strings.TrimSpace(os.Getenv(variable))
 		if text == "" {
-			return "", fmt.Errorf("%s_env: %s is not set in the environment, or empty; put the secret there", setting, variable)
+			return "", mistake(setting+"_env", variable+" is not set in the environment, or empty", "put the secret there")
 		}
 	}
 	return text, nil
+}
+
+// longSecret is secret for one that nobody may guess by trying out all.
+func longSecret(setting, file, variable string) (string, error) {
+	text, err := secret(setting, file, variable)
+	if err != nil || file == "" && variable == "" || len(text) >= leastSecret {
+		return text, err
+	}
+	if setting += "_env"; file != "" {
+		setting = strings.TrimSuffix(setting, "_env") + "_file"
+	}
+	return "", mistake(setting, fmt.Sprintf("the secret has %d bytes, which can be guessed", len(text)),
+		fmt.Sprintf("give %d random bytes or more, such as from: openssl rand -hex 16", leastSecret))
 }
 
 // redisTLS reads the authorities and the client certificate; nil without TLS. They are read again for each new client,
@@ -110,11 +117,7 @@ func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	if *f == (policyfile.RedisTLS{}) {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
-	config, err := clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
-	if err != nil {
-		return nil, fmt.Errorf("the store: %w", err)
-	}
-	return config, nil
+	return clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
 }
 
 // dialer returns the dial function of a client, whose connections end with life. It notes the address of each

@@ -154,7 +154,7 @@ func TestTokensChange(t *testing.T) {
 	f := parse(t, free)
 	r := start(t, f, func(o *Options) {
 		o.Token, o.TokenFiles = first, []string{file}
-		o.ReadTokens = func() (string, string, error) {
+		o.ReadTokens = func(*policyfile.File) (string, string, error) {
 			text, err := os.ReadFile(file)
 			return string(text), "", err
 		}

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,8 +97,11 @@ func (a *App) reload() (changed []string, err error) {
 		return nil, err
 	}
 	changed = policyfile.Differences(a.reloads.file, f)
+	o := a.o
+	o.File = f
+	missing := Check(o)
 	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
-		return nil, &restartError{fixed}
+		return nil, errors.Join(&restartError{fixed}, missing)
 	}
 	rules, err := a.compile(f, a.engine.decider.Policy())
 	if err != nil {
@@ -120,6 +125,9 @@ func (a *App) reload() (changed []string, err error) {
 	a.descriptors.SetRules(rules.Rules())
 	a.engine.decider.SetPolicy(rules)
 	a.gate.Forget(isGone(rules))
+	if missing != nil {
+		a.logMistakes(slog.LevelWarn, "the configuration is in force, but a server would not start with it now", missing)
+	}
 	a.reloads.mu.Lock()
 	defer a.reloads.mu.Unlock()
 	a.reloads.file = f
@@ -135,20 +143,31 @@ func isLive(path string) bool {
 // mostMistakes bounds the mistakes of a file that are logged, one line each.
 const mostMistakes = 10
 
-// logRefusal logs why a configuration is refused. Mistakes of a file are logged one by one, with their position.
+// logRefusal logs why a configuration is refused.
 func (a *App) logRefusal(err error) {
 	const message = "the configuration is refused, and the previous one stays"
+	var restart *restartError
+	if errors.As(err, &restart) {
+		a.logger.Error(message, "error", restart)
+	}
+	if restart == nil || errors.As(err, new(policyfile.Errors)) {
+		a.logMistakes(slog.LevelError, message, err)
+	}
+}
+
+// logMistakes logs an error. Mistakes of a file are logged one by one, with their position.
+func (a *App) logMistakes(level slog.Level, message string, err error) {
 	var mistakes policyfile.Errors
 	if !errors.As(err, &mistakes) {
-		a.logger.Error(message, "error", err)
+		a.logger.Log(context.Background(), level, message, "error", err)
 		return
 	}
 	for i, m := range mistakes {
 		if i == mostMistakes {
-			a.logger.Error(message, "more_mistakes", len(mistakes)-i)
+			a.logger.Log(context.Background(), level, message, "more_mistakes", len(mistakes)-i)
 			break
 		}
-		a.logger.Error(message, "error", m)
+		a.logger.Log(context.Background(), level, message, "error", m)
 	}
 }
 
@@ -164,14 +183,14 @@ func (r *reloads) status() string {
 	var mistakes policyfile.Errors
 	var restart *restartError
 	switch {
+	case errors.As(r.refused.why, &restart):
+		text = "restart the server to change " + strings.Join(restart.settings, ", ")
 	case errors.As(r.refused.why, &mistakes):
 		m := mistakes[0]
 		text = fmt.Sprintf("%s:%d:%d: a mistake", filepath.Base(m.File), m.Pos.Line, m.Pos.Column)
 		if n := len(mistakes); n > 1 {
 			text += fmt.Sprintf(", and %d more", n-1)
 		}
-	case errors.As(r.refused.why, &restart):
-		text = "restart the server to change " + strings.Join(restart.settings, ", ")
 	}
 	return fmt.Sprintf("config: refused since %s, the one of %s stays; %s",
 		r.refused.since.UTC().Format(time.RFC3339), r.since.UTC().Format(time.RFC3339), text)

@@ -383,3 +383,38 @@ func TestReloadsUnderLoad(t *testing.T) {
 	t.Logf("%d reloads in %v, beside %d requests; %d limits, %d series, heap %d KiB after a tenth and %d KiB after all",
 		reloads, took.Round(time.Millisecond), sent.Load(), limits, series, before>>10, after>>10)
 }
+
+// TestAReloadChecksTheMachine reloads configurations while a file that the server has read is gone. New rules apply. The log
+// names what the next start would lack, at its position.
+func TestAReloadChecksTheMachine(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules := func(burst int) string {
+		return fmt.Sprintf("log: {key_secret_file: %s}\nrules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 1/h, burst: %d}}]\n", token, burst)
+	}
+	r := reloading(t, free+rules(5))
+	if err := os.Remove(token); err != nil {
+		t.Fatal(err)
+	}
+	r.write(free + rules(9))
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("/", "200 r=8")
+	at := regexp.MustCompile(`level=WARN msg="the configuration is in force, but a server would not start with it now" error="[^"]*test\.yaml:\d+:\d+: log\.key_secret_file: open [^"]*no such file`)
+	if log := r.log.String(); !at.MatchString(log) {
+		t.Errorf("the log has no %s:\n%s", at, log)
+	}
+	r.write(free + rules(9) + "jitter: 3s\n")
+	var mistakes policyfile.Errors
+	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "jitter cannot change while the server runs") || !errors.As(err, &mistakes) || mistakes[0].Path != "log.key_secret_file" {
+		t.Errorf("a restart would fail, and the reload says %v", err)
+	}
+	for _, want := range []string{`level=ERROR msg="the configuration is refused, and the previous one stays" error="jitter cannot change`, `stays" error="` + r.path + ":"} {
+		if log := r.log.String(); !strings.Contains(log, want) {
+			t.Errorf("the log has no %s:\n%s", want, log)
+		}
+	}
+}

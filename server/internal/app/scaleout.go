@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/webhook"
 )
 
@@ -16,7 +17,7 @@ func (a *App) openWebhook() error {
 	if f == nil {
 		return nil
 	}
-	key, err := secret("scale_out.webhook.secret", f.SecretFile, f.SecretEnv)
+	key, err := webhookSecret(f)
 	if err != nil {
 		return err
 	}
@@ -47,4 +48,24 @@ func (a *App) openWebhook() error {
 	a.metrics.Counter("sluice_webhook_failed_attempts_total", "Failed attempts to send a message to the webhook.",
 		func() float64 { return float64(a.webhook.Stats().Failed) })
 	return nil
+}
+
+// webhookSecret reads the secret that signs messages; it is empty without a webhook.
+func webhookSecret(f *policyfile.Webhook) (string, error) {
+	if f == nil {
+		return "", nil
+	}
+	const setting = "scale_out.webhook.secret"
+	key, err := secret(setting, f.SecretFile, f.SecretEnv)
+	if err != nil {
+		return "", err
+	}
+	if err := webhook.CheckSecret(key); err != nil {
+		end := "_env"
+		if f.SecretFile != "" {
+			end = "_file"
+		}
+		return "", mistake(setting+end, err.Error(), "")
+	}
+	return key, nil
 }

@@ -145,7 +145,7 @@ func TestRefusesSecretsOfWebhooks(t *testing.T) {
 	t.Setenv("SLUICE_TEST_SHORT", "hunter2")
 	for variable, want := range map[string]string{
 		"SLUICE_TEST_NOTHING": "scale_out.webhook.secret_env: SLUICE_TEST_NOTHING is not set",
-		"SLUICE_TEST_SHORT":   "scale_out.webhook: webhook: the secret has 7 bytes",
+		"SLUICE_TEST_SHORT":   "scale_out.webhook.secret_env: the secret has 7 bytes",
 	} {
 		f := parse(t, free+"scale_out: {webhook: {url: http://127.0.0.1:1, secret_env: "+variable+"}}\n")
 		if _, err := New(Options{File: f, Version: "test"}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
 // socket is a listener at a Unix socket.
@@ -39,6 +42,14 @@ func listenSocket(path string, mode fs.FileMode) (*socket, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// checkSocket returns why no socket could be made at a path, even if no other program listens there. It changes nothing.
+func checkSocket(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("unix:%s: %w", path, errNoSocket)
+	}
+	return writable.Folder(filepath.Dir(path))
 }
 
 // errNoSocket is the error for a path at which there is another file.

@@ -38,7 +38,7 @@ func Main() int {
 func describeError(err error) string {
 	text := strings.TrimRight(err.Error(), "\n")
 	var mistakes policyfile.Errors
-	if errors.As(err, &mistakes) || strings.HasPrefix(text, "sluice: ") {
+	if errors.As(err, &mistakes) && mistakes[0].File != "" && strings.HasPrefix(text, mistakes[0].Error()) || strings.HasPrefix(text, "sluice: ") {
 		return text
 	}
 	return "sluice: " + text
@@ -52,8 +52,8 @@ func newRoot() *cobra.Command {
 			"programs, as a service that decides.\n\n" +
 			"To see it work: sluice serve",
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Name() == "serve" || cmd.Name() == "version" || cmd.Name() == "help" {
-				return nil // serve also reads which variables its file names
+			if cmd.Name() == "serve" || cmd.Name() == "validate" || cmd.Name() == "version" || cmd.Name() == "help" {
+				return nil // serve and validate also read which variables their files name
 			}
 			_, err := checkEnvironment(nil)
 			return err

@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
 // lastGood keeps a copy of the last configuration that ran.
@@ -71,15 +74,26 @@ func (path lastGood) clean() error {
 	return nil
 }
 
-// start saves the configuration of a server that starts, unless it is the copy. If that fails, the server should not start: it would be
-// without a copy when it needs one.
-func (path lastGood) start(f *policyfile.File, quickStart, isCopy bool) error {
-	if quickStart {
+// check returns why no copy could be kept, without changing anything.
+func (path lastGood) check(quickStart bool) error {
+	switch {
+	case path == "":
+		return nil
+	case quickStart:
 		return errors.New("last-good is given, and there is no configuration to keep; give a FILE, or remove it")
 	}
 	if err := errors.Join(path.checkTarget(), (path + newCopy).checkTarget()); err != nil {
 		return err
 	}
+	if err := errors.Join(writable.Folder(filepath.Dir(string(path))), writable.File(string(path))); err != nil {
+		return fmt.Errorf("the last good configuration cannot be saved: %w", err)
+	}
+	return nil
+}
+
+// start saves the configuration of a server that starts, unless it is the copy. If that fails, the server should not start: it would be
+// without a copy when it needs one.
+func (path lastGood) start(f *policyfile.File, isCopy bool) error {
 	if isCopy {
 		return path.clean()
 	}
@@ -124,22 +138,27 @@ type earlier struct {
 	refused error // nil if the current configuration is in use
 }
 
-// loadOrLast reads the configuration. If it is bad, and there is a copy of the last good one, it returns the copy.
+// loadOrLast reads and checks the configuration. If it is bad, and there is a copy of the last good one, it returns the copy.
+// After an error it returns the configuration too, if only the check found mistakes.
 func (s *settings) loadOrLast() (f *policyfile.File, quickStart bool, e earlier, err error) {
 	f, quickStart, err = s.load()
+	if err == nil {
+		err = app.Check(s.options(f))
+	}
 	if err == nil || s.lastGood == "" || s.config == "" && s.envoyFolder() == "" {
 		return f, quickStart, e, err
 	}
-	f, e.saved, e.refused = lastGood(s.lastGood).load()
+	last, saved, refused := lastGood(s.lastGood).load()
 	switch {
-	case errors.Is(e.refused, fs.ErrNotExist):
-		return nil, false, e, err // it never ran
-	case e.refused == nil:
-		e.refused = s.override(f)
+	case errors.Is(refused, fs.ErrNotExist):
+		return f, false, e, err // it never ran
+	case refused == nil:
+		if refused = s.override(last); refused == nil {
+			refused = app.Check(s.options(last))
+		}
 	}
-	if e.refused != nil {
-		return nil, false, e, errors.Join(err, e.refused)
+	if refused != nil {
+		return f, false, e, errors.Join(err, refused)
 	}
-	e.refused = err
-	return f, false, e, nil
+	return last, false, earlier{saved, err}, nil
 }

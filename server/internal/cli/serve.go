@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,17 +42,18 @@ func newServe() *cobra.Command {
 			s.setFile(args)
 			reloads := newReloader(cmp.Or(s.envoyFolder(), s.config))
 			defer reloads.close()
+			kept := lastGood(s.lastGood)
 			f, quickStart, earlier, err := s.loadOrLast()
-			if err != nil {
+			if f == nil {
+				return err
+			}
+			unknown, misspelt := checkEnvironment(f)
+			if err := errors.Join(misspelt, err, kept.check(quickStart)); err != nil {
 				return err
 			}
 			reloads.loaded(f)
-			unknown, err := checkEnvironment(f)
-			if err != nil {
-				return err
-			}
-			token, callers, err := s.tokens(f)
-			if err != nil {
+			o := s.options(f)
+			if o.Token, o.APIToken, err = s.tokens(f); err != nil {
 				return err
 			}
 			logger, err := newLogger(cmd.ErrOrStderr(), f.Log)
@@ -72,12 +74,8 @@ func newServe() *cobra.Command {
 					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
 				}
 			}
-			kept := lastGood(s.lastGood)
-			o := app.Options{
-				Refused: earlier.refused, Since: earlier.saved, OnReload: func(f *policyfile.File) { kept.keep(f, logger) },
-				File: f, Token: token, APIToken: callers, Version: versionName(), Logger: logger,
-				ReadTokens: func() (string, string, error) { return s.tokens(f) }, TokenFiles: s.tokenFiles(f),
-			}
+			o.Logger, o.Refused, o.Since = logger, earlier.refused, earlier.saved
+			o.OnReload = func(f *policyfile.File) { kept.keep(f, logger) }
 			if !quickStart {
 				o.Load = func() (*policyfile.File, error) {
 					f, _, err := s.load()
@@ -93,7 +91,7 @@ func newServe() *cobra.Command {
 				return err
 			}
 			if kept != "" {
-				if err := kept.start(f, quickStart, earlier.refused != nil); err != nil {
+				if err := kept.start(f, earlier.refused != nil); err != nil {
 					a.Close()
 					return err
 				}

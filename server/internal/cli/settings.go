@@ -121,6 +121,19 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	return f, s.config == "" && folder == "", nil
 }
 
+// options returns the options of a server with a configuration.
+func (s *settings) options(f *policyfile.File) app.Options {
+	overridden := map[string]string{}
+	for name, a := range map[string]address{
+		"proxy": s.proxy, "api": s.api, "admin": s.admin, "auth": s.auth, "grpc": s.grpc, "json": s.json, "spoe": s.spoe, "resp": s.resp,
+	} {
+		if a != "" {
+			overridden["listen."+name+".address"] = "--listen-" + name
+		}
+	}
+	return app.Options{File: f, Version: versionName(), ReadTokens: s.tokens, TokenFiles: s.tokenFiles(f), Overridden: overridden}
+}
+
 // checkWrites returns an error if the server would write a file that it also uses for something else.
 func (s *settings) checkWrites(f *policyfile.File) error {
 	others := append(app.StateFiles(f),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -28,18 +29,16 @@ func adminToken(f *policyfile.Admin, tokenFile string) (string, error) {
 func apiToken(f *policyfile.API, tokenFile string) (string, error) {
 	text, err := token("api", apiTokenVariable, tokenFile, f.Token, f.TokenFile)
 	if err == nil && text != "" && f.Open {
-		err = fmt.Errorf("the file has api.open: true, and %s or a file gives a token; remove one of them", apiTokenVariable)
+		err = &policyfile.Error{Path: "api.open", Problem: "is true, and " + apiTokenVariable + " or a file gives a token", Suggestion: "remove one of them"}
 	}
 	return text, err
 }
 
 // tokens reads both tokens.
 func (s *settings) tokens(f *policyfile.File) (admin, api string, err error) {
-	if admin, err = adminToken(&f.Admin, s.adminTokenFile); err != nil {
-		return "", "", err
-	}
-	api, err = apiToken(&f.API, s.apiTokenFile)
-	return admin, api, err
+	admin, err1 := adminToken(&f.Admin, s.adminTokenFile)
+	api, err2 := apiToken(&f.API, s.apiTokenFile)
+	return admin, api, errors.Join(err1, err2)
 }
 
 // tokenFiles returns the files that tokens reads.
@@ -58,35 +57,39 @@ func (s *settings) tokenFiles(f *policyfile.File) (files []string) {
 }
 
 // token returns the token of a listener. The flag names a file, and the configuration has the text or names a
-// file.
+// file. An error names the setting, the flag or the variable.
 func token(name, variable, flag, text, file string) (string, error) {
 	given, set := os.LookupEnv(variable)
-	where := name + ".token"
+	where, what := name+".token", "the "+name+" token"
+	bad := func(problem, remedy string) (string, error) {
+		return "", &policyfile.Error{Path: where, Problem: problem, Suggestion: remedy}
+	}
 	switch {
 	case set && flag != "":
-		return "", fmt.Errorf("the %s token is given twice, by %s and as a file; give one of them", name, variable)
+		where = variable
+		return bad("gives "+what+", and --"+name+"-token-file does too", "give one of them")
 	case set:
 		text, where = given, variable
 	case flag != "" || file != "":
-		if where = flag; where == "" {
-			where = file
+		if where += "_file"; flag != "" {
+			where = "--" + name + "-token-file"
 		}
-		data, err := os.ReadFile(where)
+		data, err := os.ReadFile(cmp.Or(flag, file))
 		if err != nil {
-			return "", fmt.Errorf("the %s token: %w", name, err)
+			return bad(err.Error(), "give the path of a file that holds the token, and that this program may read")
 		}
-		text = string(data)
+		text, what = string(data), what+" in "+cmp.Or(flag, file)
 	case text == "":
 		return "", nil
 	}
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return "", fmt.Errorf("the %s token in %s is empty; put one there, or leave it out", name, where)
+		return bad(what+" is empty", "put one there, or leave it out")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", fmt.Errorf("the %s token in %s has characters that a header cannot carry; use letters, digits and punctuation", name, where)
+		return bad(what+" has characters that a header cannot carry", "use letters, digits and punctuation")
 	case len(text) < minToken:
-		return "", fmt.Errorf("the %s token in %s has %d characters; give %d or more, such as from: openssl rand -hex 16", name, where, len(text), minToken)
+		return bad(fmt.Sprintf("%s has %d characters, which can be guessed", what, len(text)), fmt.Sprintf("give %d or more, such as from: openssl rand -hex 16", minToken))
 	}
 	return text, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,10 +13,11 @@ import (
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func newValidate() *cobra.Command {
-	var connect, brief bool
+	var connect, brief, fileOnly bool
 	var lastGood string
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
@@ -25,6 +25,10 @@ func newValidate() *cobra.Command {
 		Long: "Check configuration files. All mistakes are printed at once, each with its position\n" +
 			"and a remedy. A file without mistakes is described rule by rule, so that you can\n" +
 			"compare it with what you meant. The exit status is 0 if no file has a mistake.\n\n" +
+			"Everything that serve reads at its start is read too: certificates, tokens, secrets,\n" +
+			"and whether the server may write where it logs and saves. So run it as the user of the\n" +
+			"server, with its environment. It changes nothing and opens no port. With --file-only,\n" +
+			"only the file and the lists that it names are read, such as on another machine.\n\n" +
 			"A folder is read as the configuration of Envoy's rate limit service, together with\n" +
 			"the environment variables of its deployments.\n\n" +
 			"With --connect, the store of each file is checked too: whether the server can reach\n" +
@@ -39,8 +43,11 @@ func newValidate() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, name := range args {
-				s := settings{config: name, lastGood: cmp.Or(lastGood, os.Getenv("SLUICE_LAST_GOOD"))}
-				f, _, err := s.load()
+				s, err := settingsOf(name, lastGood)
+				if err != nil {
+					return err
+				}
+				f, err := s.validate(fileOnly)
 				if err != nil {
 					errs = append(errs, err)
 					continue
@@ -93,8 +100,31 @@ func newValidate() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the store too")
 	cmd.Flags().StringVar(&lastGood, "last-good", "", "`FILE` that serve keeps a copy in, to check that nothing else uses it")
+	cmd.Flags().BoolVar(&fileOnly, "file-only", false, "do not read certificates, tokens and secrets, nor look at the folders of logs")
 	cmd.Flags().BoolVarP(&brief, "brief", "b", false, "do not describe the rules")
 	return cmd
+}
+
+// settingsOf returns the settings with which serve would start on a file in this environment.
+func settingsOf(file, lastGood string) (*settings, error) {
+	s := new(settings)
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	s.register(flags)
+	if err := fromEnvironment(flags); err != nil {
+		return nil, err
+	}
+	s.config, s.envoy, s.lastGood = file, "", cmp.Or(lastGood, s.lastGood)
+	return s, nil
+}
+
+// validate reads the file and, unless only the file is wanted, everything that serve reads at its start.
+func (s *settings) validate(fileOnly bool) (*policyfile.File, error) {
+	f, _, err := s.load()
+	if err != nil || fileOnly {
+		return f, err
+	}
+	_, misspelt := checkEnvironment(f)
+	return f, errors.Join(misspelt, app.Check(s.options(f)), lastGood(s.lastGood).check(false))
 }
 
 // describeRules describes the classes and rules of a file.

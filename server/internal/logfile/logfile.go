@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
 // File is a file of lines. A line is written whole, in one call of the system. If the file was renamed or removed, the next
@@ -45,6 +47,27 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// Check returns why Open would fail, without making or opening a file. It does not find that nobody reads a pipe.
+func Check(path string) error {
+	if path == Stdout || path == Stderr {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil {
+		if err := takesLines(path, info); err != nil {
+			return err
+		}
+	}
+	return writable.File(path)
+}
+
+// takesLines returns why lines cannot be appended to a file.
+func takesLines(path string, info os.FileInfo) error {
+	if m := info.Mode(); m.IsRegular() || m&os.ModeNamedPipe != 0 || m&os.ModeDevice != 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is not a file that lines can be appended to; give the path of a file", path)
+}
+
 func (f *File) open() error {
 	// Opening a pipe waits for its reader, without O_NONBLOCK.
 	file, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o640)
@@ -58,8 +81,8 @@ func (f *File) open() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 && info.Mode()&os.ModeDevice == 0 {
-		return errors.Join(fmt.Errorf("%s is not a file that lines can be appended to", f.path), file.Close())
+	if err := takesLines(f.path, info); err != nil {
+		return errors.Join(err, file.Close())
 	}
 	f.file, f.info, f.out = file, info, file
 	return nil

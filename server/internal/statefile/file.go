@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
 // File is a file of saved states. Only one process at a time may have it open. Its methods are not safe for concurrent use.
@@ -210,18 +212,16 @@ func (a *appender) Write(p []byte) (int, error) {
 }
 
 // Check reports whether a server of this user could keep states at a path, without changing anything
-// there. It returns the file for reading, or nil if there is none yet.
+// there. It returns the file for reading, or nil if there is none yet. It does not find that another process has the file.
 func Check(path string) (*os.File, error) {
 	path, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
-	trial, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".check-*")
-	if err != nil {
-		return nil, fmt.Errorf("%w; the server must be able to write in the folder %s", err, filepath.Dir(path))
-	}
-	if err := errors.Join(trial.Close(), os.Remove(trial.Name())); err != nil {
-		return nil, err
+	for _, err := range []error{writable.Folder(filepath.Dir(path)), writable.File(path + LockSuffix), writable.File(path + NewSuffix)} {
+		if err != nil {
+			return nil, err
+		}
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,6 +21,12 @@ const (
 // leastKey is the least length of the key, in bytes.
 const leastKey = 24
 
+// CheckSecret returns why a secret cannot sign messages. The error does not show the secret.
+func CheckSecret(secret string) error {
+	_, err := keyOf(secret)
+	return err
+}
+
 // keyOf reads a secret: base64 after whsec_, otherwise the key itself.
 func keyOf(secret string) ([]byte, error) {
 	key := []byte(secret)
@@ -28,11 +34,11 @@ func keyOf(secret string) ([]byte, error) {
 		var err error
 		if key, err = base64.StdEncoding.DecodeString(text); err != nil {
 			// The error of the decoder would show the secret.
-			return nil, errors.New("webhook: the secret begins with whsec_, and the rest is not base64; give it as it was made")
+			return nil, errors.New("the secret begins with whsec_, and the rest is not base64; give it as it was made")
 		}
 	}
 	if len(key) < leastKey {
-		return nil, fmt.Errorf("webhook: the secret has %d bytes, which can be guessed; give %d or more, such as from: openssl rand -hex 32", len(key), leastKey)
+		return nil, fmt.Errorf("the secret has %d bytes, which can be guessed; give %d or more, such as from: openssl rand -hex 32", len(key), leastKey)
 	}
 	return key, nil
 }

@@ -74,7 +74,7 @@ type Webhook struct {
 func New(o Options) (*Webhook, error) {
 	key, err := keyOf(o.Secret)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	target, err := url.Parse(o.URL)
 	switch {
