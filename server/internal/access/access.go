@@ -134,7 +134,7 @@ func localHost(host string) bool {
 
 // refuse answers with a problem document, as the decision API does.
 func refuse(w http.ResponseWriter, status int, title, detail string) {
-	text, err := json.Marshal(map[string]any{"title": title, "status": status, "detail": detail})
+	text, err := json.Marshal(map[string]any{"type": "about:blank", "title": title, "status": status, "detail": detail})
 	if err != nil {
 		text = nil // these values are always valid
 	}

@@ -307,38 +307,6 @@ func TestHasNothingButItsCalls(t *testing.T) {
 	}
 }
 
-func TestDescribesEachCall(t *testing.T) {
-	s := serve(t, perClient, nil)
-	d := describedBy(t)
-	paths, _, err := d.at("paths")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, calls := range s.api.calls {
-		if path == "/" {
-			continue
-		}
-		for _, c := range calls {
-			if _, _, err := d.at("paths", path, strings.ToLower(c.method), "responses", "200"); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	for path := range paths {
-		if _, ok := s.api.calls[strings.TrimSuffix(path, "/{rule}")]; !ok {
-			t.Errorf("openapi.yaml describes %s, which there is not", path)
-		}
-	}
-	res, err := http.Get(s.url + "/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK || res.ContentLength != int64(len(OpenAPI)) {
-		t.Errorf("/openapi.yaml answers %d, %d bytes", res.StatusCode, res.ContentLength)
-	}
-}
-
 func TestNewNeedsItsParts(t *testing.T) {
 	if _, err := New(Options{}); err == nil {
 		t.Error("an API without parts was made")
