@@ -238,8 +238,8 @@ func (g *schemaOf) object(t reflect.Type) object {
 		if value, rest, ok := literalDefault(f, doc); ok {
 			p["default"], doc = value, rest
 		}
-		if unit := f.Tag.Get("unit"); unit != "" {
-			p["x-unit"] = unit
+		if unit := f.Tag.Get("unit"); unit != "" { // in words, because strict validators refuse keywords that they do not know
+			doc += " Unit: " + unit + "."
 		}
 		p["description"] = doc
 		properties.set(name, p)

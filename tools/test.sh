@@ -23,6 +23,8 @@ need redis-cli redis-tools
 need_python redis python3-redis
 need_php
 need_npm checks/protocols/testdata/ioredis
+# checks/schemas generates clients of the API, and lints its description.
+need_npm checks/schemas/testdata/typescript
 # checks/hybrid gives a server a wrong clock.
 need_libfaketime
 

@@ -49,6 +49,7 @@ var plain = map[string]string{
 	"checks/promises":            "reads the documentation",
 	"checks/protocols":           "the servers and clients under test are other processes",
 	"checks/redistest":           "a harness; the packages that use it run with the detector",
+	"checks/schemas":             "the server and its clients are other processes",
 	"checks/servers":             "the servers under test are other processes",
 	"checks/vectors":             "one goroutine replays a vector",
 	"internal/granttest":         "one goroutine; the packages that use it run with the detector",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDescribesEachCall compares the calls of the API with those of openapi.yaml.
+// TestDescribesEachCall compares the calls of the API with the calls in openapi.yaml.
 func TestDescribesEachCall(t *testing.T) {
 	s := serve(t, perClient, nil)
 	paths, _, err := describedBy(t).at("paths")
@@ -45,7 +45,7 @@ func TestDescribesEachCall(t *testing.T) {
 	}
 }
 
-// TestDescribesEachField compares the fields of requests and answers with those of openapi.yaml. A field that an answer
+// TestDescribesEachField compares the fields of requests and answers with the fields in openapi.yaml. A field that an answer
 // always has is required there.
 func TestDescribesEachField(t *testing.T) {
 	d := describedBy(t)
@@ -59,7 +59,7 @@ func TestDescribesEachField(t *testing.T) {
 		"Keys": keys{}, "DeniedKey": deniedKey{}, "LeftNow": leftNow{}, "Hybrid": hybrids{}, "HybridLimit": hybridLimit{}, "HybridKey": hybridKey{},
 		"Pressures": pressures{}, "Pressure": pressure{}, "Problem": problem{},
 	}
-	// Their fields are those of the schemas above, or they have no struct.
+	// Schemas above have their fields, or they have no struct.
 	others := []string{"Questions", "Batch", "Answers", "RequestFields", "CostFields", "KeyToReset", "Texts", "Reason", "RuleName", "KeyValues", "PressureRatio"}
 	schemas, _, err := d.at("components", "schemas")
 	if err != nil {
@@ -89,7 +89,7 @@ func TestDescribesEachField(t *testing.T) {
 	}
 }
 
-// fields returns the fields of a schema, and those that it requires.
+// fields returns the fields of a schema, and its required fields.
 func (d *description) fields(t *testing.T, name string) (all, required []string) {
 	t.Helper()
 	schema, _, err := d.at("components", "schemas", name)

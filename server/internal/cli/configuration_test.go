@@ -301,7 +301,7 @@ func (p *configurationPage) writeSection(b *bytes.Buffer, name string) {
 	fmt.Fprintf(b, "\n| setting | type | default | example |%s meaning |\n|---|---|---|---|%s---|\n", column, line)
 	for i := 0; i < len(properties.Content); i += 2 {
 		setting, property := properties.Content[i].Value, properties.Content[i+1]
-		text, value := member(property, "description").Value, ""
+		text, value := unitWords.ReplaceAllString(member(property, "description").Value, ""), "" // the type has the unit
 		if d := member(property, "default"); d != nil {
 			value = "`" + d.Value + "`"
 		} else if m := defaultWords.FindStringSubmatch(text); m != nil {
@@ -347,6 +347,8 @@ var also = map[string][]string{"RedisStore": {"Socket"}}
 
 var defaultWords = regexp.MustCompile(` ?\bDefault: (.+?)\.(?: |$)`)
 
+var unitWords = regexp.MustCompile(` Unit: (.+)\.$`)
+
 // typeOf returns the type of a setting in words.
 func (p *configurationPage) typeOf(n *yaml.Node) string {
 	switch {
@@ -382,8 +384,10 @@ func (p *configurationPage) typeOf(n *yaml.Node) string {
 		return strings.TrimSuffix(p.typeOf(forms[0]), ", or a list") + ", or a list"
 	}
 	unit := ""
-	if u := member(n, "x-unit"); u != nil {
-		unit = " (" + u.Value + ")"
+	if d := member(n, "description"); d != nil {
+		if m := unitWords.FindStringSubmatch(d.Value); m != nil {
+			unit = " (" + m[1] + ")"
+		}
 	}
 	switch member(n, "type").Value {
 	case "boolean":
