@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -48,6 +49,9 @@ const (
 type HeaderOptions struct {
 	// Profile selects the headers. Default: ProfileIETF.
 	Profile Profile
+	// Names are other names for the limit, the remaining units and the reset, in a profile that has these three
+	// headers. An empty name leaves the profile's. Default: the names of the profile.
+	Names [3]string
 	// Reset is the form of the time in X-RateLimit-Reset and X-Rate-Limit-Reset. Default: ResetDelta.
 	// Other profiles accept no other form.
 	Reset Reset
@@ -89,6 +93,17 @@ func NewHeaders(o HeaderOptions) (*Headers, error) {
 		ProfileEnvoy:            {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 		ProfileNone:             {},
 	}[o.Profile]
+	for i, name := range o.Names {
+		switch {
+		case name == "":
+			continue
+		case o.Profile == ProfileIETF || o.Profile == ProfileNone:
+			return nil, fmt.Errorf("httplimit: HeaderOptions.Names[%d] is %q, but the profile has no such header; give ProfileXRateLimit", i, name)
+		case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c) }):
+			return nil, fmt.Errorf("httplimit: HeaderOptions.Names[%d] is %q; give the name of a header, such as X-RateLimit-Limit", i, name)
+		}
+		h.names[i] = http.CanonicalHeaderKey(name)
+	}
 	return h, nil
 }
 

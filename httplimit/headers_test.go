@@ -83,6 +83,9 @@ func TestHeaders(t *testing.T) {
 		{"RateLimit-Limit", httplimit.HeaderOptions{Profile: httplimit.ProfileRateLimit}, passed, []string{
 			"Ratelimit-Limit: 20", "Ratelimit-Remaining: 4", "Ratelimit-Reset: 10",
 		}},
+		{"other names", httplimit.HeaderOptions{Profile: httplimit.ProfileXRateLimit, Names: [3]string{"x-most", "", "X-Back-In"}}, passed, []string{
+			"X-Most: 20", "X-Ratelimit-Remaining: 4", "X-Back-In: 10",
+		}},
 		{"Envoy", httplimit.HeaderOptions{Profile: httplimit.ProfileEnvoy}, passed, []string{
 			`X-Ratelimit-Limit: 20, 20;w=12;name="burst", 1000;w=86400;name="daily"`, "X-Ratelimit-Remaining: 4", "X-Ratelimit-Reset: 10",
 		}},
@@ -129,6 +132,9 @@ func TestHeaderOptions(t *testing.T) {
 		{Reset: 2},
 		{Reset: httplimit.ResetUnix},
 		{Profile: httplimit.ProfileRateLimit, Reset: httplimit.ResetUnix},
+		{Names: [3]string{"X-Limit"}},
+		{Profile: httplimit.ProfileNone, Names: [3]string{"", "", "X-Reset"}},
+		{Profile: httplimit.ProfileXRateLimit, Names: [3]string{"", "X Remaining"}},
 		{Jitter: -1},
 		{Jitter: 48 * time.Hour},
 	} {

@@ -36,9 +36,11 @@ type File struct {
 	// Paths holds how paths are cleaned before they are matched.
 	Paths Paths `yaml:"paths"`
 	// Headers selects the response headers that inform clients of their limits. With x-ratelimit they are
-	// X-RateLimit-Limit, -Remaining and -Reset, with x-rate-limit the same in another spelling, and
+	// X-RateLimit-Limit, -Remaining and -Reset, with x-rate-limit and ratelimit the same in other spellings, and
 	// with ietf RateLimit and RateLimit-Policy. With none, a denial still has Retry-After. Default: ietf.
-	Headers HeaderProfile `yaml:"headers" oneof:"ietf x-ratelimit x-rate-limit none"`
+	Headers HeaderProfile `yaml:"headers" oneof:"ietf x-ratelimit x-rate-limit ratelimit none"`
+	// HeaderNames gives the headers of x-ratelimit, x-rate-limit and ratelimit other names. Default: none.
+	HeaderNames HeaderNames `yaml:"header_names"`
 	// Jitter is the longest time that is added at random to Retry-After and similar headers, so that
 	// clients do not all return at once. Default: 0s.
 	Jitter time.Duration `yaml:"jitter"`
@@ -56,6 +58,8 @@ type File struct {
 	Tracing Tracing `yaml:"tracing"`
 	// Audit is a log of who changed what.
 	Audit Audit `yaml:"audit"`
+	// NearLimit is the part of a limit from which on the metrics of descriptors count hits as near the limit. Default: 80%.
+	NearLimit Ratio `yaml:"near_limit"`
 	// ScaleOut informs other programs of the pressure on rules.
 	ScaleOut ScaleOut `yaml:"scale_out"`
 	// DrainTimeout is how long requests in flight may take to end after SIGTERM. Default: 30s.
@@ -126,6 +130,7 @@ func Default() *File {
 		AccessLog:    AccessLog{Format: "json", Sample: 1},
 		Tracing:      Tracing{Sample: 0.01},
 		Log:          Log{Level: "info", Format: "text", Sample: 10},
+		NearLimit:    0.8,
 		DrainTimeout: 30 * time.Second,
 		Default:      policy.Allow,
 		OnStoreError: policy.FallbackAllow,
@@ -207,21 +212,6 @@ func (f *File) blank() *source {
 	s.errs, s.at, s.broken = nil, map[string]bool{}, map[string]bool{}
 	return &s
 }
-
-// HeaderProfile selects the response headers that inform clients of their limits.
-type HeaderProfile string
-
-// The profiles.
-const (
-	// HeadersIETF are RateLimit and RateLimit-Policy.
-	HeadersIETF HeaderProfile = "ietf"
-	// HeadersXRateLimit are X-RateLimit-Limit, -Remaining and -Reset.
-	HeadersXRateLimit HeaderProfile = "x-ratelimit"
-	// HeadersXRateHyphenLimit are X-Rate-Limit-Limit, -Remaining and -Reset.
-	HeadersXRateHyphenLimit HeaderProfile = "x-rate-limit"
-	// HeadersNone sends none. A denial still has Retry-After.
-	HeadersNone HeaderProfile = "none"
-)
 
 // Paths holds how paths are cleaned before they are matched.
 type Paths struct {

@@ -147,6 +147,10 @@ func (f *File) check(s *source) {
 	if f.TrustMarks && len(f.TrustedProxies) == 0 {
 		s.follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
 	}
+	if f.NearLimit <= 0 || f.NearLimit > 1 {
+		s.follow("near_limit", fmt.Sprintf("is %v", f.NearLimit), "give more than 0, up to 100%")
+	}
+	f.checkHeaders(s)
 	f.checkStore(s)
 	f.checkListen(s)
 	f.checkTokens(s)

@@ -165,7 +165,7 @@ func (a *App) assemble() error {
 	}
 	a.metrics = telemetry.NewMetrics(a.o.Version)
 	a.metrics.SetRules(a.counted(rules))
-	a.descriptors = telemetry.NewDescriptors(a.metrics)
+	a.descriptors = telemetry.NewDescriptors(a.metrics, float64(f.NearLimit))
 	a.descriptors.SetRules(rules.Rules())
 	if err := a.openStore(rules); err != nil {
 		return err

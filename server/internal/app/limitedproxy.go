@@ -104,7 +104,8 @@ func named(host string, next http.Handler) http.Handler {
 
 // headersOf returns which rate-limit headers clients get.
 func headersOf(f *policyfile.File) httplimit.HeaderOptions {
-	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Jitter: f.Jitter}
+	n := &f.HeaderNames
+	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Names: [3]string{n.Limit, n.Remaining, n.Reset}, Jitter: f.Jitter}
 }
 
 // profiles are the header profiles that a file can name.
@@ -113,6 +114,7 @@ var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
 	policyfile.HeadersIETF:             httplimit.ProfileIETF,
 	policyfile.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
 	policyfile.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
+	policyfile.HeadersRateLimit:        httplimit.ProfileRateLimit,
 	policyfile.HeadersNone:             httplimit.ProfileNone,
 }
 

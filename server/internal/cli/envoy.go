@@ -65,6 +65,9 @@ func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
 	f.Listen.Proxy.Address, f.Listen.API.Address = "", ""
 	f.Listen.JSON.Address = e.address("HOST", "PORT", 8080)
 	f.Listen.GRPC.Address = e.address("GRPC_HOST", "GRPC_PORT", 8081)
+	if path := os.Getenv("GRPC_UDS"); path != "" {
+		f.Listen.GRPC.Address = "unix:" + path
+	}
 	f.API.Open = true
 	f.Headers = policyfile.HeadersNone
 	e.apply(f)

@@ -77,10 +77,27 @@ func TestEnvoyEnvironment(t *testing.T) {
 			f.Headers = policyfile.HeadersXRateLimit
 			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
-		{"doubts", "USE_STATSD=true USE_PROMETHEUS=true REDIS_PERSECOND=true LOCAL_CACHE_SIZE_IN_BYTES=100 NEAR_LIMIT_RATIO=0.9 LIMIT_RESPONSE_HEADERS_ENABLED=true", func(f *policyfile.File) {
-			f.Headers = policyfile.HeadersIETF
-		}, []string{"LIMIT_RESPONSE_HEADERS_ENABLED", "REDIS_URL", "USE_STATSD", "USE_PROMETHEUS", "REDIS_PERSECOND", "LOCAL_CACHE_SIZE_IN_BYTES", "NEAR_LIMIT_RATIO"}, nil},
-		{"refused", "CONFIG_TYPE=GRPC_XDS_SOTW GRPC_UDS=/run/x LOG_LEVEL=loud LOG_FORMAT=xml USE_STATSD=maybe", nil, nil, []string{"CONFIG_TYPE", "GRPC_UDS", "LOG_LEVEL", "LOG_FORMAT", "USE_STATSD"}},
+		{"headers without names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true", func(f *policyfile.File) {
+			f.Headers = policyfile.HeadersRateLimit
+			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		}, nil, nil},
+		{"headers with other names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-Most LIMIT_RESET_HEADER=X-Back-In", func(f *policyfile.File) {
+			f.Headers, f.HeaderNames = policyfile.HeadersRateLimit, policyfile.HeaderNames{Limit: "X-Most", Reset: "X-Back-In"}
+			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		}, nil, nil},
+		{"bad names of headers", "LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X:Most", nil, nil, []string{"header_names.limit"}},
+		{"near the limit", "REDIS_URL=r:1 NEAR_LIMIT_RATIO=0.9", func(f *policyfile.File) {
+			f.NearLimit = 0.9
+			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		}, nil, nil},
+		{"bad ratio", "NEAR_LIMIT_RATIO=1.5", nil, nil, []string{`NEAR_LIMIT_RATIO is "1.5"`}},
+		{"a socket for gRPC", "REDIS_URL=r:1 GRPC_UDS=/run/limits.sock", func(f *policyfile.File) {
+			f.Listen.GRPC.Address = "unix:/run/limits.sock"
+			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		}, nil, nil},
+		{"doubts", "USE_STATSD=true USE_PROMETHEUS=true REDIS_PERSECOND=true LOCAL_CACHE_SIZE_IN_BYTES=100", func(*policyfile.File) {
+		}, []string{"REDIS_URL", "USE_STATSD", "USE_PROMETHEUS", "REDIS_PERSECOND", "LOCAL_CACHE_SIZE_IN_BYTES"}, nil},
+		{"refused", "CONFIG_TYPE=GRPC_XDS_SOTW LOG_LEVEL=loud LOG_FORMAT=xml USE_STATSD=maybe", nil, nil, []string{"CONFIG_TYPE", "LOG_LEVEL", "LOG_FORMAT", "USE_STATSD"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, text := range strings.Fields(c.set) {
@@ -128,6 +145,79 @@ func TestEnvoyEnvironment(t *testing.T) {
 				t.Errorf("the imported file differs in %v:\n%s", d, f.YAML())
 			}
 		})
+	}
+}
+
+// TestEveryEnvoyVariable sets each variable of Envoy's rate limit service by itself, to a value that is not its default. It changes the
+// configuration, or is an error or a warning that names it, unless Sluice does without it what that service does with it. The page for
+// users of that service names all of them.
+func TestEveryEnvoyVariable(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/envoy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := "USE_STATSD=false REDIS_URL=r:1 "
+	load := func(t *testing.T, set string) (*policyfile.File, []string, error) {
+		for _, text := range strings.Fields(set) {
+			name, value, _ := strings.Cut(text, "=")
+			t.Setenv(name, value)
+		}
+		var e envoyEnvironment
+		f, err := e.load(envoyFolder(t))
+		return f, e.warnings, err
+	}
+	before, warnings, err := load(t, base)
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(warnings, err)
+	}
+	const tls = "GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=/c GRPC_SERVER_TLS_KEY=/k "
+	for _, c := range []struct{ with, set string }{
+		{"", "HOST=127.0.0.1"}, {"", "PORT=1"}, {"", "DEBUG_HOST=127.0.0.1"}, {"", "DEBUG_PORT=1"},
+		{"", "GRPC_UDS=/run/x"}, {"", "GRPC_HOST=127.0.0.1"}, {"", "GRPC_PORT=1"}, {"", "GRPC_MAX_CONNECTION_AGE=1h"}, {"", "GRPC_MAX_CONNECTION_AGE_GRACE=2h"},
+		{"", "GRPC_SERVER_USE_TLS=true"}, {tls, "GRPC_SERVER_TLS_CERT=/d"}, {tls, "GRPC_SERVER_TLS_KEY=/d"}, {tls, "GRPC_CLIENT_TLS_CACERT=/d"}, {tls, "GRPC_CLIENT_TLS_SAN=x"},
+		{"", "LOG_LEVEL=debug"}, {"", "LOG_FORMAT=json"}, {"", "CONFIG_TYPE=GRPC_XDS_SOTW"}, {"", "FORCE_START_WITHOUT_INITIAL_CONFIG=true"},
+		{"", "USE_DOG_STATSD=true"}, {"", "USE_STATSD=true"}, {"USE_STATSD= ", "STATSD_HOST=x"}, {"USE_STATSD= ", "STATSD_PORT=1"}, {"", "EXTRA_TAGS=a:b"},
+		{"", "DISABLE_STATS=true"}, {"", "USE_PROMETHEUS=true"}, {"", "RUNTIME_IGNOREDOTFILES=false"}, {"", "EXPIRATION_JITTER_MAX_SECONDS=1"},
+		{"", "LOCAL_CACHE_SIZE_IN_BYTES=1"}, {"", "NEAR_LIMIT_RATIO=0.5"}, {"", "CACHE_KEY_PREFIX=x"}, {"", "BACKEND_TYPE=memcache"},
+		{"", "LIMIT_RESPONSE_HEADERS_ENABLED=true"}, {"LIMIT_RESPONSE_HEADERS_ENABLED=true ", "LIMIT_LIMIT_HEADER=X-A"},
+		{"LIMIT_RESPONSE_HEADERS_ENABLED=true ", "LIMIT_REMAINING_HEADER=X-A"}, {"LIMIT_RESPONSE_HEADERS_ENABLED=true ", "LIMIT_RESET_HEADER=X-A"},
+		{"", "REDIS_TYPE=CLUSTER"}, {"", "REDIS_URL=s:1"}, {"", "REDIS_POOL_SIZE=1"}, {"", "REDIS_AUTH=x"}, {"", "REDIS_TLS=true"},
+		{"REDIS_TLS=true ", "REDIS_TLS_CLIENT_CERT=/x"}, {"REDIS_TLS=true ", "REDIS_TLS_CLIENT_KEY=/x"}, {"REDIS_TLS=true ", "REDIS_TLS_CACERT=/x"},
+		{"REDIS_TLS=true ", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true"}, {"", "REDIS_PIPELINE_WINDOW=1ms"}, {"", "REDIS_PIPELINE_LIMIT=1"},
+		{"", "REDIS_CLUSTER_PIPELINE_PARALLELISM=2"}, {"", "REDIS_PERSECOND=true"}, {"REDIS_TYPE=SENTINEL REDIS_URL=m,s:1 ", "REDIS_SENTINEL_AUTH=x"},
+		{"", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true"}, {"", "REDIS_TIMEOUT=1s"}, {"", "REDIS_POOL_ON_EMPTY_BEHAVIOR=ERROR"},
+		{"", "REDIS_STARTUP_INITIAL_INTERVAL=1m"}, {"", "REDIS_STARTUP_MAX_INTERVAL=1m"}, {"", "REDIS_STARTUP_MAX_ELAPSED_TIME=1m"},
+		{"", "SHADOW_MODE=true"}, {"", "QUOTA_MODE=true"}, {"", "TRACING_ENABLED=true"},
+	} {
+		name, _, _ := strings.Cut(c.set, "=")
+		t.Run(name, func(t *testing.T) {
+			t.Cleanup(func() { _ = os.Unsetenv("REDIS_AUTH_PASSWORD") })
+			without, earlier, errWithout := before, []string(nil), error(nil)
+			if c.with != "" {
+				without, earlier, errWithout = load(t, base+c.with)
+			}
+			f, warnings, err := load(t, c.set)
+			if err != nil {
+				if !strings.Contains(err.Error(), name) && errWithout == nil && !strings.Contains(err.Error(), "GRPC_SERVER_TLS") {
+					t.Error(err)
+				}
+			} else if text := strings.Join(warnings, "\n"); len(policyfile.Differences(without, f)) == 0 && (len(warnings) == len(earlier) || !strings.Contains(text, name)) {
+				t.Errorf("it is ignored without a word; warnings: %q", warnings)
+			}
+			if !strings.Contains(string(page), "`"+name) {
+				t.Errorf("docs/envoy.md has no %s", name)
+			}
+		})
+	}
+	// These need nothing: the server does what they select anyway, or refuses what they belong to.
+	for _, name := range []string{
+		"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY", "RUNTIME_WATCH_ROOT", "MERGE_DOMAIN_CONFIG", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED",
+		"RESPONSE_DYNAMIC_METADATA", "REDIS_SOCKET_TYPE", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
+		"STATS_FLUSH_INTERVAL", "USE_DOG_STATSD_MOGRIFIERS", "PROMETHEUS_", "REDIS_PERSECOND_", "MEMCACHE_", "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "TRACING_",
+	} {
+		if !strings.Contains(string(page), "`"+name) {
+			t.Errorf("docs/envoy.md has no %s", name)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ func (e *envoyEnvironment) apply(f *policyfile.File) {
 	e.log(f)
 	e.tls(f)
 	e.headers(f)
+	e.nearLimit(f)
 	e.store(f)
 	e.refuse()
 	e.doubt()
@@ -66,15 +68,32 @@ func (e *envoyEnvironment) headers(f *policyfile.File) {
 	if !e.flag("LIMIT_RESPONSE_HEADERS_ENABLED") {
 		return
 	}
-	f.Headers = policyfile.HeadersIETF
-	limit, remaining, reset := os.Getenv("LIMIT_LIMIT_HEADER"), os.Getenv("LIMIT_REMAINING_HEADER"), os.Getenv("LIMIT_RESET_HEADER")
-	for profile, prefix := range map[policyfile.HeaderProfile]string{policyfile.HeadersXRateLimit: "x-ratelimit-", policyfile.HeadersXRateHyphenLimit: "x-rate-limit-"} {
-		if strings.EqualFold(limit, prefix+"limit") && strings.EqualFold(remaining, prefix+"remaining") && strings.EqualFold(reset, prefix+"reset") {
+	n := policyfile.HeaderNames{Limit: os.Getenv("LIMIT_LIMIT_HEADER"), Remaining: os.Getenv("LIMIT_REMAINING_HEADER"), Reset: os.Getenv("LIMIT_RESET_HEADER")}
+	for _, profile := range []policyfile.HeaderProfile{policyfile.HeadersXRateLimit, policyfile.HeadersXRateHyphenLimit} {
+		prefix := string(profile) + "-"
+		if strings.EqualFold(n.Limit, prefix+"limit") && strings.EqualFold(n.Remaining, prefix+"remaining") && strings.EqualFold(n.Reset, prefix+"reset") {
 			f.Headers = profile
 			return
 		}
 	}
-	e.warn("LIMIT_RESPONSE_HEADERS_ENABLED is true: the headers are RateLimit and RateLimit-Policy; for X-RateLimit-Limit, -Remaining and -Reset, give these names in LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER and LIMIT_RESET_HEADER")
+	f.Headers, f.HeaderNames = policyfile.HeadersRateLimit, n
+}
+
+// nearLimit applies the variable of the metrics.
+func (e *envoyEnvironment) nearLimit(f *policyfile.File) {
+	text := os.Getenv("NEAR_LIMIT_RATIO")
+	if text == "" {
+		return
+	}
+	ratio, problem, remedy := policyfile.ParseRatio(text)
+	if problem == "" && (ratio <= 0 || ratio > 1) {
+		problem, remedy = "is not between 0 and 1", "give a ratio such as 0.8"
+	}
+	if problem != "" {
+		e.fail("NEAR_LIMIT_RATIO is %q, which %s; %s", text, problem, remedy)
+		return
+	}
+	f.NearLimit = ratio
 }
 
 // store applies the variables of the store.
@@ -180,38 +199,55 @@ func (e *envoyEnvironment) refuse() {
 	if text := os.Getenv("CONFIG_TYPE"); text != "" && !strings.EqualFold(text, "FILE") {
 		e.fail("CONFIG_TYPE is %q; Sluice reads files: give FILE, or unset it", text)
 	}
-	if os.Getenv("GRPC_UDS") != "" {
-		e.fail("GRPC_UDS is given, and Sluice listens for gRPC at an address; unset it, and give GRPC_HOST and GRPC_PORT")
-	}
 }
 
-// doubts are variables that have no effect here, with what to do instead.
+// doubts are variables of true or false that have no effect here if they are true, with what to do instead.
 var doubts = []struct{ name, instead string }{
 	{"USE_STATSD", "the metrics are for Prometheus, at /metrics of --listen-admin; set USE_STATSD=false"},
 	{"USE_DOG_STATSD", "the metrics are for Prometheus, at /metrics of --listen-admin; set USE_DOG_STATSD=false"},
 	{"USE_PROMETHEUS", "the metrics are at /metrics of --listen-admin, whatever PROMETHEUS_ADDR and PROMETHEUS_PATH are"},
+	{"DISABLE_STATS", "the metrics are counted always; --listen-admin off hides them"},
 	{"REDIS_PERSECOND", "limits per second are kept in the same store as all others"},
-	{"TRACING_ENABLED", "there are no traces"},
+	{"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", "without Redis, on_store_error decides, and /healthcheck fails only if it is deny for all rules; watch sluice_store_up of /metrics"},
+	{"TRACING_ENABLED", "calls of gateways have no spans; set TRACING_ENABLED=false"},
 	{"FORCE_START_WITHOUT_INITIAL_CONFIG", "the server starts only with a configuration"},
-	{"RESPONSE_DYNAMIC_METADATA", ""}, // it is always sent
+}
+
+// given are other variables that have no effect here, with their usual values and what to do instead.
+var given = []struct{ name, usual, instead string }{
+	{"LOCAL_CACHE_SIZE_IN_BYTES", "0", "denials are not kept in the process; for decisions without Redis give hybrid: true to descriptors"},
+	{"DEBUG_HOST", "", "probes and metrics are at --listen-admin"},
+	{"DEBUG_PORT", "", "probes and metrics are at --listen-admin"},
+	{"GRPC_MAX_CONNECTION_AGE", "24h", "connections last as long as they are used"},
+	{"GRPC_MAX_CONNECTION_AGE_GRACE", "1h", "connections last as long as they are used"},
+	{"EXTRA_TAGS", "", "add labels where Prometheus scrapes /metrics"},
+	{"EXPIRATION_JITTER_MAX_SECONDS", "300", "a key of Redis ends when its count has no effect any more"},
+	{"RUNTIME_IGNOREDOTFILES", "true", "names that begin with a dot are skipped; rename files that should be read"},
+}
+
+// tuning are variables of how another program calls Redis.
+var tuning = []string{
+	"REDIS_POOL_SIZE", "REDIS_PIPELINE_WINDOW", "REDIS_PIPELINE_LIMIT", "REDIS_CLUSTER_PIPELINE_PARALLELISM", "REDIS_POOL_ON_EMPTY_BEHAVIOR",
+	"REDIS_STARTUP_INITIAL_INTERVAL", "REDIS_STARTUP_MAX_INTERVAL", "REDIS_STARTUP_MAX_ELAPSED_TIME",
 }
 
 // doubt warns of variables that have no effect.
 func (e *envoyEnvironment) doubt() {
 	for _, d := range doubts {
-		if e.flag(d.name) && d.instead != "" {
+		if e.flag(d.name) {
 			e.warn("%s is true and has no effect: %s", d.name, d.instead)
 		}
 	}
-	for _, d := range []struct{ name, usual, instead string }{
-		{"LOCAL_CACHE_SIZE_IN_BYTES", "0", "denials are not kept in the process; for decisions without Redis give hybrid: true to descriptors"},
-		{"NEAR_LIMIT_RATIO", "0.8", "a key is near its limit from eight tenths on"},
-		{"DEBUG_PORT", "", "probes and metrics are at --listen-admin"},
-		{"GRPC_MAX_CONNECTION_AGE", "24h", "connections last as long as they are used"},
-		{"GRPC_MAX_CONNECTION_AGE_GRACE", "1h", "connections last as long as they are used"},
-	} {
+	if host, port := os.Getenv("STATSD_HOST"), os.Getenv("STATSD_PORT"); host+port != "" && os.Getenv("USE_STATSD") == "" {
+		e.warn("STATSD_HOST or STATSD_PORT is given and has no effect: the metrics are for Prometheus, at /metrics of --listen-admin; set USE_STATSD=false")
+	}
+	for _, d := range given {
 		if text := os.Getenv(d.name); text != "" && text != d.usual {
 			e.warn("%s is given and has no effect: %s", d.name, d.instead)
 		}
+	}
+	names := slices.DeleteFunc(slices.Clone(tuning), func(name string) bool { return os.Getenv(name) == "" })
+	if len(names) > 0 {
+		e.warn("%s: given and without an effect, because Sluice has its own way to call Redis; remove them", strings.Join(names, ", "))
 	}
 }

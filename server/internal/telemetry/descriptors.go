@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,12 +13,10 @@ import (
 // mostValues bounds the series of descriptors that are counted by their values.
 const mostValues = 1000
 
-// nearLimit is the part of a limit from which on a key is near it, in tenths.
-const nearLimit = 8
-
 // Descriptors are the metrics of descriptors, for Prometheus: the counters that users of Envoy's rate limit service
 // know. All methods are safe for concurrent use.
 type Descriptors struct {
+	near    int64 // from how many millionths of a limit on a key is near it
 	vecs    [hitKinds]*prometheus.CounterVec
 	unknown prometheus.Counter
 	rules   atomic.Pointer[map[*policy.Rule]*hits]
@@ -40,13 +39,14 @@ const (
 // hits are the counters of one rule, or of one descriptor of a rule.
 type hits [hitKinds]prometheus.Counter
 
-// NewDescriptors returns metrics of descriptors, as a part of all metrics.
-func NewDescriptors(m *Metrics) *Descriptors {
-	d := &Descriptors{values: map[string]*hits{}}
+// NewDescriptors returns metrics of descriptors, as a part of all metrics. From a part of its limit on, between 0 and 1, a
+// key is near the limit.
+func NewDescriptors(m *Metrics, near float64) *Descriptors {
+	d := &Descriptors{near: int64(math.Round(near * millionths)), values: map[string]*hits{}}
 	for i, x := range [hitKinds]struct{ name, help string }{
 		totalHits:   {"sluice_descriptor_hits_total", "Hits of descriptors that a limit applies to: their costs, allowed or not."},
 		overLimit:   {"sluice_descriptor_over_limit_total", "Hits that the limits denied, in shadow too."},
-		nearLimits:  {"sluice_descriptor_near_limit_total", "Allowed hits beyond eight tenths of the limit."},
+		nearLimits:  {"sluice_descriptor_near_limit_total", "Allowed hits beyond near_limit of the limit, eight tenths by default."},
 		withinLimit: {"sluice_descriptor_within_limit_total", "Allowed hits."},
 		shadowMode:  {"sluice_descriptor_shadow_mode_total", "Hits that a limit in shadow would have denied."},
 	} {
@@ -120,12 +120,15 @@ func (d *Descriptors) Observe(q []policy.DescriptorRequest, v *policy.Descriptor
 		case m.Detailed || counted(m):
 			h = d.of(r.Rule, q[i].Entries)
 		}
-		h.add(r)
+		h.add(r, d.near)
 	}
 }
 
+// millionths are the parts of a limit that are distinguished.
+const millionths = 1_000_000
+
 // add counts the hits of one descriptor.
-func (h *hits) add(r *policy.DescriptorResult) {
+func (h *hits) add(r *policy.DescriptorResult, near int64) {
 	n := float64(r.Cost)
 	h[totalHits].Add(n)
 	if r.Over {
@@ -137,9 +140,9 @@ func (h *hits) add(r *policy.DescriptorResult) {
 	}
 	h[withinLimit].Add(n)
 	decision := &r.Deciding.Decision
-	near := decision.Limit - decision.Remaining - decision.Limit/10*nearLimit - decision.Limit%10*nearLimit/10
-	if near > 0 {
-		h[nearLimits].Add(float64(min(near, r.Cost)))
+	beyond := decision.Limit - decision.Remaining - decision.Limit/millionths*near - decision.Limit%millionths*near/millionths
+	if beyond > 0 {
+		h[nearLimits].Add(float64(min(beyond, r.Cost)))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // descriptorMetrics returns a decider over some rules, and the metrics that count its decisions.
-func descriptorMetrics(t *testing.T, rules ...policy.Rule) (*Metrics, *Descriptors, func(q ...policy.DescriptorRequest)) {
+func descriptorMetrics(t *testing.T, near float64, rules ...policy.Rule) (*Metrics, *Descriptors, func(q ...policy.DescriptorRequest)) {
 	t.Helper()
 	p, err := policy.New(policy.Options{Rules: rules})
 	if err != nil {
@@ -26,7 +26,7 @@ func descriptorMetrics(t *testing.T, rules ...policy.Rule) (*Metrics, *Descripto
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	m := NewMetrics("test")
-	d := NewDescriptors(m)
+	d := NewDescriptors(m, near)
 	m.SetRules(p.Rules())
 	d.SetRules(p.Rules())
 	return m, d, func(q ...policy.DescriptorRequest) {
@@ -59,7 +59,7 @@ func ofUser(name string, n int64, entries ...policy.DescriptorEntry) policy.Rule
 func TestDescriptorHits(t *testing.T) {
 	shadow := ofUser("quiet", 1, policy.DescriptorEntry{Key: "quiet"})
 	shadow.Shadow = true
-	m, d, call := descriptorMetrics(t, ofUser("user", 10, policy.DescriptorEntry{Key: "user"}), shadow)
+	m, d, call := descriptorMetrics(t, 0.8, ofUser("user", 10, policy.DescriptorEntry{Key: "user"}), shadow)
 	hit := func(key, value string, n int64) policy.DescriptorRequest {
 		return policy.DescriptorRequest{Entries: []policy.Entry{{Key: key, Value: value}}, Cost: n}
 	}
@@ -92,11 +92,27 @@ sluice_descriptor_within_limit_total{descriptor="user",domain="edge",rule="user"
 	}
 }
 
+// TestNearLimit counts hits beyond a part of the limit.
+func TestNearLimit(t *testing.T) {
+	for near, want := range map[float64]string{0.29: "71", 0.5: "50", 0.999: "1", 1: ""} {
+		m, _, call := descriptorMetrics(t, near, ofUser("user", 100, policy.DescriptorEntry{Key: "user"}))
+		for range 100 {
+			call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "user", Value: "a"}}, Cost: 1})
+		}
+		if want != "" {
+			want = fmt.Sprintf("sluice_descriptor_near_limit_total{descriptor=\"user\",domain=\"edge\",rule=\"user\"} %s\n", want)
+		}
+		if got := scraped(m, "sluice_descriptor_near_limit_total"); got != want {
+			t.Errorf("%v: got %q, want %q", near, got, want)
+		}
+	}
+}
+
 // TestDescriptorValues counts by values, of which only some have series.
 func TestDescriptorValues(t *testing.T) {
 	detailed := ofUser("detailed", 1<<30, policy.DescriptorEntry{Key: "user"}, policy.DescriptorEntry{Key: "path", Value: "/img/*", Shared: true})
 	detailed.Match.Descriptor.Detailed = true
-	m, _, call := descriptorMetrics(t, detailed, ofUser("counted", 1<<30, policy.DescriptorEntry{Key: "route", Counted: true}, policy.DescriptorEntry{Key: "id"}))
+	m, _, call := descriptorMetrics(t, 0.8, detailed, ofUser("counted", 1<<30, policy.DescriptorEntry{Key: "route", Counted: true}, policy.DescriptorEntry{Key: "id"}))
 	call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "user", Value: "ann\xff"}, {Key: "path", Value: "/img/a"}}, Cost: 1})
 	call(policy.DescriptorRequest{Entries: []policy.Entry{{Key: "route", Value: "api"}, {Key: "id", Value: "7"}}, Cost: 1})
 	for i := range 3 * mostValues {
@@ -121,7 +137,7 @@ func TestDescriptorValues(t *testing.T) {
 func TestDescriptorsWhileRulesChange(t *testing.T) {
 	detailed := ofUser("user", 1<<30, policy.DescriptorEntry{Key: "user"})
 	detailed.Match.Descriptor.Detailed = true
-	m, d, call := descriptorMetrics(t, detailed)
+	m, d, call := descriptorMetrics(t, 0.8, detailed)
 	p, err := policy.New(policy.Options{Rules: []policy.Rule{detailed}})
 	if err != nil {
 		t.Fatal(err)
