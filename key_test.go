@@ -3,6 +3,7 @@ package sluice_test
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func TestEncodedKey(t *testing.T) {
 	for _, k := range []sluice.Key{
 		sluice.EncodedKey("\x05abc", 2), sluice.EncodedKey("\x80", 2), sluice.EncodedKey("\x01a", 2),
 		sluice.EncodedKey("\x01a\x01b\x01c", 2), sluice.EncodedKey("", 2), sluice.EncodedKey("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 3),
-		sluice.EncodedKey("", 1<<62),
+		sluice.EncodedKey("", math.MaxInt),
 	} {
 		if parts := k.Parts(); parts != nil {
 			t.Errorf("%q has the parts %q", k.Text(), parts)

@@ -389,3 +389,16 @@ func TestSavedStatesOfThisVersion(t *testing.T) {
 		t.Errorf("a changed version: %v", err)
 	}
 }
+
+// TestLimitsBeyondAnInt: an int of 32 bits cuts off no part of a number of cells.
+func TestLimitsBeyondAnInt(t *testing.T) {
+	t.Parallel()
+	s := describeLimit(1, sluice.MustLimit("l", sluice.SlidingWindow{Rate: sluice.PerDay(10), Cells: 10}))
+	if l, err := s.limit(); err != nil || l.Name() != "l" {
+		t.Fatalf("%v, %v", l, err)
+	}
+	s.numbers[0] += 1 << 32
+	if l, err := s.limit(); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a window of %d cells is %v, %v", s.numbers[0], l, err)
+	}
+}

@@ -2,13 +2,15 @@ package memory
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 )
 
 // Options are the settings of a Store. The zero Options are the defaults.
 type Options struct {
 	// MaxBytes bounds the memory of all states, including the old and the new table of a growing
-	// shard. The minimum is 1 MiB. Default: 256 MiB, which holds some six million keys.
+	// shard. The minimum is 1 MiB. Processors of 32 bits have addresses for less than 2 GiB.
+	// Default: 256 MiB, which holds some six million keys.
 	MaxBytes int64
 	// DenyWhenFull denies new keys, with sluice.ReasonTableFull, when the bound is reached and no
 	// state can be swept. Without it, new keys share one state per limit, and their decisions
@@ -37,6 +39,9 @@ func (o *Options) complete() error {
 	}
 	if o.MaxBytes < leastBytes {
 		return fmt.Errorf("memory: MaxBytes is %d; give %d or more, or 0 for the default", o.MaxBytes, leastBytes)
+	}
+	if o.MaxBytes > math.MaxInt {
+		return fmt.Errorf("memory: MaxBytes is %d; this processor has addresses for less than %d", o.MaxBytes, math.MaxInt)
 	}
 	if o.Shards == 0 {
 		o.Shards = max(8, 4*runtime.GOMAXPROCS(0))

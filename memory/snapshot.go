@@ -151,7 +151,7 @@ func (b *blockReader) next() (kind byte, content []byte, err error) {
 		}
 		return 0, nil, err
 	}
-	length := int(binary.LittleEndian.Uint32(b.block[1:]))
+	length := binary.LittleEndian.Uint32(b.block[1:])
 	if length > mostBlock {
 		// Load looks at the first content, see checkTail.
 		b.block = append(b.block, make([]byte, len(fileID{}))...)

@@ -92,6 +92,9 @@ func readLimit(f *fields) (s savedLimit) {
 // limit makes the limit again.
 func (s *savedLimit) limit() (*sluice.Limit, error) {
 	n, countDenied := &s.numbers, s.flags&flagCountDenied != 0
+	if cells := n[0]; s.kind == algo.KindSlidingWindow && int64(int(cells)) != cells {
+		return nil, damaged("limit %q has %d cells", s.name, cells)
+	}
 	var a sluice.Algorithm
 	switch s.kind {
 	case algo.KindBucket, algo.KindWarmBucket:

@@ -3,6 +3,7 @@ package policyfile
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"net/textproto"
 	"reflect"
@@ -340,7 +341,7 @@ func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (mat
 	}()
 	r.attributes, r.pressure, r.unclear = a, s.Pressure, e.class && s.ClassUnclear
 	v := &r.variables
-	v.Method, v.Host, v.Path, v.Class, v.Marked, v.RequestBytes = a.Method, a.Host, a.Path, s.Class, s.Marked, int(a.RequestBytes)
+	v.Method, v.Host, v.Path, v.Class, v.Marked, v.RequestBytes = a.Method, a.Host, a.Path, s.Class, s.Marked, int(min(a.RequestBytes, math.MaxInt))
 	if e.address && a.ClientIP.IsValid() {
 		v.ClientIP = a.ClientIP.WithZone("").String()
 	}

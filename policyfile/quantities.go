@@ -33,6 +33,9 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
+// Int returns the size as an int. On processors of 32 bits, it is the largest int for sizes beyond that.
+func (z Size) Int() int { return int(min(z, math.MaxInt)) }
+
 // ParseSize reads a size.
 func ParseSize(text string) (Size, bool) {
 	digits := strings.TrimRight(text, "BGKMik")

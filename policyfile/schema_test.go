@@ -197,7 +197,7 @@ func (g *schemaOf) of(t reflect.Type) object {
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.Int, reflect.Int64:
-		return object{"type": "integer", "minimum": 0, "maximum": math.MaxInt64}
+		return object{"type": "integer", "minimum": 0, "maximum": int64(math.MaxInt64)}
 	}
 	return object{"type": "string"}
 }

@@ -134,7 +134,7 @@ func TestChargedReplies(t *testing.T) {
 				t.Errorf("%s: got %+v, %v, want an unknown outcome", c.name, d, err)
 			}
 		case err != nil || !d.Allowed || d.Remaining != c.left || d.Receipt.At != now:
-			t.Errorf("%s: got %+v, %v, want %d left at %d", c.name, d, err, c.left, now)
+			t.Errorf("%s: got %+v, %v, want %d left at %d", c.name, d, err, c.left, int64(now))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -202,7 +203,7 @@ func (c *claims) read(reply string, out []sluice.Grant) error {
 		code, passed, view, at := in.count(), in.count() == 1, in.text(), in.count()
 		g.Stale = code == claimStale
 		g.Units, g.Held, g.Birth = in.count(), in.count(), uint64(in.count())
-		g.Till, g.Free, g.Escrow, g.Holders = in.count(), in.int(), in.count(), int(in.count())
+		g.Till, g.Free, g.Escrow, g.Holders = in.count(), in.int(), in.count(), int(min(in.count(), math.MaxInt))
 		g.Demands = in.count()
 		if in.err != nil {
 			break

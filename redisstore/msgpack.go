@@ -176,17 +176,22 @@ func (r *reader) ints(n int) string {
 
 // list reads the head of a list, and returns its length.
 func (r *reader) list() int {
-	head := r.bytes(1)
-	switch {
+	var n uint64
+	switch head := r.bytes(1); {
 	case head&0xf0 == 0x90:
-		return int(head & 0x0f)
+		n = head & 0x0f
 	case head == 0xdc:
-		return int(r.bytes(2))
+		n = r.bytes(2)
 	case head == 0xdd:
-		return int(r.bytes(4))
+		n = r.bytes(4)
+	default:
+		r.fail()
 	}
-	r.fail()
-	return 0
+	if n > uint64(len(r.rest)) { // an item has a byte at least
+		r.fail()
+		return 0
+	}
+	return int(n)
 }
 
 // isList reports whether a list comes next.

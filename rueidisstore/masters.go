@@ -3,6 +3,7 @@ package rueidisstore
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"strconv"
 
@@ -81,6 +82,9 @@ func readRange(r *rueidis.RedisMessage) (m redisstore.Master, id string, err err
 	}
 	last, err := parts[1].AsInt64()
 	if err != nil {
+		return m, "", errSlots
+	}
+	if first < 0 || last > math.MaxUint16 { // a cluster has fewer slots
 		return m, "", errSlots
 	}
 	node, err := parts[2].ToArray()

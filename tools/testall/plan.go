@@ -96,6 +96,18 @@ var paced = map[string][]string{
 	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
 }
 
+// narrow are the tests that also run as programs of 32 bits: they read what may be damaged. There, an int has no room for
+// some of its numbers.
+var narrow = map[string][]string{
+	".":          {"TestEncodedKey"},
+	"memory":     {"FuzzLoad", "TestDamagedFiles", "TestDamagedTails", "TestLimitsBeyondAnInt", "TestSavedStatesOfThisVersion"},
+	"policyfile": {"TestLargeRequests", "TestNumber"},
+	"redisstore": {"FuzzGrantReply", "FuzzMsgpack", "FuzzReply", "FuzzWindowViews", "TestWindowViewsOfOthers"},
+}
+
+// runsNarrow reports whether this machine runs programs of 32 bits without further ado.
+const runsNarrow = runtime.GOOS == "linux" && runtime.GOARCH == "amd64"
+
 // A run is one `go test` over some packages of one module or workspace.
 type run struct {
 	name     string
@@ -129,6 +141,12 @@ func plan(packages []string, picked bool) (chains [][]run, last []run) {
 		last = []run{
 			{name: "paced tests", packages: in(packages, paced), flags: []string{"-run", names(paced)}, together: len(paced)},
 			{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1},
+		}
+		if runsNarrow {
+			first = append(first, run{
+				name: "tests on 32 bits", packages: in(packages, narrow), flags: []string{"-run", names(narrow)},
+				env: []string{"GOARCH=386", "CGO_ENABLED=0"},
+			})
 		}
 		first = append(first, // the plain packages take longer
 			run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},

@@ -34,7 +34,7 @@ func (a *App) openGRPC(callers *access.Rules) func(*tls.Config) (protocol, error
 			Services:    []grpcserver.Service{{Desc: limits.Desc(), Impl: limits}, {Desc: requests.Desc(), Impl: requests}},
 			Descriptors: limits.Descriptors(),
 			TLS:         config, Ready: a.Ready,
-			MaxMessage: int(f.HTTP.MaxBodySize), MaxHeader: uint32(min(f.HTTP.MaxHeaderSize, maxHeaderList)),
+			MaxMessage: f.HTTP.MaxBodySize.Int(), MaxHeader: uint32(min(f.HTTP.MaxHeaderSize, maxHeaderList)),
 			HandshakeTimeout: f.HTTP.HeaderTimeout, CallTimeout: f.HTTP.ReadTimeout, IdleTimeout: f.HTTP.IdleTimeout,
 			Logger: a.logger,
 		}

@@ -24,10 +24,10 @@ func (a *App) openAuth(ctx context.Context, serving func(limits, http.Handler, f
 		h := forwardauth.New(d, a.ip.TrustsPeer)
 		if config != nil {
 			// An answer may wait for a delay, so neither reading nor writing has a deadline of the whole request.
-			return serving(limits{header: o.HeaderTimeout, idle: o.IdleTimeout, headerBytes: int(o.MaxHeaderSize)}, h, nil)(config)
+			return serving(limits{header: o.HeaderTimeout, idle: o.IdleTimeout, headerBytes: o.MaxHeaderSize.Int()}, h, nil)(config)
 		}
 		return forwardauth.NewServer(forwardauth.ServerOptions{
-			Handler: h, Context: ctx, Idle: o.IdleTimeout, Head: o.HeaderTimeout, HeadBytes: int(o.MaxHeaderSize), Linger: a.o.Linger,
+			Handler: h, Context: ctx, Idle: o.IdleTimeout, Head: o.HeaderTimeout, HeadBytes: o.MaxHeaderSize.Int(), Linger: a.o.Linger,
 			Panicked: func(reason any) { a.logger.Error("a request of a gateway failed", "panic", reason) },
 		}), nil
 	}

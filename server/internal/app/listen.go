@@ -50,7 +50,7 @@ func (a *App) listen(limited http.Handler) error {
 	ctx, cut := context.WithCancel(context.Background())
 	a.cut = cut
 	const answerTime = time.Minute
-	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: int(f.HTTP.MaxHeaderSize)}
+	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: f.HTTP.MaxHeaderSize.Int()}
 	long := small
 	long.read = 0 // a body may take any time, as long as it keeps coming
 	serving := func(l limits, h http.Handler, change func(*web)) opening {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,7 +136,7 @@ func (c *client) bans(cmd *cobra.Command) ([]bannedKey, error) {
 			}
 		}
 		if from = page.Next; from == "" {
-			slices.SortStableFunc(all, func(a, b bannedKey) int { return int(a.LeftMS - b.LeftMS) })
+			slices.SortStableFunc(all, func(a, b bannedKey) int { return cmp.Compare(a.LeftMS, b.LeftMS) })
 			return all, nil
 		}
 	}

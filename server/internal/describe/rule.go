@@ -242,7 +242,7 @@ func counts(statuses []policy.StatusRange) string {
 func reserve(v *policy.Reserve) string {
 	share := fmt.Sprintf("the last %d %%", v.Share)
 	if v.Share == 0 {
-		share = fmt.Sprintf("the last %s", count(int(v.Units), "unit"))
+		share = fmt.Sprintf("the last %s", count(v.Units, "unit"))
 	}
 	return share + " for class " + or(v.For)
 }
@@ -352,7 +352,7 @@ func ban(b *sluice.Ban) string {
 	case b.After == 0:
 		return "only by hand"
 	}
-	text := fmt.Sprintf("for %s after %s within %s", duration(b.For), count(int(b.After), "denial"), duration(cmp.Or(b.Within, b.For)))
+	text := fmt.Sprintf("for %s after %s within %s", duration(b.For), count(b.After, "denial"), duration(cmp.Or(b.Within, b.For)))
 	for _, d := range b.Escalate {
 		text += ", then for " + duration(d)
 	}
@@ -366,7 +366,7 @@ func ban(b *sluice.Ban) string {
 }
 
 // count describes a number of things.
-func count(n int, noun string) string {
+func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

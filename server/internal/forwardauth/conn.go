@@ -47,7 +47,7 @@ func (c *conn) Run() (unread bool) {
 		}
 	}()
 	for {
-		c.from.N = int64(c.o.HeadBytes + c.in.Size())
+		c.from.N = int64(c.o.HeadBytes) + int64(c.in.Size())
 		c.expect(time.Now())
 		if _, err := c.in.Peek(1); err != nil {
 			return false

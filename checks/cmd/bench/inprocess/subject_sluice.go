@@ -15,7 +15,7 @@ import (
 const sluiceName = "sluice"
 
 // roomy is a bound that only the measurements of the bound reach.
-const roomy = 8 << 30
+const roomy int64 = 8 << 30
 
 // store is our memory store with one limit.
 type store struct {
@@ -24,12 +24,12 @@ type store struct {
 	leases  bool // a concurrency limit: each decision renews one lease
 }
 
-func newStore(bytes int, a sluice.Algorithm) (*store, error) {
+func newStore(bytes int64, a sluice.Algorithm) (*store, error) {
 	limit, err := sluice.NewLimit("bench", a)
 	if err != nil {
 		return nil, err
 	}
-	m, err := memory.New(memory.Options{MaxBytes: int64(bytes)})
+	m, err := memory.New(memory.Options{MaxBytes: bytes})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func sluiceAlgorithms() []subject {
 // sluiceBounded returns our store with a bound.
 func sluiceBounded() []bounded {
 	return []bounded{{sluiceName, func(l peers.Limit, bytes int) (peers.Limiter, error) {
-		return newStore(bytes, tokenBucket(l))
+		return newStore(int64(bytes), tokenBucket(l))
 	}}}
 }
 
