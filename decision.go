@@ -12,8 +12,8 @@ const NoWait time.Duration = -1
 type Request struct {
 	Limit *Limit
 	Key   Key
-	// Cost is how many units are taken. Zero takes nothing and passes, unless the
-	// key is banned or in debt.
+	// Cost is how many units are taken. Zero takes nothing, and passes unless the key is banned or
+	// more units are used than the limit has.
 	Cost int64
 	// Floor is how many units must remain after the take. They are reserved for more important
 	// requests.
@@ -32,6 +32,15 @@ type Request struct {
 	Peek bool
 	// Shadow decides and charges this request on its own: it never denies a batch.
 	Shadow bool
+	// Debit takes the cost whatever is left, for work that is done already. Allowed reports whether
+	// the units were there, as without Debit. What was not there becomes debt, which refuses later
+	// requests until the rate, or the next window, has paid it. The numbers of a denial are of the
+	// state with this debt. A token bucket owes up to its Debt, and the rest is forgiven.
+	//
+	// A batch charges its debits in any case. It decides them first, in their order, and a debit that
+	// is denied denies the batch. A peek takes nothing, with Debit or without it. See
+	// [Limit.TakesDebits] for the limits that can owe units.
+	Debit bool
 }
 
 // Reason says why a request was denied.

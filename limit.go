@@ -32,6 +32,7 @@ type Limit struct {
 	// leaseless is 1 for a limit whose requests need no member: Request.Check uses it for a quick
 	// test.
 	leaseless uint64
+	debits    bool    // see TakesDebits
 	hybrid    *Hybrid // nil for a limit without such terms
 }
 
@@ -52,6 +53,7 @@ func NewLimit(name string, a Algorithm) (*Limit, error) {
 	if !l.IsConcurrency() {
 		l.leaseless = 1
 	}
+	l.debits = l.params.TakesDebits()
 	if name == "" {
 		l.name = l.algorithm.String()
 	}
@@ -96,6 +98,10 @@ func (l *Limit) TimeToFull() time.Duration { return l.full }
 // IsConcurrency reports whether the limit bounds the units in flight. Its requests take
 // leases, which are released or end with their TTL.
 func (l *Limit) IsConcurrency() bool { return l.params.Kind == algo.KindConcurrency }
+
+// TakesDebits reports whether requests may be debits, which can leave a debt: see Request.Debit. Leaky
+// buckets and concurrency limits cannot owe units, because they promise each request its turn.
+func (l *Limit) TakesDebits() bool { return l.debits }
 
 // LeaseTTL returns how long a lease of a concurrency limit lasts unless it is released or
 // renewed. It is zero for all other limits, which have no leases.

@@ -22,10 +22,11 @@ type Store interface {
 	// decisions to out, which is as long as rs. Two requests with the same limit and key add up.
 	//
 	// A request with Peek takes nothing but can deny the batch. A request with Shadow is decided
-	// and charged on its own. If any decision other than a shadow's is a denial, only shadows were
-	// charged. The other allowed decisions are peeks then: Remaining is what could be taken, and
-	// ResetAfter is of the state as it is. A denial counts the requests of the batch before it, and is
-	// otherwise the same as without the batch. An error may be a *DenialError.
+	// and charged on its own. A request with Debit is charged in any case, before the others are
+	// decided, and its denial denies the batch. If any decision other than a shadow's is a denial, only
+	// shadows and debits were charged. The other allowed decisions are peeks then: Remaining is what
+	// could be taken, and ResetAfter is of the state as it is. A denial counts the requests of the
+	// batch before it, and is otherwise the same as without the batch. An error may be a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, except the part on which later charges rely. After the
 	// moment at which the charge acts, Cancel gives back nothing. It releases a lease.
@@ -97,7 +98,7 @@ func (r *Request) Charge(d *Decision) Charge {
 // Check reports why a store cannot decide r, with a *RequestError. It returns nil for a valid
 // request. A store calls it before it decides.
 func (r *Request) Check() error {
-	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 {
+	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && (!r.Debit || r.Limit.debits) {
 		return nil
 	}
 	return r.problem()
@@ -115,6 +116,8 @@ func (r *Request) problem() error {
 		return fail("the floor is negative; give 0 or more")
 	case r.Limit.IsConcurrency() && r.Member == 0 && r.Cost > 0 && !r.Peek:
 		return fail("a concurrency limit grants leases, and each needs a Member of its own; use Limiter.Acquire")
+	case r.Debit && !r.Limit.debits:
+		return fail("a leaky bucket or a concurrency limit cannot owe units; debit a token bucket, a window, a counter or a log")
 	}
 	if r.Ban != nil {
 		if err := r.Ban.Check(); err != nil {

@@ -51,7 +51,7 @@ func schedule(c *chooser, q plan, m *machine, charged func(req algo.Request, res
 		}
 		a := q.request(c, now)
 		res := m.decide(a, true)
-		if res.Allowed && a.Cost > 0 || m.p.CountsDenied() {
+		if (res.Allowed || a.Debit) && a.Cost > 0 || m.p.CountsDenied() {
 			latest = max(latest, now) // the state has this time
 		}
 		charged(a, res)

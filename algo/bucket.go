@@ -15,7 +15,7 @@ import (
 type Bucket struct {
 	Pace
 	Burst int64
-	// Debt is how many units a settlement may leave the bucket owing.
+	// Debt is how many units a settlement or a debit may leave the bucket owing.
 	Debt int64
 
 	full   uint64 // Burst in ticks
@@ -67,7 +67,7 @@ func (b *Bucket) settled(s State, now int64) (missing, mark uint64, at int64, se
 }
 
 // Decide decides one request. The caller keeps the returned state; after a denial it differs from
-// s only if the clock was set back.
+// s only if the clock was set back, or for a debit.
 func (b *Bucket) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = b.decide(s, &req, &res)
@@ -96,6 +96,10 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 		return s
 	}
 	if req.Cost > b.Burst-req.Floor {
+		if req.Debit {
+			missing = b.owing(missing, req.Cost)
+			s = State{at, missing | mark}
+		}
 		*res = Result{Reason: Never, Remaining: b.remaining(missing, room), ResetAfter: b.wait(missing) + back}
 		return s
 	}
@@ -112,6 +116,12 @@ func (b *Bucket) decide(s State, req *Request, res *Result) State {
 			mark = lent // it waits for its floor too, which the level does not show
 		}
 		return State{at, after | mark}
+	}
+	if req.Debit {
+		missing = b.owing(missing, req.Cost)
+		s = State{at, missing | mark}
+		after = missing + uint64(req.Cost)*b.Den
+		wait = b.wait(after-room) + back
 	}
 	retry := wait - max(req.MaxWait, 0)
 	if after > b.bound {
@@ -222,8 +232,13 @@ func (b *Bucket) Settle(s State, now int64, c Charge, actual int64) State {
 		}
 		return credited(at, missing, b.ticks(c.Cost-actual), mark)
 	}
-	more := b.ticks(actual - c.Cost)
-	return State{at, max(missing, min(missing+more, b.most)) | mark}
+	return State{at, b.owing(missing, actual-c.Cost) | mark}
+}
+
+// owing returns the ticks that are missing after units were charged, whatever is left. A bucket owes
+// b.Debt at most; the rest is forgiven.
+func (b *Bucket) owing(missing uint64, units int64) uint64 {
+	return max(missing, min(missing+b.ticks(units), b.most))
 }
 
 // Convert returns the state that from's state s becomes under these numbers: the tokens that were

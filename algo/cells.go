@@ -5,8 +5,7 @@ package algo
 // count·N/(N+1) per window, or slightly less.
 //
 // With CountDenied it counts the units of a denied attempt too, so that a client that keeps trying
-// stays denied. Requests without cost always pass then, because an attempt cannot be distinguished
-// from debt.
+// stays denied.
 //
 // Its state has N+4 words: the number of the newest cell, the sum of all cells, at most MaxCount,
 // the moment of the latest charge, and the cells as a ring.
@@ -82,7 +81,7 @@ func (c *SlidingWindow) collapse(w []uint64, index int64, used uint64, at int64)
 	*c.at(w, index) = used
 }
 
-// attempt counts the units of a denied attempt. Above a total of MaxCount it drops the oldest
+// attempt counts the units of a denied attempt, or of a debit that was denied. Above a total of MaxCount it drops the oldest
 // units: the newest ones decide when there is room again.
 func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 	over := used + cost - min(used+cost, MaxCount)
@@ -96,13 +95,12 @@ func (c *SlidingWindow) attempt(w []uint64, index int64, used, cost uint64) {
 }
 
 // Decide decides one request. With commit it updates the state; a denial changes it only with
-// CountDenied. Without commit it writes nothing.
+// CountDenied, or for a debit. Without commit it writes nothing.
 func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	index, used, at, setBack := c.settled(w, req.Now)
 	if setBack && commit {
 		c.collapse(w, index, used, at)
 	}
-	limit := c.Count - req.Floor
 	res := Result{Remaining: left(c.Count, req.Floor, used)}
 	if used > 0 {
 		res.ResetAfter = c.leaves(w, index, used, 0) - req.Now
@@ -113,29 +111,31 @@ func (c *SlidingWindow) Decide(w []uint64, req Request, commit bool) Result {
 	if start := index * c.cell(); used == 0 && start > req.Now {
 		res.ResetAfter = start - req.Now // the clock went back to before empty cells
 	}
-	if req.Cost == 0 {
-		limit = c.Count // passes unless in debt
-		if c.CountDenied {
-			limit = max(limit, int64(used))
-		}
-	} else if req.Cost > limit {
+	room, counts := req.room(c.Count), req.Debit
+	switch {
+	case room < 0:
 		res.Reason = Never
-		return res
+	case int64(used) > room:
+		res.Reason = Limited
+		counts = counts || c.CountDenied
 	}
-	if room := limit - req.Cost; int64(used) > room {
-		counted := used
-		if c.CountDenied {
-			// Decide as if the cells already held this attempt: it exceeds what was left.
-			counted += uint64(req.Cost)
+	if res.Reason != None {
+		counted, cost := used, uint64(min(req.Cost, MaxCount))
+		counts = counts && cost > 0
+		if counts {
+			// Decide as if the cells already held the cost, which exceeds what was left.
+			counted += cost
 			res.Remaining, res.ResetAfter = 0, (index+c.Cells+1)*c.cell()-req.Now
 		}
-		res.Reason, res.RetryAfter = Limited, c.leaves(w, index, counted, uint64(room))-req.Now
-		if setBack {
-			res.RetryAfter = res.ResetAfter
+		if res.Reason == Limited {
+			res.RetryAfter = c.leaves(w, index, counted, uint64(room)) - req.Now
+			if setBack {
+				res.RetryAfter = res.ResetAfter
+			}
 		}
-		if c.CountDenied && commit {
+		if counts && commit {
 			c.date(w, at)
-			c.attempt(w, index, used, uint64(req.Cost))
+			c.attempt(w, index, used, cost)
 		}
 		return res
 	}

@@ -25,6 +25,15 @@ func (m *machine) under(p *algo.Params, req algo.Request, commit bool) algo.Resu
 		other.p = p
 		*m = *other
 		return m.decide(req, true)
+	case req.Debit && req.Cost > 0 && !res.Allowed && !moves: // it is booked under the numbers of the state
+		if !commit {
+			m = &machine{p: m.p, s: m.s, w: slices.Clone(m.w)}
+		}
+		m.decide(algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}, true)
+		req.Debit = false
+		after := m.under(p, req, false)
+		after.Reason = res.Reason
+		return after
 	case moves || res.Allowed && req.Cost > 0:
 	case p.Inline():
 		p.AwaitState(m.p, m.s, &req, &res)
@@ -45,7 +54,7 @@ func versions(c *chooser, s subject) ([]*algo.Params, plan) {
 			all.pace = q.pace
 		}
 		all.capacity = max(all.capacity, q.capacity)
-		all.floors, all.waits, all.members = q.floors, q.waits, q.members
+		all.floors, all.waits, all.debits, all.members = q.floors, q.waits, q.debits, q.members
 	}
 	if c.oneIn(2) { // nearly the same numbers
 		last := *ps[0]
@@ -102,7 +111,7 @@ func TestDenialUnderOtherNumbersChangesNothing(t *testing.T) {
 				t.Errorf("%s\n without the denials before it: %+v", tail(log), want)
 				return
 			}
-			if got.Allowed {
+			if got.Allowed || req.Debit {
 				quiet.under(p, req, true)
 			}
 		}

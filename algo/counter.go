@@ -8,8 +8,7 @@ import "math/bits"
 // case it admits 2·count − 1 units over an interval of one window.
 //
 // With CountDenied it counts the units of a denied attempt in the current window too; they weigh
-// in the next window like all others. Requests without cost always pass then, because an attempt
-// cannot be distinguished from debt.
+// in the next window like all others.
 //
 // The state packs the moment of the latest charge (48 bits: the number of the window, and a part of
 // it) with the counts of the earlier and of the current window (40 bits each).
@@ -103,7 +102,7 @@ func (c *SlidingCounter) falls(index int64, prev, cur uint64, room int64) int64 
 }
 
 // Decide decides one request. The caller keeps the returned state; after a denial it differs from
-// s only if the clock was set back, or with CountDenied.
+// s only if the clock was set back, with CountDenied, or for a debit.
 func (c *SlidingCounter) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = c.decide(s, &req, &res)
@@ -120,27 +119,24 @@ func (c *SlidingCounter) decide(s State, req *Request, res *Result) State {
 	start := index * c.Length
 	used := c.weighted(prev, at-start) + int64(cur)
 	*res = Result{Remaining: left(c.Count, req.Floor, uint64(used)), ResetAfter: c.reset(index, prev, cur, req.Now)}
-	limit := c.Count - req.Floor
-	if req.Cost == 0 {
-		// It passes unless the state is in debt. After the clock went back, the earlier window may
-		// weigh more than when the current window was charged.
-		limit = max(c.Count, used)
-		if max(prev, cur) > uint64(c.Count) && !c.CountDenied {
-			limit = c.Count
-		}
-	} else if req.Cost > limit {
+	room, counts := req.room(c.Count), req.Debit
+	switch {
+	case room < 0:
 		res.Reason = Never
-		return kept
-	}
-	if room := limit - req.Cost; used > room {
+	case used > room:
 		res.Reason = Limited
-		if c.CountDenied {
-			// Decide as if the window already held this attempt: it exceeds what was left.
+		counts = counts || c.CountDenied
+	}
+	if res.Reason != None {
+		if counts && req.Cost > 0 {
+			// Decide as if the window already held the cost, which exceeds what was left.
 			cur = min(cur+uint64(req.Cost), counterMax)
 			kept = c.charged(s, index, prev, cur, at)
 			res.Remaining, res.ResetAfter = 0, c.reset(index, prev, cur, req.Now)
 		}
-		res.RetryAfter = c.falls(index, prev, cur, room) - req.Now
+		if res.Reason == Limited {
+			res.RetryAfter = c.falls(index, prev, cur, room) - req.Now
+		}
 		return kept
 	}
 	res.Allowed, res.At = true, at
@@ -227,7 +223,8 @@ func (c *SlidingCounter) setBack(s State, now int64) bool {
 func (c *SlidingCounter) carried(from *SlidingCounter, s State) carry {
 	index, prev, cur := from.unpack(s)
 	latest := from.latest(s)
-	used := from.weighted(prev, min(latest-index*from.Length, from.Length)) + int64(cur)
+	since := (latest - index*from.Length) &^ (1<<counterLost - 1) // or earlier: the units weigh no less
+	used := from.weighted(prev, min(since, from.Length)) + int64(cur)
 	return carry{units: uint64(used), count: uint64(c.Count), first: (latest/c.Length + 2) * c.Length, step: c.Length}
 }
 

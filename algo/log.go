@@ -4,7 +4,6 @@ package algo
 // Length holds more than Count units, and no two requests are less than MinInterval apart.
 //
 // With CountDenied it logs a denied attempt too, so that a client that keeps trying stays denied.
-// Requests without cost always pass then, because an attempt cannot be distinguished from debt.
 //
 // Its state is a ring of entries in a slice that its owner grows. A header of two words precedes
 // the entries. The first word holds the index of the first entry and the number of entries, the
@@ -131,7 +130,7 @@ func (l *SlidingLog) Move(dst, src []uint64) {
 }
 
 // Decide decides one request. With commit it updates the state; a denial changes it only with
-// CountDenied. Without commit it writes nothing.
+// CountDenied, or for a debit. Without commit it writes nothing.
 func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 	r := openLog(w)
 	first, at, setBack := l.settled(&r, req.Now)
@@ -146,30 +145,23 @@ func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 		r.push(at, used)
 	}
 	used := r.total() - r.upTo(first)
-	limit := l.Count - req.Floor
 	res := Result{Remaining: left(l.Count, req.Floor, used)}
 	if r.len > first {
 		res.ResetAfter = r.time(r.len-1) + l.Length - req.Now
-	}
-	switch {
-	case req.Cost == 0:
-		if used <= uint64(l.Count) || l.CountDenied {
-			res.Allowed, res.At = true, at
-			return res
-		}
-		limit = l.Count
-	case req.Cost > limit:
-		res.Reason = Never
-		return res
 	}
 	last := int64(-1)
 	if r.len > first {
 		last = r.time(r.len - 1)
 	}
-	room := limit - req.Cost
+	room, counts := req.room(l.Count), l.CountDenied
 	switch {
+	case room < 0:
+		res.Reason, counts = Never, false
 	case int64(used) > room:
 		res.Reason = Limited
+	case req.Cost == 0:
+		res.Allowed, res.At = true, at
+		return res
 	case last >= 0 && at-last < l.MinInterval:
 		res.Reason = TooSoon
 	default:
@@ -182,32 +174,37 @@ func (l *SlidingLog) Decide(w []uint64, req Request, commit bool) Result {
 		}
 		return res
 	}
-	retry := int64(0)
-	if l.CountDenied && req.Cost > 0 {
-		// Decide as if the log already held this attempt.
-		used += uint64(req.Cost)
+	retry, cost := int64(0), uint64(min(req.Cost, l.Count+1)) // more units make no difference
+	counts = (counts || req.Debit) && cost > 0
+	if counts {
+		// Decide as if the log already held the cost.
+		used += cost
 		last = at
 		res.Remaining = left(l.Count, req.Floor, used)
 		res.ResetAfter = at + l.Length - req.Now
 		retry = at + l.Length
 	}
-	if int64(used) > room {
+	switch {
+	case res.Reason == Never:
+	case int64(used) > room:
 		gone := r.upTo(first) + used - uint64(room)
 		if i := r.search(func(i int) bool { return r.entry(i)[1] >= gone }); i < r.len {
 			retry = r.time(i) + l.Length
 		}
-	} else {
+	default:
 		retry = 0
 	}
 	if req.Cost > 0 { // a request that takes nothing need not keep the interval
 		retry = max(retry, last+l.MinInterval)
 	}
-	res.RetryAfter = retry - req.Now
-	if l.CountDenied && commit && req.Cost > 0 {
+	if res.Reason != Never {
+		res.RetryAfter = retry - req.Now
+	}
+	if counts && commit {
 		r.drop(first)
 		// From here on only the newest Count units decide.
 		r.drop(r.search(func(i int) bool { return r.total()-r.entry(i)[1] < uint64(l.Count) }))
-		r.push(at, uint64(req.Cost))
+		r.push(at, cost)
 	}
 	return res
 }

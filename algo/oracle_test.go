@@ -15,8 +15,8 @@ import (
 type plan struct {
 	pace
 	capacity int64
-	// floors, waits and ends say what the schedule may contain.
-	floors, waits, ends bool
+	// floors, waits, ends and debits say what the schedule may contain.
+	floors, waits, ends, debits bool
 	// back is the longest jump back of the clock.
 	back int64
 	// members is how many leases there may be.
@@ -61,6 +61,7 @@ func (q *plan) request(c *chooser, now int64) algo.Request {
 			req.MaxWait = c.one(longest, 1<<62)
 		}
 	}
+	req.Debit = q.debits && c.oneIn(4)
 	if q.members > 0 {
 		req.Member = 1 + uint64(c.below(q.members))
 	}

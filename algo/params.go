@@ -50,6 +50,9 @@ func (p *Params) CountsDenied() bool {
 	}
 }
 
+// TakesDebits reports whether a state of this kind can count more units than the limit has.
+func (p *Params) TakesDebits() bool { return p.Kind != KindLeaky && p.Kind != KindConcurrency }
+
 // Inline reports whether the state of this kind is a State. The states of the other kinds are
 // slices of words.
 func (p *Params) Inline() bool {

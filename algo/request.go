@@ -19,7 +19,7 @@ const (
 type Request struct {
 	// Now is the time of the request, in microseconds since the epoch, not negative.
 	Now int64
-	// Cost is how many units are taken; 0 passes unless the state is in debt.
+	// Cost is how many units are taken; 0 passes unless more units are used than there are.
 	Cost int64
 	// Floor is how many units must remain after the take.
 	Floor int64
@@ -29,6 +29,9 @@ type Request struct {
 	MaxWait int64
 	// Member identifies the lease of a concurrency limit; it is unused elsewhere.
 	Member uint64
+	// Debit takes the cost even if the request is denied: what is missing becomes debt. The result
+	// is of the state after that. Leaky buckets and concurrency limits cannot owe units, and ignore it.
+	Debit bool
 }
 
 // Result is what an algorithm decides. Times are in microseconds.
@@ -60,13 +63,18 @@ type Charge struct {
 	Member uint64
 }
 
-// keeps returns how many units must remain after the take. A request without cost passes unless
-// the state is in debt.
+// keeps returns how many units must remain after the take: none after a request without cost.
 func (r *Request) keeps() int64 {
 	if r.Cost == 0 {
 		return 0
 	}
 	return r.Floor
+}
+
+// room returns how many of count units may be used before the request, so that it passes; negative if
+// it never can.
+func (r *Request) room(count int64) int64 {
+	return count - min(r.keeps(), count+1) - min(r.Cost, count+1)
 }
 
 // left returns how many of count units a request can still take, if floor units must remain.

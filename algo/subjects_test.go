@@ -82,7 +82,7 @@ func bucket(c *chooser) (algo.Params, oracle.State, plan) {
 	o := oracle.NewBucket(count, period, burst, debt)
 	return newBucket(count, period, burst, debt), o, plan{
 		pace: pace{max(1, period/count), o.Period()}, capacity: burst,
-		floors: true, waits: true, ends: true, back: 5 * o.Period(),
+		floors: true, waits: true, ends: true, debits: true, back: 5 * o.Period(),
 	}
 }
 
@@ -105,7 +105,7 @@ func warmBucket(c *chooser) (algo.Params, oracle.State, plan) {
 			Warm: algo.NewWarmBucket(p, period, burst, debt, warm, cold),
 		}, o, plan{
 			pace: pace{max(1, period/count), o.Period()}, capacity: burst,
-			floors: true, waits: true, ends: true, back: 5 * o.Period(),
+			floors: true, waits: true, ends: true, debits: true, back: 5 * o.Period(),
 		}
 }
 
@@ -132,7 +132,7 @@ func leaky(c *chooser) (algo.Params, oracle.State, plan) {
 func windowed(unit, period, capacity int64) plan {
 	return plan{
 		pace: pace{max(1, unit), period}, capacity: capacity,
-		floors: true, waits: true, ends: true, back: 5 * period,
+		floors: true, waits: true, ends: true, debits: true, back: 5 * period,
 	}
 }
 
@@ -190,7 +190,9 @@ func slidingLog(c *chooser) (algo.Params, oracle.State, plan) {
 		Log: algo.SlidingLog{Count: count, Length: period, MinInterval: least, CountDenied: denied},
 	}
 	q := windowed(period/count, period, count)
-	q.ends = !denied // a log that counts denied attempts drops the entries that decide nothing
+	// A log that counts what was denied drops the entries that decide nothing.
+	q.debits = c.oneIn(2)
+	q.ends = !denied && !q.debits
 	return p, oracle.NewLog(count, period, least, denied), q
 }
 

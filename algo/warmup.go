@@ -98,9 +98,22 @@ func (b *WarmBucket) price(cost int64, warm uint64) (ticks, after uint64) {
 	return ticks + extra, after
 }
 
-// Decide decides one request. With commit it updates the state, except after a denial. Without
-// commit it writes nothing.
+// Decide decides one request. With commit it updates the state, except after a denial, unless the request
+// is a debit. Without commit it writes nothing.
 func (b *WarmBucket) Decide(w []uint64, req Request, commit bool) Result {
+	res := b.decide(w, &req, commit)
+	if res.Allowed || !req.Debit || req.Cost == 0 {
+		return res
+	}
+	owing := [WarmWords]uint64(w)
+	if !commit {
+		w = owing[:]
+	}
+	b.Settle(w, req.Now, Charge{}, req.Cost)
+	return b.decide(w, &req, false)
+}
+
+func (b *WarmBucket) decide(w []uint64, req *Request, commit bool) Result {
 	owed, warm, at, setBack := b.settled(w, req.Now)
 	if setBack && commit {
 		w[warmAt], w[warmOwed] = uint64(at), owed
@@ -180,14 +193,9 @@ func (b *WarmBucket) Settle(w []uint64, now int64, c Charge, actual int64) {
 	if actual <= c.Cost {
 		owed -= min(owed, b.ticks(c.Cost-actual))
 	} else {
-		more := actual - c.Cost
-		if b.Pace.Fits(uint64(more)) {
-			ticks, after := b.price(more, warm)
-			if total := min(owed+ticks, b.burst+b.debt); total > owed {
-				owed, warm = total, after
-			}
-		} else {
-			owed = max(owed, b.burst+b.debt)
+		ticks, after := b.price(actual-c.Cost, warm)
+		if total := min(owed+ticks, b.burst+b.debt); total > owed {
+			owed, warm = total, after
 		}
 	}
 	w[warmAt], w[warmOwed], w[warmth] = uint64(at), owed, warm

@@ -7,7 +7,6 @@ import "math/bits"
 //
 // Windows begin at multiples of Length since the epoch, or with their first charge, or are periods
 // of a Calendar. With CountDenied it counts the units of a denied attempt too, up to MaxCount.
-// Requests without cost always pass then, because an attempt cannot be distinguished from debt.
 //
 // In the state, T is the end of the window, and V is the units counted in it. The highest bits of
 // both hold the time of the latest charge, which conversions to other numbers use.
@@ -104,7 +103,7 @@ func (w *FixedWindow) settled(s State, now int64) (end int64, used uint64, at in
 }
 
 // Decide decides one request. The caller keeps the returned state; after a denial it differs from
-// s only if the clock was set back, or with CountDenied.
+// s only if the clock was set back, with CountDenied, or for a debit.
 func (w *FixedWindow) Decide(s State, req Request) (State, Result) {
 	var res Result
 	s = w.decide(s, &req, &res)
@@ -126,9 +125,10 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 	case at > req.Now: // the clock went back to before an empty window
 		res.ResetAfter = at - req.Now
 	}
+	counts := req.Debit
 	switch {
 	case req.Cost == 0:
-		if used > uint64(w.Count) && !w.CountDenied {
+		if used > uint64(w.Count) {
 			res.Reason, res.RetryAfter = Limited, end-req.Now
 			return kept
 		}
@@ -136,19 +136,20 @@ func (w *FixedWindow) decide(s State, req *Request, res *Result) State {
 		return kept
 	case req.Cost > w.Count-req.Floor:
 		res.Reason = Never
-		return kept
 	case req.Cost > res.Remaining:
 		res.Reason, res.RetryAfter = Limited, end-req.Now
-		if w.CountDenied {
-			res.Remaining = 0 // the attempt exceeds what was left
-			return w.pack(kept, end, min(used+uint64(req.Cost), MaxCount), at)
-		}
+		counts = counts || w.CountDenied
+	default:
+		res.Allowed, res.At = true, at
+		res.Remaining -= req.Cost
+		res.ResetAfter = end - req.Now
+		return w.pack(kept, end, used+uint64(req.Cost), at)
+	}
+	if !counts {
 		return kept
 	}
-	res.Allowed, res.At = true, at
-	res.Remaining -= req.Cost
-	res.ResetAfter = end - req.Now
-	return w.pack(kept, end, used+uint64(req.Cost), at)
+	res.Remaining, res.ResetAfter = 0, end-req.Now // the cost exceeds what was left
+	return w.pack(kept, end, min(used+uint64(req.Cost), MaxCount), at)
 }
 
 // Fresh reports whether nothing counts any more.

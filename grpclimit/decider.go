@@ -84,7 +84,7 @@ type KeyOptions struct {
 	// give Constant. Required.
 	Key []Part
 	// Cost returns how many units a call or message takes. With cost zero it takes none and passes,
-	// unless the key is banned or in debt. A call with a negative cost is refused. Default: one unit.
+	// unless the key is banned or over its count. A call with a negative cost is refused. Default: one unit.
 	Cost func(c *Call) int64
 	// MaxWait is the longest delay that is acceptable. A positive time lets calls wait for a token bucket
 	// too; sluice.NoWait refuses any delay. Default: the delay that each limit offers by itself, with the

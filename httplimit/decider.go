@@ -88,7 +88,7 @@ type KeyOptions struct {
 	// equal. For one budget shared by everybody, give Constant. Required.
 	Key []Part
 	// Cost returns how many units a request takes. A request with cost zero takes none and passes,
-	// unless the key is banned or in debt. A request with a negative cost is refused. Default: one
+	// unless the key is banned or over its count. A request with a negative cost is refused. Default: one
 	// unit.
 	Cost func(r *http.Request) int64
 	// MaxWait is the longest delay that is acceptable. A positive time lets requests wait for a token

@@ -38,6 +38,12 @@ func (sh *shard) decideBan(p *location, bp location, r *sluice.Request, req *alg
 		sh.putBan(&bp, r.Limit, r.Key, state, req.Now)
 	}
 	if end > 0 {
+		if req.Debit {
+			sh.decideLimit(p, false, req) // it is charged all the same
+			debited := *req
+			debited.Debit = false
+			req = &debited
+		}
 		d := sh.decideLimit(p, true, req)
 		return translate.Banned(end-req.Now, &d)
 	}

@@ -53,8 +53,8 @@ func (s *Store) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice
 	return s.decideBatch(rs, out)
 }
 
-// decideBatch is DecideAll for any batch. It locks all shards of the batch, in order. It first
-// finds out what each decision would be, and then charges all requests, or none.
+// decideBatch is DecideAll for any batch. It locks all shards of the batch, in order. It charges the
+// debits, finds out what each other decision would be, and then charges all others, or none.
 func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	b := s.scratch.Get().(*batch)
 	defer s.scratch.Put(b)
@@ -66,7 +66,13 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 	b.prepare(s, rs)
 	allowed := true
 	for i := range rs {
-		if rs[i].Shadow {
+		if debits(&rs[i]) {
+			out[i] = b.items[i].mark(b.items[i].decide(&rs[i]))
+			allowed = allowed && out[i].Allowed
+		}
+	}
+	for i := range rs {
+		if rs[i].Shadow || debits(&rs[i]) {
 			continue
 		}
 		out[i] = b.peek(i, rs)
@@ -77,7 +83,7 @@ func (s *Store) decideBatch(rs []sluice.Request, out []sluice.Decision) error {
 		b.uncharge(rs, out)
 	}
 	for i := range rs {
-		if rs[i].Shadow || rs[i].Peek {
+		if rs[i].Shadow || rs[i].Peek || debits(&rs[i]) {
 			continue
 		}
 		switch {
@@ -120,7 +126,7 @@ func (b *batch) prepare(s *Store, rs []sluice.Request) {
 	}
 	for i := range b.items {
 		it := &b.items[i]
-		if !b.charges(i, rs) || it.full {
+		if !b.charges(i, rs) && !debits(&rs[i]) || it.full {
 			continue
 		}
 		if !it.shard.prepare(&it.location, it.req.Now) && !s.denyWhenFull {
@@ -175,8 +181,11 @@ func (sh *shard) prepare(p *location, now int64) bool {
 
 // charges reports whether an item is charged if the batch is allowed.
 func (b *batch) charges(i int, rs []sluice.Request) bool {
-	return !rs[i].Peek && !rs[i].Shadow && rs[i].Cost > 0
+	return !rs[i].Peek && !rs[i].Shadow && !rs[i].Debit && rs[i].Cost > 0
 }
+
+// debits reports whether a request is charged whether the batch is allowed or not.
+func debits(r *sluice.Request) bool { return r.Debit && r.Cost > 0 && !r.Peek && !r.Shadow }
 
 // convert converts each state that will be charged. The new version is the version of the first
 // request that charges the state. It returns whether there was room.
@@ -256,7 +265,7 @@ func (b *batch) replay(i int, rs []sluice.Request) sluice.Decision {
 func (b *batch) uncharge(rs []sluice.Request, out []sluice.Decision) {
 	for i := range rs {
 		it, alone := &b.items[i], rs[i]
-		if alone.Peek = true; it.twice && !alone.Shadow && out[i].Allowed {
+		if alone.Peek = true; it.twice && !alone.Shadow && !debits(&rs[i]) && out[i].Allowed {
 			out[i] = it.mark(it.decide(&alone))
 		}
 	}

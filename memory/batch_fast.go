@@ -83,15 +83,17 @@ func (s *Store) decideMembers(ms members, o order, rs []sluice.Request, out []sl
 	now := s.now()
 	allowed := ms.decide(now, rs, out)
 	for i := range ms {
-		// In a denied batch, a state may still count the denied request.
-		if m := &ms[i]; (allowed || !out[i].Allowed) && m.next != m.entry.state {
+		// In a denied batch, a state may still count the denied request, and debits are charged.
+		if m := &ms[i]; (allowed || !out[i].Allowed || rs[i].Debit) && m.next != m.entry.state {
 			m.entry.state = m.next
 		}
 	}
 	ms.unlock(o)
 	if !allowed {
 		for i := range out {
-			out[i].Receipt = sluice.Receipt{} // nothing was charged
+			if !rs[i].Debit {
+				out[i].Receipt = sluice.Receipt{} // nothing was charged
+			}
 		}
 	}
 	for i := range ms {
@@ -145,7 +147,8 @@ func (ms members) unlock(o order) {
 }
 
 // decide decides all requests and computes the next states. It reports whether all are allowed. If
-// not, each allowed decision becomes a peek: Remaining and ResetAfter are of the state as it is.
+// not, each allowed decision becomes a peek, except debits: Remaining and ResetAfter are of the state
+// as it is.
 func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) bool {
 	allowed := true
 	for i := range ms {
@@ -161,7 +164,7 @@ func (ms members) decide(now int64, rs []sluice.Request, out []sluice.Decision) 
 		return true
 	}
 	for i := range ms {
-		if d := &out[i]; d.Allowed {
+		if d := &out[i]; d.Allowed && !rs[i].Debit {
 			req := translate.Request(&rs[i])
 			req.Now = now
 			*d = peekState(ms[i].v, ms[i].entry.state, nil, &req)

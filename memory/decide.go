@@ -21,7 +21,7 @@ func (s *Store) Decide(_ context.Context, r sluice.Request) (d sluice.Decision, 
 	if !v.inline || r.Peek || r.Ban != nil {
 		return s.decideSlow(&r)
 	}
-	a := s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), &d)
+	a := s.decideFast(v, r.Key, r.Cost, r.Floor, translate.MaxWait(r.MaxWait), r.Debit, &d)
 	if a.key == 0 {
 		return d, nil
 	}
@@ -33,7 +33,7 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 	if l != nil && cost >= 0 {
 		v := s.versions.cached(l)
 		if v != nil && v.inline {
-			a := s.decideFast(v, k, cost, 0, 0, &d)
+			a := s.decideFast(v, k, cost, 0, 0, false, &d)
 			if a.key == 0 {
 				return d, nil
 			}
@@ -53,7 +53,7 @@ type absent struct {
 // decideFast decides a request if the published table has an entry for its key, with the request's
 // version and an inline state. It locks only that entry. It returns an absent key if the shard must
 // be locked, and otherwise zero.
-func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, d *sluice.Decision) absent {
+func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64, debit bool, d *sluice.Decision) absent {
 	key := s.hashKey(v, k)
 	sh := s.shardOf(key)
 	t := sh.table.Load()
@@ -61,7 +61,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 	i := t.home(key)
 	prefetch(&entries[i])
 	tag := s.hashTag(v, k)
-	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait}
+	req := algo.Request{Cost: cost, Floor: floor, MaxWait: maxWait, Debit: debit}
 	if s.clockFunc == nil {
 		req.Now = s.clock.now() // before the entry is locked, to hold the lock for less time
 	}
@@ -81,7 +81,7 @@ func (s *Store) decideFast(v *version, k sluice.Key, cost, floor, maxWait int64,
 		return absent{key, tag, req.Now}
 	}
 	if b := v.bucket; b != nil && floor|maxWait == 0 && s.clockFunc == nil {
-		if next, short, plain := b.Take(e.state, req.Now, cost); plain {
+		if next, short, plain := b.Take(e.state, req.Now, cost); plain && (short == 0 || !debit) {
 			if short == 0 {
 				e.state = next
 				d.Allowed = true
@@ -200,7 +200,7 @@ func (sh *shard) decideLimit(p *location, peek bool, req *algo.Request) sluice.D
 
 // decideFound decides from an entry of any version. A denial leaves a state that was written under
 // other numbers as it is: no later decision under these numbers can distinguish it from a request
-// that was never made.
+// that was never made. A debit that is denied is booked under the numbers of the state.
 func (sh *shard) decideFound(v *version, e *entry, peek bool, req *algo.Request) sluice.Decision {
 	if e.version() != v.index {
 		if peek || req.Cost == 0 {
@@ -212,7 +212,11 @@ func (sh *shard) decideFound(v *version, e *entry, peek bool, req *algo.Request)
 			return sh.decideEntry(v, e, peek, req)
 		}
 		if !sh.moves(v, e, req.Now) {
-			if d := sh.peekOther(v, e, req); !d.Allowed {
+			switch d := sh.peekOther(v, e, req); {
+			case d.Allowed:
+			case req.Debit:
+				return sh.debitOther(v, e, req, d.Reason)
+			default:
 				return d
 			}
 		}
@@ -267,6 +271,27 @@ func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decis
 		other.words = sh.words(e)
 	}
 	return other.peek(v, req)
+}
+
+// debitOther charges a debit that was denied, for a reason, to an entry that was written under other
+// numbers. A conversion of the state would count earlier units as of now, and let them go with the
+// windows of these numbers.
+func (sh *shard) debitOther(v *version, e *entry, req *algo.Request, reason sluice.Reason) sluice.Decision {
+	from := sh.store.versions.at(e.version()).params
+	debit := algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}
+	if from.Inline() {
+		e.state = from.DecideState(e.state, &debit, new(algo.Result))
+	} else {
+		if !sh.ensureBlock(from, e, req.Now, false) {
+			return noRoom(v)
+		}
+		from.DecideWords(sh.words(e), debit, true)
+	}
+	plain := *req
+	plain.Debit = false
+	d := sh.peekOther(v, e, &plain)
+	d.Reason = reason
+	return d
 }
 
 // peekState decides from a state, or from words, and writes nothing.

@@ -72,7 +72,7 @@ func TestReturningKeysAreDecidedQuickly(t *testing.T) {
 					continue
 				}
 				var d sluice.Decision
-				if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, &d); a != (absent{}) || !d.Allowed {
+				if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, false, &d); a != (absent{}) || !d.Allowed {
 					t.Fatalf("%v, key %d at visit %d: %+v, %+v", l, i, n, a, d)
 				}
 			}
@@ -257,7 +257,7 @@ func TestSearchBehindAFullTable(t *testing.T) {
 	sh.publish(full)
 	var d sluice.Decision
 	for i := range 100 {
-		if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, &d); a.key == 0 {
+		if a := s.decideFast(s.version(l), numbered(i), 1, 0, 0, false, &d); a.key == 0 {
 			t.Errorf("key %d is found, and was never used", i)
 		}
 	}

@@ -51,10 +51,11 @@ func countDenied(s *subject) {
 }
 
 // countDeniedNot: a denial does not count as an attempt for a peek, for a cost that never passes,
-// or for a banned key. A cost of zero passes.
+// for a banned key, or for a cost of zero. A cost of zero passes while no more than the capacity counts.
 func countDeniedNot(s *subject) {
 	s.each(only(countingDenied), func(s *subject, c sample) {
 		l := s.full(c)
+		s.allowed(s.take(l, key, 0), "no unit, with all units used")
 		banned := sluice.Request{Limit: l, Key: key, Cost: 1, Ban: &sluice.Ban{After: 1, For: 20 * time.Second}}
 		s.denied(s.decide(banned), sluice.ReasonLimited, "the denial that bans")
 		before := s.view(l, key)
@@ -64,7 +65,7 @@ func countDeniedNot(s *subject) {
 			s.denied(s.take(l, key, math.MaxInt64), sluice.ReasonNever, "more units than any limit has")
 			s.denied(s.decide(sluice.Request{Limit: l, Key: key, Cost: 1, Floor: capacity}), sluice.ReasonNever, "a unit above a floor of all")
 			s.denied(s.decide(banned), sluice.ReasonBanned, "an attempt while banned")
-			s.allowed(s.take(l, key, 0), "no unit")
+			s.denied(s.take(l, key, 0), sluice.ReasonLimited, "no unit, with more attempted than there is")
 		}
 		s.unmoved(before, l, key, "what is not an attempt")
 	})

@@ -17,6 +17,11 @@ type item struct {
 	id      int
 }
 
+// debits reports whether the item is charged before the others, even if the batch is denied.
+func (it *item) debits() bool {
+	return it.oracle.Debit && it.request.Cost > 0 && !it.request.Shadow
+}
+
 // batch sends several requests at once.
 func (p *player) batch() {
 	var items []item
@@ -34,6 +39,7 @@ func (p *player) batch() {
 		case 1:
 			it.request.Shadow = true
 		}
+		it.oracle.Debit = it.oracle.Debit && !it.request.Peek
 		items = append(items, it)
 	}
 	requests, got := make([]sluice.Request, len(items)), make([]sluice.Decision, len(items))
@@ -60,7 +66,7 @@ func (p *player) batch() {
 		}
 	}
 	for i, it := range items {
-		if got[i].Allowed && (all || it.request.Shadow) && !it.request.Peek {
+		if got[i].Allowed && (all || it.request.Shadow || it.debits()) && !it.request.Peek {
 			p.taken = append(p.taken, taken{it.account, it.id, it.request.Charge(&got[i])})
 		}
 	}
@@ -79,9 +85,16 @@ func holds(items []item, at *account) bool {
 // whether all items of the batch are allowed.
 func simulate(c candidate, at *account, items []item, got []sluice.Decision, all bool) ([]sluice.Decision, candidate) {
 	want := make([]sluice.Decision, len(items))
+	for i, it := range items {
+		if it.account == at && it.debits() {
+			d, ch, next := decide(c, it.oracle, got[i])
+			want[i] = d
+			c = c.after(it.id, ch, next)
+		}
+	}
 	before, now := c.State, c.State // before: as if the items before had been charged
 	for i, it := range items {
-		if it.account != at || it.request.Shadow {
+		if it.account != at || it.request.Shadow || it.debits() {
 			continue
 		}
 		want[i] = peek(before, it.oracle, got[i])

@@ -29,6 +29,7 @@ type account struct {
 	*subject
 	key        sluice.Key
 	candidates []candidate
+	debited    bool // a debit was made
 }
 
 // forget adds a fresh state to the candidates, if one of them may be forgotten.
@@ -86,7 +87,7 @@ func newPlayer(t *rapid.T, subjects ...subject) *player {
 		for _, key := range []string{"a", "b"} {
 			s := &subjects[i]
 			fresh := candidate{s.fresh, map[int]oracle.Charge{}}
-			p.accounts = append(p.accounts, &account{s, sluice.StringKey(key), []candidate{fresh}})
+			p.accounts = append(p.accounts, &account{s, sluice.StringKey(key), []candidate{fresh}, false})
 		}
 	}
 	return p
@@ -145,7 +146,9 @@ func (p *player) request(at *account) (sluice.Request, oracle.Request) {
 			r.Member = rapid.Uint64Range(1, p.member).Draw(p.T, "member")
 		}
 	}
-	o.Cost, o.Floor, o.Member = r.Cost, r.Floor, r.Member
+	r.Debit = at.limit.TakesDebits() && rapid.IntRange(0, 3).Draw(p.T, "debit") == 0
+	at.debited = at.debited || r.Debit
+	o.Cost, o.Floor, o.Member, o.Debit = r.Cost, r.Floor, r.Member, r.Debit
 	return r, o
 }
 
@@ -195,6 +198,7 @@ func (p *player) one(at *account) {
 	p.ids++
 	p.narrow(at, "request", got, func(c candidate) (any, candidate, bool) {
 		if r.Peek {
+			o.Debit = false
 			want := peek(c, o, got)
 			return want, c, same(got, want)
 		}
@@ -215,8 +219,8 @@ func (p *player) end() {
 	e := p.taken[i]
 	p.taken = slices.Delete(p.taken, i, i+1)
 	_, log := e.limit.Algorithm().(sluice.SlidingLog)
-	if log && (e.hammer || e.charge.Cost == 0) {
-		return // a later attempt may have removed its entry
+	if log && (e.hammer || e.debited || e.charge.Cost == 0) {
+		return // a later attempt or debit may have removed its entry
 	}
 	ctx := context.Background()
 	var err error

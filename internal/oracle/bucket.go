@@ -94,6 +94,9 @@ func (b Bucket) Take(r Request, allowed bool) (State, Charge) {
 	if b.last-r.Now > b.period {
 		b = b.at(r.Now)
 	}
+	if !allowed && r.Debit && r.Cost > 0 {
+		return b.Settle(r.Now, Charge{}, min(r.Cost, mostUnits)), c
+	}
 	if !allowed || r.Cost == 0 {
 		return b, c
 	}

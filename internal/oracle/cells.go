@@ -46,7 +46,7 @@ func (c Cells) at(now int64) (cell, used, at int64, setBack bool) {
 func (c Cells) Allows(r Request) (bool, int64, Reason) {
 	_, used, _, _ := c.at(r.Now)
 	switch {
-	case r.Cost == 0 && (used <= c.count || c.countDenied):
+	case r.Cost == 0 && min(used, most) <= c.count:
 		return true, 0, None
 	case r.Cost > 0 && r.Cost > c.count-r.Floor:
 		return false, 0, Never
@@ -62,9 +62,9 @@ func (c Cells) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		c.units, c.newest = map[int64]int64{cell: used}, cell
 	}
-	if r.Cost > 0 && (allowed || c.countDenied && !r.beyond(c.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count)) {
 		c = c.from(cell)
-		c.units[cell] += r.Cost
+		c.units[cell] += min(r.Cost, most)
 	}
 	return c, Charge{Cost: r.Cost, At: at}
 }

@@ -44,9 +44,8 @@ func (c Counter) used(now int64) int64 {
 // Allows implements State.
 func (c Counter) Allows(r Request) (bool, int64, Reason) {
 	used := c.used(r.Now)
-	_, prev, cur, _, _ := c.at(r.Now)
 	switch {
-	case r.Cost == 0 && (used <= c.count || max(prev, cur) <= c.count || c.countDenied):
+	case r.Cost == 0 && used <= c.count:
 		return true, 0, None
 	case r.Cost > 0 && r.Cost > c.count-r.Floor:
 		return false, 0, Never
@@ -62,9 +61,9 @@ func (c Counter) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		c.units, c.newest = map[int64]int64{window: cur}, window
 	}
-	if r.Cost > 0 && (allowed || c.countDenied && !r.beyond(c.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count)) {
 		c = c.from(window)
-		c.units[window] = min(c.units[window]+r.Cost, mostCounted)
+		c.units[window] = r.owes(c.units[window], mostCounted)
 	}
 	return c, Charge{Cost: r.Cost, At: at}
 }

@@ -47,7 +47,7 @@ func (l Log) Allows(r Request) (bool, int64, Reason) {
 	counted, at, _ := l.at(r.Now)
 	used := units(counted)
 	switch {
-	case r.Cost == 0 && (used <= l.count || l.countDenied):
+	case r.Cost == 0 && used <= l.count:
 		return true, 0, None
 	case r.Cost == 0:
 		return false, 0, Limited
@@ -67,8 +67,8 @@ func (l Log) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		l.entries = counted
 	}
-	if r.Cost > 0 && (allowed || l.countDenied && !r.beyond(l.count)) {
-		l.entries = append(slices.Clone(counted), entry{r.Cost, at})
+	if r.Cost > 0 && (allowed || r.Debit || l.countDenied && !r.beyond(l.count)) {
+		l.entries = append(slices.Clone(counted), entry{min(r.Cost, l.count+1), at}) // more units make no difference
 	}
 	return l, Charge{Cost: r.Cost, At: at}
 }

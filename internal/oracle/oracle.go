@@ -19,7 +19,15 @@ type Request struct {
 	MaxWait int64
 	// Member is the identity of a lease.
 	Member uint64
+	// Debit takes the cost although the request may be denied.
+	Debit bool
 }
+
+// most is the most units that a state counts.
+const most = 1 << 53
+
+// owes returns the units that a state counts after a debit of a request that was denied.
+func (r Request) owes(used, most int64) int64 { return max(used, min(used+min(r.Cost, most), most)) }
 
 // longest returns the longest delay of a request to an algorithm that offers none by itself.
 func (r Request) longest() int64 { return max(r.MaxWait, 0) }

@@ -90,6 +90,9 @@ func (b WarmBucket) Take(r Request, allowed bool) (State, Charge) {
 		b.free, b.last = now.free, now.last
 	}
 	c := Charge{Cost: r.Cost, Floor: r.Floor, At: now.last, Act: whole(Up(now.free)), End: now.free}
+	if !allowed && r.Debit && r.Cost > 0 {
+		return b.Settle(r.Now, Charge{}, min(r.Cost, mostUnits)), c
+	}
 	if allowed && r.Cost > 0 {
 		took, left := b.price(r.Cost, now.stored)
 		b.free, b.stored, b.last = add(took, now.free), left, now.last

@@ -63,7 +63,7 @@ func (w Window) at(now int64) (_ Window, setBack bool) {
 func (w Window) Allows(r Request) (bool, int64, Reason) {
 	w, _ = w.at(r.Now)
 	switch {
-	case r.Cost == 0 && (w.used <= w.count || w.countDenied):
+	case r.Cost == 0 && w.used <= w.count:
 		return true, 0, None
 	case r.Cost > 0 && r.Cost > w.count-r.Floor:
 		return false, 0, Never
@@ -79,10 +79,10 @@ func (w Window) Take(r Request, allowed bool) (State, Charge) {
 	if setBack {
 		w = now
 	}
-	if r.Cost > 0 && (allowed || w.countDenied && !r.beyond(w.count)) {
+	if r.Cost > 0 && (allowed || r.Debit || w.countDenied && !r.beyond(w.count)) {
 		w = now
 		w.open = true
-		w.used += r.Cost
+		w.used = r.owes(w.used, most)
 	}
 	return w, Charge{Cost: r.Cost, At: max(r.Now, now.start)}
 }

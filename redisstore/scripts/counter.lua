@@ -71,12 +71,13 @@ do
       else
         local used = weighted(prev, at - index * length, length) + cur
         if not back then
-          -- The units count from their latest moment, or slightly later: package algo has few
-          -- bits for it.
+          -- Package algo has few bits for their latest moment: the units weigh what they weighed
+          -- then or slightly before, and count from then or slightly later.
           local start = s.index * length
           local into = max(0, s.last - start)
-          local last = start + into - into % 64 + 63
-          local units = weighted(s.prev, min(last - start, length), length) + s.cur
+          into = into - into % 64
+          local units = weighted(s.prev, min(into, length), length) + s.cur
+          local last = start + into + 63
           used = min(used, carried(units, p[2], (floor(last / p[3]) + 2) * p[3], p[3], at))
         end
         if used == 0 then
@@ -96,11 +97,6 @@ do
       end
       local used = weighted(prev, at - index * p[3], p[3]) + cur
       local allowed, counts = admits(q, p[2], used, p[4])
-      if cost == 0 then
-        -- Under a clock that went back, prev may weigh more than when cur was charged. So
-        -- only a window that exceeds the count by itself is in debt.
-        return allowed or max(prev, cur) <= p[2], s
-      end
       if counts then
         return allowed, state(p, index, prev, min(cur + cost, most), later(s, index, at))
       end

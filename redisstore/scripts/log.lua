@@ -361,7 +361,7 @@ do
       local start = at - p[3] + 1
       local units = used(t, start)
       if cost == 0 then
-        return units <= p[2] or p[5] == 1, t
+        return units <= p[2], t
       end
       local room = p[2] - q[2] - cost
       if room < 0 then

@@ -147,7 +147,7 @@ end
 local function admits(q, count, used, counts_denied)
   local cost, room = q[1], count - q[2]
   if cost == 0 then
-    return used <= count or counts_denied == 1, false
+    return used <= count, false
   end
   local allowed = cost <= room - used
   return allowed, allowed or counts_denied == 1 and cost <= room
