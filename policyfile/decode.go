@@ -73,10 +73,15 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value) {
 	d.values[path] = position(n)
 	if _, null := n.(*ast.NullNode); null {
 		if d.foreign {
+			delete(d.keys, path) // it is as if it were not there
 			return
 		}
 		d.broken[path] = true
-		d.report(path, "has no value", "give one, or remove the line")
+		remedy := "give one, or remove the line"
+		if path == "rules" { // a file without rules may be a mistake, too
+			remedy = "give rules, or write rules: [] for none"
+		}
+		d.report(path, "has no value", remedy)
 		return
 	}
 	if read := readers[v.Type()]; read != nil {

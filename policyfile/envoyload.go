@@ -73,6 +73,10 @@ func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
 	return all, s.err()
 }
 
+// EnvoyFiles returns the files that LoadEnvoy reads in a folder. A program that reloads the folder should watch them, also while
+// they have mistakes.
+func EnvoyFiles(folder string) ([]string, error) { return envoyFiles(folder, 0, nil) }
+
 // envoyFiles returns the files of a folder, and of the folders in it, except one.
 func envoyFiles(folder string, depth int, except os.FileInfo) (names []string, err error) {
 	entries, err := os.ReadDir(folder)

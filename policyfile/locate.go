@@ -13,26 +13,30 @@ func (f *File) Locate(mistakes ...*Error) error {
 	if len(mistakes) == 0 {
 		return nil
 	}
-	s := f.blank()
-	settings := accepted(reflect.TypeFor[File]())
 	for _, m := range mistakes {
-		top := m.Path
-		if end := strings.IndexAny(top, ".["); end >= 0 {
-			top = top[:end]
-		}
-		if m.File != "" || !slices.Contains(settings, top) {
-			continue
-		}
-		m.File = s.name
-		if !s.has(m.Path) { // a listener has a short form
-			m.Path = strings.TrimSuffix(m.Path, ".address")
-		}
-		if s.has(top) {
-			m.Pos = s.find(m.Path)
-			m.Path, m.Source = s.given(m.Path), s.line(m.Pos.Line)
-		}
+		f.locate(m)
 	}
 	es := Errors(mistakes)
-	es.sort(s.name)
+	es.sort(f.blank().name)
 	return es
+}
+
+// locate adds the position to a mistake in a setting, and returns the mistake.
+func (f *File) locate(m *Error) *Error {
+	s, top := f.blank(), m.Path
+	if end := strings.IndexAny(top, ".["); end >= 0 {
+		top = top[:end]
+	}
+	if m.File != "" || !s.foreign && !slices.Contains(accepted(reflect.TypeFor[File]()), top) {
+		return m
+	}
+	m.File = s.name
+	if !s.has(m.Path) { // a listener has a short form
+		m.Path = strings.TrimSuffix(m.Path, ".address")
+	}
+	if s.has(top) {
+		m.Pos = s.find(m.Path)
+		m.Path, m.Source = s.given(m.Path), s.line(m.Pos.Line)
+	}
+	return m
 }

@@ -96,6 +96,9 @@ func (a *App) reload() (changed []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.Emptied(a.reloads.file); err != nil {
+		return nil, err
+	}
 	changed = policyfile.Differences(a.reloads.file, f)
 	o := a.o
 	o.File = f

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -34,7 +35,14 @@ func newReloader(path string) *reloader {
 	if path != "" {
 		r.file = watch.New(watch.Options{
 			Path: path, Most: policyfile.MaxListSize + 1,
-			Others: func() []string { return *r.others.Load() },
+			Others: func() []string {
+				files := *r.others.Load()
+				if isFolder(path) {
+					found, _ := policyfile.EnvoyFiles(path) // an error is in the log of the reload
+					files = slices.Concat(files, found)
+				}
+				return files
+			},
 		})
 	}
 	signal.Notify(r.hangups, syscall.SIGHUP)
@@ -66,8 +74,7 @@ func (r *reloader) run(ctx context.Context, a *app.App, logger *slog.Logger) {
 		running.Go(func() { r.file.Run(ctx, func() { _ = a.Reload() }) })
 	}
 	if files := a.RefreshFiles(); len(files) > 0 {
-		w := watch.New(watch.Options{Others: func() []string { return files }, Most: mostSecret})
-		_ = a.Refresh() // for changes since they were read
+		w := watch.New(watch.Options{Others: func() []string { return files }, Most: mostSecret, Since: true})
 		running.Go(func() { w.Run(ctx, func() { _ = a.Refresh() }) })
 	}
 	for {

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,9 +27,13 @@ type Options struct {
 	Others func() []string
 	// Most bounds the bytes that are read of each file. Required.
 	Most int64
-	// Quiet is how long no event may come before the file is read. The file is read at the latest
-	// ten times Quiet after the first event. Default: 100 ms.
+	// Quiet is how long no event may come before the file is read, and how long its content must then stay the same before a
+	// change is reported: a program may still be writing it. The file is read at the latest ten times Quiet after the first
+	// event. Default: 500 ms.
 	Quiet time.Duration
+	// Since reports a change once, whether there is one or not: the files may have changed since they were read, before New.
+	// Default: false.
+	Since bool
 	// Poll is how often the file is read without an event. Not all file systems send events, and
 	// not all links on the way to a file cause events. Default: 10 s.
 	Poll time.Duration
@@ -37,9 +42,10 @@ type Options struct {
 // Watcher watches a file. Make it with New and use it with Run, once.
 type Watcher struct {
 	o      Options
-	known  map[string]content
-	events *fsnotify.Watcher // nil if the system has no events
-	err    error             // why
+	known  map[string]content // as reported
+	latest map[string]content // as read last, if that is not reported yet
+	events *fsnotify.Watcher  // nil if the system has no events
+	err    error              // why
 }
 
 // content is the hash of a file; zero if it cannot be read.
@@ -48,13 +54,18 @@ type content [sha256.Size]byte
 // New reads the file as it is now; Run reports changes since then. Make the Watcher before you read the file.
 func New(o Options) *Watcher {
 	if o.Quiet == 0 {
-		o.Quiet = 100 * time.Millisecond
+		o.Quiet = 500 * time.Millisecond
 	}
 	if o.Poll == 0 {
 		o.Poll = 10 * time.Second
 	}
 	w := &Watcher{o: o, known: map[string]content{}}
 	w.adopt()
+	if o.Since {
+		for path := range w.known {
+			w.known[path] = content{1} // which no file has
+		}
+	}
 	w.events, w.err = fsnotify.NewWatcher()
 	return w
 }
@@ -114,10 +125,14 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 		}
 		first = time.Time{}
 		w.follow()
-		if w.look() {
+		switch w.look() {
+		case settled:
 			changed()
 			w.follow()
 			w.adopt()
+		case changing:
+			quiet.Reset(w.o.Quiet)
+		case same:
 		}
 	}
 }
@@ -134,17 +149,36 @@ func (w *Watcher) paths() []string {
 	return paths
 }
 
-// look reads all files, and reports whether one that was read before has changed.
-func (w *Watcher) look() (changed bool) {
+// outcome is what a look at the files found.
+type outcome uint8
+
+const (
+	same     outcome = iota // no file has changed since the last report
+	changing                // a file has changed, and may be changing still
+	settled                 // a file has changed, and all files are as they were at the last look
+)
+
+// look reads all files.
+func (w *Watcher) look() outcome {
 	now := map[string]content{}
+	changed := false
 	for _, path := range w.paths() {
 		now[path] = contentOf(path, w.o.Most)
 		if before, known := w.known[path]; known && before != now[path] {
 			changed = true
 		}
 	}
-	w.known = now
-	return changed
+	switch {
+	case !changed:
+		w.known, w.latest = now, nil
+		return same
+	case !maps.Equal(w.latest, now):
+		w.latest = now
+		return changing
+	default:
+		w.known, w.latest = now, nil
+		return settled
+	}
 }
 
 // adopt reads the files that were named since the last look. It does not read the other files again, so that

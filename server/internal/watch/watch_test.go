@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,6 +82,9 @@ func (s *scene) expect(text string) {
 func (s *scene) watch(o Options) {
 	s.t.Helper()
 	o.Path, o.Most = filepath.Join(s.dir, s.path), 1<<20
+	if o.Quiet == 0 {
+		o.Quiet = 20 * time.Millisecond
+	}
 	w := New(o)
 	ctx, stop := context.WithCancel(s.t.Context())
 	var running sync.WaitGroup
@@ -309,6 +313,26 @@ func TestSignsAreGathered(t *testing.T) {
 			t.Error("the change was not seen among the signs")
 		}
 		return
+	}
+}
+
+// A file that is being written is reported once, when it is complete; and a change before New is reported if that is wanted.
+func TestWaitsForTheWriter(t *testing.T) {
+	s := &scene{t: t, dir: t.TempDir(), path: "f", changes: make(chan string, 100)}
+	s.write("f", "one")
+	s.watch(Options{Poll: time.Hour, Quiet: 200 * time.Millisecond, Since: true})
+	s.expect("one")
+	for n := range 20 {
+		s.write("f", strings.Repeat("x", n))
+		select {
+		case got := <-s.changes:
+			t.Fatalf("%q is reported before the file is complete", got)
+		case <-time.After(50 * time.Millisecond): // the pause of the writer
+		}
+	}
+	s.expect(strings.Repeat("x", 19))
+	if n := len(s.changes); n > 0 {
+		t.Errorf("%d changes too many were reported", n)
 	}
 }
 

@@ -1,0 +1,69 @@
+package policyfile
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// Emptied returns an error if f lacks what an earlier content of the file had, and does not say that this is meant: all rules are
+// gone without "rules: []", or a list or table has become an empty file. A program that reloads the file should keep the
+// earlier content then, because a file that is being written begins so. The error is an Errors.
+func (f *File) Emptied(earlier *File) error {
+	var all Errors
+	for _, of := range slices.Concat([]*File{f}, f.parts) {
+		if m := of.withoutRules(earlier); m != nil {
+			all = append(all, m)
+		}
+	}
+	for _, n := range f.namedFiles() {
+		now, before := f.included.at(n.Path), earlier.included.at(n.Path)
+		if blank(now) && !blank(before) {
+			all = append(all, f.locate(&Error{
+				Path: n.Setting, Problem: fmt.Sprintf("%s is empty, and had %d bytes", quote(n.Path), len(before.data)),
+				Suggestion: "write the file again; if nothing belongs in it, write a line that begins with #",
+			}))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// withoutRules returns a mistake if a file does not say which rules it has, and its earlier content had some.
+func (f *File) withoutRules(earlier *File) *Error {
+	if f.source == nil || len(f.parts) > 0 || len(f.Rules) > 0 {
+		return nil
+	}
+	setting, what := "rules", "rules"
+	if f.source.foreign {
+		setting, what = "descriptors", "limits"
+	}
+	for _, part := range earlier.parts {
+		if part.source.name == f.source.name {
+			earlier = part
+		}
+	}
+	if f.source.has(setting) || len(earlier.Rules) == 0 {
+		return nil
+	}
+	return &Error{
+		File: f.source.name, Pos: Pos{1, 1}, Source: f.source.line(1),
+		Path: setting, Problem: fmt.Sprintf("is missing, and the file had %d %s", len(earlier.Rules), what),
+		Suggestion: fmt.Sprintf("write %s: [] if all of them should go", setting),
+	}
+}
+
+// at returns a file by its path.
+func (in *included) at(path string) (file includedFile) {
+	for _, file := range in.files {
+		if file.path == path {
+			return file
+		}
+	}
+	return file
+}
+
+// blank reports whether a file has nothing but white space.
+func blank(file includedFile) bool { return len(bytes.TrimSpace(file.data)) == 0 }
