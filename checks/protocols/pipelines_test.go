@@ -228,60 +228,183 @@ func TestPipelinesWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// Connections to Redis that are lost, and clients that hang up, leave no goroutines behind. What was decided is charged and
-// counted, and nothing else.
+// until waits for a metric.
+func (p *pipelined) until(series string, ok func(value float64) bool) {
+	p.Helper()
+	for deadline := time.Now().Add(longest); !ok(p.figure(series)); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.Fatalf("%s is %v", series, p.figure(series))
+		}
+	}
+}
+
+// charged returns how many units a key of rule strict has used.
+func (p *pipelined) charged(key string) float64 {
+	p.Helper()
+	verdict, err := p.client.Do(p.Context(), "SLUICE.CHECK", "strict", key, "PEEK").Result()
+	if err != nil {
+		p.Fatal(err)
+	}
+	remaining, ok := verdict.(map[any]any)["remaining"].(int64)
+	if !ok {
+		p.Fatalf("the reply is %v", verdict)
+	}
+	return float64(1_000_000 - remaining)
+}
+
+// The decisions of rule strict. Its limit allows everything, so it denies only if the store fails.
+const (
+	strictAllowed  = `sluice_decisions_total{outcome="allowed",rule="strict"}`
+	strictDenied   = `sluice_decisions_total{outcome="denied",rule="strict"}`
+	strictDegraded = `sluice_degraded_decisions_total{on_store_error="deny",rule="strict"}`
+	callsInFlight  = "sluice_store_calls_in_flight"
+)
+
+// hangUp sends n questions about rule strict on each of so many connections, runs meanwhile, and closes the connections.
+// No reply is read.
+func (p *pipelined) hangUp(connections, n int, key string, meanwhile func()) {
+	p.Helper()
+	question := fmt.Sprintf("*3\r\n$12\r\nSLUICE.CHECK\r\n$6\r\nstrict\r\n$%d\r\n%s\r\n", len(key), key)
+	var all []net.Conn
+	for range connections {
+		c, err := net.Dial("tcp", p.server.Address("resp"))
+		if err != nil {
+			p.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(bytes.Repeat([]byte(question), n)); err != nil {
+			p.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	meanwhile()
+	for _, c := range all {
+		if err := c.Close(); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// settled keeps as many idle goroutines in the server as it ever keeps for pipelines, and returns how many goroutines it has.
+func (p *pipelined) settled(proxy *redistest.Proxy) float64 {
+	p.Helper()
+	if err := proxy.Hold(); err != nil {
+		p.Fatal(err)
+	}
+	p.hangUp(8, 64, "192.0.2.250", func() { p.until(callsInFlight, func(n float64) bool { return n == 8 }) })
+	if err := proxy.Pass(); err != nil {
+		p.Fatal(err)
+	}
+	p.until(strictAllowed, func(n float64) bool { return n == 8*64 })
+	least := p.figure("go_goroutines")
+	for unchanged := 0; unchanged < 20; <-time.After(10 * time.Millisecond) {
+		unchanged++
+		if n := p.figure("go_goroutines"); n < least {
+			least, unchanged = n, 0
+		}
+	}
+	return least
+}
+
+// fewGoroutines is by how much the goroutines of a server may differ: some serve the test's own connections.
+const fewGoroutines = 5
+
+// A client that hangs up leaves no goroutine behind. The commands that had begun are charged once and counted once, and
+// no others are.
+func TestPipelinesOfClientsThatHangUp(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	proxy := redistest.StartProxy(t, r.Addr())
+	p := pipelines(t, forPipelines(proxy.Addr(), "20s"))
+	goroutines := p.settled(proxy)
+
+	// All commands have begun when their clients hang up: 8 questions of each share a call.
+	before := p.figure(strictAllowed)
+	if err := proxy.Hold(); err != nil {
+		t.Fatal(err)
+	}
+	p.hangUp(10, 8, "192.0.2.10", func() { p.until(callsInFlight, func(n float64) bool { return n == 10 }) })
+	if err := proxy.Pass(); err != nil {
+		t.Fatal(err)
+	}
+	p.until(strictAllowed, func(n float64) bool { return n-before == 80 })
+	if charged := p.charged("192.0.2.10"); charged != 80 {
+		t.Errorf("%v units are charged for 80 commands that had begun", charged)
+	}
+
+	// The server reads some of the commands, and then finds that the client is gone.
+	before = p.figure(strictAllowed)
+	p.hangUp(60, 300, "192.0.2.11", func() {})
+	p.until("go_goroutines", func(n float64) bool { return n <= goroutines+fewGoroutines })
+	counted := p.figure(strictAllowed) - before
+	if charged := p.charged("192.0.2.11"); charged != counted || charged == 0 || charged > 60*300 {
+		t.Errorf("%v units are charged, and %v decisions counted", charged, counted)
+	}
+	if denied, degraded := p.figure(strictDenied), p.figure(strictDegraded); denied+degraded != 0 {
+		t.Errorf("%v decisions are counted as denied and %v as degraded, although the store decided all", denied, degraded)
+	}
+}
+
+// Connections to Redis that are lost leave no goroutine behind. Each question of a pipeline has its reply: allowed if
+// Redis answered, and otherwise what the rule says. What is allowed has been charged. What was lost is charged at most once.
 func TestPipelinesWithLostConnections(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	proxy := redistest.StartProxy(t, r.Addr())
-	p := pipelines(t, forPipelines(proxy.Addr(), "2s"))
-	p.checks("many 192.0.2.1")
-	goroutines := p.figure("go_goroutines")
-	var all bytes.Buffer
-	for range 300 {
-		all.WriteString("*3\r\n$12\r\nSLUICE.CHECK\r\n$4\r\nmany\r\n$9\r\n192.0.2.9\r\n")
+	p := pipelines(t, forPipelines(proxy.Addr(), "20s"))
+	goroutines := p.settled(proxy)
+	allowed, asked, rounds := p.figure(strictAllowed), 0, 0
+	ask := func(key string, n int) string {
+		t.Helper()
+		asked += n
+		return p.checks(slices.Repeat([]string{"strict " + key}, n)...)
 	}
-	for range 20 {
-		c, err := net.Dial("tcp", p.server.Address("resp"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write(all.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(); err != nil { // before most replies
-			t.Fatal(err)
+	if got := ask("192.0.2.1", 20); got != strings.Repeat("1", 20) { // so that Redis has the script
+		t.Fatalf("before a fault: %s", got)
+	}
+	held := func() { // the questions, and their connection
+		p.until(callsInFlight, func(n float64) bool { return n > 0 })
+		proxy.Drop()
+	}
+	for _, fault := range []struct {
+		name    string
+		begin   func() error
+		lose    func()
+		charged float64
+	}{
+		{"the questions are lost", proxy.Hold, held, 0},
+		{"the replies are lost", func() error { return proxy.Cut("eval", 0) }, func() {}, 20},
+		{"the replies are cut", func() error { return proxy.Cut("eval", 9) }, func() {}, 20},
+	} {
+		for range 5 {
+			key := fmt.Sprintf("192.0.3.%d", rounds)
+			rounds++
+			if err := fault.begin(); err != nil {
+				t.Fatal(err)
+			}
+			replies := make(chan string, 1)
+			go func() { defer close(replies); replies <- ask(key, 20) }()
+			fault.lose()
+			got := <-replies
+			if err := proxy.Pass(); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(longest); ask("192.0.2.2", 1) != "1"; <-time.After(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: the store does not decide again", fault.name)
+				}
+			}
+			if charged := p.charged(key); got != strings.Repeat("0", 20) || charged != fault.charged {
+				t.Errorf("%s: the replies are %s, and %v units are charged, want %v", fault.name, got, charged, fault.charged)
+			}
 		}
 	}
-	for deadline := time.Now().Add(longest); ; <-time.After(20 * time.Millisecond) {
-		counted := p.figure(`sluice_decisions_total{outcome="allowed",rule="many"}`) - 1 // without the first question
-		verdict, err := p.client.Do(t.Context(), "SLUICE.CHECK", "many", "192.0.2.9", "PEEK").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		charged := 1_000_000 - verdict.(map[any]any)["remaining"].(int64)
-		if float64(charged) == counted && p.figure(`sluice_decisions_total{outcome="allowed",rule="many"}`) == counted+1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d units are charged, and %v decisions counted", charged, counted)
-		}
+	p.until("go_goroutines", func(n float64) bool { return n <= goroutines+fewGoroutines })
+	answered := p.figure(strictAllowed) - allowed
+	if charged := p.charged("192.0.2.1") + p.charged("192.0.2.2"); answered != charged {
+		t.Errorf("%v decisions are counted as allowed, and %v units are charged", answered, charged)
 	}
-	for i := range 12 {
-		if i%3 == 0 {
-			go proxy.Drop()
-		}
-		began := time.Now()
-		if got := p.checks(slices.Repeat([]string{"many 192.0.2.7", "pair 192.0.2.8", "many 192.0.2.6"}, 20)...); len(got) != 60 {
-			t.Fatalf("the replies are %s", got)
-		}
-		if took := time.Since(began); took > longest {
-			t.Fatalf("the replies take %v", took)
-		}
-	}
-	for deadline := time.Now().Add(longest); p.figure("go_goroutines") > goroutines+300; <-time.After(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("there are %v goroutines, and were %v", p.figure("go_goroutines"), goroutines)
-		}
+	if denied, degraded := p.figure(strictDenied), p.figure(strictDegraded); answered+denied != float64(asked) || degraded != denied {
+		t.Errorf("%d questions are counted as %v allowed, %v denied and %v degraded", asked, answered, denied, degraded)
 	}
 }
