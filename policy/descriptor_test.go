@@ -408,3 +408,32 @@ func TestDescriptorRules(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The units of a rule multiply the hits of a call. A product beyond all numbers is the largest number, and never a
+// small one.
+func TestCostsOfDescriptors(t *testing.T) {
+	for _, c := range []struct{ hits, units, want int64 }{
+		{7, 0, 7},
+		{7, 1, 7},
+		{7, 2, 14},
+		{0, 3, 3},
+		{1 << 30, 1 << 32, 1 << 62},
+		{math.MaxInt64 / 2, 2, math.MaxInt64 - 1},
+		{1 << 62, 2, math.MaxInt64},       // no int64
+		{1 << 32, 1 << 32, math.MaxInt64}, // 0 in 64 bits
+		{1<<32 + 1, 1 << 32, math.MaxInt64},
+		{math.MaxInt64, 1 << 32, math.MaxInt64},
+	} {
+		r := described("r", 1<<32, "user=")
+		r.Cost.Units = c.units
+		s := &stub{keep: true}
+		d, err := policy.NewDecider(mustPolicy(t, policy.Options{Rules: []policy.Rule{r}}), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := d.DecideDescriptors(t.Context(), "d", []policy.DescriptorRequest{hits(c.hits, "user=a")})
+		if len(s.requests) != 1 || s.requests[0].Cost != c.want {
+			t.Errorf("%d hits of %d units: %s, %+v", c.hits, c.units, v.String(), s.requests)
+		}
+	}
+}

@@ -68,6 +68,50 @@ func TestRepeatedParts(t *testing.T) {
 	}
 }
 
+// A rule may choose among several values of each source that can have several, also within a template. For any other
+// source the choice is an error.
+func TestRepeatedSources(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		part policy.Part
+		key  string // of the second value; empty if the choice is an error
+	}{
+		{"header", policy.Header("A"), "b"},
+		{"cookie", policy.Cookie("A"), "b"},
+		{"query", policy.Query("A"), "b"},
+		{"claim", policy.Claim("A"), "b"},
+		{"header in a template", policy.Template("{header:A}"), "b"},
+		{"cookie in a template", policy.Template("{cookie:A}"), "b"},
+		{"query in a template", policy.Template("{query:A}"), "b"},
+		{"claim in a template", policy.Template("{claim:A}"), "b"},
+		{"client IP", policy.ClientIP(), ""},
+		{"global", policy.Global(), ""},
+		{"constant", policy.Constant("A"), ""},
+		{"attribute", policy.Attribute("A"), ""},
+		{"method", policy.Method(), ""},
+		{"path", policy.Path(), ""},
+	} {
+		rules := named("r")
+		rules[0].Key = []policy.Part{c.part.IfRepeated(policy.RepeatedLast)}
+		p, err := policy.New(policy.Options{Rules: rules})
+		if c.key == "" {
+			if err == nil || !strings.Contains(err.Error(), "a choice for several values") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		s := &stub{keep: true}
+		v := p.Decide(t.Context(), s, &policy.Attributes{Values: several{"A": {"a", "b"}}})
+		if len(s.requests) != 1 || s.requests[0].Key != sluice.StringKey(c.key) {
+			t.Errorf("%s: %s, %+v", c.name, v.String(), s.requests)
+		}
+	}
+}
+
 // A rule applies to a request with several values if one of them fulfills its conditions. An exception, a
 // class and a rule that lets requests pass by default: deny need all values.
 func TestRepeatedConditions(t *testing.T) {
