@@ -143,7 +143,7 @@ func (p *plain) object(field func(name string)) {
 			return
 		}
 		field(name)
-		if p.off || p.take('}') {
+		if p.take('}') {
 			return
 		}
 		p.want(',')

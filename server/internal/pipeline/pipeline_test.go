@@ -138,6 +138,32 @@ func TestSeveralLimits(t *testing.T) {
 		"c true 2 all true 999 ", "c true 1 ", "d true 2 all true 998 ", "all true 997 ")
 }
 
+// A question that has been decided decides further requests at once, and so does a caller outside of questions.
+func TestDecidesInItsTurn(t *testing.T) {
+	store := newDistant(t)
+	a := begin(t, store, false)
+	decide := func(rs ...sluice.Request) {
+		out := make([]sluice.Decision, len(rs))
+		var err error
+		if len(rs) == 1 {
+			out[0], err = a.Pipeline.Decide(t.Context(), rs[0])
+		} else {
+			err = a.Pipeline.DecideAll(t.Context(), rs, out)
+		}
+		a.answers = append(a.answers, answer(rs, out, err))
+	}
+	a.add(units(three, "k"))
+	a.Do(func() {
+		decide(units(three, "k"))
+		decide(units(three, "k"), units(shared, "all"))
+		decide(units(shared, "all"))
+	})
+	a.Finish()
+	decide(units(three, "k"), units(shared, "all"))
+	decide(units(shared, "all"))
+	a.want("k true 2 ", "k true 1 ", "k true 0 all true 999 ", "all true 998 ", "k false 0 all true 998 ", "all true 997 ")
+}
+
 // A lease that a question gives back in its answer is free for the next question.
 func TestLeases(t *testing.T) {
 	store := newDistant(t)

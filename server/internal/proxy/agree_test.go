@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -41,6 +42,12 @@ func FuzzPathsAgree(f *testing.F) {
 	} {
 		f.Add([]byte(answer), 0, false)
 		f.Add([]byte(answer), len(answer)/2, true)
+	}
+	for _, c := range []byte("\x00\x01\t\v\r\x1b !:\"\x7f\x80\xff") {
+		for _, head := range []string{"X-A: a%b", "X-A:%", "X%A: a", "%X-A: a", "X-A%: a"} {
+			answer := "HTTP/1.1 200 OK\r\n" + strings.Replace(head, "%", string([]byte{c}), 1) + "\r\nContent-Length: 2\r\n\r\nok"
+			f.Add([]byte(answer), len(answer), false)
+		}
 	}
 	answers := make(chan [2][]byte, 1)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

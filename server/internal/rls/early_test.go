@@ -46,3 +46,23 @@ func TestEarly(t *testing.T) {
 		}
 	})
 }
+
+// The end of the decision ends the context, and so its timer, if there is one.
+func TestEarlyEnds(t *testing.T) {
+	unused := &early{Context: t.Context(), deadline: time.Now().Add(time.Hour)}
+	unused.end()
+	if err := unused.Err(); err != nil {
+		t.Errorf("without Done: %v", err)
+	}
+	used := &early{Context: t.Context(), deadline: time.Now().Add(time.Hour)}
+	done := used.Done()
+	used.end()
+	select {
+	case <-done:
+	default:
+		t.Error("the timer runs on when the decision has been made")
+	}
+	if err := used.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("with Done: %v", err)
+	}
+}

@@ -353,18 +353,44 @@ func TestShutdown(t *testing.T) {
 // A frame, a hello and a fragmented message must arrive in time; nothing waits for the rest for ever.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
-	s := serve(t, oneRule, func(o *Options) { o.Read, o.Idle = 50*time.Millisecond, 100*time.Millisecond })
-	for name, p := range map[string]*proxy{"no hello": s.dial(), "idle": s.greeted(""), "half a frame": s.greeted(""), "half a message": s.greeted("")} {
-		switch name {
-		case "half a frame":
-			p.send([]byte{0, 0, 0, 9, 3})
-		case "half a message":
-			p.send(raw(frameNotify, 0, 1, 1, nil))
+	const soon = 200 * time.Millisecond
+	slow := func(o *Options) { o.Read, o.Idle = soon, time.Hour }
+	drip := func(first ...byte) func(p *proxy) { // without an end, as long as the connection lasts
+		return func(p *proxy) {
+			for b := first; ; b = []byte{0} {
+				if _, err := p.Write(b); err != nil {
+					return
+				}
+				<-time.After(soon / 4)
+			}
 		}
-		began := time.Now()
-		if _, err := io.ReadAll(p.In); err != nil || time.Since(began) > edgetest.Patience/2 {
-			t.Errorf("%s: %v after %v", name, err, time.Since(began))
-		}
+	}
+	for name, c := range map[string]struct {
+		greeted bool
+		change  func(*Options)
+		send    func(p *proxy)
+	}{
+		"no hello":        {false, slow, func(*proxy) {}},
+		"half a hello":    {false, slow, drip(0, 0, 1, 0)},
+		"half a frame":    {true, slow, drip(0, 0, 1, 0)},
+		"half a length":   {true, slow, func(p *proxy) { p.send([]byte{0, 0}) }},
+		"half a message":  {true, slow, func(p *proxy) { p.send(raw(frameNotify, 0, 1, 1, nil)) }},
+		"between answers": {true, func(o *Options) { o.Read, o.Idle = time.Hour, soon }, func(p *proxy) { p.send(raw(frameNotify, flagFin, 7, 9, message("GET", "/", "192.0.2.1"))) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, oneRule, c.change)
+			p := s.dial()
+			if c.greeted {
+				p = s.greeted("")
+			}
+			began := time.Now()
+			go c.send(p)
+			_, _ = io.Copy(io.Discard, p.In) // until the server closes, with or without a reset
+			if took := time.Since(began); took > edgetest.Patience/2 {
+				t.Errorf("the connection ends after %v", took)
+			}
+		})
 	}
 }
 
