@@ -92,7 +92,8 @@ type Decision struct {
 	Allowed bool
 	// Reason says why the request was denied.
 	Reason Reason
-	// Degraded says that a fallback decided, because the store failed.
+	// Degraded says that a fallback decided, because the store failed. What the key has used is not known then:
+	// Remaining and ResetAfter come from the fallback, and clients should not get them.
 	Degraded bool
 	// Overflow says that the key shares its units with other keys, because the store is
 	// full.

@@ -45,7 +45,7 @@ func (p *pressures) observe(r *policy.LimitResult, now time.Duration, decided bo
 		return
 	}
 	capacity := capacityOf(r.Request.Limit)
-	if capacity.units <= 0 || capacity.inFlight && !decided {
+	if capacity.units <= 0 || capacity.inFlight && (!decided || r.Decision.Degraded) { // what is in flight is not known
 		return
 	}
 	window := max(p.window, capacity.fill)

@@ -127,9 +127,13 @@ func violationsOf(c *Call, v *policy.Verdict) (all []*errdetails.QuotaFailure_Vi
 			continue
 		}
 		l := m.Request.Limit
+		value := m.Decision.Limit
+		if m.Decision.Degraded {
+			value = l.Capacity() // the fallback has a share of the limit
+		}
 		violation := &errdetails.QuotaFailure_Violation{
 			Subject: subject(m.Rule), Description: l.Algorithm().String(), ApiService: service(c.Method),
-			QuotaMetric: "requests", QuotaId: l.Name(), QuotaValue: m.Decision.Limit,
+			QuotaMetric: "requests", QuotaId: l.Name(), QuotaValue: value,
 		}
 		if l.IsConcurrency() {
 			violation.QuotaMetric = "concurrent-requests"

@@ -112,6 +112,7 @@ const outage = time.Second
 
 // Set sets the headers of a verdict, and Retry-After for a denial that is not for ever. The headers of
 // ProfileIETF are lists: Set appends to them, so that several middlewares can add their own values.
+// If a fallback decided, because the store failed, Set leaves out what remains and when it resets: it is not known.
 func (h *Headers) Set(dst http.Header, v *policy.Verdict) {
 	l := v.TightestLimit
 	denied := !v.Allowed()
@@ -180,11 +181,14 @@ func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Durati
 		wait = q.more(&v.Tightest, floor(v))
 	}
 	var space [160]byte
-	text := append(space[:0], q.remaining...)
-	text = strconv.AppendInt(text, min(v.Tightest.Remaining, maxInteger), 10)
-	if wait > 0 {
-		text = append(text, ";t="...)
-		text = strconv.AppendInt(text, seconds(wait+jitter), 10)
+	text, known := space[:0], v.Known()
+	if known {
+		text = append(text, q.remaining...)
+		text = strconv.AppendInt(text, min(v.Tightest.Remaining, maxInteger), 10)
+		if wait > 0 {
+			text = append(text, ";t="...)
+			text = strconv.AppendInt(text, seconds(wait+jitter), 10)
+		}
 	}
 	values := new([2]string)
 	if len(v.Results) > 1 {
@@ -198,6 +202,9 @@ func (h *Headers) setIETF(dst http.Header, v *policy.Verdict, jitter time.Durati
 	first := len(dst) == 0 // no header is there to be added to
 	for i := range values {
 		name := h.names[i]
+		if values[i] == "" {
+			continue
+		}
 		if first {
 			dst[name] = values[i : i+1 : i+1]
 		} else if there := dst[name]; len(there) > 0 {
@@ -244,7 +251,11 @@ func (h *Headers) setThree(dst http.Header, v *policy.Verdict, jitter time.Durat
 		wait += jitter
 	}
 	var space [160]byte
-	text := strconv.AppendInt(space[:0], d.Limit, 10)
+	capacity, shown := d.Limit, len(h.names)
+	if !v.Known() {
+		capacity, shown = v.TightestLimit.Capacity(), 1
+	}
+	text := strconv.AppendInt(space[:0], capacity, 10)
 	if h.o.Profile == ProfileEnvoy {
 		text = append(text, ", "...)
 		text = h.appendPolicies(text, v, func(q *quota) string { return q.envoy })
@@ -265,7 +276,7 @@ func (h *Headers) setThree(dst http.Header, v *policy.Verdict, jitter time.Durat
 	}
 	all := string(text)
 	values := &[3]string{all[:limit], all[limit:remaining], all[remaining:]}
-	for i := range values {
+	for i := range values[:shown] {
 		dst[h.names[i]] = values[i : i+1 : i+1]
 	}
 }

@@ -110,6 +110,49 @@ func TestHeaders(t *testing.T) {
 }
 
 // A reset written as a Unix time is never before the reset.
+// What remains, and when it resets, is not known if a fallback has decided. The limit is.
+func TestHeadersOfFallbacks(t *testing.T) {
+	hourly := sluice.MustLimit("hourly", sluice.FixedWindow{Rate: sluice.PerHour(100)})
+	daily := sluice.MustLimit("daily", sluice.FixedWindow{Rate: sluice.PerDay(1000)})
+	// The fallback has a fourth of the limit.
+	local := sluice.Decision{Allowed: true, Degraded: true, Limit: 25, Remaining: 24, ResetAfter: time.Hour}
+	denied := sluice.Decision{Reason: sluice.ReasonStoreError, Degraded: true, Limit: 100, RetryAfter: 2 * time.Second}
+	passed := sluice.Decision{Allowed: true, Limit: 1000, Remaining: 500, ResetAfter: time.Hour}
+	for _, c := range []struct {
+		name    string
+		profile httplimit.Profile
+		v       *policy.Verdict
+		want    []string
+	}{
+		{"IETF", httplimit.ProfileIETF, verdict(0, result(hourly, local)), []string{`Ratelimit-Policy: "hourly";q=100;w=3600`}},
+		{"IETF, denied", httplimit.ProfileIETF, verdict(0, result(hourly, denied)), []string{`Ratelimit-Policy: "hourly";q=100;w=3600`, `Retry-After: 2`}},
+		{"IETF, several", httplimit.ProfileIETF, verdict(0, result(hourly, local), result(daily, local)), []string{
+			`Ratelimit-Policy: "hourly";q=100;w=3600, "daily";q=1000;w=86400`,
+		}},
+		{"IETF, one of several", httplimit.ProfileIETF, verdict(1, result(hourly, local), result(daily, passed)), []string{
+			`Ratelimit-Policy: "hourly";q=100;w=3600, "daily";q=1000;w=86400`, `Ratelimit: "daily";r=500;t=3600`,
+		}},
+		{"X-RateLimit", httplimit.ProfileXRateLimit, verdict(0, result(hourly, local)), []string{"X-Ratelimit-Limit: 100"}},
+		{"X-Rate-Limit, denied", httplimit.ProfileXRateLimitDashed, verdict(0, result(hourly, denied)), []string{"X-Rate-Limit-Limit: 100", "Retry-After: 2"}},
+		{"RateLimit", httplimit.ProfileRateLimit, verdict(0, result(hourly, local)), []string{"Ratelimit-Limit: 100"}},
+		{"Envoy", httplimit.ProfileEnvoy, verdict(0, result(hourly, local)), []string{`X-Ratelimit-Limit: 100, 100;w=3600;name="hourly"`}},
+		{"none", httplimit.ProfileNone, verdict(0, result(hourly, denied)), []string{"Retry-After: 2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := http.Header{}
+			headers(t, httplimit.HeaderOptions{Profile: c.profile}).Set(got, c.v)
+			want := http.Header{}
+			for _, line := range c.want {
+				name, value, _ := strings.Cut(line, ": ")
+				want[name] = []string{value}
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
 func TestHeadersUnixReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Midnight of 2000-01-01, and a fraction of a second.

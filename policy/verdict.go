@@ -57,6 +57,22 @@ type Verdict struct {
 // Allowed reports whether the request passes, even degraded or marked.
 func (v *Verdict) Allowed() bool { return v.Action != Deny }
 
+// Known reports whether the numbers of Tightest are of the key: a limit applies, and the store decided about it. After
+// a fallback's decision, what remains and when the limit is full again are not known, and clients should not get them.
+func (v *Verdict) Known() bool {
+	return v.TightestLimit != nil && v.Err == nil && !v.Tightest.Degraded
+}
+
+// FellBack reports whether a fallback decided about a limit, because the store did not.
+func (v *Verdict) FellBack() bool {
+	for i := range v.Results {
+		if v.Results[i].Decision.Degraded {
+			return true
+		}
+	}
+	return false
+}
+
 // RetryAfter returns the time after which a denied request may come back, zero if it never may.
 func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 
@@ -146,6 +162,9 @@ func (m *LimitResult) tighter(o *LimitResult) bool {
 		}
 		return a.RetryAfter > b.RetryAfter
 	}
+	if a.Degraded != b.Degraded {
+		return b.Degraded // what remains of the other one is not known
+	}
 	if a.Remaining != b.Remaining {
 		return a.Remaining < b.Remaining
 	}
@@ -186,8 +205,11 @@ func (v *Verdict) String() string {
 	case v.Rule != nil:
 		b.WriteString(": the tightest rule is " + v.nameOf(v.Rule))
 	}
-	if v.TightestLimit != nil && v.Err == nil {
+	if v.Known() {
 		b.WriteString(", " + strconv.FormatInt(v.Tightest.Remaining, 10) + " of " + strconv.FormatInt(v.Tightest.Limit, 10) + " remain")
+	}
+	if v.FellBack() {
+		b.WriteString(", decided by a fallback")
 	}
 	if v.Delay > 0 {
 		fmt.Fprintf(&b, ", after a delay of %v", v.Delay)

@@ -27,7 +27,7 @@ func TestVerdictString(t *testing.T) {
 		want  string
 	}{
 		{&stub{answer: deny}, secret, "deny: rule b: limited, 0 of 10 remain, retry after 1s"},
-		{&stub{answer: wait}, secret, "allow: the tightest rule is b, 2 of 10 remain, after a delay of 1s"},
+		{&stub{answer: wait}, secret, "allow: the tightest rule is b, decided by a fallback, after a delay of 1s"},
 		{&stub{err: errors.New("broken")}, secret, "allow: the store could not decide; on_store_error of rule b is allow"},
 		{&stub{}, &policy.Attributes{}, "deny: rule b: the key's part header:X-Key is missing"},
 		{&stub{}, &policy.Attributes{Cost: -1, Values: secret.Values}, `deny: sluice: request to limit "a": the cost is negative; to give units back, settle or cancel their charge`},

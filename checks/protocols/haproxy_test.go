@@ -64,7 +64,7 @@ func startProxied(t *testing.T, change func(name, text string) string) *proxied 
 			t.Fatal(err)
 		}
 	}
-	p.sluice = serveFile(t, filepath.Join(p.dir, "sluice.yaml"))
+	p.sluice = serveFile(t, filepath.Join(p.dir, "sluice.yaml"), 1)
 	path, err := process.Find("haproxy", "haproxy")
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestHAProxyWithoutSluice(t *testing.T) {
 			if _, h, _ := p.get("/other"); !c.open && h.Get("Retry-After") != "1" {
 				t.Errorf("without Sluice: %v", h)
 			}
-			serveFile(t, filepath.Join(p.dir, "sluice.yaml"))
+			serveFile(t, filepath.Join(p.dir, "sluice.yaml"), 1)
 			process.Eventually(t, "decisions of the new Sluice", func() bool {
 				_, h, _ := p.get("/api/x")
 				return h.Get("RateLimit") != ""

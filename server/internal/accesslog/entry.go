@@ -92,7 +92,9 @@ func (x *entry) appendJSON(b []byte) []byte {
 		b = appendText(b, "limit", x.limit)
 		b = appendText(b, "key", x.key)
 		b = appendNumber(b, "cost", x.cost)
-		b = appendNumber(b, "remaining", v.Tightest.Remaining)
+		if v.Known() {
+			b = appendNumber(b, "remaining", v.Tightest.Remaining)
+		}
 	}
 	if v.Delay > 0 {
 		b = appendNumber(b, "delay_ms", milliseconds(v.Delay))
@@ -100,7 +102,7 @@ func (x *entry) appendJSON(b []byte) []byte {
 	if wait := v.RetryAfter(); !v.Allowed() && wait > 0 {
 		b = appendNumber(b, "retry_after_ms", milliseconds(wait))
 	}
-	if v.Tightest.Degraded {
+	if v.FellBack() {
 		b = append(b, `,"degraded":true`...)
 	}
 	b = appendNumber(b, "duration_us", x.took.Microseconds())
@@ -140,7 +142,7 @@ func (x *entry) appendCombined(b []byte) []byte {
 	b = append(b, " rule="...)
 	b = append(b, or(x.rule())...)
 	b = append(b, " remaining="...)
-	if x.limit != "" {
+	if x.limit != "" && v.Known() {
 		b = strconv.AppendInt(b, v.Tightest.Remaining, 10)
 	} else {
 		b = append(b, '-')

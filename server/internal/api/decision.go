@@ -37,7 +37,8 @@ type decision struct {
 	Capacity  *int64 `json:"capacity,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 	waits
-	// Degraded means that a fallback decided about one of the limits, not the store.
+	// Degraded means that a fallback decided about one of the limits, not the store. What remains of such a limit, and when
+	// it resets, is not known, and left out.
 	Degraded bool `json:"degraded,omitempty"`
 	// Limits are all limits that applied.
 	Limits []limitDecision `json:"limits"`
@@ -98,7 +99,7 @@ type limitDecision struct {
 	Reason    string `json:"reason,omitempty"`
 	Shadow    bool   `json:"shadow,omitempty"`
 	Capacity  int64  `json:"capacity"`
-	Remaining int64  `json:"remaining"`
+	Remaining *int64 `json:"remaining,omitempty"`
 	waits
 	Degraded bool `json:"degraded,omitempty"`
 	Overflow bool `json:"overflow,omitempty"`
@@ -112,12 +113,16 @@ type waits struct {
 	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
 	// RetryAfterSeconds is the same in whole seconds, as in a Retry-After header.
 	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
-	// ResetAfterMS is when the whole budget is available again.
-	ResetAfterMS int64 `json:"reset_after_ms"`
+	// ResetAfterMS is when the whole budget is available again; left out if it is not known.
+	ResetAfterMS *int64 `json:"reset_after_ms,omitempty"`
 }
 
 func waitsOf(d *sluice.Decision, delay time.Duration) waits {
-	w := waits{DelayMS: ceil(delay, time.Millisecond), ResetAfterMS: ceil(d.ResetAfter, time.Millisecond)}
+	w := waits{DelayMS: ceil(delay, time.Millisecond)}
+	if !d.Degraded {
+		reset := ceil(d.ResetAfter, time.Millisecond)
+		w.ResetAfterMS = &reset
+	}
 	if !d.Allowed && d.RetryAfter > 0 {
 		ms, s := ceil(d.RetryAfter, time.Millisecond), ceil(d.RetryAfter, time.Second)
 		w.RetryAfterMS, w.RetryAfterSeconds = &ms, &s
@@ -156,6 +161,9 @@ func (a *API) decisionOf(v *policy.Verdict, most int) decision {
 	if v.TightestLimit != nil && v.Err == nil {
 		d := v.Tightest
 		e.Limit, e.Capacity, e.Remaining = v.TightestLimit.Name(), &d.Limit, &d.Remaining
+		if d.Degraded {
+			d.Limit, e.Remaining = v.TightestLimit.Capacity(), nil
+		}
 		e.waits = waitsOf(&d, v.Delay)
 	}
 	for i := range v.Results {
@@ -163,12 +171,15 @@ func (a *API) decisionOf(v *policy.Verdict, most int) decision {
 		d := &m.Decision
 		l := limitDecision{
 			Rule: m.Rule.Name, LimitResult: phrases.LimitResult(m), Key: a.o.Fingerprint(m.Request.Key),
-			Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow, Capacity: d.Limit, Remaining: d.Remaining,
+			Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow, Capacity: d.Limit, Remaining: &d.Remaining,
 			waits: waitsOf(d, d.Delay), Degraded: d.Degraded, Overflow: d.Overflow,
 		}
-		if v.Err != nil {
+		if v.Err != nil || d.Degraded {
 			// The store decided nothing, so there are no numbers.
-			l.Reason, l.Capacity = v.Reason.String(), m.Request.Limit.Capacity()
+			l.Capacity, l.Remaining, l.ResetAfterMS = m.Request.Limit.Capacity(), nil, nil
+		}
+		if v.Err != nil {
+			l.Reason = v.Reason.String()
 		}
 		e.Degraded = e.Degraded || d.Degraded
 		e.Limits = append(e.Limits, l)

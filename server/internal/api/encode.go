@@ -178,7 +178,7 @@ func (l *limitDecision) appendJSON(b []byte) []byte {
 	f.textIf("reason", l.Reason)
 	f.set("shadow", l.Shadow)
 	f.number("capacity", l.Capacity)
-	f.number("remaining", l.Remaining)
+	f.given("remaining", l.Remaining)
 	f.waits(&l.waits)
 	f.set("degraded", l.Degraded)
 	f.set("overflow", l.Overflow)
@@ -189,7 +189,7 @@ func (f *fields) waits(w *waits) {
 	f.number("delay_ms", w.DelayMS)
 	f.given("retry_after_ms", w.RetryAfterMS)
 	f.given("retry_after_seconds", w.RetryAfterSeconds)
-	f.number("reset_after_ms", w.ResetAfterMS)
+	f.given("reset_after_ms", w.ResetAfterMS)
 }
 
 func (f *fields) handling(name string, h *handling) {

@@ -44,11 +44,11 @@ func TestRepeatedCallsAreChargedOnce(t *testing.T) {
 	s := serve(t, tenAnHour, nil)
 	const body = `{"client_ip": "192.0.2.1", "path": "/", "cost": 2}`
 	left := func() int64 {
-		return s.call("/v1/peek", `{"client_ip": "192.0.2.1", "path": "/"}`).Limits[0].Remaining
+		return *s.call("/v1/peek", `{"client_ip": "192.0.2.1", "path": "/"}`).Limits[0].Remaining
 	}
 	for i := range 5 {
-		if r := s.repeat("one", "/v1/check", body); !r.Allowed || r.Limits[0].Remaining != 8 || (r.header.Get(replayedHeader) == "true") != (i > 0) {
-			t.Errorf("call %d: allowed %t, %d left, %v", i, r.Allowed, r.Limits[0].Remaining, r.header)
+		if r := s.repeat("one", "/v1/check", body); !r.Allowed || *r.Limits[0].Remaining != 8 || (r.header.Get(replayedHeader) == "true") != (i > 0) {
+			t.Errorf("call %d: allowed %t, %d left, %v", i, r.Allowed, *r.Limits[0].Remaining, r.header)
 		}
 	}
 	if got := left(); got != 8 {
@@ -62,8 +62,8 @@ func TestRepeatedCallsAreChargedOnce(t *testing.T) {
 		t.Errorf("the tokens are %q and %q", first.Token, again.Token)
 	}
 	s.token = "another"
-	if r := s.repeat("one", "/v1/check", body); r.header.Get(replayedHeader) != "" || r.Limits[0].Remaining != 3 {
-		t.Errorf("with another token, %d are left, %v", r.Limits[0].Remaining, r.header)
+	if r := s.repeat("one", "/v1/check", body); r.header.Get(replayedHeader) != "" || *r.Limits[0].Remaining != 3 {
+		t.Errorf("with another token, %d are left, %v", *r.Limits[0].Remaining, r.header)
 	}
 	s.token = ""
 	// A denial is an answer too, with its status.
@@ -82,7 +82,7 @@ func TestRepeatedCallsAreChargedOnce(t *testing.T) {
 	batch := `{"requests": [` + body + `, ` + body + `]}`
 	s.repeat("five", "/v1/check", strings.ReplaceAll(batch, ".1\"", ".7\""))
 	s.repeat("five", "/v1/check", strings.ReplaceAll(batch, ".1\"", ".7\""))
-	if got := s.call("/v1/peek", `{"client_ip": "192.0.2.7", "path": "/"}`).Limits[0].Remaining; got != 6 {
+	if got := *s.call("/v1/peek", `{"client_ip": "192.0.2.7", "path": "/"}`).Limits[0].Remaining; got != 6 {
 		t.Errorf("after a batch %d are left, want 6", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestRepeatedWhileTheFirstRuns(t *testing.T) {
 	var repeated sync.WaitGroup
 	for range 8 {
 		repeated.Go(func() {
-			if r := s.repeat("one", "/v1/check", body); !r.Allowed || r.Limits[0].Remaining != 9 || r.header.Get(replayedHeader) == "" {
+			if r := s.repeat("one", "/v1/check", body); !r.Allowed || *r.Limits[0].Remaining != 9 || r.header.Get(replayedHeader) == "" {
 				t.Errorf("allowed %t, %v", r.Allowed, r.header)
 			}
 		})

@@ -99,7 +99,7 @@ func (a *API) deniedKey(ctx context.Context, k *DeniedKey) deniedKey {
 	}
 	for i := range v.Results {
 		m := &v.Results[i]
-		if m.Listed != policy.NotListed || m.Role == policy.RoleCandidate {
+		if m.Listed != policy.NotListed || m.Role == policy.RoleCandidate || m.Decision.Degraded {
 			continue
 		}
 		if d := &m.Decision; listed.Now == nil || tighter(d, listed.Now) {

@@ -112,9 +112,9 @@ type state struct {
 	Allowed      bool   `json:"allowed"`
 	Reason       string `json:"reason"`
 	Capacity     int64  `json:"capacity"`
-	Remaining    int64  `json:"remaining"`
+	Remaining    *int64 `json:"remaining"` // nil if it is not known
 	RetryAfterMS *int64 `json:"retry_after_ms"`
-	ResetAfterMS int64  `json:"reset_after_ms"`
+	ResetAfterMS *int64 `json:"reset_after_ms"`
 	Degraded     bool   `json:"degraded"`
 	Overflow     bool   `json:"overflow"`
 }
@@ -148,10 +148,22 @@ func (s *state) retryAfter() string {
 
 // fullIn describes when the limit is full again. The server counts the next request in, if it passes.
 func (s *state) fullIn() string {
-	if s.Remaining == s.Capacity {
+	switch {
+	case s.Remaining == nil || s.ResetAfterMS == nil:
+		return "?"
+	case *s.Remaining == s.Capacity:
 		return "now"
+	default:
+		return millis(*s.ResetAfterMS)
 	}
-	return millis(s.ResetAfterMS)
+}
+
+// left returns how many units are left.
+func (s *state) left() string {
+	if s.Remaining == nil {
+		return "?"
+	}
+	return strconv.FormatInt(*s.Remaining, 10)
 }
 
 // millis writes milliseconds, in seconds if there are some.
@@ -183,7 +195,7 @@ func (p *peeked) print(out io.Writer) error {
 		if l.Role != "enforced" {
 			word += " (" + printable(l.Role) + ")"
 		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", l.Remaining, l.Capacity, l.retryAfter(), l.fullIn(), printable(l.Limit), word)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.left(), l.Capacity, l.retryAfter(), l.fullIn(), printable(l.Limit), word)
 	}
 	return w.Flush()
 }
@@ -313,7 +325,7 @@ func (l *keyList) print(out io.Writer) error {
 		k := &l.keys[i]
 		left, of, passes := "-", "-", "-"
 		if k.Now != nil {
-			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), k.Now.retryAfter()
+			left, of, passes = k.Now.left(), strconv.FormatInt(k.Now.Capacity, 10), k.Now.retryAfter()
 		}
 		why := printable(k.Reason)
 		if k.Role != "enforced" {

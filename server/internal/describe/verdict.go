@@ -113,15 +113,17 @@ func appendDecision(b []byte, m *policy.LimitResult, decided bool) []byte {
 	} else {
 		b = append(append(b, "denied: "...), d.Reason.String()...)
 	}
-	b = strconv.AppendInt(append(b, "; "...), d.Remaining, 10)
-	b = append(strconv.AppendInt(append(b, " of "...), d.Limit, 10), " remain"...)
+	if !d.Degraded { // what remains is known
+		b = strconv.AppendInt(append(b, "; "...), d.Remaining, 10)
+		b = append(strconv.AppendInt(append(b, " of "...), d.Limit, 10), " remain"...)
+	}
 	if d.Delay > 0 {
 		b = append(append(b, "; delay "...), duration(d.Delay)...)
 	}
 	if d.RetryAfter > 0 {
 		b = append(append(b, "; retry after "...), duration(d.RetryAfter)...)
 	}
-	if d.ResetAfter > 0 {
+	if d.ResetAfter > 0 && !d.Degraded {
 		b = append(append(b, "; full again after "...), duration(d.ResetAfter)...)
 	}
 	if d.Degraded {

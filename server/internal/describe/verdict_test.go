@@ -99,15 +99,15 @@ func TestVerdict(t *testing.T) {
     may        10 a day, up to 10 at once (token bucket), kept as b
     so         denied: limited; 0 of 10 remain; retry after 1s
     otherwise  refuse with 429`},
-		{wait, key, `allow: the tightest rule is b, 2 of 10 remain, after a delay of 1s
+		{wait, key, `allow: the tightest rule is b, decided by a fallback, after a delay of 1s
   rule a
     may        10 a day, up to 10 at once (token bucket), leaving 3, kept as a
-    so         allowed; 2 of 10 remain; delay 1s; full again after 1m; decided by a fallback; in a budget shared by keys that found no room
+    so         allowed; delay 1s; decided by a fallback; in a budget shared by keys that found no room
     in shadow  decided and counted, but not enforced
     otherwise  refuse with 429
   rule b
     may        10 a day, up to 10 at once (token bucket), kept as b
-    so         allowed; 2 of 10 remain; delay 1s; full again after 1m; decided by a fallback; in a budget shared by keys that found no room
+    so         allowed; delay 1s; decided by a fallback; in a budget shared by keys that found no room
     otherwise  refuse with 429`},
 		{broken, key, `allow: the store could not decide; on_store_error of rule b is allow
   rule a

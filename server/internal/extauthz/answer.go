@@ -114,6 +114,9 @@ func metadata(v *policy.Verdict) *structpb.Struct {
 			fields["retry_after_seconds"] = structpb.NewNumberValue(float64((wait + time.Second - 1) / time.Second))
 		}
 	}
+	if v.FellBack() {
+		fields["degraded"] = structpb.NewBoolValue(true)
+	}
 	add("explanation", v.String())
 	return &structpb.Struct{Fields: fields}
 }

@@ -86,9 +86,14 @@ func (c *conn) dropLeases(v *policy.Verdict) {
 	}
 }
 
-// reply appends a verdict: a map of eight pairs, whose order stays.
+// reply appends a verdict: a map of eight pairs, whose order stays. If a fallback decided, what is not known is null, and
+// there is a ninth pair.
 func (c *conn) reply(v *policy.Verdict) {
-	c.out = appendMap(c.out, c.version, 8)
+	pairs, fellBack := 8, v.FellBack()
+	if fellBack {
+		pairs++
+	}
+	c.out = appendMap(c.out, c.version, pairs)
 	allowed := int64(0)
 	if v.Allowed() {
 		allowed = 1
@@ -96,28 +101,35 @@ func (c *conn) reply(v *policy.Verdict) {
 	c.number("allowed", allowed)
 	c.text("action", v.Action.String())
 	retry := int64(-1)
-	if v.TightestLimit != nil && v.Err == nil {
-		d := &v.Tightest
-		c.number("capacity", d.Limit)
-		c.number("remaining", d.Remaining)
-		if !v.Allowed() && d.RetryAfter > 0 {
-			retry = millis(d.RetryAfter)
-		}
-		c.number("retry_after_ms", retry)
-		c.number("reset_after_ms", millis(d.ResetAfter))
+	if wait := v.RetryAfter(); !v.Allowed() && wait > 0 {
+		retry = millis(wait)
+	}
+	switch {
+	case v.Known():
+		c.number("capacity", v.Tightest.Limit)
+		c.number("remaining", v.Tightest.Remaining)
+	case v.TightestLimit != nil && v.Err == nil:
+		c.number("capacity", v.TightestLimit.Capacity())
+		c.null("remaining")
+	default:
+		c.null("capacity")
+		c.null("remaining")
+	}
+	c.number("retry_after_ms", retry)
+	if v.Known() {
+		c.number("reset_after_ms", millis(v.Tightest.ResetAfter))
 	} else {
-		for _, key := range [...]string{"capacity", "remaining"} {
-			c.out = appendNull(appendBulk(c.out, key), c.version)
-		}
-		if wait := v.RetryAfter(); !v.Allowed() && wait > 0 {
-			retry = millis(wait)
-		}
-		c.number("retry_after_ms", retry)
-		c.out = appendNull(appendBulk(c.out, "reset_after_ms"), c.version)
+		c.null("reset_after_ms")
 	}
 	c.number("delay_ms", millis(v.Delay))
 	c.text("reason", v.Reason.String())
+	if fellBack {
+		c.number("degraded", 1)
+	}
 }
+
+// null appends a name without a value.
+func (c *conn) null(key string) { c.out = appendNull(appendBulk(c.out, key), c.version) }
 
 // number appends a name and its number.
 func (c *conn) number(key string, n int64) { c.out = appendInt(appendBulk(c.out, key), n) }

@@ -18,6 +18,9 @@ func ThrottleRule() *policy.Rule { return throttleRule }
 // longestKey bounds the key of CL.THROTTLE, and each part of a key of SLUICE.CHECK.
 const longestKey = 4 << 10
 
+// unknownNumber is in place of what remains, and of when it resets, if a fallback decided because the store failed.
+const unknownNumber = -1
+
 // throttle is CL.THROTTLE key max_burst count period [quantity]. It answers like redis-cell: limited, limit,
 // remaining, retry after, reset after.
 func (c *conn) throttle(args [][]byte) {
@@ -68,9 +71,13 @@ func (c *conn) throttle(args [][]byte) {
 	c.out = appendArray(c.out, 5)
 	c.out = appendInt(c.out, limited(d.Allowed))
 	c.out = appendInt(c.out, t.numbers.maxBurst+1)
-	c.out = appendInt(c.out, d.Remaining)
+	remaining, reset := d.Remaining, seconds(d.ResetAfter)
+	if d.Degraded {
+		remaining, reset = unknownNumber, unknownNumber
+	}
+	c.out = appendInt(c.out, remaining)
 	c.out = appendInt(c.out, retryAfter(&d))
-	c.out = appendInt(c.out, seconds(d.ResetAfter))
+	c.out = appendInt(c.out, reset)
 }
 
 // observe reports the verdict of CL.THROTTLE. It is the same Verdict for each command of the connection.

@@ -46,6 +46,9 @@ func appendMetadata(b []byte, v *policy.DescriptorVerdict) []byte {
 			b = appendNumberField(b, "retry_after_seconds", float64((wait+time.Second-1)/time.Second))
 		}
 	}
+	if v.FellBack() {
+		b = appendField(b, "degraded", true)
+	}
 	b = appendStringField(b, "explanation", v.String())
 	b = appendDescriptors(b, v)
 	return appendEnd(b, begin)

@@ -66,6 +66,9 @@ func appendStatus(b []byte, d *policy.DescriptorResult) []byte {
 	case d.Unlimited:
 		b = appendNumber(b, fieldRemaining, math.MaxUint32)
 	default:
+		if d.Deciding != nil && d.Deciding.Decision.Degraded {
+			break // a gateway makes headers of these fields, and the count is not known
+		}
 		b = appendLimit(b, d)
 		b = appendNumber(b, fieldRemaining, uint64(min(max(0, d.Remaining()), math.MaxUint32)))
 		b = appendReset(b, d)

@@ -103,6 +103,9 @@ func (a *answer) verdict(d *gateway.Decider, r *http.Request, v *policy.Verdict,
 	if v.Rule != nil {
 		a.text("rule", v.Rule.Name)
 	}
+	if v.FellBack() {
+		a.truth("degraded", true)
+	}
 	a.headers("header.", reply.Header())
 	switch {
 	case len(reply.Body) > 0:

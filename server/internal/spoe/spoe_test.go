@@ -5,11 +5,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edgetest"
 	"github.com/sluicehq/sluice/server/internal/gateway"
 )
@@ -117,6 +121,43 @@ func TestDecisions(t *testing.T) {
 }
 
 // Headers may come as text, too.
+// If a fallback has decided, HAProxy gets a mark, and no numbers that are not known.
+func TestFallbacks(t *testing.T) {
+	t.Parallel()
+	d := options(t, oneRule, gateway.Options{}).Decider
+	l := sluice.MustLimit("one", sluice.FixedWindow{Rate: sluice.PerHour(2)})
+	r := httptest.NewRequest(http.MethodGet, "/api/x", http.NoBody)
+	for _, c := range []struct {
+		d            sluice.Decision
+		want, hidden []string
+	}{
+		{sluice.Decision{Allowed: true, Limit: 2, Remaining: 1}, []string{`"one";r=1`}, []string{"degraded"}},
+		{sluice.Decision{Allowed: true, Degraded: true, Limit: 2, Remaining: 1}, []string{"degraded", `"one";q=2`}, []string{";r="}},
+		{
+			sluice.Decision{Degraded: true, Reason: sluice.ReasonStoreError, Limit: 2, RetryAfter: time.Second},
+			[]string{"degraded", "retry_after", `"one";q=2`}, []string{";r="},
+		},
+	} {
+		v := &policy.Verdict{Tightest: c.d, TightestLimit: l, Reason: c.d.Reason, Results: []policy.LimitResult{{Request: sluice.Request{Limit: l, Cost: 1}, Decision: c.d}}}
+		if !c.d.Allowed {
+			v.Action = policy.Deny
+		}
+		a := newAnswer(nil, 1, 1, 16380)
+		a.verdict(d, r, v, !c.d.Allowed)
+		got := string(a.end())
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%+v: no %q in %q", c.d, want, got)
+			}
+		}
+		for _, hidden := range c.hidden {
+			if strings.Contains(got, hidden) {
+				t.Errorf("%+v: %q in %q", c.d, hidden, got)
+			}
+		}
+	}
+}
+
 func TestHeadersAsText(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "rules: [{name: user, key: \"header:X-User\", limit: {algorithm: token_bucket, rate: 2/h}}]\n", nil).greeted("")

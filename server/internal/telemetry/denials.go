@@ -54,10 +54,13 @@ func (d *Denials) Observe(e Edge, v *policy.Verdict) {
 			slog.String("limit", met.Request.Limit.Name()),
 			slog.String("key", d.fingerprint(met.Request.Key)),
 			slog.Int64("cost", met.Request.Cost),
-			slog.Int64("capacity", met.Decision.Limit),
-			slog.Int64("remaining", met.Decision.Remaining),
-			slog.Duration("retry_after", met.Decision.RetryAfter),
 		)
+		if met.Decision.Degraded {
+			attrs = append(attrs, slog.Int64("capacity", met.Request.Limit.Capacity()), slog.Bool("degraded", true))
+		} else {
+			attrs = append(attrs, slog.Int64("capacity", met.Decision.Limit), slog.Int64("remaining", met.Decision.Remaining))
+		}
+		attrs = append(attrs, slog.Duration("retry_after", met.Decision.RetryAfter))
 	}
 	if hidden > 0 {
 		attrs = append(attrs, slog.Int("not_logged", hidden))

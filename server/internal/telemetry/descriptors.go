@@ -140,6 +140,9 @@ func (h *hits) add(r *policy.DescriptorResult, near int64) {
 	}
 	h[withinLimit].Add(n)
 	decision := &r.Deciding.Decision
+	if decision.Degraded {
+		return // how near is not known
+	}
 	beyond := decision.Limit - decision.Remaining - decision.Limit/millionths*near - decision.Limit%millionths*near/millionths
 	if beyond > 0 {
 		h[nearLimits].Add(float64(min(beyond, r.Cost)))

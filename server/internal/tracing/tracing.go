@@ -127,8 +127,10 @@ func Decided(r *http.Request, v *policy.Verdict, took time.Duration) {
 		attributes = append(attributes, attribute.String("sluice.rule", v.Rule.Name))
 	}
 	if v.TightestLimit != nil {
-		attributes = append(attributes, attribute.String("sluice.limit", v.TightestLimit.Name()),
-			attribute.Int64("sluice.remaining", v.Tightest.Remaining), attribute.Bool("sluice.degraded", v.Tightest.Degraded))
+		attributes = append(attributes, attribute.String("sluice.limit", v.TightestLimit.Name()), attribute.Bool("sluice.degraded", v.FellBack()))
+	}
+	if v.Known() {
+		attributes = append(attributes, attribute.Int64("sluice.remaining", v.Tightest.Remaining))
 	}
 	if v.Delay > 0 {
 		attributes = append(attributes, attribute.Float64("sluice.delay_seconds", v.Delay.Seconds()))
