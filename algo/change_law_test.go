@@ -19,22 +19,21 @@ func (m *machine) under(p *algo.Params, req algo.Request, commit bool) algo.Resu
 	other := &machine{p: m.p, s: m.s, w: slices.Clone(m.w)}
 	other.convert(*p, req.Now)
 	p.Evaluate(other.s, other.w, &req, &res)
+	fresh := m.fresh(req.Now)
 	moves := p.Inline() && p.MovesState(m.p, m.s, req.Now) || !p.Inline() && p.MovesWords(m.p, m.w, req.Now)
 	switch {
-	case commit && req.Cost > 0 && (res.Allowed || moves):
+	case commit && req.Cost > 0 && (res.Allowed || moves || req.Debit && fresh):
 		other.p = p
 		*m = *other
 		return m.decide(req, true)
-	case req.Debit && req.Cost > 0 && !res.Allowed && !moves: // it is booked under the numbers of the state
+	case req.Debit && req.Cost > 0 && !res.Allowed && !moves && !fresh: // it is booked under the numbers of the state
 		if !commit {
 			m = &machine{p: m.p, s: m.s, w: slices.Clone(m.w)}
 		}
 		m.decide(algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}, true)
 		req.Debit = false
-		after := m.under(p, req, false)
-		after.Reason = res.Reason
-		return after
-	case moves || res.Allowed && req.Cost > 0:
+		return m.under(p, req, false)
+	case moves || (res.Allowed || req.Debit) && req.Cost > 0:
 	case p.Inline():
 		p.AwaitState(m.p, m.s, &req, &res)
 	default:

@@ -214,8 +214,9 @@ func (sh *shard) decideFound(v *version, e *entry, peek bool, req *algo.Request)
 		if !sh.moves(v, e, req.Now) {
 			switch d := sh.peekOther(v, e, req); {
 			case d.Allowed:
-			case req.Debit:
-				return sh.debitOther(v, e, req, d.Reason)
+			case req.Debit && !sh.fresh(e, req.Now):
+				return sh.debitOther(v, e, req)
+			case req.Debit: // nothing is lost by a conversion
 			default:
 				return d
 			}
@@ -273,10 +274,10 @@ func (sh *shard) peekOther(v *version, e *entry, req *algo.Request) sluice.Decis
 	return other.peek(v, req)
 }
 
-// debitOther charges a debit that was denied, for a reason, to an entry that was written under other
+// debitOther charges a debit that was denied to an entry that was written under other
 // numbers. A conversion of the state would count earlier units as of now, and let them go with the
 // windows of these numbers.
-func (sh *shard) debitOther(v *version, e *entry, req *algo.Request, reason sluice.Reason) sluice.Decision {
+func (sh *shard) debitOther(v *version, e *entry, req *algo.Request) sluice.Decision {
 	from := sh.store.versions.at(e.version()).params
 	debit := algo.Request{Now: req.Now, Cost: req.Cost, Debit: true}
 	if from.Inline() {
@@ -289,9 +290,7 @@ func (sh *shard) debitOther(v *version, e *entry, req *algo.Request, reason slui
 	}
 	plain := *req
 	plain.Debit = false
-	d := sh.peekOther(v, e, &plain)
-	d.Reason = reason
-	return d
+	return sh.peekOther(v, e, &plain)
 }
 
 // peekState decides from a state, or from words, and writes nothing.

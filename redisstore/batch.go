@@ -158,6 +158,9 @@ func (b *batch) args(set uint, around int64) []string {
 		switch {
 		case each && !overdrawn:
 			return append(args, b.quickArgs(0), "")
+		case b.rs[0].Debit && !overdrawn:
+			return append(args, b.quickArgs(set), debitText)
+		case b.rs[0].Debit:
 		case !each:
 			args = append(args, b.quickArgs(set))
 			if !overdrawn {
@@ -203,15 +206,15 @@ func (b *batch) isEach() bool {
 }
 
 // plain reports whether batch_quick.lua may decide the batch. Each request must be for some
-// units of a key of its own, and for nothing else. All are shadows, or none is. A denial must
-// change nothing.
+// units of a key of its own, and for nothing else. All are shadows, or all debits, or none is either. A
+// denial must change nothing else.
 func (b *batch) plain() bool {
 	if len(b.keys) != len(b.rs) {
 		return false
 	}
 	for i := range b.rs {
 		r := &b.rs[i]
-		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
+		if r.Cost == 0 || r.Floor != 0 || b.requests[i].MaxWait != 0 || r.Peek || r.Shadow != b.rs[0].Shadow || r.Debit != b.rs[0].Debit || r.Shadow && r.Debit || r.Ban != nil || b.limits[i].calendar() || b.limits[i].params.CountsDenied() {
 			return false
 		}
 	}
@@ -350,16 +353,18 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 	verdict := true
 	for i := range b.rs {
 		r := &b.rs[i]
-		charged := (allowed || r.Shadow) && !r.Peek && (r.Cost > 0 || r.Shadow)
+		charged := (allowed || r.Shadow || debits(r)) && !r.Peek && (r.Cost > 0 || r.Shadow)
+		q := b.requests[i]
 		if r.Ban != nil && charged {
 			terms := r.Ban.Terms()
 			charged = terms.Banned(b.views[i].ban, b.now) == 0
+			q.Debit = q.Debit && charged // the view has the debt
 		}
 		at := i
-		if b.all && !allowed && !r.Shadow {
+		if b.all && !allowed && !r.Shadow && !debits(r) {
 			at = b.first(i) // what the slot has charged is given back
 		}
-		d, err := b.limits[i].decision(b.views[at].text, &b.requests[i], !charged)
+		d, err := b.limits[i].decision(b.views[at].text, &q, !charged)
 		if err != nil {
 			return unknown(err)
 		}
@@ -369,7 +374,7 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 		}
 		if !r.Shadow {
 			verdict = verdict && d.Allowed
-			if !allowed && !r.Peek {
+			if !allowed && !r.Peek && !debits(r) {
 				d.Receipt = sluice.Receipt{} // nothing was charged
 			}
 		}
@@ -381,11 +386,15 @@ func (b *batch) decisions(out []sluice.Decision, allowed bool) error {
 	return nil
 }
 
-// first returns the first request for the key of request i, which was decided upon the state before the batch. A
+// debits reports whether a request is charged whether the batch is allowed or not.
+func debits(r *sluice.Request) bool { return r.Debit && r.Cost > 0 && !r.Peek && !r.Shadow }
+
+// first returns the first request for the key of request i that is not a debit. It was decided upon the state
+// before the batch, with the debits charged. A
 // view without an origin is only for requests under the same numbers.
 func (b *batch) first(i int) int {
 	for j := range i {
-		if b.at[j].state == b.at[i].state && !b.rs[j].Shadow &&
+		if b.at[j].state == b.at[i].state && !b.rs[j].Shadow && !debits(&b.rs[j]) &&
 			(b.limits[j] == b.limits[i] || kinds[b.limits[i].params.Kind].origin.skip != nil) {
 			return j
 		}
@@ -394,12 +403,12 @@ func (b *batch) first(i int) int {
 }
 
 // lasts reports whether a batch may have made changes that cannot be given back. These are
-// changes of shadows' states, of states and bans that count denials, and of leases that were
+// changes of shadows' states, debits, changes of states and bans that count denials, and of leases that were
 // held before.
 func (b *batch) lasts() bool {
 	for i := range b.rs {
 		r := &b.rs[i]
-		if !r.Peek && (r.Shadow || r.Ban != nil || !b.all && b.limits[i].params.CountsDenied() || b.all && b.renewed(i)) {
+		if !r.Peek && (r.Shadow || debits(r) || r.Ban != nil || !b.all && b.limits[i].params.CountsDenied() || b.all && b.renewed(i)) {
 			return true
 		}
 	}

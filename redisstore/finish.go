@@ -118,7 +118,7 @@ func (s *Store) undo(ctx context.Context, b *batch) bool {
 	var keys []int
 	byKey := make(map[int][]int)
 	for i := range b.rs {
-		if r := &b.rs[i]; r.Peek || r.Shadow || r.Cost == 0 || b.renewed(i) {
+		if r := &b.rs[i]; r.Peek || r.Shadow || r.Debit || r.Cost == 0 || b.renewed(i) {
 			continue
 		}
 		key := b.at[i].state

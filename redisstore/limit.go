@@ -200,13 +200,21 @@ func (l *limit) converted(view string, q *algo.Request, peek bool) (sluice.Decis
 		return sluice.Decision{}, err
 	}
 	state, words := convert(p, &from, old, oldWords, q.Now)
+	moves := p.Inline() && p.MovesState(&from, old, q.Now) || !p.Inline() && p.MovesWords(&from, oldWords, q.Now)
+	fresh := p.Inline() && from.FreshState(old, q.Now) || !p.Inline() && from.FreshWords(oldWords, q.Now)
+	if q.Debit && !moves && !fresh {
+		plain := *q
+		plain.Debit = false // if it was denied, the view has the debt
+		q = &plain
+	}
 	var result algo.Result
 	l.evaluate(state, words, q, peek, &result)
 	switch {
-	case !peek && result.Allowed && q.Cost > 0:
-	case p.Inline() && !p.MovesState(&from, old, q.Now):
+	case !peek && q.Cost > 0 && (result.Allowed || q.Debit): // it is charged under these numbers
+	case moves:
+	case p.Inline():
 		p.AwaitState(&from, old, q, &result)
-	case !p.Inline() && !p.MovesWords(&from, oldWords, q.Now):
+	default:
 		p.AwaitWords(&from, oldWords, q, &result)
 	}
 	return translate.Decision(p, &result), nil

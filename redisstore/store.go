@@ -202,17 +202,24 @@ var plainText = string(appendRequest(nil, &algo.Request{Cost: 1}, nil))
 
 // requestText returns a request as the scripts read it.
 func requestText(q *algo.Request, bounds []int64) string {
-	if q.Cost == 1 && q.Floor == 0 && q.MaxWait == 0 && q.Member == 0 && bounds == nil {
+	if q.Cost == 1 && q.Floor == 0 && q.MaxWait == 0 && q.Member == 0 && !q.Debit && bounds == nil {
 		return plainText
 	}
 	return string(appendRequest(make([]byte, 0, 48), q, bounds))
 }
 
+// debitText marks a debit, in place of a member. It also marks a batch of nothing but debits.
+const debitText = "D"
+
 func appendRequest(b []byte, q *algo.Request, bounds []int64) []byte {
 	b = appendInt(b, min(q.Cost, tooMany))
 	b = appendInt(b, min(q.Floor, tooMany))
 	b = appendInt(b, max(-1, min(q.MaxWait, exact-1)))
-	b = appendMember(b, q.Member)
+	if q.Debit {
+		b = appendText(b, debitText)
+	} else {
+		b = appendMember(b, q.Member)
+	}
 	for _, n := range bounds {
 		b = appendInt(b, n)
 	}

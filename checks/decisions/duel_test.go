@@ -301,6 +301,7 @@ func (d *duel) request() sluice.Request {
 		}
 	}
 	r.Peek = d.rnd.IntN(10) == 0
+	r.Debit = r.Limit.TakesDebits() && d.rnd.IntN(4) == 0
 	if n := len(d.bans); n > 0 {
 		r.Ban = d.bans[d.rnd.IntN(n)]
 	}
@@ -350,10 +351,12 @@ func (d *duel) batch() {
 // plainBatch decides a batch that the quick scripts decide, one request for each key.
 func (d *duel) plainBatch() {
 	rs := make([]sluice.Request, len(d.keys))
+	debits := d.rnd.IntN(3) == 0
 	for i, k := range d.keys {
 		l := d.limit()
 		rs[i] = sluice.Request{Limit: l, Key: k, Cost: d.one(1, 1, 1, 2, 130, l.Capacity()/2, l.Capacity(), d.upTo(l.Capacity()))}
 		rs[i].Cost = max(1, rs[i].Cost)
+		rs[i].Debit = debits && l.TakesDebits()
 		d.note("in a plain batch: %s", describe(&rs[i]))
 	}
 	d.decideAll(rs)
@@ -373,7 +376,7 @@ func (d *duel) decideAll(rs []sluice.Request) {
 		passed = passed && (want[i].Allowed || rs[i].Shadow)
 	}
 	for i := range rs {
-		if want[i].Allowed && !rs[i].Peek && (passed || rs[i].Shadow) {
+		if want[i].Allowed && !rs[i].Peek && (passed || rs[i].Shadow || rs[i].Debit && rs[i].Cost > 0) {
 			d.live = append(d.live, rs[i].Charge(&want[i]))
 		}
 	}
@@ -445,8 +448,8 @@ func (d *duel) reset(l *sluice.Limit, k sluice.Key) {
 }
 
 func describe(r *sluice.Request) string {
-	return fmt.Sprintf("decide %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t",
-		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Member, r.Peek, r.Shadow)
+	return fmt.Sprintf("decide %v for %q: cost %d floor %d wait %v member %d peek %t shadow %t debit %t",
+		r.Limit, r.Key.Text(), r.Cost, r.Floor, r.MaxWait, r.Member, r.Peek, r.Shadow, r.Debit)
 }
 
 func ended(c *sluice.Charge) string {

@@ -244,6 +244,7 @@ func (w *twins) request(k *twinKey) sluice.Request {
 		r.MaxWait = time.Duration(w.one(-1, 1, wait*1000))
 	}
 	r.Peek = w.oneIn(8)
+	r.Debit = l.TakesDebits() && w.oneIn(4)
 	if _, ok := l.Algorithm().(sluice.Concurrency); ok && (!r.Peek || w.oneIn(2)) {
 		w.members++
 		r.Member = w.members
@@ -285,7 +286,10 @@ func (w *twins) send(k *twinKey, r *sluice.Request) {
 		w.Errorf("%s at %d:\nmemory %+v\nredis  %+v", describe(r), w.now, got[0], got[1])
 	}
 	if r.Cost > 0 && !r.Peek {
-		k.under = []*sluice.Limit{r.Limit}
+		if !r.Debit { // a debit may leave the state under its numbers
+			k.under = nil
+		}
+		k.under = append(slices.Clone(k.under), r.Limit)
 		k.used++
 	}
 	w.took(r, &got[0])
@@ -333,7 +337,7 @@ func (w *twins) batch() {
 		}
 	}
 	for i := range rs {
-		if allowed || rs[i].Shadow {
+		if allowed || rs[i].Shadow || rs[i].Debit && rs[i].Cost > 0 {
 			w.took(&rs[i], &got[0][i])
 		}
 	}

@@ -3,7 +3,7 @@
 -- flags (1 peek, 2 shadow, and 4 times the overdraft). Then come the indexes of its state's key and of its ban's key (0 for
 -- none), and the ban's terms. A batch of plain requests has no lists but a few values for each key:
 -- the last two are the cost and the limit's numbers. See batch_quick.lua, and batch_windows.lua for fixed windows. ARGV[2] is
--- empty if all of them are shadows. If a limit has an overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
+-- empty if all of them are shadows, and D if all are debits. If a limit has an overdraft, the lists are in ARGV[2] then. The terms are after, within, forget, 1 to prolong it, and the
 -- lengths of the first ban and of later ones. Replies with the server's time, and whether all
 -- pass. For each request it also replies with the view that the request was decided upon, and the
 -- ban at that time.
@@ -18,13 +18,11 @@ end
 local entries, bans, requests, hold = {}, {}, {}, nil
 local replies = {}
 
--- state returns the state of an entry as a request sees it, whether it was kept under other
--- numbers, and the state as it was kept. s is the state so far, nil for the state that the
+-- state returns the state of an entry as a request sees it, and as it was kept. s is the state so far, nil for the state that the
 -- server has.
 local function state(entry, r, s)
   s = s or entry.kept or entry.kind.fresh(r.p)
-  local t, converted = under(entry.kind, s, r.p, now)
-  return t, converted, s
+  return under(entry.kind, s, r.p, now), s
 end
 
 -- A ban is a table that nobody changes after it was returned. It has the ban's end, the denials
@@ -118,7 +116,7 @@ end
 -- take decides a request on its own, for good.
 local function take(r)
   local entry = r.entry
-  local s, converted, kept = state(entry, r, entry.now)
+  local s, kept = state(entry, r, entry.now)
   local refused = false
   if r.ban ~= nil then
     local ban = current(r)
@@ -131,21 +129,28 @@ local function take(r)
       r.ban.now = ban
     end
   end
-  local allowed, after = decide(r, s, kept, refused)
-  if refused or r.peek then
-    return
+  local allowed, after = decide(r, s, kept, refused and not r.debit)
+  if refused and not r.debit or r.peek then
+    return false
   end
-  if moves(s, converted, r.q[1], allowed, after) then
-    entry.now = after
+  local new, booked = written(entry.kind, kept, s, r.q, now, allowed, after)
+  entry.now = new or entry.now
+  if refused or booked and not (entry.held and entry.held.units > r.overdraft) then
+    -- The decision is computed from the state with the debt.
+    local t, after_it = state(entry, r, entry.now)
+    decide(r, t, after_it, true)
   end
-  if not allowed then
+  if not (allowed or refused) then
     denied(r)
   end
+  return allowed and not refused
 end
 
-local more, flagged = ARGV[2], 0
+local more, flagged, member = ARGV[2], 0, ''
 if more == '' then
   more, flagged = nil, 2
+elseif more == DEBIT then
+  more, member = nil, DEBIT
 end
 local list = { cmsgpack.unpack(more or ARGV[1]) }
 if type(list[1]) == 'table' then
@@ -157,7 +162,7 @@ elseif list[1] == false then -- of batch_windows.lua
     local numbers = { cmsgpack.unpack(groups[j + 5]) }
     for _ = 1, groups[j] do
       local i = #list + 1
-      list[i] = { numbers, { groups[j + 4], 0, 0, '' }, 0, i, 0 }
+      list[i] = { numbers, { groups[j + 4], 0, 0, member }, 0, i, 0 }
     end
   end
 else
@@ -165,12 +170,13 @@ else
   list = {}
   for i = 1, #KEYS do
     local numbers = { cmsgpack.unpack(values[width * i]) }
-    list[i] = { numbers, { values[width * i - 1], 0, 0, '' }, flagged, i, 0 }
+    list[i] = { numbers, { values[width * i - 1], 0, 0, member }, flagged, i, 0 }
   end
 end
 for i, given in ipairs(list) do
   local p, q, flags, key, ban, terms = unpack(given)
   local r = { p = p, q = q, peek = flags % 2 == 1, shadow = flags % 4 >= 2, overdraft = floor(flags / 4) }
+  r.debit = q[4] == DEBIT and q[1] > 0
   local entry = entries[key]
   if entry == nil then
     local kind = kinds[p[1]]
@@ -203,15 +209,22 @@ for i, given in ipairs(list) do
   requests[i] = r
 end
 
--- Decide each request as if the requests before it had been charged.
+-- Charge the debits. Then decide each other request as if the requests before it had been charged.
 local all = true
 for _, r in ipairs(requests) do
-  if not r.shadow then
+  if r.debit and not r.shadow then
+    r.allowed = take(r)
+    r.entry.tried = r.entry.now
+    all = all and r.allowed
+  end
+end
+for _, r in ipairs(requests) do
+  if not (r.shadow or r.debit) then
     local entry = r.entry
-    local s, converted, kept = state(entry, r, entry.tried)
+    local s, kept = state(entry, r, entry.tried)
     local allowed, after = decide(r, s, kept)
-    if not r.peek and r.q[1] > 0 and moves(s, converted, r.q[1], allowed, after) then
-      entry.tried = after
+    if not r.peek and r.q[1] > 0 then
+      entry.tried = written(entry.kind, kept, s, r.q, now, allowed, after) or entry.tried
     end
     if r.ban ~= nil then
       r.seen = current(r)
@@ -227,23 +240,23 @@ if all then
     entry.now = entry.tried
   end
   for _, r in ipairs(requests) do
-    if r.ban ~= nil and not r.shadow and not r.peek and r.q[1] > 0 then
+    if r.ban ~= nil and not (r.shadow or r.debit or r.peek) and r.q[1] > 0 then
       r.ban.now = r.seen
     end
   end
 else
   -- Nothing is charged, so the others pass upon the states as they are.
   for _, r in ipairs(requests) do
-    if not r.shadow and r.allowed and r.entry.requests > 1 then
-      local s, _, kept = state(r.entry, r)
+    if not (r.shadow or r.debit) and r.allowed and r.entry.requests > 1 then
+      local s, kept = state(r.entry, r, r.entry.now)
       decide(r, s, kept, true)
     end
   end
   for _, r in ipairs(requests) do
-    if not r.shadow and not r.peek and not r.allowed then
+    if not (r.shadow or r.debit or r.peek) and not r.allowed then
       local alone = false
       if r.entry.requests > 1 and not (r.ban ~= nil and banned(current(r))) then
-        local s, _, kept = state(r.entry, r, r.entry.now)
+        local s, kept = state(r.entry, r, r.entry.now)
         local text = r.view
         alone = decide(r, s, kept)
         r.view = text

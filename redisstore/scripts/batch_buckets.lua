@@ -52,7 +52,7 @@ if a[2] then
       call('SET', keys[i], raws[i], 'PX', a[5 * i - 1])
     end
     return table.concat(raws)
-  elseif all == 0 then
+  elseif all == 0 and ARGV[2] ~= 'D' then -- the rest of the script charges debits
     raws = call('MGET', unpack(keys))
     for i = 1, #keys do
       raws[i] = raws[i] or '\192'

@@ -5,7 +5,7 @@
 -- the batches of four token buckets per second, in 0.37 × the server's time. ARGV[1]: for
 -- each key the kind, the next three numbers (0 if missing), the cost, and all numbers of
 -- the limit as they are kept. ARGV[2] is empty if each request is decided on its own, as a
--- shadow. Replies with the server's time, whether all pass, plus 2, and the text at each
+-- shadow, and D if all are debits. Replies with the server's time, whether all pass, plus 2, and the text at each
 -- key, nil if there is none.
 local a = { cmsgpack.unpack(ARGV[1]) }
 if a[2] then
@@ -110,7 +110,7 @@ if a[2] then
       end
     end
   end
-  if all < 2 then
+  if all == 1 or all == 0 and ARGV[2] ~= 'D' then -- the rest of the script charges debits
     return pack('>BI8B', 207, now, 2 + all) .. table.concat(raws)
   end
 end

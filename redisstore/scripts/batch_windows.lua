@@ -76,7 +76,7 @@ if a[1] == false then
       end
     end
     return table.concat(values)
-  elseif all == 0 then
+  elseif all == 0 and ARGV[2] ~= 'D' then -- the rest of the script charges debits
     return pack('>BI8B', 207, now, 2) .. table.concat(raws)
   end
 end

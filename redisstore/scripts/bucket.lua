@@ -57,6 +57,13 @@ do
     return plus(p[3], u, f, nu, nf)
   end
 
+  -- owing returns a state with so many more units missing. Beyond burst and debt, they are
+  -- forgiven.
+  local function owing(p, at, u, f, lent, more)
+    u, f = raised(u, f, min(more, exact - 1), p[4] + p[5])
+    return level(p, at, u, f, lent)
+  end
+
   kinds[1] = {
     fresh = fresh_level,
     parse = parse_level,
@@ -94,22 +101,18 @@ do
         return within(p, u - p[4], f, wait), s
       end
       local room = p[4] - q[2]
-      if cost > room then
-        return false, s
+      if cost <= room then
+        local free = room - u
+        if cost < free or cost == free and f == 0 then
+          return true, level(p, at, u + cost, f, lent)
+        end
+        local mu, mf = bound(p)
+        if wait > 0 and not beyond(cost, f, mu - u, mf) and within(p, u + cost - room, f, wait) then
+          -- With a floor, the level does not show when the request acts.
+          return true, level(p, at, u + cost, f, lent or q[2] > 0)
+        end
       end
-      local free = room - u
-      if cost < free or cost == free and f == 0 then
-        return true, level(p, at, u + cost, f, lent)
-      end
-      if wait <= 0 then
-        return false, s
-      end
-      local mu, mf = bound(p)
-      if beyond(cost, f, mu - u, mf) or not within(p, u + cost - room, f, wait) then
-        return false, s
-      end
-      -- With a floor, the level does not show when the request acts.
-      return true, level(p, at, u + cost, f, lent or q[2] > 0)
+      return false, q[4] == DEBIT and owing(p, at, u, f, lent, cost) or s
     end,
 
     charge = function(c, from, p, now)
@@ -161,13 +164,12 @@ do
       local p = s.p
       local u, f, lent, at = settled(s, now)
       local more = min(actual, exact - 1) - c[1]
-      if more <= 0 then
+      if more > 0 then
+        return owing(p, at, u, f, lent, more)
+      else
         lent = lent or more < 0 and beyond(u, f, p[4], 0)
         return credited(p, at, u, f, lent, -more, 0)
       end
-      -- Beyond burst and debt, the cost is forgiven.
-      u, f = raised(u, f, more, p[4] + p[5])
-      return level(p, at, u, f, lent)
     end,
 
     undo = function(s, c, now)

@@ -6,9 +6,9 @@
 -- of the script, and 0.85 × the instructions of checks/floor/minimal.lua.
 local given = #ARGV
 if given <= 2 then
-  local call, key, numbers, cost, reserved, wait = redis.call, KEYS[1], ARGV[1], 1, 0, 0
+  local call, key, numbers, cost, reserved, wait, member = redis.call, KEYS[1], ARGV[1], 1, 0, 0, ''
   if given == 2 then
-    cost, reserved, wait = cmsgpack.unpack(ARGV[2])
+    cost, reserved, wait, member = cmsgpack.unpack(ARGV[2])
   end
   local raw = call('GET', key)
   local _, num, den, burst = cmsgpack.unpack(numbers)
@@ -32,8 +32,13 @@ if given <= 2 then
   if same then
     u = u + cost
     if u > burst or u == burst and f > 0 then
-      return struct.pack('>BI8B', 207, now, 0) .. (raw or '')
+      if member ~= 'D' then
+        return struct.pack('>BI8B', 207, now, 0) .. (raw or '')
+      end
+      same = false -- the rest of the script charges the debit
     end
+  end
+  if same then
     local micros = (u + f / den) * (den / num) * 1.0000000001 + now % 1000 + 21000
     local ms, value = string.format('%d', micros / 1000)
     if u < 128 and f < 4294967296 then

@@ -124,6 +124,7 @@ do
       if not counts then
         return allowed, s
       end
+      cost = min(cost, exact) -- of a debit
       local cells = advanced(s, index)
       make_room(cells, cost - (exact - used))
       cells[1] = cells[1] + cost

@@ -4,9 +4,9 @@
 -- cells.lua alike. It earns 1.22 × the decisions per second, in 0.62 × the server's time.
 do
   local _, count, length, n, denied = cmsgpack.unpack(ARGV[1])
-  local cost, reserved = 1, 0
+  local cost, reserved, member = 1, 0, ''
   if ARGV[2] then
-    cost, reserved = cmsgpack.unpack(ARGV[2])
+    cost, reserved, _, member = cmsgpack.unpack(ARGV[2])
   end
   if ARGV[3] ~= '1' and cost > 0 and reserved == 0 then
     local raw = redis.pcall('GET', KEYS[1])
@@ -52,7 +52,7 @@ do
         local ms = string.format('%d', micros / 1000)
         redis.call('SET', KEYS[1], value, 'PX', ms)
       end
-      if allowed or denied == 0 then
+      if allowed or denied == 0 and member ~= 'D' then
         return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. (raw or '')
       end
     end

@@ -10,7 +10,7 @@ if s.escrow then
   s, held = (escrow or foreign)(foreign).open(kind, s, now, q)
   reserved = held.units - (ARGV[4] and cmsgpack.unpack(ARGV[4]) or 0)
 end
-local t, converted = under(kind, s, p, now)
+local t = under(kind, s, p, now)
 local allowed, after, text
 if reserved > 0 then
   allowed, after, text = held.hold.decide(kind, t, q, now, reserved)
@@ -18,7 +18,13 @@ else
   allowed, after = kind.decide(t, q, now)
   text = view(kind, s, t, q, now)
 end
-if ARGV[3] ~= '1' and moves(t, converted, q[1], allowed, after) then
-  save(kind, key, after, now, held)
+if ARGV[3] ~= '1' then
+  local new, booked = written(kind, s, t, q, now, allowed, after)
+  if new then
+    if booked and reserved <= 0 then -- the decision is computed from the state with the debt
+      text = view(kind, new, under(kind, new, p, now), q, now)
+    end
+    save(kind, key, new, now, held)
+  end
 end
 return struct.pack('>BI8B', 207, now, allowed and 1 or 0) .. text

@@ -225,7 +225,7 @@ escrow = function(foreign)
     local allowed = kind.decide(b, q, now)
     local passes, after = kind.decide(t, q, now)
     local counts = denials[t.p[1]]
-    if passes and not allowed and not (counts and t.p[counts] == 1) then
+    if passes and not allowed and q[4] ~= DEBIT and not (counts and t.p[counts] == 1) then
       -- Only the escrow is in the way. A request for more than there can be is denied too.
       q = { exact + 2, unpack(q, 2) }
       passes, after = kind.decide(t, q, now)

@@ -13,13 +13,7 @@ end
 if s == nil then
   s = kind.fresh(p)
 elseif differs(s.p, p) then
-  local fresh
-  if kind.isfresh then
-    fresh = kind.isfresh(s, now)
-  else
-    fresh = kind.left(s, now) <= 0
-  end
-  if fresh then
+  if is_fresh(kind, s, now) then
     s = kind.convert(s, p, now)
   elseif kind.charge then
     c = kind.charge(c, p, s.p, now)

@@ -364,16 +364,14 @@ do
         return units <= p[2], t
       end
       local room = p[2] - q[2] - cost
-      if room < 0 then
-        return false, t
-      end
-      local allowed = units <= room and not (too_soon(t, at, start) and q[2] >= 0)
-      if not allowed and p[5] == 0 then
+      local allowed = room >= 0 and units <= room and not (too_soon(t, at, start) and q[2] >= 0)
+      if not allowed and q[4] ~= DEBIT and (room < 0 or p[5] == 0) then
         return false, t
       end
       t = drop(copy(t), start)
       if not allowed then
         prune(t, p[2])
+        cost = min(cost, p[2] + 1) -- more units make no difference
       end
       push(t, at, cost)
       return allowed, t
@@ -402,7 +400,7 @@ do
       local units, before = used(s, start)
       local room = cost == 0 and p[2] or p[2] - q[2] - cost
       if room >= 0 and (units > room or too_soon(s, at, start)) then
-        local gone = units - room + p[5] * cost
+        local gone = units - room + ((p[5] == 1 or q[4] == DEBIT) and cost or 0)
         local e = gone > 0 and find(s, before + gone)
         if e then
           return cmsgpack.pack(s.last, units, e[1], e[2] - before)

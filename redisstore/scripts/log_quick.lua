@@ -5,9 +5,12 @@
 if #ARGV <= 2 then
   local key = KEYS[1]
   local _, count, length, least, denied = cmsgpack.unpack(ARGV[1])
-  local cost, reserved = 1, 0
+  local cost, reserved, member = 1, 0, ''
   if ARGV[2] then
-    cost, reserved = cmsgpack.unpack(ARGV[2])
+    cost, reserved, _, member = cmsgpack.unpack(ARGV[2])
+  end
+  if member == 'D' then
+    denied = 1 -- the rest of the script counts it
   end
   local room = count - reserved - cost
   local mostUnits = 4503599627370496

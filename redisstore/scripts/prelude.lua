@@ -10,7 +10,8 @@
 --   s  a state: a table that nobody changes after it was returned. s.p are the numbers
 --      of the limit that it is kept under, the kind first. s.raw is its text as the
 --      server has it, '' for a fresh state, nil for a state that was computed.
---   q  a request: cost, floor, wait, member, and boundaries of the calendar
+--   q  a request: cost, floor, wait, member, and boundaries of the calendar. A debit has the
+--      member DEBIT
 --   c  a charge: cost, floor, at, whole units and fraction of over, member, boundaries
 --
 --   fresh(p)                      the state of a key that was never used
@@ -45,6 +46,9 @@
 local kinds = {}
 local escrow -- nil if the script has no kind that can be granted: then such a text is foreign
 local floor, max, min = math.floor, math.max, math.min
+
+-- A debit takes its cost whatever is left. Package redisstore writes this in place of a member.
+local DEBIT = 'D'
 
 -- Integers beyond this are not exact.
 local exact = 9007199254740992
@@ -125,12 +129,32 @@ local function view(kind, s, t, q, now)
   return s.raw or kind.value(s)
 end
 
--- moves reports whether a decision about s, converted or not, changes what is kept.
-local function moves(s, converted, cost, allowed, after)
-  if converted then
-    return cost > 0 and (allowed or s.moves)
+-- is_fresh reports whether a state equals a fresh one.
+local function is_fresh(kind, s, now)
+  if kind.isfresh then
+    return kind.isfresh(s, now)
   end
-  return after ~= s
+  return kind.left(s, now) <= 0
+end
+
+-- written returns what a decision about t changes the kept state s to, nil if it does not. t is s
+-- under the numbers of the request. booked says that a debit was denied, and s is kept under other
+-- numbers. Then s is charged as it is: converted, its units would go with the windows of t.
+local function written(kind, s, t, q, now, allowed, after)
+  local cost = q[1]
+  if s == t then
+    return after ~= s and after or nil
+  elseif cost == 0 then
+    return nil
+  elseif allowed or t.moves then
+    return after
+  elseif q[4] ~= DEBIT then
+    return nil
+  elseif is_fresh(kind, s, now) then
+    return after
+  end
+  local _, booked = kind.decide(s, { cost, 0, 0, DEBIT }, now)
+  return booked, true
 end
 
 -- carried returns what other numbers have left of some units, as algo's carry: count of them
@@ -143,14 +167,14 @@ local function carried(units, count, first, step, now)
 end
 
 -- admits reports whether a window of count units, of which some are used, admits q, and
--- whether it counts q.
+-- whether it counts q. A debit counts in any case.
 local function admits(q, count, used, counts_denied)
   local cost, room = q[1], count - q[2]
   if cost == 0 then
     return used <= count, false
   end
   local allowed = cost <= room - used
-  return allowed, allowed or counts_denied == 1 and cost <= room
+  return allowed, allowed or q[4] == DEBIT or counts_denied == 1 and cost <= room
 end
 
 -- save writes a state with its time to live, or deletes it. With held, the processes that hold

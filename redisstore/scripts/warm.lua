@@ -247,16 +247,14 @@ do
       if setback then
         s = state(p, at, owed, warm)
       end
-      if cost > 0 and cost > p[4] - q[2] then
-        return false, s
-      end
-      if #owed > 0 then
+      local passes = cost == 0 or cost <= p[4] - q[2]
+      if passes and #owed > 0 then
         local wait = max(q[3], 0) - (at - now)
-        if wait <= 0 or more(owed, most61) or more(owed, mul(big(wait), big(p[2]))) then
-          return false, s
-        end
+        passes = wait > 0 and not more(owed, most61) and not more(owed, mul(big(wait), big(p[2])))
       end
-      if cost == 0 then
+      if not passes then
+        return false, q[4] == DEBIT and cost > 0 and kinds[2].settle(s, { 0 }, cost, now) or s
+      elseif cost == 0 then
         return true, s
       end
       local took, after = price(p, cost, warm)
@@ -290,9 +288,6 @@ do
         return state(p, at, sub(owed, ticks(p, c[1] - actual)), warm)
       end
       local most = ticks(p, p[4] + p[5])
-      if more(mul(big(actual - c[1]), big(p[3])), most62) then
-        return state(p, at, more(most, owed) and most or owed, warm)
-      end
       local took, after = price(p, actual - c[1], warm)
       local total = least(add(owed, took), most)
       if more(total, owed) then

@@ -5,11 +5,12 @@
 -- text of the state after it, as in bucket_quick.lua. While a window lasts, its time to live
 -- does not change. From Redis 7.0 on, scripts can see the version, and KEEPTTL is there.
 if ARGV[3] ~= '1' then
-  local call, key, numbers, cost, reserved = redis.call, KEYS[1], ARGV[1], 1, 0
+  local call, key, numbers, cost, reserved, member, _ = redis.call, KEYS[1], ARGV[1], 1, 0, '', nil
   if ARGV[2] then
-    cost, reserved = cmsgpack.unpack(ARGV[2])
+    cost, reserved, _, member = cmsgpack.unpack(ARGV[2])
   end
-  local _, count, length, form, denied = cmsgpack.unpack(numbers)
+  local count, length, form, denied
+  _, count, length, form, denied = cmsgpack.unpack(numbers)
   if form < 2 and cost > 0 and reserved == 0 then
     local raw = call('GET', key)
     local same, ends, used = true, 0, 0
@@ -44,7 +45,7 @@ if ARGV[3] ~= '1' then
         end
         return value
       end
-      if denied == 0 then
+      if denied == 0 and member ~= 'D' then
         return struct.pack('>BI8B', 207, now, 0) .. (raw or '')
       end
     end
