@@ -43,7 +43,14 @@ func denies(r *policy.Rule) bool {
 // rule's file cannot be read, it writes a problem document and returns an error; the request is
 // answered in any case. It does not set the headers that Headers.Set sets. In the rule's answer, {wait}
 // repeats their Retry-After.
-func WriteDenied(w http.ResponseWriter, _ *http.Request, v *policy.Verdict) error {
+//
+// A call of gRPC over HTTP/2 is refused with a status of gRPC, such as RESOURCE_EXHAUSTED. With a nil
+// request, as for an answer that another program sends, it is refused like others.
+func WriteDenied(w http.ResponseWriter, r *http.Request, v *policy.Verdict) error {
+	if isGRPC(r) {
+		writeGRPC(w, r, v)
+		return nil
+	}
 	if !denies(v.Rule) {
 		NewProblem(v).Write(w)
 		return nil

@@ -42,10 +42,10 @@ func (s *Service) pass(r *http.Request, v *policy.Verdict) *authpb.CheckResponse
 }
 
 // deny answers a request that is refused.
-func (s *Service) deny(r *http.Request, v *policy.Verdict) *authpb.CheckResponse {
+func (s *Service) deny(v *policy.Verdict) *authpb.CheckResponse {
 	code := codes.PermissionDenied
 	a := gateway.NewAnswer()
-	s.decider.WriteDenied(a, r, v)
+	s.decider.WriteDenied(a, v)
 	if a.Status == http.StatusTooManyRequests {
 		code = codes.ResourceExhausted
 	}

@@ -48,7 +48,7 @@ func (s *Service) Check(ctx context.Context, q *authpb.CheckRequest) (*authpb.Ch
 	}
 	switch {
 	case denied:
-		return s.deny(r, v), nil
+		return s.deny(v), nil
 	case v.Degrade != nil && v.Degrade.WhenLimited.Answers():
 		return s.degrade(r, v), nil
 	default:

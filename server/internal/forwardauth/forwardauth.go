@@ -71,7 +71,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, v *policy.Verdi
 		return
 	}
 	if denied {
-		h.decider.WriteDenied(w, r, v)
+		h.decider.WriteDenied(w, v)
 		return
 	}
 	h.decider.SetLimits(w.Header(), v)

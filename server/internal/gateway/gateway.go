@@ -102,9 +102,10 @@ func (d *Decider) Unusable(reason string) { d.o.Unusable(reason) }
 func (d *Decider) SetLimits(h http.Header, v *policy.Verdict) { d.o.Headers.Set(h, v) }
 
 // WriteDenied writes the answer to a client whose request is denied.
-func (d *Decider) WriteDenied(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
+// It has a status of HTTP for calls of gRPC too, because gateways decide by it.
+func (d *Decider) WriteDenied(w http.ResponseWriter, v *policy.Verdict) {
 	d.SetLimits(w.Header(), v)
-	d.report(httplimit.WriteDenied(w, r, v))
+	d.report(httplimit.WriteDenied(w, nil, v))
 }
 
 // WriteDegraded writes the answer to a client whose request is degraded to an answer, such as a redirect to a waiting

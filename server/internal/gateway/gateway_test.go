@@ -79,10 +79,10 @@ func TestOptionalFunctions(t *testing.T) {
 		}
 		var statuses []int
 		for range 3 {
-			r, v, denied := d.Admit(t.Context(), &httplimit.Report{Method: "GET", Target: "/", Host: "a.example"}, nil)
+			_, v, denied := d.Admit(t.Context(), &httplimit.Report{Method: "GET", Target: "/", Host: "a.example"}, nil)
 			answer := gateway.NewAnswer()
 			if d.SetLimits(answer.Header(), v); denied {
-				d.WriteDenied(answer, r, v)
+				d.WriteDenied(answer, v)
 			}
 			statuses = append(statuses, answer.Status)
 			if limits := answer.Header().Get("RateLimit"); (limits != "") != (v.Err == nil) {

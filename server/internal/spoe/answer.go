@@ -81,7 +81,7 @@ func (a *answer) unusable(problem string) { a.text("problem", problem) }
 func (a *answer) verdict(d *gateway.Decider, r *http.Request, v *policy.Verdict, denied bool) {
 	reply := gateway.NewAnswer()
 	if denied {
-		d.WriteDenied(reply, r, v)
+		d.WriteDenied(reply, v)
 	} else {
 		d.SetLimits(reply.Header(), v)
 	}
