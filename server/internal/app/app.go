@@ -47,8 +47,9 @@ type Options struct {
 	// Refused is why the current configuration is refused, if File is an earlier one, of the time Since. Default: none.
 	Refused error
 	Since   time.Time
-	// OnReload is called with each configuration that Reload has applied. Default: none.
-	OnReload func(*policyfile.File)
+	// Keep saves a copy of the configuration that runs, at the start and after each Reload that applied one. If the disk is full, the
+	// App goes on, and calls it again. Default: none.
+	Keep func(*policyfile.File) error
 	// Token is the admin token, empty for none.
 	Token string
 	// APIToken is the token of the decision API, empty for none.
@@ -90,6 +91,7 @@ type App struct {
 	ip        *httplimit.ClientIP
 	headers   *httplimit.Headers
 	reloads   reloads
+	kept      kept
 	api       *api.API
 
 	descriptors *telemetry.Descriptors // counted for gateways
@@ -149,7 +151,11 @@ func New(o Options) (*App, error) {
 		a.logRefusal(o.Refused)
 		a.logger.Error("the server starts with an earlier configuration, because the current one is bad", "of", o.Since.Format(time.RFC3339))
 	}
-	if err := a.assemble(); err != nil {
+	err := a.assemble()
+	if err == nil {
+		err = a.keepFirst()
+	}
+	if err != nil {
 		a.Close()
 		return nil, fmt.Errorf("sluice: %w", err)
 	}
@@ -317,10 +323,26 @@ func (a *App) detail() string {
 			lines = append(lines, line)
 		}
 	}
-	if config := a.reloads.status(); config != "" {
-		lines = append(lines, config)
+	if a.audit != nil {
+		lines = appendFailure(lines, "audit", a.audit.file.Err())
+	}
+	if a.accessFile != nil {
+		lines = appendFailure(lines, "access_log", a.accessFile.Err())
+	}
+	for _, line := range []string{a.kept.status(), a.reloads.status()} {
+		if line != "" {
+			lines = append(lines, line)
+		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// appendFailure adds a line about a log that cannot be written.
+func appendFailure(lines []string, what string, err error) []string {
+	if err == nil {
+		return lines
+	}
+	return append(lines, fmt.Sprintf("%s: cannot be written; %v", what, err))
 }
 
 // Close gives up an App that does not run.

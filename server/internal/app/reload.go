@@ -72,8 +72,8 @@ func (a *App) Reload() error {
 	began := time.Now()
 	changed, err := a.reload()
 	a.audit.reloaded(changed, err)
-	if err == nil && a.o.OnReload != nil {
-		a.o.OnReload(r.file)
+	if err == nil {
+		_ = a.keep(r.file) // the new configuration is in force; the error is in the log
 	}
 	now := time.Now()
 	r.mu.Lock()

@@ -37,6 +37,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	notifying, stopNotifying := context.WithCancel(ctx)
 	defer stopNotifying()
+	if a.o.Keep != nil {
+		running.Go(func() { a.runKept(notifying) })
+	}
 	if a.webhook != nil {
 		running.Go(func() { a.webhook.Run(notifying) })
 	}

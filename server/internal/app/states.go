@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/statefile"
 	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
 // states saves the states of the memory store in a file, now and then and at the end.
@@ -26,6 +28,7 @@ type states struct {
 	sampler *telemetry.Sampler // samples failures
 	observe func(time.Duration)
 	refused bool // the file was refused at the start
+	aside   bool // the refused file is still there, because the disk had no room to rename it; only save uses it
 
 	retryAt time.Time // for a compaction that failed; only save uses it
 
@@ -69,8 +72,9 @@ func (a *App) openMemory() (err error) {
 		return fmt.Errorf("store.memory.file: %w", err)
 	}
 	a.states.saver = a.memory.NewSaver()
-	// The first save makes a whole file. So a folder without space or rights is an error at the start.
-	if err := a.states.save(true); err != nil {
+	// The first save makes a whole file. So a folder without rights is an error at the start. A full disk is not: after a crash, a
+	// server that decides without saving is better than none.
+	if err := a.states.save(true); err != nil && !writable.Full(err) {
 		return fmt.Errorf("store.memory.file: saving the states: %w", err)
 	}
 	a.publishStates()
@@ -97,10 +101,10 @@ func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store,
 	switch {
 	case errors.Is(err, memory.ErrForeign), errors.Is(err, memory.ErrVersion), errors.Is(err, memory.ErrDamaged):
 		aside, renamed := file.SetAside(time.Now())
-		if renamed != nil {
+		if renamed != nil && !writable.Full(renamed) {
 			return nil, errors.Join(err, renamed)
 		}
-		a.states.refused = true
+		a.states.refused, a.states.aside = true, renamed != nil
 		a.logger.Error("the saved states are refused: all keys begin with full budgets, and no ban is in force", "file", file.Path(), "error", err, "kept_as", aside)
 		return memory.New(o)
 	case errors.Is(err, memory.ErrNoRoom):
@@ -111,6 +115,7 @@ func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store,
 		_ = store.Close() // it never fails
 		return nil, closed
 	}
+	a.states.savedAt = report.SavedAt
 	a.logger.Info("loaded the saved states", "states", report.States, "saved_at", report.SavedAt.UTC(), "file", file.Path(), "took", time.Since(began).Round(time.Millisecond))
 	if report.Incomplete {
 		a.logger.Warn("the last save was cut off, as by a crash: its states are from this save or the one before", "file", file.Path())
@@ -218,6 +223,12 @@ func (s *states) save(whole bool) error {
 
 // write writes the changes, or a new file if that is due.
 func (s *states) write(whole bool, now time.Time) (report memory.Saved, err error) {
+	if s.aside {
+		if _, err := s.file.SetAside(now); err != nil {
+			return report, err
+		}
+		s.aside = false
+	}
 	all := func(w io.Writer) error { report, err = s.saver.SaveAll(w); return err }
 	changes := func(w io.Writer) error { report, err = s.saver.SaveChanges(w); return err }
 	if whole || !s.file.CanAppend() {
@@ -240,7 +251,15 @@ func (s *states) complain(err error, took time.Duration) {
 	switch {
 	case !ok:
 	case err != nil:
-		s.logger.Error("the states cannot be saved: a crash loses what has changed since the last save", "error", err, "last_saved", s.last().UTC(), "not_logged", hidden)
+		why := "the states cannot be saved: a crash loses what has changed since the last save"
+		if writable.Full(err) {
+			why = "the disk is full, so the " + strings.TrimPrefix(why, "the ") + "; they are saved again when there is room"
+		}
+		at := "never"
+		if last := s.last(); !last.IsZero() {
+			at = last.UTC().Format(time.RFC3339)
+		}
+		s.logger.Error(why, "error", err, "last_saved", at, "not_logged", hidden)
 	default:
 		s.logger.Warn("saving the states takes longer than save_every: a crash loses more than that", "took", took.Round(time.Millisecond), "save_every", s.every, "not_logged", hidden)
 	}
@@ -256,11 +275,15 @@ func (s *states) last() time.Time {
 // status is a line for the readiness probe, empty while saves succeed.
 func (s *states) status() string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed == nil {
+	failed, at := s.failed, s.savedAt
+	s.mu.Unlock()
+	switch {
+	case failed == nil:
 		return ""
+	case at.IsZero():
+		return fmt.Sprintf("states: never saved: %v", failed)
 	}
-	return fmt.Sprintf("states: not saved since %s: %v", s.savedAt.UTC().Format(time.RFC3339), s.failed)
+	return fmt.Sprintf("states: not saved since %s: %v", at.UTC().Format(time.RFC3339), failed)
 }
 
 // finish saves for the last time, when no request is left that could change a state.
@@ -292,7 +315,7 @@ func (a *App) publishStates() {
 	m.Counter("sluice_state_late_saves_total", "Saves of the states that took longer than save_every.",
 		func() float64 { return float64(s.figures().late) })
 	m.Gauge("sluice_state_saved_timestamp_seconds", "When the last successful save of the states began, in seconds since 1970. A crash loses what came later.",
-		func() float64 { return float64(s.last().UnixMicro()) / 1e6 })
+		func() float64 { return float64(max(s.last().UnixMicro(), 0)) / 1e6 })
 	m.Gauge("sluice_state_file_bytes", "Size of the file of saved states.",
 		func() float64 { return float64(s.figures().size) })
 	m.Gauge("sluice_state_longest_lock_seconds", "The longest time for which a save has locked a part of the store.",

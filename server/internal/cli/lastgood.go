@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -91,15 +90,6 @@ func (path lastGood) check(quickStart bool) error {
 	return nil
 }
 
-// start saves the configuration of a server that starts, unless it is the copy. If that fails, the server should not start: it would be
-// without a copy when it needs one.
-func (path lastGood) start(f *policyfile.File, isCopy bool) error {
-	if isCopy {
-		return path.clean()
-	}
-	return path.save(f)
-}
-
 // checkTarget returns an error if a file is there that is not a copy, such as the configuration itself: saving would destroy
 // it. A copy that is cut off is not worth keeping.
 func (path lastGood) checkTarget() error {
@@ -121,16 +111,6 @@ func (path lastGood) checkTarget() error {
 
 // copyBegin is how each copy begins, whatever its version.
 const copyBegin = `{"format":"sluice-configuration-`
-
-// keep saves a configuration that runs, and logs it if that fails.
-func (path lastGood) keep(f *policyfile.File, logger *slog.Logger) {
-	if path == "" {
-		return
-	}
-	if err := path.save(f); err != nil {
-		logger.Error("the next start has no current copy of the configuration", "error", err)
-	}
-}
 
 // earlier is a copy that the server starts with: when it was saved, and why the current configuration is refused.
 type earlier struct {

@@ -75,7 +75,12 @@ func newServe() *cobra.Command {
 				}
 			}
 			o.Logger, o.Refused, o.Since = logger, earlier.refused, earlier.saved
-			o.OnReload = func(f *policyfile.File) { kept.keep(f, logger) }
+			if kept != "" {
+				o.Keep = kept.save
+				if err := kept.clean(); err != nil {
+					return err
+				}
+			}
 			if !quickStart {
 				o.Load = func() (*policyfile.File, error) {
 					f, _, err := s.load()
@@ -89,12 +94,6 @@ func newServe() *cobra.Command {
 			a, err := app.New(o)
 			if err != nil {
 				return err
-			}
-			if kept != "" {
-				if err := kept.start(f, earlier.refused != nil); err != nil {
-					a.Close()
-					return err
-				}
 			}
 			if err := a.Announce(cmd.OutOrStdout(), quickStart); err != nil {
 				a.Close()

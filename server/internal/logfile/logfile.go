@@ -20,8 +20,9 @@ type File struct {
 	mu   sync.Mutex
 	file *os.File    // nil for a stream
 	info os.FileInfo // of file
-	out  io.Writer
-	torn bool // whether the last write ended within a line, as on a full disk
+	out  io.Writer   // nil until there is room for a file
+	err  error       // of the last Write
+	torn bool        // whether the last write ended within a line, as on a full disk
 }
 
 // The names of streams, in place of a path.
@@ -31,7 +32,8 @@ const (
 )
 
 // Open opens a file for appending, or makes one that only its owner and group can read. The paths Stdout and Stderr are
-// the streams of the program. A pipe that nobody reads is an error.
+// the streams of the program. A pipe that nobody reads is an error. If the disk has no room for a new file, Write tries
+// again.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
 	switch path {
@@ -40,7 +42,9 @@ func Open(path string) (*File, error) {
 	case Stderr:
 		f.out = os.Stderr
 	default:
-		if err := f.open(); err != nil {
+		if err := f.open(); writable.Full(err) {
+			f.err = err
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -91,10 +95,26 @@ func (f *File) open() error {
 // Write appends lines. If the path has another file, or none, it first opens the path again. If that fails, it appends
 // to the earlier file, and returns the error, because nobody may look for that file any more. After a line that was cut
 // off, it first begins a new line.
-func (f *File) Write(lines []byte) (int, error) {
+func (f *File) Write(lines []byte) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	n, err = f.write(lines)
+	f.err = err
+	return n, err
+}
+
+// Err returns why the last lines were not written; nil if they were.
+func (f *File) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *File) write(lines []byte) (int, error) {
 	reopened := f.reopen()
+	if f.out == nil {
+		return 0, reopened
+	}
 	if f.torn {
 		if _, err := io.WriteString(f.out, "\n"); err != nil {
 			return 0, err
@@ -110,7 +130,10 @@ func (f *File) Write(lines []byte) (int, error) {
 
 // reopen opens the path again if it has another file, or none.
 func (f *File) reopen() error {
-	if f.file == nil || !f.info.Mode().IsRegular() {
+	switch {
+	case f.out == nil:
+		return f.open()
+	case f.file == nil || !f.info.Mode().IsRegular():
 		return nil
 	}
 	if now, err := os.Stat(f.path); err == nil && os.SameFile(now, f.info) {

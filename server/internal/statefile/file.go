@@ -17,7 +17,7 @@ import (
 // File is a file of saved states. Only one process at a time may have it open. Its methods are not safe for concurrent use.
 type File struct {
 	path     string
-	lock     *os.File
+	lock     *os.File // nil until there is room for it
 	current  *os.File // the file at path, open for appending; nil before the first Replace
 	snapshot int64    // the size of the snapshot in it
 	size     int64    // of the whole file, without what a failed write has left
@@ -38,20 +38,31 @@ const mode = 0o600 // the seeds of hashes are in the file
 // ErrInUse means that another process has the file.
 var ErrInUse = errors.New("another server has it; give each server a file of its own")
 
-// Open takes the file at a path for this process. The file need not exist, but its folder must.
+// Open takes the file at a path for this process. The file need not exist, but its folder must. If the disk has no room
+// for the lock, the first Replace takes it: no other process can have made it meanwhile.
 func Open(path string) (*File, error) {
 	path, err := resolve(path)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(path+LockSuffix, os.O_CREATE|os.O_RDWR, mode)
+	f := &File{path: path, sync: (*os.File).Sync}
+	if err := f.take(); err != nil && !writable.Full(err) {
+		return nil, err
+	}
+	return f, nil
+}
+
+// take takes the lock.
+func (f *File) take() error {
+	lock, err := os.OpenFile(f.path+LockSuffix, os.O_CREATE|os.O_RDWR, mode)
 	if err != nil {
-		return nil, fmt.Errorf("%w; the server must be able to write in the folder %s", err, filepath.Dir(path))
+		return fmt.Errorf("%w; the server must be able to write in the folder %s", err, filepath.Dir(f.path))
 	}
 	if err := takeLock(lock); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), lock.Close())
+		return errors.Join(fmt.Errorf("%s: %w", f.path, err), lock.Close())
 	}
-	return &File{path: path, lock: lock, sync: (*os.File).Sync}, nil
+	f.lock = lock
+	return nil
 }
 
 // resolve follows links, because a link would be replaced by the first save.
@@ -100,6 +111,11 @@ func (f *File) SetAside(now time.Time) (string, error) {
 // Replace calls write with a new file, and renames that file to the path in one step. After an error, the earlier file
 // is still there.
 func (f *File) Replace(write func(io.Writer) error) error {
+	if f.lock == nil {
+		if err := f.take(); err != nil {
+			return err
+		}
+	}
 	name := f.path + NewSuffix
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -178,7 +194,10 @@ func (f *File) Close() error {
 	if f.current != nil {
 		err = f.current.Close()
 	}
-	return errors.Join(err, f.lock.Close()) // the lock ends with its file
+	if f.lock != nil {
+		err = errors.Join(err, f.lock.Close()) // the lock ends with its file
+	}
+	return err
 }
 
 // syncFolder makes a rename durable, where the system can do so.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // mostLinks bounds the symbolic links that are followed.
@@ -35,6 +36,9 @@ func File(path string) error {
 	}
 	return fmt.Errorf("%s is a link that leads through more than %d others", path, mostLinks)
 }
+
+// Full reports whether a write failed because there is no room: that can end by itself, while other errors are mistakes.
+func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // Folder returns why this program may not make and replace files in a folder.
 func Folder(path string) error {
