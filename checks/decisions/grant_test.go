@@ -182,3 +182,22 @@ func TestGrantsKeepStates(t *testing.T) {
 		t.Errorf("the state is kept for %v", least)
 	}
 }
+
+// TestGrantsStayWithinTheirCap: units that a process has in hand are not granted again as a part of what may be granted
+// at once, whoever came first, and whatever is free.
+func TestGrantsStayWithinTheirCap(t *testing.T) {
+	t.Parallel()
+	g := newGrants(t)
+	l := hybrid(t, "l", sluice.TokenBucket{Rate: sluice.PerHour(1000)}, sluice.Hybrid{Stranded: 0.1})
+	all := int64(0)
+	for holder := range uint64(5) {
+		got := g.claim(l, holder+1, sluice.Claim{Seq: 1, Want: 1000, Demand: 1000})
+		all += got.Units
+		if got.Escrow != all || all > l.Escrow() {
+			t.Errorf("holder %d: %+v, and %d units in hand of %d that may be granted", holder, got, all, l.Escrow())
+		}
+	}
+	if all != l.Escrow() {
+		t.Errorf("%d units in hand of %d that may be granted", all, l.Escrow())
+	}
+}

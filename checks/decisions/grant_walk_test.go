@@ -15,12 +15,66 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// A grantKind is an algorithm whose units are granted, with its oracle, for some count of units.
+// A grantKind is an algorithm whose units are granted, and other forms of it, to which its numbers may change.
 type grantKind struct {
-	name      string
+	name string
+	grantForm
+	others []grantForm
+}
+
+// A grantForm is an algorithm with its oracle, for some count of units.
+type grantForm struct {
 	period    int64
 	algorithm func(count int64) sluice.Algorithm
 	fresh     func(count int64) oracle.State
+}
+
+// bucketForm returns a bucket that is refilled with some units in a period.
+func bucketForm(units, period int64) grantForm {
+	return grantForm{
+		period, func(n int64) sluice.Algorithm {
+			return sluice.TokenBucket{Rate: sluice.Per(units, length(period)), Burst: n, Debt: 9}
+		}, func(n int64) oracle.State { return oracle.NewBucket(units, period, n, 9) },
+	}
+}
+
+func windowForm(period int64, opened bool) grantForm {
+	return grantForm{
+		period, func(n int64) sluice.Algorithm {
+			return sluice.FixedWindow{Rate: sluice.Per(n, length(period)), Opened: opened}
+		}, func(n int64) oracle.State { return oracle.NewWindow(n, period, opened, false) },
+	}
+}
+
+func cellsForm(period int64, cells int) grantForm {
+	return grantForm{
+		period, func(n int64) sluice.Algorithm {
+			return sluice.SlidingWindow{Rate: sluice.Per(n, length(period)), Cells: cells}
+		}, func(n int64) oracle.State { return oracle.NewCells(n, period, int64(cells), false) },
+	}
+}
+
+func counterForm(period int64) grantForm {
+	return grantForm{
+		period, func(n int64) sluice.Algorithm { return sluice.SlidingCounter{Rate: sluice.Per(n, length(period))} },
+		func(n int64) oracle.State { return oracle.NewCounter(n, period, false) },
+	}
+}
+
+func logForm(period int64) grantForm {
+	return grantForm{
+		period, func(n int64) sluice.Algorithm { return sluice.SlidingLog{Rate: sluice.Per(n, length(period))} },
+		func(n int64) oracle.State { return oracle.NewLog(n, period, 0, false) },
+	}
+}
+
+func length(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+
+// dayForm is a window of the calendar's days.
+var dayForm = grantForm{
+	86_400_000_000, func(n int64) sluice.Algorithm {
+		return sluice.FixedWindow{Rate: sluice.PerDay(n), Calendar: sluice.CalendarDay}
+	}, func(n int64) oracle.State { return oracle.NewCalendar(n, longestDay, daysAround...) },
 }
 
 // daysAround are the begins of the days around the time at which walks begin.
@@ -36,50 +90,13 @@ var daysAround = func() (begins []int64) {
 var longestDay = sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(1), Calendar: sluice.CalendarDay}).Params().Fixed.Length
 
 var grantKinds = []grantKind{
-	{
-		"token bucket", 1_000_000,
-		// The rate stays: the oracle does not convert it.
-		func(n int64) sluice.Algorithm {
-			return sluice.TokenBucket{Rate: sluice.Per(7, time.Second), Burst: n, Debt: 9}
-		},
-		func(n int64) oracle.State { return oracle.NewBucket(7, 1_000_000, n, 9) },
-	},
-	{
-		"fixed window", 3_000_000,
-		func(n int64) sluice.Algorithm { return sluice.FixedWindow{Rate: sluice.Per(n, 3*time.Second)} },
-		func(n int64) oracle.State { return oracle.NewWindow(n, 3_000_000, false, false) },
-	},
-	{
-		"fixed window opened by a request", 3_000_000,
-		func(n int64) sluice.Algorithm {
-			return sluice.FixedWindow{Rate: sluice.Per(n, 3*time.Second), Opened: true}
-		},
-		func(n int64) oracle.State { return oracle.NewWindow(n, 3_000_000, true, false) },
-	},
-	{
-		"fixed window of a calendar", 86_400_000_000,
-		func(n int64) sluice.Algorithm {
-			return sluice.FixedWindow{Rate: sluice.PerDay(n), Calendar: sluice.CalendarDay}
-		},
-		func(n int64) oracle.State { return oracle.NewCalendar(n, longestDay, daysAround...) },
-	},
-	{
-		"sliding window", 3_000_000,
-		func(n int64) sluice.Algorithm {
-			return sluice.SlidingWindow{Rate: sluice.Per(n, 3*time.Second), Cells: 5}
-		},
-		func(n int64) oracle.State { return oracle.NewCells(n, 3_000_000, 5, false) },
-	},
-	{
-		"sliding counter", 3_000_000,
-		func(n int64) sluice.Algorithm { return sluice.SlidingCounter{Rate: sluice.Per(n, 3*time.Second)} },
-		func(n int64) oracle.State { return oracle.NewCounter(n, 3_000_000, false) },
-	},
-	{
-		"sliding log", 3_000_000,
-		func(n int64) sluice.Algorithm { return sluice.SlidingLog{Rate: sluice.Per(n, 3*time.Second)} },
-		func(n int64) oracle.State { return oracle.NewLog(n, 3_000_000, 0, false) },
-	},
+	{"token bucket", bucketForm(7, 1_000_000), []grantForm{bucketForm(5, 1_000_000), bucketForm(300, 1_000_000), bucketForm(1, 3_000_000)}},
+	{"fixed window", windowForm(3_000_000, false), []grantForm{windowForm(1_000_000, false), windowForm(7_000_000, true), dayForm}},
+	{"fixed window opened by a request", windowForm(3_000_000, true), []grantForm{windowForm(1_000_000, true), windowForm(7_000_000, false), dayForm}},
+	{"fixed window of a calendar", dayForm, []grantForm{windowForm(3_000_000, true), windowForm(1_000_000, false)}},
+	{"sliding window", cellsForm(3_000_000, 5), []grantForm{cellsForm(1_000_000, 4), cellsForm(6_000_000, 5), cellsForm(3_000_000, 1)}},
+	{"sliding counter", counterForm(3_000_000), []grantForm{counterForm(1_000_000), counterForm(7_000_000)}},
+	{"sliding log", logForm(3_000_000), []grantForm{logForm(1_000_000), logForm(7_000_000)}},
 }
 
 // A grantWalk sends random claims and exact requests about one key to a store and to the oracle of
@@ -97,7 +114,7 @@ type grantWalk struct {
 	now, low, high int64
 
 	escrow  oracle.Escrow
-	under   int64 // the count that the state is kept under
+	absent  bool // the store has no state, so that it has no numbers either
 	holders []walkHolder
 	charges []walkCharge
 	notes   []string
@@ -105,9 +122,10 @@ type grantWalk struct {
 
 // A grantVersion is the limit with some numbers.
 type grantVersion struct {
-	count         int64
+	count, period int64
 	limit         *sluice.Limit
 	exact         *sluice.Limit
+	fresh         oracle.State
 	terms, noTerm oracle.Terms
 }
 
@@ -139,11 +157,15 @@ func newGrantWalk(t *testing.T, a *arena, kind grantKind, seed uint64) *grantWal
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := []int64{w.one(1, 2, 3, 5, 8, 12, 20, 1000, 1+w.below(60))}
+	counts, forms := []int64{w.one(1, 2, 3, 5, 8, 12, 20, 1000, 1+w.below(60))}, []grantForm{kind.grantForm}
 	if w.below(3) == 0 {
-		counts = append(counts, w.one(1, 2, 7, counts[0]+1, 1+w.below(30)))
+		counts, forms = append(counts, w.one(1, 2, 7, counts[0]+1, 1+w.below(30))), append(forms, kind.grantForm)
 	}
-	for _, n := range counts {
+	if w.below(3) > 0 {
+		counts, forms = append(counts, w.one(counts[0], 1+w.below(30))), append(forms, kind.others[w.below(int64(len(kind.others)))])
+	}
+	for i, n := range counts {
+		form := forms[i]
 		h := sluice.Hybrid{
 			Sync: 10 * time.Millisecond, Life: time.Duration(w.one(40_000, 100_000, 2_000_000, 60_000_000)) * time.Microsecond,
 			Stranded: float64(w.one(1_000_000, 1_000_000, 500_000, 1+w.below(1_000_000))) / 1e6,
@@ -154,14 +176,14 @@ func newGrantWalk(t *testing.T, a *arena, kind grantKind, seed uint64) *grantWal
 		if float64(n)*h.Stranded < 1 {
 			h.Stranded = 1
 		}
-		l := hybrid(t, "l", kind.algorithm(n), h)
+		l, fresh := hybrid(t, "l", form.algorithm(n), h), form.fresh(n)
 		w.versions = append(w.versions, grantVersion{
-			count: n, limit: l, exact: sluice.MustLimit("l", kind.algorithm(n)),
-			terms: oracle.Terms{Cap: l.Escrow(), Overdraft: h.Overdraft, Life: h.Life.Microseconds()},
+			count: n, period: form.period, limit: l, exact: sluice.MustLimit("l", form.algorithm(n)), fresh: fresh,
+			terms:  oracle.Terms{Cap: l.Escrow(), Overdraft: h.Overdraft, Life: h.Life.Microseconds(), Numbers: fresh},
+			noTerm: oracle.Terms{Numbers: fresh},
 		})
 	}
-	w.under = counts[0]
-	w.escrow = oracle.NewEscrow(kind.fresh(w.under))
+	w.escrow, w.absent = oracle.NewEscrow(w.versions[0].fresh), true
 	for i := range 1 + w.below(4) {
 		w.holders = append(w.holders, walkHolder{id: uint64(i+1) << (13 * i)})
 	}
@@ -202,44 +224,52 @@ func (w *grantWalk) walk(steps int) {
 
 // pass lets time pass, or turns the clock back.
 func (w *grantWalk) pass() {
-	if w.escrow.At(w.now).State.Fresh(w.now) {
+	if e := w.escrow.At(w.now); e.State.Fresh(w.now) {
 		w.low = w.now // the store may have forgotten the state
+		if len(e.Holders) == 0 && len(w.versions) > 1 && !w.absent {
+			w.forget()
+		}
 	}
 	w.high = max(w.high, w.now)
 	if w.below(40) == 0 {
 		// First a claim that is always written: the oracle forgets no expiry that it has seen.
-		w.send(&w.versions[0], &walkHolder{id: 1 << 60, seq: uint64(w.now)}, sluice.Claim{Seq: uint64(w.now)})
+		w.send(&w.versions[0], &walkHolder{id: 1 << 60, seq: uint64(len(w.notes))}, sluice.Claim{Seq: 1 + uint64(len(w.notes))})
 		back := w.one(1, 1000, w.below(w.kind.period), w.kind.period, w.below(4*w.kind.period))
 		if len(w.versions) > 1 { // the oracle does not convert a state under such a clock
-			w.low = max(w.low, w.high-w.kind.period)
+			for _, v := range w.versions {
+				w.low = max(w.low, w.high-v.period)
+			}
 		}
 		w.now = max(w.low, w.now-back)
 		w.charges = nil
 		w.note("the clock was set back")
-		w.send(&w.versions[0], &walkHolder{id: 1 << 61, seq: uint64(len(w.notes))}, sluice.Claim{Seq: uint64(len(w.notes))})
+		w.send(&w.versions[0], &walkHolder{id: 1 << 61, seq: uint64(len(w.notes))}, sluice.Claim{Seq: 1 + uint64(len(w.notes))})
 		return
 	}
 	w.now += w.one(0, 0, 1, 1, 1000, 39_999, w.below(100_000), w.below(100_000), w.below(w.kind.period/3), w.below(3*w.kind.period)*w.below(2)*w.below(2))
 }
 
-// state returns the escrow under a count.
-func (w *grantWalk) state(count int64) oracle.Escrow {
-	e := w.escrow.At(w.now)
-	if count != w.under {
-		e.State = oracle.Renumber(e.State, w.kind.fresh(count), w.now)
+// state returns the escrow as a version of the limit finds it.
+func (w *grantWalk) state(v *grantVersion) oracle.Escrow {
+	if w.absent {
+		return oracle.NewEscrow(v.fresh)
 	}
-	return e
+	return w.escrow.AtTerms(w.now, v.terms)
 }
 
-// keep keeps an escrow whose state is under a count, or only its holders.
-func (w *grantWalk) keep(e oracle.Escrow, count int64, charged bool) {
-	if !charged {
-		kept := w.escrow.At(w.now)
-		kept.Holders = e.Holders
-		w.escrow = kept
-		return
+// keep keeps what the store has after a step.
+func (w *grantWalk) keep(e oracle.Escrow) {
+	w.escrow, w.absent = e, w.absent && len(e.Holders) == 0 && e.State.Fresh(w.now)
+}
+
+// forget deletes the state, which is fresh. The store may have done so.
+func (w *grantWalk) forget() {
+	w.Helper()
+	w.note("forgotten")
+	if err := w.store.Reset(context.Background(), w.versions[0].exact, w.key); err != nil {
+		w.Fatal(err)
 	}
-	w.escrow, w.under = e, count
+	w.escrow, w.absent, w.charges = oracle.NewEscrow(w.versions[0].fresh), true, nil
 }
 
 func (w *grantWalk) reset(v *grantVersion) {
@@ -251,7 +281,13 @@ func (w *grantWalk) reset(v *grantVersion) {
 	if err := w.store.Reset(context.Background(), v.exact, w.key); err != nil {
 		w.Fatal(err)
 	}
-	w.escrow = w.escrow.Reset(w.now, w.kind.fresh(w.under))
+	for _, other := range w.versions {
+		if oracle.SameNumbers(w.escrow.State, other.fresh) {
+			w.escrow = w.escrow.Reset(w.now, other.fresh) // holders keep the numbers
+			break
+		}
+	}
+	w.absent = len(w.escrow.Holders) == 0
 	w.charges = nil
 }
 
@@ -276,7 +312,7 @@ func (w *grantWalk) decide(v *grantVersion) {
 		w.Fatal(err)
 	}
 	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor}
-	e := w.state(v.count)
+	e := w.state(v)
 	got := resultOf(d)
 	if r.Peek {
 		want := e.Peek(q, terms, got)
@@ -291,8 +327,7 @@ func (w *grantWalk) decide(v *grantVersion) {
 	if got != want {
 		w.Errorf("a request for %d: got %+v, want %+v", r.Cost, got, want)
 	}
-	// A denial too is kept if the clock was set back.
-	w.keep(after, v.count, !e.State.Equal(after.State) && (r.Cost > 0 || v.count == w.under))
+	w.keep(after)
 	if want.Allowed && r.Cost > 0 {
 		w.charges = append(w.charges, walkCharge{r.Charge(&d), charge})
 	}
@@ -314,7 +349,7 @@ func (w *grantWalk) batch(v *grantVersion) {
 	if err := w.store.DecideAll(context.Background(), rs, out); err != nil {
 		w.Fatal(err)
 	}
-	e, all := w.state(v.count), true
+	e, all := w.state(v), true
 	for i := range rs {
 		if rs[i].Limit == other {
 			all = all && out[i].Allowed
@@ -329,7 +364,7 @@ func (w *grantWalk) batch(v *grantVersion) {
 		}
 	}
 	if all {
-		w.keep(e, v.count, true)
+		w.keep(e)
 		return
 	}
 	for range 2 { // a denied request is decided again on its own
@@ -346,8 +381,10 @@ func (w *grantWalk) end() {
 	i := w.below(int64(len(w.charges)))
 	c := w.charges[i]
 	w.charges = slices.Delete(w.charges, int(i), int(i)+1)
-	if c.charge.Limit.Capacity() != w.under {
-		return
+	for _, v := range w.versions {
+		if (c.charge.Limit == v.limit || c.charge.Limit == v.exact) && !oracle.SameNumbers(w.escrow.State, v.fresh) {
+			return
+		}
 	}
 	var err error
 	if w.below(3) == 0 {
@@ -422,7 +459,7 @@ func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
 		Seq: c.Seq, Birth: c.Birth, Till: c.Till, Spent: c.Spent, Returned: c.Returned, Take: c.Take, Floor: c.Floor,
 		Want: c.Want, Least: c.Least, Demand: c.Demand,
 	}
-	before := w.state(v.count)
+	before := w.state(v)
 	want, after := before.Claim(w.now, h.id, oc, v.terms, resultOf(g.Decision))
 	w.note("%d of %d claims %+v: %+v", h.id, v.count, oc, g)
 	got := oracle.Grant{
@@ -443,7 +480,7 @@ func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
 	case !repeated && decision != result:
 		w.Errorf("the decision about %d: got %+v, want %+v", c.Take, decision, result)
 	}
-	w.keep(after, v.count, !before.State.Equal(after.State) || want.Units > 0 && !repeated)
+	w.keep(after)
 	if !g.Stale && !repeated {
 		w.lasts(began)
 		h.birth, h.till, h.held = g.Birth, g.Till, g.Held
@@ -501,7 +538,7 @@ func TestGrantsEqualOracle(t *testing.T) {
 	a := newArena(t)
 	for _, kind := range grantKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			for seed := range uint64(redistest.Times(t, 6)) {
+			for seed := range uint64(redistest.Times(t, 15)) {
 				newGrantWalk(t, a, kind, seed).walk(120)
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)

@@ -32,7 +32,7 @@ func (f Fault) String() string {
 
 // Claim is Escrow.Claim with the fault.
 func (f Fault) Claim(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t oracle.Terms, guess oracle.Result) (oracle.Grant, oracle.Escrow) {
-	e = f.at(e, now)
+	e = f.at(e, now, t)
 	mine := slices.IndexFunc(e.Holders, func(h oracle.Holder) bool { return h.ID == id })
 	switch f {
 	case GrantsIgnoreEscrow:
@@ -109,7 +109,7 @@ func (f Fault) bookAtGrant(e oracle.Escrow, now int64, id uint64, c oracle.Claim
 
 // Decide is Escrow.Decide with the fault.
 func (f Fault) Decide(e oracle.Escrow, r oracle.Request, t oracle.Terms, guess oracle.Result) (oracle.Result, oracle.Charge, oracle.Escrow) {
-	e = f.at(e, r.Now)
+	e = f.at(e, r.Now, t)
 	if f != ExactIgnoresEscrow && f != BooksAtGrant {
 		return e.Decide(r, t, guess)
 	}
@@ -119,12 +119,12 @@ func (f Fault) Decide(e oracle.Escrow, r oracle.Request, t oracle.Terms, guess o
 }
 
 // at removes what has expired, if the fault does so in another way.
-func (f Fault) at(e oracle.Escrow, now int64) oracle.Escrow {
+func (f Fault) at(e oracle.Escrow, now int64, t oracle.Terms) oracle.Escrow {
 	if f == ForgetsExpired || f == BooksAtGrant {
 		e.Holders = slices.DeleteFunc(slices.Clone(e.Holders), func(h oracle.Holder) bool { return h.Till <= now })
 		return e
 	}
-	return e.At(now)
+	return e.AtTerms(now, t)
 }
 
 func units(e oracle.Escrow) map[uint64]int64 {

@@ -32,7 +32,7 @@ type Options struct {
 // Server is a sluice.Grantor in memory, for tests. It computes with the oracle. Its methods are safe for
 // concurrent use.
 //
-// A limit whose numbers have changed converts the state of a key, as long as its period has not changed.
+// The limits of a key may have different numbers, periods and terms.
 type Server struct {
 	o  Options
 	mu sync.Mutex
@@ -52,7 +52,7 @@ type rowKey struct {
 }
 
 type row struct {
-	limit  *sluice.Limit // whose numbers the state has
+	limit  *sluice.Limit // the last one, for guesses
 	escrow oracle.Escrow
 	// When the key was to have all its units again, and units for a request, as last computed.
 	reset, retry int64
@@ -96,22 +96,23 @@ func (s *Server) Restore(d Data) {
 func (s *Server) Escrow(l *sluice.Limit, k sluice.Key) oracle.Escrow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.row(s.db, l, k, s.o.Clock()).escrow
+	return s.row(s.db, l, k).escrow
 }
 
-// row returns the state of a key under the numbers of a limit.
-func (s *Server) row(d Data, l *sluice.Limit, k sluice.Key, now int64) row {
+// row returns the state of a key.
+func (s *Server) row(d Data, l *sluice.Limit, k sluice.Key) row {
 	r, found := d.keys[rowKeyOf(l, k)]
-	switch {
-	case !found:
+	if !found {
 		return row{limit: l, escrow: oracle.NewEscrow(s.fresh(l))}
-	case r.limit.Algorithm() != l.Algorithm():
-		e := r.escrow.At(now)
-		e.State = oracle.Renumber(e.State, s.fresh(l), now)
-		return row{limit: l, escrow: e}
 	}
-	r.limit = l
 	return r
+}
+
+// terms returns the terms of a limit, with its numbers.
+func (s *Server) terms(l *sluice.Limit) oracle.Terms {
+	t := TermsOf(l)
+	t.Numbers = s.fresh(l)
+	return t
 }
 
 // fresh is Fresh, computed once for each limit.
@@ -161,16 +162,17 @@ func (s *Server) Decide(ctx context.Context, r sluice.Request) (sluice.Decision,
 
 // decide decides a request and returns the row after it.
 func (s *Server) decide(d Data, r *sluice.Request, now int64) (sluice.Decision, row) {
-	at := s.row(d, r.Limit, r.Key, now)
+	at := s.row(d, r.Limit, r.Key)
 	request := oracle.Request{Now: now, Cost: r.Cost, Floor: r.Floor, MaxWait: translate.MaxWait(r.MaxWait)}
 	if r.Peek {
-		e, t := s.o.Fault.at(at.escrow, now), TermsOf(r.Limit)
+		t := s.terms(r.Limit)
+		e := s.o.Fault.at(at.escrow, now, t)
 		if s.o.Fault == ExactIgnoresEscrow || s.o.Fault == BooksAtGrant {
 			e.Holders = nil
 		}
 		return s.decision(r.Limit, e.Peek(request, t, at.guess(now, 0)), oracle.Charge{}), at
 	}
-	result, c, after := s.o.Fault.Decide(at.escrow, request, TermsOf(r.Limit), at.guess(now, r.Cost))
+	result, c, after := s.o.Fault.Decide(at.escrow, request, s.terms(r.Limit), at.guess(now, r.Cost))
 	return s.decision(r.Limit, result, c), at.with(r.Limit, after, result, now)
 }
 
@@ -256,8 +258,8 @@ func (s *Server) Grant(_ context.Context, holder uint64, claims []sluice.Claim, 
 			out[i] = sluice.Grant{Err: &sluice.RequestError{Problem: "claims units of a limit that has no grants"}}
 			continue
 		}
-		at := s.row(s.db, c.Limit, c.Key, now)
-		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), TermsOf(c.Limit), at.guess(now, c.Take))
+		at := s.row(s.db, c.Limit, c.Key)
+		g, after := s.o.Fault.Claim(at.escrow, now, holder, ClaimOf(c), s.terms(c.Limit), at.guess(now, c.Take))
 		s.db.keys[rowKeyOf(c.Limit, c.Key)] = at.with(c.Limit, after, g.Result, now)
 		out[i] = sluice.Grant{
 			Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
@@ -305,7 +307,7 @@ func (s *Server) end(c *sluice.Charge, other func() error, change func(oracle.Es
 	if i := c.Receipt.Over; i < uint64(len(s.charges)) && s.charges[i].Cost == c.Cost && s.charges[i].At == c.Receipt.At {
 		charge = s.charges[i]
 	}
-	at := s.row(s.db, c.Limit, c.Key, now)
+	at := s.row(s.db, c.Limit, c.Key)
 	at.escrow = change(at.escrow, now, charge)
 	s.db.keys[rowKeyOf(c.Limit, c.Key)] = at
 	return nil
@@ -330,7 +332,7 @@ func (s *Server) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Clock()
-	at := s.row(s.db, l, k, now)
+	at := s.row(s.db, l, k)
 	at.escrow = at.escrow.Reset(now, s.fresh(l))
 	s.db.keys[rowKeyOf(l, k)] = at
 	return nil

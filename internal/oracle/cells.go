@@ -9,6 +9,7 @@ type Cells struct {
 
 	units  map[int64]int64
 	newest int64
+	last   int64 // the latest charge
 }
 
 // NewCells returns a sliding window of count units. It has this many cells, and one more cell, which is
@@ -60,13 +61,22 @@ func (c Cells) Allows(r Request) (bool, int64, Reason) {
 func (c Cells) Take(r Request, allowed bool) (State, Charge) {
 	cell, used, at, setBack := c.at(r.Now)
 	if setBack {
-		c.units, c.newest = map[int64]int64{cell: used}, cell
+		c.units, c.newest, c.last = map[int64]int64{cell: used}, cell, at
 	}
 	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count)) {
+		c.last = c.later(at)
 		c = c.from(cell)
 		c.units[cell] += min(r.Cost, most)
 	}
 	return c, Charge{Cost: r.Cost, At: at}
+}
+
+// later returns the time of the latest charge, after another one.
+func (c Cells) later(at int64) int64 {
+	if sum(c.units) == 0 {
+		return at
+	}
+	return max(c.last, at)
 }
 
 // from returns a copy in which a cell is the newest.
@@ -103,6 +113,7 @@ func (c Cells) Settle(now int64, ch Charge, actual int64) State {
 	if setBack || cell-i > c.cells || i*c.cell()-now > c.length {
 		return c
 	}
+	c.last = c.later(ch.At)
 	c = c.from(max(cell, i)) // a charge of no cost did not move the state
 	c.units[i] = max(0, c.units[i]+actual-ch.Cost)
 	return c

@@ -12,6 +12,7 @@ type Counter struct {
 
 	units  map[int64]int64
 	newest int64
+	last   int64 // the latest charge
 }
 
 // NewCounter returns a sliding counter of count units per length.
@@ -59,13 +60,22 @@ func (c Counter) Allows(r Request) (bool, int64, Reason) {
 func (c Counter) Take(r Request, allowed bool) (State, Charge) {
 	window, _, cur, at, setBack := c.at(r.Now)
 	if setBack {
-		c.units, c.newest = map[int64]int64{window: cur}, window
+		c.units, c.newest, c.last = map[int64]int64{window: cur}, window, at
 	}
 	if r.Cost > 0 && (allowed || r.Debit || c.countDenied && !r.beyond(c.count)) {
+		c.last = c.later(window, at)
 		c = c.from(window)
 		c.units[window] = r.owes(c.units[window], mostCounted)
 	}
 	return c, Charge{Cost: r.Cost, At: at}
+}
+
+// later returns the time of the latest charge, after another one in a window.
+func (c Counter) later(window, at int64) int64 {
+	if window != c.newest || c.units[window]+c.units[window-1] == 0 {
+		return at
+	}
+	return max(c.last, at)
 }
 
 // from returns a copy in which a window is the newest.
@@ -104,6 +114,7 @@ func (c Counter) Settle(now int64, ch Charge, actual int64) State {
 	if setBack || i != window && i != window-1 {
 		return c
 	}
+	c.last = c.later(window, ch.At)
 	c = c.from(window)
 	c.units[i] = max(0, min(c.units[i]+actual-ch.Cost, mostCounted))
 	return c

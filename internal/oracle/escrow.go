@@ -16,6 +16,8 @@ type Terms struct {
 	Cap       int64 // the most units that may be granted at once
 	Overdraft int64 // how far the limit may be exceeded
 	Life      int64 // of a grant
+	// Numbers is a fresh state of the limit, if its numbers may differ from those that the state is kept under.
+	Numbers State
 }
 
 // Claim is what a holder reports, returns and wants. sluice.Claim documents the fields.
@@ -76,7 +78,10 @@ func (e Escrow) Units() (sum int64) {
 // A grant ends at a time that its life bounds, even if the clock was set back. What is left of it then
 // counts as used in the last microsecond before. So what is left at the end of a fixed window vanishes
 // with the window.
-func (e Escrow) At(now int64) Escrow {
+func (e Escrow) At(now int64) Escrow { return e.AtTerms(now, Terms{}) }
+
+// AtTerms is At for a request under some terms.
+func (e Escrow) AtTerms(now int64, t Terms) Escrow {
 	held := slices.Clone(e.Holders)
 	for i := range held {
 		held[i].Till = min(held[i].Till, now+held[i].Life)
@@ -85,7 +90,7 @@ func (e Escrow) At(now int64) Escrow {
 	slices.SortStableFunc(ended, func(a, b Holder) int { return cmp.Compare(a.Till, b.Till) })
 	for _, h := range ended {
 		// A state has a later time only if the clock was set back a little.
-		e.State = book(e.State, h.Units, max(h.Till-1, min(latest(e.State), now)))
+		e.State = booked(e.State, h.Units, max(h.Till-1, min(latest(e.State), now)), now, t)
 	}
 	e.Holders = slices.DeleteFunc(held, func(h Holder) bool { return h.Till <= now })
 	return e
@@ -100,22 +105,59 @@ func book(s State, units, at int64) State {
 	return after
 }
 
-// seen returns the state that exact decisions see: with the escrow booked, except for the overdraft.
-func (e Escrow) seen(now int64, t Terms) State {
-	return book(e.State, max(0, e.Units()-t.Overdraft), now)
+// booked is book under the numbers that the state is kept under, whoever books. Only requests of a calendar know its
+// periods: a state that needs a new period of another calendar takes the numbers of the terms.
+func booked(s State, units, at, now int64, t Terms) State {
+	if w, ok := s.(Window); ok && w.periods != nil && t.Numbers != nil && !SameNumbers(s, t.Numbers) && (at >= w.end || w.start-at > w.length) {
+		s = Renumber(s, t.Numbers, now)
+	}
+	return book(s, units, at)
+}
+
+// under returns the state as the limit with these terms sees it, and whether it is kept under other numbers.
+func (e Escrow) under(now int64, t Terms) (State, bool) {
+	if t.Numbers == nil || SameNumbers(e.State, t.Numbers) {
+		return e.State, false
+	}
+	return Renumber(e.State, t.Numbers, now), true
+}
+
+// seen returns the state that decisions see: with the escrow booked, except for the overdraft.
+func (e Escrow) seen(s State, now int64, t Terms) State {
+	return book(s, max(0, e.Units()-t.Overdraft), now)
+}
+
+// exactly returns the state that exact decisions see. If no units are in escrow, what is left later follows from the
+// state as it is kept.
+func (e Escrow) exactly(now int64, t Terms) State {
+	s, other := e.under(now, t)
+	if other && e.Units() <= t.Overdraft {
+		return renumbered{e.State, t.Numbers}
+	}
+	return e.seen(s, now, t)
+}
+
+// take returns the state after a decision. Only an admission gives it other numbers.
+func (e Escrow) take(r Request, allowed bool, t Terms) State {
+	s, other := e.under(r.Now, t)
+	if other && !(r.Cost > 0 && (allowed || renumbered{e.State, t.Numbers}.moves(r.Now))) {
+		return e.State
+	}
+	after, _ := s.Take(r, allowed)
+	return after
 }
 
 // Decide decides an exact request. For a limit without grants, the terms are zero.
 func (e Escrow) Decide(r Request, t Terms, guess Result) (Result, Charge, Escrow) {
-	e = e.At(r.Now)
-	d, c, _ := Decide(e.seen(r.Now, t), r, guess)
-	e.State, _ = e.State.Take(r, d.Allowed)
+	e = e.AtTerms(r.Now, t)
+	d, c, _ := Decide(e.exactly(r.Now, t), r, guess)
+	e.State = e.take(r, d.Allowed, t)
 	return d, c, e
 }
 
 // Peek decides an exact request and takes nothing.
 func (e Escrow) Peek(r Request, t Terms, guess Result) Result {
-	return Peek(e.At(r.Now).seen(r.Now, t), r, guess)
+	return Peek(e.AtTerms(r.Now, t).exactly(r.Now, t), r, guess)
 }
 
 // Settle replaces the cost of an exact charge.
@@ -139,16 +181,19 @@ func (e Escrow) Reset(now int64, fresh State) Escrow {
 	return e
 }
 
-// Free returns the units that are neither used nor granted, rounded down. It is negative if the limit is
+// Free returns the units of a limit that are neither used nor granted, rounded down. It is negative if the limit is
 // exceeded.
-func (e Escrow) Free(now int64) int64 { return left(e.State, now) - e.Units() }
+func (e Escrow) Free(now int64, t Terms) int64 {
+	s, _ := e.under(now, t)
+	return room(s, now) - e.Units()
+}
 
 // Claim reports, returns, decides and grants, in this order.
 func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Grant, Escrow) {
-	e = e.At(now)
+	e = e.AtTerms(now, t)
 	i := slices.IndexFunc(e.Holders, func(h Holder) bool { return h.ID == id })
 	if i >= 0 && c.Seq <= e.Holders[i].Seq {
-		return e.repeated(now, e.Holders[i], c), e
+		return e.repeated(now, e.Holders[i], c, t), e
 	}
 	h := Holder{ID: id}
 	if i >= 0 {
@@ -158,13 +203,16 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 
 	// The holder's grant is gone if it has expired, or if the server has lost it. The units of the entry
 	// are then of a grant that the holder does not have. An old claim that came again may have made it.
-	expired := c.Birth != 0 && c.Till <= now
+	lost, expired := int64(0), c.Birth != 0 && c.Till <= now
 	if expired || c.Birth != h.Birth {
-		e.State = book(e.State, h.Units, now)
+		lost = h.Units
 		h.Units = 0
 	}
 	if !expired { // what has expired is booked
-		e.State = book(e.State, c.Spent, now)
+		lost += c.Spent
+	}
+	if lost > 0 {
+		e.State = booked(e.State, lost, now, now, t)
 	}
 	h.Units -= min(c.Spent, h.Units)
 	h.Units -= min(c.Returned, h.Units)
@@ -180,50 +228,54 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	var g Grant
 	if c.Take > 0 {
 		r := Request{Now: now, Cost: c.Take, Floor: c.Floor}
-		g.Result, g.Charge, _ = Decide(e.seen(now, t), r, guess)
-		e.State, _ = e.State.Take(r, g.Result.Allowed)
+		s, _ := e.under(now, t)
+		g.Result, g.Charge, _ = Decide(e.seen(s, now, t), r, guess)
+		e.State = e.take(r, g.Result.Allowed, t)
 	} else {
 		r := Request{Now: now, Cost: max(c.Least, 1), Floor: c.Floor}
-		g.Result = Peek(e.seen(now, t), r, guess)
+		s, _ := e.under(now, t)
+		g.Result = Peek(e.seen(s, now, t), r, guess)
 	}
 	if len(e.Holders) > mostHolders {
 		e = e.without(id)
-		return e.answer(g, now, Holder{}), e
+		return e.answer(g, now, Holder{}, t), e
 	}
 
 	g.Units = e.share(now, h, c, t)
 	if g.Units > 0 {
-		e.State = opened(e.State, now)
+		s, _ := e.under(now, t)
+		e.State = opened(s, now)
 		h.Units += g.Units
 		h.Birth = cmp.Or(h.Birth, c.Seq)
 	}
-	h.Till = min(now+t.Life, end(e.State, now))
+	s, _ := e.under(now, t)
+	h.Till = min(now+t.Life, end(s, now))
 	h.Answer = g
 	e = e.with(h)
-	return e.answer(g, now, h), e
+	return e.answer(g, now, h, t), e
 }
 
 // repeated answers a claim that was answered before, or that comes after a later one. The verdict stays.
 // The numbers are as of now.
-func (e Escrow) repeated(now int64, h Holder, c Claim) Grant {
+func (e Escrow) repeated(now int64, h Holder, c Claim, t Terms) Grant {
 	if c.Seq < h.Seq {
-		return e.answer(Grant{Stale: true}, now, h)
+		return e.answer(Grant{Stale: true}, now, h, t)
 	}
 	h.Answer.Repeated = true
-	return e.answer(h.Answer, now, h)
+	return e.answer(h.Answer, now, h, t)
 }
 
 // answer completes an answer with what is true of the key at this time.
-func (e Escrow) answer(g Grant, now int64, h Holder) Grant {
+func (e Escrow) answer(g Grant, now int64, h Holder, t Terms) Grant {
 	g.Now, g.Held, g.Birth, g.Till = now, h.Units, h.Birth, h.Till
-	g.Free, g.Escrow, g.Holders, g.Demands = e.Free(now), e.Units(), e.active(), e.demands()
+	g.Free, g.Escrow, g.Holders, g.Demands = e.Free(now, t), e.Units(), e.active(), e.demands()
 	return g
 }
 
 // share returns how many units are granted: as many as are wanted, but at most an equal share of all that
 // may be granted, and half of what is free by the share of the demand.
 func (e Escrow) share(now int64, h Holder, c Claim, t Terms) int64 {
-	least, free := max(c.Least, 1), e.Free(now)+t.Overdraft-c.Floor
+	least, free := max(c.Least, 1), e.Free(now, t)+t.Overdraft-c.Floor
 	if c.Want <= 0 || free <= 0 {
 		return 0
 	}

@@ -98,7 +98,7 @@ func TestExactDecisionsSeeTheEscrow(t *testing.T) {
 		if r.allowed {
 			used = r.cost
 		}
-		if free := after.Free(100); free != 6-used {
+		if free := after.Free(100, Terms{}); free != 6-used {
 			t.Errorf("%+v: %d units are free", r, free)
 		}
 	}

@@ -2,13 +2,11 @@ package oracle
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 )
 
-// left returns how many units a state has not used, rounded down. It is negative if the limit is exceeded.
-func left(s State, now int64) int64 {
+// room returns how many units a state has not used, rounded down. It is negative if the limit is exceeded.
+func room(s State, now int64) int64 {
 	switch s := s.(type) {
 	case Bucket:
 		tokens, _ := s.refilled(now)
@@ -47,35 +45,6 @@ func opened(s State, now int64) State {
 	w, _ = w.at(now)
 	w.open = true
 	return w
-}
-
-// Renumber returns a state under the numbers of a fresh one. Used units stay used. Both have the same
-// algorithm and the same period; only how many units there are differs.
-func Renumber(s, fresh State, now int64) State {
-	switch s := s.(type) {
-	case Bucket:
-		f := fresh.(Bucket)
-		tokens, at := s.refilled(now)
-		f.tokens, f.last = sub(whole(f.burst), sub(whole(s.burst), tokens)), at
-		f.lent = s.lent && less(f.tokens, whole(f.burst))
-		return f
-	case Window:
-		s.count = fresh.(Window).count
-		return s
-	case Cells:
-		s.count, s.units = fresh.(Cells).count, maps.Clone(s.units)
-		return s
-	case Counter:
-		s.count, s.units = fresh.(Counter).count, maps.Clone(s.units)
-		return s
-	case Log:
-		s.count = fresh.(Log).count
-		if counted, _, setBack := s.at(now); !setBack {
-			s.entries = slices.Clone(counted)
-		}
-		return s
-	}
-	panic(fmt.Sprintf("%T has no grants", s))
 }
 
 // latest returns the time that a state counts from.

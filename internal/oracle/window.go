@@ -11,6 +11,7 @@ type Window struct {
 	open       bool
 	start, end int64
 	used       int64
+	last       int64 // the latest charge
 }
 
 // NewWindow returns a fixed window of count units. With opened it begins with a request, otherwise at a
@@ -51,10 +52,10 @@ func (w Window) at(now int64) (_ Window, setBack bool) {
 	}
 	setBack = w.open && now < w.end
 	n := w
-	n.open, n.used = setBack, 0
+	n.open, n.used, n.last = setBack, 0, 0
 	n.start, n.end = w.period(now)
 	if setBack {
-		n.used = max(w.used, w.count)
+		n.used, n.last = max(w.used, w.count), now
 	}
 	return n, setBack
 }
@@ -82,9 +83,20 @@ func (w Window) Take(r Request, allowed bool) (State, Charge) {
 	if r.Cost > 0 && (allowed || r.Debit || w.countDenied && !r.beyond(w.count)) {
 		w = now
 		w.open = true
-		w.used = r.owes(w.used, most)
+		w.charged(r.owes(w.used, most)-w.used, w.counts(r.Now))
 	}
-	return w, Charge{Cost: r.Cost, At: max(r.Now, now.start)}
+	return w, Charge{Cost: r.Cost, At: now.counts(r.Now)}
+}
+
+// counts returns the time at which a charge counts.
+func (w Window) counts(now int64) int64 { return max(now, w.start) }
+
+// charged adds units that count at a time.
+func (w *Window) charged(units, at int64) {
+	if w.used == 0 {
+		w.last = at
+	}
+	w.used, w.last = w.used+units, max(w.last, at)
 }
 
 // Remaining implements State.
@@ -107,15 +119,20 @@ func (w Window) Settle(now int64, c Charge, actual int64) State {
 		// No window is kept, or an empty one. A charge of no cost opened no window, so its settlement
 		// opens it.
 		fresh := w
-		fresh.open, fresh.start, fresh.end, fresh.used = false, 0, 0, 0
+		fresh.open, fresh.start, fresh.end, fresh.used, fresh.last = false, 0, 0, 0, 0
 		if f, _ := fresh.at(c.At); actual > c.Cost && now < f.end && c.At-now <= w.length {
-			f.open, f.used = true, actual-c.Cost
+			f.open = true
+			f.charged(actual-c.Cost, c.At)
 			return f
 		}
 		return w
 	}
 	if c.At >= w.start && c.At < w.end {
-		w.used = max(0, w.used+actual-c.Cost)
+		if actual > c.Cost {
+			w.charged(actual-c.Cost, c.At)
+		} else {
+			w.used = max(0, w.used+actual-c.Cost)
+		}
 	}
 	return w
 }

@@ -188,7 +188,7 @@ for i, given in ipairs(list) do
     end
     if entry.kept and entry.kept.escrow then
       hold = hold or (escrow or foreign)(foreign)
-      entry.kept, entry.held = hold.open(kind, entry.kept, now, q)
+      entry.kept, entry.held = hold.open(kind, entry.kept, r.p, now, q)
     end
     entries[key] = entry
   end

@@ -7,7 +7,7 @@ local kind = kinds[p[1]]
 local s = loaded(p, key) or kind.fresh(p)
 local held, reserved = nil, 0
 if s.escrow then
-  s, held = (escrow or foreign)(foreign).open(kind, s, now, q)
+  s, held = (escrow or foreign)(foreign).open(kind, s, p, now, q)
   reserved = held.units - (ARGV[4] and cmsgpack.unpack(ARGV[4]) or 0)
 end
 local t = under(kind, s, p, now)

@@ -109,6 +109,16 @@ escrow = function(foreign)
     return t
   end
 
+  -- booked is book under the numbers that s is kept under, whatever the numbers p of the request.
+  -- Only a request of a calendar knows its periods: a state that needs a new period of another
+  -- calendar takes the numbers p.
+  local function booked(kind, s, p, units, at, now, q)
+    if s.p[1] == WINDOW and s.p[4] > OPENED and (at >= s.ends or s.begins - at > s.p[3]) and differs(s.p, p) then
+      s = kind.convert(s, p, now)
+    end
+    return book(kind, s, units, at, now, q)
+  end
+
   -- window returns when the current window ends, the state with that window, and whether it is
   -- open. Without a grant or a charge, a window that a request opens stays closed.
   local function window(kind, s, now, q)
@@ -124,7 +134,7 @@ escrow = function(foreign)
 
   -- expired books the units of holders whose time has come, in the last microsecond before, and
   -- drops these holders. It computes the sums again. Without q it books nothing.
-  local function expired(kind, s, held, now, q)
+  local function expired(kind, s, p, held, now, q)
     local kept, due, moments = {}, {}, {}
     local units, demand, active, earliest, latest = 0, 0, 0, exact, 0
     for i = 1, #held.holders, HOLDER_SIZE do
@@ -151,15 +161,15 @@ escrow = function(foreign)
     end
     table.sort(moments)
     for _, till in ipairs(moments) do
-      s = book(kind, s, due[till], till - 1, now, q)
+      s = booked(kind, s, p, due[till], till - 1, now, q)
     end
     held.units, held.demand, held.active, held.first, held.last = units, demand, active, earliest, latest
     held.holders = table.concat(kept)
     return s
   end
 
-  -- open returns a state and its holders as of now. A state without a text of holders has none.
-  function hold.open(kind, s, now, q)
+  -- open returns a state and its holders as of now, for a request with the numbers p. A state without a text of holders has none.
+  function hold.open(kind, s, p, now, q)
     local text = s.escrow
     local held = { hold = hold, units = 0, demand = 0, first = exact, last = 0, active = 0, holders = '' }
     if not text then
@@ -176,7 +186,7 @@ escrow = function(foreign)
     end
     held.holders = sub(text, HEADER_SIZE + 1)
     if now < at or held.first <= now then
-      s = expired(kind, s, held, now, q)
+      s = expired(kind, s, p, held, now, q)
     end
     return s, held
   end
@@ -233,6 +243,12 @@ escrow = function(foreign)
     return allowed, after, text
   end
 
-  hold.book, hold.room, hold.window = book, room, window
+  hold.room, hold.window = room, window
+
+  -- booked books units that were used by now.
+  function hold.booked(kind, s, p, units, now, q)
+    return booked(kind, s, p, units, now, now, q)
+  end
+
   return hold
 end

@@ -8,7 +8,7 @@ local kind = kinds[p[1]]
 
 local s, held = loaded(p, key), nil
 if s ~= nil and s.escrow then
-  s, held = (escrow or foreign)(foreign).open(kind, s, now, { 0, 0, 0, '', unpack(c, 7) })
+  s, held = (escrow or foreign)(foreign).open(kind, s, p, now, { 0, 0, 0, '', unpack(c, 7) })
 end
 if s == nil then
   s = kind.fresh(p)

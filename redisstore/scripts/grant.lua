@@ -36,8 +36,8 @@ end
 local function handle(key, given)
   local p, q, take, seq, birth, till, spent, returned, want, least, demand, life, cap, overdraft = unpack(given)
   local kind = kinds[p[1]]
-  local s, held = hold.open(kind, loaded(p, key) or kind.fresh(p), now, q)
-  local t = under(kind, s, p, now)
+  local s, held = hold.open(kind, loaded(p, key) or kind.fresh(p), p, now, q)
+  local t, converted = under(kind, s, p, now)
 
   local i, code = find(held.holders), 0
   local own_seq, own_birth, has, ends, wanted, flags, at, granted = 0, 0, 0, 0, 0, 0, now, 0
@@ -84,18 +84,21 @@ local function handle(key, given)
     own_birth = 0
   end
   held.units = held.units + has
-  if booked > 0 then
-    t = hold.book(kind, t, booked, now, now, q)
+  -- Booking is not deciding: only what this process gets is decided under its own numbers.
+  local changed = booked > 0
+  if changed then
+    s = hold.booked(kind, s, p, booked, now, q)
+    t, converted = under(kind, s, p, now)
   end
 
-  local reserved, passed, text, changed = max(0, held.units - overdraft), false, nil, booked > 0
+  local reserved, passed, text = max(0, held.units - overdraft), false, nil
   if take == 0 then
     _, text = hold.seen(kind, t, q, now, reserved)
   else
     local after
     passed, after, text = hold.decide(kind, t, q, now, reserved)
-    if after ~= t then
-      t, changed = after, true
+    if moves(t, converted, take, passed, after) then
+      s, t, converted, changed = after, after, false, true
     end
   end
 
@@ -117,7 +120,7 @@ local function handle(key, given)
       end
     end
     if granted > 0 then
-      t, changed = open or t, true
+      s, changed = open or t, true
       if own_birth == 0 then
         own_birth = seq
       end
@@ -142,7 +145,7 @@ local function handle(key, given)
     ends = 0
   end
   if enters or changed then
-    writes[#writes + 1] = { kind, key, changed and t or s, held }
+    writes[#writes + 1] = { kind, key, s, held }
   end
   return { 0, passed and 1 or 0, text, now, granted, has, own_birth, ends,
     room - held.units, held.units, held.active, held.demand }

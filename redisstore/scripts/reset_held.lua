@@ -8,7 +8,7 @@ local kind = kinds[p[1]]
 local function held()
   local s = loaded(p, key)
   if s and s.escrow then
-    return escrow(foreign).open(kind, s, now) -- what has expired is forgotten with the rest
+    return escrow(foreign).open(kind, s, s.p, now) -- what has expired is forgotten with the rest
   end
 end
 
