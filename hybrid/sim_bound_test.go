@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sluicehq/sluice"
 )
@@ -24,32 +25,77 @@ type bound interface {
 	forget(lost, more, at, until int64)
 	// turnBack is called after the server's clock was set back, before it continues at a time.
 	turnBack(at int64)
-	// resize changes the count of the limit. Used units stay used.
-	resize(count int64)
+	// follow changes the limits that processes use at a time: one of them, or several at once. Used units stay used.
+	follow(laws []*sluice.Limit, at int64)
 	// reset forgets all that was admitted.
 	reset(at int64)
 }
 
-// newBound returns the bound of a limit: the exact algorithm, or the law that the documentation publishes.
-func newBound(l *sluice.Limit, at int64) bound {
-	length := l.Rate().Period().Microseconds()
+// newBound returns the bound of some limits that processes use at once: the exact algorithm, or the law that the
+// documentation publishes.
+func newBound(laws []*sluice.Limit, at int64) (b bound) {
+	l := laws[0]
 	switch a := l.Algorithm().(type) {
 	case sluice.TokenBucket:
-		b := &bucketBound{burst: a.Burst, refill: a.Rate.Count(), unit: length, last: at}
-		b.ticks = b.burst * b.unit
-		return b
+		full := &bucketBound{unit: 1, last: at}
+		full.follow(laws, at)
+		full.reset(at)
+		return full
 	case sluice.FixedWindow:
-		w := &windowBound{count: a.Rate.Count(), length: length, opened: a.Opened}
+		b = &windowBound{length: l.Rate().Period().Microseconds(), opened: a.Opened}
 		if a.Calendar != 0 {
-			w.length = 24 * 3600 * 1_000_000 // the simulator has days only
+			b = &windowBound{length: day}
 		}
-		return w
-	case sluice.SlidingWindow, sluice.SlidingLog:
-		return &slidingBound{count: l.Capacity(), length: length}
-	case sluice.SlidingCounter:
-		return &slidingBound{count: l.Capacity(), length: length, twice: true}
+	case sluice.SlidingWindow, sluice.SlidingLog, sluice.SlidingCounter:
+		b = &slidingBound{}
+	default:
+		panic(fmt.Sprintf("no bound for %v", l))
 	}
-	panic(fmt.Sprintf("no bound for %v", l))
+	for _, other := range laws {
+		if !alike(l, other) {
+			b = &slidingBound{} // of all forms together
+		}
+	}
+	b.follow(laws, at)
+	return b
+}
+
+const day = 24 * 3600 * 1_000_000 // the only calendar of the simulator
+
+// alike reports whether limits differ in nothing but their counts, so that the bound of the largest holds them all.
+func alike(a, b *sluice.Limit) bool {
+	switch x := a.Algorithm().(type) {
+	case sluice.TokenBucket:
+		return true // a bucketBound has several
+	case sluice.FixedWindow:
+		y := b.Algorithm().(sluice.FixedWindow)
+		return x.Opened == y.Opened && x.Calendar == y.Calendar && (x.Calendar != 0 || x.Rate.Period() == y.Rate.Period())
+	case sluice.SlidingWindow:
+		return x.Cells == b.Algorithm().(sluice.SlidingWindow).Cells && a.Rate().Period() == b.Rate().Period()
+	}
+	return a.Rate().Period() == b.Rate().Period()
+}
+
+// lawOf returns the most units that a limit of windows admits in any interval that is shorter than its period.
+func lawOf(l *sluice.Limit) (units, length int64) {
+	units, length = l.Capacity(), l.Rate().Period().Microseconds()
+	switch a := l.Algorithm().(type) {
+	case sluice.FixedWindow:
+		if units *= 2; a.Calendar != 0 {
+			length = day
+		}
+	case sluice.SlidingCounter:
+		units = 2*units - 1
+	}
+	return units, length
+}
+
+// largest returns the largest count of some limits.
+func largest(laws []*sluice.Limit) (count int64) {
+	for _, l := range laws {
+		count = max(count, l.Capacity())
+	}
+	return count
 }
 
 // extra is more units for a time.
@@ -109,9 +155,37 @@ func (b *bucketBound) forget(lost, more, at, until int64) {
 
 func (b *bucketBound) turnBack(at int64) { b.last = min(b.last, at) }
 
-func (b *bucketBound) resize(count int64) {
-	b.ticks += (count - b.burst) * b.unit
-	b.burst = count
+// follow lets the bucket have the largest burst and the highest rate, or the sums if no limit has both.
+func (b *bucketBound) follow(laws []*sluice.Limit, at int64) {
+	b.elapse(at)
+	unit := b.unit
+	for _, l := range laws {
+		unit = leastMultiple(unit, l.Rate().Period().Microseconds())
+	}
+	b.ticks *= unit / b.unit
+	var burst, refill, most, fastest int64
+	for _, l := range laws {
+		r := l.Rate()
+		rate := r.Count() * (unit / r.Period().Microseconds())
+		most, fastest = max(most, l.Capacity()), max(fastest, rate)
+		burst, refill = burst+l.Capacity(), refill+rate
+	}
+	for _, l := range laws {
+		if r := l.Rate(); l.Capacity() == most && r.Count()*(unit/r.Period().Microseconds()) == fastest {
+			burst, refill = most, fastest
+			break
+		}
+	}
+	b.ticks += (burst - b.burst) * unit
+	b.burst, b.refill, b.unit = burst, refill, unit
+}
+
+func leastMultiple(a, b int64) int64 {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }
 
 func (b *bucketBound) reset(at int64) {
@@ -119,11 +193,11 @@ func (b *bucketBound) reset(at int64) {
 	b.ticks = (b.burst + b.extras.at(at)) * b.unit
 }
 
-// slidingBound counts the units of the last period: the law of the sliding window and of the log. With twice,
-// it is the law of the sliding counter.
+// slidingBound counts the units of the last period: the law of sliding windows, logs and counters. For limits of
+// different forms, it is the sum of their laws, in the shortest period.
 type slidingBound struct {
-	count, length int64
-	twice         bool
+	count, length int64   // count is what denials are explained by, and most the law
+	most, longest int64   // longest is the longest period
 	spends        []extra // units, and when they were admitted
 	gone          int     // so many of them count no more
 	sum, last     int64
@@ -138,11 +212,7 @@ func (s *slidingBound) admit(units, at int64) int64 {
 	for ; s.spends[s.gone].until <= at-s.length; s.gone++ {
 		s.sum -= s.spends[s.gone].units
 	}
-	most := s.count
-	if s.twice {
-		most = 2*s.count - 1
-	}
-	return s.sum - most - s.extras.at(at)
+	return s.sum - s.most - s.extras.at(at)
 }
 
 func (s *slidingBound) left(at, ago int64) int64 {
@@ -170,7 +240,7 @@ func (s *slidingBound) refund(units, counted, _ int64) {
 }
 
 func (s *slidingBound) forget(lost, more, _, until int64) {
-	s.extras = append(s.extras, extra{max(lost, more), until + 2*s.length})
+	s.extras = append(s.extras, extra{max(lost, more), until + 2*s.longest})
 }
 
 func (s *slidingBound) turnBack(at int64) {
@@ -179,7 +249,20 @@ func (s *slidingBound) turnBack(at int64) {
 	}
 }
 
-func (s *slidingBound) resize(count int64) { s.count = count }
+func (s *slidingBound) follow(laws []*sluice.Limit, _ int64) {
+	s.count, s.most, s.longest = largest(laws), 0, 0
+	length := int64(math.MaxInt64)
+	for _, l := range laws {
+		units, period := lawOf(l)
+		s.longest, length = max(s.longest, period), min(length, period)
+		if alike(laws[0], l) {
+			s.most = max(s.most, units)
+		} else {
+			s.most += units
+		}
+	}
+	s.length = length
+}
 
 func (s *slidingBound) reset(at int64) {
 	s.spends, s.gone, s.sum, s.last = nil, 0, 0, at
@@ -198,9 +281,9 @@ type windowBound struct {
 func (w *windowBound) admit(units, at int64) int64 {
 	if w.opened {
 		if w.sliding == nil {
-			w.sliding = &slidingBound{length: w.length}
+			w.sliding = &slidingBound{length: w.length, longest: w.length}
 		}
-		w.sliding.count = 2 * w.count
+		w.sliding.count, w.sliding.most = 2*w.count, 2*w.count
 		w.sliding.extras = w.extras
 		return w.sliding.admit(units, at)
 	}
@@ -251,7 +334,7 @@ func (w *windowBound) turnBack(at int64) {
 	}
 }
 
-func (w *windowBound) resize(count int64) { w.count = count }
+func (w *windowBound) follow(laws []*sluice.Limit, _ int64) { w.count = largest(laws) }
 
 func (w *windowBound) reset(at int64) {
 	w.used = 0

@@ -3,6 +3,7 @@ package hybrid
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -103,7 +104,7 @@ func (w *world) held() (all []int64) {
 // grantsEnd returns the server's time until which processes may spend what they have in hand. The world is
 // locked.
 func (w *world) grantsEnd() int64 {
-	life := w.limit.Hybrid().Life
+	life := w.life()
 	w.excuse = time.Now().Add(2 * life)
 	return w.serverTime() + life.Microseconds()*51/50
 }
@@ -126,8 +127,8 @@ func (w *world) jump(by time.Duration) {
 	}
 }
 
-// change lets a process use the other limit. Until all use the smaller one, and the grants of the larger one have
-// ended and are forgotten, the larger one bounds them all.
+// change lets a process use the other limit. Until no process uses the first one, and its grants have
+// ended and are forgotten, the bounds hold both.
 func (w *world) change(n *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,37 +139,54 @@ func (w *world) change(n *node) {
 		n.limit = w.limit
 	}
 	n.mu.Unlock()
-	if most := w.largest(); most > w.count {
-		w.resize(most)
-	} else if most < w.count {
-		later := 2*w.limit.Hybrid().Life + 3*min(w.limit.Rate().Period(), time.Hour)
-		if w.weather.twice+w.weather.slow > 0 {
-			later += 10 * time.Second // claims of the larger limit are still on their way
+	w.changed()
+}
+
+// changed lets the bounds follow the limits that processes use. The world is locked.
+func (w *world) changed() {
+	w.changes++
+	before, number, used := w.ledgers[0].laws, w.changes, w.used()
+	if !slices.ContainsFunc(used, func(l *sluice.Limit) bool { return !slices.Contains(before, l) }) {
+		if len(used) < len(before) {
+			time.AfterFunc(w.settling(), func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.changes == number {
+					w.follow(used)
+				}
+			})
 		}
-		time.AfterFunc(later, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if w.largest() == most {
-				w.resize(most)
-			}
-		})
+		return
+	}
+	w.follow([]*sluice.Limit{w.limit, w.other})
+	if len(used) == 1 {
+		w.changed()
 	}
 }
 
-func (w *world) resize(count int64) {
-	w.count = count
+// settling returns how long the use of a limit matters after all processes have left it.
+func (w *world) settling() time.Duration {
+	later := 2*w.life() + 3*min(max(w.limit.Rate().Period(), w.other.Rate().Period()), time.Hour)
+	if w.weather.twice+w.weather.slow > 0 {
+		later += 10 * time.Second // claims of the other limit are still on their way
+	}
+	return later
+}
+
+func (w *world) follow(laws []*sluice.Limit) {
 	for _, l := range w.ledgers {
-		l.bound.resize(count)
-		l.plain.resize(count)
+		l.follow(laws, w.serverTime())
 	}
 }
 
-// largest returns the count of the largest limit in use.
-func (w *world) largest() (most int64) {
+// used returns the limits that processes use.
+func (w *world) used() (all []*sluice.Limit) {
 	for _, n := range w.nodes {
 		n.mu.Lock()
-		most = max(most, n.limit.Capacity())
+		if !slices.Contains(all, n.limit) {
+			all = append(all, n.limit)
+		}
 		n.mu.Unlock()
 	}
-	return most
+	return all
 }

@@ -56,3 +56,17 @@ func TestSimulatedCorrectionsAfterSetBack(t *testing.T) {
 		t.Error(problem)
 	}
 }
+
+// TestSimulatedLoweredNumbers: all processes use up a limit and then get lower numbers. They use the new limit as soon
+// as exact requests could. The server once booked reports under the numbers of the claim.
+func TestSimulatedLoweredNumbers(t *testing.T) {
+	s := byHand(t, sluice.TokenBucket{Rate: sluice.PerSecond(80)}, sluice.Hybrid{Sync: 20 * time.Millisecond, Life: 160 * time.Millisecond, Stranded: 0.2})
+	s.other = byHand(t, sluice.TokenBucket{Rate: sluice.PerSecond(800)}, *s.limit.Hybrid()).limit
+	s.seed, s.nodes, s.others, s.length, s.load.total = 4, 3, 3, 2*time.Second, 1600 // seeds that 4 divides have a recovery
+	if _, problem := play(t, s, granttest.Correct, noTrick); problem != "" {
+		t.Error(problem)
+	}
+	if _, problem := play(t, s, granttest.BooksAnew, noTrick); problem == "" {
+		t.Errorf("nobody notices that a server %v", granttest.BooksAnew)
+	}
+}

@@ -77,7 +77,7 @@ func (w *world) explain(r *sluice.Request, d *sluice.Decision) {
 // calm reports whether nothing goes wrong in this world, and its bound is exact.
 func (w *world) calm() bool {
 	x := w.weather
-	if len(w.faults) > 0 || x.lostBefore+x.lostAfter+x.refused+x.slow > 0 {
+	if len(w.faults) > 0 || w.others > 0 || x.lostBefore+x.lostAfter+x.refused+x.slow > 0 {
 		return false
 	}
 	switch a := w.limit.Algorithm().(type) {
@@ -98,10 +98,32 @@ func (w *world) heal() {
 			l.deaf, l.mute, l.paused = time.Time{}, time.Time{}, time.Time{}
 		})
 	}
-	pass(h.Life + h.Sync)
+	if used := w.used(); len(used) > 1 || used[0] != w.limit {
+		w.changeBack()
+	} else {
+		pass(h.Life + h.Sync)
+	}
 	if !w.failed() && w.seed%4 == 0 {
 		w.recover()
 	}
+}
+
+// changeBack lets all processes use the first limit, while their requests go on.
+func (w *world) changeBack() {
+	w.mu.Lock()
+	for _, n := range w.nodes {
+		n.mu.Lock()
+		n.limit = w.limit
+		n.mu.Unlock()
+	}
+	w.changed()
+	w.mu.Unlock()
+	until := time.Since(w.began) + w.life() + w.limit.Hybrid().Sync
+	var all sync.WaitGroup
+	for _, n := range w.nodes {
+		all.Go(func() { w.run(n, w.load, until) })
+	}
+	all.Wait()
 }
 
 // recover checks the use of the limit while all processes request twice as much as it gives. What was counted
@@ -109,13 +131,13 @@ func (w *world) heal() {
 func (w *world) recover() {
 	r, h := w.limit.Rate(), w.limit.Hybrid()
 	perSecond := float64(r.Count()) / r.Period().Seconds()
-	if r.Period() > time.Hour || w.has(change, jump) || w.cost > 1 || w.floors || perSecond > 1200 || w.keys > 1 || w.corrections {
+	if r.Period() > time.Hour || w.has(jump) || w.cost > 1 || w.floors || perSecond > 1200 || w.keys > 1 || w.corrections {
 		return
 	}
 	if w.weather.slow+w.weather.twice > 0 {
 		pass(5 * time.Second) // claims of the bad time still arrive, and are booked
 	}
-	pass(2*r.Period() + h.Life)
+	pass(2*max(r.Period(), w.other.Rate().Period()) + h.Life + w.refill())
 	began := time.Since(w.began)
 	w.mu.Lock()
 	before := w.admitted
@@ -147,6 +169,19 @@ func (w *world) recover() {
 	}
 }
 
+// refill returns how long a bucket may need until it has what was used under other numbers again: it refills at the
+// higher of both rates.
+func (w *world) refill() time.Duration {
+	if _, ok := w.limit.Algorithm().(sluice.TokenBucket); !ok || w.others == 0 && !w.has(change) {
+		return 0
+	}
+	rate := 0.0
+	for _, l := range []*sluice.Limit{w.limit, w.other} {
+		rate = max(rate, float64(l.Rate().Count())/l.Rate().Period().Seconds())
+	}
+	return time.Duration(float64(w.other.Capacity()) / rate * float64(time.Second))
+}
+
 // end checks what must hold in the end.
 func (w *world) end() {
 	if w.failed() {
@@ -166,7 +201,7 @@ func (w *world) end() {
 	// A store cannot show the credit of processes that the server has no entries of. The credit of all processes
 	// bounds what they admit all the same.
 	alone := w.limit.Hybrid().Credit == 0 || w.scenario.nodes == 1
-	if alone && !w.has(failover, restarting, jump, change, crash) && worst > over {
+	if alone && w.others == 0 && !w.has(failover, restarting, jump, change, crash) && worst > over {
 		w.fail("the limit was exceeded by %d units, and the largest bound that a store shows is %d", worst, over)
 	}
 	for _, n := range w.nodes {

@@ -14,7 +14,8 @@ import (
 type scenario struct {
 	seed    uint64
 	limit   *sluice.Limit
-	other   *sluice.Limit // with another count; used after a change
+	other   *sluice.Limit // with other numbers or terms, or exact; used after a change
+	others  int           // so many processes begin with the other limit
 	nodes   int
 	length  time.Duration
 	weather weather
@@ -62,6 +63,9 @@ func (s *scenario) String() string {
 	fmt.Fprintf(&b, "seed %d: %v, sync %v, life %v, at most %d granted, overdraft %d, credit %d\n",
 		s.seed, s.limit.Algorithm(), h.Sync, h.Life, s.limit.Escrow(), h.Overdraft, h.Credit)
 	fmt.Fprintf(&b, "%d processes for %v, %v, costs up to %d, %+v, drift %.4f", s.nodes, s.length, s.load, s.cost, s.weather, s.drift)
+	if s.others > 0 || s.has(change) {
+		fmt.Fprintf(&b, "\n%d of them begin with %v, %+v", s.others, s.other.Algorithm(), s.other.Hybrid())
+	}
 	for _, f := range s.faults {
 		fmt.Fprintf(&b, "\n%12v: %v of process %d for %v", f.at, f.what, f.node, f.long)
 	}
@@ -92,6 +96,7 @@ func newScenario(seed uint64) *scenario {
 	s.length = 400*time.Millisecond + 2*h.Life
 	s.load = newLoad(c, s.limit, s.nodes)
 	s.addKeys(rand.New(rand.NewPCG(seed, 7)))
+	s.addOther(rand.New(rand.NewPCG(seed, 8)))
 	s.weather.trip = one(c, 100*time.Microsecond, 500*time.Microsecond, 3*time.Millisecond, 20*time.Millisecond)
 	s.drift = one(c, 0, 0, 1.0/250, -1.0/250)
 	if c.IntN(4) > 0 {
@@ -120,6 +125,54 @@ func (s *scenario) addKeys(c *rand.Rand) {
 		s.load.total = min(s.load.total, 300)
 	}
 	s.corrections = c.IntN(6) == 0
+}
+
+// addOther makes up how the other limit differs: in its count only, in its terms, in its numbers. It may be exact. Some
+// processes may begin with it.
+func (s *scenario) addOther(c *rand.Rand) {
+	a, h, exact := s.other.Algorithm(), *s.limit.Hybrid(), c.IntN(3) == 0
+	switch c.IntN(4) {
+	case 0: // another count
+	case 1: // the same numbers
+		a = s.limit.Algorithm()
+		h.Sync = one(c, 10*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)
+		h.Life = one(c, 4*h.Sync, 400*time.Millisecond)
+	default:
+		a = renumbered(c, a)
+	}
+	if c.IntN(4) == 0 {
+		s.others = 1 + c.IntN(s.nodes)
+	}
+	s.other = sluice.MustLimit("simulated", a)
+	if exact {
+		return
+	}
+	var err error
+	if s.other, err = s.other.WithHybrid(h); err != nil {
+		panic(err)
+	}
+}
+
+// renumbered returns an algorithm with another rate, period or form.
+func renumbered(c *rand.Rand, a sluice.Algorithm) sluice.Algorithm {
+	period := one(c, 200*time.Millisecond, 500*time.Millisecond, time.Second)
+	switch a := a.(type) {
+	case sluice.TokenBucket:
+		a.Rate = sluice.Per(between(c, 20, 800), period)
+		return a
+	case sluice.FixedWindow:
+		return sluice.FixedWindow{Rate: sluice.Per(a.Rate.Count(), period), Opened: c.IntN(2) == 0}
+	case sluice.SlidingCounter:
+		a.Rate = sluice.Per(a.Rate.Count(), period)
+		return a
+	case sluice.SlidingLog:
+		a.Rate = sluice.Per(a.Rate.Count(), period)
+		return a
+	case sluice.SlidingWindow:
+		a.Rate, a.Cells = sluice.Per(a.Rate.Count(), period), one(c, 1, 4, 10)
+		return a
+	}
+	return a
 }
 
 // makeLimit makes up the limit.
@@ -225,7 +278,10 @@ func (s *scenario) shrink() []*scenario {
 	if s.corrections {
 		smaller(func(c *scenario) { c.corrections = false })
 	}
-	if s.nodes > 1 && !slices.ContainsFunc(s.faults, func(f fault) bool { return f.node == s.nodes-1 }) {
+	if s.others > 0 {
+		smaller(func(c *scenario) { c.others-- })
+	}
+	if s.nodes > max(1, s.others) && !slices.ContainsFunc(s.faults, func(f fault) bool { return f.node == s.nodes-1 }) {
 		smaller(func(c *scenario) { c.nodes-- })
 	}
 	return all

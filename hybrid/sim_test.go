@@ -1,7 +1,6 @@
 package hybrid
 
 import (
-	"cmp"
 	"os"
 	"strconv"
 	"testing"
@@ -24,8 +23,9 @@ func play(t *testing.T, s *scenario, f granttest.Fault, tr trick) (w *world, pro
 }
 
 // smallest shrinks a scenario that fails, and returns the problem of the smallest one.
-func smallest(t *testing.T, s *scenario, problem string) string {
+func smallest(t *testing.T, s *scenario) string {
 	t.Helper()
+	_, problem := play(t, s, granttest.Correct, noTrick)
 again:
 	for _, smaller := range s.shrink() {
 		if _, p := play(t, smaller, granttest.Correct, noTrick); p != "" {
@@ -36,36 +36,49 @@ again:
 	return problem
 }
 
-// seeds returns the first seed and how many to run.
+// seeds returns the first seed and how many to run. SLUICE_SEED runs one seed, or begins there if SLUICE_SOAK says how
+// many times as many as usual to run.
 func seeds(t *testing.T, n uint64) (first, count uint64) {
-	if text := os.Getenv("SLUICE_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
+	number := func(name string, otherwise uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return otherwise
 		}
-		return seed, 1
+		i, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return i
 	}
-	times, err := strconv.ParseUint(cmp.Or(os.Getenv("SLUICE_SOAK"), "1"), 10, 64)
-	if err != nil {
-		t.Fatalf("SLUICE_SOAK: %v", err)
+	first, times := number("SLUICE_SEED", 0), number("SLUICE_SOAK", 0)
+	if first > 0 && times == 0 {
+		return first, 1
 	}
-	return 1, n * times
+	return max(first, 1), n * max(times, 1)
 }
+
+// mostProblems is how many seeds fail before the simulation ends.
+const mostProblems = 20
 
 func TestSimulation(t *testing.T) {
 	first, count := seeds(t, 1000)
 	var total world
-	for seed := first; seed < first+count; seed++ {
+	var bad []*scenario
+	for seed := first; seed < first+count && len(bad) < mostProblems; seed++ {
 		s := newScenario(seed)
 		w, problem := play(t, s, granttest.Correct, noTrick)
 		if problem != "" {
-			t.Fatal(smallest(t, s, problem))
+			t.Errorf("seed %d: %s", seed, w.problem)
+			bad = append(bad, s)
 		}
 		total.admitted += w.admitted
 		total.locals += w.locals
 		total.denied += w.denied
 		total.batches += w.batches
 		total.refunded += w.refunded
+	}
+	if len(bad) > 0 {
+		t.Fatal(smallest(t, bad[0]))
 	}
 	t.Logf("%d units admitted, %d of them locally, %d refunded, %d requests denied, %d batches decided locally",
 		total.admitted, total.locals, total.refunded, total.denied, total.batches)

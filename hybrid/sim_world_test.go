@@ -28,7 +28,7 @@ type world struct {
 	started  int  // processes, a restart counts again
 
 	mu       sync.Mutex
-	count    int64 // of the bounds' limit
+	changes  int // of the limits that processes use
 	admitted int64
 	locals   int64
 	denied   int64
@@ -57,7 +57,7 @@ type node struct {
 
 // newWorld starts the server and the processes.
 func newWorld(s *scenario, f granttest.Fault, t trick) *world {
-	w := &world{scenario: s, began: time.Now(), past: map[int]past{}, trick: t, injected: f != granttest.Correct || t != noTrick, count: s.limit.Capacity()}
+	w := &world{scenario: s, began: time.Now(), past: map[int]past{}, trick: t, injected: f != granttest.Correct || t != noTrick}
 	w.history.since = w.began
 	w.server = granttest.New(granttest.Options{
 		Clock: w.serverTime, Fault: f,
@@ -75,11 +75,18 @@ func newWorld(s *scenario, f granttest.Fault, t trick) *world {
 			w.ledger(k).given += units
 		},
 	})
+	laws := []*sluice.Limit{s.limit}
+	if s.others > 0 {
+		laws = append(laws, s.other)
+	}
 	for i := range s.keys {
-		w.ledgers = append(w.ledgers, newLedger(i, s.limit, w.serverTime()))
+		w.ledgers = append(w.ledgers, newLedger(i, laws, w.serverTime()))
 	}
 	for i := range s.nodes {
 		n := &node{number: i, chance: rand.New(rand.NewPCG(s.seed, uint64(100+i))), limit: s.limit}
+		if i < s.others {
+			n.limit = s.other
+		}
 		n.skew = n.chance.Int64N(int64(10*time.Second)) - int64(5*time.Second)
 		w.nodes = append(w.nodes, n)
 		w.start(n)
@@ -91,6 +98,15 @@ func newWorld(s *scenario, f granttest.Fault, t trick) *world {
 func (w *world) serverTime() int64 {
 	elapsed := float64(time.Since(w.began).Microseconds()) * (1 + w.drift)
 	return w.scenario.start.UnixMicro() + int64(elapsed) + w.ahead.Load()
+}
+
+// life returns the longest life of a grant.
+func (s *scenario) life() time.Duration {
+	life := s.limit.Hybrid().Life
+	if h := s.other.Hybrid(); h != nil {
+		life = max(life, h.Life)
+	}
+	return life
 }
 
 // pass lets virtual time pass.
@@ -126,10 +142,10 @@ func (w *world) admit(l *ledger, units, at int64) {
 	h := w.limit.Hybrid()
 	w.admitted += units
 	most := h.Overdraft + int64(w.started)*h.Credit
-	over, plain := l.bound.admit(units, at), l.plain.admit(units, at)
+	over, plain := l.admit(units, at)
 	l.worst = max(l.worst, plain)
 	if over > most {
-		w.fail("%d units beyond the limit of %d, and at most %d are allowed", over, w.count, most)
+		w.fail("%d units beyond the limit of %d, and at most %d are allowed", over, largest(l.laws), most)
 	}
 }
 
@@ -167,7 +183,7 @@ func (w *world) reset(k sluice.Key) {
 func (w *world) newRequest(n *node, l *ledger) sluice.Request {
 	r := sluice.Request{Limit: n.limit, Key: l.key, Cost: 1 + n.chance.Int64N(w.cost)}
 	if w.floors && n.chance.IntN(3) == 0 {
-		r.Floor = n.chance.Int64N(w.limit.Capacity() / 4)
+		r.Floor = n.chance.Int64N(min(w.limit.Capacity(), w.other.Capacity()) / 4)
 	}
 	return r
 }

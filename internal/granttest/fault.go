@@ -19,14 +19,15 @@ const (
 	ForgetsReports           // a report takes units from the escrow and does not count them as used
 	RepeatsClaims            // a repeated claim is handled again
 	HandlesStale             // a claim that comes after a later one is handled
-	Faults                   // how many there are
+	Faults                   // how many there are, that a limit with one version shows
+	BooksAnew                // a claim books under its own numbers, whatever the state has
 )
 
 // String returns what a server with the fault does.
 func (f Fault) String() string {
 	return [...]string{
 		"has no defect", "ignores the escrow in grants", "ignores the escrow in exact decisions", "books at the grant",
-		"forgets expired grants", "forgets reports", "handles a repeated claim again", "handles stale claims",
+		"forgets expired grants", "forgets reports", "handles a repeated claim again", "handles stale claims", "", "books under the numbers of the claim",
 	}[f]
 }
 
@@ -62,6 +63,10 @@ func (f Fault) Claim(e oracle.Escrow, now int64, id uint64, c oracle.Claim, t or
 					h.Seq = 0
 				}
 			})
+		}
+	case BooksAnew:
+		if t.Numbers != nil && !oracle.SameNumbers(e.State, t.Numbers) && (c.Spent > 0 || c.Returned > 0) {
+			e.State = oracle.Renumber(e.State, t.Numbers, now)
 		}
 	case HandlesStale:
 		e = change(e, func(h *oracle.Holder) {
