@@ -184,7 +184,7 @@ func TestGrantsKeepStates(t *testing.T) {
 }
 
 // TestGrantsStayWithinTheirCap: units that a process has in hand are not granted again as a part of what may be granted
-// at once, whoever came first, and whatever is free.
+// at once, in any order of the claims.
 func TestGrantsStayWithinTheirCap(t *testing.T) {
 	t.Parallel()
 	g := newGrants(t)

@@ -16,7 +16,7 @@ type Terms struct {
 	Cap       int64 // the most units that may be granted at once
 	Overdraft int64 // how far the limit may be exceeded
 	Life      int64 // of a grant
-	// Numbers is a fresh state of the limit, if its numbers may differ from those that the state is kept under.
+	// Numbers is a fresh state of the limit, if its numbers may differ from the numbers that the state is kept under.
 	Numbers State
 }
 
@@ -105,7 +105,7 @@ func book(s State, units, at int64) State {
 	return after
 }
 
-// booked is book under the numbers that the state is kept under, whoever books. Only requests of a calendar know its
+// booked is book under the numbers that the state is kept under. Only requests of a calendar know its
 // periods: a state that needs a new period of another calendar takes the numbers of the terms.
 func booked(s State, units, at, now int64, t Terms) State {
 	if w, ok := s.(Window); ok && w.periods != nil && t.Numbers != nil && !SameNumbers(s, t.Numbers) && (at >= w.end || w.start-at > w.length) {

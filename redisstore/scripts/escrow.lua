@@ -110,7 +110,7 @@ escrow = function(foreign)
   end
 
   -- booked is book under the numbers that s is kept under, whatever the numbers p of the request.
-  -- Only a request of a calendar knows its periods: a state that needs a new period of another
+  -- Only a request of a calendar has its periods: a state that needs a new period of another
   -- calendar takes the numbers p.
   local function booked(kind, s, p, units, at, now, q)
     if s.p[1] == WINDOW and s.p[4] > OPENED and (at >= s.ends or s.begins - at > s.p[3]) and differs(s.p, p) then
