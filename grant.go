@@ -90,4 +90,8 @@ type Grant struct {
 	// Demands is the sum of the Demand of these processes, at least one for each. While units are
 	// short, a process wants the part of them that its own demand is of this sum.
 	Demands int64
+	// Others says that processes which are not among the holders have taken units within the last
+	// second, by requests that were decided exactly. These take what comes free, so a process with a pace gets less
+	// than its part. A holder marks its own exact requests by a negative MaxWait: they do not count here.
+	Others bool
 }

@@ -192,6 +192,14 @@ func undo(of []*entry, rs []sluice.Request, out []sluice.Decision, allowed bool)
 // of the keys that could use them.
 func (s *Store) decideAllExactly(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
 	of := s.countAll(rs)
+	if slices.ContainsFunc(of, func(m member) bool { return m.hot }) {
+		rs = slices.Clone(rs)
+		for i := range rs {
+			if of[i].hot {
+				rs[i].MaxWait = heldWait(true)
+			}
+		}
+	}
 	if err := s.backend.DecideAll(ctx, rs, out); err != nil {
 		return err
 	}

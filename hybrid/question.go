@@ -271,6 +271,11 @@ func (s *Store) learn(e *entry, q *question, g *sluice.Grant, now instant) {
 		}
 		return
 	}
+	if g.Others && float64(g.Free) <= 2*v.reserve {
+		// Exact requests take what comes free. If all requests are exact, they have the same chance.
+		e.exact, e.pace = now.mono+v.sync, pace{}
+		return
+	}
 	pause := e.pace.follow(v, c, g, demand, now.mono)
 	if reset := int64(g.Decision.ResetAfter); reset > 0 {
 		pause = min(pause, reset) // a new window has all its units at once

@@ -3,7 +3,10 @@ package hybrid_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/hybrid"
+	"github.com/sluicehq/sluice/internal/granttest"
 )
 
 // crowd runs loads of these rates over one bank for a time each, and returns them.
@@ -150,4 +154,82 @@ func TestGuardDecidesLocally(t *testing.T) {
 			t.Errorf("%+v, %v", d, err)
 		}
 	})
+}
+
+// remote is a shared store whose calls take a time, and which counts exact decisions.
+type remote struct {
+	*granttest.Server
+	trip    time.Duration
+	decides atomic.Int64
+}
+
+func (r *remote) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
+	pass(r.trip / 2)
+	r.Server.Grant(ctx, holder, claims, out)
+	pass(r.trip / 2)
+}
+
+func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
+	r.decides.Add(1)
+	pass(r.trip / 2)
+	d, err := r.Server.Decide(ctx, q)
+	pass(r.trip / 2)
+	return d, err
+}
+
+// Beside processes that decide exactly, each process gets about the same share of what it requests. When the exact ones have
+// gone, the processes decide on granted units again.
+func TestExactProcessesShare(t *testing.T) {
+	for name, algorithm := range map[string]sluice.Algorithm{
+		"bucket": sluice.TokenBucket{Rate: sluice.PerSecond(1000)}, "log": sluice.SlidingLog{Rate: sluice.PerSecond(500)},
+	} {
+		for _, rates := range [][]int{{300, 300, 300, 300, 300, 300}, {100, 100, 800, 800, 100, 100}} {
+			t.Run(fmt.Sprint(name, rates), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { exactProcessesShare(t, algorithm, rates) })
+			})
+		}
+	}
+}
+
+// exactProcessesShare lets the second half of some loads be exact.
+func exactProcessesShare(t *testing.T, algorithm sluice.Algorithm, rates []int) {
+	t.Helper()
+	exact := sluice.MustLimit("l", algorithm)
+	limit, err := exact.WithHybrid(sluice.Hybrid{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &remote{Server: granttest.New(granttest.Options{Clock: func() int64 { return time.Now().UnixMicro() }}), trip: 200 * time.Microsecond}
+	c := &crowd{}
+	for i, rate := range rates {
+		l := &load{store: open(t, store, hybrid.Options{Holder: uint64(i + 1), Seed: uint64(i + 1)}), limit: limit, rate: rate}
+		l.chance = rand.New(rand.NewPCG(1, uint64(i)))
+		if i >= len(rates)/2 {
+			l.limit = exact
+		}
+		c.loads = append(c.loads, l)
+	}
+	c.run(t, 2*time.Second)
+	c.run(t, 3*time.Second)
+	got, all := 0, 0
+	for _, l := range c.loads {
+		got, all = got+l.allowed, all+l.requests
+	}
+	fair := float64(got) / float64(all)
+	for i, l := range c.loads {
+		t.Logf("process %d gets %.3f of its requests", i, l.share())
+		if l.share() < 0.8*fair || l.share() > 1.25*fair {
+			t.Errorf("process %d gets %.3f of its requests, and all together %.3f", i, l.share(), fair)
+		}
+	}
+	hybrids := c.loads[:len(rates)/2]
+	c.run(t, 2*time.Second, hybrids...)
+	before, requests := store.decides.Load(), 0
+	c.run(t, time.Second, hybrids...)
+	for _, l := range hybrids {
+		requests += l.requests
+	}
+	if exactly := store.decides.Load() - before; exactly > int64(requests/10) {
+		t.Errorf("%d of %d requests are exact after the others have gone", exactly, requests)
+	}
 }

@@ -153,11 +153,22 @@ func (s *Store) decideExactly(ctx context.Context, e *entry, r *sluice.Request) 
 	e.counts.exact++
 	hot, resets := e.hot, e.resets
 	e.unlock()
-	d, err := s.backend.Decide(ctx, *r)
+	exact := *r
+	exact.MaxWait = heldWait(hot)
+	d, err := s.backend.Decide(ctx, exact)
 	if hot && err == nil && !d.Allowed {
 		e.learnDenial(&d, r, resets, s.clock.now().mono, s.random())
 	}
 	return d, err
+}
+
+// heldWait returns the longest wait of an exact request: no wait, and a mark if this process is among the holders of
+// the key. See sluice.Grant.Others.
+func heldWait(hot bool) time.Duration {
+	if hot {
+		return -1
+	}
+	return 0
 }
 
 // learnDenial keeps a denial of the wrapped store, unless something ended denials since the call

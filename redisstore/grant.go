@@ -204,7 +204,7 @@ func (c *claims) read(reply string, out []sluice.Grant) error {
 		g.Stale = code == claimStale
 		g.Units, g.Held, g.Birth = in.count(), in.count(), uint64(in.count())
 		g.Till, g.Free, g.Escrow, g.Holders = in.count(), in.int(), in.count(), int(min(in.count(), math.MaxInt))
-		g.Demands = in.count()
+		g.Demands, g.Others = in.count(), in.count() == 1
 		if in.err != nil {
 			break
 		}

@@ -226,7 +226,7 @@ func (w *grantWalk) walk(steps int) {
 func (w *grantWalk) pass() {
 	if e := w.escrow.At(w.now); e.State.Fresh(w.now) {
 		w.low = w.now // the store may have forgotten the state
-		if len(e.Holders) == 0 && len(w.versions) > 1 && !w.absent {
+		if len(e.Holders) == 0 && e.Others == 0 && len(w.versions) > 1 && !w.absent {
 			w.forget()
 		}
 	}
@@ -259,7 +259,7 @@ func (w *grantWalk) state(v *grantVersion) oracle.Escrow {
 
 // keep keeps what the store has after a step.
 func (w *grantWalk) keep(e oracle.Escrow) {
-	w.escrow, w.absent = e, w.absent && len(e.Holders) == 0 && e.State.Fresh(w.now)
+	w.escrow, w.absent = e, w.absent && len(e.Holders) == 0 && e.Others == 0 && e.State.Fresh(w.now)
 }
 
 // forget deletes the state, which is fresh. The store may have done so.
@@ -287,7 +287,7 @@ func (w *grantWalk) reset(v *grantVersion) {
 			break
 		}
 	}
-	w.absent = len(w.escrow.Holders) == 0
+	w.absent = len(w.escrow.Holders) == 0 && w.escrow.Others == 0
 	w.charges = nil
 }
 
@@ -307,11 +307,17 @@ func (w *grantWalk) decide(v *grantVersion) {
 		l, terms = v.exact, v.noTerm
 	}
 	r := sluice.Request{Limit: l, Key: w.key, Cost: w.one(0, 1, 1, 1, 2, 1+w.below(v.count), v.count, v.count+1), Floor: w.one(0, 0, 0, w.below(v.count+1)), Peek: w.below(4) == 0}
+	if w.below(2) == 0 {
+		r.MaxWait = -1 // of a holder, if the limit has terms
+	}
 	d, err := w.store.Decide(context.Background(), r)
 	if err != nil {
 		w.Fatal(err)
 	}
 	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor}
+	if l == v.limit {
+		q.MaxWait = int64(r.MaxWait)
+	}
 	e := w.state(v)
 	got := resultOf(d)
 	if r.Peek {
@@ -464,7 +470,7 @@ func (w *grantWalk) send(v *grantVersion, h *walkHolder, c sluice.Claim) {
 	w.note("%d of %d claims %+v: %+v", h.id, v.count, oc, g)
 	got := oracle.Grant{
 		Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
-		Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands,
+		Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands, Others: g.Others,
 	}
 	result, repeated := want.Result, want.Repeated
 	want.Result, want.Charge, want.Repeated = oracle.Result{}, oracle.Charge{}, false

@@ -164,6 +164,9 @@ func (s *Server) Decide(ctx context.Context, r sluice.Request) (sluice.Decision,
 func (s *Server) decide(d Data, r *sluice.Request, now int64) (sluice.Decision, row) {
 	at := s.row(d, r.Limit, r.Key)
 	request := oracle.Request{Now: now, Cost: r.Cost, Floor: r.Floor, MaxWait: translate.MaxWait(r.MaxWait)}
+	if r.Limit.Hybrid() == nil {
+		request.MaxWait = max(0, request.MaxWait)
+	}
 	if r.Peek {
 		t := s.terms(r.Limit)
 		e := s.o.Fault.at(at.escrow, now, t)
@@ -263,7 +266,7 @@ func (s *Server) Grant(_ context.Context, holder uint64, claims []sluice.Claim, 
 		s.db.keys[rowKeyOf(c.Limit, c.Key)] = at.with(c.Limit, after, g.Result, now)
 		out[i] = sluice.Grant{
 			Stale: g.Stale, Units: g.Units, Held: g.Held, Birth: g.Birth, Now: g.Now, Till: g.Till,
-			Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands,
+			Free: g.Free, Escrow: g.Escrow, Holders: g.Holders, Demands: g.Demands, Others: g.Others,
 			Decision: s.decision(c.Limit, g.Result, g.Charge),
 		}
 		if g.Repeated {

@@ -44,6 +44,7 @@ type Grant struct {
 	Escrow    int64
 	Holders   int
 	Demands   int64
+	Others    bool // exact requests of other processes have taken units lately
 }
 
 // Holder is the entry of one holder of a key.
@@ -60,7 +61,12 @@ type Holder struct {
 type Escrow struct {
 	State   State // what was used, without what is granted
 	Holders []Holder
+	// Others is the time until which exact requests of other processes count as recent.
+	Others int64
 }
+
+// recent is how long exact requests of other processes count as recent.
+const recent = 1_000_000
 
 // NewEscrow returns the state of a key with no holders.
 func NewEscrow(fresh State) Escrow { return Escrow{State: fresh} }
@@ -93,6 +99,9 @@ func (e Escrow) AtTerms(now int64, t Terms) Escrow {
 		e.State = booked(e.State, h.Units, max(h.Till-1, min(latest(e.State), now)), now, t)
 	}
 	e.Holders = slices.DeleteFunc(held, func(h Holder) bool { return h.Till <= now })
+	if e.Others = min(e.Others, now+recent); e.Others <= now {
+		e.Others = 0
+	}
 	return e
 }
 
@@ -152,6 +161,9 @@ func (e Escrow) Decide(r Request, t Terms, guess Result) (Result, Charge, Escrow
 	e = e.AtTerms(r.Now, t)
 	d, c, _ := Decide(e.exactly(r.Now, t), r, guess)
 	e.State = e.take(r, d.Allowed, t)
+	if d.Allowed && r.Cost > 0 && r.MaxWait >= 0 && e.active() > 0 && e.Others-r.Now <= recent/2 {
+		e.Others = r.Now + recent
+	}
 	return d, c, e
 }
 
@@ -269,6 +281,7 @@ func (e Escrow) repeated(now int64, h Holder, c Claim, t Terms) Grant {
 func (e Escrow) answer(g Grant, now int64, h Holder, t Terms) Grant {
 	g.Now, g.Held, g.Birth, g.Till = now, h.Units, h.Birth, h.Till
 	g.Free, g.Escrow, g.Holders, g.Demands = e.Free(now, t), e.Units(), e.active(), e.demands()
+	g.Others = e.Others > now
 	return g
 }
 

@@ -193,6 +193,7 @@ for i, given in ipairs(list) do
     entries[key] = entry
   end
   entry.requests = entry.requests + 1
+  entry.others = entry.others or q[3] >= 0 and q[1] > 0 and not r.peek
   r.entry = entry
   if ban > 0 then
     if bans[ban] == nil then
@@ -279,6 +280,9 @@ end
 
 for _, entry in pairs(entries) do
   if entry.now ~= nil then
+    if entry.held and entry.others then
+      entry.held.hold.note(entry.held, now)
+    end
     save(entry.kind, entry.key, entry.now, now, entry.held)
   end
 end

@@ -24,6 +24,9 @@ if ARGV[3] ~= '1' then
     if booked and reserved <= 0 then -- the decision is computed from the state with the debt
       text = view(kind, new, under(kind, new, p, now), q, now)
     end
+    if held and (allowed or booked) and q[3] >= 0 then -- with less, the process is a holder
+      held.hold.note(held, now)
+    end
     save(kind, key, new, now, held)
   end
 end

@@ -5,6 +5,8 @@
 --   for each holder: its identity, the last sequence number, birth, units, till, life, demand,
 --     flags (1 the request passed, 2 active), time of the answer, units granted by it
 --
+-- The identity 0 is of all processes that are not in the list: see note.
+--
 -- The header has sums over the holders, so that a decision reads no more than the header. An
 -- active holder has units, or wants some. first is at most the earliest till, and last is at
 -- least the latest one. at is when the text was written: no till is later than at plus the life
@@ -243,7 +245,26 @@ escrow = function(foreign)
     return allowed, after, text
   end
 
-  hold.room, hold.window = room, window
+  -- note notes that a request which was decided exactly has taken units, of a process that is not in
+  -- the list. All such processes have the first entry of the list, for a second.
+  function hold.note(held, now)
+    local life, rest = 1000000, held.holders
+    if held.active == 0 then
+      return
+    elseif sub(rest, 1, 8) == hold.others then
+      local _, _, _, _, till = struct.unpack(HOLDER, rest)
+      if till - now > life / 2 then
+        return
+      end
+      rest = sub(rest, HOLDER_SIZE + 1)
+    elseif #rest >= most * HOLDER_SIZE then
+      return
+    end
+    held.holders = struct.pack(HOLDER, hold.others, 0, 0, 0, now + life, life, 0, 0, now, 0) .. rest
+    held.first, held.last = min(held.first, now + life), max(held.last, now + life)
+  end
+
+  hold.room, hold.window, hold.others = room, window, string.rep('\0', 8)
 
   -- booked books units that were used by now.
   function hold.booked(kind, s, p, units, now, q)

@@ -6,7 +6,7 @@
 -- the server's time. For each claim it replies with an error's text, or with a list: 0 (1 a
 -- repeated claim, 2 a stale one), whether the request passes, the view, the time of the answer,
 -- the units granted, the units held, birth, till, free units, the escrow, how many holders share
--- it, and the sum of their demands.
+-- it, the sum of their demands, and 1 if other processes take units too.
 local REPEATED, STALE = 1, 2
 local PASSED, ACTIVE = 1, 2
 local WINDOW = 4 -- the kind of fixed windows
@@ -31,6 +31,11 @@ local function share(held, own, has, least, avail, cap)
   local all = 2 * held.demand
   local part = avail > 0 and max(least, (muldiv(avail, own, all))) or 0
   return min(floor(cap / held.active) - has, part, avail, cap - held.units)
+end
+
+-- others returns 1 if exact requests of other processes have taken units lately.
+local function others(held)
+  return string.sub(held.holders, 1, 8) == hold.others and 1 or 0
 end
 
 local function handle(key, given)
@@ -59,7 +64,7 @@ local function handle(key, given)
     end
     local _, text = hold.seen(kind, t, q, now, max(0, held.units - overdraft))
     return { code, passed and 1 or 0, text, at, granted, has, own_birth, ends,
-      hold.room(kind, t, now, q) - held.units, held.units, held.active, held.demand }
+      hold.room(kind, t, now, q) - held.units, held.units, held.active, held.demand, others(held) }
   end
 
   -- What the process says of the grant in hand. The sums are then without its entry.
@@ -148,7 +153,7 @@ local function handle(key, given)
     writes[#writes + 1] = { kind, key, s, held }
   end
   return { 0, passed and 1 or 0, text, now, granted, has, own_birth, ends,
-    room - held.units, held.units, held.active, held.demand }
+    room - held.units, held.units, held.active, held.demand, others(held) }
 end
 
 local answers = {}
