@@ -68,7 +68,10 @@ func (l Log) Take(r Request, allowed bool) (State, Charge) {
 		l.entries = counted
 	}
 	if r.Cost > 0 && (allowed || r.Debit || l.countDenied && !r.beyond(l.count)) {
-		l.entries = append(slices.Clone(counted), entry{min(r.Cost, l.count+1), at}) // more units make no difference
+		if !allowed {
+			r.Cost = min(r.Cost, l.count+1) // more units make no difference
+		}
+		l.entries = append(slices.Clone(counted), entry{r.Cost, at})
 	}
 	return l, Charge{Cost: r.Cost, At: at}
 }
