@@ -42,7 +42,7 @@ local function handle(key, given)
   local p, q, take, seq, birth, till, spent, returned, want, least, demand, life, cap, overdraft = unpack(given)
   local kind = kinds[p[1]]
   local s, held = hold.open(kind, loaded(p, key) or kind.fresh(p), p, now, q)
-  local t, converted = under(kind, s, p, now)
+  local t = under(kind, s, p, now)
 
   local i, code = find(held.holders), 0
   local own_seq, own_birth, has, ends, wanted, flags, at, granted = 0, 0, 0, 0, 0, 0, now, 0
@@ -93,7 +93,7 @@ local function handle(key, given)
   local changed = booked > 0
   if changed then
     s = hold.booked(kind, s, p, booked, now, q)
-    t, converted = under(kind, s, p, now)
+    t = under(kind, s, p, now)
   end
 
   local reserved, passed, text = max(0, held.units - overdraft), false, nil
@@ -102,8 +102,9 @@ local function handle(key, given)
   else
     local after
     passed, after, text = hold.decide(kind, t, q, now, reserved)
-    if moves(t, converted, take, passed, after) then
-      s, t, converted, changed = after, after, false, true
+    local new = written(kind, s, t, q, now, passed, after)
+    if new then
+      s, t, changed = new, new, true
     end
   end
 
