@@ -38,6 +38,8 @@ func TestHello(t *testing.T) {
 		{"no size", join(text("supported-versions", "2.0"), text("capabilities", "")), "disconnect status-code=6 message=max-frame-size is missing"},
 		{"no capabilities", join(text("supported-versions", "2.0"), size), "disconnect status-code=7 message=capabilities is missing"},
 		{"a wrong type", join(text("supported-versions", "2.0"), text("max-frame-size", "1000"), text("capabilities", "")), "disconnect status-code=6 message=max-frame-size is missing"},
+		{"a version of a wrong type", join(appendUint32Value(appendText(nil, "supported-versions"), 2), size, text("capabilities", "")), "disconnect status-code=5 message=supported-versions is missing"},
+		{"capabilities of a wrong type", join(text("supported-versions", "2.0"), size, appendUint32Value(appendText(nil, "capabilities"), 1)), "disconnect status-code=7 message=capabilities is missing"},
 		{"nonsense", join([]byte{200}), "disconnect status-code=4 message=the hello cannot be read"},
 		{"a fragment", raw(frameHaproxyHello, 0, 0, 0, nil), "disconnect status-code=4 message=the hello is fragmented"},
 		{"a message first", raw(frameNotify, flagFin, 1, 1, message("GET", "/", "192.0.2.1", "host", "a.example")), "disconnect status-code=4 message=the first frame is not a hello"},
@@ -432,6 +434,32 @@ func TestDeadlines(t *testing.T) {
 				t.Errorf("the connection ends after %v", took)
 			}
 		})
+	}
+}
+
+// A header without a value does not end the list of headers. Only an empty name with an empty value does.
+func TestHeadersWithoutValues(t *testing.T) {
+	for _, c := range []struct {
+		list string // the texts of the list, each with its length
+		want string // Host and X-Empty
+	}{
+		{"\x07x-empty\x00\x04host\x01a\x00\x00", "[a] []"},
+		{"\x04host\x01a\x07x-empty\x00\x00\x00", "[a] []"},
+		{"\x00\x00\x04host\x01a\x00\x00", "refused"}, // something comes after the end
+		{"\x04host\x01a", "refused"},                 // no end
+	} {
+		b := append(appendText(nil, "sluice"), 4)
+		b = appendStringValue(appendText(b, "method"), "GET")
+		b = appendStringValue(appendText(b, "target"), "/")
+		b = append(appendText(b, "src"), appendAddr(nil, netip.MustParseAddr("192.0.2.1"))...)
+		b = append(append(appendText(b, "headers"), kindBinary), appendText(nil, c.list)...)
+		got := "refused"
+		if q, problem := readMessage(b); problem == "" {
+			got = fmt.Sprint(q.Header["Host"], q.Header["X-Empty"])
+		}
+		if got != c.want {
+			t.Errorf("%q: %s, want %s", c.list, got, c.want)
+		}
 	}
 }
 
