@@ -50,6 +50,7 @@ type Saver struct {
 	latest     *version // the limit whose number was needed last
 	latestIs   uint64
 	report     Saved
+	all        bool // SaveAll is under way
 }
 
 // progress is what a Saver has written to one file.
@@ -68,8 +69,13 @@ type savedMark struct {
 	key, tag, state uint64
 }
 
-// markBan is set in the tag of a ban: beside the hash, a tag has unused bits.
-const markBan = 1
+// Beside the hash, a tag has unused bits. markBan is set in the tag of a ban. While SaveAll is under way, markNew
+// is set for a state that the earlier file lacks, and markGone for one that only the earlier file has.
+const (
+	markBan = 1 << iota
+	markNew
+	markGone
+)
 
 // Saved is what a Saver has done.
 type Saved struct {
@@ -93,17 +99,38 @@ func (s *Store) NewSaver() *Saver { return &Saver{store: s} }
 func (v *Saver) SaveAll(w io.Writer) (Saved, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	earlier := v.progress
-	v.progress = progress{
-		saved: make([][]savedMark, len(v.store.shards)), defined: make(map[uint64]bool), out: blockWriter{w: w},
+	if !v.begun {
+		v.saved = make([][]savedMark, len(v.store.shards))
 	}
+	earlier := v.progress
+	v.progress = progress{saved: v.saved, defined: make(map[uint64]bool), out: blockWriter{w: w}}
 	_, _ = rand.Read(v.file[:]) // it never fails
 	report, err := v.saveAll()
 	report.Bytes = v.out.bytes
 	if v.begun = err == nil; err != nil {
 		v.progress = earlier
 	}
+	v.choose(err == nil)
 	return report, err
+}
+
+// choose decides whether the marks describe the new file or the earlier one. There is no room for both:
+// SaveAll notes in its marks how the files differ.
+func (v *Saver) choose(latest bool) {
+	for i, marks := range v.saved {
+		kept := marks[:0]
+		for _, m := range marks {
+			if latest && m.tag&markGone != 0 {
+				continue
+			}
+			if !latest && m.tag&markNew != 0 {
+				m.state = ^m.state // the earlier file lacks it, so that SaveChanges writes it
+			}
+			m.tag &^= markGone | markNew
+			kept = append(kept, m)
+		}
+		v.saved[i] = kept
+	}
 }
 
 // saveAll writes the beginning of a file and the first save.
@@ -151,7 +178,7 @@ func (v *Saver) SaveChanges(w io.Writer) (Saved, error) {
 
 // save writes the states of all shards that differ from what was saved.
 func (v *Saver) save(all bool) (Saved, error) {
-	v.report = Saved{}
+	v.report, v.all = Saved{}, all
 	v.saves++
 	v.forgetVersions()
 	v.begin = newBlock(blockBegin, v.begin)
@@ -202,7 +229,7 @@ func (v *Saver) forgetVersions() {
 // saveShard writes what has changed in a shard.
 func (v *Saver) saveShard(i int) error {
 	old := v.saved[i]
-	marks := v.spare[:0]
+	marks := v.marksFor(i)
 	v.block = newBlock(blockStates, v.block)
 	v.walk.begin(&v.store.shards[i])
 	for !v.walk.done {
@@ -215,7 +242,7 @@ func (v *Saver) saveShard(i int) error {
 				n++
 			}
 			var err error
-			if old, err = v.removeBefore(old, c[0].key); err != nil {
+			if old, marks, err = v.removeBefore(old, marks, c[0].key); err != nil {
 				return err
 			}
 			if old, marks, err = v.saveGroup(c[:n], old, marks); err != nil {
@@ -225,8 +252,11 @@ func (v *Saver) saveShard(i int) error {
 		}
 		runtime.Gosched() // decisions come first
 	}
-	if err := v.removeAll(old); err != nil {
-		return err
+	var err error
+	for _, m := range old {
+		if marks, err = v.remove(m, marks); err != nil {
+			return err
+		}
 	}
 	v.report.LongestLock = max(v.report.LongestLock, v.walk.longest)
 	if len(v.block) > blockHeader {
@@ -242,6 +272,22 @@ func (v *Saver) saveShard(i int) error {
 		}
 	}
 	return nil
+}
+
+// marksFor returns room for the marks of a shard, in the memory of an earlier list if that is enough. It leaves
+// little unused: there is a mark for each state.
+func (v *Saver) marksFor(i int) []savedMark {
+	if v.forgetful {
+		return nil
+	}
+	sh := &v.store.shards[i]
+	sh.mu.Lock()
+	n := sh.keys()
+	sh.mu.Unlock()
+	if n > cap(v.spare) {
+		return make([]savedMark, 0, n+n/32+mostCopies)
+	}
+	return v.spare[:0]
 }
 
 // saveSize writes the size of a shard's table, so that Load can make it at once.
@@ -266,10 +312,14 @@ func (v *Saver) saveGroup(copies []savedEntry, old, marks []savedMark) (rest, ke
 	for i := range copies {
 		c := &copies[i]
 		m := v.mark(c)
-		if !slices.Contains(group, m) {
+		changed := !slices.Contains(group, m)
+		if changed || v.all {
 			if err := v.saveEntry(c); err != nil {
 				return rest, marks, err
 			}
+		}
+		if changed && v.all {
+			m.tag |= markNew
 		}
 		if !v.forgetful {
 			marks = append(marks, m)
@@ -277,7 +327,7 @@ func (v *Saver) saveGroup(copies []savedEntry, old, marks []savedMark) (rest, ke
 	}
 	for _, m := range group {
 		if !hasTag(copies, m.tag) {
-			if err := v.remove(m); err != nil {
+			if marks, err = v.remove(m, marks); err != nil {
 				return rest, marks, err
 			}
 		}
@@ -295,24 +345,14 @@ func hasTag(copies []savedEntry, tag uint64) bool {
 }
 
 // removeBefore reports the states whose keys are less than a key as gone.
-func (v *Saver) removeBefore(old []savedMark, key uint64) ([]savedMark, error) {
+func (v *Saver) removeBefore(old, marks []savedMark, key uint64) (rest, kept []savedMark, err error) {
 	for len(old) > 0 && old[0].key < key {
-		if err := v.remove(old[0]); err != nil {
-			return old, err
+		if marks, err = v.remove(old[0], marks); err != nil {
+			return old, marks, err
 		}
 		old = old[1:]
 	}
-	return old, nil
-}
-
-// removeAll reports states as gone.
-func (v *Saver) removeAll(old []savedMark) error {
-	for _, m := range old {
-		if err := v.remove(m); err != nil {
-			return err
-		}
-	}
-	return nil
+	return old, marks, nil
 }
 
 // mark returns the mark of a state.
@@ -374,14 +414,18 @@ func (v *Saver) record(form byte, key, tag uint64) error {
 	return nil
 }
 
-// remove reports a state as gone.
-func (v *Saver) remove(m savedMark) error {
+// remove reports a state as gone. A new file never had it, and SaveAll only keeps its mark.
+func (v *Saver) remove(m savedMark, marks []savedMark) ([]savedMark, error) {
+	if v.all {
+		m.tag |= markGone
+		return append(marks, m), nil
+	}
 	v.report.Removed++
 	form := byte(formRemoved)
 	if m.tag&markBan != 0 {
 		form = formRemovedBan
 	}
-	return v.record(form, m.key, m.tag)
+	return marks, v.record(form, m.key, m.tag)
 }
 
 // saveEntry writes a state.

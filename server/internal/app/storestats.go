@@ -18,6 +18,24 @@ func (a *App) publishStats() {
 		func() float64 { return float64(a.api.Expired()) })
 }
 
+// markBytes is what is remembered about each state that is saved in a file, see memory.Saver.
+const markBytes = 24
+
+// StateBytes returns how much memory the states in this process take, in the store and in its local fallback, with
+// what is remembered about saved ones. There are no pointers in it.
+func (a *App) StateBytes() (n int64) {
+	if a.memory != nil {
+		st := a.memory.Stats()
+		if n += st.Bytes; a.states != nil {
+			n += markBytes * st.Keys
+		}
+	}
+	if a.redis != nil && a.redis.local != nil {
+		n += a.redis.local.Stats().Bytes
+	}
+	return n
+}
+
 // publishMemory publishes the metrics of a store in memory. The argument what names the
 // store in their help texts.
 func (a *App) publishMemory(prefix, what string, s *memory.Store) {

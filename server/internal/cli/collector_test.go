@@ -1,8 +1,13 @@
 package cli
 
-import "testing"
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
 
-// TestCollectorSettingsOfUsersWin keeps the ballast out of the way of users who set how much memory the program takes.
+// TestCollectorSettingsOfUsersWin: users who set how much memory the program takes get that.
 func TestCollectorSettingsOfUsersWin(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "GOGC": false, "GOMEMLIMIT": false} {
 		t.Run(name, func(t *testing.T) {
@@ -11,9 +16,49 @@ func TestCollectorSettingsOfUsersWin(t *testing.T) {
 			if name != "" {
 				t.Setenv(name, "off")
 			}
-			if got := newBallast() != nil; got != want {
-				t.Errorf("with %q there is a ballast: %t", name, got)
+			before := debug.SetGCPercent(77)
+			defer func() {
+				debug.SetGCPercent(before)
+				debug.SetMemoryLimit(math.MaxInt64)
+			}()
+			stop := paceCollector(func() int64 { return 0 })
+			defer stop()
+			if got := debug.SetGCPercent(77) != 77; got != want {
+				t.Errorf("with %q the collector is paced: %t", name, got)
 			}
 		})
+	}
+}
+
+// TestPace: a heap may grow by what is not states, and by some more; each collection sets it again.
+func TestPace(t *testing.T) {
+	const mib = 1 << 20
+	for _, row := range []struct{ live, states, least, most int64 }{
+		{4 * mib, 0, 40 * mib, 41 * mib},
+		{4 * mib, 1 * mib, 38 * mib, 40 * mib},
+		{260 * mib, 256 * mib, 276 * mib, 280 * mib},
+		{4100 * mib, 4096 * mib, 4116 * mib, 4160 * mib},
+		{500 * mib, 100 * mib, 912 * mib, 920 * mib}, // something else has filled the heap
+		{100 * mib, 300 * mib, 112 * mib, 114 * mib}, // the states have grown since the collection
+		{0, 0, 33 * mib, 35 * mib},
+	} {
+		percent, limit := pace(row.live, 10*mib, row.states)
+		goal := max(row.live, mib) + max(row.live, mib)*int64(percent)/100
+		if goal < row.least || goal > row.most || limit < goal+goal*31/1000+10*mib || limit > goal+goal/10+16*mib {
+			t.Errorf("%+v: %d %%, up to %d MiB, and a limit of %d MiB", row, percent, goal/mib, limit/mib)
+		}
+	}
+	paced := make(chan struct{}, 100)
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetGCPercent(100)
+	defer func() {
+		debug.SetGCPercent(before)
+		debug.SetMemoryLimit(math.MaxInt64)
+	}()
+	defer paceCollector(func() int64 { paced <- struct{}{}; return 0 })()
+	for range 3 {
+		<-paced
+		runtime.GC()
 	}
 }

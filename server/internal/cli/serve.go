@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime"
 	"sync"
 
 	"github.com/sluicehq/sluice/policyfile"
@@ -74,6 +73,9 @@ func newServe() *cobra.Command {
 					logger.Warn("a setting of the configuration has probably no effect, or not the intended one", "warning", w)
 				}
 			}
+			if w := app.MemoryWarning(f); w != "" {
+				logger.Warn("the configuration allows more memory than the system", "warning", w)
+			}
 			o.Logger, o.Refused, o.Since = logger, earlier.refused, earlier.saved
 			if kept != "" {
 				o.Keep = kept.save
@@ -99,8 +101,7 @@ func newServe() *cobra.Command {
 				a.Close()
 				return fmt.Errorf("printing where it listens: %w", err)
 			}
-			ballast := newBallast()
-			defer runtime.KeepAlive(ballast)
+			defer paceCollector(a.StateBytes)()
 			ctx, stop := context.WithCancel(cmd.Context())
 			var reloading sync.WaitGroup
 			reloading.Go(func() { reloads.run(ctx, a, logger) })

@@ -74,6 +74,9 @@ func newValidate() *cobra.Command {
 				for _, w := range f.Warnings() {
 					text += "  warning: " + w.Error() + "\n"
 				}
+				if w := app.MemoryWarning(f); w != "" {
+					text += "  warning: " + w + "\n"
+				}
 				if connect {
 					report, err := app.CheckStore(cmd.Context(), f)
 					if err != nil {
