@@ -1,11 +1,17 @@
 package gateways
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/checks/process"
 )
 
 // Each gateway limits the requests of each client by the rules, with the headers of the limit.
@@ -102,16 +108,96 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// Without sluice, a gateway lets requests pass, or refuses them, as the example describes.
+// While sluice is stopped or hangs, a gateway answers within two seconds. It lets requests pass, or refuses them, as the
+// example describes. Later it gets decisions again.
 func TestWithoutSluice(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(w *world, g gateway) {
-		if a := w.send("127.0.0.2", "GET / HTTP/1.1"); a.status != http.StatusOK {
-			w.Fatalf("%+v", a)
+	for _, g := range gateways {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, g, nil)
+			w.decides()
+			if g.hangs != 0 {
+				w.hang()
+				w.soon(g.hangs)
+				w.soon(g.hangs) // over a connection of its own, or a kept one
+				w.signal(syscall.SIGCONT)
+				w.decides()
+			}
+			w.sluice.Kill()
+			w.soon(g.down)
+		})
+	}
+}
+
+// With a line more, Caddy lets requests pass while sluice is stopped or hangs. It does not repeat requests that failed at the service.
+func TestCaddyFailsOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gateway{name: "Caddy", start: (*world).caddy}, strings.NewReplacer("# import", "import").Replace)
+	w.decides()
+	w.hang()
+	w.soon(http.StatusOK)
+	w.signal(syscall.SIGCONT)
+	w.decides()
+	w.sluice.Kill()
+	w.soon(http.StatusOK)
+
+	w = newWorld(t, gateway{name: "Caddy", start: (*world).caddy}, strings.NewReplacer("# import", "import").Replace)
+	w.decides()
+	w.service.broken.Store(true)
+	if a := w.send("127.0.0.2", "POST /other HTTP/1.1\nContent-Length: 1\n\nx"); a.status != http.StatusBadGateway || w.service.failed.Load() != 1 {
+		w.Errorf("a service that fails %d times: %+v", w.service.failed.Load(), a)
+	}
+}
+
+// hang stops sluice, and waits until it does not answer.
+func (w *world) hang() {
+	w.Helper()
+	w.signal(syscall.SIGSTOP)
+	process.Eventually(w, "a sluice that hangs", func() bool {
+		c, err := w.dialAuth(w.Context(), "", "")
+		if err != nil {
+			return false
 		}
-		w.sluice.Kill()
-		if a := w.send("127.0.0.2", "GET / HTTP/1.1"); a.status != g.without {
-			w.Errorf("%+v", a)
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /auth HTTP/1.1\r\nHost: sluice\r\n\r\n"); err != nil || c.SetReadDeadline(time.Now().Add(200*time.Millisecond)) != nil {
+			return false
 		}
+		_, err = c.Read(make([]byte, 1))
+		return errors.Is(err, os.ErrDeadlineExceeded)
 	})
+}
+
+// signal sends a signal to sluice.
+func (w *world) signal(s syscall.Signal) {
+	w.Helper()
+	if err := w.sluice.Signal(s); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// decides waits until the gateway gets decisions.
+func (w *world) decides() {
+	w.Helper()
+	process.Eventually(w, "a decision", func() bool {
+		a := w.send("127.0.0.2", "GET /search HTTP/1.1")
+		got, _ := w.service.take()
+		return a.status == http.StatusOK && (a.header.Get("RateLimit") != "" || len(got) > 0 && got[0].Header.Get("Sluice-Marked") != "")
+	})
+}
+
+// soon expects an answer with a status within two seconds.
+func (w *world) soon(status int) {
+	w.Helper()
+	began := time.Now()
+	a := w.send("127.0.0.2", "POST /other HTTP/1.1\nSluice-Marked: forged\nContent-Length: 1\n\nx")
+	if took := time.Since(began); a.status != status || took > 2*time.Second {
+		w.Errorf("want %d within two seconds, got after %v: %+v", status, took, a)
+	}
+	got, bodies := w.service.take()
+	if passed := status == http.StatusOK; passed != (len(got) == 1) {
+		w.Errorf("the service got %d requests", len(got))
+	} else if passed && (bodies[0] != "x" || got[0].Header.Get("Sluice-Marked") != "") {
+		w.Errorf("the service got %q, %v", bodies[0], got[0].Header)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,17 +31,19 @@ func TestMain(m *testing.M) { process.Main(m) }
 type gateway struct {
 	name  string
 	start func(w *world)
-	// without is the status of requests while sluice does not answer.
-	without int
-	socket  bool // sluice is at a Unix socket
+	// down is the status of requests while there is no sluice, and hangs their status while sluice does not answer, 0 if
+	// the gateway waits longer than two seconds.
+	down, hangs int
+	socket      bool // sluice is at a Unix socket
 }
 
 // gateways are the gateways with their files.
 var gateways = []gateway{
-	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }, without: http.StatusOK, socket: true},
-	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }, without: http.StatusOK},
-	{name: "Caddy", start: (*world).caddy, without: http.StatusBadGateway},
-	{name: "Traefik", start: (*world).traefik, without: http.StatusInternalServerError},
+	{name: "nginx", start: func(w *world) { w.nginx("nginx.conf") }, down: http.StatusOK, hangs: http.StatusOK, socket: true},
+	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }, down: http.StatusOK, hangs: http.StatusOK},
+	{name: "Caddy", start: (*world).caddy, down: http.StatusBadGateway, hangs: http.StatusGatewayTimeout},
+	{name: "HAProxy", start: (*world).haproxy, down: http.StatusServiceUnavailable, hangs: http.StatusServiceUnavailable},
+	{name: "Traefik", start: (*world).traefik, down: http.StatusInternalServerError}, // it has no setting for timeouts
 }
 
 // world is a gateway before a service, with a sluice. The gateway is at 127.0.0.1, which sluice trusts. Clients have
@@ -50,7 +53,8 @@ type world struct {
 	dir     string
 	at      func(string) string // replaces the ports of the files
 	gateway string              // its address
-	auth    string              // the address of sluice, unless it is at a Unix socket
+	network string              // of sluice's address: tcp or unix
+	auth    string              // the address of sluice
 	sluice  *process.Process
 	service *service
 }
@@ -68,7 +72,7 @@ func (w *world) begin(address, name string, args ...string) *process.Process {
 	return p
 }
 
-// newWorld starts a service, a sluice and a gateway. The argument change may change the files.
+// newWorld starts a service, a sluice and a gateway. Its argument change may change the files, such as process.Patient.
 func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 	t.Helper()
 	ports, err := redistest.FreePorts(4)
@@ -86,21 +90,27 @@ func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(short) }) // the system clears what is left
 	socket := "unix:" + filepath.Join(short, "auth.sock")
-	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "3000", service, "unix:/run/sluice/auth.sock", socket)
+	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "8084", ports[3], "3000", service, "unix:/run/sluice/auth.sock", socket)
 	w.at = func(text string) string {
 		if change != nil {
 			text = change(text)
 		}
 		return replace.Replace(text)
 	}
-	w.gateway, w.auth = "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[0]
-	arguments := []string{"serve", w.file("sluice.yaml", nil)}
+	w.gateway, w.network, w.auth = "127.0.0.1:"+ports[1], "tcp", "127.0.0.1:"+ports[0]
+	arguments := []string{"serve", w.file("sluice.yaml", nil), "--listen-spoe", "127.0.0.1:" + ports[3]}
 	if g.socket {
 		arguments = append(arguments, "--listen-auth", socket)
+		w.network, w.auth = "unix", strings.TrimPrefix(socket, "unix:")
 	}
 	w.sluice = w.begin("127.0.0.1:"+ports[2], process.Program(), arguments...) // its admin listener is the last one
 	g.start(w)
 	return w
+}
+
+// dialAuth connects to sluice as a gateway does.
+func (w *world) dialAuth(ctx context.Context, _, _ string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, w.network, w.auth)
 }
 
 // file copies a file of the folder, with free ports, and returns its path.
@@ -114,7 +124,7 @@ func (w *world) file(name string, change func(string) string) string {
 	if change != nil {
 		changed = change(changed)
 	}
-	path := filepath.Join(w.dir, name)
+	path := filepath.Join(w.dir, filepath.Base(name))
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		w.Fatal(err)
 	}
@@ -140,7 +150,21 @@ func (w *world) nginx(name string) {
 // caddy starts Caddy.
 func (w *world) caddy() {
 	w.Helper()
+	w.file("fail-open.caddy", nil)
 	w.begin(w.gateway, "caddy", "run", "--adapter", "caddyfile", "--config", w.file("Caddyfile", nil))
+}
+
+// haproxy starts HAProxy.
+func (w *world) haproxy() {
+	w.Helper()
+	path, err := process.Find("haproxy", "haproxy")
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, name := range []string{"haproxy.cfg", "sluice-spoe.conf", "sluice.lua"} {
+		w.file("../haproxy-spoe/"+name, nil)
+	}
+	w.begin(w.gateway, path, "-db", "-f", "haproxy.cfg")
 }
 
 // service records the requests that reach it.
@@ -149,12 +173,18 @@ type service struct {
 	mu     sync.Mutex
 	got    []*http.Request
 	bodies []string
+	broken atomic.Bool  // it fails requests
+	failed atomic.Int64 // which are counted
 }
 
 // newService starts a service.
 func newService(t *testing.T) *service {
 	s := &service{}
 	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.broken.Load() {
+			s.failed.Add(1)
+			panic(http.ErrAbortHandler)
+		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -229,7 +259,7 @@ func everywhere(t *testing.T, test func(w *world, g gateway), except ...string) 
 		}
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
-			test(newWorld(t, g, nil), g)
+			test(newWorld(t, g, process.Patient), g)
 		})
 	}
 }

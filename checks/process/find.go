@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Find returns the path of a program that tests need, by any of its names. The package is Debian's.
@@ -18,6 +19,12 @@ func Find(pkg string, names ...string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is missing: run make test, which installs it or prints how (Debian: apt-get install %s)", names[0], pkg)
+}
+
+// Patient lengthens the timeouts in a gateway's file of the examples. On a busy machine, an answer of sluice may take
+// longer than a gateway should wait.
+func Patient(file string) string {
+	return strings.NewReplacer(" 1500ms", " 15s", " 500ms", " 10s", " 100ms\n", " 10s\n", "(500, 500, 1500)", "(10000, 10000, 15000)").Replace(file)
 }
 
 // Python returns the path of a Python that has a module: the system's, or the one in PATH. The package is Debian's.

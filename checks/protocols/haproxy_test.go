@@ -51,7 +51,7 @@ func startProxied(t *testing.T, change func(name, text string) string) *proxied 
 		// A busy machine answers later than a service would wait.
 		"timeout processing 100ms", "timeout processing 10s", "timeout hello 100ms", "timeout hello 5s", "timeout connect 100ms", "timeout connect 5s",
 		"inter 500ms", "inter 50ms", "  api: \"off\"\n", "  api: \"off\"\n  admin: \"off\"\n")
-	for _, name := range []string{"sluice.yaml", "haproxy.cfg", "sluice-spoe.conf"} {
+	for _, name := range []string{"sluice.yaml", "haproxy.cfg", "sluice-spoe.conf", "sluice.lua"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "examples", "haproxy-spoe", name))
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestHAProxyWithoutSluice(t *testing.T) {
 			t.Parallel()
 			p := startProxied(t, func(name, text string) string {
 				text = strings.Replace(text, "timeout processing 10s", "timeout processing 500ms", 1)
-				const line = "    http-request return status 503 hdr Retry-After 1 unless answered\n"
+				const line = "    http-request return status 503 hdr Retry-After 1 hdr Cache-Control no-store unless answered\n"
 				if name == "haproxy.cfg" && !strings.Contains(text, line) {
 					t.Error("the example does not fail closed")
 				}

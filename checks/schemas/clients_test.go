@@ -36,12 +36,12 @@ rules:
   - name: login
     match: {path: /login}
     key: client_ip
-    limit: {algorithm: fixed_window, rate: 2/h}
+    limit: {algorithm: fixed_window, rate: 2/d, starts: first_request}
     ban: {by_hand: true}
   - name: search
     match: {path: /search}
     key: client_ip
-    limit: {algorithm: fixed_window, rate: 1/h}
+    limit: {algorithm: fixed_window, rate: 1/d, starts: first_request}
     when_limited: {action: mark}
   - name: units
     match: {path: /units}

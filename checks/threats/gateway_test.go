@@ -101,8 +101,7 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 		if err != nil {
 			return "", err
 		}
-		// On a busy machine an answer may take longer than HAProxy waits for one, and then it refuses without a decision.
-		changed := strings.ReplaceAll(replace.Replace(string(text)), " 100ms\n", " 10s\n")
+		changed := process.Patient(replace.Replace(string(text)))
 		if g.change != nil {
 			changed = g.change(changed)
 		}
@@ -110,7 +109,7 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 			own += fmt.Sprintf("    %s_temp_path %s;\n", kind, filepath.Join(dir, kind))
 		}
-		return put(name, strings.Replace(changed, "http {\n", "http {\n"+own, 1))
+		return put(name, strings.Replace(changed, "\nhttp {\n", "\nhttp {\n"+own, 1))
 	}
 	config, err := put("sluice.yaml", strings.Replace(configuration("off", s.addr),
 		"admin: off}\nupstream: 'http://"+s.addr+"'\n", "admin: off, "+listener+": '"+address+"'}\ntrusted_proxies: "+trusted+"\n", 1))
@@ -128,8 +127,10 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 			return err
 		}
 	case "haproxy.cfg":
-		if _, err := copied("sluice-spoe.conf"); err != nil {
-			return err
+		for _, name := range []string{"sluice-spoe.conf", "sluice.lua"} {
+			if _, err := copied(name); err != nil {
+				return err
+			}
 		}
 		command = []string{"haproxy", "-db", "-C", dir, "-f", file}
 	case "Caddyfile":

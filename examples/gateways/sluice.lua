@@ -39,8 +39,8 @@ end
 -- Returns the status, the headers and the body of the answer, or nil and an error.
 local function ask(host, port, request)
     local socket = ngx.socket.tcp()
-    -- Sluice answers when the request may be handled: longer than the longest max_wait of its rules.
-    socket:settimeouts(1000, 1000, 15000)
+    -- Sluice answers after a delay of max_wait at the latest: the answer may take that long, and half a second.
+    socket:settimeouts(500, 500, 1500)
     local ok, err = socket:connect(host, port, {pool_size = 64})
     if not ok then return nil, err end
     ok, err = socket:send(request)
@@ -70,8 +70,8 @@ local function ask(host, port, request)
     return status, headers, body
 end
 
--- Lets the request pass, or answers it. A delay is over when Sluice answers. A request passes if Sluice cannot be
--- reached; ngx.exit(ngx.HTTP_INTERNAL_SERVER_ERROR) would refuse it.
+-- Lets the request pass, or answers it. A delay is over when Sluice answers. A request passes if Sluice does
+-- not answer; ngx.exit(ngx.HTTP_INTERNAL_SERVER_ERROR) would refuse it.
 function sluice.limit(host, port)
     local status, headers, body = ask(host, port, describe())
     for _, name in ipairs(marks) do ngx.req.clear_header(name) end

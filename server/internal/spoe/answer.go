@@ -1,7 +1,9 @@
 package spoe
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
@@ -55,6 +57,19 @@ func (a *answer) headers(prefix string, h http.Header) {
 	}
 }
 
+// lines returns a line for each header, without Content-Length.
+func lines(h http.Header) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[name] {
+			if name != "Content-Length" {
+				b.WriteString(name + ": " + value + "\n")
+			}
+		}
+	}
+	return b.String()
+}
+
 // variable returns the name of a variable for the name of a header.
 func variable(name string) string {
 	return strings.Map(func(r rune) rune {
@@ -105,6 +120,9 @@ func (a *answer) verdict(d *gateway.Decider, r *http.Request, v *policy.Verdict,
 	}
 	if v.FellBack() {
 		a.truth("degraded", true)
+	}
+	if denied {
+		a.text("headers", lines(reply.Header()))
 	}
 	a.headers("header.", reply.Header())
 	switch {

@@ -170,7 +170,7 @@ func (b *bench) caddy(name, address string) ([]string, error) {
 	if name == caddyAlone {
 		const route = "\troute {\n"
 		before, _, _ := strings.Cut(text, route)
-		_, service, found := strings.Cut(text, "\n\t\t}\n\t\treverse_proxy ")
+		_, service, found := strings.Cut(text, "\t\tvars sluice decided\n\t\treverse_proxy ")
 		if !found {
 			return nil, fmt.Errorf("the Caddyfile of the examples has changed: %s", name)
 		}

@@ -60,10 +60,18 @@ func (b *bench) haproxy(name, address string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers, err := example("haproxy-spoe/sluice.lua")
+	if err != nil {
+		return nil, err
+	}
+	lua, err := put(b.work, "spoe"+port+".lua", answers)
+	if err != nil {
+		return nil, err
+	}
 	const bind = "    bind 127.0.0.1:8000\n"
 	text, err := example(
 		"haproxy-spoe/haproxy.cfg", bind, strings.Replace(bind, "8000", port, 1), "127.0.0.1:3000", b.servers[bareServer].Address,
-		"127.0.0.1:8084", b.servers[spoeServer].Address, "sluice-spoe.conf", agent, "timeout connect 100ms", "timeout connect 5s",
+		"127.0.0.1:8084", b.servers[spoeServer].Address, "sluice-spoe.conf", agent, "sluice.lua", lua, "timeout connect 100ms", "timeout connect 5s",
 	)
 	if err != nil {
 		return nil, err
