@@ -93,7 +93,7 @@ func (s *Store) fallBack(ctx context.Context, r *sluice.Request, why error) (slu
 
 // fallBackAll decides a batch that the store did not decide. Requests that the store has
 // certainly denied stay denied. Requests with the fallback Local are one batch of the local
-// store, which charges it only if no other request is denied.
+// store, which charges it only if no other request is denied. It charges debits in any case.
 func (s *Store) fallBackAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision, why error) error {
 	for i := range rs {
 		if err := rs[i].Check(); err != nil {
@@ -129,7 +129,7 @@ func (s *Store) fallBackAll(ctx context.Context, rs []sluice.Request, out []slui
 	}
 	for i := range rs {
 		switch {
-		case !allowed && !rs[i].Shadow:
+		case !allowed && !rs[i].Shadow && !rs[i].Debit:
 			out[i].Receipt = sluice.Receipt{} // nothing was charged
 		case out[i].Allowed && takesLease(&rs[i]) && !rs[i].Peek && by[i] != byStore:
 			s.leases.put(s.leases.id(rs[i].Limit, rs[i].Key, rs[i].Member), &rs[i], &out[i], by[i], now)
@@ -166,12 +166,12 @@ func (s *Store) fallBackOne(r *sluice.Request, now time.Time) (d sluice.Decision
 }
 
 // localBatch decides the requests of a batch whose fallback is Local. Unless charge is set, it
-// charges only shadows, which are decided on their own.
+// charges only shadows, which are decided on their own, and debits.
 func (s *Store) localBatch(ctx context.Context, rs []sluice.Request, out []sluice.Decision, locals []int, charge bool) (allowed bool, err error) {
 	qs, ds := make([]sluice.Request, len(locals)), make([]sluice.Decision, len(locals))
 	for j, i := range locals {
 		qs[j] = s.local(&rs[i])
-		qs[j].Peek = qs[j].Peek || !charge && !qs[j].Shadow
+		qs[j].Peek = qs[j].Peek || !charge && !qs[j].Shadow && !qs[j].Debit
 	}
 	if err := s.o.Local.DecideAll(ctx, qs, ds); err != nil {
 		return false, err

@@ -99,7 +99,7 @@ func (b *splitBatch) rest() (part []sluice.Request, positions []int) {
 			continue
 		}
 		r := b.rs[i]
-		r.Peek = r.Peek || !b.allowed && !r.Shadow
+		r.Peek = r.Peek || !b.allowed && !r.Shadow && !r.Debit
 		part, positions = append(part, r), append(positions, i)
 	}
 	return part, positions
@@ -119,7 +119,7 @@ func (b *splitBatch) finish(ctx context.Context) {
 		r := &b.rs[i]
 		switch {
 		case !b.away[i]:
-		case !allowed && !r.Shadow:
+		case !allowed && !r.Shadow && !r.Debit:
 			b.out[i].Receipt = sluice.Receipt{} // nothing was charged
 		case b.out[i].Allowed && takesLease(r) && !r.Peek && b.by[i] != byStore:
 			s.leases.put(s.leases.id(r.Limit, r.Key, r.Member), r, &b.out[i], b.by[i], b.now)
@@ -127,7 +127,7 @@ func (b *splitBatch) finish(ctx context.Context) {
 	}
 }
 
-// giveBack gives back what the local store has charged, except for shadows, and leases that were
+// giveBack gives back what the local store has charged, except for shadows, debits, and leases that were
 // held before. What later requests depend on stays charged: too little is admitted then, never too
 // much.
 func (b *splitBatch) giveBack(ctx context.Context) {
@@ -137,7 +137,7 @@ func (b *splitBatch) giveBack(ctx context.Context) {
 	s := b.store
 	for _, i := range slices.Backward(b.locals) {
 		r := &b.rs[i]
-		if r.Shadow || r.Peek || r.Cost == 0 || !b.out[i].Allowed || slices.Contains(b.renewed, i) {
+		if r.Shadow || r.Debit || r.Peek || r.Cost == 0 || !b.out[i].Allowed || slices.Contains(b.renewed, i) {
 			continue
 		}
 		c := r.Charge(&b.out[i])

@@ -107,6 +107,16 @@ func floorDiv(n int64) int64 {
 	return n / million
 }
 
+// decide decides a request. What a denied debit takes is owed, without a bound.
+func (a *account) decide(r *sluice.Request) sluice.Decision {
+	d := a.take(r.Limit, r.Cost, r.Floor, r.Peek)
+	if r.Debit && !r.Peek && !d.Allowed {
+		a.tokens -= r.Cost * million
+		d = a.take(r.Limit, r.Cost, r.Floor, true)
+	}
+	return d
+}
+
 // take decides a request.
 func (a *account) take(l *sluice.Limit, cost, floor int64, peek bool) sluice.Decision {
 	free := a.free()
@@ -156,7 +166,7 @@ func (b *bank) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, e
 	if b.broken != nil {
 		return sluice.Decision{}, b.broken
 	}
-	return b.account(r.Limit, r.Key, b.now()).take(r.Limit, r.Cost, r.Floor, r.Peek), nil
+	return b.account(r.Limit, r.Key, b.now()).decide(&r), nil
 }
 
 func (b *bank) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
@@ -176,7 +186,7 @@ func (b *bank) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.
 		if _, ok := before[a]; !ok {
 			before[a] = a.tokens
 		}
-		out[i] = a.take(rs[i].Limit, rs[i].Cost, rs[i].Floor, rs[i].Peek)
+		out[i] = a.decide(&rs[i])
 		allowed = allowed && (out[i].Allowed || rs[i].Shadow)
 	}
 	if allowed {
@@ -186,6 +196,14 @@ func (b *bank) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.
 		a.tokens = tokens
 	}
 	for i := range rs {
+		if rs[i].Debit && !rs[i].Peek {
+			out[i] = b.account(rs[i].Limit, rs[i].Key, b.now()).decide(&rs[i])
+		}
+	}
+	for i := range rs {
+		if rs[i].Debit && !rs[i].Peek {
+			continue
+		}
 		if rs[i].Shadow || out[i].Allowed {
 			a := b.account(rs[i].Limit, rs[i].Key, b.now())
 			out[i] = a.take(rs[i].Limit, rs[i].Cost, rs[i].Floor, rs[i].Peek || !rs[i].Shadow)

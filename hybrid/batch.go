@@ -131,26 +131,46 @@ func (s *Store) decideOnEntries(of, order []*entry, rs []sluice.Request, out []s
 	return ok
 }
 
+// charges reports whether a request is charged in any case.
+func charges(r *sluice.Request) bool { return r.Debit && !r.Peek }
+
 // decideTogether decides a batch on locked entries, or returns false and changes nothing. If a request is denied,
-// only shadows are charged.
+// only shadows and debits are charged. Debits are decided first, on the units in hand only.
 func decideTogether(of []*entry, rs []sluice.Request, out []sluice.Decision, now instant) bool {
 	of, out = of[:len(rs)], out[:len(rs)] // no checks of bounds below
-	allowed := true
+	allowed, debits := true, false
 	for i := range rs {
 		r, e := &rs[i], of[i]
 		if e.limit != r.Limit {
 			return false
 		}
+		debits = debits || charges(r)
 		if e.hand.has(r.Cost, r.Floor, now) {
 			continue
 		}
-		if !e.denial.denies(r.Cost, r.Floor, now.mono) && !e.waits(now.mono) {
+		if charges(r) || !e.denial.denies(r.Cost, r.Floor, now.mono) && !e.waits(now.mono) {
 			return false
 		}
 		allowed = allowed && r.Shadow
 	}
+	for i := 0; debits && i < len(rs); i++ {
+		r, e := &rs[i], of[i]
+		if !charges(r) {
+			continue
+		}
+		var d sluice.Decision
+		if !e.hand.has(r.Cost, r.Floor, now) {
+			undo(of[:i], rs, out, allowed, 0)
+			return false
+		}
+		e.spend(r.Cost, now.mono, &d)
+		out[i] = d
+	}
 	for i := range rs {
 		r, e := &rs[i], of[i]
+		if charges(r) {
+			continue
+		}
 		var d sluice.Decision
 		switch {
 		case e.hand.has(r.Cost, r.Floor, now):
@@ -161,7 +181,7 @@ func decideTogether(of []*entry, rs []sluice.Request, out []sluice.Decision, now
 			}
 		case allowed && !r.Shadow || !e.deny(r.Cost, r.Floor, now.mono, &d):
 			// Earlier requests of the batch have taken the units.
-			undo(of[:i], rs, out, allowed)
+			undo(of, rs, out, allowed, i)
 			return false
 		}
 		out[i] = d
@@ -169,11 +189,14 @@ func decideTogether(of []*entry, rs []sluice.Request, out []sluice.Decision, now
 	return true
 }
 
-// undo takes back the charges of the first requests of a batch.
-func undo(of []*entry, rs []sluice.Request, out []sluice.Decision, allowed bool) {
+// undo takes back the charges of the debits of a batch, and of its first n requests.
+func undo(of []*entry, rs []sluice.Request, out []sluice.Decision, allowed bool, n int) {
 	for i, e := range of {
 		r := &rs[i]
-		charged := out[i].Allowed && !r.Peek && (allowed || r.Shadow)
+		if i >= n && !charges(r) {
+			continue
+		}
+		charged := out[i].Allowed && !r.Peek && (allowed || r.Shadow || r.Debit)
 		if charged {
 			e.hand.left += r.Cost
 		}

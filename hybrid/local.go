@@ -17,7 +17,7 @@ const localBit = 1 << 60
 // Decide decides one request. It does not allocate if it decides locally. See sluice.Store, and the
 // package comment for what Remaining means.
 func (s *Store) Decide(ctx context.Context, r sluice.Request) (d sluice.Decision, err error) {
-	if plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, &d) {
+	if plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, r.Debit, &d) {
 		return d, nil
 	}
 	return s.decideSlow(ctx, &r)
@@ -25,7 +25,7 @@ func (s *Store) Decide(ctx context.Context, r sluice.Request) (d sluice.Decision
 
 // Take decides a request for cost units and nothing else. See sluice.Taker.
 func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost int64) (d sluice.Decision, err error) {
-	if l != nil && l.Hybrid() != nil && cost > 0 && s.decide(l, k, cost, 0, &d) {
+	if l != nil && l.Hybrid() != nil && cost > 0 && s.decide(l, k, cost, 0, false, &d) {
 		return d, nil
 	}
 	return s.decideSlow(ctx, &sluice.Request{Limit: l, Key: k, Cost: cost})
@@ -34,7 +34,7 @@ func (s *Store) Take(ctx context.Context, l *sluice.Limit, k sluice.Key, cost in
 // DecideLocally decides a request if that needs no call of the wrapped store. See
 // sluice.LocalDecider.
 func (s *Store) DecideLocally(r sluice.Request) (d sluice.Decision, ok bool) {
-	ok = plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, &d)
+	ok = plain(&r) && !r.Peek && s.decide(r.Limit, r.Key, r.Cost, r.Floor, r.Debit, &d)
 	return d, ok
 }
 
@@ -45,8 +45,8 @@ func plain(r *sluice.Request) bool {
 }
 
 // decide decides a request on the units in hand, or by a denial that is kept. It returns false if
-// neither suffices.
-func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, d *sluice.Decision) bool {
+// neither suffices. No denial suffices for a debit, which is charged in any case.
+func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, debit bool, d *sluice.Decision) bool {
 	e := s.table.lookup(l, k)
 	if e == nil {
 		return false
@@ -65,7 +65,7 @@ func (s *Store) decide(l *sluice.Limit, k sluice.Key, cost, floor int64, d *slui
 		e.unlock()
 		return true
 	}
-	ok := e.deny(cost, floor, now.mono, d)
+	ok := !debit && e.deny(cost, floor, now.mono, d)
 	if ok && e.pace.rate > 0 {
 		s.runLow(e, now.mono)
 	}

@@ -54,7 +54,7 @@ func (w *world) requestAll(n *node, store *Store, rs []sluice.Request) {
 	}()
 }
 
-// decidedAll handles the decisions of a batch, and checks that all requests were charged, or none.
+// decidedAll handles the decisions of a batch, and checks that all requests but debits were charged, or none.
 func (w *world) decidedAll(n *node, store *Store, rs []sluice.Request, out []sluice.Decision) {
 	allowed := true
 	for i := range rs {
@@ -63,7 +63,7 @@ func (w *world) decidedAll(n *node, store *Store, rs []sluice.Request, out []slu
 	counted := map[sluice.Key]bool{}
 	for i := range rs {
 		r, d := &rs[i], &out[i]
-		if charged := d.Receipt != (sluice.Receipt{}); !r.Peek && !r.Shadow && charged != allowed {
+		if charged := d.Receipt != (sluice.Receipt{}); !r.Peek && !r.Shadow && charged != (allowed || r.Debit && d.Allowed) {
 			w.fail("request %d of %d of a batch is charged: %v; the batch is allowed: %v", i, len(rs), charged, allowed)
 		}
 		if !d.Allowed && (counted[r.Key] || r.Shadow) {

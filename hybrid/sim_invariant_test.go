@@ -74,10 +74,11 @@ func (w *world) explain(r *sluice.Request, d *sluice.Decision) {
 	}
 }
 
-// calm reports whether nothing goes wrong in this world, and its bound is exact.
+// calm reports whether nothing goes wrong in this world, and its bound is exact. The bound does not count
+// debits that were denied.
 func (w *world) calm() bool {
 	x := w.weather
-	if len(w.faults) > 0 || w.others > 0 || x.lostBefore+x.lostAfter+x.refused+x.slow > 0 {
+	if len(w.faults) > 0 || w.others > 0 || w.debits || x.lostBefore+x.lostAfter+x.refused+x.slow > 0 {
 		return false
 	}
 	switch a := w.limit.Algorithm().(type) {
@@ -131,7 +132,7 @@ func (w *world) changeBack() {
 func (w *world) recover() {
 	r, h := w.limit.Rate(), w.limit.Hybrid()
 	perSecond := float64(r.Count()) / r.Period().Seconds()
-	if r.Period() > time.Hour || w.has(jump) || w.cost > 1 || w.floors || perSecond > 1200 || w.keys > 1 || w.corrections {
+	if r.Period() > time.Hour || w.has(jump) || w.cost > 1 || w.floors || w.debits || perSecond > 1200 || w.keys > 1 || w.corrections {
 		return
 	}
 	if w.weather.slow+w.weather.twice > 0 {

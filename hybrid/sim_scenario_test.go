@@ -26,6 +26,7 @@ type scenario struct {
 	// corrections says that processes settle and cancel some of their charges.
 	corrections bool
 	floors      bool
+	debits      bool // some requests are debits
 	faults      []fault
 	start       time.Time // the server's time
 }
@@ -91,6 +92,7 @@ func newScenario(seed uint64) *scenario {
 		s.cost = between(c, 2, 6)
 	}
 	s.floors = c.IntN(6) == 0
+	s.debits = rand.New(rand.NewPCG(seed, 11)).IntN(5) == 0
 	s.makeLimit(c)
 	h := s.limit.Hybrid()
 	s.length = 400*time.Millisecond + 2*h.Life
@@ -271,6 +273,9 @@ func (s *scenario) shrink() []*scenario {
 	}
 	if s.floors {
 		smaller(func(c *scenario) { c.floors = false })
+	}
+	if s.debits {
+		smaller(func(c *scenario) { c.debits = false })
 	}
 	if s.keys > 1 {
 		smaller(func(c *scenario) { c.keys = max(1, c.keys/2) })

@@ -185,6 +185,7 @@ func (w *world) newRequest(n *node, l *ledger) sluice.Request {
 	if w.floors && n.chance.IntN(3) == 0 {
 		r.Floor = n.chance.Int64N(min(w.limit.Capacity(), w.other.Capacity()) / 4)
 	}
+	r.Debit = w.debits && n.chance.IntN(8) == 0
 	return r
 }
 

@@ -15,7 +15,7 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) sluice.Store {
 		t.Helper()
 		return newStore(t, memory.Options{Clock: clock.Now})
-	}, storetest.TimeGoesBack(), storetest.Debits())
+	}, storetest.TimeGoesBack())
 }
 
 // TestOptions: invalid options are refused, and the error has the remedy.

@@ -34,18 +34,12 @@ func Percent(n int) Option {
 	return func(s *suite) { s.percent = n }
 }
 
-// Debits says that the store charges debits: requests with Debit.
-func Debits() Option {
-	return func(s *suite) { s.debits = true }
-}
-
 // suite is one run of the contract.
 type suite struct {
 	factory  Factory
 	attempts int
 	percent  int
 	back     bool
-	debits   bool
 }
 
 // random returns how many random requests to make if a store in memory gets n.
@@ -109,6 +103,15 @@ var contract = []clause{
 	{"BatchErrors", batchErrors},
 	{"BatchLarge", batchLarge},
 	{"BatchRandom", batchRandom},
+	{"DebitSteps", debitSteps},
+	{"DebitIsSettled", debitIsSettled},
+	{"DebitEnds", debitEnds},
+	{"DebitBatch", debitBatch},
+	{"DebitVersions", debitVersions},
+	{"DebitShadow", debitShadow},
+	{"DebitBans", debitBans},
+	{"DebitRefused", debitRefused},
+	{"DebitConcurrent", debitConcurrent},
 	{"Convert", convert},
 	{"ConvertRandom", convertRandom},
 	{"ConvertInTurn", convertInTurn},
@@ -133,19 +136,6 @@ var contract = []clause{
 	{"Closed", closed},
 }
 
-// ofDebits lists the clauses for stores that charge debits.
-var ofDebits = []clause{
-	{"DebitSteps", debitSteps},
-	{"DebitIsSettled", debitIsSettled},
-	{"DebitEnds", debitEnds},
-	{"DebitBatch", debitBatch},
-	{"DebitVersions", debitVersions},
-	{"DebitShadow", debitShadow},
-	{"DebitBans", debitBans},
-	{"DebitRefused", debitRefused},
-	{"DebitConcurrent", debitConcurrent},
-}
-
 // backward lists the clauses for stores whose time may go back.
 var backward = []clause{
 	{"BackSlightly", backSlightly},
@@ -165,9 +155,6 @@ func Run(t *testing.T, factory Factory, options ...Option) {
 	clauses := contract
 	if s.back {
 		clauses = append(clauses[:len(clauses):len(clauses)], backward...)
-	}
-	if s.debits {
-		clauses = append(clauses[:len(clauses):len(clauses)], ofDebits...)
 	}
 	for _, c := range clauses {
 		t.Run(c.name, func(t *testing.T) { c.test(s.subject(t)) })

@@ -310,11 +310,14 @@ func (w *grantWalk) decide(v *grantVersion) {
 	if w.below(2) == 0 {
 		r.MaxWait = -1 // of a holder, if the limit has terms
 	}
+	// A log forgets units that decide nothing beside a debt, and the oracle does not.
+	_, log := l.Algorithm().(sluice.SlidingLog)
+	r.Debit = !log && len(w.versions) == 1 && w.below(4) == 0
 	d, err := w.store.Decide(context.Background(), r)
 	if err != nil {
 		w.Fatal(err)
 	}
-	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor}
+	q := oracle.Request{Now: w.now, Cost: r.Cost, Floor: r.Floor, Debit: r.Debit && !r.Peek}
 	if l == v.limit {
 		q.MaxWait = int64(r.MaxWait)
 	}
@@ -329,7 +332,7 @@ func (w *grantWalk) decide(v *grantVersion) {
 		return
 	}
 	want, charge, after := e.Decide(q, terms, got)
-	w.note("decide %d/%d of %d: %+v", r.Cost, r.Floor, v.count, got)
+	w.note("decide %d/%d of %d, a debit %t: %+v", r.Cost, r.Floor, v.count, r.Debit, got)
 	if got != want {
 		w.Errorf("a request for %d: got %+v, want %+v", r.Cost, got, want)
 	}

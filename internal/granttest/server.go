@@ -163,7 +163,7 @@ func (s *Server) Decide(ctx context.Context, r sluice.Request) (sluice.Decision,
 // decide decides a request and returns the row after it.
 func (s *Server) decide(d Data, r *sluice.Request, now int64) (sluice.Decision, row) {
 	at := s.row(d, r.Limit, r.Key)
-	request := oracle.Request{Now: now, Cost: r.Cost, Floor: r.Floor, MaxWait: translate.MaxWait(r.MaxWait)}
+	request := oracle.Request{Now: now, Cost: r.Cost, Floor: r.Floor, MaxWait: translate.MaxWait(r.MaxWait), Debit: r.Debit && !r.Peek}
 	if r.Limit.Hybrid() == nil {
 		request.MaxWait = max(0, request.MaxWait)
 	}
@@ -198,6 +198,9 @@ func (s *Server) charged(r *sluice.Request, d *sluice.Decision) {
 	}
 }
 
+// debits reports whether a request is charged whether its batch is allowed or not.
+func debits(r *sluice.Request) bool { return r.Debit && !r.Peek && !r.Shadow }
+
 // DecideAll implements sluice.Store. If the server cannot decide one of the requests, the other store
 // decides all of them.
 func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
@@ -212,9 +215,19 @@ func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluic
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, tried, all := s.o.Clock(), Data{maps.Clone(s.db.keys)}, true
+	now, all := s.o.Clock(), true
 	for i := range rs {
-		if r := &rs[i]; !r.Shadow {
+		if r := &rs[i]; debits(r) {
+			var after row
+			out[i], after = s.decide(s.db, r, now)
+			all = all && out[i].Allowed
+			s.db.keys[rowKeyOf(r.Limit, r.Key)] = after
+			s.charged(r, &out[i])
+		}
+	}
+	tried := Data{maps.Clone(s.db.keys)}
+	for i := range rs {
+		if r := &rs[i]; !r.Shadow && !debits(r) {
 			var after row
 			out[i], after = s.decide(tried, r, now)
 			all = all && out[i].Allowed
@@ -227,7 +240,7 @@ func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluic
 		s.db = tried
 	}
 	for i := range rs {
-		if r := rs[i]; !all && !r.Shadow && out[i].Allowed {
+		if r := rs[i]; !all && !r.Shadow && !debits(&r) && out[i].Allowed {
 			r.Peek = true
 			out[i], _ = s.decide(s.db, &r, now) // nothing was charged
 		}
@@ -242,7 +255,7 @@ func (s *Server) DecideAll(ctx context.Context, rs []sluice.Request, out []sluic
 				s.db.keys[rowKeyOf(r.Limit, r.Key)] = after
 				s.charged(r, &out[i])
 			}
-		case all && !r.Peek:
+		case all && !r.Peek && !debits(r):
 			s.charged(r, &out[i])
 		}
 	}
