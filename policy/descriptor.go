@@ -27,6 +27,10 @@ type Descriptor struct {
 	// Quota lets a call pass although the rule's limits deny it, as long as another rule with Quota of the same
 	// call allows it.
 	Quota bool
+	// Debit takes the cost of a descriptor whatever is left and whatever the other descriptors of the call decide, as
+	// Envoy's rate limit service does. Units that were not there become debt. The limits must be able to owe units:
+	// see sluice.Limit.TakesDebits. Limits that come with a call are always debited. Default: a denied call takes nothing.
+	Debit bool
 	// Period is the period that answers name for a rule that is Always limited. Default: one second.
 	Period time.Duration
 	// Detailed counts the rule's decisions by the values of the descriptor too. The number of different values is
@@ -60,7 +64,8 @@ type DescriptorRequest struct {
 	// Cost is how many units the descriptor takes. Zero means one, unless Look is set. A rule with Cost.Units
 	// multiplies it.
 	Cost int64
-	// Look decides and takes nothing. With a Cost of zero it reports whether the key is over its limit now.
+	// Look decides and takes nothing. With a Cost of zero, the descriptor is over its limit if more units are used
+	// than the limit has, so a key that is exactly at its limit is not.
 	Look bool
 	// Refund gives the Cost back, up to what the key has used. It neither takes nor denies anything.
 	Refund bool

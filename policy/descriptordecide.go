@@ -10,12 +10,13 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// DecideDescriptors decides about all descriptors of a call, in one step: all limits are charged, or none is.
-// Descriptors that only look, and refunds, charge nothing. If the store cannot decide, each descriptor follows
+// DecideDescriptors decides about all descriptors of a call, in one step: all limits are charged, or none is, except
+// limits of rules with Debit, which are always charged. Descriptors that only look, and refunds, charge nothing. If the store cannot decide, each descriptor follows
 // Rule.OnStoreError, and the verdict has the error in Verdict.Err. A refund that fails is in DescriptorResult.Err.
 //
 // Quotas, and rules that degrade or mark, are decided beside the other rules. Their charges are given back if
-// the call is refused. If all quotas refuse it, the charges of the other rules are given back.
+// the call is refused. If all quotas refuse it, the charges of the other rules are given back. A debit is never given
+// back.
 func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, domain string, q []DescriptorRequest) (v DescriptorVerdict) {
 	d := p.domains[domain]
 	v.Known = d != nil
@@ -236,10 +237,10 @@ func (c *call) foldDescriptors() {
 		d.Results, next = next[:n:n], next[n:]
 		d.fold(c.v.Err, s.refund > 0)
 		at++
-		if s.rule.role != RoleQuota || s.refund > 0 {
+		if !s.rule.Match.Descriptor.Quota || s.rule.role != RoleQuota && s.rule.role != RoleShadow || s.refund > 0 {
 			continue
 		}
-		if quotas++; !d.Over {
+		if quotas++; d.Allowed { // a quota in shadow lets every call pass
 			continue
 		}
 		over++
@@ -311,7 +312,7 @@ func (d *Descriptor) period() time.Duration {
 // the call.
 func (v *DescriptorVerdict) giveBackAll(ctx context.Context, store sluice.Store) {
 	for i := range v.Results {
-		if m := &v.Results[i]; m.Role == RoleAdvisory || m.Role == RoleQuota || m.Role == RoleEnforced {
+		if m := &v.Results[i]; !m.Request.Debit && (m.Role == RoleAdvisory || m.Role == RoleQuota || m.Role == RoleEnforced) {
 			_ = m.GiveBack(ctx, store)
 		}
 	}

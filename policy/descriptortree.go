@@ -217,7 +217,28 @@ func (c *compiler) checkDescriptor(r *rule) {
 		c.report("Match.Descriptor.Period", "", is(d.Period, "give 1 µs or more, in whole microseconds"))
 	}
 	c.checkUnlimited(r)
+	c.checkDebit(r)
 	c.checkUnused(r)
+}
+
+// debits reports whether a rule takes the cost of its descriptors whatever is left.
+func (r *Rule) debits() bool { return r.Match.Descriptor != nil && r.Match.Descriptor.Debit }
+
+// checkDebit reports limits that cannot owe units.
+func (c *compiler) checkDebit(r *rule) {
+	if !r.debits() {
+		return
+	}
+	sets := [][]*sluice.Limit{r.Limits}
+	for i := range r.Overrides {
+		sets = append(sets, r.Overrides[i].Limits)
+	}
+	for _, l := range slices.Concat(sets...) {
+		if l != nil && !l.TakesDebits() {
+			c.report("Match.Descriptor.Debit", "", fault{fmt.Sprintf("is set, and %v cannot owe units", l.Algorithm()), "leave it out, or give another algorithm"})
+			return
+		}
+	}
 }
 
 func (c *compiler) checkEntry(at string, e *DescriptorEntry) {

@@ -214,7 +214,8 @@ func (s *scratch) fill(marks bool) {
 		for j := range q.set.requests {
 			s.requests = append(s.requests, sluice.Request{})
 			r := &s.requests[len(s.requests)-1]
-			q.set.request(r, j, key, q.cost, q.class, s.peek || q.look)
+			// What is debited is taken although other descriptors of the call are denied without the store.
+			q.set.request(r, j, key, q.cost, q.class, q.look || s.peek && !q.set.requests[j].Debit)
 			if q.key.lacking {
 				r.Ban = unearned(r.Ban)
 			}

@@ -141,8 +141,9 @@ func (v *Verdict) fold() {
 	if !m.Decision.Allowed {
 		v.Deny(m.Decision.Reason, m.Rule, m)
 		for i := range v.Results {
-			// A shadow request is charged by itself, whatever other limits decide.
-			v.Results[i].Uncharged = v.Results[i].Decision.Allowed && !v.Results[i].Request.Shadow
+			// A shadow request and a debit are charged whatever other limits decide.
+			r := &v.Results[i].Request
+			v.Results[i].Uncharged = v.Results[i].Decision.Allowed && !r.Shadow && !r.Debit
 		}
 		return
 	}

@@ -28,6 +28,10 @@ type Descriptor struct {
 	Replaces []string `yaml:"replaces"`
 	// Quota refuses a call only if all quotas that the call matches deny it. Default: false.
 	Quota bool `yaml:"quota"`
+	// Debit takes the hits of a descriptor whatever is left and whatever other descriptors of the call decide, as Envoy's
+	// rate limit service does. Hits that were not left become debt, and 0 hits show whether the limit is exceeded. A leaky
+	// bucket cannot owe units. Limits that come in a call are always debited. Default: false, so a denied call takes nothing.
+	Debit bool `yaml:"debit"`
 	// Period is the period that answers name as the limit's, if the rule always limits. Default: 1s.
 	Period time.Duration `yaml:"period"`
 	// Detailed counts the rule's decisions by the values of all entries too. Default: false.
@@ -143,7 +147,7 @@ func (d *Descriptor) build() *policy.Descriptor {
 		return nil
 	}
 	p := &policy.Descriptor{
-		Domain: d.Domain, Label: d.Label, Replaces: d.Replaces, Quota: d.Quota, Period: d.Period, Detailed: d.Detailed, Metadata: d.Metadata,
+		Domain: d.Domain, Label: d.Label, Replaces: d.Replaces, Quota: d.Quota, Debit: d.Debit, Period: d.Period, Detailed: d.Detailed, Metadata: d.Metadata,
 	}
 	for i := range d.Entries {
 		p.Entries = append(p.Entries, policy.DescriptorEntry(d.Entries[i]))
@@ -167,6 +171,7 @@ func (r *Rule) checkDescriptor(s *source, path string) {
 	if d == nil {
 		return
 	}
+	s.idleIf(r.Always || r.Unlimited || r.Exempt, path+".descriptor.debit", d.Debit, "is set, and the rule counts nothing", "remove it")
 	s.idleIf(!r.Always, path+".descriptor.period", d.Period != 0, "is given, and the limit of the rule has a period", "remove it")
 	if r.Unlimited || r.Exempt {
 		s.idle(path+".key", len(r.Key) > 0, "is given, and the rule has no limit that could use it", "remove it")

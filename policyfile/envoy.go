@@ -38,6 +38,7 @@ type envoyDescriptor struct {
 
 	// Ours: settings of a Rule that apply to the rate_limit beside them.
 	Limits       []Limit         `yaml:"limits"`
+	Debit        *bool           `yaml:"debit"`
 	Candidate    Candidates      `yaml:"candidate"`
 	Overrides    Overrides       `yaml:"overrides"`
 	Allow        *List           `yaml:"allow"`

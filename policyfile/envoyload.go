@@ -15,6 +15,9 @@ type EnvoyOptions struct {
 	MergeDomains bool
 	// Quota makes all limits quotas, as QUOTA_MODE does there.
 	Quota bool
+	// AllOrNone makes a denied call take nothing, somewhat as STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT does there. Otherwise
+	// hits are always taken.
+	AllOrNone bool
 	// Except is a file that is not read although it is in the folder: the file that the result is written to. Nil for none.
 	Except os.FileInfo
 }

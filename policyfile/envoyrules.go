@@ -95,7 +95,7 @@ func (p *envoyPart) unused(d *envoyDescriptor, path string) {
 			p.warn(path+"."+x.name, "has no effect without a rate_limit beside it, and does not hold for the descriptors below", "put it beside a rate_limit, or remove it")
 		}
 	}
-	for _, name := range []string{"limits", "candidate", "overrides", "allow", "deny", "cost", "floor", "hybrid", "ban", "when_limited", "on_store_error"} {
+	for _, name := range []string{"limits", "debit", "candidate", "overrides", "allow", "deny", "cost", "floor", "hybrid", "ban", "when_limited", "on_store_error"} {
 		if p.has(path + "." + name) {
 			p.follow(path+"."+name, "is given, and there is no rate_limit beside it", "give a rate_limit, or remove it")
 		}
@@ -190,6 +190,7 @@ func (p *envoyPart) rule(levels []envoyLevel, r Rule) {
 // decorate fills in the settings of a rule with a limit.
 func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 	m, limit := r.Descriptor, d.RateLimit
+	m.Debit = r.Limit != nil && p.debits(d)
 	m.Label, m.Quota, m.Detailed, m.Metadata = limit.Name, d.QuotaMode || p.options.Quota, d.DetailedMetric, d.Metadata
 	if r.Unlimited {
 		m.Quota = false
@@ -200,7 +201,7 @@ func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 	}
 	limitAt := d.path + ".rate_limit"
 	for to, from := range map[string]string{
-		".descriptor.label": limitAt + ".name", ".descriptor.replaces": limitAt + ".replaces", ".descriptor.quota": d.path + ".quota_mode",
+		".descriptor.label": limitAt + ".name", ".descriptor.replaces": limitAt + ".replaces", ".descriptor.quota": d.path + ".quota_mode", ".descriptor.debit": d.path + ".debit",
 		".descriptor.detailed": d.path + ".detailed_metric", ".descriptor.metadata": d.path + ".metadata", ".shadow": d.path + ".shadow_mode",
 		".limit": limitAt, ".limit.rate": limitAt + ".requests_per_unit", ".always": limitAt + ".requests_per_unit", ".unlimited": limitAt + ".unlimited",
 	} {
@@ -223,6 +224,16 @@ func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 		p.alias(fmt.Sprintf("%s.limits[%d]", at, i+1), fmt.Sprintf("%s.limits[%d]", d.path, i))
 	}
 	r.Limits, r.Limit = append([]Limit{*r.Limit}, d.Limits...), nil
+}
+
+// debits reports whether the hits of a descriptor are taken whatever is left, as the other server does, if the file does not
+// select it. The settings of ours can select algorithms that cannot owe units.
+func (p *envoyPart) debits(d envoyLevel) bool {
+	if d.Debit != nil {
+		return *d.Debit
+	}
+	owesNone := func(l Limit) bool { return l.Algorithm == "leaky_bucket" }
+	return !p.options.AllOrNone && d.RateLimit.Algorithm != "leaky_bucket" && !slices.ContainsFunc(d.Limits, owesNone)
 }
 
 // longestName is the longest name of a rule without its hash.

@@ -78,6 +78,6 @@ func ExampleLoadEnvoy() {
 	//
 	// rules:
 	//   - name: edge.user
-	//     descriptor: {domain: edge, entries: [{key: user}]}
+	//     descriptor: {domain: edge, entries: [{key: user}], debit: true}
 	//     limit: {algorithm: fixed_window, rate: 100/m}
 }

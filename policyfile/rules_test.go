@@ -98,7 +98,7 @@ func TestRules(t *testing.T) {
 		{"descriptor", o.Rules[7], policy.Rule{
 			Name: "paths-of-tenants", Key: []policy.Part{policy.DescriptorValue("tenant")}, Limits: o.Rules[7].Limits, WhenLimited: policy.LimitedAction{Action: policy.Deny},
 			Match: policy.Match{Descriptor: &policy.Descriptor{
-				Domain: "edge", Label: "per-tenant", Replaces: []string{"per-ip"}, Quota: true, Detailed: true,
+				Domain: "edge", Label: "per-tenant", Replaces: []string{"per-ip"}, Quota: true, Debit: true, Detailed: true,
 				Entries:  []policy.DescriptorEntry{{Key: "tenant"}, {Key: "path", Value: "/api/*", Shared: true, Counted: true}},
 				Metadata: map[string]any{"team": "web", "weights": []any{1.0, 2.5}, "nested": map[string]any{"on": true, "none": nil}},
 			}},

@@ -131,7 +131,7 @@ func TestEnvoyPageCall(t *testing.T) {
 	if err := r.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int{200, 200, 429} { // what was used stays used
+	for i, want := range []int{200, 429, 429} { // what was used stays used, the denied call too
 		if got := post(); got != want {
 			t.Errorf("call %d after the reload: %d, want %d", i, got, want)
 		}

@@ -57,7 +57,10 @@ func (s *settings) loadEnvoy(folder string) (*policyfile.File, error) {
 // load reads a folder, and applies the variables. The server takes the ports of Envoy's rate limit service, and answers
 // everybody who reaches them, as that server does.
 func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
-	o := policyfile.EnvoyOptions{MergeDomains: e.flag("MERGE_DOMAIN_CONFIG"), Quota: e.flag("QUOTA_MODE"), Except: e.output}
+	o := policyfile.EnvoyOptions{
+		MergeDomains: e.flag("MERGE_DOMAIN_CONFIG"), Quota: e.flag("QUOTA_MODE"), Except: e.output,
+		AllOrNone: e.flag("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"),
+	}
 	f, err := policyfile.LoadEnvoy(folder, o)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ func ofDescriptor(r *policy.Rule) (lines []line) {
 	if d.Quota {
 		lines = append(lines, line{"as quota", "a call is refused only if all its quotas deny it"})
 	}
+	if d.Debit {
+		lines = append(lines, line{"counts", "all hits, also the hits of denied calls"})
+	}
 	for _, l := range r.Limits {
 		if !policy.Refunds(l) {
 			lines = append(lines, line{"refunds", "are refused: its algorithm cannot take units back without the charge"})
