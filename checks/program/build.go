@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -19,11 +20,29 @@ const sharedEnv = "TESTALL_PROGRAMS"
 // the program is built there once for all processes, and the path is a link to it. Build is safe for concurrent use, also by
 // several processes.
 func Build(at, importPath string) error {
+	return once(at, importPath, func(at string) error { return build(at, importPath) })
+}
+
+// BuildModule is Build for the program in the top folder of a module that is outside of the workspace.
+func BuildModule(at, folder string) error {
+	path, err := filepath.Abs(at)
+	if err != nil {
+		return err
+	}
+	whole, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	return once(path, whole, func(at string) error { return build(at, ".", "-C", whole) })
+}
+
+// once makes a program, or a link to the program of the same name that was made before.
+func once(at, name string, build func(at string) error) error {
 	shared := os.Getenv(sharedEnv)
 	if shared == "" {
-		return build(at, importPath)
+		return build(at)
 	}
-	built := filepath.Join(shared, fmt.Sprintf("%x", sha256.Sum256([]byte(importPath)))[:16])
+	built := filepath.Join(shared, fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:16])
 	lock, err := os.OpenFile(built+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -34,7 +53,7 @@ func Build(at, importPath string) error {
 	}
 	if _, err := os.Stat(built); errors.Is(err, fs.ErrNotExist) {
 		// A process that is killed meanwhile leaves no half of a program.
-		if err := build(built+".new", importPath); err != nil {
+		if err := build(built + ".new"); err != nil {
 			return err
 		}
 		if err := os.Rename(built+".new", built); err != nil {
@@ -44,9 +63,15 @@ func Build(at, importPath string) error {
 	return os.Symlink(built, at)
 }
 
-func build(at, importPath string) error {
+// build runs the Go command, whose first arguments may be flags for a module of its own.
+func build(at, importPath string, module ...string) error {
 	// Programs link faster without tables for debuggers, and without the state of the repository.
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-w", "-o", at, importPath).CombinedOutput(); err != nil { //nolint:noctx // it ends by itself
+	args := slices.Concat([]string{"build"}, module, []string{"-buildvcs=false", "-ldflags=-w", "-o", at, importPath})
+	cmd := exec.Command("go", args...) //nolint:noctx // it ends by itself
+	if len(module) > 0 {
+		cmd.Env = append(os.Environ(), "GOWORK=off")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", importPath, err, out)
 	}
 	return nil

@@ -1,0 +1,92 @@
+package protocols
+
+import (
+	"fmt"
+	"testing"
+
+	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sluicehq/sluice/checks/redistest"
+)
+
+// twoServices are quotas of two services, which the gateway learns from the metadata.
+const twoServices = `domain: edge
+descriptors:
+  - {key: service, value: small, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 1}, metadata: {has_quota: {name: small}}}
+  - {key: service, value: large, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}, metadata: {has_quota: {name: large}}}
+  - {key: tokens, rate_limit: {unit: year, requests_per_unit: 100}}
+`
+
+// hitsOf is a call about values of a key, with the same number of hits for each.
+func hitsOf(n uint64, key string, values ...string) *ratelimitpb.RateLimitRequest {
+	q := call()
+	for _, value := range values {
+		d := one(key, value)
+		d.HitsAddend = wrapperspb.UInt64(n)
+		q.Descriptors = append(q.Descriptors, d)
+	}
+	return q
+}
+
+// passes reports whether a call passes.
+func (e *envoy) passes(q *ratelimitpb.RateLimitRequest) bool {
+	e.Helper()
+	return e.answer(q).GetOverallCode() == ratelimitpb.RateLimitResponse_OK
+}
+
+// TestTokenQuotas does what Envoy does with apply_on_stream_done: a request is admitted by a look of 0 hits, and what it has
+// cost is charged after its end, whatever is left.
+func TestTokenQuotas(t *testing.T) {
+	t.Parallel()
+	runtime := writeRuntime(t, twoServices)
+	for name, redis := range map[string]string{"memory": "", "redis": redistest.Start(t).Addr()} {
+		t.Run(name, func(t *testing.T) {
+			e := startInPlace(t, runtime, redis)
+			// One quota: 2 hits are left at first, so the third request is the first one to exceed them.
+			for i, want := range []bool{true, true, true, false, false} {
+				got := e.passes(hitsOf(0, "service", "large"))
+				if got != want {
+					t.Errorf("request %d passes: %v", i+1, got)
+				}
+				if got {
+					e.answer(hitsOf(1, "service", "large"))
+				}
+			}
+			// Tokens: each request costs 40 of 100.
+			for i, want := range []bool{true, true, true, false} {
+				got := e.passes(hitsOf(0, "tokens", "ann"))
+				if got != want {
+					t.Errorf("request %d for tokens passes: %v", i+1, got)
+				}
+				if got {
+					e.answer(hitsOf(40, "tokens", "ann"))
+				}
+			}
+		})
+	}
+}
+
+// TestTokenQuotasOfServices is the same for a gateway that looks at two services, and sends the request to the one with quota
+// that the answer names first.
+func TestTokenQuotasOfServices(t *testing.T) {
+	t.Parallel()
+	runtime := writeRuntime(t, twoServices)
+	for name, redis := range map[string]string{"memory": "", "redis": redistest.Start(t).Addr()} {
+		t.Run(name, func(t *testing.T) {
+			e := startInPlace(t, runtime, redis)
+			for i, want := range []string{"small", "small", "large", "large", "large", "refused", "refused"} {
+				v := e.answer(hitsOf(0, "service", "small", "large"))
+				got := "refused"
+				if v.GetOverallCode() == ratelimitpb.RateLimitResponse_OK {
+					of := v.GetDynamicMetadata().GetFields()["metadata"].GetStructValue().GetFields()["has_quota"].GetStructValue()
+					got = of.GetFields()["name"].GetStringValue()
+					e.answer(hitsOf(1, "service", got))
+				}
+				if got != want {
+					t.Errorf("request %d: %s, want %s: %s", i+1, got, want, fmt.Sprint(v))
+				}
+			}
+		})
+	}
+}
