@@ -166,6 +166,17 @@ func (f *File) Files() []string {
 	return slices.Compact(paths)
 }
 
+// ChangedFiles returns the paths of the files of Files whose content differs between two loads of a configuration, or that only one
+// of the loads has read.
+func ChangedFiles(a, b *File) []string {
+	paths := slices.Concat(a.Files(), b.Files())
+	slices.Sort(paths)
+	return slices.DeleteFunc(slices.Compact(paths), func(path string) bool {
+		before, after := a.included.at(path), b.included.at(path)
+		return before.path == after.path && bytes.Equal(before.data, after.data)
+	})
+}
+
 // Variables returns the names of the environment variables that f names.
 func (f *File) Variables() []string {
 	names := []string{f.Log.KeySecretEnv}

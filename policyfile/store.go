@@ -45,7 +45,8 @@ type MemoryStore struct {
 	// File is a file in which states survive a restart of the server. Each server needs its own. It is
 	// secret. A relative path begins at the server's working directory. Default: none, states end with the server.
 	File string `yaml:"file" path:"written"`
-	// SaveEvery is how often changed states are saved, 10ms to 1h. A crash loses no more than that. Default: 1s.
+	// SaveEvery is how often changed states are saved, 10ms to 1h. A crash loses the changes since the last completed save
+	// began: up to this interval, and the time that a save takes. Default: 1s.
 	SaveEvery time.Duration `yaml:"save_every"`
 }
 

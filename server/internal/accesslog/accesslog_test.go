@@ -118,7 +118,7 @@ func TestJSON(t *testing.T) {
 	s.Close()
 	const prefix = `{"time":"2026-11-22T10:00:00.123456Z","edge":"proxy","client_ip":"192.0.2.1","method":"GET","host":"example.com","path":"/a%20b/%22quoted%22",`
 	want := prefix + `"action":"allow","allowed":true,"rule":"per-user","limit":"per-user","key":"f00d","cost":1,"remaining":0,"duration_us":1500}` + "\n" +
-		prefix + `"action":"deny","allowed":false,"reason":"limited","rule":"per-user","limit":"per-user","key":"f00d","cost":1,"remaining":0,"retry_after_ms":N,"duration_us":1500}` + "\n" +
+		prefix + `"action":"deny","allowed":false,"status":429,"reason":"limited","rule":"per-user","limit":"per-user","key":"f00d","cost":1,"remaining":0,"retry_after_ms":N,"duration_us":1500}` + "\n" +
 		`{"time":"2026-11-22T10:00:00.123456Z","edge":"rls","action":"allow","allowed":true,"rule":"per-user","limit":"per-user","key":"f00d","cost":1,"remaining":0,"duration_us":0}` + "\n"
 	got := regexp.MustCompile(`"retry_after_ms":\d+`).ReplaceAllString(s.out.text.String(), `"retry_after_ms":N`)
 	if got != want {
@@ -159,6 +159,41 @@ func TestCombined(t *testing.T) {
 	}
 	if text := s.out.text.String(); strings.Contains(text, "secret") || strings.Contains(text, "mallory") || strings.ContainsAny(text, "\x1b") {
 		t.Errorf("the log shows a secret, or control characters: %s", text)
+	}
+}
+
+// Lines have the status that the client gets.
+func TestStatus(t *testing.T) {
+	limit := sluice.MustLimit("a", sluice.FixedWindow{Rate: sluice.PerDay(1)})
+	rule := func(a policy.LimitedAction) *policy.Rule { return &policy.Rule{Name: "a", WhenLimited: a} }
+	missing := policy.Header("X-User")
+	for _, c := range []struct {
+		v        policy.Verdict
+		json     string // empty for a status that is not known
+		combined string
+	}{
+		{policy.Verdict{}, "", "200"},
+		{policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: rule(policy.LimitedAction{}), TightestLimit: limit}, "429", "429"},
+		{policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonMissingKey, Rule: rule(policy.LimitedAction{}), Missing: &missing}, "400", "400"},
+		{policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonListed, Rule: rule(policy.LimitedAction{})}, "403", "403"},
+		{policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonNoRule}, "403", "403"},
+		{policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonStoreError, Rule: rule(policy.LimitedAction{})}, "503", "503"},
+		{policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonLimited, Rule: rule(policy.LimitedAction{Status: 402})}, "402", "402"},
+		{policy.Verdict{Action: policy.Degrade, Degrade: rule(policy.LimitedAction{Action: policy.Degrade, Status: 302})}, "302", "302"},
+		{policy.Verdict{Action: policy.Degrade, Degrade: rule(policy.LimitedAction{Action: policy.Degrade, Body: "full"})}, "200", "200"},
+		{policy.Verdict{Action: policy.Degrade, Degrade: rule(policy.LimitedAction{Action: policy.Degrade})}, "", "200"},
+	} {
+		x := entry{verdict: &c.v, edge: "proxy", request: request("bob")}
+		var line struct{ Status *int }
+		if err := json.Unmarshal(x.appendJSON(nil), &line); err != nil {
+			t.Fatal(err)
+		}
+		if (line.Status != nil) != (c.json != "") || line.Status != nil && fmt.Sprint(*line.Status) != c.json {
+			t.Errorf("%v: the line has the status %v, want %q", &c.v, line.Status, c.json)
+		}
+		if m := combined.FindStringSubmatch(strings.TrimSpace(string(x.appendCombined(nil)))); m == nil || m[6] != c.combined {
+			t.Errorf("%v: %q, want %s", &c.v, m, c.combined)
+		}
 	}
 }
 

@@ -1,12 +1,14 @@
 package accesslog
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"time"
 
+	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -48,16 +50,16 @@ func (x *entry) rule() string {
 	}
 }
 
-// status returns the status of the refusal, or 200: the response of the service is not known yet.
-func (x *entry) status() int {
-	v := x.verdict
-	switch {
-	case v.Allowed():
-		return http.StatusOK
-	case v.Rule != nil && v.Rule.WhenLimited.Status != 0:
-		return v.Rule.WhenLimited.Status
+// status returns the status of an answer that the decision makes: a refusal, or a degraded request's own answer. For a
+// request that is passed on, known is false: the response of the service comes later.
+func (x *entry) status() (status int, known bool) {
+	switch v := x.verdict; {
+	case !v.Allowed():
+		return httplimit.Status(v), true
+	case v.Degrade != nil && v.Degrade.WhenLimited.Answers():
+		return cmp.Or(v.Degrade.WhenLimited.Status, http.StatusOK), true
 	default:
-		return http.StatusTooManyRequests
+		return http.StatusOK, false
 	}
 }
 
@@ -82,6 +84,9 @@ func (x *entry) appendJSON(b []byte) []byte {
 	b = append(b, v.Action.String()...)
 	b = append(b, `","allowed":`...)
 	b = strconv.AppendBool(b, v.Allowed())
+	if status, known := x.status(); known && x.request != nil {
+		b = appendNumber(b, "status", int64(status))
+	}
 	if reason := v.Reason.String(); reason != "" {
 		b = appendText(b, "reason", reason)
 	}
@@ -132,7 +137,8 @@ func (x *entry) appendCombined(b []byte) []byte {
 	b = append(b, "] "...)
 	b = appendQuoted(b, line)
 	b = append(b, ' ')
-	b = strconv.AppendInt(b, int64(x.status()), 10)
+	status, _ := x.status()
+	b = strconv.AppendInt(b, int64(status), 10)
 	b = append(b, " - "...)
 	b = appendQuoted(b, withoutQuery(referrer))
 	b = append(b, ' ')

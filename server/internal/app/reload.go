@@ -90,7 +90,7 @@ func (a *App) Reload() error {
 	return nil
 }
 
-// reload applies the configuration, and returns the settings that changed.
+// reload applies the configuration, and returns the settings and the files of lists and tables that changed.
 func (a *App) reload() (changed []string, err error) {
 	f, err := a.o.Load()
 	if err != nil {
@@ -106,6 +106,7 @@ func (a *App) reload() (changed []string, err error) {
 	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
 		return nil, errors.Join(&restartError{fixed}, missing)
 	}
+	changed = append(changed, policyfile.ChangedFiles(a.reloads.file, f)...)
 	rules, err := a.compile(f, a.engine.decider.Policy())
 	if err != nil {
 		return nil, err

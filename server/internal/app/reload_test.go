@@ -117,6 +117,28 @@ func TestWhatAReloadChanges(t *testing.T) {
 	}
 }
 
+// The log of a reload names the files of lists and tables that have changed.
+func TestReloadsNameChangedTables(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "blocked.txt")
+	write := func(text string) {
+		if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("192.0.2.1\n")
+	r := reloading(t, free+"rules: [{name: a, key: client_ip, deny: {client_ip_file: "+table+"}, limit: {algorithm: fixed_window, rate: 9/d}}]\n")
+	write("192.0.2.1\n127.0.0.1\n")
+	for _, want := range []string{"changed=" + table + " rules=1", `changed="" rules=1`} {
+		if err := r.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if log := r.log.String(); !strings.Contains(log, `msg="the configuration was reloaded" `+want) {
+			t.Errorf("no %s in the log:\n%s", want, log)
+		}
+	}
+	r.expect("/", "403 ")
+}
+
 // Limits of a rule go by their names, and limits without names by their number; a ban goes on as long as its
 // rule has one, and no longer than the rule bans.
 func TestWhatAReloadDoesToSeveralLimitsAndBans(t *testing.T) {

@@ -96,8 +96,8 @@ func TestTracing(t *testing.T) {
 					t.Fatalf("%d spans were sent, want 2", len(got.all))
 				}
 				for i, want := range []map[string]string{
-					{"sluice.action": "allow", "sluice.rule": "a", "sluice.remaining": "0", "url.path": "/path", "client.address": "127.0.0.1"},
-					{"sluice.action": "deny", "sluice.rule": "a", "sluice.reason": "limited", "sluice.limit": "a", "http.request.method": "GET"},
+					{"sluice.action": "allow", "sluice.rule": "a", "sluice.remaining": "0", "url.path": "/path", "client.address": "127.0.0.1", "http.response.status_code": "200"},
+					{"sluice.action": "deny", "sluice.rule": "a", "sluice.reason": "limited", "sluice.limit": "a", "http.request.method": "GET", "http.response.status_code": "429"},
 				} {
 					x := got.all[i]
 					for name, value := range want {

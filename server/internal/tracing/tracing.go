@@ -109,7 +109,13 @@ func (t *Tracer) Wrap(next http.Handler) http.Handler {
 		}
 		r.Header.Del("Tracestate")
 		t.context.Inject(ctx, propagation.HeaderCarrier(r.Header))
-		next.ServeHTTP(w, r.WithContext(ctx))
+		if !span.IsRecording() {
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		answer := &statusWriter{ResponseWriter: w}
+		defer answer.end(span)
+		next.ServeHTTP(answer, r.WithContext(ctx))
 	})
 }
 
