@@ -113,7 +113,8 @@ func check(t *testing.T, b shown) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	file, command := "", []string(nil)
+	var file string
+	var command []string
 	switch b.language {
 	case "caddy":
 		file = "http://127.0.0.1:8000 {\n\troute {\n" + b.text + "\t}\n}\n"
