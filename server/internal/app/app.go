@@ -82,6 +82,7 @@ type App struct {
 	store  sluice.Store
 	memory *memory.Store // the store, if it is in this process
 	states *states       // saves it; nil unless it has a file
+	rooms  []*room       // the stores in this process
 	redis  *redis        // the store, if it is in Redis
 	// pipelines decides questions that arrive together; nil if the store is in this process.
 	pipelines *pipeline.Pipelines
@@ -320,6 +321,11 @@ func (a *App) detail() string {
 	}
 	if a.states != nil {
 		if line := a.states.status(); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	for _, r := range a.rooms {
+		if line := r.status(); line != "" {
 			lines = append(lines, line)
 		}
 	}

@@ -43,6 +43,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.webhook != nil {
 		running.Go(func() { a.webhook.Run(notifying) })
 	}
+	running.Go(func() { a.watchRoom(notifying) })
 	stopSaving := a.startSaving()
 	a.serving.Store(true)
 	a.audit.write(record{Action: "start", Result: done})

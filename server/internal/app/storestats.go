@@ -7,6 +7,11 @@ func (a *App) publishStats() {
 	m := a.metrics
 	if a.memory != nil {
 		a.publishMemory("sluice_store", "the store", a.memory)
+		what := "they share budgets"
+		if a.file.Store.Memory.WhenFull == "deny" {
+			what = "they are denied"
+		}
+		a.rooms = append(a.rooms, &room{setting: "store.memory.max_size", what: what, store: a.memory, logger: a.logger})
 	}
 	if a.redis != nil {
 		a.publishRedis()
@@ -79,5 +84,6 @@ func (a *App) publishRedis() {
 		})
 	if r.local != nil {
 		a.publishMemory("sluice_local", "the local fallback of the store", r.local)
+		a.rooms = append(a.rooms, &room{setting: "store.redis.local.max_size", what: "they share budgets", store: r.local, logger: a.logger})
 	}
 }

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAFullStoreSaysSo: invented keys fill the store. The log and the readiness probe say so, and what happens to new
+// keys; the server stays ready. When there is room again, both say so too.
+func TestAFullStoreSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"share", "deny"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, parse(t, free+"store: {memory: {max_size: 1MiB, when_full: "+what+"}}\n"+
+				"rules: [{name: api, key: 'header:X-Key', limit: {algorithm: fixed_window, rate: 100/h}}]\n"), nil)
+			if got := r.readiness(); got != "200 ok\n" {
+				t.Fatalf("before: %q", got)
+			}
+			ask := func(n int) {
+				var b strings.Builder
+				for i := range 1000 {
+					fmt.Fprintf(&b, `,{"method":"GET","path":"/","headers":{"X-Key":"k%d"}}`, 1000*n+i)
+				}
+				answer, err := r.client.Post(r.URL("api")+"/v1/check", "application/json", strings.NewReader(`{"requests":[`+b.String()[1:]+"]}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Body.Close()
+				if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+					t.Fatalf("%s, %v", text, err)
+				}
+			}
+			for n := 0; r.App.memory.Stats().Overflow == 0 && n < 100; n++ {
+				ask(n)
+			}
+			happens := map[string]string{"share": "they share budgets", "deny": "they are denied"}[what]
+			want := "200 ok\nwarning: no room for new keys within store.memory.max_size: " + happens + "\n"
+			for end := time.Now().Add(patience); r.readiness() != want; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("in a full store: %q", r.readiness())
+				}
+			}
+			if !strings.Contains(r.log.String(), "there is no room for new keys: "+happens) {
+				t.Errorf("the log has nothing about it:\n%s", r.log)
+			}
+		})
+	}
+}
+
+// readiness returns the answer of the readiness probe.
+func (r *running) readiness() string {
+	r.t.Helper()
+	answer, err := r.client.Get(r.URL("admin") + "/readyz")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return fmt.Sprint(answer.StatusCode, " ", string(text))
+}
+
+// TestRoomAgain: the log repeats once a minute that there is no room, and says when there is room again.
+func TestRoomAgain(t *testing.T) {
+	t.Parallel()
+	r := start(t, parse(t, free+"store: {memory: {max_size: 1MiB}}\nrules: []\n"), nil)
+	watched, now := r.rooms[0], time.Now()
+	var log lockedBuffer
+	own := room{setting: "max", what: "they share", store: watched.store, logger: slog.New(slog.NewTextHandler(&log, nil))}
+	lines := func() int { return strings.Count(log.String(), "\n") }
+	own.look(now)
+	if own.status() != "" || lines() != 0 {
+		t.Errorf("with room: %q, %s", own.status(), &log)
+	}
+	for second := range 130 { // each second, more decisions than were known
+		own.known--
+		own.look(now.Add(time.Duration(second) * time.Second))
+	}
+	if own.status() == "" || lines() != 3 {
+		t.Errorf("without room for 130 s: %q, %s", own.status(), &log)
+	}
+	own.look(now.Add(159 * time.Second))
+	if own.status() != "" || lines() != 4 || !strings.Contains(log.String(), "room for new keys again") {
+		t.Errorf("30 s later: %q, %s", own.status(), &log)
+	}
+}
