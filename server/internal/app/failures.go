@@ -63,6 +63,8 @@ func mostAbandoned(connections int) int {
 type errorLog struct {
 	logger  *slog.Logger
 	sampler *telemetry.Sampler
+	// handshake reports failed handshakes; nil if nothing else does.
+	handshake func(error)
 }
 
 // mostStack bounds the stack of a panic.
@@ -70,12 +72,16 @@ const mostStack = 4 << 10
 
 // newErrorLog returns a log for package net/http, with a bound of its own, so that one listener does not hide what another one logs.
 func newErrorLog(logger *slog.Logger) *log.Logger {
-	return log.New(&errorLog{logger, telemetry.NewSampler(errorsPerSecond)}, "", 0)
+	return log.New(&errorLog{logger: logger, sampler: telemetry.NewSampler(errorsPerSecond)}, "", 0)
 }
 
 func (l *errorLog) Write(line []byte) (int, error) {
 	ctx, level := context.Background(), slog.LevelDebug
 	first, stack, _ := bytes.Cut(line, []byte("\n"))
+	if err, ok := handshakeError(first); ok && l.handshake != nil {
+		l.handshake(err)
+		return len(line), nil
+	}
 	panicked := bytes.HasPrefix(first, []byte("http: panic serving")) || bytes.HasPrefix(first, []byte("http2: panic serving"))
 	if panicked {
 		level = slog.LevelError

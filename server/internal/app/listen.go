@@ -124,5 +124,8 @@ func (a *App) open(l *door) error {
 	if s.protocol, err = l.open(config); err != nil {
 		return fmt.Errorf("the %s listener: %w", l.name, err)
 	}
+	if p, ok := s.protocol.(handshaking); ok && config != nil {
+		p.OnHandshakeError(a.handshakeErrors(l.name))
+	}
 	return nil
 }

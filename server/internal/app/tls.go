@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/proxy"
@@ -22,6 +23,7 @@ func (a *App) serverTLS(name string, t *policyfile.TLS, protocols []string) (*tl
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
 	var current atomic.Pointer[tls.Config]
+	expiring := &expiring{logger: a.logger, listener: name}
 	read := func() error {
 		config, err := readServerTLS(name, t)
 		if err != nil {
@@ -29,6 +31,8 @@ func (a *App) serverTLS(name string, t *policyfile.TLS, protocols []string) (*tl
 		}
 		config.NextProtos = protocols
 		current.Store(config)
+		expiring.next.Store(0)
+		expiring.served(config, time.Now())
 		return nil
 	}
 	if err := a.refreshes.add("the certificate of the "+name+" listener", filesOf(t.Cert, t.Key, t.ClientCA), read); err != nil {
@@ -39,7 +43,9 @@ func (a *App) serverTLS(name string, t *policyfile.TLS, protocols []string) (*tl
 	return &tls.Config{
 		MinVersion: current.Load().MinVersion,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return current.Load(), nil
+			config := current.Load()
+			expiring.served(config, time.Now())
+			return config, nil
 		},
 	}, nil
 }

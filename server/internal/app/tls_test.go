@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -28,6 +29,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 	// file holds its own certificate.
 	file string
+	life time.Duration // of its next certificates; an hour if it is zero
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -51,7 +53,7 @@ func (a *authority) sign(name string, ca bool) ([]byte, *ecdsa.PrivateKey) {
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(cmp.Or(a.life, time.Hour)),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name},
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: ca, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

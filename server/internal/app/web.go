@@ -54,6 +54,13 @@ func newWeb(ctx context.Context, config *tls.Config, h http.Handler, l limits, e
 	return s
 }
 
+// OnHandshakeError makes the server report the handshakes that fail.
+func (s *web) OnHandshakeError(report func(error)) {
+	if l, ok := s.http.ErrorLog.Writer().(*errorLog); ok {
+		l.handshake = report
+	}
+}
+
 // multiplex also accepts HTTP/2 without TLS, from clients that begin with it. Connections over TLS agree on it by themselves.
 func (s *web) multiplex() {
 	if s.http.TLSConfig != nil {

@@ -61,6 +61,8 @@ type Server struct {
 	o      Options
 	grpc   *grpc.Server
 	health *health
+
+	handshakeFailed func(error) // nil to report nothing
 }
 
 // Connections of gateways live long. The server finds out within pingAfter and pingTimeout that a peer is gone.
@@ -96,7 +98,7 @@ func New(o Options) (*Server, error) {
 		grpc.NumStreamWorkers(workers),
 	}
 	if o.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(o.TLS)))
+		options = append(options, grpc.Creds(&reportingCredentials{credentials.NewTLS(o.TLS), s}))
 	}
 	s.grpc = grpc.NewServer(options...)
 	for _, service := range o.Services {

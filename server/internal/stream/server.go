@@ -37,6 +37,8 @@ type Server struct {
 	leaving  bool
 	none     chan struct{} // closed when the last session has ended, while the server waits for that
 	listener net.Listener
+
+	handshakeFailed func(error) // nil to report nothing
 }
 
 // New returns a server that does not serve yet.
@@ -73,6 +75,21 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 }
 
+// OnHandshakeError makes the server report the TLS handshakes that fail. It is called before Serve.
+func (s *Server) OnHandshakeError(report func(error)) { s.handshakeFailed = report }
+
+// reportHandshake reports the handshake of a connection that is closed, if it has failed.
+func (s *Server) reportHandshake(c net.Conn) {
+	secure, ok := c.(*tls.Conn)
+	if !ok || s.handshakeFailed == nil || secure.ConnectionState().HandshakeComplete {
+		return
+	}
+	// This returns the error of the earlier handshake. A handshake that has not begun fails, because the connection is closed.
+	if err := secure.Handshake(); err != nil && !errors.Is(err, net.ErrClosed) {
+		s.handshakeFailed(err)
+	}
+}
+
 // start answers a connection in a goroutine of its own.
 func (s *Server) start(c net.Conn) {
 	if s.o.TLS != nil {
@@ -91,6 +108,7 @@ func (s *Server) start(c net.Conn) {
 			settle(c)
 		}
 		_ = c.Close() // it ends either way
+		s.reportHandshake(c)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.sessions, session)

@@ -1,0 +1,76 @@
+package app
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluicehq/sluice/server/internal/proxy"
+	"github.com/sluicehq/sluice/server/internal/telemetry"
+)
+
+// handshaking is a protocol that reports the TLS handshakes that fail. OnHandshakeError is called before Serve.
+type handshaking interface {
+	OnHandshakeError(report func(error))
+}
+
+// handshakeErrors returns a function that counts the failed handshakes of a listener, and logs some of them.
+func (a *App) handshakeErrors(listener string) func(error) {
+	var count atomic.Uint64
+	a.metrics.Counters("sluice_tls_handshakes_failed_total", "TLS handshakes of clients that failed, such as without a certificate that is required.",
+		"listener", []string{listener}, func(string) float64 { return float64(count.Load()) })
+	sampler := telemetry.NewSampler(errorsPerSecond)
+	return func(err error) {
+		count.Add(1)
+		if errors.Is(err, io.EOF) {
+			return // a probe of the port, which sends nothing
+		}
+		if hidden, ok := sampler.Take(time.Now()); ok {
+			a.logger.Info("a TLS handshake failed", "listener", listener, "error", proxy.Brief(err.Error()), "not_logged", hidden)
+		}
+	}
+}
+
+// handshakePrefix is how package net/http begins the line of a failed handshake. The client's address follows.
+var handshakePrefix = []byte("http: TLS handshake error from ")
+
+// handshakeError returns the error of a line of package net/http about a failed handshake.
+func handshakeError(line []byte) (err error, ok bool) { //nolint:revive // the error is a value here
+	rest, ok := bytes.CutPrefix(line, handshakePrefix)
+	if !ok {
+		return nil, false
+	}
+	_, text, _ := bytes.Cut(rest, []byte(": "))
+	if string(text) == io.EOF.Error() {
+		return io.EOF, true
+	}
+	return errors.New(string(text)), true
+}
+
+// expiryLine is how often the log has a line about a certificate that has expired.
+const expiryLine = time.Hour
+
+// expiring logs that a listener serves a certificate that is not valid now.
+type expiring struct {
+	logger   *slog.Logger
+	listener string
+	next     atomic.Int64 // when the next line may be written, in Unix nanoseconds
+}
+
+// served is called for each connection, and when the certificate is read.
+func (e *expiring) served(config *tls.Config, now time.Time) {
+	leaf := config.Certificates[0].Leaf
+	if leaf == nil || !now.Before(leaf.NotBefore) && !now.After(leaf.NotAfter) {
+		return
+	}
+	next := e.next.Load()
+	if now.UnixNano() < next || !e.next.CompareAndSwap(next, now.Add(expiryLine).UnixNano()) {
+		return
+	}
+	e.logger.Error("the certificate of a listener is not valid now, so clients refuse it; replace its file",
+		"listener", e.listener, "not_before", leaf.NotBefore.UTC(), "not_after", leaf.NotAfter.UTC())
+}
