@@ -148,6 +148,9 @@ func (b *bucketBound) refund(units, _, at int64) {
 }
 
 func (b *bucketBound) forget(lost, more, at, until int64) {
+	if lost > 0 {
+		b.last = min(b.last, at) // the server counts from its clock again
+	}
 	b.extras = append(b.extras, extra{more, until})
 	b.ticks += lost * b.unit
 	b.elapse(at)
@@ -239,7 +242,13 @@ func (s *slidingBound) refund(units, counted, _ int64) {
 	}
 }
 
-func (s *slidingBound) forget(lost, more, _, until int64) {
+func (s *slidingBound) forget(lost, more, at, until int64) {
+	if lost > 0 && at < s.last { // the server counts from its clock again
+		s.last = at
+		for i := len(s.spends) - 1; i >= 0 && s.spends[i].until > at; i-- {
+			s.spends[i].until = at
+		}
+	}
 	s.extras = append(s.extras, extra{max(lost, more), until + 2*s.longest})
 }
 
@@ -274,6 +283,7 @@ type windowBound struct {
 	count, length int64
 	opened        bool
 	start, used   int64
+	later         map[int64]int64 // what was used in windows that begin later: the clock was set back, and the data lost
 	sliding       *slidingBound
 	extras        extras
 }
@@ -288,7 +298,7 @@ func (w *windowBound) admit(units, at int64) int64 {
 		return w.sliding.admit(units, at)
 	}
 	if start := at - at%w.length; start > w.start {
-		w.start, w.used = start, 0
+		w.start, w.used = start, w.later[start]
 	}
 	w.used += units
 	return w.used - w.count - w.extras.at(at)
@@ -320,7 +330,14 @@ func (w *windowBound) refund(units, counted, at int64) {
 	}
 }
 
-func (w *windowBound) forget(lost, more, _, until int64) {
+func (w *windowBound) forget(lost, more, at, until int64) {
+	if w.sliding != nil {
+		w.sliding.forget(lost, 0, at, at)
+	}
+	if lost > 0 && at < w.start { // the server counts in the window of its clock again
+		w.later = map[int64]int64{w.start: w.used}
+		w.start, w.used = at-at%w.length, 0
+	}
 	w.extras = append(w.extras, extra{max(lost, more), until + 2*w.length})
 }
 

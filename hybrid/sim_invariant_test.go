@@ -38,7 +38,8 @@ func (w *world) check() {
 			if q := e.question; q != nil && w.numberOf(n, q.claim) > answered[id] {
 				open += q.claim.Spent
 			}
-			if open > held[id] {
+			// What was spent on credit while a claim was on its way may be more than the claim was granted.
+			if open > held[id]+w.limit.Hybrid().Credit {
 				w.fail("process %d has %d units that it has not reported, and %d are in escrow", n.number, open, held[id])
 			}
 		})
@@ -64,14 +65,29 @@ func (w *world) explain(r *sluice.Request, d *sluice.Decision) {
 	ago := 6*w.weather.trip.Microseconds() + 1000
 	held := float64(w.limit.Rate().Count()) / w.limit.Rate().Period().Seconds() * float64(longestDenial) / 1e9
 	if _, log := w.limit.Algorithm().(sluice.SlidingLog); log {
-		// After a burst, a log gives in 100 ms what was spent in 100 ms, and up to one sync later than it was spent.
-		ago += longestDenial/1000 + w.limit.Hybrid().Sync.Microseconds()
+		// The log has counted a unit in the period before the denial, so it was spent in that period and the time until
+		// its report: the process looks at an entry four times in a sync, and first after one sync.
+		ago += longestDenial/1000 + w.limit.Hybrid().Sync.Microseconds()*(ticks+1)/ticks
 		held = 0
 	}
 	free := w.ledger(r.Key).plain.left(w.serverTime(), ago)
-	if most := w.limit.Escrow() + int64(held) + 1; free >= r.Cost+r.Floor+most {
+	most := w.limit.Escrow() + int64(held) + 1
+	if free >= r.Cost+r.Floor+most {
+		most += w.expired() // the server has counted them as used
+	}
+	if free >= r.Cost+r.Floor+most {
 		w.fail("a request for %d above %d is denied, although %d units are left and at most %d may stay unused", r.Cost, r.Floor, free, most)
 	}
+}
+
+// expired returns how many units expired in hand so far, because calls took as long as a grant lives.
+func (w *world) expired() (units int64) {
+	for _, n := range w.nodes {
+		for _, st := range n.store.Stats() {
+			units += int64(st.Expired)
+		}
+	}
+	return units
 }
 
 // calm reports whether nothing goes wrong in this world, and its bound is exact. The bound does not count
@@ -156,6 +172,10 @@ func (w *world) recover() {
 	// Each window, and the bucket once, may leave unused what may be granted. A window that has begun before,
 	// or has not ended, may admit nothing. The counter gives less while the window before weighs.
 	periods := length.Seconds() / r.Period().Seconds()
+	if a, cells := w.limit.Algorithm().(sluice.SlidingWindow); cells {
+		// The cell that leaves counts too: units leave a window of n cells with n+1 cells.
+		periods *= float64(a.Cells) / float64(a.Cells+1)
+	}
 	least := perSecond * length.Seconds() * 0.9
 	switch w.limit.Algorithm().(type) {
 	case sluice.TokenBucket:

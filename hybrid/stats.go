@@ -77,7 +77,7 @@ type LimitStats struct {
 	// overdraft, and the credit of each process. Under is the bound on how many units per key may
 	// stay unused although they are requested: what may be granted at once, and what the limit
 	// gives during the longest time for which a denial is kept. For sliding windows, counters and
-	// logs, it also has what the limit gives between two synchronisations: spends count from their
+	// logs, it also has what the limit gives in a quarter more than Sync: spends count from their
 	// report.
 	Over, Under int64
 	// Escrow is how many units all processes have in hand, as last answered, summed over the keys.
@@ -150,7 +150,7 @@ func (t *tally) complete(st LimitStats) LimitStats {
 	late := longestDenial
 	switch l.Params().Kind {
 	case algo.KindSlidingWindow, algo.KindSlidingCounter, algo.KindSlidingLog:
-		late += int64(h.Sync)
+		late += int64(h.Sync) * (ticks + 1) / ticks // a synchronisation is up to a tick late
 	}
 	held := float64(l.Rate().Count()) * float64(late) / float64(l.Rate().Period())
 	st.Under = min(l.Capacity(), l.Escrow()+int64(held)+1)

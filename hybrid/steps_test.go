@@ -399,7 +399,7 @@ func TestPeriodsDiffer(t *testing.T) {
 	})
 }
 
-// Stats has the bounds in force. Spends leave a sliding window up to a synchronisation later.
+// Stats has the bounds in force. Spends leave a sliding window up to a synchronisation and a quarter later.
 func TestBoundsInForce(t *testing.T) {
 	rate := sluice.Per(6000, time.Minute)
 	for _, c := range []struct {
@@ -408,9 +408,9 @@ func TestBoundsInForce(t *testing.T) {
 	}{
 		{sluice.TokenBucket{Rate: rate}, 17, 300 + 11},
 		{sluice.FixedWindow{Rate: rate}, 17, 300 + 11},
-		{sluice.SlidingWindow{Rate: rate}, 17, 300 + 31},
-		{sluice.SlidingCounter{Rate: rate}, 17, 300 + 31},
-		{sluice.SlidingLog{Rate: rate}, 17, 300 + 31},
+		{sluice.SlidingWindow{Rate: rate}, 17, 300 + 36},
+		{sluice.SlidingCounter{Rate: rate}, 17, 300 + 36},
+		{sluice.SlidingLog{Rate: rate}, 17, 300 + 36},
 	} {
 		limit, err := sluice.MustLimit("limit", c.algorithm).WithHybrid(sluice.Hybrid{Sync: 200 * ms, Overdraft: 7, Credit: 10})
 		if err != nil {

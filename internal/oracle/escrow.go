@@ -253,6 +253,10 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 		return e.answer(g, now, Holder{}, t), e
 	}
 
+	promised := int64(0) // the holder spends what it has until then, whatever the clock has done since
+	if h.Units > 0 {
+		promised = h.Till
+	}
 	g.Units = e.share(now, h, c, t)
 	if g.Units > 0 {
 		s, _ := e.under(now, t)
@@ -261,7 +265,8 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 		h.Birth = cmp.Or(h.Birth, c.Seq)
 	}
 	s, _ := e.under(now, t)
-	h.Till = min(now+t.Life, end(s, now))
+	h.Till = max(promised, min(now+t.Life, end(s, now)))
+	h.Life = max(t.Life, h.Till-now)
 	h.Answer = g
 	e = e.with(h)
 	return e.answer(g, now, h, t), e

@@ -62,6 +62,10 @@ func TestEscrow(t *testing.T) {
 			{150, 1, want(1, 4), 4, 4, 6, 4, 200},
 			{250, 2, Claim{Seq: 1}, 0, 0, 10, 0, 500},
 		}},
+		"a promised end stays after the clock was set back": {NewWindow(10, 500, false, false), []claimed{
+			{5600, 1, want(1, 4), 4, 4, 6, 4, 6000},
+			{900, 1, Claim{Seq: 2, Birth: 1, Till: 6000, Demand: 1}, 0, 4, -4, 4, 1900}, // not 1000, as for a new grant
+		}},
 		"a clock that is set back shortens what is left": {NewLog(10, 5000, 0, false), []claimed{
 			{9000, 1, want(1, 4), 4, 4, 6, 4, 10000},
 			{3000, 2, Claim{Seq: 1}, 0, 0, 6, 4, 4000},

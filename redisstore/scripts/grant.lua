@@ -110,6 +110,9 @@ local function handle(key, given)
 
   local room = hold.room(kind, t, now, q)
   local enters = i or #held.holders < hold.most * size
+  -- The process spends what it has until the end that an earlier answer promised, whatever the clock
+  -- has done since then.
+  local promised = has > 0 and ends or 0
   granted, ends = 0, now + life
   if enters then
     local last, open, is_open
@@ -135,6 +138,8 @@ local function handle(key, given)
     if last and (is_open or granted > 0) then
       ends = min(ends, last)
     end
+    ends = max(ends, promised)
+    life = max(life, ends - now)
     local active = want > 0 or has > 0
     if active and want == 0 then
       held.demand, held.active = held.demand + own, held.active + 1

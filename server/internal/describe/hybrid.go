@@ -27,7 +27,7 @@ func Hybrid(l *sluice.Limit) string {
 	held := heldBack
 	switch l.Algorithm().(type) {
 	case sluice.SlidingWindow, sluice.SlidingCounter, sluice.SlidingLog:
-		held += h.Sync // spends count from their report, so that they leave the window later
+		held += h.Sync * 5 / 4 // spends count from their report, so that they leave the window later
 	}
 	if float64(l.Rate().Count())*held.Seconds() >= l.Rate().Period().Seconds() {
 		text += fmt.Sprintf(", and what the limit gives in %v", held)
