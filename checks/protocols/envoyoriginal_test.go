@@ -211,7 +211,7 @@ func shown(v *ratelimitpb.RateLimitResponse) string {
 }
 
 // TestDecidesAsTheOriginal makes calls at random to envoyproxy/ratelimit and to servers that replace it, with files at random: over
-// memory and over Redis. All answer the same.
+// memory, over Redis, and hybrid. All answer the same.
 func TestDecidesAsTheOriginal(t *testing.T) {
 	t.Parallel()
 	path := original(t)
@@ -225,7 +225,10 @@ func TestDecidesAsTheOriginal(t *testing.T) {
 			tree := randomTree(rng)
 			runtime := writeRuntime(t, tree.text)
 			there := startOriginal(t, path, runtime, redistest.Start(t).Addr())
-			here := map[string]*envoy{"memory": startInPlace(t, runtime, ""), "redis": startInPlace(t, runtime, redistest.Start(t).Addr())}
+			here := map[string]*envoy{}
+			for name, start := range inPlace(tree.text) {
+				here[name] = start(t)
+			}
 			denied := 0
 			for step := range 400 {
 				q := tree.randomCall(rng)

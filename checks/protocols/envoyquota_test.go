@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	ratelimitpb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -17,6 +18,37 @@ descriptors:
   - {key: service, value: large, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 2}, metadata: {has_quota: {name: large}}}
   - {key: tokens, rate_limit: {unit: year, requests_per_unit: 100}}
 `
+
+// inPlace returns servers with a configuration of Envoy's rate limit service, by where they count.
+func inPlace(text string) map[string]func(*testing.T) *envoy {
+	return map[string]func(*testing.T) *envoy{
+		"memory": func(t *testing.T) *envoy { t.Helper(); return startInPlace(t, writeRuntime(t, text), "") },
+		"redis": func(t *testing.T) *envoy {
+			t.Helper()
+			return startInPlace(t, writeRuntime(t, text), redistest.Start(t).Addr())
+		},
+		"hybrid": func(t *testing.T) *envoy {
+			t.Helper()
+			return startInPlace(t, writeRuntime(t, hybrid(text)), redistest.Start(t).Addr())
+		},
+	}
+}
+
+// hybrid makes the limits of a configuration hybrid, except limits that count nothing.
+func hybrid(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if at := strings.Index(line, "rate_limit: {unit"); at >= 0 && !strings.Contains(line, "requests_per_unit: 0") {
+			between := ", "
+			if strings.TrimSpace(line[:at]) == "" { // a block
+				between = "\n" + line[:at]
+			}
+			line = line[:at] + "hybrid: {stranded: 100%}" + between + line[at:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
 
 // hitsOf is a call about values of a key, with the same number of hits for each.
 func hitsOf(n uint64, key string, values ...string) *ratelimitpb.RateLimitRequest {
@@ -39,10 +71,9 @@ func (e *envoy) passes(q *ratelimitpb.RateLimitRequest) bool {
 // cost is charged after its end, whatever is left.
 func TestTokenQuotas(t *testing.T) {
 	t.Parallel()
-	runtime := writeRuntime(t, twoServices)
-	for name, redis := range map[string]string{"memory": "", "redis": redistest.Start(t).Addr()} {
+	for name, start := range inPlace(twoServices) {
 		t.Run(name, func(t *testing.T) {
-			e := startInPlace(t, runtime, redis)
+			e := start(t)
 			// One quota: 2 hits are left at first, so the third request is the first one to exceed them.
 			for i, want := range []bool{true, true, true, false, false} {
 				got := e.passes(hitsOf(0, "service", "large"))
@@ -71,10 +102,9 @@ func TestTokenQuotas(t *testing.T) {
 // that the answer names first.
 func TestTokenQuotasOfServices(t *testing.T) {
 	t.Parallel()
-	runtime := writeRuntime(t, twoServices)
-	for name, redis := range map[string]string{"memory": "", "redis": redistest.Start(t).Addr()} {
+	for name, start := range inPlace(twoServices) {
 		t.Run(name, func(t *testing.T) {
-			e := startInPlace(t, runtime, redis)
+			e := start(t)
 			for i, want := range []string{"small", "small", "large", "large", "large", "refused", "refused"} {
 				v := e.answer(hitsOf(0, "service", "small", "large"))
 				got := "refused"
