@@ -98,7 +98,7 @@ func (r *Request) Charge(d *Decision) Charge {
 // Check reports why a store cannot decide r, with a *RequestError. It returns nil for a valid
 // request. A store calls it before it decides.
 func (r *Request) Check() error {
-	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && (!r.Debit || r.Limit.debits) {
+	if r.Limit != nil && r.Cost|r.Floor >= 0 && r.Ban == nil && r.Member|r.Limit.leaseless != 0 && !r.Debit {
 		return nil
 	}
 	return r.problem()

@@ -32,6 +32,10 @@ func TestBatch(t *testing.T) {
 		r.Peek = true
 		return r
 	}
+	debit := func(r sluice.Request) sluice.Request {
+		r.Debit = true
+		return r
+	}
 	for _, c := range []struct {
 		name  string
 		rs    []sluice.Request
@@ -47,6 +51,8 @@ func TestBatch(t *testing.T) {
 		{"never, although the fallback allows", []sluice.Request{decide("local", 3), decide("allow", 11)}, "an", 0, 0},
 		{"a shadow denies", []sluice.Request{shadow(decide("deny", 1)), decide("local", 3), shadow(decide("local too", 11))}, "ean", 3, 0},
 		{"shadows are charged", []sluice.Request{decide("deny", 1), shadow(decide("local", 3)), decide("local too", 1)}, "eaa", 3, 0},
+		{"debits are charged", []sluice.Request{decide("deny", 1), debit(decide("local", 3)), decide("local too", 1)}, "eaa", 3, 0},
+		{"a debit counts before the others", []sluice.Request{decide("local", 8), debit(decide("local", 3)), decide("local too", 1)}, "laa", 3, 0},
 		{"a look can deny", []sluice.Request{decide("local", 3), peek(decide("deny", 1))}, "ae", 0, 0},
 		{"a look takes nothing", []sluice.Request{peek(decide("local", 3)), decide("local too", 1)}, "aa", 0, 1},
 	} {
@@ -76,7 +82,7 @@ func TestBatch(t *testing.T) {
 						t.Errorf("answered %s, want %s", got, c.want)
 					}
 					for i, d := range out {
-						if charged := !denied || c.rs[i].Shadow; (d.Receipt != sluice.Receipt{}) != (charged && d.Allowed) {
+						if charged := !denied || c.rs[i].Shadow || c.rs[i].Debit; (d.Receipt != sluice.Receipt{}) != (charged && d.Allowed) {
 							t.Errorf("decision %d, denied %v: receipt %+v", i, denied, d.Receipt)
 						}
 					}

@@ -373,3 +373,34 @@ func debitConcurrent(s *subject) {
 		})
 	}
 }
+
+// debitKeys: debits of several keys are charged in a batch that a request for another key denies.
+func debitKeys(s *subject) {
+	s.each(only(indebted), func(s *subject, c sample) {
+		l, spent := c.limit(), limit("spent", sluice.TokenBucket{Rate: sluice.PerHour(1)})
+		ks := []sluice.Key{sluice.StringKey("x"), sluice.StringKey("y"), sluice.StringKey("z")}
+		none := sluice.Request{Limit: spent, Key: sluice.StringKey("n"), Cost: 1}
+		s.decide(none)
+		rs := []sluice.Request{none}
+		for _, k := range ks {
+			r := debit(l, 2)
+			r.Key = k
+			plain := r
+			plain.Cost, plain.Debit = 1, false
+			rs = append(rs, r, plain)
+		}
+		out := s.batch(rs...)
+		for i, r := range rs[1:] {
+			if d := out[i+1]; !d.Allowed || d.Remaining != 3 || (d.Receipt != sluice.Receipt{}) != r.Debit {
+				s.Errorf("request %d of a batch that is denied: %+v", i+1, d)
+			}
+			s.remaining(l, r.Key, 3, "a debit of two, and a unit that is not charged")
+		}
+		for i, r := range rs {
+			if r.Debit {
+				s.cancel(r.Charge(&out[i]))
+				s.remaining(l, r.Key, capacity, "a debit that was cancelled")
+			}
+		}
+	})
+}

@@ -107,6 +107,7 @@ var contract = []clause{
 	{"DebitIsSettled", debitIsSettled},
 	{"DebitEnds", debitEnds},
 	{"DebitBatch", debitBatch},
+	{"DebitKeys", debitKeys},
 	{"DebitVersions", debitVersions},
 	{"DebitShadow", debitShadow},
 	{"DebitBans", debitBans},
