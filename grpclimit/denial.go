@@ -64,7 +64,7 @@ func reason(v *policy.Verdict) string {
 	var refused *policy.AttributeError
 	switch {
 	case v.Missing != nil && v.Reason == sluice.ReasonRepeatedKey:
-		return "the call has several values, or an unclear one, for " + nameOf(v.Missing)
+		return "the call has several values, or an unclear one, for " + nameOf(v.Missing) + "; " + v.Missing.OnceRemedy()
 	case v.Missing != nil:
 		return "the call lacks " + nameOf(v.Missing)
 	case errors.As(v.Refused, &refused):

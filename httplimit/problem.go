@@ -54,6 +54,9 @@ func NewProblem(v *policy.Verdict) *Problem {
 		if v.Missing.Name != "" {
 			p.Detail = lacks + v.Missing.Name + ", by which it is counted."
 		}
+		if v.Reason == sluice.ReasonRepeatedKey {
+			p.Detail += " Remedy: " + v.Missing.OnceRemedy() + "."
+		}
 	case ambiguity(v) != nil:
 		p.Detail = "The request's " + ambiguity(v).Attribute + " " + ambiguity(v).Problem + "."
 	case isInvalid(v.Err):

@@ -233,3 +233,11 @@ func TestServicesSeeWhatRulesRead(t *testing.T) {
 		}
 	}
 }
+
+// A refusal because of an unclear token says which token would be read.
+func TestProblemOfAnUnclearToken(t *testing.T) {
+	v := policy.Verdict{Action: policy.Deny, Reason: sluice.ReasonRepeatedKey, Missing: &policy.Part{Source: policy.FromClaim, Name: "sub"}}
+	if p := httplimit.NewProblem(&v); !strings.Contains(p.Detail, "Remedy: send one Authorization header, with Bearer and one token of three parts in base64url, without = or spaces.") {
+		t.Error(p.Detail)
+	}
+}

@@ -100,6 +100,18 @@ func (m Missing) String() string {
 	return fmt.Sprintf("Missing(%d)", uint8(m))
 }
 
+// OnceRemedy says how a request gives a part once, and so that all services read the same. It is for requests that are denied with
+// the reason repeated key.
+func (p *Part) OnceRemedy() string {
+	switch p.Source {
+	case FromClaim:
+		return "send one Authorization header, with Bearer and one token of three parts in base64url, without = or spaces"
+	case FromHeader:
+		return "send the header once, in printable ASCII"
+	}
+	return "send it once, without characters that some services read differently"
+}
+
 // Part is one part of a key. Make it with ClientIP, Header and so on, or read it with ParsePart. Keys
 // are injective: two requests have the same key only if all parts are the same, whatever bytes they
 // hold. No value is equal to a missing part.

@@ -1,6 +1,7 @@
 package policyfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -38,7 +39,7 @@ func (f *File) compile(s *source) *policy.Policy {
 	for _, err := range all.Unwrap() {
 		var bad *policy.RuleError
 		if errors.As(err, &bad) {
-			where[bad.Index+1].report(s, bad)
+			where[bad.Index+1].report(f, s, bad)
 		} else {
 			s.report("", err.Error(), "")
 		}
@@ -273,7 +274,7 @@ func snake(word string) string {
 }
 
 // report reports a mistake that the policy has found.
-func (o *origins) report(s *source, e *policy.RuleError) {
+func (o *origins) report(f *File, s *source, e *policy.RuleError) {
 	if o.bad && consequence(e.Field) {
 		return
 	}
@@ -281,7 +282,7 @@ func (o *origins) report(s *source, e *policy.RuleError) {
 	if e.Value != "" {
 		problem = quote(e.Value) + " " + problem
 	}
-	s.followSpot(o.find(e.Field), problem, e.Remedy)
+	s.followSpot(o.find(e.Field), problem, cmp.Or(f.meant(e), e.Remedy))
 }
 
 // consequence reports whether a mistake may follow from a limit or an expression that could not be made.
@@ -292,4 +293,22 @@ func consequence(field string) bool {
 		return true
 	}
 	return top == "Match" && strings.Contains(field, "Unless")
+}
+
+// meant suggests the class or rule that a misspelt name probably means, "" for other mistakes.
+func (f *File) meant(e *policy.RuleError) string {
+	var known []string
+	switch e.Problem {
+	case "is not a class of the policy":
+		for i := range f.Classes {
+			known = append(known, f.Classes[i].Name)
+		}
+	case "is not a rule of the policy":
+		for i := range f.Rules {
+			known = append(known, f.Rules[i].Name)
+		}
+	default:
+		return ""
+	}
+	return didYouMean(e.Value, known)
 }

@@ -195,7 +195,11 @@ func (d *decoder) text(path string, n ast.Node) (string, bool) {
 		}
 	}
 	if t := n.GetToken(); t != nil && !isMapping(n) && t.Type != token.SequenceStartType && t.Type != token.SequenceEntryType {
-		d.report(path, fmt.Sprintf("is %s, and a text is wanted", show(path, n)), "put quotes around it")
+		remedy := "put quotes around it"
+		if strings.HasPrefix(path, "listen.") && (strings.Count(path, ".") == 1 || strings.HasSuffix(path, ".address")) {
+			remedy = "write host:port, as in 127.0.0.1:" + show(path, n)
+		}
+		d.report(path, fmt.Sprintf("is %s, and a text is wanted", show(path, n)), remedy)
 	} else {
 		d.wrong(path, n, "a text")
 	}
@@ -237,8 +241,25 @@ func (d *decoder) integer(path string, n ast.Node, v reflect.Value) {
 
 // wrong reports a value of the wrong type.
 func (d *decoder) wrong(path string, n ast.Node, want string) {
+	remedy := ""
+	switch name := path[strings.LastIndexByte(path, '.')+1:]; {
+	case strings.HasPrefix(want, "a list,"):
+		remedy = fmt.Sprintf("write %s: and below it, further to the right, - before the first setting of each entry", name)
+	case path == "version":
+		remedy = "write version: 1"
+	case path == "store.redis":
+		remedy = "write it as in redis: {addresses: [127.0.0.1:6379]}"
+	case strings.HasPrefix(want, "a whole number"):
+		remedy = fmt.Sprintf("write it as in %s: 10", name)
+	case path == "":
+		remedy = `begin the file with "version: 1"`
+	case strings.HasSuffix(path, "]") && strings.HasPrefix(want, "a mapping"):
+		remedy = "write its settings as name: value, one below the other"
+	case strings.HasPrefix(want, "a mapping"):
+		remedy = fmt.Sprintf("write %s: and each setting below it, further to the right", name)
+	}
 	d.broken[path] = true
-	d.report(path, fmt.Sprintf("is %s, and %s is wanted", show(path, n), want), "")
+	d.report(path, fmt.Sprintf("is %s, and %s is wanted", show(path, n), want), remedy)
 }
 
 // pair is one setting of a mapping.

@@ -144,7 +144,11 @@ func compileExpression(text string, options []expr.Option) (p *vm.Program, err e
 
 var (
 	unknownName = regexp.MustCompile(`^unknown name (\S+)`)
-	notBool     = regexp.MustCompile(`^expected bool, but got (\S+)`)
+	// functionField is of header["X"] and header.X, and textMethod of path.startsWith("/").
+	functionField = regexp.MustCompile(`^type func\(.*\) \S+ has no field (\S+)`)
+	textMethod    = regexp.MustCompile(`^type string has no method (\S+)`)
+
+	notBool = regexp.MustCompile(`^expected bool, but got (\S+)`)
 )
 
 // explain turns a message of the compiler into a problem and a suggestion.
@@ -158,9 +162,15 @@ func explain(message string) (problem, suggestion string) {
 		if near := nearest(m[1], append(known, builtins...)); near != "" {
 			suggestion = fmt.Sprintf("did you mean %q?", near)
 		} else {
-			suggestion = "a condition has " + strings.Join(known, ", ")
+			suggestion = fmt.Sprintf("put quotes around a text, as in %q, or use one of %s", m[1], strings.Join(known, ", "))
 		}
 		return quote(m[1]) + " is unknown", suggestion
+	}
+	if m := functionField.FindStringSubmatch(message); m != nil {
+		return "a function is called with (), and has no field " + quote(m[1]), fmt.Sprintf("write it as in header(%q)", m[1])
+	}
+	if m := textMethod.FindStringSubmatch(message); m != nil {
+		return "a text has no method " + quote(m[1]), `write the operator between two texts, as in path startsWith "/api"`
 	}
 	if strings.Contains(message, `unexpected token Operator("=")`) {
 		return `"=" does not compare`, "write == to compare two values"

@@ -90,7 +90,11 @@ func (l *Limit) build(s *source, path string) *sluice.Limit {
 		if l.Algorithm == "" {
 			s.follow(path+".algorithm", "is missing", "give token_bucket, which fits most rules")
 		} else {
-			s.follow(path+".algorithm", quote(l.Algorithm)+" is unknown", didYouMean(l.Algorithm, algorithms()))
+			remedy := didYouMean(l.Algorithm, algorithms())
+			if strings.EqualFold(l.Algorithm, "gcra") {
+				remedy = "write token_bucket, which decides in the same way"
+			}
+			s.follow(path+".algorithm", quote(l.Algorithm)+" is unknown", remedy)
 		}
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +85,7 @@ func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
 		if text := i.GetToken().Value; text == "0" {
 			v.SetInt(0)
 		} else {
-			d.report(path, fmt.Sprintf("%s has no unit", quoteless(text)), fmt.Sprintf("write %ss for seconds, or with ms, m or h", strings.TrimPrefix(quoteless(text), "-")))
+			d.report(path, fmt.Sprintf("%s has no unit", quoteless(text)), fmt.Sprintf("write %ss for seconds, or with ms, m, h, d or w", strings.TrimPrefix(quoteless(text), "-")))
 		}
 		return
 	}
@@ -94,10 +93,10 @@ func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
 }
 
 func parseDuration(text string) (t time.Duration, problem, suggestion string) {
-	t, err := time.ParseDuration(text)
+	t, err := ParseDuration(text)
 	switch {
 	case err != nil:
-		suggestion := "write it as in 500ms, 10s, 5m or 1h30m"
+		suggestion := "write it as in 500ms, 10s, 5m, 1h30m or 1d"
 		if s := durationOf(text); s != "" {
 			suggestion = fmt.Sprintf("write %s", s)
 		}
@@ -110,20 +109,15 @@ func parseDuration(text string) (t time.Duration, problem, suggestion string) {
 
 var countUnit = regexp.MustCompile(`^\s*(\d{1,6})\s*([a-zA-Z]+)\s*$`)
 
-// durationOf guesses what was meant by "10 seconds" or "1d".
+// durationOf guesses what was meant by "10 seconds" or "1 day".
 func durationOf(text string) string {
 	m := countUnit.FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
-	n, _ := strconv.Atoi(m[1])
 	switch u := unitOf(m[2]); u {
 	case "":
 		return ""
-	case "d":
-		return fmt.Sprintf("%dh", 24*n)
-	case "w":
-		return fmt.Sprintf("%dh", 7*24*n)
 	default:
 		return m[1] + u
 	}

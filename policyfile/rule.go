@@ -91,7 +91,8 @@ func (*Rule) unknown(p pair) string {
 
 // Ban refuses a key for a time, after too many denials or when an operator bans it.
 type Ban struct {
-	// After is how many denials lead to a ban. Required, unless by_hand is set.
+	// After is how many denials lead to a ban. Requests within the limit do not count: with a limit of 5 and after: 5, the tenth
+	// request in a row leads to the ban. Required, unless by_hand is set.
 	After int64 `yaml:"after" unit:"denials"`
 	// Within is the time in which denials add up. Default: the first time of for.
 	Within time.Duration `yaml:"within"`
@@ -153,6 +154,8 @@ func (b *Ban) terms(s *source, path string, where *origins) *sluice.Ban {
 		s.follow(path+".after", "is 0", "give 1 or more denials")
 	case !given && !b.ByHand:
 		s.follow(path, "is empty", "write {after: 10, within: 1m, for: 1h}, or {by_hand: true} for bans by hand only")
+	case given && len(b.For) == 0 && !s.has(path+".for"):
+		s.follow(path+".for", "is missing", "give how long a ban lasts, such as 1h")
 	default:
 		return t
 	}

@@ -89,8 +89,8 @@ var valueTypes = []struct {
 	form object
 }{
 	{
-		"Duration", reflect.TypeFor[time.Duration](), "a time such as 500ms, 10s, 5m or 1h30m; the longest unit is h",
-		anyOf(object{"const": 0}, text(`^[-+]?(0|([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h))+)$`)),
+		"Duration", reflect.TypeFor[time.Duration](), "a time such as 500ms, 10s, 5m, 1h30m or 1d; a day has 24 hours, and days and weeks (w) are whole numbers",
+		anyOf(object{"const": 0}, text(`^[-+]?(0|([0-9]*\.?[0-9]*(ns|us|µs|μs|ms|s|m|h)|[0-9]+[dw])+)$`)),
 	},
 	{
 		"Rate", reflect.TypeFor[sluice.Rate](), "a count per period: 100/m, 5/s, 10/30s; the units are us, ms, s, m, h, d and w",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -94,7 +95,31 @@ func (s *source) syntax(err error) {
 	if t := bad.GetToken(); t != nil && t.Position != nil {
 		pos = Pos{t.Position.Line, max(t.Position.Column, 1)}
 	}
-	s.reportAt(pos, "", "this is not YAML: "+bad.GetMessage(), "")
+	if line := s.lines[min(pos.Line, len(s.lines))-1]; strings.Contains(bad.GetMessage(), "'\t'") || strings.HasPrefix(strings.TrimLeft(line, " "), "\t") {
+		pos.Column = strings.IndexByte(line, '\t') + 1
+		s.reportAt(pos, "", "this line is indented with a tab, which YAML forbids", "write spaces")
+		return
+	}
+	s.reportAt(pos, "", "this is not YAML: "+bad.GetMessage(), yamlRemedy(bad.GetMessage()))
+}
+
+// yamlRemedy returns what probably corrects a mistake that the parser found.
+func yamlRemedy(message string) string {
+	for _, x := range []struct{ part, remedy string }{
+		{"mapping value is not allowed", `put quotes around a text with ": " in it, and write each setting on a line of its own`},
+		{"value is not allowed in this context", "begin the settings of one mapping in the same column"},
+		{"non-map value", `write a setting as "name: value"`},
+		{"flow mapping end", "close each { with }"},
+		{"'{' character", "close each [ with ], and each { with }"},
+		{"sequence end", "close each [ with ]"},
+		{"must be specified", "put a comma between two values, and close each [ with ] and each { with }"},
+		{"end character of", "close the quote, or put other quotes around a text that has it"},
+	} {
+		if strings.Contains(message, x.part) {
+			return x.remedy
+		}
+	}
+	return "compare the columns, brackets and quotes of this line and of the line before"
 }
 
 // bounded counts how deep and wide the tokens nest.

@@ -41,7 +41,7 @@ func newBan() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", 0, "`TIME` until the ban ends, such as 1h")
+	cmd.Flags().Var((*duration)(&length), "for", "`TIME` until the ban ends, such as 1h")
 	c.register(cmd)
 	return cmd
 }

@@ -56,7 +56,7 @@ func (s *settings) register(flags *pflag.FlagSet) {
 	flags.Var(&s.logLevel, "log-level", "least `LEVEL` to log: debug, info, warn or error (default info)")
 	flags.Var(&s.logFormat, "log-format", "`FORMAT` of the log: text or json (default text)")
 	flags.StringVar(&s.lastGood, "last-good", "", "`FILE` for a copy of the last configuration that ran, to start with if the current one is bad")
-	flags.DurationVar(&s.drainTimeout, "drain-timeout", 0, "`TIME` for requests under way to end (default 30s)")
+	flags.Var((*duration)(&s.drainTimeout), "drain-timeout", "`TIME` for requests under way to end (default 30s)")
 }
 
 // variable returns the environment variable of a flag.
@@ -172,6 +172,22 @@ func (s *settings) override(f *policyfile.File) error {
 	if s.drainTimeout > 0 {
 		f.DrainTimeout = s.drainTimeout
 	}
+	return nil
+}
+
+// duration is a flag: a time as in files, such as 30s or 1d.
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+func (d *duration) Type() string   { return "duration" }
+
+// Set reads a time.
+func (d *duration) Set(text string) error {
+	t, err := policyfile.ParseDuration(text)
+	if err != nil {
+		return errors.New("it is not a duration; write it as in 10s, 1h30m or 1d")
+	}
+	*d = duration(t)
 	return nil
 }
 

@@ -66,7 +66,7 @@ func tracedRule(r *policy.TracedRule, remote bool) []line {
 			lines = append(lines, line{"key", k.Part.String() + " has several values; such requests share the budget of requests without it"})
 		case k.Repeated:
 			missing = &k.Part
-			lines = append(lines, line{"key", k.Part.String() + " has several values, or an unclear one, and exactly one is required"})
+			lines = append(lines, line{"key", k.Part.String() + " has several values, or an unclear one, and exactly one is required: " + k.Part.OnceRemedy()})
 		case !k.OK && k.Part.OnMissing == policy.MissingDeny:
 			missing = &k.Part
 			lines = append(lines, line{"key", k.Part.String() + " is missing, and required"})
