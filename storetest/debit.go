@@ -100,7 +100,8 @@ var debits = []struct {
 		{2000 * ms, 5, pass(0, 1000*ms)},
 	}},
 	{
-		"sliding_log_min_interval", sluice.SlidingLog{Rate: sluice.PerSecond(5), MinInterval: 50 * ms},
+		"sliding_log_min_interval",
+		sluice.SlidingLog{Rate: sluice.PerSecond(5), MinInterval: 50 * ms},
 		[]step{
 			{0, 1, pass(4, 1000*ms)},
 			{40 * ms, 1, soon(3, 50*ms, 1000*ms)},
