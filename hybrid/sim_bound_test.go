@@ -117,6 +117,7 @@ func (e extras) at(now int64) (sum int64) {
 type bucketBound struct {
 	burst, refill, unit int64
 	ticks, last         int64
+	charged             int64 // the last time at which something was admitted
 	extras              extras
 }
 
@@ -130,6 +131,7 @@ func (b *bucketBound) elapse(now int64) {
 
 func (b *bucketBound) admit(units, at int64) int64 {
 	b.elapse(at)
+	b.charged = b.last
 	b.ticks -= units * b.unit
 	return -floorDiv(b.ticks, b.unit)
 }
@@ -180,6 +182,9 @@ func (b *bucketBound) follow(laws []*sluice.Limit, at int64) {
 		}
 	}
 	b.ticks += (burst - b.burst) * unit
+	if slow := b.refill * (unit / b.unit); b.charged > 0 && refill > slow { // the higher rate counts from the latest charge
+		b.ticks += (b.last - b.charged) * (refill - slow)
+	}
 	b.burst, b.refill, b.unit = burst, refill, unit
 }
 

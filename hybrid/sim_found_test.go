@@ -61,9 +61,10 @@ func TestSimulatedCorrectionsAfterSetBack(t *testing.T) {
 // moved the end of a grant to an earlier time than the process had been promised. The others were mistakes of the model: a
 // sliding window of one cell gives half of its count in a period. Units that expire because calls are slow count as used.
 // A server that has lost its data counts from its clock again. Credit may be spent while a claim is on its way.
+// A bucket with another rate refills at the higher one from the latest charge.
 func TestSimulatedSeeds(t *testing.T) {
 	for _, seed := range []uint64{
-		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564,
+		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564, 3003372,
 	} {
 		if _, problem := play(t, newScenario(seed), granttest.Correct, noTrick); problem != "" {
 			t.Errorf("seed %d: %s", seed, problem)
