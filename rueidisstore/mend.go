@@ -12,7 +12,7 @@ import (
 // Rueidis connects within the context of a call. A call with a short deadline, such as a guard's,
 // may never have the time for all the round trips of a new connection. So after a call has failed,
 // the client makes another one in the background that has more time, and changes nothing. It is the
-// only call in progress of its kind, for each group of slots.
+// only call in progress of its kind, for each group of slots. It is repeated twice.
 const (
 	mendTime = 2 * time.Second
 	// mendDial is how long an attempt to connect takes. TCP by itself repeats a lost first packet
@@ -33,10 +33,18 @@ func (c *Client) mend(key string, slot uint16) {
 		defer busy.Store(false)
 		ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), mending{}, true), mendTime)
 		defer cancel()
-		began := c.lane.now()
-		// The user of least privilege may not send PING.
-		_, err := c.send(ctx, c.at(key, c.redis.B().Info().Section("server").Build()))
-		c.lane.note(began, err)
+		// A silent connection is closed at a write, and the write after it connects.
+		short, end := context.WithTimeout(ctx, silence)
+		defer end()
+		for _, attempt := range []context.Context{short, ctx, ctx} {
+			began := c.lane.now()
+			// The user of least privilege may not send PING.
+			_, err := c.send(attempt, c.at(key, c.redis.B().Info().Section("server").Build()))
+			c.lane.note(began, err)
+			if !failed(err) {
+				return
+			}
+		}
 	}()
 }
 

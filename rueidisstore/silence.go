@@ -27,11 +27,11 @@ import (
 // The next call connects again.
 const (
 	unacknowledged = time.Second
-	silence        = 2 * time.Second
+	silence        = 400 * time.Millisecond
 )
 
 // errSilent reports a connection that was closed.
-var errSilent = errors.New("rueidisstore: the server did not answer for two seconds; the connection is closed")
+var errSilent = errors.New("rueidisstore: the server did not answer for 400 ms, and a caller gave up; the connection is closed")
 
 // watch makes the connections of a client detect silence.
 func (l *lane) watch(o *rueidis.ClientOption) {

@@ -19,6 +19,16 @@ type link struct {
 	ended chan struct{} // closed when everything of the link has to end
 
 	armed atomic.Int64 // number of the mode whose request for Cut has passed
+
+	stranded atomic.Bool // see Proxy.Strand
+}
+
+// now returns the mode of the link, and a channel that is closed when it changes.
+func (k *link) now() (mode, <-chan struct{}) {
+	if k.stranded.Load() {
+		return mode{hold: true}, nil
+	}
+	return k.p.now()
 }
 
 // A chunk is what one read gave, and when.
@@ -144,7 +154,7 @@ func write(to net.Conn, b []byte, count *atomic.Int64) bool {
 // link has ended. Only replies have a time.
 func (k *link) wait(at time.Time) (m mode, ok bool) {
 	for {
-		m, changed := k.p.now()
+		m, changed := k.now()
 		var due <-chan time.Time
 		if !m.hold {
 			left := time.Until(at.Add(m.delay))

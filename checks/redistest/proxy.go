@@ -112,6 +112,17 @@ func (p *Proxy) Drop() {
 	p.drop()
 }
 
+// Strand makes the open connections half open: no byte arrives on either side any more, and they do not end. New
+// connections work, as after a firewall has forgotten the ones before.
+func (p *Proxy) Strand() error {
+	p.mu.Lock()
+	for k := range p.links {
+		k.stranded.Store(true)
+	}
+	p.mu.Unlock()
+	return p.set(mode{})
+}
+
 func (p *Proxy) drop() {
 	for k := range p.links {
 		k.reset()
