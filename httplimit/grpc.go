@@ -99,11 +99,11 @@ func grpcText(text string) string {
 
 // grpcStatus returns a google.rpc.Status with a google.rpc.RetryInfo, as bytes of protocol buffers.
 func grpcStatus(code int, text string, wait time.Duration) []byte {
-	duration := binary.AppendUvarint([]byte{1<<3 | 0}, uint64(wait/time.Second)) // waits of headers are whole seconds
+	duration := binary.AppendUvarint([]byte{1 << 3}, uint64(wait/time.Second)) // waits of headers are whole seconds
 	info := grpcField(nil, 1, duration)
 	detail := grpcField(nil, 1, []byte("type.googleapis.com/google.rpc.RetryInfo"))
 	detail = grpcField(detail, 2, info)
-	status := binary.AppendUvarint([]byte{1<<3 | 0}, uint64(code))
+	status := binary.AppendUvarint([]byte{1 << 3}, uint64(code))
 	status = grpcField(status, 2, []byte(strings.ToValidUTF8(text[:min(len(text), mostText)], "?")))
 	return grpcField(status, 3, detail)
 }

@@ -68,7 +68,8 @@ type said struct {
 	wait      bool   // the answer reports when to come back
 }
 
-func (d *doors) get(url string, header ...string) *http.Response {
+// get returns the status, the headers and the body of an answer.
+func (d *doors) get(url string, header ...string) (status int, h http.Header, body string) {
 	d.Helper()
 	r, err := http.NewRequestWithContext(d.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -81,8 +82,12 @@ func (d *doors) get(url string, header ...string) *http.Response {
 	if err != nil {
 		d.Fatal(err)
 	}
-	d.Cleanup(func() { resp.Body.Close() })
-	return resp
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(text)
 }
 
 // byHeaders reads the headers of a profile.
@@ -102,14 +107,14 @@ func (d *doors) take(door, fallback string) said {
 	ctx, path := d.Context(), "/"+door+"/"+fallback
 	switch door {
 	case "proxy":
-		resp := d.get(d.URLs["proxy"] + path)
-		if resp.Header.Get("Ratelimit-Policy") == "" {
-			d.Errorf("%s: the limit itself is known, and not named: %v", path, resp.Header)
+		status, h, _ := d.get(d.URLs["proxy"] + path)
+		if h.Get("Ratelimit-Policy") == "" {
+			d.Errorf("%s: the limit itself is known, and not named: %v", path, h)
 		}
-		return byHeaders(resp.StatusCode, resp.Header)
+		return byHeaders(status, h)
 	case "auth":
-		resp := d.get(d.URLs["auth"]+"/auth", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", path, "X-Forwarded-Host", "example.com", "X-Forwarded-For", "192.0.2.1")
-		return byHeaders(resp.StatusCode, resp.Header)
+		status, h, _ := d.get(d.URLs["auth"]+"/auth", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", path, "X-Forwarded-Host", "example.com", "X-Forwarded-For", "192.0.2.1")
+		return byHeaders(status, h)
 	case "check":
 		resp, err := http.Post(d.URLs["api"]+"/v1/check", "application/json", strings.NewReader(`{"method": "GET", "path": "`+path+`", "client_ip": "192.0.2.1"}`)) //nolint:noctx // the server is here
 		if err != nil {
@@ -220,12 +225,9 @@ func (d *doors) take(door, fallback string) said {
 // unanswered returns how many calls of the store came too late, or were not made because others had failed.
 func (d *doors) unanswered() (sum int) {
 	d.Helper()
-	text, err := io.ReadAll(d.get(d.URLs["admin"] + "/metrics").Body)
-	if err != nil {
-		d.Fatal(err)
-	}
+	_, _, text := d.get(d.URLs["admin"] + "/metrics")
 	for _, outcome := range []string{"late", "failed", "refused"} {
-		_, rest, _ := strings.Cut(string(text), `sluice_store_calls_total{outcome="`+outcome+`"} `)
+		_, rest, _ := strings.Cut(text, `sluice_store_calls_total{outcome="`+outcome+`"} `)
 		var n int
 		if _, err := fmt.Sscan(rest, &n); err != nil {
 			d.Fatal(err)

@@ -268,7 +268,7 @@ func TestRueidis(t *testing.T) {
 			}
 			got.line("%s", text)
 			// rueidis sends the commands of a transaction one by one.
-			client.Dedicated(func(c rueidis.DedicatedClient) error {
+			err = client.Dedicated(func(c rueidis.DedicatedClient) error {
 				exec := func(others ...rueidis.Completed) ([]rueidis.RedisMessage, error) {
 					replies := c.DoMulti(ctx, slices.Concat([]rueidis.Completed{c.B().Multi().Build()}, others, []rueidis.Completed{c.B().Exec().Build()})...)
 					var refused error
@@ -302,6 +302,9 @@ func TestRueidis(t *testing.T) {
 				got.aborted(err)
 				return nil
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			left, err := throttle("aborted", "1", "1", "3600", "0")
 			if err != nil {
 				t.Fatal(err)
