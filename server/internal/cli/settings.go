@@ -178,8 +178,15 @@ func (s *settings) override(f *policyfile.File) error {
 // duration is a flag: a time as in files, such as 30s or 1d.
 type duration time.Duration
 
-func (d *duration) String() string { return time.Duration(*d).String() }
-func (d *duration) Type() string   { return "duration" }
+// String returns the time; it is empty for none, so that the help shows no default.
+func (d *duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *duration) Type() string { return "duration" }
 
 // Set reads a time.
 func (d *duration) Set(text string) error {
