@@ -191,7 +191,7 @@ func TestStatus(t *testing.T) {
 		if (line.Status != nil) != (c.json != "") || line.Status != nil && fmt.Sprint(*line.Status) != c.json {
 			t.Errorf("%v: the line has the status %v, want %q", &c.v, line.Status, c.json)
 		}
-		if m := combined.FindStringSubmatch(strings.TrimSpace(string(x.appendCombined(nil)))); m == nil || m[6] != c.combined {
+		if m := combined.FindStringSubmatch(strings.TrimSpace(string(x.appendCombined(nil)))); len(m) < 7 || m[6] != c.combined {
 			t.Errorf("%v: %q, want %s", &c.v, m, c.combined)
 		}
 	}
