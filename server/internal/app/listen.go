@@ -36,8 +36,13 @@ func (a *App) entrances() []entrance {
 		return entrance{name, at, a.callerAccess(name, at)}
 	}
 	return []entrance{
-		{Proxy, l.Proxy, nil}, callers(API, l.API), {Auth, l.Auth, nil}, {Admin, l.Admin, a.adminAccess()},
-		callers(GRPC, l.GRPC), callers(JSON, l.JSON), {SPOE, l.SPOE, nil}, callers(RESP, l.RESP),
+		{Proxy, l.Proxy, nil},
+		callers(API, l.API),
+		{Auth, l.Auth, nil},
+		{Admin, l.Admin, a.adminAccess()},
+		callers(GRPC, l.GRPC), callers(JSON, l.JSON),
+		{SPOE, l.SPOE, nil},
+		callers(RESP, l.RESP),
 	}
 }
 

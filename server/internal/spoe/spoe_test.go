@@ -122,7 +122,6 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// Headers may come as text, too.
 // If a fallback has decided, HAProxy gets a mark, and no numbers that are not known.
 func TestFallbacks(t *testing.T) {
 	t.Parallel()
@@ -137,7 +136,8 @@ func TestFallbacks(t *testing.T) {
 		{sluice.Decision{Allowed: true, Degraded: true, Limit: 2, Remaining: 1}, []string{"degraded", `"one";q=2`}, []string{";r="}},
 		{
 			sluice.Decision{Degraded: true, Reason: sluice.ReasonStoreError, Limit: 2, RetryAfter: time.Second},
-			[]string{"degraded", "retry_after", `"one";q=2`}, []string{";r="},
+			[]string{"degraded", "retry_after", `"one";q=2`},
+			[]string{";r="},
 		},
 	} {
 		v := &policy.Verdict{Tightest: c.d, TightestLimit: l, Reason: c.d.Reason, Results: []policy.LimitResult{{Request: sluice.Request{Limit: l, Cost: 1}, Decision: c.d}}}
@@ -160,6 +160,7 @@ func TestFallbacks(t *testing.T) {
 	}
 }
 
+// Headers may come as text, too.
 func TestHeadersAsText(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "rules: [{name: user, key: \"header:X-User\", limit: {algorithm: token_bucket, rate: 2/h}}]\n", nil).greeted("")
