@@ -97,7 +97,7 @@ func TestLocalChargesHaveTheServersTime(t *testing.T) {
 		if !ok || !d.Allowed {
 			t.Fatalf("not decided locally: %+v", d)
 		}
-		at, now := int64(d.Receipt.At^localBit), time.Now().UnixMicro()
+		at, now := d.Receipt.At^localBit, time.Now().UnixMicro()
 		if early := now - at; early < 0 || early > l.shared.trip.Microseconds() {
 			t.Errorf("the charge is dated %dµs before the server's time", early)
 		}

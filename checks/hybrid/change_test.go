@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func lowersNumbers(t *testing.T) {
 	for _, p := range all {
 		c.must(p.End())
 	}
-	c.terms = append(before, after...)
+	c.terms = slices.Concat(before, after)
 	spends := c.spends()
 	for i, terms := range before {
 		e := law(terms, 0, shown.of(append(spends[i], spends[len(before)+i]...)))

@@ -149,7 +149,7 @@ func (e Escrow) exactly(now int64, t Terms) State {
 // take returns the state after a decision. Only an admission gives it other numbers.
 func (e Escrow) take(r Request, allowed bool, t Terms) State {
 	s, other := e.under(r.Now, t)
-	if other && !(r.Cost > 0 && (allowed || renumbered{e.State, t.Numbers}.moves(r.Now))) {
+	if other && (r.Cost == 0 || !allowed && !(renumbered{e.State, t.Numbers}).moves(r.Now)) {
 		return e.State
 	}
 	after, _ := s.Take(r, allowed)
