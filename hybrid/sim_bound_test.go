@@ -183,7 +183,7 @@ func (b *bucketBound) follow(laws []*sluice.Limit, at int64) {
 	}
 	b.ticks += (burst - b.burst) * unit
 	if slow := b.refill * (unit / b.unit); b.charged > 0 && refill > slow { // the higher rate counts from the latest charge
-		b.ticks += (b.last - b.charged) * (refill - slow)
+		b.ticks += max(0, b.last-b.charged) * (refill - slow)
 	}
 	b.burst, b.refill, b.unit = burst, refill, unit
 }

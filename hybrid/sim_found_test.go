@@ -64,7 +64,7 @@ func TestSimulatedCorrectionsAfterSetBack(t *testing.T) {
 // A bucket with another rate refills at the higher one from the latest charge.
 func TestSimulatedSeeds(t *testing.T) {
 	for _, seed := range []uint64{
-		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564, 3003372,
+		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564, 3003372, 4008169, 4012494,
 	} {
 		if _, problem := play(t, newScenario(seed), granttest.Correct, noTrick); problem != "" {
 			t.Errorf("seed %d: %s", seed, problem)
