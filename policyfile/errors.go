@@ -211,7 +211,7 @@ func nearest(word string, words []string) string {
 	if best != "" || len(word) < 2 {
 		return best
 	}
-	// A longer word that begins and ends in the same way may have two mistakes, as "payed" for "paid".
+	// A longer word that begins and ends in the same way may have two mistakes.
 	for _, w := range words {
 		if len(word) > 4 && len(w) > 3 && word[0] == w[0] && word[len(word)-1] == w[len(w)-1] && distance(plain(word), plain(w)) == 2 {
 			return w

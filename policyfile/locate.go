@@ -13,10 +13,10 @@ func (f *File) Locate(mistakes ...*Error) error {
 	if len(mistakes) == 0 {
 		return nil
 	}
+	es := make(Errors, 0, len(mistakes))
 	for _, m := range mistakes {
-		f.locate(m)
+		es = append(es, f.locate(m))
 	}
-	es := Errors(mistakes)
 	es.sort(f.blank().name)
 	return es
 }

@@ -52,10 +52,10 @@ func ParseSize(text string) (Size, bool) {
 }
 
 // String returns the size in the largest unit of which it is a whole number.
-func (s Size) String() string {
+func (z Size) String() string {
 	for _, u := range sizeUnits {
-		if s != 0 && int64(s)%u.bytes == 0 && u.bytes&(u.bytes-1) == 0 {
-			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		if z != 0 && int64(z)%u.bytes == 0 && u.bytes&(u.bytes-1) == 0 {
+			return strconv.FormatInt(int64(z)/u.bytes, 10) + u.name
 		}
 	}
 	return "0B"

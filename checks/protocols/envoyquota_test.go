@@ -73,6 +73,7 @@ func TestTokenQuotas(t *testing.T) {
 	t.Parallel()
 	for name, start := range inPlace(twoServices) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := start(t)
 			// One quota: 2 hits are left at first, so the third request is the first one to exceed them.
 			for i, want := range []bool{true, true, true, false, false} {
@@ -104,6 +105,7 @@ func TestTokenQuotasOfServices(t *testing.T) {
 	t.Parallel()
 	for name, start := range inPlace(twoServices) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := start(t)
 			for i, want := range []string{"small", "small", "large", "large", "large", "refused", "refused"} {
 				v := e.answer(hitsOf(0, "service", "small", "large"))

@@ -271,7 +271,6 @@ func (p *pipelined) hangUp(connections, n int, key string, meanwhile func()) {
 		if err != nil {
 			p.Fatal(err)
 		}
-		defer c.Close()
 		if _, err := c.Write(bytes.Repeat([]byte(question), n)); err != nil {
 			p.Fatal(err)
 		}

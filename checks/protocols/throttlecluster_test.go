@@ -89,7 +89,7 @@ func (c throttle) want(n int64) string {
 // Pipelines of CL.THROTTLE over a cluster are answered in their order, and each key is counted exactly: with keys in all
 // slots, while a slot moves, and while a master hands over to its replica. While a master is dead, the other masters'
 // keys are decided as before, and afterwards all keys are.
-func TestThrottlePipelinesOverACluster(t *testing.T) {
+func TestThrottlePipelinesOverACluster(t *testing.T) { //nolint:tparallel // each part changes the cluster for the next one
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1, redistest.Config("cluster-require-full-coverage no"))
 	ctx := redistest.Within(t, 2*longest)

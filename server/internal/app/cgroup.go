@@ -39,7 +39,7 @@ const processBytes = 48 << 20
 // groupMemory returns the least bound on the memory of the control group of this process and of the groups around it.
 // There is none if the system has no control groups.
 func groupMemory(root string) (least int64, ok bool) {
-	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	text, err := os.ReadFile(filepath.Join(root, "proc", "self", "cgroup"))
 	if err != nil {
 		return 0, false
 	}

@@ -58,7 +58,7 @@ func mistakes(err error) []*policyfile.Error {
 	if one, ok := err.(*policyfile.Error); ok { //nolint:errorlint // a wrapped one would lose its context
 		return []*policyfile.Error{one}
 	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the same
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []*policyfile.Error
 		for _, err := range several.Unwrap() {
 			all = append(all, mistakes(err)...)

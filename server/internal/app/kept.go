@@ -49,9 +49,9 @@ func (a *App) keepFirst() error {
 			return 1
 		})
 	if a.o.Refused != nil {
-		return nil // it is the copy
+		return nil //nolint:nilerr // the copy itself runs, in place of the refused file
 	}
-	if err := a.keep(a.file); err != nil && !writable.Full(err) {
+	if err := a.keep(a.file); !writable.Full(err) {
 		return err
 	}
 	return nil

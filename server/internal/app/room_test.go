@@ -41,11 +41,7 @@ func TestAFullStoreSaysSo(t *testing.T) {
 			}
 			happens := map[string]string{"share": "they share budgets", "deny": "they are denied"}[what]
 			want := "200 ok\nwarning: no room for new keys within store.memory.max_size: " + happens + "\n"
-			for end := time.Now().Add(patience); r.readiness() != want; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("in a full store: %q", r.readiness())
-				}
-			}
+			eventually(t, "readiness names the full store", func() bool { return r.readiness() == want })
 			if !strings.Contains(r.log.String(), "there is no room for new keys: "+happens) {
 				t.Errorf("the log has nothing about it:\n%s", r.log)
 			}
