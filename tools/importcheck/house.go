@@ -18,6 +18,7 @@ const (
 	reported   = "server/internal/gateway"
 	edgetest   = "server/internal/edgetest"
 	pipelines  = "server/internal/pipeline"
+	sharedRoom = "internal/share"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -65,6 +66,7 @@ var house = []room{
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/runqueue", nil, nil, "runqueue reads what the system counts, for tests"},
+	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},
 	{"memory", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"redisstore", aStore, moduleOne, "a store imports the domain and algo only; move code that needs more to policy or above"},
 	{"hybrid", aStore, join(moduleOne, []string{oracleRoom, granttest}), "hybrid works over any store that grants units; take a sluice.Grantor"},
@@ -95,7 +97,7 @@ var house = []room{
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{anEdge, join(belowEdge, []string{inWords, streams, reported, pipelines}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{anEdge, join(belowEdge, []string{inWords, streams, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

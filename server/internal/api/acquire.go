@@ -22,12 +22,13 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 	if p := decode(r, &q); p != nil {
 		return p
 	}
-	if !a.tokens.book() {
+	caller := callerOf(r)
+	if !a.tokens.book(caller) {
 		return a.fullHouse()
 	}
 	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q, false)
 	if p != nil || !v.Allowed() {
-		a.tokens.unbook()
+		a.tokens.unbook(caller)
 		if p != nil {
 			return p
 		}
@@ -35,10 +36,10 @@ func (a *API) acquire(w http.ResponseWriter, r *http.Request) *problem {
 		a.writeVerdict(w, status, &v, nil)
 		return nil
 	}
-	h := heldBy(&v)
+	h := heldBy(&v, caller)
 	ttl, leases := h.lifetime()
 	if !leases {
-		a.tokens.unbook()
+		a.tokens.unbook(caller)
 		a.giveBack(r.Context(), &v)
 		return &problem{
 			Status: http.StatusConflict, Title: "Nothing to hold",
@@ -95,7 +96,7 @@ func (a *API) renew(w http.ResponseWriter, r *http.Request) *problem {
 	delay, err := a.renewAll(ctx, &h)
 	switch {
 	case errors.Is(err, sluice.ErrLeaseLost):
-		a.tokens.unbook()
+		a.tokens.unbook(h.caller)
 		a.expire(h)
 		return &problem{
 			Status: http.StatusConflict, Title: "The lease was lost", Field: "token",
@@ -157,7 +158,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request) *problem {
 func (a *API) fullHouse() *problem {
 	return &problem{
 		Status: http.StatusServiceUnavailable, Title: "Too many reservations",
-		Detail: fmt.Sprintf("%d reservations are open, which is the most there may be.", a.o.MaxTokens),
+		Detail: fmt.Sprintf("There may be %d open reservations, and this caller has as many as are free, or more.", a.o.MaxTokens),
 		Remedy: "settle, cancel or release reservations when their work is done, and give a shorter ttl_ms",
 	}
 }
@@ -173,6 +174,7 @@ func noToken(what string) *problem {
 
 // held is what a token holds.
 type held struct {
+	caller  string // who takes the room
 	charges []charge
 	since   time.Time // when the work began; zero before
 	ends    time.Time
@@ -190,8 +192,8 @@ type charge struct {
 }
 
 // heldBy returns the charges of a verdict.
-func heldBy(v *policy.Verdict) held {
-	h := held{since: time.Now()}
+func heldBy(v *policy.Verdict, caller string) held {
+	h := held{caller: caller, since: time.Now()}
 	for i := range v.Results {
 		r := &v.Results[i]
 		if !r.Charged() {

@@ -8,9 +8,10 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/share"
 )
 
 // A caller that got no answer does not know whether it was charged. With the header Idempotency-Key
@@ -38,12 +39,9 @@ type replays struct {
 	mu    sync.Mutex
 	byKey map[digest]*replay
 	ended []*replay // oldest first
-	bytes int
-	used  map[string]*used // by caller
+	// The room that callers take.
+	calls, bytes *share.Room
 }
-
-// used is the room that one caller takes. It is at most as much as is free, so a caller never takes the room of all others.
-type used struct{ calls, bytes int }
 
 type digest = [sha256.Size]byte
 
@@ -61,7 +59,9 @@ type replay struct {
 }
 
 func newReplays() *replays {
-	return &replays{now: time.Now, byKey: map[digest]*replay{}, used: map[string]*used{}}
+	return &replays{
+		now: time.Now, byKey: map[digest]*replay{}, calls: share.NewRoom(mostReplays), bytes: share.NewRoom(mostReplayBytes),
+	}
 }
 
 // begin finds the call of a key, or begins it. A request that begins a call must end it. Without a result there is no room for the
@@ -72,22 +72,19 @@ func (s *replays) begin(caller string, key, body digest) (r *replay, begun bool)
 	for len(s.ended) > 0 && s.now().Sub(s.ended[0].at) >= replaysLast {
 		old := s.ended[0]
 		s.ended[0], s.ended = nil, s.ended[1:]
-		s.account(old.caller, -1, -old.size())
+		s.calls.Take(old.caller, -1)
+		s.bytes.Take(old.caller, -old.size())
 		delete(s.byKey, old.key)
 	}
 	if r := s.byKey[key]; r != nil {
 		return r, false
 	}
-	var own used
-	if u := s.used[caller]; u != nil {
-		own = *u
-	}
-	if own.calls >= mostReplays-len(s.byKey) || own.bytes >= mostReplayBytes-s.bytes {
+	if !s.calls.IsFree(caller) || !s.bytes.IsFree(caller) {
 		return nil, false
 	}
 	r = &replay{key: key, body: body, caller: caller, done: make(chan struct{})}
 	s.byKey[key] = r
-	s.account(caller, 1, 0)
+	s.calls.Take(caller, 1)
 	return r, true
 }
 
@@ -98,27 +95,12 @@ func (s *replays) end(r *replay) {
 	if r.answered {
 		r.at = s.now()
 		s.ended = append(s.ended, r)
-		s.account(r.caller, 0, r.size())
+		s.bytes.Take(r.caller, r.size())
 	} else {
 		delete(s.byKey, r.key)
-		s.account(r.caller, -1, 0)
+		s.calls.Take(r.caller, -1)
 	}
 	close(r.done)
-}
-
-// account adds to the room that a caller takes.
-func (s *replays) account(caller string, calls, bytes int) {
-	u := s.used[caller]
-	if u == nil {
-		u = &used{}
-		s.used[caller] = u
-	}
-	u.calls += calls
-	u.bytes += bytes
-	s.bytes += bytes
-	if *u == (used{}) {
-		delete(s.used, caller)
-	}
 }
 
 func (r *replay) size() int { return replayBytes + len(r.text) }
@@ -228,22 +210,13 @@ func certificate(r *http.Request) string {
 	return r.TLS.PeerCertificates[0].Subject.String()
 }
 
-// callerOf returns the caller that takes the room of an answer: the name of its certificate, or its address. A token is not a caller,
+// callerOf returns the caller that takes room for answers and reservations: the name of its certificate, or its address. A token is not a caller,
 // because everybody may send one to an open listener, and many programs share one. The address of IPv6 is its network of 64 bits.
 func callerOf(r *http.Request) string {
 	if name := certificate(r); name != "" {
 		return name
 	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	addr := peer.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		network, _ := addr.Prefix(64) // it is not longer than the address
-		addr = network.Addr()
-	}
-	return addr.String()
+	return share.Peer(r.RemoteAddr)
 }
 
 // checkIdempotencyKey reports what is wrong with the key of a call.

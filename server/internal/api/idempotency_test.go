@@ -209,8 +209,12 @@ func TestReplaysAreBounded(t *testing.T) {
 		t.Error("the bytes are not bounded")
 	}
 	now = now.Add(replaysLast)
-	if !add("even more", 0) || s.bytes != replayBytes || len(s.used) != 1 {
-		t.Errorf("%d bytes of %d callers are counted", s.bytes, len(s.used))
+	more := add("even more", 0)
+	if bytes, callers := s.bytes.Taken(); !more || bytes != replayBytes || callers != 1 {
+		t.Errorf("%d bytes of %d callers are counted", bytes, callers)
+	}
+	if calls, callers := s.calls.Taken(); calls != 1 || callers != 1 {
+		t.Errorf("%d calls of %d callers are counted", calls, callers)
 	}
 }
 

@@ -43,12 +43,13 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 		}
 	}
 	// Room for the token is booked before anything is charged, so that every charge has a token.
-	if !a.tokens.book() {
+	caller := callerOf(r)
+	if !a.tokens.book(caller) {
 		return a.fullHouse()
 	}
 	v, p := a.decide(r.Context(), a.o.Decider.Store(), &q.request, false)
 	if p != nil || !v.Allowed() {
-		a.tokens.unbook()
+		a.tokens.unbook(caller)
 		if p != nil {
 			return p
 		}
@@ -56,7 +57,7 @@ func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 		a.writeVerdict(w, status, &v, nil)
 		return nil
 	}
-	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(heldBy(&v), ttl), ExpiresInMS: ttl.Milliseconds()})
+	a.writeVerdict(w, status, &v, &opened{Token: a.tokens.open(heldBy(&v, caller), ttl), ExpiresInMS: ttl.Milliseconds()})
 	return nil
 }
 
@@ -140,7 +141,7 @@ func (a *API) end(w http.ResponseWriter, r *http.Request, token string, end func
 	if !ok {
 		return noToken("reservation")
 	}
-	a.tokens.unbook()
+	a.tokens.unbook(h.caller)
 	// The token is used up, so the end must finish even if the client leaves.
 	ctx := context.WithoutCancel(r.Context())
 	answer := ended{Ended: true, Charges: len(h.charges)}

@@ -2,9 +2,12 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -126,7 +129,7 @@ func TestTokensEndInTheirOrderAndNotInThatOfTheirOpening(t *testing.T) {
 }
 
 func TestOpenTokensAreBounded(t *testing.T) {
-	s := serve(t, budget, func(o *Options) { o.MaxTokens = 2 })
+	s := serve(t, budget, func(o *Options) { o.MaxTokens = 4 }) // half of them for one caller
 	first := s.want(true, "/v1/reserve", `{}`).Token
 	s.want(true, "/v1/reserve", `{}`)
 	if r := s.call("/v1/reserve", `{}`); r.status != http.StatusServiceUnavailable || r.Remedy == "" {
@@ -139,6 +142,56 @@ func TestOpenTokensAreBounded(t *testing.T) {
 	s.want(true, "/v1/reserve", `{}`)
 	// A denial gives its room back.
 	s.call("/v1/cancel", `{"token": "`+first+`"}`)
+}
+
+// A caller that opens reservations without end leaves room for the others, whatever tokens it makes up. What it ends is free again.
+func TestCallersShareTheReservations(t *testing.T) {
+	const plenty = "rules: [{name: budget, key: [global], limit: {algorithm: token_bucket, rate: 1000/s}}]"
+	s := serve(t, plenty, func(o *Options) { o.MaxTokens = 32 })
+	from := func(address string) *http.Client {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		wire := &http.Transport{DialContext: dialer.DialContext}
+		t.Cleanup(wire.CloseIdleConnections)
+		return &http.Client{Transport: wire, Timeout: edgetest.Patience}
+	}
+	flood := func(c *http.Client) (opened int, last string) {
+		for i := range 33 {
+			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/reserve", strings.NewReader(`{"ttl_ms": 3600000}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Authorization", fmt.Sprint("Bearer ", i))
+			r, err := c.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got struct{ Token, Remedy string }
+			err = json.NewDecoder(r.Body).Decode(&got)
+			_ = r.Body.Close()
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case r.StatusCode == http.StatusOK:
+				opened, last = opened+1, got.Token
+			case r.StatusCode != http.StatusServiceUnavailable || got.Remedy == "":
+				t.Fatalf("a reservation without room is answered %d, remedy %q", r.StatusCode, got.Remedy)
+			}
+		}
+		return opened, last
+	}
+	first, second := from("127.0.0.1"), from("127.0.0.2")
+	if n, _ := flood(first); n != 16 {
+		t.Errorf("one caller opens %d reservations, want half of 32", n)
+	}
+	n, token := flood(second)
+	if n != 8 {
+		t.Errorf("the next caller opens %d reservations, want half of the rest", n)
+	}
+	s.call("/v1/cancel", `{"token": "`+token+`"}`) // by anybody who has the token
+	if n, _ := flood(second); n != 1 {
+		t.Errorf("after one has ended, the caller opens %d", n)
+	}
 }
 
 func TestDenialsTakeNoRoom(t *testing.T) {

@@ -6,17 +6,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/share"
 )
 
 // tokens is the bounded table of open reservations. A reservation stays until it is taken or expires. One
 // timer serves all: it fires when the first reservation expires.
 type tokens struct {
-	most    int
 	expire  func(held)
 	expired atomic.Uint64
 
 	mu     sync.Mutex
-	booked int
+	room   *share.Room
 	byName map[string]*entry
 	byTime queue
 	timer  *time.Timer
@@ -33,25 +34,25 @@ type entry struct {
 }
 
 func newTokens(most int, expire func(held)) *tokens {
-	return &tokens{most: most, expire: expire, byName: map[string]*entry{}}
+	return &tokens{room: share.NewRoom(most), expire: expire, byName: map[string]*entry{}}
 }
 
-// book reserves room for a token, and reports whether there was room.
-func (t *tokens) book() bool {
+// book reserves room for a caller's token, and reports whether there was room.
+func (t *tokens) book(caller string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.booked >= t.most {
+	if t.closed || !t.room.IsFree(caller) {
 		return false
 	}
-	t.booked++
+	t.room.Take(caller, 1)
 	return true
 }
 
 // unbook gives the room back.
-func (t *tokens) unbook() {
+func (t *tokens) unbook(caller string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.booked--
+	t.room.Take(caller, -1)
 }
 
 // open puts a reservation into booked room, and returns its token: 130 random bits, which nobody guesses.
@@ -118,7 +119,7 @@ func (t *tokens) sweep() {
 	for now := time.Now(); len(t.byTime) > 0 && !t.byTime[0].held.ends.After(now); {
 		e := t.byTime[0]
 		t.remove(e)
-		t.booked--
+		t.room.Take(e.held.caller, -1)
 		over = append(over, e.held)
 	}
 	t.mu.Unlock()
