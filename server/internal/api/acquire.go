@@ -174,7 +174,7 @@ func noToken(what string) *problem {
 
 // held is what a token holds.
 type held struct {
-	caller  string // who takes the room
+	caller  string // the caller whose room it takes
 	charges []charge
 	since   time.Time // when the work began; zero before
 	ends    time.Time

@@ -55,8 +55,8 @@ type Options struct {
 	Authorize func(r *http.Request) error
 	// MaxBody bounds the body of a request, in bytes. Default: 1 MiB.
 	MaxBody int64
-	// MaxTokens bounds the reservations that are open at once. A caller has at most as many as are free, so half of them if it is
-	// alone. Default: 65,536.
+	// MaxTokens bounds the reservations that are open at once. A caller has at most as many as are free. Default:
+	// 65,536.
 	MaxTokens int
 }
 

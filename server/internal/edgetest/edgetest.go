@@ -130,7 +130,14 @@ type Conn struct {
 // Dial connects to a server until the test ends.
 func Dial(tb testing.TB, address string) *Conn {
 	tb.Helper()
-	c, err := net.Dial("tcp", address)
+	return DialFrom(tb, "", address)
+}
+
+// DialFrom connects from an address of this machine, such as 127.0.0.2.
+func DialFrom(tb testing.TB, from, address string) *Conn {
+	tb.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := dialer.Dial("tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}

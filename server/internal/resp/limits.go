@@ -2,12 +2,14 @@ package resp
 
 import (
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/algo"
+	"github.com/sluicehq/sluice/internal/share"
 )
 
 // ThrottleName is the name of the limit of CL.THROTTLE, whatever its numbers, and the name of its rule in metrics
@@ -63,11 +65,12 @@ func (n numbers) limit() (l *sluice.Limit, problem string) {
 type throttle struct {
 	numbers numbers
 	limit   *sluice.Limit
+	caller  string       // the first that gave the numbers
 	used    atomic.Int64 // when it was used last, in seconds
 	gone    atomic.Bool
 }
 
-// mostThrottles bounds the numbers that are in use at once. Stores keep a record of each limit as long as a state
+// mostThrottles bounds the numbers that are in use at once, of which a client uses as many as are free. Stores keep a record of each limit as long as a state
 // refers to it.
 const mostThrottles = 1 << 14
 
@@ -75,30 +78,29 @@ const mostThrottles = 1 << 14
 // fresh state. So the store never has two limits with the same numbers, whatever numbers clients choose. It is safe for
 // concurrent use.
 type throttles struct {
-	most int
-
 	mu    sync.RWMutex
+	room  *share.Room
 	known map[numbers]*throttle
 	swept int64 // when it was last searched for unused limits
 }
 
 func newThrottles(most int) *throttles {
-	return &throttles{most: most, known: map[numbers]*throttle{}}
+	return &throttles{room: share.NewRoom(most), known: map[numbers]*throttle{}}
 }
 
 // tooMany is the problem of further numbers while too many are in use.
-var tooMany = fmt.Sprintf("%d combinations of numbers are in use; use fewer of them, or try again when budgets are full again", mostThrottles)
+var tooMany = fmt.Sprintf("of %d combinations of numbers, this client uses as many as are free, or more; use fewer of them, or try again when budgets are full again", mostThrottles)
 
 // find returns the limit with these numbers, or why there is none. The argument recent is a limit that the caller has
-// used before, nil for none, and now the time in seconds.
-func (t *throttles) find(n numbers, recent *throttle, now int64) (found *throttle, problem string) {
+// used before, nil for none, from the client's address, and now the time in seconds.
+func (t *throttles) find(n numbers, recent *throttle, from net.Addr, now int64) (found *throttle, problem string) {
 	if recent == nil || recent.numbers != n || recent.gone.Load() {
 		t.mu.RLock()
 		recent = t.known[n]
 		t.mu.RUnlock()
 	}
 	if recent == nil {
-		return t.add(n, now)
+		return t.add(n, share.Peer(from.String()), now)
 	}
 	if recent.used.Load() != now {
 		recent.used.Store(now)
@@ -107,7 +109,7 @@ func (t *throttles) find(n numbers, recent *throttle, now int64) (found *throttl
 }
 
 // add makes a limit, if there is room for it.
-func (t *throttles) add(n numbers, now int64) (added *throttle, problem string) {
+func (t *throttles) add(n numbers, caller string, now int64) (added *throttle, problem string) {
 	l, problem := n.limit()
 	if problem != "" {
 		return nil, problem
@@ -117,13 +119,14 @@ func (t *throttles) add(n numbers, now int64) (added *throttle, problem string) 
 	if known := t.known[n]; known != nil {
 		return known, ""
 	}
-	if len(t.known) >= t.most {
+	if !t.room.IsFree(caller) {
 		t.sweep(now)
 	}
-	if len(t.known) >= t.most {
+	if !t.room.IsFree(caller) {
 		return nil, tooMany
 	}
-	made := &throttle{numbers: n, limit: l}
+	made := &throttle{numbers: n, limit: l, caller: caller}
+	t.room.Take(caller, 1)
 	made.used.Store(now)
 	t.known[n] = made
 	return made, ""
@@ -140,6 +143,7 @@ func (t *throttles) sweep(now int64) {
 		if full := int64(known.limit.TimeToFull()/time.Second) + 2; now-known.used.Load() > full {
 			known.gone.Store(true)
 			delete(t.known, n)
+			t.room.Take(known.caller, -1)
 		}
 	}
 }

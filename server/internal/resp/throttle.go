@@ -51,7 +51,7 @@ func (c *conn) throttle(args [][]byte) {
 	}
 	// Only the monotonic clock is read, and twice: each time takes a tenth of the decision.
 	began := time.Since(c.server.began)
-	t, problem := c.server.throttles.find(numbers{ns[0], ns[1], ns[2]}, c.recent, int64(began/time.Second))
+	t, problem := c.server.throttles.find(numbers{ns[0], ns[1], ns[2]}, c.recent, c.net.RemoteAddr(), int64(began/time.Second))
 	if problem != "" {
 		c.cellError(problem)
 		return

@@ -3,12 +3,14 @@ package resp
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice/memory"
+	"github.com/sluicehq/sluice/server/internal/edgetest"
 )
 
 // The replies of redis-cell, from its documentation and its tests, and by its rules.
@@ -251,10 +253,11 @@ func TestChangedNumbersKeepTheBound(t *testing.T) {
 func TestThrottlesAreBounded(t *testing.T) {
 	t.Parallel()
 	now := int64(0)
-	ts := newThrottles(3)
+	client, another := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2)}
+	ts := newThrottles(6) // three of them for one client
 	find := func(n numbers, recent *throttle) *throttle {
 		t.Helper()
-		got, problem := ts.find(n, recent, now)
+		got, problem := ts.find(n, recent, client, now)
 		if problem != "" {
 			t.Fatalf("%+v: %s", n, problem)
 		}
@@ -266,8 +269,11 @@ func TestThrottlesAreBounded(t *testing.T) {
 	if again := find(numbers{9, 1, 1}, long); again != first {
 		t.Error("the same numbers are another limit")
 	}
-	if _, problem := ts.find(numbers{1, 1, 1}, nil, now); problem != tooMany {
-		t.Error("there is room for more numbers than there may be")
+	if _, problem := ts.find(numbers{1, 1, 1}, nil, client, now); problem != tooMany {
+		t.Error("a client has room for more numbers than it may use")
+	}
+	if other, problem := ts.find(numbers{9, 1, 1}, nil, another, now); other != first {
+		t.Errorf("numbers that are in use are refused to another client: %s", problem)
 	}
 	now = 5
 	find(numbers{9, 1, 1}, first)
@@ -288,34 +294,39 @@ func TestThrottlesAreBounded(t *testing.T) {
 	}
 }
 
-// A flood of numbers leaves nothing behind in the store, and ends in an error.
+// A flood of numbers that stay in use for years leaves nothing behind in the store, and ends in an error. Other clients may use new
+// numbers.
 func TestFloodOfNumbers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, noRules, func(o *Options) { o.OnVerdict = nil })
 	to := s.dial()
-	const batch, batches = 500, 40
+	const batch, batches, century = 500, 40, 3153600000 // seconds
 	refused := 0
 	for b := range batches {
 		var text strings.Builder
 		for i := range batch {
-			n := strconv.Itoa(b*batch + i + 1)
-			text.WriteString(encode("CL.THROTTLE", "key "+n, n, "1", "3600"))
+			n := b*batch + i
+			text.WriteString(encode("CL.THROTTLE", fmt.Sprint("key ", n), "1", "1", strconv.FormatInt(century-int64(n), 10)))
 		}
 		to.send(text.String())
 		for range batch {
-			if strings.Contains(to.reply(), "combinations of numbers are in use") {
+			if strings.Contains(to.reply(), "combinations of numbers, this client uses as many as are free") {
 				refused++
 			}
 		}
 	}
-	if want := batch*batches - mostThrottles; refused != want {
+	if want := batch*batches - mostThrottles/2; refused != want {
 		t.Errorf("%d numbers are refused, want %d", refused, want)
 	}
 	if n := s.server.o.Decider.Store().(*memory.Store).Stats().Limits; n > mostThrottles+1 {
 		t.Errorf("the store has %d limits", n)
 	}
-	if got := to.do("CL.THROTTLE", "key 1", "1", "1", "3600", "0"); got != "[0 2 1 -1 3600]" {
+	if got := to.do("CL.THROTTLE", "key 1", "1", "1", strconv.FormatInt(century-1, 10), "0"); got != "[0 2 1 -1 3153599999]" {
 		t.Errorf("numbers that are in use: %s", got)
+	}
+	other := &client{edgetest.DialFrom(t, "127.0.0.2", s.address), t}
+	if got := other.do("CL.THROTTLE", "key", "7", "1", "60"); got != "[0 8 7 -1 60]" {
+		t.Errorf("new numbers of another client: %s", got)
 	}
 }
 
