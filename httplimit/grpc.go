@@ -38,17 +38,26 @@ var grpcCodes = map[int]int{
 
 const resourceExhausted = 8
 
+// GRPCStatus returns the status of gRPC with which WriteDenied refuses a request, such as 8 for RESOURCE_EXHAUSTED. The
+// status of HTTP is 200 then. For a request that is no call of gRPC, found is false.
+func GRPCStatus(r *http.Request, v *policy.Verdict) (code int, found bool) {
+	if !isGRPC(r) {
+		return 0, false
+	}
+	if code, found = grpcCodes[Status(v)]; !found {
+		code = resourceExhausted
+	}
+	return code, true
+}
+
 // maxPushback is the longest wait after which the retry policy of a client should repeat a call, as in module grpclimit.
 const maxPushback = 10 * time.Second
 
 // writeGRPC refuses a call of gRPC. The answer has headers only, which gRPC calls Trailers-Only: a client of gRPC takes a
 // status such as 429 for a failure of the network, and may repeat the call at once.
 func writeGRPC(w http.ResponseWriter, r *http.Request, v *policy.Verdict) {
-	h, status := w.Header(), Status(v)
-	code, found := grpcCodes[status]
-	if !found {
-		code = resourceExhausted
-	}
+	h := w.Header()
+	code, _ := GRPCStatus(r, v)
 	wait := time.Duration(waitOf(h, RetryAfter(v))) * time.Second
 	p := NewProblem(v)
 	text := p.Detail

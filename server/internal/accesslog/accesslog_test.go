@@ -197,6 +197,40 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// A call of gRPC that the proxy refuses has the status 200 of HTTP, and a status of gRPC. At other edges the answer goes to
+// another program.
+func TestStatusOfCalls(t *testing.T) {
+	denied := func(reason sluice.Reason) *policy.Verdict {
+		return &policy.Verdict{Action: policy.Deny, Reason: reason}
+	}
+	for _, c := range []struct {
+		edge, contentType string
+		http2             bool
+		v                 *policy.Verdict
+		json, combined    string
+	}{
+		{"proxy", "application/grpc", true, denied(sluice.ReasonLimited), `"status":200,"grpc_status":8,`, `" 200 - .* grpc=8$`},
+		{"proxy", "application/grpc+proto", true, denied(sluice.ReasonNoRule), `"status":200,"grpc_status":7,`, `" 200 - .* grpc=7$`},
+		{"proxy", "application/grpc", true, &policy.Verdict{}, `"allowed":true,"duration_us":0}`, `" 200 - .* duration=0.000000$`},
+		{"proxy", "application/grpc", false, denied(sluice.ReasonLimited), `"status":429,"reason"`, `" 429 - .* duration=0.000000$`},
+		{"proxy", "application/json", true, denied(sluice.ReasonLimited), `"status":429,"reason"`, `" 429 - .* duration=0.000000$`},
+		{"auth", "application/grpc", true, denied(sluice.ReasonLimited), `"status":429,"reason"`, `" 429 - .* duration=0.000000$`},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "https://example.com/shop.Orders/Create", http.NoBody)
+		r.Header.Set("Content-Type", c.contentType)
+		if c.http2 {
+			r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+		}
+		x := entry{verdict: c.v, edge: c.edge, request: r}
+		if line := string(x.appendJSON(nil)); !strings.Contains(line, c.json) || !json.Valid([]byte(line)) {
+			t.Errorf("%+v: %s", c, line)
+		}
+		if line := strings.TrimSpace(string(x.appendCombined(nil))); !regexp.MustCompile(c.combined).MatchString(line) {
+			t.Errorf("%+v: %s", c, line)
+		}
+	}
+}
+
 // A disk that hangs delays no decision. The lines that are not written are counted.
 func TestBlockedDisk(t *testing.T) {
 	block := make(chan struct{})

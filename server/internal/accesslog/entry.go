@@ -53,6 +53,9 @@ func (x *entry) rule() string {
 // status returns the status of an answer that the decision makes: a refusal, or a degraded request's own answer. For a
 // request that is passed on, known is false: the response of the service comes later.
 func (x *entry) status() (status int, known bool) {
+	if _, found := x.grpcStatus(); found {
+		return http.StatusOK, true
+	}
 	switch v := x.verdict; {
 	case !v.Allowed():
 		return httplimit.Status(v), true
@@ -61,6 +64,18 @@ func (x *entry) status() (status int, known bool) {
 	default:
 		return http.StatusOK, false
 	}
+}
+
+// proxy is the edge whose answers go to the clients.
+const proxy = "proxy"
+
+// grpcStatus returns the status of gRPC in the answer to a call that the proxy refuses. Other edges answer programs, which
+// get the status of HTTP.
+func (x *entry) grpcStatus() (code int, found bool) {
+	if x.edge != proxy || x.verdict.Allowed() {
+		return 0, false
+	}
+	return httplimit.GRPCStatus(x.request, x.verdict)
 }
 
 // appendJSON appends the decision as a line of JSON.
@@ -86,6 +101,9 @@ func (x *entry) appendJSON(b []byte) []byte {
 	b = strconv.AppendBool(b, v.Allowed())
 	if status, known := x.status(); known && x.request != nil {
 		b = appendNumber(b, "status", int64(status))
+	}
+	if code, found := x.grpcStatus(); found {
+		b = appendNumber(b, "grpc_status", int64(code))
 	}
 	if reason := v.Reason.String(); reason != "" {
 		b = appendText(b, "reason", reason)
@@ -120,7 +138,8 @@ func milliseconds(d time.Duration) int64 {
 }
 
 // appendCombined appends the decision in the combined format: client, time, request line, status, size, referrer and user
-// agent. The action, the rule, the remaining units, the wait and the duration follow.
+// agent. The action, the rule, the remaining units, the wait and the duration follow, and for a refused call of gRPC its
+// status.
 func (x *entry) appendCombined(b []byte) []byte {
 	client, line, referrer, agent := "-", "-", "-", "-"
 	if r := x.request; r != nil {
@@ -157,6 +176,10 @@ func (x *entry) appendCombined(b []byte) []byte {
 	b = strconv.AppendFloat(b, max(v.Delay, v.RetryAfter()).Seconds(), 'f', 3, 64)
 	b = append(b, " duration="...)
 	b = strconv.AppendFloat(b, x.took.Seconds(), 'f', 6, 64)
+	if code, found := x.grpcStatus(); found {
+		b = append(b, " grpc="...)
+		b = strconv.AppendInt(b, int64(code), 10)
+	}
 	return append(b, '\n')
 }
 
