@@ -39,7 +39,7 @@ var grpcCodes = map[int]int{
 const resourceExhausted = 8
 
 // GRPCStatus returns the status of gRPC with which WriteDenied refuses a request, such as 8 for RESOURCE_EXHAUSTED. The
-// status of HTTP is 200 then. For a request that is no call of gRPC, found is false.
+// status of HTTP is 200 then. For a request that is not a call of gRPC, found is false.
 func GRPCStatus(r *http.Request, v *policy.Verdict) (code int, found bool) {
 	if !isGRPC(r) {
 		return 0, false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
@@ -24,10 +25,8 @@ func Check(o Options) error {
 	add := func(err error) { errs = append(errs, err) }
 	token, apiToken, err := a.readTokens(o.File)
 	add(err)
-	if err == nil {
-		a.makeTokens(token, apiToken)
-		add(a.checkAddresses())
-	}
+	a.makeTokens(token, apiToken)
+	add(a.checkAddresses(err == nil))
 	add(a.checkListeners())
 	add(a.checkUpstream())
 	add(checkStore(&o.File.Store))
@@ -93,8 +92,9 @@ func (a *App) checkListeners() error {
 	return errors.Join(errs...)
 }
 
-// checkAddresses checks that no listener would answer everybody that is not for everybody.
-func (a *App) checkAddresses() error {
+// checkAddresses checks that addresses are of this machine and, if the tokens are known, that no listener would answer
+// everybody that is not for everybody.
+func (a *App) checkAddresses(tokens bool) error {
 	var errs []error
 	for _, p := range a.entrances() {
 		path, _ := p.at.Socket()
@@ -104,14 +104,35 @@ func (a *App) checkAddresses() error {
 		setting := "listen." + p.name + ".address"
 		addr, err := net.ResolveTCPAddr("tcp", p.at.Address)
 		if err != nil {
-			errs = append(errs, mistake(setting, err.Error(), "give an address of this machine as HOST:PORT"))
-		} else if p.access != nil {
+			errs = append(errs, mistake(setting, err.Error(), ofThisMachine))
+		} else if err := isHere(addr); err != nil {
+			errs = append(errs, mistake(setting, fmt.Sprintf("this machine does not have %s: %v", p.at.Address, err), ofThisMachine))
+		} else if tokens && p.access != nil {
 			if err := p.access.CheckAddress(addr, p.at.Address); err != nil {
 				errs = append(errs, mistake(setting, strings.TrimPrefix(err.Error(), p.name+": "), ""))
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+const ofThisMachine = "give an address of this machine as HOST:PORT"
+
+// isHere reports why the machine does not let a program listen at the host of an address. It opens no port: a UDP socket that
+// is connected to itself takes packets of nobody else.
+func isHere(addr *net.TCPAddr) error {
+	if addr.IP == nil || addr.IP.IsUnspecified() {
+		return nil
+	}
+	self := &net.UDPAddr{IP: addr.IP, Zone: addr.Zone}
+	c, err := net.DialUDP("udp", self, &net.UDPAddr{IP: addr.IP, Zone: addr.Zone, Port: 9})
+	if err != nil {
+		if call := (*os.SyscallError)(nil); errors.As(err, &call) && call.Syscall == "bind" {
+			return call.Err
+		}
+		return nil // another problem, which the start reports
+	}
+	return c.Close()
 }
 
 // checkUpstream checks the certificates for the service behind the proxy.

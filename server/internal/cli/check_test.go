@@ -155,6 +155,8 @@ var refusals = []refusal{
 	{"listen.auth", "listen: {auth: 'unix:DIR/none/auth.sock'}\ntrusted_proxies: unix", "the folder DIR/none does not exist", "make it"},
 	{"listen.auth", "listen: {auth: 'unix:DIR/good'}\ntrusted_proxies: unix", "a file that is not a socket", "remove it"},
 	{"listen.proxy", "listen: {proxy: 'no-such-host.invalid:8080'}", "no-such-host.invalid", "HOST:PORT"},
+	{"listen.proxy", "listen: {proxy: '192.0.2.1:8080'}", "this machine does not have 192.0.2.1:8080", "HOST:PORT"},
+	{"listen.auth", "listen: {auth: '[2001:db8::1]:8080'}\ntrusted_proxies: 2001:db8::/32", "this machine does not have [2001:db8::1]:8080", "HOST:PORT"},
 	{"listen", "listen: {proxy: off, api: off, admin: off}", "all listeners are off", "leave one on"},
 	{"upstream.tls.ca", "upstream: {url: 'https://127.0.0.1:1', tls: {ca: DIR/empty}}", "empty holds no certificate", "BEGIN CERTIFICATE"},
 	{"upstream.tls.cert", "upstream: {url: 'https://127.0.0.1:1', tls: {cert: DIR/none, key: DIR/a.key}}", "no such file", "a PEM file"},
@@ -255,6 +257,7 @@ listen:
   proxy: {address: "127.0.0.1:8080", tls: {cert: DIR/none, key: DIR/gone, client_ca: DIR/empty}}
   api: {address: "127.0.0.1:8081", tls: {cert: DIR/a.pem, key: DIR/b.key}}
   auth: unix:DIR/none/auth.sock
+  grpc: 192.0.2.1:8083
 trusted_proxies: unix
 upstream: {url: "https://127.0.0.1:1", tls: {ca: DIR/none}}
 admin: {token_file: DIR/none}
@@ -277,7 +280,7 @@ store:
 		for _, l := range lines.FindAllStringSubmatch(got, -1) {
 			at = append(at, l[1])
 		}
-		if want := "3 3 3 4 5 7 8 9 10 11 12 13 17 18 18 19"; strings.Join(at, " ") != want {
+		if want := "3 3 3 4 5 6 8 9 10 11 12 13 14 18 19 19 20"; strings.Join(at, " ") != want {
 			t.Errorf("%s names lines %s, want %s:\n%s", command, at, want, got)
 		}
 	}
