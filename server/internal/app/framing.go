@@ -72,11 +72,14 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 
 // framed ends the connections of requests over HTTP/1 that have both a Transfer-Encoding and a
 // Content-Length. The bytes of a connection over TLS are hidden here, so there it ends all connections
-// of requests with a Transfer-Encoding.
+// of requests with a Transfer-Encoding. It also ends the connections of all requests over HTTP/1.0: there,
+// net/http ignores a Transfer-Encoding by which a proxy in front may go.
 func framed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.ProtoMajor != 1:
+		case r.ProtoMinor == 0:
+			w.Header().Set("Connection", "close")
 		case len(r.TransferEncoding) > 0:
 			if c, ok := r.Context().Value(connKey{}).(*framedConn); !ok || c.arrived.Load() > c.handled.Load() {
 				w.Header().Set("Connection", "close")

@@ -410,6 +410,9 @@ func TestAmbiguousFramingEndsTheConnection(t *testing.T) {
 		"chunked":                {first + chunked + body + next, false},
 		"a length":               {first + "Content-Length: 3\r\n\r\nabc" + next, false},
 		"a length, then chunked": {first + "Content-Length: 3\r\n\r\nabc" + first + chunked + body, false},
+		"HTTP/1.0, chunked":      {"POST /first HTTP/1.0\r\nConnection: keep-alive\r\n" + chunked + body + next, true},
+		"HTTP/1.0, hidden":       {"POST /first HTTP/1.0\r\nConnection: keep-alive\r\n" + chunked + "\r\n" + next, true},
+		"HTTP/1.0, both":         {"POST /first HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\n" + chunked + body + next, true},
 		"a length, then both":    {first + "Content-Length: 3\r\n\r\nabc" + first + "Content-Length: 3\r\n" + chunked + body, true},
 	} {
 		s.take()

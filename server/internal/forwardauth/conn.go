@@ -157,7 +157,7 @@ func (c *conn) serve(r *http.Request) bool {
 	if ctx.end() {
 		return false
 	}
-	last := r.Close || r.ContentLength != 0 || c.isLeaving()
+	last := r.Close || r.ProtoMinor == 0 || r.ContentLength != 0 || c.isLeaving() // http.ReadRequest hides an encoding over HTTP/1.0
 	c.out = w.appendTo(c.out[:0], r, last)
 	return c.flush() == nil && !last
 }
@@ -213,11 +213,8 @@ func (w *writer) appendTo(out []byte, r *http.Request, last bool) []byte {
 	out = append(out, http.StatusText(w.status)...)
 	out = append(out, "\r\nContent-Length: "...)
 	out = strconv.AppendInt(out, int64(len(w.body)), 10)
-	switch {
-	case last:
+	if last {
 		out = append(out, "\r\nConnection: close"...)
-	case r.ProtoMinor == 0:
-		out = append(out, "\r\nConnection: keep-alive"...)
 	}
 	for name, lines := range w.header {
 		if name == "Content-Length" || name == "Connection" {

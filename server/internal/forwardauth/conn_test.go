@@ -116,18 +116,16 @@ func TestConnections(t *testing.T) {
 	if status, header, body := g.receive("HEAD"); status != 429 || header.Get("Content-Length") == "0" || body != "" {
 		t.Errorf("%d %v %q", status, header, body)
 	}
-	g.send(described("GET /auth HTTP/1.0", "/", "Connection: keep-alive"))
-	if status, header, _ := g.receive("GET"); status != 200 || header.Get("Connection") != "keep-alive" {
-		t.Errorf("%d %v", status, header)
-	}
 	g.send(described("GET /auth HTTP/1.1", "/", "Connection: close") + get)
 	if status, header, _ := g.receive("GET"); status != 200 || header.Get("Connection") != "close" || !g.closed() {
 		t.Errorf("%d %v", status, header)
 	}
-	g = connect(t, addr)
-	g.send(described("GET /auth HTTP/1.0", "/"))
-	if status, _, _ := g.receive("GET"); status != 200 || !g.closed() {
-		t.Errorf("HTTP/1.0: %d", status)
+	for _, lines := range [][]string{nil, {"Connection: keep-alive"}, {"Connection: keep-alive", "Transfer-Encoding: chunked"}} {
+		g = connect(t, addr)
+		g.send(described("GET /auth HTTP/1.0", "/", lines...) + get)
+		if status, header, _ := g.receive("GET"); status != 200 || header.Get("Connection") != "close" || !g.closed() {
+			t.Errorf("HTTP/1.0, %q: %d %v", lines, status, header)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type answer struct {
 	http.ResponseWriter
 	control http.ResponseController
 	interim interim
+	old     bool // the client speaks HTTP/1.0
 	pace    pace
 	client  context.Context //nolint:containedctx // of the request, which ends when the client leaves
 	// body is the body of the request, nil if it has none.
@@ -46,6 +47,7 @@ type answer struct {
 func (p *Proxy) newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{
 		ResponseWriter: w,
+		old:            !r.ProtoAtLeast(1, 1),
 		control:        *http.NewResponseController(w),
 		pace:           p.pace(),
 		client:         r.Context(),
@@ -84,17 +86,15 @@ func (a *answer) Header() http.Header {
 func (a *answer) WriteHeader(status int) {
 	h := a.ResponseWriter.Header()
 	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
-		ours := maps.Clone(h)
-		clear(h)
-		maps.Copy(h, a.upstream)
-		a.until.begin(time.Now(), a.pace.next()) // it is sent at once
-		a.ResponseWriter.WriteHeader(status)
-		a.until.end()
-		clear(h)
-		maps.Copy(h, ours)
+		if err := a.writeInterim(status); err != nil {
+			a.interim.giveUp(err)
+		}
 		return
 	}
 	a.merge()
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // the server would guess one
+	}
 	if !a.own {
 		a.pending.Answered(status)
 		if a.body != nil {
@@ -109,6 +109,31 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.ResponseWriter.WriteHeader(status)
 	a.unsent = true
+}
+
+// writeInterim writes an interim answer. Clients of HTTP/1.0 know none, and would take it for the final one.
+func (a *answer) writeInterim(status int) error {
+	if a.interim.count++; a.interim.count > mostInterim {
+		return errTooManyInterim
+	}
+	if a.old {
+		return nil
+	}
+	h := a.ResponseWriter.Header()
+	ours := maps.Clone(h)
+	clear(h)
+	dropNominated(a.upstream, a.upstream["Connection"])
+	for name, values := range a.upstream {
+		if !perHop[name] {
+			h[name] = values
+		}
+	}
+	a.until.begin(time.Now(), a.pace.next()) // it is sent at once
+	a.ResponseWriter.WriteHeader(status)
+	a.until.end()
+	clear(h)
+	maps.Copy(h, ours)
+	return nil
 }
 
 // merge adds the upstream's header to ours.

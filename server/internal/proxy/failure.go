@@ -87,6 +87,8 @@ func failureOf(ctx context.Context, err error) Failure {
 		return Malformed
 	case errors.Is(err, errConnectTimeout):
 		return ConnectTimeout
+	case errors.Is(err, errTooManyInterim):
+		return Broken
 	case ctx.Err() != nil:
 		return ClientGone
 	case bodyOf(ctx).broke():

@@ -22,7 +22,7 @@ var noUserAgent = []string{""}
 // outbound makes the request that the upstream gets. It copies the header once, and shares the values.
 func (p *Proxy) outbound(ctx context.Context, in *http.Request) *http.Request {
 	out := in.WithContext(ctx)
-	out.RequestURI, out.Close, out.TransferEncoding = "", false, nil
+	out.RequestURI, out.Close, out.TransferEncoding = "", in.ContentLength != 0 && !takesBody(in.Method), nil
 	if in.ContentLength == 0 {
 		out.Body = nil
 	}
@@ -40,6 +40,16 @@ func (p *Proxy) outbound(ctx context.Context, in *http.Request) *http.Request {
 		out.TransferEncoding = []string{"chunked"}
 	}
 	return out
+}
+
+// takesBody reports whether services read the body of a request with a method. A service that leaves a body unread takes it
+// for the next requests on the connection, so a body with another method is the last thing on its connection.
+func takesBody(method string) bool {
+	switch method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		return true
+	}
+	return false
 }
 
 // target returns the URL of a request at the upstream.

@@ -44,6 +44,8 @@ type interim struct {
 	mu    sync.Mutex
 	count int
 	over  bool
+	// giveUp ends an upgrade with too many interim answers, because package httputil takes no error for them.
+	giveUp context.CancelCauseFunc
 }
 
 // pass passes on an interim answer, unless the request has ended. An error ends the request.
@@ -53,13 +55,10 @@ func (i *interim) pass(status int, header http.Header) error {
 	if i.over {
 		return nil
 	}
-	if i.count++; i.count > mostInterim {
-		return errTooManyInterim
-	}
 	maps.Copy(i.to.Header(), header)
-	i.to.WriteHeader(status)
+	err := i.to.writeInterim(status)
 	clear(i.to.Header())
-	return nil
+	return err
 }
 
 // end makes further interim answers end nowhere.

@@ -12,7 +12,7 @@ import (
 func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 	u := in.URL
 	if in.ContentLength != 0 || in.TransferEncoding != nil || in.Trailer != nil || in.Method == http.MethodConnect ||
-		u.Path == "" || u.Path[0] != '/' || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !isToken(in.Method) {
+		u.Path == "" || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !isToken(in.Method) {
 		return b, false
 	}
 	path := u.EscapedPath()

@@ -128,8 +128,14 @@ func New(o Options) (*Proxy, error) {
 		Rewrite:       func(pr *httputil.ProxyRequest) { pr.Out = p.outbound(pr.Out.Context(), pr.In) },
 		Transport:     o.Transport,
 		FlushInterval: -1, // each piece of an answer leaves when it comes
-		ErrorHandler:  p.fail,
-		ErrorLog:      o.ErrorLog,
+		ModifyResponse: func(res *http.Response) error {
+			if res.StatusCode == http.StatusSwitchingProtocols {
+				return nil
+			}
+			return checkStatus(res.StatusCode)
+		},
+		ErrorHandler: p.fail,
+		ErrorLog:     o.ErrorLog,
 	}
 	return p, nil
 }
@@ -183,11 +189,19 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		in.Body = answer.body
 	}
 	if len(in.Header["Upgrade"]) > 0 && hasToken(in.Header["Connection"], "upgrade") {
-		p.reverse.ServeHTTP(answer, in)
+		p.upgrade(answer, in)
 	} else {
 		p.carry(answer, p.outbound(ctx, in))
 	}
 	answer.end()
+}
+
+// upgrade carries a request for an upgrade, and what follows.
+func (p *Proxy) upgrade(a *answer, in *http.Request) {
+	ctx, cancel := context.WithCancelCause(in.Context())
+	defer cancel(nil)
+	a.interim.giveUp = cancel
+	p.reverse.ServeHTTP(a, in.WithContext(ctx))
 }
 
 // carry carries a request to the upstream, and its answer back.

@@ -40,8 +40,7 @@ func appendHead(b []byte, r *http.Request) ([]byte, bool) {
 
 // appendLength ends the head of a request without a body. Many services expect a length with these methods.
 func appendLength(b []byte, method string) []byte {
-	switch method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch:
+	if takesBody(method) {
 		b = append(b, "Content-Length: 0\r\n"...)
 	}
 	return append(b, "\r\n"...)

@@ -69,6 +69,19 @@ func front(t *testing.T, target string, tr TransportOptions, change func(*Option
 	return s
 }
 
+// frontOver starts a server with a handler, whose client speaks HTTP/2 if it should.
+func frontOver(t *testing.T, h2 bool, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	if s.EnableHTTP2 = h2; h2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
 func handler(t *testing.T, target string, tr TransportOptions, change func(*Options)) *Proxy {
 	t.Helper()
 	u, err := url.Parse(target)

@@ -37,6 +37,10 @@ type TransportOptions struct {
 // maxAnswerHeader bounds the header of an upstream's answer.
 const maxAnswerHeader = 256 << 10
 
+// patience is how long the upstream may take to say that it wants the body of a request with Expect: 100-continue. Services
+// that do not know the header wait for the body (RFC 9110, 10.1.1).
+const patience = time.Second
+
 // Transport carries requests to an upstream. Plain requests take the direct path, if the upstream speaks plain
 // HTTP/1.1. Package http carries the others.
 type Transport struct {
@@ -62,9 +66,6 @@ func NewTransport(o TransportOptions) *Transport {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}).DialContext
 	}
-	// The upstream answers whether it wants the body of a request with Expect: 100-continue.
-	permission := o.Answer
-	orElse(&permission, 24*time.Hour)
 	t := &Transport{
 		connect: o.Connect,
 		direct:  direct,
@@ -80,7 +81,7 @@ func NewTransport(o TransportOptions) *Transport {
 		TLSHandshakeTimeout:    o.Connect,
 		ResponseHeaderTimeout:  o.Answer,
 		IdleConnTimeout:        o.Idle,
-		ExpectContinueTimeout:  permission,
+		ExpectContinueTimeout:  patience,
 		MaxConnsPerHost:        o.MaxConnections,
 		MaxIdleConns:           o.MaxIdle,
 		MaxIdleConnsPerHost:    o.MaxIdle,
