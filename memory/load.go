@@ -133,8 +133,11 @@ func (l *loader) head() error {
 		return err
 	}
 	l.store.first, l.store.second = seeds[0], seeds[1]
-	// Tables grow only by grow: with room to spare, early shards would take what later ones need.
+	// Only grow makes tables larger: with room to spare, early shards would take what later ones need.
 	l.most, l.store.maxBytes = l.store.maxBytes, 0
+	for i := range l.store.shards {
+		l.store.shards[i].now.published = false // nobody decides yet
+	}
 	l.now = l.store.now()
 	return nil
 }
@@ -146,6 +149,7 @@ func (l *loader) finish() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.refused = false
+		sh.publish(sh.now)
 		l.report.States += int64(sh.keys())
 	}
 	return nil
@@ -235,10 +239,7 @@ func (l *loader) enlarge(number int, size uint64) {
 			continue
 		}
 		l.store.bytes.Add(more)
-		sh.lock()
-		sh.publish(newTable(size))
-		sh.sweepAt = 0
-		sh.unlock()
+		sh.now = newTable(size)
 	}
 }
 
@@ -388,13 +389,7 @@ func (l *loader) put(p location, r *savedState) error {
 		index = p.v.index
 	}
 	p.tag = makeTag(p.tag, index)
-	e := sh.add(&p, l.now, false)
-	if e == nil {
-		e = sh.add(&p, l.now, true)
-	}
-	if e == nil && l.grow(sh) {
-		e = sh.add(&p, l.now, true)
-	}
+	e := l.add(&p)
 	if e == nil {
 		return l.noRoom()
 	}
@@ -415,6 +410,30 @@ func (l *loader) put(p location, r *savedState) error {
 	return nil
 }
 
+// crowded is how far a key may be from its home until its table grows. States come in the order of keys: if a save has
+// added many, the first would crowd in a part of the table, and each key would push all of them on. Keys that fill
+// a table evenly stay nearer.
+const crowded = 1024
+
+// add returns a new entry, or nil if there is no room. It sweeps nothing: no state that was put is fresh.
+func (l *loader) add(p *location) *entry {
+	sh := p.shard
+	for {
+		t := sh.now
+		i, _ := t.find(t.home(p.key), p.key, p.tag)
+		isFull := uint64(t.used)*lastDen >= t.size*lastNum
+		if !isFull && (i-t.home(p.key) < crowded || !l.hasRoom(tableBytes(largerSize(t)), 0)) && t.insert(i, p.key, p.tag, algo.State{}) {
+			if p.tag>>1&versionMask != banVersion {
+				sh.count(p.v, 1)
+			}
+			return &t.entries[i]
+		}
+		if !l.grow(sh) {
+			return nil
+		}
+	}
+}
+
 func (l *loader) noRoom() error { return fmt.Errorf("%w, %d; raise it", ErrNoRoom, l.most) }
 
 // hasRoom reports whether n more bytes fit. They may exceed the bound by some: blocks and tables can
@@ -423,7 +442,7 @@ func (l *loader) hasRoom(n, beyond int64) bool { return l.store.bytes.Load()+n <
 
 // grow moves the keys of a shard into a larger table, and reports whether there was room for it.
 func (l *loader) grow(sh *shard) bool {
-	size := sh.now.size + max(1, sh.now.size/4*3)
+	size := largerSize(sh.now)
 	if !l.hasRoom(tableBytes(size), 0) {
 		if size = sh.now.size + max(1, sh.now.size/4); !l.hasRoom(tableBytes(size), l.most/4) {
 			return false
@@ -432,8 +451,12 @@ func (l *loader) grow(sh *shard) bool {
 	l.store.bytes.Add(tableBytes(size))
 	sh.resize(size)
 	sh.move(len(sh.old.entries), l.now)
+	sh.now.published = false
 	return true
 }
+
+// largerSize returns the size to which a table grows, if there is room.
+func largerSize(t *table) uint64 { return t.size + max(1, t.size/4*3) }
 
 // isFresh reports whether a state equals a fresh one by now.
 func (l *loader) isFresh(r *savedState) bool {

@@ -402,3 +402,44 @@ func TestLimitsBeyondAnInt(t *testing.T) {
 		t.Errorf("a window of %d cells is %v, %v", s.numbers[0], l, err)
 	}
 }
+
+// TestChangesLoadAsFastAsASnapshot: states that a later save has added come in the order of keys, for tables that were small
+// in the first save. They take no longer than states of the first save: each key crowds few others.
+func TestChangesLoadAsFastAsASnapshot(t *testing.T) {
+	t.Parallel()
+	const keys = 150_000
+	now := int64(start)
+	o := Options{Clock: func() int64 { return now }, Shards: 1}
+	s := open(t, &now, Options{Shards: 1})
+	l := lasting("l", 10)
+	saver := s.NewSaver()
+	var changes, snapshot bytes.Buffer
+	if _, err := saver.SaveAll(&changes); err != nil {
+		t.Fatal(err)
+	}
+	for k := range keys {
+		take(t, s, l, numbered(k), 1+int64(k%7))
+	}
+	if _, err := saver.SaveChanges(&changes); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(&snapshot); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	load(t, snapshot.Bytes(), o)
+	least := time.Since(began)
+	began = time.Now()
+	loaded := load(t, changes.Bytes(), o)
+	if took := time.Since(began); took > 10*least+time.Second {
+		t.Errorf("changes take %v, and a snapshot takes %v", took, least)
+	}
+	for k := range keys {
+		if d := peek(t, loaded, l, numbered(k)); d.Remaining != 9-int64(k%7) {
+			t.Fatalf("key %d: %+v", k, d)
+		}
+	}
+	if most := s.Stats().Bytes * 3 / 2; loaded.Stats().Bytes > most {
+		t.Errorf("the store takes %d bytes, want %d at most", loaded.Stats().Bytes, most)
+	}
+}
