@@ -26,7 +26,7 @@ import (
 //	method == "POST" and header("X-Plan") in ["free", "trial"] and not in_network("10.0.0.0/8")
 //
 // An expression can use:
-//   - the values method, host, path, client_ip, class, marked and request_bytes, which is -1 if the size is unknown
+//   - the values method, host, path, client_ip, class, marked and request_bytes; if the size is unknown, see MatchesCertainly
 //   - header(name), cookie(name), query(name), claim(name) and attribute(name), which are "" for a missing value
 //   - in_network(network) for the client's address, and pressure(rule)
 //   - number(text), which is 0 for a text that does not begin with a number
@@ -44,6 +44,7 @@ type Expression struct {
 	rules    []string // the rules whose pressure it uses
 	address  bool     // whether it uses the text of the client's address
 	class    bool     // whether it uses the class
+	size     bool     // whether it uses the size of the body
 	reads    []policy.ValueName
 	runs     sync.Pool
 }
@@ -200,6 +201,8 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 			c.address = true
 		case "class":
 			c.class = true
+		case "request_bytes":
+			c.size = true
 		}
 	case *ast.BuiltinNode:
 		switch {
@@ -341,7 +344,7 @@ func (e *Expression) MatchesState(a *policy.Attributes, s policy.State) bool {
 
 // MatchesCertainly reports whether a request fulfills the condition by the first of several values. certain
 // is false if the condition used a value of which the request has several, or in which services read
-// different values. It is also false if the condition cannot be computed, as with a remainder of a division
+// different values, or if it depends on the unknown size of the body. It is also false if the condition cannot be computed, as with a remainder of a division
 // by zero: otherwise a client that causes the error would escape the rule.
 func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (matches, certain bool) {
 	r := e.runs.Get().(*run) //nolint:forcetypeassert // the pool has nothing else
@@ -358,6 +361,11 @@ func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (mat
 	met, err := r.machine.Run(e.program, v)
 	if err != nil {
 		return false, false
+	}
+	if e.size && a.RequestBytes < 0 {
+		v.RequestBytes = math.MaxInt // a body of unknown size may be small or large
+		large, err := r.machine.Run(e.program, v)
+		r.unclear = r.unclear || err != nil || large != met
 	}
 	return met == true, !r.unclear
 }

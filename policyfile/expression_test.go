@@ -106,6 +106,36 @@ func TestLargeRequests(t *testing.T) {
 	}
 }
 
+// A condition on a body of unknown size is uncertain if it depends on the size: a rule with it applies, and an exception does not.
+func TestUnknownSizes(t *testing.T) {
+	for text, want := range map[string][2]bool{ // matches and certain
+		`request_bytes > 1000`:                      {false, false},
+		`request_bytes <= 1000`:                     {true, false},
+		`request_bytes < 0`:                         {true, false},
+		`not (request_bytes > 1000)`:                {true, false},
+		`request_bytes > 1000 and method == "POST"`: {false, false},
+		`request_bytes > 1000 and method == "PUT"`:  {false, true},
+		`request_bytes > 1000 or path == "/"`:       {true, true},
+		`100 % (request_bytes + 1) == 0`:            {false, false},
+		`method == "POST"`:                          {true, true},
+	} {
+		e, err := ParseExpression(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &policy.Attributes{Method: "POST", Path: "/", RequestBytes: -1}
+		matches, certain := e.MatchesCertainly(a, policy.State{})
+		if certain != want[1] || certain && matches != want[0] {
+			t.Errorf("%s: matches %t, certain %t", text, matches, certain)
+		}
+		if a.RequestBytes = 0; e.size {
+			if _, certain := e.MatchesCertainly(a, policy.State{}); !certain {
+				t.Errorf("%s is uncertain for a body of a known size", text)
+			}
+		}
+	}
+}
+
 // Texts in which services read the same number are that number. Other texts make a condition uncertain.
 func TestNumber(t *testing.T) {
 	for _, c := range []struct {

@@ -7,8 +7,11 @@ import (
 
 // spoilFraming adds a body, whose length is often said in several ways, and which often holds a request.
 func (g gen) spoilFraming(m *message) {
-	if g.chance(70) {
+	switch {
+	case g.chance(70):
 		m.method = "POST"
+	case g.chance(50):
+		m.method = g.pick("GET", "HEAD", "DELETE", "OPTIONS") // of which services leave the bodies unread
 	}
 	if g.chance(60) && m.path != "/login" {
 		m.path, m.query = "/public/body", "" // allowed, so that the body is passed on

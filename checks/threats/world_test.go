@@ -123,7 +123,7 @@ func newWorld() (*world, error) {
 
 // startServices starts all services, and waits until they answer.
 func (w *world) startServices() error {
-	ports, err := redistest.FreePorts(6)
+	ports, err := redistest.FreePorts(7)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (w *world) startServices() error {
 		{[]string{"nginx"}, []string{nginx, "-p", w.folder, "-e", filepath.Join(w.folder, "error.log"), "-c", nginxConfig}},
 		{[]string{"haproxy"}, []string{haproxy, "-db", "-f", haproxyConfig}},
 		{[]string{"node"}, []string{node, filepath.Join("testdata", "services.js"), ports[2]}},
-		{[]string{"python", "flask", "wsgi"}, []string{flask, filepath.Join("testdata", "services.py"), ports[3], ports[4], ports[5]}},
+		{[]string{"python", "flask", "wsgi", "unread"}, []string{flask, filepath.Join("testdata", "services.py"), ports[3], ports[4], ports[5], ports[6]}},
 	}
 	for _, c := range commands {
 		p, err := process.New(exec.Command(c.args[0], c.args[1:]...), w.records.scan)

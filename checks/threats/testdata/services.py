@@ -1,5 +1,6 @@
-"""Three services that find their handlers in the ways of Python: http.server, Flask over
-werkzeug's server, and the same Flask over wsgiref, which joins X_User and X-User as CGI does.
+"""Four services that find their handlers in the ways of Python: http.server, Flask over
+werkzeug's server, the same Flask over wsgiref, which joins X_User and X-User as CGI does, and an http.server
+that reads only the bodies of POST, PUT and PATCH.
 Arguments: their ports."""
 
 import json
@@ -65,6 +66,8 @@ def handler(method, path):
 
 
 class Plain(BaseHTTPRequestHandler):
+    server_name = "python"
+    bodies = None  # methods whose bodies it reads; None for all
     protocol_version = "HTTP/1.1"
     timeout = 60
 
@@ -88,7 +91,8 @@ class Plain(BaseHTTPRequestHandler):
         if not length.isdigit():
             self.close_connection = True
             length = "0"
-        self.rfile.read(int(length))
+        if self.bodies is None or self.command in self.bodies:
+            self.rfile.read(int(length))
         target = self.path.split("?", 1)[0].split("#", 1)[0]
         paths = {unquote(target)}
         try:
@@ -101,7 +105,7 @@ class Plain(BaseHTTPRequestHandler):
         host = bare_host(self.headers.get("Host", ""))
         all_of = self.headers.get_all
         record(
-            server="python", case=self.headers.get("X-Case", ""), ran=[n for n, _ in found if n] + by_host(host),
+            server=self.server_name, case=self.headers.get("X-Case", ""), ran=[n for n, _ in found if n] + by_host(host),
             method=self.command, path=self.path, host=[host], user=ends(all_of("X-User")), plan=ends(all_of("X-Plan")),
             apikey=ends(all_of("X-Api-Key")), query=ends(values.get("user")), queryplan=ends(values.get("plan")),
             cookie=self.cookie("session"), cookieplan=self.cookie("plan"), authorization=ends(all_of("Authorization")),
@@ -111,6 +115,11 @@ class Plain(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"ok")
+
+
+class Unread(Plain):
+    server_name = "unread"
+    bodies = ("POST", "PUT", "PATCH")
 
 
 # Flask.
@@ -182,7 +191,7 @@ class Quiet(WSGIRequestHandler):
         pass
 
 
-def main(plain, flask, cgi):
+def main(plain, flask, cgi, unread):
     logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
     joined = Threads(("127.0.0.1", cgi), Quiet)
     joined.set_app(Overrides(app, "wsgi"))
@@ -190,6 +199,7 @@ def main(plain, flask, cgi):
         ThreadingHTTPServer(("127.0.0.1", plain), Plain),
         make_server("127.0.0.1", flask, Overrides(app, "flask"), threaded=True),
         joined,
+        ThreadingHTTPServer(("127.0.0.1", unread), Unread),
     ]
     threads = [threading.Thread(target=s.serve_forever) for s in servers]
     for t in threads:
