@@ -149,6 +149,10 @@ var (
 	functionField = regexp.MustCompile(`^type func\(.*\) \S+ has no field (\S+)`)
 	textMethod    = regexp.MustCompile(`^type string has no method (\S+)`)
 
+	// textFunction is of startsWith(path, "/"), and mismatched of method > 5.
+	textFunction = regexp.MustCompile(`^unexpected token Operator\("(startsWith|endsWith|contains|matches)"\)`)
+	mismatched   = regexp.MustCompile(`^invalid operation: (\S+) \(mismatched types (string|int|float64) and (string|int|float64)\)`)
+
 	notBool = regexp.MustCompile(`^expected bool, but got (\S+)`)
 )
 
@@ -174,7 +178,16 @@ func explain(message string) (problem, suggestion string) {
 		return "a text has no method " + quote(m[1]), `write the operator between two texts, as in path startsWith "/api"`
 	}
 	if strings.Contains(message, `unexpected token Operator("=")`) {
-		return `"=" does not compare`, "write == to compare two values"
+		return `"=" does not compare`, "write == to compare two values, or matches for a regular expression"
+	}
+	if m := textFunction.FindStringSubmatch(message); m != nil {
+		return m[1] + " is an operator between two texts", fmt.Sprintf("write it as in path %s \"/api\"", m[1])
+	}
+	if m := mismatched.FindStringSubmatch(message); m != nil && m[2] != m[3] && (m[2] == "string" || m[3] == "string") {
+		return m[1] + " compares a text with a number", `put quotes around the number, or write a text as a number, as in number(header("X-Size")) > 5`
+	}
+	if message == "unexpected token EOF" {
+		return "the condition ends too early", "complete it, and close each ( with ) and each [ with ]"
 	}
 	if m := notBool.FindStringSubmatch(message); m != nil {
 		return "it is a " + m[1] + ", and a condition is true or false", `compare it, as in path startsWith "/api"`
