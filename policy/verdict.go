@@ -77,11 +77,12 @@ func (v *Verdict) FellBack() bool {
 func (v *Verdict) RetryAfter() time.Duration { return v.Tightest.RetryAfter }
 
 // Deny turns the verdict into a denial by a rule, nil for none. It clears the fields that are for
-// requests that pass. The decision of result becomes Tightest; a nil result leaves Tightest as it is.
+// requests that pass. The decision of result becomes Tightest. Tightest stays as it is if result is nil, or was denied
+// by a list or a rule that is Always limited, because then no limit was counted.
 func (v *Verdict) Deny(reason sluice.Reason, rule *Rule, result *LimitResult) {
 	v.Action, v.Reason, v.Rule = Deny, reason, rule
 	v.Delay, v.Degrade, v.Mark, v.Paced = 0, nil, nil, nil
-	if result != nil {
+	if result != nil && result.Listed != ListDeny {
 		v.Tightest, v.TightestLimit = result.Decision, result.Request.Limit
 	}
 }

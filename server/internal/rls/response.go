@@ -66,7 +66,7 @@ func appendStatus(b []byte, d *policy.DescriptorResult) []byte {
 	case d.Unlimited:
 		b = appendNumber(b, fieldRemaining, math.MaxUint32)
 	default:
-		if d.Deciding != nil && d.Deciding.Decision.Degraded {
+		if d.Deciding != nil && (d.Deciding.Decision.Degraded || isListed(d)) {
 			break // a gateway makes headers of these fields, and the count is not known
 		}
 		b = appendLimit(b, d)
@@ -95,6 +95,12 @@ func appendLimit(b []byte, d *policy.DescriptorResult) []byte {
 		b = appendEnd(appendNumber(b, 1, uint64(l.multiple)), inner)
 	}
 	return appendEnd(b, begin)
+}
+
+// isListed reports whether a list of the rule decided, so that no limit was counted. A rule that is Always limited has a
+// count that is known: nothing.
+func isListed(d *policy.DescriptorResult) bool {
+	return d.Deciding.Listed == policy.ListAllow || d.Deciding.Listed == policy.ListDeny && !d.Rule.Always
 }
 
 // isDecided reports whether a decision was made about a descriptor.

@@ -27,7 +27,7 @@ func TestAnswers(t *testing.T) {
 	quotaA, quotaB := rule("quota-a", "qa", window(1, time.Minute)), rule("quota-b", "qb", window(2, time.Minute))
 	quotaA.Match.Descriptor.Quota, quotaB.Match.Descriptor.Quota = true, true
 	rules := []policy.Rule{
-		rule("minute", "user", window(5, time.Minute)), rule("tens", "tens", window(100, 10*time.Minute)), labeled, unlimited, shadow,
+		listed(), rule("minute", "user", window(5, time.Minute)), rule("tens", "tens", window(100, 10*time.Minute)), labeled, unlimited, shadow,
 		quotaA, quotaB, rule("bucket", "bucket", sluice.TokenBucket{Rate: sluice.PerSecond(2), Burst: 10}),
 	}
 	const limit5 = `"currentLimit":{"requestsPerUnit":5,"unit":"MINUTE"}`
@@ -109,6 +109,8 @@ func TestAnswers(t *testing.T) {
 			[]string{about(descriptor("user", "a", `,"limit":{"requestsPerUnit":0,"unit":"SECOND"}`), "")},
 			`{"overallCode":"OVER_LIMIT","statuses":[` + over(`,"currentLimit":{"unit":"SECOND"},"durationUntilReset":"0s"`) + `]}`,
 		},
+		{"denied by a list, so not by a count", []string{about(descriptor("listed", "bad", ""), "")}, `{"overallCode":"OVER_LIMIT","statuses":[` + over("") + `]}`},
+		{"allowed by a list, so not by a count", []string{about(descriptor("listed", "good", ""), "")}, allowed(ok(""))},
 		{"no domain", []string{`{"descriptors":[` + descriptor("user", "a", "") + `]}`}, "rpc error: code = InvalidArgument desc = rls: the domain is empty; set domain in the rate limit filter of the gateway"},
 		{"no descriptors", []string{`{"domain":"d"}`}, "rpc error: code = InvalidArgument desc = rls: there are no descriptors; give the route of the gateway a rate limit action that makes one"},
 		{"a limit without a unit", []string{about(descriptor("user", "a", `,"limit":{"requestsPerUnit":7}`), "")}, "rpc error: code = InvalidArgument desc = rls: limit of descriptor 0: unit is 0; give SECOND, MINUTE, HOUR, DAY, WEEK, MONTH or YEAR"},
@@ -152,7 +154,9 @@ func canonical(text string) string {
 func TestHeaders(t *testing.T) {
 	own := rule("own", "own", window(1, time.Minute))
 	own.WhenLimited = policy.LimitedAction{Status: 503, Body: `{"wait":{wait}}`, ContentType: "application/json", Header: map[string]string{"X-Why": "{rule}"}}
-	w := newWorld(t, rule("user", "user", window(2, time.Minute)), own)
+	never := rule("never", "never")
+	never.Always = true
+	w := newWorld(t, rule("user", "user", window(2, time.Minute)), own, never, listed())
 	for _, x := range []struct{ name, call, want string }{
 		{"allowed", about(descriptor("user", "a", ""), ""), `[{"key":"Ratelimit","value":"\"user\";r=1;t=50"},{"key":"Ratelimit-Policy","value":"\"user\";q=2;w=60"}] null`},
 		{"listed once", about(descriptor("user", "b", "")+","+descriptor("user", "c", ""), ""), `[{"key":"Ratelimit","value":"\"user\";r=1;t=50"},{"key":"Ratelimit-Policy","value":"\"user\";q=2;w=60"}] null`},
@@ -164,6 +168,10 @@ func TestHeaders(t *testing.T) {
 				`{"key":"Retry-After","value":"50"},{"key":"X-Content-Type-Options","value":"nosniff"},{"key":"X-Why","value":"own"}] "eyJ3YWl0Ijo1MH0="`,
 		},
 		{"no rule", about(descriptor("none", "a", ""), ""), `null null`},
+		{"denied by a rule without limits", about(descriptor("never", "a", ""), ""), `null null`},
+		{"denied by a rule without limits, beside another", about(descriptor("user", "a", "")+","+descriptor("never", "a", ""), ""), `null null`},
+		{"denied by a list", about(descriptor("listed", "bad", ""), ""), `null null`},
+		{"allowed by a list", about(descriptor("listed", "good", ""), ""), `null null`},
 	} {
 		var got struct {
 			ResponseHeadersToAdd, RawBody json.RawMessage

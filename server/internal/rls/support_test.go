@@ -132,6 +132,13 @@ func rule(name, key string, limits ...sluice.Algorithm) policy.Rule {
 	return r
 }
 
+// listed is a rule with lists for some values of its key.
+func listed() policy.Rule {
+	r := rule("listed", "listed", window(5, time.Minute))
+	r.AllowKeys, r.DenyKeys = [][]string{{"good"}}, [][]string{{"bad"}}
+	return r
+}
+
 // window admits n units in each window of a period.
 func window(n int64, period time.Duration) sluice.Algorithm {
 	return sluice.FixedWindow{Rate: sluice.Per(n, period)}
