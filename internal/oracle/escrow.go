@@ -51,7 +51,8 @@ type Grant struct {
 type Holder struct {
 	ID, Seq, Birth uint64
 	Units          int64 // granted, and neither reported nor returned
-	Till, Life     int64
+	Till           int64
+	At, Life       int64 // the time of the answer to Seq, and how long after it the entry is kept
 	Demand         int64 // zero if not active
 	Active         bool  // has units, or wants some
 	Answer         Grant // to Seq
@@ -63,6 +64,15 @@ type Escrow struct {
 	Holders []Holder
 	// Others is the time until which exact requests of other processes count as recent.
 	Others int64
+}
+
+// forgotten returns when the entry is dropped: at the latest Till that an answer has named, so that a claim which
+// comes again is known. If the clock was set back, its age is unknown.
+func (h Holder) forgotten(now int64) int64 {
+	if h.At > now {
+		return h.Till
+	}
+	return max(h.Till, h.At+h.Life)
 }
 
 // recent is how long exact requests of other processes count as recent.
@@ -83,7 +93,7 @@ func (e Escrow) Units() (sum int64) {
 //
 // A grant ends at a time that its life bounds, even if the clock was set back. What is left of it then
 // counts as used in the last microsecond before. So what is left at the end of a fixed window vanishes
-// with the window.
+// with the window. The entry stays until the latest end that an answer has named.
 func (e Escrow) At(now int64) Escrow { return e.AtTerms(now, Terms{}) }
 
 // AtTerms is At for a request under some terms.
@@ -92,13 +102,18 @@ func (e Escrow) AtTerms(now int64, t Terms) Escrow {
 	for i := range held {
 		held[i].Till = min(held[i].Till, now+held[i].Life)
 	}
-	ended := slices.DeleteFunc(slices.Clone(held), func(h Holder) bool { return h.Till > now })
+	ended := slices.DeleteFunc(slices.Clone(held), func(h Holder) bool { return h.Till > now || h.Units == 0 })
 	slices.SortStableFunc(ended, func(a, b Holder) int { return cmp.Compare(a.Till, b.Till) })
 	for _, h := range ended {
 		// A state has a later time only if the clock was set back a little.
 		e.State = booked(e.State, h.Units, max(h.Till-1, min(latest(e.State), now)), now, t)
 	}
-	e.Holders = slices.DeleteFunc(held, func(h Holder) bool { return h.Till <= now })
+	e.Holders = slices.DeleteFunc(held, func(h Holder) bool { return h.forgotten(now) <= now })
+	for i := range e.Holders {
+		if h := &e.Holders[i]; h.Till <= now {
+			h.Units, h.Demand, h.Active = 0, 0, false
+		}
+	}
 	if e.Others = min(e.Others, now+recent); e.Others <= now {
 		e.Others = 0
 	}
@@ -211,7 +226,8 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	if i >= 0 {
 		h = e.Holders[i]
 	}
-	h.Seq, h.Life = c.Seq, t.Life
+	known := h.forgotten(now)
+	h.Seq, h.At = c.Seq, now
 
 	// The holder's grant is gone if it has expired, or if the server has lost it. The units of the entry
 	// are then of a grant that the holder does not have. An old claim that came again may have made it.
@@ -266,7 +282,7 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	}
 	s, _ := e.under(now, t)
 	h.Till = max(promised, min(now+t.Life, end(s, now)))
-	h.Life = max(t.Life, h.Till-now)
+	h.Life = max(h.Till, known) - now
 	h.Answer = g
 	e = e.with(h)
 	return e.answer(g, now, h, t), e

@@ -58,13 +58,20 @@ func TestEscrow(t *testing.T) {
 			{600, 1, want(2, 4), 4, 4, 6, 4, 1100},
 			{1100, 2, want(2, 6), 5, 5, 5, 5, 1600},
 		}},
+		"a claim is known until the last end that was named": {NewWindow(10, 500, true, false), []claimed{
+			{600, 1, Claim{Seq: 1}, 0, 0, 10, 0, 1600},
+			{600, 1, want(2, 4), 4, 4, 6, 4, 1100}, // the grant opens a window, and ends with it
+			{1100, 1, want(2, 4), 4, 0, 10, 0, 1100},
+			{1599, 1, want(2, 4), 4, 0, 10, 0, 1100},
+			{1600, 1, want(2, 4), 4, 4, 6, 4, 2100}, // a new claim
+		}},
 		"a calendar's grants end with its periods": {NewCalendar(10, 300, 0, 200, 500), []claimed{
 			{150, 1, want(1, 4), 4, 4, 6, 4, 200},
 			{250, 2, Claim{Seq: 1}, 0, 0, 10, 0, 500},
 		}},
 		"a promised end stays after the clock was set back": {NewWindow(10, 500, false, false), []claimed{
 			{5600, 1, want(1, 4), 4, 4, 6, 4, 6000},
-			{900, 1, Claim{Seq: 2, Birth: 1, Till: 6000, Demand: 1}, 0, 4, -4, 4, 1900}, // not 1000, as for a new grant
+			{900, 1, Claim{Seq: 2, Birth: 1, Till: 6000, Demand: 1}, 0, 4, -4, 4, 1300}, // not 1000, as for a new grant
 		}},
 		"a clock that is set back shortens what is left": {NewLog(10, 5000, 0, false), []claimed{
 			{9000, 1, want(1, 4), 4, 4, 6, 4, 10000},

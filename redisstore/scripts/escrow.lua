@@ -7,10 +7,13 @@
 --
 -- The identity 0 is of all processes that are not in the list: see note.
 --
+-- An entry stays until every till that an answer has named, so that a claim which comes again is known. This
+-- is the time of its last answer plus its life. Its units end at its own till, which may be earlier.
+--
 -- The header has sums over the holders, so that a decision reads no more than the header. An
 -- active holder has units, or wants some. first is at most the earliest till, and last is at
--- least the latest one. at is when the text was written: no till is later than at plus the life
--- of its holder.
+-- least the latest end of an entry. at is when the text was written: no till is later than at plus the
+-- life of its holder.
 --
 -- escrow makes the functions that a script needs for a key with holders. Most runs of a script
 -- need none of them, so that this costs little: one function, which refers to few variables.
@@ -134,8 +137,13 @@ escrow = function(foreign)
     return t.ends, t, back or p[4] ~= OPENED
   end
 
-  -- expired books the units of holders whose time has come, in the last microsecond before, and
-  -- drops these holders. It computes the sums again. Without q it books nothing.
+  -- forgotten returns when an entry is dropped. Its answer may have a later time if the clock was set back.
+  function hold.forgotten(at, life, till, now)
+    return at <= now and max(till, at + life) or till
+  end
+
+  -- expired books the units of holders whose time has come, in the last microsecond before. It drops holders
+  -- when they are forgotten, and computes the sums again. Without q it books nothing.
   local function expired(kind, s, p, held, now, q)
     local kept, due, moments = {}, {}, {}
     local units, demand, active, earliest, latest = 0, 0, 0, exact, 0
@@ -149,16 +157,23 @@ escrow = function(foreign)
       if till > now then
         kept[#kept + 1] = text
         units, demand = units + has, demand + wants
-        earliest, latest = min(earliest, till), max(latest, till)
+        earliest, latest = min(earliest, till), max(latest, hold.forgotten(at, life, till, now))
         if flags >= 2 then
           active = active + 1
         end
-      elseif has > 0 and q then
-        if not due[till] then
-          due[till] = 0
-          moments[#moments + 1] = till
+      else
+        if has > 0 and q then
+          if not due[till] then
+            due[till] = 0
+            moments[#moments + 1] = till
+          end
+          due[till] = due[till] + has
         end
-        due[till] = due[till] + has
+        local ends = hold.forgotten(at, life, till, now)
+        if ends > now then
+          kept[#kept + 1] = struct.pack(HOLDER, id, seq, birth, 0, till, life, 0, flags % 2, at, granted)
+          earliest, latest = min(earliest, ends), max(latest, ends)
+        end
       end
     end
     table.sort(moments)
@@ -246,7 +261,7 @@ escrow = function(foreign)
   end
 
   -- note notes that a request which was decided exactly has taken units, of a process that is not in
-  -- the list. All such processes have the first entry of the list, for a second.
+  -- the list. All such processes have the first entry of the list, for a second. It answers no claim.
   function hold.note(held, now)
     local life, rest = 1000000, held.holders
     if held.active == 0 then
@@ -260,7 +275,7 @@ escrow = function(foreign)
     elseif #rest >= most * HOLDER_SIZE then
       return
     end
-    held.holders = struct.pack(HOLDER, hold.others, 0, 0, 0, now + life, life, 0, 0, now, 0) .. rest
+    held.holders = struct.pack(HOLDER, hold.others, 0, 0, 0, now + life, life, 0, 0, 0, 0) .. rest
     held.first, held.last = min(held.first, now + life), max(held.last, now + life)
   end
 

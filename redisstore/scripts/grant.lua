@@ -45,10 +45,10 @@ local function handle(key, given)
   local t = under(kind, s, p, now)
 
   local i, code = find(held.holders), 0
-  local own_seq, own_birth, has, ends, wanted, flags, at, granted = 0, 0, 0, 0, 0, 0, now, 0
+  local own_seq, own_birth, has, ends, known, wanted, flags, at, granted = 0, 0, 0, 0, 0, 0, 0, now, 0
   local _
   if i then
-    _, own_seq, own_birth, has, ends, _, wanted, flags, at, granted = struct.unpack(hold.holder, held.holders, i)
+    _, own_seq, own_birth, has, ends, known, wanted, flags, at, granted = struct.unpack(hold.holder, held.holders, i)
     if has > held.units or wanted > held.demand or max(own_birth, ends, at, granted) > exact then
       foreign()
     elseif own_seq == seq then
@@ -113,6 +113,7 @@ local function handle(key, given)
   -- The process spends what it has until the end that an earlier answer promised, whatever the clock
   -- has done since then.
   local promised = has > 0 and ends or 0
+  known = i and hold.forgotten(at, known, ends, now) or 0
   granted, ends = 0, now + life
   if enters then
     local last, open, is_open
@@ -139,7 +140,7 @@ local function handle(key, given)
       ends = min(ends, last)
     end
     ends = max(ends, promised)
-    life = max(life, ends - now)
+    life = max(ends, known) - now -- earlier answers have named later ends: see escrow.lua
     local active = want > 0 or has > 0
     if active and want == 0 then
       held.demand, held.active = held.demand + own, held.active + 1
@@ -151,7 +152,7 @@ local function handle(key, given)
     else
       held.holders = held.holders .. entry
     end
-    held.first, held.last = min(held.first, ends), max(held.last, ends)
+    held.first, held.last = min(held.first, ends), max(held.last, now + life)
   else
     ends = 0
   end
