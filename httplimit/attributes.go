@@ -43,6 +43,8 @@ func requestOf(a *policy.Attributes) *http.Request {
 		return v.r
 	case *reportedValues:
 		return v.r
+	case *longValues:
+		return v.r
 	}
 	return nil
 }

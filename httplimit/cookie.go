@@ -23,16 +23,21 @@ func (v values) readCookie(name string, all *[]string) policy.Found {
 			piece = strings.TrimRight(piece, " \t") // once, not for each cookie that is hidden in it
 			key, value, _ := strings.Cut(piece, "=")
 			key = strings.Trim(key, " \t")
-			switch {
-			case key == name:
-				t.add(strings.Trim(value, " \t"), false)
-			case isSameName(bare(key), name):
-				t.add(strings.Trim(value, " \t"), true)
-			}
+			t.addNamed(key, value, name)
 			t.addHidden(piece, name)
 		}
 	}
 	return t.result()
+}
+
+// addNamed adds a cookie if it has the name.
+func (t *tally) addNamed(key, value, name string) {
+	switch {
+	case key == name:
+		t.add(strings.Trim(value, " \t"), false)
+	case isSameName(bare(key), name):
+		t.add(strings.Trim(value, " \t"), true)
+	}
 }
 
 // addHidden adds cookies of the name that are part of another one for most services, as in "a=1, name=2"
@@ -45,14 +50,19 @@ func (t *tally) addHidden(piece, name string) {
 			return // white space before the cookie itself
 		}
 		rest = piece[:at]
-		value, found := cookieAt(piece[at+1:], name)
-		if !found {
-			continue
-		}
-		t.add(value, true)
-		if end := strings.IndexAny(value, separators); end > 0 {
-			t.add(value[:end], true)
-		}
+		t.addAt(piece[at+1:], name)
+	}
+}
+
+// addAt adds the cookie that a text behind a separator begins with, if it has the name.
+func (t *tally) addAt(text, name string) {
+	value, found := cookieAt(text, name)
+	if !found {
+		return
+	}
+	t.add(value, true)
+	if end := strings.IndexAny(value, separators); end > 0 {
+		t.add(value[:end], true)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -24,6 +25,7 @@ type Decider struct {
 	keyed bool // the rule reads only what its parts find in the request
 	hosts bool // a rule or a part may read the host
 	paths bool // a part may read the path, which policies of rules check themselves
+	read  atomic.Pointer[readNames]
 }
 
 // PolicyOptions are the settings of NewPolicyDecider.
@@ -172,9 +174,13 @@ func (d *Decider) decide(r *http.Request) policy.Verdict {
 // spellings from the request, others are their lines.
 func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verdict {
 	own := ownValues{values{r}, d.o.Claim, d.o.Attribute}
+	names := d.readOnce(r)
 	if d.keyed {
 		a := policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength}
-		if len(others) > 0 {
+		switch {
+		case names != nil:
+			a.Values, a.ReadOnce = &longValues{reportedValues: reportedValues{own, others}, names: names}, true
+		case len(others) > 0:
 			a.Values = &reportedValues{own, others}
 		}
 		return d.rules.Decide(r.Context(), &a)
@@ -182,6 +188,9 @@ func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verd
 	a := Attributes(r, d.o.ClientIP)
 	a.MaxWait = d.o.MaxWait
 	switch {
+	case names != nil:
+		a.ReadOnce = true
+		a.Values = &longValues{reportedValues: reportedValues{own, others}, names: names}
 	case len(others) > 0:
 		a.Values = &reportedValues{own, others}
 	case d.o.Claim != nil || d.o.Attribute != nil:
@@ -194,6 +203,20 @@ func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verd
 		a.Cost = d.o.Cost(r)
 	}
 	return d.rules.Decide(r.Context(), &a)
+}
+
+// readOnce returns the names that the policy reads in a request with a long query or long cookies; nil for another request, and for
+// a policy that reads no more than one of each.
+func (d *Decider) readOnce(r *http.Request) *readNames {
+	n := d.read.Load()
+	if p := d.rules.Policy(); n == nil || n.policy != p {
+		n = namesOf(p)
+		d.read.Store(n)
+	}
+	if n.isFew() || !isLong(r) {
+		return nil
+	}
+	return n
 }
 
 // Rules returns the policy and store behind d, for edges that describe requests themselves.

@@ -16,20 +16,25 @@ func (v values) readQuery(name string, all *[]string) policy.Found {
 		return policy.Found{}
 	}
 	t := tally{all: all}
-	for rest := v.r.URL.RawQuery; rest != ""; {
+	eachPair(v.r.URL.RawQuery, func(pair string, unclear bool) { t.addPair(pair, name, unclear) })
+	return t.result()
+}
+
+// eachPair calls add for each pair of a query. A pair is unclear if not all services split the query there.
+func eachPair(query string, add func(pair string, unclear bool)) {
+	for query != "" {
 		var pair string
-		pair, rest, _ = strings.Cut(rest, "&")
+		pair, query, _ = strings.Cut(query, "&")
 		if strings.IndexByte(pair, ';') < 0 {
-			t.addPair(pair, name, false)
+			add(pair, false)
 			continue
 		}
 		// The whole pair for services that split at & only, and each piece for the others.
-		t.addPair(pair, name, true)
+		add(pair, true)
 		for piece := range strings.SplitSeq(pair, ";") {
-			t.addPair(piece, name, true)
+			add(piece, true)
 		}
 	}
-	return t.result()
 }
 
 // addPair adds the value of a pair if it has the name, and reports whether it has.

@@ -34,6 +34,9 @@ type Attributes struct {
 	// holds.
 	MaxWait time.Duration
 
+	// ReadOnce keeps what was read of the Values for all rules. Set it if the values are long.
+	ReadOnce bool
+
 	// repeatable are the Values if they can be repeated. It is valid if known is set: a policy looks once
 	// for each request.
 	repeatable RepeatableValues

@@ -12,10 +12,7 @@ import (
 // there, and some decode them. Nor is a value certain with bytes other than printable ASCII: some services
 // take them for spaces.
 func CleanCookie(value string) (clean string, certain bool) {
-	clean = strings.Trim(value, " \t")
-	if n := len(clean); n > 1 && clean[0] == '"' && clean[n-1] == '"' {
-		clean = clean[1 : n-1]
-	}
+	clean = trimCookie(value)
 	certain = isPlainCookie(clean)
 	if strings.IndexByte(clean, '%') < 0 {
 		return clean, certain
@@ -32,10 +29,19 @@ func CleanCookie(value string) (clean string, certain bool) {
 	return string(text), certain
 }
 
+// trimCookie returns the value of a cookie without quotes and spaces around it.
+func trimCookie(value string) string {
+	value = strings.Trim(value, " \t")
+	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+		value = value[1 : n-1]
+	}
+	return value
+}
+
 // isPlainCookie reports whether all services read a value as it is.
 func isPlainCookie(value string) bool {
-	return isPrintable(value) && strings.IndexByte(value, '"') < 0 && strings.IndexByte(value, '\\') < 0 &&
-		strings.IndexByte(value, ' ') < 0 && strings.IndexByte(value, ',') < 0 && strings.IndexByte(value, '\t') < 0
+	return strings.IndexByte(value, '"') < 0 && strings.IndexByte(value, '\\') < 0 && strings.IndexByte(value, ' ') < 0 &&
+		strings.IndexByte(value, ',') < 0 && strings.IndexByte(value, '\t') < 0 && isPrintable(value)
 }
 
 // cleanAll returns values of a rule in the spelling in which requests have them.

@@ -104,7 +104,7 @@ func (p *Policy) begin(s *scratch, given *Attributes, v *Verdict) (bypass bool) 
 		v.Deny(sluice.ReasonNever, nil, nil)
 		return true
 	}
-	if len(s.variants) > 1 {
+	if len(s.variants) > 1 || a.ReadOnce {
 		a.memo = &s.memo
 	}
 	if len(p.classes) == 0 {

@@ -68,7 +68,12 @@ func (p *Policy) RuleReads(rule string) []ValueName {
 	if r == nil {
 		return nil
 	}
-	read := r.match.reads(nil)
+	return r.reads(nil)
+}
+
+// reads appends the values that a rule reads.
+func (r *rule) reads(read []ValueName) []ValueName {
+	read = r.match.reads(read)
 	for i := range r.parts {
 		if part := &r.parts[i]; part.Value == nil {
 			read = append(read, ValueName{part.Source, part.Name})
@@ -108,6 +113,21 @@ func (m *matcher) reads(read []ValueName) []ValueName {
 		read = u.reads(read)
 	}
 	return read
+}
+
+// ReadNames returns the names of one source that rules and classes read, such as all names of cookies, each once and sorted.
+func (p *Policy) ReadNames(s Source) (names []string) {
+	read := p.ClassReads()
+	for _, r := range p.rules {
+		read = r.reads(read)
+	}
+	for _, v := range read {
+		if v.Source == s {
+			names = append(names, v.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // ReadHeaders returns the headers of requests that the rules and classes read, in canonical form and

@@ -156,11 +156,11 @@ func (a *Attributes) list(s Source, name string) (all []string, certain bool) {
 	all = slices.Clone(v.ReadAll(s, name))
 	certain = true
 	for i := range all {
+		if s == FromCookie && !isPlainCookie(trimCookie(all[i])) {
+			return all[:i+1], false // nobody compares it
+		}
 		clean, ok := cleanValue(s, name, all[i])
 		all[i], certain = clean, certain && ok
-		if !certain && s == FromCookie {
-			return all[:i+1], false
-		}
 	}
 	return all, certain
 }
