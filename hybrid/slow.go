@@ -140,8 +140,14 @@ func (e *entry) request(cost, now int64) {
 func (e *entry) count(now int64) {
 	e.demand.count(e.requests, e.units, now, e.terms.sync)
 	if e.hot && e.demand.sampled && e.demand.began == now && e.demand.requests*float64(e.terms.sync) < coldTo {
-		e.hot = false
+		e.cool()
 	}
+}
+
+// cool ends the grants of a key that is requested too seldom, and its pace: later, other units may be free.
+func (e *entry) cool() {
+	e.hot = false
+	e.pace = pace{until: e.pace.until}
 }
 
 // decideByClaim lets a claim decide its request. It unlocks the entry.

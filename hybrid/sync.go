@@ -112,7 +112,7 @@ func (s *Store) look(r *rounds, e *entry, now instant) bool {
 	e.count(now.mono)
 	idle := now.mono-e.demand.last >= e.terms.sync
 	if idle {
-		e.hot = false
+		e.cool()
 	}
 	if q := e.question; q != nil {
 		if !q.flying && now.mono >= q.again {
