@@ -32,7 +32,7 @@ func (s *Store) Save(w io.Writer) error {
 }
 
 // Saver saves the states of a store again and again: first all of them, and then the changed states. It
-// remembers 24 bytes for each state, beside Options.MaxBytes. Make it with Store.NewSaver. It is safe
+// remembers 17 bytes for each state, beside Options.MaxBytes. Make it with Store.NewSaver. It is safe
 // for concurrent use; one call waits for the other.
 type Saver struct {
 	store     *Store
@@ -43,7 +43,10 @@ type Saver struct {
 	block []byte
 	begin []byte // the block that begins a save, until it is written
 	walk  walk
-	spare []savedMark // the memory of an earlier list
+	old   markReader // the marks of the shard that is being saved
+	kept  markList   // its new marks
+	group []savedMark
+	spare [][]byte // chunks for marks
 	// numbers are the numbers of limits. They are never used again, so that marks stay valid.
 	numbers    map[*version]uint64
 	lastNumber uint64
@@ -59,23 +62,9 @@ type progress struct {
 	file    fileID
 	saves   uint64
 	out     blockWriter
-	saved   [][]savedMark   // by shard, in the order of keys
+	saved   []markList      // by shard
 	defined map[uint64]bool // numbers whose limits the file has
 }
-
-// savedMark remembers what was saved last about a key: its identity, and a hash of the state. If a
-// state changes, its mark stays the same with a probability of 2⁻⁶⁴.
-type savedMark struct {
-	key, tag, state uint64
-}
-
-// Beside the hash, a tag has unused bits. markBan is set in the tag of a ban. While SaveAll is under way, markNew
-// is set for a state that the earlier file lacks, and markGone for one that only the earlier file has.
-const (
-	markBan = 1 << iota
-	markNew
-	markGone
-)
 
 // Saved is what a Saver has done.
 type Saved struct {
@@ -100,7 +89,7 @@ func (v *Saver) SaveAll(w io.Writer) (Saved, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.begun {
-		v.saved = make([][]savedMark, len(v.store.shards))
+		v.saved = make([]markList, len(v.store.shards))
 	}
 	earlier := v.progress
 	v.progress = progress{saved: v.saved, defined: make(map[uint64]bool), out: blockWriter{w: w}}
@@ -117,18 +106,20 @@ func (v *Saver) SaveAll(w io.Writer) (Saved, error) {
 // choose decides whether the marks describe the new file or the earlier one. There is no room for both:
 // SaveAll notes in its marks how the files differ.
 func (v *Saver) choose(latest bool) {
-	for i, marks := range v.saved {
-		kept := marks[:0]
-		for _, m := range marks {
+	for i := range v.saved {
+		var kept markList
+		for r := v.read(&v.saved[i]); r.more; r.next() {
+			m := r.mark
 			if latest && m.tag&markGone != 0 {
 				continue
 			}
 			if !latest && m.tag&markNew != 0 {
-				m.state = ^m.state // the earlier file lacks it, so that SaveChanges writes it
+				m.state = ^m.state & stateMask // the earlier file lacks it, so that SaveChanges writes it
 			}
 			m.tag &^= markGone | markNew
-			kept = append(kept, m)
+			v.keep(&kept, m)
 		}
+		v.giveBack(&v.saved[i], len(kept.chunks))
 		v.saved[i] = kept
 	}
 }
@@ -226,12 +217,24 @@ func (v *Saver) forgetVersions() {
 	}
 }
 
-// saveShard writes what has changed in a shard.
+// saveShard writes what has changed in a shard. After an error, its marks are as before.
 func (v *Saver) saveShard(i int) error {
-	old := v.saved[i]
-	marks := v.marksFor(i)
+	v.old, v.kept = v.read(&v.saved[i]), markList{}
+	if err := v.saveStates(&v.store.shards[i]); err != nil {
+		v.giveBack(&v.kept, len(v.kept.chunks))
+		return err
+	}
+	if !v.forgetful {
+		v.giveBack(&v.saved[i], len(v.kept.chunks))
+		v.saved[i] = v.kept
+	}
+	return nil
+}
+
+// saveStates writes what has changed in a shard, and keeps the new marks.
+func (v *Saver) saveStates(sh *shard) error {
 	v.block = newBlock(blockStates, v.block)
-	v.walk.begin(&v.store.shards[i])
+	v.walk.begin(sh)
 	for !v.walk.done {
 		if err := v.walk.part(); err != nil {
 			return err
@@ -241,53 +244,29 @@ func (v *Saver) saveShard(i int) error {
 			for n < len(c) && c[n].key == c[0].key {
 				n++
 			}
-			var err error
-			if old, marks, err = v.removeBefore(old, marks, c[0].key); err != nil {
-				return err
+			for v.old.more && v.old.mark.key < c[0].key {
+				if err := v.remove(v.old.mark); err != nil {
+					return err
+				}
+				v.old.next()
 			}
-			if old, marks, err = v.saveGroup(c[:n], old, marks); err != nil {
+			if err := v.saveGroup(c[:n]); err != nil {
 				return err
 			}
 			c = c[n:]
 		}
 		runtime.Gosched() // decisions come first
 	}
-	var err error
-	for _, m := range old {
-		if marks, err = v.remove(m, marks); err != nil {
+	for ; v.old.more; v.old.next() {
+		if err := v.remove(v.old.mark); err != nil {
 			return err
 		}
 	}
 	v.report.LongestLock = max(v.report.LongestLock, v.walk.longest)
 	if len(v.block) > blockHeader {
-		if err := v.put(v.block); err != nil {
-			return err
-		}
-	}
-	if !v.forgetful {
-		v.spare = v.saved[i]
-		v.saved[i] = marks
-		if cap(marks)/4 > len(marks)+mostCopies {
-			v.saved[i] = slices.Clone(marks) // there were many more states
-		}
+		return v.put(v.block)
 	}
 	return nil
-}
-
-// marksFor returns room for the marks of a shard, in the memory of an earlier list if that is enough. It leaves
-// little unused: there is a mark for each state.
-func (v *Saver) marksFor(i int) []savedMark {
-	if v.forgetful {
-		return nil
-	}
-	sh := &v.store.shards[i]
-	sh.mu.Lock()
-	n := sh.keys()
-	sh.mu.Unlock()
-	if n > cap(v.spare) {
-		return make([]savedMark, 0, n+n/32+mostCopies)
-	}
-	return v.spare[:0]
 }
 
 // saveSize writes the size of a shard's table, so that Load can make it at once.
@@ -301,38 +280,36 @@ func (v *Saver) saveSize(sh *shard) error {
 	return v.out.put(v.block)
 }
 
-// saveGroup writes the states with one key that differ from the marks of this key, and appends their
-// new marks. It returns the marks of larger keys.
-func (v *Saver) saveGroup(copies []savedEntry, old, marks []savedMark) (rest, kept []savedMark, err error) {
-	n := 0
-	for n < len(old) && old[n].key == copies[0].key {
-		n++
+// saveGroup writes the states with one key that differ from the marks of this key, and keeps their new marks.
+func (v *Saver) saveGroup(copies []savedEntry) error {
+	v.group = v.group[:0]
+	for ; v.old.more && v.old.mark.key == copies[0].key; v.old.next() {
+		v.group = append(v.group, v.old.mark)
 	}
-	group, rest := old[:n], old[n:]
 	for i := range copies {
 		c := &copies[i]
 		m := v.mark(c)
-		changed := !slices.Contains(group, m)
+		changed := !slices.Contains(v.group, m)
 		if changed || v.all {
 			if err := v.saveEntry(c); err != nil {
-				return rest, marks, err
+				return err
 			}
 		}
 		if changed && v.all {
 			m.tag |= markNew
 		}
 		if !v.forgetful {
-			marks = append(marks, m)
+			v.keep(&v.kept, m)
 		}
 	}
-	for _, m := range group {
+	for _, m := range v.group {
 		if !hasTag(copies, m.tag) {
-			if marks, err = v.remove(m, marks); err != nil {
-				return rest, marks, err
+			if err := v.remove(m); err != nil {
+				return err
 			}
 		}
 	}
-	return rest, marks, nil
+	return nil
 }
 
 func hasTag(copies []savedEntry, tag uint64) bool {
@@ -342,17 +319,6 @@ func hasTag(copies []savedEntry, tag uint64) bool {
 		}
 	}
 	return false
-}
-
-// removeBefore reports the states whose keys are less than a key as gone.
-func (v *Saver) removeBefore(old, marks []savedMark, key uint64) (rest, kept []savedMark, err error) {
-	for len(old) > 0 && old[0].key < key {
-		if marks, err = v.remove(old[0], marks); err != nil {
-			return old, marks, err
-		}
-		old = old[1:]
-	}
-	return old, marks, nil
 }
 
 // mark returns the mark of a state.
@@ -370,7 +336,7 @@ func (v *Saver) mark(c *savedEntry) savedMark {
 			sum = fold(sum^h.seed[1], word^h.seed[2])
 		}
 	}
-	return savedMark{c.key, c.tag, sum}
+	return savedMark{c.key, c.tag, sum & stateMask}
 }
 
 // number returns the number of a limit.
@@ -415,17 +381,18 @@ func (v *Saver) record(form byte, key, tag uint64) error {
 }
 
 // remove reports a state as gone. A new file never had it, and SaveAll only keeps its mark.
-func (v *Saver) remove(m savedMark, marks []savedMark) ([]savedMark, error) {
+func (v *Saver) remove(m savedMark) error {
 	if v.all {
 		m.tag |= markGone
-		return append(marks, m), nil
+		v.keep(&v.kept, m)
+		return nil
 	}
 	v.report.Removed++
 	form := byte(formRemoved)
 	if m.tag&markBan != 0 {
 		form = formRemovedBan
 	}
-	return marks, v.record(form, m.key, m.tag)
+	return v.record(form, m.key, m.tag)
 }
 
 // saveEntry writes a state.

@@ -24,10 +24,10 @@ func TestMemoryOfTheProcess(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		file bool
-		mark int64 // bytes for each state beside it
+		more int64 // quarters of the states
 	}{
-		{"without a file", false, 0},
-		{"with a file", true, 24},
+		{"without a file", false, 5},
+		{"with a file", true, 6},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestMemoryOfTheProcess(t *testing.T) {
 				states = int64(s.number("sluice_store_bytes"))
 				most = max(most, states)
 			})
-			promised := func(states int64) int64 { return (states+row.mark*int64(keys))/4*5 + 48<<20 }
+			promised := func(states int64) int64 { return states/4*row.more + 48<<20 }
 			now, peak := s.memory("VmRSS"), s.memory("VmHWM")
 			t.Logf("%d keys: states %d MiB, process %d MiB, of %d MiB; at their peak %d MiB, %d MiB, of %d MiB", keys,
 				states>>20, now>>20, promised(states)>>20, most>>20, peak>>20, promised(most)>>20)

@@ -24,7 +24,7 @@ func (a *App) publishStats() {
 }
 
 // markBytes is what is remembered about each state that is saved in a file, see memory.Saver.
-const markBytes = 24
+const markBytes = 17
 
 // StateBytes returns how much memory the states in this process take, in the store and in its local fallback, with
 // what is remembered about saved ones. There are no pointers in it.

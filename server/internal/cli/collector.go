@@ -12,7 +12,7 @@ import (
 // few states, and with many.
 const (
 	mostGarbage  = 32 << 20
-	leastGarbage = 12 << 20
+	leastGarbage = 8 << 20
 )
 
 // pacer sets when the collector runs, and when the heap returns unused memory to the system. Usually a heap doubles
