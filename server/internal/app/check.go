@@ -116,6 +116,15 @@ func (a *App) checkAddresses(tokens bool) error {
 	return errors.Join(errs...)
 }
 
+// ReadFile reads a file of a certificate, a token or a secret. A pipe is an error: its open may never end, and the server
+// reads such files several times.
+func ReadFile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, errors.New(path + " is not a regular file")
+	}
+	return os.ReadFile(path)
+}
+
 const ofThisMachine = "give an address of this machine as HOST:PORT"
 
 // isHere reports why the machine does not let a program listen at the host of an address. It opens no port: a UDP socket that

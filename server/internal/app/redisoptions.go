@@ -81,7 +81,7 @@ func secret(setting, file, variable string) (string, error) {
 	var text string
 	switch {
 	case file != "":
-		data, err := os.ReadFile(file)
+		data, err := ReadFile(file)
 		if err != nil {
 			return "", mistake(setting+"_file", err.Error(), "give the path of a file that holds the secret, and that this program may read")
 		}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 )
 
@@ -85,7 +84,7 @@ func (a *App) Refresh() error {
 func hashFiles(files []string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, file := range files {
-		content, err := os.ReadFile(file)
+		content, err := ReadFile(file)
 		fmt.Fprintf(h, "%t %d\n", err == nil, len(content))
 		h.Write(content)
 	}

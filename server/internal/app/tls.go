@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -166,7 +165,7 @@ func authorities(setting, file string) (*x509.CertPool, error) {
 }
 
 func readPEM(setting, file string) ([]byte, error) {
-	text, err := os.ReadFile(file)
+	text, err := ReadFile(file)
 	if err != nil {
 		return nil, mistake(setting, err.Error(), "give the path of a PEM file that this program may read")
 	}

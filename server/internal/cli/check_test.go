@@ -59,6 +59,9 @@ func newMachine(t *testing.T) *machine {
 	m.write("short", "hunter2")
 	m.write("empty", "\n")
 	m.write("other", "version: 1\n")
+	if err := syscall.Mkfifo(m.path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 
@@ -162,6 +165,9 @@ var refusals = []refusal{
 	{"upstream.tls.cert", "upstream: {url: 'https://127.0.0.1:1', tls: {cert: DIR/none, key: DIR/a.key}}", "no such file", "a PEM file"},
 	{"upstream.tls.key", "upstream: {url: 'https://127.0.0.1:1', tls: {cert: DIR/a.pem, key: DIR/b.key}}", "is not the private key", "belong together"},
 	{"admin.token_file", "admin: {token_file: DIR/none}", "no such file", "holds the token"},
+	{"admin.token_file", "admin: {token_file: DIR/pipe}", "pipe is not a regular file", "holds the token"},
+	{"listen.proxy.tls.cert", "listen: {proxy: {address: '127.0.0.1:8080', tls: {cert: DIR/pipe, key: DIR/a.key}}}", "pipe is not a regular file", "a PEM file"},
+	{"log.key_secret_file", "log: {key_secret_file: DIR/pipe}", "pipe is not a regular file", "holds the secret"},
 	{"admin.token_file", "admin: {token_file: DIR/short}", "short has 7 characters, which can be guessed", "openssl rand"},
 	{"admin.token", "admin: {token: hunter2}", "has 7 characters, which can be guessed", "openssl rand"},
 	{"api.token_file", "api: {token_file: DIR/empty}", "empty is empty", "put one there"},
