@@ -38,6 +38,9 @@ func checkRequest(r *http.Request, host, path bool) error {
 		if err := checkFields(r.Header); err != nil {
 			return err
 		}
+		if lines := r.Header["Host"]; len(lines) > 1 || len(lines) == 1 && policy.CleanHost(lines[0]) != policy.CleanHost(r.Host) {
+			return errHosts // beside :authority
+		}
 	}
 	if r.Method != "" {
 		if err := policy.CheckMethod(r.Method); err != nil {

@@ -26,6 +26,8 @@ type Decider struct {
 	hosts bool // a rule or a part may read the host
 	paths bool // a part may read the path, which policies of rules check themselves
 	read  atomic.Pointer[readNames]
+	// removable has the headers for which o.Removes is called.
+	removable atomic.Pointer[removable]
 }
 
 // PolicyOptions are the settings of NewPolicyDecider.
@@ -56,6 +58,11 @@ type PolicyOptions struct {
 	// requests of their own clients, as a Middleware does. Default: no hop is trusted, and such headers
 	// are removed, because anybody can send them.
 	TrustMarks func(r *http.Request) bool
+	// Removes reports whether the program behind does not get a header as the request has it: a proxy removes or
+	// replaces it. Rules and classes then count the header as missing, because clients would choose by it what no
+	// service reads. Removes is called for headers that policy.RemovalOf lists, with names in canonical form.
+	// Default: all headers count.
+	Removes func(r *http.Request, name string) bool
 }
 
 // NewPolicyDecider returns a decider by the rules of a policy.
@@ -173,6 +180,9 @@ func (d *Decider) decide(r *http.Request) policy.Verdict {
 // decideChecked decides about a request that needs no further checks. If nobody removes headers in other
 // spellings from the request, others are their lines.
 func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verdict {
+	if d.o.Removes != nil {
+		r = d.arriving(r)
+	}
 	own := ownValues{values{r}, d.o.Claim, d.o.Attribute}
 	names := d.readOnce(r)
 	if d.keyed {

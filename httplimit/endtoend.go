@@ -26,7 +26,8 @@ func endToEnd(r *http.Request, p *policy.Policy) *http.Request {
 				continue
 			}
 			for _, name := range read {
-				if strings.EqualFold(option, name) {
+				// Each hop has its own Upgrade and TE anyway, and a proxy reads the client's.
+				if strings.EqualFold(option, name) && policy.RemovalOf(name) != policy.PerHop {
 					r = without(r, name)
 				}
 			}
@@ -43,5 +44,33 @@ func without(r *http.Request, name string) *http.Request {
 	r = r.WithContext(r.Context())
 	r.Header = maps.Clone(r.Header)
 	delete(r.Header, name)
+	return r
+}
+
+// removable are the headers that a policy reads and that a proxy may remove.
+type removable struct {
+	policy *policy.Policy
+	names  []string
+}
+
+// arriving returns the request without headers that PolicyOptions.Removes reports and that rules read. Without such
+// headers it returns r itself.
+func (d *Decider) arriving(r *http.Request) *http.Request {
+	p := d.Policy()
+	known := d.removable.Load()
+	if known == nil || known.policy != p {
+		known = &removable{policy: p}
+		for _, name := range p.ReadHeaders() {
+			if policy.RemovalOf(name) != policy.Stays {
+				known.names = append(known.names, name)
+			}
+		}
+		d.removable.Store(known)
+	}
+	for _, name := range known.names {
+		if len(r.Header[name]) > 0 && d.o.Removes(r, name) {
+			r = without(r, name)
+		}
+	}
 	return r
 }

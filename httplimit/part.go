@@ -62,11 +62,11 @@ func PartFunc(name string, value func(r *http.Request) (string, bool), missing M
 }
 
 // Header is the value of a header. A request with several lines of it is refused, see IfRepeated.
-// The value of Authorization is in one spelling, see policy.CleanCredentials.
+// The value of Authorization is in one spelling, see policy.CleanCredentials, and that of Host see policy.CleanHost.
 func Header(name string, missing Missing) Part {
 	key := textproto.CanonicalMIMEHeaderKey(name)
 	if key == "Host" { // which net/http does not keep among the headers
-		return newPart(policy.FromHeader, key, missing, func(r *http.Request) (string, bool) { return values{r}.Header(key) })
+		return newPart(policy.FromHeader, key, missing, func(r *http.Request) (string, bool) { return policy.CleanHost(r.Host), true })
 	}
 	return Part{part: policy.Header(key).IfMissing(missing)}.needing("Header has no name; give the name of a header")
 }

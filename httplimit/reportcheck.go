@@ -252,7 +252,7 @@ func nominates(connection, read []string) bool {
 		for option := range strings.SplitSeq(line, ",") {
 			option = strings.Trim(option, " \t")
 			for _, name := range read {
-				if strings.EqualFold(option, name) {
+				if strings.EqualFold(option, name) && policy.RemovalOf(name) != policy.PerHop {
 					return true
 				}
 			}

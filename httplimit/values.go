@@ -57,10 +57,12 @@ func one(text string, ok bool) policy.Found {
 
 // readHeader reads a header. A line with commas is one value, because services get the same line.
 func (v values) readHeader(name string) policy.Found {
-	switch lines := v.r.Header[name]; len(lines) {
-	case 0:
-		return one(v.Header(name)) // the host
-	case 1:
+	switch lines := v.r.Header[name]; {
+	case name == "Host":
+		return one(v.Header(name)) // over HTTP/2 a header may have another one
+	case len(lines) == 0:
+		return policy.Found{}
+	case len(lines) == 1:
 		return policy.Found{First: lines[0], Last: lines[0], Count: policy.CountOne}
 	default:
 		return policy.Found{First: lines[0], Last: lines[len(lines)-1], Count: policy.CountSeveral}
@@ -96,6 +98,10 @@ func (t *tally) result() policy.Found {
 	}
 	return t.found
 }
+
+// IsSpelling reports whether some services take one name of a parameter or cookie for another one, which is not the
+// same: edges that get names and values apart count such a value as unclear, as this package does.
+func IsSpelling(sent, name string) bool { return sent != name && isSameName(bare(sent), name) }
 
 // isSameName reports whether some services take one name of a parameter or cookie for another one: without
 // regard to case, a name in brackets for the list or object of the name before them, and in PHP dots and

@@ -29,12 +29,13 @@ func unearned(b *sluice.Ban) *sluice.Ban {
 // checkShared reports a ban on a key that all clients share, unless BanShared is set. Any client could ban
 // all others.
 func (c *compiler) checkShared(r *Rule) {
-	shared := !slices.ContainsFunc(r.Key, func(p Part) bool { return p.ofClient() })
+	shared := !slices.ContainsFunc(r.Key, func(p Part) bool { return p.OfClient() })
+	own := slices.ContainsFunc(r.Key, func(p Part) bool { return p.OfClient() && !p.Chosen() })
 	earned := r.Ban != nil && r.Ban.After > 0
 	switch {
 	case r.BanShared && !earned:
 		c.report("BanShared", "", fault{"is set, and no denial leads to a ban", "leave it out"})
-	case r.BanShared && !shared:
+	case r.BanShared && own:
 		c.report("BanShared", "", fault{"is set, and a part of the key distinguishes clients", "leave it out"})
 	}
 	if !earned || !shared || r.BanShared || len(r.Key) == 0 {
@@ -46,15 +47,29 @@ func (c *compiler) checkShared(r *Rule) {
 	})
 }
 
-// ofClient reports whether a part distinguishes clients. The other parts are the same for all clients that
+// OfClient reports whether a part distinguishes clients. The other parts are the same for all clients that
 // request the same thing.
-func (p *Part) ofClient() bool {
+func (p *Part) OfClient() bool {
 	switch p.Source {
-	case FromConstant, FromPath, FromRoute, FromMethod, FromHost:
+	case FromConstant, FromPath, FromParam, FromRoute, FromMethod, FromHost:
 		return false
 	}
 	return true
 }
+
+// Chosen reports whether any client can send the value of another one, because its name does not say that it is a
+// secret: a parameter of the query, or a header without credentials. A ban on such parts only hits a client or a
+// resource that somebody else has named. Cookies, claims and the caller's own values are not chosen.
+func (p Part) Chosen() bool {
+	if p.Source != FromQuery && p.Source != FromHeader {
+		return false
+	}
+	name := strings.ToLower(p.Name)
+	return !slices.ContainsFunc(secretNames[:], func(word string) bool { return strings.Contains(name, word) })
+}
+
+// secretNames are words in the names of values that are secrets of their clients.
+var secretNames = [...]string{"auth", "key", "token", "secret", "session", "cookie", "signature", "password", "jwt", "sid", "credential"}
 
 // Ban bans a key of a rule by hand: all its requests are refused for d. The rule must have a Ban, even
 // the zero Ban, so that its requests look for bans. The key is given as in RuleRequest. The error is a

@@ -10,12 +10,13 @@ import (
 //
 // certain is false for a value with quotes, backslashes, spaces or commas in it: some services end the value
 // there, and some decode them. Nor is a value certain with bytes other than printable ASCII: some services
-// take them for spaces.
+// take them for spaces. Nor is a signed token whose base64 is not in its one valid form.
 func CleanCookie(value string) (clean string, certain bool) {
 	clean = trimCookie(value)
 	certain = isPlainCookie(clean)
 	if strings.IndexByte(clean, '%') < 0 {
-		return clean, certain
+		clean, clear := cleanToken(clean)
+		return clean, certain && clear
 	}
 	text := make([]byte, 0, len(clean))
 	for i := 0; i < len(clean); i++ {
@@ -26,7 +27,8 @@ func CleanCookie(value string) (clean string, certain bool) {
 		}
 		text = append(text, clean[i])
 	}
-	return string(text), certain
+	clean, clear := cleanToken(string(text))
+	return clean, certain && clear
 }
 
 // trimCookie returns the value of a cookie without quotes and spaces around it.
@@ -53,9 +55,10 @@ func cleanAll(s Source, name string, values []string) []string {
 	return clean
 }
 
-// cleanPrefixes is cleanAll for beginnings of values. Credentials keep the space behind the scheme.
+// cleanPrefixes is cleanAll for beginnings of values. Credentials keep the space behind the scheme. The dots end the
+// last part of a token, which a prefix does not end.
 func cleanPrefixes(s Source, name string, prefixes []string) []string {
-	const end = "x"
+	const end = "x....."
 	clean := slices.Clone(prefixes)
 	for i := range clean {
 		clean[i], _ = cleanValue(s, name, clean[i]+end)

@@ -11,15 +11,15 @@ func isCredentials(name string) bool {
 }
 
 // schemes are the usual spellings of authentication schemes. Each of them is one token behind the scheme.
-var schemes = [...]string{"Bearer", "Basic", "Token", "ApiKey", "DPoP", "Negotiate"}
+var schemes = [...]string{"Bearer", "Basic", "Token", "JWT", "ApiKey", "DPoP", "Negotiate"}
 
 // CleanCredentials returns the value of an Authorization header in one spelling: "bearer  T" is
 // "Bearer T". Services ignore the case of the scheme and the number of spaces, and would otherwise
 // give one token several keys. An unknown scheme is in lower case.
 //
-// certain is false if services read different credentials in the value: text behind a bearer token, or a
-// token of Basic or a JSON Web Token whose base64 is not in its one valid form, which lenient decoders
-// accept. Nor is a value certain with bytes other than printable ASCII: some services take them for spaces.
+// certain is false if services read different credentials in the value: text behind a token, or a token of Basic
+// or a signed token whose base64 is not in its one valid form, which lenient decoders accept: with any scheme, or
+// none. Nor is a value certain with bytes other than printable ASCII: some services take them for spaces.
 func CleanCredentials(value string) (clean string, certain bool) {
 	if !isPrintable(value) {
 		return value, false
@@ -39,7 +39,7 @@ func CleanCredentials(value string) (clean string, certain bool) {
 	}
 	if rest == "" {
 		if known == "" {
-			return value, true // a token without a scheme, in its own case
+			return cleanToken(value) // a token without a scheme, in its own case
 		}
 		return known, true
 	}
@@ -55,22 +55,46 @@ func CleanCredentials(value string) (clean string, certain bool) {
 		}
 		clean = known + " " + rest
 	}
-	switch known {
-	case "Bearer", "DPoP":
-		return clean, !strings.ContainsAny(rest, " ,") && isClearToken(rest)
-	case "Basic":
+	switch {
+	case known == "Basic":
 		return clean, isBase64(base64.StdEncoding.Strict(), rest)
+	case isParameters(rest):
+		return clean, true
 	}
-	return clean, true
+	token, certain := cleanToken(rest)
+	if token != rest {
+		clean = known + " " + token
+	}
+	if known == "Bearer" || known == "DPoP" {
+		certain = certain && isClearToken(rest)
+	}
+	return clean, certain && !strings.ContainsAny(rest, " ,")
 }
 
-// keyOfCredentials returns the text of a key for credentials that CleanCredentials has returned. A token
-// without a scheme is a bearer token in many services, so the client of the token has one budget.
+// isParameters reports whether credentials are parameters, as Digest has: name="value", and others. A signed
+// token may have an equals sign in it too, but not near its beginning.
+func isParameters(rest string) bool {
+	name, value, found := strings.Cut(rest, "=")
+	if !found || len(name) >= shortestToken || !isToken(name) || strings.IndexByte(name, '.') >= 0 {
+		return false
+	}
+	value, _, _ = strings.Cut(value, " ")
+	return strings.Trim(value, "=,") != ""
+}
+
+// keyOfCredentials returns the text of a key for credentials that CleanCredentials has returned. Many services
+// accept a token without a scheme, or behind any word, as a bearer token, so the client of the token has one budget.
 func keyOfCredentials(clean string) string {
-	if clean == "" || clean == "Bearer" || strings.IndexByte(clean, ' ') >= 0 {
+	scheme, rest, found := strings.Cut(clean, " ")
+	switch {
+	case clean == "" || scheme == "Bearer" || scheme == "Basic" || scheme == "Negotiate":
+		return clean
+	case !found:
+		return "Bearer " + clean
+	case isParameters(rest):
 		return clean
 	}
-	return "Bearer " + clean
+	return "Bearer " + rest
 }
 
 // isPrintable reports whether a text is printable ASCII and tabs.
@@ -89,24 +113,6 @@ func isPrintable(text string) bool {
 	}
 	for i := range len(text) {
 		if c := text[i]; c != '\t' && (c < ' ' || c > '~') {
-			return false
-		}
-	}
-	return true
-}
-
-// isClearToken reports whether a token has one spelling only. The parts of a JSON Web Token are base64. A
-// signature covers the text of the parts before it, not its own text.
-func isClearToken(token string) bool {
-	header, rest, found := strings.Cut(token, ".")
-	if !found || !strings.HasPrefix(header, "ey") {
-		return true
-	}
-	if payload, signature, signed := strings.Cut(rest, "."); signed && len(payload) > 0 && strings.IndexByte(signature, '.') < 0 {
-		return isBase64(base64.RawURLEncoding.Strict(), signature)
-	}
-	for part := range strings.SplitSeq(rest, ".") { // encrypted
-		if !isBase64(base64.RawURLEncoding.Strict(), part) {
 			return false
 		}
 	}

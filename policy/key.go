@@ -112,7 +112,9 @@ func (r *rule) valueOf(p *Part, a *Attributes, pattern int) (v partValue) {
 		if !a.known || a.repeatable != nil || p.Source == FromCookie || isCredentials(p.Name) {
 			return p.valueOf(a.Read(p.Source, p.Name))
 		}
-		v.text, _ = a.value(p.Source, p.Name)
+		if v.text, _ = a.value(p.Source, p.Name); p.Source == FromHeader || p.Source == FromQuery {
+			v.text, _ = cleanToken(v.text)
+		}
 	case FromPath:
 		v.text = a.Path
 	case FromParam:
@@ -246,7 +248,7 @@ func (r *rule) valueFrom(p *Part, text string, paths Paths) (v partValue, f faul
 		return v, f
 	}
 	switch p.Source {
-	case FromHeader, FromCookie:
+	case FromHeader, FromCookie, FromQuery:
 		v.text, _ = cleanValue(p.Source, p.Name, text)
 		if p.Source == FromHeader && isCredentials(p.Name) {
 			v.text = keyOfCredentials(v.text)

@@ -64,7 +64,8 @@ type RepeatableValues interface {
 }
 
 // Read returns what the request has for a name: a header, cookie, parameter, claim or attribute. Cookies
-// are as CleanCookie returns them, and Authorization and Proxy-Authorization as CleanCredentials does. A
+// are as CleanCookie returns them, and Authorization and Proxy-Authorization as CleanCredentials does. A signed
+// token in any value is in one spelling, or unclear. The header Host is as CleanHost returns it. A
 // header with bytes other than printable ASCII is unclear, because some services take them for spaces; so is one
 // with spaces around it, which a folded line can add and services remove.
 func (a *Attributes) Read(s Source, name string) Found {
@@ -89,10 +90,10 @@ func (a *Attributes) read(s Source, name string) (r Found) {
 	}
 	switch {
 	case r.Count == CountNone:
-	case s == FromCookie || s == FromHeader && isCredentials(name):
+	case s == FromHeader && name == "Host":
+		r.First, r.Last = CleanHost(r.First), CleanHost(r.Last)
+	case s == FromCookie || s == FromHeader || s == FromQuery:
 		return cleanFound(s, name, r)
-	case s == FromHeader && r.Count == CountOne && !isClearHeader(r.First):
-		r.Count = CountUnclear
 	}
 	return r
 }
@@ -106,7 +107,10 @@ func cleanValue(s Source, name, value string) (clean string, certain bool) {
 	case s == FromHeader && isCredentials(name):
 		return CleanCredentials(value)
 	case s == FromHeader:
-		return value, isClearHeader(value)
+		clean, certain = cleanToken(value)
+		return clean, certain && isClearHeader(value)
+	case s == FromQuery:
+		return cleanToken(value)
 	}
 	return value, true
 }
@@ -116,7 +120,7 @@ func isClearHeader(value string) bool {
 	return value == "" || value[0] > ' ' && value[len(value)-1] > ' ' && isPrintable(value)
 }
 
-// cleanFound returns cookies or credentials in one spelling.
+// cleanFound returns values in one spelling.
 func cleanFound(s Source, name string, r Found) Found {
 	first, certain := cleanValue(s, name, r.First)
 	if r.Count == CountOne {

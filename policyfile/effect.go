@@ -198,5 +198,7 @@ func (f *File) warnRules(s *source) {
 	if len(f.parts) == 0 {
 		f.warnHybrid(s)
 		f.warnDescriptors(s)
+		f.warnRemoved(s)
+		f.warnBans(s)
 	}
 }

@@ -27,7 +27,8 @@ import (
 //
 // An expression can use:
 //   - the values method, host, path, client_ip, class, marked and request_bytes; if the size is unknown, see MatchesCertainly
-//   - header(name), cookie(name), query(name), claim(name) and attribute(name), which are "" for a missing value
+//   - header(name), cookie(name), query(name), claim(name) and attribute(name), which are "" for a missing value;
+//     header("Host") is host
 //   - in_network(network) for the client's address, and pressure(rule)
 //   - number(text), which is 0 for a text that does not begin with a number
 //   - the functions len, lower, upper, trim, trimPrefix, trimSuffix, hasPrefix, hasSuffix, indexOf, lastIndexOf, abs, min and max
@@ -241,6 +242,8 @@ func (c *expressionCheck) Visit(node *ast.Node) {
 		case "==", "!=", "in":
 			c.methods(n.Left, n.Right)
 			c.methods(n.Right, n.Left)
+			c.hosts(n.Left, n.Right)
+			c.hosts(n.Right, n.Left)
 		}
 	case *ast.CallNode:
 		c.call(n)
@@ -263,6 +266,35 @@ func (c *expressionCheck) methods(method, with ast.Node) {
 		}
 		if meant := methodMeant(text.Value); meant != "" {
 			c.report(n, quote(text.Value)+" is not a method that clients use", fmt.Sprintf("did you mean %q?", meant))
+		}
+	}
+}
+
+// hosts checks the hosts with which an expression compares the host of a request.
+func (c *expressionCheck) hosts(host, with ast.Node) {
+	switch n := host.(type) {
+	case *ast.IdentifierNode:
+		if n.Value != "host" {
+			return
+		}
+	case *ast.CallNode:
+		callee, _ := n.Callee.(*ast.IdentifierNode)
+		if callee == nil || callee.Value != "header" || len(n.Arguments) != 1 {
+			return
+		}
+		if name, ok := n.Arguments[0].(*ast.StringNode); !ok || !strings.EqualFold(name.Value, "Host") {
+			return
+		}
+	default:
+		return
+	}
+	nodes := []ast.Node{with}
+	if list, ok := with.(*ast.ArrayNode); ok {
+		nodes = list.Nodes
+	}
+	for _, n := range nodes {
+		if text, ok := n.(*ast.StringNode); ok && policy.CleanHost(text.Value) != text.Value {
+			c.report(n, quote(text.Value)+" is not a host as rules see it: in lower case, without a port and a dot at its end", fmt.Sprintf("write %q", policy.CleanHost(text.Value)))
 		}
 	}
 }

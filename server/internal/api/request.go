@@ -145,8 +145,12 @@ func (q *request) attributes() (*policy.Attributes, *problem) {
 		}
 		a.ClientIP = ip
 	}
-	v := values{cookies: q.Cookies, query: q.Query, attributes: q.Attributes, claims: q.Claims}
+	v := values{query: q.Query, attributes: q.Attributes, claims: q.Claims}
 	if p := v.setHeaders(q.Headers); p != nil {
+		return nil, p
+	}
+	v.setCookies(q.Cookies)
+	if p := v.setHost(a); p != nil {
 		return nil, p
 	}
 	a.Values = &v

@@ -69,11 +69,13 @@ func kindOf(data []byte) string {
 
 // values are the named values of the described request.
 type values struct {
-	headers, cookies, query named
-	attributes, claims      map[string]string
+	headers, query     named
+	attributes, claims map[string]string
+	host               string
 	// unclear are the headers, in canonical form, that the request has in another spelling, such as X_User.
 	unclear map[string]bool
 	line    policy.RepeatableValues // of the Cookie header; nil without one
+	given   policy.RepeatableValues // of the cookies, as a Cookie header; nil without them
 }
 
 var (
@@ -101,11 +103,45 @@ func (v *values) setHeaders(given named) *problem {
 			v.unclear[plain] = true
 		}
 	}
-	if lines := v.headers["Cookie"]; len(lines) > 0 {
-		r := http.Request{Header: http.Header{"Cookie": lines}}
-		v.line, _ = httplimit.Attributes(&r, nil).Values.(policy.RepeatableValues)
-	}
+	v.line = cookiesIn(v.headers["Cookie"])
 	return nil
+}
+
+// setHost makes the header Host and the host of a request one value, as they are at the proxy.
+func (v *values) setHost(a *policy.Attributes) *problem {
+	lines := v.headers["Host"]
+	v.host = a.Host
+	switch {
+	case len(lines) == 0:
+		return nil
+	case len(lines) > 1 || a.Host != "" && policy.CleanHost(lines[0]) != policy.CleanHost(a.Host):
+		return invalid("headers.Host", "The request has two hosts.", `give one, in "host"`)
+	case policy.CheckHost(lines[0]) != nil:
+		return refusedProblem(policy.CheckHost(lines[0]))
+	}
+	a.Host, v.host = lines[0], lines[0]
+	return nil
+}
+
+// setCookies fills in the cookies. They are read as the proxy reads a Cookie header.
+func (v *values) setCookies(given named) {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		for _, value := range given[name] {
+			lines = append(lines, name+"="+value)
+		}
+	}
+	v.given = cookiesIn(lines)
+}
+
+// cookiesIn returns the cookies in the lines of a header, nil without lines.
+func cookiesIn(lines []string) policy.RepeatableValues {
+	if len(lines) == 0 {
+		return nil
+	}
+	r := http.Request{Header: http.Header{"Cookie": lines}}
+	read, _ := httplimit.Attributes(&r, nil).Values.(policy.RepeatableValues)
+	return read
 }
 
 // Read returns a value of the request. A header that the request has in another spelling, such as X_User for
@@ -113,18 +149,24 @@ func (v *values) setHeaders(given named) *problem {
 func (v *values) Read(s policy.Source, name string) policy.Found {
 	switch s {
 	case policy.FromHeader:
+		if name == "Host" && v.host != "" {
+			return policy.Found{First: v.host, Last: v.host, Count: policy.CountOne}
+		}
 		r := found(v.headers[name])
 		if v.unclear[name] {
 			r.Count = policy.CountUnclear
 		}
 		return r
 	case policy.FromQuery:
-		return found(v.query[name])
+		return v.readQuery(name)
 	case policy.FromCookie:
-		if v.line == nil {
-			return found(v.cookies[name])
+		var r, given policy.Found
+		if v.line != nil {
+			r = v.line.Read(s, name)
 		}
-		r, given := v.line.Read(s, name), found(v.cookies[name])
+		if v.given != nil {
+			given = v.given.Read(s, name)
+		}
 		switch {
 		case given.Count == policy.CountNone || given == r: // a caller may give its cookies in both forms
 			return r
@@ -146,14 +188,43 @@ func (v *values) ReadAll(s policy.Source, name string) (all []string) {
 	case policy.FromHeader:
 		all = v.headers[name]
 	case policy.FromQuery:
-		all = v.query[name]
+		all = slices.Clone(v.query[name])
+		for _, other := range v.spellings(name) {
+			all = append(all, v.query[other]...)
+		}
 	case policy.FromCookie:
-		all = slices.Clone(v.cookies[name])
+		if v.given != nil {
+			all = v.given.ReadAll(s, name)
+		}
 		if v.line != nil {
 			all = append(all, v.line.ReadAll(s, name)...)
 		}
 	}
 	return all
+}
+
+// readQuery reads a parameter by the rules of the proxy: a name that some services take for it makes it unclear.
+func (v *values) readQuery(name string) policy.Found {
+	r := found(v.query[name])
+	for _, other := range v.spellings(name) {
+		more := found(v.query[other])
+		if r.Count == policy.CountNone {
+			r.First = more.First
+		}
+		r.Last, r.Count = more.Last, policy.CountUnclear
+	}
+	return r
+}
+
+// spellings returns the names of parameters that some services take for a name.
+func (v *values) spellings(name string) (others []string) {
+	for other := range v.query {
+		if httplimit.IsSpelling(other, name) {
+			others = append(others, other)
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 // found returns the first and last of some values.

@@ -187,7 +187,7 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.ip = ip
-	deciding := httplimit.PolicyOptions{Policy: rules, Store: a.store, ClientIP: ip}
+	deciding := httplimit.PolicyOptions{Policy: rules, Store: a.store, ClientIP: ip, Removes: removes(ip, f.Upstream.MethodOverride)}
 	if f.TrustMarks {
 		deciding.TrustMarks = ip.TrustsPeer
 	}

@@ -95,3 +95,94 @@ rules:
 		}
 	}
 }
+
+// TestDecisionAPIReadsNamesAsTheProxy describes requests to the decision API in ways in which only some services read a
+// value. The proxy refuses them, and so does the API.
+func TestDecisionAPIReadsNamesAsTheProxy(t *testing.T) {
+	r := start(t, parse(t, free+"upstream: echo\n"+`
+rules:
+  - {name: query, match: {path: /query}, key: 'query:k', limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: cookie, match: {path: /cookie}, key: 'cookie:session', limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: host, match: {path: /host, if: 'header("Host") == "api.example.com"'}, key: global, limit: {algorithm: fixed_window, rate: 1/30d}}
+`), nil)
+	for i, c := range []struct{ path, values, line, cookie string }{
+		{"/query", `"query": {"k": "a", "K": "b"}`, "k=a&K=b", ""},
+		{"/query", `"query": {"k[]": "c"}`, "k[]=c", ""},
+		{"/query", `"query": {"k[0]": "d"}`, "k[0]=d", ""},
+		{"/query", `"query": {"K": "e"}`, "K=e", ""},
+		{"/query", `"query": {" k": "f"}`, "+k=f", ""},
+		{"/query", `"query": {"k\u0000x": "g"}`, "k%00x=g", ""},
+		{"/query", `"query": {"k": ["h", "i"]}`, "k=h&k=i", ""},
+		{"/cookie", `"cookies": {"session": "a", "SESSION": "b"}`, "", "session=a; SESSION=b"},
+		{"/cookie", `"cookies": {"Session": "c"}`, "", "Session=c"},
+		{"/cookie", `"cookies": {"session[]": "d"}`, "", "session[]=d"},
+		{"/cookie", `"cookies": {"x": "1, session=e"}`, "", "x=1, session=e"},
+		{"/cookie", `"headers": {"Cookie": "SESSION=f"}`, "", "SESSION=f"},
+	} {
+		header := []string{}
+		if c.cookie != "" {
+			header = []string{"Cookie", c.cookie}
+		}
+		if got, text := r.send(Proxy, http.MethodGet, c.path+"?"+c.line, "", header...); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("%d: the proxy answers %d %s to %s", i, got.StatusCode, text, c.values)
+		}
+		if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "`+c.path+`", `+c.values+`}`); !strings.Contains(text, `"reason":"repeated-key"`) {
+			t.Errorf("%d: the API answers %s to %s", i, text, c.values)
+		}
+	}
+	for i, host := range []string{`"host": "api.example.com"`, `"host": "API.example.com.:80"`, `"headers": {"Host": "Api.example.com"}`, `"host": "api.example.com", "headers": {"Host": "API.example.com:443"}`} {
+		if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+host+`}`); strings.Contains(text, `"allowed":true`) != (i == 0) {
+			t.Errorf("%s: %s", host, text)
+		}
+	}
+	for _, host := range []string{`"host": "api.example.com", "headers": {"Host": "other.example"}`, `"headers": {"Host": ["a.example", "b.example"]}`, `"headers": {"Host": "a b"}`} {
+		if got, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+host+`}`); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", host, text)
+		}
+	}
+}
+
+// TestRemovedHeadersDecideNothing sends headers that the service behind the proxy does not get, to choose a key, to leave
+// a rule and to get into a class. Rules count them as missing, but the headers of trusted proxies count.
+func TestRemovedHeadersDecideNothing(t *testing.T) {
+	const text = `
+classes: [{name: inside, match: {path: /class, header: {X-Forwarded-For: {present: true}}}, bypass: true}]
+rules:
+  - {name: key, match: {path: "/key/{name}"}, key: '{param:name}/{header:X-Real-IP}/{header:X-Forwarded-For}/{header:CF-Connecting-IP}/{header:Forwarded}/{header:Te}/{header:Keep-Alive}/{header:Proxy-Authorization}/{header:X-Forwarded-Host}', limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: match, match: {path: /match, unless: {header: {X-Real-IP: {present: true}}}}, key: global, limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: if, match: {path: /if, if: 'header("Forwarded") != "for=10.0.0.1"'}, key: global, limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: class, match: {path: /class}, key: global, limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: cost, match: {path: /cost}, key: global, cost: {source: header, header: X-Client-IP, max: 5}, limit: {algorithm: fixed_window, rate: 4/30d}}
+`
+	clients := start(t, parse(t, free+"upstream: echo\n"+text), nil)
+	proxies := start(t, parse(t, free+"trusted_proxies: 127.0.0.1\nupstream: echo\n"+text), nil)
+	for i, c := range []struct {
+		path, name, value string
+		proxied           bool // whether a trusted proxy's header counts
+	}{
+		{"/key/a", "X-Real-IP", "10.0.0.%d", true},
+		{"/key/b", "X-Forwarded-For", "10.0.0.%d", true},
+		{"/key/c", "CF-Connecting-IP", "10.0.0.%d", true},
+		{"/key/d", "Forwarded", "for=10.0.0.%d", true},
+		{"/key/e", "X-Forwarded-Host", "a%d.example", true},
+		{"/key/f", "TE", "trailers;q=0.%d", false},
+		{"/key/g", "Keep-Alive", "timeout=%d", false},
+		{"/key/h", "Proxy-Authorization", "Bearer %d", false},
+		{"/match", "X-Real-IP", "10.0.0.%d", true},
+		{"/if", "Forwarded", "for=10.0.0.1", true},
+		{"/class", "X-Forwarded-For", "10.0.0.%d", true},
+	} {
+		for n := 1; n <= 3; n++ {
+			value := strings.ReplaceAll(c.value, "%d", fmt.Sprint(n))
+			if got := clients.status(Proxy, c.path, c.name, value); (got == http.StatusOK) != (n == 1) {
+				t.Errorf("case %d, request %d of a client with %s: %d", i, n, c.name, got)
+			}
+			if got := proxies.status(Proxy, c.path, c.name, value); (got == http.StatusOK) != (n == 1 || c.proxied) {
+				t.Errorf("case %d, request %d of a proxy with %s: %d", i, n, c.name, got)
+			}
+		}
+	}
+	if got := clients.status(Proxy, "/cost", "X-Client-IP", "5"); got != http.StatusOK {
+		t.Errorf("a client chooses its cost: %d", got)
+	}
+}

@@ -44,7 +44,7 @@ func trailers(in, r *http.Request) (complete func()) {
 	passed := make(http.Header, len(r.Trailer))
 	complete = func() {
 		for name, values := range r.Trailer {
-			if removalOf(name) == stays {
+			if policy.RemovalOf(name) == policy.Stays {
 				passed[name] = values
 			}
 		}

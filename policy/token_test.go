@@ -1,0 +1,96 @@
+package policy_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// A signed token has one key in every kind of value, however its signature is spelled, or it is refused. Other values keep
+// their own keys.
+func TestSignedValuesHaveOneKey(t *testing.T) {
+	const (
+		jwt     = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+		session = "eyJ1c2VyIjoiYW5uIn0.ZyXwVu.Hk1mW2cH6DaXzQ7s5bT9uRfE3yA" // as Flask writes it
+		signer  = "ann.Hk1mW2cH6DaXzQ7s5bT9uRfE3yA"
+		fernet  = "gAAAAABnQ0v9yq1mW2cH6DaXzQ7s5bT9uRfE3yAdozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+		blob    = "eyJpdiI6Ik5oQWJjZGVmIiwidmFsdWUiOiJ4eXoifQ" // as Laravel writes it, without padding
+	)
+	key := func(part policy.Part, values map[string][]string) (sluice.Key, bool) {
+		rules := named("r")
+		rules[0].Key = []policy.Part{part}
+		s := &stub{keep: true}
+		v := mustPolicy(t, policy.Options{Rules: rules}).Decide(t.Context(), s, &policy.Attributes{Values: several(values)})
+		if len(s.requests) != 1 {
+			return sluice.Key{}, v.Reason == sluice.ReasonRepeatedKey
+		}
+		return s.requests[0].Key, false
+	}
+	places := []struct {
+		name, before string
+		part         policy.Part
+	}{
+		{"A", "", policy.Cookie("A")},
+		{"A", "", policy.Query("A")},
+		{"A", "", policy.Header("A")},
+		{"Authorization", "", policy.Header("Authorization")},
+		{"Authorization", "Bearer ", policy.Header("Authorization")},
+		{"Authorization", "Token ", policy.Header("Authorization")},
+		{"Authorization", "JWT ", policy.Header("Authorization")},
+		{"Authorization", "Strange ", policy.Header("Authorization")},
+		{"Proxy-Authorization", "ApiKey ", policy.Header("Proxy-Authorization")},
+	}
+	for _, token := range []string{jwt, session, signer, fernet, blob} {
+		for _, place := range places {
+			plain, refused := key(place.part, map[string][]string{place.name: {place.before + token}})
+			if refused {
+				t.Errorf("%q is refused", place.before+token)
+				continue
+			}
+			last := token[len(token)-1:]
+			other := token[:len(token)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[strings.Index("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", last)|1])
+			dot := strings.LastIndexByte(token, '.') + 5
+			for _, spelled := range []string{
+				token + "!!!!", token + "*", token + "=", token + "==", token + "=!", token + "==AAAA", other, other + "~",
+				token[:dot] + "!" + token[dot:], token[:dot] + "~~" + token[dot:] + "!",
+				strings.NewReplacer("_", "/").Replace(token),
+			} {
+				if spelled == token || len(token)%4 != 2 && strings.HasSuffix(spelled, "==AAAA") && !strings.Contains(token, ".") {
+					continue
+				}
+				if got, refused := key(place.part, map[string][]string{place.name: {place.before + spelled}}); !refused && got != plain {
+					t.Errorf("%s %q is another key than %q", place.name, place.before+spelled, token)
+				}
+				// A rule that chooses one of several values counts by the same key too.
+				if got, _ := key(place.part.IfRepeated(policy.RepeatedLast), map[string][]string{place.name: {place.before + spelled}}); !strings.Contains(spelled, "AAAA") && got != plain {
+					t.Errorf("%s %q is another key than %q for a rule that reads the last value", place.name, place.before+spelled, token)
+				}
+			}
+		}
+	}
+	seen := map[sluice.Key]string{}
+	for _, value := range []string{
+		"1.2.3", "a.b", "eyal.cohen@example.com", "eyewear.shop!", "https://example.com/a?b=c", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0",
+		"tenant.0ujsswThIGTUYm2K8FjOOfXtY1K", "tenant.0ujsswThIGTUYm2K8FjOOfXtY2K", strings.Repeat("a", 64), strings.Repeat("a", 63) + "b",
+		"BAh7B0kiD3Nlc3Npb25faWQGOgZFVEkiJWE4==--0123456789abcdef0123456789abcdef01234567", "eyJzZXNzaW9uIjoiYSJ9Cg==--0123456789abcdef0123456789abcdef01234567",
+		"eyJzZXNzaW9uIjoiYSJ9Cg==--0123456789abcdef0123456789abcdef01234568", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("plain text ", 9))),
+		"a sentence. another one, with marks!", "-----------------------------.", "............................", "=============================", ".===========================",
+	} {
+		got, refused := key(policy.Query("A"), map[string][]string{"A": {value}})
+		if before, taken := seen[got]; taken || refused {
+			t.Errorf("%q: refused %v, or has the key of %q", value, refused, before)
+		}
+		seen[got] = value
+	}
+	// Parameters of other schemes stay as they are, and text behind a token does not.
+	for value, want := range map[string]bool{
+		`Digest username="a", realm="b c"`: true, "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=c": true, "Token abc x": false, "JWT abc,x": false, "Strange abc x=y": false, "Token " + session + "=x": false,
+	} {
+		if _, certain := policy.CleanCredentials(value); certain != want {
+			t.Errorf("%q: %v", value, certain)
+		}
+	}
+}
