@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +195,7 @@ func TestNothingGetsPastGateways(t *testing.T) {
 		}
 		for _, r := range all {
 			r.Forwarding = nil
+			r.Ran = slices.DeleteFunc(r.Ran, func(name string) bool { return name == "gone" })
 		}
 		served += len(all)
 		w.judge(t, sent, all, seen)

@@ -36,6 +36,11 @@ func newMux(c *records) http.Handler {
 	for _, name := range []string{"header", "query", "cookie", "number"} {
 		handle("if"+name, "/if/"+name, "/if/"+name+"/{$}")
 	}
+	for _, name := range []string{"cookie", "query", "header", "auth"} {
+		handle("signed"+name, "/signed/"+name, "/signed/"+name+"/{$}")
+	}
+	handle("ifhost", "/if/host", "/if/host/{$}")
+	handle("gone", "/gone", "/gone/{$}")
 	handle("anonymous", "/plan/none", "/plan/none/{$}")
 	handle("user", "/users/{id}", "/users/{id}/{$}")
 	handle("api", "api.example.com/")

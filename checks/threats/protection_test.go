@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -159,6 +160,34 @@ var protections = []protection{
 		values: func(r *record) []string { return r.Plan }, used: []string{"", "0", "10"},
 		requests: []message{get("/if/number", "X-Plan: 10"), get("/if/number")},
 		spoil:    func(g gen, m *message) { g.spoilHeader(m, "X-Plan", g.pick("10", "0", ""), "7") },
+	},
+	signedBy("cookie", 0, 2, `"cookie:session"`, "Cookie: session=%s", func(r *record) []string { return r.Cookie }, func(g gen, m *message, token string) {
+		m.lines = []string{"Cookie: session=" + token}
+	}),
+	signedBy("query", 2, 3, `"query:user"`, "", func(r *record) []string { return r.Query }, func(_ gen, m *message, token string) {
+		m.query = "?user=" + url.QueryEscape(token)
+	}),
+	signedBy("header", 3, 4, `"header:X-User"`, "X-User: %s", func(r *record) []string { return r.User }, func(_ gen, m *message, token string) {
+		m.lines = []string{"X-User: " + token}
+	}),
+	signedBy("auth", 4, 5, `"header:Authorization"`, "Authorization: Bearer %s", func(r *record) []string { return r.Authorization }, func(g gen, m *message, token string) {
+		m.lines = []string{"Authorization: " + g.pick("", "Token ", "JWT ", "Bearer ", "ApiKey ", freshWord+" ") + token}
+	}),
+	{
+		name: "if-host", rule: `match: {path: /if/host, if: 'header("Host") == "eve.example"'}, always: true`, handler: "ifhost",
+		values: func(r *record) []string { return r.Host }, used: []string{"eve.example"},
+		requests: []message{{method: "GET", path: "/if/host", host: "eve.example"}}, spoil: gen.spoilHost,
+	},
+	{
+		// No service gets these headers, so all clients share the budget of requests without them.
+		name: "gone", rule: `match: {path: /gone}, key: "{header:X-Real-IP}/{header:X-Forwarded-For}/{header:CF-Connecting-IP}/{header:Forwarded}/{header:Te}/{header:Keep-Alive}/{header:Proxy-Authorization}", ` + once, handler: "gone",
+		requests: []message{get("/gone")},
+		spoil: func(g gen, m *message) {
+			name := g.pick("X-Real-IP", "X-Forwarded-For", "CF-Connecting-IP", "Forwarded", "TE", "Keep-Alive", "Proxy-Authorization")
+			if m.lines = []string{name + ": " + freshWord}; g.chance(40) {
+				g.spoilHeader(m, name, freshWord, freshWord)
+			}
+		},
 	},
 	{
 		name: "anonymous", rule: `match: {path: /plan/none, header: {X-Api-Key: {present: false}}}, always: true`, handler: "anonymous",

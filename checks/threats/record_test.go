@@ -28,6 +28,7 @@ type record struct {
 	CookiePlan    []string
 	Authorization []string
 	ID            []string
+	Signed        []string // the users of signed values that the service verified itself
 	Forwarding    []string // headers that may identify the client, or all headers
 }
 
@@ -42,7 +43,7 @@ func parseRecord(line []byte) (*record, error) {
 		return r, nil
 	}
 	texts := []*string{&r.Case, &r.Method, &r.Path}
-	for _, list := range [][]string{r.Ran, r.Host, r.User, r.Plan, r.APIKey, r.Query, r.QueryPlan, r.Cookie, r.CookiePlan, r.Authorization, r.ID, r.Forwarding} {
+	for _, list := range [][]string{r.Ran, r.Host, r.User, r.Plan, r.APIKey, r.Query, r.QueryPlan, r.Cookie, r.CookiePlan, r.Authorization, r.ID, r.Signed, r.Forwarding} {
 		for i := range list {
 			texts = append(texts, &list[i])
 		}

@@ -8,6 +8,7 @@ const querystring = require('querystring')
 const exact = {
   '/by/header': 'header', '/by/query': 'query', '/by/cookie': 'cookie', '/by/bearer': 'bearer', '/by/host': 'host', '/by/method': 'method',
   '/by/claim': 'claim', '/if/header': 'ifheader', '/if/query': 'ifquery', '/if/cookie': 'ifcookie', '/if/number': 'ifnumber',
+  '/signed/cookie': 'signedcookie', '/signed/query': 'signedquery', '/signed/header': 'signedheader', '/signed/auth': 'signedauth', '/if/host': 'ifhost', '/gone': 'gone',
   '/plan/header': 'planheader', '/plan/query': 'planquery', '/plan/cookie': 'plancookie', '/plan/none': 'anonymous',
 }
 

@@ -14,13 +14,16 @@ from socketserver import ThreadingMixIn
 from urllib.parse import parse_qs, unquote, urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from flask import Flask, request
+from flask import Flask, request, session
+from itsdangerous import BadSignature, URLSafeSerializer
 from werkzeug.serving import make_server
 
 exact = {
     "/by/header": "header", "/by/query": "query", "/by/cookie": "cookie", "/by/bearer": "bearer",
     "/by/claim": "claim", "/if/header": "ifheader", "/if/query": "ifquery", "/if/cookie": "ifcookie", "/if/number": "ifnumber",
     "/by/host": "host", "/by/method": "method", "/plan/header": "planheader", "/plan/query": "planquery",
+    "/signed/cookie": "signedcookie", "/signed/query": "signedquery", "/signed/header": "signedheader", "/signed/auth": "signedauth",
+    "/if/host": "ifhost", "/gone": "gone",
     "/plan/cookie": "plancookie", "/plan/none": "anonymous",
 }
 writing = threading.Lock()
@@ -125,6 +128,19 @@ class Unread(Plain):
 # Flask.
 
 app = Flask(__name__)
+app.secret_key = "threats"
+signer = URLSafeSerializer(app.secret_key, "t")
+
+
+def subject(text):
+    """The user of a signed value, as Flask's own library reads it."""
+    words = (text or "").split()
+    try:
+        return signer.loads(words[-1]) if words else ""
+    except (BadSignature, ValueError):
+        return ""
+
+
 app.url_map.strict_slashes = False
 everything = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -139,6 +155,7 @@ def reach(name, user=None):
         queryplan=ends(request.args.getlist("plan")), cookie=ends(request.cookies.getlist("session")),
         cookieplan=ends(request.cookies.getlist("plan")), authorization=[values.get("Authorization", "")],
         id=[] if user is None else [user],
+        signed=[session.get("user", ""), subject(request.cookies.get("session")), subject(request.args.get("user")), subject(values.get("X-User")), subject(values.get("Authorization"))],
         forwarding=["%s: %s" % (k, v) for k, v in request.environ.items() if k.startswith("HTTP_")],
     )
     return "ok"

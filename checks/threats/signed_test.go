@@ -1,0 +1,122 @@
+package threats
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// signedEve are tokens of one user as Flask and its library sign them: a session, and a value.
+var signedEve = []string{"eyJ1c2VyIjoiZXZlIn0.awRrjQ.Juo80cF1ZzNgDKe61DRyU7Qejhw", "ImV2ZSI.AQoO45Y5y8B8uQ0pTyr2l2qnCqI"}
+
+// signedBy is a protection of services that verify a signed value, and are lenient about its base64. Flask has the
+// users that it found there from the first to before the end in its record.
+func signedBy(where string, first, end int, key, line string, read func(*record) []string, put func(gen, *message, string)) protection {
+	p := protection{
+		name: "signed-" + where, rule: fmt.Sprintf("match: {path: /signed/%s}, key: %s, %s", where, key, once), handler: "signed" + where,
+		values: func(r *record) []string {
+			users := signedSubjects(read(r))
+			if len(r.Signed) >= end {
+				users = append(users, r.Signed[first:end]...)
+			}
+			return users
+		},
+		used: []string{"eve"},
+		spoil: func(g gen, m *message) {
+			put(g, m, g.spellSigned(g.pick(signedEve...)))
+		},
+	}
+	for _, token := range signedEve {
+		m := get("/signed/" + where)
+		if line == "" {
+			m.query = "?user=" + url.QueryEscape(token)
+		} else {
+			m.lines = []string{fmt.Sprintf(line, token)}
+		}
+		p.requests = append(p.requests, m)
+	}
+	return p
+}
+
+// spellSigned writes a signed value in another way, as lenient decoders read it.
+func (g gen) spellSigned(token string) string {
+	dot := strings.LastIndexByte(token, '.') + 1
+	head, tail := token[:dot], token[dot:]
+	garbage := func() string {
+		return strings.Repeat(g.pick("!", "*", "~", "'", "(", "@", "#", "$", "%", "^", "&", "|", ":", "=", "?", "\t", " ", "\x7f", "\xff", "<"), g.some(40))
+	}
+	for range g.some(3) {
+		switch g.IntN(6) {
+		case 0, 1:
+			tail += garbage()
+		case 2:
+			at := g.IntN(len(tail) + 1)
+			tail = tail[:at] + garbage() + tail[at:]
+		case 3:
+			last := strings.IndexByte(base64Letters, tail[len(tail)-1])
+			if last >= 0 {
+				tail = tail[:len(tail)-1] + string(base64Letters[last^g.IntN(4)])
+			}
+		case 4:
+			tail += "=" + g.pick("", "=", freshWord, "=="+freshWord)
+		case 5:
+			tail = strings.NewReplacer("-", "+", "_", "/").Replace(tail)
+		}
+	}
+	return head + tail
+}
+
+const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// signedSubjects returns the users of signed values for a service that decodes their signatures leniently: bytes that are not
+// of base64 are dropped, as are unused bits, and some stop at padding.
+func signedSubjects(values []string) []string {
+	all := make([]string, 0, len(values))
+	for _, value := range values {
+		user := ""
+		for _, text := range append(strings.Fields(value), value) {
+			if decoded, err := url.PathUnescape(text); err == nil && isSignedByEve(decoded) {
+				user = "eve"
+			}
+			if isSignedByEve(text) {
+				user = "eve"
+			}
+		}
+		all = append(all, user)
+	}
+	return all
+}
+
+func isSignedByEve(text string) bool {
+	for _, token := range signedEve {
+		dot := strings.LastIndexByte(token, '.') + 1
+		if tail, found := strings.CutPrefix(text, token[:dot]); found && (signatureOf(tail, false) == signatureOf(token[dot:], false) || signatureOf(tail, true) == signatureOf(token[dot:], true)) {
+			return true
+		}
+	}
+	return false
+}
+
+// signatureOf returns what a lenient decoder reads, without unused bits: a signature of 20 bytes has 27 characters.
+func signatureOf(text string, stops bool) string {
+	var b strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		if c == '=' && stops && b.Len()%4 == 3 {
+			break
+		}
+		if c == '+' {
+			c = '-'
+		} else if c == '/' {
+			c = '_'
+		}
+		if strings.IndexByte(base64Letters, c) >= 0 {
+			b.WriteByte(c)
+		}
+	}
+	s := b.String()
+	if len(s) != 27 {
+		return "not a signature: " + text
+	}
+	return s[:26] + string(base64Letters[strings.IndexByte(base64Letters, s[26])&^3])
+}
