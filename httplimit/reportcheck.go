@@ -268,12 +268,6 @@ func (q *Report) length(h http.Header) (int64, error) {
 		if q.ContentLength > 0 {
 			return q.ContentLength, nil
 		}
-		switch q.Method {
-		case http.MethodGet, http.MethodHead, http.MethodOptions:
-			if len(h["Transfer-Encoding"]) == 0 {
-				return 0, nil // as requests without a body are sent
-			}
-		}
 		return -1, nil
 	}
 	n, err := strconv.ParseUint(lines[0], 10, 63)

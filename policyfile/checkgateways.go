@@ -56,6 +56,11 @@ func (r *Rule) warnGateway(s *source, path, at, quiet string) {
 		}
 		s.followKey(where, without+": the size or response is not known, so each request costs the estimate", remedy)
 	}
+	for i, text := range r.Match.If {
+		if e, err := ParseExpression(text); err == nil && e.size {
+			s.follow(fmt.Sprintf("%s.match.if[%d]", path, i), "uses request_bytes, and a request at "+at+" may be reported without its length, which counts as small and as large", "have the gateway report Content-Length, or "+remedy)
+		}
+	}
 	if slices.ContainsFunc(r.limitsGiven(), func(l Limit) bool { return l.Algorithm == "concurrency" }) {
 		where := path + ".limits"
 		if r.Limit != nil {

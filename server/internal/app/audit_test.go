@@ -108,7 +108,7 @@ func TestAudit(t *testing.T) {
 		"reset no proof  [] false 0 []refused 401 Not authorized",
 		"reload   [] false 0 []done ",
 		"reload   [] false 0 [rules]done ",
-		"reload   [] false 0 []refused sluice.yaml:2:8: rules: is 5, and a list, each entry of which begins with a dash is wanted",
+		"reload   [] false 0 []refused sluice.yaml:2:8: rules: is 5, and a list, each entry of which begins with a dash is wanted; write rules: and below it, further to the right, - before the first setting of each entry",
 		"stop   [] false 0 []done ",
 	}
 	if !slices.Equal(lines, want) {

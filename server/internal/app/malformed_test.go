@@ -97,7 +97,7 @@ upstream: %s`, cert, key, behind(t, hello))+roomy), nil)
 			t.Fatal("the protocol is accepted")
 		}
 	}
-	wantModestLog(t, r.log.String(), "TLS handshake error")
+	wantModestLog(t, r.log.String(), "a TLS handshake failed")
 }
 
 // TestPanicsAreErrors logs a panic of the program with its stack.

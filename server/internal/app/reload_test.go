@@ -190,7 +190,7 @@ func TestARefusedConfigurationChangesNothing(t *testing.T) {
 			free + "default: deny\nrules:\n  - {name: a, key: [client_ipp], limit: {algorithm: token_bucket, rate: 1/x}}\n",
 			`rules[0].key[0]: \"client_ipp\" is not a part of a key; did you mean \"client_ip\"?`, "test.yaml:5:21: a mistake, and 1 more",
 		},
-		{"\tversion: 1", "this is not YAML", "test.yaml:1:8: a mistake"},
+		{"\tversion: 1", "this line is indented with a tab", "test.yaml:1:1: a mistake"},
 		{
 			strings.Replace(good, "127.0.0.1:0", "127.0.0.1:1", 1) + "default: deny\nstore: {memory: {max_size: 1MiB}}\nadmin: {token: secretsecretsecret}\n",
 			"store.memory.max_size, listen.proxy.address, admin.token cannot change while the server runs",
