@@ -15,8 +15,8 @@ func CleanCookie(value string) (clean string, certain bool) {
 	clean = trimCookie(value)
 	certain = isPlainCookie(clean)
 	if strings.IndexByte(clean, '%') < 0 {
-		clean, clear := cleanToken(clean)
-		return clean, certain && clear
+		clean, one := cleanToken(clean)
+		return clean, certain && one
 	}
 	text := make([]byte, 0, len(clean))
 	for i := 0; i < len(clean); i++ {
@@ -27,8 +27,8 @@ func CleanCookie(value string) (clean string, certain bool) {
 		}
 		text = append(text, clean[i])
 	}
-	clean, clear := cleanToken(string(text))
-	return clean, certain && clear
+	clean, one := cleanToken(string(text))
+	return clean, certain && one
 }
 
 // trimCookie returns the value of a cookie without quotes and spaces around it.

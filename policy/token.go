@@ -147,7 +147,7 @@ func canonicalBase64(text string, plain bool) string {
 
 // clearBits clears the bits of the last character that no byte uses.
 func clearBits(text string) string {
-	unused := 0
+	var unused int
 	switch len(text) % 4 {
 	case 2:
 		unused = 0b1111

@@ -184,7 +184,7 @@ func explain(message string) (problem, suggestion string) {
 	if m := textFunction.FindStringSubmatch(message); m != nil {
 		return m[1] + " is an operator between two texts", fmt.Sprintf("write it as in path %s \"/api\"", m[1])
 	}
-	if m := mismatched.FindStringSubmatch(message); m != nil && m[2] != m[3] && (m[2] == "string" || m[3] == "string") {
+	if m := mismatched.FindStringSubmatch(message); len(m) > 3 && m[2] != m[3] && (m[2] == "string" || m[3] == "string") {
 		return m[1] + " compares a text with a number", `put quotes around the number, or write a text as a number, as in number(header("X-Size")) > 5`
 	}
 	if message == "unexpected token EOF" {

@@ -364,8 +364,13 @@ func (s *subject) checkGoroutines(before int) {
 // goroutines returns how many there are, without the goroutines of the proxy: it has some for
 // each connection, and pools of clients grow.
 func (s *subject) goroutines() int {
-	const each = 5
-	return runtime.NumGoroutine() - each*s.proxy.Stats().Open
+	for {
+		// A connection has its goroutines a moment later than it counts as open, and loses them earlier.
+		if n := runtime.NumGoroutine() - linkRoutines*s.proxy.Stats().Open; n > 0 {
+			return n
+		}
+		<-time.After(time.Millisecond)
+	}
 }
 
 // heap is the size of what is in use.

@@ -12,7 +12,7 @@ import (
 // TestClocksDrift lets the clocks of the processes run a hundredth slower than the server's, and a hundredth faster.
 // The grants live for 400 ms, so the drift of 4 ms is within the margin of 1/128 and 1 ms. The laws hold on the
 // server's clock with nothing added, and the limits are used.
-func TestClocksDrift(t *testing.T) {
+func TestClocksDrift(t *testing.T) { //nolint:tparallel // each rate takes the machine for itself
 	t.Parallel()
 	for _, rate := range []string{"1.01", "0.99"} {
 		t.Run(rate, func(t *testing.T) {

@@ -105,9 +105,10 @@ func signatureOf(text string, stops bool) string {
 		if c == '=' && stops && b.Len()%4 == 3 {
 			break
 		}
-		if c == '+' {
+		switch c {
+		case '+':
 			c = '-'
-		} else if c == '/' {
+		case '/':
 			c = '_'
 		}
 		if strings.IndexByte(base64Letters, c) >= 0 {

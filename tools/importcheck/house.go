@@ -64,7 +64,6 @@ var house = []room{
 	{"algo", nil, join(moduleOne, []string{oracleRoom}), "algo is pure arithmetic over its arguments; pass in what it needs"},
 	{domain, []string{"algo"}, moduleOne, "the domain imports algo only; declare an interface here and let the other room implement it"},
 	{"internal/translate", belowPolicy, moduleOne, "translate converts between the domain and algo; it keeps no state"},
-	{sharedRoom, nil, nil, "share counts what callers take; pass in who calls"},
 	{"internal/retry", nil, nil, "retry works on times and functions only; pass in what it repeats"},
 	{"internal/runqueue", nil, nil, "runqueue reads what the system counts, for tests"},
 	{sharedRoom, nil, nil, "share counts what callers take; pass in who they are"},

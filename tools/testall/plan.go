@@ -75,7 +75,7 @@ var crowded = map[string][]string{
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
 	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
-	"hybrid":         {"TestSimulatedBurst", "TestSimulatedWindow", "TestSimulation", "TestSimulationNotices"},
+	"hybrid":         {"TestSimulatedBurst", "TestSimulatedSeeds", "TestSimulatedWindow", "TestSimulation", "TestSimulationNotices"},
 	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore":     {"TestKeysAreInjective"},
 }
@@ -83,8 +83,8 @@ var lone = map[string][]string{
 // timed are the tests of the other packages that measure shares of limits, or make thousands of calls a second with a
 // deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
-	"checks/faults": {"TestHungMaster", "TestHungMasterUnguarded"},
-	"checks/hybrid": {"TestClocksDrift", "TestFailoverAddsOneLimit", "TestFairness", "TestProcessesAreKilledAndStopped", "TestServerClocks", "TestSlotsMove"},
+	"checks/faults": {"TestClusterFailover", "TestHungMaster", "TestHungMasterUnguarded", "TestSentinelFailover"},
+	"checks/hybrid": {"TestClocksDrift", "TestExactProcessesShare", "TestFailoverAddsOneLimit", "TestFairness", "TestLoweredNumbers", "TestProcessesAreKilledAndStopped", "TestServerClocks", "TestSlotsMove"},
 }
 
 // paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.

@@ -90,10 +90,13 @@ func TestSchemaTakesWhatIsValid(t *testing.T) {
 // structural finds the mistakes that are of the form of a file, in what policyfile says of them.
 var structural = regexp.MustCompile(`(?m)^\S+\.yaml:\S+ .*(is unknown here|" is unknown(;|$)|, and (a text|a list.*|a mapping.*|a whole number|true or false) is wanted|has no value|is an empty list|is not a (duration|size|rate|share|ratio|status)|has no unit|needs a period)`)
 
+// whole finds a number that a schema calls whole, as 1.0, and the reader of files does not.
+var whole = regexp.MustCompile(`is \d+\.0+, and a whole number is wanted`)
+
 // ofForm reports whether one of the mistakes is. Expressions have a form of their own.
 func ofForm(said string) bool {
 	for line := range strings.Lines(said) {
-		if structural.MatchString(line) && !strings.Contains(line, ".if[") {
+		if structural.MatchString(line) && !strings.Contains(line, ".if[") && !whole.MatchString(line) {
 			return true
 		}
 	}

@@ -101,7 +101,7 @@ func TestInventsNoType(t *testing.T) {
 			if types, there := res.Header["Content-Type"]; there {
 				t.Errorf("%s, HTTP/2 %t: the type is %q", name, h2, types)
 			}
-			if c.method != http.MethodHead && res.StatusCode%100 == 0 && body != page {
+			if c.method != http.MethodHead && res.StatusCode%100 == 0 && body != page { //nolint:usestdlibvars // of any class
 				t.Errorf("%s, HTTP/2 %t: the body is %q", name, h2, body)
 			}
 		}

@@ -93,7 +93,7 @@ func TestOrdinaryBodiesKeepTheirConnections(t *testing.T) {
 		o := TransportOptions{}
 		if secure {
 			s.StartTLS()
-			o.TLS = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // to a server of the test
+			o.TLS = &tls.Config{InsecureSkipVerify: true}
 		} else {
 			s.Start()
 		}
