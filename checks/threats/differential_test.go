@@ -16,9 +16,9 @@ import (
 
 const (
 	// attacks is how many attacks a run sends to each service.
-	attacks = 200
+	attacks = 260
 	// unprotected is how many attacks are sent to each service without a sluice: enough to reach each handler.
-	unprotected = 600
+	unprotected = 1200
 	// usualSeed chooses the attacks of usual runs.
 	usualSeed = 1
 	// batch is how many attacks are sent before the records are judged.
