@@ -153,22 +153,23 @@ func (d *Decider) decide(c *Call, most time.Duration) policy.Verdict {
 		v.Deny(sluice.ReasonNever, nil, nil)
 		return v
 	}
+	p := d.Policy()
 	a := policy.Attributes{Values: (*values)(c), MaxWait: most}
 	if d.keyed {
-		return d.rules.Decide(c.ctx, &a)
+		return p.Decide(c.ctx, d.Store(), &a)
 	}
 	a.Method, a.Host, a.Path = http.MethodPost, c.Authority(), c.Method
 	a.ClientIP, _ = d.o.ClientIP.AddrOf(c.Peer(), c.Metadata)
 	if own := d.o.MaxWait; own != 0 && (most == 0 || own < most) {
 		a.MaxWait = own
 	}
-	if d.o.TrustMarks != nil && d.hasMark(c) {
+	if d.o.TrustMarks != nil && hasMark(c, p) {
 		a.Marked = d.o.TrustMarks(c)
 	}
 	if d.o.Cost != nil {
 		a.Cost = d.o.Cost(c)
 	}
-	return d.rules.Decide(c.ctx, &a)
+	return p.Decide(c.ctx, d.Store(), &a)
 }
 
 // check returns a *policy.AttributeError for a call that services read in different ways.
@@ -182,18 +183,18 @@ func (d *Decider) check(c *Call) error {
 	return policy.CheckHost(c.Authority())
 }
 
-// hasMark reports whether a call has metadata that marks it. Anybody can send it.
-func (d *Decider) hasMark(c *Call) bool {
-	return slices.ContainsFunc(d.Policy().MarkHeaders(), func(name string) bool { return len(c.Metadata(name)) > 0 })
+// hasMark reports whether a call has metadata by which the policy marks calls. Anybody can send it.
+func hasMark(c *Call, p *policy.Policy) bool {
+	return slices.ContainsFunc(p.MarkHeaders(), func(name string) bool { return len(c.Metadata(name)) > 0 })
 }
 
 // reserved returns the metadata that only rules may set on calls, or nil if the call comes from a hop
 // that may set it.
-func (d *Decider) reserved(c *Call) []string {
+func (d *Decider) reserved(c *Call, p *policy.Policy) []string {
 	if d.keyed || d.o.TrustMarks != nil && d.o.TrustMarks(c) {
 		return nil
 	}
-	return d.Policy().ReservedHeaders()
+	return p.ReservedHeaders()
 }
 
 // Policy returns the policy in force.

@@ -181,7 +181,7 @@ func (s *Server) admit(c *Call) (p pass, err error) {
 		return p, s.calls.denied(c, v)
 	}
 	s.report(c, v)
-	p.admission, p.ctx = e.admission, passed(c, v, s.calls.decider.reserved(c))
+	p.admission, p.ctx = e.admission, passed(c, v, s.calls.decider.reserved(c, v.Policy()))
 	if s.o.Context {
 		p.ctx = NewContext(p.ctx, v)
 	}

@@ -68,6 +68,33 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// One policy applies to a call, also if another one comes in force while the call is decided: no forged mark passes by then.
+func TestReloadDuringADecision(t *testing.T) {
+	var got metadata.MD
+	s := &service{create: func(ctx context.Context, in *text) (*text, error) {
+		got, _ = metadata.FromIncomingContext(ctx)
+		return in, nil
+	}}
+	rule := policy.Rule{Name: "odd", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{perDay(1)}}
+	none := must(policy.New(policy.Options{Rules: []policy.Rule{rule}}))
+	rule.WhenLimited = policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Odd": "{rule}"}}
+	var d *grpclimit.Decider
+	d = must(grpclimit.NewPolicyDecider(grpclimit.PolicyOptions{
+		Policy: must(policy.New(policy.Options{Rules: []policy.Rule{rule}})), Store: must(memory.New(memory.Options{})),
+		Cost: func(*grpclimit.Call) int64 {
+			if err := d.SetPolicy(none); err != nil {
+				t.Error(err)
+			}
+			return 1
+		},
+	}))
+	conn := serve(t, s, limited(t, d, grpclimit.ServerOptions{}))
+	want(t, call(with("x-odd", "forged"), conn), codes.OK)
+	if got["x-odd"] != nil {
+		t.Errorf("the metadata is %v", got)
+	}
+}
+
 // Rules in shadow decide, and let calls pass.
 func TestShadowAndBan(t *testing.T) {
 	var verdicts []string

@@ -25,9 +25,8 @@ type Decider struct {
 	keyed bool // the rule reads only what its parts find in the request
 	hosts bool // a rule or a part may read the host
 	paths bool // a part may read the path, which policies of rules check themselves
-	read  atomic.Pointer[readNames]
-	// removable has the headers for which o.Removes is called.
-	removable atomic.Pointer[removable]
+	// last is the policy in force, with what the decider derives from it.
+	last atomic.Pointer[inForce]
 }
 
 // PolicyOptions are the settings of NewPolicyDecider.
@@ -168,23 +167,26 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 // request with a method that has lower-case letters, a host that is not a host with an optional port,
 // a target that is not a path, or a control character in the path: services read such a request in different ways. Verdict.Refused is
 // then a *policy.AttributeError. Limits for each key look at the host and the path only if a part may.
-func (d *Decider) Decide(r *http.Request) policy.Verdict { return d.decide(endToEnd(r, d.Policy())) }
+func (d *Decider) Decide(r *http.Request) policy.Verdict {
+	p := d.inForce()
+	return d.decide(endToEnd(r, p.Policy), p)
+}
 
-func (d *Decider) decide(r *http.Request) policy.Verdict {
+func (d *Decider) decide(r *http.Request, p *inForce) policy.Verdict {
 	if err := checkRequest(r, d.hosts, d.paths); err != nil {
 		return refusal(err)
 	}
-	return d.decideChecked(r, nil)
+	return d.decideChecked(r, p, nil)
 }
 
 // decideChecked decides about a request that needs no further checks. If nobody removes headers in other
 // spellings from the request, others are their lines.
-func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verdict {
+func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header) policy.Verdict {
 	if d.o.Removes != nil {
-		r = d.arriving(r)
+		r = d.arriving(r, p)
 	}
 	own := ownValues{values{r}, d.o.Claim, d.o.Attribute}
-	names := d.readOnce(r)
+	names := p.readOnce(r)
 	if d.keyed {
 		a := policy.Attributes{Values: values{r}, RequestBytes: r.ContentLength}
 		switch {
@@ -193,7 +195,7 @@ func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verd
 		case len(others) > 0:
 			a.Values = &reportedValues{own, others}
 		}
-		return d.rules.Decide(r.Context(), &a)
+		return p.Decide(r.Context(), d.Store(), &a)
 	}
 	a := Attributes(r, d.o.ClientIP)
 	a.MaxWait = d.o.MaxWait
@@ -206,27 +208,13 @@ func (d *Decider) decideChecked(r *http.Request, others http.Header) policy.Verd
 	case d.o.Claim != nil || d.o.Attribute != nil:
 		a.Values = own
 	}
-	if d.o.TrustMarks != nil && HasMark(r, d.Policy()) {
+	if d.o.TrustMarks != nil && HasMark(r, p.Policy) {
 		a.Marked = d.o.TrustMarks(r)
 	}
 	if d.o.Cost != nil {
 		a.Cost = d.o.Cost(r)
 	}
-	return d.rules.Decide(r.Context(), &a)
-}
-
-// readOnce returns the names that the policy reads in a request with a long query or long cookies; nil for another request, and for
-// a policy that reads no more than one of each.
-func (d *Decider) readOnce(r *http.Request) *readNames {
-	n := d.read.Load()
-	if p := d.rules.Policy(); n == nil || n.policy != p {
-		n = namesOf(p)
-		d.read.Store(n)
-	}
-	if n.isFew() || !isLong(r) {
-		return nil
-	}
-	return n
+	return p.Decide(r.Context(), d.Store(), &a)
 }
 
 // Rules returns the policy and store behind d, for edges that describe requests themselves.
@@ -245,11 +233,13 @@ func (d *Decider) Store() sluice.Store { return d.rules.Store() }
 // Reserved returns the names, in canonical form, of the headers that pass the verdict of the rules to
 // the service behind. A Middleware removes them from the client's request, trailers included. Reserved
 // returns nil if r comes from a hop that may set them, and for a decider of NewKeyDecider.
-func (d *Decider) Reserved(r *http.Request) []string {
+func (d *Decider) Reserved(r *http.Request) []string { return d.reserved(r, d.Policy()) }
+
+func (d *Decider) reserved(r *http.Request, p *policy.Policy) reserved {
 	if d.keyed || d.o.TrustMarks != nil && d.o.TrustMarks(r) {
 		return nil
 	}
-	return d.Policy().ReservedHeaders()
+	return p.ReservedHeaders()
 }
 
 // HasMark reports whether a request has a header that marks it: policy.MarkedHeader, or a header

@@ -46,31 +46,3 @@ func without(r *http.Request, name string) *http.Request {
 	delete(r.Header, name)
 	return r
 }
-
-// removable are the headers that a policy reads and that a proxy may remove.
-type removable struct {
-	policy *policy.Policy
-	names  []string
-}
-
-// arriving returns the request without headers that PolicyOptions.Removes reports and that rules read. Without such
-// headers it returns r itself.
-func (d *Decider) arriving(r *http.Request) *http.Request {
-	p := d.Policy()
-	known := d.removable.Load()
-	if known == nil || known.policy != p {
-		known = &removable{policy: p}
-		for _, name := range p.ReadHeaders() {
-			if policy.RemovalOf(name) != policy.Stays {
-				known.names = append(known.names, name)
-			}
-		}
-		d.removable.Store(known)
-	}
-	for _, name := range known.names {
-		if len(r.Header[name]) > 0 && d.o.Removes(r, name) {
-			r = without(r, name)
-		}
-	}
-	return r
-}

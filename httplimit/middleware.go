@@ -61,8 +61,9 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		began = time.Now()
 	}
 	came := r
-	r = endToEnd(r, m.decider.Policy())
-	v := m.decider.decide(r)
+	p := m.decider.inForce()
+	r = endToEnd(r, p.Policy)
+	v := m.decider.decide(r, p)
 	var took time.Duration
 	if m.o.OnVerdict != nil {
 		took = time.Since(began)
@@ -84,7 +85,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	if admission == nil && err == nil && v.Action == policy.Allow && v.Err == nil && len(v.Paced) == 0 && !m.o.Context {
 		// Most requests come here. It costs much less than serveOther.
 		m.headers.Set(w.Header(), &v)
-		r = passed(r, &v, m.decider.Reserved(r), m.decider.Policy())
+		r = passed(r, &v, m.decider.reserved(r, v.Policy()))
 		next.ServeHTTP(w, r)
 		keepForm(came, r)
 		return
@@ -160,7 +161,7 @@ func (m *Middleware) serveOther(ctx context.Context, w http.ResponseWriter, r *h
 		m.o.OnDenied(w, r, &v)
 		return
 	}
-	r = passed(r, &v, m.decider.Reserved(r), m.decider.Policy())
+	r = passed(r, &v, m.decider.reserved(r, v.Policy()))
 	if m.o.Context {
 		r = r.WithContext(NewContext(r.Context(), &v))
 	}

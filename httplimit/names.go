@@ -83,14 +83,11 @@ func (n *names) appendFound(found []int, text string) []int {
 const longFrom = 1 << 10
 
 // readNames are the names that a policy reads.
-type readNames struct {
-	policy         *policy.Policy
-	query, cookies *names
-}
+type readNames struct{ query, cookies *names }
 
 // namesOf returns the names that a policy reads.
-func namesOf(p *policy.Policy) *readNames {
-	return &readNames{p, newNames(p.ReadNames(policy.FromQuery)), newNames(p.ReadNames(policy.FromCookie))}
+func namesOf(p *policy.Policy) readNames {
+	return readNames{newNames(p.ReadNames(policy.FromQuery)), newNames(p.ReadNames(policy.FromCookie))}
 }
 
 // isFew reports whether the policy reads at most one parameter and one cookie.

@@ -62,12 +62,12 @@ func (d *Decider) DecideReport(ctx context.Context, q *Report) (*http.Request, p
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	p := d.Policy()
-	others, err := q.check(d, r, p)
+	p := d.inForce()
+	others, err := q.check(d, r, p.Policy)
 	if err != nil {
 		return r, refusal(err)
 	}
-	return r, d.decideChecked(r, others)
+	return r, d.decideChecked(r, p, others)
 }
 
 // check fills in the rest of the request. It returns the lines of headers in other spellings, and a
@@ -102,9 +102,11 @@ func UnseenOutcome(r *http.Request) policy.Outcome {
 }
 
 // PassedHeaders returns how a gateway must change the header of a request that passes: it removes the
-// headers of remove, and then sets the headers of set, by which rules mark and degrade requests.
+// headers of remove, and then sets the headers of set, by which rules mark and degrade requests. The verdict is one of
+// d, and the request was not refused.
 func (d *Decider) PassedHeaders(r *http.Request, v *policy.Verdict) (set http.Header, remove []string) {
-	remove = removed(r, d.Reserved(r), d.Policy())
+	p := v.Policy()
+	remove = removed(r, d.reserved(r, p), p)
 	for _, rule := range [...]*policy.Rule{v.Mark, v.Degrade} {
 		if rule != nil {
 			if set == nil {

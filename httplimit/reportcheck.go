@@ -164,7 +164,7 @@ func (q *Report) checkHeader(d *Decider, r *http.Request, p *policy.Policy) (oth
 		if replaces := overrides(name); replaces && (!q.MethodOverride || !overridesMethod(name)) {
 			return nil, errOverride
 		}
-		if q.KeepsHeader && own.holds(name) && !slices.Contains(own, name) && d.Reserved(r) != nil {
+		if q.KeepsHeader && own.holds(name) && !slices.Contains(own, name) && d.reserved(r, p) != nil {
 			return nil, errForgedMark
 		}
 		if p.IsAlias(name) {

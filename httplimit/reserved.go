@@ -46,7 +46,8 @@ func dashed(c byte) byte {
 // passed returns the request as it is passed on. It lacks the headers and trailers that only this
 // package may set, and has the headers that the rules set. If there is nothing to remove or set, it is
 // r itself.
-func passed(r *http.Request, v *policy.Verdict, own reserved, p *policy.Policy) *http.Request {
+func passed(r *http.Request, v *policy.Verdict, own reserved) *http.Request {
+	p := v.Policy()
 	remove := removed(r, own, p)
 	trails := len(own)+len(p.ReadHeaders()) > 0 && mayTrail(r)
 	if len(remove) == 0 && v.Mark == nil && v.Degrade == nil && !trails {

@@ -30,6 +30,7 @@ func (p *Policy) decide(ctx context.Context, store sluice.Store, a *Attributes, 
 	} else {
 		p.decideRules(ctx, store, a, peek, &v)
 	}
+	v.policy = p
 	return v
 }
 

@@ -47,7 +47,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 			return v, &RuleRequestError{Rule: q.Rule, Problem: fmt.Sprintf("the class %q is unknown; give the name of one, or none", q.Class)}
 		}
 		if p.classes[number].Bypass {
-			return Verdict{Class: q.Class, Bypass: true}, nil
+			return Verdict{Class: q.Class, Bypass: true, policy: p}, nil
 		}
 	}
 	cost := q.Cost
@@ -62,7 +62,7 @@ func (p *Policy) DecideRule(ctx context.Context, store sluice.Store, q RuleReque
 	default:
 		s.decide(ctx, store, &v, nil)
 	}
-	v.Class = q.Class
+	v.Class, v.policy = q.Class, p
 	return v, nil
 }
 

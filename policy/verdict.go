@@ -52,7 +52,13 @@ type Verdict struct {
 	// that services read differently than rules do, and a *gate.Error for a request that could not wait. Nil
 	// for all other requests.
 	Refused error
+
+	policy *Policy
 }
+
+// Policy returns the policy that decided; nil if none did, because the request was refused before. What follows from a verdict follows from
+// this policy, also if another one is in force by then.
+func (v *Verdict) Policy() *Policy { return v.policy }
 
 // Allowed reports whether the request passes, even degraded or marked.
 func (v *Verdict) Allowed() bool { return v.Action != Deny }

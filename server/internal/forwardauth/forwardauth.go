@@ -81,7 +81,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, v *policy.Verdi
 // pass sets the headers that the gateway copies to the request that it passes on.
 func (h *Handler) pass(header http.Header, r *http.Request, v *policy.Verdict) {
 	d := h.decider
-	for _, name := range d.Policy().ReservedHeaders() {
+	for _, name := range v.Policy().ReservedHeaders() {
 		if lines := r.Header[name]; len(lines) > 0 && d.Reserved(r) == nil {
 			header[name] = lines[:1] // of a hop whose marks are trusted
 		}

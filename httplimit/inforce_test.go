@@ -1,0 +1,49 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// One policy applies to a request, also if another one comes in force while the request is decided: no forged mark passes by then.
+func TestReloadDuringADecision(t *testing.T) {
+	clock := int64(1e6)
+	key := []policy.Part{policy.Global()}
+	marks, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name: "slow", Key: key, Limits: hourly(1), WhenLimited: policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Slow": "{rule}"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none, err := policy.New(policy.Options{Rules: []policy.Rule{{Name: "other", Key: key, Limits: hourly(1)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d *httplimit.Decider
+	d, err = httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: marks, Store: storeAt(t, &clock), Cost: func(*http.Request) int64 {
+		d.SetPolicy(none)
+		return 1
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := served(t, wrap(t, d, httplimit.Options{}, http.HandlerFunc(full)))
+	for i, want := range []string{"full[]", "full[X-Slow=slow]"} {
+		d.SetPolicy(marks)
+		r := get("/")
+		r.Header = http.Header{"X-Slow": {"forged"}}
+		if got := send(t, s, r); got.body != want {
+			t.Errorf("request %d: %s, want %s", i, got.body, want)
+		}
+	}
+	d.SetPolicy(marks)
+	r, v := d.DecideReport(t.Context(), reported("/", "X-Slow: forged"))
+	set, remove := d.PassedHeaders(r, &v)
+	if v.Policy() != marks || set.Get("X-Slow") != "slow" || !slices.Equal(remove, []string{"X-Slow"}) {
+		t.Errorf("a report: sets %v, removes %q", set, remove)
+	}
+}
