@@ -36,5 +36,5 @@
 // or a terabyte an hour (TestCallsSeldom). The chunks of several connections of a key take
 // turns in the order of their calls, so that each connection gets an equal share. A connection
 // that has not moved bytes for 50 ms pays only for what it moves. Prepaid bytes go back to the
-// flow with Close, and when an idle connection moves bytes again.
+// flow with Close, and when an idle connection moves bytes again. See docs/adr/0013.
 package bandwidth

@@ -27,7 +27,7 @@ const (
 )
 
 // waitingQueues are the requests that wait for leases of concurrency limits. Each limit and key has a
-// queue, in the order in which the store granted the leases.
+// queue, in the order in which the store granted the leases. See docs/adr/0014.
 type waitingQueues struct {
 	waiting atomic.Int64
 	mu      sync.Mutex

@@ -15,7 +15,7 @@ import (
 )
 
 // pushback is the metadata with which a server tunes the retry policy of a client: the milliseconds
-// after which to repeat a call, or a negative number to give up.
+// after which to repeat a call, or a negative number to give up. See docs/adr/0042.
 const pushback = "grpc-retry-pushback-ms"
 
 // report sends the limits of an allowed call to its client, before the answer.

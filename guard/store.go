@@ -20,7 +20,7 @@ import (
 // use.
 //
 // If the wrapped store is a sluice.LocalDecider, such as the one of package hybrid, it decides what
-// it can by itself: without a deadline, and while the breaker is open too.
+// it can by itself: without a deadline, and while the breaker is open too. See docs/adr/0032.
 //
 // A Store is not a sluice.Taker: Take would save only a hundredth of the time of a call. The
 // goroutine of a call ends with the call. The guard calls the store only for requests, with

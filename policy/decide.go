@@ -292,7 +292,7 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 }
 
 // giveBack gives back the charges of rules that degrade or mark, because other rules refuse the request.
-// A charge that cannot be given back stays among the Charges.
+// A charge that cannot be given back stays among the Charges. See docs/adr/0012.
 func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 	for i := range v.Results {
 		if m := &v.Results[i]; m.Role == RoleAdvisory {

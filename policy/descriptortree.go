@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// domain is the rules of a domain as a tree, and the limits that came with its descriptors.
+// domain is the rules of a domain as a tree, and the limits that came with its descriptors. See docs/adr/0039.
 type domain struct {
 	descriptorNode
 	overrides *overrides

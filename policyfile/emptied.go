@@ -8,7 +8,7 @@ import (
 
 // Emptied returns an error if f lacks what an earlier content of the file had, and does not say that this is meant: all rules are
 // gone without "rules: []", or a list or table has become an empty file. A program that reloads the file should keep the
-// earlier content then, because a file that is being written begins so. The error is an Errors.
+// earlier content then, because a file that is being written begins so. The error is an Errors. See docs/adr/0056.
 func (f *File) Emptied(earlier *File) error {
 	var all Errors
 	for _, of := range slices.Concat([]*File{f}, f.parts) {

@@ -9,7 +9,7 @@ import (
 )
 
 // envoyFile is a configuration file of github.com/envoyproxy/ratelimit: the tree of one domain. Settings that its
-// own server does not have are named in the comments as ours.
+// own server does not have are named in the comments as ours. See docs/adr/0040.
 type envoyFile struct {
 	Domain      string            `yaml:"domain"`
 	Descriptors []envoyDescriptor `yaml:"descriptors"`

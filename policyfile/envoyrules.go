@@ -227,7 +227,7 @@ func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 }
 
 // debits reports whether the hits of a descriptor are taken whatever is left, as the other server does, if the file does not
-// select it. The settings of ours can select algorithms that cannot owe units.
+// select it. The settings of ours can select algorithms that cannot owe units. See docs/adr/0053.
 func (p *envoyPart) debits(d envoyLevel) bool {
 	if d.Debit != nil {
 		return *d.Debit

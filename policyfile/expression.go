@@ -36,7 +36,7 @@ import (
 // Names, networks and patterns must be texts in quotes, so that they are checked when the file is read.
 //
 // An expression changes nothing. It has no loops and no variables, so its time is proportional to its length and
-// to the size of the request. It is safe for concurrent use.
+// to the size of the request. It is safe for concurrent use. See docs/adr/0015.
 type Expression struct {
 	text     string
 	program  *vm.Program

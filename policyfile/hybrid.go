@@ -13,7 +13,7 @@ import (
 
 // Hybrid decides the limits of a rule in each server's own process, on units that the store granted to
 // it beforehand. It needs a store in Redis. Requests that may wait for their turn, and requests that also match a rule
-// without it, are decided by the store. See docs/hybrid.md.
+// without it, are decided by the store. See docs/hybrid.md and docs/adr/0033.
 type Hybrid struct {
 	// Enabled is true for a rule that is decided so. Any other setting implies it.
 	Enabled bool

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
+// The escrow of a key is a part of its state: see docs/adr/0034.
 var _ sluice.Grantor = (*Store)(nil)
 
 // Bounds of the calls that carry claims.

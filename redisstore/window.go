@@ -6,6 +6,7 @@ import (
 	"github.com/sluicehq/sluice/algo"
 )
 
+// windowKind keeps the time to live of windows: see docs/adr/0047.
 var windowKind = kind{
 	word:    "fixed",
 	script:  "window",

@@ -25,7 +25,7 @@ type reservation struct {
 	TTLMS *int64 `json:"ttl_ms"`
 }
 
-// reserve decides and charges, and opens a token.
+// reserve decides and charges, and opens a token. See docs/adr/0007.
 func (a *API) reserve(w http.ResponseWriter, r *http.Request) *problem {
 	status, p := deniedStatus(r)
 	if p != nil {

@@ -26,7 +26,7 @@ const (
 )
 
 // watch connects, and probes an idle store, until ctx ends. It connects again if the store refuses the
-// credentials, because secrets and certificates may have changed.
+// credentials, because secrets and certificates may have changed. See docs/adr/0011.
 func (r *redis) watch(ctx context.Context) {
 	defer close(r.watched)
 	pause := leastPause

@@ -26,7 +26,7 @@ const liveShare = "store.redis.local.share"
 // need a restart.
 func LiveSettings() []string { return slices.Clone(live) }
 
-// reloads tracks which configuration is in force, and the outcome of the last reload.
+// reloads tracks which configuration is in force, and the outcome of the last reload. See docs/adr/0016.
 type reloads struct {
 	one sync.Mutex // held by the running Reload
 

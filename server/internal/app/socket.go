@@ -14,7 +14,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
-// socket is a listener at a Unix socket.
+// socket is a listener at a Unix socket. See docs/adr/0048.
 type socket struct {
 	*net.UnixListener
 	path string

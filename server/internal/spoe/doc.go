@@ -4,5 +4,5 @@
 //
 // The decision is the same as for a request that another gateway reports. A delay is carried out before the answer. The
 // edge sees neither the end of the request nor its response, so leases are given back at once, and costs that depend on
-// a response stay as estimated.
+// a response stay as estimated. See docs/adr/0045.
 package spoe
