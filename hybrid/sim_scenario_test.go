@@ -135,6 +135,9 @@ func (s *scenario) addOther(c *rand.Rand) {
 	a, h, exact := s.other.Algorithm(), *s.limit.Hybrid(), c.IntN(3) == 0
 	switch c.IntN(4) {
 	case 0: // another count
+		if f := rand.New(rand.NewPCG(s.seed, 12)); f.IntN(2) == 0 {
+			a = scaled(a, one[int64](f, 8, 40))
+		}
 	case 1: // the same numbers
 		a = s.limit.Algorithm()
 		h.Sync = one(c, 10*time.Millisecond, 20*time.Millisecond, 50*time.Millisecond)
@@ -172,6 +175,29 @@ func renumbered(c *rand.Rand, a sluice.Algorithm) sluice.Algorithm {
 		return a
 	case sluice.SlidingWindow:
 		a.Rate, a.Cells = sluice.Per(a.Rate.Count(), period), one(c, 1, 4, 10)
+		return a
+	}
+	return a
+}
+
+// scaled returns an algorithm with so many times the count.
+func scaled(a sluice.Algorithm, times int64) sluice.Algorithm {
+	more := func(r sluice.Rate) sluice.Rate { return sluice.Per(times*r.Count(), r.Period()) }
+	switch a := a.(type) {
+	case sluice.TokenBucket:
+		a.Rate, a.Burst = more(a.Rate), times*a.Burst
+		return a
+	case sluice.FixedWindow:
+		a.Rate = more(a.Rate)
+		return a
+	case sluice.SlidingCounter:
+		a.Rate = more(a.Rate)
+		return a
+	case sluice.SlidingLog:
+		a.Rate = more(a.Rate)
+		return a
+	case sluice.SlidingWindow:
+		a.Rate = more(a.Rate)
 		return a
 	}
 	return a

@@ -20,6 +20,7 @@ type grantKind struct {
 	name string
 	grantForm
 	others []grantForm
+	larger grantForm // for counts that are 40 times larger, or none
 }
 
 // A grantForm is an algorithm with its oracle, for some count of units.
@@ -90,13 +91,13 @@ var daysAround = func() (begins []int64) {
 var longestDay = sluice.MustLimit("", sluice.FixedWindow{Rate: sluice.PerDay(1), Calendar: sluice.CalendarDay}).Params().Fixed.Length
 
 var grantKinds = []grantKind{
-	{"token bucket", bucketForm(7, 1_000_000), []grantForm{bucketForm(5, 1_000_000), bucketForm(300, 1_000_000), bucketForm(1, 3_000_000)}},
-	{"fixed window", windowForm(3_000_000, false), []grantForm{windowForm(1_000_000, false), windowForm(7_000_000, true), dayForm}},
-	{"fixed window opened by a request", windowForm(3_000_000, true), []grantForm{windowForm(1_000_000, true), windowForm(7_000_000, false), dayForm}},
-	{"fixed window of a calendar", dayForm, []grantForm{windowForm(3_000_000, true), windowForm(1_000_000, false)}},
-	{"sliding window", cellsForm(3_000_000, 5), []grantForm{cellsForm(1_000_000, 4), cellsForm(6_000_000, 5), cellsForm(3_000_000, 1)}},
-	{"sliding counter", counterForm(3_000_000), []grantForm{counterForm(1_000_000), counterForm(7_000_000)}},
-	{"sliding log", logForm(3_000_000), []grantForm{logForm(1_000_000), logForm(7_000_000)}},
+	{"token bucket", bucketForm(7, 1_000_000), []grantForm{bucketForm(5, 1_000_000), bucketForm(300, 1_000_000), bucketForm(1, 3_000_000)}, bucketForm(280, 1_000_000)},
+	{"fixed window", windowForm(3_000_000, false), []grantForm{windowForm(1_000_000, false), windowForm(7_000_000, true), dayForm}, windowForm(3_000_000, false)},
+	{"fixed window opened by a request", windowForm(3_000_000, true), []grantForm{windowForm(1_000_000, true), windowForm(7_000_000, false), dayForm}, windowForm(3_000_000, true)},
+	{"fixed window of a calendar", dayForm, []grantForm{windowForm(3_000_000, true), windowForm(1_000_000, false)}, dayForm},
+	{"sliding window", cellsForm(3_000_000, 5), []grantForm{cellsForm(1_000_000, 4), cellsForm(6_000_000, 5), cellsForm(3_000_000, 1)}, cellsForm(3_000_000, 5)},
+	{"sliding counter", counterForm(3_000_000), []grantForm{counterForm(1_000_000), counterForm(7_000_000)}, grantForm{}},
+	{"sliding log", logForm(3_000_000), []grantForm{logForm(1_000_000), logForm(7_000_000)}, logForm(3_000_000)},
 }
 
 // A grantWalk sends random claims and exact requests about one key to a store and to the oracle of
@@ -163,6 +164,9 @@ func newGrantWalk(t *testing.T, a *arena, kind grantKind, seed uint64) *grantWal
 	}
 	if w.below(3) > 0 {
 		counts, forms = append(counts, w.one(counts[0], 1+w.below(30))), append(forms, kind.others[w.below(int64(len(kind.others)))])
+	}
+	if kind.larger.fresh != nil && w.below(4) == 0 {
+		counts, forms = append(counts, 40*counts[0]), append(forms, kind.larger)
 	}
 	for i, n := range counts {
 		form := forms[i]

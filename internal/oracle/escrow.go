@@ -51,6 +51,7 @@ type Grant struct {
 type Holder struct {
 	ID, Seq, Birth uint64
 	Units          int64 // granted, and neither reported nor returned
+	Of             int64 // the capacity that they were granted from, the least if there are several
 	Till           int64
 	At, Life       int64 // the time of the answer to Seq, and how long after it the entry is kept
 	Demand         int64 // zero if not active
@@ -146,19 +147,50 @@ func (e Escrow) under(now int64, t Terms) (State, bool) {
 	return Renumber(e.State, t.Numbers, now), true
 }
 
-// seen returns the state that decisions see: with the escrow booked, except for the overdraft.
-func (e Escrow) seen(s State, now int64, t Terms) State {
-	return book(s, max(0, e.Units()-t.Overdraft), now)
+// Reserved returns what the escrow weighs for the limit with these terms. Units that were granted from a larger capacity
+// weigh as the same part of this one, rounded up.
+func (e Escrow) Reserved(t Terms) (sum int64) {
+	own := e.capacity(t)
+	for _, h := range e.Holders {
+		sum += weight(h.Units, h.Of, own)
+	}
+	return sum
 }
 
-// exactly returns the state that exact decisions see. If no units are in escrow, what is left later follows from the
-// state as it is kept.
-func (e Escrow) exactly(now int64, t Terms) State {
-	s, other := e.under(now, t)
-	if other && e.Units() <= t.Overdraft {
-		return renumbered{e.State, t.Numbers}
+// weight returns what units of one capacity weigh in another one. It is a little more if scripts cannot multiply them.
+func weight(units, of, own int64) int64 {
+	switch {
+	case of <= own:
+		return units
+	case own > mostUnits/max(units, 1):
+		return Up(Rat(units, of/own))
 	}
-	return e.seen(s, now, t)
+	return Up(mul(whole(units), Rat(own, of)))
+}
+
+// capacity returns the capacity of the limit with these terms.
+func (e Escrow) capacity(t Terms) int64 {
+	if t.Numbers == nil {
+		return capacity(e.State)
+	}
+	return capacity(t.Numbers)
+}
+
+// seen returns the state that a decision sees: with the escrow booked, except for the overdraft. What is left later
+// follows from the state as it is kept, if no units are in escrow, or a bucket is kept under a rate that is not lower.
+func (e Escrow) seen(r Request, t Terms) State {
+	s, other := e.under(r.Now, t)
+	units := max(0, e.Reserved(t)-t.Overdraft)
+	if other && (units == 0 || keepsRate(e.State, t.Numbers) && r.MaxWait <= 0 && !r.Debit) {
+		return renumbered{book(e.State, units, r.Now), t.Numbers}
+	}
+	return book(s, units, r.Now)
+}
+
+// keepsRate reports whether a state is a bucket that refills as fast as under other numbers, or faster.
+func keepsRate(s, other State) bool {
+	b, ok := s.(Bucket)
+	return ok && !less(b.rate, other.(Bucket).rate)
 }
 
 // take returns the state after a decision. Only an admission gives it other numbers.
@@ -167,14 +199,25 @@ func (e Escrow) take(r Request, allowed bool, t Terms) State {
 	if other && (r.Cost == 0 || !allowed && !(renumbered{e.State, t.Numbers}).moves(r.Now)) {
 		return e.State
 	}
+	if other && allowed && r.MaxWait <= 0 && e.keeps(t) {
+		s = e.State
+	}
 	after, _ := s.Take(r, allowed)
 	return after
+}
+
+// keeps reports whether an admission leaves the state under its own numbers: if it is a bucket that is not smaller and
+// refills as fast, while units are in escrow that were granted from a larger capacity.
+func (e Escrow) keeps(t Terms) bool {
+	own := e.capacity(t)
+	return slices.ContainsFunc(e.Holders, func(h Holder) bool { return h.Units > 0 && h.Of > own }) &&
+		keepsRate(e.State, t.Numbers) && capacity(e.State) >= own
 }
 
 // Decide decides an exact request. For a limit without grants, the terms are zero.
 func (e Escrow) Decide(r Request, t Terms, guess Result) (Result, Charge, Escrow) {
 	e = e.AtTerms(r.Now, t)
-	d, c, _ := Decide(e.exactly(r.Now, t), r, guess)
+	d, c, _ := Decide(e.seen(r, t), r, guess)
 	e.State = e.take(r, d.Allowed, t)
 	if d.Allowed && r.Cost > 0 && r.MaxWait >= 0 && e.active() > 0 && e.Others-r.Now <= recent/2 {
 		e.Others = r.Now + recent
@@ -184,7 +227,7 @@ func (e Escrow) Decide(r Request, t Terms, guess Result) (Result, Charge, Escrow
 
 // Peek decides an exact request and takes nothing.
 func (e Escrow) Peek(r Request, t Terms, guess Result) Result {
-	return Peek(e.AtTerms(r.Now, t).exactly(r.Now, t), r, guess)
+	return Peek(e.AtTerms(r.Now, t).seen(r, t), r, guess)
 }
 
 // Settle replaces the cost of an exact charge.
@@ -208,11 +251,11 @@ func (e Escrow) Reset(now int64, fresh State) Escrow {
 	return e
 }
 
-// Free returns the units of a limit that are neither used nor granted, rounded down. It is negative if the limit is
-// exceeded.
+// Free returns the units of a limit that are neither used nor granted, rounded down. Granted units count as Reserved
+// weighs them. It is negative if the limit is exceeded.
 func (e Escrow) Free(now int64, t Terms) int64 {
 	s, _ := e.under(now, t)
-	return room(s, now) - e.Units()
+	return room(s, now) - e.Reserved(t)
 }
 
 // Claim reports, returns, decides and grants, in this order.
@@ -247,6 +290,9 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	if h.Units == 0 {
 		h.Birth = 0
 	}
+	if own := e.capacity(t); h.Units == 0 || own < h.Of {
+		h.Of = own
+	}
 	h.Demand, h.Active = 0, h.Units > 0 || c.Want > 0
 	if h.Active {
 		h.Demand = max(1, min(c.Demand, mostDemand))
@@ -256,13 +302,11 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	var g Grant
 	if c.Take > 0 {
 		r := Request{Now: now, Cost: c.Take, Floor: c.Floor}
-		s, _ := e.under(now, t)
-		g.Result, g.Charge, _ = Decide(e.seen(s, now, t), r, guess)
+		g.Result, g.Charge, _ = Decide(e.seen(r, t), r, guess)
 		e.State = e.take(r, g.Result.Allowed, t)
 	} else {
 		r := Request{Now: now, Cost: max(c.Least, 1), Floor: c.Floor}
-		s, _ := e.under(now, t)
-		g.Result = Peek(e.seen(s, now, t), r, guess)
+		g.Result = Peek(e.seen(r, t), r, guess)
 	}
 	if len(e.Holders) > mostHolders {
 		e = e.without(id)
@@ -275,8 +319,9 @@ func (e Escrow) Claim(now int64, id uint64, c Claim, t Terms, guess Result) (Gra
 	}
 	g.Units = e.share(now, h, c, t)
 	if g.Units > 0 {
-		s, _ := e.under(now, t)
-		e.State = opened(s, now)
+		if s, other := e.under(now, t); !other || !e.keeps(t) {
+			e.State = opened(s, now)
+		}
 		h.Units += g.Units
 		h.Birth = cmp.Or(h.Birth, c.Seq)
 	}
@@ -314,7 +359,7 @@ func (e Escrow) share(now int64, h Holder, c Claim, t Terms) int64 {
 		return 0
 	}
 	half := Down(mul(Rat(free, 2), Rat(h.Demand, e.demands())))
-	q := min(c.Want, t.Cap/int64(e.active())-h.Units, max(least, half), free, t.Cap-e.Units())
+	q := min(c.Want, t.Cap/int64(e.active())-h.Units, max(least, half), free, t.Cap-e.Reserved(t))
 	if q < least {
 		return 0
 	}

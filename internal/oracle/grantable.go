@@ -26,6 +26,23 @@ func room(s State, now int64) int64 {
 	panic(fmt.Sprintf("%T has no grants", s))
 }
 
+// capacity returns the units of a state that has used none.
+func capacity(s State) int64 {
+	switch s := s.(type) {
+	case Bucket:
+		return s.burst
+	case Window:
+		return s.count
+	case Cells:
+		return s.count
+	case Counter:
+		return s.count
+	case Log:
+		return s.count
+	}
+	panic(fmt.Sprintf("%T has no grants", s))
+}
+
 // end returns when a grant must end: with the fixed window, otherwise never.
 func end(s State, now int64) int64 {
 	if w, ok := s.(Window); ok {

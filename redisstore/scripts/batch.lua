@@ -98,13 +98,33 @@ local function denied(r)
   r.ban.now = ban
 end
 
+-- reserved_of returns what the escrow of a request's key takes from it, and whether units of a larger capacity are in it.
+local function reserved_of(r)
+  local held = r.entry.held
+  if not held then
+    return 0, false
+  end
+  local weight, larger = held.hold.weight(held, r.p)
+  return weight - r.overdraft, larger
+end
+
+-- charged is written, beside what processes hold of the key.
+local function charged(r, s, t, allowed, after)
+  local held, kind = r.entry.held, r.entry.kind
+  if held then
+    local _, larger = reserved_of(r)
+    return held.hold.admitted(kind, s, t, r.q, now, allowed, after, larger)
+  end
+  return written(kind, s, t, r.q, now, allowed, after)
+end
+
 -- decide decides a request upon a state, which was kept as another one, and sets its view. It
 -- returns whether the request passes, and the state after. A refused request has only a view.
 local function decide(r, s, kept, refused)
   local entry, q, allowed, after = r.entry, r.q, nil, nil
-  local kind, held = entry.kind, entry.held
-  if held and held.units > r.overdraft then
-    allowed, after, r.view = held.hold.decide(kind, s, q, now, held.units - r.overdraft)
+  local kind, reserved = entry.kind, reserved_of(r)
+  if reserved > 0 then
+    allowed, after, r.view = entry.held.hold.decide(kind, kept, s, q, now, reserved)
     return allowed, after
   end
   r.view = view(kind, kept, s, q, now)
@@ -133,9 +153,9 @@ local function take(r)
   if refused and not r.debit or r.peek then
     return false
   end
-  local new, booked = written(entry.kind, kept, s, r.q, now, allowed, after)
+  local new, booked = charged(r, kept, s, allowed, after)
   entry.now = new or entry.now
-  if refused or booked and not (entry.held and entry.held.units > r.overdraft) then
+  if refused or booked and reserved_of(r) <= 0 then
     -- The decision is computed from the state with the debt.
     local t, after_it = state(entry, r, entry.now)
     decide(r, t, after_it, true)
@@ -225,7 +245,7 @@ for _, r in ipairs(requests) do
     local s, kept = state(entry, r, entry.tried)
     local allowed, after = decide(r, s, kept)
     if not r.peek and r.q[1] > 0 then
-      entry.tried = written(entry.kind, kept, s, r.q, now, allowed, after) or entry.tried
+      entry.tried = charged(r, kept, s, allowed, after) or entry.tried
     end
     if r.ban ~= nil then
       r.seen = current(r)

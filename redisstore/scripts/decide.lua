@@ -5,21 +5,23 @@ local key, p, q = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[
 local kind = kinds[p[1]]
 
 local s = loaded(p, key) or kind.fresh(p)
-local held, reserved = nil, 0
+local held, reserved, larger = nil, 0, false
 if s.escrow then
   s, held = (escrow or foreign)(foreign).open(kind, s, p, now, q)
-  reserved = held.units - (ARGV[4] and cmsgpack.unpack(ARGV[4]) or 0)
+  reserved, larger = held.hold.weight(held, p)
+  reserved = reserved - (ARGV[4] and cmsgpack.unpack(ARGV[4]) or 0)
 end
 local t = under(kind, s, p, now)
 local allowed, after, text
 if reserved > 0 then
-  allowed, after, text = held.hold.decide(kind, t, q, now, reserved)
+  allowed, after, text = held.hold.decide(kind, s, t, q, now, reserved)
 else
   allowed, after = kind.decide(t, q, now)
   text = view(kind, s, t, q, now)
 end
 if ARGV[3] ~= '1' then
-  local new, booked = written(kind, s, t, q, now, allowed, after)
+  local admitted = held and held.hold.admitted or written
+  local new, booked = admitted(kind, s, t, q, now, allowed, after, larger)
   if new then
     if booked and reserved <= 0 then -- the decision is computed from the state with the debt
       text = view(kind, new, under(kind, new, p, now), q, now)

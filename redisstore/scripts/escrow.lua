@@ -1,9 +1,10 @@
 -- What processes hold of a key. Units that were granted and not yet reported are the escrow of
 -- the key. All holders are in one text, which follows the limit's numbers in the text of a state:
 --
---   a header: 1, units in escrow, demand, first, last, at, active
+--   a header: 2, units in escrow, demand, first, last, at, active, most
 --   for each holder: its identity, the last sequence number, birth, units, till, life, demand,
---     flags (1 the request passed, 2 active), time of the answer, units granted by it
+--     flags (1 the request passed, 2 active), time of the answer, units granted by it, and the capacity
+--     that its units were granted from, the least if there are several
 --
 -- The identity 0 is of all processes that are not in the list: see note.
 --
@@ -13,13 +14,13 @@
 -- The header has sums over the holders, so that a decision reads no more than the header. An
 -- active holder has units, or wants some. first is at most the earliest till, and last is at
 -- least the latest end of an entry. at is when the text was written: no till is later than at plus the
--- life of its holder.
+-- life of its holder. most is at least the largest capacity that units were granted from.
 --
 -- escrow makes the functions that a script needs for a key with holders. Most runs of a script
 -- need none of them, so that this costs little: one function, which refers to few variables.
 escrow = function(foreign)
-  local HEADER, HEADER_SIZE = '>BI7I7I7I7I7I2', 38
-  local HOLDER, HOLDER_SIZE = '>c8I7I7I7I7I4I7BI7I7', 62
+  local HEADER, HEADER_SIZE = '>BI7I7I7I7I7I2I7', 45
+  local HOLDER, HOLDER_SIZE = '>c8I7I7I7I7I4I5BI7I7I7', 67
   local BUCKET, WINDOW, CELLS, COUNTER, LOG = 1, 4, 5, 6, 7
   local OPENED = 1 -- of the forms of windows
   local exact, most = 9007199254740992, 250
@@ -146,15 +147,16 @@ escrow = function(foreign)
   -- when they are forgotten, and computes the sums again. Without q it books nothing.
   local function expired(kind, s, p, held, now, q)
     local kept, due, moments = {}, {}, {}
-    local units, demand, active, earliest, latest = 0, 0, 0, exact, 0
+    local units, demand, active, earliest, latest, largest = 0, 0, 0, exact, 0, 0
     for i = 1, #held.holders, HOLDER_SIZE do
       local text = sub(held.holders, i, i + HOLDER_SIZE - 1)
-      local id, seq, birth, has, till, life, wants, flags, at, granted = struct.unpack(HOLDER, text)
+      local id, seq, birth, has, till, life, wants, flags, at, granted, of = struct.unpack(HOLDER, text)
       if till > now + life then -- the clock was set back
         till = now + life
-        text = struct.pack(HOLDER, id, seq, birth, has, till, life, wants, flags, at, granted)
+        text = struct.pack(HOLDER, id, seq, birth, has, till, life, wants, flags, at, granted, of)
       end
       if till > now then
+        largest = has > 0 and max(largest, of) or largest
         kept[#kept + 1] = text
         units, demand = units + has, demand + wants
         earliest, latest = min(earliest, till), max(latest, hold.forgotten(at, life, till, now))
@@ -171,7 +173,7 @@ escrow = function(foreign)
         end
         local ends = hold.forgotten(at, life, till, now)
         if ends > now then
-          kept[#kept + 1] = struct.pack(HOLDER, id, seq, birth, 0, till, life, 0, flags % 2, at, granted)
+          kept[#kept + 1] = struct.pack(HOLDER, id, seq, birth, 0, till, life, 0, flags % 2, at, granted, of)
           earliest, latest = min(earliest, ends), max(latest, ends)
         end
       end
@@ -181,14 +183,14 @@ escrow = function(foreign)
       s = booked(kind, s, p, due[till], till - 1, now, q)
     end
     held.units, held.demand, held.active, held.first, held.last = units, demand, active, earliest, latest
-    held.holders = table.concat(kept)
+    held.most, held.holders = largest, table.concat(kept)
     return s
   end
 
   -- open returns a state and its holders as of now, for a request with the numbers p. A state without a text of holders has none.
   function hold.open(kind, s, p, now, q)
     local text = s.escrow
-    local held = { hold = hold, units = 0, demand = 0, first = exact, last = 0, active = 0, holders = '' }
+    local held = { hold = hold, units = 0, demand = 0, first = exact, last = 0, active = 0, most = 0, holders = '' }
     if not text then
       return s, held
     end
@@ -197,8 +199,8 @@ escrow = function(foreign)
       foreign()
     end
     local version, at
-    version, held.units, held.demand, held.first, held.last, at, held.active = struct.unpack(HEADER, text)
-    if version ~= 1 or max(held.units, held.demand, held.first, held.last) > exact then
+    version, held.units, held.demand, held.first, held.last, at, held.active, held.most = struct.unpack(HEADER, text)
+    if version ~= 2 or max(held.units, held.demand, held.first, held.last, held.most) > exact then
       foreign()
     end
     held.holders = sub(text, HEADER_SIZE + 1)
@@ -213,7 +215,7 @@ escrow = function(foreign)
     if held.holders == '' then
       return text
     end
-    local header = struct.pack(HEADER, 1, held.units, held.demand, held.first, held.last, now, held.active)
+    local header = struct.pack(HEADER, 2, held.units, held.demand, held.first, held.last, now, held.active, held.most)
     return text .. cmsgpack.pack(header .. held.holders)
   end
 
@@ -231,9 +233,55 @@ escrow = function(foreign)
     return kind.left(book(kind, s, held.units, last, last, {}), now)
   end
 
+  -- capacity returns the units of a limit with the numbers p.
+  local function capacity(p)
+    return p[1] == BUCKET and p[4] or p[2]
+  end
+
+  -- weight returns what the escrow weighs for a request with the numbers p, and whether units were granted from
+  -- a larger capacity. Those weigh as the same part of this capacity, rounded up. The entry at an index does not count.
+  function hold.weight(held, p, own)
+    local all, sum = capacity(p), held.units
+    if held.most <= all then
+      return sum, false
+    end
+    local largest = all
+    for i = 1, #held.holders, HOLDER_SIZE do
+      local _, _, _, has, _, _, _, _, _, _, of = struct.unpack(HOLDER, held.holders, i)
+      if has > 0 and of > all and i ~= own then
+        local units, by = has * all, of
+        if units >= exact then -- a little more
+          units, by = has, floor(of / all)
+        end
+        sum, largest = sum - has + math.ceil(units / by), max(largest, of)
+      end
+    end
+    held.most = largest
+    return sum, largest > all
+  end
+
+  -- keeps_rate reports whether a bucket with the numbers from refills as fast as one with the numbers p, or faster.
+  local function keeps_rate(from, p)
+    return p[1] == BUCKET and not less(from[2], p[3], p[2], from[3])
+  end
+
+  -- keeps reports whether an admission under the numbers p leaves a state under its own: if it is a bucket that is not
+  -- smaller and refills as fast, while units of a larger capacity are in escrow. Otherwise these would be
+  -- reported to a bucket that they do not fit, and what it lacks beyond its burst is a debt.
+  function hold.keeps(s, p, q, larger)
+    return larger and q[3] <= 0 and keeps_rate(s.p, p) and s.p[4] >= p[4] and differs(s.p, p)
+  end
+
   -- seen returns a state with so many units of its escrow booked, and the text that package
-  -- redisstore computes a decision from. After the text of a bucket come the units booked.
-  function hold.seen(kind, t, q, now, units)
+  -- redisstore computes a decision from. t is s, which is kept, under the numbers of the request. What is left later
+  -- follows from s if that is possible. After the text of a bucket under the numbers of the request come the units booked.
+  function hold.seen(kind, s, t, q, now, units)
+    if s ~= t and units == 0 then
+      return t, view(kind, s, t, q, now)
+    elseif s ~= t and keeps_rate(s.p, t.p) and q[3] <= 0 and q[4] ~= DEBIT then
+      local b = book(kind, s, units, now, now, q)
+      return kind.convert(b, t.p, now), kind.value(b)
+    end
     local b = book(kind, t, units, now, now, q)
     local text = kind.view and kind.view(b, q, now, b) or kind.value(b)
     if units > 0 and t.p[1] == BUCKET then
@@ -246,9 +294,9 @@ escrow = function(foreign)
   local denials = { [WINDOW] = 5, [CELLS] = 5, [COUNTER] = 4, [LOG] = 5 }
 
   -- decide decides a request beside so many units in escrow. It returns whether the request
-  -- passes, the state after, without these units, and the view.
-  function hold.decide(kind, t, q, now, units)
-    local b, text = hold.seen(kind, t, q, now, units)
+  -- passes, the state after, without these units, and the view. t is s under the numbers of the request.
+  function hold.decide(kind, s, t, q, now, units)
+    local b, text = hold.seen(kind, s, t, q, now, units)
     local allowed = kind.decide(b, q, now)
     local passes, after = kind.decide(t, q, now)
     local counts = denials[t.p[1]]
@@ -275,11 +323,20 @@ escrow = function(foreign)
     elseif #rest >= most * HOLDER_SIZE then
       return
     end
-    held.holders = struct.pack(HOLDER, hold.others, 0, 0, 0, now + life, life, 0, 0, 0, 0) .. rest
+    held.holders = struct.pack(HOLDER, hold.others, 0, 0, 0, now + life, life, 0, 0, 0, 0, 0) .. rest
     held.first, held.last = min(held.first, now + life), max(held.last, now + life)
   end
 
-  hold.room, hold.window, hold.others = room, window, string.rep('\0', 8)
+  -- admitted returns what a decision about t changes the kept state s to, as written does, and whether a debit was booked.
+  function hold.admitted(kind, s, t, q, now, allowed, after, larger)
+    if allowed and q[1] > 0 and hold.keeps(s, t.p, q, larger) then
+      local _, charged = kind.decide(s, q, now)
+      return charged
+    end
+    return written(kind, s, t, q, now, allowed, after)
+  end
+
+  hold.room, hold.window, hold.capacity, hold.others = room, window, capacity, string.rep('\0', 8)
 
   -- booked books units that were used by now.
   function hold.booked(kind, s, p, units, now, q)

@@ -27,10 +27,10 @@ local function find(holders)
 end
 
 -- share returns the units to grant at most by all but the wish.
-local function share(held, own, has, least, avail, cap)
+local function share(held, own, has, least, avail, cap, weight)
   local all = 2 * held.demand
   local part = avail > 0 and max(least, (muldiv(avail, own, all))) or 0
-  return min(floor(cap / held.active) - has, part, avail, cap - held.units)
+  return min(floor(cap / held.active) - has, part, avail, cap - weight)
 end
 
 -- others returns 1 if exact requests of other processes have taken units lately.
@@ -45,11 +45,11 @@ local function handle(key, given)
   local t = under(kind, s, p, now)
 
   local i, code = find(held.holders), 0
-  local own_seq, own_birth, has, ends, known, wanted, flags, at, granted = 0, 0, 0, 0, 0, 0, 0, now, 0
+  local own_seq, own_birth, has, ends, known, wanted, flags, at, granted, of = 0, 0, 0, 0, 0, 0, 0, now, 0, 0
   local _
   if i then
-    _, own_seq, own_birth, has, ends, known, wanted, flags, at, granted = struct.unpack(hold.holder, held.holders, i)
-    if has > held.units or wanted > held.demand or max(own_birth, ends, at, granted) > exact then
+    _, own_seq, own_birth, has, ends, known, wanted, flags, at, granted, of = struct.unpack(hold.holder, held.holders, i)
+    if has > held.units or wanted > held.demand or max(own_birth, ends, at, granted, of) > exact then
       foreign()
     elseif own_seq == seq then
       code = REPEATED
@@ -62,9 +62,10 @@ local function handle(key, given)
     if passed then
       q = { 0, unpack(q, 2) }
     end
-    local _, text = hold.seen(kind, t, q, now, max(0, held.units - overdraft))
+    local weight = hold.weight(held, p)
+    local _, text = hold.seen(kind, s, t, q, now, max(0, weight - overdraft))
     return { code, passed and 1 or 0, text, at, granted, has, own_birth, ends,
-      hold.room(kind, t, now, q) - held.units, held.units, held.active, held.demand, others(held) }
+      hold.room(kind, t, now, q) - weight, held.units, held.active, held.demand, others(held) }
   end
 
   -- What the process says of the grant in hand. The sums are then without its entry.
@@ -89,6 +90,8 @@ local function handle(key, given)
     own_birth = 0
   end
   held.units = held.units + has
+  of = has > 0 and min(of, hold.capacity(p)) or hold.capacity(p)
+  local weight, larger = hold.weight(held, p, i)
   -- Booking is not deciding: only what this process gets is decided under its own numbers.
   local changed = booked > 0
   if changed then
@@ -96,15 +99,15 @@ local function handle(key, given)
     t = under(kind, s, p, now)
   end
 
-  local reserved, passed, text = max(0, held.units - overdraft), false, nil
+  local reserved, passed, text = max(0, weight - overdraft), false, nil
   if take == 0 then
-    _, text = hold.seen(kind, t, q, now, reserved)
+    _, text = hold.seen(kind, s, t, q, now, reserved)
   else
     local after
-    passed, after, text = hold.decide(kind, t, q, now, reserved)
-    local new = written(kind, s, t, q, now, passed, after)
+    passed, after, text = hold.decide(kind, s, t, q, now, reserved)
+    local new = hold.admitted(kind, s, t, q, now, passed, after, larger)
     if new then
-      s, t, changed = new, new, true
+      s, t, changed = new, under(kind, new, p, now), true
     end
   end
 
@@ -124,17 +127,17 @@ local function handle(key, given)
     if want > 0 then
       held.demand, held.active = held.demand + own, held.active + 1
       least = max(1, least)
-      granted = min(want, share(held, own, has, least, room - held.units + overdraft - q[2], cap))
+      granted = min(want, share(held, own, has, least, room - weight + overdraft - q[2], cap, weight))
       if granted < least then
         granted = 0
       end
     end
     if granted > 0 then
-      s, changed = open or t, true
+      s, changed = hold.keeps(s, p, q, larger) and s or open or t, true
       if own_birth == 0 then
         own_birth = seq
       end
-      has, held.units = has + granted, held.units + granted
+      has, held.units, weight = has + granted, held.units + granted, weight + granted
     end
     if last and (is_open or granted > 0) then
       ends = min(ends, last)
@@ -146,13 +149,14 @@ local function handle(key, given)
       held.demand, held.active = held.demand + own, held.active + 1
     end
     flags = (passed and PASSED or 0) + (active and ACTIVE or 0)
-    local entry = struct.pack(hold.holder, holder, seq, own_birth, has, ends, life, active and own or 0, flags, now, granted)
+    local entry = struct.pack(hold.holder, holder, seq, own_birth, has, ends, life, active and own or 0, flags, now, granted, of)
     if i then
       held.holders = string.sub(held.holders, 1, i - 1) .. entry .. string.sub(held.holders, i + size)
     else
       held.holders = held.holders .. entry
     end
     held.first, held.last = min(held.first, ends), max(held.last, now + life)
+    held.most = has > 0 and max(held.most, of) or held.most
   else
     ends = 0
   end
@@ -160,7 +164,7 @@ local function handle(key, given)
     writes[#writes + 1] = { kind, key, s, held }
   end
   return { 0, passed and 1 or 0, text, now, granted, has, own_birth, ends,
-    room - held.units, held.units, held.active, held.demand, others(held) }
+    room - weight, held.units, held.active, held.demand, others(held) }
 end
 
 local answers = {}

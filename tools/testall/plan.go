@@ -84,7 +84,7 @@ var lone = map[string][]string{
 // deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
 	"checks/faults": {"TestClusterFailover", "TestHungMaster", "TestHungMasterUnguarded", "TestSentinelFailover"},
-	"checks/hybrid": {"TestClocksDrift", "TestExactProcessesShare", "TestFailoverAddsOneLimit", "TestFairness", "TestLoweredNumbers", "TestProcessesAreKilledAndStopped", "TestServerClocks", "TestSlotsMove"},
+	"checks/hybrid": {"TestClocksDrift", "TestExactProcessesShare", "TestFailoverAddsOneLimit", "TestFairness", "TestLoweredNumbers", "TestProcessesAreKilledAndStopped", "TestRollout", "TestServerClocks", "TestSlotsMove"},
 }
 
 // paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.
