@@ -4,20 +4,19 @@ package main
 // room includes the folders below it. "*" matches one folder name.
 const (
 	domain     = "." // package sluice itself
-	anEdge     = "server/internal/*"
 	wireApp    = "server/internal/app"
 	wireCLI    = "server/internal/cli"
+	inWords    = "server/internal/describe"
+	smallRooms = "server/internal/*"
+	edges      = "server/internal/edge/*"
+	reported   = "server/internal/edge/gateway"
+	pipelines  = "server/internal/edge/pipeline"
+	edgetest   = "server/internal/edge/edgetest"
+	listening  = "server/internal/listen/*"
+	saving     = "server/internal/store/*"
+	observing  = "server/internal/observe/*"
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
-	inWords    = "server/internal/describe"
-	callers    = "server/internal/access"
-	logFiles   = "server/internal/logfile"
-	stateFile  = "server/internal/statefile"
-	writable   = "server/internal/writable"
-	streams    = "server/internal/stream"
-	reported   = "server/internal/gateway"
-	edgetest   = "server/internal/edgetest"
-	pipelines  = "server/internal/pipeline"
 	sharedRoom = "internal/share"
 )
 
@@ -52,7 +51,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, callers, logFiles, stateFile, writable, reported, pipelines, anEdge})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, smallRooms, edges, reported, pipelines, listening, saving, observing})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -89,15 +88,14 @@ var house = []room{
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
-	{logFiles, []string{writable}, nil, "logfile imports no other room; pass in what it writes"},
-	{callers, nil, nil, "access uses the standard library only; pass in what it needs"},
-	{stateFile, []string{writable}, nil, "statefile imports no other room; app connects it with a store"},
-	{writable, nil, nil, "writable looks at files; it has no words of the configuration"},
-	{streams, nil, nil, "stream serves connections of any protocol; protocols belong to the edges"},
+	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
+	{listening, nil, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
+	{saving, []string{smallRooms}, moduleOne, "app connects the rooms of the store with the policy"},
+	{observing, []string{"httplimit", "policy", domain, smallRooms}, moduleOne, "what observes takes verdicts and texts; app connects it with the edges"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{anEdge, join(belowEdge, []string{inWords, streams, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edges, join(belowEdge, []string{inWords, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

@@ -90,10 +90,10 @@ var timed = map[string][]string{
 // paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.
 // They wait most of the time, so all packages run at once.
 var paced = map[string][]string{
-	"bandwidth":             {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
-	"checks/redis":          {"TestBandwidth"},
-	"httplimit":             {"TestBandwidthDown", "TestBandwidthUp"},
-	"server/internal/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
+	"bandwidth":                  {"TestFairnessReally", "TestRateOfCopy", "TestRateReally"},
+	"checks/redis":               {"TestBandwidth"},
+	"httplimit":                  {"TestBandwidthDown", "TestBandwidthUp"},
+	"server/internal/edge/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
 }
 
 // narrow are the tests that also run as programs of 32 bits: they read what may be damaged. There, an int has no room for

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/server/internal/accesslog"
-	"github.com/sluicehq/sluice/server/internal/logfile"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // openAccessLog opens the access log of the configuration.

@@ -17,13 +17,13 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/access"
-	"github.com/sluicehq/sluice/server/internal/admin"
-	"github.com/sluicehq/sluice/server/internal/api"
-	"github.com/sluicehq/sluice/server/internal/logfile"
-	"github.com/sluicehq/sluice/server/internal/pipeline"
-	"github.com/sluicehq/sluice/server/internal/proxy"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
-	"github.com/sluicehq/sluice/server/internal/webhook"
+	"github.com/sluicehq/sluice/server/internal/edge/admin"
+	"github.com/sluicehq/sluice/server/internal/edge/api"
+	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 )
 
 // The names of the listeners.

@@ -13,9 +13,9 @@ import (
 	"unicode"
 
 	"github.com/sluicehq/sluice/server/internal/access"
-	"github.com/sluicehq/sluice/server/internal/api"
-	"github.com/sluicehq/sluice/server/internal/logfile"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/api"
+	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // audit records who changed what, as lines of JSON. A nil audit records nothing. A call makes no change before its record is

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/server/internal/logfile"
-	"github.com/sluicehq/sluice/server/internal/statefile"
+	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
 
 // Check returns everything that would keep a server with these options from starting on this machine: certificates, tokens,

@@ -9,10 +9,10 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/server/internal/accesslog"
-	"github.com/sluicehq/sluice/server/internal/api"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
-	"github.com/sluicehq/sluice/server/internal/tracing"
+	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
+	"github.com/sluicehq/sluice/server/internal/edge/api"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 )
 
 // engine has the parts that all edges share: one decider, one gate, and the metrics and logs of

@@ -8,10 +8,10 @@ import (
 
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/access"
-	"github.com/sluicehq/sluice/server/internal/extauthz"
-	"github.com/sluicehq/sluice/server/internal/grpcserver"
-	"github.com/sluicehq/sluice/server/internal/rls"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/extauthz"
+	"github.com/sluicehq/sluice/server/internal/listen/grpcserver"
+	"github.com/sluicehq/sluice/server/internal/edge/rls"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // answerMargin is how long before a caller's deadline a store on another machine must have decided, if the caller has

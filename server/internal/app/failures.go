@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice/server/internal/proxy"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // publishFailures publishes the metrics of requests that the upstream did not answer.

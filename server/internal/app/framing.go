@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/sluicehq/sluice/server/internal/proxy"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
 )
 
 // net/http decodes a request with Transfer-Encoding and Content-Length by the former, drops the latter, and

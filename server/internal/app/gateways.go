@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/server/internal/forwardauth"
-	"github.com/sluicehq/sluice/server/internal/gateway"
-	"github.com/sluicehq/sluice/server/internal/spoe"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/forwardauth"
+	"github.com/sluicehq/sluice/server/internal/edge/gateway"
+	"github.com/sluicehq/sluice/server/internal/edge/spoe"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // openAuth makes the protocol of the listener auth. Over TLS, package net/http serves it.

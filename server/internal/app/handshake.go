@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehq/sluice/server/internal/proxy"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // handshaking is a protocol that reports the TLS handshakes that fail. OnHandshakeError is called before Serve.

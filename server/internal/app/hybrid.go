@@ -9,9 +9,9 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/hybrid"
-	"github.com/sluicehq/sluice/server/internal/api"
+	"github.com/sluicehq/sluice/server/internal/edge/api"
 	"github.com/sluicehq/sluice/server/internal/describe"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // returnTime is how long a draining server tries to return granted units. Units that it does not return count as used

@@ -12,8 +12,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/echo"
-	"github.com/sluicehq/sluice/server/internal/proxy"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // limitedProxy makes the proxy and the middleware before it.

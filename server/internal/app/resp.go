@@ -7,8 +7,8 @@ import (
 
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/access"
-	"github.com/sluicehq/sluice/server/internal/resp"
-	"github.com/sluicehq/sluice/server/internal/telemetry"
+	"github.com/sluicehq/sluice/server/internal/edge/resp"
+	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // openRESP returns how the listener for Redis clients is made. Decisions have contexts of ctx.

@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/server/internal/webhook"
+	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 )
 
 // pressure returns the pressure on a rule, which the gate measures for all edges.

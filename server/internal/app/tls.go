@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/server/internal/proxy"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy"
 )
 
 // serverTLS returns the TLS configuration of a listener, nil without a certificate. Clients may choose

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluicehq/sluice/server/internal/tracing"
+	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 )
 
 // openTracing makes the tracer of the configuration.
