@@ -89,7 +89,7 @@ var house = []room{
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
-	{listening, nil, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
+	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{saving, []string{smallRooms}, moduleOne, "app connects the rooms of the store with the policy"},
 	{observing, []string{"httplimit", "policy", domain, smallRooms}, moduleOne, "what observes takes verdicts and texts; app connects it with the edges"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},

@@ -52,10 +52,10 @@ func remark(separator, text string) string {
 // remark returns what there is to say about the address of a listener, with further notes.
 func (s *server) remark(notes ...string) string {
 	var all []string
-	if everywhere(s.ln.Addr()) {
+	if everywhere(s.Listener.Addr()) {
 		all = append(all, "every address of this machine")
 	}
-	if _, ok := s.ln.(*socket); ok && s.secure {
+	if s.IsSocket() && s.secure {
 		all = append(all, "over TLS") // url has no scheme
 	}
 	if s.access != "" {
@@ -66,10 +66,10 @@ func (s *server) remark(notes ...string) string {
 
 // url returns the address of a listener as it is configured, with the port that it got.
 func (s *server) url() string {
-	if _, ok := s.ln.(*socket); ok {
+	if s.IsSocket() {
 		return s.at
 	}
-	return s.scheme + "://" + shown(s.ln.Addr(), s.at)
+	return s.scheme + "://" + shown(s.Listener.Addr(), s.at)
 }
 
 // everywhere reports whether a listener is at every address of this machine.
@@ -93,8 +93,8 @@ func (a *App) URL(name string) string {
 		if s.name != name {
 			continue
 		}
-		if everywhere(s.ln.Addr()) {
-			return s.scheme + "://" + shown(s.ln.Addr(), "localhost:0")
+		if everywhere(s.Listener.Addr()) {
+			return s.scheme + "://" + shown(s.Listener.Addr(), "localhost:0")
 		}
 		return s.url()
 	}

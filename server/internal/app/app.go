@@ -19,9 +19,10 @@ import (
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/edge/admin"
 	"github.com/sluicehq/sluice/server/internal/edge/api"
-	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 )
@@ -273,10 +274,10 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 }
 
 // connectionBounds returns what each listener accepts. Trusted proxies connect for many clients.
-func (a *App) connectionBounds() connectionBounds {
-	return connectionBounds{
-		most: a.file.HTTP.MaxConnections, perClient: a.file.HTTP.MaxConnectionsPerClient,
-		exempt: trusts(a.file), refused: &a.refused,
+func (a *App) connectionBounds() accept.Bounds {
+	return accept.Bounds{
+		Most: a.file.HTTP.MaxConnections, PerClient: a.file.HTTP.MaxConnectionsPerClient,
+		Exempt: trusts(a.file), Refused: &a.refused,
 	}
 }
 
@@ -354,7 +355,7 @@ func appendFailure(lines []string, what string, err error) []string {
 // Close gives up an App that does not run.
 func (a *App) Close() {
 	for _, s := range a.servers {
-		_ = s.ln.Close() // it has not served
+		_ = s.Listener.Close() // it has not served
 	}
 	a.release()
 }

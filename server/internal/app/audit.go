@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/edge/api"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
@@ -196,7 +197,7 @@ const operatorHeader = "Sluice-Operator"
 // from returns a record of a caller. The argument is whether it proved its identity with a token.
 func from(q *http.Request, token bool) record {
 	r := record{From: q.RemoteAddr, Claimed: clean(q.Header.Get(operatorHeader)), By: "no proof"}
-	if r.From == unixPeer.String() {
+	if r.From == accept.UnixPeer.String() {
 		r.From = "unix"
 	}
 	if at, ok := q.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
@@ -81,7 +82,7 @@ func (a *App) checkListeners() error {
 			errs = append(errs, err)
 		}
 		if path, _ := p.at.Socket(); path != "" {
-			if err := checkSocket(path); err != nil {
+			if err := accept.CheckSocket(path); err != nil {
 				errs = append(errs, mistake("listen."+p.name+".address", err.Error(), ""))
 			}
 		}

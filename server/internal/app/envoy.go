@@ -9,8 +9,9 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/edge/extauthz"
-	"github.com/sluicehq/sluice/server/internal/listen/grpcserver"
 	"github.com/sluicehq/sluice/server/internal/edge/rls"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/listen/grpcserver"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
@@ -19,8 +20,8 @@ import (
 const answerMargin = 100 * time.Millisecond
 
 // openGRPC returns how the listener for gRPC is made.
-func (a *App) openGRPC(callers *access.Rules) func(*tls.Config) (protocol, error) {
-	return func(config *tls.Config) (protocol, error) {
+func (a *App) openGRPC(callers *access.Rules) func(*tls.Config) (accept.Protocol, error) {
+	return func(config *tls.Config) (accept.Protocol, error) {
 		limits, err := a.rateLimitService()
 		if err != nil {
 			return nil, err

@@ -67,6 +67,9 @@ type errorLog struct {
 	handshake func(error)
 }
 
+// OnHandshakeError makes l report the handshakes that fail.
+func (l *errorLog) OnHandshakeError(report func(error)) { l.handshake = report }
+
 // mostStack bounds the stack of a panic.
 const mostStack = 4 << 10
 

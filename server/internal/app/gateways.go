@@ -10,13 +10,15 @@ import (
 	"github.com/sluicehq/sluice/server/internal/edge/forwardauth"
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 	"github.com/sluicehq/sluice/server/internal/edge/spoe"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/listen/web"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // openAuth makes the protocol of the listener auth. Over TLS, package net/http serves it.
-func (a *App) openAuth(ctx context.Context, serving func(limits, http.Handler, func(*web)) opening) opening {
+func (a *App) openAuth(ctx context.Context, serving func(web.Bounds, http.Handler, func(*web.Protocol)) opening) opening {
 	o := &a.file.HTTP
-	return func(config *tls.Config) (protocol, error) {
+	return func(config *tls.Config) (accept.Protocol, error) {
 		d, err := a.reported(telemetry.EdgeAuth, Auth)
 		if err != nil {
 			return nil, err
@@ -24,7 +26,7 @@ func (a *App) openAuth(ctx context.Context, serving func(limits, http.Handler, f
 		h := forwardauth.New(d, a.ip.TrustsPeer)
 		if config != nil {
 			// An answer may wait for a delay, so neither reading nor writing has a deadline of the whole request.
-			return serving(limits{header: o.HeaderTimeout, idle: o.IdleTimeout, headerBytes: o.MaxHeaderSize.Int()}, h, nil)(config)
+			return serving(web.Bounds{Header: o.HeaderTimeout, Idle: o.IdleTimeout, HeaderBytes: o.MaxHeaderSize.Int()}, h, nil)(config)
 		}
 		return forwardauth.NewServer(forwardauth.ServerOptions{
 			Handler: h, Context: ctx, Idle: o.IdleTimeout, Head: o.HeaderTimeout, HeadBytes: o.MaxHeaderSize.Int(), Linger: a.o.Linger,
@@ -34,8 +36,8 @@ func (a *App) openAuth(ctx context.Context, serving func(limits, http.Handler, f
 }
 
 // openSPOE returns how the listener for HAProxy is made. Decisions have contexts of ctx.
-func (a *App) openSPOE(ctx context.Context) func(*tls.Config) (protocol, error) {
-	return func(config *tls.Config) (protocol, error) {
+func (a *App) openSPOE(ctx context.Context) func(*tls.Config) (accept.Protocol, error) {
+	return func(config *tls.Config) (accept.Protocol, error) {
 		d, err := a.reported(telemetry.EdgeSPOE, SPOE)
 		if err != nil {
 			return nil, err

@@ -74,3 +74,11 @@ func (e *expiring) served(config *tls.Config, now time.Time) {
 	e.logger.Error("the certificate of a listener is not valid now, so clients refuse it; replace its file",
 		"listener", e.listener, "not_before", leaf.NotBefore.UTC(), "not_after", leaf.NotAfter.UTC())
 }
+
+// headerFailed counts and logs a connection of a balancer without a valid header.
+func (a *App) headerFailed(err error) {
+	a.headerless.Add(1)
+	if hidden, ok := a.clientLog.Take(time.Now()); ok {
+		a.logger.Warn("a trusted proxy did not begin a connection with a valid header of the PROXY protocol", "error", err, "not_logged", hidden)
+	}
+}

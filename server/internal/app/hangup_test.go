@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/listen/web"
 )
 
 // dependent are rules that depend on the answer.
@@ -186,7 +187,7 @@ func TestUnknownOutcomesStayCharged(t *testing.T) {
 				}
 			}
 			c.Close()
-			r.servers[0].protocol.(*web).handlers.Wait()
+			r.servers[0].Protocol.(*web.Protocol).Wait()
 			got := r.left(x.path)
 			if x.want >= 0 && got != x.want || x.want < 0 && got > 1_000_000-1000 {
 				t.Errorf("%d are left; want %d", got, x.want)
@@ -270,7 +271,7 @@ func TestUpgradesKeepTheirEstimate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	r.servers[0].protocol.(*web).handlers.Wait()
+	r.servers[0].Protocol.(*web.Protocol).Wait()
 	if got := r.left("/size"); got != 1_000_000-1000 {
 		t.Errorf("%d are left", got)
 	}

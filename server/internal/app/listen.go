@@ -11,6 +11,8 @@ import (
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/listen/web"
 )
 
 // door is how a listener of the configuration answers.
@@ -19,7 +21,7 @@ type door struct {
 	scheme string   // of the URL that is shown, without TLS
 	alpn   []string // the protocols that clients may choose with TLS; nil for any
 	// open makes the protocol of the listener. The argument is nil for a listener without TLS.
-	open func(*tls.Config) (protocol, error)
+	open func(*tls.Config) (accept.Protocol, error)
 }
 
 // entrance is where a listener of the configuration is, and its rules of access.
@@ -47,7 +49,7 @@ func (a *App) entrances() []entrance {
 }
 
 // opening makes the protocol of a listener.
-type opening = func(*tls.Config) (protocol, error)
+type opening = func(*tls.Config) (accept.Protocol, error)
 
 // listen opens the listeners.
 func (a *App) listen(limited http.Handler) error {
@@ -55,13 +57,13 @@ func (a *App) listen(limited http.Handler) error {
 	ctx, cut := context.WithCancel(context.Background())
 	a.cut = cut
 	const answerTime = time.Minute
-	small := limits{header: f.HTTP.HeaderTimeout, read: f.HTTP.ReadTimeout, write: answerTime, idle: f.HTTP.IdleTimeout, headerBytes: f.HTTP.MaxHeaderSize.Int()}
+	small := web.Bounds{Header: f.HTTP.HeaderTimeout, Read: f.HTTP.ReadTimeout, Write: answerTime, Idle: f.HTTP.IdleTimeout, HeaderBytes: f.HTTP.MaxHeaderSize.Int()}
 	long := small
-	long.read = 0 // a body may take any time, as long as it keeps coming
-	serving := func(l limits, h http.Handler, change func(*web)) opening {
-		return func(config *tls.Config) (protocol, error) {
-			w := newWeb(ctx, config, h, l, newErrorLog(a.logger))
-			w.lingering = a.o.Linger
+	long.Read = 0 // a body may take any time, as long as it keeps coming
+	serving := func(b web.Bounds, h http.Handler, change func(*web.Protocol)) opening {
+		return func(config *tls.Config) (accept.Protocol, error) {
+			w := web.New(ctx, config, h, b, newErrorLog(a.logger))
+			w.Linger = a.o.Linger
 			if change != nil {
 				change(w)
 			}
@@ -79,9 +81,9 @@ func (a *App) listen(limited http.Handler) error {
 	forWeb := []string{"h2", "http/1.1"}
 	all := []door{
 		{at[Proxy], "http", forWeb, serving(long, limited, nil)},
-		{at[API], "http", forWeb, serving(small, at[API].access.Protect(a.api), (*web).multiplex)},
+		{at[API], "http", forWeb, serving(small, at[API].access.Protect(a.api), (*web.Protocol).Multiplex)},
 		{at[Auth], "http", forWeb, a.openAuth(ctx, serving)},
-		{at[Admin], "http", forWeb, serving(small, a.admin(at[Admin].access), func(w *web) { w.lingering = 0 })},
+		{at[Admin], "http", forWeb, serving(small, a.admin(at[Admin].access), func(w *web.Protocol) { w.Linger = 0 })},
 		{at[GRPC], "grpc", []string{"h2"}, a.openGRPC(at[GRPC].access)},
 		{at[JSON], "http", forWeb, serving(small, overHTTP, nil)},
 		{at[SPOE], "spop", nil, a.openSPOE(ctx)},
@@ -104,21 +106,22 @@ func (a *App) open(l *door) error {
 	if err != nil {
 		return err
 	}
-	ln, err := bind(l.name, l.at)
-	if ln == nil || err != nil {
+	if l.at.Off() {
+		return nil
+	}
+	ln, err := bind(l.name, &l.at)
+	if err != nil {
 		return err
 	}
 	scheme := l.scheme
 	if config != nil {
 		scheme += "s"
 	}
-	s := newServer(l.name, l.at.Address, scheme, ln, nil)
-	s.secure = config != nil
+	var balancers *accept.Balancers
 	if l.at.ProxyProtocol {
-		s.proxied = func(b *boundedListener) net.Listener {
-			return proxiedListener{b, trusts(a.file), a.file.HTTP.HeaderTimeout, a.headerFailed}
-		}
+		balancers = &accept.Balancers{Trusted: trusts(a.file), Patience: a.file.HTTP.HeaderTimeout, Failed: a.headerFailed}
 	}
+	s := &server{Server: accept.NewServer(ln, balancers), name: l.name, at: l.at.Address, scheme: scheme, secure: config != nil}
 	a.servers = append(a.servers, s)
 	if l.access != nil {
 		if err := l.access.CheckAddress(ln.Addr(), shown(ln.Addr(), s.at)); err != nil {
@@ -126,11 +129,19 @@ func (a *App) open(l *door) error {
 		}
 		s.access = l.access.Describe(ln.Addr())
 	}
-	if s.protocol, err = l.open(config); err != nil {
+	if s.Protocol, err = l.open(config); err != nil {
 		return fmt.Errorf("the %s listener: %w", l.name, err)
 	}
-	if p, ok := s.protocol.(handshaking); ok && config != nil {
+	if p, ok := s.Protocol.(handshaking); ok && config != nil {
 		p.OnHandshakeError(a.handshakeErrors(l.name))
 	}
 	return nil
+}
+
+// bind opens the listener at an address of the configuration.
+func bind(name string, at *policyfile.Listener) (net.Listener, error) {
+	if path, mode := at.Socket(); path != "" {
+		return accept.BindSocket(name, path, mode)
+	}
+	return accept.Bind(name, at.Address)
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/edge/resp"
+	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
 // openRESP returns how the listener for Redis clients is made. Decisions have contexts of ctx.
-func (a *App) openRESP(ctx context.Context, callers *access.Rules) func(*tls.Config) (protocol, error) {
-	return func(config *tls.Config) (protocol, error) {
+func (a *App) openRESP(ctx context.Context, callers *access.Rules) func(*tls.Config) (accept.Protocol, error) {
+	return func(config *tls.Config) (accept.Protocol, error) {
 		o := resp.Options{
 			Decider: a.engine.decider.Rules(), Pipelines: a.pipelines, OnVerdict: a.engine.answered(telemetry.EdgeRESP), Context: ctx, TLS: config, Version: a.o.Version,
 			Idle: a.file.HTTP.IdleTimeout, Read: a.file.HTTP.HeaderTimeout,

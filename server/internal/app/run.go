@@ -23,7 +23,7 @@ func (a *App) Run(ctx context.Context) error {
 	bounds := a.connectionBounds()
 	for _, s := range a.servers {
 		running.Go(func() {
-			if err := s.serve(bounds); err != nil {
+			if err := s.Run(bounds); err != nil {
 				failed <- fmt.Errorf("sluice: the %s listener: %w", s.name, err)
 			}
 		})
@@ -72,7 +72,7 @@ func (a *App) drain() error {
 		if s.name == Admin {
 			return nil
 		}
-		s.refuse(min(a.o.Linger, settle))
+		s.Refuse(min(a.o.Linger, settle))
 		return s.Shutdown(ctx)
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *App) drain() error {
 		// Probes are short; do not wait for a probe that hangs.
 		short, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		s.refuse(time.Millisecond)
+		s.Refuse(time.Millisecond)
 		if s.Shutdown(short) != nil {
 			_ = s.Close() // the same
 		}

@@ -383,29 +383,6 @@ func TestFilesAtTheirPath(t *testing.T) {
 	}
 }
 
-// A server that ends leaves the socket of the next one, which has taken its path meanwhile.
-func TestTheNextServerKeepsItsSocket(t *testing.T) {
-	path := filepath.Join(socketFolder(t), "api")
-	first, err := listenSocket(path, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	second, err := listenSocket(path, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer second.Close()
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Lstat(path); err != nil {
-		t.Error(err)
-	}
-}
-
 // A draining server answers the connections that clients have made. Later clients find no socket.
 func TestADrainAnswersWhatWaitsAtASocket(t *testing.T) {
 	r := atProxy(t, "rules: []\n")

@@ -14,8 +14,8 @@ import (
 
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/server/internal/store/statefile"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/store/statefile"
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
-	"github.com/sluicehq/sluice/server/internal/store/statefile"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
 
 // openStates returns a store whose states are saved in a file.

@@ -130,7 +130,7 @@ func (d *directConn) deliver(res *http.Response) {
 func (d *directConn) isAmbiguous(res *http.Response) bool {
 	chunked := len(res.TransferEncoding) > 0
 	switch {
-	case chunked && d.lengths.n > 0:
+	case chunked && d.lengths.Count() > 0:
 		return true // package http goes by the chunks, and drops the length
 	case res.StatusCode == http.StatusNoContent:
 		length := res.Header["Content-Length"]

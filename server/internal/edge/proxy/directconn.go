@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/listen/web"
 )
 
 // directConn is a connection that this package keeps. It carries one request at a time, in the goroutine of the
@@ -24,13 +26,13 @@ type directConn struct {
 	// These belong to the request that the connection carries.
 	ctx      context.Context //nolint:containedctx // of the request
 	in       *bufio.Reader
-	heading  bool        // the final head of the answer has not arrived
-	answerBy time.Time   // by then it must have arrived; zero for no bound
-	left     int64       // how many bytes of a head are accepted
-	got      bool        // something of the answer has arrived
-	scans    bool        // lengths counts what arrives
-	lengths  LengthCount // lines of the head that look like a Content-Length
-	failed   error       // why reads ended: the parsers of package http may report something else
+	heading  bool            // the final head of the answer has not arrived
+	answerBy time.Time       // by then it must have arrived; zero for no bound
+	left     int64           // how many bytes of a head are accepted
+	got      bool            // something of the answer has arrived
+	scans    bool            // lengths counts what arrives
+	lengths  web.LengthCount // lines of the head that look like a Content-Length
+	failed   error           // why reads ended: the parsers of package http may report something else
 	stop     func() bool
 
 	sending struct {
@@ -227,7 +229,7 @@ func (d *directConn) awaitAnswer() error {
 // answer reads the answer up to its body. Interim answers go to a receiver.
 func (d *directConn) answer(r *http.Request, to interims) (*http.Response, error) {
 	arrived, _ := d.in.Peek(d.in.Buffered()) // it is there
-	d.scans, d.lengths = true, LengthCount{}
+	d.scans, d.lengths = true, web.LengthCount{}
 	d.lengths.Scan(arrived)
 	for {
 		res, err := http.ReadResponse(d.in, r)

@@ -1,4 +1,4 @@
-package app
+package accept
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package app
+package accept
 
 import (
 	"net"
@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// connectionBounds bound the connections of a listener.
-type connectionBounds struct {
-	most      int // in all; further connections wait in the kernel's queue. 0 for no bound
-	perClient int // of each client; further connections are closed. 0 for no bound
-	// exempt reports whether an address may have more connections, because it has them for others.
-	exempt func(netip.Addr) bool
-	// refused counts the connections that were closed.
-	refused *atomic.Uint64
+// Bounds are the bounds of a listener's connections.
+type Bounds struct {
+	Most      int // in all; further connections wait in the kernel's queue. 0 for no bound
+	PerClient int // of each client; further connections are closed. 0 for no bound
+	// Exempt reports whether an address may have more connections, because it has them for others.
+	Exempt func(netip.Addr) bool
+	// Refused counts the connections that were closed.
+	Refused *atomic.Uint64
 }
 
 // clientBits are the leading bits of an IPv6 address that identify a client here. Unlike ipv6_prefix they cannot change
@@ -24,7 +24,7 @@ const clientBits = 64
 // boundedListener accepts a bounded number of connections at once, in all and of each client.
 type boundedListener struct {
 	net.Listener
-	bounds connectionBounds
+	bounds Bounds
 	free   chan struct{} // nil for no bound
 	closed chan struct{}
 	once   sync.Once
@@ -33,10 +33,10 @@ type boundedListener struct {
 	clients map[netip.Addr]int
 }
 
-func newBoundedListener(l net.Listener, b connectionBounds) *boundedListener {
+func newBoundedListener(l net.Listener, b Bounds) *boundedListener {
 	bounded := &boundedListener{Listener: l, bounds: b, closed: make(chan struct{}), clients: make(map[netip.Addr]int)}
-	if b.most > 0 {
-		bounded.free = make(chan struct{}, b.most)
+	if b.Most > 0 {
+		bounded.free = make(chan struct{}, b.Most)
 	}
 	return bounded
 }
@@ -58,7 +58,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		client, ok := l.enter(c.RemoteAddr())
 		if !ok {
-			l.bounds.refused.Add(1)
+			l.bounds.Refused.Add(1)
 			refuseConn(c)
 			continue
 		}
@@ -77,7 +77,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 // client without a bound.
 func (l *boundedListener) enter(from net.Addr) (netip.Addr, bool) {
 	addr := peerAddr(from)
-	if !addr.IsValid() || l.bounds.perClient <= 0 || l.bounds.exempt(addr) {
+	if !addr.IsValid() || l.bounds.PerClient <= 0 || l.bounds.Exempt(addr) {
 		return netip.Addr{}, true
 	}
 	if addr.Is6() {
@@ -89,7 +89,7 @@ func (l *boundedListener) enter(from net.Addr) (netip.Addr, bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.clients[addr] >= l.bounds.perClient {
+	if l.clients[addr] >= l.bounds.PerClient {
 		return netip.Addr{}, false
 	}
 	l.clients[addr]++
@@ -170,12 +170,12 @@ type boundedUnixConn struct {
 	leave func()
 }
 
-// unixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
+// UnixPeer is the address of every peer at a Unix socket. A client can bind its end to a name that reads as another address,
 // such as 10.0.0.1:80, so the name is not used.
-var unixPeer = &net.UnixAddr{Name: "@", Net: "unix"}
+var UnixPeer = &net.UnixAddr{Name: "@", Net: "unix"}
 
 // RemoteAddr returns the same address for all peers.
-func (c *boundedUnixConn) RemoteAddr() net.Addr { return unixPeer }
+func (c *boundedUnixConn) RemoteAddr() net.Addr { return UnixPeer }
 
 // Close closes the connection.
 func (c *boundedUnixConn) Close() error {

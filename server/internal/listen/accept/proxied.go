@@ -1,4 +1,4 @@
-package app
+package accept
 
 import (
 	"bufio"
@@ -17,9 +17,14 @@ import (
 // cannot choose their addresses.
 type proxiedListener struct {
 	*boundedListener
-	trusted  func(netip.Addr) bool
-	patience time.Duration // how long the header may take
-	failed   func(error)
+	*Balancers
+}
+
+// Balancers are the peers that begin a connection with a header of the PROXY protocol.
+type Balancers struct {
+	Trusted  func(netip.Addr) bool // whether a peer is one
+	Patience time.Duration         // how long the header may take
+	Failed   func(error)           // is called for a connection without a valid header
 }
 
 // Accept waits for a connection. It does not wait for the header.
@@ -28,10 +33,10 @@ func (l proxiedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !l.trusted(peerAddr(c.RemoteAddr())) {
+	if !l.Trusted(peerAddr(c.RemoteAddr())) {
 		return c, nil
 	}
-	return &proxiedConn{Conn: c, from: l, until: time.Now().Add(l.patience), peer: c.RemoteAddr(), reading: true}, nil
+	return &proxiedConn{Conn: c, from: l, until: time.Now().Add(l.Patience), peer: c.RemoteAddr(), reading: true}, nil
 }
 
 // proxiedConn is a connection that begins with a header of the PROXY protocol. The header is read when the address of
@@ -79,7 +84,7 @@ func (c *proxiedConn) header() {
 		if err != nil {
 			c.err = fmt.Errorf("the header of the PROXY protocol: %w", err)
 			if !errors.Is(err, errTooMany) {
-				c.from.failed(c.err)
+				c.from.Failed(c.err)
 			}
 			_ = c.Close() // nothing was read
 			return
@@ -101,7 +106,7 @@ func (c *proxiedConn) enter(h *proxyproto.Header) error {
 	}
 	counted, ok := c.from.enter(client)
 	if !ok {
-		c.from.bounds.refused.Add(1)
+		c.from.bounds.Refused.Add(1)
 		return errTooMany
 	}
 	c.mu.Lock()
@@ -179,12 +184,4 @@ func (c *proxiedConn) Close() error {
 	c.mu.Unlock()
 	c.from.forget(client)
 	return c.Conn.Close()
-}
-
-// headerFailed counts and logs a connection of a balancer without a valid header.
-func (a *App) headerFailed(err error) {
-	a.headerless.Add(1)
-	if hidden, ok := a.clientLog.Take(time.Now()); ok {
-		a.logger.Warn("a trusted proxy did not begin a connection with a valid header of the PROXY protocol", "error", err, "not_logged", hidden)
-	}
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package app
+package accept
 
 import (
 	"net"

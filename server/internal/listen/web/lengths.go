@@ -1,4 +1,4 @@
-package proxy
+package web
 
 import "bytes"
 
@@ -38,6 +38,9 @@ func (c *LengthCount) Scan(p []byte) int {
 	}
 	return c.n
 }
+
+// Count returns how many lines there were since the beginning.
+func (c *LengthCount) Count() int { return c.n }
 
 // Skip forgets the beginning of a line, because what arrives next is not scanned.
 func (c *LengthCount) Skip() { c.matched = 0 }

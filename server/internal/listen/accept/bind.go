@@ -1,4 +1,4 @@
-package app
+package accept
 
 import (
 	"context"
@@ -8,35 +8,27 @@ import (
 	"net"
 	"path/filepath"
 	"syscall"
-
-	"github.com/sluicehq/sluice/policyfile"
 )
 
-// bind opens a listener of the configuration, nil if it is off.
-func bind(name string, l policyfile.Listener) (net.Listener, error) {
-	if l.Off() {
-		return nil, nil //nolint:nilnil // a listener may be off
-	}
-	if path, mode := l.Socket(); path != "" {
-		return bindSocket(name, path, mode)
-	}
+// Bind opens the listener of a name at an address, HOST:PORT. Errors name the settings that choose another one.
+func Bind(name, address string) (net.Listener, error) {
 	var config net.ListenConfig
-	ln, err := config.Listen(context.Background(), "tcp", l.Address)
+	ln, err := config.Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("the %s listener: %s is in use by another program; stop that one, or listen elsewhere: "+
-			"--listen-%s HOST:PORT, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, l.Address, name, upper(name), name)
+			"--listen-%s HOST:PORT, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, address, name, upper(name), name)
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("the %s listener: %s needs more rights than this program has; choose a port from 1024 up, "+
-			"or allow it to bind lower ones: --listen-%s HOST:PORT", name, l.Address, name)
+			"or allow it to bind lower ones: --listen-%s HOST:PORT", name, address, name)
 	case err != nil:
 		return nil, fmt.Errorf("the %s listener: %w; give an address of this machine as HOST:PORT to --listen-%s", name, err, name)
 	}
 	return ln, nil
 }
 
-// bindSocket opens a listener at a Unix socket.
-func bindSocket(name, path string, mode fs.FileMode) (net.Listener, error) {
+// BindSocket opens the listener of a name at a Unix socket, whose file gets a mode.
+func BindSocket(name, path string, mode fs.FileMode) (net.Listener, error) {
 	ln, err := listenSocket(path, mode)
 	elsewhere := fmt.Sprintf("or listen elsewhere: --listen-%s unix:PATH, SLUICE_LISTEN_%s, or listen.%s in the configuration", name, upper(name), name)
 	at := fmt.Sprintf("the %s listener: unix:%s", name, path)

@@ -1,12 +1,10 @@
-package app
+package web
 
 import (
 	"context"
 	"net"
 	"net/http"
 	"sync/atomic"
-
-	"github.com/sluicehq/sluice/server/internal/edge/proxy"
 )
 
 // net/http decodes a request with Transfer-Encoding and Content-Length by the former, drops the latter, and
@@ -29,7 +27,7 @@ func (l framedListener) Accept() (net.Conn, error) {
 // framedConn is a connection over HTTP/1 that counts lines that begin as a Content-Length header does.
 type framedConn struct {
 	net.Conn
-	scanned proxy.LengthCount
+	scanned LengthCount
 	// arrived is the number of these lines so far. Lines in bodies count too: then a connection ends that need not.
 	arrived atomic.Int64
 	handled atomic.Int64 // how many of them were headers of requests that have reached the handler

@@ -1,4 +1,4 @@
-package app
+package web
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// web is the protocol of a listener for HTTP.
-type web struct {
+// Protocol answers HTTP at a listener. It is an accept.Protocol.
+type Protocol struct {
 	http *http.Server
-	// lingering is how long Shutdown waits for clients to close their connections.
-	lingering time.Duration
+	// Linger is how long Shutdown waits for clients to close their connections.
+	Linger time.Duration
 
 	draining atomic.Bool
 	// handlers counts requests under way. Unlike http.Server it includes upgraded connections.
@@ -26,23 +26,23 @@ type web struct {
 	none  chan struct{}
 }
 
-// limits bound the time and space that a client may take.
-type limits struct {
-	header, read, write, idle time.Duration
-	headerBytes               int
+// Bounds are the time and space that a client may take; 0 for no bound.
+type Bounds struct {
+	Header, Read, Write, Idle time.Duration
+	HeaderBytes               int
 }
 
-// newWeb returns a web for a handler. Requests have contexts of ctx. The argument config is nil for plain HTTP.
-func newWeb(ctx context.Context, config *tls.Config, h http.Handler, l limits, errorLog *log.Logger) *web {
-	s := &web{}
+// New returns the protocol of a handler. Requests have contexts of ctx. The argument config is nil for plain HTTP.
+func New(ctx context.Context, config *tls.Config, h http.Handler, b Bounds, errorLog *log.Logger) *Protocol {
+	s := &Protocol{}
 	s.http = &http.Server{
 		Handler:           s.count(framed(h)),
 		TLSConfig:         config,
-		ReadHeaderTimeout: l.header,
-		ReadTimeout:       l.read,
-		WriteTimeout:      l.write,
-		IdleTimeout:       l.idle,
-		MaxHeaderBytes:    l.headerBytes,
+		ReadHeaderTimeout: b.Header,
+		ReadTimeout:       b.Read,
+		WriteTimeout:      b.Write,
+		IdleTimeout:       b.Idle,
+		MaxHeaderBytes:    b.HeaderBytes,
 		ConnState:         s.connState,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withConn,
@@ -54,15 +54,15 @@ func newWeb(ctx context.Context, config *tls.Config, h http.Handler, l limits, e
 	return s
 }
 
-// OnHandshakeError makes the server report the handshakes that fail.
-func (s *web) OnHandshakeError(report func(error)) {
-	if l, ok := s.http.ErrorLog.Writer().(*errorLog); ok {
-		l.handshake = report
+// OnHandshakeError makes the error log report the handshakes that fail, if it can.
+func (s *Protocol) OnHandshakeError(report func(error)) {
+	if l, ok := s.http.ErrorLog.Writer().(interface{ OnHandshakeError(report func(error)) }); ok {
+		l.OnHandshakeError(report)
 	}
 }
 
-// multiplex also accepts HTTP/2 without TLS, from clients that begin with it. Connections over TLS agree on it by themselves.
-func (s *web) multiplex() {
+// Multiplex also accepts HTTP/2 without TLS, from clients that begin with it. Connections over TLS agree on it by themselves.
+func (s *Protocol) Multiplex() {
 	if s.http.TLSConfig != nil {
 		return
 	}
@@ -74,7 +74,7 @@ func (s *web) multiplex() {
 }
 
 // Serve answers until the listener is closed.
-func (s *web) Serve(ln net.Listener) error {
+func (s *Protocol) Serve(ln net.Listener) error {
 	if s.http.TLSConfig != nil {
 		return s.http.ServeTLS(ln, "", "")
 	}
@@ -82,7 +82,7 @@ func (s *web) Serve(ln net.Listener) error {
 }
 
 // count counts the requests under way. While the server drains, answers make clients close their connection.
-func (s *web) count(next http.Handler) http.Handler {
+func (s *Protocol) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
 		defer s.handlers.Done()
@@ -94,7 +94,7 @@ func (s *web) count(next http.Handler) http.Handler {
 }
 
 // connState counts connections.
-func (s *web) connState(_ net.Conn, state http.ConnState) {
+func (s *Protocol) connState(_ net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch state {
@@ -110,18 +110,18 @@ func (s *web) connState(_ net.Conn, state http.ConnState) {
 }
 
 // Drain makes answers close their connections.
-func (s *web) Drain() { s.draining.Store(true) }
+func (s *Protocol) Drain() { s.draining.Store(true) }
 
 // Shutdown lets clients close their connections, closes idle connections, and returns when all requests or the
 // context have ended.
-func (s *web) Shutdown(ctx context.Context) error {
+func (s *Protocol) Shutdown(ctx context.Context) error {
 	s.linger(ctx)
 	if err := s.http.Shutdown(ctx); err != nil {
 		return err
 	}
 	ended := make(chan struct{})
 	go func() {
-		s.handlers.Wait()
+		s.Wait()
 		close(ended)
 	}()
 	select {
@@ -134,8 +134,8 @@ func (s *web) Shutdown(ctx context.Context) error {
 
 // linger waits for clients to close their connections, as each answer requests. If the server
 // closed a connection first, a request on it could be lost.
-func (s *web) linger(ctx context.Context) {
-	ctx, stop := context.WithTimeout(ctx, s.lingering)
+func (s *Protocol) linger(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, s.Linger)
 	defer stop()
 	s.mu.Lock()
 	none := make(chan struct{})
@@ -151,5 +151,8 @@ func (s *web) linger(ctx context.Context) {
 	}
 }
 
+// Wait returns when no request is under way.
+func (s *Protocol) Wait() { s.handlers.Wait() }
+
 // Close cuts off the connections that are left.
-func (s *web) Close() error { return s.http.Close() }
+func (s *Protocol) Close() error { return s.http.Close() }
