@@ -7,6 +7,7 @@ const (
 	wireApp    = "server/internal/app"
 	wireCLI    = "server/internal/cli"
 	inWords    = "server/internal/describe"
+	secrets    = "server/internal/secret"
 	smallRooms = "server/internal/*"
 	edges      = "server/internal/edge/*"
 	reported   = "server/internal/edge/gateway"
@@ -51,7 +52,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, smallRooms, edges, reported, pipelines, listening, saving, observing})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, observing})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -90,7 +91,8 @@ var house = []room{
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
 	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
-	{saving, []string{smallRooms}, moduleOne, "app connects the rooms of the store with the policy"},
+	{saving, join(stores, []string{"redisstore", "policy", "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; app connects them"},
+	{secrets, []string{"policyfile"}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{"httplimit", "policy", domain, smallRooms}, moduleOne, "what observes takes verdicts and texts; app connects it with the edges"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
@@ -102,7 +104,7 @@ var house = []room{
 }
 
 // storeRemedy replaces a row's remedy where code imports a store.
-const storeRemedy = "only server/internal/app and server/internal/cli choose a store; take a sluice.Store"
+const storeRemedy = "only server/internal/app and the rooms of server/internal/store choose a store; take a sluice.Store"
 
 // checksRemedy replaces a row's remedy where code imports the checks.
 const checksRemedy = "checks is never imported; move what is shared to storetest"

@@ -25,6 +25,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 // The names of the listeners.
@@ -84,7 +85,7 @@ type App struct {
 	memory *memory.Store // the store, if it is in this process
 	states *states       // saves it; nil unless it has a file
 	rooms  []*room       // the stores in this process
-	redis  *redis        // the store, if it is in Redis
+	redis  *remote.Store // the store, if it is in Redis
 	// pipelines decides questions that arrive together; nil if the store is in this process.
 	pipelines *pipeline.Pipelines
 	gate      *gate.Gate
@@ -262,13 +263,13 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 		a.store = a.memory
 		return nil
 	}
-	a.redis, err = newRedis(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
+	a.redis, err = remote.Open(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
 		"Duration of calls of the store, whatever their outcome."), a.storeFailed)
 	if err != nil {
 		return err
 	}
-	a.redis.setPolicy(rules)
-	a.store = a.redis.guard
+	a.redis.SetPolicy(rules)
+	a.store = a.redis.Guard()
 	a.pipelines = pipeline.New(a.store, f.Store.Redis.InFlight, f.Store.Redis.Cluster)
 	return nil
 }
@@ -308,7 +309,7 @@ func (a *App) Ready() error {
 	case !a.serving.Load():
 		return errStarting
 	case a.redis != nil:
-		return a.redis.ready()
+		return a.redis.Ready()
 	default:
 		return nil
 	}
@@ -318,7 +319,7 @@ func (a *App) Ready() error {
 func (a *App) detail() string {
 	var lines []string
 	if a.redis != nil {
-		lines = append(lines, a.redis.status())
+		lines = append(lines, a.redis.Status())
 	}
 	if a.states != nil {
 		if line := a.states.status(); line != "" {
@@ -390,7 +391,7 @@ func (a *App) release() {
 		_ = a.memory.Close() // memory has nothing to write
 	}
 	if a.redis != nil {
-		a.redis.close()
+		a.redis.Close()
 	}
 	a.audit.close(a.logger)
 	a.closeAccessLog()

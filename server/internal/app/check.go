@@ -12,6 +12,8 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
 
@@ -43,11 +45,6 @@ func Check(o Options) error {
 		m.Path = cmp.Or(o.Overridden[m.Path], m.Path)
 	}
 	return o.File.Locate(all...)
-}
-
-// mistake returns a mistake in a setting that a file or a variable causes.
-func mistake(setting, problem, remedy string) error {
-	return &policyfile.Error{Path: setting, Problem: problem, Suggestion: remedy}
 }
 
 // mistakes returns the mistakes that are joined in an error.
@@ -83,12 +80,12 @@ func (a *App) checkListeners() error {
 		}
 		if path, _ := p.at.Socket(); path != "" {
 			if err := accept.CheckSocket(path); err != nil {
-				errs = append(errs, mistake("listen."+p.name+".address", err.Error(), ""))
+				errs = append(errs, secret.Mistake("listen."+p.name+".address", err.Error(), ""))
 			}
 		}
 	}
 	if on == 0 {
-		errs = append(errs, mistake("listen", "all listeners are off", "leave one on"))
+		errs = append(errs, secret.Mistake("listen", "all listeners are off", "leave one on"))
 	}
 	return errors.Join(errs...)
 }
@@ -105,25 +102,16 @@ func (a *App) checkAddresses(tokens bool) error {
 		setting := "listen." + p.name + ".address"
 		addr, err := net.ResolveTCPAddr("tcp", p.at.Address)
 		if err != nil {
-			errs = append(errs, mistake(setting, err.Error(), ofThisMachine))
+			errs = append(errs, secret.Mistake(setting, err.Error(), ofThisMachine))
 		} else if err := isHere(addr); err != nil {
-			errs = append(errs, mistake(setting, fmt.Sprintf("this machine does not have %s: %v", p.at.Address, err), ofThisMachine))
+			errs = append(errs, secret.Mistake(setting, fmt.Sprintf("this machine does not have %s: %v", p.at.Address, err), ofThisMachine))
 		} else if tokens && p.access != nil {
 			if err := p.access.CheckAddress(addr, p.at.Address); err != nil {
-				errs = append(errs, mistake(setting, strings.TrimPrefix(err.Error(), p.name+": "), ""))
+				errs = append(errs, secret.Mistake(setting, strings.TrimPrefix(err.Error(), p.name+": "), ""))
 			}
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// ReadFile reads a file of a certificate, a token or a secret. A pipe is an error: its open may never end, and the server
-// reads such files several times.
-func ReadFile(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, errors.New(path + " is not a regular file")
-	}
-	return os.ReadFile(path)
 }
 
 const ofThisMachine = "give an address of this machine as HOST:PORT"
@@ -149,7 +137,7 @@ func isHere(addr *net.TCPAddr) error {
 func (a *App) checkUpstream() error {
 	target, _, err := upstream(&a.file.Upstream)
 	if err == nil && target != nil && target.Scheme == "https" {
-		_, err = clientTLS("upstream.tls", &a.file.Upstream.TLS)
+		_, err = secret.ClientTLS("upstream.tls", &a.file.Upstream.TLS)
 	}
 	return err
 }
@@ -157,16 +145,14 @@ func (a *App) checkUpstream() error {
 // checkStore checks the secrets and certificates of a store in Redis, and the file of states of one in this process.
 func checkStore(s *policyfile.Store) error {
 	if r := s.Redis; r != nil {
-		_, err1 := clientOptions(r)
-		_, err2 := storeOptions(r)
-		return errors.Join(err1, err2)
+		return remote.CheckSettings(r)
 	}
 	if s.Memory.File == "" {
 		return nil
 	}
 	file, err := statefile.Check(s.Memory.File)
 	if err != nil {
-		return mistake("store.memory.file", err.Error(), "give a path where this program may read and write")
+		return secret.Mistake("store.memory.file", err.Error(), "give a path where this program may read and write")
 	}
 	if file != nil {
 		_ = file.Close() // nothing was written
@@ -180,7 +166,7 @@ func checkLog(setting, path string) error {
 		return nil
 	}
 	if err := logfile.Check(path); err != nil {
-		return mistake(setting, err.Error(), "give a path where this program may write")
+		return secret.Mistake(setting, err.Error(), "give a path where this program may write")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/tracing"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // engine has the parts that all edges share: one decider, one gate, and the metrics and logs of
@@ -97,7 +98,7 @@ func (a *App) openGate() (err error) {
 
 // fingerprinter makes the fingerprints of keys in the log. Servers with the same secret have the same ones.
 func fingerprinter(l *policyfile.Log) (*telemetry.Fingerprinter, error) {
-	text, err := longSecret("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
+	text, err := secret.ReadLong("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
 	if err != nil {
 		return nil, err
 	}

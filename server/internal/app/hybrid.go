@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strings"
@@ -14,37 +13,6 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// returnTime is how long a draining server tries to return granted units. Units that it does not return count as used
-// when their grants expire.
-const returnTime = 2 * time.Second
-
-var _ sluice.Grantor = (*remote)(nil)
-
-// Grant answers the claims of this process on units of keys.
-func (r *remote) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
-	s, began, err := r.begin()
-	if err != nil {
-		for i := range out {
-			out[i] = sluice.Grant{Err: err}
-		}
-		return
-	}
-	defer func() { r.observe(time.Since(began)) }()
-	s.Grant(ctx, holder, claims, out)
-	for i := range out {
-		_ = r.report(out[i].Err) // it stays in the answer
-	}
-}
-
-// returnUnits returns the units that the store has granted to this process, so that other servers get them at once.
-func (r *redis) returnUnits() {
-	ctx, cancel := context.WithTimeout(context.Background(), returnTime)
-	defer cancel()
-	if err := r.hybrid.Drain(ctx); err != nil {
-		r.logger.Warn("not all granted units were returned to the store; the rest counts as used when the grants expire", "error", err)
-	}
-}
-
 // hybridStats returns the figures of the hybrid limits of the policy in force. Limits of an earlier policy are left out, so
 // that the metrics of rules that come and go stay bounded.
 func (a *App) hybridStats() []hybrid.LimitStats {
@@ -52,7 +20,7 @@ func (a *App) hybridStats() []hybrid.LimitStats {
 		return nil
 	}
 	known := a.hybridLimits()
-	return slices.DeleteFunc(a.redis.hybrid.Stats(), func(s hybrid.LimitStats) bool { return known[s.Limit] == nil })
+	return slices.DeleteFunc(a.redis.Hybrid().Stats(), func(s hybrid.LimitStats) bool { return known[s.Limit] == nil })
 }
 
 // hybridLimits returns the hybrid limits of the policy in force, candidates included, by their names.
@@ -99,7 +67,7 @@ func (a *App) listHybrid(rule string, most int) (limits []api.HybridLimit, keys 
 		})
 	}
 	now := time.Now()
-	for _, k := range a.redis.hybrid.Keys(math.MaxInt) {
+	for _, k := range a.redis.Hybrid().Keys(math.MaxInt) {
 		switch {
 		case other(k.Limit):
 			continue

@@ -59,8 +59,15 @@ func (a *App) keepFirst() error {
 
 // runKept saves the configuration again after a failure, until the context ends.
 func (a *App) runKept(ctx context.Context) {
-	for sleep(ctx, keepRetry) {
-		a.keepAgain()
+	tick := time.NewTicker(keepRetry)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			a.keepAgain()
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // refreshes are the files besides the configuration that are read again when they change: certificates and tokens.
@@ -84,7 +86,7 @@ func (a *App) Refresh() error {
 func hashFiles(files []string) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, file := range files {
-		content, err := ReadFile(file)
+		content, err := secret.ReadFile(file)
 		fmt.Fprintf(h, "%t %d\n", err == nil, len(content))
 		h.Write(content)
 	}

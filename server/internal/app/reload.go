@@ -118,11 +118,11 @@ func (a *App) reload() (changed []string, err error) {
 		return nil, err
 	}
 	if a.redis != nil {
-		if err := a.redis.setShare(f.Store.Redis.Local.Share); err != nil {
+		if err := a.redis.SetShare(f.Store.Redis.Local.Share); err != nil {
 			return nil, err
 		}
 		// From here on nothing fails.
-		a.redis.setPolicy(rules)
+		a.redis.SetPolicy(rules)
 	}
 	a.gate.SetShare(shareOf(f))
 	a.metrics.SetRules(a.counted(rules))

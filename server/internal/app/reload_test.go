@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 // reloadable runs an App over a file, which write changes.
@@ -303,7 +304,7 @@ func TestReloadChangesWhatStandsInForTheStore(t *testing.T) {
 	if got := r.status(Proxy, "/"); got != http.StatusServiceUnavailable {
 		t.Errorf("answers %d after the reload", got)
 	}
-	if err := r.Ready(); !errors.Is(err, errStore) {
+	if err := r.Ready(); !errors.Is(err, remote.ErrDenies) {
 		t.Errorf("Ready = %v, and every rule denies", err)
 	}
 }

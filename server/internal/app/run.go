@@ -81,7 +81,7 @@ func (a *App) drain() error {
 	a.cut()
 	a.abandoned.Close()
 	if a.redis != nil {
-		a.redis.returnUnits()
+		a.redis.ReturnUnits()
 	}
 	err = errors.Join(err, a.each(func(s *server) error {
 		if s.name != Admin {

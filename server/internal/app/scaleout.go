@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // pressure returns the pressure on a rule, which the gate measures for all edges.
@@ -56,7 +57,7 @@ func webhookSecret(f *policyfile.Webhook) (string, error) {
 		return "", nil
 	}
 	const setting = "scale_out.webhook.secret"
-	key, err := secret(setting, f.SecretFile, f.SecretEnv)
+	key, err := secret.Read(setting, f.SecretFile, f.SecretEnv)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +66,7 @@ func webhookSecret(f *policyfile.Webhook) (string, error) {
 		if f.SecretFile != "" {
 			end = "_file"
 		}
-		return "", mistake(setting+end, err.Error(), "")
+		return "", secret.Mistake(setting+end, err.Error(), "")
 	}
 	return key, nil
 }

@@ -1,32 +1,13 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
-
-// CheckStore connects to the store of a configuration, and decides there under a key of its own. It returns
-// what it found. The memory store needs no check.
-func CheckStore(ctx context.Context, f *policyfile.File) (report redisstore.Report, err error) {
-	if f.Store.Redis == nil {
-		return report, nil
-	}
-	r, err := prepareRedis(f.Store.Redis, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return report, err
-	}
-	defer r.close()
-	if report, err = r.connect(ctx, connectPatience); err != nil {
-		err = r.diagnose(ctx, err)
-	}
-	return report, err
-}
 
 // DescribeStore describes where a configuration keeps state, and what happens while the store does not answer.
 // It is empty for a memory store whose state ends with the server.
@@ -39,7 +20,7 @@ func DescribeStore(f *policyfile.File) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "store: Redis, %s", addressOf(r))
+	fmt.Fprintf(&b, "store: Redis, %s", remote.Address(r))
 	if r.TLS != (policyfile.RedisTLS{}) {
 		b.WriteString(", over TLS")
 	}
@@ -83,18 +64,4 @@ func DescribeStore(f *policyfile.File) string {
 		parts = []string{"nothing changes: there are no rules"}
 	}
 	return b.String() + " " + strings.Join(parts, ", ")
-}
-
-// addressOf describes the server of a configuration.
-func addressOf(r *policyfile.RedisStore) string {
-	switch {
-	case r.Sentinel != nil:
-		return fmt.Sprintf("%s by the sentinels %s", r.Sentinel.Master, strings.Join(r.Sentinel.Addresses, ", "))
-	case r.Socket != "":
-		return r.Socket
-	case r.Cluster:
-		return "the cluster of " + strings.Join(r.Addresses, ", ")
-	default:
-		return strings.Join(r.Addresses, ", ")
-	}
 }

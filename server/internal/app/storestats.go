@@ -35,8 +35,8 @@ func (a *App) StateBytes() (n int64) {
 			n += markBytes * st.Keys
 		}
 	}
-	if a.redis != nil && a.redis.local != nil {
-		n += a.redis.local.Stats().Bytes
+	if a.redis != nil && a.redis.Local() != nil {
+		n += a.redis.Local().Stats().Bytes
 	}
 	return n
 }
@@ -59,31 +59,31 @@ func (a *App) publishMemory(prefix, what string, s *memory.Store) {
 func (a *App) publishRedis() {
 	m, r := a.metrics, a.redis
 	m.Gauge("sluice_store_up", "Whether the store decides: 0 while rules answer by on_store_error.", func() float64 {
-		if r.health.trouble() != nil {
+		if r.Down() {
 			return 0
 		}
 		return 1
 	})
 	m.Gauge("sluice_store_breaker_state", "The breaker of the store: 0 closed, 1 open, 2 half-open. In a cluster, the worst of all nodes.",
-		func() float64 { return float64(r.guard.State()) })
+		func() float64 { return float64(r.Guard().State()) })
 	m.Gauge("sluice_store_nodes_failing", "Nodes of the store whose breaker is not closed.",
-		func() float64 { return float64(r.guard.Stats().Failing) })
+		func() float64 { return float64(r.Guard().Stats().Failing) })
 	m.Counter("sluice_store_breaker_opened_total", "How often the breaker opened.",
-		func() float64 { return float64(r.guard.Stats().Opened) })
+		func() float64 { return float64(r.Guard().Stats().Opened) })
 	m.Gauge("sluice_store_calls_in_flight", "Calls of the store that have not returned.",
-		func() float64 { return float64(r.guard.Stats().InFlight) })
+		func() float64 { return float64(r.Guard().Stats().InFlight) })
 	m.Counters("sluice_store_calls_total",
 		"Calls of the store by outcome. Slow calls were answered; late calls failed; refused and shed calls never reached the store.",
 		"outcome", []string{"answered", "slow", "failed", "late", "given_up", "refused", "shed"},
 		func(outcome string) float64 {
-			st := r.guard.Stats()
+			st := r.Guard().Stats()
 			return float64(map[string]uint64{
 				"answered": st.Answered - st.Slow, "slow": st.Slow, "failed": st.Failed - st.Late, "late": st.Late,
 				"given_up": st.GivenUp, "refused": st.Refused, "shed": st.Shed,
 			}[outcome])
 		})
-	if r.local != nil {
-		a.publishMemory("sluice_local", "the local fallback of the store", r.local)
-		a.rooms = append(a.rooms, &room{setting: "store.redis.local.max_size", what: "they share budgets", store: r.local, logger: a.logger})
+	if r.Local() != nil {
+		a.publishMemory("sluice_local", "the local fallback of the store", r.Local())
+		a.rooms = append(a.rooms, &room{setting: "store.redis.local.max_size", what: "they share budgets", store: r.Local(), logger: a.logger})
 	}
 }

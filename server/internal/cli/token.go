@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/policyfile"
-	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // The variables that hold the tokens themselves.
@@ -75,7 +75,7 @@ func token(name, variable, flag, text, file string) (string, error) {
 		if where += "_file"; flag != "" {
 			where = "--" + name + "-token-file"
 		}
-		data, err := app.ReadFile(cmp.Or(flag, file))
+		data, err := secret.ReadFile(cmp.Or(flag, file))
 		if err != nil {
 			return bad(err.Error(), "give the path of a file that holds the token, and that this program may read")
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/describe"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -78,7 +79,7 @@ func newValidate() *cobra.Command {
 					text += "  warning: " + w + "\n"
 				}
 				if connect {
-					report, err := app.CheckStore(cmd.Context(), f)
+					report, err := remote.Check(cmd.Context(), f)
 					if err != nil {
 						errs = append(errs, fmt.Errorf("%s: %w", name, err))
 					} else if report.Server != "" {

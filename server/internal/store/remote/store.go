@@ -1,4 +1,4 @@
-package app
+package remote
 
 import (
 	"context"
@@ -30,15 +30,15 @@ const (
 	connectPatience = 5 * time.Second
 )
 
-// redis is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks
-// while it is lost. Make it with newRedis, and end it with close.
-type redis struct {
+// Store is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks
+// while it is lost. Make it with Open, and end it with close.
+type Store struct {
 	file    *policyfile.RedisStore
 	options redisstore.Options
 	logger  *slog.Logger
 
 	dialed atomic.Value // the address of the last attempt to connect, a string
-	remote remote
+	remote calls
 	denies atomic.Bool   // all rules deny while the store does not decide
 	local  *memory.Store // nil if the configuration has no local share
 	hybrid *hybrid.Store // over remote
@@ -53,11 +53,11 @@ type redis struct {
 	conn *rueidisstore.Client
 }
 
-// newRedis makes the store. It waits firstPatience for the first connection. A server that starts
+// Open makes the store. It waits firstPatience for the first connection. A server that starts
 // while its store is down starts degraded, and keeps trying. A configuration that can never work is
 // an error. observe is called with the duration of each call, and
 // failed with an error that concerns only one key.
-func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*redis, error) {
+func Open(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*Store, error) {
 	r, err := prepareRedis(f.Store.Redis, logger)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 		return nil, fmt.Errorf("store.redis.local: %w", err)
 	}
 	if r.hybrid, err = hybrid.New(&r.remote, hybrid.Options{}); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
 	o := guard.Options{
@@ -96,13 +96,13 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 		o.Share = guard.Share{Of: s.Of, Parts: s.Parts}
 	}
 	if r.guard, err = guard.New(o); err != nil {
-		r.close()
+		r.Close()
 		return nil, err
 	}
 	if _, err := r.connect(ctx, firstPatience); err != nil {
 		err = r.diagnose(ctx, err)
 		if hopeless(err) {
-			r.close()
+			r.Close()
 			return nil, err
 		}
 		r.remote.miss(err)
@@ -115,8 +115,8 @@ func newRedis(ctx context.Context, f *policyfile.File, logger *slog.Logger, obse
 }
 
 // prepareRedis makes a store without a connection and without a guard.
-func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error) {
-	r := &redis{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
+func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*Store, error) {
+	r := &Store{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
 	r.remote.observe = func(time.Duration) {}
 	_, err := clientOptions(f)
 	if err != nil {
@@ -128,17 +128,17 @@ func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*redis, error)
 	return r, nil
 }
 
-// setPolicy takes the fallbacks from a policy. It may be called while the store is in use: decisions of the
+// SetPolicy takes the fallbacks from a policy. It may be called while the store is in use: decisions of the
 // earlier policy find their limits in the new one by name.
-func (r *redis) setPolicy(p *policy.Policy) {
+func (r *Store) SetPolicy(p *policy.Policy) {
 	rules := p.Rules()
 	r.denies.Store(len(rules) > 0 && !slices.ContainsFunc(rules, func(x *policy.Rule) bool { return x.OnStoreError != policy.FallbackDeny }))
 	r.guard.SetFallback(func(l *sluice.Limit) guard.Fallback { return rungs[p.Fallback(l)] })
 }
 
-// setShare takes the share of the local fallback from a configuration that is reloaded. Without one, no rule limits
+// SetShare takes the share of the local fallback from a configuration that is reloaded. Without one, no rule limits
 // locally, and the previous share has no effect.
-func (r *redis) setShare(s policyfile.Share) error {
+func (r *Store) SetShare(s policyfile.Share) error {
 	if s == (policyfile.Share{}) {
 		return nil
 	}
@@ -152,7 +152,7 @@ var rungs = map[policy.Fallback]guard.Fallback{
 
 // connect makes a client from the current secrets and certificates, checks the server, and sends
 // decisions there from now on. Only one connect runs at a time.
-func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore.Report, error) {
+func (r *Store) connect(ctx context.Context, patience time.Duration) (redisstore.Report, error) {
 	var report redisstore.Report
 	o, err := clientOptions(r.file)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *redis) connect(ctx context.Context, patience time.Duration) (redisstore
 }
 
 // disconnect ends the connections of the client, if there is a client.
-func (r *redis) disconnect() {
+func (r *Store) disconnect() {
 	if r.conn != nil {
 		r.cut() // a call that hangs would block Close
 		_ = r.conn.Close()
@@ -210,7 +210,7 @@ func (r *redis) disconnect() {
 }
 
 // open makes a store over a client, after checking that the client matches the configuration.
-func (r *redis) open(c *rueidisstore.Client) (*redisstore.Store, error) {
+func (r *Store) open(c *rueidisstore.Client) (*redisstore.Store, error) {
 	if r.file.Cluster && !c.Cluster() {
 		return nil, &misfitError{errors.New("the server is not a node of a cluster; remove cluster: true")}
 	}
@@ -224,7 +224,7 @@ func (r *redis) open(c *rueidisstore.Client) (*redisstore.Store, error) {
 }
 
 // explain adds the setting that caused an error.
-func (r *redis) explain(err error) error {
+func (r *Store) explain(err error) error {
 	switch {
 	case strings.Contains(err.Error(), "is a node of a cluster"):
 		err = fmt.Errorf("%w: set cluster: true", err)
@@ -237,10 +237,10 @@ func (r *redis) explain(err error) error {
 }
 
 // address describes the server.
-func (r *redis) address() string { return addressOf(r.file) }
+func (r *Store) address() string { return Address(r.file) }
 
-// close ends the connections.
-func (r *redis) close() {
+// Close ends the connections.
+func (r *Store) Close() {
 	r.once.Do(func() {
 		if r.stop != nil {
 			r.stop()
@@ -256,21 +256,21 @@ func (r *redis) close() {
 	})
 }
 
-// errStore is why the server is not ready.
-var errStore = errors.New("the store does not decide, and every rule denies then")
+// ErrDenies is why a server is not ready.
+var ErrDenies = errors.New("the store does not decide, and every rule denies then")
 
-// ready returns why this server should get no requests; nil if it should. A store that is down is not a reason
+// Ready returns why this server should get no requests; nil if it should. A store that is down is not a reason
 // while rules decide without it, because the other servers have lost it too. But a server whose rules all deny
 // should get no requests.
-func (r *redis) ready() error {
+func (r *Store) Ready() error {
 	if failing, of := r.lost(); r.denies.Load() && r.health.trouble() != nil && failing == of {
-		return errStore
+		return ErrDenies
 	}
 	return nil
 }
 
 // lost returns how many nodes of the store do not decide while there is trouble, and of how many.
-func (r *redis) lost() (failing, of int) {
+func (r *Store) lost() (failing, of int) {
 	st := r.guard.Stats()
 	if st.Failing == 0 {
 		return st.Shards, st.Shards // for another reason
@@ -278,9 +278,9 @@ func (r *redis) lost() (failing, of int) {
 	return st.Failing, st.Shards
 }
 
-// status describes the state of the store in a line. It contains no address, because anybody who reaches the
+// Status describes the state of the store in a line. It contains no address, because anybody who reaches the
 // probes can read it.
-func (r *redis) status() string {
+func (r *Store) Status() string {
 	t := r.health.trouble()
 	if t == nil {
 		return "store: ok"
@@ -314,3 +314,15 @@ func firstWord(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	return word[:min(len(word), 32)]
 }
+
+// Guard returns the store that decides, by fallbacks while Redis does not.
+func (r *Store) Guard() *guard.Store { return r.guard }
+
+// Hybrid returns the store below the guard, which decides on granted units.
+func (r *Store) Hybrid() *hybrid.Store { return r.hybrid }
+
+// Local returns the store of the local fallback.
+func (r *Store) Local() *memory.Store { return r.local }
+
+// Down reports whether the store does not decide.
+func (r *Store) Down() bool { return r.health.trouble() != nil }

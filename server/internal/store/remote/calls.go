@@ -1,4 +1,4 @@
-package app
+package remote
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/sluicehq/sluice/redisstore"
 )
 
-// remote is the store in Redis that the hybrid store calls, and through it the guard. Until the first connection, its calls fail.
-type remote struct {
+// calls is the store in Redis that the hybrid store calls, and through it the guard. Until the first connection, its calls fail.
+type calls struct {
 	to      atomic.Pointer[redisstore.Store]
 	missing atomic.Pointer[error]
 	observe func(time.Duration)
@@ -20,16 +20,16 @@ type remote struct {
 	foreign func(error)
 }
 
-var _ sluice.Sharded = (*remote)(nil)
+var _ sluice.Sharded = (*calls)(nil)
 
 // miss sets why there is no store yet.
-func (r *remote) miss(why error) {
+func (r *calls) miss(why error) {
 	err := fmt.Errorf("there has been no connection to the store yet: %w", why)
 	r.missing.Store(&err)
 }
 
 // begin returns the store and the current time, or why there is no store yet.
-func (r *remote) begin() (s *redisstore.Store, began time.Time, err error) {
+func (r *calls) begin() (s *redisstore.Store, began time.Time, err error) {
 	if s = r.to.Load(); s == nil {
 		return nil, began, *r.missing.Load()
 	}
@@ -37,7 +37,7 @@ func (r *remote) begin() (s *redisstore.Store, began time.Time, err error) {
 }
 
 // Decide decides one request.
-func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
+func (r *calls) Decide(ctx context.Context, q sluice.Request) (sluice.Decision, error) {
 	s, began, err := r.begin()
 	if err != nil {
 		return sluice.Decision{}, err
@@ -48,7 +48,7 @@ func (r *remote) Decide(ctx context.Context, q sluice.Request) (sluice.Decision,
 }
 
 // DecideAll decides several requests as one.
-func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluice.Decision) error {
+func (r *calls) DecideAll(ctx context.Context, qs []sluice.Request, out []sluice.Decision) error {
 	s, began, err := r.begin()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (r *remote) DecideAll(ctx context.Context, qs []sluice.Request, out []sluic
 
 // report passes an error on, and reports it if the fault is in one key: the guard goes on calling the store, so
 // nothing else would show it.
-func (r *remote) report(err error) error {
+func (r *calls) report(err error) error {
 	if err != nil && r.foreign != nil && errors.Is(err, sluice.ErrForeignState) {
 		r.foreign(err)
 	}
@@ -67,7 +67,7 @@ func (r *remote) report(err error) error {
 }
 
 // Shard returns the number of the server that decides about a key.
-func (r *remote) Shard(k sluice.Key) int {
+func (r *calls) Shard(k sluice.Key) int {
 	if s := r.to.Load(); s != nil {
 		return s.Shard(k)
 	}
@@ -75,26 +75,26 @@ func (r *remote) Shard(k sluice.Key) int {
 }
 
 // Cancel gives a charge back.
-func (r *remote) Cancel(ctx context.Context, c sluice.Charge) error {
+func (r *calls) Cancel(ctx context.Context, c sluice.Charge) error {
 	return r.end(func(s *redisstore.Store) error { return s.Cancel(ctx, c) })
 }
 
 // Settle replaces the cost of a charge.
-func (r *remote) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
+func (r *calls) Settle(ctx context.Context, c sluice.Charge, actual int64) error {
 	return r.end(func(s *redisstore.Store) error { return s.Settle(ctx, c, actual) })
 }
 
 // Release ends a lease.
-func (r *remote) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
+func (r *calls) Release(ctx context.Context, c sluice.Charge, latency time.Duration) error {
 	return r.end(func(s *redisstore.Store) error { return s.Release(ctx, c, latency) })
 }
 
 // Reset forgets the state of a key of a limit.
-func (r *remote) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
+func (r *calls) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	return r.end(func(s *redisstore.Store) error { return s.Reset(ctx, l, k) })
 }
 
-func (r *remote) end(do func(*redisstore.Store) error) error {
+func (r *calls) end(do func(*redisstore.Store) error) error {
 	s, began, err := r.begin()
 	if err != nil {
 		return err
@@ -103,15 +103,15 @@ func (r *remote) end(do func(*redisstore.Store) error) error {
 	return do(s)
 }
 
-var _ sluice.Banner = (*remote)(nil)
+var _ sluice.Banner = (*calls)(nil)
 
 // BanKey bans a key of a limit by hand.
-func (r *remote) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
+func (r *calls) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d time.Duration) error {
 	return r.end(func(s *redisstore.Store) error { return s.BanKey(ctx, l, k, d) })
 }
 
 // LiftBan ends the ban of a key of a limit.
-func (r *remote) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (found bool, err error) {
+func (r *calls) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (found bool, err error) {
 	err = r.end(func(s *redisstore.Store) (err error) {
 		found, err = s.LiftBan(ctx, l, k)
 		return err
@@ -120,7 +120,7 @@ func (r *remote) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (fo
 }
 
 // ListBans returns a page of the bans in force.
-func (r *remote) ListBans(ctx context.Context, q sluice.BanQuery) (page sluice.BanPage, err error) {
+func (r *calls) ListBans(ctx context.Context, q sluice.BanQuery) (page sluice.BanPage, err error) {
 	err = r.end(func(s *redisstore.Store) (err error) {
 		page, err = s.ListBans(ctx, q)
 		return err

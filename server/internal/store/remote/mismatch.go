@@ -1,4 +1,4 @@
-package app
+package remote
 
 import (
 	"context"
@@ -17,7 +17,7 @@ const mismatchPatience = time.Second
 // diagnose explains an error of the first connection. A server without TLS is silent when a client
 // begins TLS, and a server with TLS closes the connection of a client without TLS. Neither error
 // names the cause, so diagnose tries the other way.
-func (r *redis) diagnose(ctx context.Context, err error) error {
+func (r *Store) diagnose(ctx context.Context, err error) error {
 	var dial *net.OpError
 	var noTLS tls.RecordHeaderError
 	address, _ := r.dialed.Load().(string)

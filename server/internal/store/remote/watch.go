@@ -1,4 +1,4 @@
-package app
+package remote
 
 import (
 	"context"
@@ -27,7 +27,7 @@ const (
 
 // watch connects, and probes an idle store, until ctx ends. It connects again if the store refuses the
 // credentials, because secrets and certificates may have changed. See docs/adr/0011.
-func (r *redis) watch(ctx context.Context) {
+func (r *Store) watch(ctx context.Context) {
 	defer close(r.watched)
 	pause := leastPause
 	answered := uint64(0)
@@ -69,7 +69,7 @@ func (r *redis) watch(ctx context.Context) {
 }
 
 // reconnect connects while decisions go on.
-func (r *redis) reconnect(ctx context.Context) error {
+func (r *Store) reconnect(ctx context.Context) error {
 	_, err := r.connect(ctx, connectPatience)
 	if err != nil && ctx.Err() == nil {
 		r.logger.Debug("the store cannot be reached", "error", err)
@@ -85,7 +85,7 @@ var probed = sluice.Request{
 
 // probe returns why the store does not answer, nil if it does. If nodes of a cluster fail, it
 // probes all of them.
-func (r *redis) probe(ctx context.Context) error {
+func (r *Store) probe(ctx context.Context) error {
 	failing := r.guard.Failing()
 	if len(failing) == 0 {
 		return r.probeWith(ctx, probed)
@@ -108,7 +108,7 @@ func (r *redis) probe(ctx context.Context) error {
 const mostProbeKeys = 1 << 14
 
 // probeShard probes a node that fails. It opens a lost connection again first.
-func (r *redis) probeShard(ctx context.Context, shard int) error {
+func (r *Store) probeShard(ctx context.Context, shard int) error {
 	q := probed
 	for i := range mostProbeKeys {
 		if r.remote.Shard(q.Key) == shard {
@@ -126,7 +126,7 @@ func (r *redis) probeShard(ctx context.Context, shard int) error {
 }
 
 // probeWith probes the store with a request.
-func (r *redis) probeWith(ctx context.Context, q sluice.Request) error {
+func (r *Store) probeWith(ctx context.Context, q sluice.Request) error {
 	before := r.guard.Stats().Failed
 	d, err := r.guard.Decide(ctx, q)
 	switch st := r.guard.Stats(); {

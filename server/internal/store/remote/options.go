@@ -1,13 +1,11 @@
-package app
+package remote
 
 import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // topologyInterval is how often the client looks up which nodes serve. Clusters and sentinels also
@@ -34,7 +33,7 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 		ClientSetInfo:     rueidis.DisableClientSetInfo, // the least privileged user must not need it
 	}
 	var errs [3]error
-	o.Password, errs[0] = secret("store.redis.password", f.PasswordFile, f.PasswordEnv)
+	o.Password, errs[0] = secret.Read("store.redis.password", f.PasswordFile, f.PasswordEnv)
 	o.TLSConfig, errs[1] = redisTLS(&f.TLS)
 	switch {
 	case f.Sentinel != nil:
@@ -43,7 +42,7 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 			MasterSet: f.Sentinel.Master, Username: f.Sentinel.User, ClientName: o.ClientName, TLSConfig: o.TLSConfig,
 			TopologyRefreshInterval: topologyInterval,
 		}
-		o.Sentinel.Password, errs[2] = secret("store.redis.sentinel.password", f.Sentinel.PasswordFile, f.Sentinel.PasswordEnv)
+		o.Sentinel.Password, errs[2] = secret.Read("store.redis.sentinel.password", f.Sentinel.PasswordFile, f.Sentinel.PasswordEnv)
 	case f.Socket != "":
 		o.InitAddress = []string{f.Socket}
 	case f.Cluster:
@@ -52,14 +51,11 @@ func clientOptions(f *policyfile.RedisStore) (o rueidis.ClientOption, err error)
 	return o, errors.Join(errs[:]...)
 }
 
-// leastSecret is the shortest secret for hashes of keys.
-const leastSecret = 16
-
 // storeOptions returns the options of the store over the client.
 func storeOptions(f *policyfile.RedisStore) (o redisstore.Options, err error) {
 	o.Prefix = f.Prefix
 	if h := f.HashKeys; h != nil {
-		text, err := longSecret("store.redis.hash_keys.secret", h.SecretFile, h.SecretEnv)
+		text, err := secret.ReadLong("store.redis.hash_keys.secret", h.SecretFile, h.SecretEnv)
 		if err != nil {
 			return o, err
 		}
@@ -76,48 +72,13 @@ func storeOptions(f *policyfile.RedisStore) (o redisstore.Options, err error) {
 	return o, nil
 }
 
-// secret reads a secret from a file or a variable. Without either it is empty.
-func secret(setting, file, variable string) (string, error) {
-	var text string
-	switch {
-	case file != "":
-		data, err := ReadFile(file)
-		if err != nil {
-			return "", mistake(setting+"_file", err.Error(), "give the path of a file that holds the secret, and that this program may read")
-		}
-		text = strings.TrimSpace(string(data))
-		if text == "" {
-			return "", mistake(setting+"_file", file+" is empty", "put the secret there")
-		}
-	case variable != "":
-		text = strings.TrimSpace(os.Getenv(variable))
-		if text == "" {
-			return "", mistake(setting+"_env", variable+" is not set in the environment, or empty", "put the secret there")
-		}
-	}
-	return text, nil
-}
-
-// longSecret is secret for one that nobody may guess by trying out all.
-func longSecret(setting, file, variable string) (string, error) {
-	text, err := secret(setting, file, variable)
-	if err != nil || file == "" && variable == "" || len(text) >= leastSecret {
-		return text, err
-	}
-	if setting += "_env"; file != "" {
-		setting = strings.TrimSuffix(setting, "_env") + "_file"
-	}
-	return "", mistake(setting, fmt.Sprintf("the secret has %d bytes, which can be guessed", len(text)),
-		fmt.Sprintf("give %d random bytes or more, such as from: openssl rand -hex 16", leastSecret))
-}
-
 // redisTLS reads the authorities and the client certificate; nil without TLS. They are read again for each new client,
 // and not before.
 func redisTLS(f *policyfile.RedisTLS) (*tls.Config, error) {
 	if *f == (policyfile.RedisTLS{}) {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
-	return clientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
+	return secret.ClientTLS("store.redis.tls", &policyfile.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
 }
 
 // dialer returns the dial function of a client, whose connections end with life. It notes the address of each

@@ -1,4 +1,4 @@
-package app
+package remote
 
 import (
 	"log/slog"
@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // answering returns the address of a server that gives the same answer to everything.
@@ -57,8 +58,7 @@ func TestTellsWhatAServerSpeaks(t *testing.T) {
 // What speaks none of these is an outage: it may be Redis again the next time.
 func TestKeepsErrorsThatItCannotExplain(t *testing.T) {
 	address := answering(t, "220 mail.example.com ready\r\n")
-	f := parse(t, free+"store: {redis: {addresses: ['"+address+"']}}\n"+"rules: [{name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}]\n")
-	_, err := CheckStore(t.Context(), f)
+	_, err := Check(t.Context(), parse(t, address, ""))
 	if err == nil || hopeless(err) || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "TLS") {
 		t.Errorf("got %v", err)
 	}
@@ -71,15 +71,16 @@ func TestSaysThatAServerSpeaksHTTP(t *testing.T) {
 	for name, address := range map[string]string{
 		"net/http": web.Listener.Addr().String(), "another": answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n"),
 	} {
-		for _, tls := range []string{"", ", tls: true"} {
-			f := parse(t, free+"store: {redis: {addresses: ['"+address+"']"+tls+"}}\n"+onePerHour)
-			a, err := New(Options{File: f, Logger: slog.New(slog.DiscardHandler)})
+		for _, overTLS := range []bool{false, true} {
+			f := parse(t, address, "")
+			f.Store.Redis.TLS.Enabled = overTLS
+			s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), func(time.Duration) {}, func(err error) { t.Error(err) })
 			if err == nil {
-				a.Close()
-				t.Fatalf("%s: started", name)
+				s.Close()
+				t.Fatalf("%s: opened", name)
 			}
 			if want := address + " speaks HTTP, so it is not a Redis server; give the port of Redis"; !strings.Contains(err.Error(), want) {
-				t.Errorf("%s%s: %v", name, tls, err)
+				t.Errorf("%s, over TLS %t: %v", name, overTLS, err)
 			}
 		}
 	}
