@@ -15,6 +15,7 @@ const (
 	edgetest   = "server/internal/edge/edgetest"
 	listening  = "server/internal/listen/*"
 	saving     = "server/internal/store/*"
+	stateFile  = "server/internal/store/statefile"
 	observing  = "server/internal/observe/*"
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
@@ -91,7 +92,8 @@ var house = []room{
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
 	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
-	{saving, join(stores, []string{"redisstore", "policy", "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; app connects them"},
+	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
+	{saving, join(stores, []string{stateFile, observing, "policy", "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
 	{secrets, []string{"policyfile"}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{"httplimit", "policy", domain, smallRooms}, moduleOne, "what observes takes verdicts and texts; app connects it with the edges"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},

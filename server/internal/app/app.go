@@ -25,6 +25,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
+	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
@@ -83,8 +84,8 @@ type App struct {
 	logger *slog.Logger
 	store  sluice.Store
 	memory *memory.Store // the store, if it is in this process
-	states *states       // saves it; nil unless it has a file
-	rooms  []*room       // the stores in this process
+	states *local.States // saves it; nil unless it has a file
+	rooms  []*local.Room // the stores in this process
 	redis  *remote.Store // the store, if it is in Redis
 	// pipelines decides questions that arrive together; nil if the store is in this process.
 	pipelines *pipeline.Pipelines
@@ -257,7 +258,8 @@ func (a *App) assemble() error {
 func (a *App) openStore(rules *policy.Policy) (err error) {
 	f := a.file
 	if f.Store.Redis == nil {
-		if err := a.openMemory(); err != nil {
+		a.memory, a.states, err = local.Open(&f.Store.Memory, a.logger, a.metrics)
+		if err != nil {
 			return err
 		}
 		a.store = a.memory
@@ -321,13 +323,11 @@ func (a *App) detail() string {
 	if a.redis != nil {
 		lines = append(lines, a.redis.Status())
 	}
-	if a.states != nil {
-		if line := a.states.status(); line != "" {
-			lines = append(lines, line)
-		}
+	if line := a.states.Status(); line != "" {
+		lines = append(lines, line)
 	}
 	for _, r := range a.rooms {
-		if line := r.status(); line != "" {
+		if line := r.Status(); line != "" {
 			lines = append(lines, line)
 		}
 	}
@@ -384,9 +384,7 @@ func (a *App) release() {
 		a.api.Close()
 	}
 	a.pipelines.Close()
-	if a.states != nil {
-		_ = a.states.close() // all has been written, and synced
-	}
+	_ = a.states.Close() // all has been written, and synced
 	if a.memory != nil {
 		_ = a.memory.Close() // memory has nothing to write
 	}

@@ -3,11 +3,9 @@ package app
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAFullStoreSaysSo: invented keys fill the store. The log and the readiness probe say so, and what happens to new
@@ -62,29 +60,4 @@ func (r *running) readiness() string {
 		r.t.Fatal(err)
 	}
 	return fmt.Sprint(answer.StatusCode, " ", string(text))
-}
-
-// TestRoomAgain: the log repeats once a minute that there is no room, and says when there is room again.
-func TestRoomAgain(t *testing.T) {
-	t.Parallel()
-	r := start(t, parse(t, free+"store: {memory: {max_size: 1MiB}}\nrules: []\n"), nil)
-	watched, now := r.rooms[0], time.Now()
-	var log lockedBuffer
-	own := room{setting: "max", what: "they share", store: watched.store, logger: slog.New(slog.NewTextHandler(&log, nil))}
-	lines := func() int { return strings.Count(log.String(), "\n") }
-	own.look(now)
-	if own.status() != "" || lines() != 0 {
-		t.Errorf("with room: %q, %s", own.status(), &log)
-	}
-	for second := range 130 { // each second, more decisions than were known
-		own.known--
-		own.look(now.Add(time.Duration(second) * time.Second))
-	}
-	if own.status() == "" || lines() != 3 {
-		t.Errorf("without room for 130 s: %q, %s", own.status(), &log)
-	}
-	own.look(now.Add(159 * time.Second))
-	if own.status() != "" || lines() != 4 || !strings.Contains(log.String(), "room for new keys again") {
-		t.Errorf("30 s later: %q, %s", own.status(), &log)
-	}
 }

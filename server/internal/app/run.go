@@ -43,8 +43,10 @@ func (a *App) Run(ctx context.Context) error {
 	if a.webhook != nil {
 		running.Go(func() { a.webhook.Run(notifying) })
 	}
-	running.Go(func() { a.watchRoom(notifying) })
-	stopSaving := a.startSaving()
+	for _, r := range a.rooms {
+		running.Go(func() { r.Watch(notifying) })
+	}
+	stopSaving := a.states.Start()
 	a.serving.Store(true)
 	a.audit.write(record{Action: "start", Result: done})
 

@@ -1,5 +1,9 @@
 package app
 
+import (
+	"github.com/sluicehq/sluice/server/internal/store/local"
+)
+
 import "github.com/sluicehq/sluice/memory"
 
 // publishStats publishes the metrics of the store and of the reservations.
@@ -11,7 +15,7 @@ func (a *App) publishStats() {
 		if a.file.Store.Memory.WhenFull == "deny" {
 			what = "they are denied"
 		}
-		a.rooms = append(a.rooms, &room{setting: "store.memory.max_size", what: what, store: a.memory, logger: a.logger})
+		a.rooms = append(a.rooms, local.NewRoom(a.memory, "store.memory.max_size", what, a.logger))
 	}
 	if a.redis != nil {
 		a.publishRedis()
@@ -84,6 +88,6 @@ func (a *App) publishRedis() {
 		})
 	if r.Local() != nil {
 		a.publishMemory("sluice_local", "the local fallback of the store", r.Local())
-		a.rooms = append(a.rooms, &room{setting: "store.redis.local.max_size", what: "they share budgets", store: r.Local(), logger: a.logger})
+		a.rooms = append(a.rooms, local.NewRoom(r.Local(), "store.redis.local.max_size", "they share budgets", a.logger))
 	}
 }

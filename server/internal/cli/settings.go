@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -136,7 +137,7 @@ func (s *settings) options(f *policyfile.File) app.Options {
 
 // checkWrites returns an error if the server would write a file that it also uses for something else.
 func (s *settings) checkWrites(f *policyfile.File) error {
-	others := append(app.StateFiles(f),
+	others := append(local.Files(f),
 		policyfile.NamedFile{Setting: "the admin token", Path: s.adminTokenFile},
 		policyfile.NamedFile{Setting: "the API token", Path: s.apiTokenFile},
 		policyfile.NamedFile{Setting: "last-good", Path: s.lastGood, Written: true},

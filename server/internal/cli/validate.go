@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/describe"
+	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -88,7 +89,7 @@ func newValidate() *cobra.Command {
 					for _, w := range report.Warnings {
 						text += "  warning: " + w + "\n"
 					}
-					states, err := app.CheckStates(f)
+					states, err := local.Check(f)
 					if err != nil {
 						errs = append(errs, fmt.Errorf("%s: %w", name, err))
 					} else if states != "" {

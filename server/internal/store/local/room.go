@@ -1,4 +1,4 @@
-package app
+package local
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/sluicehq/sluice/memory"
 )
 
-// room reports whether a store in memory has room for new keys. A full store still decides about all keys, so the server
+// Room reports whether a store in memory has room for new keys. A full store still decides about all keys, so the server
 // stays ready.
-type room struct {
+type Room struct {
 	setting string // the bound of the store
 	what    string // happens to new keys
 	store   *memory.Store
@@ -31,8 +31,13 @@ const (
 	roomRepeat = time.Minute
 )
 
-// watchRoom looks at the stores until the context ends.
-func (a *App) watchRoom(ctx context.Context) {
+// NewRoom returns the room of a store. The argument setting is the name of its bound, and what happens to new keys beyond.
+func NewRoom(store *memory.Store, setting, what string, logger *slog.Logger) *Room {
+	return &Room{setting: setting, what: what, store: store, logger: logger}
+}
+
+// Watch looks at the store until the context ends.
+func (r *Room) Watch(ctx context.Context) {
 	tick := time.NewTicker(roomLooks)
 	defer tick.Stop()
 	for {
@@ -40,15 +45,13 @@ func (a *App) watchRoom(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			for _, r := range a.rooms {
-				r.look(now)
-			}
+			r.look(now)
 		}
 	}
 }
 
 // look compares the store with the last look.
-func (r *room) look(now time.Time) {
+func (r *Room) look(now time.Time) {
 	st := r.store.Stats()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +71,8 @@ func (r *room) look(now time.Time) {
 	}
 }
 
-// status is a line for the readiness probe, empty while there is room.
-func (r *room) status() string {
+// Status is a line for the readiness probe, empty while there is room.
+func (r *Room) Status() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last.IsZero() {

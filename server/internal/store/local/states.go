@@ -1,4 +1,4 @@
-package app
+package local
 
 import (
 	"bufio"
@@ -19,8 +19,8 @@ import (
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
-// states saves the states of the memory store in a file, now and then and at the end.
-type states struct {
+// States saves the states of a memory store in a file, now and then and at the end. Make it with Open. A nil States saves nothing.
+type States struct {
 	file    *statefile.File
 	saver   *memory.Saver
 	every   time.Duration
@@ -48,52 +48,59 @@ type saveCounts struct {
 // saveRetry is how long a failed compaction waits for the next attempt, while changes are still saved.
 const saveRetry = 10 * time.Second
 
-// memoryOptions returns the options of the memory store of a configuration.
-func memoryOptions(m *policyfile.MemoryStore) memory.Options {
+// options returns the options of the memory store of a configuration.
+func options(m *policyfile.MemoryStore) memory.Options {
 	return memory.Options{MaxBytes: int64(m.MaxSize), DenyWhenFull: m.WhenFull == "deny"}
 }
 
-// openMemory makes the memory store, with the states of its file if it has one.
-func (a *App) openMemory() (err error) {
-	m := &a.file.Store.Memory
+// Open makes the memory store of a configuration, with the states of its file if it has one. The States are nil without a file.
+// After an error nothing stays open.
+func Open(m *policyfile.MemoryStore, logger *slog.Logger, metrics *telemetry.Metrics) (*memory.Store, *States, error) {
 	if m.File == "" {
-		a.memory, err = memory.New(memoryOptions(m))
-		return err
+		store, err := memory.New(options(m))
+		return store, nil, err
 	}
 	file, err := statefile.Open(m.File)
 	if err != nil {
-		return fmt.Errorf("store.memory.file: %w", err)
+		return nil, nil, fmt.Errorf("store.memory.file: %w", err)
 	}
-	a.states = &states{
-		file: file, every: m.SaveEvery, logger: a.logger, sampler: telemetry.NewSampler(errorsPerSecond),
-		observe: a.metrics.Histogram("sluice_state_save_duration_seconds", "Duration of saves of the states."),
+	s := &States{
+		file: file, every: m.SaveEvery, logger: logger, sampler: telemetry.NewSampler(failuresPerSecond),
+		observe: metrics.Histogram("sluice_state_save_duration_seconds", "Duration of saves of the states."),
 	}
-	if a.memory, err = a.loadStates(file, memoryOptions(m)); err != nil {
-		return fmt.Errorf("store.memory.file: %w", err)
+	store, err := s.load(options(m))
+	if err != nil {
+		_ = file.Close() // nothing was written
+		return nil, nil, fmt.Errorf("store.memory.file: %w", err)
 	}
-	a.states.saver = a.memory.NewSaver()
+	s.saver = store.NewSaver()
 	// The first save makes a whole file. So a folder without rights is an error at the start. A full disk is not: after a crash, a
 	// server that decides without saving is better than none.
-	if err := a.states.save(true); err != nil && !writable.Full(err) {
-		return fmt.Errorf("store.memory.file: saving the states: %w", err)
+	if err := s.save(true); err != nil && !writable.Full(err) {
+		_, _ = file.Close(), store.Close() // the save has the error
+		return nil, nil, fmt.Errorf("store.memory.file: saving the states: %w", err)
 	}
-	a.publishStates()
-	return nil
+	s.publish(metrics)
+	return store, s, nil
 }
 
-// loadStates returns a store with the states of a file. A file that cannot be understood is renamed, and
+// failuresPerSecond bounds how many failed saves are logged each second.
+const failuresPerSecond = 10
+
+// load returns a store with the states of the file. A file that cannot be understood is renamed, and
 // the store is empty.
-func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store, error) {
+func (s *States) load(o memory.Options) (*memory.Store, error) {
+	file := s.file
 	r, err := file.Reader()
 	if errors.Is(err, fs.ErrNotExist) {
-		a.logger.Info("there are no saved states: all keys begin with full budgets", "file", file.Path())
+		s.logger.Info("there are no saved states: all keys begin with full budgets", "file", file.Path())
 		return memory.New(o)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if info, err := r.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
-		a.logger.Warn("other users can read the saved states, and the seeds in them with which keys can be made to collide", "file", file.Path(), "mode", info.Mode().Perm())
+		s.logger.Warn("other users can read the saved states, and the seeds in them with which keys can be made to collide", "file", file.Path(), "mode", info.Mode().Perm())
 	}
 	began := time.Now()
 	store, report, err := memory.Load(bufio.NewReaderSize(r, 1<<16), o)
@@ -104,8 +111,8 @@ func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store,
 		if renamed != nil && !writable.Full(renamed) {
 			return nil, errors.Join(err, renamed)
 		}
-		a.states.refused, a.states.aside = true, renamed != nil
-		a.logger.Error("the saved states are refused: all keys begin with full budgets, and no ban is in force", "file", file.Path(), "error", err, "kept_as", aside)
+		s.refused, s.aside = true, renamed != nil
+		s.logger.Error("the saved states are refused: all keys begin with full budgets, and no ban is in force", "file", file.Path(), "error", err, "kept_as", aside)
 		return memory.New(o)
 	case errors.Is(err, memory.ErrNoRoom):
 		return nil, fmt.Errorf("%w: give store.memory.max_size more, or move %s away", err, file.Path())
@@ -115,33 +122,33 @@ func (a *App) loadStates(file *statefile.File, o memory.Options) (*memory.Store,
 		_ = store.Close() // it never fails
 		return nil, closed
 	}
-	a.states.savedAt = report.SavedAt
-	a.logger.Info("loaded the saved states", "states", report.States, "saved_at", report.SavedAt.UTC(), "file", file.Path(), "took", time.Since(began).Round(time.Millisecond))
+	s.savedAt = report.SavedAt
+	s.logger.Info("loaded the saved states", "states", report.States, "saved_at", report.SavedAt.UTC(), "file", file.Path(), "took", time.Since(began).Round(time.Millisecond))
 	if report.Incomplete {
-		a.logger.Warn("the last save was cut off, as by a crash: its states are from this save or the one before", "file", file.Path())
+		s.logger.Warn("the last save was cut off, as by a crash: its states are from this save or the one before", "file", file.Path())
 	}
 	return store, nil
 }
 
-// startSaving saves the states until the returned function is called. The function saves once more, so
+// Start saves the states until the returned function is called. The function saves once more, so
 // nothing is lost if no request is under way any more.
-func (a *App) startSaving() (stop func() error) {
-	if a.states == nil {
+func (s *States) Start() (stop func() error) {
+	if s == nil {
 		return func() error { return nil }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { a.states.run(ctx) })
+	running.Go(func() { s.run(ctx) })
 	return func() error {
 		cancel()
 		running.Wait()
-		return a.states.finish()
+		return s.finish()
 	}
 }
 
-// CheckStates checks whether a server with this configuration could load and save its states. It returns
+// Check checks whether a server with this configuration could load and save its states. It returns
 // what it found, or nothing for a configuration without a file of states.
-func CheckStates(f *policyfile.File) (string, error) {
+func Check(f *policyfile.File) (string, error) {
 	m := &f.Store.Memory
 	if f.Store.Redis != nil || m.File == "" {
 		return "", nil
@@ -154,7 +161,7 @@ func CheckStates(f *policyfile.File) (string, error) {
 		return "the file of states can be written, and does not exist yet", nil
 	}
 	defer file.Close()
-	store, report, err := memory.Load(bufio.NewReader(file), memoryOptions(m))
+	store, report, err := memory.Load(bufio.NewReader(file), options(m))
 	if err != nil {
 		return "", fmt.Errorf("store.memory.file: the server would not load these states: %w", err)
 	}
@@ -162,8 +169,8 @@ func CheckStates(f *policyfile.File) (string, error) {
 	return fmt.Sprintf("the file of states can be written, and has %d states, saved at %s", report.States, report.SavedAt.UTC().Format(time.RFC3339)), nil
 }
 
-// StateFiles returns the files that a server with this configuration writes beside its file of states.
-func StateFiles(f *policyfile.File) []policyfile.NamedFile {
+// Files returns the files that a server with this configuration writes beside its file of states.
+func Files(f *policyfile.File) []policyfile.NamedFile {
 	file := f.Store.Memory.File
 	if f.Store.Redis != nil || file == "" {
 		return nil
@@ -175,7 +182,7 @@ func StateFiles(f *policyfile.File) []policyfile.NamedFile {
 }
 
 // run saves until the context ends. A save that takes longer than the interval delays the next one.
-func (s *states) run(ctx context.Context) {
+func (s *States) run(ctx context.Context) {
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for {
@@ -189,7 +196,7 @@ func (s *states) run(ctx context.Context) {
 }
 
 // save saves what has changed, or everything.
-func (s *states) save(whole bool) error {
+func (s *States) save(whole bool) error {
 	began := time.Now()
 	report, err := s.write(whole, began)
 	took := time.Since(began)
@@ -222,7 +229,7 @@ func (s *states) save(whole bool) error {
 }
 
 // write writes the changes, or a new file if that is due.
-func (s *states) write(whole bool, now time.Time) (report memory.Saved, err error) {
+func (s *States) write(whole bool, now time.Time) (report memory.Saved, err error) {
 	if s.aside {
 		if _, err := s.file.SetAside(now); err != nil {
 			return report, err
@@ -246,7 +253,7 @@ func (s *states) write(whole bool, now time.Time) (report memory.Saved, err erro
 }
 
 // complain logs that a save failed or took too long.
-func (s *states) complain(err error, took time.Duration) {
+func (s *States) complain(err error, took time.Duration) {
 	hidden, ok := s.sampler.Take(time.Now())
 	switch {
 	case !ok:
@@ -266,14 +273,17 @@ func (s *states) complain(err error, took time.Duration) {
 }
 
 // last returns when the last successful save began.
-func (s *states) last() time.Time {
+func (s *States) last() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.savedAt
 }
 
-// status is a line for the readiness probe, empty while saves succeed.
-func (s *states) status() string {
+// Status is a line for the readiness probe, empty while saves succeed.
+func (s *States) Status() string {
+	if s == nil {
+		return ""
+	}
 	s.mu.Lock()
 	failed, at := s.failed, s.savedAt
 	s.mu.Unlock()
@@ -287,26 +297,30 @@ func (s *states) status() string {
 }
 
 // finish saves for the last time, when no request is left that could change a state.
-func (s *states) finish() error {
+func (s *States) finish() error {
 	if err := s.save(false); err != nil {
 		return fmt.Errorf("sluice: the states are not saved: %w", err)
 	}
 	return nil
 }
 
-// close gives the file up.
-func (s *states) close() error { return s.file.Close() }
+// Close gives the file up, in which all has been written and synced.
+func (s *States) Close() error {
+	if s == nil {
+		return nil
+	}
+	return s.file.Close()
+}
 
 // figures returns the figures.
-func (s *states) figures() saveCounts {
+func (s *States) figures() saveCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts
 }
 
-// publishStates publishes the metrics of saves.
-func (a *App) publishStates() {
-	m, s := a.metrics, a.states
+// publish publishes the metrics of saves.
+func (s *States) publish(m *telemetry.Metrics) {
 	m.Counters("sluice_state_saves_total", "Saves of the states by outcome. A save writes nothing if no state has changed.",
 		"outcome", []string{"saved", "unchanged", "failed"}, func(outcome string) float64 {
 			c := s.figures()

@@ -1,4 +1,4 @@
-package app
+package local
 
 import (
 	"log/slog"
@@ -15,7 +15,7 @@ import (
 )
 
 // openStates returns a store whose states are saved in a file.
-func openStates(t *testing.T, path string) (*states, *memory.Store) {
+func openStates(t *testing.T, path string) (*States, *memory.Store) {
 	t.Helper()
 	file, err := statefile.Open(path)
 	if err != nil {
@@ -25,12 +25,12 @@ func openStates(t *testing.T, path string) (*states, *memory.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &states{
+	s := &States{
 		file: file, saver: store.NewSaver(), every: time.Minute, logger: slog.New(slog.DiscardHandler),
 		sampler: telemetry.NewSampler(1), observe: func(time.Duration) {},
 	}
 	t.Cleanup(func() {
-		_ = s.close() // a test may have closed it
+		_ = s.Close() // a test may have closed it
 		_ = store.Close()
 	})
 	if err := s.save(true); err != nil {
@@ -101,8 +101,8 @@ func TestFileThatCannotBeCompacted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.save(false); err != nil || s.status() != "" {
-			t.Fatalf("round %d: %v, %q", round, err, s.status())
+		if err := s.save(false); err != nil || s.Status() != "" {
+			t.Fatalf("round %d: %v, %q", round, err, s.Status())
 		}
 	}
 	if !s.file.ShouldCompact() {
