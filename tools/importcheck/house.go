@@ -53,7 +53,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, observing})
+	wiring = join(belowEdge, stores, []string{"policyfile", inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
