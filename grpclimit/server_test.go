@@ -68,6 +68,27 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// A call without metadata of its own gets the mark of one rule, whether the rule marks or degrades.
+func TestOneMark(t *testing.T) {
+	var got metadata.MD
+	s := &service{create: func(ctx context.Context, in *text) (*text, error) {
+		got, _ = metadata.FromIncomingContext(ctx)
+		return in, nil
+	}}
+	for action, name := range map[policy.Action]string{policy.Mark: "sluice-marked", policy.Degrade: "sluice-degraded"} {
+		rule := policy.Rule{Name: "odd", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{perDay(1)}, WhenLimited: policy.LimitedAction{Action: action}}
+		p := must(policy.New(policy.Options{Rules: []policy.Rule{rule}}))
+		d := must(grpclimit.NewPolicyDecider(grpclimit.PolicyOptions{Policy: p, Store: must(memory.New(memory.Options{}))}))
+		conn := serve(t, s, limited(t, d, grpclimit.ServerOptions{}))
+		for _, marked := range []bool{false, true} {
+			want(t, call(t.Context(), conn), codes.OK)
+			if slices.Equal(got[name], []string{"odd"}) != marked {
+				t.Errorf("marked %v: the metadata is %v", marked, got)
+			}
+		}
+	}
+}
+
 // One policy applies to a call, also if another one comes in force while the call is decided: no forged mark passes by then.
 func TestReloadDuringADecision(t *testing.T) {
 	var got metadata.MD

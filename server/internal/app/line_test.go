@@ -428,6 +428,19 @@ func TestAmbiguousFramingEndsTheConnection(t *testing.T) {
 	}
 }
 
+// A request whose Upgrade is not text is refused, also if its answer decides what it costs. Nothing is charged for it then.
+func TestUnreadableUpgradesCostNothing(t *testing.T) {
+	s := newRecorder(t)
+	r := start(t, parse(t, free+"upstream: "+s.url+`
+rules: [{name: sizes, key: client_ip, limit: {algorithm: fixed_window, rate: 1000/d}, cost: {source: response_bytes, estimate: 600}}]`), nil)
+	for range 3 {
+		status, head := r.one(s, "GET / HTTP/1.1", "Host: a.example", "Connection: upgrade", "Upgrade: web\xffsocket")
+		if status != http.StatusBadRequest || head != "" {
+			t.Errorf("answered %d, and the service got %q", status, head)
+		}
+	}
+}
+
 // Headers that name the client or replace the path reach the service only from trusted proxies.
 func TestHeadersOfProxiesAreRemovedFromClients(t *testing.T) {
 	always := []string{"X-Real-IP: 6.6.6.6", "X-Forwarded-For: 6.6.6.6", "X_Forwarded_For: 6.6.6.6", "Forwarded: for=6.6.6.6"}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -370,3 +371,16 @@ func (failing) Decide(context.Context, sluice.Request) (d sluice.Decision, err e
 }
 
 func (failing) DecideAll(context.Context, []sluice.Request, []sluice.Decision) error { return errDown }
+
+// A request without a limit is an error of its question, and the questions beside it are decided.
+func TestRequestsWithoutALimit(t *testing.T) {
+	a := begin(t, newDistant(t), false)
+	a.add(units(three, "a"), units(shared, "a"))
+	a.add(units(three, "a"), sluice.Request{})
+	a.add(sluice.Request{Key: sluice.StringKey("a"), Cost: 1})
+	a.add(units(three, "a"))
+	a.Finish()
+	if len(a.answers) != 4 || !strings.Contains(a.answers[1], "has no limit") || !strings.Contains(a.answers[2], "has no limit") || strings.Contains(a.answers[0]+a.answers[3], "has no limit") {
+		t.Errorf("the answers are %q", a.answers)
+	}
+}
