@@ -45,6 +45,7 @@ type entry struct {
 	question *question // the claim without an answer, or nil
 	due      int64     // when to synchronise next, by the monotonic clock
 	exact    int64     // until then requests are exact, because the store grants nothing
+	rivals   int64     // until then exact requests of other processes take what comes free
 	resets   uint32    // counts what ends denials: Reset, and changed limits
 	changed  bool      // the units in hand are of a limit with other numbers: return them
 
@@ -77,7 +78,7 @@ func (e *entry) adopt(v *terms) {
 	}
 	e.replace(v)
 	e.forgive()
-	e.exact, e.pace = 0, pace{}
+	e.exact, e.rivals, e.pace = 0, 0, pace{}
 	switch {
 	case e.hand.birth != 0:
 		e.hand.deadline, e.changed = instant{}, true
@@ -143,6 +144,14 @@ const longestDenial = 100 * int64(time.Millisecond)
 
 func (d *denial) denies(cost, floor, now int64) bool {
 	return now < d.until && cost >= d.cost && floor >= d.floor
+}
+
+// deniedBy keeps a decision of the store, if it is a denial that time ends. Beside exact requests of other processes, it
+// keeps none that ends soon: these requests come all the time, and one that comes when units are free already comes too late.
+func (e *entry) deniedBy(d *sluice.Decision, cost, floor, now int64, random float64) {
+	if now >= e.rivals || int64(d.RetryAfter) >= longestDenial {
+		e.denial.keep(d, cost, floor, now, random)
+	}
 }
 
 // keep keeps a decision of the store, if it is a denial that time ends. random is between 0 and 1.

@@ -261,7 +261,15 @@ func (s *Store) learn(e *entry, q *question, g *sluice.Grant, now instant) {
 	if cost == 0 {
 		cost = max(1, c.Least)
 	}
-	e.denial.keep(&g.Decision, cost, floor, now.mono, s.random())
+	e.rivals = 0
+	if g.Others && float64(g.Free) <= 2*v.reserve {
+		// Exact requests take what comes free. If all requests are exact, they have the same chance.
+		e.rivals = now.mono + v.sync
+		e.exact, e.pace, e.denial = e.rivals, pace{}, denial{}
+		e.deniedBy(&g.Decision, cost, floor, now.mono, s.random())
+		return
+	}
+	e.deniedBy(&g.Decision, cost, floor, now.mono, s.random())
 	if c.Want > 0 && g.Units == 0 && g.Free-c.Floor >= c.Least {
 		// There are units, but other processes have in hand what may be granted, or the grants
 		// would be too small: requests are exact for a while.
@@ -269,11 +277,6 @@ func (s *Store) learn(e *entry, q *question, g *sluice.Grant, now instant) {
 		if share < c.Least {
 			e.exact = now.mono + max(v.sync, exactFor)
 		}
-		return
-	}
-	if g.Others && float64(g.Free) <= 2*v.reserve {
-		// Exact requests take what comes free. If all requests are exact, they have the same chance.
-		e.exact, e.pace = now.mono+v.sync, pace{}
 		return
 	}
 	pause := e.pace.follow(v, c, g, demand, now.mono)

@@ -233,3 +233,78 @@ func exactProcessesShare(t *testing.T, algorithm sluice.Algorithm, rates []int) 
 		t.Errorf("%d of %d requests are exact after the others have gone", exactly, requests)
 	}
 }
+
+// Callers that send the next request soon after each answer, a denial too, get the same part of it from a process with
+// grants and from an exact one: of all requests to a bucket, and of a window's requests while it has units. A process
+// with grants answers the callers of a window sooner, so they send more meanwhile. A process once denied
+// by a denial that it kept while the exact ones repeated their requests, and got a hundredth of a bucket.
+func TestExactProcessesShareWithHaste(t *testing.T) {
+	for name, algorithm := range map[string]sluice.Algorithm{
+		"bucket": sluice.TokenBucket{Rate: sluice.Per(600, 2*time.Second)}, "window": sluice.FixedWindow{Rate: sluice.Per(600, 2*time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { hastyCallersShare(t, algorithm) })
+		})
+	}
+}
+
+func hastyCallersShare(t *testing.T, algorithm sluice.Algorithm) {
+	t.Helper()
+	const processes, callers, warm, length = 4, 4, time.Second, 3 * time.Second
+	exact := sluice.MustLimit("l", algorithm)
+	limit, err := exact.WithHybrid(sluice.Hybrid{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &remote{Server: granttest.New(granttest.Options{Clock: func() int64 { return time.Now().UnixMicro() }}), trip: 400 * time.Microsecond}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var lately, requests, allowed [2]int // of processes with grants, and exact ones; lately: since the last one was allowed
+	window := int64(0)
+	began := time.Now()
+	count := func(kind int, d sluice.Decision) {
+		mu.Lock()
+		defer mu.Unlock()
+		if n := time.Now().UnixMicro() / (2 * time.Second).Microseconds(); n != window {
+			window, lately = n, [2]int{}
+		}
+		lately[kind]++
+		if d.Allowed && time.Since(began) > warm {
+			allowed[kind]++
+			for i := range lately {
+				requests[i] += lately[i]
+			}
+			lately = [2]int{}
+		}
+	}
+	for i := range processes {
+		s, l, kind := open(t, store, hybrid.Options{Holder: uint64(i + 1), Seed: uint64(i + 1)}), limit, 0
+		if i >= processes/2 {
+			l, kind = exact, 1
+		}
+		for j := range callers {
+			chance := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+			all.Go(func() {
+				for time.Since(began) < warm+length {
+					d, err := s.Decide(context.Background(), sluice.Request{Limit: l, Key: key, Cost: 1})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					count(kind, d)
+					pass(time.Duration((0.5 + chance.Float64()) * float64(time.Millisecond)))
+				}
+			})
+		}
+	}
+	all.Wait()
+	pass(time.Second)
+	share := [2]float64{}
+	for i := range share {
+		share[i] = float64(allowed[i]) / float64(requests[i])
+	}
+	t.Logf("with grants %d of %d requests, exact %d of %d", allowed[0], requests[0], allowed[1], requests[1])
+	if share[0] < 0.75*share[1] || share[1] < 0.75*share[0] {
+		t.Errorf("processes with grants get %.3f of the requests, and exact ones %.3f", share[0], share[1])
+	}
+}

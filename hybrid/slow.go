@@ -193,7 +193,7 @@ func heldWait(hot bool) time.Duration {
 func (e *entry) learnDenial(d *sluice.Decision, r *sluice.Request, resets uint32, now int64, random float64) {
 	e.lock()
 	if !e.dead && e.resets == resets && e.limit == r.Limit {
-		e.denial.keep(d, r.Cost, r.Floor, now, random)
+		e.deniedBy(d, r.Cost, r.Floor, now, random)
 	}
 	e.unlock()
 }
