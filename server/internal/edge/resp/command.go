@@ -112,6 +112,8 @@ func (c *conn) do(q *command) {
 			return
 		}
 		c.refuse("ERR " + problem)
+	case v.name == "client" && clientProblem(q.args) != "":
+		c.refuse(clientProblem(q.args))
 	case c.transaction != nil && !v.atOnce:
 		c.queue(q.args)
 	default:

@@ -65,14 +65,15 @@ func (c *conn) authenticate(user, token []byte) bool {
 func (c *conn) hello(args [][]byte) {
 	version, name, named := c.version, "", false
 	if len(args) > 1 {
-		switch string(args[1]) {
-		case "2":
-			version = 2
-		case "3":
-			version = 3
-		default:
+		switch n, ok := parseInt(args[1]); {
+		case !ok:
+			c.fail("ERR Protocol version is not an integer or out of range")
+			return
+		case n != 2 && n != 3:
 			c.fail("NOPROTO unsupported protocol version")
 			return
+		default:
+			version = int(n)
 		}
 	}
 	for i := 2; i < len(args); {
@@ -142,32 +143,45 @@ func isName(name []byte) bool {
 	return len(name) <= longestName && bytes.IndexFunc(name, func(r rune) bool { return r < '!' || r > '~' }) < 0
 }
 
-// client is CLIENT with one of the subcommands that clients send at the start.
+// clientWords are the subcommands of CLIENT that clients send at the start, with the number of their words.
+var clientWords = map[string]int{"id": 2, "getname": 2, "setname": 3, "setinfo": 4}
+
+// clientProblem returns why CLIENT is refused with these words; empty if it is accepted.
+func clientProblem(args [][]byte) string {
+	var room [longestCommand]byte
+	switch n, ok := clientWords[string(lower(args[1], room[:0]))]; {
+	case !ok:
+		return fmt.Sprintf("ERR unknown subcommand '%s'; there are CLIENT ID, GETNAME, SETNAME and SETINFO", shown(args[1]))
+	case n != len(args):
+		return fmt.Sprintf("ERR wrong number of arguments for 'client|%s' command", lower(args[1], nil))
+	}
+	return ""
+}
+
+// client is CLIENT with one of its subcommands.
 func (c *conn) client(args [][]byte) {
 	switch sub := args[1]; {
-	case is(sub, "ID") && len(args) == 2:
+	case is(sub, "ID"):
 		c.out = appendInt(c.out, c.id)
-	case is(sub, "GETNAME") && len(args) == 2:
+	case is(sub, "GETNAME"):
 		if c.name == "" {
 			c.out = appendNull(c.out, c.version)
 			return
 		}
 		c.out = appendBulk(c.out, c.name)
-	case is(sub, "SETNAME") && len(args) == 3:
+	case is(sub, "SETNAME"):
 		if !isName(args[2]) {
 			c.fail(badName)
 			return
 		}
 		c.name = string(args[2])
 		c.ok()
-	case is(sub, "SETINFO") && len(args) == 4:
+	default: // SETINFO, which nothing uses
 		if !is(args[2], "LIB-NAME") && !is(args[2], "LIB-VER") {
 			c.fail(fmt.Sprintf("ERR Unrecognized option '%s'", shown(args[2])))
 			return
 		}
-		c.ok() // nothing uses it
-	default:
-		c.fail(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%s'; there are CLIENT ID, GETNAME, SETNAME and SETINFO", shown(sub)))
+		c.ok()
 	}
 }
 

@@ -37,7 +37,7 @@ func TestCommands(t *testing.T) {
 			{"HELLO 3 SETNAME you AUTH", "-ERR Syntax error in HELLO option 'AUTH'"},
 			{"HELLO 3 NAME a b", "-ERR Syntax error in HELLO option 'NAME'"},
 			{"HELLO 3 AUTH default token", "-ERR AUTH <password> called without any password"},
-			{"HELLO x", "-NOPROTO"},
+			{"HELLO x", "-ERR Protocol version is not an integer"},
 			{"CLIENT GETNAME", "me"},
 		}},
 		{"client", [][2]string{

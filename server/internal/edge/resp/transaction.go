@@ -40,7 +40,7 @@ func (c *conn) queue(args [][]byte) {
 		t.queued = appendBulk(t.queued, word)
 	}
 	if len(t.queued) > mostQueued {
-		c.refuse(fmt.Sprintf("ERR the commands of a transaction have more than %d bytes: send fewer between MULTI and EXEC, or leave MULTI out, as redis-py does with pipeline(transaction=False)", mostQueued))
+		c.refuse(fmt.Sprintf("ERR the commands of a transaction have more than %d bytes: send fewer between MULTI and EXEC, or leave MULTI out; a pipeline without it is pipeline(transaction=False) in redis-py, pipeline() in ioredis and go-redis", mostQueued))
 		return
 	}
 	t.count++
