@@ -253,6 +253,8 @@ func (d *decoder) wrong(path string, n ast.Node, want string) {
 		remedy = fmt.Sprintf("write it as in %s: 10", name)
 	case path == "":
 		remedy = `begin the file with "version: 1"`
+	case n.Type() == ast.SequenceType && (name == "allow" || name == "deny"):
+		remedy = fmt.Sprintf("name what is listed, as in %s: {client_ip: [192.0.2.0/24]}", name)
 	case strings.HasSuffix(path, "]") && strings.HasPrefix(want, "a mapping"):
 		remedy = "write its settings as name: value, one below the other"
 	case strings.HasPrefix(want, "a mapping"):

@@ -165,6 +165,9 @@ func explain(message string) (problem, suggestion string) {
 		for i := range known {
 			known[i] = reflect.TypeFor[variables]().Field(i).Tag.Get("expr")
 		}
+		if m[1] == "request" {
+			return quote(m[1]) + " is unknown", `write what it has by itself, as in path, method, host or header("X-User")`
+		}
 		if near := nearest(m[1], append(known, builtins...)); near != "" {
 			suggestion = fmt.Sprintf("did you mean %q?", near)
 		} else {

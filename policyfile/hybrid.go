@@ -13,7 +13,7 @@ import (
 
 // Hybrid decides the limits of a rule in each server's own process, on units that the store granted to
 // it beforehand. It needs a store in Redis. Requests that may wait for their turn, and requests that also match a rule
-// without it, are decided by the store. See docs/hybrid.md and docs/adr/0033.
+// without it, are decided by the store. See docs/hybrid.md.
 type Hybrid struct {
 	// Enabled is true for a rule that is decided so. Any other setting implies it.
 	Enabled bool
@@ -76,7 +76,7 @@ func (m *misfit) String() string {
 // inFiles replaces the names of fields by the names of settings.
 var inFiles = strings.NewReplacer("Hybrid", "hybrid", "Sync", "sync", "CountDenied", "count_denied", "MinInterval", "min_interval")
 
-// apply returns a limit with the terms.
+// apply returns a limit with the terms. See docs/adr/0033.
 func (h *Hybrid) apply(l *sluice.Limit) (*sluice.Limit, *misfit) {
 	if !h.given() {
 		return l, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // signalGrace is how long after the first signal further signals count as copies: a supervisor may signal both
@@ -61,7 +62,22 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(), newValidate(), newExplain(), newImport(), newSchema(),
 		newPeek(), newReset(), newKeys(), newHybrid(), newBan(), newUnban(), newBans(), newVersion())
 	return root
+}
+
+// flagError adds the flag that was most likely meant to the error of an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if near := policyfile.Nearest(unknown.GetSpecifiedName(), known); near != "" {
+		return fmt.Errorf("%w; did you mean --%s?", err, near)
+	}
+	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }
