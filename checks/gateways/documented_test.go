@@ -1,6 +1,7 @@
 package gateways
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -16,7 +17,7 @@ import (
 
 // documented is a program that does what Traefik documents about the files of the example.
 type documented struct {
-	address    string         // of ForwardAuth
+	address    string         // of the service behind the entry point of ForwardAuth
 	copied     []string       // authResponseHeaders
 	removed    []string       // customRequestHeaders that are empty
 	trust      bool           // trustForwardHeader
@@ -49,16 +50,24 @@ func (w *world) documentedTraefik() {
 	if err != nil {
 		w.Fatal(err)
 	}
+	_, decisions, _ := strings.Cut(string(text), "serversTransport: decisions")
+	if decisions = regexp.MustCompile(`url: (\S+)`).FindStringSubmatch(decisions)[1]; setting(`address: http://(\S+)/auth`) != setting(`decisions:\n +address: (\S+)`) {
+		w.Fatal("ForwardAuth does not call the entry point for decisions")
+	}
+	patience, err := time.ParseDuration(setting(`forwardingTimeouts: {dialTimeout: 1s, responseHeaderTimeout: (\w+)}`))
+	if err != nil {
+		w.Fatal(err)
+	}
 	setting(`middlewares: (\[described, sluice\])`)
 	setting(`middlewares: (\[described, sluice, websocket\])`)
 	setting(`customRequestHeaders: ({Upgrade: websocket})`)
 	d := &documented{
-		address:   setting(`address: (http\S+)`),
+		address:   decisions + "/auth",
 		copied:    strings.Split(setting(`authResponseHeaders: \[(.*)\]`), ", "),
 		removed:   strings.Split(setting(`customRequestHeaders: {(.*): ""}`), `: "", `),
 		trust:     setting(`trustForwardHeader: (\w+)`) == "true",
 		websocket: regexp.MustCompile(setting("rule: .*HeaderRegexp\\(`Upgrade`, `(.*)`\\)")),
-		client:    http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client:    http.Client{Transport: &http.Transport{ResponseHeaderTimeout: patience}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		downstream: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // which passes the target on as it came
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
@@ -100,8 +109,13 @@ func (d *documented) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	websocket := d.websocket.MatchString(r.Header.Get("Upgrade"))
 	res, err := d.client.Do(d.report(r, peer))
-	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
+	var late net.Error
+	switch {
+	case errors.As(err, &late) && late.Timeout():
+		w.WriteHeader(http.StatusGatewayTimeout)
+		return
+	case err != nil:
+		w.WriteHeader(http.StatusBadGateway)
 		return
 	}
 	defer res.Body.Close()
@@ -150,7 +164,8 @@ func (d *documented) report(r *http.Request, peer string) *http.Request {
 	if !d.trust {
 		earlier = nil
 	}
-	q.Header.Set("X-Forwarded-For", strings.Join(append(earlier, peer), ", "))
+	const second = "127.0.0.1" // the entry point of ForwardAuth adds its own client, which is Traefik
+	q.Header.Set("X-Forwarded-For", strings.Join(append(earlier, peer, second), ", "))
 	if q.Header.Get("X-Real-Ip") == "" {
 		q.Header.Set("X-Real-Ip", peer)
 	}

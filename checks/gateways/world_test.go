@@ -43,7 +43,7 @@ var gateways = []gateway{
 	{name: "nginx with Lua", start: func(w *world) { w.nginx("nginx-lua.conf") }, down: http.StatusOK, hangs: http.StatusOK},
 	{name: "Caddy", start: (*world).caddy, down: http.StatusBadGateway, hangs: http.StatusGatewayTimeout},
 	{name: "HAProxy", start: (*world).haproxy, down: http.StatusServiceUnavailable, hangs: http.StatusServiceUnavailable},
-	{name: "Traefik", start: (*world).traefik, down: http.StatusInternalServerError}, // it has no setting for timeouts
+	{name: "Traefik", start: (*world).traefik, down: http.StatusBadGateway, hangs: http.StatusGatewayTimeout},
 }
 
 // world is a gateway before a service, with a sluice. The gateway is at 127.0.0.1, which sluice trusts. Clients have
@@ -75,7 +75,7 @@ func (w *world) begin(address, name string, args ...string) *process.Process {
 // newWorld starts a service, a sluice and a gateway. Its argument change may change the files, such as process.Patient.
 func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 	t.Helper()
-	ports, err := redistest.FreePorts(4)
+	ports, err := redistest.FreePorts(5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func newWorld(t *testing.T, g gateway, change func(text string) string) *world {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(short) }) // the system clears what is left
 	socket := "unix:" + filepath.Join(short, "auth.sock")
-	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "8084", ports[3], "3000", service, "unix:/run/sluice/auth.sock", socket)
+	replace := strings.NewReplacer("8082", ports[0], "8000", ports[1], "9090", ports[2], "8084", ports[3], "8083", ports[4], "3000", service, "unix:/run/sluice/auth.sock", socket)
 	w.at = func(text string) string {
 		if change != nil {
 			text = change(text)

@@ -73,7 +73,7 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	ports, err := redistest.FreePorts(2)
+	ports, err := redistest.FreePorts(3)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (w *world) beginGateway(number int, g behind, s *protected) error {
 		path := filepath.Join(dir, "s")
 		address, trusted, decides = "unix:"+path, "unix", g.socket+path
 	}
-	replace := strings.NewReplacer("unix:/run/sluice/auth.sock", decides, "127.0.0.1:8082", decides, "127.0.0.1:8084", decides, "8000", ports[0], "8082", ports[1], "8084", ports[1], "3000", service,
+	replace := strings.NewReplacer("unix:/run/sluice/auth.sock", decides, "127.0.0.1:8082", decides, "127.0.0.1:8084", decides, "8000", ports[0], "8082", ports[1], "8084", ports[1], "8083", ports[2], "3000", service,
 		"filename: traefik.yml", "filename: "+filepath.Join(dir, "traefik.yml")+"\nglobal: {checkNewVersion: false}")
 	folder, listener := "gateways", "auth"
 	if g.gateway == "haproxy.cfg" {

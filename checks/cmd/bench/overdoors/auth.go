@@ -186,7 +186,11 @@ func (b *bench) traefik(name, address string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs := []string{"127.0.0.1:8082", b.servers[authServer].Address, "127.0.0.1:3000", b.servers[bareServer].Address}
+	decisions, err := process.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	pairs := []string{"127.0.0.1:8083", decisions, "127.0.0.1:8082", b.servers[authServer].Address, "127.0.0.1:3000", b.servers[bareServer].Address}
 	switch name {
 	case traefikAlone:
 		pairs = append(pairs, "[described, sluice", "[described")
@@ -201,7 +205,7 @@ func (b *bench) traefik(name, address string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	static, err := example("gateways/traefik-static.yml", "8000", port, "traefik.yml", path)
+	static, err := example("gateways/traefik-static.yml", "8000", port, "127.0.0.1:8083", decisions, "traefik.yml", path)
 	if err != nil {
 		return nil, err
 	}
