@@ -18,7 +18,7 @@ import (
 )
 
 // description is the file that the API serves.
-var description = filepath.Join("..", "..", "server", "internal", "api", "openapi.yaml")
+var description = filepath.Join("..", "..", "server", "internal", "edge", "api", "openapi.yaml")
 
 // npm is the folder with the npm packages.
 const npm = "testdata/typescript"
