@@ -19,7 +19,7 @@ import (
 // back.
 func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, domain string, q []DescriptorRequest) (v DescriptorVerdict) {
 	d := p.domains[domain]
-	v.Known = d != nil
+	v.Known, v.policy = d != nil, p
 	v.Descriptors = make([]DescriptorResult, len(q))
 	if d == nil {
 		for i := range v.Descriptors {

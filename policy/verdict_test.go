@@ -76,3 +76,49 @@ func TestVerdictStringNamesTheRule(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictsHaveTheirPolicy checks that each verdict names the policy that made it.
+func TestVerdictsHaveTheirPolicy(t *testing.T) {
+	probe := policy.Class{Name: "probe", Bypass: true}
+	deaf := global("deaf", 10, policy.Deny)
+	deaf.Match.Paths = []string{"/deaf"}
+	p := mustPolicy(t, policy.Options{
+		Rules: []policy.Rule{global("all", 10, policy.Deny), deaf, described("d", 10, "k")}, Classes: []policy.Class{probe},
+	})
+	broken := &stub{err: errors.New("broken")}
+	for name, decide := range map[string]func() *policy.Verdict{
+		"Decide":  func() *policy.Verdict { v := p.Decide(t.Context(), &stub{}, from("192.0.2.1")); return &v },
+		"Peek":    func() *policy.Verdict { v := p.Peek(t.Context(), &stub{}, from("192.0.2.1")); return &v },
+		"a store": func() *policy.Verdict { v := p.Decide(t.Context(), broken, from("192.0.2.1")); return &v },
+		"refused": func() *policy.Verdict { v := p.Decide(t.Context(), &stub{}, &policy.Attributes{Cost: -1}); return &v },
+		"DecideRule": func() *policy.Verdict {
+			v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "all"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &v
+		},
+		"a class": func() *policy.Verdict {
+			v, err := p.DecideRule(t.Context(), &stub{}, policy.RuleRequest{Rule: "all", Class: "probe"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &v
+		},
+		"descriptors":            func() *policy.Verdict { return &decideIn(t, p, "d", hits(1, "k=v")).Verdict },
+		"descriptors of no rule": func() *policy.Verdict { return &decideIn(t, p, "d", hits(1, "other=v")).Verdict },
+		"no descriptors":         func() *policy.Verdict { return &decideIn(t, p, "d").Verdict },
+		"refused descriptors":    func() *policy.Verdict { return &decideIn(t, p, "d", hits(-1, "k=v")).Verdict },
+		"another domain":         func() *policy.Verdict { return &decideIn(t, p, "other", hits(1, "k=v")).Verdict },
+	} {
+		if decide().Policy() != p {
+			t.Errorf("%s: the verdict has another policy", name)
+		}
+	}
+}
+
+func decideIn(t *testing.T, p *policy.Policy, domain string, q ...policy.DescriptorRequest) *policy.DescriptorVerdict {
+	t.Helper()
+	v := p.DecideDescriptors(t.Context(), &stub{}, domain, q)
+	return &v
+}
