@@ -86,6 +86,21 @@ func TestKeepsCleanConnections(t *testing.T) {
 	}
 }
 
+// TestSecondAnswersReachNoBody sends requests with bodies, which package http carries, to a service that answers each one twice. A
+// request that finds its connection ended is not repeated, because its body may have been read.
+func TestSecondAnswersReachNoBody(t *testing.T) {
+	s := script(t, numbered("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nID"+"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))
+	f := front(t, s.url, TransportOptions{}, nil)
+	cl := client(t)
+	for i := range 100 {
+		path := fmt.Sprintf("/%02d", i)
+		got := fetch(t, cl, http.MethodPost, f.URL+path, "body")
+		if got.status != http.StatusBadGateway && (got.status != http.StatusOK || got.body != path) {
+			t.Fatalf("%s: %+v", path, got)
+		}
+	}
+}
+
 // TestBytesBetweenRequestsAreNoAnswer lets a service send something after its answer, when nobody has requested it:
 // the late 408 of a server that waited for a request too long, a second answer, or the body of an answer to HEAD.
 func TestBytesBetweenRequestsAreNoAnswer(t *testing.T) {

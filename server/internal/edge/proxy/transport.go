@@ -133,11 +133,15 @@ func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstre
 		GotConn: func(got httptrace.GotConnInfo) {
 			timer.Stop()
 			passage.forward()
-			conn.Store(underlying(got.Conn))
+			c := underlying(got.Conn)
+			conn.Store(c)
+			if c != nil {
+				c.awaitCertainty()
+			}
 		},
 		PutIdleConn: func(error) {
 			if c := conn.Load(); c != nil {
-				c.release() // the transport reads from it from now on
+				c.rest()
 			}
 		},
 	}

@@ -28,11 +28,17 @@ type upstreamConn struct {
 
 	mu      sync.Mutex
 	serving *answer // whose pending bytes leave before a read would block; nil for none
+	// uncertain says that bytes of the service may be left that belong to no answer. It ends when a read would block, or
+	// with the connection.
+	uncertain bool
+	certain   sync.Cond
+	closed    bool
 }
 
 // newUpstreamConn returns a connection over c.
 func newUpstreamConn(c net.Conn) *upstreamConn {
 	u := &upstreamConn{Conn: c}
+	u.certain.L = &u.mu
 	if s, ok := c.(syscall.Conn); ok && canReadRaw {
 		if raw, err := s.SyscallConn(); err == nil {
 			u.raw = raw
@@ -67,10 +73,37 @@ func (c *upstreamConn) release() {
 	c.serving = nil
 }
 
-// flush sends what is pending in the answer that the connection serves.
+// rest releases a connection that package http keeps and reads.
+func (c *upstreamConn) rest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serving, c.uncertain = nil, !c.closed
+}
+
+// awaitCertainty waits until the connection is closed, or nothing is left of what the service has sent. Package http takes
+// bytes beyond an answer for the answer to the next request if that request comes soon enough. If none has come, it
+// closes the connection.
+func (c *upstreamConn) awaitCertainty() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.uncertain {
+		c.certain.Wait()
+	}
+}
+
+// settle ends the uncertainty. The caller holds the mutex.
+func (c *upstreamConn) settle() {
+	if c.uncertain {
+		c.uncertain = false
+		c.certain.Broadcast()
+	}
+}
+
+// flush sends what is pending in the answer that the connection serves. The caller has nothing to read.
 func (c *upstreamConn) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.settle()
 	if c.serving == nil {
 		return nil
 	}
@@ -98,6 +131,10 @@ func (c *upstreamConn) Read(p []byte) (int, error) {
 func (c *upstreamConn) Close() error {
 	err := c.Conn.Close()
 	c.uncount()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.settle()
 	return err
 }
 
