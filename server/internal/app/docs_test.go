@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// TestDocumentedCallsAreAnswered sends each call that the server's page shows to a
+// TestDocumentedCallsAreAnswered sends each call that the API's page shows to a
 // quick start, and finds the printed answer, field by field, in the answer to the
 // first one; and the answer to one more that is denied.
 func TestDocumentedCallsAreAnswered(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/server.md")
+	text, err := os.ReadFile("../../../docs/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	calls := regexp.MustCompile(`curl -s http://127\.0\.0\.1:8081(\S+) -d '([^']+)'`).FindAllStringSubmatch(string(text), -1)
 	printed := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(calls) < 2 || len(printed) != 2 {
-		t.Fatalf("docs/server.md shows %d calls and %d answers", len(calls), len(printed))
+		t.Fatalf("docs/api.md shows %d calls and %d answers", len(calls), len(printed))
 	}
 	r := quickStarted(t)
 	for i, call := range calls {
@@ -41,7 +41,7 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 		}
 		for name, value := range want {
 			if got[name] != value {
-				t.Errorf("%s: %s is %v, and %v in docs/server.md", call[0], name, got[name], value)
+				t.Errorf("%s: %s is %v, and %v in docs/api.md", call[0], name, got[name], value)
 			}
 		}
 	}
@@ -61,11 +61,11 @@ func TestDocumentedCallsAreAnswered(t *testing.T) {
 	// Times go on.
 	got.Answer.Headers["Retry-After"], got.Answer.Headers["Ratelimit"] = want.Answer.Headers["Retry-After"], want.Answer.Headers["Ratelimit"]
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("a denial is answered %s; docs/server.md has %s", body, printed[1][1])
+		t.Errorf("a denial is answered %s; docs/api.md has %s", body, printed[1][1])
 	}
 }
 
-// denial is what docs/server.md shows of one.
+// denial is what docs/api.md shows of one.
 type denial struct {
 	Allowed      bool
 	Action, Rule string

@@ -43,17 +43,17 @@ func TestHybridMetrics(t *testing.T) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	page, err := os.ReadFile("../../../../docs/server.md")
+	page, err := os.ReadFile("../../../../docs/hybrid.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := regexp.MustCompile("`(sluice_hybrid_[a-z_]+)[`{]").FindAllStringSubmatch(string(page), -1)
 	if n := strings.Count(got, "# TYPE sluice_hybrid_"); len(documented) != n {
-		t.Errorf("docs/server.md names %d of %d metrics", len(documented), n)
+		t.Errorf("docs/hybrid.md names %d of %d metrics", len(documented), n)
 	}
 	for _, name := range documented {
 		if !strings.Contains(got, "# TYPE "+name[1]+" ") {
-			t.Errorf("docs/server.md names %s, which is not a metric", name[1])
+			t.Errorf("docs/hybrid.md names %s, which is not a metric", name[1])
 		}
 	}
 	// A limit that is gone leaves no series.
