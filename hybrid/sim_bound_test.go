@@ -237,11 +237,16 @@ func (s *slidingBound) counts(at int64) int64 { return max(at, s.last) }
 
 func (s *slidingBound) refund(units, counted, _ int64) {
 	for i := range s.spends {
-		if x := &s.spends[i]; x.until >= counted && x.units >= units {
-			x.units -= units
-			if i >= s.gone {
-				s.sum -= units
-			}
+		x := &s.spends[i]
+		if x.until < counted {
+			continue
+		}
+		back := min(units, x.units) // several requests of one moment may share a refund of one of them
+		x.units -= back
+		if i >= s.gone {
+			s.sum -= back
+		}
+		if units -= back; units == 0 {
 			return
 		}
 	}
