@@ -25,7 +25,7 @@ const (
 // requestsField is the field that makes the body of a call a batch.
 const requestsField = "requests"
 
-// question is one request of a batch: what the caller wants decided, or what is wrong with it. See docs/adr/0036.
+// question is one request of a batch: what the caller wants decided, or what is wrong with it.
 type question struct {
 	request
 	problem *problem
