@@ -238,3 +238,123 @@ func Example_clock() {
 	// true <nil>
 	// true <nil>
 }
+
+func Example_tiers() {
+	store := newStore()
+	ctx, key := context.Background(), sluice.StringKey("acme")
+
+	plans := map[string]*sluice.Limiter{
+		"free": sluice.NewLimiter(store, sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(10)})),
+		"paid": sluice.NewLimiter(store, sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1000)})),
+	}
+	for _, plan := range []string{"free", "free", "paid"} { // the customer pays after two requests
+		d, err := plans[plan].Allow(ctx, key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(plan, d.Remaining)
+	}
+	// Output:
+	// free 9
+	// free 8
+	// paid 997
+}
+
+func Example_settleSeveral() {
+	store := newStore()
+	ctx := context.Background()
+	complete := func() int64 { return 150 }
+
+	requests := []sluice.Request{
+		{Limit: sluice.MustLimit("minute", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}), Key: sluice.StringKey("alice"), Cost: 400},
+		{Limit: sluice.MustLimit("day", sluice.FixedWindow{Rate: sluice.PerDay(30000)}), Key: sluice.StringKey("alice"), Cost: 400},
+	}
+	decisions := make([]sluice.Decision, len(requests))
+	if err := store.DecideAll(ctx, requests, decisions); err != nil {
+		log.Fatal(err)
+	}
+	if !decisions[0].Allowed || !decisions[1].Allowed {
+		return // nothing was taken
+	}
+	used := complete()
+	for i := range requests {
+		if err := store.Settle(ctx, requests[i].Charge(&decisions[i]), used); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	for _, r := range requests {
+		d, err := sluice.NewLimiter(store, r.Limit).Peek(ctx, r.Key)
+		fmt.Println(d.Remaining, err)
+	}
+	// Output:
+	// 850 <nil>
+	// 29850 <nil>
+}
+
+func Example_ban() {
+	store := newStore()
+	ctx, key := context.Background(), sluice.StringKey("alice")
+
+	limit := sluice.MustLimit("login", sluice.SlidingLog{Rate: sluice.PerMinute(2)})
+	request := sluice.Request{Limit: limit, Key: key, Cost: 1, Ban: &sluice.Ban{After: 2, Within: time.Minute, For: time.Hour}}
+	for range 5 {
+		d, err := store.Decide(ctx, request)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !d.Allowed {
+			fmt.Println(d.Reason)
+		}
+	}
+	if _, err := store.LiftBan(ctx, limit, key); err != nil { // BanKey bans by hand
+		log.Fatal(err)
+	}
+	// Output:
+	// limited
+	// limited
+	// banned
+}
+
+func Example_countStatus() {
+	store := newStore()
+	login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+
+	rules, err := policy.New(policy.Options{Rules: []policy.Rule{{
+		Name:        "failed-logins",
+		Match:       policy.Match{Paths: []string{"/login"}},
+		Key:         []policy.Part{policy.ClientIP()},
+		Limits:      []*sluice.Limit{sluice.MustLimit("", sluice.SlidingLog{Rate: sluice.PerMinute(2)})},
+		CountStatus: []policy.StatusRange{policy.Status(http.StatusUnauthorized)},
+	}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	decider, err := httplimit.NewPolicyDecider(httplimit.PolicyOptions{Policy: rules, Store: store})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := httplimit.New(decider, httplimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler := limiter.Wrap(login)
+
+	for _, password := range []string{"right", "wrong", "right", "wrong", "right"} {
+		r := httptest.NewRequest(http.MethodPost, "/login", nil)
+		r.Header.Set("X-Password", password)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(password, w.Code)
+	}
+	// Output:
+	// right 200
+	// wrong 401
+	// right 200
+	// wrong 401
+	// right 429
+}
