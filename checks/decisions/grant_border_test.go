@@ -47,3 +47,22 @@ func TestGrantsOfLargestLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestExpiredUnitsLeaveTheLog lets the units of two processes expire at different times. When they are counted, those of the
+// first one have left the log already.
+func TestExpiredUnitsLeaveTheLog(t *testing.T) {
+	t.Parallel()
+	g := newGrants(t)
+	h := sluice.Hybrid{Sync: 10 * time.Millisecond, Life: 40 * time.Millisecond, Stranded: 1}
+	short, long := hybrid(t, "l", sluice.SlidingLog{Rate: sluice.Per(12, 3*time.Second)}, h), hybrid(t, "l", sluice.SlidingLog{Rate: sluice.Per(5, 7*time.Second)}, h)
+	for holder := range uint64(2) {
+		if got := g.claim(short, holder+1, sluice.Claim{Seq: 1, Want: 1, Least: 1, Demand: 1}); got.Units != 1 {
+			t.Fatalf("a grant: %+v", got)
+		}
+		g.now += 20_000
+	}
+	g.now += 3_010_000 // the units count for 3 s from the end of their grants
+	if got := g.claim(long, 3, sluice.Claim{Seq: 1, Take: 4, Demand: 1}); !got.Decision.Allowed || got.Decision.Remaining != 0 {
+		t.Errorf("4 of 5 units, of which 1 is used: %+v", got.Decision)
+	}
+}

@@ -65,6 +65,16 @@ do
     return s.last, false
   end
 
+  -- past returns how many of the entries to add are before a time. Units that have expired are booked at their time, so
+  -- these may be old.
+  local function past(s, start)
+    local n = 0
+    while s.tail[n + 1] and s.tail[n + 1][1] < start do
+      n = n + 1
+    end
+    return n
+  end
+
   -- first returns the first entry at a time or later, and remembers it.
   local function first(s, start)
     if s.last == nil or s.last < start then
@@ -79,7 +89,7 @@ do
       local found = redis.call('ZRANGEBYSCORE', s.key, start, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
       e = found[1] and entry(found[1], found[2])
     end
-    s.start, s.first = start, e or s.tail[1]
+    s.start, s.first = start, e or s.tail[past(s, start) + 1]
     return s.first
   end
 
@@ -123,13 +133,14 @@ do
   end
 
   -- drop drops the entries before a time from a copy. It returns the copy, or a fresh
-  -- state. Entries to add are the newest, so that none of them is dropped for its time.
+  -- state.
   local function drop(t, start)
     local e = first(t, start)
     if e == nil then
       return fresh(t.p)
     elseif e ~= t.oldest then
       t.low, t.skip, t.oldest, t.base = start, 0, e, e[2] - e[3]
+      t.tail = { unpack(t.tail, past(t, start) + 1) }
     end
     return t
   end
