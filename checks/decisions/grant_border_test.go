@@ -48,7 +48,7 @@ func TestGrantsOfLargestLimits(t *testing.T) {
 	}
 }
 
-// TestExpiredUnitsLeaveTheLog lets the units of two processes expire at different times. When they are counted, those of the
+// TestExpiredUnitsLeaveTheLog lets the units of two processes expire at different times. When they are counted, the units of the
 // first one have left the log already.
 func TestExpiredUnitsLeaveTheLog(t *testing.T) {
 	t.Parallel()
