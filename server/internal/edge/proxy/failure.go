@@ -87,7 +87,7 @@ func failureOf(ctx context.Context, err error) Failure {
 		return Malformed
 	case errors.Is(err, errConnectTimeout):
 		return ConnectTimeout
-	case errors.Is(err, errTooManyInterim):
+	case errors.Is(err, errTooManyInterim), errors.Is(context.Cause(ctx), errTooManyInterim):
 		return Broken
 	case ctx.Err() != nil:
 		return ClientGone
@@ -114,9 +114,12 @@ const mostLogged = 256
 // from a request.
 func Brief(text string) string {
 	var b strings.Builder
-	quoted := false
+	quoted, escaped := false, false
 	for _, r := range text[:min(len(text), 16*mostLogged)] {
 		switch {
+		case quoted && (escaped || r == '\\'):
+			escaped = !escaped
+			continue
 		case r == '"':
 			if quoted = !quoted; !quoted {
 				continue

@@ -56,11 +56,12 @@ func TestAnswersToUpgrades(t *testing.T) {
 		hints  int
 		status string
 	}{
-		"another answer":          {ok, 0, "200"},
-		"status 099":              {"HTTP/1.1 099 Low\r\nContent-Length: 2\r\n\r\nok", 0, "502"},
-		"status 000":              {"HTTP/1.1 000 None\r\nContent-Length: 2\r\n\r\nok", 0, "502"},
-		"interim answers":         {strings.Repeat(hint, mostInterim) + ok, mostInterim, "200"},
-		"endless interim answers": {strings.Repeat(hint, 20_000) + ok, mostInterim, "502"},
+		"another answer":  {ok, 0, "200"},
+		"status 099":      {"HTTP/1.1 099 Low\r\nContent-Length: 2\r\n\r\nok", 0, "502"},
+		"status 000":      {"HTTP/1.1 000 None\r\nContent-Length: 2\r\n\r\nok", 0, "502"},
+		"interim answers": {strings.Repeat(hint, mostInterim) + ok, mostInterim, "200"},
+		"interim answers and an answer without a status": {strings.Repeat(hint, mostInterim+1) + "HTTP/1.1 20 Low\r\nContent-Length: 2\r\n\r\nok", mostInterim, "502"},
+		"endless interim answers":                        {strings.Repeat(hint, 20_000) + ok, mostInterim, "502"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := dial(t, playing(t, c.answer))
