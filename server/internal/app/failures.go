@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"io"
 	"log"
 	"log/slog"
 	"strings"
@@ -77,6 +78,9 @@ const mostStack = 4 << 10
 func newErrorLog(logger *slog.Logger) *log.Logger {
 	return log.New(&errorLog{logger: logger, sampler: telemetry.NewSampler(errorsPerSecond)}, "", 0)
 }
+
+// ErrorLog returns the same for the log of package log, to which clients of package net/http write.
+func ErrorLog(logger *slog.Logger) io.Writer { return newErrorLog(logger).Writer() }
 
 func (l *errorLog) Write(line []byte) (int, error) {
 	ctx, level := context.Background(), slog.LevelDebug

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"sync"
 
@@ -102,6 +103,8 @@ func newServe() *cobra.Command {
 				return fmt.Errorf("printing where it listens: %w", err)
 			}
 			defer paceCollector(a.StateBytes)()
+			log.SetFlags(0)
+			log.SetOutput(app.ErrorLog(logger)) // for clients of package net/http, which quote what arrives
 			ctx, stop := context.WithCancel(cmd.Context())
 			var reloading sync.WaitGroup
 			reloading.Go(func() { reloads.run(ctx, a, logger) })
