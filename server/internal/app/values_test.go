@@ -135,9 +135,14 @@ rules:
 			t.Errorf("%s: %s", host, text)
 		}
 	}
-	for _, host := range []string{`"host": "api.example.com", "headers": {"Host": "other.example"}`, `"headers": {"Host": ["a.example", "b.example"]}`, `"headers": {"Host": "a b"}`} {
-		if got, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+host+`}`); got.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %s", host, text)
+	for _, values := range []string{
+		`"host": "api.example.com", "headers": {"Host": "other.example"}`, `"headers": {"Host": ["a.example", "b.example"]}`, `"headers": {"Host": "a b"}`,
+		// What HTTP cannot carry.
+		`"headers": {"X-Plan ": "a"}`, `"headers": {" X-Plan": "a"}`, `"headers": {"X-Plan[]": "a"}`, `"headers": {"X\u0000": "a"}`, `"headers": {"": "a"}`,
+		`"headers": {"X-Plan": "a\u0000"}`, `"headers": {"X-Plan": ["b", "a\nb"]}`, `"cookies": {"plan\u0000x": "a"}`, `"cookies": {"plan": ["b", "a\r"]}`,
+	} {
+		if got, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+values+`}`); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", values, text)
 		}
 	}
 }

@@ -149,7 +149,9 @@ func (q *request) attributes() (*policy.Attributes, *problem) {
 	if p := v.setHeaders(q.Headers); p != nil {
 		return nil, p
 	}
-	v.setCookies(q.Cookies)
+	if p := v.setCookies(q.Cookies); p != nil {
+		return nil, p
+	}
 	if p := v.setHost(a); p != nil {
 		return nil, p
 	}

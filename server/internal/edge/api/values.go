@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"golang.org/x/net/http/httpguts"
 )
 
 // named are named values. A name can have several: as a list, or as a name that is given twice.
@@ -91,6 +93,9 @@ func (v *values) setHeaders(given named) *problem {
 	}
 	v.headers = make(named, len(given))
 	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(given[name], isBroken) {
+			return notHTTP("headers")
+		}
 		canonical := http.CanonicalHeaderKey(name)
 		if _, twice := v.headers[canonical]; twice {
 			return invalid("headers."+name, "The same header is given in two spellings.", "give it once, with a list of its values")
@@ -124,14 +129,26 @@ func (v *values) setHost(a *policy.Attributes) *problem {
 }
 
 // setCookies fills in the cookies. They are read as the proxy reads a Cookie header.
-func (v *values) setCookies(given named) {
+func (v *values) setCookies(given named) *problem {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		for _, value := range given[name] {
 			lines = append(lines, name+"="+value)
 		}
 	}
+	if slices.ContainsFunc(lines, isBroken) {
+		return notHTTP("cookies")
+	}
 	v.given = cookiesIn(lines)
+	return nil
+}
+
+// isBroken reports whether a value cannot be in a header: the proxy refuses it too.
+func isBroken(value string) bool { return !httpguts.ValidHeaderFieldValue(value) }
+
+// notHTTP is the problem of names and values that no request of HTTP has. It repeats none of them.
+func notHTTP(field string) *problem {
+	return invalid(field, fmt.Sprintf("%q holds a name or value that HTTP cannot carry.", field), "give names and values as they came, without control characters")
 }
 
 // cookiesIn returns the cookies in the lines of a header, nil without lines.
