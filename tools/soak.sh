@@ -42,7 +42,7 @@ SLUICE_SOAK=$rounds go -C checks test -count 1 -timeout 24h ./hybrid
 # The seed is another one each time, and printed.
 need_gateways
 say "attacks on real services, $times times"
-SLUICE_SOAK=$times go -C checks test -v -count 1 -timeout 24h -run '^TestNothingGetsPast$' ./threats
+SLUICE_SOAK=$times go -C checks test -v -count 1 -timeout 24h -run '^Test(NothingGetsPast|NothingComesBack|DescriptionsAreDecidedAsRequests)$' ./threats
 
 say "gateways by Traefik itself, and $times times the attacks"
 SLUICE_SOAK=$times tools/traefik.sh -v -timeout 24h

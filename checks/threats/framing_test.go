@@ -7,11 +7,12 @@ import (
 
 // spoilFraming adds a body, whose length is often said in several ways, and which often holds a request.
 func (g gen) spoilFraming(m *message) {
-	switch {
-	case g.chance(70):
+	if g.chance(25) {
+		g.leaveUnread(m)
+		return
+	}
+	if g.chance(70) {
 		m.method = "POST"
-	case g.chance(50):
-		m.method = g.pick("GET", "HEAD", "DELETE", "OPTIONS") // of which services leave the bodies unread
 	}
 	if g.chance(60) && m.path != "/login" {
 		m.path, m.query = "/public/body", "" // allowed, so that the body is passed on
@@ -46,6 +47,16 @@ func (g gen) spoilFraming(m *message) {
 			m.framing = append(m.framing, coding())
 		}
 		m.body = g.spoilChunks(inner)
+	}
+}
+
+// leaveUnread adds a body that some services do not read, and that holds a request.
+func (g gen) leaveUnread(m *message) {
+	m.method = g.pick("GET", "HEAD", "DELETE", "OPTIONS")
+	m.path, m.query = "/public/body", ""
+	m.framing, m.body = []string{fmt.Sprintf("Content-Length: %d", len(hidden))}, hidden
+	if g.chance(50) {
+		m.framing, m.body = []string{"Transfer-Encoding: chunked"}, fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)
 	}
 }
 

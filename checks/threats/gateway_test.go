@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluicehq/sluice/checks/process"
 	"github.com/sluicehq/sluice/checks/redistest"
@@ -187,6 +188,7 @@ func TestNothingGetsPastGateways(t *testing.T) {
 	}
 	served := 0
 	seen := map[string]int{}
+	w.begun = time.Now()
 	for first := 0; first < total && !t.Failed(); first += batch {
 		sent := w.run(t, fronts, seed, first, min(batch, total-first), (*protected).attack)
 		all, err := w.settle()

@@ -13,7 +13,6 @@ const minimizing = 10 * time.Second
 // minimize returns the smallest attack that still breaks a promise at a service, and what the
 // service recorded. It returns nil if the attack does not break it again.
 func (w *world) minimize(a attack, s *protected, promise string) (smallest attack, found *record, answer string) {
-	begun := time.Now()
 	try := func(a attack) bool {
 		r, text := w.again(a, s, promise)
 		if r == nil {
@@ -25,23 +24,30 @@ func (w *world) minimize(a attack, s *protected, promise string) (smallest attac
 	if !try(a) {
 		return nil, nil, ""
 	}
+	shrink(a, try)
+	return smallest, found, answer
+}
+
+// shrink returns the smallest attack that still does something, as far as it finds one in a bounded time.
+func shrink(a attack, does func(attack) bool) attack {
+	begun := time.Now()
 	for changed := true; changed; {
 		changed = false
-		for i := range smallest {
-			for _, t := range smaller(smallest[i]) {
+		for i := range a {
+			for _, t := range smaller(a[i]) {
 				if time.Since(begun) > minimizing {
-					return smallest, found, answer
+					return a
 				}
-				next := slices.Clone(smallest)
+				next := slices.Clone(a)
 				next[i] = t
-				if try(next) {
-					changed = true
+				if does(next) {
+					a, changed = next, true
 					break
 				}
 			}
 		}
 	}
-	return smallest, found, answer
+	return a
 }
 
 // smaller returns simpler texts for a piece of an attack.

@@ -28,6 +28,7 @@ type world struct {
 	services []*protected
 	records  *records
 	tags     atomic.Int64
+	begun    time.Time // the attacks of a test
 	// cert and key are the files of a certificate.
 	cert, key string
 }

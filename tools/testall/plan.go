@@ -74,7 +74,7 @@ var crowded = map[string][]string{
 // try a great many inputs from one goroutine.
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
-	"checks/threats": {"TestAttacksReachWithoutSluice", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
+	"checks/threats": {"TestAttacksReachWithoutSluice", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
 	"hybrid":         {"TestSimulatedBurst", "TestSimulatedSeeds", "TestSimulatedWindow", "TestSimulation", "TestSimulationNotices"},
 	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
 	"redisstore":     {"TestKeysAreInjective"},
