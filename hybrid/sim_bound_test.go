@@ -23,8 +23,8 @@ type bound interface {
 	// forget gives back what the server has lost. Until a time, so many units may be in hand although the
 	// server does not have them in escrow.
 	forget(lost, more, at, until int64)
-	// turnBack is called after the server's clock was set back, before it continues at a time.
-	turnBack(at int64)
+	// turnBack is called after the server's clock was set back by some time, before it continues at a time.
+	turnBack(at, by int64)
 	// follow changes the limits that processes use at a time: one of them, or several at once. Used units stay used.
 	follow(laws []*sluice.Limit, at int64)
 	// reset forgets all that was admitted.
@@ -158,7 +158,7 @@ func (b *bucketBound) forget(lost, more, at, until int64) {
 	b.elapse(at)
 }
 
-func (b *bucketBound) turnBack(at int64) { b.last = min(b.last, at) }
+func (b *bucketBound) turnBack(at, _ int64) { b.last = min(b.last, at) }
 
 // follow lets the bucket have the largest burst and the highest rate, or the sums if no limit has both.
 func (b *bucketBound) follow(laws []*sluice.Limit, at int64) {
@@ -204,20 +204,26 @@ func (b *bucketBound) reset(at int64) {
 // slidingBound counts the units of the last period: the law of sliding windows, logs and counters. For limits of
 // different forms, it is the sum of their laws, in the shortest period.
 type slidingBound struct {
-	count, length int64   // count is what denials are explained by, and most the law
-	most, longest int64   // longest is the longest period
-	spends        []extra // units, and when they were admitted
-	gone          int     // so many of them count no more
+	count, length int64 // count is what denials are explained by, and most the law
+	most, longest int64 // longest is the longest period
+	spends        []spend
+	gone          int // so many of them count no more
 	sum, last     int64
+	turned        int64 // the time that the clock was set back by, in all
 	extras        extras
 }
 
+// spend is units that were admitted at a time. After the clock was set back, the server may count them at a later time, but not
+// for less than a period of real time. at is the latest time that it may count them at, and really does not go back.
+type spend struct{ units, at, really int64 }
+
 func (s *slidingBound) admit(units, at int64) int64 {
+	really := at + s.turned
 	at = max(at, s.last)
 	s.last = at
-	s.spends = append(s.spends, extra{units, at})
+	s.spends = append(s.spends, spend{units, at, really})
 	s.sum += units
-	for ; s.spends[s.gone].until <= at-s.length; s.gone++ {
+	for ; s.spends[s.gone].really <= really-s.length; s.gone++ {
 		s.sum -= s.spends[s.gone].units
 	}
 	return s.sum - s.most - s.extras.at(at)
@@ -226,7 +232,7 @@ func (s *slidingBound) admit(units, at int64) int64 {
 func (s *slidingBound) left(at, ago int64) int64 {
 	left := s.count
 	for _, x := range s.spends {
-		if x.until > at-ago-s.length {
+		if x.at > at-ago-s.length {
 			left -= x.units
 		}
 	}
@@ -238,7 +244,7 @@ func (s *slidingBound) counts(at int64) int64 { return max(at, s.last) }
 func (s *slidingBound) refund(units, counted, _ int64) {
 	for i := range s.spends {
 		x := &s.spends[i]
-		if x.until < counted {
+		if x.at < counted {
 			continue
 		}
 		back := min(units, x.units) // several requests of one moment may share a refund of one of them
@@ -255,14 +261,15 @@ func (s *slidingBound) refund(units, counted, _ int64) {
 func (s *slidingBound) forget(lost, more, at, until int64) {
 	if lost > 0 && at < s.last { // the server counts from its clock again
 		s.last = at
-		for i := len(s.spends) - 1; i >= 0 && s.spends[i].until > at; i-- {
-			s.spends[i].until = at
+		for i := len(s.spends) - 1; i >= 0 && s.spends[i].at > at; i-- {
+			s.spends[i].at = at
 		}
 	}
 	s.extras = append(s.extras, extra{max(lost, more), until + 2*s.longest})
 }
 
-func (s *slidingBound) turnBack(at int64) {
+func (s *slidingBound) turnBack(at, by int64) {
+	s.turned += by
 	if s.last-at > s.length {
 		s.reset(at)
 	}
@@ -351,13 +358,13 @@ func (w *windowBound) forget(lost, more, at, until int64) {
 	w.extras = append(w.extras, extra{max(lost, more), until + 2*w.length})
 }
 
-func (w *windowBound) turnBack(at int64) {
+func (w *windowBound) turnBack(at, by int64) {
 	if w.start-at > w.length {
 		w.reset(at)
 		w.start = at - at%w.length
 	}
 	if w.sliding != nil {
-		w.sliding.turnBack(at)
+		w.sliding.turnBack(at, by)
 	}
 }
 

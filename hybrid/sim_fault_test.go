@@ -121,8 +121,8 @@ func (w *world) jump(by time.Duration) {
 			l.bound.forget(0, held[j], w.serverTime(), w.grantsEnd())
 		} else {
 			w.grantsEnd()
-			l.bound.turnBack(w.serverTime())
-			l.plain.turnBack(w.serverTime())
+			l.bound.turnBack(w.serverTime(), -by.Microseconds())
+			l.plain.turnBack(w.serverTime(), -by.Microseconds())
 		}
 	}
 }
