@@ -298,7 +298,7 @@ func (p *configurationPage) writeSection(b *bytes.Buffer, name string) {
 	if name == "File" {
 		column, line = " changes on |", "---|"
 	}
-	fmt.Fprintf(b, "\n| setting | type | default | example |%s meaning |\n|---|---|---|---|%s---|\n", column, line)
+	fmt.Fprintf(b, "\n| setting | type (default) |%s meaning |\n|---|---|%s---|\n", column, line)
 	for i := 0; i < len(properties.Content); i += 2 {
 		setting, property := properties.Content[i].Value, properties.Content[i+1]
 		text, value := unitWords.ReplaceAllString(member(property, "description").Value, ""), "" // the type has the unit
@@ -309,23 +309,20 @@ func (p *configurationPage) writeSection(b *bytes.Buffer, name string) {
 		}
 		switch of, _ := refers(property); {
 		case slices.Contains(required, setting):
-			value = "required"
+			value = " (required)"
 		case value == "" && p.hasSection(of) && of != name:
-			value = "see [there](#" + anchor(p.uses[of][0]) + ")"
-		case value == "":
-			value = "–"
+			// The section has the defaults.
+		case value != "":
+			value = " (" + value + ")"
 		}
 		example := p.examples[name+"."+setting]
 		if example == nil {
 			p.t.Errorf("no file of policyfile/testdata/configuration gives an example of %s.%s", name, setting)
 			continue
 		}
-		shown := "`" + flow(example) + "`"
-		if len(shown) > longestExample {
-			shown = "see below"
-			if of, _ := refers(property); of == name || !p.hasSection(of) {
-				shown = "see the example"
-			}
+		text = described(setting, text)
+		if shown := flow(example); !p.own[name+"."+setting] && !isWord(property) && len(shown) <= longestExample {
+			text += " Example: `" + cell(shown) + "`." // others are in the file below
 		}
 		if name == "File" {
 			column = " restart |"
@@ -333,13 +330,19 @@ func (p *configurationPage) writeSection(b *bytes.Buffer, name string) {
 				column = " reload |"
 			}
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |%s %s |\n", setting, p.typeOf(property), value, cell(shown), column, described(setting, text))
+		fmt.Fprintf(b, "| `%s` | %s%s |%s %s |\n", setting, p.typeOf(property), value, column, text)
 	}
 	for _, shows := range append([]string{name}, also[name]...) {
 		if text := p.files[shows]; text != "" {
 			fmt.Fprintf(b, "\n```yaml\n%s```\n", text)
 		}
 	}
+}
+
+// isWord reports whether a setting has only a few values, which its type lists.
+func isWord(n *yaml.Node) bool {
+	kind := member(n, "type")
+	return member(n, "enum") != nil || member(n, "const") != nil || kind != nil && kind.Value == "boolean"
 }
 
 // also are examples that a section shows besides the one of its name.
@@ -391,7 +394,7 @@ func (p *configurationPage) typeOf(n *yaml.Node) string {
 	}
 	switch member(n, "type").Value {
 	case "boolean":
-		return "`true` or `false`"
+		return "boolean"
 	case "integer":
 		return "whole number" + unit
 	case "array":
