@@ -28,9 +28,9 @@ type Descriptor struct {
 	Replaces []string `yaml:"replaces"`
 	// Quota refuses a call only if all quotas that the call matches deny it. Default: false.
 	Quota bool `yaml:"quota"`
-	// Debit takes the hits of a descriptor whatever is left and whatever other descriptors of the call decide, as Envoy's
-	// rate limit service does. Hits that were not left become debt, and 0 hits show whether the limit is exceeded. A leaky
-	// bucket cannot owe units. Limits that come in a call are always debited. Default: false, so a denied call takes nothing.
+	// Debit takes the hits of a descriptor whatever is left and whatever other descriptors of the call decide, as
+	// Envoy's rate limit service does. What was not left becomes debt; a leaky bucket cannot owe units. Default:
+	// false, so a denied call takes nothing.
 	Debit bool `yaml:"debit"`
 	// Period is the period that answers name as the limit's, if the rule always limits. Default: 1s.
 	Period time.Duration `yaml:"period"`

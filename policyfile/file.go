@@ -26,18 +26,17 @@ type File struct {
 	// TrustedProxies are addresses and networks of proxies whose forwarding headers are believed, and unix for
 	// peers at Unix sockets, which have no address. Default: none, so the client is the peer of the connection.
 	TrustedProxies []Proxy `yaml:"trusted_proxies"`
-	// TrustMarks believes the marks that trusted proxies set on requests: Sluice-Marked, and the
-	// headers in which rules of this file mark. These headers, and others that rules set on requests,
-	// are then passed on. Sluice removes them from requests of all other clients. Trust only proxies that
-	// remove such headers from what their own clients send, as Sluice does. Default: false.
+	// TrustMarks believes the marks that trusted proxies set on requests: Sluice-Marked, and headers that rules of
+	// this file set. Trust only proxies that remove such headers from what their own clients send, as Sluice does.
+	// Default: false.
 	TrustMarks bool `yaml:"trust_marks"`
 	// IPv6Prefix is how many leading bits of an IPv6 address identify a client. Default: 64.
 	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`
 	// Paths holds how paths are cleaned before they are matched.
 	Paths Paths `yaml:"paths"`
-	// Headers selects the response headers that inform clients of their limits. With x-ratelimit they are
-	// X-RateLimit-Limit, -Remaining and -Reset, with x-rate-limit and ratelimit the same in other spellings, and
-	// with ietf RateLimit and RateLimit-Policy. With none, a denial still has Retry-After. Default: ietf.
+	// Headers selects the response headers that inform clients of their limits: with ietf RateLimit and
+	// RateLimit-Policy, otherwise X-RateLimit-Limit, -Remaining and -Reset in several spellings. With none, a denial
+	// still has Retry-After. Default: ietf.
 	Headers HeaderProfile `yaml:"headers" oneof:"ietf x-ratelimit x-rate-limit ratelimit none"`
 	// HeaderNames gives the headers of x-ratelimit, x-rate-limit and ratelimit other names. Default: none.
 	HeaderNames HeaderNames `yaml:"header_names"`
@@ -217,10 +216,9 @@ func (f *File) blank() *source {
 type Paths struct {
 	// IgnoreCase matches paths without regard to case, for services that route so. Default: false.
 	IgnoreCase bool `yaml:"ignore_case"`
-	// EncodedSlash is what the service takes %2F in a path for. With keep it is part of its segment, as for
-	// Express and Go's ServeMux. With decode it is a slash, as for nginx, Flask and hypercorn. With any,
-	// requests must pass the rules of both variants, and also the variants in which %5C is a slash and in
-	// which the path is decoded twice. Default: any.
+	// EncodedSlash is what the service takes %2F in a path for: part of its segment (keep), as Express and Go's
+	// ServeMux, or a slash (decode), as nginx, Flask and hypercorn. With any, requests must pass the rules of all
+	// such path variants. Default: any.
 	EncodedSlash string `yaml:"encoded_slash" oneof:"any keep decode"`
 	// StripParams removes what follows a semicolon in a segment. Default: false.
 	StripParams bool `yaml:"strip_params"`

@@ -21,8 +21,8 @@ type KeyPart struct {
 	// the rule, or are denied. Default: share.
 	OnMissing policy.Missing `yaml:"on_missing"`
 	// OnRepeated is what happens to a request that has the part several times, or in a spelling that not all
-	// services read: it is denied, or counts by the first or last value, or shares the key of requests
-	// without the part. Default: deny.
+	// services read: it is denied, counts by the first or last value, or shares the key of requests without the
+	// part. Default: deny.
 	OnRepeated policy.Repeated `yaml:"on_repeated"`
 	// IPv6Prefix is how many leading bits of an IPv6 address count, for client_ip only. Default: the file's ipv6_prefix.
 	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`

@@ -66,16 +66,16 @@ func (l *Listen) all() []namedListener {
 
 // Listener is an address: host:port, unix:PATH, or off. To serve TLS, write it as a mapping.
 type Listener struct {
-	// Address is the host and port, such as 127.0.0.1:8080, the path of a Unix socket, such as unix:/run/sluice/auth.sock, or
-	// off. The server makes the file of the socket and removes it at its end.
+	// Address is the host and port, such as 127.0.0.1:8080, the path of a Unix socket, such as
+	// unix:/run/sluice/auth.sock, or off.
 	Address string `yaml:"address"`
-	// Mode is the permissions of the file of a Unix socket, as an octal number in quotes. A program that connects needs the
-	// permission to write: with 0660 it must have the server's user or group. Default: 0660.
+	// Mode is the permissions of the file of a Unix socket, as an octal number in quotes. A program that connects
+	// needs the permission to write. Default: 0660.
 	Mode string `yaml:"mode"`
 	// TLS is the server's certificate. Default: none, for plain HTTP.
 	TLS *TLS `yaml:"tls"`
-	// ProxyProtocol reads the address of the client from a header of the PROXY protocol, version 1 or 2. Connections of
-	// trusted_proxies must begin with it. The header of another peer is an error. Default: false.
+	// ProxyProtocol reads the address of the client from a header of the PROXY protocol, with which connections of
+	// trusted_proxies must begin. The header of another peer is an error. Default: false.
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 

@@ -17,9 +17,9 @@ type Rule struct {
 	Match Match `yaml:"match"`
 	// Descriptor selects descriptors of gateways such as Envoy, instead of requests. The rule has no match then. Default: none.
 	Descriptor *Descriptor `yaml:"descriptor"`
-	// Key is what the limits count by: one part or more. Each part is a text such as client_ip
-	// or header:X-User, or a mapping. The part global makes one budget for all requests. Required, unless always is set or the rule
-	// matches descriptors.
+	// Key is what the limits count by: one part or more, each a text such as client_ip or header:X-User, or a
+	// mapping. The part global makes one budget for all requests. Required, unless always is set or the rule matches
+	// descriptors.
 	Key []KeyPart `yaml:"key"`
 	// Limit is the only limit of the rule. A rule has limit or limits, unless it has a bandwidth, or
 	// always, unlimited or exempt is set.
@@ -91,8 +91,8 @@ func (*Rule) unknown(p pair) string {
 
 // Ban refuses a key for a time, after too many denials or when an operator bans it.
 type Ban struct {
-	// After is how many denials lead to a ban. Requests within the limit do not count: with a limit of 5 and after: 5, the tenth
-	// request in a row leads to the ban. Required, unless by_hand is set.
+	// After is how many denials lead to a ban. Requests within the limit do not count. Required, unless by_hand is
+	// set.
 	After int64 `yaml:"after" unit:"denials"`
 	// Within is the time in which denials add up. Default: the first time of for.
 	Within time.Duration `yaml:"within"`
