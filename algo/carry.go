@@ -1,12 +1,11 @@
 package algo
 
-// carry says how units that other numbers have counted are paid back under the numbers of a
-// window or a log: as if they had been used all at once, at the latest moment of use, and no
-// period gave back more than its count.
+// carry is how a window or a log pays back units that were counted under other numbers. The units
+// count as used all at once, at the latest moment of use. No period gives back more than its count.
 //
-// Each algorithm takes the smaller of what carry leaves and of what the old numbers still count.
-// So a state that the old numbers may forget counts nothing, and nobody waits longer than under
-// the old numbers. Both depend on the kept state and the time only: a denial need not write.
+// Each algorithm counts the smaller of two numbers: the units that carry leaves, and the units that the
+// old numbers still count. So nobody waits longer than under the old numbers. Both numbers follow from
+// the kept state and the time, so a denial need not write.
 type carry struct {
 	units uint64
 	count uint64 // units that come back at each moment

@@ -196,9 +196,9 @@ func (p *Params) MovesWords(from *Params, w []uint64, now int64) bool {
 	}
 }
 
-// AwaitState corrects a result that p has computed from the conversion of the state s, and which
-// leaves s as it is, under the numbers from: when the request is admitted if nothing is written
-// until then, and when the state equals a fresh one.
+// AwaitState corrects the waits of a result. The state s is kept under the numbers from, and p has
+// computed the result from the converted state without writing it. AwaitState sets when the request
+// is admitted, if nothing is written until then, and when the state equals a fresh one.
 func (p *Params) AwaitState(from *Params, s State, req *Request, res *Result) {
 	switch p.Kind {
 	case KindBucket:

@@ -57,9 +57,9 @@ type PolicyOptions struct {
 	// requests of their own clients, as a Middleware does. Default: no hop is trusted, and such headers
 	// are removed, because anybody can send them.
 	TrustMarks func(r *http.Request) bool
-	// Removes reports whether the program behind does not get a header as the request has it: a proxy removes or
-	// replaces it. Rules and classes then count the header as missing, because clients would choose by it what no
-	// service reads. Removes is called for headers that policy.RemovalOf lists, with names in canonical form.
+	// Removes reports whether the program removes or replaces a header before the service gets the request, as a
+	// proxy does. Rules and classes then count the header as missing: otherwise clients could choose keys by a value
+	// that no service reads. Removes is called for headers that policy.RemovalOf lists, with names in canonical form.
 	// Default: all headers count.
 	Removes func(r *http.Request, name string) bool
 }
@@ -163,10 +163,10 @@ func NewKeyDecider(o KeyOptions) (*Decider, error) {
 	return &Decider{rules: rules, keyed: true, hosts: hosts, paths: paths}, nil
 }
 
-// Decide decides all limits of all rules that match r, in one step. Whatever the rules say, it refuses a
-// request with a method that has lower-case letters, a host that is not a host with an optional port,
-// a target that is not a path, or a control character in the path: services read such a request in different ways. Verdict.Refused is
-// then a *policy.AttributeError. Limits for each key look at the host and the path only if a part may.
+// Decide decides all limits of all rules that match r, in one step. It refuses requests that services read in
+// different ways, whatever the rules are: a method with lower-case letters, a host that is not a host with an
+// optional port, a target that is not a path, a control character in the path. Verdict.Refused is then a
+// *policy.AttributeError. Limits for each key check the host and the path only if a part may read them.
 func (d *Decider) Decide(r *http.Request) policy.Verdict {
 	p := d.inForce()
 	return d.decide(endToEnd(r, p.Policy), p)
@@ -179,8 +179,8 @@ func (d *Decider) decide(r *http.Request, p *inForce) policy.Verdict {
 	return d.decideChecked(r, p, nil)
 }
 
-// decideChecked decides about a request that needs no further checks. If nobody removes headers in other
-// spellings from the request, others are their lines.
+// decideChecked decides about a request that needs no further checks. The argument others has the lines of
+// headers in other spellings, if nobody removes them from the request.
 func (d *Decider) decideChecked(r *http.Request, p *inForce, others http.Header) policy.Verdict {
 	if d.o.Removes != nil {
 		r = d.arriving(r, p)

@@ -64,7 +64,7 @@ func (s *Store) claim(e *entry, now instant, p purpose) *question {
 func (s *Store) want(e *entry, c *sluice.Claim, now int64) {
 	v, h := e.terms, &e.hand
 	c.Least = e.demand.cost()
-	// The units in hand last for two calls more than for a synchronisation: this claim travels, and the next one.
+	// The units must last until the answer to the next claim: for one synchronisation, this call and the next call.
 	last := float64(v.sync + 2*s.trip.slowest())
 	full := int64(math.Ceil(e.demand.now(e.units, now, v.sync) * last))
 	if h.birth == 0 {

@@ -330,7 +330,8 @@ func (v *Saver) mark(c *savedEntry) savedMark {
 	case c.v.inline:
 		sum = fold(sum^h.seed[3], v.number(c.v)^h.seed[0])
 	default:
-		// T is where the block is, which may change. V is its class, which is saved.
+		// The state refers to a block of the slab. T is the block's address, which may change, and is not saved. V is
+		// the block's class, which is saved.
 		sum = fold(v.number(c.v)^h.seed[3], c.state.V^h.seed[0])
 		for _, word := range v.walk.words[c.from:c.to] {
 			sum = fold(sum^h.seed[1], word^h.seed[2])

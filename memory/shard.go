@@ -32,7 +32,7 @@ type shard struct {
 
 	sweepAt int
 	worked  int   // entries moved or swept by the last operation that did so
-	inVain  int   // sweeps at the homes of new keys since the last that found a spare entry
+	inVain  int   // how many new keys in a row made no room by a sweep
 	gaveUp  int64 // the latest time at which a state was given up
 	// uncounted is what counted.entries lacks.
 	counted   *version

@@ -10,9 +10,10 @@ import (
 	"github.com/sluicehq/sluice"
 )
 
-// DecideDescriptors decides about all descriptors of a call, in one step: all limits are charged, or none is, except
-// limits of rules with Debit, which are always charged. Descriptors that only look, and refunds, charge nothing. If the store cannot decide, each descriptor follows
-// Rule.OnStoreError, and the verdict has the error in Verdict.Err. A refund that fails is in DescriptorResult.Err.
+// DecideDescriptors decides about all descriptors of a call, in one step: all limits are charged, or none is. Rules with
+// Debit are charged in any case, and descriptors that only look charge nothing, nor do refunds. If the store cannot
+// decide, each descriptor follows Rule.OnStoreError, and Verdict.Err has the error. A refund that fails is in
+// DescriptorResult.Err.
 //
 // Quotas, and rules that degrade or mark, are decided beside the other rules. Their charges are given back if
 // the call is refused. If all quotas refuse it, the charges of the other rules are given back. A debit is never given

@@ -39,7 +39,8 @@ type valueMatcher struct {
 type matching struct {
 	*Attributes
 	class int // its number, or noClass
-	// unsure means that the class depends on which of several values a service reads. class is noClass.
+	// unsure means that services may read different values, and that the class depends on the value. class is
+	// noClass then.
 	unsure   bool
 	name     string
 	marked   bool // by an earlier hop or a rule
