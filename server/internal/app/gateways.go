@@ -15,23 +15,17 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// openAuth makes the protocol of the listener auth. Over TLS, package net/http serves it.
-func (a *App) openAuth(ctx context.Context, serving func(web.Bounds, http.Handler, func(*web.Protocol)) opening) opening {
+// openAuth makes the protocol of the listener auth. An answer may wait for a delay, so neither reading nor writing has a
+// deadline of the whole request.
+func (a *App) openAuth(serving func(web.Bounds, http.Handler, func(*web.Protocol)) opening) opening {
 	o := &a.file.HTTP
 	return func(config *tls.Config) (accept.Protocol, error) {
 		d, err := a.reported(telemetry.EdgeAuth, Auth)
 		if err != nil {
 			return nil, err
 		}
-		h := forwardauth.New(d, a.ip.TrustsPeer)
-		if config != nil {
-			// An answer may wait for a delay, so neither reading nor writing has a deadline of the whole request.
-			return serving(web.Bounds{Header: o.HeaderTimeout, Idle: o.IdleTimeout, HeaderBytes: o.MaxHeaderSize.Int()}, h, nil)(config)
-		}
-		return forwardauth.NewServer(forwardauth.ServerOptions{
-			Handler: h, Context: ctx, Idle: o.IdleTimeout, Head: o.HeaderTimeout, HeadBytes: o.MaxHeaderSize.Int(), Linger: a.o.Linger,
-			Panicked: func(reason any) { a.logger.Error("a request of a gateway failed", "panic", reason) },
-		}), nil
+		b := web.Bounds{Header: o.HeaderTimeout, Idle: o.IdleTimeout, HeaderBytes: o.MaxHeaderSize.Int()}
+		return serving(b, forwardauth.New(d, a.ip.TrustsPeer), nil)(config)
 	}
 }
 

@@ -94,11 +94,11 @@ func (s *recorder) take() []string {
 	return heads
 }
 
-// raw sends text to the proxy, and returns the statuses of the answers on that connection. It reads as
+// raw sends text to a listener, and returns the statuses of the answers on that connection. It reads as
 // many answers as are wanted, or up to the end of the connection.
-func (r *running) raw(text string, wanted int) (statuses []int, closed bool) {
+func (r *running) raw(name, text string, wanted int) (statuses []int, closed bool) {
 	r.t.Helper()
-	c, in := r.connect(Proxy)
+	c, in := r.connect(name)
 	defer c.Close()
 	if _, err := io.WriteString(c, text); err != nil {
 		r.t.Fatal(err)
@@ -122,7 +122,7 @@ func (r *running) raw(text string, wanted int) (statuses []int, closed bool) {
 // one sends one request of some lines, and returns its status and what the service got.
 func (r *running) one(s *recorder, lines ...string) (status int, head string) {
 	r.t.Helper()
-	statuses, _ := r.raw(strings.Join(lines, "\r\n")+"\r\n\r\n", 1)
+	statuses, _ := r.raw(Proxy, strings.Join(lines, "\r\n")+"\r\n\r\n", 1)
 	if len(statuses) != 1 {
 		r.t.Fatalf("%q: %d answers", lines, len(statuses))
 	}
@@ -416,7 +416,7 @@ func TestAmbiguousFramingEndsTheConnection(t *testing.T) {
 		"a length, then both":    {first + "Content-Length: 3\r\n\r\nabc" + first + "Content-Length: 3\r\n" + chunked + body, true},
 	} {
 		s.take()
-		statuses, closed := r.raw(c.text, 2)
+		statuses, closed := r.raw(Proxy, c.text, 2)
 		heads := s.take()
 		wanted := 2
 		if c.closed && !strings.Contains(name, "then") {

@@ -82,7 +82,7 @@ func (a *App) listen(limited http.Handler) error {
 	all := []door{
 		{at[Proxy], "http", forWeb, serving(long, limited, nil)},
 		{at[API], "http", forWeb, serving(small, at[API].access.Protect(a.api), (*web.Protocol).Multiplex)},
-		{at[Auth], "http", forWeb, a.openAuth(ctx, serving)},
+		{at[Auth], "http", forWeb, a.openAuth(serving)},
 		{at[Admin], "http", forWeb, serving(small, a.admin(at[Admin].access), func(w *web.Protocol) { w.Linger = 0 })},
 		{at[GRPC], "grpc", []string{"h2"}, a.openGRPC(at[GRPC].access)},
 		{at[JSON], "http", forWeb, serving(small, overHTTP, nil)},
