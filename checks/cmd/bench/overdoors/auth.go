@@ -75,7 +75,7 @@ func authRows(traefik bool) []row {
 
 // judgeAuth compares the results with the bars of forward-auth.
 func judgeAuth(r figures.Results) []figures.Bar {
-	return []figures.Bar{atMost(r, authName, 1.3, bareGet), atMost(r, nginxAuth, 1.2, nginxBare)}
+	return []figures.Bar{atMost(r, authName, 1.3, bareSame), atMost(r, nginxAuth, 1.2, nginxBare)}
 }
 
 // nginx returns the command of an nginx before the bare handler, with a file of examples/gateways.
