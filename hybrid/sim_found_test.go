@@ -81,7 +81,7 @@ func TestBoundTakesRefundsBack(t *testing.T) {
 // After the clock was set back, units that were spent before count at the time of their report.
 func TestSimulatedSeeds(t *testing.T) {
 	for _, seed := range []uint64{
-		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564, 3003372, 4004288, 4008169, 4008304, 4012148, 4012494, 5044862, 6011860,
+		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564, 3003372, 4004288, 4008169, 4008304, 4012148, 4012494, 5044862, 6011860, 6045964,
 	} {
 		if _, problem := play(t, newScenario(seed), granttest.Correct, noTrick); problem != "" {
 			t.Errorf("seed %d: %s", seed, problem)

@@ -91,10 +91,11 @@ func (w *world) expired() (units int64) {
 }
 
 // calm reports whether nothing goes wrong in this world, and its bound is exact. The bound does not count
-// debits that were denied.
+// debits that were denied. Grants that live no longer than two round trips expire on their way.
 func (w *world) calm() bool {
 	x := w.weather
-	if len(w.faults) > 0 || w.others > 0 || w.debits || x.lostBefore+x.lostAfter+x.refused+x.slow > 0 {
+	if len(w.faults) > 0 || w.others > 0 || w.debits || x.lostBefore+x.lostAfter+x.refused+x.slow > 0 ||
+		w.life() < 4*x.trip {
 		return false
 	}
 	switch a := w.limit.Algorithm().(type) {
