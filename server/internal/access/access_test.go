@@ -13,7 +13,10 @@ import (
 // page answers that it was reached.
 func page(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "reached") }
 
-func call(h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
+// call sends a request. It checks that the page gives the answers of 200, and that the other answers are problem
+// documents that nobody may store.
+func call(t *testing.T, h http.Handler, method, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = "127.0.0.1:9090"
 	for i := 0; i < len(header); i += 2 {
@@ -25,6 +28,17 @@ func call(h http.Handler, method, path string, header ...string) *httptest.Respo
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	if reached := strings.Contains(w.Body.String(), "reached"); reached != (w.Code == http.StatusOK) {
+		t.Errorf("%s %s %q: the answer %d has the body %q", method, path, header, w.Code, w.Body)
+	}
+	if w.Code == http.StatusOK {
+		return w
+	}
+	answer := w.Header()
+	if want := fmt.Sprintf(`"status":%d`, w.Code); answer.Get("Cache-Control") != "no-store" || answer.Get("X-Content-Type-Options") != "nosniff" ||
+		!strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s %s %q: the answer %d is %q with %v", method, path, header, w.Code, w.Body, answer)
+	}
 	return w
 }
 
@@ -45,7 +59,7 @@ func TestCallsNeedAToken(t *testing.T) {
 		{"bearer  a secret ", http.StatusOK},
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
-			w := call(h, method, "/v1/reset", "Authorization", x.authorization, "Host", "sluice.example:9090")
+			w := call(t, h, method, "/v1/reset", "Authorization", x.authorization, "Host", "sluice.example:9090")
 			if w.Code != x.status {
 				t.Errorf("%q: %s answers %d, want %d", x.authorization, method, w.Code, x.status)
 			}
@@ -66,16 +80,16 @@ func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 		{Rules{Name: "api", Certificates: true}, http.StatusOK},
 	} {
 		h := x.rules.Protect(http.HandlerFunc(page))
-		for _, host := range []string{"127.0.0.1:9090", "[::1]:9090", "localhost:9090", "localhost", "192.0.2.1"} {
-			if w := call(h, http.MethodPost, "/v1/reset", "Host", host); w.Code != http.StatusOK {
+		for _, host := range []string{"127.0.0.1:9090", "[::1]:9090", "localhost:9090", "localhost", "192.0.2.1", "[::1]"} {
+			if w := call(t, h, http.MethodPost, "/v1/reset", "Host", host); w.Code != http.StatusOK {
 				t.Errorf("%+v: %s answers %d", x.rules, host, w.Code)
 			}
 		}
 		// A name that an attacker lets resolve to this machine. The page is of the same origin for a browser.
 		for _, host := range []string{"evil.example:9090", "localhost.evil.example", "127.0.0.1.evil.example", ""} {
-			w := call(h, http.MethodPost, "/v1/reset", "Host", host, "Origin", "http://"+host)
+			w := call(t, h, http.MethodPost, "/v1/reset", "Host", host, "Origin", "http://"+host)
 			if host == "" {
-				w = call(h, http.MethodPost, "/v1/reset", "Host", host)
+				w = call(t, h, http.MethodPost, "/v1/reset", "Host", host)
 			}
 			if w.Code != x.anyNamed {
 				t.Errorf("%+v: %q answers %d", x.rules, host, w.Code)
@@ -83,7 +97,7 @@ func TestWebPagesReachNothingOnThisMachine(t *testing.T) {
 		}
 		// A form on another site.
 		for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
-			if w := call(h, http.MethodPost, "/v1/reset", name, value); w.Code != http.StatusForbidden {
+			if w := call(t, h, http.MethodPost, "/v1/reset", name, value); w.Code != http.StatusForbidden {
 				t.Errorf("%+v: %s: %s answers %d", x.rules, name, value, w.Code)
 			}
 		}
@@ -95,7 +109,7 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 	withToken, withCert, open := closed, closed, closed
 	withToken.Tokens, withCert.Certificates, open.Open = NewTokens("a secret"), true, true
 	for _, x := range []struct {
-		addr  string
+		addr  string // a path means a Unix socket
 		rules Rules
 		want  string // what the server announces; "refused" if it must not start
 	}{
@@ -103,6 +117,8 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 		{"127.8.9.1:9090", closed, ""},
 		{"[::1]:9090", closed, ""},
 		{"[::ffff:127.0.0.1]:9090", closed, ""},
+		{"/run/sluice.sock", closed, ""},
+		{"/run/sluice.sock", open, ""},
 		{"0.0.0.0:9090", closed, "refused"},
 		{"[::]:9090", closed, "refused"},
 		{"192.0.2.1:9090", closed, "refused"},
@@ -113,7 +129,10 @@ func TestOnlyThisMachineNeedsNoToken(t *testing.T) {
 		{"[::]:9090", open, "open to everybody who reaches it"},
 		{"127.0.0.1:9090", open, ""},
 	} {
-		addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(x.addr))
+		addr := net.Addr(&net.UnixAddr{Name: x.addr, Net: "unix"})
+		if !strings.HasPrefix(x.addr, "/") {
+			addr = net.TCPAddrFromAddrPort(netip.MustParseAddrPort(x.addr))
+		}
 		err := x.rules.CheckAddress(addr, x.addr)
 		if (err != nil) != (x.want == "refused") {
 			t.Errorf("%s with %+v: %v", x.addr, x.rules, err)
@@ -136,7 +155,7 @@ func TestTokensCanChange(t *testing.T) {
 	rules := Rules{Name: "admin", Tokens: NewTokens("the first")}
 	h := rules.Protect(http.HandlerFunc(page))
 	status := func(token string) int {
-		return call(h, http.MethodGet, "/metrics", "Authorization", "Bearer "+token).Code
+		return call(t, h, http.MethodGet, "/metrics", "Authorization", "Bearer "+token).Code
 	}
 	if got := status("the first"); got != http.StatusOK {
 		t.Errorf("the token is answered %d", got)
