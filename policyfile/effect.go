@@ -178,6 +178,9 @@ func (f *File) Warnings() Errors {
 	}
 	s.errs.sort(s.name)
 	all := s.errs
+	if f.source != nil {
+		all = append(all, f.source.warnings...)
+	}
 	for _, part := range f.parts {
 		all = append(all, part.source.warnings...)
 		p := *part

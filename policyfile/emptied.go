@@ -7,7 +7,7 @@ import (
 )
 
 // Emptied returns an error if f lacks what an earlier content of the file had, and does not say that this is meant: all rules are
-// gone without "rules: []", or a list or table has become an empty file. A program that reloads the file should keep the
+// gone without "rules: []", a list has become an empty file, or a table has lost all its rows. A program that reloads the file should keep the
 // earlier content then, because a file that is being written begins so. The error is an Errors. See docs/adr/0056.
 func (f *File) Emptied(earlier *File) error {
 	var all Errors
@@ -18,12 +18,19 @@ func (f *File) Emptied(earlier *File) error {
 	}
 	for _, n := range f.namedFiles() {
 		now, before := f.included.at(n.Path), earlier.included.at(n.Path)
-		if blank(now) && !blank(before) {
-			all = append(all, f.locate(&Error{
-				Path: n.Setting, Problem: fmt.Sprintf("%s is empty, and had %d bytes", quote(n.Path), len(before.data)),
-				Suggestion: "write the file again; if nothing belongs in it, write a line that begins with #",
-			}))
+		problem := ""
+		switch {
+		case blank(now) && !blank(before):
+			problem = fmt.Sprintf("is empty, and had %d bytes", len(before.data))
+		case isHeader(now) && !blank(before) && !isHeader(before):
+			problem = "has the names of its columns, and no other line"
+		default:
+			continue
 		}
+		all = append(all, f.locate(&Error{
+			Path: n.Setting, Problem: quote(n.Path) + " " + problem,
+			Suggestion: "write the file again; if nothing belongs in it, write a line that begins with #",
+		}))
 	}
 	if len(all) == 0 {
 		return nil
@@ -67,3 +74,9 @@ func (in *included) at(path string) (file includedFile) {
 
 // blank reports whether a file has nothing but white space.
 func blank(file includedFile) bool { return len(bytes.TrimSpace(file.data)) == 0 }
+
+// isHeader reports whether a file is a table without rows and comments.
+func isHeader(file includedFile) bool {
+	text := bytes.TrimSpace(file.data)
+	return bytes.HasPrefix(text, []byte("key,")) && !bytes.ContainsAny(text, "\n#")
+}

@@ -104,8 +104,15 @@ func TestEnvoyFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	other := filepath.Join(dir, "b.conf")
+	if err := os.WriteFile(other, []byte("domain: b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	f, err := LoadEnvoy(dir, EnvoyOptions{})
 	if err != nil || len(f.Domains) != 1 || len(f.Rules) != 0 {
 		t.Errorf("%+v, %v", f, err)
+	}
+	if text := f.Warnings().Error(); !strings.Contains(text, "1 files are not read") || !strings.Contains(text, shorten(other)) {
+		t.Errorf("the warnings do not name the file that is not read: %s", text)
 	}
 }

@@ -30,11 +30,12 @@ const (
 )
 
 // LoadEnvoy reads the configuration of github.com/envoyproxy/ratelimit: all files of a folder and the folders in it
-// whose names end in .yaml or .yml. Other names, and names that begin with a dot, are skipped. The rules of the result
+// whose names end in .yaml or .yml. Other files, and names that begin with a dot, are not read; File.Warnings tells of
+// the former. The rules of the result
 // do what the files say; all other settings are defaults. If the files have mistakes, the error is an Errors. Names of
 // other files, such as a list of keys, begin at the folder.
 func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
-	names, err := envoyFiles(folder, 0, o.Except)
+	names, others, err := envoyFiles(folder, 0, o.Except)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("policyfile: %w", err)
@@ -51,6 +52,10 @@ func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
 	all := Default()
 	all.source, all.included.folder = newSource(folder, nil), base
 	all.source.keys["version"] = Pos{} // files of the other server have none
+	if len(others) > 0 {
+		all.source.warn("", fmt.Sprintf("%d files are not read, because their names end in neither .yaml nor .yml: %s", len(others), shorten(strings.Join(others, ", "))),
+			"rename the files that have limits")
+	}
 	var errs Errors
 	for _, name := range names {
 		part, err := r.read(name, base)
@@ -78,13 +83,16 @@ func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
 
 // EnvoyFiles returns the files that LoadEnvoy reads in a folder. A program that reloads the folder should watch them, also while
 // they have mistakes.
-func EnvoyFiles(folder string) ([]string, error) { return envoyFiles(folder, 0, nil) }
+func EnvoyFiles(folder string) (names []string, err error) {
+	names, _, err = envoyFiles(folder, 0, nil)
+	return names, err
+}
 
-// envoyFiles returns the files of a folder, and of the folders in it, except one.
-func envoyFiles(folder string, depth int, except os.FileInfo) (names []string, err error) {
+// envoyFiles returns the files of a folder, and of the folders in it, except one: the files to read, and others.
+func envoyFiles(folder string, depth int, except os.FileInfo) (names, others []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
@@ -93,20 +101,23 @@ func envoyFiles(folder string, depth int, except os.FileInfo) (names []string, e
 		path := filepath.Join(folder, e.Name())
 		info, err := os.Stat(path) // follows links
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		switch ext := strings.ToLower(filepath.Ext(path)); {
 		case info.IsDir() && depth < maxEnvoyDepth:
-			inner, err := envoyFiles(path, depth+1, except)
+			inner, more, err := envoyFiles(path, depth+1, except)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			names = append(names, inner...)
-		case info.Mode().IsRegular() && (ext == ".yaml" || ext == ".yml") && !os.SameFile(info, except):
+			names, others = append(names, inner...), append(others, more...)
+		case !info.Mode().IsRegular() || os.SameFile(info, except):
+		case ext == ".yaml" || ext == ".yml":
 			names = append(names, path)
+		default:
+			others = append(others, path)
 		}
 	}
-	return names, nil
+	return names, others, nil
 }
 
 // read reads one file. Its rules are the part of the whole configuration that errors and warnings of the file are

@@ -196,6 +196,7 @@ func TestNothingIsRemovedUnsaid(t *testing.T) {
 		{"denied.txt", "", "is empty, and had 10 bytes; write the file again; if nothing belongs in it, write a line that begins with #"},
 		{"denied.txt", list, ""},
 		{"table.csv", "\n", "is empty, and had 22 bytes"},
+		{"table.csv", "key,burst\n", "has the names of its columns, and no other line"},
 		{"table.csv", table, ""},
 	} {
 		m.write(x.name, x.text)
