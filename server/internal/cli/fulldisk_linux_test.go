@@ -156,6 +156,9 @@ func TestStartsOnAFullDisk(t *testing.T) {
 				})
 			}
 			p.metric("sluice_last_good_saved 1")
+			if text := p.stderr.String(); strings.Count(text, "so the states cannot be saved") != 1 || !strings.Contains(text, "the states are saved again") {
+				t.Errorf("many saves failed, and the log does not have one line of them, and one of the end: %s", text)
+			}
 			if got := p.ban(); got >= 300 {
 				t.Errorf("with room again, a ban is answered %d", got)
 			}

@@ -25,12 +25,14 @@ type States struct {
 	saver   *memory.Saver
 	every   time.Duration
 	logger  *slog.Logger
-	sampler *telemetry.Sampler // samples failures
 	observe func(time.Duration)
 	refused bool // the file was refused at the start
 	aside   bool // the refused file is still there, because the disk had no room to rename it; only save uses it
 
 	retryAt time.Time // for a compaction that failed; only save uses it
+	// Only save uses these: when to complain again, and how many saves it did not complain of.
+	complainAt time.Time
+	hidden     int
 
 	mu      sync.Mutex
 	savedAt time.Time // when the last successful save began
@@ -65,7 +67,7 @@ func Open(m *policyfile.MemoryStore, logger *slog.Logger, metrics *telemetry.Met
 		return nil, nil, fmt.Errorf("store.memory.file: %w", err)
 	}
 	s := &States{
-		file: file, every: m.SaveEvery, logger: logger, sampler: telemetry.NewSampler(failuresPerSecond),
+		file: file, every: m.SaveEvery, logger: logger,
 		observe: metrics.Histogram("sluice_state_save_duration_seconds", "Duration of saves of the states."),
 	}
 	store, err := s.load(options(m))
@@ -84,8 +86,8 @@ func Open(m *policyfile.MemoryStore, logger *slog.Logger, metrics *telemetry.Met
 	return store, s, nil
 }
 
-// failuresPerSecond bounds how many failed saves are logged each second.
-const failuresPerSecond = 10
+// complaintEvery is how often saves that fail or take too long are logged.
+const complaintEvery = time.Minute
 
 // load returns a store with the states of the file. A file that cannot be understood is renamed, and
 // the store is empty.
@@ -203,6 +205,7 @@ func (s *States) save(whole bool) error {
 	s.observe(took)
 
 	s.mu.Lock()
+	again := err == nil && s.failed != nil
 	if s.failed = err; err == nil {
 		s.savedAt = began
 	}
@@ -222,8 +225,12 @@ func (s *States) save(whole bool) error {
 	s.counts.longest = max(s.counts.longest, report.LongestLock)
 	s.mu.Unlock()
 
+	if again {
+		s.logger.Info("the states are saved again", "not_logged", s.hidden)
+		s.complainAt, s.hidden = time.Time{}, 0
+	}
 	if err != nil || late {
-		s.complain(err, took)
+		s.complain(err, began, took)
 	}
 	return err
 }
@@ -253,10 +260,14 @@ func (s *States) write(whole bool, now time.Time) (report memory.Saved, err erro
 }
 
 // complain logs that a save failed or took too long.
-func (s *States) complain(err error, took time.Duration) {
-	hidden, ok := s.sampler.Take(time.Now())
+func (s *States) complain(err error, began time.Time, took time.Duration) {
+	if began.Before(s.complainAt) {
+		s.hidden++
+		return
+	}
+	hidden := s.hidden
+	s.complainAt, s.hidden = began.Add(complaintEvery), 0
 	switch {
-	case !ok:
 	case err != nil:
 		why := "the states cannot be saved: a crash loses what has changed since the last save"
 		if writable.Full(err) {

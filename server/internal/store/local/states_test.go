@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 )
 
@@ -27,7 +26,7 @@ func openStates(t *testing.T, path string) (*States, *memory.Store) {
 	}
 	s := &States{
 		file: file, saver: store.NewSaver(), every: time.Minute, logger: slog.New(slog.DiscardHandler),
-		sampler: telemetry.NewSampler(1), observe: func(time.Duration) {},
+		observe: func(time.Duration) {},
 	}
 	t.Cleanup(func() {
 		_ = s.Close() // a test may have closed it
