@@ -18,7 +18,7 @@ func (f *File) Emptied(earlier *File) error {
 	}
 	for _, n := range f.namedFiles() {
 		now, before := f.included.at(n.Path), earlier.included.at(n.Path)
-		problem := ""
+		var problem string
 		switch {
 		case blank(now) && !blank(before):
 			problem = fmt.Sprintf("is empty, and had %d bytes", len(before.data))
