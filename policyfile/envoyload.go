@@ -30,7 +30,7 @@ const (
 )
 
 // LoadEnvoy reads the configuration of github.com/envoyproxy/ratelimit: all files of a folder and the folders in it
-// whose names end in .yaml or .yml. Other files, and names that begin with a dot, are not read; File.Warnings tells of
+// whose names end in .yaml or .yml. Other files, and names that begin with a dot, are not read; File.Warnings names
 // the former. The rules of the result
 // do what the files say; all other settings are defaults. If the files have mistakes, the error is an Errors. Names of
 // other files, such as a list of keys, begin at the folder.
