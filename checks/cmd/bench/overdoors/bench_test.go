@@ -20,9 +20,9 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %s: %s, want %t", b.Promise, b.Found, b.Verdict(), holds)
 		}
 	}
-	for used, holds := range map[float64]bool{25: true, 26: false} {
+	for used, holds := range map[float64]bool{12: true, 13: false} {
 		r := figures.Results{}
-		r.Set(metricCPU, nginxLimit, figures.Once(10))
+		r.Set(metricCPU, nginxBare, figures.Once(10))
 		r.Set(metricCPU, nginxAuth, figures.Once(used))
 		if b := judgeAuth(r)[1]; !b.Measured || b.Holds != holds || b.Found == "" {
 			t.Errorf("%s: %s: %s, want %t", b.Promise, b.Found, b.Verdict(), holds)
