@@ -95,11 +95,11 @@ var house = []room{
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
 	{saving, join(stores, []string{stateFile, observing, "policy", "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
 	{secrets, []string{"policyfile"}, nil, "secret reads files and variables that settings name"},
-	{observing, []string{"httplimit", "policy", domain, smallRooms}, moduleOne, "what observes takes verdicts and texts; app connects it with the edges"},
+	{observing, []string{"httplimit", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts and texts; it imports no room that it observes"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{edges, join(belowEdge, []string{inWords, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edges, join(belowEdge, []string{observing, inWords, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything and is used by nothing, so no row lists it.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

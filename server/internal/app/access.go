@@ -14,7 +14,8 @@ func (a *App) adminAccess() *access.Rules {
 		Name: Admin, Tokens: a.operators, Certificates: a.file.Listen.Admin.TLS.RequiresClient(),
 		Remedy: "set admin.token_file in the configuration or SLUICE_ADMIN_TOKEN in the environment, demand client certificates with listen.admin.tls.client_ca",
 	}
-	return a.audited(r)
+	r.OnRefused = a.audit.Refusals()
+	return r
 }
 
 // callerAccess returns who may get decisions from a listener, such as the decision API. The admin token opens it too,
@@ -25,7 +26,8 @@ func (a *App) callerAccess(name string, l policyfile.Listener) *access.Rules {
 		Remedy: "set api.token_file in the configuration or SLUICE_API_TOKEN in the environment, " +
 			"demand client certificates with listen." + name + ".tls.client_ca, set api.open to true if everybody may get decisions",
 	}
-	return a.audited(r)
+	r.OnRefused = a.audit.Refusals()
+	return r
 }
 
 // setTokens makes the tokens that callers need, and reads them again when their files change.

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
 // openAccessLog opens the access log of the configuration.
@@ -22,15 +21,11 @@ func (a *App) openAccessLog(fingerprint func(sluice.Key) string) error {
 	if a.accessFile, err = logfile.Open(f.File); err != nil {
 		return fmt.Errorf("access_log.file: %w", err)
 	}
-	failures := telemetry.NewSampler(errorsPerSecond)
+	failures := sampled.New(a.logger)
 	a.engine.access = accesslog.New(accesslog.Options{
 		Out: a.accessFile, Combined: f.Format == "combined", Sample: float64(f.Sample), Fingerprint: fingerprint,
 		ClientIP: a.clientIP,
-		Failed: func(err error) {
-			if hidden, ok := failures.Take(time.Now()); ok {
-				a.logger.Error("the access log cannot be written", "error", err, "not_logged", hidden)
-			}
-		},
+		Failed:   func(err error) { failures.Error("the access log cannot be written", "error", err) },
 	})
 	a.metrics.Counter("sluice_access_log_lost_total", "Decisions that were not written to the access log, because the disk was too slow or failed.",
 		func() float64 { return float64(a.engine.access.Lost()) })

@@ -22,7 +22,9 @@ import (
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
+	"github.com/sluicehq/sluice/server/internal/observe/audit"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/store/local"
@@ -100,7 +102,7 @@ type App struct {
 
 	descriptors *telemetry.Descriptors // counted for gateways
 
-	audit      *audit        // nil without one
+	audit      *audit.Log    // nil without one
 	accessFile *logfile.File // nil without one
 
 	refreshes refreshes
@@ -116,10 +118,10 @@ type App struct {
 	echo      *http.Server
 	pipe      *pipeListener
 
-	errorLog  *telemetry.Sampler // samples errors of the store
-	answerLog *telemetry.Sampler // samples answers that cannot be sent
-	// These sample failures of the upstream, of clients, and unusable requests of gateways.
-	upstreamLog, clientLog, gatewayLog *telemetry.Sampler
+	storeLog   *sampled.Log // errors of the store
+	answerLog  *sampled.Log // answers that cannot be sent
+	gatewayLog *sampled.Log // unusable requests of gateways
+	headerLog  *sampled.Log // balancers without the header of the PROXY protocol
 
 	refused    atomic.Uint64 // connections beyond what a client may have
 	headerless atomic.Uint64 // connections without the header of the PROXY protocol
@@ -145,9 +147,7 @@ func New(o Options) (*App, error) {
 	}
 	a := &App{
 		o: o, file: o.File, logger: o.Logger, reloads: reloads{file: o.File, since: time.Now(), applied: 1},
-		errorLog: telemetry.NewSampler(errorsPerSecond), answerLog: telemetry.NewSampler(errorsPerSecond),
-		upstreamLog: telemetry.NewSampler(errorsPerSecond), clientLog: telemetry.NewSampler(errorsPerSecond),
-		gatewayLog: telemetry.NewSampler(errorsPerSecond),
+		storeLog: sampled.New(o.Logger), answerLog: sampled.New(o.Logger), gatewayLog: sampled.New(o.Logger), headerLog: sampled.New(o.Logger),
 	}
 	if o.Refused != nil {
 		a.reloads.refused, a.reloads.since = &refusal{o.Refused, time.Now()}, o.Since
@@ -218,7 +218,7 @@ func (a *App) assemble() error {
 	authorize := func(*http.Request) error {
 		return errors.New("use the admin listener, or give the server an admin token to allow it here too")
 	}
-	if err := a.openAudit(); err != nil {
+	if a.audit, err = audit.Open(audit.Options{File: f.Audit.File, Tokens: a.o.Token != "", Logger: a.logger, Metrics: a.metrics}); err != nil {
 		return err
 	}
 	if err := a.setTokens(); err != nil {
@@ -232,7 +232,10 @@ func (a *App) assemble() error {
 	}
 	a.api, err = api.New(api.Options{
 		Decider: decider.Rules(), Pipelines: a.pipelines, OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
-		AnswerFailed: a.answerFailed, Authorize: authorize, BeforeChange: a.audit.begin, OnChange: a.audit.changed, MaxBody: int64(f.HTTP.MaxBodySize),
+		AnswerFailed: a.answerFailed, Authorize: authorize,
+		BeforeChange: func(r *http.Request, c api.Change) error { return a.audit.Begin(r, audit.Change(c)) },
+		OnChange:     func(r *http.Request, c api.Change) { a.audit.Changed(r, audit.Change(c)) },
+		MaxBody:      int64(f.HTTP.MaxBodySize),
 	})
 	if err != nil {
 		return err
@@ -331,9 +334,7 @@ func (a *App) detail() string {
 			lines = append(lines, line)
 		}
 	}
-	if a.audit != nil {
-		lines = appendFailure(lines, "audit", a.audit.file.Err())
-	}
+	lines = appendFailure(lines, "audit", a.audit.Err())
 	if a.accessFile != nil {
 		lines = appendFailure(lines, "access_log", a.accessFile.Err())
 	}
@@ -391,29 +392,18 @@ func (a *App) release() {
 	if a.redis != nil {
 		a.redis.Close()
 	}
-	a.audit.close(a.logger)
+	a.audit.Close()
 	a.closeAccessLog()
 	a.closeTracing()
 }
 
-// errorsPerSecond bounds how many errors of one kind are logged each second.
-const errorsPerSecond = 10
-
-// storeFailed logs an error of the store that failed no request. It logs errorsPerSecond errors
-// a second at most.
-func (a *App) storeFailed(err error) {
-	if hidden, ok := a.errorLog.Take(time.Now()); ok {
-		a.logger.Error("the store failed", "error", err, "not_logged", hidden)
-	}
-}
+// storeFailed logs an error of the store that failed no request.
+func (a *App) storeFailed(err error) { a.storeLog.Error("the store failed", "error", err) }
 
 // answerFailed logs why a request did not get the answer of its rule, if there is an error. For
 // example, a file that existed when the configuration was read is gone, or cannot be read any more.
 func (a *App) answerFailed(err error) {
-	if err == nil {
-		return
-	}
-	if hidden, ok := a.answerLog.Take(time.Now()); ok {
-		a.logger.Error("the answer of a rule cannot be sent; a problem document is sent instead", "error", err, "not_logged", hidden)
+	if err != nil {
+		a.answerLog.Error("the answer of a rule cannot be sent; a problem document is sent instead", "error", err)
 	}
 }

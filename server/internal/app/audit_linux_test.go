@@ -81,7 +81,7 @@ func TestPipeThatNobodyReads(t *testing.T) {
 			scanned <- s.Text()
 		}
 	}()
-	next := func() (x record) {
+	next := func() (x struct{ Action, Result, Why string }) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(<-scanned), &x); err != nil {
 			t.Fatal(err)

@@ -56,8 +56,6 @@ func (a *App) reported(edge telemetry.Edge, listener string) (*gateway.Decider, 
 // many of them.
 func (a *App) unusable(listener string) func(string) {
 	return func(reason string) {
-		if hidden, ok := a.gatewayLog.Take(time.Now()); ok {
-			a.logger.Warn("a request of a gateway cannot be used", "listener", listener, "reason", reason, "not_logged", hidden)
-		}
+		a.gatewayLog.Warn("a request of a gateway cannot be used", "listener", listener, "reason", reason)
 	}
 }

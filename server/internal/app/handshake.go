@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -9,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehq/sluice/server/internal/edge/proxy"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
 // handshaking is a protocol that reports the TLS handshakes that fail. OnHandshakeError is called before Serve.
@@ -23,32 +21,13 @@ func (a *App) handshakeErrors(listener string) func(error) {
 	var count atomic.Uint64
 	a.metrics.Counters("sluice_tls_handshakes_failed_total", "TLS handshakes of clients that failed, such as without a certificate that is required.",
 		"listener", []string{listener}, func(string) float64 { return float64(count.Load()) })
-	sampler := telemetry.NewSampler(errorsPerSecond)
+	failures := sampled.New(a.logger)
 	return func(err error) {
 		count.Add(1)
-		if errors.Is(err, io.EOF) {
-			return // a probe of the port, which sends nothing
-		}
-		if hidden, ok := sampler.Take(time.Now()); ok {
-			a.logger.Info("a TLS handshake failed", "listener", listener, "error", proxy.Brief(err.Error()), "not_logged", hidden)
+		if !errors.Is(err, io.EOF) { // a probe of the port sends nothing
+			failures.Info("a TLS handshake failed", "listener", listener, "error", sampled.Brief(err.Error()))
 		}
 	}
-}
-
-// handshakePrefix is how package net/http begins the line of a failed handshake. The client's address follows.
-var handshakePrefix = []byte("http: TLS handshake error from ")
-
-// handshakeError returns the error of a line of package net/http about a failed handshake.
-func handshakeError(line []byte) (err error, ok bool) { //nolint:revive // the error is a value here
-	rest, ok := bytes.CutPrefix(line, handshakePrefix)
-	if !ok {
-		return nil, false
-	}
-	_, text, _ := bytes.Cut(rest, []byte(": "))
-	if string(text) == io.EOF.Error() {
-		return io.EOF, true
-	}
-	return errors.New(string(text)), true
 }
 
 // expiryLine is how often the log has a line about a certificate that has expired.
@@ -78,7 +57,5 @@ func (e *expiring) served(config *tls.Config, now time.Time) {
 // headerFailed counts and logs a connection of a balancer without a valid header.
 func (a *App) headerFailed(err error) {
 	a.headerless.Add(1)
-	if hidden, ok := a.clientLog.Take(time.Now()); ok {
-		a.logger.Warn("a trusted proxy did not begin a connection with a valid header of the PROXY protocol", "error", err, "not_logged", hidden)
-	}
+	a.headerLog.Warn("a trusted proxy did not begin a connection with a valid header of the PROXY protocol", "error", err)
 }

@@ -36,8 +36,9 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 			return nil, err
 		}
 	}
-	a.abandoned = proxy.NewAbandoned(proxy.AbandonedOptions{Most: mostAbandoned(f.Upstream.MaxConnections)})
-	a.publishFailures()
+	a.abandoned = proxy.NewAbandoned(proxy.AbandonedOptions{Most: proxy.MostAbandoned(f.Upstream.MaxConnections)})
+	a.metrics.Gauge("sluice_abandoned_requests", "Requests whose clients have left, and whose answers are awaited because a limit depends on them.",
+		func() float64 { return float64(a.abandoned.Count()) })
 	passing := proxy.Options{
 		Upstream:     target,
 		Transport:    a.transport,
@@ -56,11 +57,8 @@ func (a *App) limitedProxy(ip *httplimit.ClientIP) (http.Handler, error) {
 		Grace:       f.HTTP.BodyGrace,
 		BodyTimeout: f.HTTP.BodyTimeout,
 		Abandoned:   a.abandoned,
-		Failed:      a.failed,
-		Sample:      a.sampleFailure,
-		Logger:      a.logger,
-		ErrorLog:    newErrorLog(a.logger),
 	}
+	passing.Report(a.metrics, a.logger)
 	pass, err := proxy.New(passing)
 	if err != nil {
 		return nil, err

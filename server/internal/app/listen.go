@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/access"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/listen/web"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
 // door is how a listener of the configuration answers.
@@ -62,7 +63,7 @@ func (a *App) listen(limited http.Handler) error {
 	long.Read = 0 // a body may take any time, as long as it keeps coming
 	serving := func(b web.Bounds, h http.Handler, change func(*web.Protocol)) opening {
 		return func(config *tls.Config) (accept.Protocol, error) {
-			w := web.New(ctx, config, h, b, newErrorLog(a.logger))
+			w := web.New(ctx, config, h, b, sampled.HTTP(a.logger))
 			w.Linger = a.o.Linger
 			if change != nil {
 				change(w)

@@ -65,7 +65,7 @@ func (a *App) Refresh() error {
 		f.content = content
 		err := f.read()
 		f.failed = err != nil
-		a.audit.refreshed(f.what, err)
+		a.audit.Refreshed(f.what, err)
 		if err != nil {
 			r.refused++
 			errs = append(errs, err)

@@ -71,7 +71,7 @@ func (a *App) Reload() error {
 	defer r.one.Unlock()
 	began := time.Now()
 	changed, err := a.reload()
-	a.audit.reloaded(changed, err)
+	a.audit.Reloaded(changed, err)
 	if err == nil {
 		_ = a.keep(r.file) // the new configuration is in force; the error is in the log
 	}

@@ -48,7 +48,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	stopSaving := a.states.Start()
 	a.serving.Store(true)
-	a.audit.write(record{Action: "start", Result: done})
+	a.audit.Started()
 
 	var err error
 	select {
@@ -99,7 +99,7 @@ func (a *App) drain() error {
 		}
 		return nil
 	}))
-	a.audit.write(record{Action: "stop", Result: done})
+	a.audit.Stopped()
 	a.logger.Info("stopped", "after", time.Since(began).Round(time.Millisecond))
 	return err
 }

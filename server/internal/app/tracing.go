@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 )
 
@@ -15,14 +16,11 @@ func (a *App) openTracing() (err error) {
 	if f.Endpoint == "" {
 		return nil
 	}
+	failures := sampled.New(a.logger)
 	a.engine.tracer, err = tracing.New(context.Background(), tracing.Options{
 		Endpoint: f.Endpoint, Sample: float64(f.Sample), Version: a.o.Version,
 		Trusted: a.ip.TrustsPeer, ClientIP: a.clientIP,
-		Failed: func(err error) {
-			if hidden, ok := a.errorLog.Take(time.Now()); ok {
-				a.logger.Error("traces cannot be sent", "error", err, "not_logged", hidden)
-			}
-		},
+		Failed: func(err error) { failures.Error("traces cannot be sent", "error", err) },
 	})
 	if err != nil {
 		return fmt.Errorf("tracing: %w", err)

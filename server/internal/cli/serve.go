@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/spf13/cobra"
 )
 
@@ -104,7 +105,7 @@ func newServe() *cobra.Command {
 			}
 			defer paceCollector(a.StateBytes)()
 			log.SetFlags(0)
-			log.SetOutput(app.ErrorLog(logger)) // for clients of package net/http, which quote what arrives
+			log.SetOutput(sampled.HTTP(logger).Writer()) // for clients of package net/http, which quote what arrives
 			ctx, stop := context.WithCancel(cmd.Context())
 			var reloading sync.WaitGroup
 			reloading.Go(func() { reloads.run(ctx, a, logger) })

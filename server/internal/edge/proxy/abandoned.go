@@ -185,3 +185,17 @@ func (p *passage) finish() (running bool) {
 	p.cancel(nil)
 	return p.gaveUp
 }
+
+// MostAbandoned returns how many requests may wait for the upstream although their clients have left: at most half
+// of its connections.
+func MostAbandoned(connections int) int {
+	const most = 256
+	switch connections {
+	case 0:
+		return most
+	case 1:
+		return -1
+	default:
+		return min(most, connections/2)
+	}
+}

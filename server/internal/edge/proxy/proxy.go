@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
 // DefaultStall is how long a client may stall by default.
@@ -291,7 +292,7 @@ func (p *Proxy) log(r *http.Request, f Failure, err error) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 4)
-	attrs = append(attrs, slog.String("problem", f.String()), slog.String("method", Brief(r.Method)))
+	attrs = append(attrs, slog.String("problem", f.String()), slog.String("method", sampled.Brief(r.Method)))
 	level, message := slog.LevelInfo, "a request is malformed"
 	if !f.Client() {
 		level, message = slog.LevelWarn, "the upstream gave no answer"
@@ -299,7 +300,7 @@ func (p *Proxy) log(r *http.Request, f Failure, err error) {
 		if errors.As(err, &located) {
 			err = located.Err
 		}
-		attrs = append(attrs, slog.String("error", Brief(err.Error())))
+		attrs = append(attrs, slog.String("error", sampled.Brief(err.Error())))
 	}
 	if hidden > 0 {
 		attrs = append(attrs, slog.Int("not_logged", hidden))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
 // Denials logs a sample of denials: the first few of each second. The first line after a gap has
@@ -21,14 +22,14 @@ import (
 // visible.
 type Denials struct {
 	logger      *slog.Logger
-	sampler     *Sampler
+	sampler     *sampled.Sampler
 	fingerprint func(sluice.Key) string
 	now         func() time.Time
 }
 
 // NewDenials returns a log of at most perSecond lines a second; 0 logs nothing.
 func NewDenials(logger *slog.Logger, perSecond int, fingerprint func(sluice.Key) string) *Denials {
-	return &Denials{logger: logger, sampler: NewSampler(perSecond), fingerprint: fingerprint, now: time.Now}
+	return &Denials{logger: logger, sampler: sampled.NewSampler(perSecond), fingerprint: fingerprint, now: time.Now}
 }
 
 // Observe logs a verdict if it is a denial and the sampler takes it.
@@ -107,33 +108,4 @@ func (f *Fingerprinter) Fingerprint(k sluice.Key) string {
 	b := binary.AppendUvarint(make([]byte, 0, 128), uint64(k.Len()))
 	h.Write(append(b, k.Text()...))
 	return hex.EncodeToString(h.Sum(b[:0])[:8])
-}
-
-// Sampler bounds the lines of a log: it takes the first few of each second. It is safe for concurrent use.
-type Sampler struct {
-	perSecond int
-
-	mu     sync.Mutex
-	second time.Time // when the current second began
-	lines  int       // lines written in it
-	hidden int       // lines not written since the last line
-}
-
-// NewSampler returns a sampler that takes up to perSecond lines a second; 0 takes none.
-func NewSampler(perSecond int) *Sampler { return &Sampler{perSecond: perSecond} }
-
-// Take reports whether a line may be written now, and how many lines were not written since the last one.
-func (s *Sampler) Take(now time.Time) (hidden int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if since := now.Sub(s.second); since >= time.Second || since < 0 {
-		s.second, s.lines = now, 0
-	}
-	if s.lines >= s.perSecond {
-		s.hidden++
-		return 0, false
-	}
-	s.lines++
-	hidden, s.hidden = s.hidden, 0
-	return hidden, true
 }

@@ -1,4 +1,5 @@
-package app
+// Package audit records who changed what, as lines of JSON.
+package audit
 
 import (
 	"encoding/json"
@@ -6,34 +7,34 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
 
-	"github.com/sluicehq/sluice/server/internal/access"
-	"github.com/sluicehq/sluice/server/internal/edge/api"
-	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
+	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 )
 
-// audit records who changed what, as lines of JSON. A nil audit records nothing. A call makes no change before its record is
-// written; nothing else waits for the records.
-type audit struct {
+// Log records changes. A nil Log records nothing. A call makes no change before its record is written; nothing else waits for
+// the records. Make it with Open, and end it with Close. All methods are safe for concurrent use.
+type Log struct {
+	logger *slog.Logger
 	file   *logfile.File
 	queue  *logfile.Queue
 	tokens bool // whether changes need a token
 	// unproven bounds the records of calls of the decision API that need the admin token, and have none.
-	unproven *telemetry.Sampler
+	unproven *sampled.Sampler
 	closing  sync.Once
 	// turnedDown counts calls that changed nothing because their records could not be written.
 	turnedDown atomic.Uint64
 }
 
-// record is one line.
-type record struct {
+// Record is one line.
+type Record struct {
 	Time time.Time `json:"time"`
 	// Action is ban, unban, reset, call, reload, refresh, start or stop. A call was refused before it was read.
 	Action string `json:"action"`
@@ -75,42 +76,57 @@ const (
 	lastRecordTime = time.Second
 )
 
-// openAudit opens the audit log of the configuration.
-func (a *App) openAudit() error {
-	path := a.file.Audit.File
-	if path == "" {
-		return nil
+// Options configure a Log.
+type Options struct {
+	// File is the path of the log, see logfile.Open. Without one, nothing is recorded.
+	File string
+	// Tokens means that changes need a token.
+	Tokens bool
+	// Logger is the log of the program, and Metrics are its metrics. Required.
+	Logger  *slog.Logger
+	Metrics *telemetry.Metrics
+}
+
+// Open opens the audit log. It returns nil without a file.
+func Open(o Options) (*Log, error) {
+	if o.File == "" {
+		return nil, nil //nolint:nilnil // a nil Log records nothing
 	}
-	file, err := logfile.Open(path)
+	file, err := logfile.Open(o.File)
 	if err != nil {
-		return fmt.Errorf("audit.file: %w", err)
+		return nil, fmt.Errorf("audit.file: %w", err)
 	}
-	failures := telemetry.NewSampler(errorsPerSecond)
-	l := &audit{file: file, tokens: a.o.Token != "", unproven: telemetry.NewSampler(refusedPerSecond)}
-	l.queue = logfile.NewQueue(file, func(err error) {
-		if hidden, ok := failures.Take(time.Now()); ok {
-			a.logger.Error("the audit log cannot be written", "error", err, "not_logged", hidden)
-		}
-	})
-	a.audit = l
-	a.metrics.Gauge("sluice_audit_waiting_records", "Records that are not written to the audit log yet. They are tried again.",
+	failures := sampled.New(o.Logger)
+	l := &Log{logger: o.Logger, file: file, tokens: o.Tokens, unproven: sampled.NewSampler(refusedPerSecond)}
+	l.queue = logfile.NewQueue(file, func(err error) { failures.Error("the audit log cannot be written", "error", err) })
+	o.Metrics.Gauge("sluice_audit_waiting_records", "Records that are not written to the audit log yet. They are tried again.",
 		func() float64 { return float64(l.queue.Waiting()) })
-	a.metrics.Counter("sluice_audit_refused_calls_total", "Calls that changed nothing, because their records could not be written to the audit log.",
+	o.Metrics.Counter("sluice_audit_refused_calls_total", "Calls that changed nothing, because their records could not be written to the audit log.",
 		func() float64 { return float64(l.turnedDown.Load()) })
-	a.metrics.Counter("sluice_audit_lost_total", "Records that will never be in the audit log, because too many wait to be written.",
+	o.Metrics.Counter("sluice_audit_lost_total", "Records that will never be in the audit log, because too many wait to be written.",
 		func() float64 { return float64(l.queue.Lost()) })
-	return nil
+	return l, nil
+}
+
+// Change is what a call did to keys, or tried to do. It has the fields of the decision API's.
+type Change struct {
+	Action  string
+	Rules   []string
+	Key     string // the fingerprint
+	For     time.Duration
+	Status  int
+	Problem string
 }
 
 // write appends a record, without waiting for the file.
-func (l *audit) write(r record) {
+func (l *Log) write(r Record) {
 	if l != nil {
 		l.queue.Put(r.line())
 	}
 }
 
 // line returns the line of a record that is made now.
-func (r *record) line() []byte {
+func (r *Record) line() []byte {
 	r.Time = time.Now().UTC()
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -119,15 +135,15 @@ func (r *record) line() []byte {
 	return append(line, '\n')
 }
 
-// close writes what is left, and ends the log.
-func (l *audit) close(logger *slog.Logger) {
+// Close writes what is left, and ends the log.
+func (l *Log) Close() {
 	if l == nil {
 		return
 	}
 	l.closing.Do(func() {
 		ended := l.queue.Close(lastRecordTime)
 		if n := l.queue.Waiting(); n > 0 {
-			logger.Error("the audit log was not written to its end", "records", n)
+			l.logger.Error("the audit log was not written to its end", "records", n)
 		}
 		if ended {
 			_ = l.file.Close() // otherwise it is in use
@@ -135,8 +151,22 @@ func (l *audit) close(logger *slog.Logger) {
 	})
 }
 
-// begin records that a call is about to change keys. After an error, it must not change them.
-func (l *audit) begin(q *http.Request, c api.Change) error {
+// Err returns why the last lines were not written; nil if they were.
+func (l *Log) Err() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Err()
+}
+
+// Started records that the server starts.
+func (l *Log) Started() { l.write(Record{Action: "start", Result: done}) }
+
+// Stopped records that the server stops.
+func (l *Log) Stopped() { l.write(Record{Action: "stop", Result: done}) }
+
+// Begin records that a call is about to change keys. After an error, it must not change them.
+func (l *Log) Begin(q *http.Request, c Change) error {
 	if l == nil {
 		return nil
 	}
@@ -150,14 +180,14 @@ func (l *audit) begin(q *http.Request, c api.Change) error {
 }
 
 // of returns the record of a call.
-func (l *audit) of(q *http.Request, c api.Change) record {
+func (l *Log) of(q *http.Request, c Change) Record {
 	r := from(q, l.tokens && c.Status != http.StatusUnauthorized)
 	r.Action, r.Rules, r.Key, r.ForMS = c.Action, c.Rules, c.Key, c.For.Milliseconds()
 	return r
 }
 
-// changed records a change by a call.
-func (l *audit) changed(q *http.Request, c api.Change) {
+// Changed records a change by a call.
+func (l *Log) Changed(q *http.Request, c Change) {
 	if l == nil {
 		return
 	}
@@ -174,7 +204,7 @@ func (l *audit) changed(q *http.Request, c api.Change) {
 }
 
 // turnedAway records a call that the rules of access of a listener refused, if it might have changed something.
-func (l *audit) turnedAway(q *http.Request, why string, bound *telemetry.Sampler) {
+func (l *Log) turnedAway(q *http.Request, why string, bound *sampled.Sampler) {
 	if q.Method == http.MethodGet || q.Method == http.MethodHead {
 		return
 	}
@@ -184,7 +214,7 @@ func (l *audit) turnedAway(q *http.Request, why string, bound *telemetry.Sampler
 }
 
 // bounded writes the record of a caller without proof, if there were not too many within the second.
-func (l *audit) bounded(r record, bound *telemetry.Sampler) {
+func (l *Log) bounded(r Record, bound *sampled.Sampler) {
 	var ok bool
 	if r.NotRecorded, ok = bound.Take(time.Now()); ok {
 		l.write(r)
@@ -195,10 +225,10 @@ func (l *audit) bounded(r record, bound *telemetry.Sampler) {
 const operatorHeader = "Sluice-Operator"
 
 // from returns a record of a caller. The argument is whether it proved its identity with a token.
-func from(q *http.Request, token bool) record {
-	r := record{From: q.RemoteAddr, Claimed: clean(q.Header.Get(operatorHeader)), By: "no proof"}
-	if r.From == accept.UnixPeer.String() {
-		r.From = "unix"
+func from(q *http.Request, token bool) Record {
+	r := Record{From: q.RemoteAddr, Claimed: clean(q.Header.Get(operatorHeader)), By: "no proof"}
+	if _, err := netip.ParseAddrPort(r.From); err != nil {
+		r.From = "unix" // a peer at a Unix socket has no address
 	}
 	if at, ok := q.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 		r.At = at.String()
@@ -233,18 +263,18 @@ func clean(text string) string {
 	return text
 }
 
-// reloaded records a reload. Errors of a file have positions; they show no secrets.
-func (l *audit) reloaded(changed []string, err error) {
-	r := record{Action: "reload", Changed: changed, Result: done}
+// Reloaded records a reload. Errors of a file have positions; they show no secrets.
+func (l *Log) Reloaded(changed []string, err error) {
+	r := Record{Action: "reload", Changed: changed, Result: done}
 	if err != nil {
 		r.Result, r.Why = refused, firstLine(err)
 	}
 	l.write(r)
 }
 
-// refreshed records that certificates or tokens were read again.
-func (l *audit) refreshed(what string, err error) {
-	r := record{Action: "refresh", Changed: []string{what}, Result: done}
+// Refreshed records that certificates or tokens were read again.
+func (l *Log) Refreshed(what string, err error) {
+	r := Record{Action: "refresh", Changed: []string{what}, Result: done}
 	if err != nil {
 		r.Result, r.Why = refused, firstLine(err)
 	}
@@ -256,12 +286,12 @@ func firstLine(err error) string {
 	return line
 }
 
-// audited adds the audit to the rules of access of a listener. Each listener has a bound of its own, so that calls of one do not
-// hide calls of another one.
-func (a *App) audited(r *access.Rules) *access.Rules {
-	if l := a.audit; l != nil {
-		bound := telemetry.NewSampler(refusedPerSecond)
-		r.OnRefused = func(q *http.Request, why string) { l.turnedAway(q, why, bound) }
+// Refusals returns a function that records the calls that the rules of access of a listener refuse, nil for a nil Log. Each listener
+// has a bound of its own, so that calls of one do not hide calls of another one.
+func (l *Log) Refusals() func(q *http.Request, why string) {
+	if l == nil {
+		return nil
 	}
-	return r
+	bound := sampled.NewSampler(refusedPerSecond)
+	return func(q *http.Request, why string) { l.turnedAway(q, why, bound) }
 }
