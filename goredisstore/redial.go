@@ -24,14 +24,14 @@ const (
 func redialNodes(c redis.UniversalClient) {
 	switch c := c.(type) {
 	case *redis.Client:
-		c.AddHook(redialer{})
+		c.AddHook(redialer{newServer(c)})
 	case *redis.ClusterClient:
-		c.OnNewNode(func(node *redis.Client) { node.AddHook(redialer{}) })
+		c.OnNewNode(func(node *redis.Client) { node.AddHook(redialer{newServer(node)}) })
 	}
 }
 
 // redialer is a hook that concerns only how connections are made.
-type redialer struct{}
+type redialer struct{ *server }
 
 var _ redis.Hook = redialer{}
 
@@ -47,13 +47,17 @@ func (redialer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 type redialing struct{}
 
 // DialHook returns a function that makes a connection by several attempts.
-func (redialer) DialHook(next redis.DialHook) redis.DialHook {
+func (r redialer) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if ctx.Value(redialing{}) != nil {
 			return next(ctx, network, addr)
 		}
 		ctx = context.WithValue(ctx, redialing{}, true)
-		return redial(ctx, func(ctx context.Context) (net.Conn, error) { return next(ctx, network, addr) })
+		conn, err := redial(ctx, func(ctx context.Context) (net.Conn, error) { return next(ctx, network, addr) })
+		if err != nil {
+			return nil, err
+		}
+		return r.watch(conn), nil
 	}
 }
 

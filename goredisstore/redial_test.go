@@ -65,7 +65,7 @@ func TestRedial(t *testing.T) {
 				defer cancel()
 				var tries, open atomic.Int64
 				began := time.Now()
-				hooked := redialer{}.DialHook(redialer{}.DialHook(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				hooked := redialer{&server{}}.DialHook(redialer{&server{}}.DialHook(func(ctx context.Context, _, _ string) (net.Conn, error) {
 					if err := c.dial(ctx, tries.Add(1), time.Since(began)); err != nil {
 						return nil, err
 					}

@@ -18,9 +18,10 @@ import (
 // redis.NewFailoverClient or redis.NewUniversalClient makes it. Derive makes such a client
 // from one with other options.
 //
-// New adds a hook to the client: an attempt to connect that takes long is repeated beside the first
-// one. Without it, a store would be late when lost packets arrive again. For a cluster, the hook is
-// for nodes that the client has not called before.
+// New adds a hook to the client. An attempt to connect that takes long is repeated beside the first
+// one, and connections to a server that does not answer are not used again. Without the hook, a store would be
+// late when the server can be reached again. For a cluster, the hook is for nodes that the client has
+// not called before. A client with a client-side cache keeps its silent connections.
 func New(c redis.UniversalClient, o redisstore.Options) (*redisstore.Store, error) {
 	scripts, err := NewClient(c)
 	if err != nil {
