@@ -361,7 +361,6 @@ func (w *windowBound) forget(lost, more, at, until int64) {
 func (w *windowBound) turnBack(at, by int64) {
 	if w.start-at > w.length {
 		w.reset(at)
-		w.start = at - at%w.length
 	}
 	if w.sliding != nil {
 		w.sliding.turnBack(at, by)
@@ -371,7 +370,8 @@ func (w *windowBound) turnBack(at, by int64) {
 func (w *windowBound) follow(laws []*sluice.Limit, _ int64) { w.count = largest(laws) }
 
 func (w *windowBound) reset(at int64) {
-	w.used = 0
+	// After the clock was set back, the server counts in the window of its clock again.
+	w.start, w.used, w.later = min(w.start, at-at%w.length), 0, nil
 	if w.sliding != nil {
 		w.sliding.reset(at)
 	}

@@ -78,10 +78,12 @@ func TestBoundTakesRefundsBack(t *testing.T) {
 // mistakes of the model: a sliding window of one cell gives half of its count in a period. Units that expire because calls are slow count as used.
 // A server that has lost its data counts from its clock again. Credit may be spent while a claim is on its way.
 // A bucket with another rate refills at the higher one from the latest charge. Requests of one moment are refunded together.
-// After the clock was set back, units that were spent before count at the time of their report.
+// After the clock was set back, units that were spent before count at the time of their report. A reset then
+// makes the server count in the window of its clock.
 func TestSimulatedSeeds(t *testing.T) {
 	for _, seed := range []uint64{
 		6772, 7912, 7977, 12784, 13269, 1002292, 1004520, 1008808, 1009840, 1010062, 1014044, 1015564, 3003372, 4004288, 4008169, 4008304, 4012148, 4012494, 5044862, 6011860, 6045964,
+		3007211,
 	} {
 		if _, problem := play(t, newScenario(seed), granttest.Correct, noTrick); problem != "" {
 			t.Errorf("seed %d: %s", seed, problem)
