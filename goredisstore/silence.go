@@ -90,7 +90,7 @@ func (c *watched) SyscallConn() (syscall.RawConn, error) {
 	return unchecked{}, nil
 }
 
-// unchecked is for connections that go-redis does not check, such as those of TLS.
+// unchecked is for connections that go-redis does not check, such as TLS.
 type unchecked struct{}
 
 var _ syscall.RawConn = unchecked{}
