@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // laughs nests aliases nine deep, each ten times: a thousand million values.
@@ -27,25 +29,25 @@ func TestBombs(t *testing.T) {
 		"prefixes":           laughs("[", "*a%d", "]") + "trusted_proxies: *a9\n",
 		"merges":             deepMerge + "log: *a9\nfrob: 1\n",
 		"merges in rules":    deepMerge + "rules: [*a9, *a9, *a9]\n",
-		"brackets":           "version: " + strings.Repeat("[", MaxFileSize/2),
-		"closed brackets":    "version: " + strings.Repeat("[", MaxFileSize/4) + strings.Repeat("]", MaxFileSize/4),
-		"braces":             "version: " + strings.Repeat("{a: ", MaxFileSize/8),
-		"dashes":             strings.Repeat("- ", MaxFileSize/4),
-		"question marks":     strings.Repeat("? ", MaxFileSize/4),
-		"colons":             strings.Repeat("a: ", MaxFileSize/8),
-		"anchors":            "version: " + strings.Repeat("&a ", MaxFileSize/8),
-		"tags":               "version: " + strings.Repeat("!a ", MaxFileSize/8),
-		"aliases":            "version: [" + strings.Repeat("*a, ", MaxFileSize/8) + "]",
-		"settings":           strings.Repeat("a: 1\n", MaxFileSize/8),
+		"brackets":           "version: " + strings.Repeat("[", reader.MaxFileSize/2),
+		"closed brackets":    "version: " + strings.Repeat("[", reader.MaxFileSize/4) + strings.Repeat("]", reader.MaxFileSize/4),
+		"braces":             "version: " + strings.Repeat("{a: ", reader.MaxFileSize/8),
+		"dashes":             strings.Repeat("- ", reader.MaxFileSize/4),
+		"question marks":     strings.Repeat("? ", reader.MaxFileSize/4),
+		"colons":             strings.Repeat("a: ", reader.MaxFileSize/8),
+		"anchors":            "version: " + strings.Repeat("&a ", reader.MaxFileSize/8),
+		"tags":               "version: " + strings.Repeat("!a ", reader.MaxFileSize/8),
+		"aliases":            "version: [" + strings.Repeat("*a, ", reader.MaxFileSize/8) + "]",
+		"settings":           strings.Repeat("a: 1\n", reader.MaxFileSize/8),
 		"different settings": "version: 1\n" + numbered("k%d: 1\n", 50_000),
 		"flow settings":      "version: {" + numbered("k%d: 1, ", 50_000) + "}",
-		"entries":            "trusted_proxies: [" + strings.Repeat("a, ", MaxFileSize/8) + "]",
-		"rules":              "rules:\n" + strings.Repeat(" - a\n", MaxFileSize/16),
+		"entries":            "trusted_proxies: [" + strings.Repeat("a, ", reader.MaxFileSize/8) + "]",
+		"rules":              "rules:\n" + strings.Repeat(" - a\n", reader.MaxFileSize/16),
 		"indents":            indents(1000),
-		"documents":          strings.Repeat("---\n", MaxFileSize/8),
-		"quotes":             "version: " + strings.Repeat("\"", MaxFileSize/2),
-		"one line":           "version: " + strings.Repeat("a", MaxFileSize/2),
-		"too large":          strings.Repeat("#", MaxFileSize+1),
+		"documents":          strings.Repeat("---\n", reader.MaxFileSize/8),
+		"quotes":             "version: " + strings.Repeat("\"", reader.MaxFileSize/2),
+		"one line":           "version: " + strings.Repeat("a", reader.MaxFileSize/2),
+		"too large":          strings.Repeat("#", reader.MaxFileSize+1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -53,7 +55,7 @@ func TestBombs(t *testing.T) {
 			f, err := Parse("bomb.yaml", []byte(text))
 			runtime.ReadMemStats(&after)
 			var errs Errors
-			if f != nil || !errors.As(err, &errs) || len(errs) > maxErrors {
+			if f != nil || !errors.As(err, &errs) || len(errs) > reader.MaxErrors {
 				t.Fatalf("Parse = %v, %.500v", f, err)
 			}
 			if len(err.Error()) > 200_000 {

@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // warnGateways reports what rules do after the decision, if a listener decides for gateways. A gateway passes
 // requests and responses on by itself.
-func (f *File) warnGateways(s *source) {
+func (f *File) warnGateways(s *reader.Source) {
 	var on []string
 	if !f.Listen.Auth.Off() {
 		on = append(on, "listen.auth")
@@ -40,25 +41,25 @@ func (f *File) warnGateways(s *source) {
 
 // warnGateway reports what a rule does after the decision. The listeners of quiet, empty for none, cannot answer a request
 // that is degraded.
-func (r *Rule) warnGateway(s *source, path, at, quiet string) {
+func (r *Rule) warnGateway(s *reader.Source, path, at, quiet string) {
 	const remedy = "limit such requests at listen.proxy, or accept it"
 	without := "has no effect on requests at " + at
 	if r.Bandwidth != nil {
-		s.followKey(path+".bandwidth", without+": bodies do not pass through Sluice", remedy)
+		s.FollowKey(path+".bandwidth", without+": bodies do not pass through Sluice", remedy)
 	}
 	if len(r.CountStatus) > 0 {
-		s.followKey(path+".count_status", without+": the response is not known, so each request counts", remedy)
+		s.FollowKey(path+".count_status", without+": the response is not known, so each request counts", remedy)
 	}
 	if c := r.Cost.Source; c.AfterResponse() || c == policy.CostRequestBytes {
 		where := path + ".cost"
-		if s.has(where + ".source") {
+		if s.Has(where + ".source") {
 			where += ".source"
 		}
-		s.followKey(where, without+": the size or response is not known, so each request costs the estimate", remedy)
+		s.FollowKey(where, without+": the size or response is not known, so each request costs the estimate", remedy)
 	}
 	for i, text := range r.Match.If {
 		if e, err := ParseExpression(text); err == nil && e.size {
-			s.follow(fmt.Sprintf("%s.match.if[%d]", path, i), "uses request_bytes, and a request at "+at+" may be reported without its length, which counts as small and as large", "have the gateway report Content-Length, or "+remedy)
+			s.Follow(fmt.Sprintf("%s.match.if[%d]", path, i), "uses request_bytes, and a request at "+at+" may be reported without its length, which counts as small and as large", "have the gateway report Content-Length, or "+remedy)
 		}
 	}
 	if slices.ContainsFunc(r.limitsGiven(), func(l Limit) bool { return l.Algorithm == "concurrency" }) {
@@ -66,7 +67,7 @@ func (r *Rule) warnGateway(s *source, path, at, quiet string) {
 		if r.Limit != nil {
 			where = path + ".limit"
 		}
-		s.followKey(where, "has little effect on requests at "+at+": their end is not known, so each lease is released after the decision", remedy)
+		s.FollowKey(where, "has little effect on requests at "+at+": their end is not known, so each lease is released after the decision", remedy)
 	}
 	if w := &r.WhenLimited; w.Action == "degrade" {
 		const degraded = ": they pass as they are, with the header Sluice-Degraded or request_header in the answer to the gateway"
@@ -75,13 +76,13 @@ func (r *Rule) warnGateway(s *source, path, at, quiet string) {
 		}
 		given := w.Upstream != "" || w.Status != 0 || w.Body != "" || w.File != ""
 		if given && at != "" {
-			s.followKey(path+".when_limited", "degrades no requests at "+at+degraded, "have the gateway read the header, or "+remedy)
+			s.FollowKey(path+".when_limited", "degrades no requests at "+at+degraded, "have the gateway read the header, or "+remedy)
 		}
 	}
 }
 
 // warnWaiting reports that a rule lets requests wait, and HAProxy may not.
-func (r *Rule) warnWaiting(s *source, path string) {
+func (r *Rule) warnWaiting(s *reader.Source, path string) {
 	if r.WhenLimited.Action == "degrade" || r.WhenLimited.Action == "mark" || r.MaxWait != nil && *r.MaxWait == 0 {
 		return
 	}
@@ -98,13 +99,13 @@ func (r *Rule) warnWaiting(s *source, path string) {
 				where = path + ".limit"
 			}
 		}
-		s.followKey(where, problem, remedy)
+		s.FollowKey(where, problem, remedy)
 		return
 	}
 }
 
 // warnRedisClients reports the limits whose leases clients of Redis cannot hold, because no command ends a lease.
-func (f *File) warnRedisClients(s *source) {
+func (f *File) warnRedisClients(s *reader.Source) {
 	if f.Listen.RESP.Off() {
 		return
 	}
@@ -118,7 +119,7 @@ func (f *File) warnRedisClients(s *source) {
 			if f.Rules[i].Limit != nil {
 				where = fmt.Sprintf("rules[%d].limit", i)
 			}
-			s.followKey(where, problem, remedy)
+			s.FollowKey(where, problem, remedy)
 		}
 	}
 }

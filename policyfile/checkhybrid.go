@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // warnHybrid reports hybrid rules whose terms have no effect, or little.
-func (f *File) warnHybrid(s *source) {
+func (f *File) warnHybrid(s *reader.Source) {
 	if !slices.ContainsFunc(f.Rules, func(r Rule) bool { return r.Hybrid.given() }) {
 		return
 	}
@@ -33,11 +34,11 @@ func (f *File) warnHybrid(s *source) {
 		at, beside := path+".hybrid", f.exactBeside(i)
 		switch {
 		case f.Store.Redis == nil:
-			s.followKey(at, "has no effect with the memory store, which decides in this process anyway", "remove it, or give store: {redis: {…}}")
+			s.FollowKey(at, "has no effect with the memory store, which decides in this process anyway", "remove it, or give store: {redis: {…}}")
 		case r.MaxWait != nil && *r.MaxWait > 0:
-			s.followKey(at, "has no effect with max_wait, because the store decides about all requests that may wait", "remove one of them")
+			s.FollowKey(at, "has no effect with max_wait, because the store decides about all requests that may wait", "remove one of them")
 		case beside >= 0:
-			s.followKey(at, fmt.Sprintf("has no effect: its requests match rule %s too, which is not hybrid, and the store decides about all limits of a request together", quote(f.Rules[beside].Name)),
+			s.FollowKey(at, fmt.Sprintf("has no effect: its requests match rule %s too, which is not hybrid, and the store decides about all limits of a request together", reader.Quote(f.Rules[beside].Name)),
 				"make both rules hybrid, or let the other rule match fewer requests")
 		default:
 			r.warnTerms(s, path, o.Rules[i].Limits)
@@ -59,25 +60,25 @@ func (f *File) exactBeside(i int) int {
 }
 
 // warnTerms reports terms that do not suit the limits of the rule.
-func (r *Rule) warnTerms(s *source, path string, limits []*sluice.Limit) {
+func (r *Rule) warnTerms(s *reader.Source, path string, limits []*sluice.Limit) {
 	for i, l := range limits {
 		setting, problem, remedy := r.unsuited(l)
 		if problem == "" {
 			continue
 		}
 		at := path + ".hybrid"
-		if s.has(at + setting) {
+		if s.Has(at + setting) {
 			at += setting
 		}
 		if len(limits) > 1 {
 			problem += fmt.Sprintf(" (for limits[%d])", i)
 		}
-		s.followKey(at, problem, remedy)
+		s.FollowKey(at, problem, remedy)
 	}
 }
 
 // warnOverrides reports overrides that are too small to be hybrid.
-func warnOverrides(s *source, path string, overrides []policy.Override) {
+func warnOverrides(s *reader.Source, path string, overrides []policy.Override) {
 	small := 0
 	for i := range overrides {
 		if slices.ContainsFunc(overrides[i].Limits, func(l *sluice.Limit) bool { return l.Hybrid() == nil }) {
@@ -85,7 +86,7 @@ func warnOverrides(s *source, path string, overrides []policy.Override) {
 		}
 	}
 	if small > 0 {
-		s.followKey(path+".hybrid", fmt.Sprintf("has no effect on %d of %d overrides: the share of their limits that may be granted is less than one unit", small, len(overrides)),
+		s.FollowKey(path+".hybrid", fmt.Sprintf("has no effect on %d of %d overrides: the share of their limits that may be granted is less than one unit", small, len(overrides)),
 			"give a larger share as stranded, or accept that the store decides about these keys")
 	}
 }
@@ -108,9 +109,9 @@ func (r *Rule) unsuited(l *sluice.Limit) (setting, problem, remedy string) {
 	case !bucket && l.Rate().Period() < fewSyncs*h.Sync:
 		return ".sync", fmt.Sprintf("is %v, and the window lasts %v: in fewer than %d syncs, much of the limit is left unused", h.Sync, l.Rate().Period(), fewSyncs),
 			"give a shorter sync, or remove hybrid"
-	case r.Hybrid.Overdraft != (Portion{}) && h.Overdraft == 0:
+	case r.Hybrid.Overdraft != (reader.Portion{}) && h.Overdraft == 0:
 		return ".overdraft", fmt.Sprintf("is less than one unit of %d", capacity), "give more, or remove it"
-	case r.Hybrid.Credit != (Portion{}) && h.Credit == 0:
+	case r.Hybrid.Credit != (reader.Portion{}) && h.Credit == 0:
 		return ".credit", fmt.Sprintf("is less than one unit of %d", capacity), "give more, or remove it"
 	case h.Credit >= cost:
 		return "", "", "" // it has an effect on each key

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -14,29 +15,20 @@ import (
 const redisPath = "store.redis"
 
 // checkStore checks the settings of the store.
-func (f *File) checkStore(s *source) {
+func (f *File) checkStore(s *reader.Source) {
 	r := f.Store.Redis
 	if r == nil {
 		f.Store.Memory.check(s)
 		return
 	}
-	if s.has("store.memory") {
-		s.followKey("store.memory", "is given, and redis is too", "give one store; the fallback in memory is redis.local")
+	if s.Has("store.memory") {
+		s.FollowKey("store.memory", "is given, and redis is too", "give one store; the fallback in memory is redis.local")
 	}
 	r.checkAddress(s)
 	r.checkAccess(s)
 	r.checkKeys(s, f.Rules)
 	r.checkCalls(s)
 	r.Local.check(s, redisPath+".local", f.usesLocal())
-}
-
-// followKey is follow at the position of the setting's name.
-func (s *source) followKey(path, problem, suggestion string) {
-	if pos, ok := s.keys[s.given(path)]; ok && !s.at[path] {
-		s.reportAt(pos, path, problem, suggestion)
-		return
-	}
-	s.follow(path, problem, suggestion)
 }
 
 // usesLocal reports whether a rule limits locally while the store is down.
@@ -47,75 +39,75 @@ func (f *File) usesLocal() bool {
 }
 
 // checkAddress checks where the server is.
-func (r *RedisStore) checkAddress(s *source) {
+func (r *RedisStore) checkAddress(s *reader.Source) {
 	in := func(name string) string { return redisPath + "." + name }
 	switch {
 	case r.Sentinel != nil:
 		r.Sentinel.check(s, in("sentinel"))
 		if len(r.Addresses) > 0 {
-			s.followKey(in("addresses"), "are given, and a sentinel is too, which finds the address", "give the addresses of the sentinels as sentinel.addresses, and no others")
+			s.FollowKey(in("addresses"), "are given, and a sentinel is too, which finds the address", "give the addresses of the sentinels as sentinel.addresses, and no others")
 		}
 		if r.Socket != "" {
-			s.followKey(in("socket"), "is given, and a sentinel is too, which finds the address", "give one of them")
+			s.FollowKey(in("socket"), "is given, and a sentinel is too, which finds the address", "give one of them")
 		}
 		if r.Cluster {
-			s.followKey(in("cluster"), "is given, and a sentinel is too", "give one of them: a cluster has no sentinels")
+			s.FollowKey(in("cluster"), "is given, and a sentinel is too", "give one of them: a cluster has no sentinels")
 		}
 	case r.Socket != "":
 		if len(r.Addresses) > 0 {
-			s.followKey(in("addresses"), "are given, and a socket is too", "give one of them")
+			s.FollowKey(in("addresses"), "are given, and a socket is too", "give one of them")
 		}
 		if r.Cluster {
-			s.followKey(in("cluster"), "is given, and a socket is too, which reaches only one node", "give addresses")
+			s.FollowKey(in("cluster"), "is given, and a socket is too, which reaches only one node", "give addresses")
 		}
-	case s.at[in("url")], s.at[in("uri")], s.at[in("dsn")]: // the address is there
+	case s.Failed(in("url")), s.Failed(in("uri")), s.Failed(in("dsn")): // the address is there
 	case len(r.Addresses) == 0:
-		if s.has(in("socket")) {
-			s.follow(in("socket"), "is empty", "give the path of the server's socket, or addresses")
+		if s.Has(in("socket")) {
+			s.Follow(in("socket"), "is empty", "give the path of the server's socket, or addresses")
 		} else {
-			s.follow(in("addresses"), "is missing", "say where the server is, as in addresses: [127.0.0.1:6379], or with socket or sentinel")
+			s.Follow(in("addresses"), "is missing", "say where the server is, as in addresses: [127.0.0.1:6379], or with socket or sentinel")
 		}
 	case len(r.Addresses) > 1 && !r.Cluster:
-		s.follow(in("addresses"), fmt.Sprintf("has %d addresses, and one server has one", len(r.Addresses)),
+		s.Follow(in("addresses"), fmt.Sprintf("has %d addresses, and one server has one", len(r.Addresses)),
 			"give cluster: true for the nodes of a cluster, or sentinel for a server that has replicas")
 	}
 	checkAddresses(s, in("addresses"), r.Addresses, "6379")
 	if r.Cluster && r.Database != 0 {
-		s.follow(in("database"), fmt.Sprintf("is %d, and a cluster has only database 0", r.Database), "remove it, and give a prefix to separate what shares the cluster")
+		s.Follow(in("database"), fmt.Sprintf("is %d, and a cluster has only database 0", r.Database), "remove it, and give a prefix to separate what shares the cluster")
 	}
 }
 
-func (st *Sentinel) check(s *source, path string) {
+func (st *Sentinel) check(s *reader.Source, path string) {
 	if st.Master == "" {
-		s.follow(path+".master", "is missing", "give the name that sentinel.conf has after \"sentinel monitor\"")
+		s.Follow(path+".master", "is missing", "give the name that sentinel.conf has after \"sentinel monitor\"")
 	}
 	if len(st.Addresses) == 0 {
-		s.follow(path+".addresses", "is missing", "give the addresses of the sentinels, as in [127.0.0.1:26379]")
+		s.Follow(path+".addresses", "is missing", "give the addresses of the sentinels, as in [127.0.0.1:26379]")
 	}
 	checkAddresses(s, path+".addresses", st.Addresses, "26379")
 	checkSecret(s, path, "password", st.PasswordFile, st.PasswordEnv)
 	if st.User != "" && st.PasswordFile == "" && st.PasswordEnv == "" {
-		s.follow(path+".user", "is given without a password", "give password_file or password_env")
+		s.Follow(path+".user", "is given without a password", "give password_file or password_env")
 	}
 }
 
 // checkAddresses checks a list of host:port.
-func checkAddresses(s *source, path string, list []string, port string) {
+func checkAddresses(s *reader.Source, path string, list []string, port string) {
 	for i, a := range list {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		host, n, problem := splitAddress(a)
-		shown, suggestion := quote(a), "write host:port as in 127.0.0.1:"+port
+		shown, suggestion := reader.Quote(a), "write host:port as in 127.0.0.1:"+port
 		switch {
 		case strings.Contains(a, "://"):
 			shown = "the address"
 			if !strings.Contains(a, "@") {
-				shown = quote(a)
+				shown = reader.Quote(a)
 			}
 			problem, suggestion = "is a URL, and host:port is wanted", "write "+redisMapping(a)
 		case strings.Contains(a, "@"): // there could be a password before it
 			shown, problem, suggestion = "the address", "has a user in it", "write host:port, and give user and password_file beside it"
 		case problem == "has no port" && !strings.ContainsAny(a, " \t/*"):
-			suggestion = "write " + quote(a+":"+port)
+			suggestion = "write " + reader.Quote(a+":"+port)
 		case strings.HasPrefix(a, "/"):
 			problem, suggestion = "is a path", "give it as socket"
 		case problem == "" && host == "":
@@ -127,23 +119,23 @@ func checkAddresses(s *source, path string, list []string, port string) {
 			problem, suggestion = "is there twice", "remove one of them"
 		}
 		if problem != "" {
-			s.follow(at, shown+" "+problem, suggestion)
+			s.Follow(at, shown+" "+problem, suggestion)
 		}
 	}
 }
 
 // checkAccess checks how Sluice and the server authenticate each other.
-func (r *RedisStore) checkAccess(s *source) {
+func (r *RedisStore) checkAccess(s *reader.Source) {
 	t, path := &r.TLS, redisPath+".tls"
 	if (t.Cert == "") != (t.Key == "") {
-		s.follow(path, "has only one of certificate and key", "give cert and key, or neither")
+		s.Follow(path, "has only one of certificate and key", "give cert and key, or neither")
 	}
 	if r.Socket != "" && *t != (RedisTLS{}) {
-		s.followKey(path, "is given, and a socket is too, which has none", "remove it, or give addresses")
+		s.FollowKey(path, "is given, and a socket is too, which has none", "remove it, or give addresses")
 	}
 	checkSecret(s, redisPath, "password", r.PasswordFile, r.PasswordEnv)
 	if r.User != "" && r.PasswordFile == "" && r.PasswordEnv == "" {
-		s.follow(redisPath+".user", "is given without a password", "give password_file or password_env")
+		s.Follow(redisPath+".user", "is given without a password", "give password_file or password_env")
 	}
 }
 
@@ -151,19 +143,19 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // checkSecret checks where a secret comes from. A faulty value may be the secret
 // itself, so no error shows it.
-func checkSecret(s *source, path, name, file, env string) {
+func checkSecret(s *reader.Source, path, name, file, env string) {
 	if file != "" && env != "" {
-		s.follow(path+"."+name+"_env", fmt.Sprintf("is given, and %s_file is too", name), "give one of them")
+		s.Follow(path+"."+name+"_env", fmt.Sprintf("is given, and %s_file is too", name), "give one of them")
 	}
-	if s.has(path+"."+name+"_file") && file == "" {
-		s.follow(path+"."+name+"_file", "is empty", "give the path of a file, or remove the line")
+	if s.Has(path+"."+name+"_file") && file == "" {
+		s.Follow(path+"."+name+"_file", "is empty", "give the path of a file, or remove the line")
 	}
-	if env == "" && !s.has(path+"."+name+"_env") {
+	if env == "" && !s.Has(path+"."+name+"_env") {
 		return
 	}
 	if !variableName.MatchString(env) {
 		whose := path[strings.LastIndex(path, ".")+1:] // redis, webhook
-		s.follow(path+"."+name+"_env", "is not a name of an environment variable", "give only the name, such as "+strings.ToUpper(whose+"_"+name))
+		s.Follow(path+"."+name+"_env", "is not a name of an environment variable", "give only the name, such as "+strings.ToUpper(whose+"_"+name))
 	}
 }
 
@@ -171,27 +163,27 @@ func checkSecret(s *source, path, name, file, env string) {
 const maxPrefix = 128
 
 // checkKeys checks how keys are written.
-func (r *RedisStore) checkKeys(s *source, rules []Rule) {
+func (r *RedisStore) checkKeys(s *reader.Source, rules []Rule) {
 	in := func(name string) string { return redisPath + "." + name }
 	switch {
-	case r.Prefix == "" && s.has(in("prefix")):
-		s.follow(in("prefix"), "is empty", "give a text, or remove the line for "+defaultRedisPrefix)
+	case r.Prefix == "" && s.Has(in("prefix")):
+		s.Follow(in("prefix"), "is empty", "give a text, or remove the line for "+defaultRedisPrefix)
 	case strings.ContainsAny(r.Prefix, "{}"):
-		s.follow(in("prefix"), quote(r.Prefix)+" has a brace, which selects the slot in a cluster", "remove it")
+		s.Follow(in("prefix"), reader.Quote(r.Prefix)+" has a brace, which selects the slot in a cluster", "remove it")
 	case len(r.Prefix) > maxPrefix:
-		s.follow(in("prefix"), fmt.Sprintf("has %d bytes, which every key repeats", len(r.Prefix)), fmt.Sprintf("give %d at most", maxPrefix))
+		s.Follow(in("prefix"), fmt.Sprintf("has %d bytes, which every key repeats", len(r.Prefix)), fmt.Sprintf("give %d at most", maxPrefix))
 	}
 	if h := r.HashKeys; h != nil {
 		checkSecret(s, in("hash_keys"), "secret", h.SecretFile, h.SecretEnv)
 		if h.SecretFile == "" && h.SecretEnv == "" {
-			s.follow(in("hash_keys"), "has no secret", "give secret_file or secret_env")
+			s.Follow(in("hash_keys"), "has no secret", "give secret_file or secret_env")
 		}
 	}
 	switch {
-	case r.Tenant < 0 || r.Tenant == 0 && s.has(in("tenant")):
-		s.follow(in("tenant"), fmt.Sprintf("is %d", r.Tenant), "give the number of a key's part, from 1")
+	case r.Tenant < 0 || r.Tenant == 0 && s.Has(in("tenant")):
+		s.Follow(in("tenant"), fmt.Sprintf("is %d", r.Tenant), "give the number of a key's part, from 1")
 	case r.Tenant > 0 && !r.Cluster:
-		s.follow(in("tenant"), "is given without cluster: true, and it selects the slot in a cluster", "remove it")
+		s.Follow(in("tenant"), "is given without cluster: true, and it selects the slot in a cluster", "remove it")
 	case r.Tenant > 0:
 		for i := range rules {
 			n, at := len(rules[i].Key), "key"
@@ -199,7 +191,7 @@ func (r *RedisStore) checkKeys(s *source, rules []Rule) {
 				n, at = rules[i].Descriptor.keyParts(), "descriptor"
 			}
 			if n > 0 && n < r.Tenant {
-				s.follow(fmt.Sprintf("rules[%d].%s", i, at), fmt.Sprintf("has %s, and %s.tenant is %d", parts(n), redisPath, r.Tenant),
+				s.Follow(fmt.Sprintf("rules[%d].%s", i, at), fmt.Sprintf("has %s, and %s.tenant is %d", parts(n), redisPath, r.Tenant),
 					"put the tenant into that part of every rule's key")
 			}
 		}
@@ -217,19 +209,19 @@ func parts(n int) string {
 const maxInFlight = 1 << 20
 
 // checkCalls checks the bounds of calls. A zero in a File that a program made means the default.
-func (r *RedisStore) checkCalls(s *source) {
+func (r *RedisStore) checkCalls(s *reader.Source) {
 	at := redisPath + ".deadline"
-	if (r.Deadline != 0 || s.has(at)) && (r.Deadline < time.Millisecond || r.Deadline > time.Minute) {
-		s.follow(at, fmt.Sprintf("is %v", r.Deadline), "give 1ms to 1m; a request waits that long at most")
+	if (r.Deadline != 0 || s.Has(at)) && (r.Deadline < time.Millisecond || r.Deadline > time.Minute) {
+		s.Follow(at, fmt.Sprintf("is %v", r.Deadline), "give 1ms to 1m; a request waits that long at most")
 	}
 	at = redisPath + ".in_flight"
-	if (r.InFlight != 0 || s.has(at)) && (r.InFlight < 1 || r.InFlight > maxInFlight) {
-		s.follow(at, fmt.Sprintf("is %d", r.InFlight), fmt.Sprintf("give 1 to %d", maxInFlight))
+	if (r.InFlight != 0 || s.Has(at)) && (r.InFlight < 1 || r.InFlight > maxInFlight) {
+		s.Follow(at, fmt.Sprintf("is %d", r.InFlight), fmt.Sprintf("give 1 to %d", maxInFlight))
 	}
 }
 
-func (l *LocalStore) check(s *source, path string, used bool) {
-	if used && l.Share == (Share{}) {
-		s.follow(path+".share", "is missing, and a rule limits locally while the store is down", "give 1/4 if four servers share the limits, or 1 for a single server")
+func (l *LocalStore) check(s *reader.Source, path string, used bool) {
+	if used && l.Share == (reader.Share{}) {
+		s.Follow(path+".share", "is missing, and a rule limits locally while the store is down", "give 1/4 if four servers share the limits, or 1 for a single server")
 	}
 }

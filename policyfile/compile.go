@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -18,22 +19,22 @@ import (
 func (f *File) PolicyOptions() (policy.Options, error) {
 	s := f.blank()
 	o, _ := f.options(s)
-	return o, s.err()
+	return o, s.Err()
 }
 
 // compile makes the policy. If it reports a mistake, it returns nil.
-func (f *File) compile(s *source) *policy.Policy {
+func (f *File) compile(s *reader.Source) *policy.Policy {
 	o, where := f.options(s)
 	p, err := policy.New(o)
 	if err == nil {
-		if len(s.errs) > 0 {
+		if s.Failed("") {
 			return nil
 		}
 		return p
 	}
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {
-		s.report("", err.Error(), "")
+		s.Report("", err.Error(), "")
 		return nil
 	}
 	for _, err := range all.Unwrap() {
@@ -41,7 +42,7 @@ func (f *File) compile(s *source) *policy.Policy {
 		if errors.As(err, &bad) {
 			where[bad.Index+1].report(f, s, bad)
 		} else {
-			s.report("", err.Error(), "")
+			s.Report("", err.Error(), "")
 		}
 	}
 	return nil
@@ -50,7 +51,7 @@ func (f *File) compile(s *source) *policy.Policy {
 // encodedSlashes are the choices of paths.encoded_slash.
 var encodedSlashes = map[string]policy.EncodedSlash{"any": policy.SlashAny, "keep": policy.SlashKeep, "decode": policy.SlashDecode}
 
-func (f *File) options(s *source) (policy.Options, []origins) {
+func (f *File) options(s *reader.Source) (policy.Options, []origins) {
 	o := policy.Options{
 		Default:      f.Default,
 		OnStoreError: f.OnStoreError,
@@ -80,11 +81,11 @@ func (f *File) options(s *source) (policy.Options, []origins) {
 		path := fmt.Sprintf("rules[%d]", i)
 		r := &f.Rules[i]
 		if other, taken := first[r.Name]; taken && r.Name != "" {
-			problem := fmt.Sprintf("%s is the name of %s too", quote(r.Name), other)
-			if pos := s.find(other + ".name"); pos.Line > 0 {
+			problem := fmt.Sprintf("%s is the name of %s too", reader.Quote(r.Name), other)
+			if pos := s.Find(other + ".name"); pos.Line > 0 {
 				problem += fmt.Sprintf(", on line %d", pos.Line)
 			}
-			s.follow(path+".name", problem, "give each rule its own, because its state is kept under it")
+			s.Follow(path+".name", problem, "give each rule its own, because its state is kept under it")
 		} else {
 			first[r.Name] = path
 		}
@@ -94,7 +95,7 @@ func (f *File) options(s *source) (policy.Options, []origins) {
 }
 
 // rule makes a rule of the policy.
-func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule {
+func (r *Rule) rule(f *File, s *reader.Source, path string, where *origins) policy.Rule {
 	where.base = path
 	p := policy.Rule{
 		Name:   r.Name,
@@ -102,9 +103,8 @@ func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule
 		Cost: policy.Cost{
 			Source: r.Cost.Source, Units: r.Cost.Units, Header: r.Cost.Header, Estimate: r.Cost.Estimate, Max: r.Cost.Max,
 		},
-		CountStatus: r.CountStatus,
-		Floor:       r.Floor,
-		MaxWaiting:  r.MaxWaiting, MaxWaitingPerKey: r.MaxWaitingPerKey,
+		Floor:      r.Floor,
+		MaxWaiting: r.MaxWaiting, MaxWaitingPerKey: r.MaxWaitingPerKey,
 		Bandwidth:    r.Bandwidth.build(s, path+".bandwidth"),
 		Shadow:       r.Shadow,
 		OnStoreError: r.OnStoreError,
@@ -113,6 +113,9 @@ func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule
 	}
 	where.set("Match.Descriptor", path+".descriptor")
 	p.Match.Descriptor = r.Descriptor.build()
+	for _, status := range r.CountStatus {
+		p.CountStatus = append(p.CountStatus, policy.StatusRange(status))
+	}
 	if r.MaxWait != nil {
 		if p.MaxWait = *r.MaxWait; p.MaxWait == 0 {
 			p.MaxWait = sluice.NoWait
@@ -136,20 +139,20 @@ func (r *Rule) rule(f *File, s *source, path string, where *origins) policy.Rule
 }
 
 // limits fills in the limits of a rule, and returns the settings that they were made from.
-func (r *Rule) limits(s *source, path string, p *policy.Rule, where *origins) []Limit {
+func (r *Rule) limits(s *reader.Source, path string, p *policy.Rule, where *origins) []Limit {
 	given := r.Limits
 	at := func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
 	if r.Limit != nil {
 		given, at = []Limit{*r.Limit}, func(int) string { return path + ".limit" }
 		if r.Limits != nil {
-			s.follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
+			s.Follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
 		}
 	} else if len(given) == 0 && !r.Always && !r.Unlimited && !r.Exempt && r.Bandwidth == nil {
 		where.bad = true
-		if s.at[path+".limit"] { // misspelt
+		if s.Failed(path + ".limit") { // misspelt
 			return given
 		}
-		s.follow(path+".limits", "is missing: the rule has no limit", "give one such as limit: {algorithm: token_bucket, rate: 100/m}")
+		s.Follow(path+".limits", "is missing: the rule has no limit", "give one such as limit: {algorithm: token_bucket, rate: 100/m}")
 	}
 	p.Limits = r.build(s, path, given, "Limits", at, where)
 	p.Candidate = r.build(s, path, r.Candidate, "Candidate", func(i int) string { return fmt.Sprintf("%s.candidate[%d]", path, i) }, where)
@@ -157,7 +160,7 @@ func (r *Rule) limits(s *source, path string, p *policy.Rule, where *origins) []
 }
 
 // build makes limits of the rule, and records where they come from.
-func (r *Rule) build(s *source, path string, given []Limit, field string, at func(int) string, where *origins) (limits []*sluice.Limit) {
+func (r *Rule) build(s *reader.Source, path string, given []Limit, field string, at func(int) string, where *origins) (limits []*sluice.Limit) {
 	for i := range given {
 		l := given[i].build(s, at(i))
 		if l != nil {
@@ -187,7 +190,7 @@ type origins struct {
 // spot is a setting, or a line of another file that the setting names.
 type spot struct {
 	path string
-	pos  Pos
+	pos  reader.Pos
 	file string // empty for the file itself
 }
 
@@ -274,15 +277,15 @@ func snake(word string) string {
 }
 
 // report reports a mistake that the policy has found.
-func (o *origins) report(f *File, s *source, e *policy.RuleError) {
+func (o *origins) report(f *File, s *reader.Source, e *policy.RuleError) {
 	if o.bad && consequence(e.Field) {
 		return
 	}
 	problem := e.Problem
 	if e.Value != "" {
-		problem = quote(e.Value) + " " + problem
+		problem = reader.Quote(e.Value) + " " + problem
 	}
-	s.followSpot(o.find(e.Field), problem, cmp.Or(f.meant(e), e.Remedy))
+	o.find(e.Field).follow(s, problem, cmp.Or(f.meant(e), e.Remedy))
 }
 
 // consequence reports whether a mistake may follow from a limit or an expression that could not be made.
@@ -310,5 +313,5 @@ func (f *File) meant(e *policy.RuleError) string {
 	default:
 		return ""
 	}
-	return didYouMean(e.Value, known)
+	return reader.DidYouMean(e.Value, known)
 }

@@ -32,12 +32,12 @@ const copyFormat = "sluice-configuration-1"
 // Copy returns the text of the file, with the other files that it names, as they were read. ParseCopy reads it. It is an
 // error for a File that Load or Parse did not return. A copy contains the admin token if the file does.
 func (f *File) Copy() ([]byte, error) {
-	if f.source == nil || f.source.data == nil && len(f.parts) == 0 {
+	if f.source == nil || f.source.Data == nil && len(f.parts) == 0 {
 		return nil, errors.New("policyfile: there is no text to copy; use a File that Load or Parse returned")
 	}
 	c := copied{
 		Format: copyFormat, Saved: time.Now().UTC().Truncate(time.Second),
-		Name: f.source.name, Folder: f.included.folder, Data: f.source.data, Files: map[string]copiedFile{},
+		Name: f.source.Name, Folder: f.included.folder, Data: f.source.Data, Files: map[string]copiedFile{},
 	}
 	if len(f.parts) > 0 {
 		c.Data = f.YAML() // of a folder

@@ -1,13 +1,11 @@
 package policyfile
 
 import (
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -18,7 +16,7 @@ type Cost struct {
 	Units int64 `yaml:"units" unit:"units"`
 	// Source is where the cost comes from. A cost that is known only afterwards is settled
 	// then. Default: header if header is given, otherwise constant.
-	Source policy.CostSource `yaml:"source"`
+	Source policy.CostSource `yaml:"source" oneof:"- constant header request_bytes response_bytes response_header"`
 	// Header is the header that holds the cost, of the request or of the response. Clients must not be
 	// able to set a header of requests. Default: none.
 	Header string `yaml:"header"`
@@ -28,66 +26,59 @@ type Cost struct {
 	Max int64 `yaml:"max" unit:"units"`
 }
 
-func (*Cost) short(list bool) string { return single("units", list) }
+func (*Cost) Short(list bool) string { return reader.Single("units", list) }
 
 var statuses = regexp.MustCompile(`^(\d)xx$|^(\d{3})-(\d{3})$|^\d{3}$`)
 
-// readStatus reads 401, 4xx or 500-503.
-func readStatus(d *decoder, path string, n ast.Node, v reflect.Value) {
+// Status is a status of responses, or a range of them: 401, 4xx or 500-503.
+type Status policy.StatusRange
+
+// Number implements [reader.Number]: a single status may be a number.
+func (*Status) Number() string { return "a status" }
+
+// Parse reads the text.
+func (r *Status) Parse(text string) (problem, suggestion string) {
 	const example = "write it as in 401, 4xx or 500-503"
-	if isMapping(n) {
-		d.wrong(path, n, "a status")
-		return
-	}
-	text := n.GetToken().Value
-	if _, ok := n.(*ast.IntegerNode); !ok {
-		if text, ok = d.text(path, n); !ok {
-			return
-		}
-	}
 	m := statuses.FindStringSubmatch(text)
 	if m == nil {
-		suggestion := example
 		if lower := strings.ToLower(text); statuses.MatchString(lower) {
-			suggestion = "write " + lower
+			return "is not a status", "write " + lower
 		}
-		d.report(path, quote(text)+" is not a status", suggestion)
-		return
+		return "is not a status", example
 	}
 	number := func(s string) int {
 		i, _ := strconv.Atoi(s) // three digits at most
 		return i
 	}
-	r := policy.Status(number(text))
+	*r = Status(policy.Status(number(text)))
 	switch {
 	case m[1] != "":
-		r = policy.StatusRange{From: 100 * number(m[1]), To: 100*number(m[1]) + 99}
+		*r = Status{From: 100 * number(m[1]), To: 100*number(m[1]) + 99}
 	case m[2] != "":
-		r = policy.StatusRange{From: number(m[2]), To: number(m[3])}
+		*r = Status{From: number(m[2]), To: number(m[3])}
 	}
 	if r.From < 100 || r.To > 599 || r.From > r.To {
-		d.report(path, quote(text)+" has no status from 100 to 599", example)
-		return
+		return "has no status from 100 to 599", example
 	}
-	v.Set(reflect.ValueOf(r))
+	return "", ""
 }
 
 // Reserve keeps the last units of each limit of a rule for some classes. Give share or units.
 type Reserve struct {
 	// Share is a whole percentage of each limit, up to 99%.
-	Share Share `yaml:"share"`
+	Share reader.Share `yaml:"share"`
 	// Units is a number of units, instead of a share.
 	Units int64 `yaml:"units" unit:"units"`
 	// For holds the names of the classes. Required.
 	For []string `yaml:"for"`
 }
 
-func (r *Reserve) build(s *source, path string) policy.Reserve {
+func (r *Reserve) build(s *reader.Source, path string) policy.Reserve {
 	p := policy.Reserve{Units: r.Units, For: r.For}
-	if r.Share == (Share{}) {
+	if r.Share == (reader.Share{}) {
 		if r.Units == 0 {
-			if !s.at[path] {
-				s.follow(path+".share", "is missing", "give a share such as 20%, or units")
+			if !s.Failed(path) {
+				s.Follow(path+".share", "is missing", "give a share such as 20%, or units")
 			}
 			p.Units = 1 // so that no other mistake is reported
 		}
@@ -96,10 +87,10 @@ func (r *Reserve) build(s *source, path string) policy.Reserve {
 	const percent = 100
 	switch {
 	case percent*r.Share.Of%r.Share.Parts != 0:
-		s.follow(path+".share", r.Share.String()+" is not a whole number of percent", "give one such as 20%")
+		s.Follow(path+".share", r.Share.String()+" is not a whole number of percent", "give one such as 20%")
 		p.Share, p.Units = 1, 0
 	case r.Share.Of == r.Share.Parts:
-		s.follow(path+".share", "is all of it", "give 99% or less, or deny other classes by a rule of their own")
+		s.Follow(path+".share", "is all of it", "give 99% or less, or deny other classes by a rule of their own")
 		p.Share, p.Units = 1, 0
 	default:
 		p.Share = int(percent * r.Share.Of / r.Share.Parts)

@@ -2,13 +2,10 @@ package policyfile
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -37,14 +34,14 @@ type Descriptor struct {
 	// Detailed counts the rule's decisions by the values of all entries too. Default: false.
 	Detailed bool `yaml:"detailed"`
 	// Metadata holds values of any kind, which the gateway gets with a descriptor that passes. Default: none.
-	Metadata Metadata `yaml:"metadata"`
+	Metadata reader.Anything `yaml:"metadata"`
 }
 
-// unknown has a remedy for names that Envoy's configuration has.
-func (*Descriptor) unknown(p pair) string {
-	switch p.name {
+// Unknown has a remedy for names that Envoy's configuration has.
+func (*Descriptor) Unknown(name, text string) string {
+	switch name {
 	case "key", "value":
-		return fmt.Sprintf("write it in an entry: entries: [{%s: …}]", p.name)
+		return fmt.Sprintf("write it in an entry: entries: [{%s: …}]", name)
 	case "name":
 		return `did you mean "label"?`
 	case "quota_mode":
@@ -74,71 +71,17 @@ type DescriptorEntry struct {
 	Counted bool `yaml:"counted"`
 }
 
-func (*DescriptorEntry) short(list bool) string { return single("key", list) }
+func (*DescriptorEntry) Short(list bool) string { return reader.Single("key", list) }
 
-// unknown has a remedy for names that Envoy's configuration has.
-func (*DescriptorEntry) unknown(p pair) string {
-	switch p.name {
+// Unknown has a remedy for names that Envoy's configuration has.
+func (*DescriptorEntry) Unknown(name, text string) string {
+	switch name {
 	case "share_threshold":
 		return `did you mean "shared"?`
 	case "value_to_metric":
 		return `did you mean "counted"?`
 	}
 	return ""
-}
-
-// Metadata holds values of any kind by their names.
-type Metadata map[string]any
-
-// read reads a mapping of values of any kind.
-func (m *Metadata) read(d *decoder, path string, n ast.Node) {
-	if !isMapping(n) {
-		d.wrong(path, n, "a mapping")
-		return
-	}
-	if all, ok := d.anything(path, n).(map[string]any); ok {
-		*m = all
-	}
-}
-
-// anything reads a value of any kind, as package encoding/json has it.
-func (d *decoder) anything(path string, n ast.Node) any {
-	if d.full() {
-		return nil
-	}
-	n, done := d.resolve(path, n)
-	if n == nil {
-		return nil
-	}
-	defer done()
-	switch v := n.(type) {
-	case *ast.NullNode:
-		return nil
-	case *ast.BoolNode:
-		return v.Value
-	case *ast.IntegerNode, *ast.FloatNode:
-		x, err := strconv.ParseFloat(strings.ReplaceAll(n.GetToken().Value, "_", ""), 64)
-		if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-			d.report(path, fmt.Sprintf("is %s, which is not a decimal number", show(path, n)), "put quotes around it")
-		}
-		return x
-	case *ast.SequenceNode:
-		list := make([]any, len(v.Values))
-		for i, e := range v.Values {
-			list[i] = d.anything(fmt.Sprintf("%s[%d]", path, i), plain(e))
-		}
-		return list
-	case *ast.MappingNode, *ast.MappingValueNode:
-		all := map[string]any{}
-		d.pairs(path, n, func(p pair) {
-			at := child(path, p.name)
-			d.keys[at] = position(p.key)
-			all[p.name] = d.anything(at, p.value)
-		})
-		return all
-	}
-	text, _ := d.text(path, n)
-	return text
 }
 
 // build makes the match on descriptors.
@@ -166,28 +109,25 @@ func (d *Descriptor) keyParts() (n int) {
 }
 
 // checkDescriptor reports settings of a rule for descriptors that have no effect.
-func (r *Rule) checkDescriptor(s *source, path string) {
+func (r *Rule) checkDescriptor(s *reader.Source, path string) {
 	d := r.Descriptor
 	if d == nil {
 		return
 	}
-	s.idleIf(r.Always || r.Unlimited || r.Exempt, path+".descriptor.debit", d.Debit, "is set, and the rule counts nothing", "remove it")
-	s.idleIf(!r.Always, path+".descriptor.period", d.Period != 0, "is given, and the limit of the rule has a period", "remove it")
-	if r.Unlimited || r.Exempt {
-		s.idle(path+".key", len(r.Key) > 0, "is given, and the rule has no limit that could use it", "remove it")
-		s.idle(path+".descriptor.quota", d.Quota, "is set, and the rule has no limit that could deny a call", "remove it")
+	if r.Always || r.Unlimited || r.Exempt {
+		s.Idle(path+".descriptor.debit", d.Debit, "is set, and the rule counts nothing", "remove it")
 	}
-}
-
-// idleIf is idle under a condition.
-func (s *source) idleIf(condition bool, path string, given bool, problem, suggestion string) {
-	if condition {
-		s.idle(path, given, problem, suggestion)
+	if !r.Always {
+		s.Idle(path+".descriptor.period", d.Period != 0, "is given, and the limit of the rule has a period", "remove it")
+	}
+	if r.Unlimited || r.Exempt {
+		s.Idle(path+".key", len(r.Key) > 0, "is given, and the rule has no limit that could use it", "remove it")
+		s.Idle(path+".descriptor.quota", d.Quota, "is set, and the rule has no limit that could deny a call", "remove it")
 	}
 }
 
 // warnDescriptors warns of settings that gateways which send descriptors do not use.
-func (f *File) warnDescriptors(s *source) {
+func (f *File) warnDescriptors(s *reader.Source) {
 	for i := range f.Rules {
 		r, path := &f.Rules[i], fmt.Sprintf("rules[%d]", i)
 		if r.Descriptor == nil {
@@ -195,15 +135,19 @@ func (f *File) warnDescriptors(s *source) {
 		}
 		const problem, remedy = "is given, and a gateway that sends descriptors chooses that itself", "remove it, or configure the answer in the gateway"
 		w := &r.WhenLimited
-		s.idle(path+".when_limited.status", w.Status != 0, problem, remedy)
-		s.idleIf(w.Action == "degrade", path+".when_limited.body", w.Body != "", problem, remedy)
-		s.idleIf(w.Action == "degrade", path+".when_limited.file", w.File != "", problem, remedy)
-		s.idle(path+".when_limited.upstream", w.Upstream != "", problem, remedy)
+		s.Idle(path+".when_limited.status", w.Status != 0, problem, remedy)
+		if w.Action == "degrade" {
+			s.Idle(path+".when_limited.body", w.Body != "", problem, remedy)
+		}
+		if w.Action == "degrade" {
+			s.Idle(path+".when_limited.file", w.File != "", problem, remedy)
+		}
+		s.Idle(path+".when_limited.upstream", w.Upstream != "", problem, remedy)
 	}
 }
 
 // warnListener warns of rules for descriptors that no gateway can send.
-func (f *File) warnListener(s *source) {
+func (f *File) warnListener(s *reader.Source) {
 	given, at := len(f.Domains) > 0, "domains"
 	for i := range f.Rules {
 		if !given && f.Rules[i].Descriptor != nil {
@@ -211,6 +155,6 @@ func (f *File) warnListener(s *source) {
 		}
 	}
 	if given && f.Listen.GRPC.Off() && f.Listen.JSON.Off() {
-		s.followKey(at, "is given, and no listener answers calls with descriptors", "give listen: {grpc: 127.0.0.1:8082}, or remove the rule")
+		s.FollowKey(at, "is given, and no listener answers calls with descriptors", "give listen: {grpc: 127.0.0.1:8082}, or remove the rule")
 	}
 }

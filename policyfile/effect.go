@@ -5,11 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // checkEffects reports settings that can have no effect, because another setting makes them meaningless.
-func (f *File) checkEffects(s *source) {
+func (f *File) checkEffects(s *reader.Source) {
 	f.checkListeners(s)
 	bypass := map[string]bool{}
 	for i := range f.Classes {
@@ -27,52 +28,45 @@ func (f *File) checkEffects(s *source) {
 		r.checkDescriptor(s, path)
 		for j, name := range r.Match.Class {
 			if bypass[name] {
-				s.follow(fmt.Sprintf("%s.match.class[%d]", path, j), quote(name)+" is a class that bypasses all rules, so the rule gets none of its requests", "leave it out, or remove bypass from the class")
+				s.Follow(fmt.Sprintf("%s.match.class[%d]", path, j), reader.Quote(name)+" is a class that bypasses all rules, so the rule gets none of its requests", "leave it out, or remove bypass from the class")
 			}
 		}
 		if p := r.Match.Pressure; p != nil {
 			if has, known := limited[p.Of]; known && !has {
-				s.follow(path+".match.pressure.of", quote(p.Of)+" is a rule without a limit, which is never under pressure", "name a rule that has a limit")
+				s.Follow(path+".match.pressure.of", reader.Quote(p.Of)+" is a rule without a limit, which is never under pressure", "name a rule that has a limit")
 			}
 		}
 		for j := range r.Key {
 			if part := r.Key[j].Part; part == "global" || strings.HasPrefix(part, "constant:") {
-				s.idle(fmt.Sprintf("%s.key[%d].on_missing", path, j), r.Key[j].OnMissing != 0, "is given, and no request lacks "+quote(part), "remove it")
+				s.Idle(fmt.Sprintf("%s.key[%d].on_missing", path, j), r.Key[j].OnMissing != 0, "is given, and no request lacks "+reader.Quote(part), "remove it")
 			}
 		}
-		if w := &r.WhenLimited; w.Body == "" && w.File == "" && !s.has(path+".when_limited.body") {
-			s.idle(path+".when_limited.content_type", w.ContentType != "", "is given, and there is neither body nor file", "give one of them, or remove it")
+		if w := &r.WhenLimited; w.Body == "" && w.File == "" && !s.Has(path+".when_limited.body") {
+			s.Idle(path+".when_limited.content_type", w.ContentType != "", "is given, and there is neither body nor file", "give one of them, or remove it")
 		}
-	}
-}
-
-// idle reports a setting without an effect if the file, or the program that made it, gives the setting.
-func (s *source) idle(path string, given bool, problem, suggestion string) {
-	if given || s.has(path) {
-		s.followKey(path, problem, suggestion)
 	}
 }
 
 // checkListeners reports settings of listeners that are off.
-func (f *File) checkListeners(s *source) {
+func (f *File) checkListeners(s *reader.Source) {
 	for _, l := range f.Listen.all() {
 		if l.Off() {
-			s.idle(l.path+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
-			s.idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
+			s.Idle(l.path+".proxy_protocol", l.ProxyProtocol, "is given, and the listener is off", "remove it, or give an address")
+			s.Idle(l.path+".tls", l.TLS != nil, "is given, and the listener is off", "remove it, or give an address")
 		}
 		if path, _ := l.Socket(); path == "" {
-			s.idle(l.path+".mode", l.Mode != "", "is given, and the address is not the path of a Unix socket", "remove it, or give an address such as unix:/run/sluice/auth.sock")
+			s.Idle(l.path+".mode", l.Mode != "", "is given, and the address is not the path of a Unix socket", "remove it, or give an address such as unix:/run/sluice/auth.sock")
 		}
 	}
 	if f.Listen.Proxy.Off() {
 		const problem, remedy = "is given, and listen.proxy is off", "remove it, or turn the proxy on"
-		if f.Listen.Auth.Off() || !s.has("upstream.method_override") {
-			s.idle("upstream", false, problem, remedy)
+		if f.Listen.Auth.Off() || !s.Has("upstream.method_override") {
+			s.Idle("upstream", false, problem, remedy)
 		}
-		s.idle("http.max_proxy_body_size", f.HTTP.MaxProxyBodySize != 0, problem, remedy)
+		s.Idle("http.max_proxy_body_size", f.HTTP.MaxProxyBodySize != 0, problem, remedy)
 	}
 	if f.Listen.API.Off() && f.Listen.Admin.Off() {
-		s.idle("admin", f.Admin != (Admin{}), "is given, and listen.admin and listen.api are off", "remove it, or turn one of them on")
+		s.Idle("admin", f.Admin != (Admin{}), "is given, and listen.admin and listen.api are off", "remove it, or turn one of them on")
 	}
 }
 
@@ -85,7 +79,7 @@ func (r *Rule) limitsGiven() []Limit {
 }
 
 // checkWaiting reports settings about waiting where no request can wait.
-func (r *Rule) checkWaiting(s *source, path string) {
+func (r *Rule) checkWaiting(s *reader.Source, path string) {
 	given := r.limitsGiven()
 	if len(given) == 0 {
 		return // checkUnlimited reports them
@@ -101,7 +95,7 @@ func (r *Rule) checkWaiting(s *source, path string) {
 	}
 	waits := buckets || queues
 	if r.MaxWait != nil && *r.MaxWait > 0 && !waits {
-		s.follow(path+".max_wait", fmt.Sprintf("is %v, and %s", *r.MaxWait, why), remedy)
+		s.Follow(path+".max_wait", fmt.Sprintf("is %v, and %s", *r.MaxWait, why), remedy)
 		return
 	}
 	switch {
@@ -113,13 +107,13 @@ func (r *Rule) checkWaiting(s *source, path string) {
 		waits, why, remedy = false, "a token_bucket lets requests wait only with a max_wait", "give max_wait, or remove it"
 	}
 	if !waits {
-		s.idle(path+".max_waiting", r.MaxWaiting != 0, "is given, and "+why, remedy)
-		s.idle(path+".max_waiting_per_key", r.MaxWaitingPerKey != 0, "is given, and "+why, remedy)
+		s.Idle(path+".max_waiting", r.MaxWaiting != 0, "is given, and "+why, remedy)
+		s.Idle(path+".max_waiting_per_key", r.MaxWaitingPerKey != 0, "is given, and "+why, remedy)
 	}
 }
 
 // checkUnlimited reports settings about limits in a rule without a limit.
-func (r *Rule) checkUnlimited(s *source, path string) {
+func (r *Rule) checkUnlimited(s *reader.Source, path string) {
 	problem, remedy := "is given, and the rule has no limit, only a bandwidth", "remove it, or give a limit"
 	switch {
 	case r.Always:
@@ -142,12 +136,12 @@ func (r *Rule) checkUnlimited(s *source, path string) {
 		{"max_waiting", r.MaxWaiting != 0},
 		{"max_waiting_per_key", r.MaxWaitingPerKey != 0},
 	} {
-		s.idle(path+"."+x.name, x.given, problem, remedy)
+		s.Idle(path+"."+x.name, x.given, problem, remedy)
 	}
 	refuses := r.Always || r.Deny != nil || slices.ContainsFunc(r.Key, func(k KeyPart) bool { return k.OnMissing == policy.MissingDeny })
 	if !refuses {
-		s.idle(path+".reserved", len(r.Reserved) > 0, problem, remedy)
-		s.idle(path+".when_limited", false, problem, remedy)
+		s.Idle(path+".reserved", len(r.Reserved) > 0, problem, remedy)
+		s.Idle(path+".when_limited", false, problem, remedy)
 	}
 }
 
@@ -156,14 +150,14 @@ func (r *Rule) checkUnlimited(s *source, path string) {
 func (f *File) Warnings() Errors {
 	s := f.blank()
 	if f.Upstream.URL == "" && !f.Listen.Proxy.Off() {
-		s.follow("upstream", "is missing, so a built-in service answers each request of the proxy with the text of the request",
+		s.Follow("upstream", "is missing, so a built-in service answers each request of the proxy with the text of the request",
 			"give the URL of a service, upstream: echo to keep the built-in one, or listen: {proxy: off}")
 	}
 	if r := f.Store.Redis; r != nil && r.Local != (LocalStore{}) && !f.usesLocal() {
-		s.followKey(redisPath+".local", "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
+		s.FollowKey(redisPath+".local", "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
 	}
-	if f.Store.Redis == nil && s.has("on_store_error") {
-		s.followKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")
+	if f.Store.Redis == nil && s.Has("on_store_error") {
+		s.FollowKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")
 	}
 	f.warnRules(s)
 	f.warnListener(s)
@@ -176,19 +170,17 @@ func (f *File) Warnings() Errors {
 	for i := range f.Rules {
 		f.Rules[i].Match.unknownMethods(s, fmt.Sprintf("rules[%d].match", i))
 	}
-	s.errs.sort(s.name)
-	all := s.errs
+	all := s.Mistakes()
 	if f.source != nil {
-		all = append(all, f.source.warnings...)
+		all = append(all, f.source.Warnings...)
 	}
 	for _, part := range f.parts {
-		all = append(all, part.source.warnings...)
+		all = append(all, part.source.Warnings...)
 		p := *part
 		p.Store = f.Store
 		own := p.blank()
 		p.warnRules(own)
-		own.errs.sort(own.name)
-		all = append(all, own.errs...)
+		all = append(all, own.Mistakes()...)
 	}
 	if len(all) == 0 {
 		return nil
@@ -197,7 +189,7 @@ func (f *File) Warnings() Errors {
 }
 
 // warnRules warns of settings of rules. The rules of a folder are in its files.
-func (f *File) warnRules(s *source) {
+func (f *File) warnRules(s *reader.Source) {
 	if len(f.parts) == 0 {
 		f.warnHybrid(s)
 		f.warnDescriptors(s)

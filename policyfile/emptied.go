@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Emptied returns an error if f lacks what an earlier content of the file had, and does not say that this is meant: all rules are
@@ -27,8 +29,8 @@ func (f *File) Emptied(earlier *File) error {
 		default:
 			continue
 		}
-		all = append(all, f.locate(&Error{
-			Path: n.Setting, Problem: quote(n.Path) + " " + problem,
+		all = append(all, f.locate(&reader.Error{
+			Path: n.Setting, Problem: reader.Quote(n.Path) + " " + problem,
 			Suggestion: "write the file again; if nothing belongs in it, write a line that begins with #",
 		}))
 	}
@@ -44,19 +46,19 @@ func (f *File) withoutRules(earlier *File) *Error {
 		return nil
 	}
 	setting, what := "rules", "rules"
-	if f.source.foreign {
+	if f.source.Foreign {
 		setting, what = "descriptors", "limits"
 	}
 	for _, part := range earlier.parts {
-		if part.source.name == f.source.name {
+		if part.source.Name == f.source.Name {
 			earlier = part
 		}
 	}
-	if f.source.has(setting) || len(earlier.Rules) == 0 {
+	if f.source.Has(setting) || len(earlier.Rules) == 0 {
 		return nil
 	}
-	return &Error{
-		File: f.source.name, Pos: Pos{1, 1}, Source: f.source.line(1),
+	return &reader.Error{
+		File: f.source.Name, Pos: reader.Pos{Line: 1, Column: 1}, Source: f.source.Line(1),
 		Path: setting, Problem: fmt.Sprintf("is missing, and the file had %d %s", len(earlier.Rules), what),
 		Suggestion: fmt.Sprintf("write %s: [] if all of them should go", setting),
 	}

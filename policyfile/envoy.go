@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -15,13 +16,25 @@ type envoyFile struct {
 	Descriptors []envoyDescriptor `yaml:"descriptors"`
 }
 
-// unknown has a remedy for a file of Sluice that is among the files of the other server.
-func (*envoyFile) unknown(p pair) string {
-	if p.name == "version" || p.name == "rules" {
+// Unknown has a remedy for a file of Sluice that is among the files of the other server.
+func (*envoyFile) Unknown(name, text string) string {
+	if name == "version" || name == "rules" {
 		return "this is a file of Sluice; move it out of the folder"
 	}
 	return ""
 }
+
+// Ignored implements [reader.Ignorer].
+func (*envoyFile) Ignored(name string) (string, bool) { return misplaced(name), envoyKeys[name] }
+
+// Ignored implements [reader.Ignorer].
+func (*envoyDescriptor) Ignored(name string) (string, bool) { return misplaced(name), envoyKeys[name] }
+
+// Ignored implements [reader.Ignorer].
+func (*envoyRateLimit) Ignored(name string) (string, bool) { return misplaced(name), envoyKeys[name] }
+
+// Ignored implements [reader.Ignorer].
+func (*envoyReplaces) Ignored(name string) (string, bool) { return misplaced(name), envoyKeys[name] }
 
 // envoyDescriptor is one level of the tree.
 type envoyDescriptor struct {
@@ -34,21 +47,21 @@ type envoyDescriptor struct {
 	DetailedMetric bool              `yaml:"detailed_metric"`
 	ValueToMetric  bool              `yaml:"value_to_metric"`
 	ShareThreshold bool              `yaml:"share_threshold"`
-	Metadata       Metadata          `yaml:"metadata"`
+	Metadata       reader.Anything   `yaml:"metadata"`
 
 	// Ours: settings of a Rule that apply to the rate_limit beside them.
-	Limits       []Limit         `yaml:"limits"`
+	Limits       []Limit         `yaml:"limits" form:"list"`
 	Debit        *bool           `yaml:"debit"`
-	Candidate    Candidates      `yaml:"candidate"`
+	Candidate    []Limit         `yaml:"candidate"`
 	Overrides    Overrides       `yaml:"overrides"`
-	Allow        *List           `yaml:"allow"`
-	Deny         *List           `yaml:"deny"`
+	Allow        *List           `yaml:"allow" sequence:"name what is listed, as in allow: {client_ip: [192.0.2.0/24]}"`
+	Deny         *List           `yaml:"deny" sequence:"name what is listed, as in deny: {client_ip: [192.0.2.0/24]}"`
 	Cost         Cost            `yaml:"cost"`
 	Floor        int64           `yaml:"floor"`
 	Hybrid       Hybrid          `yaml:"hybrid"`
 	Ban          *Ban            `yaml:"ban"`
 	WhenLimited  WhenLimited     `yaml:"when_limited"`
-	OnStoreError policy.Fallback `yaml:"on_store_error"`
+	OnStoreError policy.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
 }
 
 // envoyRateLimit is a limit.

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // loadEnvoy writes files into a folder, and reads them as Envoy's users have them.
@@ -112,7 +114,7 @@ func TestEnvoyFolders(t *testing.T) {
 	if err != nil || len(f.Domains) != 1 || len(f.Rules) != 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if text := f.Warnings().Error(); !strings.Contains(text, "1 files are not read") || !strings.Contains(text, shorten(other)) {
+	if text := f.Warnings().Error(); !strings.Contains(text, "1 files are not read") || !strings.Contains(text, reader.Shorten(other)) {
 		t.Errorf("the warnings do not name the file that is not read: %s", text)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // EnvoyOptions say how the files of github.com/envoyproxy/ratelimit are read.
@@ -26,7 +28,7 @@ type EnvoyOptions struct {
 const (
 	maxEnvoyFiles = 1000
 	maxEnvoyDepth = 8 // of folders within folders
-	maxEnvoySize  = 2 * MaxFileSize
+	maxEnvoySize  = 2 * reader.MaxFileSize
 )
 
 // LoadEnvoy reads the configuration of github.com/envoyproxy/ratelimit: all files of a folder and the folders in it
@@ -50,10 +52,10 @@ func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
 	}
 	r := &envoyReader{options: o, domains: map[string]string{}, seen: map[string]map[string]bool{}}
 	all := Default()
-	all.source, all.included.folder = newSource(folder, nil), base
-	all.source.keys["version"] = Pos{} // files of the other server have none
+	all.source, all.included.folder = reader.New(folder, nil), base
+	all.source.Imply("version") // files of the other server have none
 	if len(others) > 0 {
-		all.source.warn("", fmt.Sprintf("%d files are not read, because their names end in neither .yaml nor .yml: %s", len(others), shorten(strings.Join(others, ", "))),
+		all.source.Warn("", fmt.Sprintf("%d files are not read, because their names end in neither .yaml nor .yml: %s", len(others), reader.Shorten(strings.Join(others, ", "))),
 			"rename the files that have limits")
 	}
 	var errs Errors
@@ -74,11 +76,11 @@ func LoadEnvoy(folder string, o EnvoyOptions) (*File, error) {
 		all.parts = append(all.parts, part)
 	}
 	if len(errs) > 0 {
-		return nil, errs[:min(len(errs), maxErrors)]
+		return nil, errs[:min(len(errs), reader.MaxErrors)]
 	}
 	s := all.blank()
 	all.compile(s)
-	return all, s.err()
+	return all, s.Err()
 }
 
 // EnvoyFiles returns the files that LoadEnvoy reads in a folder. A program that reloads the folder should watch them, also while
@@ -123,7 +125,7 @@ func envoyFiles(folder string, depth int, except os.FileInfo) (names, others []s
 // read reads one file. Its rules are the part of the whole configuration that errors and warnings of the file are
 // about.
 func (r *envoyReader) read(name, folder string) (*File, error) {
-	data, err := readFile(name)
+	data, err := reader.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -135,33 +137,28 @@ func (r *envoyReader) read(name, folder string) (*File, error) {
 
 // parse is read for the content of a file.
 func (r *envoyReader) parse(name string, data []byte, folder string) (*File, error) {
-	s := newSource(name, data)
-	s.foreign = true
-	root := s.tree(data)
-	if root == nil {
-		return nil, s.err()
-	}
+	s := reader.New(name, data)
+	s.Foreign, s.Begin = true, "begin with domain"
 	var given envoyFile
-	s.decode(root, &given)
-	if s.full() {
-		return nil, s.err()
+	if !s.Decode(&given) || s.Full() {
+		return nil, s.Err()
 	}
-	p := &envoyPart{envoyReader: r, source: s, domain: given.Domain, file: Default()}
+	p := &envoyPart{envoyReader: r, Source: s, domain: given.Domain, file: Default()}
 	p.file.source, p.file.included.folder, p.file.Domains = s, folder, []string{given.Domain}
 	switch other := r.domains[given.Domain]; {
 	case given.Domain == "":
-		s.follow("domain", "is missing", "begin the file with the domain that Envoy names")
-		return nil, s.err()
+		s.Follow("domain", "is missing", "begin the file with the domain that Envoy names")
+		return nil, s.Err()
 	case other != "" && !r.options.MergeDomains:
-		s.follow("domain", fmt.Sprintf("%s is the domain of %s too", quote(given.Domain), other), "put both into one file, or set MERGE_DOMAIN_CONFIG=true")
+		s.Follow("domain", fmt.Sprintf("%s is the domain of %s too", reader.Quote(given.Domain), other), "put both into one file, or set MERGE_DOMAIN_CONFIG=true")
 	}
 	r.domains[given.Domain] = name
 	for i := range given.Descriptors {
 		p.add(&given.Descriptors[i], fmt.Sprintf("descriptors[%d]", i), nil)
 	}
-	if len(s.errs) == 0 {
+	if !s.Failed("") {
 		p.file.compile(s)
 		p.file.checkEffects(s)
 	}
-	return p.file, s.err()
+	return p.file, s.Err()
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // envoyReader makes rules from the trees of several files.
@@ -27,7 +29,7 @@ type envoyLevel struct {
 // envoyPart is one file that is being read.
 type envoyPart struct {
 	*envoyReader
-	*source
+	*reader.Source
 	domain string
 	file   *File
 }
@@ -68,19 +70,19 @@ func (p *envoyPart) identity(levels []envoyLevel) string {
 func (p *envoyPart) check(d *envoyDescriptor, path, composite string, above []envoyLevel) {
 	switch {
 	case d.Key == "":
-		p.follow(path+".key", "is missing", "give the key of the descriptor's entry")
+		p.Follow(path+".key", "is missing", "give the key of the descriptor's entry")
 		return
 	case strings.Contains(d.Key, "*"):
-		p.follow(path+".key", quote(d.Key)+" has a star, and keys are compared exactly", "put the star into the value")
+		p.Follow(path+".key", reader.Quote(d.Key)+" has a star, and keys are compared exactly", "put the star into the value")
 	case d.ShareThreshold && !strings.Contains(d.Value, "*"):
-		p.follow(path+".share_threshold", "is set, and the value has no star", "remove it, or give a value such as \"files*\"")
+		p.Follow(path+".share_threshold", "is set, and the value has no star", "remove it, or give a value such as \"files*\"")
 	}
 	parent := p.identity(above)
 	if p.seen[parent] == nil {
 		p.seen[parent] = map[string]bool{}
 	}
 	if p.seen[parent][composite] {
-		p.follow(path, fmt.Sprintf("has the composite key %s, which another descriptor of this level has too", quote(composite)), "remove one of them")
+		p.Follow(path, fmt.Sprintf("has the composite key %s, which another descriptor of this level has too", reader.Quote(composite)), "remove one of them")
 	}
 	p.seen[parent][composite] = true
 }
@@ -92,12 +94,12 @@ func (p *envoyPart) unused(d *envoyDescriptor, path string) {
 		given bool
 	}{{"shadow_mode", d.ShadowMode}, {"quota_mode", d.QuotaMode}, {"detailed_metric", d.DetailedMetric}, {"metadata", d.Metadata != nil}} {
 		if x.given {
-			p.warn(path+"."+x.name, "has no effect without a rate_limit beside it, and does not hold for the descriptors below", "put it beside a rate_limit, or remove it")
+			p.Warn(path+"."+x.name, "has no effect without a rate_limit beside it, and does not hold for the descriptors below", "put it beside a rate_limit, or remove it")
 		}
 	}
 	for _, name := range []string{"limits", "debit", "candidate", "overrides", "allow", "deny", "cost", "floor", "hybrid", "ban", "when_limited", "on_store_error"} {
-		if p.has(path + "." + name) {
-			p.follow(path+"."+name, "is given, and there is no rate_limit beside it", "give a rate_limit, or remove it")
+		if p.Has(path + "." + name) {
+			p.Follow(path+"."+name, "is given, and there is no rate_limit beside it", "give a rate_limit, or remove it")
 		}
 	}
 }
@@ -111,49 +113,49 @@ func (p *envoyPart) limited(l *envoyRateLimit, levels []envoyLevel) {
 	for i, r := range l.Replaces {
 		switch at := fmt.Sprintf("%s.replaces[%d]", path, i); r.Name {
 		case "":
-			p.follow(at, "has no name", "give the name of another limit, or remove the entry")
+			p.Follow(at, "has no name", "give the name of another limit, or remove the entry")
 		case l.Name:
-			p.follow(at+".name", quote(r.Name)+" is the limit's own name", "give the name of another limit")
+			p.Follow(at+".name", reader.Quote(r.Name)+" is the limit's own name", "give the name of another limit")
 		}
 	}
 	period, known := envoyUnits[strings.ToLower(l.Unit)]
 	if l.Unlimited {
 		if known {
-			p.follow(path+".unit", "is given, and the limit is unlimited", "remove one of them")
+			p.Follow(path+".unit", "is given, and the limit is unlimited", "remove one of them")
 		}
-		if p.has(path + ".requests_per_unit") {
-			p.warn(path+".requests_per_unit", "has no effect, because the limit is unlimited", "remove one of them")
+		if p.Has(path + ".requests_per_unit") {
+			p.Warn(path+".requests_per_unit", "has no effect, because the limit is unlimited", "remove one of them")
 		}
 		if l.given() {
-			p.follow(path, "has an algorithm or its numbers, and is unlimited", "remove them, or unlimited")
+			p.Follow(path, "has an algorithm or its numbers, and is unlimited", "remove them, or unlimited")
 		}
-		if quota := levels[len(levels)-1].path + ".quota_mode"; p.has(quota) {
-			p.warn(quota, "has no effect, because the limit is unlimited", "remove one of them")
+		if quota := levels[len(levels)-1].path + ".quota_mode"; p.Has(quota) {
+			p.Warn(quota, "has no effect, because the limit is unlimited", "remove one of them")
 		}
 		p.rule(levels, Rule{Unlimited: true})
 		return
 	}
 	switch {
 	case l.Unit == "":
-		p.follow(path+".unit", "is missing", "give second, minute, hour, day, week, month or year")
+		p.Follow(path+".unit", "is missing", "give second, minute, hour, day, week, month or year")
 		return
 	case !known:
-		p.follow(path+".unit", quote(l.Unit)+" is not a unit", didYouMean(strings.ToLower(l.Unit), []string{"second", "minute", "hour", "day", "week", "month", "year"}))
+		p.Follow(path+".unit", reader.Quote(l.Unit)+" is not a unit", reader.DidYouMean(strings.ToLower(l.Unit), []string{"second", "minute", "hour", "day", "week", "month", "year"}))
 		return
 	case l.RequestsPerUnit > mostPerUnit:
-		p.follow(path+".requests_per_unit", fmt.Sprintf("is %d", l.RequestsPerUnit), fmt.Sprintf("give %d or less", int64(mostPerUnit)))
+		p.Follow(path+".requests_per_unit", fmt.Sprintf("is %d", l.RequestsPerUnit), fmt.Sprintf("give %d or less", int64(mostPerUnit)))
 		return
 	case l.UnitMultiplier < 0 || l.UnitMultiplier > int64(math.MaxInt64/period):
-		p.follow(path+".unit_multiplier", fmt.Sprintf("is %d", l.UnitMultiplier), "give 1 or more, up to 100 years in all")
+		p.Follow(path+".unit_multiplier", fmt.Sprintf("is %d", l.UnitMultiplier), "give 1 or more, up to 100 years in all")
 		return
 	}
 	period *= time.Duration(max(1, l.UnitMultiplier))
 	if l.RequestsPerUnit == 0 {
-		if !p.has(path + ".requests_per_unit") {
-			p.warn(path, "has no requests_per_unit, which means 0: it denies everything", "give requests_per_unit")
+		if !p.Has(path + ".requests_per_unit") {
+			p.Warn(path, "has no requests_per_unit, which means 0: it denies everything", "give requests_per_unit")
 		}
 		if l.given() {
-			p.follow(path, "has an algorithm or its numbers, and requests_per_unit is 0, so nothing is counted", "remove them, or give a number above 0")
+			p.Follow(path, "has an algorithm or its numbers, and requests_per_unit is 0, so nothing is counted", "remove them, or give a number above 0")
 		}
 		p.rule(levels, Rule{Always: true, Descriptor: &Descriptor{Period: period}})
 		return
@@ -170,15 +172,15 @@ func (p *envoyPart) rule(levels []envoyLevel, r Rule) {
 	}
 	m := r.Descriptor
 	m.Domain = p.domain
-	p.alias(at, d.path)
-	p.alias(at+".key", at+".key") // the key of the descriptor is another one
-	p.alias(at+".descriptor.domain", "domain")
+	p.Alias(at, d.path)
+	p.Alias(at+".key", at+".key") // the key of the descriptor is another one
+	p.Alias(at+".descriptor.domain", "domain")
 	for i, l := range levels {
 		m.Entries = append(m.Entries, DescriptorEntry{Key: l.Key, Value: l.Value, Shared: l.ShareThreshold, Counted: l.ValueToMetric})
 		entry := fmt.Sprintf("%s.descriptor.entries[%d]", at, i)
-		p.alias(entry, l.path)
-		p.alias(entry+".shared", l.path+".share_threshold")
-		p.alias(entry+".counted", l.path+".value_to_metric")
+		p.Alias(entry, l.path)
+		p.Alias(entry+".shared", l.path+".share_threshold")
+		p.Alias(entry+".counted", l.path+".value_to_metric")
 	}
 	if limit := d.RateLimit; limit != nil {
 		p.decorate(&r, d, at)
@@ -206,7 +208,7 @@ func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 		".limit": limitAt, ".limit.rate": limitAt + ".requests_per_unit", ".always": limitAt + ".requests_per_unit", ".unlimited": limitAt + ".unlimited",
 	} {
 		if to != ".descriptor.quota" || !r.Unlimited { // limited warns of the other case
-			p.alias(at+to, from)
+			p.Alias(at+to, from)
 		}
 	}
 	r.Candidate, r.Overrides, r.Allow, r.Deny, r.Cost, r.Floor = d.Candidate, d.Overrides, d.Allow, d.Deny, d.Cost, d.Floor
@@ -215,13 +217,13 @@ func (p *envoyPart) decorate(r *Rule, d envoyLevel, at string) {
 		return
 	}
 	if r.Limit == nil {
-		p.follow(d.path+".limits", "are given, and the rate_limit beside them has no limit of its own", "remove them, or give the rate_limit a number above 0")
+		p.Follow(d.path+".limits", "are given, and the rate_limit beside them has no limit of its own", "remove them, or give the rate_limit a number above 0")
 		return
 	}
-	p.alias(at+".limits[0]", limitAt)
-	p.alias(at+".limits[0].rate", limitAt+".requests_per_unit")
+	p.Alias(at+".limits[0]", limitAt)
+	p.Alias(at+".limits[0].rate", limitAt+".requests_per_unit")
 	for i := range d.Limits {
-		p.alias(fmt.Sprintf("%s.limits[%d]", at, i+1), fmt.Sprintf("%s.limits[%d]", d.path, i))
+		p.Alias(fmt.Sprintf("%s.limits[%d]", at, i+1), fmt.Sprintf("%s.limits[%d]", d.path, i))
 	}
 	r.Limits, r.Limit = append([]Limit{*r.Limit}, d.Limits...), nil
 }

@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -161,25 +161,25 @@ var (
 func explain(message string) (problem, suggestion string) {
 	message, _, _ = strings.Cut(message, "\n")
 	if m := unknownName.FindStringSubmatch(message); m != nil {
-		known := names(reflect.TypeFor[variables]())
-		for i := range known {
-			known[i] = reflect.TypeFor[variables]().Field(i).Tag.Get("expr")
+		var known []string
+		for i, all := 0, reflect.TypeFor[variables](); i < all.NumField(); i++ {
+			known = append(known, all.Field(i).Tag.Get("expr"))
 		}
 		if m[1] == "request" {
-			return quote(m[1]) + " is unknown", `write what it has by itself, as in path, method, host or header("X-User")`
+			return reader.Quote(m[1]) + " is unknown", `write what it has by itself, as in path, method, host or header("X-User")`
 		}
-		if near := nearest(m[1], append(known, builtins...)); near != "" {
+		if near := reader.Nearest(m[1], append(known, builtins...)); near != "" {
 			suggestion = fmt.Sprintf("did you mean %q?", near)
 		} else {
 			suggestion = fmt.Sprintf("put quotes around a text, as in %q, or use one of %s", m[1], strings.Join(known, ", "))
 		}
-		return quote(m[1]) + " is unknown", suggestion
+		return reader.Quote(m[1]) + " is unknown", suggestion
 	}
 	if m := functionField.FindStringSubmatch(message); m != nil {
-		return "a function is called with (), and has no field " + quote(m[1]), fmt.Sprintf("write it as in header(%q)", m[1])
+		return "a function is called with (), and has no field " + reader.Quote(m[1]), fmt.Sprintf("write it as in header(%q)", m[1])
 	}
 	if m := textMethod.FindStringSubmatch(message); m != nil {
-		return "a text has no method " + quote(m[1]), `write the operator between two texts, as in path startsWith "/api"`
+		return "a text has no method " + reader.Quote(m[1]), `write the operator between two texts, as in path startsWith "/api"`
 	}
 	if strings.Contains(message, `unexpected token Operator("=")`) {
 		return `"=" does not compare`, "write == to compare two values, or matches for a regular expression"
@@ -196,7 +196,7 @@ func explain(message string) (problem, suggestion string) {
 	if m := notBool.FindStringSubmatch(message); m != nil {
 		return "it is a " + m[1] + ", and a condition is true or false", `compare it, as in path startsWith "/api"`
 	}
-	return shorten(message), ""
+	return reader.Shorten(message), ""
 }
 
 // expressionCheck looks at each node of an expression.
@@ -268,7 +268,7 @@ func (c *expressionCheck) methods(method, with ast.Node) {
 			continue
 		}
 		if meant := methodMeant(text.Value); meant != "" {
-			c.report(n, quote(text.Value)+" is not a method that clients use", fmt.Sprintf("did you mean %q?", meant))
+			c.report(n, reader.Quote(text.Value)+" is not a method that clients use", fmt.Sprintf("did you mean %q?", meant))
 		}
 	}
 }
@@ -297,7 +297,7 @@ func (c *expressionCheck) hosts(host, with ast.Node) {
 	}
 	for _, n := range nodes {
 		if text, ok := n.(*ast.StringNode); ok && policy.CleanHost(text.Value) != text.Value {
-			c.report(n, quote(text.Value)+" is not a host as rules see it: in lower case, without a port and a dot at its end", fmt.Sprintf("write %q", policy.CleanHost(text.Value)))
+			c.report(n, reader.Quote(text.Value)+" is not a host as rules see it: in lower case, without a port and a dot at its end", fmt.Sprintf("write %q", policy.CleanHost(text.Value)))
 		}
 	}
 }
@@ -331,9 +331,9 @@ func (c *expressionCheck) call(n *ast.CallNode) {
 	case "Claim":
 		c.read(policy.FromClaim, arg.Value)
 	case "InNetwork":
-		p, problem, suggestion := parsePrefix(arg.Value)
+		p, problem, suggestion := reader.ParsePrefix(arg.Value)
 		if problem != "" {
-			c.report(arg, quote(arg.Value)+" "+problem, suggestion)
+			c.report(arg, reader.Quote(arg.Value)+" "+problem, suggestion)
 		}
 		c.networks[arg.Value] = p
 	case "Pressure":
@@ -418,37 +418,14 @@ func (e *Expression) MatchesCertainly(a *policy.Attributes, s policy.State) (mat
 	return met == true, !r.unclear
 }
 
-// expression reports a mistake in an expression, at its position in the file if that can be found.
-func (s *source) expression(path, text string, err error) {
+// reportExpression reports a mistake in an expression, at its position in the file if that can be found.
+func reportExpression(s *reader.Source, path, text string, err error) {
 	var bad *ExpressionError
 	if !errors.As(err, &bad) {
-		s.follow(path, err.Error(), "")
+		s.Follow(path, err.Error(), "")
 		return
 	}
-	if s.at[path] {
-		return
+	if !s.Failed(path) {
+		s.ReportAt(s.Within(s.Find(path), text, bad.Line, bad.Column), path, bad.Problem, bad.Suggestion)
 	}
-	s.reportAt(s.within(s.find(path), text, bad.Line, bad.Column), path, bad.Problem, bad.Suggestion)
-}
-
-// within returns the position in the file of a line and column of a text. The text begins at pos: in
-// quotes, without quotes, or as a block of lines.
-func (s *source) within(pos Pos, text string, line, column int) Pos {
-	lines := strings.Split(text, "\n")
-	if pos.Line < 1 || pos.Line > len(s.lines) || line > len(lines) {
-		return pos
-	}
-	first := []rune(s.lines[pos.Line-1])
-	rest := string(first[min(max(pos.Column-1, 0), len(first)):])
-	for quotes, start := range []string{lines[0], `"` + lines[0], "'" + lines[0]} {
-		if line == 1 && strings.HasPrefix(rest, start) {
-			return Pos{pos.Line, pos.Column + min(quotes, 1) + column - 1}
-		}
-	}
-	if n := pos.Line + line; (strings.HasPrefix(rest, "|") || strings.HasPrefix(rest, ">")) && n <= len(s.lines) {
-		if before, _, found := strings.Cut(s.lines[n-1], lines[line-1]); found {
-			return Pos{n, utf8.RuneCountInString(before) + column}
-		}
-	}
-	return pos
 }

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // File is the content of a configuration file, with defaults for settings that it lacks.
 type File struct {
 	// Version is the version of the format, always 1. Required.
-	Version int `yaml:"version"`
+	Version int `yaml:"version" remedy:"write version: 1"`
 	// Store is where the server keeps what keys have used. Default: "memory".
 	Store Store `yaml:"store"`
 	// Listen holds the addresses at which the server listens.
@@ -58,16 +58,16 @@ type File struct {
 	// Audit is a log of who changed what.
 	Audit Audit `yaml:"audit"`
 	// NearLimit is the part of a limit from which on the metrics of descriptors count hits as near the limit. Default: 80%.
-	NearLimit Ratio `yaml:"near_limit"`
+	NearLimit reader.Ratio `yaml:"near_limit"`
 	// ScaleOut informs other programs of the pressure on rules.
 	ScaleOut ScaleOut `yaml:"scale_out"`
 	// DrainTimeout is how long requests in flight may take to end after SIGTERM. Default: 30s.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// Default is what happens to a request that no rule matches. Default: allow.
-	Default policy.Action `yaml:"default"`
+	Default policy.Action `yaml:"default" oneof:"allow - - deny"`
 	// OnStoreError applies to rules without their own on_store_error. It has no effect with the memory
 	// store, which does not fail. With local, each server limits by itself; see store.redis.local. Default: allow.
-	OnStoreError policy.Fallback `yaml:"on_store_error"`
+	OnStoreError policy.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
 	// Shadow sets shadow for all rules: decisions are counted and explained, not enforced.
 	// Default: false.
 	Shadow bool `yaml:"shadow"`
@@ -77,16 +77,16 @@ type File struct {
 	// can send limits of its own for them. Default: the domains of the rules.
 	Domains []string `yaml:"domains"`
 	// Rules are the policy. Every rule that matches a request must let it pass. Default: none.
-	Rules []Rule `yaml:"rules"`
+	Rules []Rule `yaml:"rules" form:"list" null:"give rules, or write rules: [] for none"`
 
-	source   *source
+	source   *reader.Source
 	included included
 	parts    []*File // the files of a folder that LoadEnvoy read
 }
 
-// unknown has a remedy for a setting that belongs elsewhere.
-func (*File) unknown(p pair) string {
-	switch p.name {
+// Unknown has a remedy for a setting that belongs elsewhere.
+func (*File) Unknown(name, text string) string {
+	switch name {
 	case "limit", "limits":
 		return "give limits to a rule; the bounds of requests and connections are under http"
 	}
@@ -139,7 +139,7 @@ func Default() *File {
 // Load reads a file and the other files that it names. Relative paths begin at the file's folder. It
 // returns only a valid File. If a file has mistakes, the error is an Errors.
 func Load(path string) (*File, error) {
-	data, err := readFile(path)
+	data, err := reader.ReadFile(path)
 	var bad Errors
 	switch {
 	case errors.As(err, &bad):
@@ -154,7 +154,7 @@ func Load(path string) (*File, error) {
 // another file is a mistake here, because there is no folder. Parse returns only a valid File. If the
 // content has mistakes, the error is an Errors.
 func Parse(name string, data []byte) (*File, error) {
-	if err := checkSize(name, data, strconv.Itoa(len(data))); err != nil {
+	if err := reader.CheckSize(name, data, strconv.Itoa(len(data))); err != nil {
 		return nil, err
 	}
 	return parseIn(name, data, included{})
@@ -162,20 +162,18 @@ func Parse(name string, data []byte) (*File, error) {
 
 // parseIn is Parse for text of any size, with the folder of the file, or with the other files that it names.
 func parseIn(name string, data []byte, in included) (*File, error) {
-	s := newSource(name, data)
-	root := s.tree(data)
-	if root == nil {
-		return nil, s.err()
-	}
+	s := reader.New(name, data)
 	f := Default()
-	s.decode(root, f)
+	if !s.Decode(f) {
+		return nil, s.Err()
+	}
 	f.source, f.included = s, in
-	if !s.full() {
+	if !s.Full() {
 		f.check(s)
 		f.compile(s)
 		f.checkEffects(s)
 	}
-	if err := s.err(); err != nil {
+	if err := s.Err(); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -186,7 +184,7 @@ func parseIn(name string, data []byte, in included) (*File, error) {
 func (f *File) Policy() (*policy.Policy, error) {
 	s := f.blank()
 	p := f.compile(s)
-	if err := s.err(); err != nil {
+	if err := s.Err(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -199,18 +197,11 @@ func (f *File) Validate() error {
 	f.check(s)
 	f.compile(s)
 	f.checkEffects(s)
-	return s.err()
+	return s.Err()
 }
 
 // blank returns the source with its positions and without mistakes.
-func (f *File) blank() *source {
-	if f.source == nil {
-		return newSource("", nil)
-	}
-	s := *f.source
-	s.errs, s.at, s.broken = nil, map[string]bool{}, map[string]bool{}
-	return &s
-}
+func (f *File) blank() *reader.Source { return f.source.Blank() }
 
 // Paths holds how paths are cleaned before they are matched.
 type Paths struct {
@@ -227,30 +218,7 @@ type Paths struct {
 // Differences returns the settings in which two files differ, such as "rules" or
 // "listen.proxy.address", in the order of the documentation. Lists, and values that only one
 // of the files has, are compared as a whole.
-func Differences(a, b *File) []string {
-	return differences("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
-}
-
-func differences(path string, a, b reflect.Value) (all []string) {
-	if a.Kind() == reflect.Pointer && !a.IsNil() && !b.IsNil() {
-		a, b = a.Elem(), b.Elem()
-	}
-	if a.Kind() != reflect.Struct || readers[a.Type()] != nil {
-		if !reflect.DeepEqual(a.Interface(), b.Interface()) {
-			all = append(all, path)
-		}
-		return all
-	}
-	for i, name := range names(a.Type()) {
-		switch {
-		case name != "":
-			all = append(all, differences(child(path, name), a.Field(i), b.Field(i))...)
-		case a.Type().Field(i).IsExported() && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
-			all = append(all, path) // set by a short form, as tls: true
-		}
-	}
-	return all
-}
+func Differences(a, b *File) []string { return reader.Differences(a, b) }
 
 //go:generate go test -run TestSchemaMatchesTypes -update .
 

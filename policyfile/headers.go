@@ -3,6 +3,8 @@ package policyfile
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // HeaderProfile selects the response headers that inform clients of their limits.
@@ -33,7 +35,7 @@ type HeaderNames struct {
 }
 
 // checkHeaders checks the names of headers.
-func (f *File) checkHeaders(s *source) {
+func (f *File) checkHeaders(s *reader.Source) {
 	named := map[string]string{} // the settings of names
 	for _, n := range []struct{ setting, name string }{{"limit", f.HeaderNames.Limit}, {"remaining", f.HeaderNames.Remaining}, {"reset", f.HeaderNames.Reset}} {
 		path, name := "header_names."+n.setting, n.name
@@ -44,13 +46,13 @@ func (f *File) checkHeaders(s *source) {
 		switch {
 		case n.name == "" && named[lower] == "":
 		case n.name != "" && (f.Headers == HeadersNone || f.Headers == HeadersIETF || f.Headers == ""):
-			s.follow(path, "is given, and headers selects no such header", "give headers: x-ratelimit, or remove it")
+			s.Follow(path, "is given, and headers selects no such header", "give headers: x-ratelimit, or remove it")
 		case !isToken(name):
-			s.follow(path, quote(name)+" is not the name of a header", "write it as in X-RateLimit-Limit")
+			s.Follow(path, reader.Quote(name)+" is not the name of a header", "write it as in X-RateLimit-Limit")
 		case reservedHeaders[lower]:
-			s.follow(path, quote(name)+" is a header with another meaning", "give a name of its own, such as X-RateLimit-Limit")
+			s.Follow(path, reader.Quote(name)+" is a header with another meaning", "give a name of its own, such as X-RateLimit-Limit")
 		case named[lower] != "":
-			s.follow(path, fmt.Sprintf("%s is the name of %s too", quote(name), named[lower]), "give each of them a name of its own")
+			s.Follow(path, fmt.Sprintf("%s is the name of %s too", reader.Quote(name), named[lower]), "give each of them a name of its own")
 		}
 		named[lower] = path
 	}

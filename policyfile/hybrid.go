@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Hybrid decides the limits of a rule in each server's own process, on units that the store granted to
@@ -25,34 +24,23 @@ type Hybrid struct {
 	Life time.Duration `yaml:"life"`
 	// Stranded is the share of each limit that may be granted at once, to all servers together. So much may be left
 	// unused. Default: 5%.
-	Stranded Share `yaml:"stranded"`
+	Stranded reader.Share `yaml:"stranded"`
 	// Overdraft is how far the limit may be exceeded, by all servers together. Default: 0.
-	Overdraft Portion `yaml:"overdraft"`
+	Overdraft reader.Portion `yaml:"overdraft"`
 	// Credit is what each server may admit for a key before the store has granted it any units. All servers together may
 	// exceed the limit by the credit of each. Default: 0.
-	Credit Portion `yaml:"credit"`
+	Credit reader.Portion `yaml:"credit"`
 }
 
 // given reports whether the limits of the rule are hybrid.
 func (h Hybrid) given() bool { return h != Hybrid{} }
 
-// read reads true, false or a mapping.
-func (h *Hybrid) read(d *decoder, path string, n ast.Node) {
-	if b, ok := n.(*ast.BoolNode); ok {
-		h.Enabled = b.Value
-		return
-	}
-	if !isMapping(n) {
-		d.wrong(path, n, "true, or a mapping of "+oneOf(accepted(reflect.TypeFor[Hybrid]())))
-		return
-	}
-	h.Enabled = true
-	d.object(path, n, reflect.ValueOf(h).Elem())
-}
+// Switch implements [reader.Switch].
+func (h *Hybrid) Switch() *bool { return &h.Enabled }
 
-// unknown has a remedy for the names that other programs use.
-func (*Hybrid) unknown(p pair) string {
-	switch p.name {
+// Unknown has a remedy for the names that other programs use.
+func (*Hybrid) Unknown(name, text string) string {
+	switch name {
 	case "sync_rate", "interval", "sync_interval":
 		return `did you mean "sync"?`
 	case "ttl", "lease":
@@ -82,7 +70,7 @@ func (h *Hybrid) apply(l *sluice.Limit) (*sluice.Limit, *misfit) {
 		return l, nil
 	}
 	terms := sluice.Hybrid{
-		Sync: h.Sync, Life: h.Life, Overdraft: h.Overdraft.of(l.Capacity()), Credit: h.Credit.of(l.Capacity()),
+		Sync: h.Sync, Life: h.Life, Overdraft: h.Overdraft.Of(l.Capacity()), Credit: h.Credit.Of(l.Capacity()),
 	}
 	if h.Stranded.Parts > 0 {
 		terms.Stranded = float64(h.Stranded.Of) / float64(h.Stranded.Parts)
@@ -114,7 +102,7 @@ func (h *Hybrid) override(l *sluice.Limit) (*sluice.Limit, *misfit) {
 
 // hybrid gives the terms of the rule to the limit at a path. If the terms do not fit, it reports that, and returns
 // nil.
-func (r *Rule) hybrid(s *source, path, of string, l *sluice.Limit) *sluice.Limit {
+func (r *Rule) hybrid(s *reader.Source, path, of string, l *sluice.Limit) *sluice.Limit {
 	with, bad := r.Hybrid.apply(l)
 	if bad == nil {
 		return with
@@ -126,6 +114,6 @@ func (r *Rule) hybrid(s *source, path, of string, l *sluice.Limit) *sluice.Limit
 	if of != path+".limit" {
 		problem += " (for " + strings.TrimPrefix(of, path+".") + ")"
 	}
-	s.follow(at, problem, bad.remedy)
+	s.Follow(at, problem, bad.remedy)
 	return nil
 }

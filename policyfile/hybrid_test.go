@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 func TestParseHybrid(t *testing.T) {
@@ -14,8 +15,8 @@ func TestParseHybrid(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Hybrid{
-		Enabled: true, Sync: 200 * time.Millisecond, Life: 5 * time.Second, Stranded: Share{1, 10},
-		Overdraft: Portion{Units: 50}, Credit: Portion{Share: Share{1, 2}},
+		Enabled: true, Sync: 200 * time.Millisecond, Life: 5 * time.Second, Stranded: reader.Share{Of: 1, Parts: 10},
+		Overdraft: reader.Portion{Units: 50}, Credit: reader.Portion{Share: reader.Share{Of: 1, Parts: 2}},
 	}
 	if got := f.Rules[1].Hybrid; got != want {
 		t.Errorf("hybrid = %+v, want %+v", got, want)

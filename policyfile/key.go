@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -19,32 +18,28 @@ type KeyPart struct {
 	Part string `yaml:"part"`
 	// OnMissing is what happens to a request that lacks the part: such requests share one key, skip
 	// the rule, or are denied. Default: share.
-	OnMissing policy.Missing `yaml:"on_missing"`
+	OnMissing policy.Missing `yaml:"on_missing" oneof:"share skip deny"`
 	// OnRepeated is what happens to a request that has the part several times, or in a spelling that not all
 	// services read: it is denied, counts by the first or last value, or shares the key of requests without the
 	// part. Default: deny.
-	OnRepeated policy.Repeated `yaml:"on_repeated"`
+	OnRepeated policy.Repeated `yaml:"on_repeated" oneof:"deny first last share"`
 	// IPv6Prefix is how many leading bits of an IPv6 address count, for client_ip only. Default: the file's ipv6_prefix.
 	IPv6Prefix int `yaml:"ipv6_prefix" unit:"bits"`
 }
 
-func (*KeyPart) short(list bool) string { return single("part", list) }
+func (*KeyPart) Short(list bool) string { return reader.Single("part", list) }
 
-// unknown suggests "header:X-User" for {header: X-User}: a space after the colon makes a mapping.
-func (*KeyPart) unknown(p pair) string {
-	text, ok := p.value.(*ast.StringNode)
-	if !ok {
-		return ""
-	}
-	part := p.name + ":" + text.Value
-	if _, err := policy.ParsePart(part); err != nil {
+// Unknown suggests "header:X-User" for {header: X-User}: a space after the colon makes a mapping.
+func (*KeyPart) Unknown(name, text string) string {
+	part := name + ":" + text
+	if _, err := policy.ParsePart(part); err != nil || text == "" {
 		return ""
 	}
 	return fmt.Sprintf("write the part as one text, in quotes: %q", part)
 }
 
 // build makes the part of a key.
-func (k *KeyPart) build(s *source, path string) policy.Part {
+func (k *KeyPart) build(s *reader.Source, path string) policy.Part {
 	text := k.Part
 	if strings.HasPrefix(text, "{") {
 		text = "template:" + text
@@ -52,25 +47,25 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 	p, err := policy.ParsePart(text)
 	if err != nil {
 		at := path
-		if s.has(path + ".part") {
+		if s.Has(path + ".part") {
 			at += ".part"
 		}
 		word, name, named := strings.Cut(k.Part, ":")
 		parts := []string{"client_ip", "header:NAME", "cookie:NAME", "query:NAME", "path", "param:NAME", "route", "method", "host", "claim:NAME", "attribute:NAME", "descriptor:KEY", "global", "constant:TEXT", "template:TEXT"}
 		switch {
 		case k.Part == "":
-			s.follow(at, "is missing", "give client_ip or another part")
+			s.Follow(at, "is missing", "give client_ip or another part")
 		case named && name == "":
-			s.follow(at, quote(k.Part)+" has no name", fmt.Sprintf("write %s:NAME", word))
+			s.Follow(at, reader.Quote(k.Part)+" has no name", fmt.Sprintf("write %s:NAME", word))
 		case named && slices.Contains(parts, word):
-			s.follow(at, quote(k.Part)+" has a name, and takes none", "write "+word)
+			s.Follow(at, reader.Quote(k.Part)+" has a name, and takes none", "write "+word)
 		default:
 			words := make([]string, len(parts))
 			for i, w := range parts {
 				words[i], _, _ = strings.Cut(w, ":")
 			}
-			suggestion := "give " + oneOf(parts)
-			if w := nearest(word, words); w != "" {
+			suggestion := "give " + reader.OneOf(parts)
+			if w := reader.Nearest(word, words); w != "" {
 				suggestion = fmt.Sprintf("did you mean %q?", strings.TrimSuffix(w+":"+name, ":"))
 			}
 			if meant := partMeant(k.Part); meant != "" {
@@ -79,7 +74,7 @@ func (k *KeyPart) build(s *source, path string) policy.Part {
 			if !named && slices.Contains(words, word) {
 				suggestion = fmt.Sprintf("write %s:NAME", word)
 			}
-			s.follow(at, quote(k.Part)+" is not a part of a key", suggestion)
+			s.Follow(at, reader.Quote(k.Part)+" is not a part of a key", suggestion)
 		}
 		// This part does not fail again.
 		p = policy.Global()

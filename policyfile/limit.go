@@ -10,6 +10,7 @@ import (
 	_ "time/tzdata" // a zone that is valid on one machine is valid on all
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Limit is an algorithm and its numbers. Each algorithm takes some of the numbers; the others
@@ -64,9 +65,9 @@ type Limit struct {
 	Latency time.Duration `yaml:"latency"`
 }
 
-// unknown has a remedy for a setting with another name.
-func (*Limit) unknown(p pair) string {
-	if p.name == "opened" {
+// Unknown has a remedy for a setting with another name.
+func (*Limit) Unknown(name, text string) string {
+	if name == "opened" {
 		return "give starts: first_request"
 	}
 	return ""
@@ -84,37 +85,37 @@ var takes = map[string][]string{
 }
 
 // build makes the limit, or reports why it cannot.
-func (l *Limit) build(s *source, path string) *sluice.Limit {
+func (l *Limit) build(s *reader.Source, path string) *sluice.Limit {
 	known := takes[l.Algorithm]
 	if known == nil {
 		if l.Algorithm == "" {
-			s.follow(path+".algorithm", "is missing", "give token_bucket, which fits most rules")
+			s.Follow(path+".algorithm", "is missing", "give token_bucket, which fits most rules")
 		} else {
-			remedy := didYouMean(l.Algorithm, algorithms())
+			remedy := reader.DidYouMean(l.Algorithm, algorithms())
 			if strings.EqualFold(l.Algorithm, "gcra") {
 				remedy = "write token_bucket, which decides in the same way"
 			}
-			s.follow(path+".algorithm", quote(l.Algorithm)+" is unknown", remedy)
+			s.Follow(path+".algorithm", reader.Quote(l.Algorithm)+" is unknown", remedy)
 		}
 		return nil
 	}
 	fit := l.foreign(s, path, known)
 	if slices.Contains(known, "rate") && l.Rate.IsZero() {
-		s.follow(path+".rate", "is missing", "give one such as 100/m")
+		s.Follow(path+".rate", "is missing", "give one such as 100/m")
 		fit = false
 	}
 	if l.Algorithm == "concurrency" && l.Max == 0 {
-		s.follow(path+".max", "is missing", "give how many may be in flight")
+		s.Follow(path+".max", "is missing", "give how many may be in flight")
 		fit = false
 	}
 	algorithm, ok := l.algorithm(s, path)
-	if !ok || !fit || s.at[path] {
+	if !ok || !fit || s.Failed(path) {
 		return nil
 	}
 	limit, err := sluice.NewLimit(l.Name, algorithm)
 	var bad *sluice.LimitError
 	if errors.As(err, &bad) {
-		s.follow(path+"."+settingOf(bad.Field), bad.Problem, bad.Remedy)
+		s.Follow(path+"."+settingOf(bad.Field), bad.Problem, bad.Remedy)
 		return nil
 	}
 	return limit
@@ -126,11 +127,11 @@ func algorithms() []string {
 }
 
 // foreign reports numbers that only other algorithms take.
-func (l *Limit) foreign(s *source, path string, known []string) (fit bool) {
+func (l *Limit) foreign(s *reader.Source, path string, known []string) (fit bool) {
 	v, fit := reflect.ValueOf(l).Elem(), true
-	for i, name := range names(v.Type()) {
+	for i, name := range reader.Accepted(v.Type()) {
 		at := path + "." + name
-		if name == "name" || name == "algorithm" || slices.Contains(known, name) || v.Field(i).IsZero() && !s.has(at) {
+		if name == "name" || name == "algorithm" || slices.Contains(known, name) || v.Field(i).IsZero() && !s.Has(at) {
 			continue
 		}
 		var owners []string
@@ -139,12 +140,8 @@ func (l *Limit) foreign(s *source, path string, known []string) (fit bool) {
 				owners = append(owners, a)
 			}
 		}
-		pos, ok := s.keys[s.given(at)]
-		if !ok {
-			pos = s.find(at)
-		}
-		s.reportAt(pos, at, fmt.Sprintf("does not apply to %s", l.Algorithm),
-			fmt.Sprintf("it belongs to %s; %s takes %s", oneOf(owners), l.Algorithm, strings.Join(known, ", ")))
+		s.ReportKey(at, fmt.Sprintf("does not apply to %s", l.Algorithm),
+			fmt.Sprintf("it belongs to %s; %s takes %s", reader.OneOf(owners), l.Algorithm, strings.Join(known, ", ")))
 		fit = false
 	}
 	return fit
@@ -162,7 +159,7 @@ var calendars = map[string]struct {
 }
 
 // algorithm returns the algorithm with its numbers.
-func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) {
+func (l *Limit) algorithm(s *reader.Source, path string) (a sluice.Algorithm, ok bool) {
 	switch l.Algorithm {
 	case "token_bucket":
 		return sluice.TokenBucket{Rate: l.Rate, Burst: l.Burst, Debt: l.Debt, WarmUp: l.WarmUp, ColdFactor: l.ColdFactor}, true
@@ -183,10 +180,10 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 		c, known := calendars[l.Calendar]
 		switch {
 		case !known:
-			s.follow(path+".calendar", quote(l.Calendar)+" is unknown", didYouMean(l.Calendar, []string{"day", "week", "month"}))
+			s.Follow(path+".calendar", reader.Quote(l.Calendar)+" is unknown", reader.DidYouMean(l.Calendar, []string{"day", "week", "month"}))
 			ok = false
 		case !l.Rate.IsZero() && l.Rate.Period() != c.period:
-			s.follow(path+".rate", fmt.Sprintf("%v is not a count per calendar %s", l.Rate, l.Calendar), fmt.Sprintf("write %d/%s", l.Rate.Count(), strings.TrimPrefix(c.text, "1")))
+			s.Follow(path+".rate", fmt.Sprintf("%v is not a count per calendar %s", l.Rate, l.Calendar), fmt.Sprintf("write %d/%s", l.Rate.Count(), strings.TrimPrefix(c.text, "1")))
 			ok = false
 		}
 		w.Calendar = c.unit
@@ -195,10 +192,10 @@ func (l *Limit) algorithm(s *source, path string) (a sluice.Algorithm, ok bool) 
 		zone, err := time.LoadLocation(l.Zone)
 		switch {
 		case l.Calendar == "":
-			s.follow(path+".zone", "is given without a calendar", "give calendar: day, week or month, or remove the zone")
+			s.Follow(path+".zone", "is given without a calendar", "give calendar: day, week or month, or remove the zone")
 			ok = false
 		case err != nil || l.Zone == "Local":
-			s.follow(path+".zone", quote(l.Zone)+" is not a time zone", "give a name such as Europe/Berlin or UTC")
+			s.Follow(path+".zone", reader.Quote(l.Zone)+" is not a time zone", "give a name such as Europe/Berlin or UTC")
 			ok = false
 		}
 		w.Zone = zone

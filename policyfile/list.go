@@ -15,6 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -31,7 +32,7 @@ type List struct {
 }
 
 // build returns a list. Its name in the policy is "Allow" or "Deny".
-func (l *List) build(f *File, s *source, path, name string, where *origins) (keys [][]string, networks []netip.Prefix) {
+func (l *List) build(f *File, s *reader.Source, path, name string, where *origins) (keys [][]string, networks []netip.Prefix) {
 	if l == nil {
 		return nil, nil
 	}
@@ -43,17 +44,17 @@ func (l *List) build(f *File, s *source, path, name string, where *origins) (key
 		networks = append(networks, p)
 		where.add(name+"IPs", spot{path: fmt.Sprintf("%s.client_ip[%d]", path, i)})
 	}
-	if setting := path + ".key_file"; l.KeyFile != "" || s.has(setting) {
+	if setting := path + ".key_file"; l.KeyFile != "" || s.Has(setting) {
 		f.rows(s, setting, l.KeyFile, func(at spot, row []string) {
 			keys = append(keys, row)
 			where.add(name+"Keys", at)
 		})
 	}
-	if setting := path + ".client_ip_file"; l.ClientIPFile != "" || s.has(setting) {
+	if setting := path + ".client_ip_file"; l.ClientIPFile != "" || s.Has(setting) {
 		f.lines(s, setting, l.ClientIPFile, func(at spot, text string) {
-			p, problem, suggestion := parsePrefix(text)
+			p, problem, suggestion := reader.ParsePrefix(text)
 			if problem != "" {
-				s.followSpot(at, quote(text)+" "+problem, suggestion)
+				at.follow(s, reader.Quote(text)+" "+problem, suggestion)
 				return
 			}
 			networks = append(networks, p)
@@ -64,13 +65,13 @@ func (l *List) build(f *File, s *source, path, name string, where *origins) (key
 }
 
 // lists fills in the lists of a rule.
-func (r *Rule) lists(f *File, s *source, path string, p *policy.Rule, where *origins) {
+func (r *Rule) lists(f *File, s *reader.Source, path string, p *policy.Rule, where *origins) {
 	p.AllowKeys, p.AllowIPs = r.Allow.build(f, s, path+".allow", "Allow", where)
 	p.DenyKeys, p.DenyIPs = r.Deny.build(f, s, path+".deny", "Deny", where)
 }
 
 // lines reads a file line by line, without comments and empty lines.
-func (f *File) lines(s *source, setting, name string, each func(at spot, text string)) {
+func (f *File) lines(s *reader.Source, setting, name string, each func(at spot, text string)) {
 	file, ok := f.text(s, setting, name)
 	if !ok {
 		return
@@ -80,61 +81,58 @@ func (f *File) lines(s *source, setting, name string, each func(at spot, text st
 		number++
 		text, _, _ := strings.Cut(string(line), "#")
 		before := len(text) - len(strings.TrimLeft(text, " \t"))
-		if text = strings.TrimSpace(text); text != "" && !s.full() {
-			each(spot{path: setting, pos: Pos{number, before + 1}, file: file.path}, text)
+		if text = strings.TrimSpace(text); text != "" && !s.Full() {
+			each(spot{path: setting, pos: reader.Pos{Line: number, Column: before + 1}, file: file.path}, text)
 		}
 	}
 }
 
 // rows reads a file of comma-separated values. Lines that begin with a # are comments.
-func (f *File) rows(s *source, setting, name string, each func(at spot, row []string)) {
+func (f *File) rows(s *reader.Source, setting, name string, each func(at spot, row []string)) {
 	file, ok := f.text(s, setting, name)
 	if !ok {
 		return
 	}
 	r := csv.NewReader(bytes.NewReader(file.data))
 	r.Comment, r.FieldsPerRecord = '#', -1
-	for !s.full() {
+	for !s.Full() {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			return
 		}
 		var bad *csv.ParseError
 		if errors.As(err, &bad) {
-			s.followSpot(spot{path: setting, pos: Pos{bad.Line, max(bad.Column, 1)}, file: file.path},
-				"this line is not CSV: "+bad.Err.Error(), "put quotes around a value that has commas or quotes in it, and write these twice")
+			at := spot{path: setting, pos: reader.Pos{Line: bad.Line, Column: max(bad.Column, 1)}, file: file.path}
+			at.follow(s, "this line is not CSV: "+bad.Err.Error(), "put quotes around a value that has commas or quotes in it, and write these twice")
 			return
 		}
 		line, column := r.FieldPos(0)
-		each(spot{path: setting, pos: Pos{line, column}, file: file.path}, row)
+		each(spot{path: setting, pos: reader.Pos{Line: line, Column: column}, file: file.path}, row)
 	}
 }
 
 // text returns a file that holds text.
-func (f *File) text(s *source, setting, name string) (includedFile, bool) {
+func (f *File) text(s *reader.Source, setting, name string) (includedFile, bool) {
 	file, ok := f.file(s, setting, name)
 	if !ok {
 		return file, false
 	}
 	file.data = bytes.TrimPrefix(file.data, []byte("\ufeff"))
 	if !utf8.Valid(file.data) {
-		s.follow(setting, quote(name)+" is not UTF-8", "save the file as UTF-8")
+		s.Follow(setting, reader.Quote(name)+" is not UTF-8", "save the file as UTF-8")
 		return file, false
 	}
 	return file, true
 }
 
-// followSpot is follow at a position that may be in another file.
-func (s *source) followSpot(at spot, problem, suggestion string) {
+// follow reports a mistake at a spot, as [reader.Source.Follow] does.
+func (at spot) follow(s *reader.Source, problem, suggestion string) {
 	if at.file == "" {
-		s.follow(at.path, problem, suggestion)
-		return
-	}
-	if s.full() {
+		s.Follow(at.path, problem, suggestion)
 		return
 	}
 	// The line is not shown, because it may hold a client's key.
-	s.errs = append(s.errs, &Error{File: at.file, Pos: at.pos, Path: at.path, Problem: problem, Suggestion: suggestion})
+	s.Add(&reader.Error{File: at.file, Pos: at.pos, Path: at.path, Problem: problem, Suggestion: suggestion})
 }
 
 // MaxListSize bounds a list or an answer in a file of its own, in bytes.
@@ -160,7 +158,7 @@ func (f *File) Files() []string {
 		paths = append(paths, f.included.files[name].path)
 	}
 	for _, part := range f.parts {
-		paths = append(paths, part.source.name)
+		paths = append(paths, part.source.Name)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
@@ -197,9 +195,9 @@ func (f *File) Variables() []string {
 
 // file returns another file by its name. If it cannot be read, ok is false, and the mistake
 // is reported at the setting.
-func (f *File) file(s *source, setting, name string) (file includedFile, ok bool) {
+func (f *File) file(s *reader.Source, setting, name string) (file includedFile, ok bool) {
 	if name == "" {
-		s.follow(setting, "is empty", "give the path of a file, relative to this one")
+		s.Follow(setting, "is empty", "give the path of a file, relative to this one")
 		return file, false
 	}
 	file, known := f.included.files[name]
@@ -211,7 +209,7 @@ func (f *File) file(s *source, setting, name string) (file includedFile, ok bool
 		f.included.files[name] = file
 	}
 	if file.problem != "" {
-		s.follow(setting, quote(name)+" "+file.problem, "give the path of a file, relative to this one")
+		s.Follow(setting, reader.Quote(name)+" "+file.problem, "give the path of a file, relative to this one")
 	}
 	return file, file.problem == ""
 }

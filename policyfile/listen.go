@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Listen holds the addresses at which the server listens. The defaults are on loopback.
@@ -68,7 +70,7 @@ func (l *Listen) all() []namedListener {
 type Listener struct {
 	// Address is the host and port, such as 127.0.0.1:8080, the path of a Unix socket, such as
 	// unix:/run/sluice/auth.sock, or off.
-	Address string `yaml:"address"`
+	Address string `yaml:"address" number:"write host:port, as in 127.0.0.1:"`
 	// Mode is the permissions of the file of a Unix socket, as an octal number in quotes. A program that connects
 	// needs the permission to write. Default: 0660.
 	Mode string `yaml:"mode"`
@@ -79,7 +81,7 @@ type Listener struct {
 	ProxyProtocol bool `yaml:"proxy_protocol"`
 }
 
-func (*Listener) short(list bool) string { return single("address", list) }
+func (*Listener) Short(list bool) string { return reader.Single("address", list) }
 
 // Off reports whether the listener is turned off.
 func (l Listener) Off() bool { return l.Address == "" }
@@ -99,7 +101,7 @@ type TLS struct {
 // RequiresClient reports whether clients need a certificate. It is false for a nil TLS.
 func (t *TLS) RequiresClient() bool { return t != nil && t.ClientCA != "" }
 
-func (f *File) checkListen(s *source) {
+func (f *File) checkListen(s *reader.Source) {
 	at := map[string]string{}
 	for _, l := range f.Listen.all() {
 		if l.Address == "off" {
@@ -112,45 +114,45 @@ func (f *File) checkListen(s *source) {
 			continue
 		}
 		path := l.path
-		if s.has(path + ".address") {
+		if s.Has(path + ".address") {
 			path += ".address"
 		}
 		host, fixed, problem, suggestion := listenAddress(l.Address)
 		if problem != "" {
-			s.follow(path, quote(l.Address)+" "+problem, suggestion)
+			s.Follow(path, reader.Quote(l.Address)+" "+problem, suggestion)
 			continue
 		}
 		if other := at[l.Address]; other != "" && fixed {
-			s.follow(path, fmt.Sprintf("%s is the address of %s too", quote(l.Address), other), "give each listener its own")
+			s.Follow(path, fmt.Sprintf("%s is the address of %s too", reader.Quote(l.Address), other), "give each listener its own")
 		}
 		at[l.Address] = l.path
 		if _, problem := parseMode(l.Mode); problem != "" {
-			s.follow(l.path+".mode", quote(l.Mode)+" "+problem, `write it as in "0660"`)
+			s.Follow(l.path+".mode", reader.Quote(l.Mode)+" "+problem, `write it as in "0660"`)
 		}
 		if trusted, remedy := f.trustsAt(*l.Listener); l.ProxyProtocol && !trusted {
-			s.follow(l.path+".proxy_protocol", "is true, and no peer may send the header", remedy)
+			s.Follow(l.path+".proxy_protocol", "is true, and no peer may send the header", remedy)
 		}
 		f.checkAccess(s, path, host, l)
 	}
 }
 
 // checkAccess checks that not everybody gets an answer of a listener that is not for everybody.
-func (f *File) checkAccess(s *source, path, host string, l namedListener) {
+func (f *File) checkAccess(s *reader.Source, path, host string, l namedListener) {
 	if l.access == forProxies {
 		if trusted, remedy := f.trustsAt(*l.Listener); !trusted {
-			s.follow(path, "answers only trusted_proxies, and none of them can connect there", remedy)
+			s.Follow(path, "answers only trusted_proxies, and none of them can connect there", remedy)
 		}
 		return
 	}
 	if socket, _ := l.Socket(); socket != "" || loopback(host) || l.TLS.RequiresClient() {
 		return
 	}
-	problem := fmt.Sprintf("%s is reachable by others, and there is no token", quote(l.Address))
+	problem := fmt.Sprintf("%s is reachable by others, and there is no token", reader.Quote(l.Address))
 	switch {
-	case l.access == forOperators && f.Admin == (Admin{}) && !s.at["admin"]:
-		s.follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
-	case l.access == forCallers && f.API == (API{}) && !s.at["api"]:
-		s.follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
+	case l.access == forOperators && f.Admin == (Admin{}) && !s.Failed("admin"):
+		s.Follow(path, problem, "listen on 127.0.0.1, or give admin.token_file, or client_ca under tls")
+	case l.access == forCallers && f.API == (API{}) && !s.Failed("api"):
+		s.Follow(path, problem, "listen on 127.0.0.1, or give api.token_file, client_ca under tls, or api.open: true to answer everybody")
 	}
 }
 
@@ -196,14 +198,14 @@ func loopback(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-func (t *TLS) check(s *source, path string) {
+func (t *TLS) check(s *reader.Source, path string) {
 	if t.Cert == "" {
-		s.follow(path+".cert", "is missing", "give the file of the certificate, in PEM")
+		s.Follow(path+".cert", "is missing", "give the file of the certificate, in PEM")
 	}
 	if t.Key == "" {
-		s.follow(path+".key", "is missing", "give the file of the private key, in PEM")
+		s.Follow(path+".key", "is missing", "give the file of the private key, in PEM")
 	}
-	if s.has(path+".client_ca") && t.ClientCA == "" {
-		s.follow(path+".client_ca", "is empty", "give the file of the authorities, in PEM, or remove the line")
+	if s.Has(path+".client_ca") && t.ClientCA == "" {
+		s.Follow(path+".client_ca", "is empty", "give the file of the authorities, in PEM, or remove the line")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Locate adds the position in the file to each mistake in a setting, sorts the mistakes, and returns them as an Errors; nil if
@@ -17,7 +19,7 @@ func (f *File) Locate(mistakes ...*Error) error {
 	for _, m := range mistakes {
 		es = append(es, f.locate(m))
 	}
-	es.sort(f.blank().name)
+	es.Sort(f.blank().Name)
 	return es
 }
 
@@ -27,16 +29,16 @@ func (f *File) locate(m *Error) *Error {
 	if end := strings.IndexAny(top, ".["); end >= 0 {
 		top = top[:end]
 	}
-	if m.File != "" || !s.foreign && !slices.Contains(accepted(reflect.TypeFor[File]()), top) {
+	if m.File != "" || !s.Foreign && !slices.Contains(reader.Accepted(reflect.TypeFor[File]()), top) {
 		return m
 	}
-	m.File = s.name
-	if !s.has(m.Path) { // a listener has a short form
+	m.File = s.Name
+	if !s.Has(m.Path) { // a listener has a short form
 		m.Path = strings.TrimSuffix(m.Path, ".address")
 	}
-	if s.has(top) {
-		m.Pos = s.find(m.Path)
-		m.Path, m.Source = s.given(m.Path), s.line(m.Pos.Line)
+	if s.Has(top) {
+		m.Pos = s.Find(m.Path)
+		m.Path, m.Source = s.Given(m.Path), s.Line(m.Pos.Line)
 	}
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -42,9 +43,9 @@ type Match struct {
 	Unless []Match `yaml:"unless"`
 }
 
-// unknown has a remedy for a setting that belongs elsewhere.
-func (*Match) unknown(p pair) string {
-	if p.name == "descriptor" {
+// Unknown has a remedy for a setting that belongs elsewhere.
+func (*Match) Unknown(name, text string) string {
+	if name == "descriptor" {
 		return "give it to a rule, in place of the match; classes and exceptions match requests"
 	}
 	return ""
@@ -61,7 +62,7 @@ type ValueMatch struct {
 	Present *bool `yaml:"present"`
 }
 
-func (*ValueMatch) short(bool) string { return "is" }
+func (*ValueMatch) Short(bool) string { return "is" }
 
 // Pressure holds while the demand on a rule is high.
 type Pressure struct {
@@ -69,7 +70,7 @@ type Pressure struct {
 	Of string `yaml:"of"`
 	// AtLeast is the demand divided by what the rule's limits give: 0.9, or 90%, for nine
 	// tenths. Required.
-	AtLeast Ratio `yaml:"at_least"`
+	AtLeast reader.Ratio `yaml:"at_least"`
 }
 
 // Class is a kind of traffic, which rules can match and reserve shares for. A request
@@ -84,11 +85,11 @@ type Class struct {
 }
 
 // build makes the match. Its settings are at path, and field is its name in the policy.
-func (m *Match) build(s *source, path, field string, where *origins) policy.Match {
+func (m *Match) build(s *reader.Source, path, field string, where *origins) policy.Match {
 	m.checkMethods(s, path)
 	for i, text := range m.Path {
 		if strings.HasPrefix(text, "^") {
-			s.follow(fmt.Sprintf("%s.path[%d]", path, i), quote(text)+" is a regular expression, and paths are patterns",
+			s.Follow(fmt.Sprintf("%s.path[%d]", path, i), reader.Quote(text)+" is a regular expression, and paths are patterns",
 				fmt.Sprintf("write a pattern such as /api/**, or if: 'path matches %q'", text))
 		}
 	}
@@ -111,10 +112,10 @@ func (m *Match) build(s *source, path, field string, where *origins) policy.Matc
 		p.Pressure, p.PressureOf = float64(m.Pressure.AtLeast), m.Pressure.Of
 		switch {
 		case p.PressureOf == "":
-			s.follow(path+".pressure.of", "is missing", "give the name of the rule whose pressure counts")
+			s.Follow(path+".pressure.of", "is missing", "give the name of the rule whose pressure counts")
 			p.Pressure = 0
 		case p.Pressure == 0:
-			s.follow(path+".pressure.at_least", "is missing, or 0", "give a number above 0, such as 0.9 for nine tenths of what the rule gives")
+			s.Follow(path+".pressure.at_least", "is missing, or 0", "give a number above 0, such as 0.9 for nine tenths of what the rule gives")
 			p.PressureOf = ""
 		}
 	}
@@ -122,7 +123,7 @@ func (m *Match) build(s *source, path, field string, where *origins) policy.Matc
 		at := fmt.Sprintf("%s.if[%d]", path, i)
 		e, err := ParseExpression(text)
 		if err != nil {
-			s.expression(at, text, err)
+			reportExpression(s, at, text, err)
 			continue
 		}
 		where.set(fmt.Sprintf("%s.If[%d]", field, len(p.If)), at)
@@ -138,11 +139,11 @@ func (m *Match) build(s *source, path, field string, where *origins) policy.Matc
 }
 
 // build makes the condition on a value.
-func (m *ValueMatch) build(s *source, path, name string) policy.ValueMatch {
+func (m *ValueMatch) build(s *reader.Source, path, name string) policy.ValueMatch {
 	h := policy.ValueMatch{Name: name, OneOf: m.Is, Prefixes: m.Prefix, Absent: m.Present != nil && !*m.Present}
 	if slices.Contains(m.Is, "*") {
 		if len(m.Is) > 1 || len(m.Prefix) > 0 {
-			s.follow(path, `has "*", which means any value, among others`, `give only "*", or the values`)
+			s.Follow(path, `has "*", which means any value, among others`, `give only "*", or the values`)
 		}
 		h.OneOf = nil
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // methods are the registered methods, and common methods of caches and proxies.
@@ -18,7 +20,7 @@ func methodMeant(method string) string {
 		return ""
 	}
 	for _, m := range methods[:10] {
-		if strings.EqualFold(m, method) || len(method) > 2 && distance(method, m) == 1 {
+		if strings.EqualFold(m, method) || len(method) > 2 && reader.Distance(method, m) == 1 {
 			return m
 		}
 	}
@@ -26,10 +28,10 @@ func methodMeant(method string) string {
 }
 
 // checkMethods reports misspelt methods, which match no request.
-func (m *Match) checkMethods(s *source, path string) {
+func (m *Match) checkMethods(s *reader.Source, path string) {
 	for i, method := range m.Method {
 		if meant := methodMeant(method); meant != "" && !strings.EqualFold(meant, method) {
-			s.follow(fmt.Sprintf("%s.method[%d]", path, i), quote(method)+" is not a method that clients use", fmt.Sprintf("did you mean %q?", meant))
+			s.Follow(fmt.Sprintf("%s.method[%d]", path, i), reader.Quote(method)+" is not a method that clients use", fmt.Sprintf("did you mean %q?", meant))
 		}
 	}
 	for i := range m.Unless {
@@ -38,10 +40,10 @@ func (m *Match) checkMethods(s *source, path string) {
 }
 
 // unknownMethods warns of methods that no standard has.
-func (m *Match) unknownMethods(s *source, path string) {
+func (m *Match) unknownMethods(s *reader.Source, path string) {
 	for i, method := range m.Method {
 		if !slices.Contains(methods, method) {
-			s.follow(fmt.Sprintf("%s.method[%d]", path, i), quote(method)+" is not a registered method; the rule matches only clients that send exactly that", "give methods such as GET, POST or PUT, if that is not what you mean")
+			s.Follow(fmt.Sprintf("%s.method[%d]", path, i), reader.Quote(method)+" is not a registered method; the rule matches only clients that send exactly that", "give methods such as GET, POST or PUT, if that is not what you mean")
 		}
 	}
 	for i := range m.Unless {

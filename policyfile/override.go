@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -25,7 +26,7 @@ type Overrides struct {
 	List []Override `yaml:"list"`
 }
 
-func (*Overrides) short(list bool) string {
+func (*Overrides) Short(list bool) string {
 	if list {
 		return "list"
 	}
@@ -66,7 +67,7 @@ type Numbers struct {
 // over returns a limit with these numbers instead of its own. given reports which numbers the file has.
 func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
 	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()
-	for i, name := range names(from.Type()) {
+	for i, name := range reader.Accepted(from.Type()) {
 		if v := from.Field(i); !v.IsZero() || given(name) {
 			to.FieldByName(from.Type().Field(i).Name).Set(v)
 		}
@@ -75,10 +76,10 @@ func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
 }
 
 // overrides fills in the overrides of a rule whose limits are given.
-func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *policy.Rule, where *origins) {
+func (r *Rule) overrides(f *File, s *reader.Source, path string, given []Limit, p *policy.Rule, where *origins) {
 	path += ".overrides"
 	list := path
-	if s.has(path + ".list") {
+	if s.Has(path + ".list") {
 		list += ".list"
 	}
 	for i := range r.Overrides.List {
@@ -91,11 +92,11 @@ func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *poli
 		p.Overrides = append(p.Overrides, o)
 		where.add("Overrides", spot{path: at})
 	}
-	if setting := path + ".file"; r.Overrides.File != "" || s.has(setting) {
-		if !s.has(setting) {
+	if setting := path + ".file"; r.Overrides.File != "" || s.Has(setting) {
+		if !s.Has(setting) {
 			setting = path
 		}
-		t := table{source: s, rule: r, given: given, setting: setting, made: map[string][]*sluice.Limit{}}
+		t := table{Source: s, rule: r, given: given, setting: setting, made: map[string][]*sluice.Limit{}}
 		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) {
 			if o, ok := t.row(at, row); ok {
 				p.Overrides = append(p.Overrides, o)
@@ -106,26 +107,26 @@ func (r *Rule) overrides(f *File, s *source, path string, given []Limit, p *poli
 }
 
 // build makes an override of a rule with the limits and the hybrid terms.
-func (o *Override) build(s *source, path string, given []Limit, hybrid *Hybrid) (p policy.Override, ok bool) {
+func (o *Override) build(s *reader.Source, path string, given []Limit, hybrid *Hybrid) (p policy.Override, ok bool) {
 	p.Key = o.Key
 	if len(o.Key) == 0 {
-		s.follow(path+".key", "is missing", "give the value of each part of the rule's key")
+		s.Follow(path+".key", "is missing", "give the value of each part of the rule's key")
 		return p, false
 	}
 	numbers, at := o.Limits, func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
 	if o.Limit != nil {
 		if o.Limits != nil {
-			s.follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
+			s.Follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
 			return p, false
 		}
 		numbers, at = []Numbers{*o.Limit}, func(int) string { return path + ".limit" }
 	}
 	if len(numbers) != len(given) {
-		s.follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(given)), "give as many, in their order; {} leaves one as it is")
+		s.Follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(given)), "give as many, in their order; {} leaves one as it is")
 		return p, false
 	}
 	for i := range numbers {
-		merged := numbers[i].over(given[i], func(name string) bool { return s.has(at(i) + "." + name) })
+		merged := numbers[i].over(given[i], func(name string) bool { return s.Has(at(i) + "." + name) })
 		merged.Name = ""
 		l := merged.build(s, at(i))
 		if l == nil {
@@ -133,7 +134,7 @@ func (o *Override) build(s *source, path string, given []Limit, hybrid *Hybrid) 
 		}
 		l, bad := hybrid.override(l)
 		if bad != nil {
-			s.follow(at(i), "does not fit the rule: "+bad.String(), bad.remedy)
+			s.Follow(at(i), "does not fit the rule: "+bad.String(), bad.remedy)
 			return p, false
 		}
 		p.Limits = append(p.Limits, l)
@@ -143,7 +144,7 @@ func (o *Override) build(s *source, path string, given []Limit, hybrid *Hybrid) 
 
 // table reads the overrides of a file.
 type table struct {
-	*source
+	*reader.Source
 	rule    *Rule
 	given   []Limit
 	setting string
@@ -168,7 +169,7 @@ func (t *table) row(at spot, row []string) (o policy.Override, ok bool) {
 		return o, false
 	}
 	if len(row) != t.keys+len(t.columns) {
-		t.followSpot(at, fmt.Sprintf("this line has %d fields, and the first one %d", len(row), t.keys+len(t.columns)), "give one for each column, empty to leave a number as it is")
+		at.follow(t.Source, fmt.Sprintf("this line has %d fields, and the first one %d", len(row), t.keys+len(t.columns)), "give one for each column, empty to leave a number as it is")
 		return o, false
 	}
 	o.Key = row[:t.keys]
@@ -191,8 +192,8 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 			continue
 		}
 		v := reflect.ValueOf(&numbers[c.limit]).Elem().Field(c.field)
-		if problem, suggestion := readCell(v, row[i]); problem != "" {
-			t.followSpot(at, c.name+": "+quote(row[i])+" "+problem, suggestion)
+		if problem, suggestion := reader.Parse(v, row[i]); problem != "" {
+			at.follow(t.Source, c.name+": "+reader.Quote(row[i])+" "+problem, suggestion)
 			return nil
 		}
 		if present[c.limit] == nil {
@@ -204,16 +205,16 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 	for i := range numbers {
 		merged := numbers[i].over(t.given[i], func(name string) bool { return present[i][name] })
 		merged.Name = ""
-		inner := newSource("", nil)
+		inner := reader.New("", nil)
 		l := merged.build(inner, "")
 		if l == nil {
-			e := inner.errs[0]
-			t.followSpot(at, strings.TrimPrefix(e.Path, ".")+" "+e.Problem, e.Suggestion)
+			e := inner.Mistakes()[0]
+			at.follow(t.Source, strings.TrimPrefix(e.Path, ".")+" "+e.Problem, e.Suggestion)
 			return nil
 		}
 		l, bad := t.rule.Hybrid.override(l)
 		if bad != nil {
-			t.followSpot(at, "these numbers do not fit the rule: "+bad.String(), bad.remedy)
+			at.follow(t.Source, "these numbers do not fit the rule: "+bad.String(), bad.remedy)
 			return nil
 		}
 		limits = append(limits, l)
@@ -221,7 +222,7 @@ func (t *table) limits(at spot, row []string) []*sluice.Limit {
 	return limits
 }
 
-var numberNames = names(reflect.TypeFor[Numbers]())
+var numberNames = reader.Accepted(reflect.TypeFor[Numbers]())
 
 // header reads the names of the columns.
 func (t *table) header(at spot, row []string) {
@@ -240,19 +241,19 @@ func (t *table) header(at spot, row []string) {
 			number = rest
 			c.limit = t.limitOf(of)
 		} else if len(t.given) > 1 {
-			t.followSpot(at, fmt.Sprintf("column %d, %s, is of no limit", i+1, quote(name)), fmt.Sprintf("the rule has %d: write 1.%s for the first one", len(t.given), name))
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit", i+1, reader.Quote(name)), fmt.Sprintf("the rule has %d: write 1.%s for the first one", len(t.given), name))
 			return
 		}
 		c.field = slices.Index(numberNames, number)
 		switch {
 		case c.limit < 0:
-			t.followSpot(at, fmt.Sprintf("column %d, %s, is of no limit of the rule", i+1, quote(name)), "give its name, or its number from 1 on")
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit of the rule", i+1, reader.Quote(name)), "give its name, or its number from 1 on")
 			return
 		case c.field < 0:
-			t.followSpot(at, fmt.Sprintf("column %d, %s, is unknown", i+1, quote(name)), didYouMean(number, append([]string{"key"}, numberNames...)))
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is unknown", i+1, reader.Quote(name)), reader.DidYouMean(number, append([]string{"key"}, numberNames...)))
 			return
 		case seen[column{limit: c.limit, field: c.field}]:
-			t.followSpot(at, fmt.Sprintf("column %d, %s, is there twice", i+1, quote(name)), "remove one of them")
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is there twice", i+1, reader.Quote(name)), "remove one of them")
 			return
 		}
 		seen[column{limit: c.limit, field: c.field}] = true
@@ -260,9 +261,9 @@ func (t *table) header(at spot, row []string) {
 	}
 	switch {
 	case t.keys != t.rule.keyParts():
-		t.followSpot(at, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
+		at.follow(t.Source, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
 	case len(columns) == 0:
-		t.followSpot(at, "the first line has no column for a number", "write it as in key,rate,burst")
+		at.follow(t.Source, "the first line has no column for a number", "write it as in key,rate,burst")
 	default:
 		t.columns = columns
 	}
@@ -279,28 +280,4 @@ func (t *table) limitOf(name string) int {
 		return n - 1
 	}
 	return -1
-}
-
-// readCell reads a number from a text.
-func readCell(v reflect.Value, text string) (problem, suggestion string) {
-	switch v.Type() {
-	case reflect.TypeFor[sluice.Rate]():
-		r, problem, suggestion := parseRate(text)
-		if problem == "" {
-			v.Set(reflect.ValueOf(r))
-		}
-		return problem, suggestion
-	case reflect.TypeFor[time.Duration]():
-		d, problem, suggestion := parseDuration(text)
-		if problem == "" {
-			v.SetInt(int64(d))
-		}
-		return problem, suggestion
-	}
-	n, err := strconv.ParseUint(text, 10, 63)
-	if err != nil {
-		return "is not a whole number of 0 or more", ""
-	}
-	v.SetInt(int64(n))
-	return "", ""
 }

@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -125,6 +127,8 @@ func TestParseAll(t *testing.T) {
 	}
 }
 
+var settingName = regexp.MustCompile(`(\w+):`)
+
 // TestParseAllGivesEverySetting checks that testdata/all*.yaml together give every setting.
 func TestParseAllGivesEverySetting(t *testing.T) {
 	files, err := filepath.Glob("testdata/all*.yaml")
@@ -138,8 +142,8 @@ func TestParseAllGivesEverySetting(t *testing.T) {
 		if f, err = Load(name); err != nil {
 			t.Fatal(err)
 		}
-		for path := range f.source.keys {
-			given[path[strings.LastIndexAny(path, ".]")+1:]] = true
+		for _, m := range settingName.FindAllStringSubmatch(string(f.source.Data), -1) {
+			given[m[1]] = true
 		}
 	}
 	seen := map[reflect.Type]bool{} // a match may have others within
@@ -150,14 +154,12 @@ func TestParseAllGivesEverySetting(t *testing.T) {
 		switch v.Kind() {
 		case reflect.Struct:
 			seen[v.Type()] = true
-			for i, name := range names(v.Type()) {
-				if name == "" {
-					continue
-				}
+			for _, f := range reader.Fields(v.Type()) {
+				name := f.Tag.Get("yaml")
 				if !given[name] && name != "units" && name != "token" && name != "is" {
 					t.Errorf("%s.%s is not given", path, name)
 				}
-				zero(path+"."+name, reflect.New(v.Type().Field(i).Type).Elem())
+				zero(path+"."+name, reflect.New(f.Type).Elem())
 			}
 		case reflect.Slice, reflect.Pointer, reflect.Map:
 			zero(path, reflect.New(v.Type().Elem()).Elem())
@@ -238,7 +240,7 @@ func TestValidateChanged(t *testing.T) {
 	if _, err := f.Policy(); !errors.As(err, &errs) || len(errs) != 2 {
 		t.Errorf("Policy = %v", err)
 	}
-	if pos := errs[0].Pos; pos != (Pos{3, 12}) {
+	if pos := errs[0].Pos; pos != (reader.Pos{Line: 3, Column: 12}) {
 		t.Errorf("the first error is at %v", pos)
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
 // warnRemoved reports rules and classes that read a header which no service gets from a client: it counts as missing.
-func (f *File) warnRemoved(s *source) {
+func (f *File) warnRemoved(s *reader.Source) {
 	for i := range f.Classes {
 		f.warnHeaders(s, fmt.Sprintf("classes[%d].match", i), f.Classes[i].Match.headers(nil))
 	}
@@ -35,17 +36,17 @@ func (f *File) warnRemoved(s *source) {
 }
 
 // warnHeaders reports the first of some headers that a setting reads, and that counts as missing.
-func (f *File) warnHeaders(s *source, path string, names []string) {
+func (f *File) warnHeaders(s *reader.Source, path string, names []string) {
 	for _, name := range names {
 		why := policy.RemovalOf(name)
 		switch {
 		case why.FromClients(f.Upstream.MethodOverride), why.FromProxies() && len(f.TrustedProxies) > 0:
 		case why.FromProxies():
-			s.followKey(path, "reads the header "+name+", which the proxy removes or replaces, so it counts as missing: only trusted proxies may send it, and there are none",
+			s.FollowKey(path, "reads the header "+name+", which the proxy removes or replaces, so it counts as missing: only trusted proxies may send it, and there are none",
 				"list the proxies that set it under trusted_proxies, or use client_ip or another header")
 			return
 		default:
-			s.followKey(path, "reads the header "+name+", which is for one connection only and reaches no service, so it counts as missing", "use another header")
+			s.FollowKey(path, "reads the header "+name+", which is for one connection only and reaches no service, so it counts as missing", "use another header")
 			return
 		}
 	}
@@ -97,7 +98,7 @@ func (r *Rule) readParts() (parts []policy.Part) {
 }
 
 // warnBans reports bans on keys that a client can send in the name of another one.
-func (f *File) warnBans(s *source) {
+func (f *File) warnBans(s *reader.Source) {
 	for i := range f.Rules {
 		r := &f.Rules[i]
 		parts := r.readParts()
@@ -112,7 +113,7 @@ func (f *File) warnBans(s *source) {
 			}
 		}
 		if len(chosen) > 0 {
-			s.followKey(fmt.Sprintf("rules[%d].ban", i), "bans by "+strings.Join(chosen, " and ")+", which any client can send: one client can have another one banned, or a resource for all",
+			s.FollowKey(fmt.Sprintf("rules[%d].ban", i), "bans by "+strings.Join(chosen, " and ")+", which any client can send: one client can have another one banned, or a resource for all",
 				"add client_ip or a claim to the key, or set shared: true if the value is a secret or the ban is meant so")
 		}
 	}

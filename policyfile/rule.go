@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -25,7 +26,7 @@ type Rule struct {
 	// always, unlimited or exempt is set.
 	Limit *Limit `yaml:"limit"`
 	// Limits are several limits. A request passes only if all of them let it pass.
-	Limits []Limit `yaml:"limits"`
+	Limits []Limit `yaml:"limits" form:"list"`
 	// Always limits each request that the rule matches, without a limit. Default: false.
 	Always bool `yaml:"always"`
 	// Unlimited lets each descriptor pass that the rule matches, without a limit, so that no other rule of the domain
@@ -35,18 +36,18 @@ type Rule struct {
 	Exempt bool `yaml:"exempt"`
 	// Candidate holds limits to try out beside the others. They are decided, counted and explained,
 	// not enforced. Default: none.
-	Candidate Candidates `yaml:"candidate"`
+	Candidate []Limit `yaml:"candidate"`
 	// Overrides are other numbers for some keys: a list, the name of a CSV file, or both. Default: none.
 	Overrides Overrides `yaml:"overrides"`
 	// Allow lists keys and clients that pass without the limits. Default: none.
-	Allow *List `yaml:"allow"`
+	Allow *List `yaml:"allow" sequence:"name what is listed, as in allow: {client_ip: [192.0.2.0/24]}"`
 	// Deny lists keys and clients that are refused. Deny wins over allow. Default: none.
-	Deny *List `yaml:"deny"`
+	Deny *List `yaml:"deny" sequence:"name what is listed, as in deny: {client_ip: [192.0.2.0/24]}"`
 	// Cost is how many units a request takes: a number, or a mapping. Default: 1.
 	Cost Cost `yaml:"cost"`
 	// CountStatus counts only requests whose response has one of these statuses. The units are taken
 	// before the request is passed on, and given back if its status is another. Default: any response counts.
-	CountStatus []policy.StatusRange `yaml:"count_status"`
+	CountStatus []Status `yaml:"count_status"`
 	// Floor is how many units must remain for others after a request took its cost. Default: 0.
 	Floor int64 `yaml:"floor" unit:"units"`
 	// Reserved keeps the last units of each limit for classes of traffic. Default: none.
@@ -71,12 +72,12 @@ type Rule struct {
 	WhenLimited WhenLimited `yaml:"when_limited"`
 	// OnStoreError is what happens to a request while the store does not answer. With local, each
 	// server limits by itself; see store.redis.local. Default: the file's on_store_error.
-	OnStoreError policy.Fallback `yaml:"on_store_error"`
+	OnStoreError policy.Fallback `yaml:"on_store_error" oneof:"- allow deny local"`
 }
 
-// unknown has a remedy for a setting that has another name or belongs elsewhere.
-func (*Rule) unknown(p pair) string {
-	switch p.name {
+// Unknown has a remedy for a setting that has another name or belongs elsewhere.
+func (*Rule) Unknown(name, text string) string {
+	switch name {
 	case "queue":
 		return "give max_waiting for the waiting queue of the rule; the queue of a limit belongs to the limit"
 	case "queue_per_key":
@@ -134,11 +135,8 @@ type WhenLimited struct {
 	RequestHeader map[string]string `yaml:"request_header"`
 }
 
-// Candidates are limits that are tried out.
-type Candidates []Limit
-
 // terms returns the terms of a ban for the policy.
-func (b *Ban) terms(s *source, path string, where *origins) *sluice.Ban {
+func (b *Ban) terms(s *reader.Source, path string, where *origins) *sluice.Ban {
 	where.set("Ban.Escalate", path+".for")
 	for i := range b.For[min(1, len(b.For)):] {
 		where.set(fmt.Sprintf("Ban.Escalate[%d]", i), fmt.Sprintf("%s.for[%d]", path, i+1))
@@ -151,11 +149,11 @@ func (b *Ban) terms(s *source, path string, where *origins) *sluice.Ban {
 	switch {
 	case given && t.After == 0 && t.For == 0 && t.Within == 0 && t.Forget == 0 && !t.Prolong:
 		// The policy would read these terms as a ban by hand.
-		s.follow(path+".after", "is 0", "give 1 or more denials")
+		s.Follow(path+".after", "is 0", "give 1 or more denials")
 	case !given && !b.ByHand:
-		s.follow(path, "is empty", "write {after: 10, within: 1m, for: 1h}, or {by_hand: true} for bans by hand only")
-	case given && len(b.For) == 0 && !s.has(path+".for"):
-		s.follow(path+".for", "is missing", "give how long a ban lasts, such as 1h")
+		s.Follow(path, "is empty", "write {after: 10, within: 1m, for: 1h}, or {by_hand: true} for bans by hand only")
+	case given && len(b.For) == 0 && !s.Has(path+".for"):
+		s.Follow(path+".for", "is missing", "give how long a ban lasts, such as 1h")
 	default:
 		return t
 	}
@@ -165,17 +163,17 @@ func (b *Ban) terms(s *source, path string, where *origins) *sluice.Ban {
 // Bandwidth paces the bytes of requests. All requests with the same key share it.
 type Bandwidth struct {
 	// Down is the rate of bytes to clients. Default: no pacing.
-	Down ByteRate `yaml:"down"`
+	Down reader.ByteRate `yaml:"down"`
 	// Up is the rate of bytes from clients. Default: no pacing.
-	Up ByteRate `yaml:"up"`
+	Up reader.ByteRate `yaml:"up"`
 }
 
-func (b *Bandwidth) build(s *source, path string) *policy.Bandwidth {
+func (b *Bandwidth) build(s *reader.Source, path string) *policy.Bandwidth {
 	if b == nil {
 		return nil
 	}
 	if *b == (Bandwidth{}) {
-		s.follow(path, "has no rate", "give down or up, such as 1MB/s")
+		s.Follow(path, "has no rate", "give down or up, such as 1MB/s")
 	}
 	return &policy.Bandwidth{Down: sluice.Rate(b.Down), Up: sluice.Rate(b.Up)}
 }
@@ -184,7 +182,7 @@ func (b *Bandwidth) build(s *source, path string) *policy.Bandwidth {
 var actions = map[string]policy.Action{"": policy.Deny, "reject": policy.Deny, "degrade": policy.Degrade, "mark": policy.Mark}
 
 // build makes the action for limited requests.
-func (w *WhenLimited) build(f *File, s *source, path string, where *origins) policy.LimitedAction {
+func (w *WhenLimited) build(f *File, s *reader.Source, path string, where *origins) policy.LimitedAction {
 	for name := range w.Header {
 		where.set("WhenLimited.Header["+name+"]", path+".header."+name)
 	}
@@ -196,16 +194,16 @@ func (w *WhenLimited) build(f *File, s *source, path string, where *origins) pol
 	}
 	var known bool
 	if p.Action, known = actions[w.Action]; !known {
-		s.follow(path+".action", quote(w.Action)+" is unknown", didYouMean(w.Action, []string{"reject", "degrade", "mark"}))
+		s.Follow(path+".action", reader.Quote(w.Action)+" is unknown", reader.DidYouMean(w.Action, []string{"reject", "degrade", "mark"}))
 		p.Action = policy.Deny
 	}
-	if w.File != "" || s.has(path+".file") {
+	if w.File != "" || s.Has(path+".file") {
 		if file, ok := f.file(s, path+".file", w.File); ok {
 			p.File = file.path
 		}
 	}
 	if problem, suggestion := checkURL(w.Upstream); problem != "" && w.Upstream != "" {
-		s.follow(path+".upstream", problem, suggestion)
+		s.Follow(path+".upstream", problem, suggestion)
 		p.Upstream = ""
 	}
 	return p

@@ -3,11 +3,10 @@ package policyfile
 import (
 	"fmt"
 	"net/url"
-	"reflect"
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // ScaleOut names programs that Sluice informs of the pressure on rules. Autoscalers read the pressure from the
@@ -30,31 +29,28 @@ type Webhook struct {
 	// Rules are the names of the rules whose pressure is watched. Default: all.
 	Rules []string `yaml:"rules"`
 	// Above is the pressure from which it is high. Default: 0.8.
-	Above Ratio `yaml:"above"`
+	Above reader.Ratio `yaml:"above"`
 	// Below is the pressure below which it is no longer high. Default: 0.5.
-	Below Ratio `yaml:"below"`
+	Below reader.Ratio `yaml:"below"`
 	// For is how long the pressure must last before a message is sent. Default: 10s.
 	For time.Duration `yaml:"for"`
 	// Every is how often the message is repeated while the pressure stays high. 0 means never. Default: 0s.
 	Every time.Duration `yaml:"every"`
 }
 
-// read fills in the defaults first.
-func (w *Webhook) read(d *decoder, path string, n ast.Node) {
-	*w = Webhook{Above: 0.8, Below: 0.5, For: 10 * time.Second}
-	d.object(path, n, reflect.ValueOf(w).Elem())
-}
+// SetDefaults implements [reader.Defaulter].
+func (w *Webhook) SetDefaults() { *w = Webhook{Above: 0.8, Below: 0.5, For: 10 * time.Second} }
 
-// unknown has a remedy for secrets, which a file must not contain.
-func (*Webhook) unknown(p pair) string {
-	if nearest(p.name, []string{"secret", "token", "key"}) != "" {
+// Unknown has a remedy for secrets, which a file must not contain.
+func (*Webhook) Unknown(name, text string) string {
+	if reader.Nearest(name, []string{"secret", "token", "key"}) != "" {
 		return "a secret does not belong in this file; give secret_file or secret_env"
 	}
 	return ""
 }
 
 // checkScaleOut checks the webhook. Errors do not show its URL, which may be secret.
-func (f *File) checkScaleOut(s *source) {
+func (f *File) checkScaleOut(s *reader.Source) {
 	w := f.ScaleOut.Webhook
 	if w == nil {
 		return
@@ -64,32 +60,32 @@ func (f *File) checkScaleOut(s *source) {
 	const example = "write it as in https://ops.example.com/hooks/scale"
 	switch {
 	case w.URL == "":
-		s.follow(in("url"), "is missing", example)
+		s.Follow(in("url"), "is missing", example)
 	case err != nil:
-		s.follow(in("url"), "is not a URL", example)
+		s.Follow(in("url"), "is not a URL", example)
 	case target.Scheme != "http" && target.Scheme != "https":
-		s.follow(in("url"), "is neither an http nor an https URL", example)
+		s.Follow(in("url"), "is neither an http nor an https URL", example)
 	case target.Hostname() == "":
-		s.follow(in("url"), "has no host", example)
+		s.Follow(in("url"), "has no host", example)
 	case target.User != nil:
-		s.follow(in("url"), "has a user in it", "remove what is before the @; messages are signed")
+		s.Follow(in("url"), "has a user in it", "remove what is before the @; messages are signed")
 	case target.Fragment != "":
-		s.follow(in("url"), "has a fragment, which is not sent", "remove what follows the #")
+		s.Follow(in("url"), "has a fragment, which is not sent", "remove what follows the #")
 	}
 	checkSecret(s, "scale_out.webhook", "secret", w.SecretFile, w.SecretEnv)
 	if w.SecretFile == "" && w.SecretEnv == "" {
-		s.follow(in("secret_file"), "is missing", "give secret_file or secret_env; openssl rand -hex 32 makes a secret")
+		s.Follow(in("secret_file"), "is missing", "give secret_file or secret_env; openssl rand -hex 32 makes a secret")
 	}
 	switch {
 	case w.Above == 0:
-		s.follow(in("above"), "is 0, which any pressure reaches", "give one such as 0.8, for eight tenths of what a rule gives")
+		s.Follow(in("above"), "is 0, which any pressure reaches", "give one such as 0.8, for eight tenths of what a rule gives")
 	case w.Below == 0:
-		s.follow(in("below"), "is 0, and no pressure is less", "give one such as 0.5")
+		s.Follow(in("below"), "is 0, and no pressure is less", "give one such as 0.5")
 	case w.Below > w.Above:
-		s.follow(in("below"), fmt.Sprintf("is %v, more than above, %v", w.Below, w.Above), "give less, so that a pressure between the two stays what it was")
+		s.Follow(in("below"), fmt.Sprintf("is %v, more than above, %v", w.Below, w.Above), "give less, so that a pressure between the two stays what it was")
 	}
 	if w.Rules != nil && len(w.Rules) == 0 {
-		s.follow(in("rules"), "is empty", "give the names of rules, or remove the line for all")
+		s.Follow(in("rules"), "is empty", "give the names of rules, or remove the line for all")
 	}
 	names := make([]string, len(f.Rules))
 	for i := range f.Rules {
@@ -99,9 +95,9 @@ func (f *File) checkScaleOut(s *source) {
 		at := fmt.Sprintf("%s[%d]", in("rules"), i)
 		switch {
 		case !slices.Contains(names, name):
-			s.follow(at, quote(name)+" is not a rule", didYouMean(name, names))
+			s.Follow(at, reader.Quote(name)+" is not a rule", reader.DidYouMean(name, names))
 		case slices.Contains(w.Rules[:i], name):
-			s.follow(at, quote(name)+" is there twice", "remove one of them")
+			s.Follow(at, reader.Quote(name)+" is there twice", "remove one of them")
 		}
 	}
 }

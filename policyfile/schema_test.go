@@ -21,10 +21,8 @@ import (
 	"testing"
 	"time"
 
-	yamlast "github.com/goccy/go-yaml/ast"
-	yamltoken "github.com/goccy/go-yaml/token"
-
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -97,24 +95,24 @@ var valueTypes = []struct {
 		text(`^[0-9_]+/[0-9_]*(us|ms|s|m|h|d|w)?$`),
 	},
 	{
-		"Size", reflect.TypeFor[Size](), "a number of bytes: 4096, 512B, 64KiB, 16MiB, 1GiB, or kB, MB and GB for powers of a thousand",
+		"Size", reflect.TypeFor[reader.Size](), "a number of bytes: 4096, 512B, 64KiB, 16MiB, 1GiB, or kB, MB and GB for powers of a thousand",
 		anyOf(object{"type": "integer", "minimum": 0}, text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?$`)),
 	},
 	{
-		"ByteRate", reflect.TypeFor[ByteRate](), "a number of bytes per period: 1MB/s, 64KiB/s, 10GB/h",
+		"ByteRate", reflect.TypeFor[reader.ByteRate](), "a number of bytes per period: 1MB/s, 64KiB/s, 10GB/h",
 		text(`^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)?/[0-9_]*(us|ms|s|m|h|d|w)?$`),
 	},
 	{
-		"Share", reflect.TypeFor[Share](), "a part of the whole, more than 0 and up to 1: 1/4, 25% or 0.25",
+		"Share", reflect.TypeFor[reader.Share](), "a part of the whole, more than 0 and up to 1: 1/4, 25% or 0.25",
 		anyOf(object{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
 	},
 	{
-		"Portion", reflect.TypeFor[Portion](), "a number of units, or a share of what a limit gives at once: 100, 50% or 1/2",
+		"Portion", reflect.TypeFor[reader.Portion](), "a number of units, or a share of what a limit gives at once: 100, 50% or 1/2",
 		anyOf(object{"type": "integer", "minimum": 0}, text(`^[0-9.]+(/[0-9]+|%)?$`)),
 	},
 	{
-		"Ratio", reflect.TypeFor[Ratio](), "a number of 0 or more: 0.9, 1.5 or 90%; above 10 it needs the percent sign",
-		anyOf(object{"type": "number", "minimum": 0, "maximum": mostPlain}, text(ratios.String())),
+		"Ratio", reflect.TypeFor[reader.Ratio](), "a number of 0 or more: 0.9, 1.5 or 90%; above 10 it needs the percent sign",
+		anyOf(object{"type": "number", "minimum": 0, "maximum": 10}, text(`^\d{1,6}(\.\d{1,6})?%?$`)),
 	},
 	{
 		"Network", reflect.TypeFor[netip.Prefix](), "an address or a network: 192.0.2.7, 10.0.0.0/8 or 2001:db8::/32",
@@ -125,7 +123,7 @@ var valueTypes = []struct {
 		text(`^(unix|[0-9A-Fa-f:.]+(/[0-9]{1,3})?)$`),
 	},
 	{
-		"Status", reflect.TypeFor[policy.StatusRange](), "a status or a range of statuses: 401, 4xx or 500-503",
+		"Status", reflect.TypeFor[Status](), "a status or a range of statuses: 401, 4xx or 500-503",
 		anyOf(object{"type": "integer", "minimum": 100, "maximum": 599}, text(statuses.String())),
 	},
 }
@@ -139,19 +137,6 @@ var texts = func() map[reflect.Type]object {
 	return forms
 }()
 
-// forms returns the forms of types that read themselves. Given the form of their mapping, each function returns
-// all forms of the type.
-func forms() map[reflect.Type]func(g *schemaOf, fields object) object {
-	return map[reflect.Type]func(g *schemaOf, fields object) object{
-		reflect.TypeFor[Store]():      func(_ *schemaOf, fields object) object { return anyOf(object{"const": "memory"}, fields) },
-		reflect.TypeFor[RedisStore](): func(_ *schemaOf, fields object) object { return fields },
-		reflect.TypeFor[RedisTLS]():   func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
-		reflect.TypeFor[Metadata]():   func(_ *schemaOf, _ object) object { return object{"type": "object"} },
-		reflect.TypeFor[Hybrid]():     func(_ *schemaOf, fields object) object { return anyOf(object{"type": "boolean"}, fields) },
-		reflect.TypeFor[Webhook]():    func(_ *schemaOf, fields object) object { return fields },
-	}
-}
-
 // of returns the schema of a type.
 func (g *schemaOf) of(t reflect.Type) object {
 	for _, v := range valueTypes {
@@ -162,17 +147,8 @@ func (g *schemaOf) of(t reflect.Type) object {
 			return object{"$ref": "#/definitions/" + v.name}
 		}
 	}
-	if known := wordsOf[t]; known != nil {
-		return object{"enum": slices.DeleteFunc(slices.Clone(known), func(s string) bool { return s == "" })}
-	}
-	if readers[t] != nil {
-		g.t.Errorf("%v is read by a reader of its own: add its form to texts", t)
-	}
-	_, reads := reflect.New(t).Interface().(interface {
-		read(d *decoder, path string, n yamlast.Node)
-	})
-	if reads && forms()[t] == nil {
-		g.t.Errorf("%v reads itself: add its form to forms", t)
+	if reader.IsValue(t) {
+		g.t.Errorf("%v is a value: add its form to valueTypes", t)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -180,8 +156,8 @@ func (g *schemaOf) of(t reflect.Type) object {
 	case reflect.Struct:
 		return g.object(t)
 	case reflect.Map:
-		if form := forms()[t]; form != nil {
-			return form(g, nil)
+		if t == reflect.TypeFor[reader.Anything]() {
+			return object{"type": "object"}
 		}
 		return object{"type": "object", "additionalProperties": g.of(t.Elem())}
 	case reflect.Slice:
@@ -189,9 +165,6 @@ func (g *schemaOf) of(t reflect.Type) object {
 		list := object{"type": "array", "items": one}
 		if t.Elem().Kind() != reflect.Struct {
 			list["minItems"] = 1
-		}
-		if t == reflect.TypeFor[[]Rule]() || t == reflect.TypeFor[[]Limit]() {
-			return list
 		}
 		return anyOf(one, list)
 	case reflect.Bool:
@@ -210,14 +183,13 @@ func (g *schemaOf) object(t reflect.Type) object {
 	}
 	g.defs.set(t.Name(), nil) // being made
 	properties, required := ordered{}, []string{}
-	for i, name := range names(t) {
-		if name == "" {
-			continue
-		}
-		f := t.Field(i)
-		p := g.of(f.Type)
-		if known := strings.Fields(f.Tag.Get("oneof")); len(known) > 0 {
+	for _, f := range reader.Fields(t) {
+		name := f.Tag.Get("yaml")
+		var p object
+		if known := reader.Words(f.Tag); len(known) > 0 {
 			p = object{"enum": known}
+		} else if p = g.of(f.Type); f.Tag.Get("form") == "list" {
+			p = p["anyOf"].([]any)[1].(object)
 		}
 		doc := g.docs[t.Name()+"."+f.Name]
 		if doc == "" {
@@ -252,10 +224,11 @@ func (g *schemaOf) object(t reflect.Type) object {
 		fields["patternProperties"] = object{"^x-": true}
 	}
 	all := fields
-	if s, ok := reflect.New(t).Interface().(shorthand); ok {
+	switch s := reflect.New(t).Interface().(type) {
+	case reader.Shorthand:
 		var short []any
 		for _, list := range []bool{false, true} {
-			field := s.short(list)
+			field := s.Short(list)
 			if field == "" {
 				continue
 			}
@@ -265,9 +238,10 @@ func (g *schemaOf) object(t reflect.Type) object {
 			}
 		}
 		all = anyOf(append(short, fields)...)
-	}
-	if form := forms()[t]; form != nil {
-		all = form(g, fields)
+	case reader.Switch:
+		all = anyOf(object{"type": "boolean"}, fields)
+	case *Store:
+		all = anyOf(object{"const": "memory"}, fields)
 	}
 	if doc := g.docs[t.Name()]; doc != "" {
 		all = maps.Clone(all)
@@ -287,7 +261,7 @@ func literalDefault(f reflect.StructField, doc string) (value any, rest string, 
 		return nil, doc, false
 	}
 	rest = strings.TrimSpace(strings.Replace(doc, m[0], " ", 1))
-	words := append(strings.Fields(f.Tag.Get("oneof")), wordsOf[f.Type]...)
+	words := reader.Words(f.Tag)
 	word, quoted := m[1], strings.HasPrefix(m[1], `"`)
 	switch {
 	case quoted:
@@ -385,31 +359,28 @@ func TestSchemaMatchesTypes(t *testing.T) {
 func TestPatternsAcceptWhatReadersAccept(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	pieces := []string{"1", "0", "10", "401", "5xx", "599", ".", "/", "%", "s", "m", "h", "d", "w", "ms", "us", "µs", "ns", "B", "kB", "KiB", "MB", "_", ":", "-", "2001:db8::", "192.0.2.1", "::ffff:", "/8", "/128", "0.5", "+", "", "e", "32"}
-	patterns, taken := map[reflect.Type][]*regexp.Regexp{}, map[reflect.Type]int{}
-	for typ, form := range texts {
-		patterns[typ] = patternsOf(form)
+	patterns, taken := make([][]*regexp.Regexp, len(valueTypes)), make([]int, len(valueTypes))
+	for i, v := range valueTypes {
+		patterns[i] = patternsOf(v.form)
 	}
 	for range 40_000 {
 		s := ""
 		for range 1 + rnd.IntN(5) {
 			s += pieces[rnd.IntN(len(pieces))]
 		}
-		for typ := range texts {
-			src := newSource("x.yaml", []byte(s))
-			d := &decoder{source: src}
-			readers[typ](d, "x", yamlast.String(yamltoken.New(s, s, &yamltoken.Position{Line: 1, Column: 1})), reflect.New(typ).Elem())
-			if len(src.errs) > 0 {
+		for i, v := range valueTypes {
+			if problem, _ := reader.Parse(reflect.New(v.of).Elem(), s); problem != "" {
 				continue
 			}
-			taken[typ]++
-			if !slices.ContainsFunc(patterns[typ], func(p *regexp.Regexp) bool { return p.MatchString(s) }) {
-				t.Fatalf("%v: %q is read, and refused by %v", typ, s, patterns[typ])
+			taken[i]++
+			if !slices.ContainsFunc(patterns[i], func(p *regexp.Regexp) bool { return p.MatchString(s) }) {
+				t.Fatalf("%s: %q is read, and refused by %v", v.name, s, patterns[i])
 			}
 		}
 	}
-	for typ := range texts {
-		if taken[typ] < 20 {
-			t.Errorf("%v: only %d texts were taken", typ, taken[typ])
+	for i, v := range valueTypes {
+		if taken[i] < 20 {
+			t.Errorf("%s: only %d texts were taken", v.name, taken[i])
 		}
 	}
 }

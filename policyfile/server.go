@@ -5,17 +5,19 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // HTTP bounds what one client can make the server hold.
 type HTTP struct {
 	// MaxHeaderSize bounds the headers of a request. It is at least 1KiB. Default: 64KiB.
-	MaxHeaderSize Size `yaml:"max_header_size"`
+	MaxHeaderSize reader.Size `yaml:"max_header_size"`
 	// MaxBodySize bounds the body of a request to the API. Default: 1MiB.
-	MaxBodySize Size `yaml:"max_body_size"`
+	MaxBodySize reader.Size `yaml:"max_body_size"`
 	// MaxProxyBodySize bounds the body of a request through the proxy, which streams bodies.
 	// 0 means unbounded. Default: 0.
-	MaxProxyBodySize Size `yaml:"max_proxy_body_size"`
+	MaxProxyBodySize reader.Size `yaml:"max_proxy_body_size"`
 	// HeaderTimeout is how long a client may take to send its headers. Default: 10s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// ReadTimeout is how long a client may take to send a request to the API or the admin
@@ -25,7 +27,7 @@ type HTTP struct {
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// MinBodyRate is how many bytes a second a client must send of a request's body, or receive of a response, on
 	// average over the time in which the proxy waits for it. 0B means no least rate. Default: 1KiB.
-	MinBodyRate Size `yaml:"min_body_rate"`
+	MinBodyRate reader.Size `yaml:"min_body_rate"`
 	// BodyGrace is how long the proxy waits for a client in addition to the time that min_body_rate gives it.
 	// A pause always ends after a minute. Default: 20s.
 	BodyGrace time.Duration `yaml:"body_grace"`
@@ -86,7 +88,7 @@ type AccessLog struct {
 	// Format is the form of a line: an object of JSON, or the combined format of web servers. Default: json.
 	Format string `yaml:"format" oneof:"json combined"`
 	// Sample is the part of the decisions that is logged, at random. Default: 100%.
-	Sample Ratio `yaml:"sample"`
+	Sample reader.Ratio `yaml:"sample"`
 }
 
 // Tracing sends a span of each request through the proxy to a collector of OpenTelemetry, with the decision as
@@ -96,21 +98,21 @@ type Tracing struct {
 	// the OTEL_EXPORTER_OTLP_ variables. Default: none.
 	Endpoint string `yaml:"endpoint"`
 	// Sample is the part of the traces that begin here and are sent. Default: 1%.
-	Sample Ratio `yaml:"sample"`
+	Sample reader.Ratio `yaml:"sample"`
 }
 
-func (t *Tracing) check(s *source) {
+func (t *Tracing) check(s *reader.Source) {
 	if t.Sample < 0 || t.Sample > 1 {
-		s.follow("tracing.sample", fmt.Sprintf("is %v", t.Sample), "give 0 to 100%")
+		s.Follow("tracing.sample", fmt.Sprintf("is %v", t.Sample), "give 0 to 100%")
 	}
 	if t.Endpoint == "" {
-		s.idle("tracing.sample", false, "is given, and tracing.endpoint is not", "give the URL of a collector, or remove it")
+		s.Idle("tracing.sample", false, "is given, and tracing.endpoint is not", "give the URL of a collector, or remove it")
 		return
 	}
 	if target, err := url.Parse(t.Endpoint); err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		s.follow("tracing.endpoint", "is not the URL of a collector", "write it as http://127.0.0.1:4318")
+		s.Follow("tracing.endpoint", "is not the URL of a collector", "write it as http://127.0.0.1:4318")
 	} else if target.User != nil {
-		s.follow("tracing.endpoint", "has a user in it", "set OTEL_EXPORTER_OTLP_HEADERS in the environment")
+		s.Follow("tracing.endpoint", "has a user in it", "set OTEL_EXPORTER_OTLP_HEADERS in the environment")
 	}
 }
 
@@ -122,33 +124,33 @@ type Audit struct {
 	File string `yaml:"file" path:"written"`
 }
 
-func (l *AccessLog) check(s *source) {
+func (l *AccessLog) check(s *reader.Source) {
 	if l.Sample <= 0 || l.Sample > 1 {
-		s.follow("access_log.sample", fmt.Sprintf("is %v", l.Sample), "give more than 0 and at most 100%, or leave file out to log nothing")
+		s.Follow("access_log.sample", fmt.Sprintf("is %v", l.Sample), "give more than 0 and at most 100%, or leave file out to log nothing")
 	}
 	if l.File == "" {
-		s.idle("access_log.format", false, "is given, and access_log.file is not", "give a file, or remove it")
-		s.idle("access_log.sample", false, "is given, and access_log.file is not", "give a file, or remove it")
+		s.Idle("access_log.format", false, "is given, and access_log.file is not", "give a file, or remove it")
+		s.Idle("access_log.sample", false, "is given, and access_log.file is not", "give a file, or remove it")
 	}
 }
 
 // check checks all settings except the rules. It treats a File that a program made like one that was
 // read.
-func (f *File) check(s *source) {
-	if f.source != nil && !s.has("version") {
-		s.follow("version", "is missing", `begin the file with "version: 1"`)
+func (f *File) check(s *reader.Source) {
+	if f.source != nil && !s.Has("version") {
+		s.Follow("version", "is missing", `begin the file with "version: 1"`)
 	}
 	if f.Version != 1 {
-		s.follow("version", fmt.Sprintf("is %d, and this program reads 1", f.Version), "write version: 1")
+		s.Follow("version", fmt.Sprintf("is %d, and this program reads 1", f.Version), "write version: 1")
 	}
 	if f.IPv6Prefix < 1 || f.IPv6Prefix > 128 {
-		s.follow("ipv6_prefix", fmt.Sprintf("is %d", f.IPv6Prefix), "give 1 to 128; 64 is what one customer usually holds")
+		s.Follow("ipv6_prefix", fmt.Sprintf("is %d", f.IPv6Prefix), "give 1 to 128; 64 is what one customer usually holds")
 	}
 	if f.TrustMarks && len(f.TrustedProxies) == 0 {
-		s.follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
+		s.Follow("trust_marks", "believes the marks of trusted proxies, and there are none", "list the proxies that mark under trusted_proxies, or leave it out")
 	}
 	if f.NearLimit <= 0 || f.NearLimit > 1 {
-		s.follow("near_limit", fmt.Sprintf("is %v", f.NearLimit), "give more than 0, up to 100%")
+		s.Follow("near_limit", fmt.Sprintf("is %v", f.NearLimit), "give more than 0, up to 100%")
 	}
 	f.checkHeaders(s)
 	f.checkStore(s)
@@ -160,31 +162,31 @@ func (f *File) check(s *source) {
 	f.Upstream.check(s)
 	f.checkScaleOut(s)
 	if f.HTTP.MaxHeaderSize < 1<<10 {
-		s.follow("http.max_header_size", fmt.Sprintf("is %v, too little for a request", f.HTTP.MaxHeaderSize), "give 1KiB or more")
+		s.Follow("http.max_header_size", fmt.Sprintf("is %v, too little for a request", f.HTTP.MaxHeaderSize), "give 1KiB or more")
 	}
 	if f.HTTP.MaxBodySize < 1 {
-		s.follow("http.max_body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
+		s.Follow("http.max_body_size", "is 0, which no request to the API fits", "give a size such as 1MiB")
 	}
-	if s.has("http.body_grace") && f.HTTP.MinBodyRate == 0 {
-		s.follow("http.body_grace", "has no effect, because min_body_rate is 0", "remove it, or give a rate such as 1KiB")
+	if s.Has("http.body_grace") && f.HTTP.MinBodyRate == 0 {
+		s.Follow("http.body_grace", "has no effect, because min_body_rate is 0", "remove it, or give a rate such as 1KiB")
 	}
 	if f.HTTP.MinBodyRate > 0 && f.HTTP.BodyGrace == 0 {
-		s.follow("http.body_grace", "is 0, which ends a body whose first byte is not there at once", "give a time such as 20s")
+		s.Follow("http.body_grace", "is 0, which ends a body whose first byte is not there at once", "give a time such as 20s")
 	}
-	if n, all := f.HTTP.MaxConnectionsPerClient, f.HTTP.MaxConnections; s.has("http.max_connections_per_client") && all > 0 && n > all {
-		s.follow("http.max_connections_per_client", fmt.Sprintf("is %d, more than max_connections, %d", n, all), "give less, so that one client cannot take all")
+	if n, all := f.HTTP.MaxConnectionsPerClient, f.HTTP.MaxConnections; s.Has("http.max_connections_per_client") && all > 0 && n > all {
+		s.Follow("http.max_connections_per_client", fmt.Sprintf("is %d, more than max_connections, %d", n, all), "give less, so that one client cannot take all")
 	}
 	if f.HTTP.HeaderTimeout == 0 {
-		s.follow("http.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")
+		s.Follow("http.header_timeout", "is 0, which lets slow clients hold connections for ever", "give a time such as 10s")
 	}
 }
 
 // checkTokens checks the tokens of the admin listener and of the API.
-func (f *File) checkTokens(s *source) {
+func (f *File) checkTokens(s *reader.Source) {
 	checkToken(s, "admin", f.Admin.Token, f.Admin.TokenFile)
 	checkToken(s, "api", f.API.Token, f.API.TokenFile)
 	if f.API.Open && (f.API.Token != "" || f.API.TokenFile != "") {
-		s.follow("api.open", "is true, and there is a token, which callers need then", "remove one of them")
+		s.Follow("api.open", "is true, and there is a token, which callers need then", "remove one of them")
 	}
 	answers := false // whether a listener is on for which the section api holds
 	opens, certified := false, ""
@@ -200,24 +202,24 @@ func (f *File) checkTokens(s *source) {
 		}
 	}
 	if f.API.Open && certified != "" && !opens {
-		s.follow("api.open", "is true, and callers need a certificate by "+certified+".tls.client_ca", "remove one of them")
+		s.Follow("api.open", "is true, and callers need a certificate by "+certified+".tls.client_ca", "remove one of them")
 	}
-	if f.API != (API{}) && !answers && !s.at["listen"] {
-		s.followKey("api", "is given, and listen.api is off", "remove it, or turn the listener on")
+	if f.API != (API{}) && !answers && !s.Failed("listen") {
+		s.FollowKey("api", "is given, and listen.api is off", "remove it, or turn the listener on")
 	}
 }
 
-func checkToken(s *source, section, token, file string) {
+func checkToken(s *reader.Source, section, token, file string) {
 	if token != "" && file != "" {
-		s.follow(section+".token_file", "is given, and "+section+".token is too", "give one of them")
+		s.Follow(section+".token_file", "is given, and "+section+".token is too", "give one of them")
 	}
-	if s.has(section+".token") && token == "" {
-		s.follow(section+".token", "is empty", "give a token, or remove the line")
+	if s.Has(section+".token") && token == "" {
+		s.Follow(section+".token", "is empty", "give a token, or remove the line")
 	}
-	if s.has(section+".token_file") && file == "" {
-		s.follow(section+".token_file", "is empty", "give the path of a file, or remove the line")
+	if s.Has(section+".token_file") && file == "" {
+		s.Follow(section+".token_file", "is empty", "give the path of a file, or remove the line")
 	}
 	if token != strings.TrimSpace(token) {
-		s.follow(section+".token", "has white space around it", "remove it")
+		s.Follow(section+".token", "has white space around it", "remove it")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 )
 
@@ -16,7 +17,7 @@ func TestParseRedis(t *testing.T) {
 			TLS:  RedisTLS{Enabled: true, CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "redis.example.com"},
 			User: "app", PasswordFile: "/run/secrets/redis", Prefix: "shop",
 			HashKeys: &HashKeys{SecretFile: "/run/secrets/keys"}, Tenant: 2, Deadline: 20 * time.Millisecond, InFlight: 500,
-			Local: LocalStore{Share: Share{1, 4}, MaxSize: 16 << 20},
+			Local: LocalStore{Share: reader.Share{Of: 1, Parts: 4}, MaxSize: 16 << 20},
 		},
 		"all-redis-sentinel": {
 			Sentinel: &Sentinel{
@@ -28,7 +29,7 @@ func TestParseRedis(t *testing.T) {
 		},
 		"all-redis-socket": {
 			Socket: "/run/redis.sock", Prefix: "sluice", Deadline: 50 * time.Millisecond, InFlight: 1024,
-			Local: LocalStore{Share: Share{1, 1}},
+			Local: LocalStore{Share: reader.Share{Of: 1, Parts: 1}},
 		},
 	} {
 		f, err := Load("testdata/" + name + ".yaml")
@@ -74,28 +75,6 @@ func TestValidateRedisOfAProgram(t *testing.T) {
 	var errs Errors
 	if err := f.Validate(); !errors.As(err, &errs) || len(errs) != 5 {
 		t.Errorf("Validate = %v, want 5 mistakes", err)
-	}
-}
-
-func TestParseShare(t *testing.T) {
-	for text, want := range map[string]Share{
-		"1": {1, 1}, "1/4": {1, 4}, "2/8": {1, 4}, "25%": {1, 4}, "0.25": {1, 4}, ".5": {1, 2},
-		"100%": {1, 1}, "33.3%": {333, 1000}, "1.0": {1, 1}, "1/1000000": {1, 1_000_000},
-	} {
-		if got, problem := ParseShare(text); got != want || problem != "" {
-			t.Errorf("ParseShare(%q) = %v, %q; want %v", text, got, problem, want)
-		}
-	}
-	for _, text := range []string{
-		"", "%", "/", "1/0", "0/1", "0", "0%", "101%", "1/4%", "-1/4", "+1/4", "1e-1", "0x1", "1/0x4", "1_0/20", " 1/4", "1/ 4", "1/1000001",
-		"0.0000001", "a", "Inf", "NaN", "1/2/3", "0b1", "0o1", "1p-1", "1/99999999999999999999999999999", "0.333333333333333333333333333333333333",
-	} {
-		if got, problem := ParseShare(text); problem == "" || got != (Share{}) {
-			t.Errorf("ParseShare(%q) = %v, and want a problem", text, got)
-		}
-	}
-	if got := (Share{1, 4}).String(); got != "1/4" {
-		t.Errorf("String = %s", got)
 	}
 }
 
@@ -193,12 +172,12 @@ func TestDifferencesKnowAllSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range Differences(all, Default()) {
-			for p := path; p != ""; p = parent(p) {
+			for p := path; p != ""; p = reader.Parent(p) {
 				differ[p] = true
 			}
 		}
 	}
-	for _, name := range accepted(reflect.TypeFor[File]()) {
+	for _, name := range reader.Accepted(reflect.TypeFor[File]()) {
 		if !differ[name] && name != "version" {
 			t.Errorf("%s does not differ", name)
 		}

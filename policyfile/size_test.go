@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // TestManyDescriptors reads as many descriptors as Envoy's own rate limit service takes, and the file that they become.
@@ -36,13 +38,13 @@ func TestManyDescriptors(t *testing.T) {
 
 // TestTooLarge checks that errors about large files have their true size.
 func TestTooLarge(t *testing.T) {
-	const size = MaxFileSize + 12345
+	const size = reader.MaxFileSize + 12345
 	dir := t.TempDir()
 	name := filepath.Join(dir, "large.yaml")
 	if err := os.WriteFile(name, []byte(strings.Repeat("#", size)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("the file has %d bytes; the most is %d", size, MaxFileSize)
+	want := fmt.Sprintf("the file has %d bytes; the most is %d", size, reader.MaxFileSize)
 	if _, err := Load(name); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Load: %v", err)
 	}
@@ -64,7 +66,7 @@ func TestTooLarge(t *testing.T) {
 			_ = f.Close()
 		}
 	}()
-	if _, err := Load(pipe); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the file has more than %d bytes", MaxFileSize)) {
+	if _, err := Load(pipe); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the file has more than %d bytes", reader.MaxFileSize)) {
 		t.Errorf("a pipe: %v", err)
 	}
 }
@@ -72,8 +74,8 @@ func TestTooLarge(t *testing.T) {
 // TestTooLargeTogether checks the bound of all files of a folder.
 func TestTooLargeTogether(t *testing.T) {
 	dir := t.TempDir()
-	for i := range maxEnvoySize/MaxFileSize + 1 {
-		text := fmt.Sprintf("domain: d%d\n%s\n", i, strings.Repeat("#", MaxFileSize-100))
+	for i := range maxEnvoySize/reader.MaxFileSize + 1 {
+		text := fmt.Sprintf("domain: d%d\n%s\n", i, strings.Repeat("#", reader.MaxFileSize-100))
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", i)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -86,8 +88,8 @@ func TestTooLargeTogether(t *testing.T) {
 // TestLargeCopy checks that a folder whose rules take more room in one file can be kept as a copy all the same.
 func TestLargeCopy(t *testing.T) {
 	f := Default()
-	f.Rules = append(f.Rules, Rule{Name: "r", Key: nil, Always: true, Descriptor: &Descriptor{Domain: "d", Entries: []DescriptorEntry{{Key: "k"}}, Label: strings.Repeat("x", MaxFileSize)}})
-	f.source, f.parts = newSource("folder", nil), []*File{f}
+	f.Rules = append(f.Rules, Rule{Name: "r", Key: nil, Always: true, Descriptor: &Descriptor{Domain: "d", Entries: []DescriptorEntry{{Key: "k"}}, Label: strings.Repeat("x", reader.MaxFileSize)}})
+	f.source, f.parts = reader.New("folder", nil), []*File{f}
 	kept, err := f.Copy()
 	if err != nil {
 		t.Fatal(err)

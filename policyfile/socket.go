@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // socketPrefix begins the address of a Unix socket. The path follows.
@@ -28,7 +30,7 @@ func ParseSocket(address string) (path string, err error) {
 		return "", nil
 	}
 	if problem, suggestion := checkSocket(path); problem != "" {
-		return "", fmt.Errorf("%s %s; %s", quote(address), problem, suggestion)
+		return "", fmt.Errorf("%s %s; %s", reader.Quote(address), problem, suggestion)
 	}
 	return path, nil
 }
@@ -101,16 +103,17 @@ func (p Proxy) String() string {
 	return p.Network.String()
 }
 
-// parseProxy reads an address, a network, or the word for peers at Unix sockets.
-func parseProxy(text string) (p Proxy, problem, suggestion string) {
+// Parse reads an address, a network, or the word for peers at Unix sockets.
+func (p *Proxy) Parse(text string) (problem, suggestion string) {
 	if text == unixProxies {
-		return Proxy{Unix: true}, "", ""
+		p.Unix = true
+		return "", ""
 	}
-	p.Network, problem, suggestion = parsePrefix(text)
+	p.Network, problem, suggestion = reader.ParsePrefix(text)
 	if strings.HasPrefix(text, unixProxies) {
 		suggestion = "write unix, for peers at Unix sockets"
 	}
-	return p, problem, suggestion
+	return problem, suggestion
 }
 
 // Trusted returns the networks of trusted_proxies, and whether peers at Unix sockets are trusted too.
@@ -135,7 +138,7 @@ func (f *File) trustsAt(l Listener) (trusted bool, remedy string) {
 }
 
 // warnSocket reports that requests at a Unix socket of the proxy have no client address, if a rule reads it.
-func (f *File) warnSocket(s *source) {
+func (f *File) warnSocket(s *reader.Source) {
 	l := f.Listen.Proxy
 	if path, _ := l.Socket(); path == "" {
 		return
@@ -143,19 +146,19 @@ func (f *File) warnSocket(s *source) {
 	if _, unix := f.Trusted(); unix {
 		return
 	}
-	reader := ""
+	who := ""
 	for i := range f.Classes {
-		if c := &f.Classes[i]; reader == "" && c.Match.readsClient() {
-			reader = "class " + quote(c.Name)
+		if c := &f.Classes[i]; who == "" && c.Match.readsClient() {
+			who = "class " + reader.Quote(c.Name)
 		}
 	}
 	for i := range f.Rules {
-		if r := &f.Rules[i]; reader == "" && r.readsClient() {
-			reader = "rule " + quote(r.Name)
+		if r := &f.Rules[i]; who == "" && r.readsClient() {
+			who = "rule " + reader.Quote(r.Name)
 		}
 	}
-	if reader != "" {
-		s.follow("listen.proxy", "is a Unix socket, whose requests have no client address, and "+reader+" reads it",
+	if who != "" {
+		s.Follow("listen.proxy", "is a Unix socket, whose requests have no client address, and "+who+" reads it",
 			"add unix to trusted_proxies if the gateway at the socket writes X-Forwarded-For; otherwise give the rules other keys")
 	}
 }

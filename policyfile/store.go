@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Store is where state is kept: memory, or one store with its settings.
@@ -17,28 +17,26 @@ type Store struct {
 	// Memory keeps state in the server's own process.
 	Memory MemoryStore `yaml:"memory"`
 	// Redis keeps state in Redis or Valkey, which servers can share. Default: none, for memory.
-	Redis *RedisStore `yaml:"redis"`
+	Redis *RedisStore `yaml:"redis" remedy:"write it as in redis: {addresses: [127.0.0.1:6379]}"`
 }
 
-// read reads "memory", or a mapping.
-func (st *Store) read(d *decoder, path string, n ast.Node) {
-	name, ok := n.(*ast.StringNode)
+// Word reads "memory".
+func (*Store) Word(text string) (problem, suggestion string, ok bool) {
 	switch {
-	case !ok:
-		d.object(path, n, reflect.ValueOf(st).Elem())
-	case strings.Contains(name.Value, "://"):
-		d.report(path, quote(name.Value)+" is a URL, and a mapping is wanted", "write store: {redis: {"+redisMapping(name.Value)+"}}")
-	case name.Value == "redis":
-		d.report(path, quote(name.Value)+" does not give the address of the server", "write store: {redis: {addresses: [127.0.0.1:6379]}}")
-	case name.Value != "memory":
-		d.report(path, quote(name.Value)+" is unknown", didYouMean(name.Value, accepted(reflect.TypeFor[Store]())))
+	case strings.Contains(text, "://"):
+		return "is a URL, and a mapping is wanted", "write store: {redis: {" + redisMapping(text) + "}}", true
+	case text == "redis":
+		return "does not give the address of the server", "write store: {redis: {addresses: [127.0.0.1:6379]}}", true
+	case text != "memory":
+		return "is unknown", reader.DidYouMean(text, reader.Accepted(reflect.TypeFor[Store]())), true
 	}
+	return "", "", true
 }
 
 // MemoryStore holds the settings of the memory store.
 type MemoryStore struct {
 	// MaxSize bounds the memory of all state. Default: 256MiB.
-	MaxSize Size `yaml:"max_size"`
+	MaxSize reader.Size `yaml:"max_size"`
 	// WhenFull is what happens to new keys when no more state fits: with share, they share one
 	// budget per limit; with deny, they are denied. Default: share.
 	WhenFull string `yaml:"when_full" oneof:"share deny"`
@@ -51,18 +49,18 @@ type MemoryStore struct {
 }
 
 // check checks the settings of the file of states.
-func (m *MemoryStore) check(s *source) {
+func (m *MemoryStore) check(s *reader.Source) {
 	const path = "store.memory"
 	const shortest, longest = 10 * time.Millisecond, time.Hour
 	switch {
-	case s.has(path+".file") && m.File == "":
-		s.follow(path+".file", "is empty", "give the path of a file, or remove the line")
+	case s.Has(path+".file") && m.File == "":
+		s.Follow(path+".file", "is empty", "give the path of a file, or remove the line")
 	case strings.HasSuffix(m.File, "/"):
-		s.follow(path+".file", quote(m.File)+" is a folder", "give the path of a file in it")
-	case m.File == "" && s.has(path+".save_every"):
-		s.followKey(path+".save_every", "has no effect without a file", "give store.memory.file, or remove it")
+		s.Follow(path+".file", reader.Quote(m.File)+" is a folder", "give the path of a file in it")
+	case m.File == "" && s.Has(path+".save_every"):
+		s.FollowKey(path+".save_every", "has no effect without a file", "give store.memory.file, or remove it")
 	case m.File != "" && (m.SaveEvery < shortest || m.SaveEvery > longest):
-		s.follow(path+".save_every", fmt.Sprintf("is %v", m.SaveEvery), "give 10ms to 1h")
+		s.Follow(path+".save_every", fmt.Sprintf("is %v", m.SaveEvery), "give 10ms to 1h")
 	}
 }
 
@@ -146,9 +144,9 @@ type HashKeys struct {
 type LocalStore struct {
 	// Share is the part of each limit that this server may admit by itself, such as 1/4 for one
 	// of four servers. Required where a rule has on_store_error: local.
-	Share Share `yaml:"share"`
+	Share reader.Share `yaml:"share" hint:": one of four servers has 1/4"`
 	// MaxSize bounds the memory of the fallback. Default: 256MiB.
-	MaxSize Size `yaml:"max_size"`
+	MaxSize reader.Size `yaml:"max_size"`
 }
 
 const (
@@ -162,45 +160,45 @@ func DefaultRedis() RedisStore {
 	return RedisStore{Prefix: defaultRedisPrefix, Deadline: defaultRedisDeadline, InFlight: defaultRedisInFlight}
 }
 
-// read fills in the defaults first.
-func (r *RedisStore) read(d *decoder, path string, n ast.Node) {
-	if text, ok := n.(*ast.StringNode); ok && strings.Contains(text.Value, "://") {
-		d.broken[path] = true
-		d.report(path, quote(text.Value)+" is a URL, and a mapping is wanted", "write redis: {"+redisMapping(text.Value)+"}")
-		return
+// SetDefaults implements [reader.Defaulter].
+func (r *RedisStore) SetDefaults() { *r = DefaultRedis() }
+
+// Word recognizes the URL of a server.
+func (*RedisStore) Word(text string) (problem, suggestion string, ok bool) {
+	if !strings.Contains(text, "://") {
+		return "", "", false
 	}
-	*r = DefaultRedis()
-	d.object(path, n, reflect.ValueOf(r).Elem())
+	return "is a URL, and a mapping is wanted", "write redis: {" + redisMapping(text) + "}", true
 }
 
-// unknown has a remedy for passwords, which a file must not contain, and for the names that other programs
+// Unknown has a remedy for passwords, which a file must not contain, and for the names that other programs
 // use.
-func (*RedisStore) unknown(p pair) string {
-	switch strings.ToLower(p.name) {
+func (*RedisStore) Unknown(name, text string) string {
+	switch strings.ToLower(name) {
 	case "url", "uri", "dsn":
-		if text, ok := p.value.(*ast.StringNode); ok && strings.Contains(text.Value, "://") {
-			return "write " + redisMapping(text.Value)
+		if strings.Contains(text, "://") {
+			return "write " + redisMapping(text)
 		}
 		return "give addresses: [HOST:PORT], and user and password_file beside it"
 	case "share", "max_size":
-		return "it belongs to local: {" + p.name + ": …}"
+		return "it belongs to local: {" + name + ": …}"
 	case "timeout", "read_timeout":
 		return `did you mean "deadline"?`
 	}
-	return passwordRemedy(p)
+	return passwordRemedy(name)
 }
 
-func (*Sentinel) unknown(p pair) string { return passwordRemedy(p) }
+func (*Sentinel) Unknown(name, text string) string { return passwordRemedy(name) }
 
-func (*HashKeys) unknown(p pair) string {
-	if strings.EqualFold(p.name, "secret") {
+func (*HashKeys) Unknown(name, text string) string {
+	if strings.EqualFold(name, "secret") {
 		return "a secret does not belong in this file; give secret_file or secret_env"
 	}
 	return ""
 }
 
-func (*LocalStore) unknown(p pair) string {
-	if p.name == "instances" || p.name == "processes" {
+func (*LocalStore) Unknown(name, text string) string {
+	if name == "instances" || name == "processes" {
 		return "give share: 1/4 for one of four"
 	}
 	return ""
@@ -241,23 +239,12 @@ func redisMapping(text string) string {
 	return strings.Join(all, ", ")
 }
 
-func passwordRemedy(p pair) string {
-	if nearest(p.name, []string{"password", "pass", "auth"}) == "" {
+func passwordRemedy(name string) string {
+	if reader.Nearest(name, []string{"password", "pass", "auth"}) == "" {
 		return ""
 	}
 	return "a password does not belong in this file; give password_file or password_env"
 }
 
-// read reads true, false or a mapping.
-func (t *RedisTLS) read(d *decoder, path string, n ast.Node) {
-	if b, ok := n.(*ast.BoolNode); ok {
-		t.Enabled = b.Value
-		return
-	}
-	if !isMapping(n) {
-		d.wrong(path, n, "true, or a mapping of "+oneOf(accepted(reflect.TypeFor[RedisTLS]())))
-		return
-	}
-	t.Enabled = true
-	d.object(path, n, reflect.ValueOf(t).Elem())
-}
+// Switch implements [reader.Switch].
+func (t *RedisTLS) Switch() *bool { return &t.Enabled }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // Upstream is the service behind the proxy: its URL, or a mapping.
@@ -43,7 +45,7 @@ const EchoUpstream = "echo"
 // BuiltIn reports whether the proxy is in front of the built-in service.
 func (u *Upstream) BuiltIn() bool { return u.URL == "" || u.URL == EchoUpstream }
 
-func (*Upstream) short(list bool) string { return single("url", list) }
+func (*Upstream) Short(list bool) string { return reader.Single("url", list) }
 
 // UpstreamTLS holds the certificates for an https upstream.
 type UpstreamTLS struct {
@@ -59,49 +61,49 @@ type UpstreamTLS struct {
 	Insecure bool `yaml:"insecure_skip_verify"`
 }
 
-func (u *Upstream) check(s *source) {
+func (u *Upstream) check(s *reader.Source) {
 	path := "upstream"
-	if s.has("upstream.url") {
+	if s.Has("upstream.url") {
 		path = "upstream.url"
 	}
 	t := &u.TLS
 	if (t.Cert == "") != (t.Key == "") {
-		s.follow("upstream.tls", "has only one of certificate and key", "give cert and key, or neither")
+		s.Follow("upstream.tls", "has only one of certificate and key", "give cert and key, or neither")
 	}
 	u.checkUpgrades(s)
 	if u.URL == "" {
-		if s.has("upstream") {
-			s.follow(path, "has no URL", "write it as in http://127.0.0.1:3000")
+		if s.Has("upstream") {
+			s.Follow(path, "has no URL", "write it as in http://127.0.0.1:3000")
 		}
 		return
 	}
 	if u.URL == EchoUpstream {
 		if *t != (UpstreamTLS{}) {
-			s.follow("upstream.tls", "is given, and the built-in service has none", "remove tls, or give the URL of a service")
+			s.Follow("upstream.tls", "is given, and the built-in service has none", "remove tls, or give the URL of a service")
 		}
 		return
 	}
 	if problem, suggestion := checkURL(u.URL); problem != "" {
-		s.follow(path, problem, suggestion)
+		s.Follow(path, problem, suggestion)
 	} else if strings.HasPrefix(strings.ToLower(u.URL), "http://") && *t != (UpstreamTLS{}) {
-		s.follow("upstream.tls", "is given, and the URL is http", "write https, or remove tls")
+		s.Follow("upstream.tls", "is given, and the URL is http", "write https, or remove tls")
 	}
 }
 
 // checkUpgrades checks the protocols of upgrades.
-func (u *Upstream) checkUpgrades(s *source) {
+func (u *Upstream) checkUpgrades(s *reader.Source) {
 	for i, protocol := range u.Upgrades {
 		at := fmt.Sprintf("upstream.upgrades[%d]", i)
 		switch {
 		case protocol == "none" && len(u.Upgrades) == 1:
 		case strings.EqualFold(protocol, "none"):
-			s.follow(at, quote(protocol)+" is given beside protocols", "give the protocols, or only none")
+			s.Follow(at, reader.Quote(protocol)+" is given beside protocols", "give the protocols, or only none")
 		case strings.EqualFold(protocol, "h2c"), strings.EqualFold(protocol, "h2"):
-			s.follow(at, quote(protocol)+" is HTTP itself, so clients could send any number of requests past all rules", "remove it")
+			s.Follow(at, reader.Quote(protocol)+" is HTTP itself, so clients could send any number of requests past all rules", "remove it")
 		case !isToken(strings.Replace(protocol, "/", "-", 1)):
-			s.follow(at, quote(protocol)+" is not the name of a protocol", "write it as in websocket")
+			s.Follow(at, reader.Quote(protocol)+" is not the name of a protocol", "write it as in websocket")
 		case slices.ContainsFunc(u.Upgrades[:i], func(other string) bool { return strings.EqualFold(other, protocol) }):
-			s.follow(at, quote(protocol)+" is there twice", "remove one of them")
+			s.Follow(at, reader.Quote(protocol)+" is there twice", "remove one of them")
 		}
 	}
 }
@@ -118,7 +120,7 @@ func isToken(text string) bool {
 
 // checkURL returns why a text is not the URL of a service.
 func checkURL(text string) (problem, suggestion string) {
-	shown := quote(text)
+	shown := reader.Quote(text)
 	if strings.Contains(text, "@") { // there could be a password before it
 		shown = "the URL"
 	}
@@ -128,11 +130,11 @@ func checkURL(text string) (problem, suggestion string) {
 	case err == nil && target.Host != "" && target.User != nil:
 		return "the URL has a user in it", "remove what is before the @"
 	case !strings.Contains(text, "://"):
-		return shown + " has no scheme", fmt.Sprintf("write %s", quote("http://"+text))
+		return shown + " has no scheme", fmt.Sprintf("write %s", reader.Quote("http://"+text))
 	case err != nil:
 		return shown + " is not a URL", example
 	case target.Scheme != "http" && target.Scheme != "https":
-		return fmt.Sprintf("%s has the scheme %s", shown, quote(target.Scheme)), "give http or https"
+		return fmt.Sprintf("%s has the scheme %s", shown, reader.Quote(target.Scheme)), "give http or https"
 	case target.Hostname() == "":
 		return shown + " has no host", example
 	case target.RawQuery != "" || target.Fragment != "" || target.ForceQuery:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // YAML returns the file as text that Parse reads: the version, the settings that differ from their defaults, and the
@@ -22,20 +23,22 @@ func (f *File) YAML() []byte {
 	var b bytes.Buffer
 	b.WriteString("version: 1\n")
 	v, byDefault := reflect.ValueOf(f).Elem(), reflect.ValueOf(Default()).Elem()
-	for i, name := range names(v.Type()) {
-		if name == "" || name == "version" || name == "rules" || reflect.DeepEqual(v.Field(i).Interface(), byDefault.Field(i).Interface()) {
+	for _, f := range reader.Fields(v.Type()) {
+		name, given := f.Tag.Get("yaml"), v.FieldByIndex(f.Index)
+		other := byDefault.FieldByIndex(f.Index)
+		if name == "version" || name == "rules" || reflect.DeepEqual(given.Interface(), other.Interface()) {
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s\n", name, flowOther(v.Field(i), byDefault.Field(i)))
+		fmt.Fprintf(&b, "%s: %s\n", name, flowOther(given, other, f.Tag))
 	}
 	if len(f.Rules) > 0 {
 		b.WriteString("\nrules:\n")
 	}
 	for i := range f.Rules {
 		r, dash := reflect.ValueOf(&f.Rules[i]).Elem(), "  - "
-		for j, name := range names(r.Type()) {
-			if !r.Field(j).IsZero() {
-				fmt.Fprintf(&b, "%s%s: %s\n", dash, name, flow(r.Field(j)))
+		for _, f := range reader.Fields(r.Type()) {
+			if given := r.FieldByIndex(f.Index); !given.IsZero() {
+				fmt.Fprintf(&b, "%s%s: %s\n", dash, f.Tag.Get("yaml"), flow(given, f.Tag))
 				dash = "    "
 			}
 		}
@@ -44,34 +47,35 @@ func (f *File) YAML() []byte {
 }
 
 // flowOther returns a value with the settings that differ from other ones.
-func flowOther(v, other reflect.Value) string {
-	if v.Kind() != reflect.Struct || readers[v.Type()] != nil || v.Type() == reflect.TypeFor[Listener]() {
-		return flow(v)
+func flowOther(v, other reflect.Value, tag reflect.StructTag) string {
+	if v.Kind() != reflect.Struct || reader.IsValue(v.Type()) || v.Type() == reflect.TypeFor[Listener]() {
+		return flow(v, tag)
 	}
 	var all []string
-	for i, name := range names(v.Type()) {
-		if name != "" && !reflect.DeepEqual(v.Field(i).Interface(), other.Field(i).Interface()) {
-			all = append(all, name+": "+flowOther(v.Field(i), other.Field(i)))
+	for _, f := range reader.Fields(v.Type()) {
+		given, other := v.FieldByIndex(f.Index), other.FieldByIndex(f.Index)
+		if !reflect.DeepEqual(given.Interface(), other.Interface()) {
+			all = append(all, f.Tag.Get("yaml")+": "+flowOther(given, other, f.Tag))
 		}
 	}
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
 // flow returns a value on one line.
-func flow(v reflect.Value) string {
+func flow(v reflect.Value, tag reflect.StructTag) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return durationText(x)
 	case sluice.Rate:
 		return x.String()
-	case Portion:
+	case reader.Portion:
 		if x.Share.Parts > 0 {
 			return x.Share.String()
 		}
 		return strconv.FormatInt(x.Units, 10)
-	case netip.Prefix, Proxy, Share, Ratio, ByteRate, Size:
+	case netip.Prefix, Proxy, reader.Share, reader.Ratio, reader.ByteRate, reader.Size:
 		return quoted(fmt.Sprint(x))
-	case Metadata:
+	case reader.Anything:
 		return flowAny(map[string]any(x))
 	case Listener:
 		if x.Off() {
@@ -89,32 +93,32 @@ func flow(v reflect.Value) string {
 			return "true"
 		}
 	case fmt.Stringer:
-		if words := wordsOf[v.Type()]; words != nil {
-			return words[v.Uint()]
+		if v.Kind() == reflect.Uint8 {
+			return strings.Fields(tag.Get("oneof"))[v.Uint()]
 		}
 		return quoted(x.String())
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		return flow(v.Elem())
+		return flow(v.Elem(), tag)
 	case reflect.Struct:
 		var all []string
-		for i, name := range names(v.Type()) {
-			if name != "" && !v.Field(i).IsZero() {
-				all = append(all, name+": "+flow(v.Field(i)))
+		for _, f := range reader.Fields(v.Type()) {
+			if given := v.FieldByIndex(f.Index); !given.IsZero() {
+				all = append(all, f.Tag.Get("yaml")+": "+flow(given, f.Tag))
 			}
 		}
 		return "{" + strings.Join(all, ", ") + "}"
 	case reflect.Slice:
 		var all []string
 		for i := range v.Len() {
-			all = append(all, flow(v.Index(i)))
+			all = append(all, flow(v.Index(i), ""))
 		}
 		return "[" + strings.Join(all, ", ") + "]"
 	case reflect.Map:
 		var all []string
 		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
-			all = append(all, quoted(key.String())+": "+flow(v.MapIndex(key)))
+			all = append(all, quoted(key.String())+": "+flow(v.MapIndex(key), ""))
 		}
 		return "{" + strings.Join(all, ", ") + "}"
 	case reflect.String:

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // NamedFile is a file that a server uses.
@@ -37,26 +39,25 @@ func (f *File) CheckWrites(others ...NamedFile) error {
 	for i, a := range targets {
 		for _, b := range targets[:i] {
 			if (a.Written || b.Written) && a.Setting != b.Setting && a.same(b) {
-				s.clash(a, b)
+				clash(s, a, b)
 			}
 		}
 	}
-	s.errs.sort(s.name)
-	return s.err()
+	return s.Err()
 }
 
 // clash reports that two settings name one file. The mistake is at a setting that lets the server write it.
-func (s *source) clash(a, b target) {
-	if !a.Written || b.Written && s.has(b.Setting) && !s.has(a.Setting) {
+func clash(s *reader.Source, a, b target) {
+	if !a.Written || b.Written && s.Has(b.Setting) && !s.Has(a.Setting) {
 		a, b = b, a
 	}
-	problem := quote(a.Path) + " is the file of " + b.Setting + " too"
+	problem := reader.Quote(a.Path) + " is the file of " + b.Setting + " too"
 	remedy := "give each of them a file of its own, because the server writes to it"
-	if !s.has(a.Setting) {
-		s.errs = append(s.errs, &Error{Path: a.Setting, Problem: problem, Suggestion: remedy})
+	if !s.Has(a.Setting) {
+		s.Add(&reader.Error{Path: a.Setting, Problem: problem, Suggestion: remedy})
 		return
 	}
-	s.follow(a.Setting, problem, remedy)
+	s.Follow(a.Setting, problem, remedy)
 }
 
 // namedFiles returns the files that the settings name, and the configuration itself.
@@ -69,7 +70,7 @@ func (f *File) namedFiles() []NamedFile {
 			w.files = append(w.files, NamedFile{Setting: "the configuration", Path: path})
 		}
 	} else if f.source != nil {
-		w.files = append(w.files, NamedFile{Setting: "the configuration", Path: f.source.name})
+		w.files = append(w.files, NamedFile{Setting: "the configuration", Path: f.source.Name})
 	}
 	w.walk("", reflect.ValueOf(&rest).Elem())
 	return w.files
@@ -93,23 +94,13 @@ func (w *namer) walk(path string, v reflect.Value) {
 			w.walk(path+"["+strconv.Itoa(i)+"]", v.Index(i))
 		}
 	case reflect.Struct:
-		if v.Type().PkgPath() != reflect.TypeFor[File]().PkgPath() {
-			return // it is not a section of the file
-		}
-		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			if !field.IsExported() || readers[field.Type] != nil {
-				continue
-			}
-			at := path
-			if name := field.Tag.Get("yaml"); name != "" {
-				at = child(path, name)
-			}
+		for _, field := range reader.Fields(v.Type()) {
+			at, of := reader.Child(path, field.Tag.Get("yaml")), v.FieldByIndex(field.Index)
 			if use := field.Tag.Get("path"); use != "" {
-				w.add(at, use, v.Field(i).String())
-				continue
+				w.add(at, use, of.String())
+			} else {
+				w.walk(at, of)
 			}
-			w.walk(at, v.Field(i))
 		}
 	default: // it has no fields
 	}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // TestFilesOfItsOwn: no file that the server writes is also another file of it, whatever way a path takes to the file.
@@ -105,17 +107,14 @@ func TestFilesHaveTags(t *testing.T) {
 		case reflect.Pointer, reflect.Slice:
 			visit(path, v.Elem())
 		case reflect.Struct:
-			if v.PkgPath() != reflect.TypeFor[File]().PkgPath() || seen[v] {
+			if seen[v] {
 				return
 			}
 			seen[v] = true
-			for i := range v.NumField() {
-				field := v.Field(i)
+			for _, field := range reader.Fields(v) {
 				name := field.Tag.Get("yaml")
 				if field.Type.Kind() != reflect.String {
-					if field.IsExported() && readers[field.Type] == nil {
-						visit(child(path, name), field.Type)
-					}
+					visit(reader.Child(path, name), field.Type)
 					continue
 				}
 				names := name == "cert" || name == "ca" || name == "client_ca" || name == "file" || strings.HasSuffix(name, "_file") || name == "key" && strings.HasSuffix(path, "tls")

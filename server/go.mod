@@ -50,6 +50,7 @@ require (
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
+	github.com/sluicehq/sluice/internal/file v0.0.0
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
@@ -65,3 +66,5 @@ replace (
 	github.com/sluicehq/sluice/policyfile => ../policyfile
 	github.com/sluicehq/sluice/rueidisstore => ../rueidisstore
 )
+
+replace github.com/sluicehq/sluice/internal/file => ../internal/file

@@ -45,6 +45,7 @@ require (
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/sluicehq/sluice/internal/file v0.0.0 // indirect
 	github.com/tinylib/msgp v1.6.3 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
@@ -66,3 +67,5 @@ replace (
 	github.com/sluicehq/sluice/grpclimit => ../../grpclimit
 	github.com/sluicehq/sluice/policyfile => ../../policyfile
 )
+
+replace github.com/sluicehq/sluice/internal/file => ../../internal/file

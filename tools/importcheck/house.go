@@ -20,6 +20,7 @@ const (
 	oracleRoom = "internal/oracle"
 	granttest  = "internal/granttest"
 	sharedRoom = "internal/share"
+	fileReader = "internal/file/reader"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -53,7 +54,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{"policyfile", inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
+	wiring = join(belowEdge, stores, []string{fileReader, "policyfile", inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -83,7 +84,8 @@ var house = []room{
 	{"rueidisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"grpclimit", []string{"httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
-	{"policyfile", []string{"policy", domain, "algo"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
+	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
+	{"policyfile", []string{fileReader, "policy", domain, "algo"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
@@ -93,7 +95,7 @@ var house = []room{
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
 	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
-	{saving, join(stores, []string{stateFile, observing, "policy", "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
+	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
 	{secrets, []string{"policyfile"}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{"httplimit", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts and texts; it imports no room that it observes"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},

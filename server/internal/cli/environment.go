@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,7 +30,7 @@ func checkEnvironment(f *policyfile.File) (unknown []string, err error) {
 		if !ours || slices.Contains(known, rest) || f != nil && slices.Contains(f.Variables(), name) || ofKubernetes.MatchString(name) {
 			continue
 		}
-		if meant := policyfile.Nearest(rest, known); meant != "" {
+		if meant := reader.NearestWord(rest, known); meant != "" {
 			errs = append(errs, fmt.Errorf("%s is not a setting; did you mean %s%s? Unset it, or correct its name", name, variablePrefix, meant))
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policyfile"
 )
 
@@ -85,7 +86,7 @@ func (e *envoyEnvironment) nearLimit(f *policyfile.File) {
 	if text == "" {
 		return
 	}
-	ratio, problem, remedy := policyfile.ParseRatio(text)
+	ratio, problem, remedy := reader.ParseRatio(text)
 	if problem == "" && (ratio <= 0 || ratio > 1) {
 		problem, remedy = "is not between 0 and 1", "give a ratio such as 0.8"
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/spf13/cobra"
@@ -237,7 +238,7 @@ func (q *exampleRequest) pressure(f *policyfile.File) (func(string) float64, err
 	of := map[string]float64{}
 	for _, text := range q.pressures {
 		name, number, given := strings.Cut(text, "=")
-		ratio, problem, suggestion := policyfile.ParseRatio(number)
+		ratio, problem, suggestion := reader.ParseRatio(number)
 		switch {
 		case !given || number == "":
 			return nil, fmt.Errorf("--pressure is %q; write it as in login=0.9 or login=90%%", text)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/spf13/cobra"
 )
 
@@ -35,8 +35,8 @@ func newImport() *cobra.Command {
 				return err
 			}
 			text := f.YAML()
-			if len(text) > policyfile.MaxFileSize {
-				return fmt.Errorf("the file would have %d bytes, and the server reads at most %d; serve the folder itself: sluice serve --envoy-config %s", len(text), policyfile.MaxFileSize, args[0])
+			if len(text) > reader.MaxFileSize {
+				return fmt.Errorf("the file would have %d bytes, and the server reads at most %d; serve the folder itself: sluice serve --envoy-config %s", len(text), reader.MaxFileSize, args[0])
 			}
 			for _, w := range e.warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/store/local"
@@ -191,8 +192,8 @@ func (d *duration) Type() string { return "duration" }
 
 // Set reads a time.
 func (d *duration) Set(text string) error {
-	t, err := policyfile.ParseDuration(text)
-	if err != nil {
+	t, ok := reader.ParseDuration(text)
+	if !ok {
 		return errors.New("it is not a duration; write it as in 10s, 1h30m or 1d")
 	}
 	*d = duration(t)

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicehq/sluice/hybrid"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
@@ -92,7 +93,7 @@ func Open(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe 
 		},
 	}
 	o.Local = r.local
-	if s := r.file.Local.Share; s != (policyfile.Share{}) {
+	if s := r.file.Local.Share; s != (reader.Share{}) {
 		o.Share = guard.Share{Of: s.Of, Parts: s.Parts}
 	}
 	if r.guard, err = guard.New(o); err != nil {
@@ -138,8 +139,8 @@ func (r *Store) SetPolicy(p *policy.Policy) {
 
 // SetShare takes the share of the local fallback from a configuration that is reloaded. Without one, no rule limits
 // locally, and the previous share has no effect.
-func (r *Store) SetShare(s policyfile.Share) error {
-	if s == (policyfile.Share{}) {
+func (r *Store) SetShare(s reader.Share) error {
+	if s == (reader.Share{}) {
 		return nil
 	}
 	return r.guard.SetShare(guard.Share{Of: s.Of, Parts: s.Parts})

@@ -1,7 +1,6 @@
-package policyfile
+package reader
 
 import (
-	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,8 +14,7 @@ const (
 
 // ParseDuration parses a duration as files have it: as time.ParseDuration does, and also with whole days of 24 hours and whole
 // weeks, as in 1d12h. The result is exact.
-func ParseDuration(text string) (time.Duration, error) {
-	fail := errors.New("policyfile: " + quote(text) + " is not a duration; write it as in 10s, 1h30m or 1d")
+func ParseDuration(text string) (t time.Duration, ok bool) {
 	rest, negative := strings.CutPrefix(text, "-")
 	if !negative {
 		rest = strings.TrimPrefix(rest, "+")
@@ -26,7 +24,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	at := 0
 	for _, found := range wholeDays.FindAllStringSubmatchIndex(rest, -1) {
 		if found[0] > 0 && rest[found[0]-1] == '.' {
-			return 0, fail // of a fraction
+			return 0, false // of a fraction
 		}
 		others.WriteString(rest[at:found[0]])
 		at = found[1]
@@ -36,7 +34,7 @@ func ParseDuration(text string) (time.Duration, error) {
 			unit = week
 		}
 		if err != nil || n > int64((maxDuration-sum)/unit) {
-			return 0, fail
+			return 0, false
 		}
 		sum += time.Duration(n) * unit
 	}
@@ -44,14 +42,14 @@ func ParseDuration(text string) (time.Duration, error) {
 	if left := others.String(); left != "" || at == 0 {
 		d, err := time.ParseDuration(left)
 		if err != nil || strings.ContainsAny(left, "+-") || at > 0 && left == "0" || d > maxDuration-sum {
-			return 0, fail
+			return 0, false
 		}
 		sum += d
 	}
 	if negative {
 		sum = -sum
 	}
-	return sum, nil
+	return sum, true
 }
 
 const maxDuration = time.Duration(1<<63 - 1)

@@ -1,16 +1,13 @@
-package policyfile
+package reader
 
 import (
 	"fmt"
 	"math"
 	"math/big"
 	"math/bits"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sluicehq/sluice"
 )
@@ -36,19 +33,16 @@ var sizeUnits = []struct {
 // Int returns the size as an int. On processors of 32 bits, it is the largest int for sizes beyond that.
 func (z Size) Int() int { return int(min(z, math.MaxInt)) }
 
-// ParseSize reads a size.
-func ParseSize(text string) (Size, bool) {
+// parseSize reads a size.
+func parseSize(text string) (z Size, problem, suggestion string) {
 	digits := strings.TrimRight(text, "BGKMik")
 	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil {
-		return 0, false
-	}
 	for _, u := range sizeUnits {
-		if text[len(digits):] == u.name {
-			return Size(n) * Size(u.bytes), int64(n) <= math.MaxInt64/u.bytes
+		if err == nil && text[len(digits):] == u.name && int64(n) <= math.MaxInt64/u.bytes {
+			return Size(n) * Size(u.bytes), "", ""
 		}
 	}
-	return 0, false
+	return 0, "is not a size", "write it as in 4096, 64KiB, 16MiB or 1GiB"
 }
 
 // String returns the size in the largest unit of which it is a whole number.
@@ -59,21 +53,6 @@ func (z Size) String() string {
 		}
 	}
 	return "0B"
-}
-
-func readSize(d *decoder, path string, n ast.Node, v reflect.Value) {
-	text := n.GetToken().Value
-	if _, ok := n.(*ast.IntegerNode); !ok {
-		if text, ok = d.text(path, n); !ok {
-			return
-		}
-	}
-	s, ok := ParseSize(text)
-	if !ok {
-		d.report(path, fmt.Sprintf("%s is not a size", quote(text)), "write it as in 4096, 64KiB, 16MiB or 1GiB")
-		return
-	}
-	v.SetInt(int64(s))
 }
 
 // Share is a part of the whole, Of/Parts in lowest terms, more than zero and up to
@@ -88,9 +67,14 @@ const maxParts = 1_000_000
 // String returns the share as a fraction, such as 1/4.
 func (s Share) String() string { return fmt.Sprintf("%d/%d", s.Of, s.Parts) }
 
-// ParseShare reads a share. The problem says what is wrong with the text. It is
-// empty if the text is a share.
-func ParseShare(text string) (s Share, problem string) {
+// parseShare reads a share.
+func parseShare(text string) (s Share, problem, suggestion string) {
+	s, problem = shareOf(text)
+	return s, problem, "write it as in 1/4, 25% or 0.25"
+}
+
+// shareOf reads a share. The problem is empty if the text is a share.
+func shareOf(text string) (s Share, problem string) {
 	const longest = 32 // a number may be written with an exponent of its own
 	number, percent := strings.CutSuffix(text, "%")
 	r := new(big.Rat)
@@ -114,29 +98,6 @@ func ParseShare(text string) (s Share, problem string) {
 	return Share{r.Num().Int64(), r.Denom().Int64()}, ""
 }
 
-func readShare(d *decoder, path string, n ast.Node, v reflect.Value) {
-	var text string
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		text = n.GetToken().Value
-	default:
-		var ok bool
-		if text, ok = d.text(path, n); !ok {
-			return
-		}
-	}
-	s, problem := ParseShare(text)
-	if problem != "" {
-		remedy := "write it as in 1/4, 25% or 0.25"
-		if strings.HasPrefix(path, "store.") {
-			remedy += ": one of four servers has 1/4"
-		}
-		d.report(path, quote(text)+" "+problem, remedy)
-		return
-	}
-	v.Set(reflect.ValueOf(s))
-}
-
 // Portion is a number of units, or a share of what a limit gives at once: 100, 50% or 1/2. The zero Portion
 // has 0 units.
 type Portion struct {
@@ -144,8 +105,8 @@ type Portion struct {
 	Share Share
 }
 
-// of returns the units of a portion of a capacity, rounded down.
-func (p Portion) of(capacity int64) int64 {
+// Of returns the units of a portion of a capacity, rounded down.
+func (p Portion) Of(capacity int64) int64 {
 	if p.Share.Parts <= 0 {
 		return p.Units
 	}
@@ -154,36 +115,18 @@ func (p Portion) of(capacity int64) int64 {
 	return int64(n)
 }
 
-// ParsePortion reads a portion. The problem says what is wrong with the text. It is empty if the text is a
-// portion.
-func ParsePortion(text string) (p Portion, problem string) {
+// parsePortion reads a portion.
+func parsePortion(text string) (p Portion, problem, suggestion string) {
+	const example = "write units as in 100, or a share of the limit as in 50% or 1/2"
 	if strings.ContainsAny(text, "%/") {
-		p.Share, problem = ParseShare(text)
-		return p, problem
+		p.Share, problem = shareOf(text)
+		return p, problem, example
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return p, "is neither a number of units nor a share"
+		return p, "is neither a number of units nor a share", example
 	}
-	return Portion{Units: int64(n)}, ""
-}
-
-func readPortion(d *decoder, path string, n ast.Node, v reflect.Value) {
-	text := n.GetToken().Value
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-	default:
-		var ok bool
-		if text, ok = d.text(path, n); !ok {
-			return
-		}
-	}
-	p, problem := ParsePortion(text)
-	if problem != "" {
-		d.report(path, quote(text)+" "+problem, "write units as in 100, or a share of the limit as in 50% or 1/2")
-		return
-	}
-	v.Set(reflect.ValueOf(p))
+	return Portion{Units: int64(n)}, "", ""
 }
 
 // Ratio is a number of 0 or more, written 0.9, 1.5 or 90%. A ratio above 10 needs its percent
@@ -215,24 +158,6 @@ func ParseRatio(text string) (r Ratio, problem, suggestion string) {
 	return r, "", ""
 }
 
-func readRatio(d *decoder, path string, n ast.Node, v reflect.Value) {
-	text := n.GetToken().Value
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-	default:
-		var ok bool
-		if text, ok = d.text(path, n); !ok {
-			return
-		}
-	}
-	x, problem, suggestion := ParseRatio(text)
-	if problem != "" {
-		d.report(path, quote(text)+" "+problem, suggestion)
-		return
-	}
-	v.SetFloat(float64(x))
-}
-
 // decimal writes a ratio without the rounding error of a division by a hundred.
 func decimal(r Ratio) string { return strconv.FormatFloat(float64(r), 'g', 14, 64) }
 
@@ -247,42 +172,23 @@ func (r ByteRate) String() string { return sluice.Rate(r).String() }
 
 var bitRate = regexp.MustCompile(`(?i)bits?\b|bps$`)
 
-// ParseByteRate reads a rate of bytes. The problem says what is wrong with the text. It
-// is empty if the text is a rate.
-func ParseByteRate(text string) (r ByteRate, problem string) {
+// parseByteRate reads a rate of bytes.
+func parseByteRate(text string) (r ByteRate, problem, suggestion string) {
+	suggestion = "write it as in 1MB/s, 64KiB/s or 10GB/h"
+	if bitRate.MatchString(text) {
+		suggestion = "give bytes, an eighth of the bits, as in 1MB/s for 8 Mbit/s"
+	}
 	size, period, found := strings.Cut(text, "/")
 	if !found {
-		return r, "has no period"
+		return r, "has no period", suggestion
 	}
-	bytes, ok := ParseSize(size)
-	if !ok || bytes < 1 {
-		return r, "needs a size of 1 byte or more before the slash"
+	bytes, problem, _ := parseSize(size)
+	if problem != "" || bytes < 1 {
+		return r, "needs a size of 1 byte or more before the slash", suggestion
 	}
 	rate, err := sluice.ParseRate("1/" + period)
 	if err != nil || period == "" {
-		return r, "needs a period of s, m, h, d or w after the slash"
+		return r, "needs a period of s, m, h, d or w after the slash", suggestion
 	}
-	return ByteRate(sluice.Per(int64(bytes), rate.Period())), ""
-}
-
-func readByteRate(d *decoder, path string, n ast.Node, v reflect.Value) {
-	if i, ok := n.(*ast.IntegerNode); ok {
-		text := quoteless(i.GetToken().Value)
-		d.report(path, text+" has no period", "write "+text+"B/s for bytes a second")
-		return
-	}
-	text, ok := d.text(path, n)
-	if !ok {
-		return
-	}
-	r, problem := ParseByteRate(text)
-	if problem != "" {
-		suggestion := "write it as in 1MB/s, 64KiB/s or 10GB/h"
-		if bitRate.MatchString(text) {
-			suggestion = "give bytes, an eighth of the bits, as in 1MB/s for 8 Mbit/s"
-		}
-		d.report(path, quote(text)+" "+problem, suggestion)
-		return
-	}
-	v.Set(reflect.ValueOf(r))
+	return ByteRate(sluice.Per(int64(bytes), rate.Period())), "", ""
 }

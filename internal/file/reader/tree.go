@@ -1,4 +1,4 @@
-package policyfile
+package reader
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ const (
 )
 
 // tree parses YAML into the tree of its only document; nil if there is a mistake.
-func (s *source) tree(data []byte) ast.Node {
+func (s *Source) tree(data []byte) ast.Node {
 	if !utf8.Valid(data) {
 		line, column := 1, 1
 		for rest := data; len(rest) > 0; {
@@ -39,13 +39,13 @@ func (s *source) tree(data []byte) ast.Node {
 			}
 			rest = rest[n:]
 		}
-		s.reportAt(Pos{line, column}, "", "this is not UTF-8", "save the file as UTF-8")
+		s.ReportAt(Pos{line, column}, "", "this is not UTF-8", "save the file as UTF-8")
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	tokens := lexer.Tokenize(string(data))
 	if pos, problem := bounded(tokens); problem != "" {
-		s.reportAt(pos, "", problem, "")
+		s.ReportAt(pos, "", problem, "")
 		return nil
 	}
 	file, err := parse(tokens)
@@ -58,18 +58,14 @@ func (s *source) tree(data []byte) ast.Node {
 		switch {
 		case doc == nil || doc.Body == nil:
 		case root != nil:
-			s.reportAt(position(doc.Body), "", "there is a second document in the file", "give one, and remove the lines of ---")
+			s.ReportAt(position(doc.Body), "", "there is a second document in the file", "give one, and remove the lines of ---")
 			return nil
 		default:
 			root = doc.Body
 		}
 	}
 	if root == nil {
-		begin := `begin with "version: 1"`
-		if s.foreign {
-			begin = "begin with domain"
-		}
-		s.reportAt(Pos{1, 1}, "", "the file is empty", begin)
+		s.ReportAt(Pos{1, 1}, "", "the file is empty", s.Begin)
 	}
 	return root
 }
@@ -85,10 +81,10 @@ func parse(tokens token.Tokens) (f *ast.File, err error) {
 }
 
 // syntax reports the parser's error about a file that is not YAML.
-func (s *source) syntax(err error) {
+func (s *Source) syntax(err error) {
 	var bad yaml.Error
 	if !errors.As(err, &bad) {
-		s.reportAt(Pos{1, 1}, "", "this is not YAML: "+err.Error(), "")
+		s.ReportAt(Pos{1, 1}, "", "this is not YAML: "+err.Error(), "")
 		return
 	}
 	pos := Pos{1, 1}
@@ -97,10 +93,10 @@ func (s *source) syntax(err error) {
 	}
 	if line := s.lines[min(pos.Line, len(s.lines))-1]; strings.Contains(bad.GetMessage(), "'\t'") || strings.HasPrefix(strings.TrimLeft(line, " "), "\t") {
 		pos.Column = strings.IndexByte(line, '\t') + 1
-		s.reportAt(pos, "", "this line is indented with a tab, which YAML forbids", "write spaces")
+		s.ReportAt(pos, "", "this line is indented with a tab, which YAML forbids", "write spaces")
 		return
 	}
-	s.reportAt(pos, "", "this is not YAML: "+bad.GetMessage(), yamlRemedy(bad.GetMessage()))
+	s.ReportAt(pos, "", "this is not YAML: "+bad.GetMessage(), yamlRemedy(bad.GetMessage()))
 }
 
 // yamlRemedy returns what probably corrects a mistake that the parser found.

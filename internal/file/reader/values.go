@@ -1,4 +1,4 @@
-package policyfile
+package reader
 
 import (
 	"fmt"
@@ -6,96 +6,120 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/policy"
 )
 
-// reader reads a value of one type.
-type reader func(d *decoder, path string, n ast.Node, v reflect.Value)
-
-// readers are the readers of types that are written as a text in their own form.
-var readers = map[reflect.Type]reader{
-	reflect.TypeFor[time.Duration]():      readDuration,
-	reflect.TypeFor[sluice.Rate]():        readRate,
-	reflect.TypeFor[netip.Prefix]():       readPrefix,
-	reflect.TypeFor[Proxy]():              readProxy,
-	reflect.TypeFor[Size]():               readSize,
-	reflect.TypeFor[Share]():              readShare,
-	reflect.TypeFor[Portion]():            readPortion,
-	reflect.TypeFor[Ratio]():              readRatio,
-	reflect.TypeFor[ByteRate]():           readByteRate,
-	reflect.TypeFor[policy.StatusRange](): readStatus,
-	reflect.TypeFor[policy.CostSource]():  readWord,
-	reflect.TypeFor[policy.Action]():      readWord,
-	reflect.TypeFor[policy.Missing]():     readWord,
-	reflect.TypeFor[policy.Repeated]():    readWord,
-	reflect.TypeFor[policy.Fallback]():    readWord,
+// form is how the values of a type are written.
+type form struct {
+	// set sets a value to what its text means.
+	set func(v reflect.Value, text string) (problem, suggestion string)
+	// numbers is true if a number needs no quotes.
+	numbers bool
+	// whole returns what is wrong with a whole number; nil for nothing.
+	whole func(text string) (problem, suggestion string)
 }
 
-// wordsOf holds, for each type that is written as a word, its words by their number. A number whose word is
-// empty cannot be written.
-var wordsOf = map[reflect.Type][]string{
-	reflect.TypeFor[policy.CostSource](): {"", "constant", "header", "request_bytes", "response_bytes", "response_header"},
-	reflect.TypeFor[policy.Action]():     {"allow", "", "", "deny"},
-	reflect.TypeFor[policy.Missing]():    {"share", "skip", "deny"},
-	reflect.TypeFor[policy.Repeated]():   {"deny", "first", "last", "share"},
-	reflect.TypeFor[policy.Fallback]():   {"", "allow", "deny", "local"},
+// forms are the forms of the types of values that are known here.
+var forms = map[reflect.Type]form{
+	reflect.TypeFor[time.Duration](): {set: setter(parseDuration), whole: func(text string) (problem, suggestion string) {
+		if text == "0" {
+			return "", ""
+		}
+		return "has no unit", fmt.Sprintf("write %ss for seconds, or with ms, m, h, d or w", strings.TrimPrefix(text, "-"))
+	}},
+	reflect.TypeFor[sluice.Rate](): {set: setter(parseRate), whole: func(text string) (problem, suggestion string) {
+		return "has no period", fmt.Sprintf("write %[1]s/s, %[1]s/m, %[1]s/h or %[1]s/d", text)
+	}},
+	reflect.TypeFor[ByteRate](): {set: setter(parseByteRate), whole: func(text string) (problem, suggestion string) {
+		return "has no period", "write " + text + "B/s for bytes a second"
+	}},
+	reflect.TypeFor[netip.Prefix](): {set: setter(ParsePrefix)},
+	reflect.TypeFor[Size]():         {set: setter(parseSize), numbers: true},
+	reflect.TypeFor[Share]():        {set: setter(parseShare), numbers: true},
+	reflect.TypeFor[Portion]():      {set: setter(parsePortion), numbers: true},
+	reflect.TypeFor[Ratio]():        {set: setter(ParseRatio), numbers: true},
 }
 
-// readWord reads a word as its number.
-func readWord(d *decoder, path string, n ast.Node, v reflect.Value) {
-	text, ok := d.text(path, n)
-	if !ok {
+// setter returns the function that sets a value to what its text means.
+func setter[T any](parse func(string) (value T, problem, suggestion string)) func(reflect.Value, string) (problem, suggestion string) {
+	return func(v reflect.Value, text string) (problem, suggestion string) {
+		value, problem, suggestion := parse(text)
+		if problem == "" {
+			v.Set(reflect.ValueOf(value))
+		}
+		return problem, suggestion
+	}
+}
+
+// formOf returns the form of a type that is written as a text or number.
+func formOf(t reflect.Type) (f form, ok bool) {
+	if f, ok = forms[t]; ok || t.Kind() != reflect.Struct || !reflect.PointerTo(t).Implements(reflect.TypeFor[Text]()) {
+		return f, ok
+	}
+	f.numbers = reflect.PointerTo(t).Implements(reflect.TypeFor[Number]())
+	f.set = func(v reflect.Value, text string) (problem, suggestion string) {
+		return v.Addr().Interface().(Text).Parse(text) //nolint:forcetypeassert // see above
+	}
+	return f, true
+}
+
+// IsValue reports whether values of a type are written as one text or number, although they may be structs.
+func IsValue(t reflect.Type) bool {
+	_, ok := formOf(t)
+	return ok
+}
+
+// Parse sets a value, or a whole number, to what its text means. The problem says what is wrong with the text.
+func Parse(v reflect.Value, text string) (problem, suggestion string) {
+	if f, ok := formOf(v.Type()); ok {
+		return f.set(v, text)
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return "is not a whole number of 0 or more", ""
+	}
+	v.SetInt(int64(n))
+	return "", ""
+}
+
+// written reads a value that has a form.
+func (d *decoder) written(at setting, n ast.Node, v reflect.Value, f form) {
+	if number, ok := v.Addr().Interface().(Number); ok && isMapping(n) {
+		d.wrong(at, n, number.Number())
 		return
 	}
-	var known []string
-	for i, w := range wordsOf[v.Type()] {
-		if w == text && w != "" {
-			v.SetUint(uint64(i))
+	text := n.GetToken().Value
+	_, whole := n.(*ast.IntegerNode)
+	_, decimal := n.(*ast.FloatNode)
+	switch {
+	case whole && f.whole != nil:
+		text = quoteless(text)
+		if problem, suggestion := f.whole(text); problem != "" {
+			d.Report(at.path, text+" "+problem, suggestion)
 			return
 		}
-		if w != "" {
-			known = append(known, w)
+	case f.numbers && (whole || decimal):
+	default:
+		var ok bool
+		if text, ok = d.text(at, n); !ok {
+			return
 		}
 	}
-	d.report(path, fmt.Sprintf("%s is unknown", quote(text)), didYouMean(text, known))
-}
-
-// readText reads a value that is a text of some form.
-func readText[T any](d *decoder, path string, n ast.Node, v reflect.Value, parse func(string) (value T, problem, suggestion string)) {
-	text, ok := d.text(path, n)
-	if !ok {
-		return
+	if problem, suggestion := f.set(v, text); problem != "" {
+		d.Report(at.path, Quote(text)+" "+problem, suggestion+at.tag.Get("hint"))
 	}
-	value, problem, suggestion := parse(text)
-	if problem != "" {
-		d.report(path, quote(text)+" "+problem, suggestion)
-		return
-	}
-	v.Set(reflect.ValueOf(value))
-}
-
-func readDuration(d *decoder, path string, n ast.Node, v reflect.Value) {
-	if i, ok := n.(*ast.IntegerNode); ok {
-		if text := i.GetToken().Value; text == "0" {
-			v.SetInt(0)
-		} else {
-			d.report(path, fmt.Sprintf("%s has no unit", quoteless(text)), fmt.Sprintf("write %ss for seconds, or with ms, m, h, d or w", strings.TrimPrefix(quoteless(text), "-")))
-		}
-		return
-	}
-	readText(d, path, n, v, parseDuration)
 }
 
 func parseDuration(text string) (t time.Duration, problem, suggestion string) {
-	t, err := ParseDuration(text)
+	t, ok := ParseDuration(text)
 	switch {
-	case err != nil:
+	case !ok:
 		suggestion := "write it as in 500ms, 10s, 5m, 1h30m or 1d"
 		if s := durationOf(text); s != "" {
 			suggestion = fmt.Sprintf("write %s", s)
@@ -140,15 +164,6 @@ func unitOf(word string) string {
 		}
 	}
 	return ""
-}
-
-func readRate(d *decoder, path string, n ast.Node, v reflect.Value) {
-	if i, ok := n.(*ast.IntegerNode); ok {
-		text := quoteless(i.GetToken().Value)
-		d.report(path, fmt.Sprintf("%s has no period", text), fmt.Sprintf("write %[1]s/s, %[1]s/m, %[1]s/h or %[1]s/d", text))
-		return
-	}
-	readText(d, path, n, v, parseRate)
 }
 
 func parseRate(text string) (r sluice.Rate, problem, suggestion string) {
@@ -204,17 +219,9 @@ func rateOf(text string) string {
 	return guess
 }
 
-func readPrefix(d *decoder, path string, n ast.Node, v reflect.Value) {
-	readText(d, path, n, v, parsePrefix)
-}
-
-func readProxy(d *decoder, path string, n ast.Node, v reflect.Value) {
-	readText(d, path, n, v, parseProxy)
-}
-
-// parsePrefix reads an address or a network. IPv4 networks mapped to IPv6 are
+// ParsePrefix reads an address or a network. IPv4 networks mapped to IPv6 are
 // read as the IPv4 networks they are.
-func parsePrefix(text string) (p netip.Prefix, problem, suggestion string) {
+func ParsePrefix(text string) (p netip.Prefix, problem, suggestion string) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		if addr.Zone() != "" {
 			return p, "has a zone", "give the address without it"
