@@ -165,10 +165,14 @@ func (c *clock) now() int64 {
 	return c.anchor.Load() + int64(time.Since(c.start))/1000
 }
 
-// follow moves the anchor forward if the wall clock is ahead of now.
-func (c *clock) follow(wall, now int64) {
-	if ahead := wall - now; ahead > tolerance {
-		anchor := c.anchor.Load()
+// elapsed returns the microseconds from the clock's start to a reading of the time.
+func (c *clock) elapsed(at time.Time) int64 { return int64(at.Sub(c.start)) / 1000 }
+
+// follow moves the anchor forward if the wall clock is ahead. Both times must be from one reading: if the goroutine paused
+// between two readings, the pause would count as time by which the wall clock is ahead.
+func (c *clock) follow(wall, elapsed int64) {
+	anchor := c.anchor.Load()
+	if ahead := wall - (anchor + elapsed); ahead > tolerance {
 		// If another goroutine has moved the anchor first, a later call tries again.
 		c.anchor.CompareAndSwap(anchor, anchor+ahead)
 	}

@@ -113,8 +113,8 @@ func (sh *shard) scheduleUpkeep(now int64) {
 // followWall moves the store's clock forward if the wall clock is ahead.
 func (s *Store) followWall() {
 	if s.clockFunc == nil {
-		now := s.clock.now()
-		s.clock.follow(time.Now().UnixMicro(), now)
+		at := time.Now()
+		s.clock.follow(at.UnixMicro(), s.clock.elapsed(at))
 	}
 }
 
