@@ -82,7 +82,8 @@ func faults(lasting time.Duration) []fault {
 		{
 			name: "LOADING", sign: "LOADING", refuses: true, loses: true, // what came after SAVE
 			options: []redistest.Option{redistest.Config(
-				fmt.Sprintf("key-load-delay %d", lasting.Microseconds()/6000),
+				// A probe comes twice a second, and one must meet it.
+				fmt.Sprintf("key-load-delay %d", (lasting+time.Second).Microseconds()/6000),
 				"loading-process-events-interval-bytes 1024",
 			)},
 			begin: func(s *site) error {

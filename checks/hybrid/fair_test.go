@@ -29,11 +29,11 @@ var fairTerms = fleet.Terms{
 	Hybrid: &sluice.Hybrid{Sync: fairSync, Stranded: 0.25},
 }
 
-// TestFairness lets three processes request 1:1:8 of twice the limit. After two seconds each gets the
+// TestProcessesShareFairly lets three processes request 1:1:8 of twice the limit. After two seconds each gets the
 // same part of what it requests. Processes that go idle give up what they hold within two
 // synchronisations. A process that wakes up while others use most of the limit is served by its first
 // request.
-func TestFairness(t *testing.T) {
+func TestProcessesShareFairly(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	demands := []float64{fairRate / 5, fairRate / 5, 8 * fairRate / 5}

@@ -17,12 +17,12 @@ const (
 	rolloutSpan   = 500 * time.Millisecond
 )
 
-// TestRollout gives buckets numbers that are 40 times smaller, and larger, in one process, seconds later in another one, and
+// TestProcessesRollOut gives buckets numbers that are 40 times smaller, and larger, in one process, seconds later in another one, and
 // never in a third one. The clients request less than the larger numbers give. So while both are in force, each process
 // admits what the smaller numbers give it, and more, except for a tenth of the time: exact limits do. The units that processes
 // hold with the larger numbers once were more than the whole smaller capacity, and a process with the smaller numbers admitted
 // nothing. Package hybrid has this test under virtual time, for all algorithms.
-func TestRollout(t *testing.T) {
+func TestProcessesRollOut(t *testing.T) {
 	t.Parallel()
 	for range redistest.Times(t, 1) {
 		rollsOut(t)

@@ -16,10 +16,10 @@ const (
 	shareLeast = 0.75
 )
 
-// TestExactProcessesShare lets three processes decide exactly, and three on granted units, about the same keys. All
+// TestBothHalvesShareOverRedis lets three processes decide exactly, and three on granted units, about the same keys. All
 // request as much, twice the limit together, as while an operator turns hybrid limits on server by server. Both halves get
 // about the same. The exact processes once took whatever came free, and the others got a tenth.
-func TestExactProcessesShare(t *testing.T) {
+func TestBothHalvesShareOverRedis(t *testing.T) {
 	t.Parallel()
 	for range redistest.Times(t, 1) {
 		exactProcessesShare(t)

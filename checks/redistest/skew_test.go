@@ -50,11 +50,15 @@ func TestSkewed(t *testing.T) {
 	if err := s.Set("+0s x3"); err != nil {
 		t.Fatal(err)
 	}
+	// A busy machine may answer late, so the clock runs until it has gained more than an answer can be late.
+	const late = 500 * time.Millisecond
 	first, begun := ahead(), time.Now()
-	for time.Since(begun) < 20*time.Millisecond {
-		_ = ahead()
+	for ahead() < first+2*late {
+		if time.Since(begun) > Soon {
+			t.Fatalf("in %v, a clock of three times the speed has not gained %v", Soon, 2*late)
+		}
 	}
-	if gained, passed := ahead()-first, time.Since(begun); gained < passed || gained > 3*passed {
-		t.Errorf("in %v, a clock of three times the speed has gained %v", passed, gained)
+	if passed := time.Since(begun); passed < late/2 {
+		t.Errorf("a clock of three times the speed has gained %v in %v", 2*late, passed)
 	}
 }

@@ -83,8 +83,14 @@ var lone = map[string][]string{
 // timed are the tests of the other packages that measure shares of limits, or make thousands of calls a second with a
 // deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
-	"checks/faults": {"TestClusterFailover", "TestHungMaster", "TestHungMasterUnguarded", "TestSentinelFailover"},
-	"checks/hybrid": {"TestClocksDrift", "TestExactProcessesShare", "TestFailoverAddsOneLimit", "TestFairness", "TestLoweredNumbers", "TestProcessesAreKilledAndStopped", "TestRollout", "TestServerClocks", "TestSlotsMove"},
+	"checks/faults": {
+		"TestClusterFailover", "TestDerivedSentinelFailover", "TestHalfOpen", "TestHungMaster", "TestHungMasterUnguarded", "TestPacketLoss",
+		"TestSentinelFailover", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
+	},
+	"checks/hybrid": {
+		"TestBothHalvesShareOverRedis", "TestClocksDrift", "TestFailoverAddsOneLimit", "TestLoweredNumbers", "TestProcessesAreKilledAndStopped",
+		"TestProcessesRollOut", "TestProcessesShareFairly", "TestServerClocks", "TestSlotsMove",
+	},
 }
 
 // paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.

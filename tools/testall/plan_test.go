@@ -1,11 +1,13 @@
 package main
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -59,6 +61,43 @@ func TestPicks(t *testing.T) {
 		if got := picks([]string{"-v", flag}); got != want {
 			t.Errorf("%s picks tests: %v, want %v", flag, got, want)
 		}
+	}
+}
+
+// TestNoTestIsSkippedByItsNamesake: the run with the race detector skips the tests of tables by their names, so no package
+// outside a table may have a test with such a name: nothing would run it.
+func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
+	top := filepath.Join("..", "..")
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		folder, err := filepath.Rel(top, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		room := filepath.ToSlash(folder)
+		if _, found := plain[room]; found {
+			return nil // skips nothing
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`).FindAllSubmatch(text, -1) {
+			name, skipped, runs := string(m[1]), false, false
+			for _, table := range []map[string][]string{lone, timed, paced} {
+				listed := regexp.MustCompile(names(table)).MatchString(name)
+				skipped, runs = skipped || listed, runs || listed && table[room] != nil
+			}
+			if skipped && !runs {
+				t.Errorf("%s of %s is never run: a table has a test of this name in another package; rename one of them", name, room)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // unread answers each head that arrives with its target, and leaves bodies unread. It ends a connection when a request says so,
-// if it obeys.
+// if it obeys. Then it drops the rest, as HTTP says: an end with bytes unread resets the connection, and the answer may be lost.
 func unread(c net.Conn, in *bufio.Reader, obeys bool, ran func(target string)) {
 	for {
 		head := ""
@@ -35,7 +35,12 @@ func unread(c net.Conn, in *bufio.Reader, obeys bool, ran func(target string)) {
 		if method != http.MethodHead {
 			answer += target
 		}
-		if _, err := io.WriteString(c, answer); err != nil || obeys && strings.Contains(head, "\r\nConnection: close\r\n") {
+		if _, err := io.WriteString(c, answer); err != nil {
+			return
+		}
+		if obeys && strings.Contains(head, "\r\nConnection: close\r\n") {
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, in) // until the proxy ends it too
 			return
 		}
 	}
