@@ -42,22 +42,22 @@ smoke: ## Run the README's first command and send it real requests
 	@tools/smoke.sh
 
 .PHONY: bench
-bench: ## Measure against peers and floors, and check the bars (ARGS="…" for its flags)
-	go -C checks run ./cmd/bench $(ARGS)
+bench: ## Measure against peers and floors, and check the bars (ARGS="-o ../docs/benchmarks.md" publishes)
+	go -C bench run . -check $(ARGS)
 
 .PHONY: bench-redis
 bench-redis: ## The same for limits in Redis: floors, peers and bars over one server (ARGS="…" for its flags)
-	go -C checks run ./cmd/bench -part redis $(ARGS)
+	go -C bench run . -part redis $(ARGS)
 
 .PHONY: bench-doors
 bench-doors: ## The same for the doors of gateways, beside envoyproxy/ratelimit, and bin/traefik if it is there (ARGS="…" for its flags)
 	GOWORK=off go -C checks/ratelimit build -o ../../bin/ratelimit .
-	go -C checks run ./cmd/bench -part doors -ratelimit ../bin/ratelimit $(if $(wildcard bin/traefik),-traefik ../bin/traefik) $(ARGS)
+	go -C bench run . -part doors -ratelimit ../bin/ratelimit $(if $(wildcard bin/traefik),-traefik ../bin/traefik) $(ARGS)
 
 .PHONY: bench-hybrid
 bench-hybrid: ## The same for hybrid limits in eight processes, with the plot of docs/hybrid.md (ARGS="…" for its flags)
-	GOWORK=off go -C checks/gubernator build -o ../../bin/gubernator .
-	go -C checks run ./cmd/bench -part hybrid -gubernator ../bin/gubernator -plot ../docs/hybrid.svg $(ARGS)
+	GOWORK=off go -C bench/gubernator build -o ../../bin/gubernator .
+	go -C bench run . -part hybrid -gubernator ../bin/gubernator -plot ../docs/hybrid.svg $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each (default 10s)

@@ -10,11 +10,11 @@ version=${1:-}
 [[ $version =~ ^v[01]\. ]] ||
 	die "$version: a major version above 1 needs /${version%%.*} in every module path first"
 
-# The tagged modules: all that users import or install. checks and tools are for work on
-# the repository.
+# The tagged modules: all that users import or install. bench, checks and tools are for work
+# on the repository.
 released=()
 for m in $modules; do
-	[ "$m" = checks ] || released+=("$m")
+	[[ $m = checks || $m = bench ]] || released+=("$m")
 done
 
 tags=()
@@ -88,7 +88,7 @@ echo "no replace directive is left; every module of ours is required at $version
 
 # The workspace replaces the tags, which do not exist yet.
 say "build"
-go work edit -dropuse=./checks
+go work edit -dropuse=./bench -dropuse=./checks
 for m in "${released[@]}"; do
 	path=$module
 	[ "$m" = . ] || path=$module/$m

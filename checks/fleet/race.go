@@ -8,8 +8,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/sluicehq/sluice/checks/cmd/bench/figures"
 )
 
 // race lets callers decide as fast as they can. The end of one call is the beginning of the next, so that
@@ -18,7 +16,7 @@ func (w *worker) race(r Race) Stats {
 	draw := popularity(len(w.Loads), r.Zipf)
 	var all sync.WaitGroup
 	results := make([]Stats, r.Callers)
-	took := make([]figures.Latencies, r.Callers)
+	took := make([]Latencies, r.Callers)
 	start := time.Now()
 	for c := range r.Callers {
 		all.Go(func() {
@@ -33,7 +31,7 @@ func (w *worker) race(r Race) Stats {
 	}
 	all.Wait()
 	var s Stats
-	var merged figures.Latencies
+	var merged Latencies
 	for i := range results {
 		s.Decided += results[i].Decided
 		s.Allowed += results[i].Allowed
@@ -54,7 +52,7 @@ func (w *worker) race(r Race) Stats {
 }
 
 // call decides requests until the end. The keys are taken in turn.
-func (w *worker) call(keys []int, end time.Time, took *figures.Latencies, s *Stats) {
+func (w *worker) call(keys []int, end time.Time, took *Latencies, s *Stats) {
 	ctx := context.Background()
 	now := time.Now()
 	for i := 0; now.Before(end); i = (i + 1) % len(keys) {

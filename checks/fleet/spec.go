@@ -102,7 +102,7 @@ type Stats struct {
 
 	// A race also counts these.
 	Took      time.Duration
-	Latencies []uint32 // see figures.Latencies
+	Latencies []uint32 // see type Latencies
 	Processor time.Duration
 
 	// The hybrid subject also counts these, since the start. Gubernator counts the calls that came from

@@ -3,7 +3,7 @@
 -- and leaves all other requests to the rest of the script. Keep it and bucket.lua alike.
 -- The reply about an admitted request is the text of the state after it, because any other
 -- reply would be one more text to make. The server runs 0.38 × the instructions of the rest
--- of the script, and 0.85 × the instructions of checks/floor/minimal.lua.
+-- of the script, and 0.85 × the instructions of bench/floor/minimal.lua.
 local given = #ARGV
 if given <= 2 then
   local call, key, numbers, cost, reserved, wait, member = redis.call, KEYS[1], ARGV[1], 1, 0, 0, ''
