@@ -161,7 +161,7 @@ func inParallel(parts []part, f func(p *part)) {
 // Bounds of what is given back after the context of a batch has ended.
 const (
 	maxLate  = 16          // batches at once
-	lateTime = time.Second // for each batch
+	lateTime = time.Second // for each batch, from the end of its context
 )
 
 // giveBack undoes the parts that were charged, and reports whether all of them are undone.
@@ -173,7 +173,7 @@ func (s *Store) giveBack(ctx context.Context, parts []part) bool {
 	if !slices.ContainsFunc(parts, func(p part) bool { return p.err == nil && p.batch.all }) {
 		return true
 	}
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateTime)
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan bool, 1)
 	go func() {
 		defer cancel()
@@ -186,8 +186,10 @@ func (s *Store) giveBack(ctx context.Context, parts []part) bool {
 	}
 	select {
 	case s.late <- struct{}{}:
+		late := time.AfterFunc(lateTime, cancel)
 		go func() {
 			<-done
+			late.Stop()
 			<-s.late
 		}()
 	default:

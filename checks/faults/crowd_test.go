@@ -129,11 +129,15 @@ func (c *crowd) failed() map[string]int {
 	return all
 }
 
+// crowdInFlight is how many calls run has in flight at most: on a busy machine, a queue that only grows would make all late.
+const crowdInFlight = 500
+
 // run calls at a rate, with calls that do not wait for each other, until stop is closed
 // and all have returned.
 func (c *crowd) run(stop <-chan struct{}, rate float64, stores ...sluice.Store) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
+	var inFlight atomic.Int64
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	began := time.Now()
@@ -148,10 +152,12 @@ func (c *crowd) run(stop <-chan struct{}, rate float64, stores ...sluice.Store) 
 		c.late = max(c.late, time.Since(last))
 		last = time.Now()
 		c.mu.Unlock()
-		for due := int(time.Since(began).Seconds() * rate); asked < due; asked++ {
+		for due := int(time.Since(began).Seconds() * rate); asked < due && inFlight.Load() < crowdInFlight; asked++ {
 			n := asked
 			c.begun.Add(1)
+			inFlight.Add(1)
 			calls.Go(func() {
+				defer inFlight.Add(-1)
 				ctx, cancel := context.WithTimeout(context.Background(), redistest.Soon)
 				defer cancel()
 				c.call(ctx, stores[n/len(c.keys)%len(stores)], n)
