@@ -79,8 +79,7 @@ func FuzzPathsAgree(f *testing.F) {
 	target := &url.URL{Scheme: "http", Host: l.Addr().String()}
 	var proxies [2]*Proxy
 	for i := range proxies {
-		tr := NewTransport(TransportOptions{})
-		tr.direct = i == 0
+		tr := TransportOptions{}.transport(i == 0)
 		f.Cleanup(tr.Close)
 		if proxies[i], err = New(Options{Upstream: target, Transport: tr, Logger: discard()}); err != nil {
 			f.Fatal(err)

@@ -184,8 +184,8 @@ func (a *answer) FlushError() error {
 	return err
 }
 
-// flushPending sends what was written since the last flush.
-func (a *answer) flushPending() error {
+// FlushPending sends what was written since the last flush.
+func (a *answer) FlushPending() error {
 	if !a.unsent {
 		return nil
 	}

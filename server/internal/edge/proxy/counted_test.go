@@ -20,16 +20,16 @@ import (
 // census counts the connections of a transport to its upstreams.
 type census struct{ open, most atomic.Int64 }
 
-// countConns makes a transport count its connections.
-func countConns(tr *Transport) *census {
+// countConns makes the transport of some options count its connections.
+func countConns(o *TransportOptions) *census {
 	c := &census{}
-	dial := tr.connections.dial
-	tr.connections.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		n := c.open.Add(1)
 		for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
 			continue
 		}
-		conn, err := dial(ctx, network, address)
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, network, address)
 		if err != nil {
 			c.open.Add(-1)
 			return nil, err
@@ -73,9 +73,9 @@ func TestBothPathsCountTogether(t *testing.T) {
 		}
 	})
 	var failures reported
-	tr := newTransport(t, TransportOptions{MaxConnections: 2, Connect: 400 * time.Millisecond})
-	conns := countConns(tr)
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Transport, o.Failed = tr, failures.add })
+	o := TransportOptions{MaxConnections: 2, Connect: 400 * time.Millisecond}
+	conns := countConns(&o)
+	f := front(t, s.URL, o, func(o *Options) { o.Failed = failures.add })
 	status := func() int { return fetch(t, client(t), http.MethodGet, f.URL, "").status }
 
 	// Each kind takes over the connections that the other has left unused.
@@ -113,9 +113,9 @@ func TestBothPathsCountTogether(t *testing.T) {
 // TestWaitsForAConnection lets many requests of both kinds share two connections, in turn.
 func TestWaitsForAConnection(t *testing.T) {
 	s := service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
-	tr := newTransport(t, TransportOptions{MaxConnections: 2, Connect: edgetest.Patience})
-	conns := countConns(tr)
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Transport = tr })
+	o := TransportOptions{MaxConnections: 2, Connect: edgetest.Patience}
+	conns := countConns(&o)
+	f := front(t, s.URL, o, nil)
 	failed := make(chan error)
 	for kind := range 16 {
 		go func() {
@@ -185,13 +185,13 @@ func TestWaitsEndWithTheirRequests(t *testing.T) {
 			<-leave
 		}
 	})
-	tr := newTransport(t, TransportOptions{MaxConnections: 1})
+	f, cl := front(t, s.URL, TransportOptions{MaxConnections: 1}, nil), client(t)
 	get := func(ctx context.Context, path string) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL+path, nil)
 		if err != nil {
 			return err
 		}
-		res, err := tr.RoundTrip(r)
+		res, err := cl.Do(r)
 		if err == nil {
 			res.Body.Close()
 		}

@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
 )
+
+// watchAfter is when package direct begins to watch requests.
+const watchAfter = 50 * time.Millisecond
 
 // TestTakesTheDirectPath counts the requests that package http carries.
 func TestTakesTheDirectPath(t *testing.T) {
@@ -30,6 +34,7 @@ func TestTakesTheDirectPath(t *testing.T) {
 	}
 	tr.plain.MaxIdleConnsPerHost = -1 // each request dials
 	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Transport = tr })
+	below := front(t, s.URL+"/base?q=1", TransportOptions{}, func(o *Options) { o.Transport = tr })
 	for _, c := range []struct {
 		lines  []string
 		direct bool
@@ -38,19 +43,23 @@ func TestTakesTheDirectPath(t *testing.T) {
 		{[]string{"HEAD /a%2Fb?c=d HTTP/1.1", "Te: trailers", "Connection: te"}, true},
 		{[]string{"POST / HTTP/1.1", "Content-Length: 0"}, true},
 		{[]string{"GET / HTTP/1.0"}, true},
+		{[]string{"GET / HTTP/1.1", "X-A: a", "Connection: Keep-Alive, X-A"}, true},
+		{[]string{"GET / HTTP/1.1", "Connection: Upgrade", "Upgrade: h2c"}, true},
 		{[]string{"POST / HTTP/1.1", "Transfer-Encoding: chunked", "", "0", ""}, false},
 		{[]string{"GET / HTTP/1.1", "Expect: 100-continue"}, false},
 		{[]string{"GET / HTTP/1.1", "Connection: upgrade", "Upgrade: websocket"}, false},
-		{[]string{"GET / HTTP/1.1", "X-Long: " + strings.Repeat("x", mostHead)}, false},
+		{[]string{"GET / HTTP/1.1", "X-Long: " + strings.Repeat("x", direct.MostHead)}, false},
 	} {
-		before := dials.Load()
-		w := dial(t, f.URL)
-		w.send(append(append(c.lines[:1:1], "Host: example.com"), append(c.lines[1:], "")...)...)
-		if h := w.header(); !strings.Contains(h, " 200 OK\r\n") {
-			t.Errorf("%.40q: header %q", c.lines, h)
-		}
-		if direct := dials.Load() == before; direct != c.direct {
-			t.Errorf("%.40q: direct %t", c.lines, direct)
+		for _, at := range []string{f.URL, below.URL} {
+			before := dials.Load()
+			w := dial(t, at)
+			w.send(append(append(c.lines[:1:1], "Host: example.com"), append(c.lines[1:], "")...)...)
+			if h := w.header(); !strings.Contains(h, " 200 OK\r\n") {
+				t.Errorf("%.40q: header %q", c.lines, h)
+			}
+			if took := dials.Load() == before; took != c.direct {
+				t.Errorf("%.40q: direct %t", c.lines, took)
+			}
 		}
 	}
 }

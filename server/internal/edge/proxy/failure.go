@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 )
 
 // Failure is the reason why a request got no answer from the
@@ -65,9 +67,8 @@ func (f Failure) detail() string { return failures[f].detail }
 
 // Errors with which this package ends a request itself.
 var (
-	errConnectTimeout = errors.New("proxy: no connection to the upstream in time")
-	errBodyStalled    = errors.New("proxy: the client stopped sending the body, or sends it too slowly")
-	errMalformed      = errors.New("proxy: the request is malformed")
+	errBodyStalled = errors.New("proxy: the client stopped sending the body, or sends it too slowly")
+	errMalformed   = errors.New("proxy: the request is malformed")
 )
 
 // failureOf returns the kind of an error of the transport.
@@ -82,7 +83,7 @@ func failureOf(ctx context.Context, err error) Failure {
 		return BodyStalled
 	case errors.Is(err, errMalformed):
 		return Malformed
-	case errors.Is(err, errConnectTimeout):
+	case errors.Is(err, upstream.ErrConnectTimeout):
 		return ConnectTimeout
 	case errors.Is(err, errTooManyInterim), errors.Is(context.Cause(ctx), errTooManyInterim):
 		return Broken

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
 )
 
 // numbered returns a script that answers each request with a text, in which ID is the path of the request.
@@ -147,31 +144,6 @@ func TestBytesBetweenRequestsAreNoAnswer(t *testing.T) {
 	}
 }
 
-// TestServicesThatSpeakFirst are broken: they cannot have answered a request that they do not have.
-func TestServicesThatSpeakFirst(t *testing.T) {
-	if noDirect {
-		return // package http may take it for the answer
-	}
-	s := script(t, func(s *scripted, _ int64, c net.Conn, in *bufio.Reader) {
-		_, _ = io.WriteString(c, ok)
-		_, _ = in.ReadByte()
-	})
-	tr := newTransport(t, TransportOptions{})
-	f := front(t, s.url, TransportOptions{}, func(o *Options) { o.Transport = tr })
-	dial := tr.connections.dial
-	tr.connections.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err == nil {
-			raw, _ := c.(*net.TCPConn).SyscallConn()
-			_ = raw.Read(func(fd uintptr) bool { return !isQuiet(fd, make([]byte, 1)) }) // until it has spoken
-		}
-		return c, err
-	}
-	if got := fetch(t, client(t), http.MethodGet, f.URL, ""); got.status != http.StatusBadGateway {
-		t.Errorf("%+v", got)
-	}
-}
-
 // TestRepeatsARequestOnce sends a request over a connection that the service closes without an answer. The request is
 // sent once more only if nothing of an answer has come, and nothing can have happened twice.
 func TestRepeatsARequestOnce(t *testing.T) {
@@ -237,68 +209,4 @@ func TestClosesUnusedConnections(t *testing.T) {
 	f := front(t, s.url, TransportOptions{Idle: 50 * time.Millisecond}, nil)
 	fetch(t, client(t), http.MethodGet, f.URL, "")
 	await(t, ended, "the end of the connection")
-}
-
-func TestSweepsConnectionsThatTheServiceClosed(t *testing.T) {
-	if noDirect {
-		return
-	}
-	tr := newTransport(t, TransportOptions{})
-	closed := make(chan struct{})
-	s := script(t, func(s *scripted, n int64, c net.Conn, in *bufio.Reader) {
-		for s.request(in) != nil {
-			_, _ = io.WriteString(c, ok)
-			if n == 1 {
-				c.Close()
-				close(closed)
-			}
-		}
-	})
-	f := front(t, s.url, TransportOptions{}, func(o *Options) { o.Transport = tr })
-	fetch(t, client(t), http.MethodGet, f.URL, "")
-	await(t, closed, "the end of the connection")
-	edgetest.Eventually(t, "the sweep", func() bool {
-		tr.connections.sweep()
-		tr.connections.mu.Lock()
-		defer tr.connections.mu.Unlock()
-		return len(tr.connections.origins) == 0
-	})
-	fetch(t, client(t), http.MethodGet, f.URL, "")
-	tr.connections.sweep()
-	if n := s.accepted.Load(); n != 2 || len(tr.connections.origins) != 1 {
-		t.Errorf("%d connections, %d upstreams", n, len(tr.connections.origins))
-	}
-}
-
-// TestBoundsUnusedConnections keeps no more than it may.
-func TestBoundsUnusedConnections(t *testing.T) {
-	arrived, leave := make(chan struct{}, 8), make(chan struct{})
-	s := service(t, func(http.ResponseWriter, *http.Request) {
-		arrived <- struct{}{}
-		<-leave
-	})
-	tr := newTransport(t, TransportOptions{MaxIdle: 2})
-	f := front(t, s.URL, TransportOptions{}, func(o *Options) { o.Transport = tr })
-	done := make(chan struct{})
-	for range 5 {
-		go func() {
-			fetch(t, client(t), http.MethodGet, f.URL, "")
-			done <- struct{}{}
-		}()
-	}
-	for range 5 {
-		await(t, arrived, "a request")
-	}
-	close(leave)
-	for range 5 {
-		await(t, done, "an answer")
-	}
-	edgetest.Eventually(t, "the end of three connections", func() bool {
-		tr.connections.mu.Lock()
-		defer tr.connections.mu.Unlock()
-		for _, o := range tr.connections.origins {
-			return o.open == 2
-		}
-		return false
-	})
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 )
 
 // mostInterim is how many interim answers (1xx) of a request are passed on. A service that sends more is broken.
@@ -30,11 +33,6 @@ func checkStatus(status int) error {
 		return errStatus
 	}
 	return nil
-}
-
-// interims get the interim answers of one request.
-type interims interface {
-	pass(status int, header http.Header) error
 }
 
 // interim passes on the interim answers of one request. The transport may report them in a goroutine of its own.
@@ -73,7 +71,7 @@ var pieces = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // pass passes an answer on, with its body and trailers. Before a read from the connection c would block, it sends what
 // it has. The connection is nil if it is unknown or shared; then everything is sent at once.
-func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
+func (p *Proxy) pass(a *answer, res *http.Response, c *upstream.Conn) {
 	announced := len(res.Trailer)
 	a.begin(res)
 	if res.Body != http.NoBody {
@@ -97,23 +95,23 @@ func (p *Proxy) pass(a *answer, res *http.Response, c *upstreamConn) {
 
 // passBody copies the body of an answer, whose length is negative if it is unknown. It ends with a nil error at the end
 // of the body.
-func (p *Proxy) passBody(a *answer, body io.Reader, length int64, c *upstreamConn) error {
+func (p *Proxy) passBody(a *answer, body io.Reader, length int64, c *upstream.Conn) error {
 	if c != nil {
-		c.serve(a)
-		defer c.desert(a)
+		c.Serve(a)
+		defer c.Release(a)
 	}
 	piece := pieces.Get().(*[32 << 10]byte)
 	defer pieces.Put(piece)
 	var copied int64
 	for {
 		if c == nil && copied != length {
-			if err := a.flushPending(); err != nil {
+			if err := a.FlushPending(); err != nil {
 				return err
 			}
 		}
 		n, err := body.Read(piece[:])
 		if err != nil && c != nil {
-			c.desert(a)
+			c.Release(a)
 		}
 		if n > 0 {
 			copied += int64(n)
@@ -126,12 +124,32 @@ func (p *Proxy) passBody(a *answer, body io.Reader, length int64, c *upstreamCon
 		case errors.Is(err, io.EOF):
 			return nil
 		default:
-			_ = a.flushPending() // the client gets what came, and sees that the answer broke off
+			_ = a.FlushPending() // the client gets what came, and sees that the answer broke off
 			if !errors.Is(err, context.Canceled) {
 				p.o.ErrorLog.Printf("proxy: the answer of the upstream broke off: %v", err)
 			}
 			return err
 		}
+	}
+}
+
+// passPlain passes a plain answer on.
+func (p *Proxy) passPlain(a *answer, plain *direct.Plain, c *upstream.Conn) {
+	defer plain.Close() // gives up what is left of it
+	plain.AddTo(a.ResponseWriter.Header())
+	a.written = true
+	a.WriteHeader(plain.Status)
+	if plain.Left == 0 {
+		return
+	}
+	var err error
+	if piece, ok := plain.Small(); ok {
+		_, err = a.Write(piece)
+	} else {
+		err = p.passBody(a, plain, plain.Left, c)
+	}
+	if err != nil {
+		panic(http.ErrAbortHandler)
 	}
 }
 

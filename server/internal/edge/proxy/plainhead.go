@@ -1,19 +1,64 @@
 package proxy
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/textproto"
 	"strings"
+	"sync"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
 )
 
-// appendPlain appends the head of a plain request as the upstream gets it: appendHead of outbound, without the request
-// and the header between. It returns false for a request that is not plain.
+// heads are buffers for the heads of requests.
+var heads = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
+
+// carryPlain carries a request on the direct path, and its answer back. It returns false, and has done nothing, if the
+// request is not plain.
+func (p *Proxy) carryPlain(ctx context.Context, a *answer, r *http.Request) bool {
+	buffer := heads.Get().(*[]byte)
+	defer heads.Put(buffer)
+	head, ok := p.appendPlain((*buffer)[:0], r)
+	if !ok || len(head) > direct.MostHead {
+		return false
+	}
+	*buffer = head
+	got, err := p.direct.Send(ctx, direct.Request{Request: r, Address: p.address, Head: head, Steps: a})
+	if got.Plain != nil {
+		p.passPlain(a, got.Plain, got.Conn)
+	} else {
+		p.deliver(ctx, a, r, got.Response, got.Conn, err)
+	}
+	return true
+}
+
+var _ direct.Steps = (*answer)(nil)
+
+// Forwarded implements direct.Steps.
+func (a *answer) Forwarded() { a.passage.forward() }
+
+// Withdrawn implements direct.Steps.
+func (a *answer) Withdrawn() { a.passage.withdraw() }
+
+// Outlasts implements direct.Steps.
+func (a *answer) Outlasts() bool { return a.passage != nil }
+
+// Interim implements direct.Steps.
+func (a *answer) Interim(status int, header http.Header) error { return a.interim.pass(status, header) }
+
+// appendPlain appends the head of a plain request as http.Request.Write writes outbound's request, except for the order
+// of the headers. No request or header is built in between. It returns false for a request that is not plain.
 func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 	u := in.URL
 	if in.ContentLength != 0 || in.TransferEncoding != nil || in.Trailer != nil || in.Method == http.MethodConnect ||
-		u.Path == "" || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !isToken(in.Method) {
+		u.Path == "" || strings.HasPrefix(u.Path, "//") || u.ForceQuery || !httpguts.ValidHeaderFieldName(in.Method) {
 		return b, false
+	}
+	if p.below || p.o.Upstream.RawQuery != "" {
+		u = p.target(u)
 	}
 	path := u.EscapedPath()
 	forwardedAs := canonicalHost(in.Host)
@@ -21,7 +66,7 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 	if p.o.UpstreamHost {
 		host = p.o.Upstream.Host
 	}
-	if !isVisible(path) || path[0] != '/' || !isPlainHost(host) || !isFieldValue(forwardedAs) {
+	if !isVisible(path) || path[0] != '/' || !isPlainHost(host) || !httpguts.ValidHeaderFieldValue(forwardedAs) {
 		return b, false
 	}
 	b = append(b, in.Method...)
@@ -40,15 +85,15 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 
 	from := peer(in)
 	trusted := p.o.Trusted(from)
-	h := in.Header
-	for name, values := range h {
+	nominates := nominatesHeaders(in.Header["Connection"])
+	for name, values := range in.Header {
 		switch name {
-		case "Connection":
-			if !connectsOnly(values) {
+		case "Upgrade":
+			if p.upgrades(in) {
 				return b, false
 			}
 			continue
-		case "Upgrade", "Expect":
+		case "Expect":
 			return b, false
 		case "Te":
 			if !hasToken(values, "trailers") {
@@ -56,23 +101,23 @@ func (p *Proxy) appendPlain(b []byte, in *http.Request) ([]byte, bool) {
 			}
 			values = trailersOnly
 		case "User-Agent":
-			if len(values) == 0 || values[0] == "" {
+			if len(values) == 0 || values[0] == "" || nominates && hasToken(in.Header["Connection"], name) {
 				continue
 			}
 			values = values[:1]
-		case "Host", "Content-Length", "Transfer-Encoding", "Trailer",
+		case "Connection", "Host", "Content-Length", "Transfer-Encoding", "Trailer",
 			"Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization":
 			continue
 		default:
-			if p.removes(name, trusted) {
+			if p.removes(name, trusted) || nominates && hasToken(in.Header["Connection"], name) {
 				continue
 			}
-			if !isToken(name) {
+			if !httpguts.ValidHeaderFieldName(name) {
 				return b, false
 			}
 		}
 		for _, value := range values {
-			if !isFieldValue(value) {
+			if !httpguts.ValidHeaderFieldValue(value) {
 				return b, false
 			}
 			b = appendField(b, name, value)
@@ -103,7 +148,7 @@ func appendForwarded(b []byte, in *http.Request, host string, trusted bool) ([]b
 	if chained := trusted && len(sent) > 0; client != "" || chained && sent[0] != "" {
 		b = append(b, forwardedFor+": "...)
 		if chained {
-			if !isFieldValue(sent[0]) {
+			if !httpguts.ValidHeaderFieldValue(sent[0]) {
 				return b, false
 			}
 			b = append(b, strings.TrimLeft(sent[0], " \t")...)
@@ -121,7 +166,7 @@ func appendForwarded(b []byte, in *http.Request, host string, trusted bool) ([]b
 	for _, own := range [...]struct{ name, value string }{{forwardedHost, host}, {forwardedProto, proto}} {
 		if sent := in.Header[own.name]; trusted && len(sent) > 0 {
 			for _, value := range sent {
-				if !isFieldValue(value) {
+				if !httpguts.ValidHeaderFieldValue(value) {
 					return b, false
 				}
 				b = appendField(b, own.name, value)
@@ -141,12 +186,48 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// connectsOnly reports whether a Connection header lists no other header.
-func connectsOnly(lines []string) bool {
+// nominatesHeaders reports whether a Connection header may list other headers.
+func nominatesHeaders(lines []string) bool {
 	for _, line := range lines {
-		if line != "keep-alive" && line != "close" {
+		if !strings.EqualFold(line, "keep-alive") && line != "close" {
+			return true
+		}
+	}
+	return false
+}
+
+// appendLength ends the head of a request without a body. Many services expect a length with these methods.
+func appendLength(b []byte, method string) []byte {
+	if takesBody(method) {
+		b = append(b, "Content-Length: 0\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// hostBytes are the bytes of plain hosts.
+var hostBytes = func() (set [256]bool) {
+	for c := range set {
+		set[c] = '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' && c < 0x80 || strings.IndexByte("-._:[]", byte(c)) >= 0
+	}
+	return set
+}()
+
+// isPlainHost reports whether package http would write a host as it is.
+func isPlainHost(s string) bool {
+	for i := range len(s) {
+		if !hostBytes[s[i]] {
 			return false
 		}
 	}
-	return true
+	return s != ""
+}
+
+// isVisible reports whether a target has no control character and no space.
+func isVisible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return s != ""
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -18,6 +20,8 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 )
 
@@ -78,7 +82,7 @@ type Proxy struct {
 	below   bool // the URL of the upstream has a path
 	reverse httputil.ReverseProxy
 	// direct carries plain requests to an address; nil if there is no direct path.
-	direct  *Transport
+	direct  *direct.Client
 	address string
 }
 
@@ -120,10 +124,8 @@ func New(o Options) (*Proxy, error) {
 		o.ErrorLog = log.New(io.Discard, "", 0)
 	}
 	p := &Proxy{o: o, below: strings.Trim(o.Upstream.Path, "/") != ""}
-	if t, ok := o.Transport.(*Transport); ok && o.Upstream.Scheme == "http" && !p.below && o.Upstream.RawQuery == "" {
-		if address, plain := addressOf(o.Upstream); plain {
-			p.direct, p.address = t, address
-		}
+	if t, ok := o.Transport.(*Transport); ok && o.Upstream.Scheme == "http" && isPlainHost(o.Upstream.Host) {
+		p.direct, p.address = t.direct, net.JoinHostPort(o.Upstream.Hostname(), cmp.Or(o.Upstream.Port(), "80"))
 	}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:       func(pr *httputil.ProxyRequest) { pr.Out = p.outbound(pr.Out.Context(), pr.In) },
@@ -162,7 +164,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, answer.passage = newPassage(ctx, p.o.Abandoned, !reports)
 		defer answer.finish()
 	}
-	if p.direct != nil && p.direct.direct && p.carryPlain(ctx, answer, r) {
+	if p.direct != nil && p.carryPlain(ctx, answer, r) {
 		answer.end()
 		return
 	}
@@ -211,7 +213,7 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 		defer out.Body.Close()
 	}
 	var res *http.Response
-	var conn *upstreamConn
+	var conn *upstream.Conn
 	var err error
 	if t, ok := p.o.Transport.(*Transport); ok {
 		res, conn, err = t.carry(out, &a.interim) //nolint:bodyclose // deliver closes it
@@ -226,27 +228,8 @@ func (p *Proxy) carry(a *answer, out *http.Request) {
 	p.deliver(out.Context(), a, out, res, conn, err)
 }
 
-// carryPlain carries a request on the direct path, and its answer back. It returns false, and has done nothing, if the
-// request is not plain.
-func (p *Proxy) carryPlain(ctx context.Context, a *answer, r *http.Request) bool {
-	buffer := heads.Get().(*[]byte)
-	defer heads.Put(buffer)
-	head, ok := p.appendPlain((*buffer)[:0], r)
-	if !ok || len(head) > mostHead {
-		return false
-	}
-	*buffer = head
-	arrived, err := p.direct.exchange(ctx, r, p.address, head, &a.interim, true)
-	if arrived.plain != nil {
-		p.passPlain(a, arrived.plain, arrived.conn)
-	} else {
-		p.deliver(ctx, a, r, arrived.res, arrived.conn, err)
-	}
-	return true
-}
-
 // deliver passes an answer on, or answers a request that the upstream did not answer.
-func (p *Proxy) deliver(ctx context.Context, a *answer, r *http.Request, res *http.Response, conn *upstreamConn, err error) {
+func (p *Proxy) deliver(ctx context.Context, a *answer, r *http.Request, res *http.Response, conn *upstream.Conn, err error) {
 	a.interim.end()
 	if err == nil {
 		if err = checkStatus(res.StatusCode); err != nil {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 )
 
 // scripted is an upstream that plays a script on each connection.
@@ -180,10 +182,10 @@ var scripts = []struct {
 	{"a space before a colon", "GET", "HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\nok", true, result{status: 200, body: "ok"}},
 	{"a line without a colon", "GET", "HTTP/1.1 200 OK\r\nContent-Length\r\n\r\nok", false, result{status: 502}},
 	{"a first line that is folded", "GET", "HTTP/1.1 200 OK\r\n Content-Length: 2\r\n\r\nok", false, result{status: 502}},
-	{"a long header", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Long: " + strings.Repeat("x", maxAnswerHeader) + "\r\n\r\nok", false, result{status: 502}},
+	{"a long header", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Long: " + strings.Repeat("x", upstream.MaxHead) + "\r\n\r\nok", false, result{status: 502}},
 	{"many headers", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + strings.Repeat("X-Many: 1\r\n", 3000) + "\r\nok", false, result{status: 200, body: "ok"}},
-	{"too many headers", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + strings.Repeat("X-Many: 1\r\n", maxAnswerHeader/10) + "\r\nok", false, result{status: 502}},
-	{"an endless header", "GET", "HTTP/1.1 200 OK\r\n" + strings.Repeat("x", 2*maxAnswerHeader), false, result{status: 502}},
+	{"too many headers", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + strings.Repeat("X-Many: 1\r\n", upstream.MaxHead/10) + "\r\nok", false, result{status: 502}},
+	{"an endless header", "GET", "HTTP/1.1 200 OK\r\n" + strings.Repeat("x", 2*upstream.MaxHead), false, result{status: 502}},
 	{"a short body", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok", true, result{status: 200, body: "ok", broken: true}},
 	{"a chunk without an end", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok", true, result{status: 200, body: "ok", broken: true}},
 	{"chunks without an end", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", true, result{status: 200, body: "ok", broken: true}},

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(bothPaths{m}) }
@@ -43,8 +44,7 @@ func (b bothPaths) Run() int {
 // newTransport returns a transport for the path under test.
 func newTransport(t *testing.T, o TransportOptions) *Transport {
 	t.Helper()
-	tr := NewTransport(o)
-	tr.direct = tr.direct && !noDirect
+	tr := o.transport(direct.Works && !noDirect)
 	t.Cleanup(tr.Close)
 	return tr
 }

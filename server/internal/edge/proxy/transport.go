@@ -10,6 +10,9 @@ import (
 	"net/textproto"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/direct"
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 )
 
 // TransportOptions configure a Transport.
@@ -34,49 +37,40 @@ type TransportOptions struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// maxAnswerHeader bounds the header of an upstream's answer.
-const maxAnswerHeader = 256 << 10
-
 // patience is how long the upstream may take to say that it wants the body of a request with Expect: 100-continue. Services
 // that do not know the header wait for the body (RFC 9110, 10.1.1).
 const patience = time.Second
 
-// Transport carries requests to an upstream. Plain requests take the direct path, if the upstream speaks plain
-// HTTP/1.1. Package http carries the others.
+// Transport carries requests to an upstream. Plain requests take the direct path, if there is one. Package http carries
+// the others.
 type Transport struct {
 	connect time.Duration
-	// direct says that there is a direct path.
-	direct      bool
-	connections *connections
-	plain       *http.Transport                // over the connections
-	secure      atomic.Pointer[http.Transport] // over TLS
+	direct  *direct.Client                 // nil if there is no direct path
+	plain   *http.Transport                // shares the bound on connections with the direct path
+	secure  atomic.Pointer[http.Transport] // over TLS
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
 
 // NewTransport returns a transport. Fields of o that are zero get their defaults.
 func NewTransport(o TransportOptions) *Transport {
+	return o.transport(direct.Works && o.Dial == nil)
+}
+
+// transport returns a transport with or without a direct path.
+func (o TransportOptions) transport(directly bool) *Transport {
 	orElse(&o.Connect, 5*time.Second)
 	orElse(&o.Idle, 90*time.Second)
 	orElse(&o.MaxIdle, 64)
 	if o.TLS == nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	direct := canReadRaw && o.Dial == nil
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: o.Connect, KeepAlive: 30 * time.Second}).DialContext
 	}
-	t := &Transport{
-		connect: o.Connect,
-		direct:  direct,
-		connections: &connections{
-			dial: o.Dial, connect: o.Connect, answer: o.Answer, lasts: o.Idle, most: o.MaxConnections, unused: o.MaxIdle,
-			origins: map[string]*origin{},
-		},
-	}
 	secure := &http.Transport{
 		// No Proxy: requests go only to the configured upstream.
-		DialContext:            dialing(o.Dial),
+		DialContext:            upstream.Dial(o.Dial).Conns,
 		TLSClientConfig:        o.TLS,
 		TLSHandshakeTimeout:    o.Connect,
 		ResponseHeaderTimeout:  o.Answer,
@@ -85,17 +79,22 @@ func NewTransport(o TransportOptions) *Transport {
 		MaxConnsPerHost:        o.MaxConnections,
 		MaxIdleConns:           o.MaxIdle,
 		MaxIdleConnsPerHost:    o.MaxIdle,
-		MaxResponseHeaderBytes: maxAnswerHeader,
+		MaxResponseHeaderBytes: upstream.MaxHead,
 		DisableCompression:     true, // bodies pass as they are
 		ForceAttemptHTTP2:      true,
 	}
-	t.plain = secure.Clone()
+	t := &Transport{connect: o.Connect, plain: secure.Clone()}
 	t.secure.Store(secure)
-	t.plain.DialContext = t.connections.dialCounted
-	if t.direct && o.MaxConnections > 0 {
-		// Unused connections of package http cannot be closed for a request on the direct path. They end soon
-		// enough that such a request gets a connection in time.
-		t.plain.IdleConnTimeout = min(o.Idle, o.Connect/4)
+	if directly {
+		t.direct = direct.New(direct.Options{
+			Dial: o.Dial, Connect: o.Connect, Answer: o.Answer, Idle: o.Idle, MaxConnections: o.MaxConnections, MaxIdle: o.MaxIdle,
+		})
+		t.plain.DialContext = t.direct.Dial
+		if o.MaxConnections > 0 {
+			// Unused connections of package http cannot be closed for a request on the direct path. They end soon
+			// enough that such a request gets a connection in time.
+			t.plain.IdleConnTimeout = min(o.Idle, o.Connect/4)
+		}
 	}
 	return t
 }
@@ -114,34 +113,29 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // carry sends one request. Interim answers go to one receiver, nil for none. It returns the connection
 // too, if no other request uses it at the same time.
-func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstreamConn, error) {
-	if t.isDirect(r) {
-		if res, conn, ok, err := t.carryDirect(r, to); ok {
-			return res, conn, err
-		}
-	}
+func (t *Transport) carry(r *http.Request, to *interim) (*http.Response, *upstream.Conn, error) {
 	// The transport's own limits begin with a dial. Without this timer, a request could wait
 	// forever for a connection to become free. The context ends with the context of the
 	// request, after its answer.
 	ctx, cancel := context.WithCancelCause(r.Context())
 	passage := passageOf(ctx)
 	var fit atomic.Bool // the transport accepts the request
-	var conn atomic.Pointer[upstreamConn]
-	timer := time.AfterFunc(t.connect, func() { cancel(errConnectTimeout) })
+	var conn atomic.Pointer[upstream.Conn]
+	timer := time.AfterFunc(t.connect, func() { cancel(upstream.ErrConnectTimeout) })
 	trace := &httptrace.ClientTrace{
 		GetConn: func(string) { fit.Store(true) },
 		GotConn: func(got httptrace.GotConnInfo) {
 			timer.Stop()
 			passage.forward()
-			c := underlying(got.Conn)
+			c := upstream.Of(got.Conn)
 			conn.Store(c)
 			if c != nil {
-				c.awaitCertainty()
+				c.AwaitCertainty()
 			}
 		},
 		PutIdleConn: func(error) {
 			if c := conn.Load(); c != nil {
-				c.rest()
+				c.Rest()
 			}
 		},
 	}
@@ -154,8 +148,8 @@ func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstre
 	}
 	res, err := carrier.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	timer.Stop()
-	if err != nil && errors.Is(context.Cause(ctx), errConnectTimeout) {
-		return nil, nil, errConnectTimeout
+	if err != nil && errors.Is(context.Cause(ctx), upstream.ErrConnectTimeout) {
+		return nil, nil, upstream.ErrConnectTimeout
 	}
 	if err != nil && !fit.Load() && r.Context().Err() == nil {
 		return nil, nil, errMalformed
@@ -165,7 +159,7 @@ func (t *Transport) carry(r *http.Request, to interims) (*http.Response, *upstre
 	}
 	c := conn.Load()
 	if res.StatusCode == http.StatusSwitchingProtocols && c != nil {
-		c.uncount() // it may last as long as the client
+		c.Uncount() // it may last as long as the client
 	}
 	return res, c, nil
 }
@@ -185,5 +179,7 @@ func (t *Transport) SetTLS(config *tls.Config) {
 func (t *Transport) Close() {
 	t.plain.CloseIdleConnections()
 	t.secure.Load().CloseIdleConnections()
-	t.connections.close()
+	if t.direct != nil {
+		t.direct.Close()
+	}
 }

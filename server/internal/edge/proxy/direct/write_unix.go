@@ -1,6 +1,6 @@
 //go:build unix
 
-package proxy
+package direct
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ func isQuiet(fd uintptr, space []byte) bool {
 
 // sendOnce begins to send a request, unless something has arrived that nobody requested. It does not wait. Bytes that
 // arrive between the two system calls are taken for a part of the answer.
-func (d *directConn) sendOnce(fd uintptr) bool {
+func (d *conn) sendOnce(fd uintptr) bool {
 	s := &d.sending
 	if s.stale = !isQuiet(fd, s.peek[:]); s.stale {
 		return true

@@ -1,6 +1,6 @@
 //go:build unix
 
-package proxy
+package upstream
 
 import (
 	"errors"
@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// canReadRaw reports whether connections are read by their descriptors.
-const canReadRaw = true
+// CanReadRaw reports whether connections are read by their descriptors.
+const CanReadRaw = true
 
 // attempt reads once. It returns false if nothing has arrived, after what is pending has been sent.
-func (c *upstreamConn) attempt(fd uintptr) bool {
+func (c *Conn) attempt(fd uintptr) bool {
 	r := &c.reading
 	for {
 		n, err := syscall.Read(int(fd), r.to)
@@ -28,7 +28,7 @@ func (c *upstreamConn) attempt(fd uintptr) bool {
 		case errors.Is(err, syscall.EAGAIN):
 			if err := c.flush(); err != nil {
 				r.n, r.err = 0, err
-				c.lost = true
+				c.Lost = true
 				return true
 			}
 			return false

@@ -1,4 +1,4 @@
-package proxy
+package direct
 
 import (
 	"bufio"
@@ -9,16 +9,21 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
-// plainAnswer is an answer of the kind that services give most: HTTP/1.1, with a length, and a head that came whole and
+// Plain is an answer of the kind that services give most: HTTP/1.1, with a length, and a head that came whole and
 // has nothing special. It is read without a map of its headers. http.ReadResponse reads all other answers.
-type plainAnswer struct {
-	status int
+type Plain struct {
+	Status int
+	// Left is how much of the body was not read yet.
+	Left int64
+
+	body
 	fields string // the lines of the head after the first one, without the last line end
 	lines  int
-	body   directBody
-	rest   lengthBody
+	in     *bufio.Reader
 }
 
 // lineEnd ends a line, and headEnd a head.
@@ -32,7 +37,7 @@ const plainStart = "HTTP/1.1 "
 
 // plainAnswer reads the head of a plain answer to a request. It returns nil, and has read nothing, if the answer is not
 // plain or its head has not arrived whole.
-func (d *directConn) plainAnswer(method string) *plainAnswer {
+func (d *conn) plainAnswer(method string) *Plain {
 	if method == http.MethodHead {
 		return nil
 	}
@@ -66,12 +71,55 @@ func (d *directConn) plainAnswer(method string) *plainAnswer {
 	if length < 0 {
 		return nil
 	}
-	p := &plainAnswer{status: status, fields: string(fields), lines: lines}
+	p := &Plain{Status: status, Left: length, fields: string(fields), lines: lines, in: d.in}
 	_, _ = d.in.Discard(end + len(headEnd)) // it is there
-	p.rest = lengthBody{d.in, length}
-	p.body = directBody{conn: d, body: &p.rest, keep: true}
+	p.body = body{conn: d, from: (*plainBody)(p), keep: true}
 	d.arrived()
 	return p
+}
+
+// AddTo adds the header of the answer to another header.
+func (p *Plain) AddTo(h http.Header) {
+	values := make([]string, 0, p.lines)
+	for rest := p.fields; rest != ""; {
+		line := rest
+		if i := strings.Index(rest, "\r\n"); i >= 0 {
+			line, rest = rest[:i], rest[i+len(lineEnd):]
+		} else {
+			rest = ""
+		}
+		colon := strings.IndexByte(line, ':')
+		name := textproto.CanonicalMIMEHeaderKey(line[:colon])
+		values = append(values, textproto.TrimString(line[colon+1:]))
+		value := values[len(values)-1 : len(values) : len(values)]
+		if own := h[name]; len(own) > 0 {
+			value = append(own[:len(own):len(own)], value...)
+		}
+		h[name] = value
+	}
+}
+
+// atOnce is the size of the largest body that is written from the buffer of the upstream's connection. The server usually
+// takes it without a write to the client, so that the connection is not held.
+const atOnce = 2 << 10
+
+// Small returns the whole body, if it is short and has arrived. It is valid until the body is closed.
+func (p *Plain) Small() ([]byte, bool) {
+	if p.Left > atOnce || p.Left == 0 || int64(p.in.Buffered()) < p.Left {
+		return nil, false
+	}
+	piece, _ := p.in.Peek(int(p.Left)) // it is there
+	_, _ = p.in.Discard(len(piece))
+	p.Left = 0
+	return piece, true
+}
+
+// Close gives up what is left of the body.
+func (p *Plain) Close() error {
+	if p.conn != nil && p.Left == 0 {
+		p.end(io.EOF)
+	}
+	return p.body.Close()
 }
 
 // plainStatus returns the status in a first line.
@@ -99,7 +147,7 @@ func plainStatus(line []byte) (int, bool) {
 // connection or the framing, and its value has no control characters.
 func isPlainField(line []byte, colon int) bool {
 	for _, c := range line[:colon] {
-		if !tokenBytes[c] {
+		if !httpguts.IsTokenRune(rune(c)) {
 			return false
 		}
 	}
@@ -116,9 +164,12 @@ func isPlainField(line []byte, colon int) bool {
 	return true
 }
 
-// specialFields are the headers with a meaning for package http, by their lengths.
+// specialFields are the headers that concern the connection, or have a meaning for package http, by their lengths.
 var specialFields = func() (all [32][][]byte) {
-	for _, name := range []string{"Connection", "Transfer-Encoding", "Trailer", "Pragma"} {
+	for _, name := range []string{
+		"Connection", "Proxy-Connection", "Keep-Alive", "Transfer-Encoding", "Trailer", "Te", "Upgrade", "Pragma",
+		"Proxy-Authenticate", "Proxy-Authorization",
+	} {
 		all[len(name)] = append(all[len(name)], []byte(name))
 	}
 	return all
@@ -141,75 +192,15 @@ func plainLength(value []byte) int64 {
 	return n
 }
 
-// beginPlain writes the header of a plain answer, after ours.
-func (a *answer) beginPlain(p *plainAnswer) {
-	h := a.ResponseWriter.Header()
-	values := make([]string, 0, p.lines)
-	for rest := p.fields; rest != ""; {
-		line := rest
-		if i := strings.Index(rest, "\r\n"); i >= 0 {
-			line, rest = rest[:i], rest[i+len(lineEnd):]
-		} else {
-			rest = ""
-		}
-		colon := strings.IndexByte(line, ':')
-		name := textproto.CanonicalMIMEHeaderKey(line[:colon])
-		switch name {
-		case "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Upgrade":
-			continue
-		}
-		values = append(values, textproto.TrimString(line[colon+1:]))
-		value := values[len(values)-1 : len(values) : len(values)]
-		if own := h[name]; len(own) > 0 {
-			value = append(own[:len(own):len(own)], value...)
-		}
-		h[name] = value
-	}
-	a.written = true
-	a.WriteHeader(p.status)
-}
-
-// atOnce is the size of the largest body that is written from the buffer of the upstream's connection. The server usually
-// takes it without a write to the client, so that the connection is not held.
-const atOnce = 2 << 10
-
-// passPlain passes a plain answer on.
-func (p *Proxy) passPlain(a *answer, plain *plainAnswer, c *upstreamConn) {
-	defer plain.body.Close() // gives up what is left of it
-	if plain.rest.left == 0 {
-		plain.body.end(io.EOF)
-	}
-	a.beginPlain(plain)
-	if plain.rest.left == 0 {
-		return
-	}
-	if left := plain.rest.left; left <= atOnce && int64(plain.rest.in.Buffered()) >= left {
-		piece, _ := plain.rest.in.Peek(int(left)) // it is there
-		_, err := a.Write(piece)
-		_, _ = plain.rest.in.Discard(int(left))
-		plain.body.end(io.EOF)
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		return
-	}
-	if err := p.passBody(a, &plain.body, plain.rest.left, c); err != nil {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// lengthBody reads a body of a known length.
-type lengthBody struct {
-	in   *bufio.Reader
-	left int64
-}
+// plainBody reads the body of a plain answer.
+type plainBody Plain
 
 // Read reads a piece. The last one comes with io.EOF.
-func (b *lengthBody) Read(p []byte) (int, error) {
-	n, err := b.in.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+func (p *plainBody) Read(piece []byte) (int, error) {
+	n, err := p.in.Read(piece[:min(int64(len(piece)), p.Left)])
+	p.Left -= int64(n)
 	switch {
-	case b.left == 0:
+	case p.Left == 0:
 		return n, io.EOF
 	case errors.Is(err, io.EOF):
 		return n, io.ErrUnexpectedEOF

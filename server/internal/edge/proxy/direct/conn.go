@@ -1,4 +1,4 @@
-package proxy
+package direct
 
 import (
 	"bufio"
@@ -12,13 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/edge/proxy/upstream"
 	"github.com/sluicehq/sluice/server/internal/listen/web"
 )
 
-// directConn is a connection that this package keeps. It carries one request at a time, in the goroutine of the
+// conn is a connection that this package keeps. It carries one request at a time, in the goroutine of the
 // request's handler.
-type directConn struct {
-	conn   *upstreamConn
+type conn struct {
+	conn   *upstream.Conn
 	origin *origin
 	since  time.Time // when it was kept
 	reused bool      // it has carried a request
@@ -42,7 +43,7 @@ type directConn struct {
 		stale bool
 		peek  [1]byte
 	}
-	send1 func(fd uintptr) bool // directConn.sendOnce, made once
+	send1 func(fd uintptr) bool // conn.sendOnce, made once
 
 	mu        sync.Mutex
 	until     time.Time // the deadline for reads; zero for none
@@ -62,42 +63,39 @@ var (
 // readers are the buffers of connections that carry requests. They have the size of http.Transport's.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-func newDirectConn(o *origin, c net.Conn) *directConn {
-	d := &directConn{conn: newUpstreamConn(c), origin: o}
+func newConn(o *origin, c net.Conn) *conn {
+	d := &conn{conn: upstream.New(c, nil), origin: o}
 	d.send1 = d.sendOnce
 	return d
 }
 
 // close closes the connection, so that another one may be made.
-func (d *directConn) close() {
-	d.hangUp()
-	d.origin.leave()
+func (d *conn) close() {
+	_ = d.conn.Close() // nobody needs it any more
+	d.origin.release()
 }
 
-// hangUp closes the connection. It still counts, because another connection replaces it.
-func (d *directConn) hangUp() { _ = d.conn.Close() } // nobody needs it any more
-
 // isStale reports whether something has arrived, or the connection has ended.
-func (d *directConn) isStale() bool {
-	if d.conn.raw == nil {
+func (d *conn) isStale() bool {
+	if d.conn.Raw == nil {
 		return true // nobody can know
 	}
 	stale := true
 	var peek [1]byte
-	err := d.conn.raw.Control(func(fd uintptr) { stale = !isQuiet(fd, peek[:]) })
+	err := d.conn.Raw.Control(func(fd uintptr) { stale = !isQuiet(fd, peek[:]) })
 	return stale || err != nil
 }
 
 // begin sends the head of a request. If it returns errStale, nothing was sent.
-func (d *directConn) begin(ctx context.Context, head []byte, now time.Time) error {
-	d.ctx, d.got, d.heading, d.left, d.scans, d.failed = ctx, false, true, maxAnswerHeader, false, nil
+func (d *conn) begin(ctx context.Context, r *Request, now time.Time) error {
+	d.ctx, d.got, d.heading, d.left, d.scans, d.failed = ctx, false, true, upstream.MaxHead, false, nil
 	s := &d.sending
-	s.bytes, s.n, s.err, s.stale = head, 0, nil, false
-	if d.conn.raw == nil {
+	s.bytes, s.n, s.err, s.stale = r.Head, 0, nil, false
+	if d.conn.Raw == nil {
 		s.stale = true
 		return errStale
 	}
-	err := d.conn.raw.Write(d.send1)
+	err := d.conn.Raw.Write(d.send1)
 	s.bytes = nil
 	switch {
 	case err != nil:
@@ -107,9 +105,9 @@ func (d *directConn) begin(ctx context.Context, head []byte, now time.Time) erro
 	case s.err != nil:
 		return s.err
 	}
-	if s.n < len(head) {
+	if s.n < len(r.Head) {
 		d.watch()
-		n, err := d.conn.Conn.Write(head[s.n:])
+		n, err := d.conn.Conn.Write(r.Head[s.n:])
 		s.n += n
 		if err != nil {
 			if d.ctx.Err() != nil {
@@ -121,7 +119,7 @@ func (d *directConn) begin(ctx context.Context, head []byte, now time.Time) erro
 	}
 	d.in = readers.Get().(*bufio.Reader)
 	d.in.Reset(d)
-	if passageOf(ctx) != nil {
+	if r.Steps.Outlasts() {
 		d.watch() // requests that outlast their clients are bounded at once
 	}
 	d.await(now)
@@ -129,8 +127,8 @@ func (d *directConn) begin(ctx context.Context, head []byte, now time.Time) erro
 }
 
 // await sets the deadlines for an answer to a request that has been sent.
-func (d *directConn) await(now time.Time) {
-	limit := d.origin.all.answer
+func (d *conn) await(now time.Time) {
+	limit := d.origin.all.o.Answer
 	d.answerBy = time.Time{}
 	if limit > 0 {
 		d.answerBy = now.Add(limit)
@@ -146,7 +144,7 @@ func (d *directConn) await(now time.Time) {
 }
 
 // setDeadline sets the deadline for reads, unless the request was cancelled.
-func (d *directConn) setDeadline(at time.Time) {
+func (d *conn) setDeadline(at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.cancelled {
@@ -157,22 +155,22 @@ func (d *directConn) setDeadline(at time.Time) {
 }
 
 // watch ends the request when its context ends.
-func (d *directConn) watch() {
+func (d *conn) watch() {
 	if d.stop == nil {
 		d.stop = context.AfterFunc(d.ctx, d.cancel)
 	}
 }
 
 // cancel ends all reads and writes.
-func (d *directConn) cancel() {
+func (d *conn) cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cancelled = true
-	_ = d.conn.SetDeadline(past) // it fails if the connection is closed
+	_ = d.conn.SetDeadline(time.Unix(1, 0)) // it fails if the connection is closed
 }
 
 // overdue is called when the deadline for reads has passed. Nil means that the read may go on, under another one.
-func (d *directConn) overdue() error {
+func (d *conn) overdue() error {
 	if d.ctx.Err() != nil {
 		return context.Cause(d.ctx)
 	}
@@ -189,7 +187,7 @@ func (d *directConn) overdue() error {
 }
 
 // Read reads what the upstream sends.
-func (d *directConn) Read(p []byte) (int, error) {
+func (d *conn) Read(p []byte) (int, error) {
 	if d.heading {
 		if d.left <= 0 {
 			d.failed = errAnswerHead
@@ -208,7 +206,7 @@ func (d *directConn) Read(p []byte) (int, error) {
 				}
 			}
 		}
-		if err == nil || d.conn.lost || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err == nil || d.conn.Lost || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 		if d.failed = d.overdue(); d.failed != nil {
@@ -218,7 +216,7 @@ func (d *directConn) Read(p []byte) (int, error) {
 }
 
 // awaitAnswer waits until something of the answer has arrived.
-func (d *directConn) awaitAnswer() error {
+func (d *conn) awaitAnswer() error {
 	_, err := d.in.Peek(1)
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -226,41 +224,59 @@ func (d *directConn) awaitAnswer() error {
 	return err
 }
 
-// answer reads the answer up to its body. Interim answers go to a receiver.
-func (d *directConn) answer(r *http.Request, to interims) (*http.Response, error) {
+// answer reads an answer that is not plain, up to its body.
+func (d *conn) answer(r *Request) (*http.Response, error) {
 	arrived, _ := d.in.Peek(d.in.Buffered()) // it is there
 	d.scans, d.lengths = true, web.LengthCount{}
 	d.lengths.Scan(arrived)
 	for {
-		res, err := http.ReadResponse(d.in, r)
+		res, err := http.ReadResponse(d.in, r.Request)
 		if err != nil {
 			return nil, cmp.Or(d.failed, err)
 		}
 		if res.StatusCode/100 != 1 || res.StatusCode == http.StatusSwitchingProtocols {
 			d.arrived()
+			keep := !res.Close && res.StatusCode >= 200 && !d.isAmbiguous(res)
+			if res.Body == http.NoBody {
+				d.release(keep)
+			} else {
+				res.Body = &body{conn: d, from: res.Body, keep: keep}
+			}
 			return res, nil
 		}
-		if to == nil {
-			continue
-		}
-		if err := to.pass(res.StatusCode, res.Header); err != nil {
+		if err := r.Steps.Interim(res.StatusCode, res.Header); err != nil {
 			return nil, err
 		}
-		d.left = maxAnswerHeader
+		d.left = upstream.MaxHead
 	}
 }
 
+// isAmbiguous reports whether the upstream may take another byte than this package for the end of an answer.
+func (d *conn) isAmbiguous(res *http.Response) bool {
+	chunked := len(res.TransferEncoding) > 0
+	switch {
+	case chunked && d.lengths.Count() > 0:
+		return true // package http goes by the chunks, and drops the length
+	case res.StatusCode == http.StatusNoContent:
+		length := res.Header["Content-Length"]
+		return chunked || len(length) > 0 && length[0] != "0"
+	case res.StatusCode == http.StatusNotModified:
+		return chunked
+	}
+	return false
+}
+
 // arrived notes that the final head has arrived.
-func (d *directConn) arrived() {
+func (d *conn) arrived() {
 	d.heading = false
 	if d.stop != nil {
 		d.setDeadline(time.Time{})
 	}
 }
 
-// end ends the request. The connection is kept if it can carry another one, and nothing else has arrived.
-func (d *directConn) end(keep bool) {
-	if clean := d.release(); !keep || !clean {
+// release ends the use by a request. The connection is kept if it can carry another one, and nothing else has arrived.
+func (d *conn) release(keep bool) {
+	if clean := d.forget(); !keep || !clean {
 		d.close()
 		return
 	}
@@ -268,9 +284,9 @@ func (d *directConn) end(keep bool) {
 	d.origin.keep(d)
 }
 
-// release ends what belongs to the request. It reports whether nothing else has arrived, and whether no deadline of the
+// forget drops what belongs to the request. It reports whether nothing else has arrived, and whether no deadline of the
 // request will pass later.
-func (d *directConn) release() (clean bool) {
+func (d *conn) forget() (clean bool) {
 	clean = true
 	if d.in != nil {
 		clean = d.in.Buffered() == 0
@@ -283,6 +299,43 @@ func (d *directConn) release() (clean bool) {
 		d.stop = nil
 	}
 	d.ctx = nil
-	d.conn.release()
+	d.conn.Release(nil)
 	return clean
+}
+
+// body is the body of an answer. Its end ends the use of the connection. It is not safe for concurrent use.
+type body struct {
+	conn *conn     // nil after the end
+	from io.Reader // reads from the connection's buffer, which others use after the end
+	keep bool
+	err  error
+}
+
+// Read reads a piece.
+func (b *body) Read(p []byte) (int, error) {
+	if b.conn == nil {
+		return 0, b.err
+	}
+	n, err := b.from.Read(p)
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			err = cmp.Or(b.conn.failed, err)
+		}
+		b.end(err)
+	}
+	return n, err
+}
+
+// Close gives the rest of the answer up.
+func (b *body) Close() error {
+	if b.conn != nil {
+		b.end(http.ErrBodyReadAfterClose)
+	}
+	return nil
+}
+
+func (b *body) end(err error) {
+	d := b.conn
+	b.conn, b.from, b.err = nil, nil, err
+	d.release(b.keep && errors.Is(err, io.EOF))
 }
