@@ -141,8 +141,7 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) error {
 		d := r.Decision()
 		if d.Allowed {
 			if err := sleep(ctx, d.Delay); err != nil {
-				// The units go back although the context has ended.
-				return errors.Join(err, r.Cancel(context.WithoutCancel(ctx)))
+				return errors.Join(err, r.giveBack(context.WithoutCancel(ctx))) // although the context has ended
 			}
 			return nil
 		}

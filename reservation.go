@@ -10,8 +10,14 @@ import (
 // caller acts after the Delay of the Decision.
 //
 // A reservation ends once: by Cancel, by Settle if the actual cost differs, or by acting, which
-// needs no call. After an end that failed and changed nothing, the caller can retry. A Reservation
-// is safe for concurrent use.
+// needs no call. After an end that failed and changed nothing, the caller can end it again. A
+// deferred Cancel therefore does no harm after Settle:
+//
+//	defer r.Cancel(ctx) // for the ways out before the work
+//	used := work()
+//	return r.Settle(ctx, used)
+//
+// A Reservation is safe for concurrent use.
 type Reservation struct {
 	store    Store
 	charge   Charge
@@ -30,13 +36,24 @@ func (r *Reservation) Decision() Decision { return r.decision }
 func (r *Reservation) OK() bool { return r.decision.Allowed }
 
 // Cancel gives back the units, except units on which later reservations rely. After the moment at
-// which the reservation acts, Cancel gives back nothing. It returns ErrEnded if the reservation
-// has already ended, and does nothing for a denied reservation.
+// which the reservation acts, Cancel changes nothing and returns ErrActed: the work may have begun.
+// The reservation has not ended then, and Settle(ctx, 0) gives the units of unused work back.
+//
+// Cancel returns ErrEnded if the reservation has already ended, and does nothing for a denied one.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.decision.Allowed {
 		return nil
 	}
 	return end(&r.ended, func() error { return r.store.Cancel(ctx, r.charge) })
+}
+
+// giveBack gives back units that the caller has not used, also after the moment at which the reservation acts.
+func (r *Reservation) giveBack(ctx context.Context) error {
+	err := r.Cancel(ctx)
+	if errors.Is(err, ErrActed) {
+		err = r.Settle(ctx, 0)
+	}
+	return err
 }
 
 // end calls a function that ends a reservation, once. The caller may retry only if the call

@@ -58,6 +58,39 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// TestCancelTooLate: after the moment of a reservation, Cancel says that it gives nothing back, and the reservation can
+// still be settled. A deferred Cancel does no harm after that.
+func TestCancelTooLate(t *testing.T) {
+	for _, a := range []sluice.Algorithm{
+		sluice.TokenBucket{Rate: sluice.PerHour(1000)},
+		sluice.FixedWindow{Rate: sluice.PerHour(1000)},
+		sluice.SlidingLog{Rate: sluice.PerHour(1000)},
+	} {
+		bubble(t, a, func(b *bench) {
+			ctx := b.Context()
+			r := b.reserves(400, -1, 0)
+			pass(2 * time.Millisecond)
+			for range 2 {
+				if err := r.Cancel(ctx); !errors.Is(err, sluice.ErrActed) {
+					b.Errorf("%v: a cancellation after the moment: %v, want ErrActed", a, err)
+				}
+			}
+			if d, _ := b.PeekN(ctx, b.key, 0); d.Remaining != 600 {
+				b.Errorf("%v: %d are left after it, want 600", a, d.Remaining)
+			}
+			if err := r.Settle(ctx, 0); err != nil {
+				b.Errorf("%v: settled at 0: %v", a, err)
+			}
+			if d, _ := b.PeekN(ctx, b.key, 0); d.Remaining != 1000 {
+				b.Errorf("%v: %d are left after that, want 1000", a, d.Remaining)
+			}
+			if err := r.Cancel(ctx); !errors.Is(err, sluice.ErrEnded) {
+				b.Errorf("%v: canceled when it was settled: %v, want ErrEnded", a, err)
+			}
+		})
+	}
+}
+
 func TestSettle(t *testing.T) {
 	for _, step := range []struct {
 		algorithm sluice.Algorithm

@@ -29,7 +29,7 @@ type Store interface {
 	// batch before it, and is otherwise the same as without the batch. An error may be a *DenialError.
 	DecideAll(ctx context.Context, rs []Request, out []Decision) error
 	// Cancel gives back what a charge took, except the part on which later charges rely. After the
-	// moment at which the charge acts, Cancel gives back nothing. It releases a lease.
+	// moment at which the charge acts, it changes nothing and returns ErrActed. It releases a lease.
 	Cancel(ctx context.Context, c Charge) error
 	// Settle replaces the cost of a charge by the actual cost.
 	Settle(ctx context.Context, c Charge, actual int64) error

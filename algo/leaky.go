@@ -125,13 +125,17 @@ func (b *LeakyBucket) Cancel(s State, now int64, c Charge) State {
 	if c.Cost == 0 {
 		return s
 	}
-	leave := c.Over - b.Den // ticks from At to the departure, if delayed
-	leave -= min(leave, uint64(b.Undelayed)*b.Den)
 	_, at, _ := b.settled(s, now)
-	if at > c.At && b.decay(leave, at-c.At-1) == 0 {
+	if at > c.At && b.decay(b.leaves(c), at-c.At-1) == 0 {
 		return s
 	}
 	return b.Settle(s, now, c, 0)
+}
+
+// leaves returns the ticks from a charge's At to its departure.
+func (b *LeakyBucket) leaves(c Charge) uint64 {
+	ahead := c.Over - b.Den
+	return ahead - min(ahead, uint64(b.Undelayed)*b.Den)
 }
 
 // Settle replaces the cost of a charge by the actual cost, if the charge is the last one in the

@@ -1,5 +1,7 @@
 package algo
 
+import "math"
+
 // Kind names an algorithm.
 type Kind uint8
 
@@ -289,6 +291,21 @@ func (p *Params) SettleState(s State, now int64, c Charge, actual int64) State {
 		return p.Fixed.Settle(s, now, c, actual)
 	default:
 		return p.Counter.Settle(s, now, c, actual)
+	}
+}
+
+// Acts returns the moment at which the owner of a charge acts. It is the latest moment at which Cancel gives the charge
+// back. A lease can be given back at any time, and so can a charge without cost.
+func (p *Params) Acts(c Charge) int64 {
+	switch {
+	case c.Cost == 0 || p.Kind == KindConcurrency:
+		return math.MaxInt64
+	case p.Kind == KindBucket:
+		return c.At + p.Bucket.wait(c.Over)
+	case p.Kind == KindLeaky:
+		return c.At + p.Leaky.wait(p.Leaky.leaves(c))
+	default:
+		return c.At // a warm bucket's At is this moment, and the others have no queue
 	}
 }
 

@@ -321,6 +321,6 @@ func (e *PanicError) Unwrap() error { return sluice.ErrUnknownOutcome }
 // isAnswer reports whether an error is a valid answer of a working store.
 func isAnswer(err error) bool {
 	var request *sluice.RequestError
-	return errors.As(err, &request) || errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrEnded) ||
+	return errors.As(err, &request) || errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrEnded) || errors.Is(err, sluice.ErrActed) ||
 		errors.Is(err, sluice.ErrLeaseLost) || errors.Is(err, sluice.ErrClosed) || errors.Is(err, errNoBanner)
 }

@@ -19,8 +19,10 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if s.closed.Load() {
 		return sluice.ErrClosed
 	}
-	if local(c.Receipt) && s.correct(&c, 0, true) {
-		return nil
+	if local(c.Receipt) {
+		if done, err := s.correct(&c, 0, true); done {
+			return err
+		}
 	}
 	return s.backend.Cancel(ctx, remote(c))
 }
@@ -33,8 +35,10 @@ func (s *Store) Settle(ctx context.Context, c sluice.Charge, actual int64) error
 	if s.closed.Load() {
 		return sluice.ErrClosed
 	}
-	if local(c.Receipt) && s.correct(&c, actual, false) {
-		return nil
+	if local(c.Receipt) {
+		if done, err := s.correct(&c, actual, false); done {
+			return err
+		}
 	}
 	return s.backend.Settle(ctx, remote(c), actual)
 }
@@ -50,26 +54,26 @@ func remote(c sluice.Charge) sluice.Charge {
 	return c
 }
 
-// correct changes the cost of a charge in hand. It returns false if the charge was reported or is gone,
-// or if too few units are left. A charge that has acted is not cancelled.
-func (s *Store) correct(c *sluice.Charge, actual int64, cancel bool) bool {
+// correct changes the cost of a charge in hand. It is not done if the charge was reported or is gone, or if too few
+// units are left. A charge that has acted is not cancelled.
+func (s *Store) correct(c *sluice.Charge, actual int64, cancel bool) (done bool, err error) {
 	e := s.table.lookup(c.Limit, c.Key)
 	if e == nil {
-		return false
+		return false, nil
 	}
 	now := s.clock.now()
 	e.lock()
 	defer e.unlock()
-	if cancel && e.seen.offset+now.mono/1000 > c.Receipt.At^localBit {
-		return true
+	if cancel && c.Cost > 0 && e.seen.offset+now.mono/1000 > c.Receipt.At^localBit {
+		return true, sluice.ErrActed
 	}
 	h := &e.hand
 	more := actual - c.Cost
 	if e.dead || e.stamp != c.Receipt.Over || !now.before(h.deadline) || more > h.left || h.unreported() < -more {
-		return false
+		return false, nil
 	}
 	h.left -= more
-	return true
+	return true, nil
 }
 
 // Release ends a lease. Leases are always of the wrapped store. See sluice.Store.

@@ -14,7 +14,7 @@ func (s *Store) Cancel(_ context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
 	}
-	return s.end(&c, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
+	return s.end(&c, true, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
 			e.state = v.params.CancelState(e.state, now, charge)
 		} else {
@@ -29,7 +29,7 @@ func (s *Store) Settle(_ context.Context, c sluice.Charge, actual int64) error {
 	if err := translate.CheckSettle(&c, actual); err != nil {
 		return err
 	}
-	return s.end(&c, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
+	return s.end(&c, false, func(sh *shard, v *version, e *entry, now int64, charge algo.Charge) error {
 		if v.params.Inline() {
 			e.state = v.params.SettleState(e.state, now, charge, actual)
 			return nil
@@ -45,7 +45,7 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 		return err
 	}
 	lost := true
-	err := s.end(&c, func(sh *shard, v *version, e *entry, now int64, _ algo.Charge) error {
+	err := s.end(&c, false, func(sh *shard, v *version, e *entry, now int64, _ algo.Charge) error {
 		lost = !v.params.Conc.Release(sh.words(e), now, c.Member, int64(latency/time.Microsecond))
 		return nil
 	})
@@ -57,8 +57,9 @@ func (s *Store) Release(_ context.Context, c sluice.Charge, latency time.Duratio
 
 // end finds the charged state, converts the charge to the version of this state, and calls f to
 // change the state. If the state is gone, it was equal to a fresh one, and the charge no longer
-// counts. Then f gets a fresh state, because a settlement may charge more.
-func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, algo.Charge) error) error {
+// counts. Then f gets a fresh state, because a settlement may charge more. With unacted, end returns
+// sluice.ErrActed after the moment at which the charge acts.
+func (s *Store) end(c *sluice.Charge, unacted bool, f func(*shard, *version, *entry, int64, algo.Charge) error) error {
 	p, now, err := s.lock(c.Limit, c.Key)
 	if err != nil {
 		return err
@@ -68,6 +69,9 @@ func (s *Store) end(c *sluice.Charge, f func(*shard, *version, *entry, int64, al
 	if charge.At < 0 { // it was charged to the shared state
 		charge.At = ^charge.At
 		p = s.overflow(&p)
+	}
+	if unacted && now > p.v.params.Acts(charge) {
+		return sluice.ErrActed
 	}
 	e := p.shard.lookup(&p)
 	if e == nil {

@@ -349,7 +349,9 @@ func (m *LimitResult) GiveBack(ctx context.Context, store sluice.Store) error {
 	if m.IsLease() || m.Decision.Delay > 0 {
 		err = store.Cancel(ctx, m.Charge())
 	} else {
-		// The charge took effect at once, and Cancel returns only a charge that takes effect later.
+		err = sluice.ErrActed // it acted at once
+	}
+	if errors.Is(err, sluice.ErrActed) {
 		err = store.Settle(ctx, m.Charge(), 0)
 	}
 	m.Returned = err == nil

@@ -208,7 +208,7 @@ func (s *Store) probe(ctx context.Context, m Master) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Cancel(ctx, r.Charge(&d)); err != nil {
+		if err := s.Cancel(ctx, r.Charge(&d)); err != nil && !errors.Is(err, sluice.ErrActed) {
 			return err
 		}
 		if err := s.Reset(ctx, l, k); err != nil {

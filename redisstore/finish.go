@@ -25,7 +25,11 @@ func (s *Store) Cancel(ctx context.Context, c sluice.Charge) error {
 	if err := translate.CheckCancel(&c); err != nil {
 		return err
 	}
-	_, err := s.finish(ctx, &c, finishCancel, 0)
+	acts := s.limits.get(c.Limit).params.Acts(algo.Charge{Cost: c.Cost, At: c.Receipt.At, Over: c.Receipt.Over})
+	found, err := s.finish(ctx, &c, finishCancel, min(acts, exact))
+	if err == nil && !found {
+		return sluice.ErrActed
+	}
 	return err
 }
 
@@ -62,7 +66,8 @@ func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error 
 	return err
 }
 
-// finish ends a charge. For a release, it reports whether there was such a lease.
+// finish ends a charge. The number is the last moment for a cancellation, the actual cost of a settlement, or the latency
+// of a released lease. finish returns false for a cancellation that came too late, and for a lease that is gone.
 func (s *Store) finish(ctx context.Context, c *sluice.Charge, what, number int64) (bool, error) {
 	l := s.limits.get(c.Limit)
 	keys := []string{s.stateKey(l, c.Key)}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -122,13 +123,14 @@ func (w *algorithmWalk) end() {
 	i := w.rnd.IntN(len(w.charges))
 	ended, actual := w.charges[i], w.rnd.Int64N(5)
 	w.charges = append(w.charges[:i], w.charges[i+1:]...)
-	lease := ended[0].Limit.IsConcurrency()
-	for _, c := range ended {
-		if lease || actual == 4 {
-			w.cancel(c)
-		} else {
-			w.settle(c, actual)
-		}
+	if !ended[0].Limit.IsConcurrency() && actual < 4 {
+		w.settle(ended[0], actual)
+		w.settle(ended[1], actual)
+		return
+	}
+	got, want := w.store.Cancel(context.Background(), ended[0]), w.store.Cancel(context.Background(), ended[1])
+	if got != want || got != nil && !errors.Is(got, sluice.ErrActed) {
+		w.Fatalf("Cancel of a charge of %v: %v, and under a name of its own: %v", ended[0].Limit, got, want)
 	}
 }
 

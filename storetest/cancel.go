@@ -97,11 +97,19 @@ func cancelLate(s *subject) {
 		charge := s.charge(sluice.Request{Limit: l, Key: key, Cost: 1})
 		s.clock.Advance(10 * time.Millisecond)
 		before := s.view(l, key)
-		s.cancel(charge)
+		s.cancelActed(charge)
 		s.unmoved(before, l, key, "a cancellation after the moment")
 		s.clock.Advance(time.Minute)
-		s.cancel(charge)
+		s.cancelActed(charge)
 		s.remaining(l, key, capacity, "a cancellation a minute late")
+
+		charge = s.charge(sluice.Request{Limit: l, Key: key, Cost: 1})
+		s.clock.Advance(us)
+		s.cancelActed(charge)
+		s.settle(charge, 0) // it has not ended
+		if !c.paced {
+			s.remaining(l, key, capacity, "settled at 0 after a late cancellation")
+		}
 	})
 	s.Run("queue", func(t *testing.T) {
 		s := s.suite.subject(t)

@@ -89,7 +89,11 @@ func reserve(s *subject) {
 			for i, row := range c.rows {
 				s.clock.Set(epoch.Add(row.at).UnixMicro())
 				if row.cancel > 0 {
-					s.cancel(charges[row.cancel-1])
+					if c.rows[row.cancel-1].acts < row.at {
+						s.cancelActed(charges[row.cancel-1])
+					} else {
+						s.cancel(charges[row.cancel-1])
+					}
 					continue
 				}
 				r := sluice.Request{Limit: l, Key: key, Cost: row.units, MaxWait: time.Hour}

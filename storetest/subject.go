@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,14 @@ func (s *subject) cancel(c sluice.Charge) {
 	s.Helper()
 	if err := s.store.Cancel(context.Background(), c); err != nil {
 		s.Fatalf("Cancel: %v", err)
+	}
+}
+
+// cancelActed cancels a charge whose moment has passed.
+func (s *subject) cancelActed(c sluice.Charge) {
+	s.Helper()
+	if err := s.store.Cancel(context.Background(), c); !errors.Is(err, sluice.ErrActed) {
+		s.Fatalf("Cancel of a charge that has acted: %v, want ErrActed", err)
 	}
 }
 

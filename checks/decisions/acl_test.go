@@ -212,7 +212,7 @@ func (w *walker) end(ctx context.Context) error {
 	default:
 		err = w.store.Release(ctx, c, time.Millisecond)
 	}
-	if errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrLeaseLost) {
+	if errors.Is(err, sluice.ErrUnsupported) || errors.Is(err, sluice.ErrLeaseLost) || errors.Is(err, sluice.ErrActed) {
 		return nil
 	}
 	return err

@@ -463,7 +463,7 @@ func (d *duel) note(format string, args ...any) {
 
 func (d *duel) compare(got, want sluice.Decision, err, wantErr error) {
 	d.Helper()
-	if (err == nil) == (wantErr == nil) && got == want {
+	if (err == nil) == (wantErr == nil) && errors.Is(err, sluice.ErrActed) == errors.Is(wantErr, sluice.ErrActed) && got == want {
 		return
 	}
 	d.Fatalf("redis: %+v, %v\nmemory: %+v, %v\nat %d after:\n%s", got, err, want, wantErr, d.now,

@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -404,6 +405,9 @@ func (w *grantWalk) end() {
 		w.note("cancel %d at %d", c.charge.Cost, c.charge.Receipt.At)
 		err = w.store.Cancel(context.Background(), c.charge)
 		w.escrow = w.escrow.Cancel(w.now, c.oracle)
+		if errors.Is(err, sluice.ErrActed) {
+			err = nil
+		}
 	} else {
 		actual := w.one(0, w.below(c.charge.Cost+1), c.charge.Cost+w.below(5))
 		w.note("settle %d at %d as %d", c.charge.Cost, c.charge.Receipt.At, actual)

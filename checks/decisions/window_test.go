@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -435,7 +436,7 @@ func (w *windowWalk) end() {
 	if w.rng.IntN(3) == 0 {
 		w.note("cancel %d of %v, key %v, at %d", c.Cost, c.Limit.Algorithm(), c.Key, c.Receipt.At)
 		for _, s := range w.stores {
-			if err := s.Cancel(w.Context(), c); err != nil {
+			if err := s.Cancel(w.Context(), c); err != nil && !errors.Is(err, sluice.ErrActed) {
 				w.fail("%v", err)
 			}
 		}

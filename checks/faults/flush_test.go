@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -144,7 +145,9 @@ func (f *flushed) end(r *sluice.Request, c sluice.Charge, n int) {
 	case r.Limit == flushLimits[len(flushLimits)-1]:
 		err = f.store.Release(ctx, c, time.Millisecond)
 	case n%2 == 0:
-		err = f.store.Cancel(ctx, c)
+		if err = f.store.Cancel(ctx, c); errors.Is(err, sluice.ErrActed) {
+			err = nil
+		}
 	default:
 		err = f.store.Settle(ctx, c, 0)
 	}

@@ -54,6 +54,8 @@ type taken struct {
 	*account
 	id     int
 	charge sluice.Charge
+	acts   int64
+	steady bool // the clock was not set back before
 }
 
 // A player sends the same requests to a store and to the oracles.
@@ -206,7 +208,7 @@ func (p *player) one(at *account) {
 		return want, c.after(p.ids, ch, next), same(got, want)
 	})
 	if got.Allowed && !r.Peek {
-		p.taken = append(p.taken, taken{at, p.ids, r.Charge(&got)})
+		p.taken = append(p.taken, taken{at, p.ids, r.Charge(&got), p.now + got.Delay.Microseconds(), p.now >= p.high})
 	}
 }
 
@@ -238,6 +240,13 @@ func (p *player) end() {
 		})
 	case verb == 0 || e.leases:
 		err = p.store.Cancel(ctx, e.charge)
+		acted := errors.Is(err, sluice.ErrActed)
+		if acted {
+			err = nil
+		}
+		if want := !e.leases && e.charge.Cost > 0 && p.now > e.acts; acted != want && (acted || e.steady) {
+			p.Fatalf("at %d, canceling %+v, which acts at %d: has acted %v, want %v", p.now, e.charge, e.acts, acted, want)
+		}
 		p.narrow(e.account, "cancel", nil, func(c candidate) (any, candidate, bool) {
 			return nil, candidate{c.Cancel(p.now, c.charges[e.id]), c.charges}, true
 		})

@@ -220,7 +220,9 @@ func (c *caller) do(in *call) {
 	case reset:
 		err = c.store.Reset(ctx, c.limit, c.keys[in.key])
 	case cancel:
-		err = c.store.Cancel(ctx, in.charge.store)
+		if err = c.store.Cancel(ctx, in.charge.store); errors.Is(err, sluice.ErrActed) {
+			err = nil
+		}
 	case settle:
 		err = c.store.Settle(ctx, in.charge.store, in.actual)
 	case release:

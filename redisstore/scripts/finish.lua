@@ -1,6 +1,6 @@
 -- Ends a reservation or a lease. KEYS: the state's key. ARGV: the numbers of the charge's
--- limit; the charge; how it ends, and the actual cost or the latency. Replies with the
--- server's time and, for a release, whether there was such a lease.
+-- limit; the charge; how it ends, and the last moment to cancel it, the actual cost or the
+-- latency. Replies with the server's time, and whether the charge could still be ended so.
 local CANCEL, SETTLE, UNDO = 1, 2, 4 -- 3: release
 local key, p, c = KEYS[1], { cmsgpack.unpack(ARGV[1]) }, { cmsgpack.unpack(ARGV[2]) }
 local how, number = cmsgpack.unpack(ARGV[3])
@@ -29,10 +29,10 @@ local function undo()
 end
 
 local found, after = true, s
-if how == CANCEL and kind.cancel then
+if how == CANCEL and now > number then
+  found = false -- the charge has acted
+elseif how == CANCEL and kind.cancel then
   after = kind.cancel(s, c, now)
-elseif how == CANCEL and now > c[3] then
-  after = s -- the charge has acted
 elseif how == CANCEL or how == UNDO then
   after = undo()
 elseif how == SETTLE then

@@ -121,7 +121,9 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) *problem {
 	}
 	return a.end(w, r, c.Token, func(ctx context.Context, h held, c charge) error {
 		if c.Member != 0 || time.Now().Before(c.acts) { // a lease, or a charge for a moment in the future
-			return a.cancelCharge(ctx, h, c)
+			if err := a.cancelCharge(ctx, h, c); !errors.Is(err, sluice.ErrActed) {
+				return err
+			}
 		}
 		return a.o.Decider.Store().Settle(ctx, c.Charge, 0)
 	})
