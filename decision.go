@@ -113,3 +113,25 @@ type Decision struct {
 	// Receipt is what the store needs to settle or cancel the charge. Only stores read it.
 	Receipt Receipt
 }
+
+// Tighter reports whether d limits its client more than o does: by a denial, by the longer wait, by fewer units that
+// remain. It reports false if both limit alike.
+func (d *Decision) Tighter(o *Decision) bool {
+	switch {
+	case d.Allowed != o.Allowed:
+		return o.Allowed
+	case !d.Allowed:
+		if never := d.Reason == ReasonNever; never != (o.Reason == ReasonNever) {
+			return never
+		}
+		return d.RetryAfter > o.RetryAfter
+	case d.Degraded != o.Degraded:
+		return o.Degraded // what remains of the other one is not known
+	case d.Remaining != o.Remaining:
+		return d.Remaining < o.Remaining
+	case d.Remaining > 0 && d.Limit != o.Limit:
+		return d.Limit > o.Limit // a smaller share remains
+	default:
+		return d.ResetAfter > o.ResetAfter
+	}
+}

@@ -1,16 +1,19 @@
 package sluice
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
 
 // Errors that callers can distinguish with errors.Is.
 var (
-	// ErrNever means that the cost is more than the limit can ever give.
+	// ErrNever means that the cost is more than the limit can ever give. Errors that wrap it name the limit and the
+	// cost.
 	ErrNever = errors.New("sluice: the cost is more than the limit can ever give")
-	// ErrDeadline means that the wait would last beyond the context's deadline.
-	ErrDeadline = errors.New("sluice: the wait would last beyond the deadline")
+	// ErrDeadline means that the wait would last beyond the context's deadline. It wraps context.DeadlineExceeded, and
+	// errors that wrap it name the limit and the cost.
+	ErrDeadline error = &sentinel{"sluice: the wait would last beyond the deadline", context.DeadlineExceeded}
 	// ErrEnded means that the reservation or lease has already ended.
 	ErrEnded = errors.New("sluice: already ended")
 	// ErrActed means that the moment for which a charge was made has passed, so that Cancel gives nothing back. Its
@@ -18,8 +21,8 @@ var (
 	ErrActed = errors.New("sluice: the reservation's moment has passed; settle it at 0 to give its units back")
 	// ErrLeaseLost means that the TTL of the lease ended before the lease was released or renewed.
 	ErrLeaseLost = errors.New("sluice: the lease was lost")
-	// ErrUnsupported means that the limit's algorithm does not have the operation.
-	ErrUnsupported = errors.New("sluice: not supported by the limit's algorithm")
+	// ErrUnsupported means that the limit's algorithm does not have the operation. It wraps errors.ErrUnsupported.
+	ErrUnsupported error = &sentinel{"sluice: not supported by the limit's algorithm", errors.ErrUnsupported}
 	// ErrUnknownOutcome means that it is unknown whether the call changed the state.
 	ErrUnknownOutcome = errors.New("sluice: the outcome is unknown")
 	// ErrForeignState means that another program has written a value where the state of a key is kept. The
@@ -28,6 +31,17 @@ var (
 	// ErrClosed means that the store is closed.
 	ErrClosed = errors.New("sluice: the store is closed")
 )
+
+// A sentinel is an error that is also an error of the standard library.
+type sentinel struct {
+	text string
+	also error
+}
+
+func (e *sentinel) Error() string { return e.text }
+
+// Unwrap returns the error of the standard library.
+func (e *sentinel) Unwrap() error { return e.also }
 
 // RateError reports a text that is not a rate.
 type RateError struct {

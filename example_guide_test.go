@@ -34,7 +34,7 @@ func Example_wait() {
 	}
 	// Output:
 	// sent
-	// sluice: the wait would last beyond the deadline
+	// sluice: the wait would last beyond the deadline: cost 1 of limit "mail"
 }
 
 func Example_reserve() {
@@ -101,22 +101,17 @@ func Example_algorithm() {
 
 func Example_severalLimits() {
 	store := newStore()
-	ctx := context.Background()
+	ctx, key := context.Background(), sluice.StringKey("alice")
 
-	perUser := sluice.MustLimit("user", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
-	everybody := sluice.MustLimit("all", sluice.TokenBucket{Rate: sluice.PerMinute(1000)})
-	requests := []sluice.Request{
-		{Limit: perUser, Key: sluice.StringKey("alice"), Cost: 1},
-		{Limit: everybody, Cost: 1},
-	}
-	decisions := make([]sluice.Decision, len(requests))
-	if err := store.DecideAll(ctx, requests, decisions); err != nil {
+	perUser := sluice.NewLimiter(store, sluice.MustLimit("user", sluice.TokenBucket{Rate: sluice.PerMinute(10)}))
+	everybody := sluice.NewLimiter(store, sluice.MustLimit("all", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}))
+
+	d, err := sluice.AllowAll(ctx, store, perUser.Request(key), everybody.Request(sluice.Key{}))
+	if err != nil {
 		log.Fatal(err)
 	}
-	allowed := decisions[0].Allowed && decisions[1].Allowed
-
-	fmt.Println(allowed, decisions[0].Remaining, decisions[1].Remaining)
-	// Output: true 9 999
+	fmt.Println(d.Allowed, d.Remaining)
+	// Output: true 9
 }
 
 func Example_perClient() {
@@ -242,49 +237,50 @@ func Example_clock() {
 func Example_tiers() {
 	store := newStore()
 	ctx, key := context.Background(), sluice.StringKey("acme")
+	paying := false
+	pays := func(context.Context, sluice.Key) bool { return paying }
 
-	plans := map[string]*sluice.Limiter{
-		"free": sluice.NewLimiter(store, sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(10)})),
-		"paid": sluice.NewLimiter(store, sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1000)})),
-	}
-	for _, plan := range []string{"free", "free", "paid"} { // the customer pays after two requests
-		d, err := plans[plan].Allow(ctx, key)
-		if err != nil {
-			log.Fatal(err)
+	free := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(10)})
+	paid := sluice.MustLimit("api", sluice.TokenBucket{Rate: sluice.PerMinute(1000)})
+	limiter := sluice.NewLimiterFunc(store, func(ctx context.Context, key sluice.Key) *sluice.Limit {
+		if pays(ctx, key) {
+			return paid
 		}
-		fmt.Println(plan, d.Remaining)
+		return free
+	})
+
+	for _, paying = range []bool{false, false, true} { // the customer pays after two requests
+		d, err := limiter.Allow(ctx, key)
+		fmt.Println(d.Remaining, err)
 	}
 	// Output:
-	// free 9
-	// free 8
-	// paid 997
+	// 9 <nil>
+	// 8 <nil>
+	// 997 <nil>
 }
 
-func Example_settleSeveral() {
+func Example_reserveSeveral() {
 	store := newStore()
-	ctx := context.Background()
+	ctx, key := context.Background(), sluice.StringKey("alice")
 	complete := func() int64 { return 150 }
 
-	requests := []sluice.Request{
-		{Limit: sluice.MustLimit("minute", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}), Key: sluice.StringKey("alice"), Cost: 400},
-		{Limit: sluice.MustLimit("day", sluice.FixedWindow{Rate: sluice.PerDay(30000)}), Key: sluice.StringKey("alice"), Cost: 400},
-	}
-	decisions := make([]sluice.Decision, len(requests))
-	if err := store.DecideAll(ctx, requests, decisions); err != nil {
+	minute := sluice.NewLimiter(store, sluice.MustLimit("minute", sluice.TokenBucket{Rate: sluice.PerMinute(1000)}))
+	day := sluice.NewLimiter(store, sluice.MustLimit("day", sluice.FixedWindow{Rate: sluice.PerDay(30000)}))
+
+	r, err := sluice.ReserveAll(ctx, store, 0, minute.RequestN(key, 400), day.RequestN(key, 400))
+	if err != nil {
 		log.Fatal(err)
 	}
-	if !decisions[0].Allowed || !decisions[1].Allowed {
+	if !r.OK() {
 		return // nothing was taken
 	}
 	used := complete()
-	for i := range requests {
-		if err := store.Settle(ctx, requests[i].Charge(&decisions[i]), used); err != nil {
-			log.Fatal(err)
-		}
+	if err := r.Settle(ctx, used, used); err != nil {
+		log.Fatal(err)
 	}
 
-	for _, r := range requests {
-		d, err := sluice.NewLimiter(store, r.Limit).Peek(ctx, r.Key)
+	for _, l := range []*sluice.Limiter{minute, day} {
+		d, err := l.Peek(ctx, key)
 		fmt.Println(d.Remaining, err)
 	}
 	// Output:

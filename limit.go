@@ -17,6 +17,9 @@ const kindShift = 56
 
 // Limit is a name, an algorithm and its numbers: an immutable, validated value.
 //
+// Make a limit once and keep it: stores know limits by their pointers, so that equal limits made for each request fill
+// them with versions. Limits without a name and with equal numbers share their state in a store.
+//
 // State is kept per name, algorithm and key. Two limits with the same name and algorithm are
 // versions of one limit. A request converts the state of its key to the numbers of its own
 // version: used units stay used. Two limits with the same name and different algorithms count

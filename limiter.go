@@ -22,32 +22,102 @@ import (
 type Limiter struct {
 	store Store
 	taker Taker
-	limit atomic.Pointer[Limit]
+	limit atomic.Pointer[Limit]             // nil if find returns the limits
+	find  func(context.Context, Key) *Limit // nil for one limit
 }
 
-// NewLimiter returns a limiter that keeps the state of limit in store.
+// NewLimiter returns a limiter that keeps the state of limit in store. Without a store or a limit, it panics: these are
+// mistakes in the program.
 func NewLimiter(store Store, limit *Limit) *Limiter {
+	if limit == nil || limit.algorithm == nil {
+		panic("sluice: NewLimiter has no limit; make one with NewLimit")
+	}
+	l := newLimiter(store)
+	l.limit.Store(limit)
+	return l
+}
+
+// NewLimiterFunc returns a limiter whose keys have different limits, such as the plans of customers. Each request calls
+// find for the limit of its key. It must return a limit that it keeps, not a new one for each request: see [Limit].
+// Without a limit (nil), the request fails with a *RequestError. Find may block until the end of ctx, and is called
+// concurrently. NewLimiterFunc panics without a store or a function.
+//
+// If a key changes from one limit to another one with the same name, its used units stay used.
+func NewLimiterFunc(store Store, find func(ctx context.Context, key Key) *Limit) *Limiter {
+	if find == nil {
+		panic("sluice: NewLimiterFunc has no function; give one that returns the limit of a key")
+	}
+	l := newLimiter(store)
+	l.taker, l.find = finder{l.taker, find}, find
+	return l
+}
+
+func newLimiter(store Store) *Limiter {
+	if store == nil {
+		panic("sluice: a limiter has no store; give one such as memory.New makes")
+	}
 	l := &Limiter{store: store}
 	if t, ok := store.(Taker); ok {
 		l.taker = t
 	} else {
 		l.taker = taker{store}
 	}
-	l.limit.Store(limit)
 	return l
 }
 
-// Limit returns the limit in force.
+// finder finds the limit of each key.
+type finder struct {
+	Taker
+	find func(context.Context, Key) *Limit
+}
+
+func (f finder) Take(ctx context.Context, _ *Limit, k Key, cost int64) (Decision, error) {
+	l := f.find(ctx, k)
+	if l == nil {
+		return Decision{}, (&Request{}).problem()
+	}
+	return f.Taker.Take(ctx, l, k, cost)
+}
+
+// Store returns the store, such as to close it, or to save its states.
+func (l *Limiter) Store() Store { return l.store }
+
+// Limit returns the limit in force. It is nil for a limiter of NewLimiterFunc.
 func (l *Limiter) Limit() *Limit { return l.limit.Load() }
 
+// Request returns the request for one unit of a key. It is shorthand for RequestN(key, 1).
+func (l *Limiter) Request(key Key) Request { return l.RequestN(key, 1) }
+
+// RequestN returns the request for n units of a key, for [AllowAll], [ReserveAll] and the methods of a store. The
+// function of NewLimiterFunc gets a context without an end here.
+func (l *Limiter) RequestN(key Key, n int64) Request {
+	return l.request(context.Background(), key, n)
+}
+
+func (l *Limiter) request(ctx context.Context, key Key, n int64) Request {
+	r := Request{Limit: l.limit.Load(), Key: key, Cost: n}
+	if l.find != nil {
+		r.Limit = l.find(ctx, key)
+	}
+	return r
+}
+
 // SetLimit changes the numbers of the limit while it is in use. The new limit must have the
-// name of the old one.
+// name of the old one: otherwise, and for a limiter of NewLimiterFunc, SetLimit changes nothing and returns a
+// *LimitError.
 //
 // What keys have used stays used: of a bucket of 20 tokens, 12 are left to a key that has taken
 // eight under other numbers. A higher rate counts at once. Under another algorithm keys start
 // fresh, and their bans hold.
 func (l *Limiter) SetLimit(limit *Limit) error {
-	if old := l.Limit(); limit.Name() != old.Name() {
+	old := l.Limit()
+	if limit == nil || limit.algorithm == nil {
+		return &LimitError{Field: "limit", Problem: "is missing", Remedy: "make one with NewLimit"}
+	}
+	if old == nil {
+		return &LimitError{Limit: limit.Name(), Field: "limit", Problem: "is for a limiter whose function finds the limits", Remedy: "let the function return it"}
+	}
+	if limit.Name() != old.Name() {
 		return &LimitError{
 			Limit: limit.Name(), Field: "Name",
 			Problem: fmt.Sprintf("is not the name of the limit in force, %q", old.Name()),
@@ -58,7 +128,8 @@ func (l *Limiter) SetLimit(limit *Limit) error {
 	return nil
 }
 
-// Allow takes one unit, if the limit allows it now. It is shorthand for AllowN(ctx, key, 1).
+// Allow takes one unit, if the limit allows it now. It is shorthand for AllowN(ctx, key, 1): under a leaky bucket with a
+// queue, the caller waits for the decision's Delay before it acts.
 func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 	// Written like this, Allow is cheap enough to be inlined, which saves a copy of d.
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, 1)
@@ -81,12 +152,14 @@ func (l *Limiter) Peek(ctx context.Context, key Key) (Decision, error) {
 // PeekN returns what AllowN would decide, and takes nothing. Remaining is what could be taken
 // now.
 func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error) {
-	return l.store.Decide(ctx, Request{Limit: l.limit.Load(), Key: key, Cost: n, Peek: true})
+	r := l.request(ctx, key, n)
+	r.Peek = true
+	return l.store.Decide(ctx, r)
 }
 
 // Reset forgets what key has used, and lifts its ban.
 func (l *Limiter) Reset(ctx context.Context, key Key) error {
-	return l.store.Reset(ctx, l.limit.Load(), key)
+	return l.store.Reset(ctx, l.request(ctx, key, 1).Limit, key)
 }
 
 // Reserve takes one unit ahead of time. It is shorthand for ReserveN(ctx, key, 1, maxWait).
@@ -100,15 +173,21 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, maxWait time.Duration) (
 //
 // A denied reservation has taken nothing and need not be ended.
 func (l *Limiter) ReserveN(ctx context.Context, key Key, n int64, maxWait time.Duration) (*Reservation, error) {
-	r := Request{Limit: l.limit.Load(), Key: key, Cost: n, MaxWait: maxWait}
-	if maxWait <= 0 {
-		r.MaxWait = NoWait
-	}
+	r := l.request(ctx, key, n)
+	r.MaxWait = atMost(maxWait)
 	d, err := l.store.Decide(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return newReservation(l.store, &r, d), nil
+}
+
+// atMost returns the MaxWait of a request that waits for d at most.
+func atMost(d time.Duration) time.Duration {
+	if d <= 0 {
+		return NoWait
+	}
+	return d
 }
 
 // forever is the longest wait if a context has no deadline.
@@ -147,9 +226,9 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) error {
 		}
 		switch {
 		case d.Reason == ReasonNever && n > r.charge.Limit.Capacity():
-			return ErrNever
+			return fmt.Errorf("%w: cost %d, and limit %q has %d", ErrNever, n, r.charge.Limit.Name(), r.charge.Limit.Capacity())
 		case d.Reason == ReasonNever || d.RetryAfter >= left:
-			return ErrDeadline
+			return r.late()
 		}
 		if left < forever {
 			if err := l.checkRetry(ctx, r, left-d.RetryAfter); err != nil {
@@ -175,9 +254,14 @@ func (l *Limiter) checkRetry(ctx context.Context, r *Reservation, left time.Dura
 		Limit: c.Limit, Key: c.Key, Cost: c.Cost, MaxWait: max(left, time.Microsecond), Peek: true,
 	})
 	if err == nil && !d.Allowed && (d.Reason == ReasonNever || d.RetryAfter > r.decision.RetryAfter) {
-		return ErrDeadline
+		return r.late()
 	}
 	return err
+}
+
+// late returns the error of a wait for a denied reservation that would last too long.
+func (r *Reservation) late() error {
+	return fmt.Errorf("%w: cost %d of limit %q", ErrDeadline, r.charge.Cost, r.charge.Limit.Name())
 }
 
 // sleep waits for d or the end of the context.
@@ -208,11 +292,14 @@ func (l *Limiter) Acquire(ctx context.Context, key Key) (*Lease, error) {
 // wait of a request in the queue, see [Lease.Renew]. A denied lease holds nothing and need not be
 // released.
 func (l *Limiter) AcquireN(ctx context.Context, key Key, n int64) (*Lease, error) {
-	limit := l.limit.Load()
-	if !limit.IsConcurrency() {
-		return nil, fmt.Errorf("%w: limit %q has no leases", ErrUnsupported, limit.Name())
+	r := l.request(ctx, key, n)
+	if r.Limit == nil {
+		return nil, r.problem()
 	}
-	r := Request{Limit: limit, Key: key, Cost: n, Member: rand.Uint64()}
+	if !r.Limit.IsConcurrency() {
+		return nil, fmt.Errorf("%w: limit %q has no leases", ErrUnsupported, r.Limit.Name())
+	}
+	r.Member = rand.Uint64()
 	d, err := l.store.Decide(ctx, r)
 	if err != nil {
 		return nil, err

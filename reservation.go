@@ -71,13 +71,17 @@ func end(ended *atomic.Bool, call func() error) error {
 
 // Settle replaces the cost by the actual cost, at the moment of the call. A token bucket is
 // credited up to its burst, or charged into its debt. A window or a log changes while the
-// charge still counts. A leaky bucket changes while no later request is in its queue.
+// charge still counts. A leaky bucket changes while no later request is in its queue. Settle returns ErrEnded if the
+// reservation has already ended. A denied reservation can be settled at 0 only, which does nothing.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
 	if actual < 0 {
 		return &RequestError{Limit: r.charge.Limit.Name(), Problem: "the actual cost is negative; give 0 or more"}
 	}
 	if !r.decision.Allowed {
-		return &RequestError{Limit: r.charge.Limit.Name(), Problem: "a reservation that was denied has nothing to settle"}
+		if actual == 0 {
+			return nil
+		}
+		return &RequestError{Limit: r.charge.Limit.Name(), Problem: "a reservation that was denied took nothing, so no cost can be settled"}
 	}
 	return end(&r.ended, func() error { return r.store.Settle(ctx, r.charge, actual) })
 }

@@ -105,8 +105,8 @@ func (r *Request) Check() error {
 }
 
 func (r *Request) problem() error {
-	if r.Limit == nil {
-		return &RequestError{Problem: "has no limit"}
+	if r.Limit == nil || r.Limit.algorithm == nil {
+		return &RequestError{Problem: "has no limit; make one with NewLimit"}
 	}
 	fail := func(problem string) error { return &RequestError{Limit: r.Limit.Name(), Problem: problem} }
 	switch {

@@ -101,8 +101,7 @@ func bytesIn(r sluice.Rate, d time.Duration) int64 {
 const mostBytes = 1 << 32
 
 // errDeadline reports bytes that may move only after the context's deadline.
-var errDeadline = fmt.Errorf("bandwidth: the context ends before these bytes may move: %w (%w)",
-	sluice.ErrDeadline, context.DeadlineExceeded)
+var errDeadline = fmt.Errorf("bandwidth: the context ends before these bytes may move: %w", sluice.ErrDeadline)
 
 // RefusedError reports that the store refuses bytes, and a wait does not help.
 type RefusedError struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/sluicehq/sluice"
@@ -19,13 +20,13 @@ var (
 	// ErrDenied says that the verdict itself is a denial.
 	ErrDenied = errors.New("gate: the verdict is a denial")
 	// ErrTooLate says that the turn of the request comes later than it may wait.
-	ErrTooLate = errors.New("the wait is longer than requests may wait")
+	ErrTooLate = errors.New("gate: the wait is longer than requests may wait")
 	// ErrQueueFull says that the rule's waiting queue is full.
-	ErrQueueFull = errors.New("the queue is full")
+	ErrQueueFull = errors.New("gate: the queue is full")
 	// ErrKeyQueueFull says that the key's part of the rule's waiting queue is full.
-	ErrKeyQueueFull = errors.New("the queue is full of the key's requests")
+	ErrKeyQueueFull = errors.New("gate: the queue is full of the key's requests")
 	// ErrTooManyWaiting says that too many requests wait in this process, by all rules together.
-	ErrTooManyWaiting = errors.New("too many requests are waiting")
+	ErrTooManyWaiting = errors.New("gate: too many requests are waiting")
 )
 
 // Error reports the limit for which a request could not wait, and why.
@@ -39,10 +40,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	why := strings.TrimPrefix(e.Err.Error(), "gate: ")
 	if e.Rule == "" {
-		return fmt.Sprintf("gate: limit %q: %v", e.Limit, e.Err)
+		return fmt.Sprintf("gate: limit %q: %s", e.Limit, why)
 	}
-	return fmt.Sprintf("gate: rule %q: %v", e.Rule, e.Err)
+	return fmt.Sprintf("gate: rule %q: %s", e.Rule, why)
 }
 
 // Unwrap returns the cause.

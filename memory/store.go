@@ -61,7 +61,7 @@ func New(o Options) (*Store, error) {
 // minute.
 //
 // It is the short form for programs that need one limit. For another algorithm, or for limits
-// that share a store, use New and sluice.NewLimiter. The error is a *sluice.RateError or a
+// that share a store, use New and sluice.NewLimiter. The limiter's Store is a *Store. The error is a *sluice.RateError or a
 // *sluice.LimitError.
 func NewLimiter(rate string) (*sluice.Limiter, error) {
 	r, err := sluice.ParseRate(rate)
@@ -77,6 +77,15 @@ func NewLimiter(rate string) (*sluice.Limiter, error) {
 		return nil, err
 	}
 	return sluice.NewLimiter(store, limit), nil
+}
+
+// MustLimiter is NewLimiter for a rate that is written in the program; it panics on an error.
+func MustLimiter(rate string) *sluice.Limiter {
+	l, err := NewLimiter(rate)
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // Close frees the states. Afterwards all methods of sluice.Store, sluice.Taker and sluice.Banner

@@ -160,26 +160,7 @@ func (v *Verdict) fold() {
 // tighter reports whether m limits its client more than o does. It reports false if both are equal, so
 // the first one stays.
 func (m *LimitResult) tighter(o *LimitResult) bool {
-	a, b := &m.Decision, &o.Decision
-	if a.Allowed != b.Allowed {
-		return b.Allowed
-	}
-	if !a.Allowed {
-		if never := a.Reason == sluice.ReasonNever; never != (b.Reason == sluice.ReasonNever) {
-			return never
-		}
-		return a.RetryAfter > b.RetryAfter
-	}
-	if a.Degraded != b.Degraded {
-		return b.Degraded // what remains of the other one is not known
-	}
-	if a.Remaining != b.Remaining {
-		return a.Remaining < b.Remaining
-	}
-	if a.Remaining > 0 && a.Limit != b.Limit {
-		return a.Limit > b.Limit // a smaller share remains
-	}
-	return a.ResetAfter > b.ResetAfter
+	return m.Decision.Tighter(&o.Decision)
 }
 
 // String returns the verdict in a line, for logs and tests: the action, why, and the numbers of the
