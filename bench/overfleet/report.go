@@ -71,8 +71,8 @@ func (b *bench) Report() *figures.Report {
 		Title: "Hybrid limits",
 		Host:  fmt.Sprintf(", with %s over TCP on the same machine", b.version),
 		About: fmt.Sprintf(`%d rounds. %d processes share each limit, and share the machine with the server. The subjects: exact limits in Redis,
-hybrid limits with default settings, limits in the memory of each process (which no process shares), and a naive store
-of our own that counts locally and adds its part to a counter in Redis every %v.%s`, b.rounds, processes, naiveSync, b.aboutGubernator()),
+hybrid limits with default settings, limits in the memory of each process, and a naive store of our
+own that counts locally and adds its part to a counter in Redis every %v.%s`, b.rounds, processes, naiveSync, b.aboutGubernator()),
 		Quiet: b.quiet,
 	}
 	local := figures.Table{{"", "ns", "allocations"}}
@@ -98,8 +98,7 @@ requests for it in the time of a synchronisation. Each race begins %v after the 
 	}
 	windows := ""
 	if b.gubernator != "" {
-		windows = ` A token bucket of Gubernator is a window of a second, which the first
-request opens: 100 % is the limit in each, and the bound is twice the limit, and its rate. Its leaky bucket is like our
+		windows = ` A token bucket of Gubernator is a window of a second: 100 % is the limit in each, and the bound is twice the limit, and its rate. Its leaky bucket is like our
 token bucket.`
 	}
 	r.Publish("What is admitted", fmt.Sprintf(`The demand is twice the limit, and uneven. 100 %% is what a token bucket gives in the first %v: its burst
@@ -126,15 +125,15 @@ func (b *bench) aboutGubernator() string {
 	}
 	return fmt.Sprintf(`
 Gubernator%s
-is a daemon in each process, all in one cluster, with the behavior GLOBAL: each daemon answers from its cache, sends
-hits to the owner of the key every %v, and gets the state as often. Its calls are calls between the processes.`, version, naiveSync)
+is a daemon in each process, all in one cluster, with the behavior GLOBAL: it synchronises every %v. Its calls are
+calls between the processes.`, version, naiveSync)
 }
 
 // races returns the table of a race.
 func (b *bench) races(part string) figures.Table {
 	head := []string{"callers a process"}
 	for _, n := range raceCallers {
-		head = append(head, fmt.Sprintf("%d: k/s", n), "× exact", "p50 / p99, µs", "calls a decision")
+		head = append(head, fmt.Sprintf("%d: k/s", n), "× exact", "p50/p99, µs", "calls a decision")
 	}
 	t := figures.Table{head}
 	for _, subject := range raceSubjects {
@@ -156,7 +155,7 @@ func (b *bench) races(part string) figures.Table {
 			row = append(
 				row,
 				figures.Stat{Median: s.Median / 1000, Low: s.Low / 1000, High: s.High / 1000}.Text(0), times,
-				fmt.Sprintf("%.2f / %.2f", b.results[metricOf(name, metricP50)][subject].Median, b.results[metricOf(name, metricP99)][subject].Median),
+				fmt.Sprintf("%.2f/%.2f", b.results[metricOf(name, metricP50)][subject].Median, b.results[metricOf(name, metricP99)][subject].Median),
 				fmt.Sprintf("%.3g", b.results[metricOf(name, metricCalls)][subject].Median),
 			)
 		}

@@ -19,9 +19,8 @@ func (b *bench) Report() *figures.Report {
 		Host:  fmt.Sprintf(", with %s over TCP on the same machine", b.version),
 		About: figures.Method(b.rounds, b.duration/time.Duration(b.rounds)) + fmt.Sprintf(` Callers are goroutines that send the next request when they have a result, so they share the machine
 with the server. Clients have the defaults of their libraries, but no retries: go-redis has %d connections here. Over
-rueidis, our store has one connection, which package rueidisstore sets, and the floors have as many as rueidis chooses.
-The limits admit everything, and every decision writes. docs/adr/0038 has the instructions of the server for a decision,
-and what they are spent on.`, b.poolSize),
+rueidis, our store has one connection, and the floors have as many as rueidis chooses. The limits admit everything, and
+every decision writes.`, b.poolSize),
 		Quiet: b.quiet,
 	}
 	r.Publish(fmt.Sprintf("Decisions over %d keys", b.keys), "Thousands per second, by the number of callers.", b.rates("keys"))
@@ -29,14 +28,12 @@ and what they are spent on.`, b.poolSize),
 	r.Add("Against the minimal script", fmt.Sprintf("Decisions per second over %d keys, divided by the decisions of the minimal script through rueidis.", b.keys), b.ratios())
 	r.Publish(fmt.Sprintf("Latency over %d keys", b.keys), "µs until the result: the median, and the 99th of 100.", b.latencies("keys"))
 	r.Add("Latency on one hot key", "", b.latencies("hot"))
-	r.Publish("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: what INFO commandstats reports of evalsha
-per call; it includes the commands that a script calls, but not the time to read the call and to send the reply. In the
-process: used_cpu_user and used_cpu_sys of INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
+	r.Publish("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: INFO commandstats of evalsha, per
+call. In the process: INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
 	r.Add("Four limits at once", fmt.Sprintf("One rule with four limits, decided in one call, with %d callers; the same measures.", barCallers),
 		b.costs(cell("batch", barCallers), batchSubjects(), floorBatchName))
-	r.Publish("Memory", fmt.Sprintf(`Bytes for each of %d keys, of which each has taken two units of 100 an hour. Used: the growth of used_memory,
-tables and TTLs included. MEMORY USAGE leaves out the table of TTLs. Every limiter gets keys of %d bytes;
-key and value are the lengths in the server, if the value is a string.`, b.memoryKeys, figures.KeyLen), b.memoryTable())
+	r.Publish("Memory", fmt.Sprintf(`Bytes for each of %d keys of %d bytes, of which each has taken two units of 100 an hour. Used: the
+growth of used_memory, tables and TTLs included. Key and value are the lengths in the server, if the value is a string.`, b.memoryKeys, figures.KeyLen), b.memoryTable())
 	r.Add("Errors", "Errors in a hundred calls, with the first error.", b.errorTable())
 	r.Add("Versions", "", b.versionTable())
 	return r
@@ -80,13 +77,13 @@ func (b *bench) ratios() figures.Table {
 }
 
 func (b *bench) latencies(part string) figures.Table {
-	return b.perCell("p50 / p99, µs", part, func(cell, subject string) string {
+	return b.perCell("p50/p99, µs", part, func(cell, subject string) string {
 		half, ok1 := b.results.Median(metricOf(cell, metricP50), subject)
 		most, ok2 := b.results.Median(metricOf(cell, metricP99), subject)
 		if !ok1 || !ok2 {
 			return ""
 		}
-		return fmt.Sprintf("%.0f / %.0f", half, most)
+		return fmt.Sprintf("%.0f/%.0f", half, most)
 	})
 }
 
