@@ -272,3 +272,43 @@ func ExampleStore() {
 	// true 9 true 0
 	// true 9 false 0
 }
+
+// traced is a store that reports each decision, such as to a tracer. Bans pass it by.
+type traced struct{ sluice.Store }
+
+func (t traced) Decide(ctx context.Context, r sluice.Request) (sluice.Decision, error) {
+	d, err := t.Store.Decide(ctx, r)
+	fmt.Println("decided:", r.Limit.Name(), d.Allowed, err)
+	return d, err
+}
+
+func (t traced) DecideAll(ctx context.Context, rs []sluice.Request, out []sluice.Decision) error {
+	err := t.Store.DecideAll(ctx, rs, out)
+	fmt.Println("decided:", len(rs), "requests", err)
+	return err
+}
+
+func (t traced) Unwrap() sluice.Store { return t.Store }
+
+// A store that wraps another one keeps its bans, by Unwrap.
+func ExampleAs() {
+	store := traced{newStore()}
+	ctx, alice := context.Background(), sluice.StringKey("alice")
+	login := sluice.MustLimit("login", sluice.SlidingLog{Rate: sluice.PerMinute(5)})
+
+	bans, ok := sluice.As[sluice.Banner](store)
+	if !ok {
+		log.Fatal("the store takes no bans by hand")
+	}
+	if err := bans.BanKey(ctx, login, alice, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	d, err := store.Decide(ctx, sluice.Request{Limit: login, Key: alice, Cost: 1, Ban: &sluice.Ban{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Reason, d.RetryAfter)
+	// Output:
+	// decided: login false <nil>
+	// banned 1h0m0s
+}

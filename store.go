@@ -48,6 +48,25 @@ type Taker interface {
 	Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision, error)
 }
 
+// As returns the store as a T: an optional interface such as [Banner] or [Sharded]. If the store is not a T but has a
+// method Unwrap() Store, As tries the store that Unwrap returns, and so on.
+//
+// A store that wraps another one, such as to trace its calls, has Unwrap if calls of optional interfaces may bypass it.
+// If they may not, it implements these interfaces. Nothing that decides requests goes through As.
+func As[T any](store Store) (t T, ok bool) {
+	for store != nil {
+		if t, ok = store.(T); ok {
+			return t, true
+		}
+		wrapper, wraps := store.(interface{ Unwrap() Store })
+		if !wraps {
+			break
+		}
+		store = wrapper.Unwrap()
+	}
+	return t, false
+}
+
 // Sharded is a Store whose keys are on several servers, which fail one by one, such as the masters
 // of a cluster. Package guard keeps what it has learned about one server apart from the others.
 type Sharded interface {

@@ -24,7 +24,7 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 	if _, err := s.call(ctx, c, s.lanes.of(k)); err != nil {
 		return err
 	}
-	if local, ok := s.o.Local.(sluice.Banner); ok {
+	if local, ok := sluice.As[sluice.Banner](s.o.Local); ok {
 		return local.BanKey(ctx, s.scaler.limit(l), k, d)
 	}
 	return nil
@@ -43,7 +43,7 @@ func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (boo
 		return false, err
 	}
 	found := c.found
-	if local, ok := s.o.Local.(sluice.Banner); ok {
+	if local, ok := sluice.As[sluice.Banner](s.o.Local); ok {
 		here, err := local.LiftBan(ctx, s.scaler.limit(l), k)
 		return found || here, err
 	}

@@ -61,6 +61,33 @@ func (b banning) ListBans(ctx context.Context, q sluice.BanQuery) (sluice.BanPag
 	return b.Store.ListBans(ctx, q)
 }
 
+// wrapped is a store that adds nothing, and lets bans bypass it.
+type wrapped struct{ sluice.Store }
+
+func (w wrapped) Unwrap() sluice.Store { return w.Store }
+
+// TestBansReachAWrappedStore: a guard bans by hand through wrappers that have Unwrap, and through no others.
+func TestBansReachAWrappedStore(t *testing.T) {
+	m := newMemory(t, nil)
+	g, err := guard.New(guard.Options{Store: wrapped{wrapped{m}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.BanKey(t.Context(), other, key, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	d, err := g.Decide(t.Context(), sluice.Request{Limit: other, Key: key, Cost: 1, Ban: &sluice.Ban{}})
+	if err != nil || d.Reason != sluice.ReasonBanned {
+		t.Errorf("a request of a banned key: %+v, %v", d, err)
+	}
+	if g, err = guard.New(guard.Options{Store: struct{ sluice.Store }{m}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.BanKey(t.Context(), other, key, time.Hour); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a ban through a wrapper without Unwrap: %v", err)
+	}
+}
+
 // TestBansPassThrough: bans by hand reach the store and the local one, and fail while the
 // store is down.
 func TestBansPassThrough(t *testing.T) {

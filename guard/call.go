@@ -106,7 +106,7 @@ func (c *call) run(store sluice.Store) {
 
 // runBan makes a call about bans.
 func (c *call) runBan(store sluice.Store) {
-	b, ok := store.(sluice.Banner)
+	b, ok := sluice.As[sluice.Banner](store)
 	if !ok {
 		c.err = errNoBanner
 		return

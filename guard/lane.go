@@ -34,7 +34,7 @@ type lanes struct {
 }
 
 func (ls *lanes) init(o *Options, h *hooks) {
-	ls.sharded, _ = o.Store.(sluice.Sharded)
+	ls.sharded, _ = sluice.As[sluice.Sharded](o.Store)
 	ls.o, ls.hooks = o, h
 	ls.first.breaker.init(o, h)
 	ls.lists.breaker.init(o, h)

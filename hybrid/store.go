@@ -68,8 +68,8 @@ func New(backend sluice.Grantor, o Options) (*Store, error) {
 		source:   rand.New(rand.NewPCG(o.Seed, o.Holder)),
 	}
 	s.rooms.New = func() any { return new(batchRoom) }
-	s.sharded, _ = backend.(sluice.Sharded)
-	s.banner, _ = backend.(sluice.Banner)
+	s.sharded, _ = sluice.As[sluice.Sharded](backend)
+	s.banner, _ = sluice.As[sluice.Banner](backend)
 	s.table.init(o.MaxKeys)
 	// A process that starts again with the same holder begins with later numbers than before.
 	s.seq.Store(uint64(s.clock.now().wall / 1000))

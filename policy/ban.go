@@ -80,7 +80,7 @@ func (p *Policy) Ban(ctx context.Context, store sluice.Store, d time.Duration, r
 	if err != nil {
 		return err
 	}
-	b, ok := store.(sluice.Banner)
+	b, ok := sluice.As[sluice.Banner](store)
 	if !ok {
 		return errNoBanner
 	}
@@ -95,7 +95,7 @@ func (p *Policy) LiftBan(ctx context.Context, store sluice.Store, rule string, k
 	if err != nil {
 		return false, err
 	}
-	b, ok := store.(sluice.Banner)
+	b, ok := sluice.As[sluice.Banner](store)
 	if !ok {
 		return false, errNoBanner
 	}
@@ -143,7 +143,7 @@ type BannedKey struct {
 // ListBans returns a page of the bans in force, and where the next page begins: see sluice.Banner. The
 // error wraps errors.ErrUnsupported if the store does not implement sluice.Banner.
 func (p *Policy) ListBans(ctx context.Context, store sluice.Store, q sluice.BanQuery) (bans []BannedKey, next string, err error) {
-	b, ok := store.(sluice.Banner)
+	b, ok := sluice.As[sluice.Banner](store)
 	if !ok {
 		return nil, "", errNoBanner
 	}
