@@ -20,6 +20,7 @@ type scenario struct {
 	length  time.Duration
 	weather weather
 	drift   float64 // of the server's clock
+	drifts  float64 // of the processes' clocks: each is so much faster, or slower, or right
 	load    load
 	cost    int64 // the most units of a request
 	keys    int
@@ -63,7 +64,8 @@ func (s *scenario) String() string {
 	h := s.limit.Hybrid()
 	fmt.Fprintf(&b, "seed %d: %v, sync %v, life %v, at most %d granted, overdraft %d, credit %d\n",
 		s.seed, s.limit.Algorithm(), h.Sync, h.Life, s.limit.Escrow(), h.Overdraft, h.Credit)
-	fmt.Fprintf(&b, "%d processes for %v, %v, costs up to %d, %+v, drift %.4f", s.nodes, s.length, s.load, s.cost, s.weather, s.drift)
+	fmt.Fprintf(&b, "%d processes for %v, %v, costs up to %d, %+v, drift %.4f, of the processes %.4f",
+		s.nodes, s.length, s.load, s.cost, s.weather, s.drift, s.drifts)
 	if s.others > 0 || s.has(change) {
 		fmt.Fprintf(&b, "\n%d of them begin with %v, %+v", s.others, s.other.Algorithm(), s.other.Hybrid())
 	}
@@ -101,6 +103,7 @@ func newScenario(seed uint64) *scenario {
 	s.addOther(rand.New(rand.NewPCG(seed, 8)))
 	s.weather.trip = one(c, 100*time.Microsecond, 500*time.Microsecond, 3*time.Millisecond, 20*time.Millisecond)
 	s.drift = one(c, 0, 0, 1.0/250, -1.0/250)
+	s.drifts = one(rand.New(rand.NewPCG(seed, 13)), 0, 3.0/1000) // with the server's, less than 1/128
 	if c.IntN(4) > 0 {
 		rate := func() float64 { return one(c, 0, 0, 0.02, 0.2) }
 		s.weather.lostBefore, s.weather.lostAfter, s.weather.refused = rate(), rate(), rate()
@@ -289,6 +292,7 @@ func (s *scenario) shrink() []*scenario {
 		func(c *scenario) *float64 { return &c.weather.twice },
 		func(c *scenario) *float64 { return &c.weather.slow },
 		func(c *scenario) *float64 { return &c.drift },
+		func(c *scenario) *float64 { return &c.drifts },
 	} {
 		if *p(s) != 0 {
 			smaller(func(c *scenario) { *p(c) = 0 })

@@ -47,7 +47,8 @@ type past struct {
 type node struct {
 	number int
 	chance *rand.Rand
-	skew   int64 // of its wall clock
+	skew   int64   // of its wall clock
+	drift  float64 // of both its clocks
 
 	mu    sync.Mutex
 	link  *link
@@ -88,6 +89,7 @@ func newWorld(s *scenario, f granttest.Fault, t trick) *world {
 			n.limit = s.other
 		}
 		n.skew = n.chance.Int64N(int64(10*time.Second)) - int64(5*time.Second)
+		n.drift = s.drifts * one(rand.New(rand.NewPCG(s.seed, uint64(200+i))), 0.0, 1, -1)
 		w.nodes = append(w.nodes, n)
 		w.start(n)
 	}
@@ -125,16 +127,19 @@ func (w *world) start(n *node) {
 		chance:   rand.New(rand.NewPCG(w.seed, uint64(1000*w.started+n.number))),
 		attempts: map[uint64]uint64{}, sent: map[uint64]sluice.Claim{}, handled: map[uint64]time.Duration{},
 	}
-	wall := func() int64 { return time.Now().UnixNano() + w.slept.Load() + n.skew }
-	if w.trick == monotonicOnly {
-		wall = func() int64 { return time.Now().UnixNano() + n.skew }
+	wall := func() int64 {
+		now := time.Now().UnixNano() + n.skew + int64(n.drift*float64(time.Since(w.began)))
+		if w.trick == monotonicOnly {
+			return now
+		}
+		return now + w.slept.Load()
 	}
 	var err error
 	n.store, err = New(n.link, Options{Holder: uint64(n.number + 1), Wall: wall, Seed: w.seed + 1})
 	if err != nil {
 		panic(err)
 	}
-	n.store.registry.hotFrom = 2
+	n.store.registry.hotFrom, n.store.clock.drift = 2, n.drift
 }
 
 // admit checks units that were admitted. The world is locked.
