@@ -16,11 +16,13 @@ type counter struct {
 	trip           time.Duration
 	grants, units  int64
 	empty, returns int64
+	answered       time.Time
 }
 
 func (c *counter) Grant(ctx context.Context, holder uint64, claims []sluice.Claim, out []sluice.Grant) {
 	pass(c.trip)
 	c.Server.Grant(ctx, holder, claims, out)
+	c.answered = time.Now()
 	for i, g := range out {
 		c.returns += claims[i].Returned
 		if g.Units > 0 {
@@ -135,6 +137,32 @@ func TestGrantSizes(t *testing.T) {
 		}
 		if st.SyncTime != l.shared.trip {
 			t.Errorf("a synchronisation takes %v, and %v is reported", l.shared.trip, st.SyncTime)
+		}
+		if !st.LastSync.Equal(l.shared.answered) {
+			t.Errorf("the last synchronisation was at %v, and %v is reported", l.shared.answered, st.LastSync)
+		}
+	})
+}
+
+// TestExcessOfAKey: another process takes all of the limit at once, beside the 50 units of this one. The excess is these 50
+// units, whatever is in hand. Units in hand are not returned for it.
+func TestExcessOfAKey(t *testing.T) {
+	learn(t, func(l *learner) {
+		if _, err := l.shared.Decide(t.Context(), sluice.Request{Limit: l.limit, Key: l.key, Cost: 1000, Debit: true}); err != nil {
+			t.Fatal(err)
+		}
+		before := l.shared.returns
+		for range 9 {
+			if d := l.take(1, 0); !d.Allowed {
+				t.Fatalf("with units in hand: %+v", d)
+			}
+			pass(25 * time.Millisecond)
+		}
+		if got := l.store.Stats()[0].Excess; got < 49 || got > 59 { // some of the nine may be reported
+			t.Errorf("the excess is %d units", got)
+		}
+		if l.shared.returns != before {
+			t.Errorf("%d units were returned", l.shared.returns-before)
 		}
 	})
 }
