@@ -346,6 +346,66 @@ func TestSavesGoOnAfterErrors(t *testing.T) {
 	}
 }
 
+// TestStatesOfAFailedSaveDoNotReturn: a save fails after some of its blocks. What they have and the store no longer has does
+// not return, and what has become again what it was before is saved again.
+func TestStatesOfAFailedSaveDoNotReturn(t *testing.T) {
+	t.Parallel()
+	now := int64(start)
+	s := open(t, &now, Options{Shards: 1})
+	saver := s.NewSaver()
+	l := lasting("one", 1<<20)
+	const keys = 8000 // several blocks
+	for k := range keys / 2 {
+		take(t, s, l, numbered(k), 5)
+	}
+	var file failing
+	if _, err := saver.SaveAll(&file.Buffer); err != nil {
+		t.Fatal(err)
+	}
+	var charges []sluice.Charge
+	for k := range keys {
+		r := sluice.Request{Limit: l, Key: numbered(k), Cost: 1}
+		d, err := s.Decide(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		charges = append(charges, r.Charge(&d))
+	}
+	for _, k := range []int{10, 11, 12} {
+		if err := s.Reset(t.Context(), l, numbered(k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file.calls = 24 // the fifth call fails
+	if _, err := saver.SaveChanges(&file); !errors.Is(err, errWrite) {
+		t.Fatalf("the writer failed: %v", err)
+	}
+	for k, c := range charges {
+		var err error
+		if k < keys/2 {
+			err = s.Cancel(t.Context(), c) // so that the state is what was saved first
+		} else {
+			err = s.Reset(t.Context(), l, numbered(k))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, s, l, numbered(10), 5)
+	if _, err := saver.SaveChanges(&file); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := saver.SaveChanges(&file); err != nil || report.States+report.Removed > 0 {
+		t.Errorf("nothing has changed, and %+v was written, %v", report, err)
+	}
+	loaded := load(t, file.Bytes(), Options{Clock: func() int64 { return now }})
+	for k := range keys {
+		if got, want := peek(t, loaded, l, numbered(k)), peek(t, s, l, numbered(k)); got != want {
+			t.Fatalf("key %d: %+v, want %+v", k, got, want)
+		}
+	}
+}
+
 var update = flag.Bool("update", false, "write the file of saved states again, with another version of the format")
 
 // TestSavedStatesOfThisVersion loads a file of an earlier program. If it fails, the format, the

@@ -217,18 +217,57 @@ func (v *Saver) forgetVersions() {
 	}
 }
 
-// saveShard writes what has changed in a shard. After an error, its marks are as before.
+// saveShard writes what has changed in a shard. After an error, its marks describe the file that SaveChanges continues.
 func (v *Saver) saveShard(i int) error {
 	v.old, v.kept = v.read(&v.saved[i]), markList{}
-	if err := v.saveStates(&v.store.shards[i]); err != nil {
+	err := v.saveStates(&v.store.shards[i])
+	switch {
+	case v.forgetful:
+		return err
+	case err != nil && v.all: // the file is given up
 		v.giveBack(&v.kept, len(v.kept.chunks))
 		return err
+	case err != nil:
+		v.doubt(i)
 	}
-	if !v.forgetful {
-		v.giveBack(&v.saved[i], len(v.kept.chunks))
-		v.saved[i] = v.kept
+	v.giveBack(&v.saved[i], len(v.kept.chunks))
+	v.saved[i] = v.kept
+	return err
+}
+
+// doubt makes v.kept the marks of a shard that was saved in part. Nobody notes which blocks the file has. So each state that was
+// to be written, or reported as gone, differs from its mark: the next save writes it, or reports it as gone.
+func (v *Saver) doubt(i int) {
+	before, after, rest := v.read(&v.saved[i]), v.read(&v.kept), v.old
+	written := v.kept
+	v.kept = markList{}
+	group := func(r *markReader, key uint64) (group []savedMark) {
+		for ; r.more && r.mark.key == key; r.next() {
+			group = append(group, r.mark)
+		}
+		return group
 	}
-	return nil
+	for before.more || after.more {
+		key := after.mark.key
+		if !after.more || before.more && before.mark.key < key {
+			key = before.mark.key
+		}
+		was, is := group(&before, key), group(&after, key)
+		untouched := rest.more && key >= rest.mark.key
+		for _, m := range was {
+			if !untouched && !slices.Contains(is, m) {
+				m.state = ^m.state & stateMask
+			}
+			v.keep(&v.kept, m)
+		}
+		for _, m := range is {
+			if !slices.ContainsFunc(was, func(w savedMark) bool { return w.tag == m.tag }) {
+				m.state = ^m.state & stateMask
+				v.keep(&v.kept, m)
+			}
+		}
+	}
+	v.giveBack(&written, len(v.kept.chunks))
 }
 
 // saveStates writes what has changed in a shard, and keeps the new marks.
