@@ -32,7 +32,7 @@ every decision writes.`, b.poolSize),
 call. In the process: INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
 	r.Add("Four limits at once", fmt.Sprintf("One rule with four limits, decided in one call, with %d callers; the same measures.", barCallers),
 		b.costs(cell("batch", barCallers), batchSubjects(), floorBatchName))
-	r.Publish("Memory", fmt.Sprintf(`Bytes for each of %d keys of %d bytes, of which each has taken two units of 100 an hour. Used: the
+	r.Add("Memory", fmt.Sprintf(`Bytes for each of %d keys of %d bytes, of which each has taken two units of 100 an hour. Used: the
 growth of used_memory, tables and TTLs included. Key and value are the lengths in the server, if the value is a string.`, b.memoryKeys, figures.KeyLen), b.memoryTable())
 	r.Add("Errors", "Errors in a hundred calls, with the first error.", b.errorTable())
 	r.Add("Versions", "", b.versionTable())
