@@ -96,7 +96,7 @@ func (b *bench) Run(ctx context.Context, o figures.Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err = b.connect(ctx); err != nil {
+	if err := b.connect(ctx); err != nil {
 		return err
 	}
 	for _, s := range steps {
