@@ -7,10 +7,9 @@ require (
 	github.com/sluicehq/sluice v0.0.0
 )
 
-require (
-	github.com/expr-lang/expr v1.17.8
-	github.com/sluicehq/sluice/internal/file v0.0.0
-)
+require github.com/sluicehq/sluice/internal/file v0.0.0
+
+require github.com/expr-lang/expr v1.17.8 // indirect
 
 replace github.com/sluicehq/sluice => ../
 

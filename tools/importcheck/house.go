@@ -21,6 +21,10 @@ const (
 	granttest  = "internal/granttest"
 	sharedRoom = "internal/share"
 	fileReader = "internal/file/reader"
+	conditions = "internal/file/expression"
+	fileRules  = "internal/file/rules"
+	envoyFiles = "internal/file/envoy"
+	settings   = "server/internal/config"
 )
 
 // A room is one row of the house: what the packages of one folder may import of
@@ -54,7 +58,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{fileReader, "policyfile", inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
+	wiring = join(belowEdge, stores, []string{fileReader, fileRules, envoyFiles, "policyfile", settings, inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -85,22 +89,26 @@ var house = []room{
 	{"goredisstore", []string{"redisstore", domain, "algo"}, moduleOne, "an adapter gives its client to redisstore, and does no more"},
 	{"grpclimit", []string{"httplimit", "gate", "policy", "memory", domain}, moduleOne, "grpclimit translates calls to policy and gate; take a sluice.Store"},
 	{fileReader, []string{domain}, nil, "reader reads the settings of any room; give it what it needs as a tag or a method of the setting"},
-	{"policyfile", []string{fileReader, "policy", domain, "algo"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
+	{conditions, []string{fileReader, "policy", domain}, moduleOne, "expression is a matcher of policy"},
+	{fileRules, []string{fileReader, conditions, "policy", domain, "algo"}, moduleOne, "rules has no setting of the server; put it into the room that it configures"},
+	{envoyFiles, []string{fileReader, fileRules, "policy", domain}, moduleOne, "envoy makes rules of files"},
+	{"policyfile", []string{fileReader, conditions, fileRules, "policy"}, moduleOne, "policyfile turns text into a policy; let app connect it with stores and edges"},
 
 	// The server: a main of a few lines, two rooms that wire, and the edges.
 	{"server/cmd/sluice", []string{wireCLI}, nil, "main only calls cli; put the code there"},
+	{settings, []string{fileReader, conditions, fileRules, envoyFiles, "policy", domain}, join(moduleOne, []string{"policyfile"}), "config composes the settings of the other rooms, and opens nothing"},
 	{wireCLI, join(wiring, []string{wireApp}), moduleOne, "the library and the edges are there to be wired; nothing else is"},
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
 	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
-	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, "policyfile", domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
-	{secrets, []string{"policyfile"}, nil, "secret reads files and variables that settings name"},
+	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, settings, domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
+	{secrets, []string{fileReader, settings}, nil, "secret reads files and variables that settings name"},
 	{observing, []string{"httplimit", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts and texts; it imports no room that it observes"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
-	{edgetest, join(belowEdge, []string{"memory", "policyfile", reported}), nil, "edgetest is for tests of edges; only tests import it"},
+	{edgetest, join(belowEdge, []string{"memory", settings, reported}), nil, "edgetest is for tests of edges; only tests import it"},
 	{edges, join(belowEdge, []string{observing, inWords, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.

@@ -136,7 +136,7 @@ var habits = []habit{
 		name:    "soft rule",
 		pattern: `\bsoft\b`,
 		instead: "advisory",
-		folders: []string{"policy", "gate", "httplimit", "policyfile", "server", "docs", "bench", "checks", "examples", "README.md", "CHANGELOG.md"},
+		folders: []string{"policy", "gate", "httplimit", "internal/file", "policyfile", "server", "docs", "bench", "checks", "examples", "README.md", "CHANGELOG.md"},
 		names:   true,
 	},
 	{

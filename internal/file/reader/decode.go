@@ -417,9 +417,9 @@ func (d *decoder) object(at setting, n ast.Node, v reflect.Value) {
 			return // free for YAML anchors
 		}
 		if s, ok := into.(Ignorer); ok {
-			if suggestion, ignored := s.Ignored(p.name); ignored {
+			if problem, suggestion := s.Ignored(p.name); problem != "" {
 				d.keys[in] = position(p.key)
-				d.Warn(in, "has no effect here", suggestion)
+				d.Warn(in, problem, suggestion)
 				return
 			}
 		}

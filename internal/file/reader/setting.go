@@ -52,6 +52,12 @@ type Worded interface {
 	Word(text string) (problem, suggestion string, ok bool)
 }
 
+// Written is a section with a short form for writing.
+type Written interface {
+	// Written returns the short form as YAML, or "" if the section needs its long form.
+	Written() string
+}
+
 // Defaulter is a section of a list or behind a pointer that has defaults of its own.
 type Defaulter interface{ SetDefaults() }
 
@@ -61,9 +67,10 @@ type Adviser interface {
 	Unknown(name, text string) string
 }
 
-// Ignorer is a section of a foreign file that ignores some settings.
+// Ignorer is a section that ignores some settings, with a warning.
 type Ignorer interface {
-	Ignored(name string) (suggestion string, ok bool)
+	// Ignored returns the warning about a setting; the problem is "" for a setting that is not ignored.
+	Ignored(name string) (problem, suggestion string)
 }
 
 // known has the fields of the sections that were read, by their types.

@@ -185,8 +185,22 @@ func (s *Source) Has(path string) bool {
 	return ok
 }
 
-// Imply treats a setting as if the file had it.
-func (s *Source) Imply(path string) { s.keys[path] = Pos{} }
+// Read reports whether settings were read from the source.
+func (s *Source) Read() bool { return len(s.values) > 0 }
+
+// Locate adds the position of its setting to a mistake, and returns the mistake.
+func (s *Source) Locate(e *Error) *Error {
+	top := e.Path
+	if end := strings.IndexAny(top, ".["); end >= 0 {
+		top = top[:end]
+	}
+	e.File = s.Name
+	if s.Has(top) {
+		e.Pos = s.Find(e.Path)
+		e.Path, e.Source = s.Given(e.Path), s.Line(e.Pos.Line)
+	}
+	return e
+}
 
 // Parent returns the path of the setting around another one.
 func Parent(path string) string {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // adminAccess returns who may call the admin listener.
@@ -20,7 +20,7 @@ func (a *App) adminAccess() *access.Rules {
 
 // callerAccess returns who may get decisions from a listener, such as the decision API. The admin token opens it too,
 // because operators can do more.
-func (a *App) callerAccess(name string, l policyfile.Listener) *access.Rules {
+func (a *App) callerAccess(name string, l config.Listener) *access.Rules {
 	r := &access.Rules{
 		Name: name, Tokens: a.callers, Certificates: l.TLS.RequiresClient(), Open: a.file.API.Open,
 		Remedy: "set api.token_file in the configuration or SLUICE_API_TOKEN in the environment, " +
@@ -55,7 +55,7 @@ func (a *App) setTokens() error {
 }
 
 // readTokens reads the tokens of a configuration.
-func (a *App) readTokens(f *policyfile.File) (token, apiToken string, err error) {
+func (a *App) readTokens(f *config.File) (token, apiToken string, err error) {
 	if a.o.ReadTokens == nil {
 		return a.o.Token, a.o.APIToken, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // For a browser, a web page whose name resolves to this machine has the same origin as this machine. It reaches neither
@@ -55,7 +55,7 @@ func readStatus(t *testing.T, from *bufio.Reader) int {
 }
 
 // unprotected is a configuration whose API is at an address that other machines reach.
-func unprotected(t *testing.T) *policyfile.File {
+func unprotected(t *testing.T) *config.File {
 	f := parse(t, "version: 1\nlisten: {proxy: off, admin: off}\nrules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 9/h}}]")
 	f.Listen.API.Address = "0.0.0.0:0"
 	return f
@@ -104,7 +104,7 @@ func TestClientCertificates(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	cert, key := ours.pair("localhost")
 	f := unprotected(t)
-	f.Listen.API.TLS = &policyfile.TLS{Cert: cert, Key: key, ClientCA: ours.file}
+	f.Listen.API.TLS = &config.TLS{Cert: cert, Key: key, ClientCA: ours.file}
 	r := start(t, f, nil)
 	announced(t, r, "api    https://0.0.0.0:", "every address of this machine, with a client certificate")
 	call := func(certs []tls.Certificate) error {

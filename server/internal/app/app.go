@@ -15,8 +15,8 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/access"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/edge/admin"
 	"github.com/sluicehq/sluice/server/internal/edge/api"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
@@ -46,22 +46,22 @@ const (
 // Options configure an App.
 type Options struct {
 	// File is the configuration. Required.
-	File *policyfile.File
+	File *config.File
 	// Load reads the configuration again, for App.Reload. Without it, Reload fails.
-	Load func() (*policyfile.File, error)
+	Load func() (*config.File, error)
 	// Refused is why the current configuration is refused, if File is an earlier one, of the time Since. Default: none.
 	Refused error
 	Since   time.Time
 	// Keep saves a copy of the configuration that runs, at the start and after each Reload that applied one. If the disk is full, the
 	// App goes on, and calls it again. Default: none.
-	Keep func(*policyfile.File) error
+	Keep func(*config.File) error
 	// Token is the admin token, empty for none.
 	Token string
 	// APIToken is the token of the decision API, empty for none.
 	APIToken string
 	// ReadTokens reads both tokens of a configuration, and TokenFiles are the files that it reads. Default: the tokens are
 	// Token and APIToken, and do not change.
-	ReadTokens func(*policyfile.File) (token, apiToken string, err error)
+	ReadTokens func(*config.File) (token, apiToken string, err error)
 	TokenFiles []string
 	// Overridden has what replaced settings of the file, such as "--listen-admin" for "listen.admin.address". Check names it
 	// in place of the setting. Default: nothing.
@@ -82,7 +82,7 @@ type Options struct {
 // App is a server that listens. Make it with New. Run it once with Run, or give it up with Close.
 type App struct {
 	o      Options
-	file   *policyfile.File // the configuration at the start; reloads has the current one
+	file   *config.File // the configuration at the start; reloads has the current one
 	logger *slog.Logger
 	store  sluice.Store
 	memory *memory.Store // the store, if it is in this process

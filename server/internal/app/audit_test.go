@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
-
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/audit"
 )
 
@@ -25,7 +24,7 @@ func TestAudit(t *testing.T) {
 `
 	r := start(t, parse(t, text), func(o *Options) {
 		o.Token = token
-		o.Load = func() (*policyfile.File, error) { return policyfile.Parse("sluice.yaml", []byte(text)) }
+		o.Load = func() (*config.File, error) { return config.Parse("sluice.yaml", []byte(text)) }
 	})
 	bearer := []string{"Authorization", "Bearer " + token, "Sluice-Operator", "alice@ops", "Content-Type", "application/json"}
 	const key = `"rule": "login", "key": ["192.0.2.1", "mallory-the-secret-user"]`

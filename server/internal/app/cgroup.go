@@ -9,15 +9,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // MemoryWarning returns a warning if the states of a configuration may need more memory than the control group of this
 // process allows, and an empty text otherwise.
-func MemoryWarning(f *policyfile.File) string { return memoryWarning(f, "/") }
+func MemoryWarning(f *config.File) string { return memoryWarning(f, "/") }
 
 // memoryWarning is MemoryWarning for a file system below a folder.
-func memoryWarning(f *policyfile.File, root string) string {
+func memoryWarning(f *config.File, root string) string {
 	allowed, ok := groupMemory(root)
 	if !ok {
 		return ""

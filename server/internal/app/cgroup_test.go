@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // TestMemoryWarning: a max_size that a control group does not allow is a warning, in both versions of control groups.
@@ -35,7 +35,7 @@ func TestMemoryWarning(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f := &policyfile.File{}
+		f := &config.File{}
 		f.Store.Memory.MaxSize = 256 << 20
 		if w := memoryWarning(f, root); (w != "") != row.warns || row.warns && !strings.Contains(w, "store.memory.max_size is 256MiB") {
 			t.Errorf("%s: %q", name, w)

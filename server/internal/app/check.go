@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/listen/accept"
 	"github.com/sluicehq/sluice/server/internal/observe/logfile"
 	"github.com/sluicehq/sluice/server/internal/secret"
@@ -19,7 +20,7 @@ import (
 
 // Check returns everything that would keep a server with these options from starting on this machine: certificates, tokens,
 // secrets, and files and folders that the server could not read or write. It reads with the functions that the server uses,
-// and finds all mistakes at once. The error is a policyfile.Errors: each mistake has the position of its setting, and the
+// and finds all mistakes at once. The error is a reader.Errors: each mistake has the position of its setting, and the
 // remedy. Check makes no file and opens no port. So it does not find that a port is in use or needs more rights, that another
 // server has the saved states, or that nobody reads a pipe.
 func Check(o Options) error {
@@ -48,21 +49,21 @@ func Check(o Options) error {
 }
 
 // mistakes returns the mistakes that are joined in an error.
-func mistakes(err error) []*policyfile.Error {
+func mistakes(err error) []*reader.Error {
 	if err == nil {
 		return nil
 	}
-	if one, ok := err.(*policyfile.Error); ok { //nolint:errorlint // a wrapped one would lose its context
-		return []*policyfile.Error{one}
+	if one, ok := err.(*reader.Error); ok { //nolint:errorlint // a wrapped one would lose its context
+		return []*reader.Error{one}
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*policyfile.Error
+		var all []*reader.Error
 		for _, err := range several.Unwrap() {
 			all = append(all, mistakes(err)...)
 		}
 		return all
 	}
-	return []*policyfile.Error{{Problem: err.Error()}}
+	return []*reader.Error{{Problem: err.Error()}}
 }
 
 // checkListeners checks the certificates of the listeners, and the folders of their sockets.
@@ -143,7 +144,7 @@ func (a *App) checkUpstream() error {
 }
 
 // checkStore checks the secrets and certificates of a store in Redis, and the file of states of one in this process.
-func checkStore(s *policyfile.Store) error {
+func checkStore(s *config.Store) error {
 	if r := s.Redis; r != nil {
 		return remote.CheckSettings(r)
 	}
@@ -172,7 +173,7 @@ func checkLog(setting, path string) error {
 }
 
 // checkAnswers reads the files that rules answer with.
-func checkAnswers(f *policyfile.File) error {
+func checkAnswers(f *config.File) error {
 	p, err := f.Policy()
 	if err == nil {
 		err = httplimit.CheckFiles(p)

@@ -13,8 +13,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/tidwall/gjson"
+
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // scaledObject is what KEDA reads of a ScaledObject.
@@ -81,7 +82,7 @@ type adapter struct {
 // scaleOut is what docs/scale-out.md shows.
 type scaleOut struct {
 	text           string
-	configurations []*policyfile.File
+	configurations []*config.File
 	objects        map[string]scaledObject // by the type of their trigger
 	authentication string                  // the name of the TriggerAuthentication
 	hpa            podAutoscaler
@@ -115,8 +116,8 @@ func documentedScaleOut(t *testing.T) *scaleOut {
 			case strings.HasPrefix(document, "externalRules:"):
 				err = yaml.UnmarshalWithOptions([]byte(document), &s.adapter, yaml.Strict())
 			default:
-				var f *policyfile.File
-				if f, err = policyfile.Parse("docs/scale-out.md", []byte(document)); err == nil {
+				var f *config.File
+				if f, err = config.Parse("docs/scale-out.md", []byte(document)); err == nil {
 					s.configurations = append(s.configurations, f)
 				}
 			}

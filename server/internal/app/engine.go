@@ -8,7 +8,7 @@ import (
 	"github.com/sluicehq/sluice/gate"
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/edge/api"
 	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
@@ -79,7 +79,7 @@ func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
 
 // compile makes the policy of a configuration. The argument earlier is the policy that it replaces,
 // nil for none. Rules can depend on the pressure on other rules.
-func (a *App) compile(f *policyfile.File, earlier *policy.Policy) (*policy.Policy, error) {
+func (a *App) compile(f *config.File, earlier *policy.Policy) (*policy.Policy, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (a *App) openGate() (err error) {
 }
 
 // fingerprinter makes the fingerprints of keys in the log. Servers with the same secret have the same ones.
-func fingerprinter(l *policyfile.Log) (*telemetry.Fingerprinter, error) {
+func fingerprinter(l *config.Log) (*telemetry.Fingerprinter, error) {
 	text, err := secret.ReadLong("log.key_secret", l.KeySecretFile, l.KeySecretEnv)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func fingerprinter(l *policyfile.Log) (*telemetry.Fingerprinter, error) {
 }
 
 // shareOf returns this process's part of each limit. Each of several processes gets only its part of the demand.
-func shareOf(f *policyfile.File) float64 {
+func shareOf(f *config.File) float64 {
 	if r := f.Store.Redis; r != nil && r.Local.Share.Parts > 0 {
 		return float64(r.Local.Share.Of) / float64(r.Local.Share.Parts)
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/envoy"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 const forJSON = `version: 1
@@ -92,12 +93,12 @@ func TestEnvoyPageCall(t *testing.T) {
 		}
 	}
 	write(string(tree))
-	load := func() (*policyfile.File, error) {
-		f, err := policyfile.LoadEnvoy(dir, policyfile.EnvoyOptions{})
+	load := func() (*config.File, error) {
+		f, err := config.LoadEnvoy(dir, envoy.Options{})
 		if err != nil {
 			return nil, err
 		}
-		f.Listen = policyfile.Listen{Admin: policyfile.Listener{Address: "127.0.0.1:0"}, JSON: policyfile.Listener{Address: "127.0.0.1:0"}}
+		f.Listen = config.Listen{Admin: config.Listener{Address: "127.0.0.1:0"}, JSON: config.Listener{Address: "127.0.0.1:0"}}
 		return f, nil
 	}
 	f, err := load()

@@ -6,15 +6,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
 // kept keeps a copy of the configuration that runs, by Options.Keep.
 type kept struct {
 	mu     sync.Mutex
-	file   *policyfile.File // that should be kept
-	failed error            // why it is not; nil if it is
+	file   *config.File // that should be kept
+	failed error        // why it is not; nil if it is
 }
 
 // keepRetry is how often a copy that could not be saved is tried again.
@@ -22,7 +22,7 @@ const keepRetry = 3 * time.Second
 
 // keep saves a configuration that runs. If that fails, the error is in the log, the metrics and the answer of the readiness
 // probe, and runKept tries again.
-func (a *App) keep(f *policyfile.File) error {
+func (a *App) keep(f *config.File) error {
 	if a.o.Keep == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/echo"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
@@ -101,24 +101,24 @@ func named(host string, next http.Handler) http.Handler {
 }
 
 // headersOf returns which rate-limit headers clients get.
-func headersOf(f *policyfile.File) httplimit.HeaderOptions {
+func headersOf(f *config.File) httplimit.HeaderOptions {
 	n := &f.HeaderNames
 	return httplimit.HeaderOptions{Profile: profiles[f.Headers], Names: [3]string{n.Limit, n.Remaining, n.Reset}, Jitter: f.Jitter}
 }
 
 // profiles are the header profiles that a file can name.
-var profiles = map[policyfile.HeaderProfile]httplimit.Profile{
-	"":                                 httplimit.ProfileIETF,
-	policyfile.HeadersIETF:             httplimit.ProfileIETF,
-	policyfile.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
-	policyfile.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
-	policyfile.HeadersRateLimit:        httplimit.ProfileRateLimit,
-	policyfile.HeadersNone:             httplimit.ProfileNone,
+var profiles = map[config.HeaderProfile]httplimit.Profile{
+	"":                             httplimit.ProfileIETF,
+	config.HeadersIETF:             httplimit.ProfileIETF,
+	config.HeadersXRateLimit:       httplimit.ProfileXRateLimit,
+	config.HeadersXRateHyphenLimit: httplimit.ProfileXRateLimitDashed,
+	config.HeadersRateLimit:        httplimit.ProfileRateLimit,
+	config.HeadersNone:             httplimit.ProfileNone,
 }
 
 // trusts returns a function that reports whether the address of a peer is one of a trusted proxy. The address of a peer at
 // a Unix socket is invalid.
-func trusts(f *policyfile.File) func(netip.Addr) bool {
+func trusts(f *config.File) func(netip.Addr) bool {
 	networks, unix := f.Trusted()
 	return func(addr netip.Addr) bool {
 		if !addr.IsValid() {
@@ -134,7 +134,7 @@ func trusts(f *policyfile.File) func(netip.Addr) bool {
 }
 
 // upstream reads the upstream and its transport, without its certificates. The URL is nil for the built-in service.
-func upstream(u *policyfile.Upstream) (*url.URL, *proxy.TransportOptions, error) {
+func upstream(u *config.Upstream) (*url.URL, *proxy.TransportOptions, error) {
 	o := &proxy.TransportOptions{
 		Connect: u.ConnectTimeout, Answer: u.ResponseTimeout, Idle: u.IdleTimeout, MaxConnections: u.MaxConnections,
 	}

@@ -6,15 +6,15 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 //go:embed quickstart.yaml
 var quickStart []byte
 
 // QuickStart returns the built-in configuration, as text and parsed.
-func QuickStart() (text []byte, f *policyfile.File, err error) {
-	f, err = policyfile.Parse("quickstart.yaml", quickStart)
+func QuickStart() (text []byte, f *config.File, err error) {
+	f, err = config.Parse("quickstart.yaml", quickStart)
 	if err != nil {
 		return nil, nil, fmt.Errorf("app: the built-in configuration: %w", err)
 	}

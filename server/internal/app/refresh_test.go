@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // replace copies one file over another.
@@ -32,7 +32,7 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 	a := newAuthority(t)
 	cert, key := a.pair("localhost")
 	f := parse(t, free)
-	f.Listen.Proxy.TLS = &policyfile.TLS{Cert: cert, Key: key}
+	f.Listen.Proxy.TLS = &config.TLS{Cert: cert, Key: key}
 	r := start(t, f, nil)
 
 	var requests atomic.Int64
@@ -113,7 +113,7 @@ func TestRemovedAuthoritiesAreRefused(t *testing.T) {
 	authorities := ours.dir + "/clients.pem"
 	replace(t, theirs.file, authorities)
 	f := parse(t, free)
-	f.Listen.API.TLS = &policyfile.TLS{Cert: cert, Key: key, ClientCA: authorities}
+	f.Listen.API.TLS = &config.TLS{Cert: cert, Key: key, ClientCA: authorities}
 	r := start(t, f, nil)
 	own, err := tls.LoadX509KeyPair(theirs.pair("caller"))
 	if err != nil {
@@ -154,7 +154,7 @@ func TestTokensChange(t *testing.T) {
 	f := parse(t, free)
 	r := start(t, f, func(o *Options) {
 		o.Token, o.TokenFiles = first, []string{file}
-		o.ReadTokens = func(*policyfile.File) (string, string, error) {
+		o.ReadTokens = func(*config.File) (string, string, error) {
 			text, err := os.ReadFile(file)
 			return string(text), "", err
 		}

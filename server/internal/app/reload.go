@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // live are the settings that can change while the server runs: the settings of the policy. Other settings need
@@ -31,7 +32,7 @@ type reloads struct {
 	one sync.Mutex // held by the running Reload
 
 	mu       sync.Mutex
-	file     *policyfile.File // in force
+	file     *config.File // in force
 	since    time.Time
 	refused  *refusal // why the last reload was refused; nil if it succeeded
 	applied  uint64
@@ -99,14 +100,14 @@ func (a *App) reload() (changed []string, err error) {
 	if err := f.Emptied(a.reloads.file); err != nil {
 		return nil, err
 	}
-	changed = policyfile.Differences(a.reloads.file, f)
+	changed = config.Differences(a.reloads.file, f)
 	o := a.o
 	o.File = f
 	missing := Check(o)
 	if fixed := slices.DeleteFunc(slices.Clone(changed), isLive); len(fixed) > 0 {
 		return nil, errors.Join(&restartError{fixed}, missing)
 	}
-	changed = append(changed, policyfile.ChangedFiles(a.reloads.file, f)...)
+	changed = append(changed, config.ChangedFiles(a.reloads.file, f)...)
 	rules, err := a.compile(f, a.engine.decider.Policy())
 	if err != nil {
 		return nil, err
@@ -154,14 +155,14 @@ func (a *App) logRefusal(err error) {
 	if errors.As(err, &restart) {
 		a.logger.Error(message, "error", restart)
 	}
-	if restart == nil || errors.As(err, new(policyfile.Errors)) {
+	if restart == nil || errors.As(err, new(reader.Errors)) {
 		a.logMistakes(slog.LevelError, message, err)
 	}
 }
 
 // logMistakes logs an error. Mistakes of a file are logged one by one, with their position.
 func (a *App) logMistakes(level slog.Level, message string, err error) {
-	var mistakes policyfile.Errors
+	var mistakes reader.Errors
 	if !errors.As(err, &mistakes) {
 		a.logger.Log(context.Background(), level, message, "error", err)
 		return
@@ -184,7 +185,7 @@ func (r *reloads) status() string {
 		return ""
 	}
 	text := "it cannot be read"
-	var mistakes policyfile.Errors
+	var mistakes reader.Errors
 	var restart *restartError
 	switch {
 	case errors.As(r.refused.why, &restart):

@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // The first rule that limits locally can come with a reload, with its share, and the last one can go. The store
 // is down all the time, so each decision shows the fallback in force.
 func TestReloadOfTheLocalFallback(t *testing.T) {
 	address := unusedAddress(t)
-	config := func(local, fallback string) string {
+	with := func(local, fallback string) string {
 		return free + fmt.Sprintf("store: {redis: {addresses: ['%s']%s}}\n", address, local) +
 			"rules: [{name: one, key: [client_ip], limit: {algorithm: token_bucket, rate: 8/30d}, on_store_error: " + fallback + "}]\n"
 	}
-	current := config("", "allow")
+	current := with("", "allow")
 	r := start(t, parse(t, current), func(o *Options) {
-		o.Load = func() (*policyfile.File, error) { return policyfile.Parse("test.yaml", []byte(current)) }
+		o.Load = func() (*config.File, error) { return config.Parse("test.yaml", []byte(current)) }
 	})
 	reload := func(local, fallback string) {
 		t.Helper()
-		current = config(local, fallback)
+		current = with(local, fallback)
 		if err := r.Reload(); err != nil {
 			t.Fatalf("%s, %s: %v", local, fallback, err)
 		}
@@ -57,7 +57,7 @@ func TestReloadOfTheLocalFallback(t *testing.T) {
 		t.Errorf("/readyz answers %d %q", res.StatusCode, text)
 	}
 	// The size of the fallback's memory needs a restart, and the rest of the store too.
-	current = config(", local: {share: 1/2, max_size: 1MiB}", "local")
+	current = with(", local: {share: 1/2, max_size: 1MiB}", "local")
 	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "store.redis.local.max_size cannot change") {
 		t.Errorf("another size: %v", err)
 	}

@@ -18,7 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
@@ -31,7 +33,7 @@ type reloadable struct {
 func reloading(t *testing.T, text string) *reloadable {
 	t.Helper()
 	r := &reloadable{path: filepath.Join(t.TempDir(), "test.yaml")}
-	load := func() (*policyfile.File, error) { return policyfile.Load(r.path) }
+	load := func() (*config.File, error) { return config.Load(r.path) }
 	r.running = &running{t: t}
 	r.write(text)
 	f, err := load()
@@ -256,7 +258,7 @@ func TestReloadNeedsAFileAndAServerThatStays(t *testing.T) {
 	if err := r.Reload(); !errors.Is(err, ErrNoFile) {
 		t.Errorf("without Load: %v", err)
 	}
-	r.o.Load = func() (*policyfile.File, error) { return r.file, nil }
+	r.o.Load = func() (*config.File, error) { return r.file, nil }
 	r.draining.Store(true)
 	if err := r.Reload(); !errors.Is(err, errDraining) {
 		t.Errorf("while it drains: %v", err)
@@ -431,7 +433,7 @@ func TestAReloadChecksTheMachine(t *testing.T) {
 		t.Errorf("the log has no %s:\n%s", at, log)
 	}
 	r.write(free + rules(9) + "jitter: 3s\n")
-	var mistakes policyfile.Errors
+	var mistakes reader.Errors
 	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "jitter cannot change while the server runs") || !errors.As(err, &mistakes) || mistakes[0].Path != "log.key_secret_file" {
 		t.Errorf("a restart would fail, and the reload says %v", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 const forRedisClients = `version: 1
@@ -37,7 +37,7 @@ func lines(t *testing.T, to io.Writer, from *bufio.Reader, text string, n int) s
 // Decisions for Redis clients are counted by rule and edge, and CL.THROTTLE has a rule of its own, also after a reload.
 func TestRedisClients(t *testing.T) {
 	f := parse(t, forRedisClients)
-	r := start(t, f, func(o *Options) { o.Load = func() (*policyfile.File, error) { return parse(t, forRedisClients), nil } })
+	r := start(t, f, func(o *Options) { o.Load = func() (*config.File, error) { return parse(t, forRedisClients), nil } })
 	announced(t, r, "resp   redis://127.0.0.1:")
 	c, in := r.connect(RESP)
 	if got := lines(t, c, in, "CL.THROTTLE user123 15 30 60\r\n", 6); got != "*5 :0 :16 :15 :-1 :2" {

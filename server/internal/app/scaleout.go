@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
@@ -52,7 +52,7 @@ func (a *App) openWebhook() error {
 }
 
 // webhookSecret reads the secret that signs messages; it is empty without a webhook.
-func webhookSecret(f *policyfile.Webhook) (string, error) {
+func webhookSecret(f *config.Webhook) (string, error) {
 	if f == nil {
 		return "", nil
 	}

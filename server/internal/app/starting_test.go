@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 func TestSaysWhyItCannotStart(t *testing.T) {
@@ -29,7 +29,7 @@ func TestSaysWhyItCannotStart(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		text   string
-		change func(*policyfile.File)
+		change func(*config.File)
 		want   []string
 	}{
 		"a port in use": {
@@ -39,31 +39,31 @@ func TestSaysWhyItCannotStart(t *testing.T) {
 		"an address of another machine": {listen("'192.0.2.1:8080'", off, off), nil, []string{"proxy", "192.0.2.1:8080", "--listen-proxy"}},
 		"no listener":                   {listen(off, off, off), nil, []string{"off"}},
 		"an admin listener for everybody": {
-			free, func(f *policyfile.File) { f.Listen.Admin.Address = "0.0.0.0:0" },
+			free, func(f *config.File) { f.Listen.Admin.Address = "0.0.0.0:0" },
 			[]string{"token", "SLUICE_ADMIN_TOKEN", "127.0.0.1"},
 		},
 		"a decision API for everybody": {
-			free, func(f *policyfile.File) { f.Listen.API.Address = "0.0.0.0:0" },
+			free, func(f *config.File) { f.Listen.API.Address = "0.0.0.0:0" },
 			[]string{"token", "SLUICE_API_TOKEN", "api.open", "0.0.0.0:", "127.0.0.1"},
 		},
 		"an authority of clients that is not there": {
-			free, func(f *policyfile.File) {
-				f.Listen.API.TLS = &policyfile.TLS{Cert: cert, Key: key, ClientCA: empty}
+			free, func(f *config.File) {
+				f.Listen.API.TLS = &config.TLS{Cert: cert, Key: key, ClientCA: empty}
 			},
 			[]string{"api", "tls.client_ca", "no certificate"},
 		},
 		"a certificate that is not there": {
-			free, func(f *policyfile.File) {
-				f.Listen.Proxy.TLS = &policyfile.TLS{Cert: "/nonexistent.pem", Key: "/nonexistent.key"}
+			free, func(f *config.File) {
+				f.Listen.Proxy.TLS = &config.TLS{Cert: "/nonexistent.pem", Key: "/nonexistent.key"}
 			},
 			[]string{"proxy", "/nonexistent.pem", "tls.cert"},
 		},
 		"an empty authority": {
-			free, func(f *policyfile.File) { f.Upstream.URL, f.Upstream.TLS.CA = "https://127.0.0.1:1", empty },
+			free, func(f *config.File) { f.Upstream.URL, f.Upstream.TLS.CA = "https://127.0.0.1:1", empty },
 			[]string{"upstream.tls.ca", "no certificate"},
 		},
 		"a client certificate that is not there": {
-			free, func(f *policyfile.File) {
+			free, func(f *config.File) {
 				f.Upstream.URL, f.Upstream.TLS.Cert, f.Upstream.TLS.Key = "https://127.0.0.1:1", "/nonexistent.pem", "/nonexistent.key"
 			},
 			[]string{"upstream.tls.cert"},
@@ -96,7 +96,7 @@ func TestAFailedStartLeavesNoPortOpen(t *testing.T) {
 		defer l.Close()
 		return l.Addr().String()
 	}
-	f := policyfile.Default()
+	f := config.Default()
 	f.Listen.Proxy.Address = free()
 	f.Listen.API.Address = "192.0.2.1:1"
 	if a, err := New(Options{File: f}); err == nil {

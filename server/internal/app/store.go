@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 // DescribeStore describes where a configuration keeps state, and what happens while the store does not answer.
 // It is empty for a memory store whose state ends with the server.
-func DescribeStore(f *policyfile.File) string {
+func DescribeStore(f *config.File) string {
 	r := f.Store.Redis
 	if r == nil {
 		if m := f.Store.Memory; m.File != "" {
@@ -21,7 +21,7 @@ func DescribeStore(f *policyfile.File) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "store: Redis, %s", remote.Address(r))
-	if r.TLS != (policyfile.RedisTLS{}) {
+	if r.TLS != (config.RedisTLS{}) {
 		b.WriteString(", over TLS")
 	}
 	if r.User != "" {

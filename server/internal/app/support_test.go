@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
 	"go.uber.org/goleak"
+
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // patience is how long tests wait for what must come.
@@ -64,9 +65,9 @@ func (b *lockedBuffer) String() string {
 }
 
 // parse reads a configuration.
-func parse(t *testing.T, text string) *policyfile.File {
+func parse(t *testing.T, text string) *config.File {
 	t.Helper()
-	f, err := policyfile.Parse("test.yaml", []byte(text))
+	f, err := config.Parse("test.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func parse(t *testing.T, text string) *policyfile.File {
 }
 
 // start runs an App until the test ends; change may change its options.
-func start(t *testing.T, f *policyfile.File, change func(*Options)) *running {
+func start(t *testing.T, f *config.File, change func(*Options)) *running {
 	t.Helper()
 	r := &running{t: t, log: &lockedBuffer{}, ended: make(chan struct{})}
 	o := Options{

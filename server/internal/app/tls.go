@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/edge/proxy"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // serverTLS returns the TLS configuration of a listener, nil without a certificate. Clients may choose
 // one of the protocols. The files are read again when they change.
-func (a *App) serverTLS(name string, t *policyfile.TLS, protocols []string) (*tls.Config, error) {
+func (a *App) serverTLS(name string, t *config.TLS, protocols []string) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
@@ -55,7 +55,7 @@ func expiry(cert *tls.Certificate) float64 {
 }
 
 // readServerTLS reads the certificate of a listener.
-func readServerTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
+func readServerTLS(name string, t *config.TLS) (*tls.Config, error) {
 	at := "listen." + name + ".tls"
 	cert, err := secret.KeyPair(at, t.Cert, t.Key)
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
@@ -78,7 +78,7 @@ func readServerTLS(name string, t *policyfile.TLS) (*tls.Config, error) {
 
 // useClientTLS makes a transport use the authorities and the client certificate of a setting. They are read again when their files
 // change.
-func (a *App) useClientTLS(setting string, u *policyfile.UpstreamTLS, t *proxy.Transport) error {
+func (a *App) useClientTLS(setting string, u *config.UpstreamTLS, t *proxy.Transport) error {
 	return a.refreshes.add("the certificates of "+setting, filesOf(u.CA, u.Cert, u.Key), func() error {
 		config, err := secret.ClientTLS(setting, u)
 		if err == nil {

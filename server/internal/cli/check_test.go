@@ -22,7 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // machine is a folder with what a server needs.
@@ -229,15 +230,11 @@ func TestEverySettingOfTheMachineIsChecked(t *testing.T) {
 		if typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()
 		}
-		if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[policyfile.File]().PkgPath() {
+		if typ.Kind() != reflect.Struct {
 			return
 		}
-		for i := range typ.NumField() {
-			field := typ.Field(i)
+		for _, field := range reader.Fields(typ) {
 			name := field.Tag.Get("yaml")
-			if name == "" {
-				continue
-			}
 			at := strings.TrimPrefix(path+"."+name, ".")
 			use := field.Tag.Get("path")
 			if use == "read" || use == "written" || strings.HasSuffix(name, "_env") {
@@ -249,7 +246,7 @@ func TestEverySettingOfTheMachineIsChecked(t *testing.T) {
 			walk(at, field.Type)
 		}
 	}
-	walk("", reflect.TypeFor[policyfile.File]())
+	walk("", reflect.TypeFor[config.File]())
 	if found < 20 {
 		t.Errorf("only %d settings were found", found)
 	}
@@ -343,7 +340,7 @@ func TestEveryExampleOfTheConfigurationPageStarts(t *testing.T) {
 		}
 		m.write(name, string(text))
 	}
-	if err := os.CopyFS(m.path("files"), os.DirFS("../../../policyfile/testdata/configuration/files")); err != nil {
+	if err := os.CopyFS(m.path("files"), os.DirFS("../config/testdata/configuration/files")); err != nil {
 		t.Fatal(err)
 	}
 	for _, variable := range []string{"WEBHOOK_SECRET", "SENTINEL_PASSWORD", "REDIS_PASSWORD", "KEY_SECRET", "LOG_SECRET"} {

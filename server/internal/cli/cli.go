@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -39,7 +38,7 @@ func Main() int {
 // which editors and terminals find.
 func describeError(err error) string {
 	text := strings.TrimRight(err.Error(), "\n")
-	var mistakes policyfile.Errors
+	var mistakes reader.Errors
 	if errors.As(err, &mistakes) && mistakes[0].File != "" && strings.HasPrefix(text, mistakes[0].Error()) || strings.HasPrefix(text, "sluice: ") {
 		return text
 	}

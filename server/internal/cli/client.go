@@ -17,9 +17,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 const (
@@ -63,7 +64,7 @@ func (c *client) call(ctx context.Context, method, path string, body, into any) 
 	if err := fromEnvironment(c.flags); err != nil {
 		return err
 	}
-	token, err := adminToken(&policyfile.Admin{}, c.adminTokenFile)
+	token, err := adminToken(&config.Admin{}, c.adminTokenFile)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (t *target) Type() string   { return "url" }
 
 // Set checks a URL, or the address of a Unix socket.
 func (t *target) Set(text string) error {
-	socket, err := policyfile.ParseSocket(text)
+	socket, err := config.ParseSocket(text)
 	if err == nil && socket == "" {
 		var u upstream
 		err = u.Set(text)
@@ -179,7 +180,7 @@ func (c *client) transport() (*http.Transport, error) {
 		}
 		t.TLSClientConfig.RootCAs = pool
 	}
-	if socket, _ := policyfile.ParseSocket(string(c.server)); socket != "" {
+	if socket, _ := config.ParseSocket(string(c.server)); socket != "" {
 		t.Proxy = nil
 		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write docs/configuration.md")
 const generated = "<!-- All below is made from the schema: go test ./server/internal/cli -run TestConfigurationPage -update -->\n"
 
 // TestConfigurationPage compares docs/configuration.md with the schema, the flags and the examples in
-// policyfile/testdata/configuration, from which it is made. Every setting has an example there, and
+// server/internal/config/testdata/configuration, from which it is made. Every setting has an example there, and
 // policyfile's tests load them.
 func TestConfigurationPage(t *testing.T) {
 	const page = "../../../docs/configuration.md"
@@ -68,7 +68,7 @@ func (p *configurationPage) read() {
 	p.definitions = member(schema.Content[0], "definitions")
 	p.use("File", "", map[string]bool{})
 	p.files = map[string]string{}
-	names, err := filepath.Glob("../../../policyfile/testdata/configuration/*.yaml")
+	names, err := filepath.Glob("../config/testdata/configuration/*.yaml")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func (p *configurationPage) writeSection(b *bytes.Buffer, name string) {
 		}
 		example := p.examples[name+"."+setting]
 		if example == nil {
-			p.t.Errorf("no file of policyfile/testdata/configuration gives an example of %s.%s", name, setting)
+			p.t.Errorf("no file of server/internal/config/testdata/configuration gives an example of %s.%s", name, setting)
 			continue
 		}
 		text = described(setting, text)

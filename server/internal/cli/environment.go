@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -21,7 +21,7 @@ var ofKubernetes = regexp.MustCompile(`^SLUICE_(\w+_)?(SERVICE_HOST|SERVICE_PORT
 
 // checkEnvironment returns an error for each variable that is probably a misspelt setting, and the names of other
 // variables that begin as settings do and are none. The file may name variables of its own; it may be nil.
-func checkEnvironment(f *policyfile.File) (unknown []string, err error) {
+func checkEnvironment(f *config.File) (unknown []string, err error) {
 	known := variables()
 	var errs []error
 	for _, entry := range os.Environ() {

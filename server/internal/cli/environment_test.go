@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 func TestVariablesThatAreNoSettings(t *testing.T) {
@@ -18,7 +18,7 @@ func TestVariablesThatAreNoSettings(t *testing.T) {
 			}
 		}
 	}
-	named, err := policyfile.Parse("x.yaml", []byte("version: 1\nlog: {key_secret_env: SLUICE_LOG_LEVELS}\n"))
+	named, err := config.Parse("x.yaml", []byte("version: 1\nlog: {key_secret_env: SLUICE_LOG_LEVELS}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/envoy"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // envoyFolder returns the folder of the configuration of Envoy's rate limit service: from the flag or, without a file,
@@ -31,7 +32,7 @@ func isFolder(name string) bool {
 }
 
 // loadEnvoy reads a folder as Envoy's rate limit service does, with the variables of its deployments.
-func (s *settings) loadEnvoy(folder string) (*policyfile.File, error) {
+func (s *settings) loadEnvoy(folder string) (*config.File, error) {
 	if s.config != "" && s.config != folder {
 		return nil, fmt.Errorf("--envoy-config is given, and the file %s too; give one of them, or write both in one file: sluice import envoy %s", s.config, folder)
 	}
@@ -56,12 +57,12 @@ func (s *settings) loadEnvoy(folder string) (*policyfile.File, error) {
 
 // load reads a folder, and applies the variables. The server takes the ports of Envoy's rate limit service, and answers
 // everybody who reaches them, as that server does.
-func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
-	o := policyfile.EnvoyOptions{
+func (e *envoyEnvironment) load(folder string) (*config.File, error) {
+	o := envoy.Options{
 		MergeDomains: e.flag("MERGE_DOMAIN_CONFIG"), Quota: e.flag("QUOTA_MODE"), Except: e.output,
 		AllOrNone: e.flag("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"),
 	}
-	f, err := policyfile.LoadEnvoy(folder, o)
+	f, err := config.LoadEnvoy(folder, o)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (e *envoyEnvironment) load(folder string) (*policyfile.File, error) {
 		f.Listen.GRPC.Address = "unix:" + path
 	}
 	f.API.Open = true
-	f.Headers = policyfile.HeadersNone
+	f.Headers = config.HeadersNone
 	e.apply(f)
 	if err := errors.Join(e.errs...); err != nil {
 		return nil, err

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/envoy"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // envoyFolder returns a folder with a small configuration.
@@ -25,9 +26,9 @@ func envoyFolder(t *testing.T) string {
 // TestEnvoyEnvironment sets variables of Envoy's rate limit service.
 func TestEnvoyEnvironment(t *testing.T) {
 	dir := envoyFolder(t)
-	redis := func(change func(r *policyfile.RedisStore)) func(f *policyfile.File) {
-		return func(f *policyfile.File) {
-			r := policyfile.DefaultRedis()
+	redis := func(change func(r *config.RedisStore)) func(f *config.File) {
+		return func(f *config.File) {
+			r := config.DefaultRedis()
 			change(&r)
 			f.Store.Redis = &r
 		}
@@ -35,67 +36,67 @@ func TestEnvoyEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		set      string // variables, separated by spaces
-		want     func(f *policyfile.File)
+		want     func(f *config.File)
 		warnings []string
 		errs     []string
 	}{
-		{"nothing", "", func(*policyfile.File) {}, []string{"REDIS_URL is not set"}, nil},
-		{"ports", "PORT=18080 HOST=127.0.0.1 GRPC_PORT=18081 GRPC_HOST=::1 REDIS_URL=r:1", func(f *policyfile.File) {
+		{"nothing", "", func(*config.File) {}, []string{"REDIS_URL is not set"}, nil},
+		{"ports", "PORT=18080 HOST=127.0.0.1 GRPC_PORT=18081 GRPC_HOST=::1 REDIS_URL=r:1", func(f *config.File) {
 			f.Listen.JSON.Address, f.Listen.GRPC.Address = "127.0.0.1:18080", "[::1]:18081"
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad ports", "PORT=x GRPC_PORT=70000", nil, nil, []string{`PORT is "x"`, `GRPC_PORT is "70000"`}},
-		{"as deployments set it", "USE_STATSD=false LOG_LEVEL=DEBUG REDIS_SOCKET_TYPE=tcp REDIS_URL=redis:6379 REDIS_TYPE=SINGLE RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit", func(f *policyfile.File) {
+		{"as deployments set it", "USE_STATSD=false LOG_LEVEL=DEBUG REDIS_SOCKET_TYPE=tcp REDIS_URL=redis:6379 REDIS_TYPE=SINGLE RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit", func(f *config.File) {
 			f.Log.Level = "debug"
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"redis:6379"} })(f)
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"redis:6379"} })(f)
 		}, nil, nil},
-		{"a cluster", "REDIS_TYPE=cluster REDIS_URL=a:1,redis://b:2 CACHE_KEY_PREFIX=x REDIS_TIMEOUT=15ms REDIS_AUTH=secret", redis(func(r *policyfile.RedisStore) {
+		{"a cluster", "REDIS_TYPE=cluster REDIS_URL=a:1,redis://b:2 CACHE_KEY_PREFIX=x REDIS_TIMEOUT=15ms REDIS_AUTH=secret", redis(func(r *config.RedisStore) {
 			r.Addresses, r.Cluster, r.Prefix, r.Deadline, r.PasswordEnv = []string{"a:1", "b:2"}, true, "x", 15*time.Millisecond, "REDIS_AUTH"
 		}), nil, nil},
-		{"sentinels", "REDIS_TYPE=SENTINEL REDIS_URL=master,a:1,b:2 REDIS_AUTH=me:secret REDIS_SENTINEL_AUTH=other", redis(func(r *policyfile.RedisStore) {
+		{"sentinels", "REDIS_TYPE=SENTINEL REDIS_URL=master,a:1,b:2 REDIS_AUTH=me:secret REDIS_SENTINEL_AUTH=other", redis(func(r *config.RedisStore) {
 			r.User, r.PasswordEnv = "me", "REDIS_AUTH_PASSWORD"
-			r.Sentinel = &policyfile.Sentinel{Master: "master", Addresses: []string{"a:1", "b:2"}, PasswordEnv: "REDIS_SENTINEL_AUTH"}
+			r.Sentinel = &config.Sentinel{Master: "master", Addresses: []string{"a:1", "b:2"}, PasswordEnv: "REDIS_SENTINEL_AUTH"}
 		}), nil, nil},
-		{"a socket", "REDIS_URL=/run/redis.sock", redis(func(r *policyfile.RedisStore) { r.Socket = "/run/redis.sock" }), nil, nil},
-		{"tls of redis", "REDIS_URL=rediss://r:1 REDIS_TLS_CACERT=/ca.pem", redis(func(r *policyfile.RedisStore) {
-			r.Addresses, r.TLS = []string{"r:1"}, policyfile.RedisTLS{Enabled: true, CA: "/ca.pem"}
+		{"a socket", "REDIS_URL=/run/redis.sock", redis(func(r *config.RedisStore) { r.Socket = "/run/redis.sock" }), nil, nil},
+		{"tls of redis", "REDIS_URL=rediss://r:1 REDIS_TLS_CACERT=/ca.pem", redis(func(r *config.RedisStore) {
+			r.Addresses, r.TLS = []string{"r:1"}, config.RedisTLS{Enabled: true, CA: "/ca.pem"}
 		}), nil, nil},
 		{"bad redis", "REDIS_URL=redis://me:secret@r:1 REDIS_TIMEOUT=soon BACKEND_TYPE=memcache", nil, nil, []string{"REDIS_AUTH=USER:PASSWORD", "REDIS_TIMEOUT", "BACKEND_TYPE"}},
 		{"bad types", "REDIS_URL=a:1,b:2", nil, nil, []string{"REDIS_TYPE is SINGLE"}},
 		{"no sentinels", "REDIS_URL=a:1 REDIS_TYPE=SENTINEL", nil, nil, []string{"has no sentinels"}},
 		{"another type", "REDIS_URL=a:1 REDIS_TYPE=RING", nil, nil, []string{`REDIS_TYPE is "RING"`}},
-		{"tls", "REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=/c.pem GRPC_SERVER_TLS_KEY=/k.pem GRPC_CLIENT_TLS_CACERT=/ca.pem", func(f *policyfile.File) {
-			f.Listen.GRPC.TLS = &policyfile.TLS{Cert: "/c.pem", Key: "/k.pem", ClientCA: "/ca.pem"}
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		{"tls", "REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=/c.pem GRPC_SERVER_TLS_KEY=/k.pem GRPC_CLIENT_TLS_CACERT=/ca.pem", func(f *config.File) {
+			f.Listen.GRPC.TLS = &config.TLS{Cert: "/c.pem", Key: "/k.pem", ClientCA: "/ca.pem"}
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad tls", "GRPC_SERVER_USE_TLS=true GRPC_CLIENT_TLS_SAN=x", nil, nil, []string{"GRPC_SERVER_TLS_CERT", "GRPC_CLIENT_TLS_SAN"}},
-		{"modes", "REDIS_URL=r:1 SHADOW_MODE=true QUOTA_MODE=1", func(f *policyfile.File) {
+		{"modes", "REDIS_URL=r:1 SHADOW_MODE=true QUOTA_MODE=1", func(f *config.File) {
 			f.Shadow, f.Rules[0].Descriptor.Quota = true, true
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
-		{"headers", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-RateLimit-Limit LIMIT_REMAINING_HEADER=x-ratelimit-remaining LIMIT_RESET_HEADER=X-RATELIMIT-RESET", func(f *policyfile.File) {
-			f.Headers = policyfile.HeadersXRateLimit
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		{"headers", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-RateLimit-Limit LIMIT_REMAINING_HEADER=x-ratelimit-remaining LIMIT_RESET_HEADER=X-RATELIMIT-RESET", func(f *config.File) {
+			f.Headers = config.HeadersXRateLimit
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
-		{"headers without names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true", func(f *policyfile.File) {
-			f.Headers = policyfile.HeadersRateLimit
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		{"headers without names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true", func(f *config.File) {
+			f.Headers = config.HeadersRateLimit
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
-		{"headers with other names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-Most LIMIT_RESET_HEADER=X-Back-In", func(f *policyfile.File) {
-			f.Headers, f.HeaderNames = policyfile.HeadersRateLimit, policyfile.HeaderNames{Limit: "X-Most", Reset: "X-Back-In"}
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+		{"headers with other names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-Most LIMIT_RESET_HEADER=X-Back-In", func(f *config.File) {
+			f.Headers, f.HeaderNames = config.HeadersRateLimit, config.HeaderNames{Limit: "X-Most", Reset: "X-Back-In"}
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad names of headers", "LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X:Most", nil, nil, []string{"header_names.limit"}},
-		{"near the limit", "REDIS_URL=r:1 NEAR_LIMIT_RATIO=0.9", func(f *policyfile.File) {
+		{"near the limit", "REDIS_URL=r:1 NEAR_LIMIT_RATIO=0.9", func(f *config.File) {
 			f.NearLimit = 0.9
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad ratio", "NEAR_LIMIT_RATIO=1.5", nil, nil, []string{`NEAR_LIMIT_RATIO is "1.5"`}},
-		{"a socket for gRPC", "REDIS_URL=r:1 GRPC_UDS=/run/limits.sock", func(f *policyfile.File) {
+		{"a socket for gRPC", "REDIS_URL=r:1 GRPC_UDS=/run/limits.sock", func(f *config.File) {
 			f.Listen.GRPC.Address = "unix:/run/limits.sock"
-			redis(func(r *policyfile.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
-		{"doubts", "USE_STATSD=true USE_PROMETHEUS=true REDIS_PERSECOND=true LOCAL_CACHE_SIZE_IN_BYTES=100", func(*policyfile.File) {
+		{"doubts", "USE_STATSD=true USE_PROMETHEUS=true REDIS_PERSECOND=true LOCAL_CACHE_SIZE_IN_BYTES=100", func(*config.File) {
 		}, []string{"REDIS_URL", "USE_STATSD", "USE_PROMETHEUS", "REDIS_PERSECOND", "LOCAL_CACHE_SIZE_IN_BYTES"}, nil},
 		{"refused", "CONFIG_TYPE=GRPC_XDS_SOTW LOG_LEVEL=loud LOG_FORMAT=xml USE_STATSD=maybe", nil, nil, []string{"CONFIG_TYPE", "LOG_LEVEL", "LOG_FORMAT", "USE_STATSD"}},
 	} {
@@ -118,15 +119,15 @@ func TestEnvoyEnvironment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := policyfile.LoadEnvoy(dir, policyfile.EnvoyOptions{})
+			want, err := config.LoadEnvoy(dir, envoy.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			want.Listen.Proxy.Address, want.Listen.API.Address = "", ""
 			want.Listen.JSON.Address, want.Listen.GRPC.Address = "0.0.0.0:8080", "0.0.0.0:8081"
-			want.API.Open, want.Headers = true, policyfile.HeadersNone
+			want.API.Open, want.Headers = true, config.HeadersNone
 			c.want(want)
-			if d := policyfile.Differences(f, want); len(d) > 0 {
+			if d := config.Differences(f, want); len(d) > 0 {
 				t.Errorf("%v differ: %+v, want %+v", d, f.Store.Redis, want.Store.Redis)
 			}
 			if len(e.warnings) != len(c.warnings) {
@@ -137,11 +138,11 @@ func TestEnvoyEnvironment(t *testing.T) {
 					t.Errorf("warning %q, want %s", e.warnings[i], c.warnings[i])
 				}
 			}
-			again, err := policyfile.Parse("imported.yaml", f.YAML())
+			again, err := config.Parse("imported.yaml", f.YAML())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := policyfile.Differences(f, again); len(d) > 0 {
+			if d := config.Differences(f, again); len(d) > 0 {
 				t.Errorf("the imported file differs in %v:\n%s", d, f.YAML())
 			}
 		})
@@ -157,7 +158,7 @@ func TestEveryEnvoyVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := "USE_STATSD=false REDIS_URL=r:1 "
-	load := func(t *testing.T, set string) (*policyfile.File, []string, error) {
+	load := func(t *testing.T, set string) (*config.File, []string, error) {
 		for _, text := range strings.Fields(set) {
 			name, value, _ := strings.Cut(text, "=")
 			t.Setenv(name, value)
@@ -243,7 +244,7 @@ func TestEveryEnvoyVariable(t *testing.T) {
 				if !strings.Contains(err.Error(), name) && errWithout == nil && !strings.Contains(err.Error(), "GRPC_SERVER_TLS") {
 					t.Error(err)
 				}
-			} else if text := strings.Join(warnings, "\n"); len(policyfile.Differences(without, f)) == 0 && (len(warnings) == len(earlier) || !strings.Contains(text, name)) {
+			} else if text := strings.Join(warnings, "\n"); len(config.Differences(without, f)) == 0 && (len(warnings) == len(earlier) || !strings.Contains(text, name)) {
 				t.Errorf("it is ignored without a word; warnings: %q", warnings)
 			}
 			if !strings.Contains(string(page), "`"+name) {

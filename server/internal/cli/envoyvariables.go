@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 func joinHostPort(host, port string) string { return net.JoinHostPort(strings.Trim(host, "[]"), port) }
 
 // apply applies the variables to a configuration.
-func (e *envoyEnvironment) apply(f *policyfile.File) {
+func (e *envoyEnvironment) apply(f *config.File) {
 	f.Shadow = e.flag("SHADOW_MODE")
 	e.log(f)
 	e.tls(f)
@@ -26,7 +26,7 @@ func (e *envoyEnvironment) apply(f *policyfile.File) {
 }
 
 // log applies the variables of the log.
-func (e *envoyEnvironment) log(f *policyfile.File) {
+func (e *envoyEnvironment) log(f *config.File) {
 	switch text := strings.ToLower(os.Getenv("LOG_LEVEL")); text {
 	case "":
 	case "debug", "info", "warn", "error":
@@ -50,11 +50,11 @@ func (e *envoyEnvironment) log(f *policyfile.File) {
 }
 
 // tls applies the variables of the listener for gRPC.
-func (e *envoyEnvironment) tls(f *policyfile.File) {
+func (e *envoyEnvironment) tls(f *config.File) {
 	if !e.flag("GRPC_SERVER_USE_TLS") {
 		return
 	}
-	t := &policyfile.TLS{Cert: os.Getenv("GRPC_SERVER_TLS_CERT"), Key: os.Getenv("GRPC_SERVER_TLS_KEY"), ClientCA: os.Getenv("GRPC_CLIENT_TLS_CACERT")}
+	t := &config.TLS{Cert: os.Getenv("GRPC_SERVER_TLS_CERT"), Key: os.Getenv("GRPC_SERVER_TLS_KEY"), ClientCA: os.Getenv("GRPC_CLIENT_TLS_CACERT")}
 	if t.Cert == "" || t.Key == "" {
 		e.fail("GRPC_SERVER_USE_TLS is true, and GRPC_SERVER_TLS_CERT or GRPC_SERVER_TLS_KEY is missing; give the files of the certificate and of its key")
 	}
@@ -65,23 +65,23 @@ func (e *envoyEnvironment) tls(f *policyfile.File) {
 }
 
 // headers applies the variables of the headers of answers.
-func (e *envoyEnvironment) headers(f *policyfile.File) {
+func (e *envoyEnvironment) headers(f *config.File) {
 	if !e.flag("LIMIT_RESPONSE_HEADERS_ENABLED") {
 		return
 	}
-	n := policyfile.HeaderNames{Limit: os.Getenv("LIMIT_LIMIT_HEADER"), Remaining: os.Getenv("LIMIT_REMAINING_HEADER"), Reset: os.Getenv("LIMIT_RESET_HEADER")}
-	for _, profile := range []policyfile.HeaderProfile{policyfile.HeadersXRateLimit, policyfile.HeadersXRateHyphenLimit} {
+	n := config.HeaderNames{Limit: os.Getenv("LIMIT_LIMIT_HEADER"), Remaining: os.Getenv("LIMIT_REMAINING_HEADER"), Reset: os.Getenv("LIMIT_RESET_HEADER")}
+	for _, profile := range []config.HeaderProfile{config.HeadersXRateLimit, config.HeadersXRateHyphenLimit} {
 		prefix := string(profile) + "-"
 		if strings.EqualFold(n.Limit, prefix+"limit") && strings.EqualFold(n.Remaining, prefix+"remaining") && strings.EqualFold(n.Reset, prefix+"reset") {
 			f.Headers = profile
 			return
 		}
 	}
-	f.Headers, f.HeaderNames = policyfile.HeadersRateLimit, n
+	f.Headers, f.HeaderNames = config.HeadersRateLimit, n
 }
 
 // nearLimit applies the variable of the metrics.
-func (e *envoyEnvironment) nearLimit(f *policyfile.File) {
+func (e *envoyEnvironment) nearLimit(f *config.File) {
 	text := os.Getenv("NEAR_LIMIT_RATIO")
 	if text == "" {
 		return
@@ -98,7 +98,7 @@ func (e *envoyEnvironment) nearLimit(f *policyfile.File) {
 }
 
 // store applies the variables of the store.
-func (e *envoyEnvironment) store(f *policyfile.File) {
+func (e *envoyEnvironment) store(f *config.File) {
 	if text := os.Getenv("BACKEND_TYPE"); text != "" && !strings.EqualFold(text, "redis") {
 		e.fail("BACKEND_TYPE is %q; Sluice keeps its state in Redis or Valkey, or in its own memory: give redis, or unset it", text)
 	}
@@ -107,7 +107,7 @@ func (e *envoyEnvironment) store(f *policyfile.File) {
 		e.warn("REDIS_URL is not set, so this server counts in its own memory, and others count for themselves")
 		return
 	}
-	r := policyfile.DefaultRedis()
+	r := config.DefaultRedis()
 	f.Store.Redis = &r
 	if prefix := os.Getenv("CACHE_KEY_PREFIX"); prefix != "" {
 		r.Prefix = prefix
@@ -128,7 +128,7 @@ func (e *envoyEnvironment) store(f *policyfile.File) {
 }
 
 // redisAddress reads where Redis is.
-func (e *envoyEnvironment) redisAddress(r *policyfile.RedisStore, text string) {
+func (e *envoyEnvironment) redisAddress(r *config.RedisStore, text string) {
 	if strings.Contains(text, "@") {
 		e.fail("REDIS_URL has a user or a password in it; give them as REDIS_AUTH=USER:PASSWORD")
 		return
@@ -158,18 +158,18 @@ func (e *envoyEnvironment) redisAddress(r *policyfile.RedisStore, text string) {
 			e.fail("REDIS_URL has no sentinels; give MASTER,HOST:PORT,HOST:PORT…")
 			return
 		}
-		r.Sentinel = &policyfile.Sentinel{Master: hosts[0], Addresses: hosts[1:]}
+		r.Sentinel = &config.Sentinel{Master: hosts[0], Addresses: hosts[1:]}
 	default:
 		e.fail("REDIS_TYPE is %q; give SINGLE, CLUSTER or SENTINEL", kind)
 	}
 }
 
 // redisTLS applies the certificates for Redis.
-func (e *envoyEnvironment) redisTLS(r *policyfile.RedisStore) {
+func (e *envoyEnvironment) redisTLS(r *config.RedisStore) {
 	if !e.flag("REDIS_TLS") && !r.TLS.Enabled {
 		return
 	}
-	r.TLS = policyfile.RedisTLS{
+	r.TLS = config.RedisTLS{
 		Enabled: true, CA: os.Getenv("REDIS_TLS_CACERT"), Cert: os.Getenv("REDIS_TLS_CLIENT_CERT"), Key: os.Getenv("REDIS_TLS_CLIENT_KEY"),
 	}
 	if e.flag("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") {

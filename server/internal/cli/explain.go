@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/httplimit"
-	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/spf13/cobra"
 )
@@ -90,7 +90,7 @@ type exampleRequest struct {
 }
 
 // read makes the policy, and the attributes of the request.
-func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.Policy, *policy.Attributes, error) {
+func (q *exampleRequest) read(ctx context.Context, f *config.File) (*policy.Policy, *policy.Attributes, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {
 		return nil, nil, err
@@ -126,7 +126,7 @@ func (q *exampleRequest) read(ctx context.Context, f *policyfile.File) (*policy.
 }
 
 // explainDescriptor explains the descriptor that the command line describes.
-func (q *exampleRequest) explainDescriptor(out io.Writer, f *policyfile.File, asJSON bool) error {
+func (q *exampleRequest) explainDescriptor(out io.Writer, f *config.File, asJSON bool) error {
 	switch {
 	case q.domain == "":
 		return errors.New("--entry needs the domain of the descriptor; add --domain DOMAIN")
@@ -227,7 +227,7 @@ func (q *exampleRequest) request(ctx context.Context) (*http.Request, error) {
 }
 
 // pressure reads the pressures on rules; nil without flags.
-func (q *exampleRequest) pressure(f *policyfile.File) (func(string) float64, error) {
+func (q *exampleRequest) pressure(f *config.File) (func(string) float64, error) {
 	if len(q.pressures) == 0 {
 		return nil, nil //nolint:nilnil // the pressure may be unknown
 	}

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/writable"
 )
 
@@ -21,7 +21,7 @@ type lastGood string
 const mostCopy = 256 << 20
 
 // load reads the copy, and when it was saved.
-func (path lastGood) load() (*policyfile.File, time.Time, error) {
+func (path lastGood) load() (*config.File, time.Time, error) {
 	info, err := os.Stat(string(path))
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("the last good configuration: %w", err)
@@ -33,12 +33,12 @@ func (path lastGood) load() (*policyfile.File, time.Time, error) {
 	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("the last good configuration: %w", err)
 	}
-	return policyfile.ParseCopy(string(path), text)
+	return config.ParseCopy(string(path), text)
 }
 
 // save replaces the copy. A reader finds the old copy or the new one, whenever the program or the machine stops. Only
 // the user of the program can read it, because a configuration may contain a token.
-func (path lastGood) save(f *policyfile.File) error {
+func (path lastGood) save(f *config.File) error {
 	text, err := f.Copy()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ type earlier struct {
 
 // loadOrLast reads and checks the configuration. If it is bad, and there is a copy of the last good one, it returns the copy.
 // After an error it returns the configuration too, if only the check found mistakes.
-func (s *settings) loadOrLast() (f *policyfile.File, quickStart bool, e earlier, err error) {
+func (s *settings) loadOrLast() (f *config.File, quickStart bool, e earlier, err error) {
 	f, quickStart, err = s.load()
 	if err == nil {
 		err = app.Check(s.options(f))

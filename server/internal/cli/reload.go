@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/envoy"
+	"github.com/sluicehq/sluice/internal/file/rules"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/watch"
 )
 
@@ -34,11 +36,11 @@ func newReloader(path string) *reloader {
 	r.others.Store(new([]string))
 	if path != "" {
 		r.file = watch.New(watch.Options{
-			Path: path, Most: policyfile.MaxListSize + 1,
+			Path: path, Most: rules.MaxListSize + 1,
 			Others: func() []string {
 				files := *r.others.Load()
 				if isFolder(path) {
-					found, _ := policyfile.EnvoyFiles(path) // an error is in the log of the reload
+					found, _ := envoy.Files(path) // an error is in the log of the reload
 					files = slices.Concat(files, found)
 				}
 				return files
@@ -50,7 +52,7 @@ func newReloader(path string) *reloader {
 }
 
 // loaded sets the file that was read last.
-func (r *reloader) loaded(f *policyfile.File) {
+func (r *reloader) loaded(f *config.File) {
 	files := f.Files()
 	r.others.Store(&files)
 }

@@ -42,7 +42,7 @@ func read(text []byte) (value any, err error) {
 func TestSchemaTakesWhatIsValid(t *testing.T) {
 	s := configurations(t)
 	all := map[string][]byte{}
-	for _, pattern := range []string{"../../../policyfile/testdata/*.yaml", "../../../examples/*.yaml", "../../../examples/*/*.yaml", "../app/*.yaml"} {
+	for _, pattern := range []string{"../config/testdata/*.yaml", "../../../examples/*.yaml", "../../../examples/*/*.yaml", "../app/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func ofForm(said string) bool {
 // TestSchemaRefusesMistakesOfForm: every file of policyfile's tests that has one.
 func TestSchemaRefusesMistakesOfForm(t *testing.T) {
 	s := configurations(t)
-	archives, err := filepath.Glob("../../../policyfile/testdata/errors/*.txtar")
+	archives, err := filepath.Glob("../config/testdata/errors/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}

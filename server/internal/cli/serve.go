@@ -10,8 +10,8 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/sampled"
 	"github.com/spf13/cobra"
 )
@@ -86,7 +86,7 @@ func newServe() *cobra.Command {
 				}
 			}
 			if !quickStart {
-				o.Load = func() (*policyfile.File, error) {
+				o.Load = func() (*config.File, error) {
 					f, _, err := s.load()
 					if err != nil {
 						return nil, err
@@ -119,7 +119,7 @@ func newServe() *cobra.Command {
 }
 
 // newLogger returns the log of the program.
-func newLogger(w io.Writer, l policyfile.Log) (*slog.Logger, error) {
+func newLogger(w io.Writer, l config.Log) (*slog.Logger, error) {
 	var level slog.Level
 	if l.Level != "" {
 		if err := level.UnmarshalText([]byte(l.Level)); err != nil {

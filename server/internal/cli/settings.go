@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -104,7 +104,7 @@ func (s *settings) setFile(args []string) {
 }
 
 // load reads the file, or the quick start. The flags override its settings.
-func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
+func (s *settings) load() (f *config.File, quickStart bool, err error) {
 	folder := s.envoyFolder()
 	switch {
 	case folder != "":
@@ -112,7 +112,7 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 	case s.config == "":
 		_, f, err = app.QuickStart()
 	default:
-		f, err = policyfile.Load(s.config)
+		f, err = config.Load(s.config)
 	}
 	if err != nil {
 		return nil, false, err
@@ -124,7 +124,7 @@ func (s *settings) load() (f *policyfile.File, quickStart bool, err error) {
 }
 
 // options returns the options of a server with a configuration.
-func (s *settings) options(f *policyfile.File) app.Options {
+func (s *settings) options(f *config.File) app.Options {
 	overridden := map[string]string{}
 	for name, a := range map[string]address{
 		"proxy": s.proxy, "api": s.api, "admin": s.admin, "auth": s.auth, "grpc": s.grpc, "json": s.json, "spoe": s.spoe, "resp": s.resp,
@@ -137,20 +137,20 @@ func (s *settings) options(f *policyfile.File) app.Options {
 }
 
 // checkWrites returns an error if the server would write a file that it also uses for something else.
-func (s *settings) checkWrites(f *policyfile.File) error {
+func (s *settings) checkWrites(f *config.File) error {
 	others := append(local.Files(f),
-		policyfile.NamedFile{Setting: "the admin token", Path: s.adminTokenFile},
-		policyfile.NamedFile{Setting: "the API token", Path: s.apiTokenFile},
-		policyfile.NamedFile{Setting: "last-good", Path: s.lastGood, Written: true},
+		config.NamedFile{Setting: "the admin token", Path: s.adminTokenFile},
+		config.NamedFile{Setting: "the API token", Path: s.apiTokenFile},
+		config.NamedFile{Setting: "last-good", Path: s.lastGood, Written: true},
 	)
 	if s.lastGood != "" {
-		others = append(others, policyfile.NamedFile{Setting: "the next copy of last-good", Path: s.lastGood + newCopy, Written: true})
+		others = append(others, config.NamedFile{Setting: "the next copy of last-good", Path: s.lastGood + newCopy, Written: true})
 	}
 	return f.CheckWrites(others...)
 }
 
 // override replaces the settings of a file that flags give.
-func (s *settings) override(f *policyfile.File) error {
+func (s *settings) override(f *config.File) error {
 	s.proxy.over(&f.Listen.Proxy)
 	s.api.over(&f.Listen.API)
 	s.admin.over(&f.Listen.Admin)
@@ -208,7 +208,7 @@ func (a *address) Type() string   { return "address" }
 
 // Set checks an address.
 func (a *address) Set(text string) error {
-	socket, err := policyfile.ParseSocket(text)
+	socket, err := config.ParseSocket(text)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (a *address) Set(text string) error {
 }
 
 // over replaces the address of a listener. Its TLS stays as in the file.
-func (a address) over(l *policyfile.Listener) {
+func (a address) over(l *config.Listener) {
 	switch a {
 	case "":
 	case "off":
@@ -238,7 +238,7 @@ type proxied struct{ upstream }
 
 // Set checks a URL, or the word echo.
 func (p *proxied) Set(text string) error {
-	if text == policyfile.EchoUpstream {
+	if text == config.EchoUpstream {
 		p.upstream = upstream(text)
 		return nil
 	}

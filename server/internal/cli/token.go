@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
@@ -22,28 +23,28 @@ const minToken = 16
 
 // adminToken returns the admin token from the environment, from the file of the flag, or from the configuration.
 // It is empty without one.
-func adminToken(f *policyfile.Admin, tokenFile string) (string, error) {
+func adminToken(f *config.Admin, tokenFile string) (string, error) {
 	return token("admin", adminTokenVariable, tokenFile, f.Token, f.TokenFile)
 }
 
 // apiToken is adminToken for the decision API.
-func apiToken(f *policyfile.API, tokenFile string) (string, error) {
+func apiToken(f *config.API, tokenFile string) (string, error) {
 	text, err := token("api", apiTokenVariable, tokenFile, f.Token, f.TokenFile)
 	if err == nil && text != "" && f.Open {
-		err = &policyfile.Error{Path: "api.open", Problem: "is true, and " + apiTokenVariable + " or a file gives a token", Suggestion: "remove one of them"}
+		err = &reader.Error{Path: "api.open", Problem: "is true, and " + apiTokenVariable + " or a file gives a token", Suggestion: "remove one of them"}
 	}
 	return text, err
 }
 
 // tokens reads both tokens.
-func (s *settings) tokens(f *policyfile.File) (admin, api string, err error) {
+func (s *settings) tokens(f *config.File) (admin, api string, err error) {
 	admin, err1 := adminToken(&f.Admin, s.adminTokenFile)
 	api, err2 := apiToken(&f.API, s.apiTokenFile)
 	return admin, api, errors.Join(err1, err2)
 }
 
 // tokenFiles returns the files that tokens reads.
-func (s *settings) tokenFiles(f *policyfile.File) (files []string) {
+func (s *settings) tokenFiles(f *config.File) (files []string) {
 	for _, x := range []struct{ variable, flag, file string }{
 		{adminTokenVariable, s.adminTokenFile, f.Admin.TokenFile}, {apiTokenVariable, s.apiTokenFile, f.API.TokenFile},
 	} {
@@ -63,7 +64,7 @@ func token(name, variable, flag, text, file string) (string, error) {
 	given, set := os.LookupEnv(variable)
 	where, what := name+".token", "the "+name+" token"
 	bad := func(problem, remedy string) (string, error) {
-		return "", &policyfile.Error{Path: where, Problem: problem, Suggestion: remedy}
+		return "", &reader.Error{Path: where, Problem: problem, Suggestion: remedy}
 	}
 	switch {
 	case set && flag != "":

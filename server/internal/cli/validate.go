@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/server/internal/app"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/describe"
 	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
@@ -123,7 +123,7 @@ func settingsOf(file, lastGood string) (*settings, error) {
 }
 
 // validate reads the file and, unless only the file is wanted, everything that serve reads at its start.
-func (s *settings) validate(fileOnly bool) (*policyfile.File, error) {
+func (s *settings) validate(fileOnly bool) (*config.File, error) {
 	f, _, err := s.load()
 	if err != nil || fileOnly {
 		return f, err
@@ -133,7 +133,7 @@ func (s *settings) validate(fileOnly bool) (*policyfile.File, error) {
 }
 
 // describeRules describes the classes and rules of a file.
-func describeRules(f *policyfile.File) (string, error) {
+func describeRules(f *config.File) (string, error) {
 	o, err := f.PolicyOptions()
 	if err != nil {
 		return "", err
@@ -146,7 +146,7 @@ func describeRules(f *policyfile.File) (string, error) {
 }
 
 // describeOverride warns of rules on methods where the service takes the method from a header.
-func describeOverride(f *policyfile.File, o *policy.Options) string {
+func describeOverride(f *config.File, o *policy.Options) string {
 	matches := func(m *policy.Match) bool { return len(m.Methods) > 0 }
 	if !f.Upstream.MethodOverride || !slices.ContainsFunc(o.Rules, func(r policy.Rule) bool { return matches(&r.Match) }) {
 		return ""

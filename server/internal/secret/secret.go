@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/internal/file/reader"
 )
 
 // leastSecret is the shortest secret for what nobody may guess.
@@ -58,5 +58,5 @@ func ReadFile(path string) ([]byte, error) {
 
 // Mistake returns a mistake in a setting that a file or a variable causes.
 func Mistake(setting, problem, remedy string) error {
-	return &policyfile.Error{Path: setting, Problem: problem, Suggestion: remedy}
+	return &reader.Error{Path: setting, Problem: problem, Suggestion: remedy}
 }

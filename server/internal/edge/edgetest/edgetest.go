@@ -13,7 +13,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/edge/gateway"
 )
 
@@ -34,9 +34,9 @@ func Eventually(tb testing.TB, what string, ok func() bool) {
 }
 
 // parse reads a file of rules, without its version.
-func parse(tb testing.TB, rules string) (*policyfile.File, *policy.Policy) {
+func parse(tb testing.TB, rules string) (*config.File, *policy.Policy) {
 	tb.Helper()
-	f, err := policyfile.Parse("test.yaml", []byte("version: 1\n"+rules))
+	f, err := config.Parse("test.yaml", []byte("version: 1\n"+rules))
 	if err != nil {
 		tb.Fatal(err)
 	}

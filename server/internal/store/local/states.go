@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/memory"
-	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 	"github.com/sluicehq/sluice/server/internal/writable"
@@ -51,13 +51,13 @@ type saveCounts struct {
 const saveRetry = 10 * time.Second
 
 // options returns the options of the memory store of a configuration.
-func options(m *policyfile.MemoryStore) memory.Options {
+func options(m *config.MemoryStore) memory.Options {
 	return memory.Options{MaxBytes: int64(m.MaxSize), DenyWhenFull: m.WhenFull == "deny"}
 }
 
 // Open makes the memory store of a configuration, with the states of its file if it has one. The States are nil without a file.
 // After an error nothing stays open.
-func Open(m *policyfile.MemoryStore, logger *slog.Logger, metrics *telemetry.Metrics) (*memory.Store, *States, error) {
+func Open(m *config.MemoryStore, logger *slog.Logger, metrics *telemetry.Metrics) (*memory.Store, *States, error) {
 	if m.File == "" {
 		store, err := memory.New(options(m))
 		return store, nil, err
@@ -150,7 +150,7 @@ func (s *States) Start() (stop func() error) {
 
 // Check checks whether a server with this configuration could load and save its states. It returns
 // what it found, or nothing for a configuration without a file of states.
-func Check(f *policyfile.File) (string, error) {
+func Check(f *config.File) (string, error) {
 	m := &f.Store.Memory
 	if f.Store.Redis != nil || m.File == "" {
 		return "", nil
@@ -172,12 +172,12 @@ func Check(f *policyfile.File) (string, error) {
 }
 
 // Files returns the files that a server with this configuration writes beside its file of states.
-func Files(f *policyfile.File) []policyfile.NamedFile {
+func Files(f *config.File) []config.NamedFile {
 	file := f.Store.Memory.File
 	if f.Store.Redis != nil || file == "" {
 		return nil
 	}
-	return []policyfile.NamedFile{
+	return []config.NamedFile{
 		{Setting: "the lock of store.memory.file", Path: file + statefile.LockSuffix, Written: true},
 		{Setting: "the next save of store.memory.file", Path: file + statefile.NewSuffix, Written: true},
 	}

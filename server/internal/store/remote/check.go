@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // CheckSettings reads the secrets and certificates of a configuration.
-func CheckSettings(f *policyfile.RedisStore) error {
+func CheckSettings(f *config.RedisStore) error {
 	_, err1 := clientOptions(f)
 	_, err2 := storeOptions(f)
 	return errors.Join(err1, err2)
@@ -20,7 +20,7 @@ func CheckSettings(f *policyfile.RedisStore) error {
 
 // Check connects to the store of a configuration, and decides there under a key of its own. It returns
 // what it found. The memory store needs no check.
-func Check(ctx context.Context, f *policyfile.File) (report redisstore.Report, err error) {
+func Check(ctx context.Context, f *config.File) (report redisstore.Report, err error) {
 	if f.Store.Redis == nil {
 		return report, nil
 	}
@@ -36,7 +36,7 @@ func Check(ctx context.Context, f *policyfile.File) (report redisstore.Report, e
 }
 
 // Address describes the server of a configuration.
-func Address(r *policyfile.RedisStore) string {
+func Address(r *config.RedisStore) string {
 	switch {
 	case r.Sentinel != nil:
 		return fmt.Sprintf("%s by the sentinels %s", r.Sentinel.Master, strings.Join(r.Sentinel.Addresses, ", "))

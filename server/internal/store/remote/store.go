@@ -15,12 +15,12 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
 	"github.com/sluicehq/sluice/hybrid"
+	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policy"
-	"github.com/sluicehq/sluice/internal/file/reader"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // Times for connecting to the store.
@@ -34,7 +34,7 @@ const (
 // Store is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks
 // while it is lost. Make it with Open, and end it with close.
 type Store struct {
-	file    *policyfile.RedisStore
+	file    *config.RedisStore
 	options redisstore.Options
 	logger  *slog.Logger
 
@@ -58,7 +58,7 @@ type Store struct {
 // while its store is down starts degraded, and keeps trying. A configuration that can never work is
 // an error. observe is called with the duration of each call, and
 // failed with an error that concerns only one key.
-func Open(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*Store, error) {
+func Open(ctx context.Context, f *config.File, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*Store, error) {
 	r, err := prepareRedis(f.Store.Redis, logger)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func Open(ctx context.Context, f *policyfile.File, logger *slog.Logger, observe 
 }
 
 // prepareRedis makes a store without a connection and without a guard.
-func prepareRedis(f *policyfile.RedisStore, logger *slog.Logger) (*Store, error) {
+func prepareRedis(f *config.RedisStore, logger *slog.Logger) (*Store, error) {
 	r := &Store{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
 	r.remote.observe = func(time.Duration) {}
 	_, err := clientOptions(f)

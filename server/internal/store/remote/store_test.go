@@ -15,16 +15,16 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
-	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
+	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // What needs a real server is tested in checks/servers.
 
 // parse returns a configuration with a store at an address.
-func parse(t *testing.T, address, more string) *policyfile.File {
+func parse(t *testing.T, address, more string) *config.File {
 	t.Helper()
-	f, err := policyfile.Parse("sluice.yaml", []byte("version: 1\nstore: {redis: {addresses: ['"+address+"']}}\n"+more))
+	f, err := config.Parse("sluice.yaml", []byte("version: 1\nstore: {redis: {addresses: ['"+address+"']}}\n"+more))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func unusedAddress(t *testing.T) string {
 }
 
 // open opens the store of a configuration.
-func open(t *testing.T, f *policyfile.File) *Store {
+func open(t *testing.T, f *config.File) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), func(time.Duration) {}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -155,7 +155,7 @@ func TestHealthLogsEachChangeOnce(t *testing.T) {
 }
 
 func TestTenantIsAPartOfTheKey(t *testing.T) {
-	o, err := storeOptions(&policyfile.RedisStore{Tenant: 2})
+	o, err := storeOptions(&config.RedisStore{Tenant: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

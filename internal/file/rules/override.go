@@ -1,0 +1,283 @@
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/policy"
+)
+
+// Overrides are other numbers for some keys of a rule: a list, the name of a file, or both.
+//
+// The file is a table of comma-separated values. Its first line names the columns: key, once for each part
+// of the rule's key, and then numbers such as rate and burst. If the rule has several
+// limits, the limit is in the name of the column: 2.rate for the second one, or daily.rate for
+// the limit named daily. An empty field leaves the rule's own number.
+type Overrides struct {
+	// File is the file of the table. Its path is relative to this file. Default: none.
+	File string `yaml:"file" path:"included"`
+	// List holds overrides. Default: none.
+	List []Override `yaml:"list"`
+}
+
+func (*Overrides) Short(list bool) string {
+	if list {
+		return "list"
+	}
+	return "file"
+}
+
+// Override holds the numbers of one key, instead of the rule's. Give limit or limits.
+type Override struct {
+	// Key is the value of each part of the rule's key. Required.
+	Key []string `yaml:"key"`
+	// Limit is for the only limit of the rule.
+	Limit *Numbers `yaml:"limit"`
+	// Limits are for all limits of the rule, in their order. {} leaves a limit as it is.
+	Limits []Numbers `yaml:"limits"`
+}
+
+// Numbers are the numbers of a limit that can be overridden. The rule's limit has the
+// defaults.
+type Numbers struct {
+	// Rate is a count per period.
+	Rate sluice.Rate `yaml:"rate"`
+	// Burst is the size of a token bucket.
+	Burst int64 `yaml:"burst" unit:"units"`
+	// Debt is how many units a token bucket may owe.
+	Debt int64 `yaml:"debt" unit:"units"`
+	// WarmUp is the time in which an idle token bucket reaches its full rate.
+	WarmUp time.Duration `yaml:"warm_up"`
+	// Queue is how many units may wait for their turn, in a leaky bucket or a concurrency limit.
+	Queue int64 `yaml:"queue" unit:"units"`
+	// Undelayed is how many units in the queue of a leaky bucket pass without delay.
+	Undelayed int64 `yaml:"undelayed" unit:"units"`
+	// MinInterval is the least time between two requests in a sliding log.
+	MinInterval time.Duration `yaml:"min_interval"`
+	// Max is how many units may be in flight at once.
+	Max int64 `yaml:"max" unit:"units"`
+}
+
+// over returns a limit with these numbers instead of its own. given reports which numbers the file has.
+func (n *Numbers) over(l Limit, given func(name string) bool) Limit {
+	from, to := reflect.ValueOf(n).Elem(), reflect.ValueOf(&l).Elem()
+	for i, name := range reader.Accepted(from.Type()) {
+		if v := from.Field(i); !v.IsZero() || given(name) {
+			to.FieldByName(from.Type().Field(i).Name).Set(v)
+		}
+	}
+	return l
+}
+
+// overrides fills in the overrides of a rule whose limits are given.
+func (r *Rule) overrides(f *File, s *reader.Source, path string, given []Limit, p *policy.Rule, where *origins) {
+	path += ".overrides"
+	list := path
+	if s.Has(path + ".list") {
+		list += ".list"
+	}
+	for i := range r.Overrides.List {
+		at := fmt.Sprintf("%s[%d]", list, i)
+		o, ok := r.Overrides.List[i].build(s, at, given, &r.Hybrid)
+		if !ok {
+			where.bad = true
+			continue
+		}
+		p.Overrides = append(p.Overrides, o)
+		where.add("Overrides", spot{path: at})
+	}
+	if setting := path + ".file"; r.Overrides.File != "" || s.Has(setting) {
+		if !s.Has(setting) {
+			setting = path
+		}
+		t := table{Source: s, rule: r, given: given, setting: setting, made: map[string][]*sluice.Limit{}}
+		f.rows(s, setting, r.Overrides.File, func(at spot, row []string) {
+			if o, ok := t.row(at, row); ok {
+				p.Overrides = append(p.Overrides, o)
+				where.add("Overrides", at)
+			}
+		})
+	}
+}
+
+// build makes an override of a rule with the limits and the hybrid terms.
+func (o *Override) build(s *reader.Source, path string, given []Limit, hybrid *Hybrid) (p policy.Override, ok bool) {
+	p.Key = o.Key
+	if len(o.Key) == 0 {
+		s.Follow(path+".key", "is missing", "give the value of each part of the rule's key")
+		return p, false
+	}
+	numbers, at := o.Limits, func(i int) string { return fmt.Sprintf("%s.limits[%d]", path, i) }
+	if o.Limit != nil {
+		if o.Limits != nil {
+			s.Follow(path+".limits", "are given, and there is a limit too", "put all of them under limits")
+			return p, false
+		}
+		numbers, at = []Numbers{*o.Limit}, func(int) string { return path + ".limit" }
+	}
+	if len(numbers) != len(given) {
+		s.Follow(path, fmt.Sprintf("has numbers for %d limits, and the rule has %d", len(numbers), len(given)), "give as many, in their order; {} leaves one as it is")
+		return p, false
+	}
+	for i := range numbers {
+		merged := numbers[i].over(given[i], func(name string) bool { return s.Has(at(i) + "." + name) })
+		merged.Name = ""
+		l := merged.build(s, at(i))
+		if l == nil {
+			return p, false
+		}
+		l, bad := hybrid.override(l)
+		if bad != nil {
+			s.Follow(at(i), "does not fit the rule: "+bad.String(), bad.remedy)
+			return p, false
+		}
+		p.Limits = append(p.Limits, l)
+	}
+	return p, true
+}
+
+// table reads the overrides of a file.
+type table struct {
+	*reader.Source
+	rule    *Rule
+	given   []Limit
+	setting string
+	columns []column // nil before the first row; empty if that has a mistake
+	keys    int
+	made    map[string][]*sluice.Limit // the limits of earlier rows, by their numbers
+}
+
+// column is a number of a limit.
+type column struct {
+	limit, field int
+	name         string
+}
+
+// row reads a row; the first one names the columns.
+func (t *table) row(at spot, row []string) (o policy.Override, ok bool) {
+	if t.columns == nil {
+		t.header(at, row)
+		return o, false
+	}
+	if len(t.columns) == 0 {
+		return o, false
+	}
+	if len(row) != t.keys+len(t.columns) {
+		at.follow(t.Source, fmt.Sprintf("this line has %d fields, and the first one %d", len(row), t.keys+len(t.columns)), "give one for each column, empty to leave a number as it is")
+		return o, false
+	}
+	o.Key = row[:t.keys]
+	numbers := strings.Join(row[t.keys:], "\n")
+	if made, known := t.made[numbers]; known {
+		o.Limits = made
+		return o, made != nil
+	}
+	o.Limits = t.limits(at, row[t.keys:])
+	t.made[numbers] = o.Limits
+	return o, o.Limits != nil
+}
+
+// limits makes the limits of a row.
+func (t *table) limits(at spot, row []string) []*sluice.Limit {
+	numbers := make([]Numbers, len(t.given))
+	present := make([]map[string]bool, len(t.given))
+	for i, c := range t.columns {
+		if row[i] == "" {
+			continue
+		}
+		v := reflect.ValueOf(&numbers[c.limit]).Elem().Field(c.field)
+		if problem, suggestion := reader.Parse(v, row[i]); problem != "" {
+			at.follow(t.Source, c.name+": "+reader.Quote(row[i])+" "+problem, suggestion)
+			return nil
+		}
+		if present[c.limit] == nil {
+			present[c.limit] = map[string]bool{}
+		}
+		present[c.limit][numberNames[c.field]] = true
+	}
+	var limits []*sluice.Limit
+	for i := range numbers {
+		merged := numbers[i].over(t.given[i], func(name string) bool { return present[i][name] })
+		merged.Name = ""
+		inner := reader.New("", nil)
+		l := merged.build(inner, "")
+		if l == nil {
+			e := inner.Mistakes()[0]
+			at.follow(t.Source, strings.TrimPrefix(e.Path, ".")+" "+e.Problem, e.Suggestion)
+			return nil
+		}
+		l, bad := t.rule.Hybrid.override(l)
+		if bad != nil {
+			at.follow(t.Source, "these numbers do not fit the rule: "+bad.String(), bad.remedy)
+			return nil
+		}
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+var numberNames = reader.Accepted(reflect.TypeFor[Numbers]())
+
+// header reads the names of the columns.
+func (t *table) header(at spot, row []string) {
+	t.columns = []column{}
+	var columns []column
+	seen := map[column]bool{}
+	for i, name := range row {
+		name = strings.TrimSpace(name)
+		if name == "key" && len(columns) == 0 {
+			t.keys++
+			continue
+		}
+		c := column{name: name}
+		number := name
+		if of, rest, found := strings.Cut(name, "."); found {
+			number = rest
+			c.limit = t.limitOf(of)
+		} else if len(t.given) > 1 {
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit", i+1, reader.Quote(name)), fmt.Sprintf("the rule has %d: write 1.%s for the first one", len(t.given), name))
+			return
+		}
+		c.field = slices.Index(numberNames, number)
+		switch {
+		case c.limit < 0:
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is of no limit of the rule", i+1, reader.Quote(name)), "give its name, or its number from 1 on")
+			return
+		case c.field < 0:
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is unknown", i+1, reader.Quote(name)), reader.DidYouMean(number, append([]string{"key"}, numberNames...)))
+			return
+		case seen[column{limit: c.limit, field: c.field}]:
+			at.follow(t.Source, fmt.Sprintf("column %d, %s, is there twice", i+1, reader.Quote(name)), "remove one of them")
+			return
+		}
+		seen[column{limit: c.limit, field: c.field}] = true
+		columns = append(columns, c)
+	}
+	switch {
+	case t.keys != t.rule.keyParts():
+		at.follow(t.Source, fmt.Sprintf("the first line names %d columns of keys, and the rule's key has %d parts", t.keys, t.rule.keyParts()), "begin it with key for each of them, as in key,rate,burst")
+	case len(columns) == 0:
+		at.follow(t.Source, "the first line has no column for a number", "write it as in key,rate,burst")
+	default:
+		t.columns = columns
+	}
+}
+
+// limitOf returns the number of a limit by its name, or -1.
+func (t *table) limitOf(name string) int {
+	for i := range t.given {
+		if t.given[i].Name == name {
+			return i
+		}
+	}
+	if n, err := strconv.Atoi(name); err == nil && n >= 1 && n <= len(t.given) {
+		return n - 1
+	}
+	return -1
+}
