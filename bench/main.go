@@ -126,7 +126,7 @@ func parse(all []figures.Part, args []string, stderr io.Writer) (*command, error
 	list := strings.Join(names, ", ")
 	chosen := c.flags.String("part", "memory,http,api,proxy", "the `parts` to measure, of "+list)
 	c.flags.BoolVar(&c.options.Quick, "quick", false, "a short run with fewer keys, which shows that all works; its figures mean little")
-	c.flags.Func("only", "measure only the `part/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'", func(text string) (err error) {
+	c.flags.Func("only", "measure only the `step/subject` pairs that match this regular expression, as in '(hot|keys).*/sluice'", func(text string) (err error) {
 		c.options.Only, err = regexp.Compile(text)
 		return err
 	})

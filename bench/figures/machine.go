@@ -94,10 +94,10 @@ func Turn(goroutines int, work func(goroutine int)) time.Duration {
 	return time.Since(start)
 }
 
-// A Timer reports how long the parts of a run take.
+// A Timer reports how long the steps of a run take.
 type Timer struct {
 	w           io.Writer
-	start, part time.Time
+	start, step time.Time
 }
 
 // StartTimer starts a timer that writes to w.
@@ -106,11 +106,11 @@ func StartTimer(w io.Writer) *Timer {
 	return &Timer{w, now, now}
 }
 
-// Part writes how long the part took that has just ended.
-func (t *Timer) Part(name string) {
-	fmt.Fprintf(t.w, "%-10s %5.1f s\n", name, time.Since(t.part).Seconds())
-	t.part = time.Now()
+// Step writes how long the step took that has just ended.
+func (t *Timer) Step(name string) {
+	fmt.Fprintf(t.w, "%-10s %5.1f s\n", name, time.Since(t.step).Seconds())
+	t.step = time.Now()
 }
 
-// All writes how long all parts took.
+// All writes how long all steps took.
 func (t *Timer) All() { fmt.Fprintf(t.w, "%-10s %5.1f s\n\n", "all", time.Since(t.start).Seconds()) }

@@ -25,13 +25,13 @@ type Part interface {
 type Options struct {
 	// Quick makes the run short.
 	Quick bool
-	// Only matches the part/subject pairs to measure. Nil matches all.
+	// Only matches the step/subject pairs to measure. Nil matches all.
 	Only *regexp.Regexp
 	// Progress receives how long each step took.
 	Progress io.Writer
 }
 
-// Wants reports whether to measure a subject in a part, or in one of its cells.
-func (o Options) Wants(part, subject string) bool {
-	return o.Only == nil || o.Only.MatchString(part+"/"+subject)
+// Wants reports whether to measure a subject in a step, or in one of its cells.
+func (o Options) Wants(step, subject string) bool {
+	return o.Only == nil || o.Only.MatchString(step+"/"+subject)
 }

@@ -104,7 +104,7 @@ func (b *bench) Run(_ context.Context, o figures.Options) error {
 		if err := s.measure(b); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		timer.Part(s.name)
+		timer.Step(s.name)
 	}
 	timer.All()
 	return nil

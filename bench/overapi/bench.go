@@ -62,12 +62,12 @@ func (b *bench) Run(_ context.Context, o figures.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	timer.Part("start")
+	timer.Step("start")
 	all := slices.DeleteFunc(subjects(), func(s subject) bool { return !o.Wants("api", s.name) })
 	if err := b.Race(len(all), func(i int) error { return b.measure(&all[i], servers[all[i].server]) }); err != nil {
 		return err
 	}
-	timer.Part("api")
+	timer.Step("api")
 	timer.All()
 	return nil
 }

@@ -103,12 +103,12 @@ func (b *bench) Run(_ context.Context, o figures.Options) (err error) {
 	if err := b.start(); err != nil {
 		return err
 	}
-	timer.Part("start")
+	timer.Step("start")
 	all := slices.DeleteFunc(b.rows(), func(r row) bool { return !o.Wants(r.door, r.name) })
 	if err := b.Race(len(all), func(i int) error { return b.measure(&all[i]) }); err != nil {
 		return err
 	}
-	timer.Part("doors")
+	timer.Step("doors")
 	timer.All()
 	return nil
 }

@@ -34,7 +34,7 @@ type size struct {
 	warm   time.Duration // before a race about many keys
 	admit  time.Duration // how long what is admitted is counted
 	plot   int           // the number of windows in the plot
-	local  int           // decisions in a round of the part local
+	local  int           // decisions in a round of the step local
 }
 
 var (
@@ -112,27 +112,27 @@ func (b *bench) measure(ctx context.Context) error {
 		if err := p.measure(ctx); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		timer.Part(p.name)
+		timer.Step(p.name)
 	}
 	timer.All()
 	return nil
 }
 
-// wants reports whether to measure this part and subject.
-func (b *bench) wants(part, subject string) bool {
+// wants reports whether to measure this step and subject.
+func (b *bench) wants(step, subject string) bool {
 	if b.gubernator == "" && (subject == fleet.Gubernator || subject == leaky) {
 		return false
 	}
-	return b.Wants(part, subject)
+	return b.Wants(step, subject)
 }
 
 // route is the route to the server.
 func (b *bench) route() fleet.Route { return fleet.Route{Addrs: []string{b.server.Addr()}} }
 
 // name returns another name in each call, so that no two measurements share state.
-func (b *bench) name(part string) string {
+func (b *bench) name(step string) string {
 	b.count++
-	return part + strconv.Itoa(b.count)
+	return step + strconv.Itoa(b.count)
 }
 
 // ledger returns the path of a new ledger.

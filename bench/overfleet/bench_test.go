@@ -25,9 +25,9 @@ func TestJudge(t *testing.T) {
 		for _, n := range raceCallers {
 			set(cell("hot", n), fleet.Exact, 100)
 			set(cell("hot", n), fleet.Hybrid, 3000/factor)
-			for _, part := range []string{"hot", "zipf"} {
-				set(metricOf(cell(part, n), metricP99), fleet.Exact, 200)
-				set(metricOf(cell(part, n), metricP99), fleet.Hybrid, 10*factor)
+			for _, step := range []string{"hot", "zipf"} {
+				set(metricOf(cell(step, n), metricP99), fleet.Exact, 200)
+				set(metricOf(cell(step, n), metricP99), fleet.Hybrid, 10*factor)
 			}
 			set(metricOf(cell("hot", n), metricCalls), fleet.Hybrid, factor/200)
 		}

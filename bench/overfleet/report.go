@@ -86,12 +86,12 @@ own that counts locally and adds its part to a counter in Redis every %v.%s`, b.
 	r.Publish(fmt.Sprintf("%d Zipf keys", zipfKeys), fmt.Sprintf(`The popularity of the n-th key is in proportion to 1/n. A process decides a key exactly until it gets 8
 requests for it in the time of a synchronisation. Each race begins %v after the first request.`, b.warm), b.races("zipf"))
 	admitted := figures.Table{{"", "admitted, %", "beyond the bound, units", "local, %"}}
-	for _, part := range []string{"twice", "low"} {
+	for _, step := range []string{"twice", "low"} {
 		for _, subject := range admitSubjects {
-			if s, ok := b.results[metricOf(part, metricAdmitted)][subject]; ok {
+			if s, ok := b.results[metricOf(step, metricAdmitted)][subject]; ok {
 				admitted.Append([]string{
-					part + ", " + subject, s.Text(2),
-					b.results[metricOf(part, metricOver)][subject].Text(1), b.results[metricOf(part, metricLocally)][subject].Text(1),
+					step + ", " + subject, s.Text(2),
+					b.results[metricOf(step, metricOver)][subject].Text(1), b.results[metricOf(step, metricLocally)][subject].Text(1),
 				})
 			}
 		}
@@ -130,7 +130,7 @@ calls between the processes.`, version, naiveSync)
 }
 
 // races returns the table of a race.
-func (b *bench) races(part string) figures.Table {
+func (b *bench) races(step string) figures.Table {
 	head := []string{"callers a process"}
 	for _, n := range raceCallers {
 		head = append(head, fmt.Sprintf("%d: k/s", n), "× exact", "p50/p99, µs", "calls a decision")
@@ -142,7 +142,7 @@ func (b *bench) races(part string) figures.Table {
 		}
 		row := []string{subject}
 		for _, n := range raceCallers {
-			name := cell(part, n)
+			name := cell(step, n)
 			s, ok := b.results[name][subject]
 			if !ok {
 				row = append(row, "", "", "", "")

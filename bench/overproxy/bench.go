@@ -91,12 +91,12 @@ func (b *bench) Run(_ context.Context, o figures.Options) (err error) {
 	if err != nil {
 		return err
 	}
-	timer.Part("start")
+	timer.Step("start")
 	for _, metric := range []string{metricGet, metricUpload, metricTail} {
 		if err := b.race(metric, servers); err != nil {
 			return err
 		}
-		timer.Part(metric)
+		timer.Step(metric)
 	}
 	for _, s := range subjects() {
 		// HAProxy wants two files for each connection, more than most processes may have.
@@ -106,7 +106,7 @@ func (b *bench) Run(_ context.Context, o figures.Options) (err error) {
 			}
 		}
 	}
-	timer.Part(metricIdle)
+	timer.Step(metricIdle)
 	timer.All()
 	return nil
 }

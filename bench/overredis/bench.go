@@ -103,7 +103,7 @@ func (b *bench) Run(ctx context.Context, o figures.Options) (err error) {
 		if err := s.measure(ctx, b); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		timer.Part(s.name)
+		timer.Step(s.name)
 	}
 	timer.All()
 	return nil
@@ -155,5 +155,5 @@ func (b *bench) flush(ctx context.Context) error {
 	return err
 }
 
-// cell returns the name of a part's metrics with some number of callers.
-func cell(part string, callers int) string { return fmt.Sprintf("%s-%d", part, callers) }
+// cell returns the name of a step's metrics with some number of callers.
+func cell(step string, callers int) string { return fmt.Sprintf("%s-%d", step, callers) }

@@ -27,9 +27,9 @@ type contender struct {
 	keys    []string
 }
 
-// enter opens the subjects that are wanted in a part. Each takes one unit of each of its keys, so that
+// enter opens the subjects that are wanted in a step. Each takes one unit of each of its keys, so that
 // all keys are live. end closes them.
-func (b *bench) enter(ctx context.Context, part string, among []subject, l peers.Limit, keys int, callers []int) (all []contender, end func(), err error) {
+func (b *bench) enter(ctx context.Context, step string, among []subject, l peers.Limit, keys int, callers []int) (all []contender, end func(), err error) {
 	var closers []func() error
 	end = func() {
 		for _, f := range closers {
@@ -37,7 +37,7 @@ func (b *bench) enter(ctx context.Context, part string, among []subject, l peers
 		}
 	}
 	for i, s := range among {
-		if !b.wantsAny(part, s.name, callers) {
+		if !b.wantsAny(step, s.name, callers) {
 			continue
 		}
 		limiter, closer, err := s.open(ctx, b.clients, l)
@@ -58,10 +58,10 @@ func (b *bench) enter(ctx context.Context, part string, among []subject, l peers
 	return all, end, nil
 }
 
-// wantsAny reports whether a subject is wanted in any cell of a part.
-func (b *bench) wantsAny(part, subject string, callers []int) bool {
+// wantsAny reports whether a subject is wanted in any cell of a step.
+func (b *bench) wantsAny(step, subject string, callers []int) bool {
 	for _, n := range callers {
-		if b.Wants(cell(part, n), subject) {
+		if b.Wants(cell(step, n), subject) {
 			return true
 		}
 	}
@@ -70,7 +70,7 @@ func (b *bench) wantsAny(part, subject string, callers []int) bool {
 
 // race gives every contender its turn in each cell in each round, so that a disturbance of the machine
 // affects all of them. Each round begins with another contender. Garbage is collected between turns.
-func (b *bench) race(ctx context.Context, part string, contenders []contender, callers []int) error {
+func (b *bench) race(ctx context.Context, step string, contenders []contender, callers []int) error {
 	type entry struct {
 		contender
 		cell string
@@ -80,7 +80,7 @@ func (b *bench) race(ctx context.Context, part string, contenders []contender, c
 	cells := make([][]*entry, len(callers))
 	for i, n := range callers {
 		for _, c := range contenders {
-			if name := cell(part, n); b.Wants(name, c.name) {
+			if name := cell(step, n); b.Wants(name, c.name) {
 				cells[i] = append(cells[i], &entry{c, name, newLoad(c.limiter, c.keys, n), nil})
 			}
 		}
@@ -178,14 +178,14 @@ func measureBatch(ctx context.Context, b *bench) error {
 	return b.measureDecisions(ctx, "batch", batchSubjects(), keysLimit, b.keys, []int{barCallers})
 }
 
-func (b *bench) measureDecisions(ctx context.Context, part string, among []subject, l peers.Limit, keys int, callers []int) error {
+func (b *bench) measureDecisions(ctx context.Context, step string, among []subject, l peers.Limit, keys int, callers []int) error {
 	if err := b.flush(ctx); err != nil {
 		return err
 	}
-	contenders, end, err := b.enter(ctx, part, among, l, keys, callers)
+	contenders, end, err := b.enter(ctx, step, among, l, keys, callers)
 	if err != nil {
 		return err
 	}
 	defer end()
-	return b.race(ctx, part, contenders, callers)
+	return b.race(ctx, step, contenders, callers)
 }

@@ -40,7 +40,7 @@ growth of used_memory, tables and TTLs included. Key and value are the lengths i
 }
 
 // perCell returns a table with a row per subject and a column per number of callers.
-func (b *bench) perCell(unit, part string, text func(cell, subject string) string) figures.Table {
+func (b *bench) perCell(unit, step string, text func(cell, subject string) string) figures.Table {
 	head := []string{unit}
 	for _, n := range b.callers {
 		head = append(head, fmt.Sprint(n))
@@ -49,15 +49,15 @@ func (b *bench) perCell(unit, part string, text func(cell, subject string) strin
 	for _, s := range subjects() {
 		row := []string{s.name}
 		for _, n := range b.callers {
-			row = append(row, text(cell(part, n), s.name))
+			row = append(row, text(cell(step, n), s.name))
 		}
 		t.Append(row)
 	}
 	return t
 }
 
-func (b *bench) rates(part string) figures.Table {
-	return b.perCell("k/s", part, func(cell, subject string) string {
+func (b *bench) rates(step string) figures.Table {
+	return b.perCell("k/s", step, func(cell, subject string) string {
 		s, ok := b.results[cell][subject]
 		if !ok {
 			return ""
@@ -76,8 +76,8 @@ func (b *bench) ratios() figures.Table {
 	})
 }
 
-func (b *bench) latencies(part string) figures.Table {
-	return b.perCell("p50/p99, µs", part, func(cell, subject string) string {
+func (b *bench) latencies(step string) figures.Table {
+	return b.perCell("p50/p99, µs", step, func(cell, subject string) string {
 		half, ok1 := b.results.Median(metricOf(cell, metricP50), subject)
 		most, ok2 := b.results.Median(metricOf(cell, metricP99), subject)
 		if !ok1 || !ok2 {
@@ -134,9 +134,9 @@ func (b *bench) memoryTable() figures.Table {
 
 func (b *bench) errorTable() figures.Table {
 	t := figures.Table{{"", "%", ""}}
-	for _, part := range []string{"keys", "hot", "batch"} {
+	for _, step := range []string{"keys", "hot", "batch"} {
 		for _, n := range append(slices.Clone(b.callers), barCallers) {
-			name := cell(part, n)
+			name := cell(step, n)
 			for _, s := range append(subjects(), batchSubjects()...) {
 				share, ok := b.results[metricOf(name, metricErrors)][s.name]
 				if !ok || share.Median == 0 {

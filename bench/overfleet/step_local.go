@@ -18,7 +18,7 @@ import (
 	"github.com/sluicehq/sluice/rueidisstore"
 )
 
-// The metrics of the part local.
+// The metrics of the step local.
 const (
 	metricLocal  = "local"        // ns of a decision on granted units
 	metricAllocs = "local-allocs" // allocations of a decision
@@ -59,7 +59,7 @@ func (b *bench) measureLocal(context.Context) (err error) {
 		s := takers[subject]
 		for range n {
 			if d, err := s.Take(ctx, limit, key, 1); err != nil || !d.Allowed {
-				return errors.Join(errors.New("the local part was denied"), err)
+				return errors.Join(errors.New("the local step was denied"), err)
 			}
 		}
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/sluicehq/sluice/checks/fleet"
 )
 
-// zipfKeys are the keys of the part zipf. The popularity of the n-th is in proportion to 1/n.
+// zipfKeys are the keys of the step zipf. The popularity of the n-th is in proportion to 1/n.
 const zipfKeys = 1000
 
 // raceCallers are how many callers each process has, one cell each.
@@ -23,7 +23,7 @@ const (
 	metricCalls = "calls" // scripts in Redis for each decision; of gubernator, calls between the processes
 )
 
-func cell(part string, callers int) string { return fmt.Sprintf("%s-%d", part, callers) }
+func cell(step string, callers int) string { return fmt.Sprintf("%s-%d", step, callers) }
 
 func metricOf(cell, metric string) string { return cell + "-" + metric }
 
@@ -32,7 +32,7 @@ var raceSubjects = []string{fleet.Exact, fleet.Hybrid, slowly, fleet.Memory, fle
 
 // measureRace lets the callers of all processes decide as fast as they can, about limits that admit
 // everything. Each subject takes its turn in each round, with new processes.
-func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
+func (b *bench) measureRace(ctx context.Context, step string, keys int) error {
 	exponent, warmUp := 0.0, b.length/2
 	if keys > 1 {
 		exponent, warmUp = 1, b.warm
@@ -41,10 +41,10 @@ func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
 	for range b.rounds {
 		b.quiet = append(b.quiet, figures.Quiet())
 		for _, subject := range raceSubjects {
-			if !b.wants(part, subject) || subject == slowly && keys == 1 {
+			if !b.wants(step, subject) || subject == slowly && keys == 1 {
 				continue
 			}
-			terms := hybridly(roomyTerms(b.name(part)), subject)
+			terms := hybridly(roomyTerms(b.name(step)), subject)
 			specs, err := b.specs(subject, func(int) []fleet.Load {
 				return []fleet.Load{{Terms: terms, Key: figures.Key('k', 0), Copies: keys}}
 			})
@@ -54,7 +54,7 @@ func (b *bench) measureRace(ctx context.Context, part string, keys int) error {
 			err = with(specs, func(all []*fleet.Process) error {
 				for _, callers := range raceCallers {
 					r := fleet.Race{Callers: callers, WarmUp: warmUp, Length: b.length, Zipf: exponent}
-					if err := b.raceOnce(ctx, subject, cell(part, callers), all, r, values); err != nil {
+					if err := b.raceOnce(ctx, subject, cell(step, callers), all, r, values); err != nil {
 						return err
 					}
 				}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluicehq/sluice/checks/fleet"
 )
 
-// The parts that count what is admitted.
+// The steps that count what is admitted.
 const (
 	metricAdmitted = "admitted" // % of what the limit gives in the time
 	metricOver     = "over"     // units beyond the bound, in the worst interval
@@ -35,15 +35,15 @@ func (b *bench) measureLow(ctx context.Context) error {
 // admitSubjects are what measureAdmitted measures, in the order of the table.
 var admitSubjects = []string{fleet.Exact, fleet.Hybrid, fleet.Gubernator, leaky}
 
-func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Terms) error {
+func (b *bench) measureAdmitted(ctx context.Context, step string, terms fleet.Terms) error {
 	for _, subject := range admitSubjects {
-		if !b.wants(part, subject) {
+		if !b.wants(step, subject) {
 			continue
 		}
 		var spends []fleet.Spend
 		var stats fleet.Stats
 		terms := hybridly(terms, subject)
-		terms.Name = b.name(part)
+		terms.Name = b.name(step)
 		specs, err := b.specs(subject, func(process int) []fleet.Load {
 			return []fleet.Load{{Terms: terms, Key: "key", PerSecond: 2 * terms.PerSecond() * skew[process]}}
 		})
@@ -66,7 +66,7 @@ func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Te
 				stats.Decided += s.Decided
 				stats.Local += s.Local
 				if s.FirstError != "" {
-					b.failed[part+", "+subject] = s.FirstError
+					b.failed[step+", "+subject] = s.FirstError
 				}
 			}
 			return nil
@@ -81,13 +81,13 @@ func (b *bench) measureAdmitted(ctx context.Context, part string, terms fleet.Te
 			}
 			spends = append(spends, more...)
 		}
-		b.judgeAdmitted(part, subject, terms, spends, stats)
+		b.judgeAdmitted(step, subject, terms, spends, stats)
 	}
 	return nil
 }
 
 // judgeAdmitted compares the spends of the first seconds with what the limit gives in them.
-func (b *bench) judgeAdmitted(part, subject string, terms fleet.Terms, spends []fleet.Spend, stats fleet.Stats) {
+func (b *bench) judgeAdmitted(step, subject string, terms fleet.Terms, spends []fleet.Spend, stats fleet.Stats) {
 	if len(spends) == 0 {
 		return
 	}
@@ -107,11 +107,11 @@ func (b *bench) judgeAdmitted(part, subject string, terms fleet.Terms, spends []
 		most = burst * math.Ceil(float64(b.admit)/float64(terms.Period))
 		burst *= 2 // the end of a window and the beginning of the next
 	}
-	b.results.Set(metricOf(part, metricAdmitted), subject, figures.Once(100*units/most))
+	b.results.Set(metricOf(step, metricAdmitted), subject, figures.Once(100*units/most))
 	e := fleet.Bucket(spends, burst, terms.PerSecond())
-	b.results.Set(metricOf(part, metricOver), subject, figures.Once(e.Over()))
+	b.results.Set(metricOf(step, metricOver), subject, figures.Once(e.Over()))
 	if subject == fleet.Gubernator || subject == leaky {
 		stats.Local = stats.Decided // no decision waits for another process
 	}
-	b.results.Set(metricOf(part, metricLocally), subject, figures.Once(100*float64(stats.Local)/float64(max(1, stats.Decided))))
+	b.results.Set(metricOf(step, metricLocally), subject, figures.Once(100*float64(stats.Local)/float64(max(1, stats.Decided))))
 }
