@@ -10,24 +10,33 @@ import (
 //
 // certain is false for a value with quotes, backslashes, spaces or commas in it: some services end the value
 // there, and some decode them. Nor is a value certain with bytes other than printable ASCII: some services
-// take them for spaces. Nor is a signed token whose base64 is not in its one valid form.
+// take them for spaces. Nor is a signed token whose base64 is not in its one valid form, or has other escapes in
+// it than of base64: decoders drop the percent sign of an escape that a service has not decoded.
 func CleanCookie(value string) (clean string, certain bool) {
-	clean = trimCookie(value)
-	certain = isPlainCookie(clean)
-	if strings.IndexByte(clean, '%') < 0 {
-		clean, one := cleanToken(clean)
+	raw := trimCookie(value)
+	certain = isPlainCookie(raw)
+	if strings.IndexByte(raw, '%') < 0 {
+		clean, one := cleanToken(raw)
 		return clean, certain && one
 	}
-	text := make([]byte, 0, len(clean))
-	for i := 0; i < len(clean); i++ {
-		if c, ok := unescape(clean, i); ok {
-			text = append(text, c)
+	text := make([]byte, 0, len(raw))
+	ordinary := true // escapes behind the last dot
+	for i := 0; i < len(raw); i++ {
+		c, ok := unescape(raw, i)
+		if ok {
 			i += 2
-			continue
+			ordinary = ordinary && (c == '=' || c == '+' || c == '/')
+		} else if c = raw[i]; c == '.' {
+			ordinary = true
 		}
-		text = append(text, clean[i])
+		text = append(text, c)
 	}
-	clean, one := cleanToken(string(text))
+	decoded := string(text)
+	clean, one := cleanToken(decoded)
+	if strings.LastIndexByte(raw, '%') > strings.LastIndexByte(raw, '.') && !(ordinary && clean != decoded) {
+		other, _ := cleanToken(raw)
+		one = one && (other == raw || other == clean)
+	}
 	return clean, certain && one
 }
 

@@ -73,11 +73,11 @@ func CleanCredentials(value string) (clean string, certain bool) {
 	return clean, certain && !strings.ContainsAny(rest, " ,")
 }
 
-// isParameters reports whether credentials are parameters, as Digest has: name="value", and others. A signed
-// token may have an equals sign in it too, but not near its beginning.
+// isParameters reports whether credentials are parameters, as Digest has: name="value", and others. A token may
+// have an equals sign in it too, but a signed one not near its beginning.
 func isParameters(rest string) bool {
 	name, value, found := strings.Cut(rest, "=")
-	if !found || len(name) >= shortestToken || !isToken(name) || strings.IndexByte(name, '.') >= 0 {
+	if !found || len(name) >= shortestToken || !isToken(name) || strings.IndexByte(name, '.') >= 0 || isSealed(rest) {
 		return false
 	}
 	value, _, _ = strings.Cut(value, " ")

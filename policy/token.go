@@ -30,19 +30,14 @@ func cleanToken(value string) (clean string, certain bool) {
 		return cleanSealed(value)
 	}
 	tail := value[dot+1:]
-	plain := isPlainBase64(tail)
-	if plain && !isDigest(len(tail)) && !isJSONToken(value) {
-		return value, true
+	spelled, certain := cleanSignature(tail)
+	if isJSONToken(value) { // with a signature of any size
+		spelled, certain = canonicalBase64(spelled, isPlainBase64(spelled)), isClearToken(value)
 	}
-	spelled := canonicalBase64(tail, plain)
-	jwt := isJSONToken(value)
-	if jwt && !isClearToken(value) {
-		return value[:dot+1] + spelled, false
+	if spelled != tail {
+		value = value[:dot+1] + spelled
 	}
-	if spelled == tail || !jwt && !looksSigned(tail) {
-		return value, true
-	}
-	return value[:dot+1] + spelled, true
+	return value, certain
 }
 
 // isJSONToken reports whether a value is a JSON Web Token, or another signed JSON object in base64 of three parts. JSON
@@ -55,19 +50,30 @@ func isJSONToken(value string) bool {
 	return dots == 2 || dots == 4
 }
 
-// looksSigned reports whether some decoder finds a signature of a usual size in a text: it drops what is not of base64, or
-// also everything from the first padding on.
-func looksSigned(text string) bool {
-	all, cut := 0, -1
-	for i := range len(text) {
+// cleanSignature returns a text in one spelling if some decoder finds a signature of a usual size in it. Decoders drop what
+// is not of base64. At padding, some end, and others drop it too: certain is false if they find different signatures.
+func cleanSignature(text string) (clean string, certain bool) {
+	if isPlainBase64(text) {
+		if isDigest(len(text)) {
+			text = canonicalBase64(text, true)
+		}
+		return text, true
+	}
+	size, found, end := 0, 0, 0
+	certain = true
+	for i := range len(text) + 1 {
 		switch {
-		case isBase64Byte(text[i]):
-			all++
-		case text[i] == '=' && cut < 0 && all%4 > 1:
-			cut = all
+		case i < len(text) && isBase64Byte(text[i]):
+			size++
+		case size != found && (i == len(text) || text[i] == '=') && isDigest(size):
+			certain = found == 0
+			found, end = size, i
 		}
 	}
-	return isDigest(all) || cut > 0 && isDigest(cut)
+	if found == 0 {
+		return text, true
+	}
+	return canonicalBase64(strings.ReplaceAll(text[:end], "=", ""), false), certain
 }
 
 func isDigest(n int) bool {
@@ -96,10 +102,9 @@ func cleanSealed(value string) (clean string, certain bool) {
 	if strings.HasPrefix(value, "eyJ") && (behind[0] == '|' || behind[0] == ':' || strings.HasPrefix(behind, "--")) {
 		return value, true // JSON in base64, and its signature, as Rack writes cookies
 	}
-	// Some decoders end at the padding, and others read on.
 	for i := range len(behind) {
-		if isBase64Byte(behind[i]) {
-			return canonicalBase64(text, false), false
+		if isBase64Byte(behind[i]) { // some decoders end at the padding, and others read on
+			return canonicalBase64(strings.ReplaceAll(text, "=", ""), false), false
 		}
 	}
 	return canonicalBase64(text[:at], false), true

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"testing"
 
@@ -56,6 +57,7 @@ func TestSignedValuesHaveOneKey(t *testing.T) {
 			for _, spelled := range []string{
 				token + "!!!!", token + "*", token + "=", token + "==", token + "=!", token + "==AAAA", other, other + "~",
 				token[:dot] + "!" + token[dot:], token[:dot] + "~~" + token[dot:] + "!",
+				token[:dot+1] + "=" + token[dot+1:], token[:dot+2] + "=" + token[dot+2:], token[:dot+6] + "====" + token[dot+6:], token + "=" + strings.Repeat("A", 11),
 				strings.NewReplacer("_", "/").Replace(token),
 			} {
 				if spelled == token || len(token)%4 != 2 && strings.HasSuffix(spelled, "==AAAA") && !strings.Contains(token, ".") {
@@ -69,6 +71,31 @@ func TestSignedValuesHaveOneKey(t *testing.T) {
 					t.Errorf("%s %q is another key than %q for a rule that reads the last value", place.name, place.before+spelled, token)
 				}
 			}
+		}
+	}
+	// Services that decode no escapes drop the percent sign.
+	spelled := 0
+	for _, token := range []string{jwt, session, signer, fernet, blob} {
+		plain, _ := key(policy.Cookie("A"), map[string][]string{"A": {token}})
+		for at := strings.LastIndexByte(token, '.') + 4; at+2 <= len(token); at++ {
+			if _, err := hex.DecodeString(token[at : at+2]); err != nil {
+				continue
+			}
+			spelled++
+			value := token[:at] + "%" + token[at:]
+			if got, refused := key(policy.Cookie("A"), map[string][]string{"A": {value}}); !refused && got != plain {
+				t.Errorf("%q is another key than %q", value, token)
+			}
+		}
+	}
+	if spelled < 10 {
+		t.Errorf("only %d values have a percent sign before two digits", spelled)
+	}
+	for _, value := range []string{ // as services write them
+		blob + "%3D", blob + "%3D%3D", "s%3A" + signer + "%2B" + "abcdefghijklmno", "s%3Aab.dozjgNryP4J3jVmNHl0w5N%2BXgL0n3I9PlFUP0THsR8U", "%22ann%22." + signer[4:], "100%25.abcdefghijklmnopqrstuvwxyz",
+	} {
+		if _, refused := key(policy.Cookie("A"), map[string][]string{"A": {value}}); refused {
+			t.Errorf("%q is refused", value)
 		}
 	}
 	seen := map[sluice.Key]string{}

@@ -3,6 +3,7 @@ package threats
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -46,11 +47,11 @@ func (g gen) spellSigned(token string) string {
 		return strings.Repeat(g.pick("!", "*", "~", "'", "(", "@", "#", "$", "%", "^", "&", "|", ":", "=", "?", "\t", " ", "\x7f", "\xff", "<"), g.some(40))
 	}
 	for range g.some(3) {
-		switch g.IntN(6) {
+		at := g.IntN(len(tail) + 1)
+		switch g.IntN(9) {
 		case 0, 1:
 			tail += garbage()
 		case 2:
-			at := g.IntN(len(tail) + 1)
 			tail = tail[:at] + garbage() + tail[at:]
 		case 3:
 			last := strings.IndexByte(base64Letters, tail[len(tail)-1])
@@ -61,10 +62,20 @@ func (g gen) spellSigned(token string) string {
 			tail += "=" + g.pick("", "=", freshWord, "=="+freshWord)
 		case 5:
 			tail = strings.NewReplacer("-", "+", "_", "/").Replace(tail)
+		case 6, 7: // padding, at which some decoders end
+			tail = tail[:at] + strings.Repeat("=", g.some(4)) + tail[at:]
+		case 8: // an escape, of which some decoders drop the percent sign
+			if digits := hexDigits.FindAllStringIndex(tail, -1); len(digits) > 0 {
+				at = digits[g.IntN(len(digits))][0]
+				tail = tail[:at] + "%" + tail[at:]
+			}
 		}
 	}
 	return head + tail
 }
+
+// hexDigits are two digits of an escape.
+var hexDigits = regexp.MustCompile(`[0-9A-Fa-f]{2}`)
 
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
