@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,7 +36,7 @@ func call(t *testing.T, h http.Handler, method, path string, header ...string) *
 		return w
 	}
 	answer := w.Header()
-	if want := fmt.Sprintf(`"status":%d`, w.Code); answer.Get("Cache-Control") != "no-store" || answer.Get("X-Content-Type-Options") != "nosniff" ||
+	if want := fmt.Sprintf(`"status":%d`, w.Code); answer.Get("Content-Type") != "application/problem+json" || answer.Get("Cache-Control") != "no-store" || answer.Get("X-Content-Type-Options") != "nosniff" ||
 		!strings.Contains(w.Body.String(), want) {
 		t.Errorf("%s %s %q: the answer %d is %q with %v", method, path, header, w.Code, w.Body, answer)
 	}
@@ -43,7 +44,10 @@ func call(t *testing.T, h http.Handler, method, path string, header ...string) *
 }
 
 func TestCallsNeedAToken(t *testing.T) {
-	rules := Rules{Name: "admin", Tokens: NewTokens("another one", "a secret")}
+	var refused []string
+	rules := Rules{Name: "admin", Tokens: NewTokens("another one", "a secret"), OnRefused: func(r *http.Request, title string) {
+		refused = append(refused, r.Method+" "+r.URL.Path+": "+title)
+	}}
 	h := rules.Protect(http.HandlerFunc(page))
 	for _, x := range []struct {
 		authorization string
@@ -63,6 +67,14 @@ func TestCallsNeedAToken(t *testing.T) {
 			if w.Code != x.status {
 				t.Errorf("%q: %s answers %d, want %d", x.authorization, method, w.Code, x.status)
 			}
+			var reported []string
+			if w.Code == http.StatusUnauthorized {
+				reported = []string{method + " /v1/reset: Not authorized"}
+			}
+			if !slices.Equal(refused, reported) {
+				t.Errorf("%q: reports %q, want %q", x.authorization, refused, reported)
+			}
+			refused = nil
 			if w.Code == http.StatusUnauthorized && (w.Header().Get("WWW-Authenticate") == "" || strings.Contains(w.Body.String(), "secret")) {
 				t.Errorf("%q: %v %q", x.authorization, w.Header(), w.Body)
 			}
