@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/sluicehq/sluice/policy"
@@ -49,10 +50,26 @@ func (t *tally) addPair(pair, name string, unclear bool) bool {
 	}
 	text, err := url.QueryUnescape(value)
 	if err != nil {
-		text, unclear = value, true
+		text, unclear = unescapeRest(value), true
 	}
 	t.add(text, unclear)
 	return true
+}
+
+// unescapeRest decodes a value with percent signs that begin no escape. They stay, as most services read them.
+func unescapeRest(value string) string {
+	var valid strings.Builder
+	for i := range len(value) {
+		valid.WriteByte(value[i])
+		if value[i] != '%' {
+			continue
+		}
+		if _, err := strconv.ParseUint(value[i+1:min(i+3, len(value))], 16, 8); err != nil || i+3 > len(value) {
+			valid.WriteString("25")
+		}
+	}
+	text, _ := url.QueryUnescape(valid.String()) // all escapes are valid
+	return text
 }
 
 // nameOf decodes the name of a parameter. ok is false if it cannot be decoded.

@@ -55,6 +55,8 @@ func TestOneValueForAll(t *testing.T) {
 		{query("user_id=a;user_id=b"), policy.Query("user_id"), repeated},
 		{query("x=1;y=2&user_id=a"), policy.Query("user_id"), "a"},
 		{query("user_id=%zz"), policy.Query("user_id"), repeated},
+		{query("user_id=%65v%e%zz%"), policy.Query("user_id").IfRepeated(policy.RepeatedLast), "ev%e%zz%"},
+		{query("user_id=%65+%4&user_id=b"), policy.Query("user_id").IfRepeated(policy.RepeatedFirst), "e %4"},
 		{query("user_id%=a"), policy.Query("user_id"), missing},
 		{query("ids[]=a"), policy.Query("ids[]"), "a"},
 		{query("ids[]=a&ids[]=b"), policy.Query("ids[]"), repeated},

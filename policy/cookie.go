@@ -34,8 +34,7 @@ func CleanCookie(value string) (clean string, certain bool) {
 	decoded := string(text)
 	clean, one := cleanToken(decoded)
 	if strings.LastIndexByte(raw, '%') > strings.LastIndexByte(raw, '.') && !(ordinary && clean != decoded) {
-		other, _ := cleanToken(raw)
-		one = one && (other == raw || other == clean)
+		one = one && readsAs(raw, clean)
 	}
 	return clean, certain && one
 }

@@ -51,7 +51,7 @@ func CleanCredentials(value string) (clean string, certain bool) {
 			known = strings.ToLower(scheme)
 		}
 		if !tidy {
-			rest = strings.Join(strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
+			rest = strings.Join(strings.FieldsFunc(rest, isSpace), " ")
 		}
 		clean = known + " " + rest
 	}
@@ -61,7 +61,7 @@ func CleanCredentials(value string) (clean string, certain bool) {
 	case known == "Basic":
 		return clean, isBase64(base64.StdEncoding.Strict(), rest)
 	case isParameters(rest):
-		return clean, true
+		return clean, !hasToken(rest)
 	}
 	token, certain := cleanToken(rest)
 	if token != rest {
@@ -76,13 +76,25 @@ func CleanCredentials(value string) (clean string, certain bool) {
 // isParameters reports whether credentials are parameters, as Digest has: name="value", and others. A token may
 // have an equals sign in it too, but a signed one not near its beginning.
 func isParameters(rest string) bool {
-	name, value, found := strings.Cut(rest, "=")
-	if !found || len(name) >= shortestToken || !isToken(name) || strings.IndexByte(name, '.') >= 0 || isSealed(rest) {
+	name, value, _ := strings.Cut(rest, "=")
+	if len(name) >= shortestToken || !isToken(name) || strings.IndexByte(name, '.') >= 0 || isSealed(rest) {
 		return false
 	}
 	value, _, _ = strings.Cut(value, " ")
 	return strings.Trim(value, "=,") != ""
 }
+
+// hasToken reports whether one of several words is long, and no parameter: some services look for a token in it.
+func hasToken(words string) bool {
+	for word := range strings.FieldsFuncSeq(words, isSpace) {
+		if len(word) >= shortestToken && !isParameters(word) {
+			return true
+		}
+	}
+	return false
+}
+
+func isSpace(r rune) bool { return r == ' ' || r == '\t' }
 
 // keyOfCredentials returns the text of a key for credentials that CleanCredentials has returned. Many services
 // accept a token without a scheme, or behind any word, as a bearer token, so the client of the token has one budget.

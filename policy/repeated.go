@@ -110,7 +110,7 @@ func cleanValue(s Source, name, value string) (clean string, certain bool) {
 		clean, certain = cleanToken(value)
 		return clean, certain && isClearHeader(value)
 	case s == FromQuery:
-		return cleanToken(value)
+		return cleanParameter(value)
 	}
 	return value, true
 }

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Services decode the signature of a token from base64, and many do so leniently: they drop bytes that are not of
@@ -40,6 +42,35 @@ func cleanToken(value string) (clean string, certain bool) {
 	return value, certain
 }
 
+// readsAs reports whether a service that reads a text otherwise finds no token in it, or the same one.
+func readsAs(text, clean string) bool {
+	other, _ := cleanToken(text)
+	return other == text || other == clean
+}
+
+// cleanParameter is cleanToken for a parameter. Some services read a plus sign as it is, and Flask leaves escapes as
+// they are that are not of UTF-8.
+func cleanParameter(value string) (clean string, certain bool) {
+	clean, certain = cleanToken(value)
+	if n := strings.Count(value, " "); n > 0 && len(value) >= 12*n { // text has more spaces than base64 has plus signs
+		certain = certain && readsAs(strings.ReplaceAll(value, " ", "+"), clean)
+	}
+	if len(value) < shortestToken || utf8.ValidString(value) {
+		return clean, certain
+	}
+	var text strings.Builder
+	for at := 0; at < len(value); {
+		r, n := utf8.DecodeRuneInString(value[at:])
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&text, "%%%02X", value[at])
+		} else {
+			text.WriteString(value[at : at+n])
+		}
+		at += n
+	}
+	return clean, certain && readsAs(text.String(), clean)
+}
+
 // isJSONToken reports whether a value is a JSON Web Token, or another signed JSON object in base64 of three parts. JSON
 // begins with a brace, and a quote, a space or a line end.
 func isJSONToken(value string) bool {
@@ -66,8 +97,10 @@ func cleanSignature(text string) (clean string, certain bool) {
 		case i < len(text) && isBase64Byte(text[i]):
 			size++
 		case size != found && (i == len(text) || text[i] == '=') && isDigest(size):
-			certain = found == 0
-			found, end = size, i
+			if certain = found == 0; certain { // a key cannot end with what decoders do not read
+				end = i
+			}
+			found = size
 		}
 	}
 	if found == 0 {

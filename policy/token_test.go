@@ -91,6 +91,14 @@ func TestSignedValuesHaveOneKey(t *testing.T) {
 	if spelled < 10 {
 		t.Errorf("only %d values have a percent sign before two digits", spelled)
 	}
+	for value, otherwise := range map[string]string{ // services read parameters in two ways
+		"ann.Hk1mW2cH6DaXzQ7s5bT9uRf\xe3yA": "ann.Hk1mW2cH6DaXzQ7s5bT9uRfE3yA",
+		"ann.Hk1mW2cH6Da zQ7s5bT9uRfE3yA":   "ann.Hk1mW2cH6Da+zQ7s5bT9uRfE3yA",
+	} {
+		if _, refused := key(policy.Query("A"), map[string][]string{"A": {value}}); !refused {
+			t.Errorf("%q is not refused, which some services read as %q", value, otherwise)
+		}
+	}
 	for _, value := range []string{ // as services write them
 		blob + "%3D", blob + "%3D%3D", "s%3A" + signer + "%2B" + "abcdefghijklmno", "s%3Aab.dozjgNryP4J3jVmNHl0w5N%2BXgL0n3I9PlFUP0THsR8U", "%22ann%22." + signer[4:], "100%25.abcdefghijklmnopqrstuvwxyz",
 	} {
@@ -104,7 +112,7 @@ func TestSignedValuesHaveOneKey(t *testing.T) {
 		"tenant.0ujsswThIGTUYm2K8FjOOfXtY1K", "tenant.0ujsswThIGTUYm2K8FjOOfXtY2K", strings.Repeat("a", 64), strings.Repeat("a", 63) + "b",
 		"BAh7B0kiD3Nlc3Npb25faWQGOgZFVEkiJWE4==--0123456789abcdef0123456789abcdef01234567", "eyJzZXNzaW9uIjoiYSJ9Cg==--0123456789abcdef0123456789abcdef01234567",
 		"eyJzZXNzaW9uIjoiYSJ9Cg==--0123456789abcdef0123456789abcdef01234568", base64.StdEncoding.EncodeToString([]byte(strings.Repeat("plain text ", 9))),
-		"a sentence. another one, with marks!", "-----------------------------.", "............................", "=============================", ".===========================",
+		"a sentence. another one, with marks!", "a sentence with\xe9n e in Latin-1 and no signature", "tenant.a name of some words with +", "-----------------------------.", "............................", "=============================", ".===========================",
 	} {
 		got, refused := key(policy.Query("A"), map[string][]string{"A": {value}})
 		if before, taken := seen[got]; taken || refused {
@@ -115,6 +123,8 @@ func TestSignedValuesHaveOneKey(t *testing.T) {
 	// Parameters of other schemes stay as they are, and text behind a token does not.
 	for value, want := range map[string]bool{
 		`Digest username="a", realm="b c"`: true, "AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=c": true, "Token abc x": false, "JWT abc,x": false, "Strange abc x=y": false, "Token " + session + "=x": false,
+		"Digest a=b " + signer: false, "Digest a=b " + signer[:9] + "=" + signer[9:]: false, `Digest a="b ` + session + `"`: false, `Digest a=b ` + fernet[:4] + "=" + fernet[4:] + "!": false,
+		`Digest username="a", uri="/a?b", response="0123456789abcdef0123456789abcdef", nonce="eyJ.x"`: true,
 		session + "<<  <<=": false, session + " x": false, session[:40] + " " + session[40:]: false, session + " a=b": false, fernet[:8] + " " + fernet[8:]: false, blob + " x": false, "Odd-Scheme abc": true,
 	} {
 		if _, certain := policy.CleanCredentials(value); certain != want {
