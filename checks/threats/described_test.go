@@ -94,6 +94,11 @@ func (g gen) describe(source, part string) description {
 		if source == "query" {
 			d.query = "?" + strings.Join(pairs, "&")
 		}
+		if source == "headers" && g.chance(20) {
+			named := g.pick(part, strings.ToLower(part), "close, "+part, "close")
+			d.fields[0] = strings.TrimSuffix(d.fields[0], "}") + `, "Connection": ` + quoted(named) + "}"
+			d.lines = append(d.lines, "Connection: "+named)
+		}
 		if source == "cookies" {
 			d.lines = []string{"Cookie: " + strings.Join(pairs, "; ")}
 		}

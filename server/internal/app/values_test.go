@@ -103,6 +103,8 @@ func TestDecisionAPIReadsNamesAsTheProxy(t *testing.T) {
 rules:
   - {name: query, match: {path: /query}, key: 'query:k', limit: {algorithm: fixed_window, rate: 1/30d}}
   - {name: cookie, match: {path: /cookie}, key: 'cookie:session', limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: header, match: {path: /header}, key: 'header:X-K', limit: {algorithm: fixed_window, rate: 1/30d}}
+  - {name: upgrade, match: {path: /upgrade}, key: '{header:Upgrade}/{header:X-K}', limit: {algorithm: fixed_window, rate: 1/30d}}
   - {name: host, match: {path: /host, if: 'header("Host") == "api.example.com"'}, key: global, limit: {algorithm: fixed_window, rate: 1/30d}}
 `), nil)
 	for i, c := range []struct{ path, values, line, cookie string }{
@@ -129,6 +131,18 @@ rules:
 		if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "`+c.path+`", `+c.values+`}`); !strings.Contains(text, `"reason":"repeated-key"`) {
 			t.Errorf("%d: the API answers %s to %s", i, text, c.values)
 		}
+	}
+	for _, c := range []struct{ path, headers string }{ // only some gateways remove what Connection names
+		{"/header", `{"X-K": "a", "Connection": "X-K"}`},
+		{"/header", `{"x-k": "b", "connection": ["close", "keep-alive,\tX-k "]}`},
+		{"/cookie", `{"Cookie": "session=g", "Connection": "cookie"}`},
+	} {
+		if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "`+c.path+`", "headers": `+c.headers+`}`); !strings.Contains(text, `"reason":"repeated-key"`) {
+			t.Errorf("the API answers %s to %s", text, c.headers)
+		}
+	}
+	if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/upgrade", "headers": {"Upgrade": "a", "Connection": "Upgrade, X-K"}}`); !strings.Contains(text, `"allowed":true`) {
+		t.Errorf("a header for one connection: %s", text)
 	}
 	for i, host := range []string{`"host": "api.example.com"`, `"host": "API.example.com.:80"`, `"headers": {"Host": "Api.example.com"}`, `"host": "api.example.com", "headers": {"Host": "API.example.com:443"}`} {
 		if _, text := r.send(API, http.MethodPost, "/v1/check", `{"path": "/host", `+host+`}`); strings.Contains(text, `"allowed":true`) != (i == 0) {

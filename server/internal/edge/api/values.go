@@ -74,7 +74,8 @@ type values struct {
 	headers, query     named
 	attributes, claims map[string]string
 	host               string
-	// unclear are the headers, in canonical form, that the request has in another spelling, such as X_User.
+	// unclear are the headers, in canonical form, that the request has in another spelling, such as X_User, or names in
+	// Connection.
 	unclear map[string]bool
 	line    policy.RepeatableValues // of the Cookie header; nil without one
 	given   policy.RepeatableValues // of the cookies, as a Cookie header; nil without them
@@ -102,14 +103,26 @@ func (v *values) setHeaders(given named) *problem {
 		}
 		v.headers[canonical] = given[name]
 		if plain := http.CanonicalHeaderKey(strings.NewReplacer("_", "-", ".", "-").Replace(name)); plain != canonical {
-			if v.unclear == nil {
-				v.unclear = map[string]bool{}
+			v.makeUnclear(plain)
+		}
+	}
+	for _, line := range v.headers["Connection"] {
+		for option := range strings.SplitSeq(line, ",") {
+			name := http.CanonicalHeaderKey(strings.Trim(option, " \t"))
+			if _, given := v.headers[name]; given && policy.RemovalOf(name) != policy.PerHop {
+				v.makeUnclear(name)
 			}
-			v.unclear[plain] = true
 		}
 	}
 	v.line = cookiesIn(v.headers["Cookie"])
 	return nil
+}
+
+func (v *values) makeUnclear(header string) {
+	if v.unclear == nil {
+		v.unclear = map[string]bool{}
+	}
+	v.unclear[header] = true
 }
 
 // setHost makes the header Host and the host of a request one value, as they are at the proxy.
@@ -162,7 +175,8 @@ func cookiesIn(lines []string) policy.RepeatableValues {
 }
 
 // Read returns a value of the request. A header that the request has in another spelling, such as X_User for
-// X-User, is unclear: Sluice cannot remove it before the service.
+// X-User, is unclear: Sluice cannot remove it before the service. So is one that Connection names, because only some
+// gateways remove it.
 func (v *values) Read(s policy.Source, name string) policy.Found {
 	switch s {
 	case policy.FromHeader:
@@ -180,6 +194,9 @@ func (v *values) Read(s policy.Source, name string) policy.Found {
 		var r, given policy.Found
 		if v.line != nil {
 			r = v.line.Read(s, name)
+			if r.Count != policy.CountNone && v.unclear["Cookie"] {
+				r.Count = policy.CountUnclear
+			}
 		}
 		if v.given != nil {
 			given = v.given.Read(s, name)
