@@ -37,6 +37,8 @@ const (
 	mostInterim = 64
 	// ofService marks the answers of the service.
 	ofService = "X-Of: service"
+	// switching asks for an upgrade, and grants it.
+	switching = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
 )
 
 func newHostile(t *testing.T) *hostile {
@@ -115,7 +117,7 @@ func (g gen) play() play {
 	connection := "Connection: close\r\n"
 	switch {
 	case g.chance(25):
-		connection = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+		connection = switching
 	case g.chance(30):
 		connection = "Connection: keep-alive\r\n"
 	}
@@ -161,13 +163,16 @@ func (g gen) play() play {
 			out(head, "")
 		}
 	}
-	status := g.mostly("200", "200", "404", "503", "204", "304", "099", "000", "20", "2000", "2x0", "-20")
+	status := g.mostly("200", "200", "404", "503", "204", "304", "101", "099", "000", "20", "2000", "2x0", "-20")
 	if n, err := strconv.Atoi(status); err == nil && len(status) == 3 && n >= 100 {
 		p.status = n
 	}
 	const page = "<html><script>alert(1)</script></html>"
 	out("HTTP/1.1 "+status+" Text\r\n", "HTTP/1.1 "+status+" Text\r\n")
 	out(ofService+"\r\n"+lines(), ofService+"\r\n")
+	if status == "101" {
+		out(switching, switching)
+	}
 	if p.typeless = g.chance(70); !p.typeless {
 		out("Content-Type: text/plain\r\n", "Content-Type: text/plain\r\n")
 	}
@@ -252,7 +257,11 @@ func (p *play) faults(a attack, answer string, took time.Duration) (broken []str
 		protocol, status, _ := strings.Cut(first, " ")
 		status, _, _ = strings.Cut(status, " ")
 		is("a protocol that the client has", p.old && protocol != "HTTP/1.0")
-		final := !strings.HasPrefix(status, "1") || status == "101"
+		if status == "101" {
+			is("an upgrade that was requested", p.old || !strings.Contains(a[:p.split].String(), switching))
+			return broken
+		}
+		final := !strings.HasPrefix(status, "1")
 		is("no headers of a hop", p.carriesHop(fields, final))
 		if final {
 			is("a real status", len(status) != 3 || status < "200" || status > "599")

@@ -244,6 +244,7 @@ func TestOtherUpgradesAreIgnored(t *testing.T) {
 		{"", []string{socket, "Connection: Upgrade", "Upgrade: TLS/1.0"}, ""},
 		{"", []string{"POST / HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket", "Content-Length: 1", "", "a"}, ""},
 		{"", []string{socket, "Upgrade: websocket"}, ""}, // not named in Connection
+		{"", []string{"GET /socket HTTP/1.0", "Connection: Upgrade", "Upgrade: websocket"}, ""},
 		{", upgrades: none", []string{socket, "Connection: Upgrade", "Upgrade: websocket"}, ""},
 		{", upgrades: [IRC/6.9]", []string{socket, "Connection: Upgrade", "Upgrade: irc/6.9"}, "irc/6.9"},
 		{", upgrades: [IRC/6.9]", []string{socket, "Connection: Upgrade", "Upgrade: websocket"}, ""},

@@ -22,10 +22,10 @@ func (p *Proxy) removes(name string, trusted bool) bool {
 }
 
 // upgrades reports whether the upgrade of a request is passed on: to one protocol, of
-// Options.Upgrades. The service could take more requests in another upgrade, past all limits.
+// Options.Upgrades. The service could take more requests in another upgrade, past all limits. HTTP/1.0 has no upgrades.
 func (p *Proxy) upgrades(r *http.Request) bool {
 	lines := r.Header["Upgrade"]
-	if len(lines) != 1 || r.ContentLength != 0 {
+	if len(lines) != 1 || r.ContentLength != 0 || !r.ProtoAtLeast(1, 1) {
 		return false
 	}
 	for _, protocol := range p.o.Upgrades {
