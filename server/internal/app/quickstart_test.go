@@ -117,3 +117,15 @@ func TestOperatorsPagesAreNotPublic(t *testing.T) {
 		}
 	}
 }
+
+// The built-in service reads a body and begins its answer before the proxy has asked for the end of the body. The server
+// has closed the body by then, and the answer is whole all the same.
+func TestAnswersThatOvertakeTheEndOfABody(t *testing.T) {
+	r := start(t, parse(t, free+"upstream: echo\nrules: []\n"), nil)
+	long := strings.Repeat("x", 9000)
+	for range 100 {
+		if got, text := r.send(Proxy, http.MethodPost, "/", "ab", "X-Long", long); got.StatusCode != http.StatusOK || !strings.Contains(text, long) {
+			t.Fatalf("%d, and %d bytes", got.StatusCode, len(text))
+		}
+	}
+}

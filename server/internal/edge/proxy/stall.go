@@ -105,7 +105,10 @@ func stalled(ctx context.Context) bool {
 
 // Read reads a piece of the body.
 func (b *patientBody) Read(piece []byte) (int, error) {
-	if b.closed.Load() {
+	switch {
+	case b.ended.Load():
+		return 0, io.EOF // the transport reads beyond the end, and the server may have closed the body since
+	case b.closed.Load():
 		return 0, http.ErrBodyReadAfterClose
 	}
 	// A service that answers already converses with its client, at a pace of their own.
