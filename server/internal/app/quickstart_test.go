@@ -118,7 +118,7 @@ func TestOperatorsPagesAreNotPublic(t *testing.T) {
 	}
 }
 
-// The built-in service reads a body and begins its answer before the proxy has asked for the end of the body. The server
+// The built-in service reads a body and begins its answer before the proxy has read the end of the body. The server
 // has closed the body by then, and the answer is whole all the same.
 func TestAnswersThatOvertakeTheEndOfABody(t *testing.T) {
 	r := start(t, parse(t, free+"upstream: echo\nrules: []\n"), nil)
