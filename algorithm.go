@@ -26,6 +26,7 @@ type Algorithm interface {
 // tokens and is refilled at Rate; a request takes its cost in tokens, or none. Over any
 // interval W it admits at most burst + ⌊rate·W⌋ units.
 type TokenBucket struct {
+	// Rate is the rate at which the bucket is refilled. Required.
 	Rate Rate
 	// Burst is the size of the bucket. Default: the count of Rate.
 	Burst int64
@@ -44,6 +45,7 @@ type TokenBucket struct {
 // decision has the delay. Over any interval W at most ⌊rate·W⌋ + 1 units depart, plus the
 // Undelayed units.
 type LeakyBucket struct {
+	// Rate is the rate at which units leave. Required.
 	Rate Rate
 	// Queue is how many units may wait. With zero, a unit that cannot leave at once is denied.
 	Queue int64
@@ -55,6 +57,7 @@ type LeakyBucket struct {
 // FixedWindow counts the units of consecutive windows, and admits up to the count of Rate in each.
 // An interval that straddles a boundary may see up to twice that count.
 type FixedWindow struct {
+	// Rate is the rate whose count each window admits, and whose period is the window. Required.
 	Rate Rate
 	// Opened begins a window with the first request after the last window ended.
 	// Without it windows begin at multiples of the period since the epoch (UTC).
@@ -83,6 +86,7 @@ const (
 // whole until it has left. So no interval of one period ever sees more than the count of Rate. A
 // steady client gets count·N/(N+1) units a period, or a little less.
 type SlidingWindow struct {
+	// Rate is the rate whose count an interval of its period admits. Required.
 	Rate Rate
 	// Cells is N, the number of cells of a period, up to 256. Default: 10, or the next larger
 	// number that divides the period, or 1 if no number up to 256 does.
@@ -95,6 +99,7 @@ type SlidingWindow struct {
 // window are weighted and rounded up. An interval of one period may see 2·count − 1 units in the
 // worst case. It has the smallest state of all sliding windows.
 type SlidingCounter struct {
+	// Rate is the rate whose count an interval of its period admits, up to the weighting. Required.
 	Rate Rate
 	// CountDenied counts denied attempts too: a client that keeps trying stays denied. Denied
 	// attempts weigh in the next window like allowed ones: many of them block most of it.
@@ -104,6 +109,7 @@ type SlidingCounter struct {
 // SlidingLog remembers the time of each request: it is exact over every interval of one
 // period. Its state grows with the count, which is at most 65,536.
 type SlidingLog struct {
+	// Rate is the rate whose count an interval of its period admits. Required.
 	Rate Rate
 	// MinInterval is the least time between two requests, up to the period.
 	MinInterval time.Duration

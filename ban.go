@@ -116,6 +116,7 @@ type BanQuery struct {
 
 // BanPage is some of the bans in force.
 type BanPage struct {
+	// Bans are the bans of the page.
 	Bans []BannedKey
 	// Next is where the next page begins. It is empty on the last page; a page that is not the
 	// last one may hold no bans.

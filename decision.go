@@ -10,8 +10,10 @@ const NoWait time.Duration = -1
 // Request is what a store decides: may Key take Cost units of Limit? Most callers let a Limiter
 // make it.
 type Request struct {
+	// Limit is the limit that decides. Required.
 	Limit *Limit
-	Key   Key
+	// Key is the client that the limit counts for. The zero Key is one client: everybody.
+	Key Key
 	// Cost is how many units are taken. Zero takes nothing, and passes unless the key is banned or
 	// more units are used than the limit has.
 	Cost int64
@@ -83,7 +85,7 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// MarshalText returns the text of String.
+// MarshalText returns the text of String, and never an error.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // Decision is what a store decides about a Request.

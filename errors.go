@@ -45,7 +45,9 @@ func (e *sentinel) Unwrap() error { return e.also }
 
 // RateError reports a text that is not a rate.
 type RateError struct {
-	Text    string
+	// Text is the text that is not a rate.
+	Text string
+	// Problem says what is wrong.
 	Problem string
 }
 

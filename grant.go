@@ -28,7 +28,8 @@ type Grantor interface {
 type Claim struct {
 	// Limit has hybrid terms.
 	Limit *Limit
-	Key   Key
+	// Key is the key of the limit.
+	Key Key
 	// Seq numbers the claims of a holder for a key: it rises with each new claim, from 1 to 2⁵³−1.
 	// The same Seq again means the same claim again.
 	Seq uint64

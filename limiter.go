@@ -136,7 +136,7 @@ func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 	return
 }
 
-// AllowN takes n units, or none. A leaky bucket may allow the request with a Delay: the request
+// AllowN takes n units, or none. An error is one of [Store]: nothing was decided. A leaky bucket may allow the request with a Delay: the request
 // then has a turn in the queue. The caller waits for the Delay before it acts.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	d, err = l.taker.Take(ctx, l.limit.Load(), key, n)
@@ -149,7 +149,7 @@ func (l *Limiter) Peek(ctx context.Context, key Key) (Decision, error) {
 	return l.PeekN(ctx, key, 1)
 }
 
-// PeekN returns what AllowN would decide, and takes nothing. Remaining is what could be taken
+// PeekN returns what AllowN would decide, with its errors, and takes nothing. Remaining is what could be taken
 // now.
 func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error) {
 	r := l.request(ctx, key, n)
@@ -157,7 +157,7 @@ func (l *Limiter) PeekN(ctx context.Context, key Key, n int64) (Decision, error)
 	return l.store.Decide(ctx, r)
 }
 
-// Reset forgets what key has used, and lifts its ban.
+// Reset forgets what key has used, and lifts its ban. After an error both stay, unless it wraps ErrUnknownOutcome.
 func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	return l.store.Reset(ctx, l.request(ctx, key, 1).Limit, key)
 }
@@ -171,7 +171,8 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, maxWait time.Duration) (
 // after the Delay of the reservation's Decision. A token bucket goes into debt for the units. A
 // leaky bucket gives a turn in its queue. Windows and logs reserve only what is available now.
 //
-// A denied reservation has taken nothing and need not be ended.
+// A denied reservation has taken nothing and need not be ended. An error is one of [Store]: nothing was reserved, unless it
+// wraps ErrUnknownOutcome.
 func (l *Limiter) ReserveN(ctx context.Context, key Key, n int64, maxWait time.Duration) (*Reservation, error) {
 	r := l.request(ctx, key, n)
 	r.MaxWait = atMost(maxWait)

@@ -119,10 +119,10 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%d/%s", r.count, r.period)
 }
 
-// MarshalText returns the text of String.
+// MarshalText returns the text of String, and never an error.
 func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText parses a rate as ParseRate does.
+// UnmarshalText parses a rate as ParseRate does, with the same errors.
 func (r *Rate) UnmarshalText(text []byte) (err error) {
 	*r, err = ParseRate(string(text))
 	return err

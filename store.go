@@ -96,17 +96,21 @@ func (t taker) Take(ctx context.Context, l *Limit, k Key, cost int64) (Decision,
 
 // Receipt identifies a charge, in the terms of its algorithm. Only stores read it.
 type Receipt struct {
-	At   int64
+	// At is the time of the charge.
+	At int64
+	// Over is what else the algorithm needs.
 	Over uint64
 }
 
 // Charge says what a decision took. A store needs it to settle or cancel the decision.
 type Charge struct {
+	// Limit, Key, Cost, Floor and Member are those of the request.
 	Limit       *Limit
 	Key         Key
 	Cost, Floor int64
 	Member      uint64
-	Receipt     Receipt
+	// Receipt is the decision's.
+	Receipt Receipt
 }
 
 // Charge returns the charge that d, a decision about r, has made.

@@ -44,7 +44,7 @@ func NewConn(ctx context.Context, c net.Conn, o ConnOptions) *Conn {
 	}
 }
 
-// Read reads as a Reader does.
+// Read reads as a Reader does. It returns net.ErrClosed after Close.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -52,7 +52,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, c.closedError(err)
 }
 
-// Write writes as a Writer does.
+// Write writes as a Writer does. It returns net.ErrClosed after Close.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -60,7 +60,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, c.closedError(err)
 }
 
-// ReadFrom writes as a Writer does.
+// ReadFrom writes as a Writer does. It returns net.ErrClosed after Close.
 func (c *Conn) ReadFrom(src io.Reader) (int64, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -77,7 +77,7 @@ func (c *Conn) closedError(err error) error {
 }
 
 // Close closes the connection, ends reads and writes that wait, and gives back the prepaid
-// bytes that have not moved.
+// bytes that have not moved. The error is the connection's, or the store's.
 func (c *Conn) Close() error {
 	c.closed.Store(true)
 	err := c.Conn.Close()
@@ -94,20 +94,20 @@ func (c *Conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// SetDeadline sets the deadlines of reads and writes.
+// SetDeadline sets the deadlines of reads and writes. The error is the connection's.
 func (c *Conn) SetDeadline(at time.Time) error {
 	c.reader.meter.cut.set(at)
 	c.writer.meter.cut.set(at)
 	return c.Conn.SetDeadline(at)
 }
 
-// SetReadDeadline sets the deadline of reads, including a read that waits.
+// SetReadDeadline sets the deadline of reads, including a read that waits. The error is the connection's.
 func (c *Conn) SetReadDeadline(at time.Time) error {
 	c.reader.meter.cut.set(at)
 	return c.Conn.SetReadDeadline(at)
 }
 
-// SetWriteDeadline sets the deadline of writes, including a write that waits.
+// SetWriteDeadline sets the deadline of writes, including a write that waits. The error is the connection's.
 func (c *Conn) SetWriteDeadline(at time.Time) error {
 	c.writer.meter.cut.set(at)
 	return c.Conn.SetWriteDeadline(at)

@@ -26,7 +26,7 @@ func NewReader(ctx context.Context, r io.Reader, flows ...Flow) *Reader {
 	return &Reader{r, newMeter(ctx, nil, flows)}
 }
 
-// Read reads up to len(p) bytes, and no more than a chunk.
+// Read reads up to len(p) bytes, and no more than a chunk. For its errors see [NewReader].
 func (r *Reader) Read(p []byte) (int, error) {
 	// An earlier read that was cut short may owe bytes.
 	if err := r.meter.take(0); err != nil {

@@ -28,7 +28,7 @@ func NewWriter(ctx context.Context, w io.Writer, flows ...Flow) *Writer {
 	return &Writer{w, newMeter(ctx, nil, flows)}
 }
 
-// Write writes p, a chunk at a time.
+// Write writes p, a chunk at a time. For its errors see [NewWriter].
 func (w *Writer) Write(p []byte) (int, error) {
 	done := 0
 	for {
@@ -64,7 +64,7 @@ func (w *Writer) take(n int64) error {
 
 // ReadFrom writes what it reads from src, until the end of src. If the wrapped writer has a
 // method ReadFrom, that method moves the bytes, a chunk at a time. So the kernel can still send
-// files.
+// files. For its errors see [NewWriter].
 func (w *Writer) ReadFrom(src io.Reader) (int64, error) {
 	to, ok := w.w.(io.ReaderFrom)
 	if !ok {

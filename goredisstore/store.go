@@ -33,6 +33,7 @@ func New(c redis.UniversalClient, o redisstore.Options) (*redisstore.Store, erro
 
 // NewClient returns the client that New passes to redisstore.New. It is for programs that
 // wrap that client. They must set redisstore.Options.Cluster if c is a *redis.ClusterClient.
+// The error names an option of the client that would break limits.
 func NewClient(c redis.UniversalClient) (redisstore.Client, error) {
 	// Go-redis stores the option -1 as 0, and as -1 for a cluster.
 	var retries int

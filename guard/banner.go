@@ -30,7 +30,7 @@ func (s *Store) BanKey(ctx context.Context, l *sluice.Limit, k sluice.Key, d tim
 	return nil
 }
 
-// LiftBan ends the ban of a key, in the store and then in the local store. See
+// LiftBan ends the ban of a key, in the store and then in the local store. It fails while the store does. See
 // sluice.Banner.
 func (s *Store) LiftBan(ctx context.Context, l *sluice.Limit, k sluice.Key) (bool, error) {
 	if l == nil {

@@ -50,7 +50,8 @@ const leastRetry = time.Second
 // may still use the old one. With nil, all limits have Options.Default.
 func (s *Store) SetFallback(f func(l *sluice.Limit) Fallback) { s.fallback.Store(&f) }
 
-// SetShare replaces Options.Share. The units that keys have used in the local store stay used.
+// SetShare replaces Options.Share, or returns an error for a share that is not one. The units that keys have used in the
+// local store stay used.
 func (s *Store) SetShare(share Share) error {
 	if err := share.check(); err != nil {
 		return fmt.Errorf("guard: Share %w", err)

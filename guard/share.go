@@ -24,13 +24,15 @@ import (
 // more. If a number is smaller than N, each process still has one unit: N in all. A leaky
 // bucket lets one more unit depart at once in each process.
 type Share struct {
+	// Of and Parts are the share's numerator and denominator: Of parts of Parts, such as 1 and 4. Of is 1 to Parts, and
+	// Parts up to 1,000,000.
 	Of, Parts int64
 }
 
 // maxParts bounds the parts of a share.
 const maxParts = 1_000_000
 
-// ParseShare reads a share written as 1/4, 0.25 or 25%.
+// ParseShare reads a share written as 1/4, 0.25 or 25%. The error says how to write one.
 func ParseShare(text string) (Share, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	r, ok := new(big.Rat), len(text) <= 32 && !strings.ContainsAny(text, "eEpPxX_")
@@ -56,10 +58,10 @@ func ParseShare(text string) (Share, error) {
 // String returns the share as ParseShare reads it.
 func (s Share) String() string { return fmt.Sprintf("%d/%d", s.Of, s.Parts) }
 
-// MarshalText writes the share as String does.
+// MarshalText writes the share as String does, and never returns an error.
 func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a share as ParseShare does.
+// UnmarshalText reads a share as ParseShare does, with the same errors.
 func (s *Share) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseShare(string(text))
 	return err

@@ -47,7 +47,8 @@ var (
 	_ sluice.LocalDecider = (*Store)(nil)
 )
 
-// New returns a store that guards Options.Store.
+// New returns a store that guards Options.Store. The error says which option is missing or wrong. New starts no goroutine,
+// so that there is no Close: close Options.Store and Options.Local.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -71,8 +72,9 @@ func (s *Store) State() State { return s.lanes.state() }
 
 // Stats are figures about a Store since it was made.
 type Stats struct {
-	// State is the state that Store.State returns, and Since the time of a breaker's last change.
+	// State is the state that Store.State returns.
 	State State
+	// Since is when a breaker has changed its state last.
 	Since time.Time
 	// Shards counts the breakers: one, or as many as shards that a Sharded store has named.
 	// Failing counts the breakers that are not Closed.
@@ -276,7 +278,7 @@ func (s *Store) end(ctx context.Context, op op, charge *sluice.Charge, actual in
 }
 
 // Reset deletes the state of a limit's key, and its ban, in the store and then in the local
-// store.
+// store. It fails while the store does.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return errNoLimit()

@@ -95,8 +95,9 @@ type LimitStats struct {
 	Local, Exact, Cached uint64
 	// Calls counts answered claims so far. Several claims may travel in one call.
 	Calls uint64
-	// LastSync is when the store last answered a claim, and SyncTime how long that took.
+	// LastSync is when the store last answered a claim.
 	LastSync time.Time
+	// SyncTime is how long that answer took.
 	SyncTime time.Duration
 	// GrantSize is the mean number of units of a grant.
 	GrantSize float64
@@ -175,17 +176,18 @@ func (t *tally) complete(st LimitStats) LimitStats {
 type KeyStats struct {
 	// Limit is the name of the limit.
 	Limit string
-	Key   sluice.Key
-	// Escrow is how many units of the key all processes have in hand, and Holders how many
-	// processes these are, as last answered.
-	Escrow  int64
+	// Key is the key.
+	Key sluice.Key
+	// Escrow is how many units of the key all processes have in hand, as last answered.
+	Escrow int64
+	// Holders is how many processes these are, as last answered.
 	Holders int
 	// Unspent is how many units this process has in hand, and Unreported how many it has spent and
 	// not reported.
 	Unspent, Unreported int64
-	// Age is for how long this process has had units of the key without a break, and Till is when the units
-	// in hand expire, by the clock of this computer. Both are zero without units in hand.
-	Age  time.Duration
+	// Age is for how long this process has had units of the key without a break. Zero without units in hand.
+	Age time.Duration
+	// Till is when the units in hand expire, by the clock of this computer. Zero without units in hand.
 	Till time.Time
 }
 

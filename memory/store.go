@@ -31,7 +31,7 @@ var (
 	_ sluice.Taker = (*Store)(nil)
 )
 
-// New returns an empty store.
+// New returns an empty store. The error names an option that is out of its range.
 func New(o Options) (*Store, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -32,6 +32,8 @@ type MisfitError struct {
 }
 
 func (e *MisfitError) Error() string { return e.text }
+
+// Unwrap returns the server's error reply, if that showed the problem.
 func (e *MisfitError) Unwrap() error { return e.err }
 
 // oldestMajor is the oldest version that has all that the scripts need. From 5.0 on, a script

@@ -42,7 +42,10 @@ type Master struct {
 }
 
 // SlotRange is the slots of a cluster from First to Last.
-type SlotRange struct{ First, Last int }
+type SlotRange struct {
+	// First and Last are the first and the last slot, both included.
+	First, Last int
+}
 
 // ServerError is an error reply of the server. The script has changed nothing.
 type ServerError struct {

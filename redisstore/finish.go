@@ -55,7 +55,7 @@ func (s *Store) Release(ctx context.Context, c sluice.Charge, latency time.Durat
 }
 
 // Reset deletes the state of a limit's key, and its ban. The units that processes hold of the
-// key stay in escrow.
+// key stay in escrow. After an error both stay, unless it wraps sluice.ErrUnknownOutcome.
 func (s *Store) Reset(ctx context.Context, l *sluice.Limit, k sluice.Key) error {
 	if l == nil {
 		return &sluice.RequestError{Problem: "has no limit"}

@@ -22,6 +22,8 @@ import (
 // ConnLifetime must be 0. New disables the client's cache, which scripts cannot use. The
 // context of a decision needs a deadline: by itself, rueidis detects a server that does not
 // answer only after ten seconds.
+//
+// The error says which option is wrong, or why the server cannot be reached.
 func New(client rueidis.ClientOption, o redisstore.Options) (*redisstore.Store, error) {
 	c, err := NewClient(client)
 	if err != nil {
@@ -47,7 +49,7 @@ var (
 	_ io.Closer         = (*Client)(nil)
 )
 
-// NewClient connects as New does. It is for programs that wrap the client. They then call
+// NewClient connects as New does, with its errors. It is for programs that wrap the client. They then call
 // redisstore.New, with Options.Cluster set to the result of Cluster.
 func NewClient(o rueidis.ClientOption) (*Client, error) {
 	if o.ConnLifetime > 0 {
@@ -79,12 +81,12 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// EvalSHA implements redisstore.Client.
+// EvalSHA implements redisstore.Client; see there for its errors.
 func (c *Client) EvalSHA(ctx context.Context, sha string, keys, args []string) (string, error) {
 	return c.do(ctx, first(keys), c.redis.B().Evalsha().Sha1(sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }
 
-// Eval implements redisstore.Client.
+// Eval implements redisstore.Client; see there for its errors.
 func (c *Client) Eval(ctx context.Context, source string, keys, args []string) (string, error) {
 	return c.do(ctx, first(keys), c.redis.B().Eval().Script(source).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 }

@@ -23,12 +23,12 @@ func (c *Client) at(key string, command rueidis.Completed) rueidis.Completed {
 	return command
 }
 
-// Info implements redisstore.Client.
+// Info implements redisstore.Client; see there for its errors.
 func (c *Client) Info(ctx context.Context, key string) (string, error) {
 	return c.do(ctx, key, c.at(key, c.redis.B().Info().Build()))
 }
 
-// Scan implements redisstore.Client.
+// Scan implements redisstore.Client; see there for its errors.
 func (c *Client) Scan(ctx context.Context, key string, cursor uint64, match string, count int) ([]string, uint64, error) {
 	reply, err := c.call(ctx, key, c.at(key, c.redis.B().Scan().Cursor(cursor).Match(match).Count(int64(count)).Build()))
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Client) Scan(ctx context.Context, key string, cursor uint64, match stri
 	return page.Elements, page.Cursor, err
 }
 
-// Masters implements redisstore.Client.
+// Masters implements redisstore.Client; see there for its errors.
 func (c *Client) Masters(ctx context.Context) ([]redisstore.Master, error) {
 	if !c.Cluster() {
 		return []redisstore.Master{{}}, nil
