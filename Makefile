@@ -17,9 +17,17 @@ run: ## Start the server with its built-in quick-start policy
 build: ## Build bin/sluice
 	go build -trimpath -o bin/sluice ./server/cmd/sluice
 
+.PHONY: quick
+quick: ## Run the tests that need only Go, in a minute
+	@tools/quick.sh $(ARGS)
+
 .PHONY: test
 test: ## Install what the tests need and run the tests of every module (ARGS="-run Name" to pick)
 	@tools/test.sh $(ARGS)
+
+.PHONY: nightly
+nightly: ## Run what `make test` leaves out, and every fuzz target for FUZZTIME each (default 10s)
+	@tools/nightly.sh $(FUZZTIME)
 
 .PHONY: test-traefik
 test-traefik: ## Build Traefik and run the tests of gateways over it (the first time: minutes and gigabytes)

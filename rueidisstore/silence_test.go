@@ -17,6 +17,7 @@ import (
 
 // TestSilence is a table of when a connection is closed.
 func TestSilence(t *testing.T) {
+	const silence = 400 * time.Millisecond // what the documentation promises
 	for name, tt := range map[string]struct {
 		reads   bool          // the server answers the first write
 		gaveUp  bool          // a caller gave up after the first write

@@ -151,3 +151,40 @@ need_libfaketime() {
 		die "libfaketime is missing: install it (Debian: apt-get install libfaketime; elsewhere the package that provides libfaketimeMT.so.1)"
 	fi
 }
+
+# testall TIER FOLDER… -- FLAG… runs the tests of some modules: see tools/testall.
+testall() {
+	local runner
+	runner=$(mktemp -d)
+	# shellcheck disable=SC2064 # the folder of now
+	trap "rm -rf '$runner'" EXIT
+	GOWORK=off go -C tools build -o "$runner/testall" ./testall
+	"$runner/testall" "$@"
+}
+
+# need_all makes sure of all that the tests of a day need.
+need_all() {
+	# The race detector needs cgo, and that a C compiler.
+	[ "${CGO_ENABLED:-1}" = 1 ] || die "CGO_ENABLED=$CGO_ENABLED: the race detector needs cgo; unset it"
+	need "$(go env CC | cut -d' ' -f1)" gcc libc6-dev
+	# The tests in checks/ start their own servers. The variable names another program for them; some
+	# run over Valkey in any case.
+	[ -n "${SLUICE_REDIS_SERVER:-}" ] || need redis-server redis-server
+	tools/valkey.sh
+	# A test loses packets between network namespaces.
+	if [ "$(uname)" = Linux ]; then
+		need ip iproute2
+		need nsenter util-linux
+	fi
+	# checks/gateways runs the examples of gateways, and checks/threats attacks them.
+	need_gateways
+	# checks/protocols has clients of Redis in several languages.
+	need redis-cli redis-tools
+	need_python redis python3-redis
+	need_php
+	need_npm checks/protocols/testdata/ioredis
+	# checks/schemas generates clients of the API, and lints its description.
+	need_npm checks/schemas/testdata/typescript
+	# checks/hybrid gives a server a wrong clock.
+	need_libfaketime
+}

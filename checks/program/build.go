@@ -10,11 +10,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
 // sharedEnv names a folder in which test programs of several packages share what they build. `make test` sets it.
 const sharedEnv = "TESTALL_PROGRAMS"
+
+// flagsEnv has more flags of `go build`, such as -race. `make nightly` sets it.
+const flagsEnv = "SLUICE_PROGRAM_FLAGS"
 
 // Build builds a Go program of this workspace, named by its import path, at a path. If the variable TESTALL_PROGRAMS names a folder,
 // the program is built there once for all processes, and the path is a link to it. Build is safe for concurrent use, also by
@@ -66,7 +70,7 @@ func once(at, name string, build func(at string) error) error {
 // build runs the Go command, whose first arguments may be flags for a module of its own.
 func build(at, importPath string, module ...string) error {
 	// Programs link faster without tables for debuggers, and without the state of the repository.
-	args := slices.Concat([]string{"build"}, module, []string{"-buildvcs=false", "-ldflags=-w", "-o", at, importPath})
+	args := slices.Concat([]string{"build"}, module, strings.Fields(os.Getenv(flagsEnv)), []string{"-buildvcs=false", "-ldflags=-w", "-o", at, importPath})
 	cmd := exec.Command("go", args...) //nolint:noctx // it ends by itself
 	if len(module) > 0 {
 		cmd.Env = append(os.Environ(), "GOWORK=off")

@@ -28,7 +28,7 @@ func program() (string, error) {
 	}
 	found, err := exec.LookPath("redis-server")
 	if err != nil {
-		return "", fmt.Errorf("redistest: the tests need a Redis server: run make test, which installs it or says how, "+
+		return "", fmt.Errorf("redistest: the test needs a Redis server: run make test, which installs it or says how (Debian: apt-get install redis-server), "+
 			"or set SLUICE_REDIS_SERVER to the path of redis-server or valkey-server: %w", err)
 	}
 	return found, nil

@@ -28,7 +28,7 @@ func StartSkewed(tb testing.TB, opts ...Option) *Skewed {
 	}
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		tb.Fatalf("redistest: a server with a wrong clock is a redis-server: run make test, which installs it or says how: %v", err)
+		tb.Fatalf("redistest: a server with a wrong clock is a redis-server: run make test, which installs it or says how (Debian: apt-get install redis-server): %v", err)
 	}
 	s := &Skewed{file: filepath.Join(tb.TempDir(), "skew")}
 	if err := s.Set("+0s"); err != nil {

@@ -53,7 +53,7 @@ func forTest(tb testing.TB, opts []Option) []Option {
 func valkeyProgram() (string, error) {
 	path, err := exec.LookPath("valkey-server")
 	if err != nil {
-		return "", fmt.Errorf("redistest: the test needs a Valkey server: run make test, which installs it or says how: %w", err)
+		return "", fmt.Errorf("redistest: the test needs a Valkey server: run make test, which installs it or says how (Debian: apt-get install valkey-server): %w", err)
 	}
 	return path, nil
 }

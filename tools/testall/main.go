@@ -2,9 +2,9 @@
 //
 // Usage, in the folder that holds the modules:
 //
-//	testall folder... [-- flags of go test]
+//	testall quick|day|night folder... [-- flags of go test]
 //
-// A module outside the workspace is tested separately. The tables in plan.go say
+// The first word is the tier: part of the tests, those of a day, or those that the day leaves out. A module outside the workspace is tested separately. The tables in plan.go say
 // which tests run without the race detector and which packages start first. Testall
 // prints a line for each package that has tests, the output of what failed, the
 // slowest tests, and at the end
@@ -31,15 +31,15 @@ import (
 const slowest = 10
 
 func main() {
-	modules, flags := os.Args[1:], []string(nil)
-	if i := slices.Index(modules, "--"); i >= 0 {
-		modules, flags = modules[:i], modules[i+1:]
+	words, flags := os.Args[1:], []string(nil)
+	if i := slices.Index(words, "--"); i >= 0 {
+		words, flags = words[:i], words[i+1:]
 	}
-	if len(modules) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: testall folder... [-- flags of go test]")
+	if len(words) < 2 || !slices.Contains([]tier{quick, day, night}, tier(words[0])) {
+		fmt.Fprintln(os.Stderr, "usage: testall quick|day|night folder... [-- flags of go test]")
 		os.Exit(2)
 	}
-	ok, err := perform(modules, flags)
+	ok, err := perform(tier(words[0]), words[1:], flags)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testall:", err)
 	}
@@ -49,7 +49,7 @@ func main() {
 }
 
 // perform runs the tests, and reports whether all passed.
-func perform(modules, flags []string) (bool, error) {
+func perform(t tier, modules, flags []string) (bool, error) {
 	// Test programs of several packages start the same programs, and build each of them once.
 	programs, err := os.MkdirTemp("", "testall")
 	if err != nil {
@@ -60,14 +60,14 @@ func perform(modules, flags []string) (bool, error) {
 		return false, err
 	}
 	sum := newSummary(os.Stdout)
-	chains, last, err := planned(modules, picks(flags))
+	chains, last, err := planned(modules, t, picks(flags))
 	if err != nil {
 		return false, err
 	}
 	perform := func(runs []run) {
 		for _, r := range runs {
 			events := sum.stream(r.name)
-			events.end(r.test(flags, events))
+			events.end(r.test(flags, events), r.used)
 		}
 	}
 	var all sync.WaitGroup
@@ -81,7 +81,7 @@ func perform(modules, flags []string) (bool, error) {
 }
 
 // planned finds the packages of the modules and returns the runs for them, as plan does.
-func planned(modules []string, picked bool) (chains [][]run, last []run, err error) {
+func planned(modules []string, t tier, picked bool) (chains [][]run, last []run, err error) {
 	joined, err := workspace()
 	if err != nil {
 		return nil, nil, err
@@ -102,8 +102,11 @@ func planned(modules []string, picked bool) (chains [][]run, last []run, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	chains, last = plan(packages, picked)
-	chains[1] = append(chains[1], outside...) // both are without the race detector
+	chains, last = plan(packages, t, picked)
+	if len(chains) == 0 {
+		return [][]run{outside}, last, nil
+	}
+	chains[len(chains)-1] = append(chains[len(chains)-1], outside...) // these are without the race detector
 	return chains, last, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ours begins the import paths of the workspace.
@@ -80,22 +81,20 @@ var crowded = map[string][]string{
 var lone = map[string][]string{
 	".":              {"TestKeysDiffer"},
 	"checks/threats": {"TestAttacksReachWithoutSluice", "TestDescriptionsAreDecidedAsRequests", "TestNothingComesBack", "TestNothingGetsPast", "TestNothingGetsPastGateways"}, // the servers under test are other processes
-	"hybrid":         {"TestSimulatedBurst", "TestSimulatedSeeds", "TestSimulatedWindow", "TestSimulation", "TestSimulationNotices"},
-	"httplimit":      {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
-	"redisstore":     {"TestKeysAreInjective"},
+	"hybrid": { // the goroutines of a virtual clock wait most of the time
+		"TestExactProcessesShare", "TestExactProcessesShareWithHaste", "TestRollout", "TestSimulatedBurst", "TestSimulatedSeeds",
+		"TestSimulatedWindow", "TestSimulation", "TestSimulationNotices",
+	},
+	"httplimit":  {"TestDelimiterInjection", "TestForwardedForSpoofing", "TestReadOnceEqualsReadEach", "TestRulesMatchWhatReachesTheirHandlers", "TestSameHandlerSameKey"},
+	"redisstore": {"TestKeysAreInjective"},
 }
 
-// timed are the tests of the other packages that measure shares of limits, or make thousands of calls a second with a
-// deadline. They run at the end, one package at a time, without the race detector.
+// timed are the tests of the other packages that measure shares of limits, compare times, or make thousands of calls a second
+// with a deadline. They run at the end, one package at a time, without the race detector.
 var timed = map[string][]string{
-	"checks/faults": {
-		"TestClusterFailover", "TestDerivedSentinelFailover", "TestHalfOpen", "TestHungMaster", "TestHungMasterUnguarded", "TestPacketLoss",
-		"TestSentinelFailover", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
-	},
-	"checks/hybrid": {
-		"TestBothHalvesShareOverRedis", "TestClocksDrift", "TestFailoverAddsOneLimit", "TestLoweredNumbers", "TestProcessesAreKilledAndStopped",
-		"TestProcessesRollOut", "TestProcessesShareFairly", "TestServerClocks", "TestSlotsMove",
-	},
+	"checks/faults": {"TestClusterFailover", "TestHungMaster", "TestSentinelFailover"},
+	"checks/hybrid": {"TestFailoverAddsOneLimit", "TestProcessesAreKilledAndStopped"},
+	"gate":          {"TestWakeUpsAreNotLinear"},
 }
 
 // paced are the tests of the other packages that measure rates of bytes. They run at the end, without the race detector.
@@ -105,6 +104,44 @@ var paced = map[string][]string{
 	"checks/redis":               {"TestBandwidth"},
 	"httplimit":                  {"TestBandwidthDown", "TestBandwidthUp"},
 	"server/internal/edge/proxy": {"TestBandwidthDown", "TestBandwidthUp"},
+}
+
+// nightly are the tests that only `make nightly` runs, one package at a time, without the race detector. Other tests prove
+// their promises by day.
+var nightly = map[string][]string{
+	// Valkey runs the scripts that Redis runs. By day, TestValkeyAdapterReplies, TestValkeyAdapterCluster, TestValkeyCheck and
+	// TestValkey of checks/servers run over it, and these tests run over Redis.
+	"checks/decisions": {
+		"TestValkeyBansAreListedOnACluster", "TestValkeyContract", "TestValkeyEviction", "TestValkeyGrantsEqualOracle",
+		"TestValkeyGrantsHoldTheBound", "TestValkeyLeastPrivilegeOnACluster", "TestValkeyLeastPrivilegeWithSentinels",
+	},
+	"checks/faults": {
+		"TestDerivedSentinelFailover", // TestSentinelFailover, and TestDerive of goredisstore
+		"TestHalfOpen",                // TestSilence of rueidisstore
+		"TestHungMasterUnguarded",     // TestHungMaster
+		"TestPacketLoss",              // TestSilence of rueidisstore, and TestRedial of goredisstore
+		"TestValkeyBatchOverSlots", "TestValkeyClusterFailover", "TestValkeySentinelFailover",
+	},
+	// By day, package hybrid has these tests in virtual time.
+	"checks/hybrid": {
+		"TestBothHalvesShareOverRedis", // TestExactProcessesShare
+		"TestClocksDrift",              // TestGrantsEnd, TestSimulation
+		"TestLoweredNumbers",           // TestSimulation
+		"TestProcessesRollOut",         // TestRollout
+		"TestProcessesShareFairly",     // TestSimulation
+		"TestServerClocks",             // TestSimulation
+		"TestSlotsMove",                // TestSlotsMigrateUnderLoad of checks/faults moves slots
+	},
+}
+
+// harnesses are the packages whose tests only `make nightly` runs: they test measurements, and the code of other tests,
+// which fail by day if it does not work.
+var harnesses = []string{"bench", "checks/fleet", "checks/process", "checks/program", "checks/redistest"}
+
+// equipped are the packages whose tests need servers or other packages of the system. `make quick` leaves them out.
+var equipped = []string{
+	"checks/decisions", "checks/faults", "checks/gateways", "checks/hybrid", "checks/linearizable", "checks/protocols",
+	"checks/redis", "checks/schemas", "checks/servers", "checks/threats", "checks/vectors",
 }
 
 // narrow are the tests that also run as programs of 32 bits: they read what may be damaged. There, an int has no room for
@@ -129,43 +166,105 @@ type run struct {
 	flags    []string
 	together int // how many packages may run, or compile, at once; 0: as many as there are processors
 	packages []string
+
+	used time.Duration // processor time, with the programs that the tests started
 }
+
+// rooted are the tests that need root, which `make quick` leaves out too.
+var rooted = map[string][]string{"server/internal/cli": {"TestStartsOnAFullDisk"}}
+
+// A tier is a part of the tests.
+type tier string
+
+// The tiers. See CONTRIBUTING.md.
+const (
+	quick tier = "quick"
+	day   tier = "day"
+	night tier = "night" // only what the day leaves out
+)
 
 // plan returns the runs for the packages of the workspace: chains that go on at the same time,
 // and the last runs, for which nothing else is running. The runs of a chain share what they
 // compile. If the caller picks tests, each package is in one run.
-func plan(packages []string, picked bool) (chains [][]run, last []run) {
+func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	packages = inOrder(packages)
-	processors := runtime.GOMAXPROCS(0)
-	raced := run{name: "with the race detector", race: true, together: max(2, processors)}
-	// Many tests wait for servers and for time, so more packages run than there are processors.
-	alone := run{name: "without the race detector", together: max(2, processors)}
+	rest := without(packages, harnesses)
+	switch {
+	case picked:
+		return [][]run{used(raced(packages)), used(alone(packages))}, nil
+	case t == quick:
+		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, paced, nightly, rooted)}}
+		return [][]run{used(r)}, nil
+	case t == night:
+		last = []run{
+			{name: "harnesses", packages: within(packages, harnesses)},
+			{name: "nightly tests", packages: in(packages, nightly), flags: []string{"-run", names(nightly)}},
+		}
+		for i := range last {
+			last[i].together = 1
+		}
+		return nil, used(last...)
+	}
+	first, second := raced(rest), alone(rest)
+	first.flags = []string{"-skip", names(lone, timed, paced, nightly)}
+	second.flags = []string{"-skip", names(nightly)}
+	chain := []run{first}
+	if runsNarrow {
+		chain = append(chain, run{
+			name: "tests on 32 bits", packages: in(packages, narrow), flags: []string{"-run", names(narrow)},
+			env: []string{"GOARCH=386", "CGO_ENABLED=0"},
+		})
+	}
+	chain = append(chain, // the plain packages take longer
+		run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},
+		run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},
+	)
+	last = []run{
+		{name: "paced tests", packages: in(packages, paced), flags: []string{"-run", names(paced)}, together: len(paced)},
+		{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1},
+	}
+	return [][]run{used(chain...), used(second)}, used(last...)
+}
+
+// atOnce is how many packages run at once. Many tests wait for servers and for time, so these are more than the processors.
+func atOnce() int { return max(2, runtime.GOMAXPROCS(0)) }
+
+// raced returns the run of the packages with the race detector.
+func raced(packages []string) run {
+	r := run{name: "with the race detector", race: true, together: atOnce()}
+	for _, p := range packages {
+		if _, found := plain[room(p)]; !found {
+			r.packages = append(r.packages, p)
+		}
+	}
+	return r
+}
+
+// alone returns the run of the plain packages.
+func alone(packages []string) run {
+	r := run{name: "without the race detector", together: atOnce()}
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
-			alone.packages = append(alone.packages, p)
-		} else {
-			raced.packages = append(raced.packages, p)
+			r.packages = append(r.packages, p)
 		}
 	}
-	first := []run{raced}
-	if !picked {
-		first[0].flags = []string{"-skip", names(lone, timed, paced)}
-		last = []run{
-			{name: "paced tests", packages: in(packages, paced), flags: []string{"-run", names(paced)}, together: len(paced)},
-			{name: "timed tests", packages: in(packages, timed), flags: []string{"-run", names(timed)}, together: 1},
+	return r
+}
+
+// within returns the packages that are in some rooms, or below them.
+func within(packages, rooms []string) (some []string) {
+	for _, p := range packages {
+		if slices.ContainsFunc(rooms, func(r string) bool { return strings.HasPrefix(room(p)+"/", r+"/") }) {
+			some = append(some, p)
 		}
-		if runsNarrow {
-			first = append(first, run{
-				name: "tests on 32 bits", packages: in(packages, narrow), flags: []string{"-run", names(narrow)},
-				env: []string{"GOARCH=386", "CGO_ENABLED=0"},
-			})
-		}
-		first = append(first, // the plain packages take longer
-			run{name: "lone tests", packages: in(packages, lone), flags: []string{"-run", names(lone)}},
-			run{name: "crowded tests", packages: in(packages, crowded), flags: []string{"-run", names(crowded)}, race: true},
-		)
 	}
-	return [][]run{used(first...), used(alone)}, used(last...)
+	return some
+}
+
+// without returns the other packages.
+func without(packages, rooms []string) []string {
+	there := within(packages, rooms)
+	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool { return slices.Contains(there, p) })
 }
 
 // used returns the runs that have packages, in the folder of the workspace.
@@ -252,5 +351,9 @@ func (r *run) test(flags []string, events io.Writer) error {
 	}
 	cmd.Stdout = events
 	cmd.Stderr = os.Stderr
-	return cmd.Run()
+	err := cmd.Run()
+	if s := cmd.ProcessState; s != nil {
+		r.used = s.UserTime() + s.SystemTime()
+	}
+	return err
 }

@@ -11,16 +11,17 @@ import (
 	"testing"
 )
 
-// TestPlan: each package is in the run that the tables say, early packages come first, and a
+// TestPlan: each package is in the runs that the tables say, early packages come first, and a
 // run without packages is left out.
 func TestPlan(t *testing.T) {
-	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth"}
+	all := []string{ours, ours + "/algo", ours + "/memory", ours + "/checks/faults", ours + "/bandwidth", ours + "/bench/figures"}
 	for _, tc := range []struct {
 		packages []string
+		tier     tier
 		picked   bool
 		want     map[string][]string // by the name of the run
 	}{
-		{all, false, map[string][]string{
+		{all, day, false, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
 			"without the race detector": {"algo", "memory"},
 			"lone tests":                {"."},
@@ -29,17 +30,19 @@ func TestPlan(t *testing.T) {
 			"paced tests":               {"bandwidth"},
 			"tests on 32 bits":          {".", "memory"},
 		}},
-		{all, true, map[string][]string{
+		{all, quick, false, map[string][]string{"quick tests": {".", "algo", "memory", "bandwidth"}}},
+		{all, night, false, map[string][]string{"harnesses": {"bench/figures"}, "nightly tests": {"checks/faults"}}},
+		{all, day, true, map[string][]string{
 			"with the race detector":    {"checks/faults", ".", "bandwidth"},
-			"without the race detector": {"algo", "memory"},
+			"without the race detector": {"algo", "memory", "bench/figures"},
 		}},
-		{all[1:2], false, map[string][]string{"without the race detector": {"algo"}}},
+		{all[1:2], day, false, map[string][]string{"without the race detector": {"algo"}}},
 	} {
 		if !runsNarrow {
 			delete(tc.want, "tests on 32 bits")
 		}
 		got := map[string][]string{}
-		chains, last := plan(tc.packages, tc.picked)
+		chains, last := plan(tc.packages, tc.tier, tc.picked)
 		for _, chain := range append(chains, last) {
 			for _, r := range chain {
 				for _, p := range r.packages {
@@ -51,7 +54,7 @@ func TestPlan(t *testing.T) {
 			}
 		}
 		if !maps.EqualFunc(got, tc.want, slices.Equal) {
-			t.Errorf("%v, picked %v: got %v, want %v", tc.packages, tc.picked, got, tc.want)
+			t.Errorf("%v, %s, picked %v: got %v, want %v", tc.packages, tc.tier, tc.picked, got, tc.want)
 		}
 	}
 }
@@ -64,8 +67,8 @@ func TestPicks(t *testing.T) {
 	}
 }
 
-// TestNoTestIsSkippedByItsNamesake: the run with the race detector skips the tests of tables by their names, so no package
-// outside a table may have a test with such a name: nothing would run it.
+// TestNoTestIsSkippedByItsNamesake: runs skip the tests of tables by their names, so no package outside a table may have a
+// test with such a name: nothing would run it.
 func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
 	top := filepath.Join("..", "..")
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -77,8 +80,9 @@ func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
 			return err
 		}
 		room := filepath.ToSlash(folder)
-		if _, found := plain[room]; found {
-			return nil // skips nothing
+		tables := []map[string][]string{nightly}
+		if _, found := plain[room]; !found {
+			tables = append(tables, lone, timed, paced)
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -86,7 +90,7 @@ func TestNoTestIsSkippedByItsNamesake(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+)\(`).FindAllSubmatch(text, -1) {
 			name, skipped, runs := string(m[1]), false, false
-			for _, table := range []map[string][]string{lone, timed, paced} {
+			for _, table := range tables {
 				listed := regexp.MustCompile(names(table)).MatchString(name)
 				skipped, runs = skipped || listed, runs || listed && table[room] != nil
 			}
@@ -117,7 +121,7 @@ func TestTablesNameTests(t *testing.T) {
 		}
 		return text
 	}
-	for _, room := range append(slices.Sorted(maps.Keys(plain)), early...) {
+	for _, room := range slices.Concat(slices.Sorted(maps.Keys(plain)), early, harnesses, equipped) {
 		source(room)
 	}
 	for room, reason := range plain {
@@ -125,9 +129,9 @@ func TestTablesNameTests(t *testing.T) {
 			t.Errorf("%s has no reason to run without the race detector", room)
 		}
 	}
-	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "paced": paced, "narrow": narrow} {
+	for name, table := range map[string]map[string][]string{"crowded": crowded, "lone": lone, "timed": timed, "paced": paced, "narrow": narrow, "nightly": nightly, "rooted": rooted} {
 		for room, tests := range table {
-			if _, found := plain[room]; name != "narrow" && found != (name == "crowded") {
+			if _, found := plain[room]; slices.Contains([]string{"crowded", "lone", "timed", "paced"}, name) && found != (name == "crowded") {
 				t.Errorf("%s must not be in the table %s", room, name)
 			}
 			text := source(room)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // event is what `go test -json` writes a line of; see go doc test2json.
@@ -30,12 +31,13 @@ type summary struct {
 
 	passed, failed int
 	times          []timing
+	used           []timing // processor time, by run
 }
 
 // A tally is the result of one package.
 type tally struct{ passed, failed int }
 
-// A timing is a top-level test and how long it took, in seconds.
+// A timing is a top-level test or a run, and how long it took, in seconds.
 type timing struct {
 	name    string
 	seconds float64
@@ -76,11 +78,12 @@ func (r *stream) Write(p []byte) (int, error) {
 	}
 }
 
-// end closes a run whose `go test` returned err. An error without an event, such
+// end closes a run whose `go test` returned err and used so much processor time. An error without an event, such
 // as a go.mod that cannot be read, is one failure.
-func (r *stream) end(err error) {
+func (r *stream) end(err error, used time.Duration) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
+	r.s.used = append(r.s.used, timing{r.name, used.Seconds()})
 	if err != nil && r.failures == 0 {
 		r.s.failed++
 		fmt.Fprintf(r.s.out, "FAIL  %s: go test: %v\n", r.name, err)
@@ -174,7 +177,11 @@ func (s *summary) close(slowest int) bool {
 		}
 		fmt.Fprintln(s.out)
 	}
-	fmt.Fprintf(s.out, "%d passed, %d failed\n", s.passed, s.failed)
+	fmt.Fprintf(s.out, "Processor time:\n")
+	for _, t := range s.used {
+		fmt.Fprintf(s.out, "%7.0f s  %s\n", t.seconds, t.name)
+	}
+	fmt.Fprintf(s.out, "\n%d passed, %d failed\n", s.passed, s.failed)
 	return s.failed == 0
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSummary(t *testing.T) {
@@ -25,7 +26,7 @@ func TestSummary(t *testing.T) {
 				`{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}`,
 				`{"Action":"pass","Package":"p","Elapsed":0.5}`,
 			},
-			want: []string{"ok    p: 1 passed (0.5 s, cached)\n", "The slowest tests:\n    0.4 s  p TestA\n\n1 passed, 0 failed\n"},
+			want: []string{"ok    p: 1 passed (0.5 s, cached)\n", "The slowest tests:\n    0.4 s  p TestA\n\nProcessor time:\n      1 s  m\n\n1 passed, 0 failed\n"},
 			not:  []string{"quiet"},
 			ok:   true,
 		},
@@ -77,7 +78,7 @@ func TestSummary(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			events.end(tc.err)
+			events.end(tc.err, time.Second)
 			if ok := s.close(10); ok != tc.ok {
 				t.Errorf("close() = %v, want %v", ok, tc.ok)
 			}
@@ -114,12 +115,12 @@ func TestSlowest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first.end(nil)
-	second.end(errors.New("exit status 1")) // an event reported it
+	first.end(nil, 7*time.Second)
+	second.end(errors.New("exit status 1"), time.Second) // an event reported it
 	if s.close(2) {
 		t.Error("close() = true with a failed test")
 	}
-	want := "The slowest tests:\n    3.0 s  q TestB\n    2.0 s  p TestC\n\n2 passed, 1 failed\n"
+	want := "The slowest tests:\n    3.0 s  q TestB\n    2.0 s  p TestC\n\nProcessor time:\n      7 s  first\n      1 s  second\n\n2 passed, 1 failed\n"
 	if got := out.String(); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs what a day does not: the tests that tables in tools/testall/plan.go leave to the night, strict figures, sluice
+# itself with the race detector, and every fuzz target. For a machine that does nothing else.
+. "$(dirname "$0")/lib.sh"
+
+fuzztime=${1:?usage: tools/nightly.sh FUZZTIME, as in 10s}
+failed=()
+step() {
+	say "$1"
+	shift
+	"$@" || failed+=("$*")
+}
+
+need_all
+# shellcheck disable=SC2086 # one word a module
+step "what the day leaves out" testall night $modules -- -count 1 -vet=off -timeout 20m
+step "faults, without excuses for a busy machine" env SLUICE_STRICT=1 go -C checks test -count 1 -run '^TestFaults' ./faults
+step "the server with the race detector" env SLUICE_PROGRAM_FLAGS=-race GORACE=halt_on_error=1 go -C checks test -count 1 -timeout 60m ./servers ./protocols ./threats
+step "fuzz targets" tools/fuzz.sh "$fuzztime"
+
+[ ${#failed[@]} = 0 ] || die "$(printf 'failed: %s\n' "${failed[@]}")"
