@@ -33,7 +33,7 @@ func TestClockFollowsForwardOnly(t *testing.T) {
 	} {
 		now := c.now()
 		anchor, elapsed := c.anchor.Load(), c.elapsed(time.Now())
-		for range 2 { // a reading that is used twice moves it once
+		for range 2 { // the same times, used twice, move it once
 			c.follow(anchor+elapsed+micros(step.ahead), elapsed)
 		}
 		if moved := c.anchor.Load() - anchor; moved < 0 || (moved > 0) != step.moves || step.moves && moved != micros(step.ahead) {

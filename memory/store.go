@@ -174,11 +174,11 @@ func (c *clock) now() int64 {
 	return c.anchor.Load() + int64(time.Since(c.start))/1000
 }
 
-// elapsed returns the microseconds from the clock's start to a reading of the time.
+// elapsed returns the microseconds from the clock's start to a time.
 func (c *clock) elapsed(at time.Time) int64 { return int64(at.Sub(c.start)) / 1000 }
 
-// follow moves the anchor forward if the wall clock is ahead. Both times must be from one reading: if the goroutine paused
-// between two readings, the pause would count as time by which the wall clock is ahead.
+// follow moves the anchor forward if the wall clock is ahead. Both times must be of one call of time.Now: if the goroutine
+// paused between two calls, the pause would count as time by which the wall clock is ahead.
 func (c *clock) follow(wall, elapsed int64) {
 	anchor := c.anchor.Load()
 	if ahead := wall - (anchor + elapsed); ahead > tolerance {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and runs the tests of a day in every module. The tables in tools/testall/plan.go list the tests
-# that run without the race detector, and those that only the night runs. Arguments go to `go test`, as in: tools/test.sh -run
+# that run without the race detector, and the tests of the night. Arguments go to `go test`, as in: tools/test.sh -run
 # TestBurst. Then nothing is installed: a test whose program is missing says what to install.
 . "$(dirname "$0")/lib.sh"
 

@@ -4,8 +4,9 @@
 //
 //	testall quick|day|night folder... [-- flags of go test]
 //
-// The first word is the tier: part of the tests, those of a day, or those that the day leaves out. A module outside the workspace is tested separately. The tables in plan.go say
-// which tests run without the race detector and which packages start first. Testall
+// The first word is the tier: tests that need only Go, the tests of a day, or the tests that the day leaves out. A module
+// outside the workspace is tested separately. The tables in plan.go say which tests run without the race detector and
+// which packages start first. Testall
 // prints a line for each package that has tests, the output of what failed, the
 // slowest tests, and at the end
 //

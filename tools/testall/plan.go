@@ -191,7 +191,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 	rest := without(packages, harnesses)
 	switch {
 	case picked:
-		return [][]run{used(raced(packages)), used(alone(packages))}, nil
+		return [][]run{used(raced(packages)), used(unraced(packages))}, nil
 	case t == quick:
 		r := run{name: "quick tests", packages: without(rest, equipped), flags: []string{"-skip", names(lone, timed, paced, nightly, rooted)}}
 		return [][]run{used(r)}, nil
@@ -205,7 +205,7 @@ func plan(packages []string, t tier, picked bool) (chains [][]run, last []run) {
 		}
 		return nil, used(last...)
 	}
-	first, second := raced(rest), alone(rest)
+	first, second := raced(rest), unraced(rest)
 	first.flags = []string{"-skip", names(lone, timed, paced, nightly)}
 	second.flags = []string{"-skip", names(nightly)}
 	chain := []run{first}
@@ -240,8 +240,8 @@ func raced(packages []string) run {
 	return r
 }
 
-// alone returns the run of the plain packages.
-func alone(packages []string) run {
+// unraced returns the run of the plain packages.
+func unraced(packages []string) run {
 	r := run{name: "without the race detector", together: atOnce()}
 	for _, p := range packages {
 		if _, found := plain[room(p)]; found {
