@@ -8,6 +8,7 @@ const (
 	wireCLI    = "server/internal/cli"
 	inWords    = "server/internal/describe"
 	secrets    = "server/internal/secret"
+	wireTypes  = "server/internal/wire"
 	smallRooms = "server/internal/*"
 	edges      = "server/internal/edge/*"
 	reported   = "server/internal/edge/gateway"
@@ -58,7 +59,7 @@ var (
 	}
 
 	// wiring is what app and cli connect.
-	wiring = join(belowEdge, stores, []string{fileReader, fileRules, envoyFiles, "policyfile", settings, inWords, secrets, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
+	wiring = join(belowEdge, stores, []string{fileReader, fileRules, envoyFiles, "policyfile", settings, inWords, secrets, wireTypes, smallRooms, edges, reported, pipelines, listening, saving, stateFile, observing})
 )
 
 // house is the import rule of the architecture, row by row, lowest room first.
@@ -101,15 +102,16 @@ var house = []room{
 	{wireApp, wiring, moduleOne, "the library and the edges are there to be wired; app is below cli"},
 	{inWords, belowEdge, moduleOne, "describe puts rules and verdicts into words; it decides nothing"},
 	{smallRooms, nil, nil, "a small room imports no other room; pass in what it needs"},
+	{wireTypes, nil, nil, "wire is the JSON that servers write and commands read; it decides nothing"},
 	{listening, []string{smallRooms}, moduleOne, "listening is the same for all protocols; protocols belong to the edges"},
 	{stateFile, []string{smallRooms}, nil, "statefile imports no other room; local connects it with a store"},
 	{saving, join(stores, []string{stateFile, observing, "policy", fileReader, settings, domain, secrets, smallRooms}), moduleOne, "the rooms of the store know no edges and no listeners; let app connect them"},
 	{secrets, []string{fileReader, settings}, nil, "secret reads files and variables that settings name"},
-	{observing, []string{"httplimit", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts and texts; it imports no room that it observes"},
+	{observing, []string{"httplimit", "hybrid", "policy", domain, observing, smallRooms}, moduleOne, "what observes takes verdicts, texts and the figures of hybrid limits; it imports no other room that it observes"},
 	{pipelines, []string{domain}, moduleOne, "pipeline decides through a sluice.Store; policies and protocols belong to the edges"},
 	{reported, belowEdge, moduleOne, "gateway decides about the requests that gateways report; protocols belong to the edges"},
 	{edgetest, join(belowEdge, []string{"memory", settings, reported}), nil, "edgetest is for tests of edges; only tests import it"},
-	{edges, join(belowEdge, []string{observing, inWords, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
+	{edges, join(belowEdge, []string{observing, inWords, wireTypes, listening, reported, pipelines, sharedRoom}), join(moduleOne, []string{"policyfile", edgetest, "internal/runqueue"}), "an edge imports no other edge; take an interface and let server/internal/app connect it"},
 
 	// Checks may use everything. Only bench uses it, for its servers and processes.
 	{"checks", join(moduleOne, stores, []string{"grpclimit", "policyfile", oracleRoom, granttest, "internal/runqueue"}), nil, "checks works on public packages"},

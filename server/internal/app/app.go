@@ -29,6 +29,7 @@ import (
 	"github.com/sluicehq/sluice/server/internal/observe/webhook"
 	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/sluicehq/sluice/server/internal/store/remote"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // The names of the listeners.
@@ -231,7 +232,8 @@ func (a *App) assemble() error {
 		return err
 	}
 	a.api, err = api.New(api.Options{
-		Decider: decider.Rules(), Pipelines: a.pipelines, OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys, Hybrid: a.listHybrid,
+		Decider: decider.Rules(), Pipelines: a.pipelines, OnVerdict: a.engine.answered(telemetry.EdgeAPI), Fingerprint: fingerprints.Fingerprint, Headers: a.headers, Pressure: a.pressure, DeniedKeys: a.engine.deniedKeys,
+		Hybrid:       func(rule string, most int) wire.Hybrid { return a.listHybrid(rule, most, fingerprints.Fingerprint) },
 		AnswerFailed: a.answerFailed, Authorize: authorize,
 		BeforeChange: func(r *http.Request, c api.Change) error { return a.audit.Begin(r, audit.Change(c)) },
 		OnChange:     func(r *http.Request, c api.Change) { a.audit.Changed(r, audit.Change(c)) },

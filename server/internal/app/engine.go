@@ -9,11 +9,11 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/config"
-	"github.com/sluicehq/sluice/server/internal/edge/api"
 	"github.com/sluicehq/sluice/server/internal/observe/accesslog"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/observe/tracing"
 	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // engine has the parts that all edges share: one decider, one gate, and the metrics and logs of
@@ -68,13 +68,21 @@ func (e *engine) ruleNames() []string {
 }
 
 // deniedKeys returns the keys that were denied lately, in the form of the API.
-func (e *engine) deniedKeys(rule string, most int) ([]api.DeniedKey, bool) {
+func (e *engine) deniedKeys(rule string, most int) ([]wire.DeniedKey, bool) {
 	keys, more := e.denied.List(rule, most)
-	listed := make([]api.DeniedKey, len(keys))
+	listed, now := make([]wire.DeniedKey, len(keys)), time.Now()
 	for i := range keys {
-		listed[i] = api.DeniedKey(keys[i])
+		listed[i] = deniedKey(&keys[i], e.decider.Policy(), now)
 	}
 	return listed, more
+}
+
+// deniedKey returns a key that was denied as the API has it. The policy is the one in force.
+func deniedKey(k *telemetry.DeniedKey, p *policy.Policy, now time.Time) wire.DeniedKey {
+	return wire.DeniedKey{
+		Rule: k.Rule, Key: p.KeyValues(k.Rule, k.Key), Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(),
+		Reason: k.Reason.String(), Denials: k.Denials, LastMS: max(0, now.Sub(k.Last).Milliseconds()),
+	}
 }
 
 // compile makes the policy of a configuration. The argument earlier is the policy that it replaces,

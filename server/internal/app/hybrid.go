@@ -8,9 +8,9 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/hybrid"
+	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/describe"
-	"github.com/sluicehq/sluice/server/internal/edge/api"
-	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // hybridStats returns the figures of the hybrid limits of the policy in force. Limits of an earlier policy are left out, so
@@ -38,49 +38,66 @@ func (a *App) hybridLimits() map[string]*sluice.Limit {
 
 // publishHybrid publishes the metrics of hybrid limits.
 func (a *App) publishHybrid() {
-	a.metrics.Hybrid(func() []telemetry.HybridLimit {
-		stats := a.hybridStats()
-		all := make([]telemetry.HybridLimit, len(stats))
-		for i := range stats {
-			all[i] = telemetry.HybridLimit(stats[i])
-		}
-		return all
-	})
+	a.metrics.Hybrid(a.hybridStats)
 }
 
 // listHybrid returns the hybrid limits of a rule, up to most of its keys, and whether there are more, in the form of
 // the API. An empty rule means all rules.
-func (a *App) listHybrid(rule string, most int) (limits []api.HybridLimit, keys []api.HybridKey, more bool) {
+func (a *App) listHybrid(rule string, most int, fingerprint func(sluice.Key) string) (h wire.Hybrid) {
 	if a.redis == nil {
-		return nil, nil, false
+		return h
 	}
-	other := func(limit string) bool { return rule != "" && limit != rule && !strings.HasPrefix(limit, rule+"/") }
-	known := a.hybridLimits()
-	for _, s := range a.hybridStats() {
-		if other(s.Limit) {
+	of := func(limit string) bool { return rule == "" || rule == ruleOf(limit) }
+	known, now := a.hybridLimits(), time.Now()
+	stats := a.hybridStats()
+	for i := range stats {
+		if s := &stats[i]; of(s.Limit) {
+			h.Limits = append(h.Limits, hybridLimit(s, describe.Hybrid(known[s.Limit]), now))
+		}
+	}
+	keys := a.redis.Hybrid().Keys(math.MaxInt)
+	for i := range keys {
+		k := &keys[i]
+		if !of(k.Limit) {
 			continue
 		}
-		limits = append(limits, api.HybridLimit{
-			Limit: s.Limit, Bound: describe.Hybrid(known[s.Limit]), Keys: s.Keys, Over: s.Over, Under: s.Under,
-			Escrow: s.Escrow, Unspent: s.Unspent, Unreported: s.Unreported, Overdraft: s.Overdraft,
-			Local: s.Local, Cached: s.Cached, Exact: s.Exact, Excess: s.Excess, LastSync: s.LastSync,
-		})
+		if h.More = len(h.Keys) == most; h.More {
+			break
+		}
+		h.Keys = append(h.Keys, hybridKey(k, a.engine.decider.Policy(), fingerprint(k.Key), now))
 	}
-	now := time.Now()
-	for _, k := range a.redis.Hybrid().Keys(math.MaxInt) {
-		switch {
-		case other(k.Limit):
-			continue
-		case len(keys) == most:
-			return limits, keys, true
-		}
-		listed := api.HybridKey{
-			Limit: k.Limit, Key: k.Key, Escrow: k.Escrow, Holders: k.Holders, Unspent: k.Unspent, Unreported: k.Unreported, Age: k.Age,
-		}
-		if !k.Till.IsZero() {
-			listed.Till = k.Till.Sub(now)
-		}
-		keys = append(keys, listed)
+	return h
+}
+
+// ruleOf returns the rule of a limit, whose name begins with the rule's.
+func ruleOf(limit string) string {
+	rule, _, _ := strings.Cut(limit, "/")
+	return rule
+}
+
+// hybridLimit returns the figures of a hybrid limit as the API has them.
+func hybridLimit(s *hybrid.LimitStats, bound string, now time.Time) wire.HybridLimit {
+	l := wire.HybridLimit{
+		Rule: ruleOf(s.Limit), Limit: s.Limit, Bound: bound, Keys: s.Keys, Over: s.Over, Under: s.Under,
+		Escrow: s.Escrow, Unspent: s.Unspent, Unreported: s.Unreported, Overdraft: s.Overdraft,
+		Local: s.Local, Cached: s.Cached, Exact: s.Exact, Excess: s.Excess,
 	}
-	return limits, keys, false
+	if !s.LastSync.IsZero() {
+		ago := max(0, now.Sub(s.LastSync).Milliseconds())
+		l.LastSyncMS = &ago
+	}
+	return l
+}
+
+// hybridKey returns the figures of a key as the API has them. The policy is the one in force.
+func hybridKey(k *hybrid.KeyStats, p *policy.Policy, digest string, now time.Time) wire.HybridKey {
+	rule := ruleOf(k.Limit)
+	listed := wire.HybridKey{
+		Rule: rule, Limit: k.Limit, Key: p.KeyValues(rule, k.Key), Digest: digest, Escrow: k.Escrow, Holders: k.Holders,
+		Unspent: k.Unspent, Unreported: k.Unreported, AgeMS: max(0, k.Age.Milliseconds()),
+	}
+	if !k.Till.IsZero() {
+		listed.TillMS = max(0, k.Till.Sub(now).Milliseconds())
+	}
+	return listed
 }

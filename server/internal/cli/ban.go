@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -73,17 +74,6 @@ func newUnban() *cobra.Command {
 	return cmd
 }
 
-// bannedKey is a ban in the list of the server.
-type bannedKey struct {
-	Rule   string   `json:"rule"`
-	Limit  string   `json:"limit"`
-	Key    []string `json:"key,omitzero"`
-	Digest string   `json:"digest,omitempty"`
-	LeftMS int64    `json:"left_ms"`
-	InRow  int      `json:"in_row,omitempty"`
-	ByHand bool     `json:"by_hand,omitempty"`
-}
-
 func newBans() *cobra.Command {
 	var c client
 	var asJSON bool
@@ -117,14 +107,11 @@ func newBans() *cobra.Command {
 }
 
 // bans returns all bans, each once. The bans that end first come first.
-func (c *client) bans(cmd *cobra.Command) ([]bannedKey, error) {
-	var all []bannedKey
+func (c *client) bans(cmd *cobra.Command) ([]wire.Ban, error) {
+	var all []wire.Ban
 	seen := map[string]bool{}
 	for from := ""; ; {
-		var page struct {
-			Bans []bannedKey
-			Next string
-		}
+		var page wire.Bans
 		if err := c.call(cmd.Context(), http.MethodGet, "/v1/bans?most=1000&from="+url.QueryEscape(from), nil, &page); err != nil {
 			return nil, err
 		}
@@ -136,13 +123,13 @@ func (c *client) bans(cmd *cobra.Command) ([]bannedKey, error) {
 			}
 		}
 		if from = page.Next; from == "" {
-			slices.SortStableFunc(all, func(a, b bannedKey) int { return cmp.Compare(a.LeftMS, b.LeftMS) })
+			slices.SortStableFunc(all, func(a, b wire.Ban) int { return cmp.Compare(a.LeftMS, b.LeftMS) })
 			return all, nil
 		}
 	}
 }
 
-func printBans(out io.Writer, all []bannedKey) error {
+func printBans(out io.Writer, all []wire.Ban) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no key is banned")
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 const (
@@ -50,13 +51,6 @@ func (c *client) register(cmd *cobra.Command) {
 	c.flags.StringVar(&c.adminTokenFile, "admin-token-file", "", "`FILE` that holds the admin token")
 	cmd.Flags().AddFlagSet(c.flags)
 	cmd.Flags().SortFlags = false
-}
-
-// problem is the answer to a call that failed.
-type problem struct {
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Remedy string `json:"remedy"`
 }
 
 // call makes a call, and reads the answer into a value.
@@ -215,7 +209,7 @@ func (c *client) unanswered(err error) error {
 
 // refused is the error of a call that the server refused.
 func (c *client) refused(status int, text []byte) error {
-	var p problem
+	var p wire.Problem
 	if json.Unmarshal(text, &p) != nil || p.Detail == "" {
 		p.Detail = strings.TrimSpace(string(text[:min(len(text), 300)]))
 		if status == http.StatusNotFound {

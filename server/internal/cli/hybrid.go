@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -42,11 +43,11 @@ func newHybrid() *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", answer)
 				return err
 			}
-			var h hybrids
+			var h wire.Hybrid
 			if err := json.Unmarshal(answer, &h); err != nil {
 				return c.strange()
 			}
-			if err := h.print(cmd.OutOrStdout()); err != nil || !h.More {
+			if err := printHybrid(cmd.OutOrStdout(), &h); err != nil || !h.More {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys; --most lists up to 1000, and RULE the keys of one rule\n")
@@ -59,32 +60,7 @@ func newHybrid() *cobra.Command {
 	return cmd
 }
 
-// hybrids is what a server answers about hybrid limits.
-type hybrids struct {
-	Limits []struct {
-		Limit      string `json:"limit"`
-		Bound      string `json:"bound"`
-		Local      uint64 `json:"local"`
-		Cached     uint64 `json:"cached"`
-		Exact      uint64 `json:"exact"`
-		Excess     int64  `json:"excess"`
-		LastSyncMS *int64 `json:"last_sync_ms"`
-	}
-	Keys []struct {
-		Limit      string   `json:"limit"`
-		Key        []string `json:"key"`
-		Digest     string   `json:"digest"`
-		Escrow     int64    `json:"escrow"`
-		Holders    int      `json:"holders"`
-		Unspent    int64    `json:"unspent"`
-		Unreported int64    `json:"unreported"`
-		AgeMS      int64    `json:"age_ms"`
-		TillMS     int64    `json:"till_ms"`
-	}
-	More bool
-}
-
-func (h *hybrids) print(out io.Writer) error {
+func printHybrid(out io.Writer, h *wire.Hybrid) error {
 	if len(h.Limits) == 0 {
 		_, err := fmt.Fprintln(out, "no limit is hybrid")
 		return err

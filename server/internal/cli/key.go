@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluicehq/sluice/server/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -99,24 +100,18 @@ func newPeek() *cobra.Command {
 type peeked struct {
 	Allowed bool
 	Reason  string
-	Limits  []struct {
-		state
-		Limit  string
-		Role   string
-		Listed string
-	}
+	Limits  []state
 }
 
-// state is the state of a key in an answer of the server.
+// state is the state of a limit for a key.
 type state struct {
-	Allowed      bool   `json:"allowed"`
-	Reason       string `json:"reason"`
-	Capacity     int64  `json:"capacity"`
-	Remaining    *int64 `json:"remaining"` // nil if it is not known
-	RetryAfterMS *int64 `json:"retry_after_ms"`
-	ResetAfterMS *int64 `json:"reset_after_ms"`
-	Degraded     bool   `json:"degraded"`
-	Overflow     bool   `json:"overflow"`
+	Limit, Role, Listed string
+	Allowed             bool
+	Reason              string
+	Capacity            int64
+	Remaining           *int64 // nil if it is not known
+	wire.Waits
+	Degraded, Overflow bool
 }
 
 // word describes whether the next request would pass.
@@ -135,14 +130,14 @@ func (s *state) word() string {
 }
 
 // retryAfter describes when the next request would pass.
-func (s *state) retryAfter() string {
+func retryAfter(allowed bool, w *wire.Waits) string {
 	switch {
-	case s.Allowed:
+	case allowed:
 		return "now"
-	case s.RetryAfterMS == nil:
+	case w.RetryAfterMS == nil:
 		return "-"
 	default:
-		return millis(*s.RetryAfterMS)
+		return millis(*w.RetryAfterMS)
 	}
 }
 
@@ -195,7 +190,7 @@ func (p *peeked) print(out io.Writer) error {
 		if l.Role != "enforced" {
 			word += " (" + printable(l.Role) + ")"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.left(), l.Capacity, l.retryAfter(), l.fullIn(), printable(l.Limit), word)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", l.left(), l.Capacity, retryAfter(l.Allowed, &l.Waits), l.fullIn(), printable(l.Limit), word)
 	}
 	return w.Flush()
 }
@@ -221,19 +216,6 @@ func newReset() *cobra.Command {
 	}
 	c.register(cmd)
 	return cmd
-}
-
-// deniedKey is a key in the list of the server.
-type deniedKey struct {
-	Rule    string   `json:"rule"`
-	Key     []string `json:"key"`
-	Digest  string   `json:"digest"`
-	Limit   string   `json:"limit"`
-	Role    string   `json:"role"`
-	Reason  string   `json:"reason"`
-	Denials uint64   `json:"denials"`
-	LastMS  int64    `json:"last_ms"`
-	Now     *state   `json:"now"`
 }
 
 func newKeys() *cobra.Command {
@@ -287,12 +269,12 @@ func newKeys() *cobra.Command {
 type keyList struct {
 	json, limited bool
 	texts         []json.RawMessage
-	keys          []deniedKey
+	keys          []wire.DeniedKey
 }
 
 // add adds a key of the server's answer.
 func (l *keyList) add(text json.RawMessage) error {
-	var k deniedKey
+	var k wire.DeniedKey
 	if err := json.Unmarshal(text, &k); err != nil {
 		return err
 	}
@@ -325,7 +307,7 @@ func (l *keyList) print(out io.Writer) error {
 		k := &l.keys[i]
 		left, of, passes := "-", "-", "-"
 		if k.Now != nil {
-			left, of, passes = k.Now.left(), strconv.FormatInt(k.Now.Capacity, 10), k.Now.retryAfter()
+			left, of, passes = strconv.FormatInt(k.Now.Remaining, 10), strconv.FormatInt(k.Now.Capacity, 10), retryAfter(k.Now.Allowed, &k.Now.Waits)
 		}
 		why := printable(k.Reason)
 		if k.Role != "enforced" {

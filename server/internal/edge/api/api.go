@@ -14,6 +14,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/pipeline"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // OpenAPI describes the calls.
@@ -36,12 +37,12 @@ type Options struct {
 	Headers *httplimit.Headers
 	// Pressure returns the pressure on a rule. It must be safe for concurrent use. Required.
 	Pressure func(rule string) float64
-	// DeniedKeys returns up to most keys of a rule that were denied lately, and whether there are
+	// DeniedKeys returns up to most keys of a rule that were denied lately, without Now, and whether there are
 	// more. The latest denial comes first. An empty rule means all rules. Required.
-	DeniedKeys func(rule string, most int) (keys []DeniedKey, more bool)
+	DeniedKeys func(rule string, most int) (keys []wire.DeniedKey, more bool)
 	// Hybrid returns the hybrid limits of a rule, up to most of their keys, and whether there are more keys. The
 	// keys with the most granted units come first. An empty rule means all rules. Default: there are no hybrid limits.
-	Hybrid func(rule string, most int) (limits []HybridLimit, keys []HybridKey, more bool)
+	Hybrid func(rule string, most int) wire.Hybrid
 	// BeforeChange is called before a call bans, unbans or resets a key. After an error nothing is changed, and the call is answered
 	// 503 with the error, which names a remedy. Optional.
 	BeforeChange func(r *http.Request, c Change) error
@@ -95,7 +96,7 @@ func New(o Options) (*API, error) {
 		o.OnVerdict = func(*policy.Verdict, time.Duration) {}
 	}
 	if o.Hybrid == nil {
-		o.Hybrid = func(string, int) ([]HybridLimit, []HybridKey, bool) { return nil, nil, false }
+		o.Hybrid = func(string, int) wire.Hybrid { return wire.Hybrid{} }
 	}
 	if o.BeforeChange == nil {
 		o.BeforeChange = func(*http.Request, Change) error { return nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // maxBanMillis bounds a ban by hand, as stores do: 100 years.
@@ -39,23 +40,6 @@ type banned struct {
 type lifted struct {
 	Lifted bool   `json:"lifted"`
 	Rule   string `json:"rule"`
-}
-
-// bans is a page of the list of bans.
-type bans struct {
-	Bans []ban  `json:"bans"`
-	Next string `json:"next,omitempty"`
-}
-
-// ban is a ban in force.
-type ban struct {
-	Rule   string   `json:"rule"`
-	Limit  string   `json:"limit"`
-	Key    []string `json:"key,omitzero"`
-	Digest string   `json:"digest,omitempty"`
-	LeftMS int64    `json:"left_ms"`
-	InRow  int      `json:"in_row,omitempty"`
-	ByHand bool     `json:"by_hand,omitempty"`
 }
 
 // ban bans a key by hand.
@@ -137,10 +121,10 @@ func (a *API) listBans(w http.ResponseWriter, r *http.Request) *problem {
 		}
 		return a.banProblem(err, "list the bans")
 	}
-	page := bans{Bans: make([]ban, len(list)), Next: next}
+	page := wire.Bans{Bans: make([]wire.Ban, len(list)), Next: next}
 	for i := range list {
 		b := &list[i]
-		page.Bans[i] = ban{
+		page.Bans[i] = wire.Ban{
 			Rule: b.Rule, Limit: b.Limit, Key: b.Values, Digest: b.Digest,
 			LeftMS: int64((b.Left + time.Millisecond - 1) / time.Millisecond), InRow: b.InRow, ByHand: b.ByHand,
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluicehq/sluice"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // bannable are rules whose keys can be banned, and one whose cannot.
@@ -66,7 +67,7 @@ func TestBansAKeyByHand(t *testing.T) {
 	}
 	s.want(true, "/v1/check", strings.Replace(ann, "ann", "bob", 1))
 
-	var page bans
+	var page wire.Bans
 	if status, text := s.bans(http.MethodGet, "", "", &page); status != http.StatusOK || len(page.Bans) != 1 || page.Next != "" {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -93,7 +94,7 @@ func TestListsBansThatDenialsLedTo(t *testing.T) {
 	seen := map[string]bool{}
 	query := "?most=10"
 	for pages := 0; ; pages++ {
-		var page bans
+		var page wire.Bans
 		if status, text := s.bans(http.MethodGet, query, "", &page); status != http.StatusOK {
 			t.Fatalf("%d %s", status, text)
 		}

@@ -207,7 +207,7 @@ func (s *answering) answer(i int) {
 	}
 	if p != nil {
 		p.Type = problemType
-		s.text = append(p.appendJSON(append(s.text, `{"problem":`...)), '}')
+		s.text = append(appendProblem(append(s.text, `{"problem":`...), p), '}')
 		return
 	}
 	a.dropLeases(s.ctx, &v)

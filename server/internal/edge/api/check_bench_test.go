@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // BenchmarkCheck measures a decision and batches of them, beside a handler that only decodes and encodes such JSON.
@@ -32,7 +33,7 @@ func BenchmarkCheck(b *testing.B) {
 	defer store.Close()
 	a, err := New(Options{
 		Decider: deciding(b, p, store), Fingerprint: func(sluice.Key) string { return "0123456789abcdef" },
-		DeniedKeys: func(string, int) ([]DeniedKey, bool) { return nil, false }, Pressure: func(string) float64 { return 0 },
+		DeniedKeys: func(string, int) ([]wire.DeniedKey, bool) { return nil, false }, Pressure: func(string) float64 { return 0 },
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -33,7 +33,7 @@ func TestCheckExplainsWhatItDecides(t *testing.T) {
 		t.Errorf("denied: %+v", r.decision)
 	}
 	if r.RetryAfterMS == nil || *r.RetryAfterMS < 1_790_000 || *r.RetryAfterMS > 1_800_000 || *r.RetryAfterSeconds*1000 < *r.RetryAfterMS {
-		t.Errorf("waits of a denial: %+v", r.waits)
+		t.Errorf("waits of a denial: %+v", r.Waits)
 	}
 	if len(r.Limits) != 1 || r.Limits[0].Rule != "per-client" || r.Limits[0].Cost != 1 || !strings.HasPrefix(r.Limits[0].Algorithm, "token_bucket(2/h") {
 		t.Errorf("limits: %+v", r.Limits)

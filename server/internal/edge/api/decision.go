@@ -13,6 +13,7 @@ import (
 	"github.com/sluicehq/sluice/httplimit"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/describe"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // decision is the answer of the calls that decide.
@@ -36,7 +37,7 @@ type decision struct {
 	Limit     string `json:"limit,omitempty"`
 	Capacity  *int64 `json:"capacity,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
-	waits
+	wire.Waits
 	// Degraded means that a fallback decided about one of the limits, not the store. What remains of such a limit, and when
 	// it resets, is not known, and left out.
 	Degraded bool `json:"degraded,omitempty"`
@@ -100,25 +101,13 @@ type limitDecision struct {
 	Shadow    bool   `json:"shadow,omitempty"`
 	Capacity  int64  `json:"capacity"`
 	Remaining *int64 `json:"remaining,omitempty"`
-	waits
+	wire.Waits
 	Degraded bool `json:"degraded,omitempty"`
 	Overflow bool `json:"overflow,omitempty"`
 }
 
-// waits are the times of a decision, rounded up.
-type waits struct {
-	// DelayMS is how long an allowed request waits before it acts.
-	DelayMS int64 `json:"delay_ms"`
-	// RetryAfterMS is when a denied request may come back; left out if no wait would help.
-	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
-	// RetryAfterSeconds is the same in whole seconds, as in a Retry-After header.
-	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
-	// ResetAfterMS is when the whole budget is available again; left out if it is not known.
-	ResetAfterMS *int64 `json:"reset_after_ms,omitempty"`
-}
-
-func waitsOf(d *sluice.Decision, delay time.Duration) waits {
-	w := waits{DelayMS: ceil(delay, time.Millisecond)}
+func waitsOf(d *sluice.Decision, delay time.Duration) wire.Waits {
+	w := wire.Waits{DelayMS: ceil(delay, time.Millisecond)}
 	if !d.Degraded {
 		reset := ceil(d.ResetAfter, time.Millisecond)
 		w.ResetAfterMS = &reset
@@ -164,7 +153,7 @@ func (a *API) decisionOf(v *policy.Verdict, most int) decision {
 		if d.Degraded {
 			d.Limit, e.Remaining = v.TightestLimit.Capacity(), nil
 		}
-		e.waits = waitsOf(&d, v.Delay)
+		e.Waits = waitsOf(&d, v.Delay)
 	}
 	for i := range v.Results {
 		m := &v.Results[i]
@@ -172,7 +161,7 @@ func (a *API) decisionOf(v *policy.Verdict, most int) decision {
 		l := limitDecision{
 			Rule: m.Rule.Name, LimitResult: phrases.LimitResult(m), Key: a.o.Fingerprint(m.Request.Key),
 			Allowed: d.Allowed, Reason: d.Reason.String(), Shadow: m.Rule.Shadow, Capacity: d.Limit, Remaining: &d.Remaining,
-			waits: waitsOf(d, d.Delay), Degraded: d.Degraded, Overflow: d.Overflow,
+			Waits: waitsOf(d, d.Delay), Degraded: d.Degraded, Overflow: d.Overflow,
 		}
 		if v.Err != nil || d.Degraded {
 			// The store decided nothing, so there are no numbers.

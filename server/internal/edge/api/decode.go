@@ -191,9 +191,6 @@ func explainJSON(err error) *problem {
 	}
 }
 
-// Error makes a problem an error, so that the decoding of a field can return it.
-func (p *problem) Error() string { return p.Detail }
-
 // wanted describes the JSON type of a field.
 func wanted(e *json.UnmarshalTypeError) string {
 	f, ok := reflect.TypeFor[request]().FieldByNameFunc(func(name string) bool {

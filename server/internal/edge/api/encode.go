@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // buffers holds the buffers that bodies are read into, and that answers are written from.
@@ -143,7 +145,7 @@ func (e *decision) appendJSON(b []byte) []byte {
 	f.textIf("limit", e.Limit)
 	f.given("capacity", e.Capacity)
 	f.given("remaining", e.Remaining)
-	f.waits(&e.waits)
+	f.waits(&e.Waits)
 	f.set("degraded", e.Degraded)
 	f.name("limits")
 	f.b = append(f.b, '[')
@@ -179,13 +181,13 @@ func (l *limitDecision) appendJSON(b []byte) []byte {
 	f.set("shadow", l.Shadow)
 	f.number("capacity", l.Capacity)
 	f.given("remaining", l.Remaining)
-	f.waits(&l.waits)
+	f.waits(&l.Waits)
 	f.set("degraded", l.Degraded)
 	f.set("overflow", l.Overflow)
 	return f.end()
 }
 
-func (f *fields) waits(w *waits) {
+func (f *fields) waits(w *wire.Waits) {
 	f.number("delay_ms", w.DelayMS)
 	f.given("retry_after_ms", w.RetryAfterMS)
 	f.given("retry_after_seconds", w.RetryAfterSeconds)
@@ -221,8 +223,8 @@ func (f *fields) answer(a *answer) {
 	f.b = o.end()
 }
 
-// appendJSON appends the problem as JSON.
-func (p *problem) appendJSON(b []byte) []byte {
+// appendProblem appends a problem as JSON.
+func appendProblem(b []byte, p *problem) []byte {
 	f := fields{b: b}
 	f.text("type", p.Type)
 	f.text("title", p.Title)

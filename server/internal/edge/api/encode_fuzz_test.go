@@ -12,6 +12,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/memory"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // filled sets every field of a struct, and the fields of its structs, to a text, a number or true.
@@ -56,7 +57,7 @@ func FuzzAnswersAreThoseOfEncodingJSON(f *testing.F) {
 			for _, c := range []struct {
 				got  []byte
 				want any
-			}{{d.appendJSON([]byte("x")), d}, {p.appendJSON([]byte("x")), p}} {
+			}{{d.appendJSON([]byte("x")), d}, {appendProblem([]byte("x"), &p), p}} {
 				want, err := json.Marshal(c.want)
 				if err != nil {
 					t.Fatal(err)
@@ -114,7 +115,7 @@ func FuzzBatches(f *testing.F) {
 	defer store.Close()
 	a, err := New(Options{
 		Decider: deciding(f, p, store), Fingerprint: func(sluice.Key) string { return "0" },
-		DeniedKeys: func(string, int) ([]DeniedKey, bool) { return nil, false }, Pressure: func(string) float64 { return 0 },
+		DeniedKeys: func(string, int) ([]wire.DeniedKey, bool) { return nil, false }, Pressure: func(string) float64 { return 0 },
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -11,58 +11,11 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
-
-// DeniedKey is a key of a rule that was denied lately.
-type DeniedKey struct {
-	Rule string
-	// Key is the key; zero if its text was too long to be kept.
-	Key sluice.Key
-	// Digest is the fingerprint of the key, as in the log.
-	Digest string
-	// Limit, Role and Reason describe the last denial.
-	Limit  string
-	Role   policy.Role
-	Reason sluice.Reason
-	// Denials counts the denials, and Last is when the last one was.
-	Denials uint64
-	Last    time.Time
-}
 
 // mostKeys bounds a list of keys. Each key costs one call of the store.
 const mostKeys = 1000
-
-// keys is the list of keys that were denied lately.
-type keys struct {
-	Keys []deniedKey `json:"keys"`
-	// More means that there are more keys than the caller wanted.
-	More bool `json:"more,omitempty"`
-}
-
-// deniedKey is a key that was denied: its last denial, and what is left for it now.
-type deniedKey struct {
-	Rule string `json:"rule"`
-	// Key holds the values of the rule's key; left out if the key was too long to be kept.
-	Key    []string `json:"key,omitzero"`
-	Digest string   `json:"digest"`
-	Limit  string   `json:"limit"`
-	Role   string   `json:"role"`
-	Reason string   `json:"reason"`
-	// Denials counts the denials by this server, and LastMS is how long ago the last one was.
-	Denials uint64 `json:"denials"`
-	LastMS  int64  `json:"last_ms"`
-	// Now is what is left; left out if the store did not answer, or the rule or the key is gone.
-	Now *leftNow `json:"now,omitempty"`
-}
-
-// leftNow is what a request of a key would get now.
-type leftNow struct {
-	Allowed   bool   `json:"allowed"`
-	Reason    string `json:"reason,omitempty"`
-	Capacity  int64  `json:"capacity"`
-	Remaining int64  `json:"remaining"`
-	waits
-}
 
 // Keys is the call /v1/keys without authorization. The caller must authorize requests.
 func (a *API) Keys() http.Handler { return a.handler(a.keyCalls()) }
@@ -76,43 +29,46 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	denied, more := a.o.DeniedKeys(rule, most)
-	answer := keys{Keys: make([]deniedKey, len(denied)), More: more}
 	for i := range denied {
-		answer.Keys[i] = a.deniedKey(r.Context(), &denied[i])
+		denied[i].Now = a.leftNow(r.Context(), &denied[i])
 	}
-	writeJSON(w, http.StatusOK, answer)
+	writeJSON(w, http.StatusOK, wire.Keys{Keys: listOf(denied), More: more})
 	return nil
 }
 
-// deniedKey returns a key with what is left for it now.
-func (a *API) deniedKey(ctx context.Context, k *DeniedKey) deniedKey {
-	listed := deniedKey{
-		Rule: k.Rule, Digest: k.Digest, Limit: k.Limit, Role: k.Role.String(), Reason: k.Reason.String(),
-		Denials: k.Denials, LastMS: max(0, time.Since(k.Last).Milliseconds()),
+// listOf returns a list that is never null in JSON.
+func listOf[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	if listed.Key = a.o.Decider.Policy().KeyValues(k.Rule, k.Key); listed.Key == nil {
-		return listed
+	return list
+}
+
+// leftNow returns what is left for a key now; nil if that is not known.
+func (a *API) leftNow(ctx context.Context, k *wire.DeniedKey) (left *wire.LeftNow) {
+	if k.Key == nil {
+		return nil
 	}
-	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: listed.Key, Peek: true})
+	v, err := a.o.Decider.DecideRule(ctx, policy.RuleRequest{Rule: k.Rule, Key: k.Key, Peek: true})
 	if err != nil || v.Err != nil {
-		return listed
+		return nil
 	}
 	for i := range v.Results {
 		m := &v.Results[i]
 		if m.Listed != policy.NotListed || m.Role == policy.RoleCandidate || m.Decision.Degraded {
 			continue
 		}
-		if d := &m.Decision; listed.Now == nil || tighter(d, listed.Now) {
-			listed.Now = &leftNow{
-				Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: d.Limit, Remaining: d.Remaining, waits: waitsOf(d, d.Delay),
+		if d := &m.Decision; left == nil || tighter(d, left) {
+			left = &wire.LeftNow{
+				Allowed: d.Allowed, Reason: d.Reason.String(), Capacity: d.Limit, Remaining: d.Remaining, Waits: waitsOf(d, d.Delay),
 			}
 		}
 	}
-	return listed
+	return left
 }
 
 // tighter reports whether a decision leaves less than another one.
-func tighter(d *sluice.Decision, than *leftNow) bool {
+func tighter(d *sluice.Decision, than *wire.LeftNow) bool {
 	if d.Allowed != than.Allowed {
 		return than.Allowed
 	}

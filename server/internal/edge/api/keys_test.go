@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
-	"time"
 
-	"github.com/sluicehq/sluice"
-	"github.com/sluicehq/sluice/policy"
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // listed makes the call that lists keys.
-func (s *service) listed(query string) (status int, list keys, text string) {
+func (s *service) listed(query string) (status int, list wire.Keys, text string) {
 	s.t.Helper()
 	status, text = s.list("/v1/keys"+query, &list)
 	return status, list, text
@@ -21,17 +19,14 @@ func (s *service) listed(query string) (status int, list keys, text string) {
 func TestListsDeniedKeys(t *testing.T) {
 	var wanted string
 	var most int
-	denied := []DeniedKey{
-		{
-			Rule: "strict", Key: sluice.StringKey("192.0.2.1"), Digest: "0123456789abcdef", Limit: "strict",
-			Role: policy.RoleEnforced, Reason: sluice.ReasonLimited, Denials: 3, Last: time.Now().Add(-time.Second),
-		},
-		{Rule: "plain", Digest: "fedcba9876543210", Limit: "plain", Role: policy.RoleShadow, Reason: sluice.ReasonTooSoon, Denials: 1, Last: time.Now()},
-		{Rule: "gone", Key: sluice.StringKey("x"), Digest: "fedcba9876543210", Limit: "gone", Reason: sluice.ReasonLimited, Denials: 1, Last: time.Now()},
+	denied := []wire.DeniedKey{
+		{Rule: "strict", Key: []string{"192.0.2.1"}, Digest: "0123456789abcdef", Limit: "strict", Role: "enforced", Reason: "limited", Denials: 3, LastMS: 1000},
+		{Rule: "plain", Digest: "fedcba9876543210", Limit: "plain", Role: "shadow", Reason: "too-soon", Denials: 1},
+		{Rule: "gone", Key: []string{"x"}, Digest: "fedcba9876543210", Limit: "gone", Role: "enforced", Reason: "limited", Denials: 1},
 	}
 	s := serve(t, bannable, func(o *Options) {
 		operators(o)
-		o.DeniedKeys = func(rule string, n int) ([]DeniedKey, bool) {
+		o.DeniedKeys = func(rule string, n int) ([]wire.DeniedKey, bool) {
 			wanted, most = rule, n
 			return denied, true
 		}

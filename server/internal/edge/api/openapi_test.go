@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
 // TestDescribesEachCall compares the calls of the API with the calls in openapi.yaml.
@@ -54,9 +56,9 @@ func TestDescribesEachField(t *testing.T) {
 		"NewBan": newBan{}, "KeyOfRule": keyOfRule{},
 	}
 	answers := map[string]any{
-		"Decision": decision{}, "LimitDecision": limitDecision{}, "Waits": waits{}, "Handling": handling{}, "Answer": answer{},
-		"Ended": ended{}, "Renewed": renewed{}, "Reset": resets{}, "Bans": bans{}, "Ban": ban{}, "Banned": banned{}, "Lifted": lifted{},
-		"Keys": keys{}, "DeniedKey": deniedKey{}, "LeftNow": leftNow{}, "Hybrid": hybrids{}, "HybridLimit": hybridLimit{}, "HybridKey": hybridKey{},
+		"Decision": decision{}, "LimitDecision": limitDecision{}, "Waits": wire.Waits{}, "Handling": handling{}, "Answer": answer{},
+		"Ended": ended{}, "Renewed": renewed{}, "Reset": resets{}, "Bans": wire.Bans{}, "Ban": wire.Ban{}, "Banned": banned{}, "Lifted": lifted{},
+		"Keys": wire.Keys{}, "DeniedKey": wire.DeniedKey{}, "LeftNow": wire.LeftNow{}, "Hybrid": wire.Hybrid{}, "HybridLimit": wire.HybridLimit{}, "HybridKey": wire.HybridKey{},
 		"Pressures": pressures{}, "Pressure": pressure{}, "Problem": problem{},
 	}
 	// Schemas above have their fields, or they have no struct.

@@ -3,19 +3,12 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/sluicehq/sluice/server/internal/wire"
 )
 
-// problem is a problem document (RFC 9457) with the field at fault and a remedy.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	// Field is the field of the request at fault, such as "headers.X-User".
-	Field string `json:"field,omitempty"`
-	// Remedy is what to do about it.
-	Remedy string `json:"remedy,omitempty"`
-}
+// problem is what is wrong with a call.
+type problem = wire.Problem
 
 // problemType is the Type of all problems: their titles say what they are.
 const problemType = "about:blank"

@@ -17,6 +17,7 @@ import (
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/server/internal/edge/edgetest"
+	"github.com/sluicehq/sluice/server/internal/wire"
 	"go.uber.org/goleak"
 )
 
@@ -49,7 +50,7 @@ func serve(t *testing.T, rules string, change func(*Options)) *service {
 		Decider:     edgetest.Decider(t, rules, nil),
 		Fingerprint: func(k sluice.Key) string { return fmt.Sprintf("%016x", len(k.Text())) },
 	}
-	o.DeniedKeys = func(string, int) ([]DeniedKey, bool) { return nil, false }
+	o.DeniedKeys = func(string, int) ([]wire.DeniedKey, bool) { return nil, false }
 	o.Pressure = func(rule string) float64 { return float64(len(rule)) / 4 }
 	if change != nil {
 		change(&o)

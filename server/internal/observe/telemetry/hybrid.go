@@ -5,41 +5,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluicehq/sluice/hybrid"
 )
-
-// HybridLimit holds the figures of a hybrid limit in this process.
-type HybridLimit struct {
-	// Limit is the limit's name, which begins with the rule's. The names come from a policy, never from a
-	// request.
-	Limit string
-	// Keys is how many keys this process counts.
-	Keys int
-	// Over and Under are by how many units all processes together may admit more of a key than its limit, or less.
-	Over, Under int64
-	// Escrow is how many units are granted to all processes, summed over the keys.
-	Escrow int64
-	// Unspent is how many granted units this process has, and Unreported how many it has spent and not reported.
-	Unspent, Unreported int64
-	// Overdraft is how many units beyond the limit are in use, of the key that uses most.
-	Overdraft int64
-	// Granted, Spent, Returned, Expired and Lost count units so far.
-	Granted, Spent, Returned, Expired, Lost uint64
-	// Local, Exact and Cached count decisions so far: on granted units, by the store, and by a denial that was kept.
-	Local, Exact, Cached uint64
-	// Calls counts the claims that the store answered.
-	Calls uint64
-	// LastSync is when the store last answered a claim, zero for never, and SyncTime how long that took.
-	LastSync time.Time
-	SyncTime time.Duration
-	// GrantSize is the mean number of units of a grant.
-	GrantSize float64
-	// Excess is the most by which a key was beyond its limit, in all answers of the store.
-	Excess int64
-}
 
 // Hybrid publishes the figures of hybrid limits. The function read returns the figures of the policy in force
 // at each scrape; it must be safe for concurrent use.
-func (m *Metrics) Hybrid(read func() []HybridLimit) {
+func (m *Metrics) Hybrid(read func() []hybrid.LimitStats) {
 	h := &hybrids{read: read}
 	for i := range hybridGauges {
 		h.gauges = append(h.gauges, hybridDesc(hybridGauges[i].name, hybridGauges[i].help))
@@ -59,29 +30,29 @@ func hybridDesc(name, help string, labels ...string) *prometheus.Desc {
 // hybridGauges are the figures of one limit that may rise and fall.
 var hybridGauges = []struct {
 	name, help string
-	read       func(*HybridLimit) float64
+	read       func(*hybrid.LimitStats) float64
 }{
-	{"sluice_hybrid_keys", "Keys that this process counts.", func(l *HybridLimit) float64 { return float64(l.Keys) }},
-	{"sluice_hybrid_over_units", "The most units by which all processes together may now exceed the limit of a key.", func(l *HybridLimit) float64 { return float64(l.Over) }},
-	{"sluice_hybrid_under_units", "The most units of a key's limit that may now be left unused.", func(l *HybridLimit) float64 { return float64(l.Under) }},
-	{"sluice_hybrid_escrow_units", "Units of this process's keys that are granted to all processes.", func(l *HybridLimit) float64 { return float64(l.Escrow) }},
-	{"sluice_hybrid_unspent_units", "Granted units that this process has not spent.", func(l *HybridLimit) float64 { return float64(l.Unspent) }},
-	{"sluice_hybrid_unreported_units", "Spent units that this process has not reported to the store.", func(l *HybridLimit) float64 { return float64(l.Unreported) }},
-	{"sluice_hybrid_overdraft_units", "Units in use beyond the limit, of the key that uses most.", func(l *HybridLimit) float64 { return float64(l.Overdraft) }},
-	{"sluice_hybrid_grant_units", "Units of a grant, in the mean since the start.", func(l *HybridLimit) float64 { return l.GrantSize }},
-	{"sluice_hybrid_excess_units", "The most units by which a key was beyond its limit, in all answers of the store.", func(l *HybridLimit) float64 { return float64(l.Excess) }},
-	{"sluice_hybrid_sync_age_seconds", "Time since the store last answered about the limit; 0 if it never did.", func(l *HybridLimit) float64 {
+	{"sluice_hybrid_keys", "Keys that this process counts.", func(l *hybrid.LimitStats) float64 { return float64(l.Keys) }},
+	{"sluice_hybrid_over_units", "The most units by which all processes together may now exceed the limit of a key.", func(l *hybrid.LimitStats) float64 { return float64(l.Over) }},
+	{"sluice_hybrid_under_units", "The most units of a key's limit that may now be left unused.", func(l *hybrid.LimitStats) float64 { return float64(l.Under) }},
+	{"sluice_hybrid_escrow_units", "Units of this process's keys that are granted to all processes.", func(l *hybrid.LimitStats) float64 { return float64(l.Escrow) }},
+	{"sluice_hybrid_unspent_units", "Granted units that this process has not spent.", func(l *hybrid.LimitStats) float64 { return float64(l.Unspent) }},
+	{"sluice_hybrid_unreported_units", "Spent units that this process has not reported to the store.", func(l *hybrid.LimitStats) float64 { return float64(l.Unreported) }},
+	{"sluice_hybrid_overdraft_units", "Units in use beyond the limit, of the key that uses most.", func(l *hybrid.LimitStats) float64 { return float64(l.Overdraft) }},
+	{"sluice_hybrid_grant_units", "Units of a grant, in the mean since the start.", func(l *hybrid.LimitStats) float64 { return l.GrantSize }},
+	{"sluice_hybrid_excess_units", "The most units by which a key was beyond its limit, in all answers of the store.", func(l *hybrid.LimitStats) float64 { return float64(l.Excess) }},
+	{"sluice_hybrid_sync_age_seconds", "Time since the store last answered about the limit; 0 if it never did.", func(l *hybrid.LimitStats) float64 {
 		if l.LastSync.IsZero() {
 			return 0
 		}
 		return max(0, time.Since(l.LastSync).Seconds())
 	}},
-	{"sluice_hybrid_sync_duration_seconds", "Duration of the last call of the store about the limit.", func(l *HybridLimit) float64 { return l.SyncTime.Seconds() }},
+	{"sluice_hybrid_sync_duration_seconds", "Duration of the last call of the store about the limit.", func(l *hybrid.LimitStats) float64 { return l.SyncTime.Seconds() }},
 }
 
 // hybrids collects the figures of hybrid limits at each scrape.
 type hybrids struct {
-	read                    func() []HybridLimit
+	read                    func() []hybrid.LimitStats
 	gauges                  []*prometheus.Desc
 	units, decisions, calls *prometheus.Desc
 }

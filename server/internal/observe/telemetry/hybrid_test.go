@@ -8,17 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluicehq/sluice/hybrid"
 )
 
 // Each figure of a hybrid limit is a series, with the rule and the limit as labels.
 func TestHybridMetrics(t *testing.T) {
 	m := NewMetrics("test")
-	limits := []HybridLimit{{
+	limits := []hybrid.LimitStats{{
 		Limit: "hot/2", Keys: 1, Over: 2, Under: 3, Escrow: 4, Unspent: 5, Unreported: 6, Overdraft: 7,
 		Granted: 8, Spent: 9, Returned: 10, Expired: 11, Lost: 12, Local: 13, Cached: 14, Exact: 15, Calls: 16,
 		LastSync: time.Now().Add(-time.Hour), SyncTime: 250 * time.Millisecond, GrantSize: 17, Excess: 18,
 	}, {Limit: "idle"}}
-	m.Hybrid(func() []HybridLimit { return limits })
+	m.Hybrid(func() []hybrid.LimitStats { return limits })
 	scrape := func() string {
 		w := httptest.NewRecorder()
 		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -1,0 +1,130 @@
+// Package wire has the JSON of answers that the decision API writes and the commands read: about keys, bans and hybrid
+// limits, and problems.
+package wire
+
+// Waits are the times of a decision, rounded up.
+type Waits struct {
+	// DelayMS is how long an allowed request waits before it acts.
+	DelayMS int64 `json:"delay_ms"`
+	// RetryAfterMS is when a denied request may come back; left out if no wait would help.
+	RetryAfterMS *int64 `json:"retry_after_ms,omitempty"`
+	// RetryAfterSeconds is the same in whole seconds, as in a Retry-After header.
+	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
+	// ResetAfterMS is when the whole budget is available again; left out if it is not known.
+	ResetAfterMS *int64 `json:"reset_after_ms,omitempty"`
+}
+
+// Bans is a page of the list of bans.
+type Bans struct {
+	Bans []Ban  `json:"bans"`
+	Next string `json:"next,omitempty"`
+}
+
+// Ban is a ban in force.
+type Ban struct {
+	Rule   string   `json:"rule"`
+	Limit  string   `json:"limit"`
+	Key    []string `json:"key,omitzero"`
+	Digest string   `json:"digest,omitempty"`
+	LeftMS int64    `json:"left_ms"`
+	InRow  int      `json:"in_row,omitempty"`
+	ByHand bool     `json:"by_hand,omitempty"`
+}
+
+// Keys is the list of keys that were denied lately.
+type Keys struct {
+	Keys []DeniedKey `json:"keys"`
+	// More means that there are more keys than the caller wanted.
+	More bool `json:"more,omitempty"`
+}
+
+// DeniedKey is a key of a rule that was denied: its last denial, and what is left for it now.
+type DeniedKey struct {
+	Rule string `json:"rule"`
+	// Key holds the values of the rule's key; left out if the key was too long to be kept, or the rule is gone or its
+	// key has changed.
+	Key []string `json:"key,omitzero"`
+	// Digest is the fingerprint of the key, as in the log.
+	Digest string `json:"digest"`
+	// Limit, Role and Reason describe the last denial.
+	Limit  string `json:"limit"`
+	Role   string `json:"role"`
+	Reason string `json:"reason"`
+	// Denials counts the denials by this server since the key was first remembered, and LastMS is how long ago the
+	// last one was.
+	Denials uint64 `json:"denials"`
+	LastMS  int64  `json:"last_ms"`
+	// Now is what is left; left out if the store did not answer, or the rule or the key is gone.
+	Now *LeftNow `json:"now,omitempty"`
+}
+
+// LeftNow is what a request of a key would get now.
+type LeftNow struct {
+	Allowed   bool   `json:"allowed"`
+	Reason    string `json:"reason,omitempty"`
+	Capacity  int64  `json:"capacity"`
+	Remaining int64  `json:"remaining"`
+	Waits
+}
+
+// Hybrid has the figures of hybrid limits in one server.
+type Hybrid struct {
+	Limits []HybridLimit `json:"limits"`
+	// Keys are the keys with the most granted units first.
+	Keys []HybridKey `json:"keys"`
+	// More means that there are more keys than the caller wanted.
+	More bool `json:"more,omitempty"`
+}
+
+// HybridLimit has the figures of one hybrid limit, as hybrid.LimitStats describes them.
+type HybridLimit struct {
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+	// Bound describes the most and the least that the limit admits.
+	Bound      string `json:"bound"`
+	Keys       int    `json:"keys"`
+	Over       int64  `json:"over"`
+	Under      int64  `json:"under"`
+	Escrow     int64  `json:"escrow"`
+	Unspent    int64  `json:"unspent"`
+	Unreported int64  `json:"unreported"`
+	Overdraft  int64  `json:"overdraft"`
+	Local      uint64 `json:"local"`
+	Cached     uint64 `json:"cached"`
+	Exact      uint64 `json:"exact"`
+	Excess     int64  `json:"excess"`
+	// LastSyncMS is how long ago the store last answered; left out if it never did.
+	LastSyncMS *int64 `json:"last_sync_ms,omitempty"`
+}
+
+// HybridKey is a key with units that are granted, as hybrid.KeyStats describes it.
+type HybridKey struct {
+	Rule  string `json:"rule"`
+	Limit string `json:"limit"`
+	// Key holds the values of the rule's key; left out if the rule is gone or its key has changed.
+	Key        []string `json:"key,omitzero"`
+	Digest     string   `json:"digest"`
+	Escrow     int64    `json:"escrow"`
+	Holders    int      `json:"holders"`
+	Unspent    int64    `json:"unspent"`
+	Unreported int64    `json:"unreported"`
+	// AgeMS is for how long the server has had units of the key without a break, and TillMS in what time they expire.
+	// Both are zero if it has none.
+	AgeMS  int64 `json:"age_ms"`
+	TillMS int64 `json:"till_ms"`
+}
+
+// Problem is a problem document (RFC 9457) with the field at fault and a remedy.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	// Field is the field of the request at fault, such as "headers.X-User".
+	Field string `json:"field,omitempty"`
+	// Remedy is what to do about it.
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Error makes a problem an error, so that the decoding of a field can return it.
+func (p *Problem) Error() string { return p.Detail }
