@@ -89,6 +89,35 @@ func TestOneMark(t *testing.T) {
 	}
 }
 
+// TestOneForgedMark: a key that only rules may set is removed, also if it is the only one. A call without metadata, as from
+// another interceptor, gets a mark too.
+func TestOneForgedMark(t *testing.T) {
+	rules := []policy.Rule{
+		{Name: "slow", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{perDay(4)}, WhenLimited: policy.LimitedAction{Action: policy.Degrade}},
+		{Name: "odd", Key: []policy.Part{policy.Global()}, Limits: []*sluice.Limit{perDay(4)}, WhenLimited: policy.LimitedAction{Action: policy.Mark, RequestHeader: map[string]string{"X-Odd": "{rule}"}}},
+	}
+	p := must(policy.New(policy.Options{Rules: rules}))
+	s := must(grpclimit.NewServer(must(grpclimit.NewPolicyDecider(grpclimit.PolicyOptions{Policy: p, Store: must(memory.New(memory.Options{}))})), grpclimit.ServerOptions{}))
+	decided := func(ctx context.Context) (got metadata.MD) {
+		_, err := s.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: create}, func(ctx context.Context, _ any) (any, error) {
+			got, _ = metadata.FromIncomingContext(ctx)
+			return nil, nil
+		})
+		want(t, err, codes.OK)
+		return got
+	}
+	for _, name := range []string{"sluice-marked", "sluice-degraded", "x-odd"} {
+		got := decided(metadata.NewIncomingContext(t.Context(), metadata.Pairs(name, "me", "x-other", "stays")))
+		if len(got) != 1 {
+			t.Errorf("with a forged %s, the metadata is %v", name, got)
+		}
+	}
+	decided(t.Context())
+	if got := decided(t.Context()); !slices.Equal(got["sluice-degraded"], []string{"slow"}) || !slices.Equal(got["x-odd"], []string{"odd"}) {
+		t.Errorf("without metadata before, it is %v", got)
+	}
+}
+
 // One policy applies to a call, also if another one comes in force while the call is decided: no forged mark passes by then.
 func TestReloadDuringADecision(t *testing.T) {
 	var got metadata.MD
