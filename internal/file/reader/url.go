@@ -2,7 +2,9 @@ package reader
 
 import (
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -40,3 +42,26 @@ func CheckURL(text string) (problem, suggestion string) {
 	}
 	return "", ""
 }
+
+// SplitAddress reads host:port.
+func SplitAddress(address string) (host string, port int, problem string) {
+	if strings.Contains(address, "://") {
+		return "", 0, "is a URL, and host:port is wanted"
+	}
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		if !strings.Contains(address, ":") {
+			return "", 0, "has no port"
+		}
+		return "", 0, "is not an address"
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return "", 0, "has no port from 0 to 65535"
+	}
+	if strings.ContainsAny(host, " \t/*") {
+		return "", 0, "has no valid host"
+	}
+	return host, int(n), ""
+}
+

@@ -270,7 +270,7 @@ func (a *App) openStore(rules *policy.Policy) (err error) {
 		a.store = a.memory
 		return nil
 	}
-	a.redis, err = remote.Open(context.Background(), f, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
+	a.redis, err = remote.Open(context.Background(), f.Store.Redis, a.logger, a.metrics.Histogram("sluice_store_call_duration_seconds",
 		"Duration of calls of the store, whatever their outcome."), a.storeFailed)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func DescribeStore(f *config.File) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "store: Redis, %s", remote.Address(r))
-	if r.TLS != (config.RedisTLS{}) {
+	if r.TLS != (remote.TLS{}) {
 		b.WriteString(", over TLS")
 	}
 	if r.User != "" {

@@ -78,7 +78,7 @@ func readServerTLS(name string, t *config.TLS) (*tls.Config, error) {
 
 // useClientTLS makes a transport use the authorities and the client certificate of a setting. They are read again when their files
 // change.
-func (a *App) useClientTLS(setting string, u *config.UpstreamTLS, t *proxy.Transport) error {
+func (a *App) useClientTLS(setting string, u *secret.TLS, t *proxy.Transport) error {
 	return a.refreshes.add("the certificates of "+setting, filesOf(u.CA, u.Cert, u.Key), func() error {
 		config, err := secret.ClientTLS(setting, u)
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/envoy"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 // envoyFolder returns a folder with a small configuration.
@@ -26,9 +27,9 @@ func envoyFolder(t *testing.T) string {
 // TestEnvoyEnvironment sets variables of Envoy's rate limit service.
 func TestEnvoyEnvironment(t *testing.T) {
 	dir := envoyFolder(t)
-	redis := func(change func(r *config.RedisStore)) func(f *config.File) {
+	redis := func(change func(r *remote.Settings)) func(f *config.File) {
 		return func(f *config.File) {
-			r := config.DefaultRedis()
+			r := remote.Default()
 			change(&r)
 			f.Store.Redis = &r
 		}
@@ -43,23 +44,23 @@ func TestEnvoyEnvironment(t *testing.T) {
 		{"nothing", "", func(*config.File) {}, []string{"REDIS_URL is not set"}, nil},
 		{"ports", "PORT=18080 HOST=127.0.0.1 GRPC_PORT=18081 GRPC_HOST=::1 REDIS_URL=r:1", func(f *config.File) {
 			f.Listen.JSON.Address, f.Listen.GRPC.Address = "127.0.0.1:18080", "[::1]:18081"
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad ports", "PORT=x GRPC_PORT=70000", nil, nil, []string{`PORT is "x"`, `GRPC_PORT is "70000"`}},
 		{"as deployments set it", "USE_STATSD=false LOG_LEVEL=DEBUG REDIS_SOCKET_TYPE=tcp REDIS_URL=redis:6379 REDIS_TYPE=SINGLE RUNTIME_ROOT=/data RUNTIME_SUBDIRECTORY=ratelimit", func(f *config.File) {
 			f.Log.Level = "debug"
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"redis:6379"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"redis:6379"} })(f)
 		}, nil, nil},
-		{"a cluster", "REDIS_TYPE=cluster REDIS_URL=a:1,redis://b:2 CACHE_KEY_PREFIX=x REDIS_TIMEOUT=15ms REDIS_AUTH=secret", redis(func(r *config.RedisStore) {
+		{"a cluster", "REDIS_TYPE=cluster REDIS_URL=a:1,redis://b:2 CACHE_KEY_PREFIX=x REDIS_TIMEOUT=15ms REDIS_AUTH=secret", redis(func(r *remote.Settings) {
 			r.Addresses, r.Cluster, r.Prefix, r.Deadline, r.PasswordEnv = []string{"a:1", "b:2"}, true, "x", 15*time.Millisecond, "REDIS_AUTH"
 		}), nil, nil},
-		{"sentinels", "REDIS_TYPE=SENTINEL REDIS_URL=master,a:1,b:2 REDIS_AUTH=me:secret REDIS_SENTINEL_AUTH=other", redis(func(r *config.RedisStore) {
+		{"sentinels", "REDIS_TYPE=SENTINEL REDIS_URL=master,a:1,b:2 REDIS_AUTH=me:secret REDIS_SENTINEL_AUTH=other", redis(func(r *remote.Settings) {
 			r.User, r.PasswordEnv = "me", "REDIS_AUTH_PASSWORD"
-			r.Sentinel = &config.Sentinel{Master: "master", Addresses: []string{"a:1", "b:2"}, PasswordEnv: "REDIS_SENTINEL_AUTH"}
+			r.Sentinel = &remote.Sentinel{Master: "master", Addresses: []string{"a:1", "b:2"}, PasswordEnv: "REDIS_SENTINEL_AUTH"}
 		}), nil, nil},
-		{"a socket", "REDIS_URL=/run/redis.sock", redis(func(r *config.RedisStore) { r.Socket = "/run/redis.sock" }), nil, nil},
-		{"tls of redis", "REDIS_URL=rediss://r:1 REDIS_TLS_CACERT=/ca.pem", redis(func(r *config.RedisStore) {
-			r.Addresses, r.TLS = []string{"r:1"}, config.RedisTLS{Enabled: true, CA: "/ca.pem"}
+		{"a socket", "REDIS_URL=/run/redis.sock", redis(func(r *remote.Settings) { r.Socket = "/run/redis.sock" }), nil, nil},
+		{"tls of redis", "REDIS_URL=rediss://r:1 REDIS_TLS_CACERT=/ca.pem", redis(func(r *remote.Settings) {
+			r.Addresses, r.TLS = []string{"r:1"}, remote.TLS{Enabled: true, CA: "/ca.pem"}
 		}), nil, nil},
 		{"bad redis", "REDIS_URL=redis://me:secret@r:1 REDIS_TIMEOUT=soon BACKEND_TYPE=memcache", nil, nil, []string{"REDIS_AUTH=USER:PASSWORD", "REDIS_TIMEOUT", "BACKEND_TYPE"}},
 		{"bad types", "REDIS_URL=a:1,b:2", nil, nil, []string{"REDIS_TYPE is SINGLE"}},
@@ -67,34 +68,34 @@ func TestEnvoyEnvironment(t *testing.T) {
 		{"another type", "REDIS_URL=a:1 REDIS_TYPE=RING", nil, nil, []string{`REDIS_TYPE is "RING"`}},
 		{"tls", "REDIS_URL=r:1 GRPC_SERVER_USE_TLS=true GRPC_SERVER_TLS_CERT=/c.pem GRPC_SERVER_TLS_KEY=/k.pem GRPC_CLIENT_TLS_CACERT=/ca.pem", func(f *config.File) {
 			f.Listen.GRPC.TLS = &config.TLS{Cert: "/c.pem", Key: "/k.pem", ClientCA: "/ca.pem"}
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad tls", "GRPC_SERVER_USE_TLS=true GRPC_CLIENT_TLS_SAN=x", nil, nil, []string{"GRPC_SERVER_TLS_CERT", "GRPC_CLIENT_TLS_SAN"}},
 		{"modes", "REDIS_URL=r:1 SHADOW_MODE=true QUOTA_MODE=1", func(f *config.File) {
 			f.Shadow, f.Rules[0].Descriptor.Quota = true, true
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"headers", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-RateLimit-Limit LIMIT_REMAINING_HEADER=x-ratelimit-remaining LIMIT_RESET_HEADER=X-RATELIMIT-RESET", func(f *config.File) {
 			f.Headers = config.HeadersXRateLimit
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"headers without names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true", func(f *config.File) {
 			f.Headers = config.HeadersRateLimit
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"headers with other names", "REDIS_URL=r:1 LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X-Most LIMIT_RESET_HEADER=X-Back-In", func(f *config.File) {
 			f.Headers, f.HeaderNames = config.HeadersRateLimit, config.HeaderNames{Limit: "X-Most", Reset: "X-Back-In"}
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad names of headers", "LIMIT_RESPONSE_HEADERS_ENABLED=true LIMIT_LIMIT_HEADER=X:Most", nil, nil, []string{"header_names.limit"}},
 		{"near the limit", "REDIS_URL=r:1 NEAR_LIMIT_RATIO=0.9", func(f *config.File) {
 			f.NearLimit = 0.9
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"bad ratio", "NEAR_LIMIT_RATIO=1.5", nil, nil, []string{`NEAR_LIMIT_RATIO is "1.5"`}},
 		{"a socket for gRPC", "REDIS_URL=r:1 GRPC_UDS=/run/limits.sock", func(f *config.File) {
 			f.Listen.GRPC.Address = "unix:/run/limits.sock"
-			redis(func(r *config.RedisStore) { r.Addresses = []string{"r:1"} })(f)
+			redis(func(r *remote.Settings) { r.Addresses = []string{"r:1"} })(f)
 		}, nil, nil},
 		{"doubts", "USE_STATSD=true USE_PROMETHEUS=true REDIS_PERSECOND=true LOCAL_CACHE_SIZE_IN_BYTES=100", func(*config.File) {
 		}, []string{"REDIS_URL", "USE_STATSD", "USE_PROMETHEUS", "REDIS_PERSECOND", "LOCAL_CACHE_SIZE_IN_BYTES"}, nil},

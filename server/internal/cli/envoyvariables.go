@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/config"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 func joinHostPort(host, port string) string { return net.JoinHostPort(strings.Trim(host, "[]"), port) }
@@ -107,7 +108,7 @@ func (e *envoyEnvironment) store(f *config.File) {
 		e.warn("REDIS_URL is not set, so this server counts in its own memory, and others count for themselves")
 		return
 	}
-	r := config.DefaultRedis()
+	r := remote.Default()
 	f.Store.Redis = &r
 	if prefix := os.Getenv("CACHE_KEY_PREFIX"); prefix != "" {
 		r.Prefix = prefix
@@ -128,7 +129,7 @@ func (e *envoyEnvironment) store(f *config.File) {
 }
 
 // redisAddress reads where Redis is.
-func (e *envoyEnvironment) redisAddress(r *config.RedisStore, text string) {
+func (e *envoyEnvironment) redisAddress(r *remote.Settings, text string) {
 	if strings.Contains(text, "@") {
 		e.fail("REDIS_URL has a user or a password in it; give them as REDIS_AUTH=USER:PASSWORD")
 		return
@@ -158,18 +159,18 @@ func (e *envoyEnvironment) redisAddress(r *config.RedisStore, text string) {
 			e.fail("REDIS_URL has no sentinels; give MASTER,HOST:PORT,HOST:PORT…")
 			return
 		}
-		r.Sentinel = &config.Sentinel{Master: hosts[0], Addresses: hosts[1:]}
+		r.Sentinel = &remote.Sentinel{Master: hosts[0], Addresses: hosts[1:]}
 	default:
 		e.fail("REDIS_TYPE is %q; give SINGLE, CLUSTER or SENTINEL", kind)
 	}
 }
 
 // redisTLS applies the certificates for Redis.
-func (e *envoyEnvironment) redisTLS(r *config.RedisStore) {
+func (e *envoyEnvironment) redisTLS(r *remote.Settings) {
 	if !e.flag("REDIS_TLS") && !r.TLS.Enabled {
 		return
 	}
-	r.TLS = config.RedisTLS{
+	r.TLS = remote.TLS{
 		Enabled: true, CA: os.Getenv("REDIS_TLS_CACERT"), Cert: os.Getenv("REDIS_TLS_CLIENT_CERT"), Key: os.Getenv("REDIS_TLS_CLIENT_KEY"),
 	}
 	if e.flag("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") {

@@ -13,7 +13,6 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/server/internal/app"
 	"github.com/sluicehq/sluice/server/internal/config"
-	"github.com/sluicehq/sluice/server/internal/store/local"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -138,11 +137,11 @@ func (s *settings) options(f *config.File) app.Options {
 
 // checkWrites returns an error if the server would write a file that it also uses for something else.
 func (s *settings) checkWrites(f *config.File) error {
-	others := append(local.Files(f),
-		config.NamedFile{Setting: "the admin token", Path: s.adminTokenFile},
-		config.NamedFile{Setting: "the API token", Path: s.apiTokenFile},
-		config.NamedFile{Setting: "last-good", Path: s.lastGood, Written: true},
-	)
+	others := []config.NamedFile{
+		{Setting: "the admin token", Path: s.adminTokenFile},
+		{Setting: "the API token", Path: s.apiTokenFile},
+		{Setting: "last-good", Path: s.lastGood, Written: true},
+	}
 	if s.lastGood != "" {
 		others = append(others, config.NamedFile{Setting: "the next copy of last-good", Path: s.lastGood + newCopy, Written: true})
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,21 +81,11 @@ func newValidate() *cobra.Command {
 					text += "  warning: " + w + "\n"
 				}
 				if connect {
-					report, err := remote.Check(cmd.Context(), f)
+					found, err := checkStore(cmd.Context(), &f.Store)
 					if err != nil {
 						errs = append(errs, fmt.Errorf("%s: %w", name, err))
-					} else if report.Server != "" {
-						text += "  the store answers: " + report.Server + "\n"
 					}
-					for _, w := range report.Warnings {
-						text += "  warning: " + w + "\n"
-					}
-					states, err := local.Check(f)
-					if err != nil {
-						errs = append(errs, fmt.Errorf("%s: %w", name, err))
-					} else if states != "" {
-						text += "  " + states + "\n"
-					}
+					text += found
 				}
 				if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 					return err
@@ -152,4 +143,22 @@ func describeOverride(f *config.File, o *policy.Options) string {
 		return ""
 	}
 	return "  rules match the method of the request line, and upstream.method_override passes on headers that replace it\n"
+}
+
+// checkStore connects to the store, or reads its file of states. It returns what it found, in lines.
+func checkStore(ctx context.Context, s *config.Store) (text string, err error) {
+	if s.Redis == nil {
+		if text, err = local.Check(&s.Memory); text != "" {
+			text = "  " + text + "\n"
+		}
+		return text, err
+	}
+	report, err := remote.Check(ctx, s.Redis)
+	if err == nil && report.Server != "" {
+		text = "  the store answers: " + report.Server + "\n"
+	}
+	for _, w := range report.Warnings {
+		text += "  warning: " + w + "\n"
+	}
+	return text, err
 }

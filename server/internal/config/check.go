@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // Check implements [rules.Root]. It treats a File that a program made like one that was
@@ -24,7 +25,7 @@ func (f *File) Check(s *reader.Source) {
 	f.checkTokens(s)
 	f.AccessLog.check(s)
 	f.Tracing.check(s)
-	checkSecret(s, "log", "key_secret", f.Log.KeySecretFile, f.Log.KeySecretEnv)
+	secret.CheckSource(s, "log", "key_secret", f.Log.KeySecretFile, f.Log.KeySecretEnv)
 	f.Upstream.check(s)
 	f.checkScaleOut(s)
 	if f.HTTP.MaxHeaderSize < 1<<10 {

@@ -10,6 +10,7 @@ import (
 	"github.com/sluicehq/sluice/internal/file/envoy"
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
+	"github.com/sluicehq/sluice/server/internal/store/local"
 )
 
 // File is the content of a configuration file, with defaults for settings that it lacks.
@@ -75,7 +76,7 @@ func (*File) Unknown(name, _ string) string {
 func Default() *File {
 	return &File{
 		Version: 1,
-		Store:   Store{Memory: MemoryStore{WhenFull: "share", SaveEvery: time.Second}},
+		Store:   Store{Memory: local.Default()},
 		Listen: Listen{
 			Proxy: Listener{Address: "127.0.0.1:8080"},
 			API:   Listener{Address: "127.0.0.1:8081"},

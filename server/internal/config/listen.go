@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
@@ -174,30 +172,8 @@ func listenAddress(address string) (host string, fixed bool, problem, suggestion
 		problem, suggestion = checkSocket(path)
 		return "", true, problem, suggestion
 	}
-	host, port, problem := splitAddress(address)
+	host, port, problem := reader.SplitAddress(address)
 	return host, port != 0, problem, `write host:port as in 127.0.0.1:8080, unix:/PATH, or "off"`
-}
-
-// splitAddress reads host:port.
-func splitAddress(address string) (host string, port int, problem string) {
-	if strings.Contains(address, "://") {
-		return "", 0, "is a URL, and host:port is wanted"
-	}
-	host, digits, err := net.SplitHostPort(address)
-	if err != nil {
-		if !strings.Contains(address, ":") {
-			return "", 0, "has no port"
-		}
-		return "", 0, "is not an address"
-	}
-	n, err := strconv.ParseUint(digits, 10, 16)
-	if err != nil {
-		return "", 0, "has no port from 0 to 65535"
-	}
-	if strings.ContainsAny(host, " \t/*") {
-		return "", 0, "has no valid host"
-	}
-	return host, int(n), ""
 }
 
 // loopback reports whether only this machine reaches a host.

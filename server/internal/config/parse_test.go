@@ -16,6 +16,8 @@ import (
 	"github.com/sluicehq/sluice/policy"
 
 	"github.com/sluicehq/sluice/internal/file/rules"
+	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/store/local"
 )
 
 // TestParseAll reads a file that gives every setting.
@@ -27,7 +29,7 @@ func TestParseAll(t *testing.T) {
 	wait, present := 2*time.Second, true
 	want := &File{
 		Version: 1,
-		Store:   Store{Memory: MemoryStore{MaxSize: 64 << 20, WhenFull: "deny", File: "states.db", SaveEvery: 5 * time.Second}},
+		Store:   Store{Memory: local.Settings{MaxSize: 64 << 20, WhenFull: "deny", File: "states.db", SaveEvery: 5 * time.Second}},
 		Listen: Listen{
 			Proxy: Listener{Address: "0.0.0.0:443", TLS: &TLS{Cert: "proxy.pem", Key: "proxy.key", MinVersion: "1.3", ClientCA: "clients.pem"}},
 			API:   Listener{},
@@ -41,7 +43,7 @@ func TestParseAll(t *testing.T) {
 		Upstream: Upstream{
 			URL: "https://127.0.0.1:3000/base", ConnectTimeout: time.Second, ResponseTimeout: 0, IdleTimeout: time.Minute,
 			MaxConnections: 100, PreserveHost: false, Upgrades: []string{"websocket", "IRC/6.9"}, MethodOverride: true,
-			TLS: UpstreamTLS{CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "up.example.com", Insecure: true},
+			TLS: secret.TLS{CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "up.example.com", Insecure: true},
 		},
 		TrustedProxies: []Proxy{
 			{Network: netip.MustParsePrefix("10.0.0.0/8")},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // ScaleOut names programs that Sluice informs of the pressure on rules. Autoscalers read the pressure from the
@@ -72,7 +73,7 @@ func (f *File) checkScaleOut(s *reader.Source) {
 	case target.Fragment != "":
 		s.Follow(in("url"), "has a fragment, which is not sent", "remove what follows the #")
 	}
-	checkSecret(s, "scale_out.webhook", "secret", w.SecretFile, w.SecretEnv)
+	secret.CheckSource(s, "scale_out.webhook", "secret", w.SecretFile, w.SecretEnv)
 	if w.SecretFile == "" && w.SecretEnv == "" {
 		s.Follow(in("secret_file"), "is missing", "give secret_file or secret_env; openssl rand -hex 32 makes a secret")
 	}

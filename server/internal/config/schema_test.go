@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -25,6 +26,9 @@ import (
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/secret"
+	"github.com/sluicehq/sluice/server/internal/store/local"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 
 	"github.com/sluicehq/sluice/internal/file/rules"
 )
@@ -179,13 +183,23 @@ func (g *schemaOf) of(t reflect.Type) object {
 	return object{"type": "string"}
 }
 
+// definitions are the names of sections in the schema, for types with other names.
+var definitions = map[reflect.Type]string{
+	reflect.TypeFor[local.Settings]():  "MemoryStore",
+	reflect.TypeFor[remote.Settings](): "RedisStore",
+	reflect.TypeFor[remote.TLS]():      "RedisTLS",
+	reflect.TypeFor[remote.Fallback](): "LocalStore",
+	reflect.TypeFor[secret.TLS]():      "UpstreamTLS",
+}
+
 // object returns a reference to the schema of a struct.
 func (g *schemaOf) object(t reflect.Type) object {
-	ref := object{"$ref": "#/definitions/" + t.Name()}
-	if _, made := g.defs.values[t.Name()]; made {
+	section := cmp.Or(definitions[t], t.Name())
+	ref := object{"$ref": "#/definitions/" + section}
+	if _, made := g.defs.values[section]; made {
 		return ref
 	}
-	g.defs.set(t.Name(), nil) // being made
+	g.defs.set(section, nil) // being made
 	properties, required := ordered{}, []string{}
 	for _, f := range reader.Fields(t) {
 		name := f.Tag.Get("yaml")
@@ -249,9 +263,12 @@ func (g *schemaOf) object(t reflect.Type) object {
 	}
 	if doc := g.doc(t, ""); doc != "" {
 		all = maps.Clone(all)
+		if rest, ok := strings.CutPrefix(doc, t.Name()+" "); ok {
+			doc = section + " " + rest
+		}
 		all["description"] = doc
 	}
-	g.defs.set(t.Name(), all)
+	g.defs.set(section, all)
 	return ref
 }
 

@@ -11,28 +11,29 @@ import (
 	"github.com/sluicehq/sluice/internal/file/rules"
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/policyfile"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 func TestParseRedis(t *testing.T) {
-	for name, want := range map[string]RedisStore{
+	for name, want := range map[string]remote.Settings{
 		"all-redis": {
 			Addresses: []string{"127.0.0.1:7001", "redis.internal:7002", "[::1]:7003"}, Cluster: true,
-			TLS:  RedisTLS{Enabled: true, CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "redis.example.com"},
+			TLS:  remote.TLS{Enabled: true, CA: "ca.pem", Cert: "client.pem", Key: "client.key", ServerName: "redis.example.com"},
 			User: "app", PasswordFile: "/run/secrets/redis", Prefix: "shop",
-			HashKeys: &HashKeys{SecretFile: "/run/secrets/keys"}, Tenant: 2, Deadline: 20 * time.Millisecond, InFlight: 500,
-			Local: LocalStore{Share: reader.Share{Of: 1, Parts: 4}, MaxSize: 16 << 20},
+			HashKeys: &remote.HashKeys{SecretFile: "/run/secrets/keys"}, Tenant: 2, Deadline: 20 * time.Millisecond, InFlight: 500,
+			Local: remote.Fallback{Share: reader.Share{Of: 1, Parts: 4}, MaxSize: 16 << 20},
 		},
 		"all-redis-sentinel": {
-			Sentinel: &Sentinel{
+			Sentinel: &remote.Sentinel{
 				Master: "main", Addresses: []string{"127.0.0.1:26379", "127.0.0.2:26379"},
 				User: "watch", PasswordEnv: "SENTINEL_PASSWORD",
 			},
-			TLS: RedisTLS{Enabled: true}, PasswordEnv: "REDIS_PASSWORD", HashKeys: &HashKeys{SecretEnv: "KEY_SECRET"},
+			TLS: remote.TLS{Enabled: true}, PasswordEnv: "REDIS_PASSWORD", HashKeys: &remote.HashKeys{SecretEnv: "KEY_SECRET"},
 			Database: 3, Prefix: "sluice", Deadline: 50 * time.Millisecond, InFlight: 1024,
 		},
 		"all-redis-socket": {
 			Socket: "/run/redis.sock", Prefix: "sluice", Deadline: 50 * time.Millisecond, InFlight: 1024,
-			Local: LocalStore{Share: reader.Share{Of: 1, Parts: 1}},
+			Local: remote.Fallback{Share: reader.Share{Of: 1, Parts: 1}},
 		},
 	} {
 		f, err := Load("testdata/" + name + ".yaml")
@@ -70,11 +71,11 @@ func TestLocalFallbackOfMemory(t *testing.T) {
 // A zero that a program left is the default.
 func TestValidateRedisOfAProgram(t *testing.T) {
 	f := Default()
-	f.Store.Redis = &RedisStore{Addresses: []string{"127.0.0.1:6379"}}
+	f.Store.Redis = &remote.Settings{Addresses: []string{"127.0.0.1:6379"}}
 	if err := f.Validate(); err != nil {
 		t.Error(err)
 	}
-	f.Store.Redis = &RedisStore{Deadline: time.Hour, InFlight: -1, Tenant: -1, Prefix: "{"}
+	f.Store.Redis = &remote.Settings{Deadline: time.Hour, InFlight: -1, Tenant: -1, Prefix: "{"}
 	var errs reader.Errors
 	if err := f.Validate(); !errors.As(err, &errs) || len(errs) != 5 {
 		t.Errorf("Validate = %v, want 5 mistakes", err)

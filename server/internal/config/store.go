@@ -1,30 +1,27 @@
 package config
 
 import (
-	"fmt"
-	"net"
-	"net/url"
 	"reflect"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/store/local"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 // Store is where state is kept: memory, or one store with its settings.
 type Store struct {
 	// Memory keeps state in the server's own process.
-	Memory MemoryStore `yaml:"memory"`
+	Memory local.Settings `yaml:"memory"`
 	// Redis keeps state in Redis or Valkey, which servers can share. Default: none, for memory.
-	Redis *RedisStore `yaml:"redis" remedy:"write it as in redis: {addresses: [127.0.0.1:6379]}"`
+	Redis *remote.Settings `yaml:"redis" remedy:"write it as in redis: {addresses: [127.0.0.1:6379]}"`
 }
 
 // Word reads "memory".
 func (*Store) Word(text string) (problem, suggestion string, ok bool) {
 	switch {
 	case strings.Contains(text, "://"):
-		return "is a URL, and a mapping is wanted", "write store: {redis: {" + redisMapping(text) + "}}", true
+		return "is a URL, and a mapping is wanted", "write store: {redis: {" + remote.Mapping(text) + "}}", true
 	case text == "redis":
 		return "does not give the address of the server", "write store: {redis: {addresses: [127.0.0.1:6379]}}", true
 	case text != "memory":
@@ -32,227 +29,3 @@ func (*Store) Word(text string) (problem, suggestion string, ok bool) {
 	}
 	return "", "", true
 }
-
-// MemoryStore holds the settings of the memory store.
-type MemoryStore struct {
-	// MaxSize bounds the memory of all state. Default: 256MiB.
-	MaxSize reader.Size `yaml:"max_size"`
-	// WhenFull is what happens to new keys when no more state fits: with share, they share one
-	// budget per limit; with deny, they are denied. Default: share.
-	WhenFull string `yaml:"when_full" oneof:"share deny"`
-	// File is a file in which states survive a restart of the server. Each server needs its own. It is
-	// secret. A relative path begins at the server's working directory. Default: none, states end with the server.
-	File string `yaml:"file" path:"written"`
-	// SaveEvery is how often changed states are saved, 10ms to 1h. A crash loses the changes since the last completed save
-	// began: up to this interval, and the time that a save takes. Default: 1s.
-	SaveEvery time.Duration `yaml:"save_every"`
-}
-
-// check checks the settings of the file of states.
-func (m *MemoryStore) check(s *reader.Source) {
-	const path = "store.memory"
-	const shortest, longest = 10 * time.Millisecond, time.Hour
-	switch {
-	case s.Has(path+".file") && m.File == "":
-		s.Follow(path+".file", "is empty", "give the path of a file, or remove the line")
-	case strings.HasSuffix(m.File, "/"):
-		s.Follow(path+".file", reader.Quote(m.File)+" is a folder", "give the path of a file in it")
-	case m.File == "" && s.Has(path+".save_every"):
-		s.FollowKey(path+".save_every", "has no effect without a file", "give store.memory.file, or remove it")
-	case m.File != "" && (m.SaveEvery < shortest || m.SaveEvery > longest):
-		s.Follow(path+".save_every", fmt.Sprintf("is %v", m.SaveEvery), "give 10ms to 1h")
-	}
-}
-
-// RedisStore holds the settings of a store in Redis or Valkey, which any number of
-// servers share. See docs/redis.md.
-type RedisStore struct {
-	// Addresses are the host:port of the server, or of some nodes of a cluster. Required, unless socket or
-	// sentinel is given.
-	Addresses []string `yaml:"addresses"`
-	// Socket is the path of the server's Unix socket, instead of addresses. Default: none.
-	Socket string `yaml:"socket"`
-	// Cluster is true for the nodes of a cluster. Default: false.
-	Cluster bool `yaml:"cluster"`
-	// Sentinel finds the address of the server by Redis Sentinel. Default: none.
-	Sentinel *Sentinel `yaml:"sentinel"`
-	// TLS is true, or a mapping, for servers and sentinels that use TLS. Default: false.
-	TLS RedisTLS `yaml:"tls"`
-	// User is a user of the server's ACL. Default: the server's default user.
-	User string `yaml:"user"`
-	// PasswordFile is a file that holds the password. White space around it is ignored. Give
-	// password_file, password_env or neither. Default: none.
-	PasswordFile string `yaml:"password_file" path:"read"`
-	// PasswordEnv is the environment variable that holds the password. Default: none.
-	PasswordEnv string `yaml:"password_env"`
-	// Database is the number of the database. Default: 0.
-	Database int `yaml:"database"`
-	// Prefix begins every key. Servers that share limits have the same prefix. Default: "sluice".
-	Prefix string `yaml:"prefix"`
-	// HashKeys stores keys hashed under a secret. Default: none, so keys are stored as they are.
-	HashKeys *HashKeys `yaml:"hash_keys"`
-	// Tenant is the number of the part of keys that selects the slot in a cluster, counted from 1.
-	// The key of every rule must have that many parts. Default: the whole key.
-	Tenant int `yaml:"tenant" unit:"number of a part"`
-	// Deadline is how long a call may take before on_store_error applies, 1ms to 1m. Default: 50ms.
-	Deadline time.Duration `yaml:"deadline"`
-	// InFlight is how many calls may be in flight, to each node of a cluster. Beyond that,
-	// on_store_error applies at once. Default: 1024.
-	InFlight int `yaml:"in_flight" unit:"calls"`
-	// Local is for rules with on_store_error: local.
-	Local LocalStore `yaml:"local"`
-}
-
-// Sentinel finds the address of the server by Redis Sentinel.
-type Sentinel struct {
-	// Master is the name of the server in the configuration of the sentinels. Required.
-	Master string `yaml:"master"`
-	// Addresses are the host:port of the sentinels. Required.
-	Addresses []string `yaml:"addresses"`
-	// User is the user for the sentinels themselves. Default: none.
-	User string `yaml:"user"`
-	// PasswordFile is a file that holds the password for the sentinels. Default: none.
-	PasswordFile string `yaml:"password_file" path:"read"`
-	// PasswordEnv is the environment variable that holds this password. Default: none.
-	PasswordEnv string `yaml:"password_env"`
-}
-
-// RedisTLS holds the certificates for a server that uses TLS 1.2 or later.
-type RedisTLS struct {
-	// Enabled is true if the server uses TLS. Any other setting of TLS implies it.
-	Enabled bool
-	// CA is a file of certificates, in PEM, to trust instead of the system's. Default: the system's.
-	CA string `yaml:"ca" path:"read"`
-	// Cert is the file of Sluice's own certificate, in PEM. Give cert and key, or neither. Default: none.
-	Cert string `yaml:"cert" path:"read"`
-	// Key is the file of the private key of cert, in PEM. Default: none.
-	Key string `yaml:"key" path:"read"`
-	// ServerName is the name to expect in the server's certificate. Default: the host of the address.
-	ServerName string `yaml:"server_name"`
-}
-
-// HashKeys holds the secret under which keys are hashed. The secret has 16 bytes or
-// more, and all servers that share limits have the same. Give secret_file or secret_env.
-type HashKeys struct {
-	// SecretFile is a file that holds the secret. White space around it is ignored.
-	SecretFile string `yaml:"secret_file" path:"read"`
-	// SecretEnv is the environment variable that holds the secret.
-	SecretEnv string `yaml:"secret_env"`
-}
-
-// LocalStore holds the settings of the fallback that limits in this process while Redis does not answer.
-type LocalStore struct {
-	// Share is the part of each limit that this server may admit by itself, such as 1/4 for one
-	// of four servers. Required where a rule has on_store_error: local.
-	Share reader.Share `yaml:"share" hint:": one of four servers has 1/4"`
-	// MaxSize bounds the memory of the fallback. Default: 256MiB.
-	MaxSize reader.Size `yaml:"max_size"`
-}
-
-const (
-	defaultRedisPrefix   = "sluice"
-	defaultRedisDeadline = 50 * time.Millisecond
-	defaultRedisInFlight = 1024
-)
-
-// DefaultRedis returns the settings of a store in Redis with all defaults. It needs an address.
-func DefaultRedis() RedisStore {
-	return RedisStore{Prefix: defaultRedisPrefix, Deadline: defaultRedisDeadline, InFlight: defaultRedisInFlight}
-}
-
-// SetDefaults implements [reader.Defaulter].
-func (r *RedisStore) SetDefaults() { *r = DefaultRedis() }
-
-// Word recognizes the URL of a server.
-func (*RedisStore) Word(text string) (problem, suggestion string, ok bool) {
-	if !strings.Contains(text, "://") {
-		return "", "", false
-	}
-	return "is a URL, and a mapping is wanted", "write redis: {" + redisMapping(text) + "}", true
-}
-
-// Unknown has a remedy for passwords, which a file must not contain, and for the names that other programs
-// use.
-func (*RedisStore) Unknown(name, text string) string {
-	switch strings.ToLower(name) {
-	case "url", "uri", "dsn":
-		if strings.Contains(text, "://") {
-			return "write " + redisMapping(text)
-		}
-		return "give addresses: [HOST:PORT], and user and password_file beside it"
-	case "share", "max_size":
-		return "it belongs to local: {" + name + ": …}"
-	case "timeout", "read_timeout":
-		return `did you mean "deadline"?`
-	}
-	return passwordRemedy(name)
-}
-
-func (*Sentinel) Unknown(name, text string) string { return passwordRemedy(name) }
-
-func (*HashKeys) Unknown(name, text string) string {
-	if strings.EqualFold(name, "secret") {
-		return "a secret does not belong in this file; give secret_file or secret_env"
-	}
-	return ""
-}
-
-func (*LocalStore) Unknown(name, text string) string {
-	if name == "instances" || name == "processes" {
-		return "give share: 1/4 for one of four"
-	}
-	return ""
-}
-
-// redisMapping returns the settings that mean the same as the URL of a server. It does not repeat a password, nor a
-// user, which may be a password.
-func redisMapping(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" && u.Path == "" {
-		return "addresses: [HOST:PORT]"
-	}
-	var all []string
-	if u.Scheme == "unix" || u.Host == "" {
-		all = append(all, "socket: "+u.Path)
-	} else {
-		var addresses []string
-		for _, host := range strings.Split(u.Host, ",") {
-			if _, _, err := net.SplitHostPort(host); err != nil {
-				host = net.JoinHostPort(strings.Trim(host, "[]"), "6379")
-			}
-			addresses = append(addresses, strconv.Quote(host))
-		}
-		all = append(all, "addresses: ["+strings.Join(addresses, ", ")+"]")
-		if n, err := strconv.ParseUint(strings.Trim(u.Path, "/"), 10, 16); err == nil && n > 0 {
-			all = append(all, fmt.Sprintf("database: %d", n))
-		}
-	}
-	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
-		all = append(all, "tls: true")
-	}
-	if u.User != nil {
-		if u.User.Username() != "" {
-			all = append(all, "user: NAME")
-		}
-		all = append(all, "password_file: FILE")
-	}
-	return strings.Join(all, ", ")
-}
-
-func passwordRemedy(name string) string {
-	if reader.Nearest(name, []string{"password", "pass", "auth"}) == "" {
-		return ""
-	}
-	return "a password does not belong in this file; give password_file or password_env"
-}
-
-// Written implements [reader.Written].
-func (t RedisTLS) Written() string {
-	if t == (RedisTLS{Enabled: true}) {
-		return "true"
-	}
-	return ""
-}
-
-// Switch implements [reader.Switch].
-func (t *RedisTLS) Switch() *bool { return &t.Enabled }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/internal/file/reader"
+	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
 // Upstream is the service behind the proxy: its URL, or a mapping.
@@ -35,7 +36,7 @@ type Upstream struct {
 	// method that rules have matched. Default: false.
 	MethodOverride bool `yaml:"method_override"`
 	// TLS is for an https upstream.
-	TLS UpstreamTLS `yaml:"tls"`
+	TLS secret.TLS `yaml:"tls"`
 }
 
 // EchoUpstream is the URL of the built-in service.
@@ -45,20 +46,6 @@ const EchoUpstream = "echo"
 func (u *Upstream) BuiltIn() bool { return u.URL == "" || u.URL == EchoUpstream }
 
 func (*Upstream) Short(list bool) string { return reader.Single("url", list) }
-
-// UpstreamTLS holds the certificates for an https upstream.
-type UpstreamTLS struct {
-	// CA is a file of certificates, in PEM, to trust instead of the system's. Default: the system's.
-	CA string `yaml:"ca" path:"read"`
-	// Cert is the file of Sluice's own certificate, in PEM. Give cert and key, or neither. Default: none.
-	Cert string `yaml:"cert" path:"read"`
-	// Key is the file of the private key of cert, in PEM. Default: none.
-	Key string `yaml:"key" path:"read"`
-	// ServerName is the name to expect in the upstream's certificate. Default: the host of the URL.
-	ServerName string `yaml:"server_name"`
-	// Insecure trusts any certificate. Use it only in tests. Default: false.
-	Insecure bool `yaml:"insecure_skip_verify"`
-}
 
 func (u *Upstream) check(s *reader.Source) {
 	path := "upstream"
@@ -77,14 +64,14 @@ func (u *Upstream) check(s *reader.Source) {
 		return
 	}
 	if u.URL == EchoUpstream {
-		if *t != (UpstreamTLS{}) {
+		if *t != (secret.TLS{}) {
 			s.Follow("upstream.tls", "is given, and the built-in service has none", "remove tls, or give the URL of a service")
 		}
 		return
 	}
 	if problem, suggestion := reader.CheckURL(u.URL); problem != "" {
 		s.Follow(path, problem, suggestion)
-	} else if strings.HasPrefix(strings.ToLower(u.URL), "http://") && *t != (UpstreamTLS{}) {
+	} else if strings.HasPrefix(strings.ToLower(u.URL), "http://") && *t != (secret.TLS{}) {
 		s.Follow("upstream.tls", "is given, and the URL is http", "write https, or remove tls")
 	}
 }

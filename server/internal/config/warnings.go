@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluicehq/sluice/internal/file/reader"
 	"github.com/sluicehq/sluice/internal/file/rules"
+	"github.com/sluicehq/sluice/server/internal/store/remote"
 )
 
 // Warnings returns the settings of a valid file that probably do not do what its author wants. The server uses
@@ -15,8 +16,8 @@ func (f *File) Warnings() reader.Errors {
 		s.Follow("upstream", "is missing, so a built-in service answers each request of the proxy with the text of the request",
 			"give the URL of a service, upstream: echo to keep the built-in one, or listen: {proxy: off}")
 	}
-	if r := f.Store.Redis; r != nil && r.Local != (LocalStore{}) && !f.usesLocal() {
-		s.FollowKey(redisPath+".local", "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
+	if r := f.Store.Redis; r != nil && r.Local != (remote.Fallback{}) && !f.usesLocal() {
+		s.FollowKey("store.redis"+".local", "is given, and no rule has on_store_error: local", "give on_store_error: local to some rules or to the file, or remove it")
 	}
 	if f.Store.Redis == nil && s.Has("on_store_error") {
 		s.FollowKey("on_store_error", "has no effect with the memory store, which does not fail", "remove it, or give store: {redis: {…}}")

@@ -80,6 +80,11 @@ func (f *File) namedFiles() (all []NamedFile) {
 		add("the configuration", "read", s.Name)
 	}
 	reader.Paths(&rest, add)
+	if f.Store.Redis == nil {
+		lock, next := f.Store.Memory.Beside()
+		add("the lock of store.memory.file", "written", lock)
+		add("the next save of store.memory.file", "written", next)
+	}
 	return all
 }
 

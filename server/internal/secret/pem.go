@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // ClientTLS reads the authorities to trust, and the client certificate. Errors name the setting.
-func ClientTLS(setting string, u *config.UpstreamTLS) (*tls.Config, error) {
+func ClientTLS(setting string, u *TLS) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         u.ServerName,

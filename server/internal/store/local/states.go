@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sluicehq/sluice/memory"
-	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/observe/telemetry"
 	"github.com/sluicehq/sluice/server/internal/store/statefile"
 	"github.com/sluicehq/sluice/server/internal/writable"
@@ -51,13 +50,13 @@ type saveCounts struct {
 const saveRetry = 10 * time.Second
 
 // options returns the options of the memory store of a configuration.
-func options(m *config.MemoryStore) memory.Options {
+func options(m *Settings) memory.Options {
 	return memory.Options{MaxBytes: int64(m.MaxSize), DenyWhenFull: m.WhenFull == "deny"}
 }
 
 // Open makes the memory store of a configuration, with the states of its file if it has one. The States are nil without a file.
 // After an error nothing stays open.
-func Open(m *config.MemoryStore, logger *slog.Logger, metrics *telemetry.Metrics) (*memory.Store, *States, error) {
+func Open(m *Settings, logger *slog.Logger, metrics *telemetry.Metrics) (*memory.Store, *States, error) {
 	if m.File == "" {
 		store, err := memory.New(options(m))
 		return store, nil, err
@@ -148,11 +147,10 @@ func (s *States) Start() (stop func() error) {
 	}
 }
 
-// Check checks whether a server with this configuration could load and save its states. It returns
-// what it found, or nothing for a configuration without a file of states.
-func Check(f *config.File) (string, error) {
-	m := &f.Store.Memory
-	if f.Store.Redis != nil || m.File == "" {
+// Check checks whether a server with these settings could load and save its states. It returns
+// what it found, or nothing without a file of states.
+func Check(m *Settings) (string, error) {
+	if m.File == "" {
 		return "", nil
 	}
 	file, err := statefile.Check(m.File)
@@ -171,16 +169,12 @@ func Check(f *config.File) (string, error) {
 	return fmt.Sprintf("the file of states can be written, and has %d states, saved at %s", report.States, report.SavedAt.UTC().Format(time.RFC3339)), nil
 }
 
-// Files returns the files that a server with this configuration writes beside its file of states.
-func Files(f *config.File) []config.NamedFile {
-	file := f.Store.Memory.File
-	if f.Store.Redis != nil || file == "" {
-		return nil
+// Beside returns the files that a server writes beside its file of states: the lock, and the next save.
+func (m *Settings) Beside() (lock, next string) {
+	if m.File == "" {
+		return "", ""
 	}
-	return []config.NamedFile{
-		{Setting: "the lock of store.memory.file", Path: file + statefile.LockSuffix, Written: true},
-		{Setting: "the next save of store.memory.file", Path: file + statefile.NewSuffix, Written: true},
-	}
+	return m.File + statefile.LockSuffix, m.File + statefile.NewSuffix
 }
 
 // run saves until the context ends. A save that takes longer than the interval delays the next one.

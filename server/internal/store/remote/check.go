@@ -8,23 +8,19 @@ import (
 	"strings"
 
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // CheckSettings reads the secrets and certificates of a configuration.
-func CheckSettings(f *config.RedisStore) error {
+func CheckSettings(f *Settings) error {
 	_, err1 := clientOptions(f)
 	_, err2 := storeOptions(f)
 	return errors.Join(err1, err2)
 }
 
 // Check connects to the store of a configuration, and decides there under a key of its own. It returns
-// what it found. The memory store needs no check.
-func Check(ctx context.Context, f *config.File) (report redisstore.Report, err error) {
-	if f.Store.Redis == nil {
-		return report, nil
-	}
-	r, err := prepareRedis(f.Store.Redis, slog.New(slog.DiscardHandler))
+// what it found.
+func Check(ctx context.Context, f *Settings) (report redisstore.Report, err error) {
+	r, err := prepareRedis(f, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return report, err
 	}
@@ -36,7 +32,7 @@ func Check(ctx context.Context, f *config.File) (report redisstore.Report, err e
 }
 
 // Address describes the server of a configuration.
-func Address(r *config.RedisStore) string {
+func Address(r *Settings) string {
 	switch {
 	case r.Sentinel != nil:
 		return fmt.Sprintf("%s by the sentinels %s", r.Sentinel.Master, strings.Join(r.Sentinel.Addresses, ", "))

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"time"
-
-	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // mismatchPatience is how long a server may take to show whether it speaks TLS.
@@ -31,7 +29,7 @@ func (r *Store) diagnose(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, mismatchPatience)
 	defer cancel()
 	problem := ""
-	switch overTLS := r.file.TLS != (config.RedisTLS{}); {
+	switch overTLS := r.file.TLS != (TLS{}); {
 	case speaksHTTP(ctx, address):
 		problem = "%s speaks HTTP, so it is not a Redis server; give the port of Redis, which is usually 6379"
 	case overTLS && speaksPlain(ctx, address):

@@ -58,7 +58,7 @@ func TestTellsWhatAServerSpeaks(t *testing.T) {
 // What speaks none of these is an outage: it may be Redis again the next time.
 func TestKeepsErrorsThatItCannotExplain(t *testing.T) {
 	address := answering(t, "220 mail.example.com ready\r\n")
-	_, err := Check(t.Context(), parse(t, address, ""))
+	_, err := Check(t.Context(), at(address))
 	if err == nil || hopeless(err) || !strings.Contains(err.Error(), address) || strings.Contains(err.Error(), "TLS") {
 		t.Errorf("got %v", err)
 	}
@@ -72,8 +72,8 @@ func TestSaysThatAServerSpeaksHTTP(t *testing.T) {
 		"net/http": web.Listener.Addr().String(), "another": answering(t, "HTTP/1.1 400 Bad Request\r\n\r\n"),
 	} {
 		for _, overTLS := range []bool{false, true} {
-			f := parse(t, address, "")
-			f.Store.Redis.TLS.Enabled = overTLS
+			f := at(address)
+			f.TLS.Enabled = overTLS
 			s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), func(time.Duration) {}, func(err error) { t.Error(err) })
 			if err == nil {
 				s.Close()

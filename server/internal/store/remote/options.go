@@ -12,7 +12,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/server/internal/config"
 	"github.com/sluicehq/sluice/server/internal/secret"
 )
 
@@ -21,7 +20,7 @@ import (
 const topologyInterval = 5 * time.Second
 
 // clientOptions returns the options of a client, without its connections.
-func clientOptions(f *config.RedisStore) (o rueidis.ClientOption, err error) {
+func clientOptions(f *Settings) (o rueidis.ClientOption, err error) {
 	o = rueidis.ClientOption{
 		InitAddress:       f.Addresses,
 		Username:          f.User,
@@ -52,7 +51,7 @@ func clientOptions(f *config.RedisStore) (o rueidis.ClientOption, err error) {
 }
 
 // storeOptions returns the options of the store over the client.
-func storeOptions(f *config.RedisStore) (o redisstore.Options, err error) {
+func storeOptions(f *Settings) (o redisstore.Options, err error) {
 	o.Prefix = f.Prefix
 	if h := f.HashKeys; h != nil {
 		text, err := secret.ReadLong("store.redis.hash_keys.secret", h.SecretFile, h.SecretEnv)
@@ -74,11 +73,11 @@ func storeOptions(f *config.RedisStore) (o redisstore.Options, err error) {
 
 // redisTLS reads the authorities and the client certificate; nil without TLS. They are read again for each new client,
 // and not before.
-func redisTLS(f *config.RedisTLS) (*tls.Config, error) {
-	if *f == (config.RedisTLS{}) {
+func redisTLS(f *TLS) (*tls.Config, error) {
+	if *f == (TLS{}) {
 		return nil, nil //nolint:nilnil // TLS may be off
 	}
-	return secret.ClientTLS("store.redis.tls", &config.UpstreamTLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
+	return secret.ClientTLS("store.redis.tls", &secret.TLS{CA: f.CA, Cert: f.Cert, Key: f.Key, ServerName: f.ServerName})
 }
 
 // dialer returns the dial function of a client, whose connections end with life. It notes the address of each

@@ -20,7 +20,6 @@ import (
 	"github.com/sluicehq/sluice/policy"
 	"github.com/sluicehq/sluice/redisstore"
 	"github.com/sluicehq/sluice/rueidisstore"
-	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // Times for connecting to the store.
@@ -34,7 +33,7 @@ const (
 // Store is the store in Redis: a connection that may be lost, and a guard that decides by fallbacks
 // while it is lost. Make it with Open, and end it with close.
 type Store struct {
-	file    *config.RedisStore
+	file    *Settings
 	options redisstore.Options
 	logger  *slog.Logger
 
@@ -58,8 +57,8 @@ type Store struct {
 // while its store is down starts degraded, and keeps trying. A configuration that can never work is
 // an error. observe is called with the duration of each call, and
 // failed with an error that concerns only one key.
-func Open(ctx context.Context, f *config.File, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*Store, error) {
-	r, err := prepareRedis(f.Store.Redis, logger)
+func Open(ctx context.Context, f *Settings, logger *slog.Logger, observe func(time.Duration), failed func(error)) (*Store, error) {
+	r, err := prepareRedis(f, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +115,7 @@ func Open(ctx context.Context, f *config.File, logger *slog.Logger, observe func
 }
 
 // prepareRedis makes a store without a connection and without a guard.
-func prepareRedis(f *config.RedisStore, logger *slog.Logger) (*Store, error) {
+func prepareRedis(f *Settings, logger *slog.Logger) (*Store, error) {
 	r := &Store{file: f, logger: logger, watched: make(chan struct{}), health: health{logger: logger}}
 	r.remote.observe = func(time.Duration) {}
 	_, err := clientOptions(f)

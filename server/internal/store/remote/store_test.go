@@ -15,20 +15,17 @@ import (
 
 	"github.com/sluicehq/sluice"
 	"github.com/sluicehq/sluice/guard"
+	"github.com/sluicehq/sluice/policyfile"
 	"github.com/sluicehq/sluice/redisstore"
-	"github.com/sluicehq/sluice/server/internal/config"
 )
 
 // What needs a real server is tested in checks/servers.
 
-// parse returns a configuration with a store at an address.
-func parse(t *testing.T, address, more string) *config.File {
-	t.Helper()
-	f, err := config.Parse("sluice.yaml", []byte("version: 1\nstore: {redis: {addresses: ['"+address+"']}}\n"+more))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+// at returns the settings of a store at an address.
+func at(address string) *Settings {
+	s := Default()
+	s.Addresses = []string{address}
+	return &s
 }
 
 // unusedAddress returns an address on which nobody listens.
@@ -43,7 +40,7 @@ func unusedAddress(t *testing.T) string {
 }
 
 // open opens the store of a configuration.
-func open(t *testing.T, f *config.File) *Store {
+func open(t *testing.T, f *Settings) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), f, slog.New(slog.DiscardHandler), func(time.Duration) {}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -55,12 +52,15 @@ func open(t *testing.T, f *config.File) *Store {
 
 // A server that would refuse all that it limits is not ready.
 func TestIsNotReadyIfEveryRuleDenies(t *testing.T) {
-	f := parse(t, unusedAddress(t), "on_store_error: deny\nrules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n")
+	f, err := policyfile.Parse("sluice.yaml", []byte("version: 1\non_store_error: deny\nrules:\n  - {name: a, key: client_ip, limit: {algorithm: token_bucket, rate: 4/h}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	p, err := f.Policy()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, f)
+	s := open(t, at(unusedAddress(t)))
 	s.SetPolicy(p)
 	if err := s.Ready(); !errors.Is(err, ErrDenies) {
 		t.Errorf("Ready = %v", err)
@@ -79,7 +79,7 @@ func TestStartsAndEndsWithASilentStore(t *testing.T) {
 	}
 	defer l.Close()
 	began := time.Now()
-	s := open(t, parse(t, l.Addr().String(), ""))
+	s := open(t, at(l.Addr().String()))
 	if took := time.Since(began); took > firstPatience+mismatchPatience+2*time.Second {
 		t.Errorf("it took %v to start", took)
 	}
@@ -155,7 +155,7 @@ func TestHealthLogsEachChangeOnce(t *testing.T) {
 }
 
 func TestTenantIsAPartOfTheKey(t *testing.T) {
-	o, err := storeOptions(&config.RedisStore{Tenant: 2})
+	o, err := storeOptions(&Settings{Tenant: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
