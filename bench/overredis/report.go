@@ -28,7 +28,7 @@ every decision writes.`, b.poolSize),
 	r.Add("Against the minimal script", fmt.Sprintf("Decisions per second over %d keys, divided by the decisions of the minimal script through rueidis.", b.keys), b.ratios())
 	r.Publish(fmt.Sprintf("Latency over %d keys", b.keys), "µs until the result: the median, and the 99th of 100.", b.latencies("keys"))
 	r.Add("Latency on one hot key", "", b.latencies("hot"))
-	r.Publish("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: INFO commandstats of evalsha, per
+	r.Add("The server's processor", fmt.Sprintf(`µs per decision, over %d keys with %d callers. In the script: INFO commandstats of evalsha, per
 call. In the process: INFO cpu, over the decisions.`, b.keys, barCallers), b.costs(cell("keys", barCallers), subjects(), minimalName))
 	r.Add("Four limits at once", fmt.Sprintf("One rule with four limits, decided in one call, with %d callers; the same measures.", barCallers),
 		b.costs(cell("batch", barCallers), batchSubjects(), floorBatchName))
