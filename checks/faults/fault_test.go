@@ -82,7 +82,7 @@ func faults(lasting time.Duration) []fault {
 		{
 			name: "LOADING", sign: "LOADING", refuses: true, loses: true, // what came after SAVE
 			options: []redistest.Option{redistest.Config(
-				// A probe comes twice a second, and one must meet it.
+				// A probe comes twice a second, and loading must last until one.
 				fmt.Sprintf("key-load-delay %d", (lasting+time.Second).Microseconds()/6000),
 				"loading-process-events-interval-bytes 1024",
 			)},

@@ -17,7 +17,7 @@ import (
 // reaches itself.
 //
 // Other tests take ports too, in this process and in others. So each process has a block of ports to itself, and gives
-// out the one that was given out longest ago: a server or proxy that listens again finds its port free.
+// out the port that was given out longest ago: a server or proxy that listens again finds its port free.
 const (
 	lowestPort = 16384
 	blockSize  = 320
