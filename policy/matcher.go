@@ -177,40 +177,63 @@ func (m *matcher) matches(a *matching) truth {
 	if m.plain {
 		return yes
 	}
+	met, _ := m.walk(a)
+	return met
+}
+
+// failure is the first condition of a match that a request fails, and which one of its kind it is.
+type failure struct {
+	condition Condition
+	index     int
+	pressure  float64 // that the condition on pressure found
+}
+
+// walk checks the conditions that the index does not check, in the order of the constants of Condition. If the result
+// is no, failure is the condition that fails.
+func (m *matcher) walk(a *matching) (met truth, f failure) {
 	if len(m.methods) > 0 && !slices.Contains(m.methods, a.Method) {
-		return no
+		return no, failure{condition: ConditionMethod}
 	}
-	met := yes
+	met = yes
 	if len(m.classes) > 0 {
 		if met = a.isOf(m.classes); met == no {
-			return no
+			return no, failure{condition: ConditionClass}
 		}
 	}
 	if m.marked != nil && *m.marked != a.marked {
-		return no
+		if *m.marked {
+			return no, failure{condition: ConditionMarked}
+		}
+		return no, failure{condition: ConditionUnmarked}
 	}
 	for i := range m.values {
 		if met = min(met, m.values[i].matches(a.Attributes)); met == no {
-			return no
+			return no, failure{condition: sourceConditions[m.values[i].source], index: i}
 		}
 	}
 	if m.clients != nil && !m.clients.contains(a.ClientIP) {
-		return no
+		return no, failure{condition: ConditionClientIP}
 	}
-	for _, c := range m.also {
+	for i, c := range m.also {
 		if met = min(met, a.fulfills(c)); met == no {
-			return no
+			return no, failure{condition: ConditionIf, index: i}
 		}
 	}
-	if m.of != "" && (a.pressure == nil || a.pressure(m.of) < m.pressure) {
-		return no
+	if m.of != "" {
+		f := failure{condition: ConditionPressure}
+		if a.pressure != nil {
+			f.pressure = a.pressure(m.of)
+		}
+		if a.pressure == nil || f.pressure < m.pressure {
+			return no, f
+		}
 	}
-	for _, u := range m.unless {
+	for i, u := range m.unless {
 		if met = min(met, yes-u.matchesAll(a)); met == no {
-			return no
+			return no, failure{condition: ConditionUnless, index: i}
 		}
 	}
-	return met
+	return met, f
 }
 
 // isOf reports whether the class of a request is one of some.

@@ -229,8 +229,7 @@ func (p *Policy) traceMet(tr *TracedRule, r *rule, a *Attributes, variant, patte
 	}
 }
 
-// unmet returns the first condition of a match that a request fails, nil if none fails. It agrees with
-// matchesAll.
+// unmet explains which condition of a match a request fails first; nil if it fails none.
 func (m *matcher) unmet(a *matching) *Unmet {
 	switch {
 	case !m.matchesHost(a.Host):
@@ -241,62 +240,42 @@ func (m *matcher) unmet(a *matching) *Unmet {
 			u.OneOf = append(u.OneOf, m.patterns[i].text)
 		}
 		return u
-	case len(m.methods) > 0 && !slices.Contains(m.methods, a.Method):
-		return &Unmet{Condition: ConditionMethod, Value: a.Method, OneOf: slices.Clone(m.methods)}
-	case len(m.classes) > 0 && a.isOf(m.classes) == no:
-		return &Unmet{Condition: ConditionClass, Value: a.name, Missing: a.name == ""}
-	case m.marked != nil && *m.marked && !a.marked:
-		return &Unmet{Condition: ConditionMarked}
-	case m.marked != nil && *m.marked != a.marked:
-		return &Unmet{Condition: ConditionUnmarked}
 	}
-	for i := range m.values {
-		if m.values[i].matches(a.Attributes) == no {
-			return m.values[i].unmet(a.Attributes)
-		}
+	met, f := m.walk(a)
+	if met != no {
+		return nil
 	}
-	if m.clients != nil && !m.clients.contains(a.ClientIP) {
-		u := &Unmet{Condition: ConditionClientIP, Missing: !a.ClientIP.IsValid()}
-		if !u.Missing {
+	u := &Unmet{Condition: f.condition}
+	switch f.condition {
+	case ConditionMethod:
+		u.Value, u.OneOf = a.Method, slices.Clone(m.methods)
+	case ConditionClass:
+		u.Value, u.Missing = a.name, a.name == ""
+	case ConditionClientIP:
+		if u.Missing = !a.ClientIP.IsValid(); !u.Missing {
 			u.Value = a.ClientIP.String()
 		}
-		return u
-	}
-	for _, c := range m.also {
-		if a.fulfills(c) == no {
-			u := &Unmet{Condition: ConditionIf}
-			if named, ok := c.(fmt.Stringer); ok {
-				u.Name = named.String()
-			}
-			return u
+	case ConditionIf:
+		if named, ok := m.also[f.index].(fmt.Stringer); ok {
+			u.Name = named.String()
 		}
-	}
-	if m.of != "" {
-		u := &Unmet{Condition: ConditionPressure, Name: m.of, AtLeast: m.pressure, Missing: a.pressure == nil}
-		if !u.Missing {
-			u.Pressure = a.pressure(m.of)
+	case ConditionPressure:
+		u.Name, u.AtLeast = m.of, m.pressure
+		if u.Missing = a.pressure == nil; !u.Missing {
+			u.Pressure = f.pressure
 		}
-		if u.Missing || u.Pressure < m.pressure {
-			return u
-		}
+	case ConditionUnless:
+		u.Exception, u.Exceptions = f.index+1, len(m.unless)
+	case ConditionHeader, ConditionCookie, ConditionQuery, ConditionAttribute:
+		v := &m.values[f.index]
+		r := a.Read(v.source, v.Name)
+		u.Name, u.Value, u.Missing = v.Name, r.First, r.Count == CountNone
+		u.OneOf, u.Prefixes = slices.Clone(v.OneOf), slices.Clone(v.Prefixes)
 	}
-	for i, u := range m.unless {
-		if u.matchesAll(a) == yes {
-			return &Unmet{Condition: ConditionUnless, Exception: i + 1, Exceptions: len(m.unless)}
-		}
-	}
-	return nil
+	return u
 }
 
 // sourceConditions are the conditions on values, by the source of the value.
-var sourceConditions = map[Source]Condition{
+var sourceConditions = [...]Condition{
 	FromHeader: ConditionHeader, FromCookie: ConditionCookie, FromQuery: ConditionQuery, FromAttribute: ConditionAttribute,
-}
-
-func (m *valueMatcher) unmet(a *Attributes) *Unmet {
-	r := a.Read(m.source, m.Name)
-	return &Unmet{
-		Condition: sourceConditions[m.source], Name: m.Name, Value: r.First, Missing: r.Count == CountNone,
-		OneOf: slices.Clone(m.OneOf), Prefixes: slices.Clone(m.Prefixes),
-	}
 }
