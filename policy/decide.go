@@ -257,22 +257,26 @@ func (s *scratch) put(ctx context.Context, store sluice.Store) (err error) {
 	return err
 }
 
-// decide lets the store decide the collected rules, and folds the decisions. err is the error of an
+// decide lets the store decide the selected rules, and folds the decisions. err is the error of an
 // earlier call.
 func (s *scratch) decide(ctx context.Context, store sluice.Store, v *Verdict, err error) {
 	s.fill(false)
 	if err == nil {
 		err = s.put(ctx, store)
 	}
-	v.Results = s.results()
-	v.Paced = s.paced()
+	s.fold(v, err)
+	if v.Action == Deny {
+		v.giveBack(ctx, store)
+	}
+}
+
+// fold makes the verdict from the decisions. err is the store's error.
+func (s *scratch) fold(v *Verdict, err error) {
+	v.Results, v.Paced = s.results(), s.paced()
 	if err != nil {
 		v.fail(err)
 	} else {
 		v.fold()
-	}
-	if v.Action == Deny {
-		v.giveBack(ctx, store)
 	}
 }
 
@@ -291,12 +295,16 @@ func (s *scratch) giveBack(ctx context.Context, store sluice.Store) {
 	}
 }
 
-// giveBack gives back the charges of rules that degrade or mark, because other rules refuse the request.
-// A charge that cannot be given back stays among the Charges. See docs/adr/0012.
+// giveBack gives back the charges of a request that is refused: the charges of rules that degrade or mark, and of quotas.
+// Other enforced limits have charges only if quotas refuse a call. A charge that cannot be given back stays among the
+// Charges. See docs/adr/0012.
 func (v *Verdict) giveBack(ctx context.Context, store sluice.Store) {
 	for i := range v.Results {
-		if m := &v.Results[i]; m.Role == RoleAdvisory {
-			_ = m.GiveBack(ctx, store)
+		switch m := &v.Results[i]; m.Role {
+		case RoleAdvisory, RoleQuota, RoleEnforced:
+			if !m.Request.Debit {
+				_ = m.GiveBack(ctx, store)
+			}
 		}
 	}
 }

@@ -33,10 +33,9 @@ func (p *Policy) DecideDescriptors(ctx context.Context, store sluice.Store, doma
 	defer s.free()
 	s.listsToo = true
 	c := call{scratch: s, domain: d, requests: q, v: &v}
-	if c.match(); v.Refused != nil {
-		return v
+	if c.match(); v.Refused == nil {
+		c.decide(ctx, store)
 	}
-	c.decide(ctx, store)
 	return v
 }
 
@@ -129,33 +128,18 @@ func (c *call) add(i int) {
 		}
 		key, _ = c.makeKey(r.parts)
 	}
-	c.selected = append(c.selected, selection{})
-	s := &c.selected[len(c.selected)-1]
-	s.rule, s.set, s.key, s.class, s.maxWait = r, r.limits, key, noClass, sluice.NoWait
+	s := c.choose(r, key)
+	s.class, s.maxWait = noClass, sluice.NoWait
 	s.cost, s.look = times(d.Cost, r.Cost.Units), q.Look || q.Refund
 	if q.Refund {
 		s.refund, s.cost, c.refunds = s.cost, 0, true
 	}
-	if r.hasLists {
-		s.listed = r.listed(c.scratch, key)
-	}
-	switch {
-	case s.listed == ListDeny:
-		s.reason = sluice.ReasonListed
-	case s.listed == NotListed && r.Always:
-		s.listed, s.reason = ListDeny, sluice.ReasonLimited
-	}
 	if s.reason != sluice.ReasonNone && s.refund == 0 && r.role == RoleEnforced {
 		c.denied = true
 	}
-	if len(r.overrides) > 0 && !s.fixed() {
-		if set, ok := r.overrides.find(key, c.key); ok {
-			s.set = set
-		}
-	}
 }
 
-// times multiplies a cost by the cost of each hit, 0 for one.
+// times multiplies a cost by the units that the rule takes for each; zero units count as one.
 func times(cost, each int64) int64 {
 	if each <= 1 {
 		return cost
@@ -183,29 +167,16 @@ func (c *call) decide(ctx context.Context, store sluice.Store) {
 		c.decideNothing()
 		return
 	}
-	c.peek = c.denied // a descriptor that is denied without the store refuses the whole batch
+	c.peek = c.denied // the store must take nothing for a call that a list already denies
 	c.fill(false)
-	if c.refunds {
-		c.separateRefunds()
-	}
 	err := c.put(ctx, store)
 	if c.refunds && err == nil {
 		c.giveUnitsBack(ctx, store)
 	}
-	v := c.v
-	v.Results = c.results()
-	if c.refunds {
-		c.setRefundRoles()
-	}
-	if err != nil {
-		v.fail(err)
-		c.failRefunds(err)
-	} else {
-		v.fold()
-	}
+	c.fold(&c.v.Verdict, err)
 	c.foldDescriptors()
-	if v.Action == Deny {
-		v.giveBackAll(ctx, store)
+	if c.v.Action == Deny {
+		c.v.giveBack(ctx, store)
 	}
 }
 
@@ -231,13 +202,13 @@ func (c *call) foldDescriptors() {
 			continue
 		}
 		s := &c.selected[at]
-		n := len(s.set.requests)
-		if s.fixed() {
-			n = min(n, 1)
-		}
+		at++
+		n := s.results()
 		d.Results, next = next[:n:n], next[n:]
 		d.fold(c.v.Err, s.refund > 0)
-		at++
+		if d.Refunded, d.Err = s.refunded, s.err; c.requests[i].Refund && c.v.Err != nil {
+			d.Err = c.v.Err
+		}
 		if !s.rule.Match.Descriptor.Quota || s.rule.role != RoleQuota && s.rule.role != RoleShadow || s.refund > 0 {
 			continue
 		}
@@ -307,14 +278,4 @@ func (d *Descriptor) period() time.Duration {
 		return d.Period
 	}
 	return time.Second
-}
-
-// giveBackAll gives back the charges of a call that is refused. Enforced limits have charges only if quotas refuse
-// the call.
-func (v *DescriptorVerdict) giveBackAll(ctx context.Context, store sluice.Store) {
-	for i := range v.Results {
-		if m := &v.Results[i]; !m.Request.Debit && (m.Role == RoleAdvisory || m.Role == RoleQuota || m.Role == RoleEnforced) {
-			_ = m.GiveBack(ctx, store)
-		}
-	}
 }

@@ -12,81 +12,36 @@ import (
 // clockLimit is never charged: a decision about it has the store's time in its receipt.
 var clockLimit = sluice.MustLimit("(clock)", sluice.FixedWindow{Rate: sluice.PerSecond(1)})
 
-// separateRefunds lets the requests of refunds neither take units nor deny the batch.
-func (c *call) separateRefunds() {
-	for i := range c.selected {
-		if s := &c.selected[i]; s.refund > 0 && s.filled {
-			for j := range s.set.requests {
-				c.scratch.requests[s.at+j].Shadow = true
-				c.scratch.requests[s.at+j].Ban = nil
-			}
-		}
-	}
-}
-
-// setRefundRoles excludes the results of refunds from the verdict.
-func (c *call) setRefundRoles() {
-	at := 0
-	for i := range c.selected {
-		s := &c.selected[i]
-		n := len(s.set.requests)
-		if s.fixed() {
-			n = min(n, 1)
-		}
-		for j := range n {
-			if m := &c.v.Results[at+j]; s.refund > 0 && m.Role != RoleCandidate {
-				m.Role = RoleRefund
-			}
-		}
-		at += n
-	}
-}
-
 // giveUnitsBack carries out the refunds, and decides their requests again, which still take nothing.
-func (c *call) giveUnitsBack(ctx context.Context, store sluice.Store) {
-	at := -1
-	for i := range c.v.Descriptors {
-		d := &c.v.Descriptors[i]
-		if d.Rule == nil || d.Unlimited || d.Replaced {
+func (s *scratch) giveUnitsBack(ctx context.Context, store sluice.Store) {
+	for i := range s.selected {
+		q := &s.selected[i]
+		if q.refund == 0 || !q.filled {
 			continue
 		}
-		at++
-		s := &c.selected[at]
-		if s.refund == 0 || !s.filled {
+		q.err = s.refundAll(ctx, store, q)
+		q.refunded = q.err == nil
+		n := q.results()
+		out := make([]sluice.Decision, n)
+		if err := store.DecideAll(ctx, s.requests[q.at:q.at+n], out); err != nil {
+			q.err = errors.Join(q.err, err)
 			continue
 		}
-		d.Err = c.refundAll(ctx, store, s)
-		d.Refunded = d.Err == nil
-		rs := c.scratch.requests[s.at : s.at+len(s.set.requests)]
-		out := make([]sluice.Decision, len(rs))
-		if err := store.DecideAll(ctx, rs, out); err != nil {
-			d.Err = errors.Join(d.Err, err)
-			continue
-		}
-		copy(c.decisions[s.at:], out)
-	}
-}
-
-// failRefunds notes why units were not given back in a call that the store could not decide.
-func (c *call) failRefunds(err error) {
-	for i := range c.requests {
-		if d := &c.v.Descriptors[i]; c.requests[i].Refund && d.Rule != nil && !d.Unlimited && !d.Replaced {
-			d.Err = err
-		}
+		copy(s.decisions[q.at:], out)
 	}
 }
 
 // refundAll gives units back to all limits of a rule. If one algorithm cannot take them, none gets them.
-func (c *call) refundAll(ctx context.Context, store sluice.Store, s *selection) error {
-	for j := range s.set.requests {
-		if l := s.set.requests[j].Limit; !Refunds(l) {
-			return fmt.Errorf("policy: rule %q: a %s cannot take units back: %w", s.rule.Name, kindName(l), errors.ErrUnsupported)
+func (s *scratch) refundAll(ctx context.Context, store sluice.Store, q *selection) error {
+	for j := range q.set.requests {
+		if l := q.set.requests[j].Limit; !Refunds(l) {
+			return fmt.Errorf("policy: rule %q: a %s cannot take units back: %w", q.rule.Name, kindName(l), errors.ErrUnsupported)
 		}
 	}
 	var errs []error
-	for j := range s.set.requests {
-		r := &c.scratch.requests[s.at+j]
-		charge := sluice.Charge{Limit: r.Limit, Key: r.Key, Cost: s.refund, Receipt: c.decisions[s.at+j].Receipt}
+	for j := range q.set.requests {
+		r := &s.requests[q.at+j]
+		charge := sluice.Charge{Limit: r.Limit, Key: r.Key, Cost: q.refund, Receipt: s.decisions[q.at+j].Receipt}
 		if charge.Receipt.Over = 0; charge.Receipt.At == 0 {
 			now, err := store.Decide(ctx, sluice.Request{Limit: clockLimit, Key: r.Key, Peek: true})
 			if err != nil {

@@ -54,16 +54,33 @@ type selection struct {
 	// listed and reason are set if the rule is decided without the store.
 	listed List
 	reason sluice.Reason
-	// look lets the rule decide and take nothing. refund is how many units to give back.
-	look   bool
-	refund int64
-	// at is the index of the rule's first request, if filled is set.
-	at     int
-	filled bool
+	// at is the index of the rule's first request, if filled is set. look lets the rule decide and take nothing.
+	at           int
+	filled, look bool
+	// refund is how many units to give back, and refunded and err are what came of it.
+	refunded bool
+	refund   int64
+	err      error
 }
 
 // fixed reports whether the rule is decided without the store.
 func (q *selection) fixed() bool { return q.listed != NotListed || q.reason != sluice.ReasonNone }
+
+// results returns how many results the selection has: one for each limit, or only one if it is decided without the store.
+func (q *selection) results() int {
+	if q.fixed() {
+		return min(len(q.set.requests), 1)
+	}
+	return len(q.set.requests)
+}
+
+// role returns the role of the limit of number i.
+func (q *selection) role(i int) Role {
+	if role := q.set.kinds[i].role; q.refund == 0 || role == RoleCandidate {
+		return role
+	}
+	return RoleRefund
+}
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
@@ -109,32 +126,38 @@ func (s *scratch) add(r *rule, class int, cost int64, maxWait time.Duration) *Ve
 	if s.variant > 0 && s.has(r, key) {
 		return nil
 	}
-	var listed List
-	if r.hasLists {
-		listed = r.listed(s, key)
-	}
-	var reason sluice.Reason
+	q := s.choose(r, key)
 	switch {
-	case listed == ListDeny:
-		reason = sluice.ReasonListed
-	case listed == NotListed && r.Always:
-		listed, reason = ListDeny, sluice.ReasonLimited
-	case listed == NotListed && cost < 0:
+	case q.reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo:
+		return denial(q.reason, r)
+	case q.listed == NotListed && cost < 0:
 		return negativeDenial(r)
 	}
-	if reason != sluice.ReasonNone && r.role == RoleEnforced && !s.listsToo {
-		return denial(reason, r)
-	}
+	q.cost, q.class, q.maxWait = cost, class, shorter(maxWait, r.MaxWait)
+	return nil
+}
+
+// choose selects a rule with a key. A list of the rule may decide about the key without the store, and an override may
+// have other limits for it.
+func (s *scratch) choose(r *rule, key keyRef) *selection {
 	s.selected = append(s.selected, selection{})
 	q := &s.selected[len(s.selected)-1]
-	q.rule, q.set, q.key, q.cost, q.maxWait = r, r.limits, key, cost, shorter(maxWait, r.MaxWait)
-	q.class, q.listed, q.reason = class, listed, reason
+	q.rule, q.set, q.key = r, r.limits, key
+	if r.hasLists {
+		q.listed = r.listed(s, key)
+	}
+	switch {
+	case q.listed == ListDeny:
+		q.reason = sluice.ReasonListed
+	case q.listed == NotListed && r.Always:
+		q.listed, q.reason = ListDeny, sluice.ReasonLimited
+	}
 	if len(r.overrides) > 0 && !q.fixed() {
 		if set, ok := r.overrides.find(key, s.key); ok {
 			q.set = set
 		}
 	}
-	return nil
+	return q
 }
 
 // denial returns the verdict of a request that a rule refuses without the store.
@@ -219,6 +242,9 @@ func (s *scratch) fill(marks bool) {
 			if q.key.lacking {
 				r.Ban = unearned(r.Ban)
 			}
+			if q.refund > 0 { // it neither takes units nor denies the batch
+				r.Ban, r.Shadow = nil, true
+			}
 			r.MaxWait = q.maxWait
 			s.returns = s.returns || !s.peek && q.rule.returns(q.set.kinds[j])
 		}
@@ -230,38 +256,33 @@ func (r *rule) marks() bool { return r.role == RoleAdvisory && r.WhenLimited.Act
 
 // results returns the results of all selections, with the decisions that have been made.
 func (s *scratch) results() []LimitResult {
-	n := len(s.requests)
+	n := 0
 	for i := range s.selected {
-		if q := &s.selected[i]; q.fixed() && len(q.rule.limits.requests) > 0 {
-			n++
-		}
+		n += s.selected[i].results()
 	}
-	met := make([]LimitResult, n)
+	all := make([]LimitResult, n)
 	n = 0
 	for i := range s.selected {
 		q := &s.selected[i]
-		if q.fixed() {
-			if len(q.rule.limits.requests) > 0 {
-				s.fix(&met[n], q)
-				n++
+		for j := range q.results() {
+			m := &all[n]
+			if n++; q.fixed() {
+				s.fix(m, q)
+				continue
 			}
-			continue
-		}
-		for j := range q.set.requests {
-			m, at := &met[n], q.at+j
-			m.Rule, m.Request, m.Role, m.Override = &q.rule.Rule, s.requests[at], q.set.kinds[j].role, q.set.override
+			at := q.at + j
+			m.Rule, m.Request, m.Role, m.Override = &q.rule.Rule, s.requests[at], q.role(j), q.set.override
 			if at < len(s.decisions) {
 				m.Decision = s.decisions[at]
 			}
-			n++
 		}
 	}
-	return met
+	return all
 }
 
 // fix writes the result of a rule that was decided without the store.
 func (s *scratch) fix(m *LimitResult, q *selection) {
-	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.set.kinds[0].role, q.listed
+	m.Rule, m.Role, m.Listed = &q.rule.Rule, q.role(0), q.listed
 	m.Request = q.set.requests[0]
 	m.Request.Cost, m.Request.Peek = q.cost, true
 	if q.reason != sluice.ReasonMissingKey && q.reason != sluice.ReasonRepeatedKey {
